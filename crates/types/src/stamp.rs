@@ -1,0 +1,40 @@
+//! When a row changed: the height of a block and the position of a transaction in its serial
+//! order.
+
+/// Number of a block in its ledger; genesis is block 0, the first user block is 1.
+pub type Height = u64;
+
+/// Index of a transaction in its block.
+pub type Position = u32;
+
+/// The last change of a record.
+///
+/// ```text
+/// 63                             24 23                    0
+/// [          height: 40            |     position: 24     ]
+/// ```
+///
+/// Stamps are ordered as changes are: first by height, then by position.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Stamp(pub u64);
+
+impl Stamp {
+    pub const POSITION_BITS: u32 = 24;
+    /// Largest number of transactions in a block.
+    pub const POSITIONS_MAX: u32 = (1 << Self::POSITION_BITS) - 1;
+    pub const HEIGHT_MAX: Height = (1 << 40) - 1;
+
+    pub const fn new(height: Height, position: Position) -> Self {
+        debug_assert!(height <= Self::HEIGHT_MAX);
+        debug_assert!(position <= Self::POSITIONS_MAX);
+        Stamp((height << Self::POSITION_BITS) | position as u64)
+    }
+
+    pub const fn height(self) -> Height {
+        self.0 >> Self::POSITION_BITS
+    }
+
+    pub const fn position(self) -> Position {
+        (self.0 & Self::POSITIONS_MAX as u64) as Position
+    }
+}
