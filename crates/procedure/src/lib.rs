@@ -1,1 +1,19 @@
-//! (see ARCHITECTURE.md)
+//! What to do, independent of how: the procedure IR, its analysis and its interpreter.
+//!
+//! A stored procedure or a one-shot statement is compiled once to a [`Procedure`]: structured,
+//! single-assignment steps over registers, which touch data only through [`Access`]. Every
+//! concurrency-control protocol reads the same program in its own way (keys known in advance,
+//! fragments, footprints, update commands), which is why it says *what* and never *how*.
+//!
+//! Absence: no storage, no threads, no SQL text. The interpreter is generic over `Access`, so a
+//! protocol's data path is compiled into it and no access goes through a virtual call.
+
+pub mod access;
+pub mod expr;
+pub mod functions;
+pub mod query;
+pub mod step;
+
+pub use access::{Access, Check, Command, CommandCode, Range, Row};
+pub use expr::{BinaryOp, Expr, Reg, UnaryOp};
+pub use step::{Block, Column, OnError, Output, Procedure, Step};

@@ -34,7 +34,7 @@ pub enum DataType {
 }
 
 /// One SQL value. Integers of every width are `Int`; the column's type bounds them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub enum Value {
     #[default]
     Null,

@@ -1,0 +1,96 @@
+//! The only way a procedure touches data.
+
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use types::{ColumnId, Error, IndexId, Key, Stamp, Stop, TableId, Value};
+
+use crate::expr::Expr;
+
+/// A whole row in the order of its table's columns, the hidden ones included.
+pub type Row = Box<[Value]>;
+
+/// Reads and writes of one transaction. Implemented by every protocol; generic, never `dyn`.
+///
+/// Two kinds of read are told apart, because update commands commute with the second only:
+/// *value reads* (`read`, `scan`) see what a row holds; *existence reads* (`exists`, and what
+/// `update`, `insert` and `delete` return) see only whether it is there.
+///
+/// A transaction always sees its own earlier writes.
+pub trait Access {
+    /// Value read of `columns` into `out` (same length). The stamp is that of the row's last
+    /// change by an earlier transaction; `None`: no such row.
+    fn read(
+        &mut self,
+        table: TableId,
+        key: &Key,
+        columns: &[ColumnId],
+        out: &mut [Value],
+    ) -> Result<Option<Stamp>, Stop>;
+
+    /// Existence read.
+    fn exists(&mut self, table: TableId, key: &Key) -> Result<bool, Stop>;
+
+    /// Apply `command` to the row at `key`. `false`: no such row, nothing done.
+    fn update(&mut self, table: TableId, key: &Key, command: Command) -> Result<bool, Stop>;
+
+    /// Add a row. `false`: the key is taken, nothing done.
+    fn insert(&mut self, table: TableId, key: Key, row: Row) -> Result<bool, Stop>;
+
+    /// Remove the row at `key`. `false`: no such row.
+    fn delete(&mut self, table: TableId, key: &Key) -> Result<bool, Stop>;
+
+    /// Value read of a range in index-key order, own writes included. `visit` gets the primary
+    /// key, the stamp and `columns` of each row, and may stop the scan.
+    fn scan<V>(&mut self, range: &Range, columns: &[ColumnId], visit: V) -> Result<(), Stop>
+    where
+        V: FnMut(&Key, Stamp, &[Value]) -> Result<ControlFlow<()>, Stop>;
+
+    /// The next hidden row id of this transaction: (height, position, ordinal), big endian.
+    fn next_row_id(&mut self) -> [u8; 16];
+
+    /// Time that `now()` answers: microseconds since 2000-01-01 UTC, the block's.
+    fn now_us(&self) -> i64;
+
+    /// A key that will be read soon.
+    fn prefetch(&mut self, _table: TableId, _key: &Key) {}
+}
+
+/// Part of an index: bounds are encoded key prefixes, so `Included(k)` as a low bound starts at
+/// the first entry ≥ k. As a high bound, `Included(k)` takes every entry that *starts with* k or is
+/// smaller, `Excluded(k)` ends before the first entry ≥ k; as a low bound, `Excluded(k)` skips every
+/// entry that starts with k.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Range {
+    pub table: TableId,
+    pub index: IndexId,
+    pub low: Bound<Key>,
+    pub high: Bound<Key>,
+    pub reverse: bool,
+}
+
+/// An update as a function of the row it meets, kept unevaluated as long as nobody must see its
+/// value (`balance = balance + 10`): the input of Harmony's reordering and coalescence.
+#[derive(Clone, Debug)]
+pub struct Command {
+    pub code: Arc<CommandCode>,
+    /// What the code's `Expr::Reg(i)` stand for.
+    pub inputs: SmallVec<[Value; 2]>,
+}
+
+/// The part of a command that all its calls share. In its expressions, `Column(c)` is the row's
+/// value before the command and `Reg(i)` is `inputs[i]`; in `checks`, `Column(c)` is the value after.
+#[derive(Debug)]
+pub struct CommandCode {
+    /// Evaluated on the old row, then assigned together. Assignment casts are part of them.
+    pub assignments: Box<[(ColumnId, Expr)]>,
+    pub checks: Box<[Check]>,
+}
+
+/// A condition on a row that must not be false (`NOT NULL`, `CHECK`): SQL lets unknown pass.
+#[derive(Debug)]
+pub struct Check {
+    pub condition: Expr,
+    pub error: Error,
+}

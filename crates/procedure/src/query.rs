@@ -1,0 +1,107 @@
+//! Relational plans: what SELECT is made of, run against `Access` by the interpreter.
+
+use std::ops::Bound;
+
+use types::{ColumnId, IndexId, TableId};
+
+use crate::expr::Expr;
+
+/// A tree of operators; each yields rows whose values expressions above see as `Column(i)`.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Query {
+    /// `VALUES`, or the single empty row of a SELECT without FROM.
+    Values(Box<[Box<[Expr]>]>),
+    /// At most one row by its primary key. Key expressions see the outer row of a nested loop as
+    /// `Column(i)`; the output is `columns` alone.
+    Get {
+        table: TableId,
+        key: Box<[Expr]>,
+        columns: Box<[ColumnId]>,
+        filter: Option<Expr>,
+    },
+    /// Rows of an index range in index order. Bounds are prefixes of the index's columns and see the
+    /// outer row as `Column(i)`. `filter` sees the output columns.
+    Scan {
+        table: TableId,
+        index: IndexId,
+        low: Bound<Box<[Expr]>>,
+        high: Bound<Box<[Expr]>>,
+        reverse: bool,
+        columns: Box<[ColumnId]>,
+        filter: Option<Expr>,
+    },
+    Filter {
+        input: Box<Query>,
+        condition: Expr,
+    },
+    Project {
+        input: Box<Query>,
+        expressions: Box<[Expr]>,
+    },
+    /// For each outer row, the inner plan with the outer row in sight; yields outer ++ inner.
+    /// `left`: an outer row without a match is padded with NULLs.
+    NestedLoop {
+        outer: Box<Query>,
+        inner: Box<Query>,
+        condition: Option<Expr>,
+        left: bool,
+        inner_width: u16,
+    },
+    HashJoin {
+        outer: Box<Query>,
+        inner: Box<Query>,
+        outer_keys: Box<[Expr]>,
+        inner_keys: Box<[Expr]>,
+        condition: Option<Expr>,
+        left: bool,
+        inner_width: u16,
+    },
+    /// Yields group expressions ++ aggregates, in the order in which groups first appear.
+    Aggregate {
+        input: Box<Query>,
+        groups: Box<[Expr]>,
+        aggregates: Box<[Aggregate]>,
+    },
+    Sort {
+        input: Box<Query>,
+        keys: Box<[SortKey]>,
+    },
+    Limit {
+        input: Box<Query>,
+        limit: Option<Expr>,
+        offset: Option<Expr>,
+    },
+    Distinct {
+        input: Box<Query>,
+    },
+    /// `UNION ALL`; UNION is `Distinct` above it.
+    Append(Box<[Query]>),
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub struct Aggregate {
+    pub function: AggregateFunction,
+    /// `None`: `count(*)`.
+    pub input: Option<Expr>,
+    pub distinct: bool,
+    pub filter: Option<Expr>,
+    pub result: types::DataType,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AggregateFunction {
+    Count,
+    Sum,
+    Avg,
+    Min,
+    Max,
+    BoolAnd,
+    BoolOr,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub struct SortKey {
+    pub expr: Expr,
+    pub descending: bool,
+    pub nulls_first: bool,
+}

@@ -1,0 +1,202 @@
+//! Steps: the instructions of a procedure.
+//!
+//! Control flow is structured (no jumps), and registers are single-assignment: each is written by
+//! exactly one step, once per run of the block that holds the step. Where paths meet, [`Phi`]s copy the
+//! value of the path taken; a loop carries registers from one turn to the next.
+
+use std::sync::Arc;
+
+use types::{ColumnId, DataType, Error, SqlState, TableId};
+
+use crate::access::CommandCode;
+use crate::expr::{Expr, Reg};
+use crate::query::Query;
+
+pub type Block = Box<[Step]>;
+
+/// `out` becomes the value of `then` or of `otherwise`, whichever path ran.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Phi {
+    pub out: Reg,
+    pub then: Expr,
+    pub otherwise: Expr,
+}
+
+/// `register` is `initial` on the first turn and `next` (evaluated at the end of a turn) afterwards; when
+/// the loop has ended it holds the last value.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Carried {
+    pub register: Reg,
+    pub initial: Expr,
+    pub next: Expr,
+}
+
+#[derive(Debug)]
+pub enum Step {
+    Let {
+        out: Reg,
+        value: Expr,
+    },
+    /// Value read by primary key; the outputs are NULL where there is no row.
+    Read {
+        table: TableId,
+        key: Box<[Expr]>,
+        columns: Box<[(ColumnId, Reg)]>,
+        /// Boolean: the row is there.
+        found: Reg,
+    },
+    /// Existence read by primary key (foreign keys).
+    Exists {
+        table: TableId,
+        key: Box<[Expr]>,
+        found: Reg,
+    },
+    /// Update by command. `inputs` become the command's inputs.
+    Update {
+        table: TableId,
+        key: Box<[Expr]>,
+        code: Arc<CommandCode>,
+        inputs: Box<[Expr]>,
+        found: Reg,
+    },
+    /// Insert a whole row; `values` are in column order, a hidden row id excepted, which the
+    /// interpreter adds. The primary key is taken from the row. `inserted` is false when the key is taken.
+    Insert {
+        table: TableId,
+        values: Box<[Expr]>,
+        inserted: Reg,
+    },
+    Delete {
+        table: TableId,
+        key: Box<[Expr]>,
+        found: Reg,
+    },
+    /// First row of a query into registers; NULLs where there is none. `strict`: none is P0002, more
+    /// than one P0003. `rows` counts (0 or 1; strict looks at a second).
+    Fetch {
+        query: Query,
+        outputs: Box<[Reg]>,
+        found: Reg,
+        strict: bool,
+    },
+    /// The body once for each row of the query. All rows are read before the first turn, so that the
+    /// body's writes do not feed the query.
+    ForRows {
+        query: Query,
+        row: Box<[Reg]>,
+        body: Block,
+        carried: Box<[Carried]>,
+    },
+    /// The body for each integer from `low` to `high` (checked on entry).
+    ForRange {
+        register: Reg,
+        low: Expr,
+        high: Expr,
+        step: Expr,
+        reverse: bool,
+        body: Block,
+        carried: Box<[Carried]>,
+    },
+    /// The body for each element of an array.
+    ForEach {
+        register: Reg,
+        array: Expr,
+        body: Block,
+        carried: Box<[Carried]>,
+    },
+    /// The body while `condition`, which sees carried registers.
+    While {
+        condition: Expr,
+        body: Block,
+        carried: Box<[Carried]>,
+    },
+    If {
+        condition: Expr,
+        then: Block,
+        otherwise: Block,
+        phis: Box<[Phi]>,
+    },
+    /// The condition must be true, or the transaction is rejected with `error`.
+    Require {
+        condition: Expr,
+        error: OnError,
+    },
+    Raise {
+        error: OnError,
+    },
+    /// One row of the result.
+    Emit {
+        values: Box<[Expr]>,
+    },
+    /// All rows of a query as result.
+    EmitQuery {
+        query: Query,
+    },
+    /// Add to the number of rows that the command tag reports.
+    CountRows {
+        by: Expr,
+    },
+    /// The procedure ends here.
+    Return,
+}
+
+/// An error whose texts may hold values: `%` in `message` are replaced by `arguments` in turn.
+#[derive(Clone, PartialEq, Debug)]
+pub struct OnError {
+    pub error: Error,
+    pub arguments: Box<[Expr]>,
+    /// Overrides `error`'s code (`RAISE … USING ERRCODE = expression`).
+    pub code: Option<Expr>,
+    pub detail: Option<Expr>,
+    pub hint: Option<Expr>,
+}
+
+impl OnError {
+    pub fn new(code: SqlState, message: &str) -> Self {
+        OnError::from(Error::new(code, message))
+    }
+}
+
+impl From<Error> for OnError {
+    fn from(error: Error) -> Self {
+        OnError {
+            error,
+            arguments: Box::default(),
+            code: None,
+            detail: None,
+            hint: None,
+        }
+    }
+}
+
+/// A result column.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Column {
+    pub name: String,
+    pub data_type: DataType,
+}
+
+/// What a client gets back.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Output {
+    /// Rows, as of SELECT or RETURNING.
+    Rows(Vec<Column>),
+    /// Nothing but a command tag.
+    Tag,
+}
+
+/// A compiled program: a stored procedure, a function or one statement.
+#[derive(Debug)]
+pub struct Procedure {
+    /// The procedure's name, or the statement's text.
+    pub name: String,
+    pub parameters: Vec<Column>,
+    /// Registers 0.. hold the arguments; the frame has this many in all.
+    pub registers: u16,
+    pub body: Block,
+    pub output: Output,
+    /// First word(s) of the command tag: `SELECT`, `INSERT 0`, `UPDATE`, `CALL`.
+    pub tag: String,
+    /// Writes nothing, whatever its arguments.
+    pub read_only: bool,
+}
