@@ -76,7 +76,11 @@ impl Crew {
         let own = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job(0)));
         let mut board = self.lock();
         while board.running > 0 {
-            board = self.shared.finished.wait(board).unwrap_or_else(|e| e.into_inner());
+            board = self
+                .shared
+                .finished
+                .wait(board)
+                .unwrap_or_else(|e| e.into_inner());
         }
         board.job = None;
         let others_panicked = board.panicked;
@@ -91,7 +95,11 @@ impl Crew {
     /// out dynamically, so that any number of callers finishes them all.
     pub fn run_if_large(&self, items: usize, job: impl Fn(usize) + Send + Sync + 'static) {
         const ITEMS_PER_WAKE_UP: usize = 64;
-        if items < ITEMS_PER_WAKE_UP { job(0) } else { self.run(job) }
+        if items < ITEMS_PER_WAKE_UP {
+            job(0)
+        } else {
+            self.run(job)
+        }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Board> {

@@ -59,7 +59,11 @@ impl Recorder for Footprint {
     fn value_read(&mut self, read: RowRead<'_>) {
         if self.enabled {
             let key = read.key.clone();
-            self.rows.push(RowRequirement { table: read.table, key, stamp: read.stamp });
+            self.rows.push(RowRequirement {
+                table: read.table,
+                key,
+                stamp: read.stamp,
+            });
         }
     }
 
@@ -69,7 +73,10 @@ impl Recorder for Footprint {
 
     fn range_read(&mut self, range: &Range, digest: RangeDigest) {
         if self.enabled {
-            self.ranges.push(RangeRequirement { range: range.clone(), digest });
+            self.ranges.push(RangeRequirement {
+                range: range.clone(),
+                digest,
+            });
         }
     }
 }
@@ -77,8 +84,10 @@ impl Recorder for Footprint {
 impl Footprint {
     /// Reads of one row collapse to one requirement: a transaction has one snapshot, so they agree.
     pub fn compact(&mut self) {
-        self.rows.sort_by(|a, b| (a.table, &a.key).cmp(&(b.table, &b.key)));
-        self.rows.dedup_by(|a, b| a.table == b.table && a.key == b.key);
+        self.rows
+            .sort_by(|a, b| (a.table, &a.key).cmp(&(b.table, &b.key)));
+        self.rows
+            .dedup_by(|a, b| a.table == b.table && a.key == b.key);
     }
 }
 
@@ -104,7 +113,11 @@ impl Default for RangeDigest {
 
 impl RangeDigest {
     pub fn from_parts(rows: u64, stopped: bool, lanes: [u64; 2]) -> Self {
-        RangeDigest { rows, stopped, lanes }
+        RangeDigest {
+            rows,
+            stopped,
+            lanes,
+        }
     }
 
     pub fn lanes(&self) -> [u64; 2] {
@@ -136,14 +149,21 @@ impl RangeDigest {
         range: &Range,
         like: &RangeDigest,
     ) -> Result<RangeDigest, Stop> {
-        let mut digest = RangeDigest { stopped: like.stopped, ..RangeDigest::default() };
+        let mut digest = RangeDigest {
+            stopped: like.stopped,
+            ..RangeDigest::default()
+        };
         if like.stopped && like.rows == 0 {
             return Ok(digest);
         }
         access.scan(range, &[], |key, stamp, _| {
             digest.add(key.as_bytes(), stamp);
             let enough = like.stopped && digest.rows == like.rows;
-            Ok(if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            Ok(if enough {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            })
         })?;
         Ok(digest)
     }

@@ -107,7 +107,9 @@ impl<'a> Fold<'a> {
         for &column in columns {
             if self.loaded.insert(column) {
                 let value = &mut self.row[usize::from(column)..=usize::from(column)];
-                let stamp = self.slot.and_then(|slot| self.table.read(slot, LATEST, &[column], value));
+                let stamp = self
+                    .slot
+                    .and_then(|slot| self.table.read(slot, LATEST, &[column], value));
                 if stamp.is_none() {
                     return Err(Stop::Halt("an update command met no row".into()));
                 }
@@ -117,7 +119,9 @@ impl<'a> Fold<'a> {
     }
 
     pub fn finish(self) -> Result<Resolved, Stop> {
-        let stored = self.slot.filter(|&slot| self.table.stamp(slot, LATEST).is_some());
+        let stored = self
+            .slot
+            .filter(|&slot| self.table.stamp(slot, LATEST).is_some());
         Ok(match (self.state, stored) {
             (FoldState::Deleted, Some(slot)) => Resolved::Delete(slot),
             (FoldState::Deleted, None) => Resolved::Nothing,
@@ -177,7 +181,9 @@ impl ColumnSet {
 
     fn iter(&self) -> impl Iterator<Item = ColumnId> + '_ {
         self.0.iter().enumerate().flat_map(|(word, &bits)| {
-            (0..64).filter(move |bit| bits >> bit & 1 == 1).map(move |bit| (word * 64 + bit) as ColumnId)
+            (0..64)
+                .filter(move |bit| bits >> bit & 1 == 1)
+                .map(move |bit| (word * 64 + bit) as ColumnId)
         })
     }
 }

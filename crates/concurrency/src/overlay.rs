@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use procedure::access::{Access, Command, Range, Row};
 use smallvec::{SmallVec, smallvec};
-use storage::{Slot, Table, Catalog};
+use storage::{Catalog, Slot, Table};
 use types::key::{encode_key, upper_bound_of_prefix};
 use types::{ColumnId, Error, Height, Key, Position, Stamp, Stop, TableId, Value};
 
@@ -79,7 +79,10 @@ impl<R: Recorder> Overlay<R> {
     }
 
     pub fn mark(&self) -> Mark {
-        Mark { writes: self.writes.clone(), row_ids: self.row_ids }
+        Mark {
+            writes: self.writes.clone(),
+            row_ids: self.row_ids,
+        }
     }
 
     pub fn return_to(&mut self, mark: Mark) {
@@ -102,17 +105,25 @@ impl<R: Recorder> Overlay<R> {
     ) -> Result<bool, Stop> {
         let table_ref = table_of(&self.catalog, table)?;
         let stamp = slot.and_then(|slot| table_ref.stamp(slot, self.at));
-        self.recorder.existence_read(RowRead { table, key, record, stamp });
+        self.recorder.existence_read(RowRead {
+            table,
+            key,
+            record,
+            stamp,
+        });
         Ok(stamp.is_some())
     }
 
     /// Turn the commands of a write into the row they make of the base row.
     fn evaluate(&mut self, at: usize) -> Result<Option<Stamp>, Stop> {
         let write = &self.writes.writes()[at];
-        let WriteState::Commands(commands) = &write.state else { return Ok(None) };
+        let WriteState::Commands(commands) = &write.state else {
+            return Ok(None);
+        };
         let table = table_of(&self.catalog, write.table)?;
-        let stamp =
-            write.slot.and_then(|slot| table.read_row(slot, self.at, &mut self.scratch));
+        let stamp = write
+            .slot
+            .and_then(|slot| table.read_row(slot, self.at, &mut self.scratch));
         self.recorder.value_read(RowRead {
             table: write.table,
             key: &write.key,
@@ -120,7 +131,9 @@ impl<R: Recorder> Overlay<R> {
             stamp,
         });
         if stamp.is_none() {
-            return Err(Stop::Halt("a row vanished from the snapshot that it was found in".into()));
+            return Err(Stop::Halt(
+                "a row vanished from the snapshot that it was found in".into(),
+            ));
         }
         for command in commands {
             command.apply(&mut self.scratch, self.moment.now_us)?;
@@ -134,7 +147,8 @@ impl<R: Recorder> Overlay<R> {
     fn own_rows(&mut self, range: &Range) -> Result<Vec<(Key, usize)>, Stop> {
         for at in 0..self.writes.writes().len() {
             let write = &self.writes.writes()[at];
-            if write.table == range.table && (range.index != 0 || covers(range, write.key.as_bytes()))
+            if write.table == range.table
+                && (range.index != 0 || covers(range, write.key.as_bytes()))
             {
                 self.evaluate(at)?;
             }
@@ -146,7 +160,9 @@ impl<R: Recorder> Overlay<R> {
                 continue;
             }
             if let WriteState::Put(row) = &write.state {
-                let key = index_key(table, range.index, &write.key, |column| &row[column as usize])?;
+                let key = index_key(table, range.index, &write.key, |column| {
+                    &row[column as usize]
+                })?;
                 if covers(range, key.as_bytes()) {
                     rows.push((key, at));
                 }
@@ -170,12 +186,18 @@ impl<R: Recorder> Overlay<R> {
         V: FnMut(&Key, Stamp, &[Value]) -> Result<ControlFlow<()>, Stop>,
     {
         let mut digest = RangeDigest::default();
-        let outcome = scan_storage(&self.catalog, self.at, range, columns, |key, stamp, values| {
-            if R::DIGESTS {
-                digest.add(key.as_bytes(), stamp);
-            }
-            visit(key, stamp, values)
-        })?;
+        let outcome = scan_storage(
+            &self.catalog,
+            self.at,
+            range,
+            columns,
+            |key, stamp, values| {
+                if R::DIGESTS {
+                    digest.add(key.as_bytes(), stamp);
+                }
+                visit(key, stamp, values)
+            },
+        )?;
         digest.stopped = outcome.is_break();
         self.recorder.range_read(range, digest);
         Ok(())
@@ -265,9 +287,14 @@ where
             }
             self.next_own += 1;
             let write = &self.writes.writes()[*at];
-            let WriteState::Put(row) = &write.state else { continue };
-            let values: SmallVec<[Value; 8]> =
-                self.columns.iter().map(|&c| row[usize::from(c)].clone()).collect();
+            let WriteState::Put(row) = &write.state else {
+                continue;
+            };
+            let values: SmallVec<[Value; 8]> = self
+                .columns
+                .iter()
+                .map(|&c| row[usize::from(c)].clone())
+                .collect();
             if (self.visit)(&write.key, self.own_stamp, &values)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
@@ -290,7 +317,9 @@ impl<R: Recorder> Access for Overlay<R> {
         {
             let own = Stamp::new(self.moment.height, self.moment.position);
             let stamp = self.evaluate(at)?.unwrap_or(own);
-            let WriteState::Put(row) = &self.writes.writes()[at].state else { return Ok(None) };
+            let WriteState::Put(row) = &self.writes.writes()[at].state else {
+                return Ok(None);
+            };
             for (value, &column) in out.iter_mut().zip(columns) {
                 *value = row[usize::from(column)].clone();
             }
@@ -300,7 +329,12 @@ impl<R: Recorder> Access for Overlay<R> {
             Some(slot) => table_of(&self.catalog, table)?.read(slot, self.at, columns, out),
             None => None,
         };
-        self.recorder.value_read(RowRead { table, key, record, stamp });
+        self.recorder.value_read(RowRead {
+            table,
+            key,
+            record,
+            stamp,
+        });
         Ok(stamp)
     }
 
@@ -319,7 +353,14 @@ impl<R: Recorder> Access for Overlay<R> {
             if existed {
                 let state = WriteState::Commands(smallvec![command]);
                 let key = key.clone();
-                self.writes.push(PendingWrite { table, record, slot, key, existed, state });
+                self.writes.push(PendingWrite {
+                    table,
+                    record,
+                    slot,
+                    key,
+                    existed,
+                    state,
+                });
             }
             return Ok(existed);
         };
@@ -344,7 +385,14 @@ impl<R: Recorder> Access for Overlay<R> {
         let taken = self.base_exists(table, &key, slot, record)?;
         if !taken {
             let state = WriteState::Put(row);
-            self.writes.push(PendingWrite { table, record, slot, key, existed: false, state });
+            self.writes.push(PendingWrite {
+                table,
+                record,
+                slot,
+                key,
+                existed: false,
+                state,
+            });
         }
         Ok(!taken)
     }
@@ -361,7 +409,14 @@ impl<R: Recorder> Access for Overlay<R> {
         if existed {
             let key = key.clone();
             let state = WriteState::Delete;
-            self.writes.push(PendingWrite { table, record, slot, key, existed, state });
+            self.writes.push(PendingWrite {
+                table,
+                record,
+                slot,
+                key,
+                existed,
+                state,
+            });
         }
         Ok(existed)
     }
@@ -399,9 +454,12 @@ impl<R: Recorder> Access for Overlay<R> {
 
 fn table_of(catalog: &Catalog, id: TableId) -> Result<&Table, Stop> {
     catalog.table(id).map(|table| &**table).ok_or_else(|| {
-        Error::new(types::SqlState::UNDEFINED_TABLE, format!("table {} does not exist", id.0))
-            .with_hint("The table was dropped while the statement was on its way.")
-            .into()
+        Error::new(
+            types::SqlState::UNDEFINED_TABLE,
+            format!("table {} does not exist", id.0),
+        )
+        .with_hint("The table was dropped while the statement was on its way.")
+        .into()
     })
 }
 
@@ -417,7 +475,9 @@ where
     V: FnMut(&Key, Stamp, &[Value]) -> Result<ControlFlow<()>, Stop>,
 {
     let table = table_of(catalog, range.table)?;
-    let Some((low, high)) = byte_bounds(range) else { return Ok(ControlFlow::Continue(())) };
+    let Some((low, high)) = byte_bounds(range) else {
+        return Ok(ControlFlow::Continue(()));
+    };
     let mut outcome = Ok(ControlFlow::Continue(()));
     let mut step = |key: &[u8], stamp: Stamp, values: &[Value]| {
         outcome = visit(&Key::from(key), stamp, values);
@@ -426,8 +486,19 @@ where
             _ => ControlFlow::Break(()),
         }
     };
-    let (low, high) = (low.as_ref().map(Key::as_bytes), high.as_ref().map(Key::as_bytes));
-    table.scan(range.index, low, high, range.reverse, at, columns, &mut step);
+    let (low, high) = (
+        low.as_ref().map(Key::as_bytes),
+        high.as_ref().map(Key::as_bytes),
+    );
+    table.scan(
+        range.index,
+        low,
+        high,
+        range.reverse,
+        at,
+        columns,
+        &mut step,
+    );
     outcome
 }
 

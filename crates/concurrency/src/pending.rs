@@ -126,13 +126,19 @@ impl WriteSet {
     pub fn push(&mut self, write: PendingWrite) {
         let at = self.writes.len() as u32;
         if let Some(index) = &mut self.index {
-            index.entry((write.table, write.record)).or_default().push(at);
+            index
+                .entry((write.table, write.record))
+                .or_default()
+                .push(at);
         }
         self.writes.push(write);
         if self.index.is_none() && self.writes.len() > LINEAR_MAX {
             let mut index: FxHashMap<_, SmallVec<[u32; 1]>> = FxHashMap::default();
             for (at, write) in self.writes.iter().enumerate() {
-                index.entry((write.table, write.record)).or_default().push(at as u32);
+                index
+                    .entry((write.table, write.record))
+                    .or_default()
+                    .push(at as u32);
             }
             self.index = Some(index);
         }

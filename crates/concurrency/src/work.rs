@@ -74,11 +74,7 @@ pub struct Expectation {
 
 impl Work {
     /// Run against `access`. Generic, so each protocol's data path is compiled into it.
-    pub fn run<A: Access>(
-        &self,
-        frame: &mut Frame,
-        access: &mut A,
-    ) -> Result<ProgramResult, Stop> {
+    pub fn run<A: Access>(&self, frame: &mut Frame, access: &mut A) -> Result<ProgramResult, Stop> {
         match self {
             Work::Statement(s) => run(&s.procedure, &s.arguments, frame, access),
             Work::Load(load) => {
@@ -86,7 +82,10 @@ impl Work {
                 for row in &load.rows {
                     count += run(&load.procedure, row, frame, access)?.count;
                 }
-                Ok(ProgramResult { rows: Vec::new(), count })
+                Ok(ProgramResult {
+                    rows: Vec::new(),
+                    count,
+                })
             }
             Work::Interactive(transaction) => transaction.run(frame, access),
             Work::Void(error) => Err(Stop::Rejected(error.clone())),
@@ -103,11 +102,7 @@ impl Work {
 }
 
 impl Interactive {
-    fn run<A: Access>(
-        &self,
-        frame: &mut Frame,
-        access: &mut A,
-    ) -> Result<ProgramResult, Stop> {
+    fn run<A: Access>(&self, frame: &mut Frame, access: &mut A) -> Result<ProgramResult, Stop> {
         for row in &self.rows {
             let stamp = access.read(row.table, &row.key, &[], &mut [])?;
             if stamp != row.stamp {
@@ -117,26 +112,35 @@ impl Interactive {
         for requirement in &self.ranges {
             let now = RangeDigest::again(access, &requirement.range, &requirement.digest)?;
             if now != requirement.digest {
-                return Err(stale("Rows of a range that the transaction read were changed since."));
+                return Err(stale(
+                    "Rows of a range that the transaction read were changed since.",
+                ));
             }
         }
         let mut count = 0;
         for (statement, expected) in &self.writes {
             // A statement that succeeded for the client and fails now has met a newer state.
-            let result = run(&statement.procedure, &statement.arguments, frame, access)
-                .map_err(|stop| match stop {
-                    Stop::Rejected(error) => stale(&format!(
-                        "A statement that had succeeded now fails: {}.",
-                        error.message()
-                    )),
-                    other => other,
+            let result =
+                run(&statement.procedure, &statement.arguments, frame, access).map_err(|stop| {
+                    match stop {
+                        Stop::Rejected(error) => stale(&format!(
+                            "A statement that had succeeded now fails: {}.",
+                            error.message()
+                        )),
+                        other => other,
+                    }
                 })?;
             if result.count != expected.count || result.rows != expected.rows {
-                return Err(stale("A statement of the transaction would now answer differently."));
+                return Err(stale(
+                    "A statement of the transaction would now answer differently.",
+                ));
             }
             count += result.count;
         }
-        Ok(ProgramResult { rows: Vec::new(), count })
+        Ok(ProgramResult {
+            rows: Vec::new(),
+            count,
+        })
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use concurrency::install::{Fold, Resolved};
 use concurrency::{Block, Crew, PendingWrite, RecordId};
-use storage::{BlockWrites, Store, Catalog};
+use storage::{BlockWrites, Catalog, Store};
 use types::{Key, Position, Stamp, Stop, TableId, Value};
 
 use super::simulate::Simulated;
@@ -51,8 +51,11 @@ pub fn fold(
     let count = if order.len() < 64 { 1 } else { crew.workers() };
     let shards: Arc<Vec<Mutex<Shard>>> = Arc::new((0..count).map(|_| Mutex::default()).collect());
     let job = {
-        let (shards, block, simulated) =
-            (Arc::clone(&shards), Arc::clone(block), Arc::clone(simulated));
+        let (shards, block, simulated) = (
+            Arc::clone(&shards),
+            Arc::clone(block),
+            Arc::clone(simulated),
+        );
         let (order, catalog) = (order.to_vec(), Arc::clone(catalog));
         move |worker: usize| {
             let shard = fold_shard(&block, &simulated, &order, &catalog, worker, count);
@@ -60,7 +63,10 @@ pub fn fold(
         }
     };
     crew.run_if_large(order.len(), job);
-    let mut folds = Folds { shards: Vec::with_capacity(count), failed: Vec::new() };
+    let mut folds = Folds {
+        shards: Vec::with_capacity(count),
+        failed: Vec::new(),
+    };
     for shard in shards.iter() {
         let shard = std::mem::take(&mut *shard.lock().unwrap_or_else(|e| e.into_inner()));
         if let Some(why) = shard.halt {
@@ -88,12 +94,19 @@ fn fold_shard(
             let spread = write.record.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
             if !write.is_void() && spread as usize % workers == worker {
                 let (table, record) = (write.table, write.record);
-                entries.push(Entry { table, record, rank: rank as Position, tid, write: at as u32 });
+                entries.push(Entry {
+                    table,
+                    record,
+                    rank: rank as Position,
+                    tid,
+                    write: at as u32,
+                });
             }
         }
     }
     // Absent keys may share an id, so the key itself separates them.
-    let write_of = |e: &Entry| -> &PendingWrite { &simulated[e.tid as usize].writes[e.write as usize] };
+    let write_of =
+        |e: &Entry| -> &PendingWrite { &simulated[e.tid as usize].writes[e.write as usize] };
     entries.sort_unstable_by(|a, b| {
         let by_record = (a.table, a.record).cmp(&(b.table, b.record));
         by_record
@@ -144,7 +157,11 @@ fn fold_record<'s>(
 pub fn install(folds: Folds, store: &Arc<Store>, writes: &mut BlockWrites, crew: &Crew) {
     let catalog = store.catalog();
     let parallel = folds.shards.len() > 1;
-    let shards = folds.shards.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
+    let shards = folds
+        .shards
+        .into_iter()
+        .map(Some)
+        .chain(std::iter::repeat_with(|| None));
     let jobs: Vec<_> = writes
         .take()
         .into_iter()
@@ -156,14 +173,26 @@ pub fn install(folds: Folds, store: &Arc<Store>, writes: &mut BlockWrites, crew:
     let run = move |worker: usize| {
         let Some(job) = job.get(worker) else { return };
         let mut job = job.lock().unwrap_or_else(|e| e.into_inner());
-        let Some((folded, arena)) = job.as_mut() else { return };
-        for Folded { table, key, stamp, resolved } in folded.drain(..) {
+        let Some((folded, arena)) = job.as_mut() else {
+            return;
+        };
+        for Folded {
+            table,
+            key,
+            stamp,
+            resolved,
+        } in folded.drain(..)
+        {
             if let Some(table) = catalog.table(table) {
                 resolved.install(table, &key, stamp, arena);
             }
         }
     };
-    if parallel { crew.run(run) } else { run(0) }
+    if parallel {
+        crew.run(run)
+    } else {
+        run(0)
+    }
     for job in jobs.iter() {
         let job = job.lock().unwrap_or_else(|e| e.into_inner()).take();
         if let Some((_, arena)) = job {

@@ -14,7 +14,7 @@ use concurrency::overlay::{covers, index_columns, index_key};
 use concurrency::{Crew, PendingWrite, RecordId, WriteState};
 use procedure::access::Range;
 use rustc_hash::FxHashMap;
-use storage::{LATEST, Table, Catalog};
+use storage::{Catalog, LATEST, Table};
 use types::{ColumnId, Position, TableId, Value};
 
 use super::simulate::Simulated;
@@ -37,7 +37,11 @@ impl Smallest {
     }
 
     fn other_than(&self, tid: i64) -> i64 {
-        if self.0[0] == tid { self.0[1] } else { self.0[0] }
+        if self.0[0] == tid {
+            self.0[1]
+        } else {
+            self.0[0]
+        }
     }
 }
 
@@ -54,7 +58,11 @@ impl Largest {
     }
 
     fn other_than(&self, tid: i64) -> i64 {
-        if self.0[0] == tid { self.0[1] } else { self.0[0] }
+        if self.0[0] == tid {
+            self.0[1]
+        } else {
+            self.0[0]
+        }
     }
 }
 
@@ -125,7 +133,9 @@ pub fn validate(simulated: &Arc<Vec<Simulated>>, catalog: &Arc<Catalog>, crew: &
     let edges = Arc::new(Edges {
         simulated: Arc::clone(simulated),
         catalog: Arc::clone(catalog),
-        min_out: (0..count as i64).map(|tid| AtomicI64::new(tid + 1)).collect(),
+        min_out: (0..count as i64)
+            .map(|tid| AtomicI64::new(tid + 1))
+            .collect(),
         max_in: (0..count).map(|_| AtomicI64::new(NOBODY_READS)).collect(),
     });
     let shards = if count < 64 { 1 } else { crew.workers() };
@@ -135,7 +145,11 @@ pub fn validate(simulated: &Arc<Vec<Simulated>>, catalog: &Arc<Catalog>, crew: &
         range_edges(&job, shard, shards);
     });
     let edges = Arc::into_inner(edges).expect("the crew has let go of a finished job");
-    let min_out: Vec<i64> = edges.min_out.into_iter().map(AtomicI64::into_inner).collect();
+    let min_out: Vec<i64> = edges
+        .min_out
+        .into_iter()
+        .map(AtomicI64::into_inner)
+        .collect();
     let rejected = min_out
         .iter()
         .zip(edges.max_in)
@@ -180,17 +194,28 @@ fn record_edges(edges: &Edges, shard: u64, shards: u64) {
     for (tid, simulated) in edges.simulated.iter().enumerate() {
         let tid = tid as i64;
         for read in &simulated.reads.rows {
-            let Some(mark) = marks.get(&(read.table, read.record)) else { continue };
-            let writers = if read.value { mark.writers } else { mark.changers };
+            let Some(mark) = marks.get(&(read.table, read.record)) else {
+                continue;
+            };
+            let writers = if read.value {
+                mark.writers
+            } else {
+                mark.changers
+            };
             let writer = writers.other_than(tid);
             if writer < tid {
                 edges.min_out[tid as usize].fetch_min(writer, Ordering::Relaxed);
             }
         }
         for write in &simulated.writes {
-            let Some(mark) = marks.get(&(write.table, write.record)) else { continue };
-            let readers =
-                if write.changes_existence() { mark.readers } else { mark.value_readers };
+            let Some(mark) = marks.get(&(write.table, write.record)) else {
+                continue;
+            };
+            let readers = if write.changes_existence() {
+                mark.readers
+            } else {
+                mark.value_readers
+            };
             let reader = readers.other_than(tid);
             edges.max_in[tid as usize].fetch_max(reader, Ordering::Relaxed);
         }
@@ -204,7 +229,9 @@ fn range_edges(edges: &Edges, shard: usize, shards: usize) {
             continue;
         }
         for range in &simulated.reads.ranges {
-            let Some(table) = edges.catalog.table(range.table) else { continue };
+            let Some(table) = edges.catalog.table(range.table) else {
+                continue;
+            };
             for (writer, other) in edges.simulated.iter().enumerate() {
                 let touches = || {
                     let mut writes = other.writes.iter().filter(|w| w.table == range.table);
@@ -227,13 +254,14 @@ fn may_touch(table: &Table, range: &Range, write: &PendingWrite) -> bool {
     let columns = index_columns(table, range.index);
     let after = match &write.state {
         WriteState::Delete => false,
-        WriteState::Put(row) => {
-            index_key(table, range.index, &write.key, |c| &row[usize::from(c)])
-                .map_or(true, |key| covers(range, key.as_bytes()))
-        }
-        WriteState::Commands(commands) => commands
-            .iter()
-            .any(|c| c.code.assignments.iter().any(|(column, _)| columns.contains(column))),
+        WriteState::Put(row) => index_key(table, range.index, &write.key, |c| &row[usize::from(c)])
+            .map_or(true, |key| covers(range, key.as_bytes())),
+        WriteState::Commands(commands) => commands.iter().any(|c| {
+            c.code
+                .assignments
+                .iter()
+                .any(|(column, _)| columns.contains(column))
+        }),
     };
     after || write.existed && before_image_in(table, range, write, &columns)
 }
@@ -246,7 +274,9 @@ fn before_image_in(
 ) -> bool {
     let mut values = vec![Value::Null; columns.len()];
     // Nothing of the block is installed yet, so the newest state is the one before it.
-    let stored = write.slot.and_then(|slot| table.read(slot, LATEST, columns, &mut values));
+    let stored = write
+        .slot
+        .and_then(|slot| table.read(slot, LATEST, columns, &mut values));
     stored.is_some()
         && index_key(table, range.index, &write.key, |column| {
             let at = columns.iter().position(|&c| c == column);

@@ -61,7 +61,10 @@ use types::{Height, Position};
 use crate::serial::Runner;
 use simulate::Simulated;
 
-pub const ENTRY: crate::Entry = crate::Entry { info: &INFO, make: || Arc::new(Harmony) };
+pub const ENTRY: crate::Entry = crate::Entry {
+    info: &INFO,
+    make: || Arc::new(Harmony),
+};
 
 pub static INFO: ProtocolInfo = ProtocolInfo {
     name: "harmony",
@@ -87,7 +90,12 @@ impl Protocol for Harmony {
         snapshot_height: Height,
         crew: &Crew,
     ) -> Result<Prepared, String> {
-        Ok(Box::new(simulate::simulate(block, store, snapshot_height, crew)))
+        Ok(Box::new(simulate::simulate(
+            block,
+            store,
+            snapshot_height,
+            crew,
+        )))
     }
 
     fn finish(
@@ -98,8 +106,9 @@ impl Protocol for Harmony {
         writes: &mut BlockWrites,
         crew: &Crew,
     ) -> Result<BlockOutcome, String> {
-        let simulated: Box<Vec<Simulated>> =
-            prepared.downcast().map_err(|_| "harmony was handed another protocol's block")?;
+        let simulated: Box<Vec<Simulated>> = prepared
+            .downcast()
+            .map_err(|_| "harmony was handed another protocol's block")?;
         let simulated = Arc::new(*simulated);
         let mut verdict = edges::validate(&simulated, &store.catalog(), crew);
         let order = loop {
@@ -132,7 +141,13 @@ fn settle(
     let mut outcomes = simulated
         .into_iter()
         .zip(&survived)
-        .map(|(s, &survived)| if survived { Outcome::from_run(s.run).map(Some) } else { Ok(None) })
+        .map(|(s, &survived)| {
+            if survived {
+                Outcome::from_run(s.run).map(Some)
+            } else {
+                Ok(None)
+            }
+        })
         .collect::<Result<Vec<_>, _>>()?;
     let rejected = (0..count).filter(|&at| !survived[at]).count();
     if rejected > 0 {
@@ -147,6 +162,8 @@ fn settle(
     Ok(BlockOutcome {
         outcomes: outcomes.into_iter().flatten().collect(),
         serial_order: order,
-        report: BlockReport { rerun: rejected as u32 },
+        report: BlockReport {
+            rerun: rejected as u32,
+        },
     })
 }

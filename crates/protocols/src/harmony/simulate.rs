@@ -8,7 +8,7 @@ use concurrency::{
 };
 use procedure::access::Range;
 use procedure::interpret::{Frame, ProgramResult};
-use storage::{Store, Catalog};
+use storage::{Catalog, Store};
 use types::{Height, Position, Stop, TableId};
 
 /// One transaction after its simulation.
@@ -38,11 +38,19 @@ impl Recorder for Reads {
     const DIGESTS: bool = false;
 
     fn value_read(&mut self, read: RowRead<'_>) {
-        self.rows.push(ReadMark { table: read.table, record: read.record, value: true });
+        self.rows.push(ReadMark {
+            table: read.table,
+            record: read.record,
+            value: true,
+        });
     }
 
     fn existence_read(&mut self, read: RowRead<'_>) {
-        self.rows.push(ReadMark { table: read.table, record: read.record, value: false });
+        self.rows.push(ReadMark {
+            table: read.table,
+            record: read.record,
+            value: false,
+        });
     }
 
     fn range_read(&mut self, range: &Range, _: RangeDigest) {
@@ -75,17 +83,27 @@ pub fn simulate(
     let job = Arc::clone(&shared);
     crew.run_if_large(count, move |_| work(&job));
     let shared = Arc::into_inner(shared).expect("the crew has let go of a finished job");
-    shared.done.into_iter().map(|s| s.into_inner().expect("every transaction is run")).collect()
+    shared
+        .done
+        .into_iter()
+        .map(|s| s.into_inner().expect("every transaction is run"))
+        .collect()
 }
 
 fn work(shared: &Shared) {
-    let nowhere = Moment { height: 0, position: 0, now_us: 0 };
+    let nowhere = Moment {
+        height: 0,
+        position: 0,
+        now_us: 0,
+    };
     let catalog = Arc::clone(&shared.catalog);
     let mut overlay = Overlay::new(catalog, shared.snapshot_height, nowhere, Reads::default());
     let mut frame = Frame::default();
     loop {
         let position = shared.next.fetch_add(1, Ordering::Relaxed);
-        let Some(work) = shared.block.transactions.get(position) else { return };
+        let Some(work) = shared.block.transactions.get(position) else {
+            return;
+        };
         overlay.restart(Moment {
             height: shared.block.height,
             position: position as Position,
@@ -93,8 +111,14 @@ fn work(shared: &Shared) {
         });
         let run = work.run(&mut frame, &mut overlay);
         let reads = std::mem::take(&mut overlay.recorder);
-        let writes = if run.is_ok() { overlay.take_writes() } else { Vec::new() };
+        let writes = if run.is_ok() {
+            overlay.take_writes()
+        } else {
+            Vec::new()
+        };
         let simulated = Simulated { run, reads, writes };
-        shared.done[position].set(simulated).expect("a position is drawn once");
+        shared.done[position]
+            .set(simulated)
+            .expect("a position is drawn once");
     }
 }
