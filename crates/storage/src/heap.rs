@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn every_length_comes_back() {
         let heap = Heap::new();
-        let text: Vec<u8> = (0..40_000u32).map(|i| (i * 7 + 3) as u8).collect();
+        let text: Vec<u8> = (0..40_001u32).map(|i| (i * 7 + 3) as u8).collect();
         let lengths = (0..300).chain([1000, 8192, 8193, 40_000]);
         let views: Vec<(usize, View)> = lengths.map(|n| (n, heap.store(&text[..n]))).collect();
         for (n, view) in views {
