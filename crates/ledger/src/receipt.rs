@@ -150,7 +150,7 @@ impl Receipt {
     pub fn from_json(value: &Value) -> Result<Receipt> {
         let fields = value.as_object().ok_or_else(|| malformed("object"))?;
         let number = |name| field(fields, name)?.as_u64().ok_or_else(|| malformed(name));
-        if number("version")? != RECEIPT_VERSION.into() {
+        if number("version")? != u64::from(RECEIPT_VERSION) {
             return Err(malformed("version"));
         }
         let receipt = Receipt {
