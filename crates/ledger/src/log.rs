@@ -120,3 +120,6 @@ impl From<LogError> for Error {
         Error::new(code, "the ledger cannot be read").with_detail(error.to_string())
     }
 }
+
+#[cfg(test)]
+mod tests;
