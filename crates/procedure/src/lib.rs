@@ -16,4 +16,4 @@ pub mod step;
 
 pub use access::{Access, Check, Command, CommandCode, Range, Row};
 pub use expr::{BinaryOp, Expr, Reg, UnaryOp};
-pub use step::{Block, Column, OnError, Output, Procedure, Step};
+pub use step::{Block, Column, KeyColumn, OnError, Output, Procedure, Step};
