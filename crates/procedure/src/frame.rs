@@ -1,6 +1,7 @@
 //! The working memory of a run, and everything the interpreter does that touches no data.
 
 use smallvec::SmallVec;
+use types::key::encode_column;
 use types::{ColumnId, DataType, Error, Key, SqlState, Stop, TableId, Value};
 
 use crate::access::Row;
@@ -330,7 +331,7 @@ pub(crate) fn encode_key(
         if matches!(value, Value::Null) {
             return Ok(None);
         }
-        crate::stand_in::encode_value(&value, &column.data_type, &mut key)?;
+        encode_column(&column.data_type, column.nullable, &value, &mut key)?;
     }
     Ok(Some(key))
 }
@@ -344,7 +345,7 @@ pub(crate) fn row_key(
     for (column, data_type) in columns {
         match row.get(usize::from(*column)) {
             Some(value) if !matches!(value, Value::Null) => {
-                crate::stand_in::encode_value(value, data_type, &mut key)?;
+                encode_column(data_type, false, value, &mut key)?;
             }
             // Programs check NOT NULL before they insert: this one was compiled wrongly.
             _ => {
@@ -376,7 +377,7 @@ pub(crate) fn null_bound(message: &str) -> Error {
 fn shown(value: &Value) -> String {
     match value {
         Value::Null => "<NULL>".to_string(),
-        value => crate::stand_in::to_text(value),
+        value => value.to_text(&value.data_type_hint()),
     }
 }
 

@@ -2,35 +2,11 @@
 
 use std::ops::{Bound, ControlFlow};
 
-use types::{DataType, Error, Key, SqlState, Stop, Value};
+use types::{Error, SqlState, Stop, Value};
 
 use crate::access::{Access, Range, Row};
 use crate::expr::{BinaryOp, Expr, UnaryOp};
 use crate::query::Query;
-
-pub fn encode_value(value: &Value, _to: &DataType, key: &mut Key) -> Result<(), Error> {
-    match value {
-        Value::Int(v) => key
-            .0
-            .extend_from_slice(&((*v as u64) ^ (1 << 63)).to_be_bytes()),
-        Value::Uuid(v) => key.0.extend_from_slice(v),
-        Value::Text(v) => {
-            key.0.extend_from_slice(v.as_bytes());
-            key.0.push(0);
-        }
-        other => return Err(Error::unsupported(format!("{other:?} as key"))),
-    }
-    Ok(())
-}
-
-pub fn to_text(value: &Value) -> String {
-    match value {
-        Value::Int(v) => v.to_string(),
-        Value::Text(v) => v.to_string(),
-        Value::Bool(v) => if *v { "t" } else { "f" }.to_string(),
-        other => format!("{other:?}"),
-    }
-}
 
 pub fn eval(expr: &Expr, registers: &[Value], row: &[Value], now_us: i64) -> Result<Value, Error> {
     let eval = |expr: &Expr| eval(expr, registers, row, now_us);

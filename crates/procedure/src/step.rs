@@ -31,6 +31,8 @@ pub struct KeyColumn {
     /// Yields a value of the type below (casts are part of it).
     pub expr: Expr,
     pub data_type: DataType,
+    /// The column may hold NULL, which changes its encoding; never so in a primary key.
+    pub nullable: bool,
 }
 
 /// `out` becomes the value of `then` or of `otherwise`, whichever path ran.

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use types::{ColumnId, Error, Key, Stamp, Stop, TableId, TableSchema, Value};
+use types::key::encode_column;
+use types::{ColumnId, ColumnSchema, Error, Key, Stamp, Stop, TableId, TableSchema, Value};
 
 use crate::access::{Access, Command, Range, Row};
 
@@ -78,8 +79,12 @@ fn key_of(row: &[Value], schema: &TableSchema, columns: &[ColumnId]) -> Result<K
     let mut key = Key::default();
     for column in columns {
         let column = usize::from(*column);
-        let data_type = &schema.columns[column].data_type;
-        crate::stand_in::encode_value(&row[column], data_type, &mut key)?;
+        let ColumnSchema {
+            data_type,
+            nullable,
+            ..
+        } = &schema.columns[column];
+        encode_column(data_type, *nullable, &row[column], &mut key)?;
     }
     Ok(key)
 }
