@@ -9,11 +9,18 @@
 //! protocol's data path is compiled into it and no access goes through a virtual call.
 
 pub mod access;
+pub mod condition;
 pub mod expr;
+pub mod frame;
 pub mod functions;
+pub mod interpret;
 pub mod query;
+mod stand_in;
 pub mod step;
+pub mod testing;
 
 pub use access::{Access, Check, Command, CommandCode, Range, Row};
 pub use expr::{BinaryOp, Expr, Reg, UnaryOp};
-pub use step::{Block, Column, OnError, Output, Procedure, Step};
+pub use frame::{Frame, ProgramResult};
+pub use interpret::{Flow, run, run_block, run_step};
+pub use step::{Block, Column, KeyColumn, OnError, Output, Procedure, Step};

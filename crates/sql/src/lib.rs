@@ -1,1 +1,2 @@
 //! (see ARCHITECTURE.md)
+mod plpgsql;
