@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use procedure::interpret::ProgramResult;
+use procedure::ProgramResult;
 use storage::{BlockWrites, Store};
 use types::{Error, Height, Position, Stop};
 

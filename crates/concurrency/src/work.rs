@@ -12,7 +12,8 @@
 use std::sync::Arc;
 
 use procedure::access::{Access, Range};
-use procedure::interpret::{Frame, ProgramResult, run};
+use procedure::{Frame, ProgramResult};
+use procedure::run;
 use procedure::step::Procedure;
 use types::{Error, Key, Stamp, Stop, TableId, Value};
 

@@ -122,3 +122,47 @@ impl BinaryOp {
         )
     }
 }
+
+impl Expr {
+    /// Visit the expression and every part of it.
+    pub fn for_each(&self, visit: &mut impl FnMut(&Expr)) {
+        visit(self);
+        match self {
+            Expr::Const(_) | Expr::Reg(_) | Expr::Column(_) | Expr::Now => {}
+            Expr::Unary { input, .. } | Expr::IsNull { input, .. } | Expr::Cast { input, .. } => {
+                input.for_each(visit)
+            }
+            Expr::Binary { left, right, .. } => {
+                left.for_each(visit);
+                right.for_each(visit);
+            }
+            Expr::And(parts) | Expr::Or(parts) | Expr::Coalesce(parts) | Expr::Array(parts) => {
+                parts.iter().for_each(|part| part.for_each(visit))
+            }
+            Expr::Case { whens, otherwise } => {
+                for (when, then) in whens {
+                    when.for_each(visit);
+                    then.for_each(visit);
+                }
+                otherwise.for_each(visit);
+            }
+            Expr::InList { input, list, .. } => {
+                input.for_each(visit);
+                list.iter().for_each(|item| item.for_each(visit));
+            }
+            Expr::AnyEqual { input, array } => {
+                input.for_each(visit);
+                array.for_each(visit);
+            }
+            Expr::Like { input, pattern, .. } => {
+                input.for_each(visit);
+                pattern.for_each(visit);
+            }
+            Expr::Element { array, index } => {
+                array.for_each(visit);
+                index.for_each(visit);
+            }
+            Expr::Call { arguments, .. } => arguments.iter().for_each(|a| a.for_each(visit)),
+        }
+    }
+}

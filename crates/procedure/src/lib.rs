@@ -10,11 +10,15 @@
 
 pub mod access;
 pub mod condition;
+pub mod eval;
 pub mod expr;
 pub mod frame;
 pub mod functions;
 pub mod interpret;
+mod aggregate;
+mod like;
 pub mod query;
+pub mod run_query;
 mod stand_in;
 pub mod step;
 pub mod testing;

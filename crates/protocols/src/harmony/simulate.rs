@@ -7,7 +7,7 @@ use concurrency::{
     Block, Crew, Moment, Overlay, PendingWrite, RangeDigest, RecordId, Recorder, RowRead,
 };
 use procedure::access::Range;
-use procedure::interpret::{Frame, ProgramResult};
+use procedure::{Frame, ProgramResult};
 use storage::{Catalog, Store};
 use types::{Height, Position, Stop, TableId};
 

@@ -15,7 +15,7 @@ use concurrency::{
     Block, BlockOutcome, BlockReport, Crew, Isolation, Moment, NoRecord, Outcome, Overlay,
     Prepared, Protocol, ProtocolInfo,
 };
-use procedure::interpret::{Frame, ProgramResult};
+use procedure::{Frame, ProgramResult};
 use storage::{BlockWrites, Catalog, LATEST, Store, UndoArena};
 use types::{Height, Position, Stamp, Stop, Value};
 
