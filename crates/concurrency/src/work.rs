@@ -12,9 +12,9 @@
 use std::sync::Arc;
 
 use procedure::access::{Access, Range};
-use procedure::{Frame, ProgramResult};
 use procedure::run;
 use procedure::step::Procedure;
+use procedure::{Frame, ProgramResult};
 use types::{Error, Key, Stamp, Stop, TableId, Value};
 
 use crate::footprint::RangeDigest;

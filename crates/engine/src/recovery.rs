@@ -8,7 +8,9 @@
 use std::sync::Arc;
 
 use ledger::chain::ChainVerifier;
-use ledger::{Block, Damage, EncodedBlock, Files, Genesis, LogError, LogReader, TornTail};
+use ledger::{
+    Block, ChainFault, Damage, EncodedBlock, Files, Genesis, LogError, LogReader, TornTail,
+};
 use storage::Store;
 use types::Height;
 
@@ -166,16 +168,15 @@ fn decode(encoded: &EncodedBlock) -> Result<Block, Fault> {
 }
 
 fn check_chain(chain: &mut ChainVerifier, block: &Block) -> Result<(), Fault> {
-    chain.push(block).map(|_| ()).map_err(|error| {
-        let detail = error.fields().detail.clone().unwrap_or_default();
-        mismatch(
-            block.header.height,
-            None,
-            error.message(),
-            "an unbroken chain",
-            detail,
-        )
-    })
+    match chain.push(block) {
+        Ok(_) => Ok(()),
+        Err(ChainFault {
+            height,
+            what,
+            expected,
+            found,
+        }) => Err(mismatch(height, None, what, &expected, found)),
+    }
 }
 
 /// Execute one block of a ledger and compare.

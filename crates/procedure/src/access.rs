@@ -103,7 +103,11 @@ impl CommandCode {
         }
         columns.sort_unstable();
         columns.dedup();
-        CommandCode { assignments, checks, columns: columns.into() }
+        CommandCode {
+            assignments,
+            checks,
+            columns: columns.into(),
+        }
     }
 }
 

@@ -9,13 +9,13 @@
 //! protocol's data path is compiled into it and no access goes through a virtual call.
 
 pub mod access;
+mod aggregate;
 pub mod condition;
 pub mod eval;
 pub mod expr;
 pub mod frame;
 pub mod functions;
 pub mod interpret;
-mod aggregate;
 mod like;
 pub mod query;
 pub mod run_query;

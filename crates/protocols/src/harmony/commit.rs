@@ -137,7 +137,7 @@ fn fold_record<'s>(
 ) -> Result<Folded, Stop> {
     let (first, last) = (&group[0], &group[group.len() - 1]);
     let table = catalog
-        .get(first.table)
+        .table(first.table)
         .ok_or_else(|| Stop::Halt("a table vanished within a block".into()))?;
     let key = &write_of(first).key;
     let mut fold = Fold::new(table, write_of(first).slot, scratch);
