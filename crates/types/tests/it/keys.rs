@@ -186,6 +186,14 @@ fn the_layout_is_what_the_module_says() {
     let text = [(DataType::Text, false)];
     let key = encode(&text, &[Value::text("ab")]);
     assert_eq!(key.as_bytes(), b"ab\0\0");
+    let bytea = [(DataType::Bytea, false)];
+    let key = encode(&bytea, &[Value::from(&b"a\0b"[..])]);
+    assert_eq!(key.as_bytes(), b"a\0\xFFb\0\0");
+    let float = [(DataType::Float8, false)];
+    let float = |x| encode(&float, &[Value::Float(x)]).as_bytes().to_vec();
+    assert_eq!(float(-0.0), [0x80, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(float(1.0), [0xBF, 0xF0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(float(-1.0), [0x40, 0x0F, 255, 255, 255, 255, 255, 255]);
     assert_eq!(encode_int_key(0), [0x80, 0, 0, 0, 0, 0, 0, 0]);
     assert_eq!(
         encode_int_key(-1),
