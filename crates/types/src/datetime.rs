@@ -21,8 +21,9 @@ pub const DATE_MAX: i32 = 95_015_279;
 /// Days from 0001-01-01, day 1 of the common era, to PostgreSQL's epoch.
 const EPOCH_DAYS_FROM_CE: i32 = 730_120;
 
+/// Midnight; saturates beyond the calendar.
 pub fn date_to_timestamp_us(days: i32) -> i64 {
-    i64::from(days) * DAY_US
+    i64::from(days).saturating_mul(DAY_US)
 }
 
 /// The day that a timestamp lies in.
