@@ -17,6 +17,8 @@
 
 pub mod block;
 pub mod chain;
+#[cfg(test)]
+mod client_tests;
 pub mod effects;
 pub mod files;
 pub mod genesis;
@@ -30,6 +32,8 @@ pub mod receipt;
 pub mod segment;
 #[cfg(test)]
 pub(crate) mod testing;
+#[cfg(test)]
+mod vectors;
 mod wire;
 
 pub use block::{Block, BlockSeal, EncodedBlock};
