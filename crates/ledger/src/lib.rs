@@ -29,6 +29,7 @@ pub mod memory_files;
 pub mod merkle;
 pub mod parameters;
 pub mod receipt;
+pub mod row_receipt;
 pub mod segment;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -47,3 +48,4 @@ pub use log::{Damage, LogError, LogOptions, LogReader, LogWriter, TornTail, read
 pub use memory_files::MemoryFiles;
 pub use parameters::Parameters;
 pub use receipt::Receipt;
+pub use row_receipt::RowReceipt;
