@@ -6,6 +6,7 @@ comments are those of that page.
 
     check_chain.py chain DATA_FOLDER [--head BLOCK_HASH]
     check_chain.py receipt RECEIPT.json BLOCK_HASH
+    check_chain.py row ROW_RECEIPT.json BLOCK_HASH [--image HEX]
 
 Exit codes: 0 everything holds, 1 it does not, 2 wrong usage or unreadable files,
 3 torn or damaged tail (all blocks before it hold).
@@ -333,6 +334,70 @@ def check_receipt(receipt, trusted_hash):
     return header
 
 
+def check_row_receipt(receipt, trusted_hash):
+    """Checks a row receipt's JSON form; returns its header and the hash of the row afterwards."""
+    if not isinstance(receipt, dict):
+        raise Fault("this is not a row receipt")
+    cursor = Cursor(unhex(receipt.get("row_receipt")))
+    check_equal("version", 1, cursor.number("B"))
+    header = Header(cursor.take(HEADER_BYTES))
+    check_equal("block hash", trusted_hash, header.hash)
+    leaf = cursor.string()
+    node = leaf_hash(leaf)
+    for _ in range(cursor.number("B")):
+        side, sibling = cursor.number("B"), cursor.take(32)
+        if side > 1:
+            raise Fault(f"{side} is no side")
+        node = node_hash(node, sibling) if side else node_hash(sibling, node)
+    cursor.finish()
+    check_equal("effects root", header.effects_root, node)
+
+    # 6. Effects
+    effect = Cursor(leaf)
+    table, key = effect.number("I"), effect.string()
+    before, after = effect.take(32), effect.take(32)
+    previous_height = effect.number("Q")
+    effect.finish()
+    if before == ZERO_HASH and after == ZERO_HASH:
+        raise Fault("the effect has no image")
+    said = {
+        "row_receipt": receipt["row_receipt"],
+        "height": header.height,
+        "block_hash": header.hash.hex(),
+        "table": table,
+        "key": key.hex(),
+        "before": None if before == ZERO_HASH else before.hex(),
+        "after": None if after == ZERO_HASH else after.hex(),
+        "previous_height": previous_height,
+    }
+    check_equal("members", said, receipt)
+    return header, after
+
+
+def run(arguments):
+    if arguments.command == "chain":
+        head = check_chain(arguments.folder)
+        if head is None:
+            raise Fault("there are no blocks")
+        if arguments.head is not None:
+            check_equal("hash of the last block", unhex_hash(arguments.head), head.hash)
+        print(f"{head.height + 1} blocks hold, the last one is {head.hash.hex()}")
+        return 0
+    trusted_hash = unhex_hash(arguments.block_hash)
+    with open(arguments.file, encoding="utf-8") as file:
+        value = json.load(file)
+    if arguments.command == "receipt":
+        header = check_receipt(value, trusted_hash)
+        print(f"transaction {value['index']} of block {header.height} holds")
+        return 0
+    header, after = check_row_receipt(value, trusted_hash)
+    if arguments.image is not None:
+        image = sha256(b"tally row v1\0\0\0\0" + unhex(arguments.image))
+        check_equal("row image hash", after, image)
+    print(f"the row change of block {header.height} holds")
+    return 0
+
+
 def main():
     parser = argparse.ArgumentParser(description="Checks a ledger from its documented bytes alone.")
     commands = parser.add_subparsers(dest="command", required=True)
@@ -342,21 +407,13 @@ def main():
     receipt = commands.add_parser("receipt", help="check one receipt")
     receipt.add_argument("file")
     receipt.add_argument("block_hash", help="the block hash that you trust")
+    row = commands.add_parser("row", help="check one row receipt")
+    row.add_argument("file")
+    row.add_argument("block_hash", help="the block hash that you trust")
+    row.add_argument("--image", help="the image that the row must have after the block")
     arguments = parser.parse_args()
     try:
-        if arguments.command == "receipt":
-            with open(arguments.file, encoding="utf-8") as file:
-                value = json.load(file)
-            header = check_receipt(value, unhex_hash(arguments.block_hash))
-            print(f"transaction {value['index']} of block {header.height} holds")
-            return 0
-        head = check_chain(arguments.folder)
-        if head is None:
-            raise Fault("there are no blocks")
-        if arguments.head is not None:
-            check_equal("hash of the last block", unhex_hash(arguments.head), head.hash)
-        print(f"{head.height + 1} blocks hold, the last one is {head.hash.hex()}")
-        return 0
+        return run(arguments)
     except TornTail as tail:
         before = f"{tail.head.height + 1} blocks before it hold" if tail.head else "no block before it"
         print(f"{tail}; {before}", file=sys.stderr)

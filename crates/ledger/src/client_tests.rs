@@ -11,7 +11,7 @@ use crate::hash::to_hex;
 use crate::log::{LogOptions, LogReader, LogWriter};
 use crate::receipt::Receipt;
 use crate::testing::{chain, encoded};
-use crate::vectors::segment_files;
+use crate::vectors::{row_receipt, segment_files};
 
 const HOLDS: Option<i32> = Some(0);
 const FAULT: Option<i32> = Some(1);
@@ -140,5 +140,36 @@ fn the_client_checks_receipts() {
         json["outcome"] = "00".into();
         std::fs::write(&path, json.to_string()).unwrap();
         assert_eq!(client(&["receipt", text(&path), &hash]).unwrap().0, FAULT);
+    }
+}
+
+#[test]
+fn the_client_checks_row_receipts() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("row.json");
+    let (receipt, image) = row_receipt();
+    let hash = to_hex(&receipt.header.hash());
+    let json = receipt.to_json().unwrap();
+    std::fs::write(&path, json.to_string()).unwrap();
+    let arguments = ["row", text(&path), &hash, "--image"];
+    let with_image = |image: &[u8]| client(&[&arguments[..], &[&to_hex(image)]].concat());
+    let Some((code, said)) = with_image(&image) else {
+        return;
+    };
+    assert_eq!(code, HOLDS, "{said}");
+    assert_eq!(with_image(b"another row").unwrap().0, FAULT);
+    assert_eq!(
+        client(&["row", text(&path), &"00".repeat(32)]).unwrap().0,
+        FAULT
+    );
+    for (member, value) in [("table", 2.into()), ("row_receipt", "00".into())] {
+        let mut changed = json.clone();
+        changed[member] = value;
+        std::fs::write(&path, changed.to_string()).unwrap();
+        assert_eq!(
+            client(&["row", text(&path), &hash]).unwrap().0,
+            FAULT,
+            "{member}"
+        );
     }
 }

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use types::{Error, Result, SqlState};
 
 use crate::effects::{Effect, row_image_hash};
-use crate::hash::{Hash, to_hex};
+use crate::hash::{Hash, expect_hash, from_hex, refused, to_hex};
 use crate::header::{BlockHeader, HEADER_BYTES};
 use crate::merkle::{inclusion_proof, leaf_hash, node_hash};
 use crate::wire::{Cursor, put_prefixed};
@@ -74,23 +74,13 @@ impl RowReceipt {
 
     /// Checks everything against a block hash that the caller trusts.
     pub fn verify(&self, trusted_block_hash: &Hash) -> Result<Effect<'_>> {
-        let compare = |what: &str, expected: &Hash, found: &Hash| {
-            if expected == found {
-                return Ok(());
-            }
-            Err(refused(format!(
-                "{what}: expected {}, found {}",
-                to_hex(expected),
-                to_hex(found)
-            )))
-        };
-        compare("block hash", trusted_block_hash, &self.header.hash())?;
+        expect_hash("block hash", trusted_block_hash, &self.header.hash())?;
         let climb = |node: Hash, (side, sibling): &(Side, Hash)| match side {
             Side::Left => node_hash(sibling, &node),
             Side::Right => node_hash(&node, sibling),
         };
         let root = self.proof.iter().fold(leaf_hash(&self.leaf), climb);
-        compare("effects root", &self.header.effects_root, &root)?;
+        expect_hash("effects root", &self.header.effects_root, &root)?;
         self.effect()
     }
 
@@ -171,7 +161,7 @@ impl RowReceipt {
             .get("row_receipt")
             .and_then(Value::as_str)
             .ok_or_else(malformed)?;
-        let receipt = RowReceipt::decode(&crate::hash::from_hex(text)?)?;
+        let receipt = RowReceipt::decode(&from_hex(text)?)?;
         match receipt.to_json()? == *value {
             true => Ok(receipt),
             false => Err(malformed().with_detail("Its members contradict one another.")),
@@ -193,10 +183,6 @@ fn sides(index: usize, leaves: usize) -> Vec<Side> {
         last /= 2;
     }
     sides
-}
-
-fn refused(detail: String) -> Error {
-    Error::new(SqlState::DATA_CORRUPTED, "the row receipt does not verify").with_detail(detail)
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use crate::memory_files::MemoryFiles;
 use crate::merkle::{inclusion_proof, leaf_hash, root};
 use crate::parameters::Parameters;
 use crate::receipt::Receipt;
+use crate::row_receipt::RowReceipt;
 use crate::testing::{chain, encoded};
 
 fn hex_list<B: AsRef<[u8]>>(list: impl IntoIterator<Item = B>) -> Vec<String> {
@@ -100,6 +101,36 @@ fn receipt() -> Value {
     json!({ "binary": to_hex(&receipt.encode().unwrap()), "json": receipt.to_json() })
 }
 
+/// One of two rows that a block inserted, and that row's image.
+pub fn row_receipt() -> (RowReceipt, Vec<u8>) {
+    let block = &chain(3, 3)[3];
+    let key = 3u64.to_be_bytes();
+    let effect = Effect {
+        table: TableId(1),
+        key: &key,
+        before: None,
+        after: Some(row_image_hash(&key)),
+        previous_height: 0,
+    };
+    let other = Effect {
+        table: TableId(2),
+        ..effect
+    };
+    let mut header = block.header.clone();
+    header.effects_root = effects_root([effect, other]).unwrap();
+    (
+        RowReceipt::of(&header, &[effect, other], 0)
+            .unwrap()
+            .unwrap(),
+        key.to_vec(),
+    )
+}
+
+fn row_receipts() -> Value {
+    let (receipt, image) = row_receipt();
+    json!({ "json": receipt.to_json().unwrap(), "row_image": to_hex(&image) })
+}
+
 /// The chain of `blocks` in two segments, the last one with a zero tail.
 pub fn segment_files() -> MemoryFiles {
     let files = MemoryFiles::new();
@@ -136,6 +167,7 @@ fn vectors_are_current() {
         ("effects.json", effects()),
         ("chain.json", blocks()),
         ("receipt.json", receipt()),
+        ("row_receipt.json", row_receipts()),
         ("segment.json", segments()),
     ] {
         let path = folder.join(name);
