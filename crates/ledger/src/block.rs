@@ -88,9 +88,7 @@ impl Block {
     pub fn encode(&self) -> Result<EncodedBlock> {
         let parts = self.transactions.iter().chain(&self.outcomes);
         let size = HEADER_BYTES + parts.clone().map(|part| 4 + part.len()).sum::<usize>();
-        if size > BLOCK_BYTES_MAX {
-            return Err(too_large(self.header.height, size));
-        }
+        check_size(self.header.height, size)?;
         let header = self.header.encode();
         let mut payload = Vec::with_capacity(size);
         payload.extend_from_slice(&header);
@@ -111,6 +109,7 @@ impl Block {
     pub fn decode(payload: &Bytes) -> Result<Block> {
         let mut cursor = Cursor::new("block", payload);
         let header = BlockHeader::decode(cursor.take(HEADER_BYTES)?)?;
+        check_size(header.height, payload.len())?;
         let count = header.transaction_count as usize;
         if cursor.remaining() / 8 < count {
             return Err(cursor.invalid(format!(
@@ -153,6 +152,7 @@ impl EncodedBlock {
         let mut cursor = Cursor::new("block", &payload);
         let encoded: [u8; HEADER_BYTES] = cursor.array()?;
         let header = BlockHeader::decode(&encoded)?;
+        check_size(header.height, payload.len())?;
         Ok(EncodedBlock {
             height: header.height,
             hash: hash_of_encoded(&encoded),
@@ -185,6 +185,14 @@ impl EncodedBlock {
 
     pub fn payload(&self) -> &Bytes {
         &self.payload
+    }
+}
+
+fn check_size(height: Height, size: usize) -> Result<()> {
+    if size > BLOCK_BYTES_MAX {
+        Err(too_large(height, size))
+    } else {
+        Ok(())
     }
 }
 

@@ -26,6 +26,7 @@ use types::{Error, Height, Result, SqlState, TableId};
 
 use crate::hash::{Hash, TAG_ROW_IMAGE, ZERO_HASH, tagged_hash};
 use crate::merkle::MerkleBuilder;
+use crate::wire::{Cursor, put_prefixed};
 
 pub fn row_image_hash(image: &[u8]) -> Hash {
     tagged_hash(TAG_ROW_IMAGE, image)
@@ -42,11 +43,34 @@ pub struct Effect<'a> {
     pub previous_height: Height,
 }
 
-impl Effect<'_> {
+impl<'a> Effect<'a> {
+    /// Reads canonical leaf bytes.
+    pub fn decode(leaf: &'a [u8]) -> Result<Self> {
+        let mut cursor = Cursor::new("effect", leaf);
+        let table = TableId(cursor.u32()?);
+        let key = cursor.prefixed()?;
+        let mut image = || -> Result<Option<Hash>> {
+            Ok(Some(cursor.array()?).filter(|hash| *hash != ZERO_HASH))
+        };
+        let (before, after) = (image()?, image()?);
+        let previous_height = cursor.u64()?;
+        if before.is_none() && after.is_none() {
+            return Err(cursor.invalid("there is neither a before- nor an after-image"));
+        }
+        cursor.finish()?;
+        Ok(Effect {
+            table,
+            key,
+            before,
+            after,
+            previous_height,
+        })
+    }
+
     /// The canonical leaf bytes, into a buffer that the caller may use again.
     pub fn encode_into(&self, out: &mut Vec<u8>) -> Result<()> {
         out.extend_from_slice(&self.table.0.to_be_bytes());
-        crate::wire::put_prefixed(out, self.key)?;
+        put_prefixed(out, self.key)?;
         out.extend_from_slice(&self.before.unwrap_or(ZERO_HASH));
         out.extend_from_slice(&self.after.unwrap_or(ZERO_HASH));
         out.extend_from_slice(&self.previous_height.to_be_bytes());
@@ -138,6 +162,10 @@ mod tests {
         expected.extend(row_image_hash(b"image"));
         expected.extend([0, 0, 0, 0, 0, 0, 0, 7]);
         assert_eq!(leaf, expected);
+        assert_eq!(Effect::decode(&leaf).unwrap(), effect(2, b"key"));
+        for cut in 0..leaf.len() {
+            assert!(Effect::decode(&leaf[..cut]).is_err());
+        }
         assert_eq!(
             effects_root([effect(2, b"key")]).unwrap(),
             crate::merkle::root([leaf])

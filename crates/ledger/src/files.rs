@@ -33,6 +33,7 @@ pub trait StorageFile: Send + Sync {
     fn size(&self) -> io::Result<u64>;
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+    /// Durable after the next `sync`, at the latest.
     fn set_size(&self, size: u64) -> io::Result<()>;
     /// Contents and size are on stable storage when this returns.
     fn sync(&self) -> io::Result<()>;
@@ -49,7 +50,7 @@ impl RealFiles {
     /// Opens a folder for writing, as its only user; creates it if necessary.
     pub fn open(root: impl Into<PathBuf>) -> io::Result<Self> {
         let root = root.into();
-        fs::create_dir_all(&root).map_err(|error| at(&root, error))?;
+        create_durably(&root).map_err(|error| at(&root, error))?;
         let path = root.join("LOCK");
         let lock = OpenOptions::new()
             .create(true)
@@ -197,9 +198,30 @@ impl StorageFile for RealFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        // fdatasync also writes the size, as the data could not be read back without it.
+        // fdatasync also writes a larger size, as the data could not be read back without it.
         self.file.sync_data().map_err(|error| at(&self.path, error))
     }
+}
+
+/// Creates a folder and those above it; their names survive a crash once this returns.
+fn create_durably(folder: &Path) -> io::Result<()> {
+    let missing: Vec<&Path> = folder
+        .ancestors()
+        .take_while(|path| !exists(path))
+        .collect();
+    fs::create_dir_all(folder)?;
+    for created in missing {
+        let above = created
+            .parent()
+            .filter(|above| !above.as_os_str().is_empty());
+        File::open(above.unwrap_or(Path::new(".")))?.sync_all()?;
+    }
+    Ok(())
+}
+
+/// The empty path, above a relative one, is the current folder.
+fn exists(path: &Path) -> bool {
+    path.as_os_str().is_empty() || path.exists()
 }
 
 fn at(path: &Path, error: io::Error) -> io::Error {
@@ -245,9 +267,11 @@ mod tests {
         );
         let refused = reader.create("x").err().map(|error| error.kind());
         assert_eq!(refused, Some(io::ErrorKind::PermissionDenied));
+        let absent = RealFiles::read_only(folder.path().join("no"));
+        assert_eq!(kind(absent), Some(io::ErrorKind::NotFound));
         assert_eq!(
-            kind(RealFiles::read_only(folder.path().join("no"))),
-            Some(io::ErrorKind::NotFound)
+            kind(RealFiles::open(folder.path().join("new/and/deep"))),
+            None
         );
     }
 }

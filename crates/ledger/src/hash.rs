@@ -68,6 +68,22 @@ pub fn hash_from_hex(text: &str) -> Result<Hash> {
     })
 }
 
+/// Refuses a proof whose hash is not the one that it must be.
+pub(crate) fn expect_hash(what: &str, expected: &Hash, found: &Hash) -> Result<()> {
+    if expected == found {
+        return Ok(());
+    }
+    let (expected, found) = (to_hex(expected), to_hex(found));
+    Err(refused(format!(
+        "{what}: expected {expected}, found {found}"
+    )))
+}
+
+/// A proof that proves nothing.
+pub(crate) fn refused(detail: String) -> Error {
+    Error::new(SqlState::DATA_CORRUPTED, "the receipt does not verify").with_detail(detail)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

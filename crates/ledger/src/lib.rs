@@ -17,6 +17,8 @@
 
 pub mod block;
 pub mod chain;
+#[cfg(test)]
+mod client_tests;
 pub mod effects;
 pub mod files;
 pub mod genesis;
@@ -27,9 +29,12 @@ pub mod memory_files;
 pub mod merkle;
 pub mod parameters;
 pub mod receipt;
+pub mod row_receipt;
 pub mod segment;
 #[cfg(test)]
 pub(crate) mod testing;
+#[cfg(test)]
+mod vectors;
 mod wire;
 
 pub use block::{Block, BlockSeal, EncodedBlock};
@@ -43,3 +48,4 @@ pub use log::{Damage, LogError, LogOptions, LogReader, LogWriter, TornTail, read
 pub use memory_files::MemoryFiles;
 pub use parameters::Parameters;
 pub use receipt::Receipt;
+pub use row_receipt::RowReceipt;

@@ -23,7 +23,7 @@ use serde_json::{Map, Value, json};
 use types::{Error, Result, SqlState};
 
 use crate::block::Block;
-use crate::hash::{Hash, from_hex, hash_from_hex, to_hex};
+use crate::hash::{Hash, expect_hash, from_hex, hash_from_hex, refused, to_hex};
 use crate::header::{BlockHeader, HEADER_BYTES};
 use crate::merkle::{inclusion_proof, leaf_hash, root_from_proof};
 use crate::wire::{Cursor, put_prefixed};
@@ -62,17 +62,7 @@ impl Receipt {
     /// Checks everything against a block hash that the caller trusts. Only then do the receipt's
     /// fields mean anything.
     pub fn verify(&self, trusted_block_hash: &Hash) -> Result<()> {
-        let compare = |what: &str, expected: &Hash, found: &Hash| {
-            if expected == found {
-                return Ok(());
-            }
-            Err(refused(format!(
-                "{what}: expected {}, found {}",
-                to_hex(expected),
-                to_hex(found)
-            )))
-        };
-        compare("block hash", trusted_block_hash, &self.header.hash())?;
+        expect_hash("block hash", trusted_block_hash, &self.header.hash())?;
         let root = |what: &str, leaf: &[u8], proof: &[Hash]| {
             let (index, leaves) = (self.index.into(), self.header.transaction_count.into());
             root_from_proof(leaf_hash(leaf), index, leaves, proof).ok_or_else(|| {
@@ -82,13 +72,13 @@ impl Receipt {
             })
         };
         let transactions_root = root("transaction", &self.transaction, &self.transaction_proof)?;
-        compare(
+        expect_hash(
             "transactions root",
             &self.header.transactions_root,
             &transactions_root,
         )?;
         let outcomes_root = root("outcome", &self.outcome, &self.outcome_proof)?;
-        compare("outcomes root", &self.header.outcomes_root, &outcomes_root)
+        expect_hash("outcomes root", &self.header.outcomes_root, &outcomes_root)
     }
 
     pub fn encode(&self) -> Result<Vec<u8>> {
@@ -189,10 +179,6 @@ fn hashes(fields: &Map<String, Value>, name: &'static str) -> Result<Vec<Hash>> 
 fn malformed(name: &str) -> Error {
     Error::new(SqlState::INVALID_TEXT_REPRESENTATION, "malformed receipt")
         .with_detail(format!("What is missing or unusable: {name}."))
-}
-
-fn refused(detail: String) -> Error {
-    Error::new(SqlState::DATA_CORRUPTED, "the receipt does not verify").with_detail(detail)
 }
 
 #[cfg(test)]

@@ -97,7 +97,8 @@ impl LogReader {
         self.next_height
     }
 
-    /// The next block; `None` at the end. After a torn tail has been reported once, that is the end.
+    /// The next block; `None` at the end. After a torn tail has been reported once, that is the end;
+    /// damage is reported again and again, there is no way past it.
     pub fn next_block(&mut self) -> Result<Option<EncodedBlock>> {
         if self.end.is_some() {
             return Ok(None);
@@ -172,13 +173,12 @@ impl LogReader {
                 self.next_height
             )));
         }
-        self.upcoming += 1;
         let bytes = read_all(&*self.files.open(&path)?)?;
         let header = match SegmentHeader::decode(&bytes) {
             Ok(header) => header,
             Err(what) => {
                 // A segment is created and synced before any block goes to it.
-                let newest = self.upcoming == self.segments.len();
+                let newest = self.upcoming + 1 == self.segments.len();
                 let records = bytes.get(SEGMENT_HEADER_BYTES..).unwrap_or_default();
                 if !newest || used_bytes(records) > 0 {
                     return Err(damage(what.to_owned()));
@@ -212,6 +212,7 @@ impl LogReader {
         if header.ledger_id != ledger_id {
             return Err(damage(foreign(&header.ledger_id, &ledger_id)));
         }
+        self.upcoming += 1;
         Ok(OpenSegment {
             path,
             header,
@@ -228,11 +229,11 @@ impl OpenSegment {
 
     fn find(&self, height: Height, newest: bool) -> Found {
         let rest = self.rest();
-        if rest.is_empty() || (newest && used_bytes(rest) == 0) {
-            return Found::Nothing;
-        }
         let record = match RecordHeader::decode(rest, self.header.salt) {
             Ok(record) => record,
+            Err(_) if rest.is_empty() || (newest && used_bytes(rest) == 0) => {
+                return Found::Nothing;
+            }
             Err(what) => return Found::Unreadable(what),
         };
         let start = self.offset + RECORD_HEADER_BYTES;

@@ -57,6 +57,10 @@ fn read(files: &MemoryFiles) -> (Vec<EncodedBlock>, Option<LogError>) {
 }
 
 fn damage(files: &MemoryFiles) -> Damage {
+    if let Ok(mut reader) = reader(files) {
+        while let Ok(Some(_)) = reader.next_block() {}
+        assert!(reader.next_block().is_err(), "there is no way past damage");
+    }
     match read(files).1 {
         Some(LogError::Damage(damage)) => damage,
         other => panic!("damage expected, {other:?} found"),

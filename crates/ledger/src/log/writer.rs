@@ -108,8 +108,10 @@ impl LogWriter {
             size = last.offset;
             file.set_size(size)?;
         }
-        // What was read may only be in the page cache, if a process without `sync` wrote it.
+        // What was read, and the very name of the file, may only be in the page cache, if the
+        // process that wrote them was killed before it synced.
         file.sync()?;
+        writer.files.sync_folder(SEGMENT_FOLDER)?;
         writer.segment = Some(WrittenSegment {
             file,
             salt: header.salt,
@@ -175,10 +177,9 @@ impl LogWriter {
     }
 
     fn check_chain(&self, blocks: &[EncodedBlock]) -> io::Result<()> {
-        let mut height = self.next_height;
         let mut head_hash = self.head_hash;
         let mut ledger_id = self.ledger_id;
-        for block in blocks {
+        for (height, block) in (self.next_height..).zip(blocks) {
             if block.height() != height || block.previous_hash() != head_hash {
                 return Err(invalid(format!(
                     "block {} does not follow the head of the log, block {height} is next",
@@ -188,7 +189,6 @@ impl LogWriter {
             if *ledger_id.get_or_insert(block.ledger_id()) != block.ledger_id() {
                 return Err(invalid(format!("block {height} belongs to another ledger")));
             }
-            height += 1;
             head_hash = block.hash();
         }
         Ok(())
