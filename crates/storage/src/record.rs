@@ -38,6 +38,7 @@
 
 use std::sync::Arc;
 
+use kit::sync::Spin;
 use kit::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use parking_lot::Mutex;
 use types::{Height, Key, Stamp, TableId, TableSchema};
@@ -135,6 +136,7 @@ impl Records {
         mut copy: impl FnMut(&[AtomicU64]),
     ) -> Option<Stamp> {
         let record = self.record(slot)?;
+        let mut spin = Spin::new();
         loop {
             let before = StampWord(record[STAMP].load(Ordering::Acquire));
             if before.height() > at {
@@ -144,7 +146,7 @@ impl Records {
                 State::Live => copy(&record[self.layout.payload..]),
                 State::Free | State::Tombstone => return None,
                 State::Writing => {
-                    kit::sync::spin_loop();
+                    spin.wait();
                     continue;
                 }
             }

@@ -24,8 +24,8 @@
 //! - *Removing* unlinks leaves that become empty, with the inner nodes that led only to them, and
 //!   merges nothing else. Entries fall away when blocks are collected, in bulk, and usually come
 //!   back near where they were.
-//! - A key appended at the right end splits off an empty node, so that keys inserted in order fill
-//!   their nodes completely.
+//! - A key above all others splits its leaf before the last entry, so that keys inserted in order
+//!   fill their leaves.
 //!
 //! Keys over 128 bytes lie in an append-only heap; their space is not reclaimed when they go.
 
@@ -35,6 +35,7 @@ mod tests;
 
 use std::ops::Bound;
 
+use kit::sync::Spin;
 use kit::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
@@ -97,23 +98,13 @@ impl OrderedIndex {
     /// Leads `key` to `slot`, whatever it led to before.
     pub(crate) fn insert(&self, key: &[u8], slot: Slot) {
         let key = SearchKey::new(key);
-        while self.try_insert(&key, slot).is_err() {
-            kit::sync::spin_loop();
-        }
+        until_done(|| self.try_insert(&key, slot));
     }
 
     pub(crate) fn remove(&self, key: &[u8]) {
         let search = SearchKey::new(key);
-        let emptied = loop {
-            match self.try_remove(&search) {
-                Ok(emptied) => break emptied,
-                Err(Restart) => kit::sync::spin_loop(),
-            }
-        };
-        if emptied {
-            while self.try_unlink(&search).is_err() {
-                kit::sync::spin_loop();
-            }
+        if until_done(|| self.try_remove(&search)) {
+            until_done(|| self.try_unlink(&search));
         }
     }
 
@@ -129,6 +120,7 @@ impl OrderedIndex {
     ) {
         let end = out.len() + limit;
         let mut fence: Option<Key> = None;
+        let mut spin = Spin::new();
         while out.len() < end {
             let beyond = fence.as_ref().map(Key::as_bytes);
             let (from, to) = match (beyond, reverse) {
@@ -142,7 +134,7 @@ impl OrderedIndex {
                 Ok(None) => return,
                 Err(Restart) => {
                     out.truncate(start);
-                    kit::sync::spin_loop();
+                    spin.wait();
                 }
             }
         }
@@ -224,7 +216,11 @@ impl OrderedIndex {
         let mut rightmost = true;
         loop {
             if step.node.is_full() {
-                self.split(parent, step, rightmost)?;
+                let appends = rightmost && step.node.is_leaf() && {
+                    let (i, _) = step.node.search(key, &self.heap);
+                    i == step.node.count()
+                };
+                self.split(parent, step, appends)?;
                 return Err(Restart);
             }
             if step.node.is_leaf() {
@@ -242,19 +238,16 @@ impl OrderedIndex {
         }
     }
 
-    /// Splits a full node, whose parent has room for a separator.
-    fn split(&self, parent: Option<Step<'_>>, step: Step<'_>, rightmost: bool) -> Attempt<()> {
+    /// Splits a full node, whose parent has room for a separator; its last entry alone goes to
+    /// the right if the key to come `appends` to the tree.
+    fn split(&self, parent: Option<Step<'_>>, step: Step<'_>, appends: bool) -> Attempt<()> {
         let parent = parent.map(|p| Ok((p, p.node.lock(p.seen)?))).transpose()?;
         let left = step.node.lock(step.seen)?;
         if parent.is_none() && self.root.load(Ordering::Acquire) != u64::from(step.number) {
             return Err(Restart);
         }
         let count = step.node.count();
-        let at = if rightmost && step.node.is_leaf() {
-            count - 1
-        } else {
-            count / 2
-        };
+        let at = if appends { count - 1 } else { count / 2 };
         let separator = self.separator(step.node, at);
         let (right_number, right) = self.allocate();
         left.split_off(at, &right);
@@ -398,6 +391,16 @@ impl OrderedIndex {
             (None, _) => true,
         };
         Ok(fence.filter(|_| !beyond))
+    }
+}
+
+fn until_done<T>(mut attempt: impl FnMut() -> Attempt<T>) -> T {
+    let mut spin = Spin::new();
+    loop {
+        match attempt() {
+            Ok(result) => return result,
+            Err(Restart) => spin.wait(),
+        }
     }
 }
 

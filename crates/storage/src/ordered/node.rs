@@ -22,6 +22,7 @@
 
 use std::cmp::Ordering as Order;
 
+use kit::sync::Spin;
 use kit::sync::atomic::{AtomicU64, Ordering, fence};
 use smallvec::SmallVec;
 use types::Key;
@@ -151,12 +152,13 @@ impl<'a> Node<'a> {
 
     #[inline]
     pub(super) fn see(self) -> Seen {
+        let mut spin = Spin::new();
         loop {
             let version = self.0[VERSION].load(Ordering::Acquire);
             if version & LOCKED == 0 {
                 return Seen(version);
             }
-            kit::sync::spin_loop();
+            spin.wait();
         }
     }
 
@@ -208,9 +210,13 @@ impl<'a> Node<'a> {
 
     #[inline]
     pub(super) fn is_full(self) -> bool {
-        let shape = self.shape();
-        let used = ENTRIES + 2 * shape.count + NODE_WORDS;
-        (shape.low + shape.garbage).saturating_sub(used - NODE_WORDS) < ENTRY_WORDS_MAX
+        let Shape {
+            count,
+            low,
+            garbage,
+            ..
+        } = self.shape();
+        (low + garbage).saturating_sub(ENTRIES + 2 * count) < ENTRY_WORDS_MAX
     }
 
     #[inline]
@@ -299,10 +305,6 @@ impl<'a> Node<'a> {
 pub(super) struct Locked<'a>(Node<'a>);
 
 impl<'a> Locked<'a> {
-    pub(super) fn node(&self) -> Node<'a> {
-        self.0
-    }
-
     /// Makes the node an empty leaf, or an inner node with one child.
     pub(super) fn reset(&self, first_child: Option<u32>) {
         self.0
