@@ -6,6 +6,11 @@ pub use std::sync::{Arc, Condvar, Mutex, atomic};
 #[cfg(not(shuttle))]
 pub use std::thread;
 
+#[cfg(shuttle)]
+pub use shuttle::sync::{Arc, Condvar, Mutex, atomic};
+#[cfg(shuttle)]
+pub use shuttle::thread;
+
 /// Waiting for another thread in a loop that checks again: a few turns on the processor, then the
 /// rest of the time slice, since the other thread may have lost its processor.
 #[derive(Debug, Default)]

@@ -55,6 +55,9 @@ pub const LATEST: Height = Height::MAX;
 /// Rows of a row group, the unit of address arithmetic and of what is built per group.
 pub const GROUP_ROWS_LOG2: u32 = 11;
 
+/// A model checker makes the first segment anew for each schedule.
+const FIRST_ROWS_LOG2: u32 = if cfg!(shuttle) { 1 } else { GROUP_ROWS_LOG2 };
+
 const SLOTS_MAX: u64 = u32::MAX as u64 - 2;
 
 /// Where a record lies in its table. Never shown outside of the engine.
@@ -88,7 +91,7 @@ impl Records {
         Records {
             table: schema.id,
             incarnation,
-            rows: Words::new(layout.stride, GROUP_ROWS_LOG2),
+            rows: Words::new(layout.stride, FIRST_ROWS_LOG2),
             layout,
             heap: Heap::new(),
             undo,
@@ -357,3 +360,6 @@ pub(crate) fn load_words(from: &[AtomicU64], to: &mut Vec<u64>) {
     to.clear();
     to.extend(from.iter().map(|word| word.load(Ordering::Relaxed)));
 }
+
+#[cfg(all(test, shuttle))]
+mod schedules;
