@@ -1,6 +1,7 @@
 //! Entries of secondary indexes: the encoded indexed columns, then the primary key.
 
 use smallvec::SmallVec;
+use types::key::encode_column;
 use types::{ColumnId, DataType, Key, Value};
 
 use crate::heap::Heap;
@@ -36,34 +37,12 @@ pub(crate) fn of_payload(
 /// The encoded columns alone: what an entry starts with.
 pub(crate) fn encode(columns: &[EntryColumn], values: &[Value]) -> Key {
     let mut key = Key::default();
-    encode_key(
-        columns
-            .iter()
-            .zip(values)
-            .map(|(c, value)| (&c.data_type, c.nullable, value)),
-        &mut key,
-    );
-    key
-}
-
-fn encode_key<'a>(columns: impl Iterator<Item = (&'a DataType, bool, &'a Value)>, key: &mut Key) {
-    for (_, _, value) in columns {
-        match value {
-            Value::Null => key.0.push(1),
-            Value::Int(i) => {
-                key.0.push(0);
-                key.0
-                    .extend_from_slice(&((*i as u64) ^ (1 << 63)).to_be_bytes());
-            }
-            Value::Text(text) => {
-                key.0.push(0);
-                key.0.extend_from_slice(text.as_bytes());
-                key.0.push(0);
-            }
-            other => {
-                key.0.extend_from_slice(format!("{other:?}").as_bytes());
-                key.0.push(0);
-            }
-        }
+    for (column, value) in columns.iter().zip(values) {
+        // A NULL where the schema has none is for the steps that check constraints to refuse; an
+        // index must not stumble over it.
+        let nullable = column.nullable || value.is_null();
+        encode_column(&column.data_type, nullable, value, &mut key)
+            .expect("a stored column decodes to a value of its own type");
     }
+    key
 }

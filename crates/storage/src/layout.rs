@@ -234,7 +234,9 @@ impl Column {
             Kind::Timestamp => Value::Timestamp(word as i64),
             Kind::Timestamptz => Value::Timestamptz(word as i64),
             Kind::Text => heap.with_bytes(cell.words, |bytes| {
-                Value::Text(CompactString::from_utf8_lossy(bytes))
+                // Only text is ever stored in a text column; checking costs less than doubt.
+                let text = CompactString::from_utf8(bytes);
+                Value::Text(text.unwrap_or_else(|_| CompactString::from_utf8_lossy(bytes)))
             }),
             Kind::Bytes => heap.with_bytes(cell.words, |bytes| Value::Bytes(Arc::from(bytes))),
         }

@@ -26,12 +26,12 @@ use std::fmt;
 
 use crossbeam_utils::CachePadded;
 use kit::sync::Arc;
-use kit::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use kit::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 use types::Height;
 
 const SHARDS: usize = 16;
-const PLACES_PER_SHARD: usize = 32;
+const PLACES_PER_SHARD: usize = if cfg!(shuttle) { 2 } else { 32 };
 const VACANT: u64 = u64::MAX;
 
 /// The registry of snapshot heights.
@@ -183,6 +183,7 @@ impl fmt::Debug for Pin {
 
 /// Threads are dealt out over the shards in the order of their first pin.
 fn thread_shard() -> usize {
+    use std::sync::atomic::AtomicUsize;
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
         static SHARD: usize = NEXT.fetch_add(1, Ordering::Relaxed) % SHARDS;

@@ -58,6 +58,14 @@ impl SecondaryIndex {
             entries: OrderedIndex::new(),
         }
     }
+
+    /// Nullability is part of a key's encoding.
+    fn encodes_as(&self, schema: &TableSchema, columns: &[ColumnId]) -> bool {
+        let wanted = columns
+            .iter()
+            .map(|&id| (id, schema.columns[usize::from(id)].nullable));
+        wanted.eq(self.columns.iter().map(|c| (c.id, c.nullable)))
+    }
 }
 
 /// What a table holds, for metrics and planning.
@@ -90,15 +98,16 @@ impl Table {
         }
     }
 
-    /// The same records under a schema with the same columns; indexes that are new in it are
-    /// built from the current rows.
+    /// The same records under a schema with the same columns. Indexes that are new in it, or whose
+    /// entries it encodes differently, are built from the current rows.
     pub(crate) fn with_schema(&self, schema: Arc<TableSchema>) -> Self {
         let indexes = schema.indexes.iter().enumerate().map(|(i, index)| {
             if index.dropped {
                 return None;
             }
             let existing = self.secondary.get(i).cloned().flatten();
-            Some(existing.unwrap_or_else(|| Arc::new(self.build(&schema, &index.columns))))
+            let kept = existing.filter(|old| old.encodes_as(&schema, &index.columns));
+            Some(kept.unwrap_or_else(|| Arc::new(self.build(&schema, &index.columns))))
         });
         Table {
             secondary: indexes.collect(),

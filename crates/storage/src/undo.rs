@@ -32,7 +32,7 @@ use crate::header::StampWord;
 use crate::record::Slot;
 use crate::words::Words;
 
-const CHUNK_WORDS_LOG2: u32 = 13;
+const CHUNK_WORDS_LOG2: u32 = if cfg!(shuttle) { 5 } else { 13 };
 const CHUNK_WORDS: usize = 1 << CHUNK_WORDS_LOG2;
 const OLDER: usize = 0;
 const VERSION_STAMP: usize = 1;

@@ -23,6 +23,7 @@ use kit::sync::atomic::AtomicU64;
 
 const WORDS_PER_LINE: usize = 8;
 const SEGMENTS_MAX: usize = 33;
+const UNITS_MAX: u64 = 1 << 40;
 
 pub(crate) struct Words {
     /// Words in a unit.
@@ -66,6 +67,10 @@ impl Words {
     /// `words` words from the start of a unit on, which must not reach beyond its segment.
     #[inline]
     pub(crate) fn slice(&self, unit: u64, words: usize) -> Option<&[AtomicU64]> {
+        // Numbers out of memory that is being written may be anything.
+        if unit >= UNITS_MAX {
+            return None;
+        }
         let (segment, offset) = self.locate(unit);
         let segment = self.segments.get(segment)?.get()?;
         let start = segment.skip + offset * self.stride;
