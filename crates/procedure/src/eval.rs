@@ -57,7 +57,12 @@ impl Expr {
     }
 
     /// The value of a condition; `None` is SQL's unknown.
-    pub fn eval_truth(&self, registers: &[Value], row: &[Value], now_us: i64) -> Result<Option<bool>> {
+    pub fn eval_truth(
+        &self,
+        registers: &[Value],
+        row: &[Value],
+        now_us: i64,
+    ) -> Result<Option<bool>> {
         let sight = Sight {
             registers,
             row,
@@ -186,9 +191,7 @@ impl<'a> Sight<'a> {
         match expression {
             Expr::And(conditions) => self.connective(conditions, false),
             Expr::Or(conditions) => self.connective(conditions, true),
-            Expr::IsNull { input, negated } => {
-                Ok(Some(self.look(input)?.is_null() != *negated))
-            }
+            Expr::IsNull { input, negated } => Ok(Some(self.look(input)?.is_null() != *negated)),
             Expr::InList {
                 input,
                 list,
@@ -210,7 +213,9 @@ impl<'a> Sight<'a> {
             }
             Expr::AnyEqual { input, array } => {
                 let (input, array) = (self.look(input)?, self.look(array)?);
-                Ok(array.as_array().and_then(|elements| any_equal(&input, elements)))
+                Ok(array
+                    .as_array()
+                    .and_then(|elements| any_equal(&input, elements)))
             }
             Expr::Like {
                 input,
@@ -223,7 +228,9 @@ impl<'a> Sight<'a> {
                 let (Some(text), Some(pattern)) = (input.as_text(), pattern.as_text()) else {
                     return Ok(None);
                 };
-                Ok(Some(like(text, pattern, *escape, *case_insensitive)? != *negated))
+                Ok(Some(
+                    like(text, pattern, *escape, *case_insensitive)? != *negated,
+                ))
             }
             Expr::Binary {
                 op, left, right, ..

@@ -9,11 +9,18 @@
 //! protocol's data path is compiled into it and no access goes through a virtual call.
 
 pub mod access;
+mod aggregate;
+mod eval;
 pub mod expr;
 pub mod functions;
+mod like;
 pub mod query;
+mod run_query;
 pub mod step;
 
 pub use access::{Access, Check, Command, CommandCode, Range, Row};
 pub use expr::{BinaryOp, Expr, Reg, UnaryOp};
+pub use functions::Function;
+pub use query::Query;
+pub use run_query::{Flow, Sink, eval_key, run_query};
 pub use step::{Block, Column, OnError, Output, Procedure, Step};

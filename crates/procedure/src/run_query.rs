@@ -105,10 +105,15 @@ impl Run<'_> {
             Query::Get { .. } => self.get(access, query, outer, sink),
             Query::Scan { .. } => self.scan(access, query, outer, sink),
             Query::Filter { input, condition } => {
-                self.query(access, input, outer, &mut |row| match self.holds(condition, row)? {
-                    true => sink(row),
-                    false => Ok(ControlFlow::Continue(())),
-                })
+                self.query(
+                    access,
+                    input,
+                    outer,
+                    &mut |row| match self.holds(condition, row)? {
+                        true => sink(row),
+                        false => Ok(ControlFlow::Continue(())),
+                    },
+                )
             }
             Query::Project { input, expressions } => {
                 let mut projected: SmallVec<[Value; 8]> = smallvec![];
@@ -347,7 +352,11 @@ impl Run<'_> {
     }
 
     /// `None` where a part is NULL: it joins nothing.
-    fn join_key(&self, keys: &[Expr], row: &[Value]) -> Result<Option<SmallVec<[Value; 2]>>, Error> {
+    fn join_key(
+        &self,
+        keys: &[Expr],
+        row: &[Value],
+    ) -> Result<Option<SmallVec<[Value; 2]>>, Error> {
         let mut values = SmallVec::with_capacity(keys.len());
         for key in keys {
             let value = self.eval(key, row)?;
@@ -397,7 +406,8 @@ impl Run<'_> {
                 self.charge(gathered)?;
             }
             Ok(ControlFlow::Continue(()))
-        })?;
+        })
+        .map(drop)?;
         for (group, states) in states.into_entries() {
             let mut row = Vec::from(group);
             for (state, aggregate) in states.unwrap_or_default().into_iter().zip(aggregates) {
@@ -427,7 +437,8 @@ impl Run<'_> {
             }
             rows.push((values, row.into()));
             Ok(ControlFlow::Continue(()))
-        })?;
+        })
+        .map(drop)?;
         rows.sort_by(|(a, _), (b, _)| compare_sort_keys(keys, a, b));
         for (_, row) in &rows {
             if sink(row)?.is_break() {
@@ -462,14 +473,20 @@ impl Run<'_> {
                 true => ControlFlow::Break(()),
                 false => ControlFlow::Continue(()),
             })
-        })?;
+        })
+        .map(drop)?;
         Ok(match stopped_above {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         })
     }
 
-    fn row_count(&self, count: Option<&Expr>, code: &[u8; 5], clause: &str) -> Result<Option<u64>, Error> {
+    fn row_count(
+        &self,
+        count: Option<&Expr>,
+        code: &[u8; 5],
+        clause: &str,
+    ) -> Result<Option<u64>, Error> {
         let Some(count) = count else {
             return Ok(None);
         };
@@ -485,13 +502,19 @@ impl Run<'_> {
         }
     }
 
-    fn gather<A: Access>(&self, access: &mut A, query: &Query, outer: &[Value]) -> Result<Vec<Row>, Stop> {
+    fn gather<A: Access>(
+        &self,
+        access: &mut A,
+        query: &Query,
+        outer: &[Value],
+    ) -> Result<Vec<Row>, Stop> {
         let mut rows = Vec::new();
         self.query(access, query, outer, &mut |row| {
             self.charge(row.len())?;
             rows.push(Row::from(row));
             Ok(ControlFlow::Continue(()))
-        })?;
+        })
+        .map(drop)?;
         Ok(rows)
     }
 
