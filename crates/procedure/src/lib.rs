@@ -10,21 +10,17 @@
 
 pub mod access;
 mod aggregate;
-pub mod condition;
-pub mod eval;
+mod eval;
 pub mod expr;
-pub mod frame;
 pub mod functions;
-pub mod interpret;
 mod like;
 pub mod query;
-pub mod run_query;
-mod stand_in;
+mod run_query;
 pub mod step;
-pub mod testing;
 
 pub use access::{Access, Check, Command, CommandCode, Range, Row};
 pub use expr::{BinaryOp, Expr, Reg, UnaryOp};
-pub use frame::{Frame, ProgramResult};
-pub use interpret::{Flow, run, run_block, run_step};
-pub use step::{Block, Column, KeyColumn, OnError, Output, Procedure, Step};
+pub use functions::Function;
+pub use query::Query;
+pub use run_query::{Flow, Sink, eval_key, run_query};
+pub use step::{Block, Column, OnError, Output, Procedure, Step};

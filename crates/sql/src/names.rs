@@ -38,7 +38,9 @@ pub fn function_name(name: &ast::ObjectName) -> Result<String> {
 fn parts(name: &ast::ObjectName) -> Result<Vec<String>> {
     let part = |part: &ast::ObjectNamePart| match part {
         ast::ObjectNamePart::Identifier(ident) => Ok(fold(ident)),
-        ast::ObjectNamePart::Function(_) => Err(Error::unsupported(format_args!("the name {name}"))),
+        ast::ObjectNamePart::Function(_) => {
+            Err(Error::unsupported(format_args!("the name {name}")))
+        }
     };
     name.0.iter().map(part).collect()
 }

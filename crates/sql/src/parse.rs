@@ -45,7 +45,8 @@ pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
     let lines = LineStarts::new(sql);
     let mut parsed = Vec::new();
     for statement in tokens.split(|t| t.token == Token::SemiColon) {
-        let significant = |t: &&TokenWithSpan| !matches!(t.token, Token::Whitespace(_) | Token::EOF);
+        let significant =
+            |t: &&TokenWithSpan| !matches!(t.token, Token::Whitespace(_) | Token::EOF);
         let (Some(first), Some(last)) = (
             statement.iter().find(significant),
             statement.iter().rfind(significant),
@@ -87,8 +88,7 @@ fn parse_statement(sql: &str, tokens: &[TokenWithSpan]) -> Result<Body> {
             _ => Keyword::NoKeyword,
         })
         .collect();
-    let mut parser =
-        Parser::new(&PostgreSqlDialect {}).with_tokens_with_locations(tokens.to_vec());
+    let mut parser = Parser::new(&PostgreSqlDialect {}).with_tokens_with_locations(tokens.to_vec());
     let skip = |parser: &mut Parser<'_>, n: usize| (0..n).for_each(|_| drop(parser.next_token()));
     let body = match words.as_slice() {
         [Keyword::VACUUM, ..] => return Ok(Body::Nothing("VACUUM")),
@@ -98,7 +98,12 @@ fn parse_statement(sql: &str, tokens: &[TokenWithSpan]) -> Result<Body> {
             skip(&mut parser, 2);
             create_routine(&mut parser, true, false)
         }
-        [Keyword::CREATE, Keyword::OR, Keyword::REPLACE, Keyword::PROCEDURE] => {
+        [
+            Keyword::CREATE,
+            Keyword::OR,
+            Keyword::REPLACE,
+            Keyword::PROCEDURE,
+        ] => {
             skip(&mut parser, 4);
             create_routine(&mut parser, true, true)
         }
@@ -106,7 +111,13 @@ fn parse_statement(sql: &str, tokens: &[TokenWithSpan]) -> Result<Body> {
         _ => parser.parse_statement().map(classify),
     };
     let body = body.map_err(|e| parser_error(sql, e))?;
-    if !matches!(body, Body::DropRoutine { procedure: true, .. }) {
+    if !matches!(
+        body,
+        Body::DropRoutine {
+            procedure: true,
+            ..
+        }
+    ) {
         expect_end(sql, &mut parser)?;
     }
     Ok(body)
@@ -136,13 +147,14 @@ fn create_routine(
             procedure,
             definition: Box::new(definition),
         }),
-        _ => Err(ParserError::ParserError("malformed CREATE PROCEDURE".into())),
+        _ => Err(ParserError::ParserError(
+            "malformed CREATE PROCEDURE".into(),
+        )),
     }
 }
 
 fn drop_routine(tokens: &[TokenWithSpan]) -> std::result::Result<Body, ParserError> {
-    let mut parser =
-        Parser::new(&PostgreSqlDialect {}).with_tokens_with_locations(tokens.to_vec());
+    let mut parser = Parser::new(&PostgreSqlDialect {}).with_tokens_with_locations(tokens.to_vec());
     let statement = parser.parse_statement()?;
     parser.expect_token(&Token::EOF)?;
     match statement {
@@ -286,7 +298,10 @@ mod tests {
         ));
         assert!(matches!(
             parse("drop procedure if exists p(int)").unwrap()[0].body,
-            Body::DropRoutine { procedure: true, .. }
+            Body::DropRoutine {
+                procedure: true,
+                ..
+            }
         ));
     }
 

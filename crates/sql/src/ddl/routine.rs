@@ -63,10 +63,8 @@ impl CreateFunction {
         }
         let language = definition.language.as_ref().map_or("sql".into(), fold);
         if !matches!(language.as_str(), "sql" | "plpgsql") {
-            return Err(
-                Error::unsupported(format_args!("language \"{language}\""))
-                    .with_hint("Use LANGUAGE plpgsql or LANGUAGE sql."),
-            );
+            return Err(Error::unsupported(format_args!("language \"{language}\""))
+                .with_hint("Use LANGUAGE plpgsql or LANGUAGE sql."));
         }
         let parameters = definition.args.iter().flatten().map(parameter);
         Ok(CreateFunction {
@@ -105,7 +103,11 @@ fn parameter(arg: &ast::OperateFunctionArg) -> Result<Parameter> {
 
 /// sqlparser gives a parameter's name as its source text, quotes included.
 fn parameter_name(ident: &ast::Ident) -> String {
-    match ident.value.strip_prefix('"').and_then(|v| v.strip_suffix('"')) {
+    match ident
+        .value
+        .strip_prefix('"')
+        .and_then(|v| v.strip_suffix('"'))
+    {
         Some(quoted) => quoted.replace("\"\"", "\""),
         None => fold(ident),
     }
@@ -116,7 +118,8 @@ fn returns(definition: &ast::CreateFunction, is_procedure: bool) -> Result<Retur
         None if is_procedure => return Ok(Returns::Void),
         None => {
             let out = definition.args.iter().flatten();
-            let mut out = out.filter(|a| matches!(a.mode, Some(ast::ArgMode::Out | ast::ArgMode::InOut)));
+            let mut out =
+                out.filter(|a| matches!(a.mode, Some(ast::ArgMode::Out | ast::ArgMode::InOut)));
             return match (out.next(), out.next()) {
                 (Some(one), None) => Ok(Returns::Scalar(data_type(&one.data_type)?)),
                 (Some(_), Some(_)) => Err(Error::unsupported("more than one OUT parameter")),
@@ -147,7 +150,10 @@ fn returns(definition: &ast::CreateFunction, is_procedure: bool) -> Result<Retur
 
 fn body_text(definition: &ast::CreateFunction) -> Result<String> {
     match &definition.function_body {
-        Some(ast::CreateFunctionBody::AsBeforeOptions { body, link_symbol: None }) => match body {
+        Some(ast::CreateFunctionBody::AsBeforeOptions {
+            body,
+            link_symbol: None,
+        }) => match body {
             ast::Expr::Value(value) => match &value.value {
                 ast::Value::DollarQuotedString(s) => Ok(s.value.clone()),
                 ast::Value::SingleQuotedString(s) => Ok(s.clone()),
