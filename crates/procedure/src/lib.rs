@@ -23,4 +23,4 @@ pub use access::{Access, Check, Command, CommandCode, Range, Row};
 pub use expr::{BinaryOp, Expr, Reg, UnaryOp};
 pub use frame::{Frame, ProgramResult};
 pub use interpret::{Flow, run, run_block, run_step};
-pub use step::{Block, Column, KeyColumn, OnError, Output, Procedure, Step};
+pub use step::{Block, Column, OnError, Output, Procedure, Step};
