@@ -105,3 +105,20 @@ pub enum BinaryOp {
     IsDistinctFrom,
     IsNotDistinctFrom,
 }
+
+impl BinaryOp {
+    pub fn is_comparison(self) -> bool {
+        use BinaryOp::*;
+        matches!(
+            self,
+            Equal
+                | NotEqual
+                | Less
+                | LessOrEqual
+                | Greater
+                | GreaterOrEqual
+                | IsDistinctFrom
+                | IsNotDistinctFrom
+        )
+    }
+}

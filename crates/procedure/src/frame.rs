@@ -8,6 +8,7 @@ use crate::access::Row;
 use crate::condition::sqlstate_of_condition;
 use crate::expr::{Expr, Reg};
 use crate::interpret::Flow;
+use crate::run_query::eval_key;
 use crate::step::{Carried, OnError, Phi, Procedure};
 
 /// Steps that one run may take: some seconds of work, beyond anything a transaction should do.
@@ -84,12 +85,13 @@ impl Frame {
     }
 
     pub(crate) fn eval(&self, expr: &Expr) -> Result<Value, Error> {
-        crate::stand_in::eval(expr, &self.registers, &[], self.now_us)
+        expr.eval(&self.registers, &[], self.now_us)
     }
 
     /// Only true is true: SQL's unknown is not.
     pub(crate) fn holds(&self, condition: &Expr) -> Result<bool, Error> {
-        Ok(matches!(self.eval(condition)?, Value::Bool(true)))
+        let truth = condition.eval_truth(&self.registers, &[], self.now_us)?;
+        Ok(truth == Some(true))
     }
 
     #[inline]
@@ -105,7 +107,7 @@ impl Frame {
 
     /// `None`: the key has a NULL in it, so that no row has it.
     pub(crate) fn key(&self, columns: &[Expr]) -> Result<Option<Key>, Error> {
-        encode_key(columns, &self.registers, self.now_us)
+        eval_key(columns, &self.registers, &[], self.now_us)
     }
 
     /// Evaluate all of `values` before any register changes: they may be read crosswise.
@@ -317,23 +319,6 @@ impl Iterator for Counter {
         };
         Some(current)
     }
-}
-
-/// `None`: the key has a NULL in it, so that no row has it.
-pub(crate) fn encode_key(
-    columns: &[Expr],
-    registers: &[Value],
-    now_us: i64,
-) -> Result<Option<Key>, Error> {
-    let mut key = Key::default();
-    for column in columns {
-        let value = crate::stand_in::eval(column, registers, &[], now_us)?;
-        if matches!(value, Value::Null) {
-            return Ok(None);
-        }
-        encode_column(&value.data_type_hint(), false, &value, &mut key)?;
-    }
-    Ok(Some(key))
 }
 
 pub(crate) fn row_key(table: TableId, columns: &[ColumnId], row: &Row) -> Result<Key, Stop> {

@@ -201,12 +201,30 @@ mod tests {
         let column = || Expr::Column(1);
         let class = |expr| command(vec![(1, expr)]).class;
         assert_eq!(class(input()), CommandClass::Set);
-        assert_eq!(class(binary(BinaryOp::Add, column(), input())), CommandClass::Add);
-        assert_eq!(class(binary(BinaryOp::Add, input(), column())), CommandClass::Add);
-        assert_eq!(class(binary(BinaryOp::Subtract, column(), input())), CommandClass::Add);
-        assert_eq!(class(binary(BinaryOp::Subtract, input(), column())), CommandClass::General);
-        assert_eq!(class(binary(BinaryOp::Multiply, column(), input())), CommandClass::General);
-        assert_eq!(class(binary(BinaryOp::Add, column(), column())), CommandClass::General);
+        assert_eq!(
+            class(binary(BinaryOp::Add, column(), input())),
+            CommandClass::Add
+        );
+        assert_eq!(
+            class(binary(BinaryOp::Add, input(), column())),
+            CommandClass::Add
+        );
+        assert_eq!(
+            class(binary(BinaryOp::Subtract, column(), input())),
+            CommandClass::Add
+        );
+        assert_eq!(
+            class(binary(BinaryOp::Subtract, input(), column())),
+            CommandClass::General
+        );
+        assert_eq!(
+            class(binary(BinaryOp::Multiply, column(), input())),
+            CommandClass::General
+        );
+        assert_eq!(
+            class(binary(BinaryOp::Add, column(), column())),
+            CommandClass::General
+        );
         assert_eq!(class(Expr::Column(2)), CommandClass::General);
     }
 

@@ -23,14 +23,15 @@
 
 use std::ops::Bound;
 
-use types::{DataType, Error, IndexId, Key, SqlState, TableId, Value};
+use types::{Error, IndexId, Key, SqlState, TableId, Value};
 
 use super::visit::{each_query, each_register, reads_row};
 use super::{StepId, visit};
 use crate::access::Range;
 use crate::expr::{Expr, Reg};
-use crate::frame::{Counter, encode_key};
+use crate::frame::Counter;
 use crate::query::Query;
+use crate::run_query::{eval_index_key, eval_key};
 use crate::step::{Block, Phi, Procedure, Step};
 
 /// Keys and turns of loops that one plan may have.
@@ -194,7 +195,9 @@ impl Slicer {
     fn is_known(&self, expr: &Expr) -> bool {
         let mut known = !reads_row(expr);
         visit::each_expr(expr, &mut |expr| known &= !matches!(expr, Expr::Now));
-        each_register(expr, &mut |register| known &= self.known[usize::from(register.0)]);
+        each_register(expr, &mut |register| {
+            known &= self.known[usize::from(register.0)]
+        });
         known
     }
 
@@ -530,7 +533,7 @@ impl Evaluation {
         else {
             return Ok(());
         };
-        if let Some(key) = encode_key(key, &self.registers, 0)? {
+        if let Some(key) = eval_key(key, &self.registers, &[], 0)? {
             self.found.keys.push(PlannedKey {
                 step: *step,
                 table: *table,
@@ -568,5 +571,19 @@ impl Evaluation {
         };
         self.found.ranges.push((*step, range));
         Ok(())
+    }
+
+    /// `None`: a bound is NULL, so that no row is in the range.
+    fn bound(
+        &self,
+        bound: &Bound<Box<[Expr]>>,
+        nullable: &[bool],
+    ) -> Result<Option<Bound<Key>>, Error> {
+        let key = |exprs: &[Expr]| eval_index_key(exprs, nullable, &self.registers, &[], 0);
+        Ok(match bound {
+            Bound::Unbounded => Some(Bound::Unbounded),
+            Bound::Included(exprs) => key(exprs)?.map(Bound::Included),
+            Bound::Excluded(exprs) => key(exprs)?.map(Bound::Excluded),
+        })
     }
 }

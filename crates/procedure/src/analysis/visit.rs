@@ -185,7 +185,9 @@ pub fn each_step_expr<'s>(step: &'s Step, visit: &mut dyn FnMut(Use, &'s Expr)) 
             carried,
             ..
         } => {
-            [first, last, step].into_iter().for_each(|expr| visit(Use::Control, expr));
+            [first, last, step]
+                .into_iter()
+                .for_each(|expr| visit(Use::Control, expr));
             carried_uses(carried, visit);
         }
         Step::ForEach { array, carried, .. } => {
@@ -322,6 +324,11 @@ pub fn is_loop(step: &Step) -> bool {
     )
 }
 
+/// A branch or a loop.
+pub fn is_structured(step: &Step) -> bool {
+    is_loop(step) || matches!(step, Step::If { .. })
+}
+
 /// All steps in the order of their numbers: a step comes before those inside it.
 pub fn numbered(body: &Block) -> Vec<&Step> {
     fn collect<'s>(block: &'s Block, steps: &mut Vec<&'s Step>) {
@@ -351,7 +358,9 @@ pub fn row_access(step: &Step) -> Option<(TableId, Vec<&Expr>)> {
             values,
             ..
         } => {
-            let key = key.iter().filter_map(|column| values.get(usize::from(*column)));
+            let key = key
+                .iter()
+                .filter_map(|column| values.get(usize::from(*column)));
             Some((*table, key.collect()))
         }
         _ => None,
