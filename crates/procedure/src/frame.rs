@@ -2,13 +2,14 @@
 
 use smallvec::SmallVec;
 use types::key::encode_column;
-use types::{ColumnId, DataType, Error, Key, SqlState, Stop, TableId, Value};
+use types::{ColumnId, Error, Key, SqlState, Stop, TableId, Value};
 
 use crate::access::Row;
 use crate::condition::sqlstate_of_condition;
 use crate::expr::{Expr, Reg};
 use crate::interpret::Flow;
-use crate::step::{Carried, KeyColumn, OnError, Phi, Procedure};
+use crate::run_query::eval_key;
+use crate::step::{Carried, OnError, Phi, Procedure};
 
 /// Steps that one run may take: some seconds of work, beyond anything a transaction should do.
 pub const STEPS_MAX: u64 = 10_000_000;
@@ -84,12 +85,13 @@ impl Frame {
     }
 
     pub(crate) fn eval(&self, expr: &Expr) -> Result<Value, Error> {
-        crate::stand_in::eval(expr, &self.registers, &[], self.now_us)
+        expr.eval(&self.registers, &[], self.now_us)
     }
 
     /// Only true is true: SQL's unknown is not.
     pub(crate) fn holds(&self, condition: &Expr) -> Result<bool, Error> {
-        Ok(matches!(self.eval(condition)?, Value::Bool(true)))
+        let truth = condition.eval_truth(&self.registers, &[], self.now_us)?;
+        Ok(truth == Some(true))
     }
 
     #[inline]
@@ -104,8 +106,8 @@ impl Frame {
     }
 
     /// `None`: the key has a NULL in it, so that no row has it.
-    pub(crate) fn key(&self, columns: &[KeyColumn]) -> Result<Option<Key>, Error> {
-        encode_key(columns, &self.registers, self.now_us)
+    pub(crate) fn key(&self, columns: &[Expr]) -> Result<Option<Key>, Error> {
+        eval_key(columns, &self.registers, &[], self.now_us)
     }
 
     /// Evaluate all of `values` before any register changes: they may be read crosswise.
@@ -319,33 +321,12 @@ impl Iterator for Counter {
     }
 }
 
-/// `None`: the key has a NULL in it, so that no row has it.
-pub(crate) fn encode_key(
-    columns: &[KeyColumn],
-    registers: &[Value],
-    now_us: i64,
-) -> Result<Option<Key>, Error> {
+pub(crate) fn row_key(table: TableId, columns: &[ColumnId], row: &Row) -> Result<Key, Stop> {
     let mut key = Key::default();
     for column in columns {
-        let value = crate::stand_in::eval(&column.expr, registers, &[], now_us)?;
-        if matches!(value, Value::Null) {
-            return Ok(None);
-        }
-        encode_column(&column.data_type, column.nullable, &value, &mut key)?;
-    }
-    Ok(Some(key))
-}
-
-pub(crate) fn row_key(
-    table: TableId,
-    columns: &[(ColumnId, DataType)],
-    row: &Row,
-) -> Result<Key, Stop> {
-    let mut key = Key::default();
-    for (column, data_type) in columns {
         match row.get(usize::from(*column)) {
             Some(value) if !matches!(value, Value::Null) => {
-                encode_column(data_type, false, value, &mut key)?;
+                encode_column(&value.data_type_hint(), false, value, &mut key)?;
             }
             // Programs check NOT NULL before they insert: this one was compiled wrongly.
             _ => {

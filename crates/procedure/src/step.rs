@@ -24,17 +24,6 @@ use crate::query::Query;
 
 pub type Block = Box<[Step]>;
 
-/// One column of the key by which a step finds its row; a key has one for each column of the
-/// primary key, in key order. A key with a NULL in it finds nothing.
-#[derive(Clone, PartialEq, Debug)]
-pub struct KeyColumn {
-    /// Yields a value of the type below (casts are part of it).
-    pub expr: Expr,
-    pub data_type: DataType,
-    /// The column may hold NULL, which changes its encoding; never so in a primary key.
-    pub nullable: bool,
-}
-
 /// `out` becomes the value of `then` or of `otherwise`, whichever path ran.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Phi {
@@ -52,6 +41,8 @@ pub struct Carried {
     pub next: Expr,
 }
 
+/// Keys have one expression for each column of the primary key, in key order, which yields a value of
+/// the column's type (casts are part of it). A key with a NULL in it finds no row.
 #[derive(Debug)]
 pub enum Step {
     Let {
@@ -61,7 +52,7 @@ pub enum Step {
     /// Value read by primary key; the outputs are NULL where there is no row.
     Read {
         table: TableId,
-        key: Box<[KeyColumn]>,
+        key: Box<[Expr]>,
         columns: Box<[ColumnId]>,
         /// First of `columns.len()` consecutive registers, so that a read fills the frame in place.
         out: Reg,
@@ -71,13 +62,13 @@ pub enum Step {
     /// Existence read by primary key (foreign keys).
     Exists {
         table: TableId,
-        key: Box<[KeyColumn]>,
+        key: Box<[Expr]>,
         found: Reg,
     },
     /// Update by command. `inputs` become the command's inputs.
     Update {
         table: TableId,
-        key: Box<[KeyColumn]>,
+        key: Box<[Expr]>,
         code: Arc<CommandCode>,
         inputs: Box<[Expr]>,
         found: Reg,
@@ -85,8 +76,8 @@ pub enum Step {
     /// Insert a whole row; `values` are in column order. `inserted` is false when the key is taken.
     Insert {
         table: TableId,
-        /// The columns of the primary key, in key order, with their types.
-        key: Box<[(ColumnId, DataType)]>,
+        /// The columns of the primary key, in key order.
+        key: Box<[ColumnId]>,
         /// The interpreter adds the hidden last column, which `values` lack.
         hidden_row_id: bool,
         values: Box<[Expr]>,
@@ -94,7 +85,7 @@ pub enum Step {
     },
     Delete {
         table: TableId,
-        key: Box<[KeyColumn]>,
+        key: Box<[Expr]>,
         found: Reg,
     },
     /// First row of a query into registers; NULLs where there is none. `strict`: none is P0002, more

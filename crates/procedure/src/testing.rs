@@ -115,7 +115,9 @@ impl Access for Memory {
         let Some((stamp, row)) = self.table_mut(table)?.rows.get_mut(key) else {
             return Ok(false);
         };
-        *row = crate::stand_in::apply(&command, row, now_us)?;
+        let mut after = row.clone();
+        command.apply(&mut after, now_us)?;
+        *row = after;
         *stamp = now_stamp;
         Ok(true)
     }
