@@ -11,7 +11,7 @@ use std::sync::Arc;
 use concurrency::{Statement, Work};
 use kit::random::Random;
 use procedure::query::{Aggregate, AggregateFunction, Query};
-use procedure::step::{Column, KeyColumn, OnError, Output, Procedure, Step};
+use procedure::step::{Column, OnError, Output, Procedure, Step};
 use procedure::{BinaryOp, Check, CommandCode, Expr, Reg};
 use types::{
     ColumnId, ColumnSchema, DataType, Error, IndexSchema, SqlState, TableId, TableSchema, Value,
@@ -211,7 +211,7 @@ impl Builder {
         let inserted = self.register();
         self.steps.push(Step::Insert {
             table: TABLE,
-            key: Box::new([(ID, DataType::Int8)]),
+            key: Box::new([ID]),
             hidden_row_id: false,
             values: Box::new([constant(key), constant(number), constant(number % 7)]),
             inserted,
@@ -276,12 +276,8 @@ fn binary(op: BinaryOp, left: Expr, right: Expr) -> Expr {
     }
 }
 
-fn at(key: i64) -> Box<[KeyColumn]> {
-    Box::new([KeyColumn {
-        expr: constant(key),
-        data_type: DataType::Int8,
-        nullable: false,
-    }])
+fn at(key: i64) -> Box<[Expr]> {
+    Box::new([constant(key)])
 }
 
 fn add(column: ColumnId) -> Expr {

@@ -95,11 +95,7 @@ impl CommandCode {
         let mut columns = Vec::new();
         let assigned = assignments.iter().map(|(_, expression)| expression);
         for expression in assigned.chain(checks.iter().map(|check| &check.condition)) {
-            expression.for_each(&mut |part| {
-                if let Expr::Column(column) = part {
-                    columns.push(*column);
-                }
-            });
+            columns.extend(expression.columns());
         }
         columns.sort_unstable();
         columns.dedup();

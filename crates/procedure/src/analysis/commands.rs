@@ -184,10 +184,7 @@ mod tests {
     }
 
     fn command(assignments: Vec<(ColumnId, Expr)>) -> CommandFacts {
-        CommandFacts::of(&CommandCode {
-            assignments: assignments.into(),
-            checks: Box::default(),
-        })
+        CommandFacts::of(&CommandCode::new(assignments.into(), Box::default()))
     }
 
     fn add(column: ColumnId) -> CommandFacts {
