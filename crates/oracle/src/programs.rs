@@ -64,11 +64,13 @@ pub enum Operation {
     Delete,
     SumRange,
     CountIndexRange,
+    /// The first row of an index range, in index order: an early end of a scan.
+    FirstInRange,
     /// Rejects the transaction unless what was read last is small.
     Require,
 }
 
-pub const OPERATIONS: [Operation; 12] = [
+pub const OPERATIONS: [Operation; 13] = [
     Operation::Read,
     Operation::Exists,
     Operation::Add,
@@ -80,6 +82,7 @@ pub const OPERATIONS: [Operation; 12] = [
     Operation::Delete,
     Operation::SumRange,
     Operation::CountIndexRange,
+    Operation::FirstInRange,
     Operation::Require,
 ];
 
@@ -141,6 +144,17 @@ impl Builder {
             Operation::SumRange => self.aggregate(0, key, key + 3, AggregateFunction::Sum),
             Operation::CountIndexRange => {
                 self.aggregate(1, number, number + 5, AggregateFunction::Count)
+            }
+            Operation::FirstInRange => {
+                let (out, found) = (self.register(), self.register());
+                let query = scan(1, number - 3, number + 9);
+                self.steps.push(Step::Fetch {
+                    query,
+                    outputs: Box::new([out]),
+                    found,
+                    strict: false,
+                });
+                self.last = Some(out);
             }
             Operation::Require => {
                 let Some(last) = self.last else { return };
@@ -229,16 +243,7 @@ impl Builder {
         let out = self.register();
         let found = self.register();
         let query = Query::Aggregate {
-            input: Box::new(Query::Scan {
-                table: TABLE,
-                index,
-                nullable: Box::new([index == 1]),
-                low: Bound::Included(Box::new([constant(low)])),
-                high: Bound::Included(Box::new([constant(high)])),
-                reverse: low % 2 == 0,
-                columns: Box::new([A]),
-                filter: None,
-            }),
+            input: Box::new(scan(index, low, high)),
             groups: Box::default(),
             aggregates: Box::new([Aggregate {
                 function,
@@ -255,6 +260,19 @@ impl Builder {
             strict: false,
         });
         self.last = Some(out);
+    }
+}
+
+fn scan(index: u16, low: i64, high: i64) -> Query {
+    Query::Scan {
+        table: TABLE,
+        index,
+        nullable: Box::new([index == 1]),
+        low: Bound::Included(Box::new([constant(low)])),
+        high: Bound::Included(Box::new([constant(high)])),
+        reverse: low % 2 == 0,
+        columns: Box::new([A]),
+        filter: None,
     }
 }
 
