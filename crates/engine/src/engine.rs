@@ -248,6 +248,7 @@ impl Sequencer {
     ) {
         let shared = &self.shared;
         let height = executed.block.header.height;
+        shared.language.publish();
         shared.store.publish(height);
         *shared.head.lock().unwrap_or_else(|e| e.into_inner()) = self.replica.head();
         {
