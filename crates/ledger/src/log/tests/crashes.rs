@@ -66,7 +66,10 @@ fn live_and_die(seed: u64, blocks: &[EncodedBlock], sync: bool) -> u64 {
         }
         let lifetime = random.below(25);
         files.fail_at(Some(Failure::PowerOff(files.operations() + lifetime)));
-        if let Ok(mut writer) = writer(&files, options) {
+        // A node that has a checkpoint reads from there.
+        let from = random.below(2) * random.below(blocks.len() as u64);
+        if let Ok(mut writer) = writer_from(&files, from, options) {
+            assert_eq!(writer.next_height(), found.len() as u64, "seed {seed}");
             durable = durable.max(found.len());
             assert!(
                 read(&files).1.is_none(),
