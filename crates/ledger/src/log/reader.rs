@@ -99,6 +99,8 @@ impl LogReader {
 
     /// The next block; `None` at the end. After a torn tail has been reported once, that is the end;
     /// damage is reported again and again, there is no way past it.
+    ///
+    /// A block shares the buffer of its whole segment: copy what must outlive the reading.
     pub fn next_block(&mut self) -> Result<Option<EncodedBlock>> {
         if self.end.is_some() {
             return Ok(None);
