@@ -66,7 +66,7 @@ pub fn eval_key(
 
 /// The same for a prefix of an index whose columns are `nullable` or (if there is no such entry)
 /// not. A value's own kind decides its encoding; the binder has cast it to the column's type.
-fn eval_index_key(
+pub(crate) fn eval_index_key(
     expressions: &[Expr],
     nullable: &[bool],
     registers: &[Value],
