@@ -33,7 +33,6 @@ use crate::message::decode_text;
 use crate::message::{Bind, Execute, Format, Formats, Parse, Target, kind, utf8};
 use crate::reply::{self, Severity};
 use crate::store::{Portal, PortalState, Statement, Store};
-use crate::values;
 use crate::wire::{Closed, Frame, Wire, malformed};
 
 /// What ends a statement early: an error to report, or the end of the connection.
@@ -533,7 +532,7 @@ fn put_description<B>(
 
 /// A parameter's type as Parse declares it; `None` leaves it to the server.
 fn declared_type(oid: u32) -> Result<Option<DataType>> {
-    match values::from_oid(oid) {
+    match DataType::from_oid(oid) {
         Some(DataType::Unknown) => Ok(None),
         Some(known) => Ok(Some(known)),
         None => Err(Error::unsupported(format!("the type with OID {oid}"))),
@@ -543,8 +542,8 @@ fn declared_type(oid: u32) -> Result<Option<DataType>> {
 fn parameter(bytes: Option<&[u8]>, data_type: &DataType, format: Format) -> Result<Value> {
     match (bytes, format) {
         (None, _) => Ok(Value::Null),
-        (Some(bytes), Format::Text) => values::from_text(utf8(bytes)?, data_type),
-        (Some(bytes), Format::Binary) => values::from_binary(bytes, data_type),
+        (Some(bytes), Format::Text) => Value::read_text(data_type, utf8(bytes)?),
+        (Some(bytes), Format::Binary) => Value::read_binary(data_type, bytes),
     }
 }
 

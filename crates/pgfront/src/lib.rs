@@ -38,7 +38,6 @@ mod server;
 mod startup;
 mod store;
 mod tls;
-mod values;
 mod wire;
 
 pub use auth::Verifier;

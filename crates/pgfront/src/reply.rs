@@ -14,7 +14,6 @@ use types::{DataType, Error, Result, SqlState, Value};
 
 use crate::backend::{ColumnDescription, Notice, NoticeSeverity, TransactionStatus};
 use crate::message::{Format, Formats};
-use crate::values::{self, Wired};
 
 /// Encodes a message by the protocol crate. Its encoders fail only on messages that are too long.
 pub fn put<M: Message>(out: &mut Vec<u8>, message: &M) -> Result<()> {
@@ -230,15 +229,15 @@ fn put_value(
     column: &ColumnDescription,
     format: Format,
 ) -> Result<()> {
-    if *value == Value::Null {
+    if matches!(value, Value::Null) {
         out.extend_from_slice(&(-1i32).to_be_bytes());
         return Ok(());
     }
     let start = out.len();
     out.extend_from_slice(&[0; 4]);
     match format {
-        Format::Text => values::put_text(out, value, &column.data_type)?,
-        Format::Binary => values::put_binary(out, value, &column.data_type)?,
+        Format::Text => value.write_text(&column.data_type, out),
+        Format::Binary => value.write_binary(&column.data_type, out)?,
     }
     let length = i32::try_from(out.len() - start - 4)
         .map_err(|_| Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "value is too long"))?;

@@ -133,13 +133,7 @@ fn number(words: &[String]) -> i64 {
 }
 
 fn data_type(name: &str) -> DataType {
-    match name {
-        "int4" => DataType::Int4,
-        "int8" => DataType::Int8,
-        "bool" => DataType::Bool,
-        "bytea" => DataType::Bytea,
-        _ => DataType::Text,
-    }
+    DataType::from_sql_name(name).unwrap_or(DataType::Text)
 }
 
 fn columns(types: impl IntoIterator<Item = DataType>) -> Option<Vec<ColumnDescription>> {
