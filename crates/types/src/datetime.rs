@@ -4,8 +4,8 @@
 //! day after a blank or `T`, fractions to the microsecond (more digits are rounded), an offset
 //! (`Z`, `UTC`, `+05:30`), ` BC`. Output is ISO in UTC. Every session's time zone is UTC.
 //!
-//! Departures: no infinities, no words that need a clock (`now`, `today`), no month names; the
-//! last year is 262142, where PostgreSQL goes on.
+//! Departures: no infinities, no words that need a clock (`now`, `today`), no month names, no days
+//! of the year, no two-digit years; the last year is 262142, where PostgreSQL goes on.
 
 use bytes::BufMut;
 use chrono::{Datelike, NaiveDate};
@@ -169,6 +169,7 @@ struct Moment {
 enum Refusal {
     Syntax,
     FieldRange,
+    OffsetRange,
 }
 
 impl Moment {
@@ -199,6 +200,10 @@ impl Moment {
                 Refusal::FieldRange => Error::new(
                     SqlState::DATETIME_FIELD_OVERFLOW,
                     format!("date/time field value out of range: \"{text}\""),
+                ),
+                Refusal::OffsetRange => Error::new(
+                    SqlState::INVALID_TIME_ZONE_DISPLACEMENT_VALUE,
+                    format!("time zone displacement out of range: \"{text}\""),
                 ),
             })
     }
@@ -330,7 +335,7 @@ impl Reader<'_> {
             }
         }
         if hours > 15 || minutes > 59 || seconds > 59 {
-            return Err(Refusal::FieldRange);
+            return Err(Refusal::OffsetRange);
         }
         Ok(east * i64::from(hours * 3600 + minutes * 60 + seconds))
     }

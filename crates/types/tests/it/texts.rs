@@ -244,7 +244,7 @@ fn byte_strings_and_uuids() {
         &[
             ("", "\\x"),
             ("\\x", "\\x"),
-            ("\\xDEad BEef", "\\xdeadbeef"),
+            ("\\xDEad BEef ", "\\xdeadbeef"),
             ("a\\\\b", "\\x615c62"),
             ("\\001\\377", "\\x01ff"),
         ],
@@ -257,7 +257,7 @@ fn byte_strings_and_uuids() {
     assert_refused(
         DataType::Bytea,
         SqlState::INVALID_PARAMETER_VALUE,
-        &["\\x1", "\\xzz"],
+        &["\\x1", "\\xzz", "\\x1 2"],
     );
     let canonical = "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11";
     assert_printed(
@@ -337,6 +337,11 @@ fn dates_and_times() {
             "2024-01-01 24:00:01",
             "2024-01-01 12:60",
         ],
+    );
+    assert_refused(
+        DataType::Timestamptz,
+        SqlState::INVALID_TIME_ZONE_DISPLACEMENT_VALUE,
+        &["2024-01-01 12:00+16", "2024-01-01 12:00-01:60"],
     );
     assert_refused(
         DataType::Timestamptz,
