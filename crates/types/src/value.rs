@@ -17,7 +17,7 @@ use rust_decimal::Decimal;
 pub use crate::datatype::DataType;
 
 /// One SQL value. Integers of every width are `Int`; the column's type bounds them.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub enum Value {
     #[default]
     Null,
