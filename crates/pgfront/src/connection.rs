@@ -108,7 +108,11 @@ where
         self.ready()?;
         loop {
             match self.wire.buffered_frame()? {
-                Some(frame) => self.handle(frame).await?,
+                Some(frame) => {
+                    self.handle(frame).await?;
+                    // A long pipeline must not gather its replies without end.
+                    self.wire.flush_if_large().await?;
+                }
                 None => self.wait().await?,
             }
         }
@@ -300,6 +304,10 @@ where
         };
         let tag = match response {
             Response::Tag(tag) => tag,
+            Response::Deallocate { name, tag } => {
+                self.store.deallocate(name.as_deref())?;
+                tag
+            }
             Response::CopyOut { columns, chunks } => {
                 Tag::Copy(copy::send(self.wire, cancel, columns, chunks).await?)
             }

@@ -59,7 +59,7 @@ impl Default for Options {
             authentication_timeout: Duration::from_secs(60),
             idle_session_timeout_s: None,
             idle_in_transaction_timeout_s: None,
-            message_bytes_max: 256 << 20,
+            message_bytes_max: 64 << 20,
             shutdown_grace: Duration::from_secs(30),
             server_version: "16.4".to_owned(),
             mock_secret: None,
