@@ -43,6 +43,8 @@ impl Database {
 /// What `tally verify` found.
 #[derive(Debug)]
 pub struct Verification {
+    /// Height of the newest block that was read.
+    pub height: u64,
     pub blocks: u64,
     pub transactions: u64,
     pub ledger_bytes: u64,

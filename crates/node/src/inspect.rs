@@ -54,7 +54,8 @@ fn verification_text(found: &Verification) -> String {
         }
     };
     format!(
-        "blocks        {}\ntransactions  {}\nbytes         {}\nblock hash    {}\n{verdict}\n",
+        "height        {}\nblocks        {}\ntransactions  {}\nbytes         {}\nblock hash    {}\n{verdict}\n",
+        found.height,
         found.blocks,
         found.transactions,
         found.ledger_bytes,
@@ -83,6 +84,7 @@ fn verification_json(found: &Verification) -> serde_json::Value {
         }),
     };
     json!({
+        "height": found.height,
         "blocks": found.blocks,
         "transactions": found.transactions,
         "ledger_bytes": found.ledger_bytes,
@@ -167,6 +169,7 @@ mod tests {
     #[test]
     fn the_exit_code_tells_a_torn_tail_from_damage() {
         let found = |verdict| Verification {
+            height: 2,
             blocks: 2,
             transactions: 5,
             ledger_bytes: 100,

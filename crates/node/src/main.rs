@@ -8,6 +8,7 @@ mod cli;
 mod config;
 mod configure;
 mod database;
+mod demo;
 mod http;
 mod inspect;
 mod logs;
@@ -47,6 +48,6 @@ fn run(cli: &Cli) -> Result<Exit> {
         Command::Verify(arguments) => inspect::verify(arguments, cli.output),
         Command::Receipt(arguments) => inspect::receipt(arguments, cli.output),
         Command::Config(arguments) => configure::run(arguments, cli.output),
-        Command::Demo(_) => Err(anyhow!("the engine is not wired up in this build")),
+        Command::Demo(arguments) => demo::run(arguments, cli.output),
     }
 }

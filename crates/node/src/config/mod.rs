@@ -16,8 +16,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-pub use table::{SETTINGS, Scope, Setting, Settings};
-pub use value::{Durability, LogFormat};
+pub use table::{SETTINGS, Settings};
+pub use value::LogFormat;
 
 pub const FILE_NAME: &str = "tally.toml";
 
