@@ -63,9 +63,15 @@ async fn pay(target: Target, client: u32, customers: u64, stop: Arc<AtomicBool>)
         match connection.query_one(&payment, &parameters).await {
             Ok(row) if row.try_get::<_, i64>(0)? == sequence => acknowledged += 1,
             Ok(_) => bail!("client {client}: an answer belongs to another payment"),
-            // Only the killed node's silence ends a client; an error that it says is a failure.
-            Err(error) if error.as_db_error().is_none() => break,
-            Err(error) => bail!("client {client}: {error}"),
+            // The killed node's silence ends a client; an error that the node says is a failure.
+            Err(error) => match error.as_db_error() {
+                None => break,
+                Some(said) => bail!(
+                    "client {client}: {}: {}",
+                    said.code().code(),
+                    said.message()
+                ),
+            },
         }
     }
     Ok(acknowledged)
