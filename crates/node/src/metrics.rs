@@ -1,8 +1,8 @@
 //! What a node counts, and how Prometheus reads it.
 //!
 //! The hot paths see plain atomics: a [`Counter`] is split into shards that threads hit without
-//! sharing a cache line, and a [`Histogram`] has fixed buckets. Names and units are given only here,
-//! when `/metrics` is read (base units, as Prometheus asks: seconds and bytes).
+//! sharing a cache line, and a [`Histogram`] has fixed buckets. Names and units are given only
+//! here, when `/metrics` is read (base units, as Prometheus asks: seconds and bytes).
 //!
 //! Absence: nothing here knows what a block or a session is; the node fills the fields.
 

@@ -119,9 +119,9 @@ fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
     a
 }
 
-/// Zipf's distribution by the inversion of Gray et al., "Quickly generating billion-record synthetic
-/// databases" (SIGMOD 1994): exact for the two most popular ranks, and a power law fitted to the
-/// rest.
+/// Zipf's distribution by the inversion of Gray et al., "Quickly generating billion-record
+/// synthetic databases" (SIGMOD 1994): exact for the two most popular ranks, and a power law fitted
+/// to the rest.
 #[derive(Clone, Debug)]
 struct Zipf {
     keys: u64,
@@ -178,7 +178,8 @@ impl Zipf {
             text,
             "\\set {name}_unit random(0, 999999999) / 1000000000.0\n\
              \\set {name}_at :{name}_unit * {zeta:.9}\n\
-             \\set {name}_rank case when :{name}_at < 1 then 0 when :{name}_at < {second:.9} then 1 \
+             \\set {name}_rank case when :{name}_at < 1 then 0 \
+             when :{name}_at < {second:.9} then 1 \
              else least({keys} - 1, int({keys} * pow({eta:.9} * :{name}_unit + {:.9}, {alpha:.9}) \
              - 0.5)) end",
             1.0 - eta

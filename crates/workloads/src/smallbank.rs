@@ -103,7 +103,8 @@ pub fn scripts(skew: &Skew) -> Vec<PgbenchScript> {
     // Two different customers: the next one where both draws agree.
     let keys = skew.keys();
     let two = format!(
-        "{one}{}\\set other case when :other = :customer then :customer % {keys} + 1 else :other end\n",
+        "{one}{}\\set other case when :other = :customer \
+         then :customer % {keys} + 1 else :other end\n",
         skew.pgbench("other")
     );
     let script = |name, weight, text: String| PgbenchScript { name, weight, text };

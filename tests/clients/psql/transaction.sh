@@ -37,8 +37,8 @@ SQL
 expect "own writes" "100.75" "$answer"
 answer=$(sql -c "SET TIME ZONE 'UTC'" -c "SELECT owner, amount, opened, payload, token, note IS NULL
     FROM psql_accounts WHERE id = 1")
-expect "types" "ada|100.75|2026-01-02 03:04:05.678901+00|\\x00ff10|6f1a0b52-3c9e-4b57-9a52-0d6a1f1f2a33|t" \
-    "$answer"
+token=6f1a0b52-3c9e-4b57-9a52-0d6a1f1f2a33
+expect "types" "ada|100.75|2026-01-02 03:04:05.678901+00|\\x00ff10|$token|t" "$answer"
 
 # Rollback leaves nothing.
 sql -c "BEGIN" -c "DELETE FROM psql_accounts" -c "ROLLBACK"

@@ -6,7 +6,7 @@
 //!    In the middle of it, SIGKILL.
 //! 4. Start again and compare: every acknowledged payment is there, nothing else was made up, and
 //!    the money is all there, to the cent.
-//! 5. Stop, verify the whole ledger, take a receipt, check it offline, and see a forged one refused.
+//! 5. Stop, verify the whole ledger, take a receipt, check it offline, see a forged one refused.
 //!
 //! The node under test is this same executable, run as an operator would run it; nothing here
 //! reaches into the engine.
