@@ -1,1 +1,27 @@
-//! (see ARCHITECTURE.md)
+//! The seam between what a block asks for and how a protocol does it.
+//!
+//! * [`Protocol`]: one strategy; virtual per block, never per access.
+//! * [`ProtocolInfo`]: its card, read by the CLI, the docs, the bench and the tests.
+//! * [`Work`]: what one transaction of a block runs; every kind runs through the same `Access`.
+//! * [`Overlay`]: a transaction's own writes over a block snapshot, the workspace that serial
+//!   execution, simulation and interactive sessions share.
+//! * [`Crew`]: the workers.
+//!
+//! Absence: no concrete protocol, no SQL, no ledger bytes.
+
+pub mod crew;
+pub mod footprint;
+pub mod install;
+pub mod overlay;
+mod pending;
+pub mod protocol;
+pub mod work;
+
+pub use crew::Crew;
+pub use footprint::{Footprint, NoRecord, RangeDigest, Recorder, RowRead};
+pub use overlay::{Moment, Overlay};
+pub use pending::{PendingWrite, RecordId, WriteSet, WriteState};
+pub use protocol::{
+    Block, BlockOutcome, BlockReport, Isolation, Outcome, Prepared, Protocol, ProtocolInfo,
+};
+pub use work::{Expectation, Interactive, Load, RangeRequirement, RowRequirement, Statement, Work};

@@ -1,1 +1,22 @@
-//! (see ARCHITECTURE.md)
+//! Order, execute, seal: from requests to durable, verifiable blocks.
+//!
+//! * [`replica`]: the deterministic core, a value without clock, files or sockets;
+//! * [`queue`] and [`engine`]: the live node's sequencer around it;
+//! * [`recovery`]: the same core fed from a ledger, which is recovery and verification at once;
+//! * [`transaction`]: what the ledger holds of a request.
+//!
+//! Absence: no SQL (see [`language::Language`]), no wire format, no knowledge of what a protocol does.
+
+pub mod engine;
+pub mod language;
+pub mod queue;
+pub mod recovery;
+pub mod replica;
+pub mod transaction;
+
+pub use engine::{Clock, Counters, Engine};
+pub use language::{Language, ObjectChange, SCHEMA_TABLE, SchemaChange};
+pub use queue::{BlockLimits, Completion};
+pub use recovery::{Fault, Mismatch, Progress, Replayed, replay};
+pub use replica::{Compiled, Executed, Halt, Head, Input, Replica};
+pub use transaction::{Body, Transaction};

@@ -1,8 +1,9 @@
 //! SCRAM-SHA-256 verifiers (RFC 5802, RFC 7677) in PostgreSQL's own form,
 //! `SCRAM-SHA-256$iterations:salt$StoredKey:ServerKey`, so that a verifier can be carried over.
 //!
-//! Only the making of one is here; the exchange belongs to the PostgreSQL front. Passwords are taken
-//! as they are: SASLprep changes nothing in ASCII, and PostgreSQL too falls back to the raw bytes.
+//! Only the making of one is here; the exchange belongs to the PostgreSQL front. Passwords are
+//! taken as they are: SASLprep changes nothing in ASCII, and PostgreSQL too falls back to the raw
+//! bytes.
 
 use sha2::{Digest, Sha256};
 

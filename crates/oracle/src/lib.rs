@@ -1,1 +1,178 @@
-//! (see ARCHITECTURE.md)
+//! Who checks the protocols: serial replay of the order that they claim.
+//!
+//! A protocol says which serial order its block is equivalent to. The [`Twin`] runs the same block a second
+//! time on a store of its own, one transaction after another in that order, and compares everything
+//! that can be seen: every outcome with its rows, and after the block every row of every table with its
+//! stamp. A difference is a bug of the protocol, of what it shares with others, or of the
+//! specification; which of them does not matter to the alarm.
+//!
+//! Absence: no concrete protocol but the specification.
+
+pub mod programs;
+
+use std::ops::Bound;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use concurrency::{Block, BlockOutcome, Crew, Outcome, Protocol};
+use protocols::serial::Runner;
+use storage::{LATEST, Store};
+use types::{Height, Position, Stamp, TableId, TableSchema, Value};
+
+/// A store under the protocol in question, and its serial twin.
+pub struct Twin {
+    pub subject: Arc<Store>,
+    specification: Arc<Store>,
+    height: Height,
+}
+
+/// What the twins disagree on.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Divergence {
+    pub height: Height,
+    pub what: String,
+}
+
+impl std::fmt::Display for Divergence {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "block {}: {}", self.height, self.what)
+    }
+}
+
+/// One stored row: its key, when it last changed, its values.
+pub type StoredRow = (Vec<u8>, Stamp, Vec<Value>);
+
+impl Twin {
+    pub fn new(schemas: &[Arc<TableSchema>]) -> Twin {
+        let store = || {
+            let store = Arc::new(Store::new());
+            for schema in schemas {
+                store.create_table(Arc::clone(schema));
+            }
+            store
+        };
+        Twin {
+            subject: store(),
+            specification: store(),
+            height: 0,
+        }
+    }
+
+    pub fn height(&self) -> Height {
+        self.height
+    }
+
+    /// Run a block on both and compare.
+    pub fn run(
+        &mut self,
+        protocol: &dyn Protocol,
+        crew: &Crew,
+        transactions: Vec<Arc<concurrency::Work>>,
+    ) -> Result<BlockOutcome, Divergence> {
+        self.height += 1;
+        let height = self.height;
+        let block = Arc::new(Block {
+            height,
+            time_us: height as i64,
+            transactions,
+        });
+        let wrong = |what: String| Divergence { height, what };
+        let outcome = run_block(protocol, crew, &self.subject, &block).map_err(wrong)?;
+        check_order(&outcome, block.transactions.len()).map_err(wrong)?;
+        let replayed = replay(&self.specification, &block, &outcome.serial_order).map_err(wrong)?;
+        for (position, (ours, theirs)) in outcome.outcomes.iter().zip(&replayed).enumerate() {
+            if ours != theirs {
+                return Err(wrong(format!(
+                    "transaction {position} ended as {ours:?}, serially as {theirs:?}; order {:?}",
+                    outcome.serial_order
+                )));
+            }
+        }
+        compare_states(&self.subject, &self.specification).map_err(wrong)?;
+        Ok(outcome)
+    }
+}
+
+/// Run one block under `protocol` and publish it.
+pub fn run_block(
+    protocol: &dyn Protocol,
+    crew: &Crew,
+    store: &Arc<Store>,
+    block: &Arc<Block>,
+) -> Result<BlockOutcome, String> {
+    let mut writes = store.begin_block(block.height, crew.workers());
+    let prepared = protocol.prepare(block, store, block.height - 1, crew)?;
+    let outcome = protocol.finish(prepared, block, store, &mut writes, crew)?;
+    store.finish(writes);
+    store.publish(block.height);
+    Ok(outcome)
+}
+
+fn replay(
+    store: &Arc<Store>,
+    block: &Arc<Block>,
+    order: &[Position],
+) -> Result<Vec<Outcome>, String> {
+    let mut writes = store.begin_block(block.height, 1);
+    let mut runner = Runner::new(store.catalog());
+    let mut outcomes: Vec<Option<Outcome>> = vec![None; order.len()];
+    for (rank, &position) in order.iter().enumerate() {
+        let outcome = runner.run_one(block, position, rank as Position, writes.arena(0))?;
+        outcomes[position as usize] = Some(outcome);
+    }
+    store.finish(writes);
+    store.publish(block.height);
+    Ok(outcomes.into_iter().flatten().collect())
+}
+
+fn check_order(outcome: &BlockOutcome, count: usize) -> Result<(), String> {
+    let mut sorted = outcome.serial_order.clone();
+    sorted.sort_unstable();
+    let complete = sorted.iter().copied().eq(0..count as Position);
+    if !complete || outcome.outcomes.len() != count {
+        return Err(format!(
+            "the claimed order is no permutation: {:?}",
+            outcome.serial_order
+        ));
+    }
+    Ok(())
+}
+
+fn compare_states(ours: &Store, theirs: &Store) -> Result<(), String> {
+    for table in ours.tables() {
+        let (ours, theirs) = (rows(ours, table.id()), rows(theirs, table.id()));
+        if ours != theirs {
+            let differing = ours.iter().zip(&theirs).find(|(a, b)| a != b);
+            return Err(format!(
+                "table {} holds {} rows, serially {}; first difference {differing:?}",
+                table.schema().name,
+                ours.len(),
+                theirs.len()
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Every row of a table as it stands now, in key order.
+pub fn rows(store: &Store, table: TableId) -> Vec<StoredRow> {
+    let Some(table) = store.table(table) else {
+        return Vec::new();
+    };
+    let columns: Vec<_> = (0..table.schema().columns.len() as u16).collect();
+    let mut rows = Vec::new();
+    let mut keep = |key: &[u8], stamp: Stamp, values: &[Value]| {
+        rows.push((key.to_vec(), stamp, values.to_vec()));
+        ControlFlow::Continue(())
+    };
+    table.scan(
+        0,
+        Bound::Unbounded,
+        Bound::Unbounded,
+        false,
+        LATEST,
+        &columns,
+        &mut keep,
+    );
+    rows
+}

@@ -86,6 +86,25 @@ pub struct CommandCode {
     /// Evaluated on the old row, then assigned together. Assignment casts are part of them.
     pub assignments: Box<[(ColumnId, Expr)]>,
     pub checks: Box<[Check]>,
+    /// Columns that must hold their values before the command is applied, ascending.
+    pub columns: Box<[ColumnId]>,
+}
+
+impl CommandCode {
+    pub fn new(assignments: Box<[(ColumnId, Expr)]>, checks: Box<[Check]>) -> Self {
+        let mut columns = Vec::new();
+        let assigned = assignments.iter().map(|(_, expression)| expression);
+        for expression in assigned.chain(checks.iter().map(|check| &check.condition)) {
+            columns.extend(expression.columns());
+        }
+        columns.sort_unstable();
+        columns.dedup();
+        CommandCode {
+            assignments,
+            checks,
+            columns: columns.into(),
+        }
+    }
 }
 
 /// A condition on a row that must not be false (`NOT NULL`, `CHECK`): SQL lets unknown pass.

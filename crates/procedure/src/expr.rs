@@ -105,3 +105,158 @@ pub enum BinaryOp {
     IsDistinctFrom,
     IsNotDistinctFrom,
 }
+
+impl BinaryOp {
+    pub fn is_comparison(self) -> bool {
+        use BinaryOp::*;
+        matches!(
+            self,
+            Equal
+                | NotEqual
+                | Less
+                | LessOrEqual
+                | Greater
+                | GreaterOrEqual
+                | IsDistinctFrom
+                | IsNotDistinctFrom
+        )
+    }
+}
+
+impl Expr {
+    /// The expressions directly below this one.
+    pub fn children(&self) -> Vec<&Expr> {
+        match self {
+            Expr::Const(_) | Expr::Reg(_) | Expr::Column(_) | Expr::Now => Vec::new(),
+            Expr::Unary { input, .. } | Expr::IsNull { input, .. } | Expr::Cast { input, .. } => {
+                vec![input]
+            }
+            Expr::Binary { left, right, .. } => vec![left, right],
+            Expr::And(inputs) | Expr::Or(inputs) | Expr::Coalesce(inputs) | Expr::Array(inputs) => {
+                inputs.iter().collect()
+            }
+            Expr::Case { whens, otherwise } => {
+                let arms = whens.iter().flat_map(|(when, then)| [when, then]);
+                arms.chain([&**otherwise]).collect()
+            }
+            Expr::InList { input, list, .. } => [&**input].into_iter().chain(list).collect(),
+            Expr::AnyEqual { input, array } => vec![input, array],
+            Expr::Like { input, pattern, .. } => vec![input, pattern],
+            Expr::Element { array, index } => vec![array, index],
+            Expr::Call { arguments, .. } => arguments.iter().collect(),
+        }
+    }
+
+    /// The same, to be changed.
+    pub fn children_mut(&mut self) -> Vec<&mut Expr> {
+        match self {
+            Expr::Const(_) | Expr::Reg(_) | Expr::Column(_) | Expr::Now => Vec::new(),
+            Expr::Unary { input, .. } | Expr::IsNull { input, .. } | Expr::Cast { input, .. } => {
+                vec![input]
+            }
+            Expr::Binary { left, right, .. } => vec![left, right],
+            Expr::And(inputs) | Expr::Or(inputs) | Expr::Coalesce(inputs) | Expr::Array(inputs) => {
+                inputs.iter_mut().collect()
+            }
+            Expr::Case { whens, otherwise } => {
+                let arms = whens.iter_mut().flat_map(|(when, then)| [when, then]);
+                arms.chain([&mut **otherwise]).collect()
+            }
+            Expr::InList { input, list, .. } => {
+                [&mut **input].into_iter().chain(list).collect()
+            }
+            Expr::AnyEqual { input, array } => vec![input, array],
+            Expr::Like { input, pattern, .. } => vec![input, pattern],
+            Expr::Element { array, index } => vec![array, index],
+            Expr::Call { arguments, .. } => arguments.iter_mut().collect(),
+        }
+    }
+
+    /// Calls `visit` for this expression and all below it, parents first.
+    pub fn walk<'e>(&'e self, visit: &mut dyn FnMut(&'e Expr)) {
+        visit(self);
+        for child in self.children() {
+            child.walk(visit);
+        }
+    }
+
+    /// Gives every expression, parents first, to `replace`; where it returns true, what it left is
+    /// not looked into.
+    pub fn rewrite(&mut self, replace: &mut dyn FnMut(&mut Expr) -> bool) {
+        if !replace(self) {
+            for child in self.children_mut() {
+                child.rewrite(replace);
+            }
+        }
+    }
+
+    /// Whether some expression in here satisfies `test`.
+    pub fn any(&self, test: &mut dyn FnMut(&Expr) -> bool) -> bool {
+        test(self) || self.children().into_iter().any(|child| child.any(test))
+    }
+
+    /// Replaces every `Column(c)` by `to(c)`.
+    pub fn map_columns(&mut self, to: &mut dyn FnMut(u16) -> Expr) {
+        self.rewrite(&mut |expression| match expression {
+            Expr::Column(column) => {
+                *expression = to(*column);
+                true
+            }
+            _ => false,
+        });
+    }
+
+    /// Replaces every `Reg(r)` by `to(r)`.
+    pub fn map_registers(&mut self, to: &mut dyn FnMut(Reg) -> Expr) {
+        self.rewrite(&mut |expression| match expression {
+            Expr::Reg(register) => {
+                *expression = to(*register);
+                true
+            }
+            _ => false,
+        });
+    }
+
+    /// The columns it uses, each as often as it stands there.
+    pub fn columns(&self) -> Vec<u16> {
+        let mut columns = Vec::new();
+        self.walk(&mut |expression| {
+            if let Expr::Column(column) = expression {
+                columns.push(*column);
+            }
+        });
+        columns
+    }
+
+    /// Conditions that must all hold, as one.
+    pub fn all(mut conditions: Vec<Expr>) -> Option<Expr> {
+        match conditions.len() {
+            0 | 1 => conditions.pop(),
+            _ => Some(Expr::And(conditions.into())),
+        }
+    }
+
+    /// `left = right`.
+    pub fn equal(left: Expr, right: Expr) -> Expr {
+        Expr::Binary {
+            op: BinaryOp::Equal,
+            left: Box::new(left),
+            right: Box::new(right),
+            result: DataType::Bool,
+        }
+    }
+
+    pub fn not(input: Expr) -> Expr {
+        Expr::Unary {
+            op: UnaryOp::Not,
+            input: Box::new(input),
+        }
+    }
+
+    pub fn is_null(input: Expr, negated: bool) -> Expr {
+        Expr::IsNull {
+            input: Box::new(input),
+            negated,
+        }
+    }
+}

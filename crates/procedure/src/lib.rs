@@ -9,11 +9,25 @@
 //! protocol's data path is compiled into it and no access goes through a virtual call.
 
 pub mod access;
+mod aggregate;
+pub mod analysis;
+pub mod condition;
+mod eval;
 pub mod expr;
+pub mod frame;
 pub mod functions;
+pub mod interpret;
+mod like;
 pub mod query;
+mod run_query;
 pub mod step;
+pub mod testing;
 
 pub use access::{Access, Check, Command, CommandCode, Range, Row};
 pub use expr::{BinaryOp, Expr, Reg, UnaryOp};
+pub use frame::{Frame, ProgramResult};
+pub use functions::Function;
+pub use interpret::{run, run_block, run_step};
+pub use query::Query;
+pub use run_query::{Flow, Sink, eval_key, run_query};
 pub use step::{Block, Column, OnError, Output, Procedure, Step};

@@ -24,6 +24,8 @@ pub enum Query {
     Scan {
         table: TableId,
         index: IndexId,
+        /// Which of the index's columns may be NULL: their keys have a byte that says so.
+        nullable: Box<[bool]>,
         low: Bound<Box<[Expr]>>,
         high: Bound<Box<[Expr]>>,
         reverse: bool,
@@ -97,6 +99,8 @@ pub enum AggregateFunction {
     Max,
     BoolAnd,
     BoolOr,
+    /// Keeps NULLs; NULL instead of an empty array.
+    ArrayAgg,
 }
 
 #[derive(Clone, PartialEq, Debug)]

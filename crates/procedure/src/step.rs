@@ -1,8 +1,18 @@
 //! Steps: the instructions of a procedure.
 //!
-//! Control flow is structured (no jumps), and registers are single-assignment: each is written by
-//! exactly one step, once per run of the block that holds the step. Where paths meet, [`Phi`]s copy the
-//! value of the path taken; a loop carries registers from one turn to the next.
+//! Control flow is structured (no jumps but out of a loop or of the procedure), and registers are
+//! single-assignment: each is written by exactly one step, once per run of the block that holds the
+//! step. Where paths meet, [`Phi`]s copy the value of the path taken; a loop carries registers from
+//! one turn to the next, and whoever leaves a turn early (`Exit`, `Continue`) brings the values along,
+//! as an edge to a basic block with parameters would.
+//!
+//! ```text
+//!   acc := 0                          ForRange i from 1 to n
+//!   FOR i IN 1..n LOOP                  carried  r5 = 0, next r6
+//!     EXIT WHEN acc > 100;      ⇒       If r5 > 100 then Exit [r5]
+//!     acc := acc + i;                   Let r6 = r5 + i
+//!   END LOOP;                         ⋯ from here on, acc is r5
+//! ```
 
 use std::sync::Arc;
 
@@ -22,8 +32,8 @@ pub struct Phi {
     pub otherwise: Expr,
 }
 
-/// `register` is `initial` on the first turn and `next` (evaluated at the end of a turn) afterwards; when
-/// the loop has ended it holds the last value.
+/// `register` is `initial` on the first turn and `next` (evaluated at the end of a turn, all carried
+/// registers at once) afterwards; when the loop has ended it holds the last value.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Carried {
     pub register: Reg,
@@ -31,6 +41,8 @@ pub struct Carried {
     pub next: Expr,
 }
 
+/// Keys have one expression for each column of the primary key, in key order, which yields a value of
+/// the column's type (casts are part of it). A key with a NULL in it finds no row.
 #[derive(Debug)]
 pub enum Step {
     Let {
@@ -41,7 +53,9 @@ pub enum Step {
     Read {
         table: TableId,
         key: Box<[Expr]>,
-        columns: Box<[(ColumnId, Reg)]>,
+        columns: Box<[ColumnId]>,
+        /// First of `columns.len()` consecutive registers, so that a read fills the frame in place.
+        out: Reg,
         /// Boolean: the row is there.
         found: Reg,
     },
@@ -59,10 +73,13 @@ pub enum Step {
         inputs: Box<[Expr]>,
         found: Reg,
     },
-    /// Insert a whole row; `values` are in column order, a hidden row id excepted, which the
-    /// interpreter adds. The primary key is taken from the row. `inserted` is false when the key is taken.
+    /// Insert a whole row; `values` are in column order. `inserted` is false when the key is taken.
     Insert {
         table: TableId,
+        /// The columns of the primary key, in key order.
+        key: Box<[ColumnId]>,
+        /// The interpreter adds the hidden last column, which `values` lack.
+        hidden_row_id: bool,
         values: Box<[Expr]>,
         inserted: Reg,
     },
@@ -72,7 +89,7 @@ pub enum Step {
         found: Reg,
     },
     /// First row of a query into registers; NULLs where there is none. `strict`: none is P0002, more
-    /// than one P0003. `rows` counts (0 or 1; strict looks at a second).
+    /// than one P0003.
     Fetch {
         query: Query,
         outputs: Box<[Reg]>,
@@ -87,11 +104,12 @@ pub enum Step {
         body: Block,
         carried: Box<[Carried]>,
     },
-    /// The body for each integer from `low` to `high` (checked on entry).
+    /// The body for each integer from `first` to `last`, counting by `step` (upwards; downwards when
+    /// `reverse`). Evaluated once, on entry; `step` must be positive.
     ForRange {
         register: Reg,
-        low: Expr,
-        high: Expr,
+        first: Expr,
+        last: Expr,
         step: Expr,
         reverse: bool,
         body: Block,
@@ -136,11 +154,23 @@ pub enum Step {
     CountRows {
         by: Expr,
     },
+    /// Leave a loop: `depth` 0 is the innermost around this step, 1 the next one out. `values` become
+    /// that loop's carried registers, in their order.
+    Exit {
+        depth: u16,
+        values: Box<[Expr]>,
+    },
+    /// Go on with the next turn of a loop; `depth` and `values` as in `Exit`.
+    Continue {
+        depth: u16,
+        values: Box<[Expr]>,
+    },
     /// The procedure ends here.
     Return,
 }
 
-/// An error whose texts may hold values: `%` in `message` are replaced by `arguments` in turn.
+/// An error whose texts may hold values: each `%` of the message is replaced by the next of the
+/// `arguments`, and `%%` by `%`; without arguments the message stands as it is.
 #[derive(Clone, PartialEq, Debug)]
 pub struct OnError {
     pub error: Error,
@@ -193,6 +223,9 @@ pub struct Procedure {
     pub parameters: Vec<Column>,
     /// Registers 0.. hold the arguments; the frame has this many in all.
     pub registers: u16,
+    /// Source names of registers, in ascending order, for people who read the program: a variable
+    /// has several registers over its life, a temporary has none.
+    pub register_names: Box<[(Reg, Box<str>)]>,
     pub body: Block,
     pub output: Output,
     /// First word(s) of the command tag: `SELECT`, `INSERT 0`, `UPDATE`, `CALL`.

@@ -1,1 +1,27 @@
-//! (see ARCHITECTURE.md)
+//! SQL: text in, programs out.
+//!
+//! [`parse`] cuts a text into statements, [`bind`] checks one against a [`Catalog`] and compiles it to
+//! the procedure IR, [`Catalog::apply`] makes the catalog that a DDL statement asks for. Everything
+//! here is a deterministic function of (catalog, text, types), since the ledger records text and
+//! every replica compiles it for itself.
+//!
+//! Constraints are no concept of the layers below: foreign keys, UNIQUE, CHECK and NOT NULL become
+//! steps of the programs that write (`bind::constraints`), so protocols treat them as any other
+//! read.
+//!
+//! Absence: no storage, no clock, no sockets. Nothing here runs a program.
+
+pub mod bind;
+pub mod catalog;
+pub mod copy;
+pub mod ddl;
+pub mod names;
+pub mod parse;
+pub mod plpgsql;
+pub mod statement;
+
+pub use bind::{bind, bind_in_session};
+pub use catalog::{Catalog, Routine, Table};
+pub use ddl::{ColumnSource, Ddl, StoreChange, Validation};
+pub use parse::{Parsed, parse};
+pub use statement::{Bound, Isolation, SessionInfo, Statement, TransactionModes};

@@ -1,1 +1,35 @@
-//! (see ARCHITECTURE.md)
+//! The records: tables in memory, updated in place, readable at every pinned block.
+//!
+//! Modules from the ground up: `words` (memory that never moves), `heap` (strings), `header` and
+//! `layout` (what a record looks like), `undo` (what it looked like before), `record` (how one
+//! writer and many readers share it), `hash` and `ordered` (how it is found), `table`, `scan`,
+//! `pins` (who still reads what), `block` and `store` (blocks in, snapshots out).
+//!
+//! Absence: no transactions, no conflicts, no constraints, no SQL, no disk. Storage is told what to
+//! write by a concurrency-control protocol, which guarantees that within a block each record
+//! has one writer at a time.
+
+mod block;
+mod entry;
+mod hash;
+mod header;
+mod heap;
+mod layout;
+mod ordered;
+mod pins;
+mod record;
+mod scan;
+mod store;
+mod table;
+mod undo;
+mod words;
+
+pub use block::{BlockWrites, Change, Changes};
+pub use header::HEIGHT_MAX;
+pub use layout::PROTOCOL_WORDS_MAX;
+pub use pins::{Pin, Pins};
+pub use record::{GROUP_ROWS_LOG2, LATEST, Slot};
+pub use scan::Visit;
+pub use store::{Catalog, Collected, Snapshot, Store, StoreUsage};
+pub use table::{Table, TableUsage};
+pub use undo::UndoArena;

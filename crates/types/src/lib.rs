@@ -1,16 +1,38 @@
 //! Values, rows, keys, schemas and errors: the nouns that every other crate shares.
 //!
+//! A [`Value`] does not know its exact type (`integer` and `bigint` are both `Int`), so whatever
+//! depends on it takes the [`DataType`] beside the value: ranges in [`arithmetic`], widths in
+//! [`binary`], blanks in [`text`]. Four encodings, each with one purpose:
+//!
+//! | Encoding | Purpose |
+//! |---|---|
+//! | [`text`], [`binary`] | what PostgreSQL's clients read and write |
+//! | [`row`] | what is hashed of a row; computable in PostgreSQL |
+//! | [`codec`] | what the ledger keeps of a transaction's arguments |
+//! | [`key`] | what storage orders rows by |
+//!
 //! Absence: no storage, no threads, no clock. Everything here is deterministic: the same input
 //! gives the same bytes on every machine.
 
+pub mod arithmetic;
+pub mod binary;
+pub mod cast;
+pub mod codec;
+pub mod compare;
+pub mod datatype;
+pub mod datetime;
 pub mod error;
 pub mod key;
+pub mod numeric;
+pub mod row;
 pub mod schema;
 pub mod stamp;
+pub mod text;
 pub mod value;
 
+pub use datatype::DataType;
 pub use error::{Error, Result, SqlState, Stop};
 pub use key::Key;
 pub use schema::{ColumnId, ColumnSchema, IndexId, IndexSchema, TableId, TableSchema};
 pub use stamp::{Height, Position, Stamp};
-pub use value::{DataType, Value};
+pub use value::Value;

@@ -1,40 +1,23 @@
-//! SQL values and their types.
+//! SQL values.
+//!
+//! A value is at most 32 bytes: short strings, every number and every time are inline, long
+//! strings own a buffer, bytes and arrays are shared. Equality is SQL's `IS NOT DISTINCT FROM`
+//! within one type, so values can be grouped and counted: NULL equals NULL, NaN equals NaN, -0
+//! equals 0, and 1.0 equals 1.00. Values of different types are never equal here; see
+//! [`compare`](crate::compare::compare) for SQL's `=`.
 
+use std::cmp::Ordering;
+use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use compact_str::CompactString;
 use rust_decimal::Decimal;
 
-/// A SQL type, with its modifier where it has one.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum DataType {
-    Bool,
-    Int2,
-    Int4,
-    Int8,
-    /// `numeric` (no bound but the 28 digits of the implementation) or `numeric(p,s)`.
-    Numeric(Option<(u8, u8)>),
-    Float8,
-    Text,
-    /// `varchar(n)`; `varchar` without a length is `Text` with another name, `None` here.
-    Varchar(Option<u32>),
-    /// `char(n)`, blank-padded.
-    Char(u32),
-    Bytea,
-    Uuid,
-    Date,
-    Timestamp,
-    Timestamptz,
-    /// One-dimensional; in parameters and variables only, not in stored columns.
-    Array(Box<DataType>),
-    /// The type of a bare NULL or of a parameter nobody has typed yet.
-    Unknown,
-    /// What a procedure without a result returns.
-    Void,
-}
+pub use crate::datatype::DataType;
 
 /// One SQL value. Integers of every width are `Int`; the column's type bounds them.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub enum Value {
     #[default]
     Null,
@@ -55,3 +38,244 @@ pub enum Value {
 }
 
 const _: () = assert!(size_of::<Value>() <= 32);
+
+impl Value {
+    pub fn text(text: impl AsRef<str>) -> Value {
+        Value::Text(CompactString::new(text))
+    }
+
+    pub fn bytes(bytes: impl Into<Arc<[u8]>>) -> Value {
+        Value::Bytes(bytes.into())
+    }
+
+    pub fn array(elements: impl Into<Arc<[Value]>>) -> Value {
+        Value::Array(elements.into())
+    }
+
+    pub fn is_null(&self) -> bool {
+        matches!(self, Value::Null)
+    }
+
+    pub fn as_bool(&self) -> Option<bool> {
+        match self {
+            Value::Bool(b) => Some(*b),
+            _ => None,
+        }
+    }
+
+    pub fn as_int(&self) -> Option<i64> {
+        match self {
+            Value::Int(i) => Some(*i),
+            _ => None,
+        }
+    }
+
+    pub fn as_float(&self) -> Option<f64> {
+        match self {
+            Value::Float(x) => Some(*x),
+            _ => None,
+        }
+    }
+
+    pub fn as_numeric(&self) -> Option<Decimal> {
+        match self {
+            Value::Numeric(d) => Some(*d),
+            _ => None,
+        }
+    }
+
+    pub fn as_text(&self) -> Option<&str> {
+        match self {
+            Value::Text(s) => Some(s),
+            _ => None,
+        }
+    }
+
+    pub fn as_bytes(&self) -> Option<&[u8]> {
+        match self {
+            Value::Bytes(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    pub fn as_uuid(&self) -> Option<[u8; 16]> {
+        match self {
+            Value::Uuid(uuid) => Some(*uuid),
+            _ => None,
+        }
+    }
+
+    pub fn as_array(&self) -> Option<&[Value]> {
+        match self {
+            Value::Array(elements) => Some(elements),
+            _ => None,
+        }
+    }
+
+    /// The widest type that has this value: what a value tells of its type when nothing else does.
+    pub fn data_type_hint(&self) -> DataType {
+        match self {
+            Value::Null => DataType::Unknown,
+            Value::Bool(_) => DataType::Bool,
+            Value::Int(_) => DataType::Int8,
+            Value::Float(_) => DataType::Float8,
+            Value::Numeric(_) => DataType::Numeric(None),
+            Value::Text(_) => DataType::Text,
+            Value::Bytes(_) => DataType::Bytea,
+            Value::Uuid(_) => DataType::Uuid,
+            Value::Date(_) => DataType::Date,
+            Value::Timestamp(_) => DataType::Timestamp,
+            Value::Timestamptz(_) => DataType::Timestamptz,
+            Value::Array(elements) => {
+                let element = elements
+                    .iter()
+                    .find(|e| !e.is_null())
+                    .map_or(DataType::Text, Value::data_type_hint);
+                DataType::Array(Box::new(element))
+            }
+        }
+    }
+
+    /// `IS NOT DISTINCT FROM` within one type; values of different types are not the same.
+    pub fn same(&self, other: &Value) -> bool {
+        match (self, other) {
+            (Value::Null, Value::Null) => true,
+            (Value::Bool(a), Value::Bool(b)) => a == b,
+            (Value::Int(a), Value::Int(b)) => a == b,
+            (Value::Float(a), Value::Float(b)) => float_cmp(*a, *b) == Ordering::Equal,
+            (Value::Numeric(a), Value::Numeric(b)) => a == b,
+            (Value::Text(a), Value::Text(b)) => a == b,
+            (Value::Bytes(a), Value::Bytes(b)) => a == b,
+            (Value::Uuid(a), Value::Uuid(b)) => a == b,
+            (Value::Date(a), Value::Date(b)) => a == b,
+            (Value::Timestamp(a), Value::Timestamp(b)) => a == b,
+            (Value::Timestamptz(a), Value::Timestamptz(b)) => a == b,
+            (Value::Array(a), Value::Array(b)) => a == b,
+            _ => false,
+        }
+    }
+}
+
+impl PartialEq for Value {
+    fn eq(&self, other: &Value) -> bool {
+        self.same(other)
+    }
+}
+
+impl Eq for Value {}
+
+impl Hash for Value {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        std::mem::discriminant(self).hash(state);
+        match self {
+            Value::Null => {}
+            Value::Bool(b) => b.hash(state),
+            Value::Int(i) => i.hash(state),
+            Value::Float(x) => canonical_float(*x).to_bits().hash(state),
+            Value::Numeric(d) => {
+                let d = d.normalize();
+                d.mantissa().hash(state);
+                d.scale().hash(state);
+            }
+            Value::Text(s) => s.hash(state),
+            Value::Bytes(bytes) => bytes.hash(state),
+            Value::Uuid(uuid) => uuid.hash(state),
+            Value::Date(days) => days.hash(state),
+            Value::Timestamp(us) | Value::Timestamptz(us) => us.hash(state),
+            Value::Array(elements) => elements.hash(state),
+        }
+    }
+}
+
+/// The text form, `NULL` for a null: for messages such as `Key (id)=(7) already exists.`
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Null => f.write_str("NULL"),
+            Value::Text(s) => f.write_str(s),
+            other => f.write_str(&other.to_text(&other.data_type_hint())),
+        }
+    }
+}
+
+/// PostgreSQL's order of floats: -0 equals 0, NaN equals NaN and is above everything.
+pub(crate) fn float_cmp(a: f64, b: f64) -> Ordering {
+    a.partial_cmp(&b)
+        .unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
+}
+
+/// One bit pattern per equal float: one NaN, whose sign and payload processors choose differently,
+/// and one zero.
+pub(crate) fn canonical_float(x: f64) -> f64 {
+    if x == 0.0 { 0.0 } else { canonical_nan(x) }
+}
+
+/// Like [`canonical_float`], but keeps the sign of zero, which PostgreSQL prints.
+pub(crate) fn canonical_nan(x: f64) -> f64 {
+    if x.is_nan() { f64::NAN } else { x }
+}
+
+macro_rules! from {
+    ($($source:ty => $make:expr;)*) => {
+        $(impl From<$source> for Value {
+            fn from(source: $source) -> Value {
+                let make: fn($source) -> Value = $make;
+                make(source)
+            }
+        })*
+    };
+}
+
+from! {
+    bool => Value::Bool;
+    i16 => |i| Value::Int(i64::from(i));
+    i32 => |i| Value::Int(i64::from(i));
+    i64 => Value::Int;
+    u32 => |i| Value::Int(i64::from(i));
+    f64 => Value::Float;
+    Decimal => Value::Numeric;
+    &str => |s| Value::Text(CompactString::new(s));
+    String => |s| Value::Text(CompactString::from(s));
+    CompactString => Value::Text;
+    &[u8] => |bytes| Value::Bytes(Arc::from(bytes));
+    Vec<u8> => |bytes| Value::Bytes(Arc::from(bytes));
+    [u8; 16] => Value::Uuid;
+    Vec<Value> => |elements| Value::Array(Arc::from(elements));
+}
+
+impl<T: Into<Value>> From<Option<T>> for Value {
+    fn from(source: Option<T>) -> Value {
+        source.map_or(Value::Null, Into::into)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+
+    use super::*;
+
+    #[test]
+    fn equal_values_hash_alike() {
+        let hash = |v: &Value| BuildHasherDefault::<DefaultHasher>::default().hash_one(v);
+        let negative_nan = f64::from_bits(0xfff8_0000_0000_0001);
+        for (a, b) in [
+            (Value::Float(0.0), Value::Float(-0.0)),
+            (Value::Float(f64::NAN), Value::Float(negative_nan)),
+            (
+                Value::Numeric(Decimal::new(10, 1)),
+                Value::Numeric(Decimal::new(1, 0)),
+            ),
+            (
+                Value::Numeric(Decimal::new(0, 5)),
+                Value::Numeric(-Decimal::new(0, 0)),
+            ),
+            (Value::Null, Value::from(None::<i64>)),
+        ] {
+            assert_eq!(a, b);
+            assert_eq!(hash(&a), hash(&b));
+        }
+        assert_ne!(Value::Int(1), Value::Numeric(Decimal::ONE));
+        assert_ne!(Value::Timestamp(1), Value::Timestamptz(1));
+    }
+}

@@ -1,0 +1,170 @@
+//! What a transaction read: recorded as it runs, for whoever must know later.
+//!
+//! Serial execution records nothing ([`NoRecord`] compiles away); simulation records the accesses that make
+//! edges between transactions; an interactive session records stamps, so that its COMMIT can require
+//! that they still hold ([`Footprint`]).
+
+use std::ops::ControlFlow;
+
+use procedure::access::{Access, Range};
+use types::{Key, Stamp, Stop, TableId};
+
+use crate::pending::RecordId;
+use crate::work::{RangeRequirement, RowRequirement};
+
+/// Told of every read of the state below a transaction's own writes.
+pub trait Recorder {
+    /// Whether ranges are to be summed up row by row.
+    const DIGESTS: bool;
+
+    fn value_read(&mut self, read: RowRead<'_>);
+    fn existence_read(&mut self, read: RowRead<'_>);
+    fn range_read(&mut self, range: &Range, digest: RangeDigest);
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct RowRead<'k> {
+    pub table: TableId,
+    pub key: &'k Key,
+    pub record: RecordId,
+    /// `None`: there was no row.
+    pub stamp: Option<Stamp>,
+}
+
+/// Records nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoRecord;
+
+impl Recorder for NoRecord {
+    const DIGESTS: bool = false;
+
+    fn value_read(&mut self, _: RowRead<'_>) {}
+    fn existence_read(&mut self, _: RowRead<'_>) {}
+    fn range_read(&mut self, _: &Range, _: RangeDigest) {}
+}
+
+/// What an interactive transaction was shown. Statements that write are not recorded here: they run
+/// again at COMMIT and their answers are compared.
+#[derive(Clone, Debug, Default)]
+pub struct Footprint {
+    pub rows: Vec<RowRequirement>,
+    pub ranges: Vec<RangeRequirement>,
+    /// Off while a writing statement runs.
+    pub enabled: bool,
+}
+
+impl Recorder for Footprint {
+    const DIGESTS: bool = true;
+
+    fn value_read(&mut self, read: RowRead<'_>) {
+        if self.enabled {
+            let key = read.key.clone();
+            self.rows.push(RowRequirement {
+                table: read.table,
+                key,
+                stamp: read.stamp,
+            });
+        }
+    }
+
+    fn existence_read(&mut self, read: RowRead<'_>) {
+        self.value_read(read);
+    }
+
+    fn range_read(&mut self, range: &Range, digest: RangeDigest) {
+        if self.enabled {
+            self.ranges.push(RangeRequirement {
+                range: range.clone(),
+                digest,
+            });
+        }
+    }
+}
+
+impl Footprint {
+    /// Reads of one row collapse to one requirement: a transaction has one snapshot, so they agree.
+    pub fn compact(&mut self) {
+        self.rows
+            .sort_by(|a, b| (a.table, &a.key).cmp(&(b.table, &b.key)));
+        self.rows
+            .dedup_by(|a, b| a.table == b.table && a.key == b.key);
+    }
+}
+
+/// The rows of a range summed up in order: how many, and a 128-bit digest of keys and stamps. It guards
+/// a transaction against its own staleness, not against an adversary, so it need not be cryptographic.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RangeDigest {
+    pub rows: u64,
+    /// The scan was stopped after `rows` rows, so only those are meant.
+    pub stopped: bool,
+    lanes: [u64; 2],
+}
+
+impl Default for RangeDigest {
+    fn default() -> Self {
+        RangeDigest {
+            rows: 0,
+            stopped: false,
+            lanes: [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344],
+        }
+    }
+}
+
+impl RangeDigest {
+    pub fn from_parts(rows: u64, stopped: bool, lanes: [u64; 2]) -> Self {
+        RangeDigest {
+            rows,
+            stopped,
+            lanes,
+        }
+    }
+
+    pub fn lanes(&self) -> [u64; 2] {
+        self.lanes
+    }
+
+    pub fn add(&mut self, key: &[u8], stamp: Stamp) {
+        self.rows += 1;
+        self.mix(stamp.0);
+        self.mix(key.len() as u64);
+        for chunk in key.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.mix(u64::from_be_bytes(word));
+        }
+    }
+
+    fn mix(&mut self, word: u64) {
+        const ODD: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xc2b2_ae3d_27d4_eb4f];
+        for (lane, odd) in self.lanes.iter_mut().zip(ODD) {
+            let product = u128::from(*lane ^ word) * u128::from(odd);
+            *lane = (product as u64) ^ ((product >> 64) as u64).rotate_left(29);
+        }
+    }
+
+    /// Read the range again and sum it up as `like` was: to the end, or to as many rows.
+    pub fn again<A: Access>(
+        access: &mut A,
+        range: &Range,
+        like: &RangeDigest,
+    ) -> Result<RangeDigest, Stop> {
+        let mut digest = RangeDigest {
+            stopped: like.stopped,
+            ..RangeDigest::default()
+        };
+        if like.stopped && like.rows == 0 {
+            return Ok(digest);
+        }
+        access.scan(range, &[], |key, stamp, _| {
+            digest.add(key.as_bytes(), stamp);
+            let enough = like.stopped && digest.rows == like.rows;
+            Ok(if enough {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            })
+        })?;
+        Ok(digest)
+    }
+}

@@ -1,0 +1,189 @@
+//! From pending writes to stored records.
+//!
+//! Two phases, since a command may fail (an overflow, a CHECK) and a transaction is installed whole or
+//! not at all: [`resolve`] evaluates against the newest state and changes nothing, [`Resolved::install`]
+//! cannot fail.
+//!
+//! Only columns that changed are written: unchanged long strings keep their place in the heap.
+
+use procedure::access::{Command, Row};
+use smallvec::SmallVec;
+use storage::{LATEST, Slot, Table, UndoArena};
+use types::{ColumnId, Key, Stamp, Stop, Value};
+
+use crate::pending::{PendingWrite, WriteState};
+
+/// A write whose every value is known.
+#[derive(Debug)]
+pub enum Resolved {
+    Insert(Row),
+    Patch(Slot, SmallVec<[(ColumnId, Value); 4]>),
+    Delete(Slot),
+    Nothing,
+}
+
+/// Evaluate one transaction's write on the newest state.
+pub fn resolve(
+    table: &Table,
+    write: &PendingWrite,
+    now_us: i64,
+    scratch: &mut Vec<Value>,
+) -> Result<Resolved, Stop> {
+    let mut fold = Fold::new(table, write.slot, scratch);
+    fold.apply(write, now_us)?;
+    fold.finish()
+}
+
+/// Several writes to one record, applied in order to one in-memory row: the look-up, the undo version and
+/// the install happen once, however hot the record is.
+pub struct Fold<'a> {
+    table: &'a Table,
+    slot: Option<Slot>,
+    row: &'a mut Vec<Value>,
+    /// Columns of `row` that hold the record's values; the others were not asked for.
+    loaded: ColumnSet,
+    assigned: ColumnSet,
+    state: FoldState,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum FoldState {
+    /// `row` is the stored row but for `assigned`.
+    Stored,
+    /// `row` replaces whatever is stored.
+    Whole,
+    Deleted,
+}
+
+impl<'a> Fold<'a> {
+    pub fn new(table: &'a Table, slot: Option<Slot>, scratch: &'a mut Vec<Value>) -> Self {
+        scratch.clear();
+        scratch.resize(table.schema().columns.len(), Value::Null);
+        Fold {
+            table,
+            slot,
+            row: scratch,
+            loaded: ColumnSet::default(),
+            assigned: ColumnSet::default(),
+            state: FoldState::Stored,
+        }
+    }
+
+    /// An `Err` names the transaction's own fault (`Rejected`), or a sick replica (`Halt`). The fold is of
+    /// no use afterwards.
+    pub fn apply(&mut self, write: &PendingWrite, now_us: i64) -> Result<(), Stop> {
+        match &write.state {
+            WriteState::Put(row) => {
+                self.row.clone_from_slice(row);
+                self.state = FoldState::Whole;
+            }
+            WriteState::Delete => self.state = FoldState::Deleted,
+            WriteState::Commands(commands) => {
+                for command in commands {
+                    self.command(command, now_us)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn command(&mut self, command: &Command, now_us: i64) -> Result<(), Stop> {
+        match self.state {
+            FoldState::Deleted => {
+                return Err(Stop::Halt("an update command met a deleted row".into()));
+            }
+            FoldState::Stored => self.load(&command.code.columns)?,
+            FoldState::Whole => {}
+        }
+        command.apply(self.row, now_us)?;
+        for (column, _) in &command.code.assignments {
+            self.assigned.insert(*column);
+            self.loaded.insert(*column);
+        }
+        Ok(())
+    }
+
+    fn load(&mut self, columns: &[ColumnId]) -> Result<(), Stop> {
+        for &column in columns {
+            if self.loaded.insert(column) {
+                let value = &mut self.row[usize::from(column)..=usize::from(column)];
+                let stamp = self
+                    .slot
+                    .and_then(|slot| self.table.read(slot, LATEST, &[column], value));
+                if stamp.is_none() {
+                    return Err(Stop::Halt("an update command met no row".into()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub fn finish(self) -> Result<Resolved, Stop> {
+        let stored = self
+            .slot
+            .filter(|&slot| self.table.stamp(slot, LATEST).is_some());
+        Ok(match (self.state, stored) {
+            (FoldState::Deleted, Some(slot)) => Resolved::Delete(slot),
+            (FoldState::Deleted, None) => Resolved::Nothing,
+            (FoldState::Whole, None) => Resolved::Insert(self.row.drain(..).collect()),
+            (FoldState::Whole, Some(slot)) => {
+                let mut old = Vec::with_capacity(self.row.len());
+                self.table.read_row(slot, LATEST, &mut old);
+                let changed = self.row.drain(..).zip(old).enumerate();
+                Resolved::Patch(
+                    slot,
+                    changed
+                        .filter(|(_, (new, old))| new != old)
+                        .map(|(column, (new, _))| (column as ColumnId, new))
+                        .collect(),
+                )
+            }
+            (FoldState::Stored, Some(slot)) => Resolved::Patch(
+                slot,
+                self.assigned
+                    .iter()
+                    .map(|column| (column, std::mem::take(&mut self.row[usize::from(column)])))
+                    .collect(),
+            ),
+            (FoldState::Stored, None) => Resolved::Nothing,
+        })
+    }
+}
+
+impl Resolved {
+    pub fn install(self, table: &Table, key: &Key, stamp: Stamp, undo: &mut UndoArena) {
+        match self {
+            Resolved::Insert(row) => {
+                table.insert(key.as_bytes(), &row, stamp, undo);
+            }
+            Resolved::Patch(slot, columns) => table.update(slot, &columns, stamp, undo),
+            Resolved::Delete(slot) => table.delete(slot, stamp, undo),
+            Resolved::Nothing => {}
+        }
+    }
+}
+
+/// A set of column numbers; the first 64 cost no allocation.
+#[derive(Clone, Default)]
+struct ColumnSet(SmallVec<[u64; 1]>);
+
+impl ColumnSet {
+    /// True when it was not in.
+    fn insert(&mut self, column: ColumnId) -> bool {
+        let (word, bit) = (usize::from(column) / 64, column % 64);
+        if self.0.len() <= word {
+            self.0.resize(word + 1, 0);
+        }
+        let fresh = self.0[word] >> bit & 1 == 0;
+        self.0[word] |= 1 << bit;
+        fresh
+    }
+
+    fn iter(&self) -> impl Iterator<Item = ColumnId> + '_ {
+        self.0.iter().enumerate().flat_map(|(word, &bits)| {
+            (0..64)
+                .filter(move |bit| bits >> bit & 1 == 1)
+                .map(move |bit| (word * 64 + bit) as ColumnId)
+        })
+    }
+}

@@ -1,0 +1,567 @@
+//! A transaction's workspace: its own writes over the state at one height.
+//!
+//! Serial execution lays it over the newest state and installs it at once; Harmony simulates over a block
+//! snapshot and keeps the commands apart; an interactive session holds one from BEGIN to COMMIT. All
+//! three run the same code, so a program means the same under each.
+//!
+//! Update commands stay unevaluated until the transaction looks at the row itself: then the row is
+//! read, which the recorder is told, and the commands become the row's new image.
+
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+
+use procedure::access::{Access, Command, Range, Row};
+use smallvec::{SmallVec, smallvec};
+use storage::{Catalog, Slot, Table};
+use types::key::{encode_key, upper_bound_of_prefix};
+use types::{ColumnId, Error, Height, Key, Position, Stamp, Stop, TableId, Value};
+
+use crate::footprint::{RangeDigest, Recorder, RowRead};
+use crate::pending::{PendingWrite, RecordId, WriteSet, WriteState};
+
+/// Where in the ledger a transaction runs: what its hidden row ids and `now()` are made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    pub height: Height,
+    pub position: Position,
+    pub now_us: i64,
+}
+
+pub struct Overlay<R> {
+    catalog: Arc<Catalog>,
+    /// The state below: a block snapshot, or `storage::LATEST`.
+    at: Height,
+    moment: Moment,
+    row_ids: u32,
+    writes: WriteSet,
+    pub recorder: R,
+    /// A row's values while its commands are applied.
+    scratch: Vec<Value>,
+}
+
+/// A saved state of an overlay, for SAVEPOINT and for statements that fail.
+#[derive(Clone)]
+pub struct Mark {
+    writes: WriteSet,
+    row_ids: u32,
+}
+
+impl<R: Recorder> Overlay<R> {
+    pub fn new(catalog: Arc<Catalog>, at: Height, moment: Moment, recorder: R) -> Self {
+        Overlay {
+            catalog,
+            at,
+            moment,
+            row_ids: 0,
+            writes: WriteSet::default(),
+            recorder,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Forget the writes and go on with another transaction over the same state.
+    pub fn restart(&mut self, moment: Moment) {
+        self.writes.clear();
+        self.moment = moment;
+        self.row_ids = 0;
+    }
+
+    pub fn at(&self) -> Height {
+        self.at
+    }
+
+    pub fn writes(&self) -> &WriteSet {
+        &self.writes
+    }
+
+    pub fn take_writes(&mut self) -> Vec<PendingWrite> {
+        self.writes.take()
+    }
+
+    pub fn mark(&self) -> Mark {
+        Mark {
+            writes: self.writes.clone(),
+            row_ids: self.row_ids,
+        }
+    }
+
+    pub fn return_to(&mut self, mark: Mark) {
+        self.writes = mark.writes;
+        self.row_ids = mark.row_ids;
+    }
+
+    fn locate(&self, table: TableId, key: &Key) -> Result<(Option<Slot>, RecordId), Stop> {
+        let slot = table_of(&self.catalog, table)?.find(key.as_bytes());
+        Ok((slot, RecordId::of(slot, key)))
+    }
+
+    /// Whether the row is there below the own writes.
+    fn base_exists(
+        &mut self,
+        table: TableId,
+        key: &Key,
+        slot: Option<Slot>,
+        record: RecordId,
+    ) -> Result<bool, Stop> {
+        let table_ref = table_of(&self.catalog, table)?;
+        let stamp = slot.and_then(|slot| table_ref.stamp(slot, self.at));
+        self.recorder.existence_read(RowRead {
+            table,
+            key,
+            record,
+            stamp,
+        });
+        Ok(stamp.is_some())
+    }
+
+    /// Turn the commands of a write into the row they make of the base row.
+    fn evaluate(&mut self, at: usize) -> Result<Option<Stamp>, Stop> {
+        let write = &self.writes.writes()[at];
+        let WriteState::Commands(commands) = &write.state else {
+            return Ok(None);
+        };
+        let table = table_of(&self.catalog, write.table)?;
+        let stamp = write
+            .slot
+            .and_then(|slot| table.read_row(slot, self.at, &mut self.scratch));
+        self.recorder.value_read(RowRead {
+            table: write.table,
+            key: &write.key,
+            record: write.record,
+            stamp,
+        });
+        if stamp.is_none() {
+            return Err(Stop::Halt(
+                "a row vanished from the snapshot that it was found in".into(),
+            ));
+        }
+        for command in commands {
+            command.apply(&mut self.scratch, self.moment.now_us)?;
+        }
+        let row: Row = self.scratch.drain(..).collect();
+        self.writes.get_mut(at).state = WriteState::Put(row);
+        Ok(stamp)
+    }
+
+    /// Own rows of a range: (index key, primary key, write), in scan order.
+    fn own_rows(&mut self, range: &Range) -> Result<Vec<(Key, usize)>, Stop> {
+        for at in 0..self.writes.writes().len() {
+            let write = &self.writes.writes()[at];
+            if write.table == range.table
+                && (range.index != 0 || covers(range, write.key.as_bytes()))
+            {
+                self.evaluate(at)?;
+            }
+        }
+        let table = table_of(&self.catalog, range.table)?;
+        let mut rows = Vec::new();
+        for (at, write) in self.writes.writes().iter().enumerate() {
+            if write.table != range.table {
+                continue;
+            }
+            if let WriteState::Put(row) = &write.state {
+                let key = index_key(table, range.index, &write.key, |column| {
+                    &row[column as usize]
+                })?;
+                if covers(range, key.as_bytes()) {
+                    rows.push((key, at));
+                }
+            }
+        }
+        rows.sort();
+        if range.reverse {
+            rows.reverse();
+        }
+        Ok(rows)
+    }
+
+    /// A scan of a table without own writes: straight from storage.
+    fn scan_base<V>(
+        &mut self,
+        range: &Range,
+        columns: &[ColumnId],
+        mut visit: V,
+    ) -> Result<(), Stop>
+    where
+        V: FnMut(&Key, Stamp, &[Value]) -> Result<ControlFlow<()>, Stop>,
+    {
+        let mut digest = RangeDigest::default();
+        let outcome = scan_storage(
+            &self.catalog,
+            self.at,
+            range,
+            columns,
+            |key, stamp, values| {
+                if R::DIGESTS {
+                    digest.add(key.as_bytes(), stamp);
+                }
+                visit(key, stamp, values)
+            },
+        )?;
+        digest.stopped = outcome.is_break();
+        self.recorder.range_read(range, digest);
+        Ok(())
+    }
+
+    /// A scan of a table that has own writes: both are merged in index order.
+    fn scan_merged<V>(&mut self, range: &Range, columns: &[ColumnId], visit: V) -> Result<(), Stop>
+    where
+        V: FnMut(&Key, Stamp, &[Value]) -> Result<ControlFlow<()>, Stop>,
+    {
+        let own = self.own_rows(range)?;
+        let catalog = Arc::clone(&self.catalog);
+        let table = table_of(&catalog, range.table)?;
+        let key_columns = index_columns(table, range.index);
+        let wanted: Vec<ColumnId> = columns.iter().chain(&key_columns).copied().collect();
+        let mut merge = Merge {
+            table,
+            range,
+            columns,
+            key_columns,
+            writes: &self.writes,
+            own,
+            next_own: 0,
+            own_stamp: Stamp::new(self.moment.height, self.moment.position),
+            digest: RangeDigest::default(),
+            visit,
+        };
+        let outcome = scan_storage(&catalog, self.at, range, &wanted, |key, stamp, values| {
+            merge.base_row(key, stamp, values)
+        })?;
+        if outcome.is_continue() {
+            let _ = merge.own_rows_before(None)?;
+        }
+        let mut digest = merge.digest;
+        digest.stopped = outcome.is_break();
+        self.recorder.range_read(range, digest);
+        Ok(())
+    }
+}
+
+/// Base rows and own rows of one range on their way to `visit`, in index order.
+struct Merge<'a, V> {
+    table: &'a Table,
+    range: &'a Range,
+    /// What `visit` gets; base rows come with the values of `key_columns` behind them.
+    columns: &'a [ColumnId],
+    key_columns: Vec<ColumnId>,
+    writes: &'a WriteSet,
+    own: Vec<(Key, usize)>,
+    next_own: usize,
+    own_stamp: Stamp,
+    digest: RangeDigest,
+    visit: V,
+}
+
+impl<V> Merge<'_, V>
+where
+    V: FnMut(&Key, Stamp, &[Value]) -> Result<ControlFlow<()>, Stop>,
+{
+    fn base_row(
+        &mut self,
+        key: &Key,
+        stamp: Stamp,
+        values: &[Value],
+    ) -> Result<ControlFlow<()>, Stop> {
+        let (shown, key_values) = values.split_at(self.columns.len());
+        let index_key = index_key(self.table, self.range.index, key, |column| {
+            let at = self.key_columns.iter().position(|&c| c == column);
+            &key_values[at.expect("key columns are read with the row")]
+        })?;
+        if self.own_rows_before(Some(&index_key))?.is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+        self.digest.add(key.as_bytes(), stamp);
+        let record = RecordId::of(self.table.find(key.as_bytes()), key);
+        if self.writes.find(self.range.table, record, key).is_some() {
+            return Ok(ControlFlow::Continue(()));
+        }
+        (self.visit)(key, stamp, shown)
+    }
+
+    /// Visit the own rows that come before `base` (all that are left when there is none).
+    fn own_rows_before(&mut self, base: Option<&Key>) -> Result<ControlFlow<()>, Stop> {
+        while let Some((key, at)) = self.own.get(self.next_own) {
+            if base.is_some_and(|base| (key < base) == self.range.reverse) {
+                break;
+            }
+            self.next_own += 1;
+            let write = &self.writes.writes()[*at];
+            let WriteState::Put(row) = &write.state else {
+                continue;
+            };
+            let values: SmallVec<[Value; 8]> = self
+                .columns
+                .iter()
+                .map(|&c| row[usize::from(c)].clone())
+                .collect();
+            if (self.visit)(&write.key, self.own_stamp, &values)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+impl<R: Recorder> Access for Overlay<R> {
+    fn read(
+        &mut self,
+        table: TableId,
+        key: &Key,
+        columns: &[ColumnId],
+        out: &mut [Value],
+    ) -> Result<Option<Stamp>, Stop> {
+        let (slot, record) = self.locate(table, key)?;
+        if !self.writes.is_empty()
+            && let Some(at) = self.writes.find(table, record, key)
+        {
+            let own = Stamp::new(self.moment.height, self.moment.position);
+            let stamp = self.evaluate(at)?.unwrap_or(own);
+            let WriteState::Put(row) = &self.writes.writes()[at].state else {
+                return Ok(None);
+            };
+            for (value, &column) in out.iter_mut().zip(columns) {
+                *value = row[usize::from(column)].clone();
+            }
+            return Ok(Some(stamp));
+        }
+        let stamp = match slot {
+            Some(slot) => table_of(&self.catalog, table)?.read(slot, self.at, columns, out),
+            None => None,
+        };
+        self.recorder.value_read(RowRead {
+            table,
+            key,
+            record,
+            stamp,
+        });
+        Ok(stamp)
+    }
+
+    fn exists(&mut self, table: TableId, key: &Key) -> Result<bool, Stop> {
+        let (slot, record) = self.locate(table, key)?;
+        match self.writes.find(table, record, key) {
+            Some(at) => Ok(self.writes.writes()[at].exists()),
+            None => self.base_exists(table, key, slot, record),
+        }
+    }
+
+    fn update(&mut self, table: TableId, key: &Key, command: Command) -> Result<bool, Stop> {
+        let (slot, record) = self.locate(table, key)?;
+        let Some(at) = self.writes.find(table, record, key) else {
+            let existed = self.base_exists(table, key, slot, record)?;
+            if existed {
+                let state = WriteState::Commands(smallvec![command]);
+                let key = key.clone();
+                self.writes.push(PendingWrite {
+                    table,
+                    record,
+                    slot,
+                    key,
+                    existed,
+                    state,
+                });
+            }
+            return Ok(existed);
+        };
+        match &mut self.writes.get_mut(at).state {
+            WriteState::Commands(commands) => commands.push(command),
+            WriteState::Put(row) => command.apply(row, self.moment.now_us)?,
+            WriteState::Delete => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn insert(&mut self, table: TableId, key: Key, row: Row) -> Result<bool, Stop> {
+        let (slot, record) = self.locate(table, &key)?;
+        if let Some(at) = self.writes.find(table, record, &key) {
+            let write = self.writes.get_mut(at);
+            let free = !write.exists();
+            if free {
+                write.state = WriteState::Put(row);
+            }
+            return Ok(free);
+        }
+        let taken = self.base_exists(table, &key, slot, record)?;
+        if !taken {
+            let state = WriteState::Put(row);
+            self.writes.push(PendingWrite {
+                table,
+                record,
+                slot,
+                key,
+                existed: false,
+                state,
+            });
+        }
+        Ok(!taken)
+    }
+
+    fn delete(&mut self, table: TableId, key: &Key) -> Result<bool, Stop> {
+        let (slot, record) = self.locate(table, key)?;
+        if let Some(at) = self.writes.find(table, record, key) {
+            let write = self.writes.get_mut(at);
+            let existed = write.exists();
+            write.state = WriteState::Delete;
+            return Ok(existed);
+        }
+        let existed = self.base_exists(table, key, slot, record)?;
+        if existed {
+            let key = key.clone();
+            let state = WriteState::Delete;
+            self.writes.push(PendingWrite {
+                table,
+                record,
+                slot,
+                key,
+                existed,
+                state,
+            });
+        }
+        Ok(existed)
+    }
+
+    fn scan<V>(&mut self, range: &Range, columns: &[ColumnId], visit: V) -> Result<(), Stop>
+    where
+        V: FnMut(&Key, Stamp, &[Value]) -> Result<ControlFlow<()>, Stop>,
+    {
+        if self.writes.writes().iter().any(|w| w.table == range.table) {
+            self.scan_merged(range, columns, visit)
+        } else {
+            self.scan_base(range, columns, visit)
+        }
+    }
+
+    fn next_row_id(&mut self) -> [u8; 16] {
+        let mut id = [0; 16];
+        id[..8].copy_from_slice(&self.moment.height.to_be_bytes());
+        id[8..12].copy_from_slice(&self.moment.position.to_be_bytes());
+        id[12..].copy_from_slice(&self.row_ids.to_be_bytes());
+        self.row_ids += 1;
+        id
+    }
+
+    fn now_us(&self) -> i64 {
+        self.moment.now_us
+    }
+
+    fn prefetch(&mut self, table: TableId, key: &Key) {
+        if let Some(table) = self.catalog.table(table) {
+            table.prefetch(key.as_bytes());
+        }
+    }
+}
+
+fn table_of(catalog: &Catalog, id: TableId) -> Result<&Table, Stop> {
+    catalog.table(id).map(|table| &**table).ok_or_else(|| {
+        Error::new(
+            types::SqlState::UNDEFINED_TABLE,
+            format!("table {} does not exist", id.0),
+        )
+        .with_hint("The table was dropped while the statement was on its way.")
+        .into()
+    })
+}
+
+/// `Break` when `visit` stopped the scan.
+fn scan_storage<V>(
+    catalog: &Catalog,
+    at: Height,
+    range: &Range,
+    columns: &[ColumnId],
+    mut visit: V,
+) -> Result<ControlFlow<()>, Stop>
+where
+    V: FnMut(&Key, Stamp, &[Value]) -> Result<ControlFlow<()>, Stop>,
+{
+    let table = table_of(catalog, range.table)?;
+    let Some((low, high)) = byte_bounds(range) else {
+        return Ok(ControlFlow::Continue(()));
+    };
+    let mut outcome = Ok(ControlFlow::Continue(()));
+    let mut step = |key: &[u8], stamp: Stamp, values: &[Value]| {
+        outcome = visit(&Key::from(key), stamp, values);
+        match outcome {
+            Ok(ControlFlow::Continue(())) => ControlFlow::Continue(()),
+            _ => ControlFlow::Break(()),
+        }
+    };
+    let (low, high) = (
+        low.as_ref().map(Key::as_bytes),
+        high.as_ref().map(Key::as_bytes),
+    );
+    table.scan(
+        range.index,
+        low,
+        high,
+        range.reverse,
+        at,
+        columns,
+        &mut step,
+    );
+    outcome
+}
+
+/// The bounds of a range, whose keys are prefixes, as plain byte-string bounds. `None`: an empty range.
+pub fn byte_bounds(range: &Range) -> Option<(Bound<Key>, Bound<Key>)> {
+    let low = match &range.low {
+        Bound::Excluded(prefix) => Bound::Included(upper_bound_of_prefix(prefix.as_bytes())?),
+        other => other.clone(),
+    };
+    let high = match &range.high {
+        Bound::Included(prefix) => match upper_bound_of_prefix(prefix.as_bytes()) {
+            Some(end) => Bound::Excluded(end),
+            None => Bound::Unbounded,
+        },
+        other => other.clone(),
+    };
+    Some((low, high))
+}
+
+/// Whether an index key lies in a range.
+pub fn covers(range: &Range, key: &[u8]) -> bool {
+    let starts_with = |prefix: &Key| key.starts_with(prefix.as_bytes());
+    let low = match &range.low {
+        Bound::Unbounded => true,
+        Bound::Included(low) => key >= low.as_bytes(),
+        Bound::Excluded(low) => key >= low.as_bytes() && !starts_with(low),
+    };
+    let high = match &range.high {
+        Bound::Unbounded => true,
+        Bound::Included(high) => key <= high.as_bytes() || starts_with(high),
+        Bound::Excluded(high) => key < high.as_bytes(),
+    };
+    low && high
+}
+
+/// Columns that an index entry is made of, the primary key (which ends every entry) apart.
+pub fn index_columns(table: &Table, index: types::IndexId) -> Vec<ColumnId> {
+    match index {
+        0 => Vec::new(),
+        n => table.schema().indexes[usize::from(n) - 1].columns.clone(),
+    }
+}
+
+/// The entry that a row has in an index.
+pub fn index_key<'v>(
+    table: &Table,
+    index: types::IndexId,
+    primary: &Key,
+    value: impl Fn(ColumnId) -> &'v Value,
+) -> Result<Key, Stop> {
+    if index == 0 {
+        return Ok(primary.clone());
+    }
+    let schema = table.schema();
+    let mut key = Key::default();
+    let columns = &schema.indexes[usize::from(index) - 1].columns;
+    encode_key(
+        columns.iter().map(|&c| {
+            let column = &schema.columns[usize::from(c)];
+            (&column.data_type, column.nullable, value(c))
+        }),
+        &mut key,
+    )?;
+    key.0.extend_from_slice(primary.as_bytes());
+    Ok(key)
+}

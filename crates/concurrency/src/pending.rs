@@ -1,0 +1,146 @@
+//! A transaction's own writes, not yet installed.
+//!
+//! One entry for each record, found by its [`RecordId`]. Small transactions are searched linearly (the
+//! entries' ids lie in one or two cache lines); larger ones get a hash table.
+
+use procedure::access::{Command, Row};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use storage::Slot;
+use types::{Key, TableId};
+
+/// A record's identity within one block: its slot, or a hash of its key where no slot is there yet. Two
+/// absent keys may share an id; whoever compares ids only must take that as "may be the same".
+///
+/// ```text
+/// 63                                      1   0
+/// [      slot, or hash of the key: 63     | absent ]
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct RecordId(pub u64);
+
+impl RecordId {
+    pub fn of(slot: Option<Slot>, key: &Key) -> RecordId {
+        match slot {
+            Some(slot) => RecordId(u64::from(slot.0) << 1),
+            None => RecordId(hash(key.as_bytes()) << 1 | 1),
+        }
+    }
+}
+
+fn hash(bytes: &[u8]) -> u64 {
+    let mut state = bytes.len() as u64;
+    for chunk in bytes.chunks(8) {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        let product = u128::from(state ^ u64::from_be_bytes(word) ^ 0x9e37_79b9_7f4a_7c15)
+            * 0xd6e8_feb8_6659_fd93;
+        state = (product as u64) ^ (product >> 64) as u64;
+    }
+    state
+}
+
+/// What will become of a record.
+#[derive(Clone, Debug)]
+pub enum WriteState {
+    /// The row is there and these will be applied to it, in order.
+    Commands(SmallVec<[Command; 1]>),
+    /// The whole row is known.
+    Put(Row),
+    Delete,
+}
+
+#[derive(Clone, Debug)]
+pub struct PendingWrite {
+    pub table: TableId,
+    pub record: RecordId,
+    pub slot: Option<Slot>,
+    pub key: Key,
+    /// The row was there before this transaction.
+    pub existed: bool,
+    pub state: WriteState,
+}
+
+impl PendingWrite {
+    /// The row is there for this transaction's later steps.
+    pub fn exists(&self) -> bool {
+        !matches!(self.state, WriteState::Delete)
+    }
+
+    /// Whether the write makes a row come or go; `update` commands and overwrites do not.
+    pub fn changes_existence(&self) -> bool {
+        self.existed != self.exists()
+    }
+
+    /// Inserted and deleted again by the same transaction: nothing to install.
+    pub fn is_void(&self) -> bool {
+        !self.existed && !self.exists()
+    }
+}
+
+/// The writes of one transaction, in the order of their first touch.
+#[derive(Clone, Debug, Default)]
+pub struct WriteSet {
+    writes: Vec<PendingWrite>,
+    index: Option<FxHashMap<(TableId, RecordId), SmallVec<[u32; 1]>>>,
+}
+
+const LINEAR_MAX: usize = 16;
+
+impl WriteSet {
+    pub fn is_empty(&self) -> bool {
+        self.writes.is_empty()
+    }
+
+    pub fn clear(&mut self) {
+        self.writes.clear();
+        self.index = None;
+    }
+
+    pub fn writes(&self) -> &[PendingWrite] {
+        &self.writes
+    }
+
+    pub fn get_mut(&mut self, at: usize) -> &mut PendingWrite {
+        &mut self.writes[at]
+    }
+
+    pub fn take(&mut self) -> Vec<PendingWrite> {
+        self.index = None;
+        std::mem::take(&mut self.writes)
+    }
+
+    /// Position of the write to this record.
+    pub fn find(&self, table: TableId, record: RecordId, key: &Key) -> Option<usize> {
+        let is_it = |w: &PendingWrite| w.record == record && w.table == table && w.key == *key;
+        match &self.index {
+            None => self.writes.iter().position(is_it),
+            Some(index) => index
+                .get(&(table, record))?
+                .iter()
+                .map(|&at| at as usize)
+                .find(|&at| is_it(&self.writes[at])),
+        }
+    }
+
+    pub fn push(&mut self, write: PendingWrite) {
+        let at = self.writes.len() as u32;
+        if let Some(index) = &mut self.index {
+            index
+                .entry((write.table, write.record))
+                .or_default()
+                .push(at);
+        }
+        self.writes.push(write);
+        if self.index.is_none() && self.writes.len() > LINEAR_MAX {
+            let mut index: FxHashMap<_, SmallVec<[u32; 1]>> = FxHashMap::default();
+            for (at, write) in self.writes.iter().enumerate() {
+                index
+                    .entry((write.table, write.record))
+                    .or_default()
+                    .push(at as u32);
+            }
+            self.index = Some(index);
+        }
+    }
+}

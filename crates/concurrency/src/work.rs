@@ -1,0 +1,150 @@
+//! What one transaction of a block runs.
+//!
+//! There is one kind of program, the procedure; the other kinds are made of it:
+//! * a **call** or one-shot **statement** runs one procedure;
+//! * a **load** runs an insert procedure for each row of a COPY;
+//! * the COMMIT of an **interactive** transaction is lowered to: *require that what the client was shown
+//!   is still so, then run its writing statements again and require that they say what they said*.
+//!
+//! The last is why an interactive `UPDATE … SET balance = balance + 10` does not conflict on a hot
+//! row: the client saw a row count, not the balance, so the statement travels as a command.
+
+use std::sync::Arc;
+
+use procedure::access::{Access, Range};
+use procedure::run;
+use procedure::step::Procedure;
+use procedure::{Frame, ProgramResult};
+use types::{Error, Key, Stamp, Stop, TableId, Value};
+
+use crate::footprint::RangeDigest;
+
+#[derive(Debug)]
+pub enum Work {
+    Statement(Statement),
+    Load(Load),
+    Interactive(Interactive),
+    /// Decided before it ran (its text did not compile): the block records why.
+    Void(Error),
+}
+
+/// One procedure with its arguments: a call, or a single SQL statement.
+#[derive(Clone, Debug)]
+pub struct Statement {
+    pub procedure: Arc<Procedure>,
+    pub arguments: Box<[Value]>,
+}
+
+/// One insert procedure over many rows.
+#[derive(Debug)]
+pub struct Load {
+    pub procedure: Arc<Procedure>,
+    pub rows: Vec<Box<[Value]>>,
+}
+
+#[derive(Debug)]
+pub struct Interactive {
+    /// `now()` of the whole transaction: its snapshot block's time.
+    pub now_us: i64,
+    pub rows: Vec<RowRequirement>,
+    pub ranges: Vec<RangeRequirement>,
+    pub writes: Vec<(Statement, Expectation)>,
+}
+
+/// The row at `key` was last changed at `stamp`, or is absent.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RowRequirement {
+    pub table: TableId,
+    pub key: Key,
+    pub stamp: Option<Stamp>,
+}
+
+/// A range holds just these rows, at these stamps.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RangeRequirement {
+    pub range: Range,
+    pub digest: RangeDigest,
+}
+
+/// What a statement answered when the client ran it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Expectation {
+    pub count: u64,
+    pub rows: Vec<Box<[Value]>>,
+}
+
+impl Work {
+    /// Run against `access`. Generic, so each protocol's data path is compiled into it.
+    pub fn run<A: Access>(&self, frame: &mut Frame, access: &mut A) -> Result<ProgramResult, Stop> {
+        match self {
+            Work::Statement(s) => run(&s.procedure, &s.arguments, frame, access),
+            Work::Load(load) => {
+                let mut count = 0;
+                for row in &load.rows {
+                    count += run(&load.procedure, row, frame, access)?.count;
+                }
+                Ok(ProgramResult {
+                    rows: Vec::new(),
+                    count,
+                })
+            }
+            Work::Interactive(transaction) => transaction.run(frame, access),
+            Work::Void(error) => Err(Stop::Rejected(error.clone())),
+        }
+    }
+
+    /// Time that `now()` answers in a block of `block_time_us`.
+    pub fn now_us(&self, block_time_us: i64) -> i64 {
+        match self {
+            Work::Interactive(transaction) => transaction.now_us,
+            _ => block_time_us,
+        }
+    }
+}
+
+impl Interactive {
+    fn run<A: Access>(&self, frame: &mut Frame, access: &mut A) -> Result<ProgramResult, Stop> {
+        for row in &self.rows {
+            let stamp = access.read(row.table, &row.key, &[], &mut [])?;
+            if stamp != row.stamp {
+                return Err(stale("A row that the transaction read was changed since."));
+            }
+        }
+        for requirement in &self.ranges {
+            let now = RangeDigest::again(access, &requirement.range, &requirement.digest)?;
+            if now != requirement.digest {
+                return Err(stale(
+                    "Rows of a range that the transaction read were changed since.",
+                ));
+            }
+        }
+        let mut count = 0;
+        for (statement, expected) in &self.writes {
+            // A statement that succeeded for the client and fails now has met a newer state.
+            let result =
+                run(&statement.procedure, &statement.arguments, frame, access).map_err(|stop| {
+                    match stop {
+                        Stop::Rejected(error) => stale(&format!(
+                            "A statement that had succeeded now fails: {}.",
+                            error.message()
+                        )),
+                        other => other,
+                    }
+                })?;
+            if result.count != expected.count || result.rows != expected.rows {
+                return Err(stale(
+                    "A statement of the transaction would now answer differently.",
+                ));
+            }
+            count += result.count;
+        }
+        Ok(ProgramResult {
+            rows: Vec::new(),
+            count,
+        })
+    }
+}
+
+fn stale(detail: &str) -> Stop {
+    Stop::Retry(Error::serialization(detail))
+}

@@ -1,0 +1,49 @@
+//! What the engine needs of the language its transactions are written in.
+
+use std::sync::Arc;
+
+use concurrency::Work;
+use storage::Store;
+use types::{Error, Height, Result};
+
+use crate::transaction::Transaction;
+
+/// Compiles ledger transactions and changes the schema. Implemented above the engine; a function of the
+/// transaction and of the schema that earlier blocks made, and of nothing else.
+pub trait Language: Send + Sync + 'static {
+    /// Ready to run. A transaction that does not compile is `Err`, which the block records as its outcome.
+    fn compile(&self, transaction: &Transaction) -> Result<Work>;
+
+    /// Changes whenever a compiled program might mean something else.
+    fn schema_version(&self) -> u64;
+
+    /// Run a schema change in the block at `height`, whole or not at all.
+    fn apply(
+        &self,
+        text: &str,
+        store: &Arc<Store>,
+        height: Height,
+        time_us: i64,
+    ) -> Result<SchemaChange, Error>;
+}
+
+/// What a schema change did: the definitions of the objects it touched, which the effects root covers as
+/// rows of [`SCHEMA_TABLE`].
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct SchemaChange {
+    /// The command tag.
+    pub tag: String,
+    /// Sorted by name, no name twice.
+    pub objects: Vec<ObjectChange>,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub struct ObjectChange {
+    /// Kind and name, as in `table accounts`.
+    pub name: String,
+    pub before: Option<String>,
+    pub after: Option<String>,
+}
+
+/// Number under which schema objects stand in the effects; user tables start above it.
+pub const SCHEMA_TABLE: types::TableId = types::TableId(0);

@@ -1,0 +1,231 @@
+//! Requests on their way into blocks, and the rule that cuts blocks.
+//!
+//! *Idle means at once, load means batches.* The sequencer takes whatever waits the moment it is free, so a
+//! lone request is a block of its own and meets no timer; while a block is executed and synced,
+//! requests gather and make the next one. When the last block had many clients, most of them will be
+//! back within a round trip: the sequencer then waits for as many as it released, at most
+//! `block_wait`, so that they share one sync instead of falling into two halves that alternate.
+//!
+//! A request that must be alone (a schema change) ends the block before it and makes its own.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use concurrency::Outcome;
+use tokio::sync::oneshot;
+use types::{Error, Height, SqlState};
+
+use crate::replica::Compiled;
+
+/// A transaction that waits for its block.
+pub struct Request {
+    pub payload: Bytes,
+    pub compiled: Option<Compiled>,
+    pub alone: bool,
+    pub reply: oneshot::Sender<Result<Completion, Error>>,
+}
+
+/// Where a transaction stands in the ledger, and how it ended. Sent only when its block is durable.
+#[derive(Clone, Debug)]
+pub struct Completion {
+    pub height: Height,
+    /// Index in the block: with the height, the transaction's address for receipts.
+    pub index: u32,
+    pub outcome: Outcome,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct BlockLimits {
+    pub transactions_max: usize,
+    pub bytes_max: usize,
+    pub wait_max: Duration,
+    /// Requests that may wait; more are refused with 53300.
+    pub queued_max: usize,
+}
+
+impl Default for BlockLimits {
+    fn default() -> Self {
+        BlockLimits {
+            transactions_max: 10_000,
+            bytes_max: 16 << 20,
+            wait_max: Duration::from_micros(200),
+            queued_max: 100_000,
+        }
+    }
+}
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<Request>,
+    closed: Option<Error>,
+    /// The sequencer sleeps until this many wait.
+    wanted: usize,
+}
+
+pub struct Queue {
+    limits: BlockLimits,
+    state: Mutex<State>,
+    arrived: Condvar,
+}
+
+impl Queue {
+    pub fn new(limits: BlockLimits) -> Self {
+        Queue {
+            limits,
+            state: Mutex::default(),
+            arrived: Condvar::new(),
+        }
+    }
+
+    pub fn push(&self, request: Request) -> Result<(), Error> {
+        let mut state = self.lock();
+        if let Some(error) = &state.closed {
+            return Err(error.clone());
+        }
+        if state.waiting.len() >= self.limits.queued_max {
+            return Err(Error::new(
+                SqlState::TOO_MANY_CONNECTIONS,
+                "too many transactions are waiting",
+            )
+            .with_hint("Try again, or lower the number of concurrent clients."));
+        }
+        state.waiting.push_back(request);
+        let wake = state.waiting.len() == state.wanted;
+        drop(state);
+        if wake {
+            self.arrived.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Refuse everything from now on. What waits is still taken.
+    pub fn close(&self, why: Error) {
+        let mut state = self.lock();
+        state.closed.get_or_insert(why);
+        drop(state);
+        self.arrived.notify_one();
+    }
+
+    /// The next block's requests, in order of arrival; `None` when closed and drained. `expected` is how many
+    /// clients the last block released.
+    pub fn cut(&self, expected: usize) -> Option<Vec<Request>> {
+        let mut state = self.lock();
+        while state.waiting.is_empty() {
+            if state.closed.is_some() {
+                return None;
+            }
+            state.wanted = 1;
+            state = self.arrived.wait(state).unwrap_or_else(|e| e.into_inner());
+        }
+        state = self.gather(state, expected.min(self.limits.transactions_max));
+        state.wanted = 0;
+        Some(take(&mut state.waiting, &self.limits))
+    }
+
+    fn gather<'q>(
+        &self,
+        mut state: MutexGuard<'q, State>,
+        expected: usize,
+    ) -> MutexGuard<'q, State> {
+        if state.waiting.len() >= expected || self.limits.wait_max.is_zero() {
+            return state;
+        }
+        let deadline = Instant::now() + self.limits.wait_max;
+        while state.waiting.len() < expected && state.closed.is_none() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            state.wanted = expected;
+            state = self
+                .arrived
+                .wait_timeout(state, left)
+                .unwrap_or_else(|e| e.into_inner())
+                .0;
+        }
+        state
+    }
+
+    pub fn len(&self) -> usize {
+        self.lock().waiting.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+fn take(waiting: &mut VecDeque<Request>, limits: &BlockLimits) -> Vec<Request> {
+    let mut bytes = 0;
+    let mut count = 0;
+    for request in waiting.iter() {
+        bytes += request.payload.len();
+        let full = count == limits.transactions_max || bytes > limits.bytes_max;
+        if count > 0 && (request.alone || full) {
+            break;
+        }
+        count += 1;
+        if request.alone {
+            break;
+        }
+    }
+    waiting.drain(..count).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(bytes: usize, alone: bool) -> Request {
+        let (reply, _) = oneshot::channel();
+        Request {
+            payload: vec![0; bytes].into(),
+            compiled: None,
+            alone,
+            reply,
+        }
+    }
+
+    fn sizes(queue: &Queue, count: usize) -> Vec<usize> {
+        (0..count).map(|_| queue.cut(0).unwrap().len()).collect()
+    }
+
+    #[test]
+    fn a_schema_change_has_a_block_of_its_own() {
+        let queue = Queue::new(BlockLimits::default());
+        for alone in [false, false, true, false, true, true] {
+            queue.push(request(10, alone)).unwrap();
+        }
+        assert_eq!(sizes(&queue, 5), [2, 1, 1, 1, 1]);
+    }
+
+    #[test]
+    fn blocks_are_bounded_in_transactions_and_bytes_but_take_one_of_any_size() {
+        let limits = BlockLimits {
+            transactions_max: 3,
+            bytes_max: 100,
+            ..BlockLimits::default()
+        };
+        let queue = Queue::new(limits);
+        for bytes in [1, 1, 1, 1, 60, 60, 500, 1] {
+            queue.push(request(bytes, false)).unwrap();
+        }
+        assert_eq!(sizes(&queue, 5), [3, 2, 1, 1, 1]);
+    }
+
+    #[test]
+    fn a_closed_queue_is_drained_and_then_ends() {
+        let queue = Queue::new(BlockLimits::default());
+        queue.push(request(1, false)).unwrap();
+        queue.close(Error::new(SqlState::ADMIN_SHUTDOWN, "stopping"));
+        assert!(queue.push(request(1, false)).is_err());
+        assert_eq!(queue.cut(5).unwrap().len(), 1);
+        assert!(queue.cut(5).is_none());
+    }
+}

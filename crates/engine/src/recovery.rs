@@ -1,0 +1,266 @@
+//! Opening a ledger: every block is read, checked, executed again and compared.
+//!
+//! Recovery and verification are one pass. Each block must follow from the one before (chain, roots of
+//! transactions and outcomes), and executing its transactions must give the same outcomes and the same
+//! effects. A node that has recovered has therefore verified its ledger; `verify` is that pass
+//! without the node.
+
+use std::sync::Arc;
+
+use ledger::chain::ChainVerifier;
+use ledger::{
+    Block, ChainFault, Damage, EncodedBlock, Files, Genesis, LogError, LogReader, TornTail,
+};
+use storage::Store;
+use types::Height;
+
+use crate::engine::collect;
+use crate::language::Language;
+use crate::replica::{Executed, Halt, Input, Replica};
+use crate::transaction::{Transaction, describe_outcome, encode_outcome};
+
+/// What is wrong with a ledger.
+#[derive(Debug)]
+pub enum Fault {
+    Io(std::io::Error),
+    /// The folder holds no ledger.
+    Empty,
+    /// The last record is incomplete or damaged: what a crash leaves behind, or damage to the last block.
+    TornTail(TornTail),
+    /// Damage elsewhere: bytes that were durable have changed.
+    Damage(Damage),
+    /// The chain does not hold together, or execution does not give what the block says.
+    Mismatch(Mismatch),
+    /// The replica cannot go on (for instance, a protocol that this program does not know).
+    Halt(Height, Halt),
+}
+
+/// The first difference between a ledger and its re-execution.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Mismatch {
+    pub height: Height,
+    /// Index of the transaction in its block, where the difference is one transaction's.
+    pub transaction: Option<usize>,
+    pub what: String,
+    pub expected: String,
+    pub found: String,
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Fault::Io(error) => write!(f, "the ledger cannot be read: {error}"),
+            Fault::Empty => f.write_str("the folder holds no ledger"),
+            Fault::TornTail(tail) => tail.fmt(f),
+            Fault::Damage(damage) => damage.fmt(f),
+            Fault::Mismatch(m) => {
+                write!(f, "block {}", m.height)?;
+                if let Some(index) = m.transaction {
+                    write!(f, ", transaction {index}")?;
+                }
+                write!(
+                    f,
+                    ": {} differs: expected {}, found {}",
+                    m.what, m.expected, m.found
+                )
+            }
+            Fault::Halt(height, halt) => write!(f, "block {height}: {halt}"),
+        }
+    }
+}
+
+impl std::error::Error for Fault {}
+
+impl From<LogError> for Fault {
+    fn from(error: LogError) -> Self {
+        match error {
+            LogError::Io(error) => Fault::Io(error),
+            LogError::TornTail(tail) => Fault::TornTail(tail),
+            LogError::Damage(damage) => Fault::Damage(damage),
+        }
+    }
+}
+
+/// How far a replay has come.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Progress {
+    pub blocks: u64,
+    pub transactions: u64,
+    pub bytes: u64,
+}
+
+/// A ledger read to its end.
+pub struct Replayed {
+    pub replica: Replica,
+    pub progress: Progress,
+    /// Where a writer goes on.
+    pub reader: LogReader,
+    /// Reported, not repaired: whoever opens the ledger for writing sets the cut bytes aside.
+    pub torn_tail: Option<TornTail>,
+}
+
+/// Makes the language of a replica over its store.
+pub type MakeLanguage<'a> = &'a dyn Fn(&Arc<Store>) -> Arc<dyn Language>;
+
+/// Read, check and execute a whole ledger.
+pub fn replay(
+    files: Arc<dyn Files>,
+    language: MakeLanguage<'_>,
+    workers: usize,
+    report: &mut dyn FnMut(Progress),
+) -> Result<Replayed, Fault> {
+    let mut reader = LogReader::open(files)?;
+    let mut torn_tail = None;
+    let mut chain = ChainVerifier::new();
+    let mut progress = Progress::default();
+    let mut replica: Option<Replica> = None;
+    loop {
+        let encoded = match reader.next_block() {
+            Ok(Some(encoded)) => encoded,
+            Ok(None) => break,
+            Err(LogError::TornTail(tail)) => {
+                torn_tail = Some(tail);
+                break;
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let block = decode(&encoded)?;
+        check_chain(&mut chain, &block)?;
+        progress.bytes += encoded.payload().len() as u64;
+        match &mut replica {
+            None => {
+                let genesis =
+                    Genesis::from_block(&block).map_err(|e| Fault::Halt(0, Halt(e.to_string())))?;
+                let store = Arc::new(Store::new());
+                let language = language(&store);
+                let made = Replica::new(&genesis, store, language, workers);
+                replica = Some(made.map_err(|halt| Fault::Halt(0, halt))?);
+            }
+            Some(replica) => {
+                progress.blocks += 1;
+                progress.transactions += block.transactions.len() as u64;
+                execute(replica, &block)?;
+            }
+        }
+        report(progress);
+    }
+    match replica {
+        Some(replica) => Ok(Replayed {
+            replica,
+            progress,
+            reader,
+            torn_tail,
+        }),
+        None => Err(torn_tail.map_or(Fault::Empty, Fault::TornTail)),
+    }
+}
+
+fn decode(encoded: &EncodedBlock) -> Result<Block, Fault> {
+    encoded.decode().map_err(|error| {
+        mismatch(
+            encoded.height(),
+            None,
+            "the block's encoding",
+            "a block",
+            error.to_string(),
+        )
+    })
+}
+
+fn check_chain(chain: &mut ChainVerifier, block: &Block) -> Result<(), Fault> {
+    match chain.push(block) {
+        Ok(_) => Ok(()),
+        Err(ChainFault {
+            height,
+            what,
+            expected,
+            found,
+        }) => Err(mismatch(height, None, what, &expected, found)),
+    }
+}
+
+/// Execute one block of a ledger and compare.
+fn execute(replica: &mut Replica, block: &Block) -> Result<(), Fault> {
+    let height = block.header.height;
+    let inputs = block
+        .transactions
+        .iter()
+        .map(|payload| Input {
+            payload: payload.clone(),
+            compiled: None,
+        })
+        .collect();
+    let executed = replica
+        .execute(block.header.time_us, inputs)
+        .map_err(|halt| Fault::Halt(height, halt))?;
+    replica.store().publish(height);
+    collect(replica.store(), height);
+    compare(block, &executed)
+}
+
+fn compare(block: &Block, executed: &Executed) -> Result<(), Fault> {
+    if executed.block.header == block.header {
+        return Ok(());
+    }
+    let height = block.header.height;
+    for (index, (recorded, outcome)) in block.outcomes.iter().zip(&executed.outcomes).enumerate() {
+        let again = encode_outcome(outcome);
+        if *recorded != again {
+            let what = match Transaction::decode(&block.transactions[index]) {
+                Ok(transaction) => format!("the outcome of {:?}", transaction.body),
+                Err(_) => "the outcome".into(),
+            };
+            let expected = describe_outcome(recorded);
+            return Err(mismatch(
+                height,
+                Some(index),
+                &what,
+                &expected,
+                describe_outcome(&again),
+            ));
+        }
+    }
+    let (ours, theirs) = (&executed.block.header, &block.header);
+    let hex = |hash: &ledger::Hash| ledger::hash::to_hex(hash);
+    let roots = [
+        (
+            "the parameters",
+            ours.parameters_hash,
+            theirs.parameters_hash,
+        ),
+        ("the effects root", ours.effects_root, theirs.effects_root),
+        (
+            "the previous block's hash",
+            ours.previous_hash,
+            theirs.previous_hash,
+        ),
+    ];
+    for (what, ours, theirs) in roots {
+        if ours != theirs {
+            return Err(mismatch(height, None, what, &hex(&theirs), hex(&ours)));
+        }
+    }
+    Err(mismatch(
+        height,
+        None,
+        "the header",
+        &format!("{theirs:?}"),
+        format!("{ours:?}"),
+    ))
+}
+
+fn mismatch(
+    height: Height,
+    transaction: Option<usize>,
+    what: &str,
+    expected: &str,
+    found: String,
+) -> Fault {
+    Fault::Mismatch(Mismatch {
+        height,
+        transaction,
+        what: what.to_owned(),
+        expected: expected.to_owned(),
+        found,
+    })
+}

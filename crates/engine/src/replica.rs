@@ -1,0 +1,355 @@
+//! The replica: a value that blocks go into and sealed blocks come out of.
+//!
+//! No clock, no file, no socket and no thread but the crew's: what a block becomes is a function of the
+//! blocks before it. A live node, recovery, `verify` and a test all run this same code.
+//!
+//! ```text
+//!   payloads ─► compile ─► protocol.prepare ─► protocol.finish ─► effects, outcomes ─► sealed header
+//! ```
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use concurrency::{Block, BlockReport, Crew, Outcome, Protocol, Work};
+use ledger::block::{Block as LedgerBlock, BlockSeal};
+use ledger::effects::{Effect, EffectsBuilder, row_image_hash};
+use ledger::genesis::Genesis;
+use ledger::parameters::Parameters;
+use ledger::{Hash, LedgerId};
+use storage::{Changes, Store};
+use types::row::encode_row;
+use types::{Error, Height, Position, SqlState, Value};
+
+use crate::language::{Language, SCHEMA_TABLE, SchemaChange};
+use crate::transaction::{Body, Transaction, encode_outcome};
+
+/// A transaction on its way into a block: its ledger bytes and, where its session has done so
+/// already, its program.
+pub struct Input {
+    pub payload: Bytes,
+    pub compiled: Option<Compiled>,
+}
+
+/// A program and the schema version it was compiled under.
+pub struct Compiled {
+    pub work: Arc<Work>,
+    pub schema_version: u64,
+}
+
+/// A block that has been executed and sealed.
+pub struct Executed {
+    pub block: LedgerBlock,
+    pub hash: Hash,
+    /// One for each transaction, in block order.
+    pub outcomes: Vec<Outcome>,
+    pub serial_order: Vec<Position>,
+    pub report: BlockReport,
+    pub effects: usize,
+}
+
+/// The last block of a chain.
+#[derive(Clone, Copy, Debug)]
+pub struct Head {
+    pub height: Height,
+    pub hash: Hash,
+    pub time_us: i64,
+}
+
+pub struct Replica {
+    ledger_id: LedgerId,
+    store: Arc<Store>,
+    language: Arc<dyn Language>,
+    crew: Crew,
+    protocol: Arc<dyn Protocol>,
+    parameters: Parameters,
+    parameters_hash: Hash,
+    head: Head,
+}
+
+/// Why a replica must stop: it may have diverged, or its ledger names something it does not know.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Halt(pub String);
+
+impl std::fmt::Display for Halt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Halt {}
+
+impl From<String> for Halt {
+    fn from(why: String) -> Self {
+        Halt(why)
+    }
+}
+
+impl From<Error> for Halt {
+    fn from(error: Error) -> Self {
+        Halt(error.to_string())
+    }
+}
+
+impl Replica {
+    /// The state after the genesis block: empty.
+    pub fn new(
+        genesis: &Genesis,
+        store: Arc<Store>,
+        language: Arc<dyn Language>,
+        workers: usize,
+    ) -> Result<Replica, Halt> {
+        let block = genesis.to_block()?;
+        Ok(Replica {
+            ledger_id: genesis.ledger_id,
+            store,
+            language,
+            crew: Crew::new(workers),
+            protocol: protocol_of(&genesis.parameters)?,
+            parameters_hash: genesis.parameters.hash()?,
+            parameters: genesis.parameters.clone(),
+            head: Head {
+                height: 0,
+                hash: block.header.hash(),
+                time_us: genesis.time_us,
+            },
+        })
+    }
+
+    pub fn head(&self) -> Head {
+        self.head
+    }
+
+    pub fn parameters(&self) -> &Parameters {
+        &self.parameters
+    }
+
+    pub fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    /// Execute and seal the next block. Its writes are in the store but not published.
+    pub fn execute(&mut self, time_us: i64, inputs: Vec<Input>) -> Result<Executed, Halt> {
+        let time_us = time_us.max(self.head.time_us);
+        let alone = match inputs.as_slice() {
+            [input] if input.compiled.is_none() => match Transaction::decode(&input.payload) {
+                Ok(transaction) if transaction.is_alone() => Some(transaction),
+                _ => None,
+            },
+            _ => None,
+        };
+        match alone {
+            Some(transaction) => self.execute_alone(time_us, transaction, inputs),
+            None => self.execute_batch(time_us, inputs),
+        }
+    }
+
+    fn execute_batch(&mut self, time_us: i64, inputs: Vec<Input>) -> Result<Executed, Halt> {
+        let height = self.head.height + 1;
+        let (payloads, transactions) = self.compile(inputs);
+        let block = Arc::new(Block {
+            height,
+            time_us,
+            transactions,
+        });
+        let mut writes = self.store.begin_block(height, self.crew.workers());
+        let prepared = self
+            .protocol
+            .prepare(&block, &self.store, self.head.height, &self.crew)?;
+        let outcome =
+            self.protocol
+                .finish(prepared, &block, &self.store, &mut writes, &self.crew)?;
+        let changes = self.store.finish(writes);
+        let effects = row_effects(&changes)?;
+        let outcome_bytes = outcome.outcomes.iter().map(encode_outcome).collect();
+        let (block, hash) = self.seal(time_us, effects, payloads, outcome_bytes)?;
+        Ok(Executed {
+            block,
+            hash,
+            outcomes: outcome.outcomes,
+            serial_order: outcome.serial_order,
+            report: outcome.report,
+            effects: changes.len(),
+        })
+    }
+
+    fn compile(&self, inputs: Vec<Input>) -> (Vec<Bytes>, Vec<Arc<Work>>) {
+        let version = self.language.schema_version();
+        inputs
+            .into_iter()
+            .map(|input| {
+                let work = match input.compiled {
+                    Some(compiled) if compiled.schema_version == version => compiled.work,
+                    _ => Arc::new(self.compile_one(&input.payload)),
+                };
+                (input.payload, work)
+            })
+            .unzip()
+    }
+
+    fn compile_one(&self, payload: &[u8]) -> Work {
+        let work = Transaction::decode(payload).and_then(|transaction| {
+            if transaction.is_alone() {
+                return Err(Error::new(
+                    SqlState::INTERNAL_ERROR,
+                    "a schema change must be alone in its block",
+                ));
+            }
+            self.language.compile(&transaction)
+        });
+        work.unwrap_or_else(Work::Void)
+    }
+
+    fn execute_alone(
+        &mut self,
+        time_us: i64,
+        transaction: Transaction,
+        inputs: Vec<Input>,
+    ) -> Result<Executed, Halt> {
+        let height = self.head.height + 1;
+        let applied = match transaction.body {
+            Body::Schema { text } => self.language.apply(&text, &self.store, height, time_us),
+            Body::Parameter { name, value } => {
+                let changed = self.with_parameter(&name, &value);
+                changed.map(|next| self.change_parameters(next))
+            }
+            _ => Err(Error::new(SqlState::INTERNAL_ERROR, "not a schema change")),
+        };
+        let (outcome, change) = match applied {
+            Ok(change) => (Outcome::Committed(Default::default()), change),
+            Err(error) => (Outcome::Rejected(error), SchemaChange::default()),
+        };
+        let effects = schema_effects(&change)?;
+        let payloads = inputs.into_iter().map(|input| input.payload).collect();
+        let outcomes = vec![encode_outcome(&outcome)];
+        // The header names the parameters that the block itself ran under.
+        let (block, hash) = self.seal(time_us, effects, payloads, outcomes)?;
+        self.parameters_hash = self.parameters.hash()?;
+        Ok(Executed {
+            block,
+            hash,
+            outcomes: vec![outcome],
+            serial_order: vec![0],
+            report: BlockReport::default(),
+            effects: change.objects.len(),
+        })
+    }
+
+    /// The parameters with one changed, and the protocol they name.
+    fn with_parameter(
+        &self,
+        name: &str,
+        value: &str,
+    ) -> Result<(Parameters, Arc<dyn Protocol>), Error> {
+        let mut parameters = self.parameters.clone();
+        match name {
+            "protocol" => parameters.protocol = value.to_owned(),
+            _ => {
+                return Err(Error::new(
+                    SqlState::UNDEFINED_OBJECT,
+                    format!("unrecognized ledger parameter \"{name}\""),
+                )
+                .with_hint("The ledger's parameters are: protocol."));
+            }
+        }
+        let protocol = protocol_of(&parameters).map_err(|_| {
+            let names: Vec<_> = protocols::ALL.iter().map(|entry| entry.info.name).collect();
+            Error::new(
+                SqlState::INVALID_PARAMETER_VALUE,
+                format!("unknown protocol \"{value}\""),
+            )
+            .with_hint(format!("Protocols are: {}.", names.join(", ")))
+        })?;
+        Ok((parameters, protocol))
+    }
+
+    fn change_parameters(&mut self, next: (Parameters, Arc<dyn Protocol>)) -> SchemaChange {
+        let (parameters, protocol) = next;
+        let change = crate::language::ObjectChange {
+            name: "parameter protocol".into(),
+            before: Some(self.parameters.protocol.clone()),
+            after: Some(parameters.protocol.clone()),
+        };
+        self.parameters = parameters;
+        self.protocol = protocol;
+        SchemaChange {
+            tag: "ALTER SYSTEM".into(),
+            objects: vec![change],
+        }
+    }
+
+    fn seal(
+        &mut self,
+        time_us: i64,
+        effects_root: Hash,
+        transactions: Vec<Bytes>,
+        outcomes: Vec<Bytes>,
+    ) -> Result<(LedgerBlock, Hash), Halt> {
+        let seal = BlockSeal {
+            ledger_id: self.ledger_id,
+            height: self.head.height + 1,
+            previous_hash: self.head.hash,
+            time_us,
+            snapshot_height: self.head.height,
+            parameters_hash: self.parameters_hash,
+            effects_root,
+        };
+        let block = LedgerBlock::seal(seal, transactions, outcomes)?;
+        let hash = block.header.hash();
+        self.head = Head {
+            height: block.header.height,
+            hash,
+            time_us,
+        };
+        Ok((block, hash))
+    }
+}
+
+fn protocol_of(parameters: &Parameters) -> Result<Arc<dyn Protocol>, Halt> {
+    protocols::by_name(&parameters.protocol).ok_or_else(|| {
+        Halt(format!(
+            "the ledger names an unknown protocol: {}",
+            parameters.protocol
+        ))
+    })
+}
+
+fn row_effects(changes: &Changes) -> Result<Hash, Halt> {
+    let mut effects = EffectsBuilder::new();
+    let mut row: Vec<Value> = Vec::new();
+    let mut image = Vec::new();
+    for change in changes.touched() {
+        let columns = &change.schema().columns;
+        let mut hash_of = |row: &[Value]| {
+            image.clear();
+            encode_row(columns, row, &mut image).map(|()| row_image_hash(&image))
+        };
+        let previous = change.before(&mut row);
+        let before = previous.map(|_| hash_of(&row)).transpose()?;
+        let after = change.after(&mut row).map(|_| hash_of(&row)).transpose()?;
+        effects.push(&Effect {
+            table: change.table(),
+            key: change.key().as_bytes(),
+            before,
+            after,
+            previous_height: previous.map_or(0, |stamp| stamp.height()),
+        })?;
+    }
+    Ok(effects.root())
+}
+
+/// Schema objects stand in the effects as rows of table 0: their names are keys, their definitions images.
+/// They have no stamps, so the height of the previous change is not told.
+fn schema_effects(change: &SchemaChange) -> Result<Hash, Halt> {
+    let mut effects = EffectsBuilder::new();
+    for object in &change.objects {
+        let hash = |text: &Option<String>| text.as_ref().map(|t| row_image_hash(t.as_bytes()));
+        effects.push(&Effect {
+            table: SCHEMA_TABLE,
+            key: object.name.as_bytes(),
+            before: hash(&object.before),
+            after: hash(&object.after),
+            previous_height: 0,
+        })?;
+    }
+    Ok(effects.root())
+}

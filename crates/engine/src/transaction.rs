@@ -1,0 +1,478 @@
+//! Transactions and outcomes as the ledger holds them.
+//!
+//! A block carries commands, not effects: what was asked, with its arguments. Everything a replica needs
+//! to run it again is here, and nothing else. The bytes are canonical (one encoding for each value).
+//!
+//! ```text
+//! transaction   kind: 1 | user: str | body
+//!   1 statement   text: str, arguments: values
+//!   2 call        procedure: str, arguments: values
+//!   3 load        text: str (the COPY), rows: varint × values
+//!   4 interactive now: zigzag | rows | ranges | writes
+//!   5 schema      text: str (DDL)
+//!   6 parameter   name: str, value: str
+//!
+//! outcome       kind: 1 | body
+//!   0 committed   count: varint, rows: 0 (none) | 1 len bytes (inline) | 2 SHA-256 of them
+//!   1 rejected    sqlstate: 5, message: str
+//!   2 retry       sqlstate: 5, message: str
+//! ```
+//!
+//! `str` is a varint length and UTF-8; `values` is a varint count and tagged values
+//! (`types::codec`). Result rows up to [`INLINE_ROWS_BYTES_MAX`] stand in the outcome itself, so that a
+//! receipt shows them; larger results are represented by their hash.
+
+use std::ops::Bound;
+
+use bytes::Bytes;
+use concurrency::{Outcome, RangeDigest, RangeRequirement, RowRequirement};
+use procedure::access::Range;
+use types::codec::{
+    decode_bytes, decode_i64, decode_str, decode_u64, decode_value, encode_bytes, encode_i64,
+    encode_str, encode_u64, encode_value,
+};
+use types::{Error, Key, Result, SqlState, Stamp, TableId, Value};
+
+pub const INLINE_ROWS_BYTES_MAX: usize = 256;
+
+/// One transaction of a block, before it is compiled.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Transaction {
+    pub user: String,
+    pub body: Body,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub enum Body {
+    Statement(StatementText),
+    Call {
+        procedure: String,
+        arguments: Vec<Value>,
+    },
+    Load {
+        text: String,
+        rows: Vec<Box<[Value]>>,
+    },
+    Interactive(InteractiveText),
+    Schema {
+        text: String,
+    },
+    Parameter {
+        name: String,
+        value: String,
+    },
+}
+
+/// A statement with its arguments: text as the client sent it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct StatementText {
+    pub text: String,
+    pub arguments: Vec<Value>,
+}
+
+/// The COMMIT of an interactive transaction: `concurrency::Interactive` before its statements are compiled.
+#[derive(Clone, PartialEq, Debug)]
+pub struct InteractiveText {
+    pub now_us: i64,
+    pub rows: Vec<RowRequirement>,
+    pub ranges: Vec<RangeRequirement>,
+    pub writes: Vec<WriteText>,
+}
+
+/// A writing statement or call, and what it answered the client.
+#[derive(Clone, PartialEq, Debug)]
+pub struct WriteText {
+    /// A statement's text, or a procedure's name.
+    pub statement: StatementText,
+    pub is_call: bool,
+    pub expected_count: u64,
+    pub expected_rows: Vec<Box<[Value]>>,
+}
+
+impl Transaction {
+    pub fn encode(&self) -> Bytes {
+        let mut out = Vec::with_capacity(64);
+        let kind = match &self.body {
+            Body::Statement(_) => 1,
+            Body::Call { .. } => 2,
+            Body::Load { .. } => 3,
+            Body::Interactive(_) => 4,
+            Body::Schema { .. } => 5,
+            Body::Parameter { .. } => 6,
+        };
+        out.push(kind);
+        encode_str(&self.user, &mut out);
+        match &self.body {
+            Body::Statement(statement) => encode_statement(statement, &mut out),
+            Body::Call {
+                procedure,
+                arguments,
+            } => {
+                encode_str(procedure, &mut out);
+                encode_values(arguments, &mut out);
+            }
+            Body::Load { text, rows } => {
+                encode_str(text, &mut out);
+                encode_rows(rows, &mut out);
+            }
+            Body::Interactive(interactive) => interactive.encode(&mut out),
+            Body::Schema { text } => encode_str(text, &mut out),
+            Body::Parameter { name, value } => {
+                encode_str(name, &mut out);
+                encode_str(value, &mut out);
+            }
+        }
+        out.into()
+    }
+
+    /// Never panics, whatever the bytes; trailing bytes are an error.
+    pub fn decode(bytes: &[u8]) -> Result<Transaction> {
+        let mut input = bytes;
+        let (&kind, rest) = input
+            .split_first()
+            .ok_or_else(|| corrupt("an empty transaction"))?;
+        input = rest;
+        let user = decode_str(&mut input)?.to_owned();
+        let body = match kind {
+            1 => Body::Statement(decode_statement(&mut input)?),
+            2 => Body::Call {
+                procedure: decode_str(&mut input)?.to_owned(),
+                arguments: decode_values(&mut input)?,
+            },
+            3 => Body::Load {
+                text: decode_str(&mut input)?.to_owned(),
+                rows: decode_rows(&mut input)?,
+            },
+            4 => Body::Interactive(InteractiveText::decode(&mut input)?),
+            5 => Body::Schema {
+                text: decode_str(&mut input)?.to_owned(),
+            },
+            6 => Body::Parameter {
+                name: decode_str(&mut input)?.to_owned(),
+                value: decode_str(&mut input)?.to_owned(),
+            },
+            _ => return Err(corrupt("a transaction of unknown kind")),
+        };
+        if !input.is_empty() {
+            return Err(corrupt("bytes after a transaction"));
+        }
+        Ok(Transaction { user, body })
+    }
+
+    /// Schema and parameter changes take a block of their own.
+    pub fn is_alone(&self) -> bool {
+        matches!(self.body, Body::Schema { .. } | Body::Parameter { .. })
+    }
+}
+
+impl InteractiveText {
+    fn encode(&self, out: &mut Vec<u8>) {
+        encode_i64(self.now_us, out);
+        encode_u64(self.rows.len() as u64, out);
+        for row in &self.rows {
+            encode_u64(u64::from(row.table.0), out);
+            encode_bytes(row.key.as_bytes(), out);
+            // Heights start at 1, so no stamp is zero.
+            encode_u64(row.stamp.map_or(0, |stamp| stamp.0), out);
+        }
+        encode_u64(self.ranges.len() as u64, out);
+        for requirement in &self.ranges {
+            encode_range(&requirement.range, out);
+            let digest = &requirement.digest;
+            encode_u64(digest.rows << 1 | u64::from(digest.stopped), out);
+            for lane in digest.lanes() {
+                out.extend_from_slice(&lane.to_be_bytes());
+            }
+        }
+        encode_u64(self.writes.len() as u64, out);
+        for write in &self.writes {
+            out.push(u8::from(write.is_call));
+            encode_statement(&write.statement, out);
+            encode_u64(write.expected_count, out);
+            encode_rows(&write.expected_rows, out);
+        }
+    }
+
+    fn decode(input: &mut &[u8]) -> Result<InteractiveText> {
+        Ok(InteractiveText {
+            now_us: decode_i64(input)?,
+            rows: decode_list(input, |input| {
+                Ok(RowRequirement {
+                    table: decode_table(input)?,
+                    key: Key::from(decode_bytes(input)?),
+                    stamp: match decode_u64(input)? {
+                        0 => None,
+                        stamp => Some(Stamp(stamp)),
+                    },
+                })
+            })?,
+            ranges: decode_list(input, |input| {
+                let range = decode_range(input)?;
+                let rows = decode_u64(input)?;
+                let lanes = [decode_word(input)?, decode_word(input)?];
+                let digest = RangeDigest::from_parts(rows >> 1, rows & 1 == 1, lanes);
+                Ok(RangeRequirement { range, digest })
+            })?,
+            writes: decode_list(input, |input| {
+                Ok(WriteText {
+                    is_call: decode_flag(input)?,
+                    statement: decode_statement(input)?,
+                    expected_count: decode_u64(input)?,
+                    expected_rows: decode_rows(input)?,
+                })
+            })?,
+        })
+    }
+}
+
+/// An outcome as the block records it.
+pub fn encode_outcome(outcome: &Outcome) -> Bytes {
+    let mut out = Vec::new();
+    match outcome {
+        Outcome::Committed(result) => {
+            out.push(0);
+            encode_u64(result.count, &mut out);
+            if result.rows.is_empty() {
+                out.push(0);
+            } else {
+                let mut rows = Vec::new();
+                encode_rows(&result.rows, &mut rows);
+                if rows.len() <= INLINE_ROWS_BYTES_MAX {
+                    out.push(1);
+                    encode_bytes(&rows, &mut out);
+                } else {
+                    out.push(2);
+                    out.extend_from_slice(&ledger::merkle::leaf_hash(&rows));
+                }
+            }
+        }
+        Outcome::Rejected(error) => encode_error(1, error, &mut out),
+        Outcome::Retry(error) => encode_error(2, error, &mut out),
+    }
+    out.into()
+}
+
+fn encode_error(kind: u8, error: &Error, out: &mut Vec<u8>) {
+    out.push(kind);
+    out.extend_from_slice(&error.code().0);
+    encode_str(error.message(), out);
+}
+
+/// An outcome for people: what a receipt shows.
+pub fn describe_outcome(bytes: &[u8]) -> String {
+    match bytes.split_first() {
+        Some((0, mut rest)) => match decode_u64(&mut rest) {
+            Ok(count) => format!("committed, {count} rows"),
+            Err(_) => "committed".into(),
+        },
+        Some((kind @ (1 | 2), rest)) if rest.len() >= 5 => {
+            let (code, mut message) = rest.split_at(5);
+            let verdict = if *kind == 1 {
+                "rejected"
+            } else {
+                "not serializable"
+            };
+            let message = decode_str(&mut message).unwrap_or_default();
+            format!("{verdict}, {}: {message}", String::from_utf8_lossy(code))
+        }
+        _ => "unreadable".into(),
+    }
+}
+
+fn corrupt(what: &str) -> Error {
+    Error::new(
+        SqlState::DATA_CORRUPTED,
+        format!("invalid ledger transaction: {what}"),
+    )
+}
+
+fn encode_statement(statement: &StatementText, out: &mut Vec<u8>) {
+    encode_str(&statement.text, out);
+    encode_values(&statement.arguments, out);
+}
+
+fn decode_statement(input: &mut &[u8]) -> Result<StatementText> {
+    Ok(StatementText {
+        text: decode_str(input)?.to_owned(),
+        arguments: decode_values(input)?,
+    })
+}
+
+fn encode_values(values: &[Value], out: &mut Vec<u8>) {
+    encode_u64(values.len() as u64, out);
+    for value in values {
+        encode_value(value, out);
+    }
+}
+
+fn decode_values(input: &mut &[u8]) -> Result<Vec<Value>> {
+    decode_list(input, decode_value)
+}
+
+fn encode_rows(rows: &[Box<[Value]>], out: &mut Vec<u8>) {
+    encode_u64(rows.len() as u64, out);
+    for row in rows {
+        encode_values(row, out);
+    }
+}
+
+fn decode_rows(input: &mut &[u8]) -> Result<Vec<Box<[Value]>>> {
+    decode_list(input, |input| Ok(decode_values(input)?.into_boxed_slice()))
+}
+
+/// A varint count and as many items. Every item takes a byte at least, which bounds the reservation.
+fn decode_list<T>(
+    input: &mut &[u8],
+    mut item: impl FnMut(&mut &[u8]) -> Result<T>,
+) -> Result<Vec<T>> {
+    let count = decode_u64(input)?;
+    if count > input.len() as u64 {
+        return Err(corrupt("a list longer than its bytes"));
+    }
+    (0..count).map(|_| item(input)).collect()
+}
+
+fn decode_table(input: &mut &[u8]) -> Result<TableId> {
+    u32::try_from(decode_u64(input)?)
+        .map(TableId)
+        .map_err(|_| corrupt("a table number"))
+}
+
+fn decode_word(input: &mut &[u8]) -> Result<u64> {
+    let (word, rest) = input
+        .split_first_chunk()
+        .ok_or_else(|| corrupt("a cut digest"))?;
+    *input = rest;
+    Ok(u64::from_be_bytes(*word))
+}
+
+fn decode_byte(input: &mut &[u8]) -> Result<u8> {
+    let (&byte, rest) = input
+        .split_first()
+        .ok_or_else(|| corrupt("a missing byte"))?;
+    *input = rest;
+    Ok(byte)
+}
+
+fn decode_flag(input: &mut &[u8]) -> Result<bool> {
+    match decode_byte(input)? {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(corrupt("a flag that is neither 0 nor 1")),
+    }
+}
+
+fn encode_range(range: &Range, out: &mut Vec<u8>) {
+    encode_u64(u64::from(range.table.0), out);
+    encode_u64(u64::from(range.index), out);
+    out.push(u8::from(range.reverse));
+    for bound in [&range.low, &range.high] {
+        match bound {
+            Bound::Unbounded => out.push(0),
+            Bound::Included(key) => {
+                out.push(1);
+                encode_bytes(key.as_bytes(), out);
+            }
+            Bound::Excluded(key) => {
+                out.push(2);
+                encode_bytes(key.as_bytes(), out);
+            }
+        }
+    }
+}
+
+fn decode_range(input: &mut &[u8]) -> Result<Range> {
+    let table = decode_table(input)?;
+    let index = u16::try_from(decode_u64(input)?).map_err(|_| corrupt("an index number"))?;
+    let reverse = decode_flag(input)?;
+    let mut bound = || {
+        Ok(match decode_byte(input)? {
+            0 => Bound::Unbounded,
+            1 => Bound::Included(Key::from(decode_bytes(input)?)),
+            2 => Bound::Excluded(Key::from(decode_bytes(input)?)),
+            _ => return Err(corrupt("a bound of unknown kind")),
+        })
+    };
+    Ok(Range {
+        table,
+        index,
+        reverse,
+        low: bound()?,
+        high: bound()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn samples() -> Vec<Transaction> {
+        let statement = Body::Statement(StatementText {
+            text: "UPDATE t SET a = a + $1".into(),
+            arguments: vec![Value::Int(-3), Value::Null],
+        });
+        let load =
+            Body::Load { text: "COPY t FROM STDIN".into(), rows: vec![[Value::Int(1)].into()] };
+        let key = Key::from(&[1, 2, 3][..]);
+        let bodies = [
+            statement.clone(),
+            load.clone(),
+            Body::Call { procedure: "p".into(), arguments: vec![Value::Bool(true)] },
+            Body::Schema { text: "CREATE TABLE t (a int)".into() },
+            Body::Parameter { name: "protocol".into(), value: "serial".into() },
+            Body::Interactive(InteractiveText {
+                now_us: -7,
+                rows: vec![
+                    RowRequirement { table: TableId(3), key: key.clone(), stamp: None },
+                    RowRequirement {
+                        table: TableId(3),
+                        key: key.clone(),
+                        stamp: Some(Stamp::new(4, 5)),
+                    },
+                ],
+                ranges: vec![RangeRequirement {
+                    range: Range {
+                        table: TableId(3),
+                        index: 1,
+                        low: Bound::Excluded(key),
+                        high: Bound::Unbounded,
+                        reverse: true,
+                    },
+                    digest: RangeDigest::from_parts(9, true, [1, u64::MAX]),
+                }],
+                writes: [statement, load]
+                    .map(|body| WriteText {
+                        body,
+                        expected_count: 2,
+                        expected_rows: vec![[Value::Int(8)].into()],
+                    })
+                    .into(),
+            }),
+        ];
+        bodies.map(|body| Transaction { user: "tally".into(), body }).into()
+    }
+
+    #[test]
+    fn every_kind_round_trips() {
+        for transaction in samples() {
+            assert_eq!(Transaction::decode(&transaction.encode()), Ok(transaction));
+        }
+    }
+
+    #[test]
+    fn cut_or_changed_bytes_never_panic_and_never_pass_as_the_same() {
+        for transaction in samples() {
+            let bytes = transaction.encode();
+            for cut in 0..bytes.len() {
+                assert!(Transaction::decode(&bytes[..cut]).is_err());
+            }
+            for at in 0..bytes.len() {
+                for bit in 0..8 {
+                    let mut changed = bytes.to_vec();
+                    changed[at] ^= 1 << bit;
+                    assert_ne!(Transaction::decode(&changed).as_ref(), Ok(&transaction));
+                }
+            }
+        }
+    }
+}

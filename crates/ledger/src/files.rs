@@ -1,0 +1,277 @@
+//! The few file operations that the log needs, as a seam: real files here, files that can crash in
+//! [`crate::memory_files`].
+//!
+//! Paths are relative to the data folder, with `/` between their parts; `""` is the folder itself.
+//!
+//! **One owner.** [`RealFiles::open`] holds an exclusive lock on the file `LOCK` (empty, never
+//! deleted) as long as it lives, so two nodes never write one folder; [`RealFiles::read_only`] holds
+//! a shared one and refuses to write. The operating system drops the lock with its process.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// A folder of files. Every method that fails names the path.
+pub trait Files: Send + Sync {
+    /// Names of the entries of a folder, sorted; empty if there is no such folder.
+    fn list(&self, folder: &str) -> io::Result<Vec<String>>;
+    fn create_folder(&self, folder: &str) -> io::Result<()>;
+    /// Makes created and removed entries of a folder durable.
+    fn sync_folder(&self, folder: &str) -> io::Result<()>;
+    /// A new, empty file; an error if the path exists.
+    fn create(&self, path: &str) -> io::Result<Box<dyn StorageFile>>;
+    fn open(&self, path: &str) -> io::Result<Box<dyn StorageFile>>;
+    fn remove(&self, path: &str) -> io::Result<()>;
+    /// A number that nobody outside can guess, for a new segment (see [`crate::segment`]).
+    fn salt(&self) -> u64;
+}
+
+/// A file with positioned reads and writes.
+pub trait StorageFile: Send + Sync {
+    fn size(&self) -> io::Result<u64>;
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+    /// Durable after the next `sync`, at the latest.
+    fn set_size(&self, size: u64) -> io::Result<()>;
+    /// Contents and size are on stable storage when this returns.
+    fn sync(&self) -> io::Result<()>;
+}
+
+/// A folder of the operating system.
+pub struct RealFiles {
+    root: PathBuf,
+    writable: bool,
+    _lock: Option<File>,
+}
+
+impl RealFiles {
+    /// Opens a folder for writing, as its only user; creates it if necessary.
+    pub fn open(root: impl Into<PathBuf>) -> io::Result<Self> {
+        let root = root.into();
+        create_durably(&root).map_err(|error| at(&root, error))?;
+        let path = root.join("LOCK");
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path);
+        let lock = lock.map_err(|error| at(&path, error))?;
+        lock.try_lock().map_err(|error| busy(&path, error))?;
+        Ok(RealFiles {
+            root,
+            writable: true,
+            _lock: Some(lock),
+        })
+    }
+
+    /// Opens an existing folder, changing nothing in it. Several readers may share it, but not with
+    /// a writer, whose half-written tail would look like damage.
+    pub fn read_only(root: impl Into<PathBuf>) -> io::Result<Self> {
+        let root = root.into();
+        fs::read_dir(&root).map_err(|error| at(&root, error))?;
+        let path = root.join("LOCK");
+        let lock = match File::open(&path) {
+            Ok(lock) => {
+                lock.try_lock_shared().map_err(|error| busy(&path, error))?;
+                Some(lock)
+            }
+            // A copy of a data folder need not have the lock file.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(at(&path, error)),
+        };
+        Ok(RealFiles {
+            root,
+            writable: false,
+            _lock: lock,
+        })
+    }
+
+    fn path_to_change(&self, path: &str) -> io::Result<PathBuf> {
+        let path = self.root.join(path);
+        if self.writable {
+            return Ok(path);
+        }
+        Err(at(
+            &path,
+            io::Error::new(io::ErrorKind::PermissionDenied, "opened read-only"),
+        ))
+    }
+
+    fn wrap(&self, path: PathBuf, file: io::Result<File>) -> io::Result<Box<dyn StorageFile>> {
+        match file {
+            Ok(file) => Ok(Box::new(RealFile { file, path })),
+            Err(error) => Err(at(&path, error)),
+        }
+    }
+}
+
+impl Files for RealFiles {
+    fn list(&self, folder: &str) -> io::Result<Vec<String>> {
+        let path = self.root.join(folder);
+        let entries = match fs::read_dir(&path) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(at(&path, error)),
+        };
+        let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+        let mut names: Vec<String> = names
+            .collect::<io::Result<_>>()
+            .map_err(|error| at(&path, error))?;
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn create_folder(&self, folder: &str) -> io::Result<()> {
+        let path = self.path_to_change(folder)?;
+        fs::create_dir_all(&path).map_err(|error| at(&path, error))
+    }
+
+    fn sync_folder(&self, folder: &str) -> io::Result<()> {
+        let path = self.path_to_change(folder)?;
+        File::open(&path)
+            .and_then(|folder| folder.sync_all())
+            .map_err(|error| at(&path, error))
+    }
+
+    fn create(&self, path: &str) -> io::Result<Box<dyn StorageFile>> {
+        let path = self.path_to_change(path)?;
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(&path);
+        self.wrap(path, file)
+    }
+
+    fn open(&self, path: &str) -> io::Result<Box<dyn StorageFile>> {
+        let path = self.root.join(path);
+        let file = OpenOptions::new()
+            .read(true)
+            .write(self.writable)
+            .open(&path);
+        self.wrap(path, file)
+    }
+
+    fn remove(&self, path: &str) -> io::Result<()> {
+        let path = self.path_to_change(path)?;
+        fs::remove_file(&path).map_err(|error| at(&path, error))
+    }
+
+    fn salt(&self) -> u64 {
+        // The standard library keys its hashers from the operating system's randomness.
+        RandomState::new().hash_one(&self.root)
+    }
+}
+
+struct RealFile {
+    file: File,
+    path: PathBuf,
+}
+
+impl StorageFile for RealFile {
+    fn size(&self) -> io::Result<u64> {
+        Ok(self
+            .file
+            .metadata()
+            .map_err(|error| at(&self.path, error))?
+            .len())
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.file
+            .read_exact_at(buffer, offset)
+            .map_err(|error| at(&self.path, error))
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.file
+            .write_all_at(bytes, offset)
+            .map_err(|error| at(&self.path, error))
+    }
+
+    fn set_size(&self, size: u64) -> io::Result<()> {
+        self.file
+            .set_len(size)
+            .map_err(|error| at(&self.path, error))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        // fdatasync also writes a larger size, as the data could not be read back without it.
+        self.file.sync_data().map_err(|error| at(&self.path, error))
+    }
+}
+
+/// Creates a folder and those above it; their names survive a crash once this returns.
+fn create_durably(folder: &Path) -> io::Result<()> {
+    let missing: Vec<&Path> = folder
+        .ancestors()
+        .take_while(|path| !exists(path))
+        .collect();
+    fs::create_dir_all(folder)?;
+    for created in missing {
+        let above = created
+            .parent()
+            .filter(|above| !above.as_os_str().is_empty());
+        File::open(above.unwrap_or(Path::new(".")))?.sync_all()?;
+    }
+    Ok(())
+}
+
+/// The empty path, above a relative one, is the current folder.
+fn exists(path: &Path) -> bool {
+    path.as_os_str().is_empty() || path.exists()
+}
+
+fn at(path: &Path, error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+fn busy(path: &Path, error: TryLockError) -> io::Error {
+    match error {
+        TryLockError::Error(error) => at(path, error),
+        TryLockError::WouldBlock => io::Error::new(
+            io::ErrorKind::WouldBlock,
+            format!(
+                "{}: the data folder is in use by another process",
+                path.display()
+            ),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_writer_or_many_readers() {
+        let folder = tempfile::tempdir().unwrap();
+        let writer = RealFiles::open(folder.path()).unwrap();
+        let kind = |result: io::Result<RealFiles>| result.err().map(|error| error.kind());
+        assert_eq!(
+            kind(RealFiles::open(folder.path())),
+            Some(io::ErrorKind::WouldBlock)
+        );
+        assert_eq!(
+            kind(RealFiles::read_only(folder.path())),
+            Some(io::ErrorKind::WouldBlock)
+        );
+        drop(writer);
+        let reader = RealFiles::read_only(folder.path()).unwrap();
+        assert_eq!(kind(RealFiles::read_only(folder.path())), None);
+        assert_eq!(
+            kind(RealFiles::open(folder.path())),
+            Some(io::ErrorKind::WouldBlock)
+        );
+        let refused = reader.create("x").err().map(|error| error.kind());
+        assert_eq!(refused, Some(io::ErrorKind::PermissionDenied));
+        let absent = RealFiles::read_only(folder.path().join("no"));
+        assert_eq!(kind(absent), Some(io::ErrorKind::NotFound));
+        assert_eq!(
+            kind(RealFiles::open(folder.path().join("new/and/deep"))),
+            None
+        );
+    }
+}

@@ -1,0 +1,125 @@
+//! The append-only log of blocks: [`LogReader`] reads it from the first segment to its end,
+//! [`LogWriter`] goes on where a reader stopped.
+//!
+//! ```text
+//! LogReader::open ──► next_block … ──► clean end ─────────────┐
+//!                          │                                  ├─► LogWriter::resume ──► append
+//!                          ├──► LogError::TornTail  (cut) ────┘
+//!                          └──► LogError::Damage    (no way on)
+//! ```
+//!
+//! **Reading changes nothing.** Only `resume` writes: it copies the bytes of a torn tail into
+//! `quarantine/`, syncs the copy, and only then cuts them from the segment.
+//!
+//! **Writing.** A group of blocks costs one write and one fdatasync. The writer syncs a full segment
+//! before it creates the next one, and the next one (with its folder entry) before it writes a block
+//! to it; so only the newest segment can be torn. After an error of a write or a sync nobody knows
+//! what is on disk (the kernel may have dropped the dirty pages), so the writer refuses everything
+//! from then on; a new reader finds out what is there.
+//!
+//! **What a reader accepts.** Segments without gaps, overlaps or strangers; records without gaps;
+//! blocks in order, of one ledger; nothing but zeros at the end. Links and roots are for
+//! [`crate::chain::ChainVerifier`].
+
+mod reader;
+mod writer;
+
+use std::fmt;
+use std::io;
+
+use types::{Error, Height, SqlState};
+
+pub use reader::{LogReader, read_block};
+pub use writer::{LogOptions, LogWriter};
+
+/// The log ends with bytes that are no block: a crash tore the last write, or the last block was
+/// damaged later. Nothing after it proves which.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TornTail {
+    /// The first block that is lost; the block before it is the new head.
+    pub height: Height,
+    pub file: String,
+    pub offset: u64,
+    /// From the offset to the last byte that is not zero.
+    pub cut_bytes: u64,
+    pub what: String,
+}
+
+impl fmt::Display for TornTail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let TornTail {
+            height,
+            file,
+            offset,
+            cut_bytes,
+            what,
+        } = self;
+        write!(
+            f,
+            "torn or damaged tail at block {height} ({file}, offset {offset}, {cut_bytes} bytes): {what}"
+        )
+    }
+}
+
+/// Something that no crash leaves behind.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Damage {
+    pub height: Height,
+    pub file: String,
+    pub offset: u64,
+    pub what: String,
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Damage {
+            height,
+            file,
+            offset,
+            what,
+        } = self;
+        write!(
+            f,
+            "damage at block {height} ({file}, offset {offset}): {what}"
+        )
+    }
+}
+
+/// Why a reader stopped before a clean end.
+#[derive(Debug)]
+pub enum LogError {
+    Io(io::Error),
+    TornTail(TornTail),
+    Damage(Damage),
+}
+
+impl fmt::Display for LogError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LogError::Io(error) => error.fmt(f),
+            LogError::TornTail(tail) => tail.fmt(f),
+            LogError::Damage(damage) => damage.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for LogError {}
+
+impl From<io::Error> for LogError {
+    fn from(error: io::Error) -> Self {
+        LogError::Io(error)
+    }
+}
+
+impl From<LogError> for Error {
+    fn from(error: LogError) -> Self {
+        let code = match error {
+            LogError::Io(_) => SqlState::IO_ERROR,
+            LogError::TornTail(_) | LogError::Damage(_) => SqlState::DATA_CORRUPTED,
+        };
+        Error::new(code, "the ledger cannot be read").with_detail(error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests;

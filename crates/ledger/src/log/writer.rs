@@ -1,0 +1,303 @@
+//! Appending to a log.
+
+use std::io;
+use std::sync::Arc;
+
+use types::Height;
+
+use super::TornTail;
+use super::reader::{LogEnd, LogReader, segment_path};
+use crate::block::EncodedBlock;
+use crate::files::{Files, StorageFile};
+use crate::hash::{Hash, ZERO_HASH};
+use crate::header::LedgerId;
+use crate::segment::{
+    RECORD_HEADER_BYTES, SEGMENT_FOLDER, SEGMENT_HEADER_BYTES, SegmentHeader, put_record,
+    segment_name,
+};
+
+const QUARANTINE_FOLDER: &str = "quarantine";
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LogOptions {
+    /// A segment that would grow beyond this is closed first. One group never spans two segments, so
+    /// a single group larger than this makes a larger segment.
+    pub segment_bytes: u64,
+    /// The newest segment grows in steps of this many zeros.
+    pub zero_fill_bytes: u64,
+    /// Whether `append` waits for stable storage. Without, a crash may lose acknowledged blocks,
+    /// though never part of one.
+    pub sync: bool,
+}
+
+impl Default for LogOptions {
+    fn default() -> Self {
+        LogOptions {
+            segment_bytes: 64 << 20,
+            zero_fill_bytes: 1 << 20,
+            sync: true,
+        }
+    }
+}
+
+/// The one writer of a log.
+pub struct LogWriter {
+    files: Arc<dyn Files>,
+    options: LogOptions,
+    segment: Option<WrittenSegment>,
+    ledger_id: Option<LedgerId>,
+    next_height: Height,
+    head_hash: Hash,
+    /// All blocks below are on stable storage.
+    durable_below: Height,
+    /// The error after which nothing is known about the disk.
+    poison: Option<String>,
+    buffer: Vec<u8>,
+}
+
+struct WrittenSegment {
+    file: Box<dyn StorageFile>,
+    salt: u64,
+    /// End of the last record.
+    offset: u64,
+    /// The file's size; zeros from `offset` on.
+    size: u64,
+}
+
+impl LogWriter {
+    /// Goes on where a reader stopped, which must have been at the end. A torn tail is moved to
+    /// `quarantine/` and cut.
+    pub fn resume(reader: LogReader, options: LogOptions) -> io::Result<Self> {
+        let LogReader {
+            files,
+            end,
+            next_height,
+            ledger_id,
+            head_hash,
+            ..
+        } = reader;
+        let Some(LogEnd { segment, torn }) = end else {
+            return Err(invalid("the log has not been read to its end".to_owned()));
+        };
+        let mut writer = LogWriter {
+            files,
+            options,
+            segment: None,
+            ledger_id,
+            next_height,
+            head_hash: head_hash.unwrap_or(ZERO_HASH),
+            durable_below: next_height,
+            poison: None,
+            buffer: Vec::new(),
+        };
+        let Some(last) = segment else {
+            return Ok(writer);
+        };
+        let file = writer.files.open(&last.path)?;
+        if let Some(torn) = &torn {
+            writer.quarantine(&*file, torn)?;
+        }
+        let Some(header) = last.header else {
+            drop(file);
+            writer.files.remove(&last.path)?;
+            writer.files.sync_folder(SEGMENT_FOLDER)?;
+            return Ok(writer);
+        };
+        let mut size = last.size;
+        if torn.is_some() {
+            size = last.offset;
+            file.set_size(size)?;
+        }
+        // What was read, and the very name of the file, may only be in the page cache, if the
+        // process that wrote them was killed before it synced.
+        file.sync()?;
+        writer.files.sync_folder(SEGMENT_FOLDER)?;
+        writer.segment = Some(WrittenSegment {
+            file,
+            salt: header.salt,
+            offset: last.offset,
+            size,
+        });
+        Ok(writer)
+    }
+
+    pub fn next_height(&self) -> Height {
+        self.next_height
+    }
+
+    /// Hash of the last block, zeros before genesis.
+    pub fn head_hash(&self) -> Hash {
+        self.head_hash
+    }
+
+    /// All blocks below this height are on stable storage.
+    pub fn durable_below(&self) -> Height {
+        self.durable_below
+    }
+
+    /// Appends a group of blocks with one write and, if the options say so, one fdatasync. Blocks
+    /// that do not continue the chain are refused before anything is written; any other error is
+    /// final for this writer.
+    pub fn append(&mut self, blocks: &[EncodedBlock]) -> io::Result<()> {
+        self.check_alive()?;
+        self.check_chain(blocks)?;
+        let (Some(first), Some(last)) = (blocks.first(), blocks.last()) else {
+            return Ok(());
+        };
+        self.ledger_id = Some(first.ledger_id());
+        let result = self.write_group(first.ledger_id(), blocks);
+        self.or_poison(result)?;
+        self.next_height = last.height() + 1;
+        self.head_hash = last.hash();
+        if self.options.sync {
+            self.sync()
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Waits until all appended blocks are on stable storage.
+    pub fn sync(&mut self) -> io::Result<()> {
+        self.check_alive()?;
+        if let Some(segment) = &self.segment {
+            let result = segment.file.sync();
+            self.or_poison(result)?;
+        }
+        self.durable_below = self.next_height;
+        Ok(())
+    }
+
+    fn check_alive(&self) -> io::Result<()> {
+        match &self.poison {
+            None => Ok(()),
+            Some(cause) => Err(io::Error::other(format!(
+                "the log was closed by an earlier error, restart to recover: {cause}"
+            ))),
+        }
+    }
+
+    fn check_chain(&self, blocks: &[EncodedBlock]) -> io::Result<()> {
+        let mut head_hash = self.head_hash;
+        let mut ledger_id = self.ledger_id;
+        for (height, block) in (self.next_height..).zip(blocks) {
+            if block.height() != height || block.previous_hash() != head_hash {
+                return Err(invalid(format!(
+                    "block {} does not follow the head of the log, block {height} is next",
+                    block.height()
+                )));
+            }
+            if *ledger_id.get_or_insert(block.ledger_id()) != block.ledger_id() {
+                return Err(invalid(format!("block {height} belongs to another ledger")));
+            }
+            head_hash = block.hash();
+        }
+        Ok(())
+    }
+
+    fn or_poison<T>(&mut self, result: io::Result<T>) -> io::Result<T> {
+        if let Err(error) = &result {
+            self.poison = Some(error.to_string());
+        }
+        result
+    }
+
+    fn write_group(&mut self, ledger_id: LedgerId, blocks: &[EncodedBlock]) -> io::Result<()> {
+        let record_bytes = |block: &EncodedBlock| RECORD_HEADER_BYTES + block.payload().len();
+        let group_bytes = blocks.iter().map(record_bytes).sum::<usize>() as u64;
+        self.make_room(ledger_id, group_bytes)?;
+        let Some(segment) = &mut self.segment else {
+            return Err(io::Error::other("no segment is open"));
+        };
+        self.buffer.clear();
+        for block in blocks {
+            let payload = block.payload();
+            put_record(
+                &mut self.buffer,
+                segment.salt,
+                block.height(),
+                self.durable_below,
+                payload,
+            );
+        }
+        let end = segment.offset + group_bytes;
+        if end > segment.size {
+            segment.size = filled_size(&self.options, end);
+            self.buffer
+                .resize((segment.size - segment.offset) as usize, 0);
+        }
+        segment.file.write_at(&self.buffer, segment.offset)?;
+        segment.offset = end;
+        Ok(())
+    }
+
+    /// Opens a segment that has room for a group.
+    fn make_room(&mut self, ledger_id: LedgerId, group_bytes: u64) -> io::Result<()> {
+        if let Some(segment) = &self.segment {
+            let empty = segment.offset == SEGMENT_HEADER_BYTES as u64;
+            if empty || segment.offset + group_bytes <= self.options.segment_bytes {
+                return Ok(());
+            }
+            segment.file.set_size(segment.offset)?;
+            segment.file.sync()?;
+            self.durable_below = self.next_height;
+        } else {
+            self.files.create_folder(SEGMENT_FOLDER)?;
+            self.files.sync_folder("")?;
+        }
+        self.segment = Some(self.create_segment(ledger_id)?);
+        Ok(())
+    }
+
+    fn create_segment(&mut self, ledger_id: LedgerId) -> io::Result<WrittenSegment> {
+        let first_height = self.next_height;
+        let header = SegmentHeader {
+            ledger_id,
+            first_height,
+            salt: self.files.salt(),
+        };
+        let file = self.files.create(&segment_path(first_height))?;
+        let offset = SEGMENT_HEADER_BYTES as u64;
+        let size = filled_size(&self.options, offset);
+        let mut bytes = header.encode().to_vec();
+        bytes.resize(size as usize, 0);
+        file.write_at(&bytes, 0)?;
+        file.sync()?;
+        self.files.sync_folder(SEGMENT_FOLDER)?;
+        Ok(WrittenSegment {
+            file,
+            salt: header.salt,
+            offset,
+            size,
+        })
+    }
+
+    /// Keeps a copy of what is about to be cut, for whoever wants to know what it was.
+    fn quarantine(&self, file: &dyn StorageFile, torn: &TornTail) -> io::Result<()> {
+        let mut bytes = vec![0; usize::try_from(torn.cut_bytes).unwrap_or(usize::MAX)];
+        file.read_at(&mut bytes, torn.offset)?;
+        self.files.create_folder(QUARANTINE_FOLDER)?;
+        self.files.sync_folder("")?;
+        let taken = self.files.list(QUARANTINE_FOLDER)?;
+        let name = |n: u64| format!("{}.offset-{}.{n}", segment_name(torn.height), torn.offset);
+        let free = (1..)
+            .map(name)
+            .find(|name| !taken.contains(name))
+            .unwrap_or_default();
+        let copy = self.files.create(&format!("{QUARANTINE_FOLDER}/{free}"))?;
+        copy.write_at(&bytes, 0)?;
+        copy.sync()?;
+        self.files.sync_folder(QUARANTINE_FOLDER)
+    }
+}
+
+/// The size to which a segment is filled with zeros when its data ends at `end`.
+fn filled_size(options: &LogOptions, end: u64) -> u64 {
+    let step = options.zero_fill_bytes.max(1);
+    end.next_multiple_of(step)
+        .min(options.segment_bytes)
+        .max(end)
+}
+
+fn invalid(what: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, what)
+}

@@ -1,0 +1,229 @@
+//! Segment files: how blocks lie on disk, and how a torn end is told from damage.
+//!
+//! ```text
+//! segments/00000000000000000000.tally        named by the first height, 20 digits
+//!
+//! segment header, 48 bytes                   record header, 32 bytes
+//! offset bytes field                         offset bytes field
+//!      0     8 "TALLYSEG"                         0     4 "TREC"
+//!      8     4 format version, 1                  4     4 length of the payload
+//!     12    16 ledger id                          8     8 height of the block
+//!     28     8 first height                      16     8 durable_below
+//!     36     8 salt                              24     4 CRC-32(salt ‖ payload)
+//!     44     4 CRC-32(bytes 0..44)               28     4 CRC-32(salt ‖ bytes 0..28)
+//!                                                32       payload: the canonical block
+//! ```
+//!
+//! Numbers are big-endian; CRC-32 is the one of IEEE 802.3 (zlib's). Records follow the header and
+//! one another without gaps. The newest segment is filled with zeros beyond its last record: written
+//! ones, not merely allocated ones, so that the next write changes neither size nor extents and its
+//! fdatasync commits no metadata (90 µs against 137 µs for 2 kB measured). A closed segment ends with its last
+//! record. So every byte of a segment is a checksum, under a checksum, or zero.
+//!
+//! **Torn or damaged?** A write that a power cut tore leaves any subset of its sectors: the first
+//! record of a group may be lost where the second one is whole. So a whole record *after* a bad one
+//! does not mean that the bad one was ever acknowledged. `durable_below` decides: when a record was
+//! written, all blocks below that height had been synced already. If any record after the bad record
+//! N says more than N, block N was on disk and is damaged. If none does, N may have been torn by a
+//! crash, and the two cannot be told apart: "torn or damaged tail at block N".
+//!
+//! **Salt.** To find those later records, a reader looks at every offset, and transactions are bytes
+//! that a stranger chose, for instance a complete record. All record checksums start with the
+//! segment's salt, which the stranger cannot know, so what lies inside a payload never passes.
+
+use types::Height;
+
+use crate::header::LedgerId;
+
+pub const SEGMENT_HEADER_BYTES: usize = 48;
+pub const RECORD_HEADER_BYTES: usize = 32;
+pub const SEGMENT_VERSION: u32 = 1;
+pub const SEGMENT_FOLDER: &str = "segments";
+
+const SEGMENT_MAGIC: [u8; 8] = *b"TALLYSEG";
+const RECORD_MAGIC: [u8; 4] = *b"TREC";
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SegmentHeader {
+    pub ledger_id: LedgerId,
+    pub first_height: Height,
+    pub salt: u64,
+}
+
+impl SegmentHeader {
+    pub fn encode(&self) -> [u8; SEGMENT_HEADER_BYTES] {
+        let mut bytes = [0; SEGMENT_HEADER_BYTES];
+        bytes[0..8].copy_from_slice(&SEGMENT_MAGIC);
+        bytes[8..12].copy_from_slice(&SEGMENT_VERSION.to_be_bytes());
+        bytes[12..28].copy_from_slice(&self.ledger_id);
+        bytes[28..36].copy_from_slice(&self.first_height.to_be_bytes());
+        bytes[36..44].copy_from_slice(&self.salt.to_be_bytes());
+        let checksum = crc32fast::hash(&bytes[..44]);
+        bytes[44..48].copy_from_slice(&checksum.to_be_bytes());
+        bytes
+    }
+
+    pub fn decode(bytes: &[u8]) -> Result<Self, &'static str> {
+        let Some((bytes, _)) = bytes.split_first_chunk::<SEGMENT_HEADER_BYTES>() else {
+            return Err("the segment header is cut");
+        };
+        if bytes[0..8] != SEGMENT_MAGIC {
+            return Err("this is not a segment file");
+        }
+        if crc32fast::hash(&bytes[..44]) != u32::from_be_bytes(field(bytes, 44)) {
+            return Err("the segment header's checksum does not match");
+        }
+        if u32::from_be_bytes(field(bytes, 8)) != SEGMENT_VERSION {
+            return Err("the segment's format version is not known");
+        }
+        Ok(SegmentHeader {
+            ledger_id: field(bytes, 12),
+            first_height: u64::from_be_bytes(field(bytes, 28)),
+            salt: u64::from_be_bytes(field(bytes, 36)),
+        })
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RecordHeader {
+    pub length: u32,
+    pub height: Height,
+    /// All blocks below this height were on stable storage when this record was written.
+    pub durable_below: Height,
+    pub payload_crc: u32,
+}
+
+impl RecordHeader {
+    pub fn encode(&self, salt: u64) -> [u8; RECORD_HEADER_BYTES] {
+        let mut bytes = [0; RECORD_HEADER_BYTES];
+        bytes[0..4].copy_from_slice(&RECORD_MAGIC);
+        bytes[4..8].copy_from_slice(&self.length.to_be_bytes());
+        bytes[8..16].copy_from_slice(&self.height.to_be_bytes());
+        bytes[16..24].copy_from_slice(&self.durable_below.to_be_bytes());
+        bytes[24..28].copy_from_slice(&self.payload_crc.to_be_bytes());
+        let checksum = salted_crc(salt, &bytes[..28]);
+        bytes[28..32].copy_from_slice(&checksum.to_be_bytes());
+        bytes
+    }
+
+    pub fn decode(bytes: &[u8], salt: u64) -> Result<Self, &'static str> {
+        let Some((bytes, _)) = bytes.split_first_chunk::<RECORD_HEADER_BYTES>() else {
+            return Err("the record header is cut");
+        };
+        if bytes[0..4] != RECORD_MAGIC {
+            return Err("there is no record where one must begin");
+        }
+        if salted_crc(salt, &bytes[..28]) != u32::from_be_bytes(field(bytes, 28)) {
+            return Err("the record header's checksum does not match");
+        }
+        Ok(RecordHeader {
+            length: u32::from_be_bytes(field(bytes, 4)),
+            height: u64::from_be_bytes(field(bytes, 8)),
+            durable_below: u64::from_be_bytes(field(bytes, 16)),
+            payload_crc: u32::from_be_bytes(field(bytes, 24)),
+        })
+    }
+}
+
+pub fn salted_crc(salt: u64, bytes: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&salt.to_be_bytes());
+    hasher.update(bytes);
+    hasher.finalize()
+}
+
+/// Appends one record to a write buffer.
+pub(crate) fn put_record(
+    out: &mut Vec<u8>,
+    salt: u64,
+    height: Height,
+    durable_below: Height,
+    payload: &[u8],
+) {
+    let header = RecordHeader {
+        // A payload is bounded by `BLOCK_BYTES_MAX`, far below 32 bits.
+        length: payload.len() as u32,
+        height,
+        durable_below,
+        payload_crc: salted_crc(salt, payload),
+    };
+    out.extend_from_slice(&header.encode(salt));
+    out.extend_from_slice(payload);
+}
+
+/// Whether some record header in these bytes proves that the block at `height` had been synced.
+pub(crate) fn proves_durable(bytes: &[u8], salt: u64, height: Height) -> bool {
+    bytes.windows(RECORD_HEADER_BYTES).any(|window| {
+        window[0..4] == RECORD_MAGIC
+            && RecordHeader::decode(window, salt)
+                .is_ok_and(|header| header.height > height && header.durable_below > height)
+    })
+}
+
+pub fn segment_name(first_height: Height) -> String {
+    format!("{first_height:020}.tally")
+}
+
+/// The first height of a file name, if it is the name of a segment.
+pub fn parse_segment_name(name: &str) -> Option<Height> {
+    let height = name.strip_suffix(".tally")?.parse().ok()?;
+    (segment_name(height) == name).then_some(height)
+}
+
+fn field<const N: usize>(bytes: &[u8], offset: usize) -> [u8; N] {
+    let mut array = [0; N];
+    array.copy_from_slice(&bytes[offset..offset + N]);
+    array
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        assert_eq!(segment_name(1), "00000000000000000001.tally");
+        assert_eq!(parse_segment_name("00000000000000000001.tally"), Some(1));
+        assert_eq!(parse_segment_name(&segment_name(u64::MAX)), Some(u64::MAX));
+        for bad in [
+            "1.tally",
+            "+0000000000000000001.tally",
+            "00000000000000000001.tally~",
+            "x",
+        ] {
+            assert_eq!(parse_segment_name(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn headers_round_trip_and_every_flip_is_seen() {
+        let segment = SegmentHeader {
+            ledger_id: [3; 16],
+            first_height: 4,
+            salt: 5,
+        };
+        let record = RecordHeader {
+            length: 1,
+            height: 2,
+            durable_below: 2,
+            payload_crc: 9,
+        };
+        let (segment_bytes, record_bytes) = (segment.encode(), record.encode(5));
+        assert_eq!(SegmentHeader::decode(&segment_bytes), Ok(segment));
+        assert_eq!(RecordHeader::decode(&record_bytes, 5), Ok(record));
+        assert!(
+            RecordHeader::decode(&record_bytes, 6).is_err(),
+            "another salt"
+        );
+        for bit in 0..SEGMENT_HEADER_BYTES * 8 {
+            let mut changed = segment_bytes;
+            changed[bit / 8] ^= 1 << (bit % 8);
+            assert!(SegmentHeader::decode(&changed).is_err());
+        }
+        for bit in 0..RECORD_HEADER_BYTES * 8 {
+            let mut changed = record_bytes;
+            changed[bit / 8] ^= 1 << (bit % 8);
+            assert!(RecordHeader::decode(&changed, 5).is_err());
+        }
+    }
+}

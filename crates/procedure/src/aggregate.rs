@@ -1,0 +1,153 @@
+//! Aggregate functions, one value at a time.
+//!
+//! Integer sums are exact in 128 bits and checked against the result's type at the end, so that
+//! the order of rows cannot decide whether a sum overflows. Float sums go in row order, which is
+//! deterministic because row order is.
+
+use std::collections::BTreeSet;
+
+use rust_decimal::Decimal;
+use types::compare::{compare, sort_cmp};
+use types::{DataType, Error, Result, SqlState, Value, numeric};
+
+use crate::query::{Aggregate, AggregateFunction};
+
+/// The state of one aggregate over one group.
+pub(crate) struct Accumulator {
+    seen: Option<BTreeSet<Ordered>>,
+    count: i64,
+    state: State,
+}
+
+enum State {
+    Nothing,
+    Int(i128),
+    Numeric(Decimal),
+    Float(f64),
+    Value(Value),
+    Values(Vec<Value>),
+}
+
+/// A value in the order of ORDER BY, for DISTINCT.
+#[derive(Clone, PartialEq, Eq)]
+struct Ordered(Value);
+
+impl PartialOrd for Ordered {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Ordered {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        sort_cmp(&self.0, &other.0)
+    }
+}
+
+impl Accumulator {
+    pub(crate) fn new(aggregate: &Aggregate) -> Accumulator {
+        Accumulator {
+            seen: aggregate.distinct.then(BTreeSet::new),
+            count: 0,
+            state: State::Nothing,
+        }
+    }
+
+    /// Takes one value in; returns how many values it keeps because of it.
+    pub(crate) fn add(&mut self, value: &Value, aggregate: &Aggregate) -> Result<usize> {
+        let keeps_nulls = aggregate.function == AggregateFunction::ArrayAgg;
+        if value.is_null() && !keeps_nulls {
+            return Ok(0);
+        }
+        let mut kept = 0;
+        if let Some(seen) = &mut self.seen {
+            if !seen.insert(Ordered(value.clone())) {
+                return Ok(0);
+            }
+            kept += 1;
+        }
+        self.count += 1;
+        match aggregate.function {
+            AggregateFunction::Count => {}
+            AggregateFunction::Sum | AggregateFunction::Avg => self.add_number(value)?,
+            AggregateFunction::Min => self.keep_if(value, std::cmp::Ordering::is_lt),
+            AggregateFunction::Max => self.keep_if(value, std::cmp::Ordering::is_gt),
+            AggregateFunction::BoolAnd => self.combine(value, |a, b| a && b),
+            AggregateFunction::BoolOr => self.combine(value, |a, b| a || b),
+            AggregateFunction::ArrayAgg => {
+                kept += 1;
+                match &mut self.state {
+                    State::Values(values) => values.push(value.clone()),
+                    state => *state = State::Values(vec![value.clone()]),
+                }
+            }
+        }
+        Ok(kept)
+    }
+
+    fn add_number(&mut self, value: &Value) -> Result<()> {
+        let out_of_range = || Error::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "sum out of range");
+        self.state = match (&self.state, value) {
+            (State::Nothing, Value::Int(i)) => State::Int(i128::from(*i)),
+            (State::Nothing, Value::Numeric(d)) => State::Numeric(*d),
+            (State::Nothing, Value::Float(x)) => State::Float(*x),
+            (State::Int(sum), Value::Int(i)) => {
+                State::Int(sum.checked_add(i128::from(*i)).ok_or_else(out_of_range)?)
+            }
+            (State::Numeric(sum), Value::Numeric(d)) => State::Numeric(numeric::add(*sum, *d)?),
+            (State::Float(sum), Value::Float(x)) => State::Float(sum + x),
+            _ => return Err(Error::new(SqlState::INTERNAL_ERROR, "sum over mixed types")),
+        };
+        Ok(())
+    }
+
+    fn keep_if(&mut self, value: &Value, better: fn(std::cmp::Ordering) -> bool) {
+        let replace = match &self.state {
+            State::Value(kept) => compare(value, kept).is_some_and(better),
+            _ => true,
+        };
+        if replace {
+            self.state = State::Value(value.clone());
+        }
+    }
+
+    fn combine(&mut self, value: &Value, combine: fn(bool, bool) -> bool) {
+        let value = value.as_bool().unwrap_or(false);
+        self.state = State::Value(Value::Bool(match &self.state {
+            State::Value(Value::Bool(sofar)) => combine(*sofar, value),
+            _ => value,
+        }));
+    }
+
+    pub(crate) fn finish(self, aggregate: &Aggregate) -> Result<Value> {
+        if aggregate.function == AggregateFunction::Count {
+            return Ok(Value::Int(self.count));
+        }
+        let average = aggregate.function == AggregateFunction::Avg;
+        match self.state {
+            State::Nothing => Ok(Value::Null),
+            State::Value(value) => Ok(value),
+            State::Values(values) => Ok(Value::array(values)),
+            State::Float(sum) if average => Ok(Value::Float(sum / self.count as f64)),
+            State::Float(sum) => Ok(Value::Float(sum)),
+            State::Numeric(sum) if average => divide(sum, self.count),
+            State::Numeric(sum) => Ok(Value::Numeric(sum)),
+            State::Int(sum) if average => divide(decimal(sum)?, self.count),
+            State::Int(sum) => match &aggregate.result {
+                DataType::Numeric(_) => decimal(sum).map(Value::Numeric),
+                _ => i64::try_from(sum).map(Value::Int).map_err(|_| {
+                    Error::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "bigint out of range")
+                }),
+            },
+        }
+    }
+}
+
+fn decimal(sum: i128) -> Result<Decimal> {
+    Decimal::try_from_i128_with_scale(sum, 0)
+        .map_err(|_| Error::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "numeric out of range"))
+}
+
+fn divide(sum: Decimal, count: i64) -> Result<Value> {
+    numeric::div(sum, Decimal::from(count)).map(Value::Numeric)
+}

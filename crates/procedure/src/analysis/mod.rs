@@ -1,0 +1,91 @@
+//! Static analysis: one look at a procedure, read by every technique in its own way.
+//!
+//! Steps are numbered in program order, a step before those inside it ([`StepId`]). What is told here
+//! holds for every call, whatever its arguments; only the [key plan](keys::KeyPlan) is evaluated per call.
+//!
+//! | Here | In the literature | Read by |
+//! |---|---|---|
+//! | `key_dependencies`, `value_dependencies` | key and value dependencies | transaction healing (Wu, SIGMOD 2016) |
+//! | `row_dependencies`, [`Analysis::dependents`] | flow, anti and output dependencies; the restoration set | healing, PACMAN's slices (Wu, ICDE 2017) |
+//! | `control_dependencies`, `guards` | control dependence (Ferrante, 1987) | all that reorder steps |
+//! | [`KeyPlan`] | read and write sets known in advance | Calvin, BOHM, ChainifyDB, prefetching |
+//! | [`CommandFacts`] | commutative and blind updates | Harmony's reordering and coalescence |
+//! | [`Footprint`] | tables and columns read and written | lock granularity, PACMAN's blocks |
+//! | [`Fragment`] | fragments, data, commit and conflict dependencies | QueCC (Qadah, Middleware 2018), Q-Store |
+//! | [`Abortable`] | abortable fragments; user-defined aborts | QueCC, speculative execution |
+//!
+//! **Dependencies.** A step depends on the one that wrote a register which it reads. As registers are
+//! single-assignment that is one step each, and a phi or a carried register belongs to its `If` or loop. Where the
+//! registers say nothing, rows do: two steps on one table, one of them writing, keep their order unless their
+//! keys are constants that differ.
+
+mod commands;
+mod dependencies;
+mod footprint;
+mod fragments;
+mod keys;
+pub(crate) mod visit;
+
+pub use commands::{CommandClass, CommandFacts};
+pub use dependencies::{Abortable, StepFacts};
+pub use footprint::{Footprint, TableFootprint};
+pub use fragments::{Fragment, FragmentId, RecordRef, Records};
+pub use keys::{AccessMode, Coverage, KeyPlan, PlannedAccesses, PlannedKey};
+
+use crate::step::Procedure;
+
+/// Number of a step in program order; a step comes before those inside it.
+pub type StepId = u32;
+
+/// All that is known of a procedure before it is called.
+#[derive(Clone, Debug)]
+pub struct Analysis {
+    /// By `StepId`.
+    pub steps: Box<[StepFacts]>,
+    /// Steps that may reject the transaction by the program's own decision, ascending.
+    pub guards: Box<[StepId]>,
+    pub keys: KeyPlan,
+    pub footprint: Footprint,
+    pub fragments: Box<[Fragment]>,
+    /// No branches, no loops: steps may be run one at a time.
+    pub is_straight_line: bool,
+}
+
+impl Analysis {
+    pub fn of(procedure: &Procedure) -> Self {
+        let numbered = visit::numbered(&procedure.body);
+        let steps = dependencies::facts(procedure, &numbered);
+        let guards = dependencies::guards(&steps);
+        let fragments = fragments::of(procedure, &steps);
+        Analysis {
+            is_straight_line: !procedure.body.iter().any(visit::is_structured),
+            footprint: Footprint::of(&numbered),
+            keys: KeyPlan::of(procedure),
+            fragments,
+            guards,
+            steps,
+        }
+    }
+
+    /// All steps that must be looked at again when what `step` found has changed, ascending: those that
+    /// depend on it, directly or by way of others.
+    pub fn dependents(&self, step: StepId) -> Vec<StepId> {
+        let mut affected = vec![false; self.steps.len()];
+        affected[step as usize] = true;
+        let mut dependents = Vec::new();
+        for (id, facts) in self.steps.iter().enumerate() {
+            let depends = facts.dependencies().any(|on| affected[on as usize]);
+            if depends && !affected[id] {
+                affected[id] = true;
+                dependents.push(id as StepId);
+            }
+        }
+        dependents
+    }
+
+    /// Guards that come before `step`: until they are decided, so is it not.
+    pub fn guards_before(&self, step: StepId) -> &[StepId] {
+        let end = self.guards.partition_point(|guard| *guard < step);
+        &self.guards[..end]
+    }
+}

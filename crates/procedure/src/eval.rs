@@ -1,0 +1,363 @@
+//! Evaluating expressions: SQL's three-valued logic over registers and one row.
+//!
+//! Constants, registers and columns are looked at in place ([`Expr::eval_ref`]), so comparing a
+//! column with an argument clones nothing. Integer sums, the body of most update commands, are done
+//! before any dispatch on types.
+//!
+//! Logic is evaluated left to right and stops when the answer is known. An error in an operand that is
+//! not reached does not happen; which operands are reached follows from values alone, so every
+//! replica agrees.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+use smallvec::SmallVec;
+use types::arithmetic::{ArithmeticOp, BitOp, arithmetic, bit_not, bit_op, concat, neg};
+use types::cast::cast;
+use types::compare::{compare, equal};
+use types::{ColumnId, DataType, Error, Result, SqlState, Value};
+
+use crate::access::Command;
+use crate::expr::{BinaryOp, Expr, UnaryOp};
+use crate::functions;
+use crate::like::like;
+
+/// What an expression may see.
+#[derive(Clone, Copy)]
+struct Sight<'a> {
+    registers: &'a [Value],
+    row: &'a [Value],
+    now_us: i64,
+}
+
+impl Expr {
+    /// The value of this expression.
+    pub fn eval(&self, registers: &[Value], row: &[Value], now_us: i64) -> Result<Value> {
+        let sight = Sight {
+            registers,
+            row,
+            now_us,
+        };
+        sight.eval(self)
+    }
+
+    /// Like [`Expr::eval`], but borrows where the value is already there.
+    pub fn eval_ref<'a>(
+        &'a self,
+        registers: &'a [Value],
+        row: &'a [Value],
+        now_us: i64,
+    ) -> Result<Cow<'a, Value>> {
+        let sight = Sight {
+            registers,
+            row,
+            now_us,
+        };
+        sight.look(self)
+    }
+
+    /// The value of a condition; `None` is SQL's unknown.
+    pub fn eval_truth(
+        &self,
+        registers: &[Value],
+        row: &[Value],
+        now_us: i64,
+    ) -> Result<Option<bool>> {
+        let sight = Sight {
+            registers,
+            row,
+            now_us,
+        };
+        sight.truth(self)
+    }
+}
+
+impl Command {
+    /// Runs the command on a row: every assignment sees the row as it was, every check as it is then.
+    /// On an error the row may be half changed; the caller discards it.
+    pub fn apply(&self, row: &mut [Value], now_us: i64) -> Result<()> {
+        match &*self.code.assignments {
+            [(column, expression)] => {
+                let value = expression.eval(&self.inputs, row, now_us)?;
+                *place(row, *column)? = value;
+            }
+            assignments => {
+                let mut values: SmallVec<[Value; 4]> = SmallVec::with_capacity(assignments.len());
+                for (_, expression) in assignments {
+                    values.push(expression.eval(&self.inputs, row, now_us)?);
+                }
+                for ((column, _), value) in assignments.iter().zip(values) {
+                    *place(row, *column)? = value;
+                }
+            }
+        }
+        for check in &self.code.checks {
+            if check.condition.eval_truth(&self.inputs, row, now_us)? == Some(false) {
+                return Err(check.error.clone());
+            }
+        }
+        Ok(())
+    }
+}
+
+fn place(row: &mut [Value], column: ColumnId) -> Result<&mut Value> {
+    row.get_mut(usize::from(column))
+        .ok_or_else(|| malformed("a command assigns to a column that is not there"))
+}
+
+fn malformed(message: &str) -> Error {
+    Error::new(SqlState::INTERNAL_ERROR, message)
+}
+
+impl<'a> Sight<'a> {
+    fn look(self, expression: &'a Expr) -> Result<Cow<'a, Value>> {
+        match expression {
+            Expr::Const(value) => Ok(Cow::Borrowed(value)),
+            Expr::Reg(register) => self
+                .registers
+                .get(usize::from(register.0))
+                .map(Cow::Borrowed)
+                .ok_or_else(|| malformed("no such register")),
+            Expr::Column(column) => self
+                .row
+                .get(usize::from(*column))
+                .map(Cow::Borrowed)
+                .ok_or_else(|| malformed("no such column")),
+            _ => self.eval(expression).map(Cow::Owned),
+        }
+    }
+
+    fn eval(self, expression: &'a Expr) -> Result<Value> {
+        match expression {
+            Expr::Const(_) | Expr::Reg(_) | Expr::Column(_) => {
+                self.look(expression).map(Cow::into_owned)
+            }
+            Expr::Now => Ok(Value::Timestamptz(self.now_us)),
+            Expr::Unary { op, input } => self.unary(*op, input),
+            Expr::Binary {
+                op,
+                left,
+                right,
+                result,
+            } => self.binary(*op, left, right, result),
+            Expr::And(_)
+            | Expr::Or(_)
+            | Expr::IsNull { .. }
+            | Expr::InList { .. }
+            | Expr::AnyEqual { .. }
+            | Expr::Like { .. } => Ok(Value::from(self.truth(expression)?)),
+            Expr::Case { whens, otherwise } => {
+                for (condition, value) in whens {
+                    if self.truth(condition)? == Some(true) {
+                        return self.eval(value);
+                    }
+                }
+                self.eval(otherwise)
+            }
+            Expr::Coalesce(inputs) => {
+                for input in inputs {
+                    let value = self.look(input)?;
+                    if !value.is_null() {
+                        return Ok(value.into_owned());
+                    }
+                }
+                Ok(Value::Null)
+            }
+            Expr::Cast {
+                input,
+                to,
+                explicit,
+            } => cast_value(self.look(input)?, to, *explicit),
+            Expr::Array(elements) => {
+                let values: Result<Vec<Value>> = elements.iter().map(|e| self.eval(e)).collect();
+                values.map(Value::from)
+            }
+            Expr::Element { array, index } => self.element(array, index),
+            Expr::Call {
+                function,
+                arguments,
+                result,
+            } => {
+                let mut values: SmallVec<[Cow<'_, Value>; 4]> = SmallVec::new();
+                for argument in arguments {
+                    values.push(self.look(argument)?);
+                }
+                functions::call(*function, &values, result)
+            }
+        }
+    }
+
+    fn truth(self, expression: &'a Expr) -> Result<Option<bool>> {
+        match expression {
+            Expr::And(conditions) => self.connective(conditions, false),
+            Expr::Or(conditions) => self.connective(conditions, true),
+            Expr::IsNull { input, negated } => Ok(Some(self.look(input)?.is_null() != *negated)),
+            Expr::InList {
+                input,
+                list,
+                negated,
+            } => {
+                let input = self.look(input)?;
+                let mut answer = Some(false);
+                for item in list {
+                    match equal(&input, &*self.look(item)?) {
+                        Some(true) => {
+                            answer = Some(true);
+                            break;
+                        }
+                        Some(false) => {}
+                        None => answer = None,
+                    }
+                }
+                Ok(answer.map(|found| found != *negated))
+            }
+            Expr::AnyEqual { input, array } => {
+                let (input, array) = (self.look(input)?, self.look(array)?);
+                Ok(array
+                    .as_array()
+                    .and_then(|elements| any_equal(&input, elements)))
+            }
+            Expr::Like {
+                input,
+                pattern,
+                escape,
+                case_insensitive,
+                negated,
+            } => {
+                let (input, pattern) = (self.look(input)?, self.look(pattern)?);
+                let (Some(text), Some(pattern)) = (input.as_text(), pattern.as_text()) else {
+                    return Ok(None);
+                };
+                Ok(Some(
+                    like(text, pattern, *escape, *case_insensitive)? != *negated,
+                ))
+            }
+            Expr::Binary {
+                op, left, right, ..
+            } if op.is_comparison() => {
+                let (left, right) = (self.look(left)?, self.look(right)?);
+                Ok(comparison(*op, &left, &right))
+            }
+            Expr::Unary {
+                op: UnaryOp::Not,
+                input,
+            } => Ok(self.truth(input)?.map(|truth| !truth)),
+            _ => Ok(self.look(expression)?.as_bool()),
+        }
+    }
+
+    /// AND (`decisive` is false) and OR (true).
+    fn connective(self, conditions: &'a [Expr], decisive: bool) -> Result<Option<bool>> {
+        let mut answer = Some(!decisive);
+        for condition in conditions {
+            match self.truth(condition)? {
+                Some(truth) if truth == decisive => return Ok(Some(decisive)),
+                Some(_) => {}
+                None => answer = None,
+            }
+        }
+        Ok(answer)
+    }
+
+    fn unary(self, op: UnaryOp, input: &'a Expr) -> Result<Value> {
+        match op {
+            UnaryOp::Not => Ok(Value::from(self.truth(input)?.map(|truth| !truth))),
+            UnaryOp::Negate => {
+                let value = self.look(input)?;
+                neg(&value, &value.data_type_hint())
+            }
+            UnaryOp::BitNot => bit_not(&*self.look(input)?),
+        }
+    }
+
+    fn binary(
+        self,
+        op: BinaryOp,
+        left: &'a Expr,
+        right: &'a Expr,
+        result: &DataType,
+    ) -> Result<Value> {
+        let (left, right) = (self.look(left)?, self.look(right)?);
+        if let (BinaryOp::Add, Value::Int(a), Value::Int(b), DataType::Int8) =
+            (op, &*left, &*right, result)
+            && let Some(sum) = a.checked_add(*b)
+        {
+            return Ok(Value::Int(sum));
+        }
+        let numbers = |op| arithmetic(op, &left, &right, result);
+        let bits = |op| bit_op(op, &left, &right, result);
+        match op {
+            BinaryOp::Add => numbers(ArithmeticOp::Add),
+            BinaryOp::Subtract => numbers(ArithmeticOp::Sub),
+            BinaryOp::Multiply => numbers(ArithmeticOp::Mul),
+            BinaryOp::Divide => numbers(ArithmeticOp::Div),
+            BinaryOp::Modulo => numbers(ArithmeticOp::Mod),
+            BinaryOp::Concat => concat(&left, &right),
+            BinaryOp::BitAnd => bits(BitOp::And),
+            BinaryOp::BitOr => bits(BitOp::Or),
+            BinaryOp::BitXor => bits(BitOp::Xor),
+            BinaryOp::ShiftLeft => bits(BitOp::ShiftLeft),
+            BinaryOp::ShiftRight => bits(BitOp::ShiftRight),
+            _ => Ok(Value::from(comparison(op, &left, &right))),
+        }
+    }
+
+    fn element(self, array: &'a Expr, index: &'a Expr) -> Result<Value> {
+        let (array, index) = (self.look(array)?, self.look(index)?);
+        let (Some(elements), Some(index)) = (array.as_array(), index.as_int()) else {
+            return Ok(Value::Null);
+        };
+        let place = index.checked_sub(1).and_then(|i| usize::try_from(i).ok());
+        let element = place.and_then(|place| elements.get(place));
+        Ok(element.cloned().unwrap_or_default())
+    }
+}
+
+/// Values that a cast would leave as they are pass it unlooked at, which is nearly all.
+fn cast_value(value: Cow<'_, Value>, to: &DataType, explicit: bool) -> Result<Value> {
+    let unchanged = matches!(
+        (&*value, to),
+        (Value::Int(_), DataType::Int8)
+            | (Value::Text(_), DataType::Text | DataType::Varchar(None))
+            | (Value::Numeric(_), DataType::Numeric(None))
+            | (Value::Null, _)
+    );
+    match unchanged {
+        true => Ok(value.into_owned()),
+        false => cast(&value, to, explicit),
+    }
+}
+
+fn any_equal(input: &Value, elements: &[Value]) -> Option<bool> {
+    let mut answer = Some(false);
+    for element in elements {
+        match equal(input, element) {
+            Some(true) => return Some(true),
+            Some(false) => {}
+            None => answer = None,
+        }
+    }
+    answer
+}
+
+fn comparison(op: BinaryOp, left: &Value, right: &Value) -> Option<bool> {
+    let ordering = compare(left, right);
+    match op {
+        BinaryOp::Equal => ordering.map(Ordering::is_eq),
+        BinaryOp::NotEqual => ordering.map(Ordering::is_ne),
+        BinaryOp::Less => ordering.map(Ordering::is_lt),
+        BinaryOp::LessOrEqual => ordering.map(Ordering::is_le),
+        BinaryOp::Greater => ordering.map(Ordering::is_gt),
+        BinaryOp::GreaterOrEqual => ordering.map(Ordering::is_ge),
+        BinaryOp::IsDistinctFrom => Some(!same(ordering, left, right)),
+        BinaryOp::IsNotDistinctFrom => Some(same(ordering, left, right)),
+        _ => None,
+    }
+}
+
+fn same(ordering: Option<Ordering>, left: &Value, right: &Value) -> bool {
+    match ordering {
+        Some(ordering) => ordering.is_eq(),
+        None => left.is_null() && right.is_null(),
+    }
+}

@@ -1,0 +1,380 @@
+//! The working memory of a run, and everything the interpreter does that touches no data.
+
+use smallvec::SmallVec;
+use types::key::encode_column;
+use types::{ColumnId, Error, Key, SqlState, Stop, TableId, Value};
+
+use crate::access::Row;
+use crate::condition::sqlstate_of_condition;
+use crate::expr::{Expr, Reg};
+use crate::interpret::Flow;
+use crate::run_query::eval_key;
+use crate::step::{Carried, OnError, Phi, Procedure};
+
+/// Steps that one run may take: some seconds of work, beyond anything a transaction should do.
+pub const STEPS_MAX: u64 = 10_000_000;
+
+/// What a procedure gives back.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct ProgramResult {
+    pub rows: Vec<Row>,
+    /// What the command tag reports: rows inserted, updated, deleted.
+    pub count: u64,
+}
+
+/// The working memory of one run, made for use by many runs one after the other.
+#[derive(Default, Debug)]
+pub struct Frame {
+    pub(crate) registers: Vec<Value>,
+    staged: SmallVec<[Value; 4]>,
+    pub(crate) result: ProgramResult,
+    steps_left: u64,
+    pub(crate) now_us: i64,
+}
+
+impl Frame {
+    pub fn new() -> Self {
+        Frame::default()
+    }
+
+    /// Get ready to run `procedure` from its start. `now_us`: what `now()` answers.
+    pub fn enter(
+        &mut self,
+        procedure: &Procedure,
+        arguments: &[Value],
+        now_us: i64,
+    ) -> Result<(), Error> {
+        if arguments.len() != procedure.parameters.len() {
+            return Err(Error::new(
+                SqlState::PROTOCOL_VIOLATION,
+                format!(
+                    "\"{}\" takes {} arguments, but {} were given",
+                    procedure.name,
+                    procedure.parameters.len(),
+                    arguments.len()
+                ),
+            ));
+        }
+        self.registers.clear();
+        self.registers.extend_from_slice(arguments);
+        self.registers
+            .resize(usize::from(procedure.registers), Value::Null);
+        self.staged.clear();
+        self.result.rows.clear();
+        self.result.count = 0;
+        self.steps_left = STEPS_MAX;
+        self.now_us = now_us;
+        Ok(())
+    }
+
+    /// Take what the run gave back.
+    pub fn leave(&mut self) -> ProgramResult {
+        std::mem::take(&mut self.result)
+    }
+
+    pub fn registers(&self) -> &[Value] {
+        &self.registers
+    }
+
+    pub fn get(&self, register: Reg) -> &Value {
+        &self.registers[usize::from(register.0)]
+    }
+
+    pub fn set(&mut self, register: Reg, value: Value) {
+        self.registers[usize::from(register.0)] = value;
+    }
+
+    pub(crate) fn eval(&self, expr: &Expr) -> Result<Value, Error> {
+        expr.eval(&self.registers, &[], self.now_us)
+    }
+
+    /// Only true is true: SQL's unknown is not.
+    pub(crate) fn holds(&self, condition: &Expr) -> Result<bool, Error> {
+        let truth = condition.eval_truth(&self.registers, &[], self.now_us)?;
+        Ok(truth == Some(true))
+    }
+
+    #[inline]
+    pub(crate) fn spend_step(&mut self) -> Result<(), Error> {
+        match self.steps_left.checked_sub(1) {
+            Some(left) => {
+                self.steps_left = left;
+                Ok(())
+            }
+            None => Err(out_of_steps()),
+        }
+    }
+
+    /// `None`: the key has a NULL in it, so that no row has it.
+    pub(crate) fn key(&self, columns: &[Expr]) -> Result<Option<Key>, Error> {
+        eval_key(columns, &self.registers, &[], self.now_us)
+    }
+
+    /// Evaluate all of `values` before any register changes: they may be read crosswise.
+    pub(crate) fn stage<'e>(
+        &mut self,
+        values: impl Iterator<Item = &'e Expr>,
+    ) -> Result<(), Error> {
+        self.staged.clear();
+        for value in values {
+            let value = self.eval(value)?;
+            self.staged.push(value);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn settle(&mut self, carried: &[Carried]) {
+        for (carried, value) in carried.iter().zip(self.staged.drain(..)) {
+            self.registers[usize::from(carried.register.0)] = value;
+        }
+    }
+
+    pub(crate) fn enter_loop(&mut self, carried: &[Carried]) -> Result<(), Error> {
+        self.stage(carried.iter().map(|c| &c.initial))?;
+        self.settle(carried);
+        Ok(())
+    }
+
+    /// What follows a turn that ended with `flow`: the next one, or the loop ends with a flow.
+    pub(crate) fn end_turn(&mut self, flow: Flow, carried: &[Carried]) -> Result<Turn, Error> {
+        Ok(match flow {
+            Flow::Next => {
+                self.stage(carried.iter().map(|c| &c.next))?;
+                self.settle(carried);
+                Turn::Again
+            }
+            Flow::Continue(0) => {
+                self.settle(carried);
+                Turn::Again
+            }
+            Flow::Exit(0) => {
+                self.settle(carried);
+                Turn::End(Flow::Next)
+            }
+            Flow::Continue(depth) => Turn::End(Flow::Continue(depth - 1)),
+            Flow::Exit(depth) => Turn::End(Flow::Exit(depth - 1)),
+            Flow::Return => Turn::End(Flow::Return),
+        })
+    }
+
+    pub(crate) fn merge(&mut self, phis: &[Phi], taken: bool) -> Result<(), Error> {
+        for phi in phis {
+            let value = self.eval(if taken { &phi.then } else { &phi.otherwise })?;
+            self.set(phi.out, value);
+        }
+        Ok(())
+    }
+
+    /// A whole row from its visible values.
+    pub(crate) fn row(&self, values: &[Expr], hidden: Option<Value>) -> Result<Row, Error> {
+        let mut row = Vec::with_capacity(values.len() + usize::from(hidden.is_some()));
+        for value in values {
+            row.push(self.eval(value)?);
+        }
+        row.extend(hidden);
+        Ok(row.into_boxed_slice())
+    }
+
+    pub(crate) fn count_rows(&mut self, by: &Expr) -> Result<(), Error> {
+        if let Value::Int(by) = self.eval(by)? {
+            let by = u64::try_from(by).unwrap_or(0);
+            self.result.count = self.result.count.saturating_add(by);
+        }
+        Ok(())
+    }
+
+    /// The error that `on_error` describes, with its texts filled in.
+    pub(crate) fn error(&self, on_error: &OnError) -> Result<Error, Error> {
+        let plain = on_error.arguments.is_empty()
+            && on_error.code.is_none()
+            && on_error.detail.is_none()
+            && on_error.hint.is_none();
+        if plain {
+            return Ok(on_error.error.clone());
+        }
+        let fields = on_error.error.fields();
+        let arguments = on_error.arguments.iter().map(|a| self.eval(a));
+        let arguments = arguments.collect::<Result<Vec<_>, _>>()?;
+        let message = if arguments.is_empty() {
+            fields.message.clone()
+        } else {
+            fill_in(&fields.message, &arguments)
+        };
+        let code = match &on_error.code {
+            Some(code) => self.sqlstate(code)?,
+            None => fields.code,
+        };
+        let mut error = Error::new(code, message);
+        let text = |expr: &Option<Expr>, fixed: &Option<String>| match expr {
+            Some(expr) => Ok::<_, Error>(Some(shown(&self.eval(expr)?))),
+            None => Ok(fixed.clone()),
+        };
+        if let Some(detail) = text(&on_error.detail, &fields.detail)? {
+            error = error.with_detail(detail);
+        }
+        if let Some(hint) = text(&on_error.hint, &fields.hint)? {
+            error = error.with_hint(hint);
+        }
+        Ok(error)
+    }
+
+    pub(crate) fn sqlstate(&self, code: &Expr) -> Result<SqlState, Error> {
+        let code = shown(&self.eval(code)?);
+        SqlState::parse(&code)
+            .or_else(|| sqlstate_of_condition(&code))
+            .ok_or_else(|| {
+                Error::new(
+                    SqlState::UNDEFINED_OBJECT,
+                    format!("unrecognized exception condition \"{code}\""),
+                )
+            })
+    }
+
+    pub(crate) fn rejected(&self, on_error: &OnError) -> Stop {
+        match self.error(on_error) {
+            // A RAISE with 40001 is the program's own decision, the same on every replica.
+            Ok(error) | Err(error) => Stop::Rejected(error),
+        }
+    }
+}
+
+/// What follows a turn of a loop.
+pub(crate) enum Turn {
+    Again,
+    End(Flow),
+}
+
+/// The turns of a `ForRange`: `first`, `first ± step`, … up to `last`.
+pub(crate) struct Counter {
+    next: Option<i64>,
+    last: i64,
+    step: i64,
+    reverse: bool,
+}
+
+impl Counter {
+    pub(crate) fn new(
+        frame: &Frame,
+        first: &Expr,
+        last: &Expr,
+        step: &Expr,
+        reverse: bool,
+    ) -> Result<Self, Error> {
+        Counter::from_values(
+            &frame.eval(first)?,
+            &frame.eval(last)?,
+            &frame.eval(step)?,
+            reverse,
+        )
+    }
+
+    pub(crate) fn from_values(
+        first: &Value,
+        last: &Value,
+        step: &Value,
+        reverse: bool,
+    ) -> Result<Self, Error> {
+        let Value::Int(first) = *first else {
+            return Err(null_bound("lower bound of FOR loop cannot be null"));
+        };
+        let Value::Int(last) = *last else {
+            return Err(null_bound("upper bound of FOR loop cannot be null"));
+        };
+        let Value::Int(step) = *step else {
+            return Err(null_bound("BY value of FOR loop cannot be null"));
+        };
+        if step <= 0 {
+            return Err(Error::new(
+                SqlState::INVALID_PARAMETER_VALUE,
+                "BY value of FOR loop must be greater than zero",
+            ));
+        }
+        Ok(Counter {
+            next: Some(first),
+            last,
+            step,
+            reverse,
+        })
+    }
+}
+
+impl Iterator for Counter {
+    type Item = i64;
+
+    fn next(&mut self) -> Option<i64> {
+        let current = self.next?;
+        let over = if self.reverse {
+            current < self.last
+        } else {
+            current > self.last
+        };
+        if over {
+            self.next = None;
+            return None;
+        }
+        self.next = if self.reverse {
+            current.checked_sub(self.step)
+        } else {
+            current.checked_add(self.step)
+        };
+        Some(current)
+    }
+}
+
+pub(crate) fn row_key(table: TableId, columns: &[ColumnId], row: &Row) -> Result<Key, Stop> {
+    let mut key = Key::default();
+    for column in columns {
+        match row.get(usize::from(*column)) {
+            Some(value) if !matches!(value, Value::Null) => {
+                encode_column(&value.data_type_hint(), false, value, &mut key)?;
+            }
+            // Programs check NOT NULL before they insert: this one was compiled wrongly.
+            _ => {
+                return Err(Stop::Rejected(Error::new(
+                    SqlState::NOT_NULL_VIOLATION,
+                    format!("null value in the primary key of table {}", table.0),
+                )));
+            }
+        }
+    }
+    Ok(key)
+}
+
+#[cold]
+fn out_of_steps() -> Error {
+    Error::new(
+        SqlState::PROGRAM_LIMIT_EXCEEDED,
+        format!("the procedure took more than {STEPS_MAX} steps"),
+    )
+    .with_hint("Look for a loop without an end, or split the work into several transactions.")
+}
+
+#[cold]
+pub(crate) fn null_bound(message: &str) -> Error {
+    Error::new(SqlState(*b"22004"), message)
+}
+
+/// How RAISE shows a value.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => "<NULL>".to_string(),
+        value => value.to_text(&value.data_type_hint()),
+    }
+}
+
+/// Replace each `%` by the next argument and `%%` by `%`.
+fn fill_in(message: &str, arguments: &[Value]) -> String {
+    let mut text = String::with_capacity(message.len() + 16 * arguments.len());
+    let mut arguments = arguments.iter();
+    let mut chars = message.chars().peekable();
+    while let Some(c) = chars.next() {
+        if c != '%' {
+            text.push(c);
+        } else if chars.next_if_eq(&'%').is_some() {
+            text.push('%');
+        } else {
+            text.push_str(&arguments.next().map(shown).unwrap_or_default());
+        }
+    }
+    text
+}

@@ -1,0 +1,351 @@
+//! The interpreter: runs a [`Procedure`] against an [`Access`], whole or one step at a time.
+//!
+//! A walk over the tree of steps. It is generic over `Access` and over nothing else, so that each
+//! protocol gets one copy with its data path compiled in; everything that does not touch data is kept
+//! out of the generic functions and compiled once.
+//!
+//! ```text
+//! Frame   registers  [ arguments │ single-assignment registers ]   r0 r1 r2 …
+//!         staged     values on their way into the carried registers of a loop
+//!         rows,count what the client gets
+//! ```
+//!
+//! A frame is used again and again: after its first runs it has the size that the procedures need and a
+//! run allocates nothing but what its values need (a new row, a long text).
+//!
+//! **Bounds.** Every step that runs is taken from a budget, so that no procedure, however it
+//! loops, holds a block up for ever; running out is a deterministic rejection (54000), because the
+//! count of steps is a function of the program and of what it reads. Nesting is bounded by the
+//! parsers, hence the recursion here too.
+//!
+//! **Single steps.** [`run_step`] runs one step of a frame that was [entered](Frame::enter).
+//! Protocols that interleave transactions step by step (queues, healing) call it for the steps of a
+//! straight-line body in any order that respects [`analysis`](crate::analysis); running a step again
+//! overwrites its registers with what it would have computed in the first place.
+
+use std::ops::ControlFlow;
+
+use types::{Error, SqlState, Stop, Value};
+
+use crate::access::{Access, Command, Row};
+use crate::expr::Reg;
+use crate::frame::{Counter, Frame, ProgramResult, Turn, null_bound, row_key};
+use crate::query::Query;
+use crate::run_query::run_query;
+use crate::step::{Block, Carried, Procedure, Step};
+
+/// Where control goes after a step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Flow {
+    Next,
+    /// Out of the loop this many levels out.
+    Exit(u16),
+    /// To the next turn of the loop this many levels out.
+    Continue(u16),
+    Return,
+}
+
+/// Run `procedure` from start to end.
+pub fn run<A: Access>(
+    procedure: &Procedure,
+    arguments: &[Value],
+    frame: &mut Frame,
+    access: &mut A,
+) -> Result<ProgramResult, Stop> {
+    frame.enter(procedure, arguments, access.now_us())?;
+    run_block(&procedure.body, frame, access)?;
+    Ok(frame.leave())
+}
+
+/// Run the steps of `block` until its end, or until one of them leads elsewhere.
+pub fn run_block<A: Access>(
+    block: &Block,
+    frame: &mut Frame,
+    access: &mut A,
+) -> Result<Flow, Stop> {
+    for step in block {
+        let flow = run_step(step, frame, access)?;
+        if flow != Flow::Next {
+            return Ok(flow);
+        }
+    }
+    Ok(Flow::Next)
+}
+
+/// Run one step, the blocks inside it included.
+pub fn run_step<A: Access>(step: &Step, frame: &mut Frame, access: &mut A) -> Result<Flow, Stop> {
+    frame.spend_step()?;
+    match step {
+        Step::Let { out, value } => {
+            let value = frame.eval(value)?;
+            frame.set(*out, value);
+        }
+        Step::Require { condition, error } => {
+            if !frame.holds(condition)? {
+                return Err(frame.rejected(error));
+            }
+        }
+        Step::Raise { error } => return Err(frame.rejected(error)),
+        Step::Emit { values } => {
+            let row = frame.row(values, None)?;
+            frame.result.rows.push(row);
+        }
+        Step::CountRows { by } => frame.count_rows(by)?,
+        Step::Return => return Ok(Flow::Return),
+        Step::Exit { depth, values } => {
+            frame.stage(values.iter())?;
+            return Ok(Flow::Exit(*depth));
+        }
+        Step::Continue { depth, values } => {
+            frame.stage(values.iter())?;
+            return Ok(Flow::Continue(*depth));
+        }
+        Step::Read { .. }
+        | Step::Exists { .. }
+        | Step::Update { .. }
+        | Step::Insert { .. }
+        | Step::Delete { .. } => run_row_step(step, frame, access)?,
+        Step::Fetch { .. } | Step::EmitQuery { .. } => run_query_step(step, frame, access)?,
+        Step::If {
+            condition,
+            then,
+            otherwise,
+            phis,
+        } => {
+            let taken = frame.holds(condition)?;
+            let flow = run_block(if taken { then } else { otherwise }, frame, access)?;
+            if flow != Flow::Next {
+                return Ok(flow);
+            }
+            frame.merge(phis, taken)?;
+        }
+        Step::ForRows { .. }
+        | Step::ForRange { .. }
+        | Step::ForEach { .. }
+        | Step::While { .. } => return run_loop(step, frame, access),
+    }
+    Ok(Flow::Next)
+}
+
+/// Steps that touch one row by its primary key.
+fn run_row_step<A: Access>(step: &Step, frame: &mut Frame, access: &mut A) -> Result<(), Stop> {
+    match step {
+        Step::Read {
+            table,
+            key,
+            columns,
+            out,
+            found,
+        } => {
+            let first = usize::from(out.0);
+            let present = match frame.key(key)? {
+                Some(key) => {
+                    let out = &mut frame.registers[first..first + columns.len()];
+                    access.read(*table, &key, columns, out)?.is_some()
+                }
+                None => false,
+            };
+            if !present {
+                frame.registers[first..first + columns.len()].fill(Value::Null);
+            }
+            frame.set(*found, Value::Bool(present));
+        }
+        Step::Exists { table, key, found } => {
+            let present = match frame.key(key)? {
+                Some(key) => access.exists(*table, &key)?,
+                None => false,
+            };
+            frame.set(*found, Value::Bool(present));
+        }
+        Step::Update {
+            table,
+            key,
+            code,
+            inputs,
+            found,
+        } => {
+            let present = match frame.key(key)? {
+                Some(key) => {
+                    let inputs = inputs.iter().map(|input| frame.eval(input));
+                    let command = Command {
+                        inputs: inputs.collect::<Result<_, _>>()?,
+                        code: code.clone(),
+                    };
+                    access.update(*table, &key, command)?
+                }
+                None => false,
+            };
+            frame.set(*found, Value::Bool(present));
+        }
+        Step::Insert {
+            table,
+            key,
+            hidden_row_id,
+            values,
+            inserted,
+        } => {
+            let hidden = hidden_row_id.then(|| Value::Uuid(access.next_row_id()));
+            let row = frame.row(values, hidden)?;
+            let key = row_key(*table, key, &row)?;
+            let added = access.insert(*table, key, row)?;
+            frame.set(*inserted, Value::Bool(added));
+        }
+        Step::Delete { table, key, found } => {
+            let present = match frame.key(key)? {
+                Some(key) => access.delete(*table, &key)?,
+                None => false,
+            };
+            frame.set(*found, Value::Bool(present));
+        }
+        _ => return Err(Stop::Halt("not a step on one row".to_string())),
+    }
+    Ok(())
+}
+
+/// Steps that run a query and need no loop.
+fn run_query_step<A: Access>(step: &Step, frame: &mut Frame, access: &mut A) -> Result<(), Stop> {
+    match step {
+        Step::Fetch {
+            query,
+            outputs,
+            found,
+            strict,
+        } => {
+            let wanted = if *strict { 2 } else { 1 };
+            let mut rows = rows_of(query, wanted, frame, access)?;
+            if *strict {
+                exactly_one(rows.len())?;
+            }
+            frame.set(*found, Value::Bool(!rows.is_empty()));
+            match rows.first_mut() {
+                Some(row) => fill_registers(frame, outputs, row),
+                None => outputs.iter().for_each(|out| frame.set(*out, Value::Null)),
+            }
+        }
+        Step::EmitQuery { query } => {
+            let mut rows = rows_of(query, usize::MAX, frame, access)?;
+            frame.result.rows.append(&mut rows);
+        }
+        _ => return Err(Stop::Halt("not a step that runs a query".to_string())),
+    }
+    Ok(())
+}
+
+/// The first rows of a query, at most `wanted`.
+fn rows_of<A: Access>(
+    query: &Query,
+    wanted: usize,
+    frame: &mut Frame,
+    access: &mut A,
+) -> Result<Vec<Row>, Stop> {
+    let mut rows = Vec::new();
+    run_query(access, query, &frame.registers, &mut |row| {
+        rows.push(Row::from(row));
+        Ok(match rows.len() < wanted {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        })
+    })?;
+    Ok(rows)
+}
+
+fn run_loop<A: Access>(step: &Step, frame: &mut Frame, access: &mut A) -> Result<Flow, Stop> {
+    match step {
+        Step::While {
+            condition,
+            body,
+            carried,
+        } => {
+            frame.enter_loop(carried)?;
+            while frame.holds(condition)? {
+                if let Turn::End(flow) = run_turn(body, carried, frame, access)? {
+                    return Ok(flow);
+                }
+            }
+        }
+        Step::ForRange {
+            register,
+            first,
+            last,
+            step,
+            reverse,
+            body,
+            carried,
+        } => {
+            let count = Counter::new(frame, first, last, step, *reverse)?;
+            frame.enter_loop(carried)?;
+            for i in count {
+                frame.set(*register, Value::Int(i));
+                if let Turn::End(flow) = run_turn(body, carried, frame, access)? {
+                    return Ok(flow);
+                }
+            }
+        }
+        Step::ForEach {
+            register,
+            array,
+            body,
+            carried,
+        } => {
+            let Value::Array(elements) = frame.eval(array)? else {
+                return Err(null_bound("FOREACH expression must not be null").into());
+            };
+            frame.enter_loop(carried)?;
+            for element in elements.iter() {
+                frame.set(*register, element.clone());
+                if let Turn::End(flow) = run_turn(body, carried, frame, access)? {
+                    return Ok(flow);
+                }
+            }
+        }
+        Step::ForRows {
+            query,
+            row,
+            body,
+            carried,
+        } => {
+            let rows = rows_of(query, usize::MAX, frame, access)?;
+            frame.enter_loop(carried)?;
+            for mut values in rows {
+                fill_registers(frame, row, &mut values);
+                if let Turn::End(flow) = run_turn(body, carried, frame, access)? {
+                    return Ok(flow);
+                }
+            }
+        }
+        _ => return Err(Stop::Halt("not a loop".to_string())),
+    }
+    Ok(Flow::Next)
+}
+
+fn run_turn<A: Access>(
+    body: &Block,
+    carried: &[Carried],
+    frame: &mut Frame,
+    access: &mut A,
+) -> Result<Turn, Stop> {
+    // An empty body must not loop for free.
+    frame.spend_step()?;
+    let flow = run_block(body, frame, access)?;
+    Ok(frame.end_turn(flow, carried)?)
+}
+
+fn fill_registers(frame: &mut Frame, registers: &[Reg], row: &mut Row) {
+    for (register, value) in registers.iter().zip(row.iter_mut()) {
+        frame.set(*register, std::mem::take(value));
+    }
+}
+
+fn exactly_one(rows: usize) -> Result<(), Error> {
+    match rows {
+        0 => Err(Error::new(
+            SqlState::NO_DATA_FOUND,
+            "query returned no rows",
+        )),
+        1 => Ok(()),
+        _ => Err(
+            Error::new(SqlState::TOO_MANY_ROWS, "query returned more than one row")
+                .with_hint("Make sure the query returns a single row, or use LIMIT 1."),
+        ),
+    }
+}

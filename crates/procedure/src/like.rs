@@ -1,0 +1,92 @@
+//! LIKE: `%` is any text, `_` any character, the escape character makes the next one itself.
+
+use types::{Error, Result};
+
+/// Whether `text` matches all of `pattern`. `escape` is PostgreSQL's `\` unless ESCAPE says otherwise.
+///
+/// Greedy with one point to return to, the last `%`: at most text × pattern steps, no recursion.
+pub(crate) fn like(
+    text: &str,
+    pattern: &str,
+    escape: Option<char>,
+    case_insensitive: bool,
+) -> Result<bool> {
+    if case_insensitive {
+        return like(&text.to_lowercase(), &pattern.to_lowercase(), escape, false);
+    }
+    let (mut text, mut pattern) = (text.chars(), pattern.chars());
+    // Where to go on after the last `%`: the pattern behind it, and the text it has not yet taken.
+    let mut retry: Option<(std::str::Chars<'_>, std::str::Chars<'_>)> = None;
+    loop {
+        let matched = match pattern.next() {
+            None => {
+                if text.as_str().is_empty() {
+                    return Ok(true);
+                }
+                false
+            }
+            Some('%') if escape != Some('%') => {
+                retry = Some((pattern.clone(), text.clone()));
+                continue;
+            }
+            Some('_') if escape != Some('_') => text.next().is_some(),
+            Some(c) if Some(c) == escape => {
+                let literal = pattern.next().ok_or_else(escape_at_end)?;
+                text.next() == Some(literal)
+            }
+            Some(c) => text.next() == Some(c),
+        };
+        if matched {
+            continue;
+        }
+        let Some((after_percent, taken)) = &mut retry else {
+            return Ok(false);
+        };
+        if taken.next().is_none() {
+            return Ok(false);
+        }
+        (pattern, text) = (after_percent.clone(), taken.clone());
+    }
+}
+
+fn escape_at_end() -> Error {
+    Error::new(
+        types::SqlState(*b"22025"),
+        "LIKE pattern must not end with escape character",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns() {
+        let matches = |text, pattern| like(text, pattern, Some('\\'), false).unwrap();
+        for (text, pattern) in [
+            ("", ""),
+            ("", "%"),
+            ("abc", "abc"),
+            ("abc", "a%"),
+            ("abc", "%c"),
+            ("abc", "a_c"),
+            ("aXbXc", "a%b%c"),
+            ("abab", "%ab"),
+            ("a%c", "a\\%c"),
+            ("äöü", "_ö_"),
+        ] {
+            assert!(matches(text, pattern), "{text} LIKE {pattern}");
+        }
+        for (text, pattern) in [
+            ("", "_"),
+            ("abc", "ab"),
+            ("abc", "%b"),
+            ("abc", "a\\%c"),
+            ("ABC", "abc"),
+        ] {
+            assert!(!matches(text, pattern), "{text} NOT LIKE {pattern}");
+        }
+        assert!(like("ABC", "a%", Some('\\'), true).unwrap());
+        assert!(like("x", "x\\", Some('\\'), false).is_err());
+    }
+}

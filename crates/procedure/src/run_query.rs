@@ -1,0 +1,634 @@
+//! Running a [`Query`] against [`Access`].
+//!
+//! Rows are pushed: each operator runs its input with a closure that receives the rows, and a
+//! closure may stop the flow, which is how LIMIT ends a scan before it has read a row too many (a
+//! row read is a row in the transaction's footprint). The point read allocates nothing but what its
+//! values own.
+//!
+//! `Access::scan` keeps the access borrowed while it pushes, so a nested loop gathers its outer rows
+//! before it asks for inner ones. Whatever is gathered (by joins, sorts, groups, DISTINCT) counts
+//! against one bound per query, the same on every replica, and beyond it the query is rejected.
+//!
+//! Order is deterministic everywhere: scans go in key order, groups and distinct rows come out in
+//! the order in which they first appear, and sorts are stable. Hash tables are only looked up.
+
+use std::cell::Cell;
+use std::cmp::Ordering;
+use std::hash::BuildHasherDefault;
+use std::ops::{Bound, ControlFlow};
+
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
+use rustc_hash::FxHasher;
+use smallvec::{SmallVec, smallvec};
+use types::compare::sort_cmp;
+use types::key::encode_column;
+use types::{Error, Key, SqlState, Stop, Value};
+
+use crate::access::{Access, Range, Row};
+use crate::aggregate::Accumulator;
+use crate::expr::Expr;
+use crate::query::{Aggregate, Query, SortKey};
+
+/// Most values that one query may gather in memory: half a GiB of them.
+pub const GATHERED_VALUES_MAX: usize = 16 << 20;
+
+/// Whether more rows are wanted.
+pub type Flow = Result<ControlFlow<()>, Stop>;
+
+/// Where rows go.
+pub type Sink<'s> = &'s mut dyn FnMut(&[Value]) -> Flow;
+
+/// Runs `query` and pushes its rows into `sink`, which may stop it.
+pub fn run_query<A: Access>(
+    access: &mut A,
+    query: &Query,
+    registers: &[Value],
+    sink: Sink<'_>,
+) -> Result<(), Stop> {
+    let run = Run {
+        registers,
+        now_us: access.now_us(),
+        values_left: Cell::new(GATHERED_VALUES_MAX),
+    };
+    run.query(access, query, &[], sink).map(drop)
+}
+
+/// The primary key that `expressions` describe; `None` where one is NULL, which equals no key.
+pub fn eval_key(
+    expressions: &[Expr],
+    registers: &[Value],
+    row: &[Value],
+    now_us: i64,
+) -> Result<Option<Key>, Error> {
+    eval_index_key(expressions, &[], registers, row, now_us)
+}
+
+/// The same for a prefix of an index whose columns are `nullable` or (if there is no such entry)
+/// not. A value's own kind decides its encoding; the binder has cast it to the column's type.
+pub(crate) fn eval_index_key(
+    expressions: &[Expr],
+    nullable: &[bool],
+    registers: &[Value],
+    row: &[Value],
+    now_us: i64,
+) -> Result<Option<Key>, Error> {
+    let mut key = Key::default();
+    for (i, expression) in expressions.iter().enumerate() {
+        let value = expression.eval_ref(registers, row, now_us)?;
+        if value.is_null() {
+            return Ok(None);
+        }
+        let nullable = nullable.get(i).copied().unwrap_or(false);
+        encode_column(&value.data_type_hint(), nullable, &value, &mut key)?;
+    }
+    Ok(Some(key))
+}
+
+struct Run<'r> {
+    registers: &'r [Value],
+    now_us: i64,
+    values_left: Cell<usize>,
+}
+
+impl Run<'_> {
+    /// `outer` is the row of the enclosing nested loop, which keys and bounds may use.
+    fn query<A: Access>(
+        &self,
+        access: &mut A,
+        query: &Query,
+        outer: &[Value],
+        sink: Sink<'_>,
+    ) -> Flow {
+        match query {
+            Query::Values(rows) => self.values(rows, outer, sink),
+            Query::Get { .. } => self.get(access, query, outer, sink),
+            Query::Scan { .. } => self.scan(access, query, outer, sink),
+            Query::Filter { input, condition } => {
+                self.query(
+                    access,
+                    input,
+                    outer,
+                    &mut |row| match self.holds(condition, row)? {
+                        true => sink(row),
+                        false => Ok(ControlFlow::Continue(())),
+                    },
+                )
+            }
+            Query::Project { input, expressions } => {
+                let mut projected: SmallVec<[Value; 8]> = smallvec![];
+                self.query(access, input, outer, &mut |row| {
+                    projected.clear();
+                    for expression in expressions {
+                        projected.push(self.eval(expression, row)?);
+                    }
+                    sink(&projected)
+                })
+            }
+            Query::NestedLoop { .. } => self.nested_loop(access, query, outer, sink),
+            Query::HashJoin { .. } => self.hash_join(access, query, outer, sink),
+            Query::Aggregate {
+                input,
+                groups,
+                aggregates,
+            } => self.aggregate(access, input, groups, aggregates, outer, sink),
+            Query::Sort { input, keys } => self.sort(access, input, keys, outer, sink),
+            Query::Limit {
+                input,
+                limit,
+                offset,
+            } => {
+                let limit = self.row_count(limit.as_ref(), b"2201W", "LIMIT")?;
+                let offset = self.row_count(offset.as_ref(), b"2201X", "OFFSET")?;
+                self.limit(access, input, limit, offset.unwrap_or(0), outer, sink)
+            }
+            Query::Distinct { input } => {
+                let mut seen = RowSet::default();
+                self.query(access, input, outer, &mut |row| {
+                    if !seen.insert(row) {
+                        return Ok(ControlFlow::Continue(()));
+                    }
+                    self.charge(row.len())?;
+                    sink(row)
+                })
+            }
+            Query::Append(inputs) => {
+                for input in inputs {
+                    if self.query(access, input, outer, sink)?.is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                }
+                Ok(ControlFlow::Continue(()))
+            }
+        }
+    }
+
+    fn values(&self, rows: &[Box<[Expr]>], outer: &[Value], sink: Sink<'_>) -> Flow {
+        for expressions in rows {
+            let mut row: SmallVec<[Value; 8]> = SmallVec::with_capacity(expressions.len());
+            for expression in expressions {
+                row.push(self.eval(expression, outer)?);
+            }
+            if sink(&row)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn get<A: Access>(
+        &self,
+        access: &mut A,
+        query: &Query,
+        outer: &[Value],
+        sink: Sink<'_>,
+    ) -> Flow {
+        let Query::Get {
+            table,
+            key,
+            columns,
+            filter,
+        } = query
+        else {
+            return Ok(ControlFlow::Continue(()));
+        };
+        let Some(key) = eval_key(key, self.registers, outer, self.now_us)? else {
+            return Ok(ControlFlow::Continue(()));
+        };
+        let mut row: SmallVec<[Value; 8]> = smallvec![Value::Null; columns.len()];
+        if access.read(*table, &key, columns, &mut row)?.is_none() {
+            return Ok(ControlFlow::Continue(()));
+        }
+        match self.passes(filter.as_ref(), &row)? {
+            true => sink(&row),
+            false => Ok(ControlFlow::Continue(())),
+        }
+    }
+
+    fn scan<A: Access>(
+        &self,
+        access: &mut A,
+        query: &Query,
+        outer: &[Value],
+        sink: Sink<'_>,
+    ) -> Flow {
+        let Query::Scan {
+            table,
+            index,
+            nullable,
+            low,
+            high,
+            reverse,
+            columns,
+            filter,
+        } = query
+        else {
+            return Ok(ControlFlow::Continue(()));
+        };
+        let (Some(low), Some(high)) = (
+            self.bound(low, nullable, outer)?,
+            self.bound(high, nullable, outer)?,
+        ) else {
+            return Ok(ControlFlow::Continue(()));
+        };
+        let range = Range {
+            table: *table,
+            index: *index,
+            low,
+            high,
+            reverse: *reverse,
+        };
+        let mut flow = ControlFlow::Continue(());
+        access.scan(&range, columns, |_, _, row| {
+            if self.passes(filter.as_ref(), row)? {
+                flow = sink(row)?;
+            }
+            Ok(flow)
+        })?;
+        Ok(flow)
+    }
+
+    /// `None`: a bound is NULL, so that no row can satisfy it.
+    fn bound(
+        &self,
+        bound: &Bound<Box<[Expr]>>,
+        nullable: &[bool],
+        outer: &[Value],
+    ) -> Result<Option<Bound<Key>>, Error> {
+        let key = |expressions: &[Expr]| {
+            eval_index_key(expressions, nullable, self.registers, outer, self.now_us)
+        };
+        Ok(match bound {
+            Bound::Unbounded => Some(Bound::Unbounded),
+            Bound::Included(expressions) => key(expressions)?.map(Bound::Included),
+            Bound::Excluded(expressions) => key(expressions)?.map(Bound::Excluded),
+        })
+    }
+
+    fn nested_loop<A: Access>(
+        &self,
+        access: &mut A,
+        query: &Query,
+        outer_row: &[Value],
+        sink: Sink<'_>,
+    ) -> Flow {
+        let Query::NestedLoop {
+            outer,
+            inner,
+            condition,
+            left,
+            inner_width,
+        } = query
+        else {
+            return Ok(ControlFlow::Continue(()));
+        };
+        let mut joined: SmallVec<[Value; 16]> = smallvec![];
+        for row in self.gather(access, outer, outer_row)? {
+            let mut matched = false;
+            let flow = self.query(access, inner, &row, &mut |inner_row| {
+                joined.clear();
+                joined.extend(row.iter().chain(inner_row).cloned());
+                if !self.passes(condition.as_ref(), &joined)? {
+                    return Ok(ControlFlow::Continue(()));
+                }
+                matched = true;
+                sink(&joined)
+            })?;
+            if flow.is_break() {
+                return Ok(flow);
+            }
+            if *left && !matched && sink(&padded(&row, *inner_width))?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn hash_join<A: Access>(
+        &self,
+        access: &mut A,
+        query: &Query,
+        outer_row: &[Value],
+        sink: Sink<'_>,
+    ) -> Flow {
+        let Query::HashJoin {
+            outer,
+            inner,
+            outer_keys,
+            inner_keys,
+            condition,
+            left,
+            inner_width,
+        } = query
+        else {
+            return Ok(ControlFlow::Continue(()));
+        };
+        let mut buckets = RowMap::<Vec<Row>>::default();
+        for row in self.gather(access, inner, outer_row)? {
+            if let Some(key) = self.join_key(inner_keys, &row)? {
+                buckets.entry(&key).push(row);
+            }
+        }
+        let mut joined: SmallVec<[Value; 16]> = smallvec![];
+        self.query(access, outer, outer_row, &mut |row| {
+            let key = self.join_key(outer_keys, row)?;
+            let matches = key.and_then(|key| buckets.get(&key));
+            let mut matched = false;
+            for inner_row in matches.into_iter().flatten() {
+                joined.clear();
+                joined.extend(row.iter().chain(inner_row).cloned());
+                if self.passes(condition.as_ref(), &joined)? {
+                    matched = true;
+                    if sink(&joined)?.is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                }
+            }
+            match *left && !matched {
+                true => sink(&padded(row, *inner_width)),
+                false => Ok(ControlFlow::Continue(())),
+            }
+        })
+    }
+
+    /// `None` where a part is NULL: it joins nothing.
+    fn join_key(
+        &self,
+        keys: &[Expr],
+        row: &[Value],
+    ) -> Result<Option<SmallVec<[Value; 2]>>, Error> {
+        let mut values = SmallVec::with_capacity(keys.len());
+        for key in keys {
+            let value = self.eval(key, row)?;
+            if value.is_null() {
+                return Ok(None);
+            }
+            values.push(value);
+        }
+        Ok(Some(values))
+    }
+
+    fn aggregate<A: Access>(
+        &self,
+        access: &mut A,
+        input: &Query,
+        groups: &[Expr],
+        aggregates: &[Aggregate],
+        outer: &[Value],
+        sink: Sink<'_>,
+    ) -> Flow {
+        let start = || -> Vec<Accumulator> { aggregates.iter().map(Accumulator::new).collect() };
+        let mut states = RowMap::<Option<Vec<Accumulator>>>::default();
+        if groups.is_empty() {
+            *states.entry(&[]) = Some(start());
+        }
+        let mut group: SmallVec<[Value; 4]> = smallvec![];
+        self.query(access, input, outer, &mut |row| {
+            group.clear();
+            for expression in groups {
+                group.push(self.eval(expression, row)?);
+            }
+            let entry = states.entry(&group);
+            if entry.is_none() {
+                self.charge(groups.len() + aggregates.len())?;
+            }
+            for (state, aggregate) in entry.get_or_insert_with(start).iter_mut().zip(aggregates) {
+                if !self.passes(aggregate.filter.as_ref(), row)? {
+                    continue;
+                }
+                let gathered = match &aggregate.input {
+                    Some(input) => {
+                        let value = input.eval_ref(self.registers, row, self.now_us)?;
+                        state.add(&value, aggregate)?
+                    }
+                    None => state.add(&Value::Bool(true), aggregate)?,
+                };
+                self.charge(gathered)?;
+            }
+            Ok(ControlFlow::Continue(()))
+        })
+        .map(drop)?;
+        for (group, states) in states.into_entries() {
+            let mut row = Vec::from(group);
+            for (state, aggregate) in states.unwrap_or_default().into_iter().zip(aggregates) {
+                row.push(state.finish(aggregate)?);
+            }
+            if sink(&row)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn sort<A: Access>(
+        &self,
+        access: &mut A,
+        input: &Query,
+        keys: &[SortKey],
+        outer: &[Value],
+        sink: Sink<'_>,
+    ) -> Flow {
+        let mut rows: Vec<(SmallVec<[Value; 2]>, Row)> = Vec::new();
+        self.query(access, input, outer, &mut |row| {
+            self.charge(row.len() + keys.len())?;
+            let mut values = SmallVec::with_capacity(keys.len());
+            for key in keys {
+                values.push(self.eval(&key.expr, row)?);
+            }
+            rows.push((values, row.into()));
+            Ok(ControlFlow::Continue(()))
+        })
+        .map(drop)?;
+        rows.sort_by(|(a, _), (b, _)| compare_sort_keys(keys, a, b));
+        for (_, row) in &rows {
+            if sink(row)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn limit<A: Access>(
+        &self,
+        access: &mut A,
+        input: &Query,
+        limit: Option<u64>,
+        mut to_skip: u64,
+        outer: &[Value],
+        sink: Sink<'_>,
+    ) -> Flow {
+        let mut left = limit.unwrap_or(u64::MAX);
+        if left == 0 {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let mut stopped_above = false;
+        self.query(access, input, outer, &mut |row| {
+            if to_skip > 0 {
+                to_skip -= 1;
+                return Ok(ControlFlow::Continue(()));
+            }
+            left -= 1;
+            stopped_above = sink(row)?.is_break();
+            Ok(match stopped_above || left == 0 {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            })
+        })
+        .map(drop)?;
+        Ok(match stopped_above {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        })
+    }
+
+    fn row_count(
+        &self,
+        count: Option<&Expr>,
+        code: &[u8; 5],
+        clause: &str,
+    ) -> Result<Option<u64>, Error> {
+        let Some(count) = count else {
+            return Ok(None);
+        };
+        match self.eval(count, &[])? {
+            Value::Int(n) => match u64::try_from(n) {
+                Ok(n) => Ok(Some(n)),
+                Err(_) => Err(Error::new(
+                    SqlState(*code),
+                    format!("{clause} must not be negative"),
+                )),
+            },
+            _ => Ok(None),
+        }
+    }
+
+    fn gather<A: Access>(
+        &self,
+        access: &mut A,
+        query: &Query,
+        outer: &[Value],
+    ) -> Result<Vec<Row>, Stop> {
+        let mut rows = Vec::new();
+        self.query(access, query, outer, &mut |row| {
+            self.charge(row.len())?;
+            rows.push(Row::from(row));
+            Ok(ControlFlow::Continue(()))
+        })
+        .map(drop)?;
+        Ok(rows)
+    }
+
+    fn charge(&self, values: usize) -> Result<(), Error> {
+        match self.values_left.get().checked_sub(values) {
+            Some(left) => {
+                self.values_left.set(left);
+                Ok(())
+            }
+            None => Err(too_much_gathered()),
+        }
+    }
+
+    fn eval(&self, expression: &Expr, row: &[Value]) -> Result<Value, Error> {
+        expression.eval(self.registers, row, self.now_us)
+    }
+
+    fn holds(&self, condition: &Expr, row: &[Value]) -> Result<bool, Error> {
+        let truth = condition.eval_truth(self.registers, row, self.now_us)?;
+        Ok(truth == Some(true))
+    }
+
+    fn passes(&self, condition: Option<&Expr>, row: &[Value]) -> Result<bool, Error> {
+        condition.map_or(Ok(true), |condition| self.holds(condition, row))
+    }
+}
+
+fn too_much_gathered() -> Error {
+    Error::new(
+        SqlState::PROGRAM_LIMIT_EXCEEDED,
+        format!("the query needs more than {GATHERED_VALUES_MAX} values in memory at once"),
+    )
+    .with_hint("Ask for fewer rows or columns, or use an index for the order and the join.")
+}
+
+fn padded(row: &[Value], inner_width: u16) -> Row {
+    let nulls = std::iter::repeat_n(Value::Null, usize::from(inner_width));
+    row.iter().cloned().chain(nulls).collect()
+}
+
+fn compare_sort_keys(keys: &[SortKey], a: &[Value], b: &[Value]) -> Ordering {
+    let mut pairs = keys.iter().zip(a.iter().zip(b));
+    let first_difference = pairs.find_map(|(key, (a, b))| {
+        let ordering = match (a.is_null(), b.is_null()) {
+            (true, true) => Ordering::Equal,
+            (true, false) if key.nulls_first => Ordering::Less,
+            (true, false) => Ordering::Greater,
+            (false, true) if key.nulls_first => Ordering::Greater,
+            (false, true) => Ordering::Less,
+            (false, false) if key.descending => sort_cmp(b, a),
+            (false, false) => sort_cmp(a, b),
+        };
+        ordering.is_ne().then_some(ordering)
+    });
+    first_difference.unwrap_or(Ordering::Equal)
+}
+
+/// A map from rows that remembers the order in which keys came.
+struct RowMap<V> {
+    places: HashTable<usize>,
+    entries: Vec<(Row, V)>,
+}
+
+impl<V> Default for RowMap<V> {
+    fn default() -> Self {
+        RowMap {
+            places: HashTable::new(),
+            entries: Vec::new(),
+        }
+    }
+}
+
+fn hash_row(row: &[Value]) -> u64 {
+    use std::hash::BuildHasher;
+    BuildHasherDefault::<FxHasher>::default().hash_one(row)
+}
+
+impl<V: Default> RowMap<V> {
+    fn entry(&mut self, key: &[Value]) -> &mut V {
+        let entries = &mut self.entries;
+        let place = match self.places.entry(
+            hash_row(key),
+            |&place| *entries[place].0 == *key,
+            |&place| hash_row(&entries[place].0),
+        ) {
+            Entry::Occupied(entry) => *entry.get(),
+            Entry::Vacant(entry) => {
+                let place = entries.len();
+                entry.insert(place);
+                entries.push((key.into(), V::default()));
+                place
+            }
+        };
+        &mut entries[place].1
+    }
+
+    fn get(&self, key: &[Value]) -> Option<&V> {
+        let place = self
+            .places
+            .find(hash_row(key), |&place| *self.entries[place].0 == *key)?;
+        Some(&self.entries[*place].1)
+    }
+
+    fn into_entries(self) -> Vec<(Row, V)> {
+        self.entries
+    }
+}
+
+#[derive(Default)]
+struct RowSet(RowMap<bool>);
+
+impl RowSet {
+    /// Whether the row is new.
+    fn insert(&mut self, row: &[Value]) -> bool {
+        !std::mem::replace(self.0.entry(row), true)
+    }
+}

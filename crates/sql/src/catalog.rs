@@ -1,0 +1,184 @@
+//! What exists: tables with their constraints, procedures and functions.
+//!
+//! A catalog is an immutable value. DDL makes a new one that shares all that did not change, so a
+//! session, a block or a cached plan can keep the one it was made with.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use procedure::{Expr, Procedure};
+use types::{ColumnId, DataType, Error, IndexId, Result, SqlState, TableId, TableSchema};
+
+use crate::ddl::CreateFunction;
+
+#[derive(Clone, Debug, Default)]
+pub struct Catalog {
+    /// Counts the DDL statements applied; plans are valid for one version.
+    pub version: u64,
+    pub(crate) next_table: u32,
+    pub(crate) tables: BTreeMap<TableId, Arc<Table>>,
+    pub(crate) table_names: BTreeMap<String, TableId>,
+    pub(crate) routines: BTreeMap<String, Arc<Routine>>,
+}
+
+/// A table and its rules.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    pub schema: Arc<TableSchema>,
+    pub primary_key_name: String,
+    /// By column: what an INSERT that leaves it out stores. Over no columns and no registers.
+    pub defaults: Vec<Option<Expr>>,
+    pub checks: Vec<CheckConstraint>,
+    pub foreign_keys: Vec<ForeignKey>,
+    /// Foreign keys of other tables (or this one) that point here.
+    pub referenced_by: Vec<Reference>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct CheckConstraint {
+    pub name: String,
+    /// Over the row: `Column(c)` is column `c` of the table.
+    pub condition: Expr,
+    pub text: String,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct ForeignKey {
+    pub name: String,
+    pub columns: Vec<ColumnId>,
+    pub parent: TableId,
+    /// In the order of the parent's index.
+    pub parent_columns: Vec<ColumnId>,
+    /// The parent's unique index that answers: 0 is its primary key.
+    pub parent_index: IndexId,
+    pub on_delete: OnDelete,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OnDelete {
+    /// NO ACTION and RESTRICT alike.
+    Reject,
+    Cascade,
+    SetNull,
+}
+
+/// `child.foreign_keys[key]` points at the table that has this.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reference {
+    pub child: TableId,
+    pub key: usize,
+}
+
+/// A stored procedure or function.
+#[derive(Debug)]
+pub struct Routine {
+    pub definition: CreateFunction,
+    /// Defaults of the trailing parameters that have one, bound and cast.
+    pub defaults: Vec<Option<Expr>>,
+    pub procedure: Arc<Procedure>,
+    pub source: String,
+}
+
+impl Catalog {
+    /// The catalog of a ledger without blocks.
+    pub fn genesis() -> Catalog {
+        Catalog {
+            next_table: 1,
+            ..Catalog::default()
+        }
+    }
+
+    pub fn table(&self, name: &str) -> Result<&Arc<Table>> {
+        self.find_table(name).ok_or_else(|| {
+            Error::new(
+                SqlState::UNDEFINED_TABLE,
+                format!("relation \"{name}\" does not exist"),
+            )
+        })
+    }
+
+    pub fn find_table(&self, name: &str) -> Option<&Arc<Table>> {
+        self.tables.get(self.table_names.get(name)?)
+    }
+
+    pub fn table_by_id(&self, id: TableId) -> Option<&Arc<Table>> {
+        self.tables.get(&id)
+    }
+
+    /// All tables, by id.
+    pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
+        self.tables.values()
+    }
+
+    pub fn routine(&self, name: &str) -> Option<&Arc<Routine>> {
+        self.routines.get(name)
+    }
+
+    /// All procedures and functions, by name.
+    pub fn routines(&self) -> impl Iterator<Item = (&str, &Arc<Routine>)> {
+        self.routines.iter().map(|(name, r)| (name.as_str(), r))
+    }
+
+    /// The index of that name and its table; primary keys count as index 0.
+    pub fn find_index(&self, name: &str) -> Option<(&Arc<Table>, IndexId)> {
+        self.tables.values().find_map(|table| {
+            if !table.schema.hidden_row_id && table.primary_key_name == name {
+                return Some((table, 0));
+            }
+            let mut indexes = table.schema.indexes.iter();
+            let place = indexes.position(|i| !i.dropped && i.name == name)?;
+            Some((table, place as IndexId + 1))
+        })
+    }
+
+    /// Whether a table or an index already has this name.
+    pub(crate) fn relation_exists(&self, name: &str) -> bool {
+        self.table_names.contains_key(name) || self.find_index(name).is_some()
+    }
+}
+
+impl Table {
+    pub fn id(&self) -> TableId {
+        self.schema.id
+    }
+
+    pub fn name(&self) -> &str {
+        &self.schema.name
+    }
+
+    pub fn column_type(&self, column: ColumnId) -> &DataType {
+        &self.schema.columns[usize::from(column)].data_type
+    }
+
+    pub fn column_name(&self, column: ColumnId) -> &str {
+        &self.schema.columns[usize::from(column)].name
+    }
+
+    pub(crate) fn column_named(&self, name: &str) -> Result<ColumnId> {
+        self.schema.column(name).ok_or_else(|| {
+            Error::new(
+                SqlState::UNDEFINED_COLUMN,
+                format!(
+                    "column \"{name}\" of relation \"{}\" does not exist",
+                    self.name()
+                ),
+            )
+        })
+    }
+
+    /// Columns of an index in key order; 0 is the primary key.
+    pub fn index_columns(&self, index: IndexId) -> &[ColumnId] {
+        match index {
+            0 => &self.schema.primary_key,
+            n => &self.schema.indexes[usize::from(n) - 1].columns,
+        }
+    }
+
+    /// Secondary indexes that are not dropped.
+    pub(crate) fn live_indexes(&self) -> impl Iterator<Item = (IndexId, &types::IndexSchema)> {
+        let indexes = self.schema.indexes.iter().enumerate();
+        indexes
+            .filter(|(_, index)| !index.dropped)
+            .map(|(i, index)| (i as IndexId + 1, index))
+    }
+}

@@ -1,0 +1,123 @@
+//! Data definition: what a DDL statement asks for, before a catalog has judged it.
+//!
+//! A [`Ddl`] is a pure function of its text. [`Catalog::apply`](crate::Catalog::apply) turns a
+//! catalog and a `Ddl` into the next catalog, the changes that storage must make, and queries that must
+//! find nothing if the data already there is to satisfy the change. The ledger records the text;
+//! replay parses and applies it again and comes to the same ids.
+
+mod apply;
+mod routine;
+mod table;
+
+use procedure::Procedure;
+use sqlparser::ast;
+use types::{ColumnId, DataType, Error, IndexId, IndexSchema, TableId, TableSchema, Value};
+
+pub use routine::{CreateFunction, Parameter, ParameterMode, Returns, RoutineKind};
+
+/// A DDL statement.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ddl {
+    CreateTable(Box<ast::CreateTable>),
+    AlterTable(Box<ast::AlterTable>),
+    DropTables {
+        names: Vec<ast::ObjectName>,
+        if_exists: bool,
+        cascade: bool,
+    },
+    Truncate {
+        names: Vec<ast::ObjectName>,
+        cascade: bool,
+    },
+    CreateIndex(Box<ast::CreateIndex>),
+    DropIndexes {
+        names: Vec<ast::ObjectName>,
+        if_exists: bool,
+    },
+    CreateRoutine {
+        function: Box<CreateFunction>,
+        or_replace: bool,
+    },
+    DropRoutines {
+        kind: RoutineKind,
+        names: Vec<ast::ObjectName>,
+        if_exists: bool,
+    },
+}
+
+impl Ddl {
+    pub fn tag(&self) -> &'static str {
+        match self {
+            Ddl::CreateTable(_) => "CREATE TABLE",
+            Ddl::AlterTable(_) => "ALTER TABLE",
+            Ddl::DropTables { .. } => "DROP TABLE",
+            Ddl::Truncate { .. } => "TRUNCATE TABLE",
+            Ddl::CreateIndex(_) => "CREATE INDEX",
+            Ddl::DropIndexes { .. } => "DROP INDEX",
+            Ddl::CreateRoutine { function, .. } => match function.kind {
+                RoutineKind::Procedure => "CREATE PROCEDURE",
+                RoutineKind::Function => "CREATE FUNCTION",
+            },
+            Ddl::DropRoutines { kind, .. } => match kind {
+                RoutineKind::Procedure => "DROP PROCEDURE",
+                RoutineKind::Function => "DROP FUNCTION",
+            },
+        }
+    }
+}
+
+/// What storage must do, in order.
+#[derive(Clone, Debug, PartialEq)]
+pub enum StoreChange {
+    CreateTable(TableSchema),
+    DropTable(TableId),
+    /// Write every row anew under `schema`: column i of the new row comes from `columns[i]`.
+    Rebuild {
+        table: TableId,
+        schema: TableSchema,
+        columns: Vec<ColumnSource>,
+    },
+    CreateIndex {
+        table: TableId,
+        index: IndexId,
+        schema: IndexSchema,
+    },
+    DropIndex {
+        table: TableId,
+        index: IndexId,
+    },
+    Truncate(TableId),
+    /// Names or nullability changed; rows stay as they are.
+    Describe(TableSchema),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum ColumnSource {
+    Old(ColumnId),
+    Constant(Value),
+    /// The hidden row id, given anew: (0, 0, ordinal) in key order.
+    RowId,
+}
+
+/// A query over the data as it was before the store changes; if it emits a row, the statement fails
+/// with `error`.
+#[derive(Debug)]
+pub struct Validation {
+    pub query: Procedure,
+    pub error: Error,
+}
+
+/// The type that SQL text names.
+pub fn data_type(ast: &ast::DataType) -> types::Result<DataType> {
+    let text = ast.to_string();
+    let lower = text.to_ascii_lowercase();
+    if matches!(
+        lower.as_str(),
+        "serial" | "bigserial" | "smallserial" | "serial4" | "serial8" | "serial2"
+    ) {
+        return Err(Error::unsupported(format_args!("type {lower}")).with_hint(
+            "Sequences would make a row depend on who came first. Use uuid keys that the client makes, or a counter table.",
+        ));
+    }
+    DataType::from_sql_name(&text)
+}

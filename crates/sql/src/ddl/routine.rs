@@ -1,0 +1,171 @@
+//! CREATE FUNCTION and CREATE PROCEDURE, read from the syntax tree.
+
+use sqlparser::ast;
+use types::{DataType, Error, Result, SqlState};
+
+use crate::ddl::data_type;
+use crate::names::{fold, object_name};
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RoutineKind {
+    Procedure,
+    Function,
+}
+
+/// A stored procedure or function as its author wrote it; `body` is the text between the quotes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CreateFunction {
+    pub kind: RoutineKind,
+    pub name: String,
+    pub parameters: Vec<Parameter>,
+    pub returns: Returns,
+    /// Folded: `plpgsql` or `sql`.
+    pub language: String,
+    pub body: String,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parameter {
+    /// Empty: known by its number (`$1`) only.
+    pub name: String,
+    pub mode: ParameterMode,
+    pub data_type: DataType,
+    pub default: Option<ast::Expr>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ParameterMode {
+    In,
+    Out,
+    InOut,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Returns {
+    /// A procedure, or `RETURNS void`.
+    Void,
+    Scalar(DataType),
+    Set(DataType),
+    Table(Vec<procedure::Column>),
+}
+
+impl CreateFunction {
+    pub(crate) fn from_ast(
+        definition: &ast::CreateFunction,
+        is_procedure: bool,
+    ) -> Result<CreateFunction> {
+        let kind = match is_procedure {
+            true => RoutineKind::Procedure,
+            false => RoutineKind::Function,
+        };
+        if !definition.set_params.is_empty() {
+            return Err(Error::unsupported("SET in a function definition"));
+        }
+        let language = definition.language.as_ref().map_or("sql".into(), fold);
+        if !matches!(language.as_str(), "sql" | "plpgsql") {
+            return Err(Error::unsupported(format_args!("language \"{language}\""))
+                .with_hint("Use LANGUAGE plpgsql or LANGUAGE sql."));
+        }
+        let parameters = definition.args.iter().flatten().map(parameter);
+        Ok(CreateFunction {
+            kind,
+            name: object_name(&definition.name)?,
+            parameters: parameters.collect::<Result<_>>()?,
+            returns: returns(definition, is_procedure)?,
+            language,
+            body: body_text(definition)?,
+        })
+    }
+
+    /// Types of the arguments that a call gives.
+    pub fn input_types(&self) -> impl Iterator<Item = &DataType> {
+        self.parameters
+            .iter()
+            .filter(|p| p.mode != ParameterMode::Out)
+            .map(|p| &p.data_type)
+    }
+}
+
+fn parameter(arg: &ast::OperateFunctionArg) -> Result<Parameter> {
+    let mode = match arg.mode {
+        None | Some(ast::ArgMode::In) => ParameterMode::In,
+        Some(ast::ArgMode::Out) => ParameterMode::Out,
+        Some(ast::ArgMode::InOut) => ParameterMode::InOut,
+        Some(ast::ArgMode::Variadic) => return Err(Error::unsupported("VARIADIC")),
+    };
+    Ok(Parameter {
+        name: arg.name.as_ref().map(parameter_name).unwrap_or_default(),
+        mode,
+        data_type: data_type(&arg.data_type)?,
+        default: arg.default_expr.clone(),
+    })
+}
+
+/// sqlparser gives a parameter's name as its source text, quotes included.
+fn parameter_name(ident: &ast::Ident) -> String {
+    match ident
+        .value
+        .strip_prefix('"')
+        .and_then(|v| v.strip_suffix('"'))
+    {
+        Some(quoted) => quoted.replace("\"\"", "\""),
+        None => fold(ident),
+    }
+}
+
+fn returns(definition: &ast::CreateFunction, is_procedure: bool) -> Result<Returns> {
+    let (declared, set) = match &definition.return_type {
+        None if is_procedure => return Ok(Returns::Void),
+        None => {
+            let out = definition.args.iter().flatten();
+            let mut out =
+                out.filter(|a| matches!(a.mode, Some(ast::ArgMode::Out | ast::ArgMode::InOut)));
+            return match (out.next(), out.next()) {
+                (Some(one), None) => Ok(Returns::Scalar(data_type(&one.data_type)?)),
+                (Some(_), Some(_)) => Err(Error::unsupported("more than one OUT parameter")),
+                (None, _) => Err(Error::new(
+                    SqlState::INVALID_TABLE_DEFINITION,
+                    "function result type must be specified",
+                )),
+            };
+        }
+        Some(ast::FunctionReturnType::DataType(t)) => (t, false),
+        Some(ast::FunctionReturnType::SetOf(t)) => (t, true),
+    };
+    if let ast::DataType::Table(Some(columns)) = declared {
+        let columns = columns.iter().map(|column| {
+            Ok(procedure::Column {
+                name: fold(&column.name),
+                data_type: data_type(&column.data_type)?,
+            })
+        });
+        return Ok(Returns::Table(columns.collect::<Result<_>>()?));
+    }
+    match (data_type(declared)?, set) {
+        (DataType::Void, _) => Ok(Returns::Void),
+        (t, false) => Ok(Returns::Scalar(t)),
+        (t, true) => Ok(Returns::Set(t)),
+    }
+}
+
+fn body_text(definition: &ast::CreateFunction) -> Result<String> {
+    match &definition.function_body {
+        Some(ast::CreateFunctionBody::AsBeforeOptions {
+            body,
+            link_symbol: None,
+        }) => match body {
+            ast::Expr::Value(value) => match &value.value {
+                ast::Value::DollarQuotedString(s) => Ok(s.value.clone()),
+                ast::Value::SingleQuotedString(s) => Ok(s.clone()),
+                _ => Err(Error::unsupported("this form of function body")),
+            },
+            _ => Err(Error::unsupported("this form of function body")),
+        },
+        Some(ast::CreateFunctionBody::Return(expression)) => Ok(format!("SELECT {expression}")),
+        Some(_) => Err(Error::unsupported("this form of function body")),
+        None => Err(Error::new(
+            SqlState::INVALID_TABLE_DEFINITION,
+            "no function body specified",
+        )),
+    }
+}

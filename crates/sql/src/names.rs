@@ -1,0 +1,46 @@
+//! Names: folding, and the one schema there is.
+
+use sqlparser::ast;
+use types::{Error, Result, SqlState};
+
+/// An identifier as the catalog knows it: lower case unless quoted.
+pub fn fold(ident: &ast::Ident) -> String {
+    match ident.quote_style {
+        Some(_) => ident.value.clone(),
+        None => ident.value.to_lowercase(),
+    }
+}
+
+/// The name of a table, index, procedure…; `public.` may stand before it.
+pub fn object_name(name: &ast::ObjectName) -> Result<String> {
+    let parts = parts(name)?;
+    match parts.as_slice() {
+        [name] => Ok(name.clone()),
+        [schema, name] if schema == "public" => Ok(name.clone()),
+        [database, schema, name] if schema == "public" && database == "tally" => Ok(name.clone()),
+        [.., schema, _] => Err(Error::new(
+            SqlState::INVALID_SCHEMA_NAME,
+            format!("schema \"{schema}\" does not exist"),
+        )
+        .with_hint("Everything lives in the schema public.")),
+        [] => Err(Error::new(SqlState::SYNTAX_ERROR, "empty name")),
+    }
+}
+
+/// The name of a built-in or stored function; `pg_catalog.` may stand before it as well.
+pub fn function_name(name: &ast::ObjectName) -> Result<String> {
+    match parts(name)?.as_slice() {
+        [schema, name] if schema == "pg_catalog" => Ok(name.clone()),
+        _ => object_name(name),
+    }
+}
+
+fn parts(name: &ast::ObjectName) -> Result<Vec<String>> {
+    let part = |part: &ast::ObjectNamePart| match part {
+        ast::ObjectNamePart::Identifier(ident) => Ok(fold(ident)),
+        ast::ObjectNamePart::Function(_) => {
+            Err(Error::unsupported(format_args!("the name {name}")))
+        }
+    };
+    name.0.iter().map(part).collect()
+}

@@ -1,0 +1,318 @@
+//! Text to statements.
+//!
+//! The text is cut into tokens once; semicolons cut it into statements, so that every statement
+//! keeps its own source text (what the ledger records, and what positions in errors count from).
+//! sqlparser does the grammar. Four things are recognised before it, because its PostgreSQL
+//! dialect reads them differently or not at all: CREATE/DROP PROCEDURE (the same grammar as
+//! FUNCTION), VACUUM and ANALYZE with their many options (accepted without effect), ABORT.
+
+use sqlparser::ast;
+use sqlparser::dialect::PostgreSqlDialect;
+use sqlparser::keywords::Keyword;
+use sqlparser::parser::{Parser, ParserError};
+use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
+use types::{Error, Result, SqlState};
+
+/// One statement of a text.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parsed {
+    pub text: String,
+    pub(crate) body: Body,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Body {
+    Statement(Box<ast::Statement>),
+    CreateRoutine {
+        procedure: bool,
+        definition: Box<ast::CreateFunction>,
+    },
+    DropRoutine {
+        procedure: bool,
+        definition: ast::DropFunction,
+    },
+    /// Accepted without effect; the command tag.
+    Nothing(&'static str),
+    Rollback,
+    Empty,
+}
+
+/// Cuts `sql` into statements. A text without any gives one empty statement.
+pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
+    let tokens = Tokenizer::new(&PostgreSqlDialect {}, sql)
+        .tokenize_with_location()
+        .map_err(|e| syntax_error(sql, &e.message, Some(e.location)))?;
+    let lines = LineStarts::new(sql);
+    let mut parsed = Vec::new();
+    for statement in tokens.split(|t| t.token == Token::SemiColon) {
+        let significant =
+            |t: &&TokenWithSpan| !matches!(t.token, Token::Whitespace(_) | Token::EOF);
+        let (Some(first), Some(last)) = (
+            statement.iter().find(significant),
+            statement.iter().rfind(significant),
+        ) else {
+            continue;
+        };
+        let text = &sql[lines.offset(sql, first.span.start)..lines.offset(sql, last.span.end)];
+        parsed.push(Parsed {
+            text: text.to_owned(),
+            body: parse_statement(sql, statement)?,
+        });
+    }
+    if parsed.is_empty() {
+        parsed.push(Parsed {
+            text: String::new(),
+            body: Body::Empty,
+        });
+    }
+    Ok(parsed)
+}
+
+/// Parses a text that must be exactly one expression, such as a PL/pgSQL condition.
+pub fn parse_expression(sql: &str) -> Result<ast::Expr> {
+    let mut parser = Parser::new(&PostgreSqlDialect {})
+        .try_with_sql(sql)
+        .map_err(|e| parser_error(sql, e))?;
+    let expression = parser.parse_expr().map_err(|e| parser_error(sql, e))?;
+    expect_end(sql, &mut parser)?;
+    Ok(expression)
+}
+
+fn parse_statement(sql: &str, tokens: &[TokenWithSpan]) -> Result<Body> {
+    let words: Vec<Keyword> = tokens
+        .iter()
+        .filter(|t| !matches!(t.token, Token::Whitespace(_)))
+        .take(4)
+        .map(|t| match &t.token {
+            Token::Word(word) if word.quote_style.is_none() => word.keyword,
+            _ => Keyword::NoKeyword,
+        })
+        .collect();
+    let mut parser = Parser::new(&PostgreSqlDialect {}).with_tokens_with_locations(tokens.to_vec());
+    let skip = |parser: &mut Parser<'_>, n: usize| (0..n).for_each(|_| drop(parser.next_token()));
+    let body = match words.as_slice() {
+        [Keyword::VACUUM, ..] => return Ok(Body::Nothing("VACUUM")),
+        [Keyword::ANALYZE, ..] => return Ok(Body::Nothing("ANALYZE")),
+        [Keyword::ABORT, ..] => return Ok(Body::Rollback),
+        [Keyword::CREATE, Keyword::PROCEDURE, ..] => {
+            skip(&mut parser, 2);
+            create_routine(&mut parser, true, false)
+        }
+        [
+            Keyword::CREATE,
+            Keyword::OR,
+            Keyword::REPLACE,
+            Keyword::PROCEDURE,
+        ] => {
+            skip(&mut parser, 4);
+            create_routine(&mut parser, true, true)
+        }
+        [Keyword::DROP, Keyword::PROCEDURE, ..] => drop_routine(&tokens_as_function(tokens)),
+        _ => parser.parse_statement().map(classify),
+    };
+    let body = body.map_err(|e| parser_error(sql, e))?;
+    if !matches!(
+        body,
+        Body::DropRoutine {
+            procedure: true,
+            ..
+        }
+    ) {
+        expect_end(sql, &mut parser)?;
+    }
+    Ok(body)
+}
+
+fn classify(statement: ast::Statement) -> Body {
+    match statement {
+        ast::Statement::CreateFunction(definition) => Body::CreateRoutine {
+            procedure: false,
+            definition: Box::new(definition),
+        },
+        ast::Statement::DropFunction(definition) => Body::DropRoutine {
+            procedure: false,
+            definition,
+        },
+        other => Body::Statement(Box::new(other)),
+    }
+}
+
+fn create_routine(
+    parser: &mut Parser<'_>,
+    procedure: bool,
+    or_replace: bool,
+) -> std::result::Result<Body, ParserError> {
+    match parser.parse_create_function(false, or_replace, false)? {
+        ast::Statement::CreateFunction(definition) => Ok(Body::CreateRoutine {
+            procedure,
+            definition: Box::new(definition),
+        }),
+        _ => Err(ParserError::ParserError(
+            "malformed CREATE PROCEDURE".into(),
+        )),
+    }
+}
+
+fn drop_routine(tokens: &[TokenWithSpan]) -> std::result::Result<Body, ParserError> {
+    let mut parser = Parser::new(&PostgreSqlDialect {}).with_tokens_with_locations(tokens.to_vec());
+    let statement = parser.parse_statement()?;
+    parser.expect_token(&Token::EOF)?;
+    match statement {
+        ast::Statement::DropFunction(definition) => Ok(Body::DropRoutine {
+            procedure: true,
+            definition,
+        }),
+        _ => Err(ParserError::ParserError("malformed DROP PROCEDURE".into())),
+    }
+}
+
+/// The same tokens with the second word replaced by FUNCTION.
+fn tokens_as_function(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
+    let mut tokens = tokens.to_vec();
+    let second = tokens
+        .iter_mut()
+        .filter(|t| !matches!(t.token, Token::Whitespace(_)))
+        .nth(1);
+    if let Some(token) = second {
+        token.token = Token::make_keyword("FUNCTION");
+    }
+    tokens
+}
+
+fn expect_end(sql: &str, parser: &mut Parser<'_>) -> Result<()> {
+    let next = parser.next_token();
+    match next.token {
+        Token::EOF => Ok(()),
+        token => Err(syntax_error(
+            sql,
+            &format!("syntax error at or near \"{token}\""),
+            Some(next.span.start),
+        )),
+    }
+}
+
+fn parser_error(sql: &str, error: ParserError) -> Error {
+    match error {
+        ParserError::TokenizerError(message) | ParserError::ParserError(message) => {
+            let (message, location) = split_location(&message);
+            syntax_error(sql, &postgresql_wording(message), location)
+        }
+        ParserError::RecursionLimitExceeded => Error::new(
+            SqlState::PROGRAM_LIMIT_EXCEEDED,
+            "the statement is nested too deeply",
+        ),
+    }
+}
+
+/// `Expected: x, found: y` reads better the way PostgreSQL says it.
+fn postgresql_wording(message: &str) -> String {
+    match message.split_once(", found: ") {
+        Some((_, "EOF")) => "syntax error at end of input".to_owned(),
+        Some((expected, found)) => format!(
+            "syntax error at or near \"{found}\": {}",
+            expected.replacen("Expected:", "expected", 1)
+        ),
+        None => format!("syntax error: {message}"),
+    }
+}
+
+/// sqlparser writes positions into its messages: ` at Line: 1, Column: 8`.
+fn split_location(message: &str) -> (&str, Option<Location>) {
+    let Some((head, tail)) = message.rsplit_once(" at Line: ") else {
+        return (message, None);
+    };
+    let location = tail.split_once(", Column: ").and_then(|(line, column)| {
+        Some(Location {
+            line: line.parse().ok()?,
+            column: column.parse().ok()?,
+        })
+    });
+    (head, location)
+}
+
+fn syntax_error(sql: &str, message: &str, location: Option<Location>) -> Error {
+    let error = Error::new(SqlState::SYNTAX_ERROR, message);
+    match location {
+        Some(location) if location.line > 0 => {
+            let offset = LineStarts::new(sql).offset(sql, location);
+            let characters = sql[..offset].chars().count();
+            error.with_position(u32::try_from(characters + 1).unwrap_or(u32::MAX))
+        }
+        _ => error,
+    }
+}
+
+/// Byte offsets of lines, since sqlparser counts lines and columns in characters.
+struct LineStarts(Vec<usize>);
+
+impl LineStarts {
+    fn new(sql: &str) -> Self {
+        let after_breaks = sql.bytes().enumerate().filter(|(_, b)| *b == b'\n');
+        LineStarts(
+            std::iter::once(0)
+                .chain(after_breaks.map(|(i, _)| i + 1))
+                .collect(),
+        )
+    }
+
+    fn offset(&self, sql: &str, location: Location) -> usize {
+        let line = usize::try_from(location.line).unwrap_or(1).max(1);
+        let column = usize::try_from(location.column).unwrap_or(1).max(1);
+        let start = self.0.get(line - 1).copied().unwrap_or(sql.len());
+        sql[start..]
+            .char_indices()
+            .nth(column - 1)
+            .map_or(sql.len(), |(i, _)| start + i)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statements_keep_their_text() {
+        let parsed = parse("SELECT 1 ; -- one\n  SELECT ';' ;;\nCALL p($1)").unwrap();
+        let texts: Vec<&str> = parsed.iter().map(|p| p.text.as_str()).collect();
+        assert_eq!(texts, ["SELECT 1", "SELECT ';'", "CALL p($1)"]);
+        assert_eq!(parse(" ; ").unwrap()[0].body, Body::Empty);
+    }
+
+    #[test]
+    fn syntax_errors_have_positions() {
+        let error = parse("SELECT 1;\nSELEKT 2").unwrap_err();
+        assert_eq!(error.code(), SqlState::SYNTAX_ERROR);
+        assert_eq!(error.fields().position, Some(11), "{error}");
+        let error = parse("SELECT 'é' FROM").unwrap_err();
+        assert_eq!(error.message(), "syntax error at end of input");
+        assert!(parse("SELECT 'open").is_err());
+    }
+
+    #[test]
+    fn procedures_parse_as_functions_do() {
+        let text = "CREATE OR REPLACE PROCEDURE p(a int, b text DEFAULT 'x') LANGUAGE plpgsql AS $$ BEGIN NULL; END $$";
+        let parsed = parse(text).unwrap();
+        assert!(matches!(
+            &parsed[0].body,
+            Body::CreateRoutine { procedure: true, definition } if definition.or_replace
+        ));
+        assert!(matches!(
+            parse("drop procedure if exists p(int)").unwrap()[0].body,
+            Body::DropRoutine {
+                procedure: true,
+                ..
+            }
+        ));
+    }
+
+    #[test]
+    fn what_has_no_effect_is_accepted_with_any_options() {
+        for (text, tag) in [
+            ("vacuum analyze pgbench_branches", "VACUUM"),
+            ("VACUUM (FULL, VERBOSE) t", "VACUUM"),
+            ("analyze t", "ANALYZE"),
+        ] {
+            assert_eq!(parse(text).unwrap()[0].body, Body::Nothing(tag));
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! PL/pgSQL bodies.
+
+mod parse;
+mod syntax;
+mod tokens;

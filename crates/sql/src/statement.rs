@@ -1,0 +1,121 @@
+//! What a bound statement is: the session's view of SQL.
+
+use std::sync::Arc;
+
+use procedure::{Expr, Output, Procedure};
+use types::{ColumnId, DataType, TableId};
+
+use crate::copy::CopyOptions;
+use crate::ddl::Ddl;
+
+/// A statement that has been checked against a catalog and compiled.
+#[derive(Clone, Debug)]
+pub struct Bound {
+    pub statement: Statement,
+    /// Types of `$1`…, as given by the client or inferred.
+    pub parameters: Vec<DataType>,
+    pub output: Output,
+}
+
+#[derive(Clone, Debug)]
+pub enum Statement {
+    /// SELECT and DML: a program whose arguments are the parameters.
+    Procedure(Arc<Procedure>),
+    /// `CALL p(…)`, `SELECT f(…)`, `SELECT * FROM f(…)`: the arguments, constants and parameters
+    /// (`Reg(i)` is `$i+1`) under pure operators, are evaluated by the session, so that the ledger
+    /// records a name and values. Where [`Bound::output`] has rows and the procedure's output has
+    /// none (a function that returns void), the client gets one row with one empty value.
+    Call {
+        procedure: Arc<Procedure>,
+        arguments: Vec<Expr>,
+        /// First word of the command tag: `CALL` or `SELECT`.
+        tag: &'static str,
+    },
+    Ddl(Ddl),
+    Begin(TransactionModes),
+    /// `SET TRANSACTION` within a block.
+    SetTransaction(TransactionModes),
+    Commit,
+    Rollback,
+    Savepoint(String),
+    Release(String),
+    RollbackTo(String),
+    /// `value` is `None` for `SET x TO DEFAULT`.
+    Set {
+        name: String,
+        value: Option<String>,
+        local: bool,
+    },
+    /// `SHOW name`; `all` for every setting.
+    Show(String),
+    /// `RESET name`; `None` is `RESET ALL`.
+    Reset(Option<String>),
+    /// `row` inserts one row: its parameters are the listed columns' values.
+    CopyIn {
+        table: TableId,
+        columns: Vec<ColumnId>,
+        row: Arc<Procedure>,
+        options: CopyOptions,
+    },
+    CopyOut {
+        query: Arc<Procedure>,
+        options: CopyOptions,
+    },
+    /// The lines of EXPLAIN, one row each.
+    Explain(Vec<String>),
+    Discard,
+    /// SQL-level PREPARE; `text` is the statement after AS.
+    Prepare {
+        name: String,
+        types: Vec<Option<DataType>>,
+        text: String,
+    },
+    /// Arguments may not use parameters.
+    Execute {
+        name: String,
+        arguments: Vec<Expr>,
+    },
+    /// `None`: DEALLOCATE ALL.
+    Deallocate(Option<String>),
+    /// Accepted and without effect (VACUUM, ANALYZE, LOCK-free hints); the command tag.
+    Nothing(&'static str),
+    /// Text without a statement.
+    Empty,
+}
+
+/// What BEGIN may ask for; `None` where it says nothing. Every level runs as SERIALIZABLE.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TransactionModes {
+    pub isolation: Option<Isolation>,
+    pub read_only: Option<bool>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Isolation {
+    ReadUncommitted,
+    ReadCommitted,
+    RepeatableRead,
+    Serializable,
+}
+
+/// What a session knows about itself: the answers of `current_user`, `version()` and their kin.
+/// They become constants of the plan, so a plan that uses one is [`SessionInfo::used`] and must not be
+/// shared with other sessions.
+#[derive(Clone, Debug)]
+pub struct SessionInfo {
+    pub user: String,
+    pub database: String,
+    pub backend_pid: i32,
+    pub server_version: String,
+}
+
+impl Default for SessionInfo {
+    fn default() -> Self {
+        SessionInfo {
+            user: "tally".into(),
+            database: "tally".into(),
+            backend_pid: 0,
+            server_version: "17.0".into(),
+        }
+    }
+}

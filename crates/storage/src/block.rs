@@ -1,0 +1,181 @@
+//! A block being written, and the net changes it made.
+//!
+//! A record counts once however often the block touched it: its before-image is the version that
+//! the first touch saved, its after-image is what stands when the block is finished. Where both
+//! hold the same bytes, or neither holds a row, the record is not among the changes. They come
+//! sorted by (table, encoded key), the order in which the ledger hashes them.
+
+use std::sync::Arc;
+
+use types::{Height, Key, Stamp, TableId, Value};
+
+use crate::pins::Pin;
+use crate::record::{LATEST, load_words};
+use crate::store::Catalog;
+use crate::table::Table;
+use crate::undo::{Garbage, Touched, UndoArena, UndoSpace};
+
+/// The write side of one block: an [`UndoArena`] for each worker.
+pub struct BlockWrites {
+    height: Height,
+    arenas: Vec<UndoArena>,
+}
+
+impl BlockWrites {
+    pub(crate) fn new(height: Height, workers: usize, undo: &Arc<UndoSpace>) -> Self {
+        let arenas = (0..workers)
+            .map(|_| UndoArena::new(undo.clone(), height))
+            .collect();
+        BlockWrites { height, arenas }
+    }
+
+    pub fn height(&self) -> Height {
+        self.height
+    }
+
+    /// One arena per worker, to lend to scoped threads.
+    pub fn arenas(&mut self) -> &mut [UndoArena] {
+        &mut self.arenas
+    }
+
+    /// The arena of a worker that runs alone.
+    pub fn arena(&mut self, worker: usize) -> &mut UndoArena {
+        &mut self.arenas[worker]
+    }
+
+    /// Takes all arenas out, for threads that outlive the borrow; [`BlockWrites::give`] them back
+    /// before the block is finished.
+    pub fn take(&mut self) -> Vec<UndoArena> {
+        std::mem::take(&mut self.arenas)
+    }
+
+    /// # Panics
+    /// If the arena belongs to another block.
+    pub fn give(&mut self, arena: UndoArena) {
+        assert_eq!(arena.height(), self.height, "an arena of another block");
+        self.arenas.push(arena);
+    }
+
+    pub(crate) fn close(self) -> (Vec<Touched>, Vec<Garbage>) {
+        let mut touched = Vec::new();
+        let mut garbage = Vec::new();
+        for mut arena in self.arenas {
+            touched.append(&mut arena.touched);
+            garbage.append(&mut arena.garbage);
+            arena.close();
+        }
+        (touched, garbage)
+    }
+}
+
+/// The net changes of a finished block. It keeps the versions that hold the before-images.
+///
+/// After-images are the current rows: read them before the next block is opened.
+pub struct Changes {
+    height: Height,
+    changes: Vec<Change>,
+    _pin: Pin,
+}
+
+/// One row's net change.
+pub struct Change {
+    key: Key,
+    table: Arc<Table>,
+    touched: Touched,
+}
+
+impl Changes {
+    pub(crate) fn new(
+        height: Height,
+        pin: Pin,
+        catalog: Arc<Catalog>,
+        touched: Vec<Touched>,
+    ) -> Self {
+        let mut scratch = (Vec::new(), Vec::new());
+        let mut changes: Vec<Change> = touched
+            .into_iter()
+            .filter_map(|touched| {
+                let table = catalog.table(touched.table)?.clone();
+                let key = table.records.key(touched.slot);
+                let change = Change {
+                    key,
+                    table,
+                    touched,
+                };
+                change.is_net(&mut scratch).then_some(change)
+            })
+            .collect();
+        changes.sort_unstable_by(|a, b| (a.table(), &a.key).cmp(&(b.table(), &b.key)));
+        Changes {
+            height,
+            changes,
+            _pin: pin,
+        }
+    }
+
+    pub fn height(&self) -> Height {
+        self.height
+    }
+
+    /// Every record changed, sorted by table and key.
+    pub fn touched(&self) -> &[Change] {
+        &self.changes
+    }
+
+    pub fn len(&self) -> usize {
+        self.changes.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+}
+
+impl Change {
+    pub fn table(&self) -> TableId {
+        self.touched.table
+    }
+
+    pub fn schema(&self) -> &Arc<types::TableSchema> {
+        self.table.schema()
+    }
+
+    /// The encoded primary key.
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// The row before the block, and when it had last changed; `None` if there was none.
+    pub fn before(&self, row: &mut Vec<Value>) -> Option<Stamp> {
+        let mut words = Vec::new();
+        let stamp = self.before_words(&mut words)?;
+        self.table.decode_row(&words, row);
+        Some(stamp)
+    }
+
+    /// The row after the block; `None` if there is none.
+    pub fn after(&self, row: &mut Vec<Value>) -> Option<Stamp> {
+        self.table.read_row(self.touched.slot, LATEST, row)
+    }
+
+    fn before_words(&self, words: &mut Vec<u64>) -> Option<Stamp> {
+        let records = &self.table.records;
+        records.before_image(self.touched.before, |payload| load_words(payload, words))
+    }
+
+    fn is_net(&self, (before, after): &mut (Vec<u64>, Vec<u64>)) -> bool {
+        let records = &self.table.records;
+        let was = self.before_words(before).is_some();
+        let slot = self.touched.slot;
+        let is = records
+            .read(slot, LATEST, |payload| load_words(payload, after))
+            .is_some();
+        match (was, is) {
+            (true, true) => records.layout.columns.iter().any(|column| {
+                let old = column.cell(|i| before[i]);
+                !column.same(old, column.cell(|i| after[i]), &records.heap)
+            }),
+            (was, is) => was != is,
+        }
+    }
+}

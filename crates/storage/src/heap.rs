@@ -1,0 +1,163 @@
+//! Byte strings as 16-byte views: short ones inline, longer ones in an append-only heap.
+//!
+//! A view is Arrow's, as two little-endian words:
+//!
+//! ```text
+//!          63              32 31               0
+//! word 0   [ bytes 0 .. 4     | length in bytes ]
+//! word 1   [ bytes 4 .. 12                      ]   length <= 12, unused bytes zero
+//! word 1   [ location: heap word of byte 0      ]   length  > 12
+//! ```
+//!
+//! A string's words are written once, before any view of it is published, and never change or
+//! move: a view in an undo version stays good as long as the table lives. Space of overwritten
+//! strings is not reclaimed yet (a rewrite of the table does it); what that costs is
+//! [`Heap::used_bytes`] against the live strings.
+
+use kit::sync::atomic::{AtomicU64, Ordering};
+
+use crate::words::Words;
+
+/// Longest string that a view holds itself.
+pub(crate) const INLINE_BYTES: usize = 12;
+const FIRST_WORDS_LOG2: u32 = if cfg!(shuttle) { 4 } else { 10 };
+
+/// A string's two words.
+pub(crate) type View = [u64; 2];
+
+pub(crate) struct Heap {
+    words: Words,
+    /// First heap word not given away.
+    next: AtomicU64,
+}
+
+#[inline]
+pub(crate) fn length(view: View) -> usize {
+    view[0] as u32 as usize
+}
+
+#[inline]
+pub(crate) fn inline_view(bytes: &[u8]) -> Option<View> {
+    if bytes.len() > INLINE_BYTES {
+        return None;
+    }
+    let mut image = [0u8; 16];
+    image[..4].copy_from_slice(&(bytes.len() as u32).to_le_bytes());
+    image[4..4 + bytes.len()].copy_from_slice(bytes);
+    let low = u64::from_le_bytes(std::array::from_fn(|i| image[i]));
+    let high = u64::from_le_bytes(std::array::from_fn(|i| image[8 + i]));
+    Some([low, high])
+}
+
+/// The bytes that a view itself holds: all of a short string, four of a long one.
+#[inline]
+fn image(view: View) -> [u8; 16] {
+    let mut image = [0u8; 16];
+    image[..8].copy_from_slice(&view[0].to_le_bytes());
+    image[8..].copy_from_slice(&view[1].to_le_bytes());
+    image
+}
+
+impl Heap {
+    pub(crate) fn new() -> Self {
+        Heap {
+            words: Words::new(1, FIRST_WORDS_LOG2),
+            next: AtomicU64::new(0),
+        }
+    }
+
+    /// A view of `bytes`, which are stored if they do not fit the view.
+    ///
+    /// A string longer than `u32::MAX` bytes cannot reach storage: requests are bounded far below.
+    #[inline]
+    pub(crate) fn store(&self, bytes: &[u8]) -> View {
+        inline_view(bytes).unwrap_or_else(|| self.store_long(bytes))
+    }
+
+    fn store_long(&self, bytes: &[u8]) -> View {
+        assert!(
+            u32::try_from(bytes.len()).is_ok(),
+            "a string of {} bytes",
+            bytes.len()
+        );
+        let location = self.reserve(bytes.len().div_ceil(8) as u64);
+        for (i, chunk) in bytes.chunks(8).enumerate() {
+            let mut word = [0u8; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            let place = self
+                .words
+                .unit(location + i as u64)
+                .expect("reserved above");
+            place[0].store(u64::from_le_bytes(word), Ordering::Relaxed);
+        }
+        let prefix = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        [bytes.len() as u64 | u64::from(prefix) << 32, location]
+    }
+
+    /// A run of words within one segment.
+    fn reserve(&self, count: u64) -> u64 {
+        loop {
+            let start = self.next.fetch_add(count, Ordering::Relaxed);
+            self.words.ensure(start);
+            if self.words.units_left_in_segment(start) >= count {
+                return start;
+            }
+        }
+    }
+
+    /// Calls `with` on the string's bytes. A view that was not validated can give any bytes, but
+    /// never touches memory outside the heap.
+    #[inline]
+    pub(crate) fn with_bytes<R>(&self, view: View, with: impl FnOnce(&[u8]) -> R) -> R {
+        let length = length(view);
+        if length <= INLINE_BYTES {
+            return with(&image(view)[4..4 + length]);
+        }
+        let Some(words) = self.words.slice(view[1], length.div_ceil(8)) else {
+            return with(&[]);
+        };
+        let mut short = [0u8; 256];
+        if words.len() * 8 <= short.len() {
+            for (bytes, word) in short.chunks_exact_mut(8).zip(words) {
+                bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+            }
+            return with(&short[..length]);
+        }
+        let mut bytes = Vec::with_capacity(words.len() * 8);
+        for word in words {
+            bytes.extend_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+        }
+        with(&bytes[..length])
+    }
+
+    #[inline]
+    pub(crate) fn equals(&self, view: View, bytes: &[u8]) -> bool {
+        match inline_view(bytes) {
+            Some(expected) => view == expected,
+            None => length(view) == bytes.len() && self.with_bytes(view, |own| own == bytes),
+        }
+    }
+
+    pub(crate) fn used_bytes(&self) -> u64 {
+        self.next.load(Ordering::Relaxed) * 8
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_length_comes_back() {
+        let heap = Heap::new();
+        let text: Vec<u8> = (0..40_001u32).map(|i| (i * 7 + 3) as u8).collect();
+        let lengths = (0..300).chain([1000, 8192, 8193, 40_000]);
+        let views: Vec<(usize, View)> = lengths.map(|n| (n, heap.store(&text[..n]))).collect();
+        for (n, view) in views {
+            assert_eq!(length(view), n);
+            assert!(heap.equals(view, &text[..n]));
+            assert!(!heap.equals(view, &text[1..n + 1]) || n == 0);
+            heap.with_bytes(view, |bytes| assert_eq!(bytes, &text[..n]));
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! The tree against `BTreeMap`, alone and under threads.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use kit::random::Random;
+use proptest::prelude::*;
+
+use super::*;
+
+type Model = BTreeMap<Vec<u8>, u32>;
+
+/// Keys that share heads, differ in length and in zeros, and are at times too long for a node.
+fn key(random: &mut Random, space: u64) -> Vec<u8> {
+    let number = random.below(space);
+    match number % 5 {
+        0 => number.to_be_bytes().to_vec(),
+        1 => [b"same head".as_slice(), &number.to_be_bytes()].concat(),
+        2 => vec![0; number as usize % 30],
+        3 => [
+            vec![b'x'; 100 + number as usize % 60],
+            number.to_string().into_bytes(),
+        ]
+        .concat(),
+        _ => number.to_string().into_bytes(),
+    }
+}
+
+fn collect(
+    index: &OrderedIndex,
+    low: Bound<&[u8]>,
+    high: Bound<&[u8]>,
+    reverse: bool,
+    limit: usize,
+) -> Vec<(Vec<u8>, u32)> {
+    let mut out = Vec::new();
+    index.collect(low, high, reverse, limit, &mut out);
+    out.into_iter()
+        .map(|(key, slot)| (key.0.to_vec(), slot.0))
+        .collect()
+}
+
+fn check_whole(index: &OrderedIndex, model: &Model) {
+    let mut all: Vec<_> = model.iter().map(|(k, v)| (k.clone(), *v)).collect();
+    let none = Bound::Unbounded;
+    assert_eq!(collect(index, none, none, false, usize::MAX >> 1), all);
+    all.reverse();
+    assert_eq!(collect(index, none, none, true, usize::MAX >> 1), all);
+}
+
+fn check_range(index: &OrderedIndex, model: &Model, random: &mut Random, space: u64) {
+    let (a, b) = (key(random, space), key(random, space));
+    let (a, b) = if a <= b { (a, b) } else { (b, a) };
+    let bound = |random: &mut Random, key: Vec<u8>| match random.below(5) {
+        0 => Bound::Unbounded,
+        1 | 2 => Bound::Excluded(key),
+        _ => Bound::Included(key),
+    };
+    let (low, high) = (bound(random, a), bound(random, b));
+    let (low, high) = (
+        low.as_ref().map(Vec::as_slice),
+        high.as_ref().map(Vec::as_slice),
+    );
+    if let (Bound::Excluded(l), Bound::Excluded(h)) = (low, high)
+        && l == h
+    {
+        return;
+    }
+    let limit = random.below(40) as usize;
+    let range = || {
+        model
+            .range::<[u8], _>((low, high))
+            .map(|(k, v)| (k.clone(), *v))
+    };
+    let forward: Vec<_> = range().take(limit).collect();
+    assert_eq!(collect(index, low, high, false, limit), forward);
+    let backward: Vec<_> = range().rev().take(limit).collect();
+    assert_eq!(collect(index, low, high, true, limit), backward);
+}
+
+fn churn(seed: u64, steps: u32, space: u64) {
+    let mut random = Random::new(seed);
+    let index = OrderedIndex::new();
+    let mut model = Model::new();
+    for step in 0..steps {
+        // Grows for a while, then shrinks to nothing, and again.
+        let growing = step / (steps / 4).max(1) % 2 == 0;
+        let key = key(&mut random, space);
+        if random.chance(4) != growing {
+            index.insert(&key, Slot(step));
+            model.insert(key, step);
+        } else {
+            index.remove(&key);
+            model.remove(&key);
+        }
+        if step % 64 == 0 {
+            check_range(&index, &model, &mut random, space);
+        }
+    }
+    check_whole(&index, &model);
+    for key in model.keys() {
+        index.remove(key);
+    }
+    check_whole(&index, &Model::new());
+    let numbers = index.numbers.lock();
+    let left = numbers.next as usize - numbers.free.len();
+    assert!(left <= 8, "{left} nodes are left of an empty tree");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn agrees_with_a_btree_map(seed: u64, steps in 1..6000u32, space in 1..3000u64) {
+        churn(seed, steps, space);
+    }
+}
+
+#[test]
+fn keys_in_order_fill_their_nodes() {
+    let index = OrderedIndex::new();
+    let mut model = Model::new();
+    for i in 0..20_000u32 {
+        index.insert(&u64::from(i).to_be_bytes(), Slot(i));
+        model.insert(u64::from(i).to_be_bytes().to_vec(), i);
+    }
+    check_whole(&index, &model);
+    let nodes = index.numbers.lock().next;
+    assert!(nodes < 20_000 / 110, "{nodes} nodes");
+}
+
+#[test]
+fn agrees_with_btree_maps_under_threads() {
+    const THREADS: u64 = 4;
+    let index = OrderedIndex::new();
+    let settled: Vec<Vec<u8>> = (0..500u32)
+        .map(|i| format!("settled {i:05}").into_bytes())
+        .collect();
+    for (key, slot) in settled.iter().zip(0..) {
+        index.insert(key, Slot(slot));
+    }
+    let models: Vec<Model> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                let index = &index;
+                scope.spawn(move || {
+                    let mut random = Random::new(thread);
+                    let mut model = Model::new();
+                    for step in 0..8_000 {
+                        // Each thread has its own keys, between those of the others.
+                        let mut key = key(&mut random, 600);
+                        key.push(thread as u8);
+                        if random.chance(2) || step < 1000 {
+                            index.insert(&key, Slot(step));
+                            model.insert(key, step);
+                        } else {
+                            index.remove(&key);
+                            model.remove(&key);
+                        }
+                    }
+                    model
+                })
+            })
+            .collect();
+        for turn in 0..60 {
+            let range = (
+                Bound::Included(b"settled".as_slice()),
+                Bound::Excluded(b"settlee".as_slice()),
+            );
+            let met = collect(&index, range.0, range.1, turn % 2 == 1, usize::MAX >> 1);
+            let keys = met.iter().map(|(key, _)| key).filter(|key| key.len() == 13);
+            let expected: Vec<_> = if turn % 2 == 1 {
+                settled.iter().rev().collect()
+            } else {
+                settled.iter().collect()
+            };
+            assert_eq!(keys.collect::<Vec<_>>(), expected);
+        }
+        workers
+            .into_iter()
+            .map(|worker| worker.join().expect("no worker fails"))
+            .collect()
+    });
+    let mut model: Model = models.into_iter().flatten().collect();
+    model.extend(settled.into_iter().zip(0..));
+    check_whole(&index, &model);
+}

@@ -1,0 +1,365 @@
+//! Records: slots, and the protocol by which one writer and many readers share a record.
+//!
+//! # The protocol
+//!
+//! Within a block a record has one writer at a time (the concurrency-control protocol sees to
+//! that); readers at published heights may come at any time. `H` is the block being written.
+//!
+//! ```text
+//! writer, first touch in H                     reader at height `at`
+//! 1  copy the payload into an undo version     a  s <- stamp                       (acquire)
+//! 2  newest <- the version      (release)      b  s.height > at: follow newest     (acquire)
+//! 3  stamp  <- H, Writing       (release)      c  copy the words it wants          (relaxed)
+//! 4  fence                      (release)      d  fence                            (acquire)
+//! 5  payload words              (relaxed)      e  stamp = s: done; else from a
+//! 6  stamp  <- H, Live          (release)
+//! ```
+//!
+//! *No torn row.* If (c) read a word of (5), the fences (4) and (d) make (e) see the stamp of (3)
+//! or a later one, which is above every published height, so `s` differs and the reader goes to
+//! the versions. *The version is there.* (a) acquires the stamp of (3) or (6), so (2) and (1)
+//! happened before; (3) must be a release store itself, not only a store before the fence. *Nobody
+//! waits.* A reader below `H` turns to the versions whether or not the writer is between (3) and
+//! (6), so a writer that lost its processor delays nobody. Later touches in `H` make no version and
+//! skip (1) and (2): no snapshot lies inside a block.
+//!
+//! A reader at [`LATEST`] sees the state inside the block. It is for the block's own workers, which
+//! their protocol orders against the record's writer; the stamp alone cannot tell them apart two
+//! writes of one transaction.
+//!
+//! # Slots
+//!
+//! A record keeps its slot and its key until it is deleted and no pin is below the delete
+//! ([`Records::free`]). Thereafter the slot may serve another key, from the next block on. A reader
+//! that found the slot by the old key has a pin at or above the delete and below the new insert: it
+//! sees `Free`, or a stamp above its height and no version, and either way no row, which is true of
+//! the key it asked for. Hence: *a slot whose row is visible at your pin stays that key's slot
+//! while you hold the pin.*
+
+use std::sync::Arc;
+
+use kit::sync::Spin;
+use kit::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+use parking_lot::Mutex;
+use types::{Height, Key, Stamp, TableId, TableSchema};
+
+use crate::header::{StampWord, State};
+use crate::heap::{Heap, View};
+use crate::layout::{KEY, Layout, NEWEST, PROTOCOL, STAMP};
+use crate::undo::{Touched, UndoArena, UndoSpace};
+use crate::words::Words;
+
+/// The current state inside the block being written, for the block's own workers.
+pub const LATEST: Height = Height::MAX;
+
+/// Rows of a row group, the unit of address arithmetic and of what is built per group.
+pub const GROUP_ROWS_LOG2: u32 = 11;
+
+/// A model checker makes the first segment anew for each schedule.
+const FIRST_ROWS_LOG2: u32 = if cfg!(shuttle) { 1 } else { GROUP_ROWS_LOG2 };
+
+const SLOTS_MAX: u64 = u32::MAX as u64 - 2;
+
+/// Where a record lies in its table. Never shown outside of the engine.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Slot(pub u32);
+
+/// The rows of one table, with the strings they refer to.
+pub(crate) struct Records {
+    pub(crate) table: TableId,
+    /// Tells apart the tables that had this id one after the other.
+    pub(crate) incarnation: u64,
+    pub(crate) layout: Layout,
+    pub(crate) heap: Heap,
+    rows: Words,
+    undo: Arc<UndoSpace>,
+    /// First slot never used.
+    next: AtomicU64,
+    free: Mutex<Vec<Slot>>,
+    /// Length of `free`, to spare the lock where there is none.
+    free_count: AtomicUsize,
+}
+
+impl Records {
+    pub(crate) fn new(
+        schema: &TableSchema,
+        protocol_words: usize,
+        undo: Arc<UndoSpace>,
+        incarnation: u64,
+    ) -> Self {
+        let layout = Layout::new(schema, protocol_words);
+        Records {
+            table: schema.id,
+            incarnation,
+            rows: Words::new(layout.stride, FIRST_ROWS_LOG2),
+            layout,
+            heap: Heap::new(),
+            undo,
+            next: AtomicU64::new(0),
+            free: Mutex::default(),
+            free_count: AtomicUsize::new(0),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn record(&self, slot: Slot) -> Option<&[AtomicU64]> {
+        self.rows.unit(u64::from(slot.0))
+    }
+
+    #[inline]
+    pub(crate) fn prefetch(&self, slot: Slot) {
+        self.rows.prefetch(u64::from(slot.0));
+    }
+
+    #[inline]
+    pub(crate) fn protocol_word(&self, slot: Slot, word: usize) -> Option<&AtomicU64> {
+        self.record(slot)?[PROTOCOL..self.layout.payload].get(word)
+    }
+
+    #[inline]
+    pub(crate) fn has_key(&self, slot: Slot, key: &[u8]) -> bool {
+        self.record(slot)
+            .is_some_and(|record| self.heap.equals(key_view(record), key))
+    }
+
+    pub(crate) fn key(&self, slot: Slot) -> Key {
+        match self.record(slot) {
+            Some(record) => self.heap.with_bytes(key_view(record), |key| Key::from(key)),
+            None => Key::default(),
+        }
+    }
+
+    /// Shows `copy` the payload as of `at`, perhaps more than once: what it took counts only if a
+    /// stamp is returned. `None`: no row at that height.
+    #[inline]
+    pub(crate) fn read(
+        &self,
+        slot: Slot,
+        at: Height,
+        mut copy: impl FnMut(&[AtomicU64]),
+    ) -> Option<Stamp> {
+        let record = self.record(slot)?;
+        let mut spin = Spin::new();
+        loop {
+            let before = StampWord(record[STAMP].load(Ordering::Acquire));
+            if before.height() > at {
+                return self.read_version(record, at, copy);
+            }
+            match before.state() {
+                State::Live => copy(&record[self.layout.payload..]),
+                State::Free | State::Tombstone => return None,
+                State::Writing => {
+                    spin.wait();
+                    continue;
+                }
+            }
+            fence(Ordering::Acquire);
+            if record[STAMP].load(Ordering::Relaxed) == before.0 {
+                return Some(before.stamp());
+            }
+        }
+    }
+
+    #[cold]
+    fn read_version(
+        &self,
+        record: &[AtomicU64],
+        at: Height,
+        mut copy: impl FnMut(&[AtomicU64]),
+    ) -> Option<Stamp> {
+        let mut handle = record[NEWEST].load(Ordering::Acquire);
+        while handle != 0 {
+            let version = self.undo.version(handle, self.layout.payload_words);
+            let stamp = version.stamp();
+            if stamp.height() <= at {
+                if stamp.state() == State::Tombstone {
+                    return None;
+                }
+                copy(version.payload());
+                return Some(stamp.stamp());
+            }
+            handle = version.older();
+        }
+        None
+    }
+
+    /// A version's image; `None` if the row did not exist then.
+    pub(crate) fn before_image(
+        &self,
+        handle: u64,
+        mut copy: impl FnMut(&[AtomicU64]),
+    ) -> Option<Stamp> {
+        if handle == 0 {
+            return None;
+        }
+        let version = self.undo.version(handle, self.layout.payload_words);
+        let stamp = version.stamp();
+        (stamp.state() == State::Live).then(|| {
+            copy(version.payload());
+            stamp.stamp()
+        })
+    }
+
+    /// Shows `visit` every image of a record that a reader at `horizon` or above can see.
+    pub(crate) fn visible_images(
+        &self,
+        slot: Slot,
+        horizon: Height,
+        mut visit: impl FnMut(&[AtomicU64]),
+    ) {
+        let Some(record) = self.record(slot) else {
+            return;
+        };
+        let mut stamp = StampWord(record[STAMP].load(Ordering::Acquire));
+        let mut payload = &record[self.layout.payload..];
+        let mut next = record[NEWEST].load(Ordering::Acquire);
+        loop {
+            if stamp.state() == State::Live {
+                visit(payload);
+            }
+            if stamp.height() <= horizon || next == 0 {
+                return;
+            }
+            let version = self.undo.version(next, self.layout.payload_words);
+            (stamp, payload, next) = (version.stamp(), version.payload(), version.older());
+        }
+    }
+
+    #[inline]
+    pub(crate) fn stamp_word(&self, slot: Slot) -> StampWord {
+        self.record(slot).map_or(StampWord(0), |record| {
+            StampWord(record[STAMP].load(Ordering::Acquire))
+        })
+    }
+
+    /// Steps 1 to 6 of the module's protocol; `fill` writes the payload words it changes.
+    #[inline]
+    pub(crate) fn write(
+        &self,
+        slot: Slot,
+        stamp: Stamp,
+        state: State,
+        undo: &mut UndoArena,
+        fill: impl FnOnce(&[AtomicU64]),
+    ) {
+        undo.check(stamp);
+        let record = self.record(slot).expect("the slot of a record");
+        let payload = &record[self.layout.payload..];
+        let old = StampWord(record[STAMP].load(Ordering::Relaxed));
+        debug_assert!(
+            matches!(old.state(), State::Live | State::Tombstone),
+            "{old:?}"
+        );
+        if old.height() != stamp.height() {
+            let before = undo.push(record[NEWEST].load(Ordering::Relaxed), old, payload);
+            record[NEWEST].store(before, Ordering::Release);
+            undo.touched.push(Touched {
+                table: self.table,
+                slot,
+                before,
+            });
+        }
+        record[STAMP].store(StampWord::new(stamp, State::Writing).0, Ordering::Release);
+        fence(Ordering::Release);
+        fill(payload);
+        record[STAMP].store(StampWord::new(stamp, state).0, Ordering::Release);
+    }
+
+    /// A new record, which no index leads to yet.
+    pub(crate) fn create(
+        &self,
+        key: &[u8],
+        stamp: Stamp,
+        payload: &[u64],
+        undo: &mut UndoArena,
+    ) -> Slot {
+        undo.check(stamp);
+        let slot = self.allocate();
+        undo.touched.push(Touched {
+            table: self.table,
+            slot,
+            before: 0,
+        });
+        self.fill_new(slot, key, stamp, payload);
+        slot
+    }
+
+    /// Fills a fresh slot. Nobody reads it by its new key before an index leads there, and who
+    /// still holds it by the old key sees a stamp above its height.
+    pub(crate) fn fill_new(&self, slot: Slot, key: &[u8], stamp: Stamp, payload: &[u64]) {
+        let record = self.record(slot).expect("just allocated");
+        let [low, high] = self.heap.store(key);
+        record[KEY].store(low, Ordering::Relaxed);
+        record[KEY + 1].store(high, Ordering::Relaxed);
+        record[NEWEST].store(0, Ordering::Relaxed);
+        for word in &record[PROTOCOL..self.layout.payload] {
+            word.store(0, Ordering::Relaxed);
+        }
+        store_words(&record[self.layout.payload..], payload);
+        record[STAMP].store(StampWord::new(stamp, State::Live).0, Ordering::Release);
+    }
+
+    pub(crate) fn allocate(&self) -> Slot {
+        if self.free_count.load(Ordering::Relaxed) > 0
+            && let Some(slot) = self.free.lock().pop()
+        {
+            self.free_count.fetch_sub(1, Ordering::Relaxed);
+            return slot;
+        }
+        let slot = self.next.fetch_add(1, Ordering::Relaxed);
+        assert!(slot < SLOTS_MAX, "a table of more than {SLOTS_MAX} rows");
+        self.rows.ensure(slot);
+        Slot(slot as u32)
+    }
+
+    /// Hands out a slot again. The caller has unlinked it from every index, and no pin is below
+    /// the delete.
+    pub(crate) fn free(&self, slot: Slot) {
+        let Some(record) = self.record(slot) else {
+            return;
+        };
+        let deleted = StampWord(record[STAMP].load(Ordering::Relaxed));
+        let stamp = StampWord::new(deleted.stamp(), State::Free);
+        record[STAMP].store(stamp.0, Ordering::Release);
+        self.free.lock().push(slot);
+        self.free_count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Slots that hold a record, deleted ones not yet collected included.
+    pub(crate) fn used_slots(&self) -> u64 {
+        let next = self.next.load(Ordering::Relaxed);
+        next.saturating_sub(self.free_count.load(Ordering::Relaxed) as u64)
+    }
+
+    pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> + use<> {
+        (0..self.next.load(Ordering::Relaxed)).map(|slot| Slot(slot as u32))
+    }
+
+    pub(crate) fn reserved_bytes(&self) -> u64 {
+        self.rows.reserved_bytes() as u64 + self.heap.used_bytes()
+    }
+}
+
+#[inline]
+fn key_view(record: &[AtomicU64]) -> View {
+    [
+        record[KEY].load(Ordering::Relaxed),
+        record[KEY + 1].load(Ordering::Relaxed),
+    ]
+}
+
+#[inline]
+pub(crate) fn store_words(to: &[AtomicU64], from: &[u64]) {
+    for (to, from) in to.iter().zip(from) {
+        to.store(*from, Ordering::Relaxed);
+    }
+}
+
+#[inline]
+pub(crate) fn load_words(from: &[AtomicU64], to: &mut Vec<u64>) {
+    to.clear();
+    to.extend(from.iter().map(|word| word.load(Ordering::Relaxed)));
+}
+
+#[cfg(all(test, shuttle))]
+mod schedules;

@@ -1,0 +1,140 @@
+//! The protocol of records, undo versions and pins under every schedule that shuttle tries:
+//! `RUSTFLAGS="--cfg shuttle" cargo test -p storage --lib schedules`.
+//!
+//! A writer changes both columns of a row to `(height, -height)` block after block, publishes, and
+//! collects at once, so that undo chunks are reused while readers come and go. A reader must see
+//! the row of its own height: whole, and the same twice.
+
+use std::sync::Arc;
+
+use kit::sync::thread;
+use types::{ColumnSchema, DataType, Value};
+
+use super::*;
+use crate::pins::Pins;
+
+const SCHEDULES: usize = 4_000;
+const BLOCKS: Height = 3;
+
+struct Shared {
+    records: Records,
+    undo: Arc<UndoSpace>,
+    pins: Pins,
+}
+
+fn schema() -> TableSchema {
+    let column = |name: &str| ColumnSchema {
+        name: name.to_owned(),
+        data_type: DataType::Int8,
+        nullable: false,
+        dropped: false,
+    };
+    TableSchema {
+        id: TableId(0),
+        name: "pair".to_owned(),
+        columns: vec![column("a"), column("b")],
+        primary_key: vec![0],
+        indexes: vec![],
+        hidden_row_id: false,
+    }
+}
+
+fn payload(records: &Records, height: Height) -> Vec<u64> {
+    let height = height as i64;
+    let mut payload = vec![0; records.layout.payload_words];
+    let row = [Value::Int(height), Value::Int(-height)];
+    records.layout.encode_row(&row, &records.heap, &mut payload);
+    payload
+}
+
+fn read(shared: &Shared, slot: Slot, at: Height) -> Option<(Stamp, i64, i64)> {
+    let mut words = [0i64; 2];
+    let stamp = shared.records.read(slot, at, |payload| {
+        let [a, b] = &payload[payload.len() - 2..] else {
+            return;
+        };
+        words = [a, b].map(|word| word.load(Ordering::Relaxed) as i64);
+    })?;
+    Some((stamp, words[0], words[1]))
+}
+
+fn check(shared: &Shared, slot: Slot) {
+    let pin = shared.pins.pin_newest();
+    let at = pin.height();
+    for _ in 0..2 {
+        let seen = read(shared, slot, at);
+        let value = at as i64;
+        let expected = match at {
+            0 => None,
+            // Deleted by the last block.
+            _ if at == BLOCKS + 1 => None,
+            _ => Some((Stamp::new(at, 0), value, -value)),
+        };
+        assert_eq!(seen, expected, "at {at}");
+    }
+}
+
+fn write(shared: &Shared, slot: Slot) {
+    for height in 2..=BLOCKS + 1 {
+        let mut arena = UndoArena::new(shared.undo.clone(), height);
+        let state = if height <= BLOCKS {
+            State::Live
+        } else {
+            State::Tombstone
+        };
+        let new = payload(&shared.records, height);
+        shared
+            .records
+            .write(slot, Stamp::new(height, 0), state, &mut arena, |words| {
+                if state == State::Live {
+                    store_words(words, &new);
+                }
+            });
+        arena.close();
+        shared.pins.publish(height);
+        shared.undo.collect(shared.pins.horizon());
+    }
+    // The deleted record's slot serves another key once nobody is below the delete.
+    if shared.pins.horizon() == BLOCKS + 1 {
+        shared.records.free(slot);
+        let mut arena = UndoArena::new(shared.undo.clone(), BLOCKS + 2);
+        let reused = shared.records.create(
+            b"other",
+            Stamp::new(BLOCKS + 2, 0),
+            &payload(&shared.records, 99),
+            &mut arena,
+        );
+        assert_eq!(reused, slot);
+    }
+}
+
+fn history() {
+    let undo = Arc::new(UndoSpace::new());
+    let records = Records::new(&schema(), 1, undo.clone(), 0);
+    let mut arena = UndoArena::new(undo.clone(), 1);
+    let row = payload(&records, 1);
+    let slot = records.create(b"key", Stamp::new(1, 0), &row, &mut arena);
+    let shared = kit::sync::Arc::new(Shared { records, undo, pins: Pins::new() });
+    shared.pins.publish(1);
+    let readers: Vec<_> = (0..2)
+        .map(|_| {
+            let shared = shared.clone();
+            thread::spawn(move || (0..2).for_each(|_| check(&shared, slot)))
+        })
+        .collect();
+    write(&shared, slot);
+    for reader in readers {
+        reader.join().expect("a reader's checks hold");
+    }
+}
+
+#[test]
+fn readers_see_whole_rows_of_their_height() {
+    shuttle::check_random(history, SCHEDULES);
+}
+
+/// Few switches at chosen points: a reader that sleeps through whole blocks.
+#[test]
+fn readers_see_whole_rows_after_long_waits() {
+    shuttle::check_pct(history, 5 * SCHEDULES, 5);
+}

@@ -1,0 +1,320 @@
+//! The store: the catalogue of tables, blocks that write, snapshots that read, and what falls away.
+//!
+//! ```text
+//! begin_block(H) ─► writers of block H ─► finish ─► publish(H) ─► collect()
+//!                                          │            │             └ recycles below the horizon
+//!                                          └ Changes    └ new snapshots are at H
+//! ```
+//!
+//! One block is written at a time. [`Store::collect`] runs between blocks (it excludes writers, not
+//! readers). DDL runs in a block of its own, whose writers are the store's own methods; the
+//! catalogue it makes becomes part of the snapshots at the block's height when that is published.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use types::{ColumnId, Error, Height, Result, SqlState, TableId, TableSchema, Value};
+
+use crate::block::{BlockWrites, Changes};
+use crate::pins::{Pin, Pins};
+use crate::table::Table;
+use crate::undo::{Garbage, UndoSpace};
+
+/// Tables by id.
+#[derive(Clone, Default)]
+pub struct Catalog {
+    tables: Vec<Option<Arc<Table>>>,
+}
+
+impl Catalog {
+    pub fn table(&self, id: TableId) -> Option<&Arc<Table>> {
+        self.tables.get(id.0 as usize)?.as_ref()
+    }
+
+    /// In the order of their ids.
+    pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
+        self.tables.iter().flatten()
+    }
+
+    fn set(&mut self, id: TableId, table: Option<Arc<Table>>) {
+        let place = id.0 as usize;
+        if self.tables.len() <= place {
+            self.tables.resize_with(place + 1, || None);
+        }
+        self.tables[place] = table;
+    }
+}
+
+/// A height that stays readable, with the tables as they were declared then.
+pub struct Snapshot {
+    pin: Pin,
+    catalog: Arc<Catalog>,
+}
+
+impl Snapshot {
+    pub fn height(&self) -> Height {
+        self.pin.height()
+    }
+
+    pub fn table(&self, id: TableId) -> Option<&Arc<Table>> {
+        self.catalog.table(id)
+    }
+
+    pub fn catalog(&self) -> &Arc<Catalog> {
+        &self.catalog
+    }
+}
+
+/// What a collection did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Collected {
+    pub horizon: Height,
+    pub undo_chunks: usize,
+    pub index_entries_and_records: usize,
+}
+
+/// Memory of undo versions and what waits for collection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct StoreUsage {
+    pub undo_bytes: u64,
+    pub garbage_blocks: usize,
+}
+
+pub struct Store {
+    pins: Pins,
+    undo: Arc<UndoSpace>,
+    protocol_words: usize,
+    incarnations: AtomicU64,
+    /// The tables as the block being written sees them.
+    current: ArcSwap<Catalog>,
+    /// Catalogues by the height from which on they hold.
+    published: Mutex<BTreeMap<Height, Arc<Catalog>>>,
+    garbage: Mutex<VecDeque<(Height, Vec<Garbage>)>>,
+    /// Height of the block being written; collection excludes it.
+    writing: Mutex<Option<Height>>,
+}
+
+impl Store {
+    /// A store whose records have one word for the protocol.
+    pub fn new() -> Self {
+        Store::with_protocol_words(1)
+    }
+
+    pub fn with_protocol_words(protocol_words: usize) -> Self {
+        assert!(protocol_words <= crate::PROTOCOL_WORDS_MAX);
+        Store {
+            pins: Pins::new(),
+            undo: Arc::new(UndoSpace::new()),
+            protocol_words,
+            incarnations: AtomicU64::new(0),
+            current: ArcSwap::default(),
+            published: Mutex::new(BTreeMap::from([(0, Arc::default())])),
+            garbage: Mutex::default(),
+            writing: Mutex::new(None),
+        }
+    }
+
+    /// The tables as of now; inside a DDL block, with its changes. Fetch it once per batch of work.
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.current.load_full()
+    }
+
+    pub fn table(&self, id: TableId) -> Option<Arc<Table>> {
+        self.current.load().table(id).cloned()
+    }
+
+    pub fn tables(&self) -> Vec<Arc<Table>> {
+        self.current.load().tables().cloned().collect()
+    }
+
+    fn change_catalog(&self, id: TableId, table: Option<Arc<Table>>) {
+        let mut catalog = Catalog::clone(&self.current.load());
+        catalog.set(id, table);
+        self.current.store(Arc::new(catalog));
+    }
+
+    fn existing(&self, id: TableId) -> Result<Arc<Table>> {
+        self.table(id).ok_or_else(|| {
+            Error::new(
+                SqlState::UNDEFINED_TABLE,
+                format!("table number {} does not exist", id.0),
+            )
+        })
+    }
+
+    fn empty_table(&self, schema: Arc<TableSchema>) -> Arc<Table> {
+        let incarnation = self.incarnations.fetch_add(1, Ordering::Relaxed);
+        Arc::new(Table::new(
+            schema,
+            self.protocol_words,
+            self.undo.clone(),
+            incarnation,
+        ))
+    }
+
+    /// Takes the place of a table with the same id, if there is one.
+    pub fn create_table(&self, schema: Arc<TableSchema>) -> Arc<Table> {
+        let table = self.empty_table(schema);
+        self.change_catalog(table.id(), Some(table.clone()));
+        table
+    }
+
+    pub fn drop_table(&self, id: TableId) {
+        self.change_catalog(id, None);
+    }
+
+    pub fn truncate(&self, id: TableId) -> Result<Arc<Table>> {
+        Ok(self.create_table(self.existing(id)?.schema().clone()))
+    }
+
+    /// Puts a table under a new schema whose columns are stored as before: other names, columns
+    /// marked as dropped, nullability, indexes dropped or added. Added indexes are built.
+    pub fn alter_table(&self, schema: Arc<TableSchema>) -> Result<Arc<Table>> {
+        let table = Arc::new(self.existing(schema.id)?.with_schema(schema));
+        self.change_catalog(table.id(), Some(table.clone()));
+        Ok(table)
+    }
+
+    /// Rewrites a table for a schema that has a new column at `column`, where every row gets
+    /// `default`. Rows keep their stamps.
+    pub fn add_column(
+        &self,
+        schema: Arc<TableSchema>,
+        column: ColumnId,
+        default: &Value,
+    ) -> Result<Arc<Table>> {
+        let old = self.existing(schema.id)?;
+        let new = self.empty_table(schema);
+        old.copy_into(&new, |row| row.insert(usize::from(column), default.clone()));
+        self.change_catalog(new.id(), Some(new.clone()));
+        Ok(new)
+    }
+
+    /// Opens a block for writing, by `workers` threads.
+    ///
+    /// # Panics
+    /// If another block is open, which would be a fault of the engine.
+    pub fn begin_block(&self, height: Height, workers: usize) -> BlockWrites {
+        let mut writing = self.writing.lock();
+        assert!(
+            writing.is_none(),
+            "block {height} opened while {writing:?} is being written"
+        );
+        *writing = Some(height);
+        BlockWrites::new(height, workers, &self.undo)
+    }
+
+    /// Closes a block. Its net changes can be read as long as the result lives.
+    pub fn finish(&self, block: BlockWrites) -> Changes {
+        let height = block.height();
+        let pin = self.pins.pin_newest();
+        let (touched, garbage) = block.close();
+        if !garbage.is_empty() {
+            self.garbage.lock().push_back((height, garbage));
+        }
+        *self.writing.lock() = None;
+        Changes::new(height, pin, self.catalog(), touched)
+    }
+
+    /// Makes a finished block the newest snapshot.
+    pub fn publish(&self, height: Height) {
+        let catalog = self.catalog();
+        let mut published = self.published.lock();
+        let same = published
+            .values()
+            .next_back()
+            .is_some_and(|last| Arc::ptr_eq(last, &catalog));
+        if !same {
+            published.insert(height, catalog);
+        }
+        self.pins.publish(height);
+    }
+
+    /// Highest block that snapshots can be taken at.
+    pub fn newest(&self) -> Height {
+        self.pins.newest()
+    }
+
+    pub fn pins(&self) -> &Pins {
+        &self.pins
+    }
+
+    /// The newest snapshot.
+    pub fn snapshot(&self) -> Snapshot {
+        self.snapshot_of(self.pins.pin_newest())
+    }
+
+    /// The snapshot at a height; `None` if what it would show may have been collected.
+    pub fn snapshot_at(&self, height: Height) -> Option<Snapshot> {
+        (height <= self.newest())
+            .then(|| self.pins.pin(height))?
+            .map(|pin| self.snapshot_of(pin))
+    }
+
+    fn snapshot_of(&self, pin: Pin) -> Snapshot {
+        let published = self.published.lock();
+        let catalog = published.range(..=pin.height()).next_back();
+        let catalog = catalog
+            .map(|(_, catalog)| catalog.clone())
+            .unwrap_or_default();
+        drop(published);
+        Snapshot { pin, catalog }
+    }
+
+    /// A height that nobody reads below, now or later.
+    pub fn horizon(&self) -> Height {
+        self.pins.horizon()
+    }
+
+    /// Recycles what only readers below `horizon` could need; a no-op while a block is written.
+    /// `horizon` is a result of [`Store::horizon`].
+    pub fn collect(&self, horizon: Height) -> Collected {
+        let writing = self.writing.lock();
+        if writing.is_some() {
+            return Collected::default();
+        }
+        let superfluous = self.collect_garbage(horizon);
+        let undo_chunks = self.undo.collect(horizon);
+        let mut published = self.published.lock();
+        if let Some((&oldest_needed, _)) = published.range(..=horizon).next_back() {
+            published.retain(|&height, _| height >= oldest_needed);
+        }
+        Collected {
+            horizon,
+            undo_chunks,
+            index_entries_and_records: superfluous,
+        }
+    }
+
+    fn collect_garbage(&self, horizon: Height) -> usize {
+        let mut queue = self.garbage.lock();
+        let catalog = self.current.load();
+        let mut count = 0;
+        while let Some((_, garbage)) = queue.pop_front_if(|(height, _)| *height <= horizon) {
+            count += garbage.len();
+            for item in &garbage {
+                let table = catalog.table(item.table);
+                if let Some(table) = table.filter(|t| t.records.incarnation == item.incarnation) {
+                    table.collect(item, horizon);
+                }
+            }
+        }
+        count
+    }
+
+    pub fn usage(&self) -> StoreUsage {
+        StoreUsage {
+            undo_bytes: self.undo.chunks_in_use() * UndoSpace::chunk_bytes(),
+            garbage_blocks: self.garbage.lock().len(),
+        }
+    }
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Store::new()
+    }
+}

@@ -1,0 +1,467 @@
+//! A table: its records and the indexes that lead to them.
+//!
+//! Point access is `find` (hash index) and then `read`, `update` or `delete` by slot; none of them
+//! takes a lock, allocates (but for strings that are not inline in [`Value`]) or calls through a
+//! pointer. Index upkeep happens inside the writers:
+//!
+//! - the hash index and the primary ordered index gain an entry when a key gets a record, and lose
+//!   it when the deleted record is collected;
+//! - a secondary index gains an entry whenever a row takes on a new value; the entry it leaves
+//!   stays, since older snapshots still need it, and is collected like an undo version. Whoever
+//!   comes through a secondary entry checks that the version visible to him has the entry's key.
+//!
+//! A `Table` is immutable but for its contents: DDL makes a new one, which shares records and
+//! indexes where they stay the same, and readers of older snapshots keep theirs.
+
+use std::sync::Arc;
+
+use kit::sync::atomic::{AtomicU64, Ordering};
+use smallvec::{SmallVec, smallvec};
+use types::{ColumnId, Height, IndexId, Key, Stamp, TableId, TableSchema, Value};
+
+use crate::entry::{self, EntryColumn};
+use crate::hash::HashIndex;
+use crate::header::State;
+use crate::layout::Cell;
+use crate::ordered::OrderedIndex;
+use crate::record::{Records, Slot, load_words, store_words};
+use crate::undo::{Garbage, GarbageKind, UndoArena, UndoSpace};
+
+pub struct Table {
+    schema: Arc<TableSchema>,
+    pub(crate) records: Arc<Records>,
+    hash: Arc<HashIndex>,
+    primary: Arc<OrderedIndex>,
+    /// By `IndexId` minus one; `None` where the index was dropped.
+    secondary: Box<[Option<Arc<SecondaryIndex>>]>,
+    has_secondary: bool,
+}
+
+pub(crate) struct SecondaryIndex {
+    pub(crate) columns: Box<[EntryColumn]>,
+    pub(crate) entries: OrderedIndex,
+}
+
+impl SecondaryIndex {
+    fn new(schema: &TableSchema, columns: &[ColumnId]) -> Self {
+        let columns = columns.iter().map(|&id| {
+            let column = &schema.columns[usize::from(id)];
+            let data_type = column.data_type.clone();
+            EntryColumn {
+                id,
+                data_type,
+                nullable: column.nullable,
+            }
+        });
+        SecondaryIndex {
+            columns: columns.collect(),
+            entries: OrderedIndex::new(),
+        }
+    }
+
+    /// Nullability is part of a key's encoding.
+    fn encodes_as(&self, schema: &TableSchema, columns: &[ColumnId]) -> bool {
+        let wanted = columns
+            .iter()
+            .map(|&id| (id, schema.columns[usize::from(id)].nullable));
+        wanted.eq(self.columns.iter().map(|c| (c.id, c.nullable)))
+    }
+}
+
+/// What a table holds, for metrics and planning.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TableUsage {
+    /// Records, deleted ones that are not collected yet included.
+    pub records: u64,
+    /// Address space of rows plus bytes of long strings.
+    pub row_bytes: u64,
+    pub hash_bytes: u64,
+}
+
+impl Table {
+    pub(crate) fn new(
+        schema: Arc<TableSchema>,
+        protocol_words: usize,
+        undo: Arc<UndoSpace>,
+        incarnation: u64,
+    ) -> Self {
+        let secondary = schema.indexes.iter().map(|index| {
+            (!index.dropped).then(|| Arc::new(SecondaryIndex::new(&schema, &index.columns)))
+        });
+        Table {
+            secondary: secondary.collect(),
+            has_secondary: schema.indexes.iter().any(|index| !index.dropped),
+            records: Arc::new(Records::new(&schema, protocol_words, undo, incarnation)),
+            hash: Arc::new(HashIndex::new()),
+            primary: Arc::new(OrderedIndex::new()),
+            schema,
+        }
+    }
+
+    /// The same records under a schema with the same columns. Indexes that are new in it, or whose
+    /// entries it encodes differently, are built from the current rows.
+    pub(crate) fn with_schema(&self, schema: Arc<TableSchema>) -> Self {
+        let indexes = schema.indexes.iter().enumerate().map(|(i, index)| {
+            if index.dropped {
+                return None;
+            }
+            let existing = self.secondary.get(i).cloned().flatten();
+            let kept = existing.filter(|old| old.encodes_as(&schema, &index.columns));
+            Some(kept.unwrap_or_else(|| Arc::new(self.build(&schema, &index.columns))))
+        });
+        Table {
+            secondary: indexes.collect(),
+            has_secondary: schema.indexes.iter().any(|index| !index.dropped),
+            records: self.records.clone(),
+            hash: self.hash.clone(),
+            primary: self.primary.clone(),
+            schema,
+        }
+    }
+
+    fn build(&self, schema: &TableSchema, columns: &[ColumnId]) -> SecondaryIndex {
+        let index = SecondaryIndex::new(schema, columns);
+        let mut payload = Vec::new();
+        for slot in self.records.slots() {
+            let live = self
+                .records
+                .read(slot, crate::LATEST, |p| load_words(p, &mut payload));
+            if live.is_some() {
+                let entry = self.entry(&index, &payload, &self.records.key(slot));
+                index.entries.insert(entry.as_bytes(), slot);
+            }
+        }
+        index
+    }
+
+    /// Copies the current rows into `to`, whose columns `convert` provides. Stamps stay.
+    pub(crate) fn copy_into(&self, to: &Table, mut convert: impl FnMut(&mut Vec<Value>)) {
+        let mut row = Vec::new();
+        let mut payload = Vec::new();
+        for slot in self.records.slots() {
+            let Some(stamp) = self.read_row(slot, crate::LATEST, &mut row) else {
+                continue;
+            };
+            convert(&mut row);
+            to.encode(&row, &mut payload);
+            let key = self.records.key(slot);
+            let new = to.records.allocate();
+            to.records.fill_new(new, key.as_bytes(), stamp, &payload);
+            to.link(new, key.as_bytes(), &payload);
+        }
+    }
+
+    pub fn id(&self) -> TableId {
+        self.schema.id
+    }
+
+    pub fn schema(&self) -> &Arc<TableSchema> {
+        &self.schema
+    }
+
+    pub fn usage(&self) -> TableUsage {
+        TableUsage {
+            records: self.records.used_slots(),
+            row_bytes: self.records.reserved_bytes(),
+            hash_bytes: self.hash.bytes() as u64,
+        }
+    }
+
+    /// The record of a primary key, whether or not a row is visible in it at any height.
+    #[inline]
+    pub fn find(&self, key: &[u8]) -> Option<Slot> {
+        self.hash
+            .find(self.hash.hash(key), |slot| self.records.has_key(slot, key))
+    }
+
+    /// Fetches the place where a look-up of `key` will begin.
+    #[inline]
+    pub fn prefetch(&self, key: &[u8]) {
+        self.hash.prefetch(self.hash.hash(key));
+    }
+
+    /// Fetches the record where a look-up of `key` will probably end; of use some hundred
+    /// nanoseconds after [`Table::prefetch`].
+    #[inline]
+    pub fn prefetch_record(&self, key: &[u8]) {
+        if let Some(slot) = self.hash.guess(self.hash.hash(key)) {
+            self.records.prefetch(slot);
+        }
+    }
+
+    /// A record's encoded primary key.
+    pub fn key(&self, slot: Slot) -> Key {
+        self.records.key(slot)
+    }
+
+    /// One of the record's words that belong to the concurrency-control protocol.
+    #[inline]
+    pub fn protocol_word(&self, slot: Slot, word: usize) -> Option<&AtomicU64> {
+        self.records.protocol_word(slot, word)
+    }
+
+    /// When the row visible at `at` was last changed; `None` if no row is.
+    #[inline]
+    pub fn stamp(&self, slot: Slot, at: Height) -> Option<Stamp> {
+        self.records.read(slot, at, |_| ())
+    }
+
+    /// The given columns of the row visible at `at`, into the first places of `out`.
+    #[inline]
+    pub fn read(
+        &self,
+        slot: Slot,
+        at: Height,
+        columns: &[ColumnId],
+        out: &mut [Value],
+    ) -> Option<Stamp> {
+        debug_assert!(columns.len() <= out.len());
+        let layout = &self.records.layout;
+        if let [id] = columns {
+            let column = layout.column(*id);
+            let mut cell = Cell::default();
+            let stamp = self
+                .records
+                .read(slot, at, |p| cell = load_cell(column, p))?;
+            out[0] = column.decode(cell, &self.records.heap);
+            return Some(stamp);
+        }
+        let mut cells: SmallVec<[Cell; 16]> = smallvec![Cell::default(); columns.len()];
+        let stamp = self.records.read(slot, at, |payload| {
+            for (cell, id) in cells.iter_mut().zip(columns) {
+                *cell = load_cell(layout.column(*id), payload);
+            }
+        })?;
+        for ((value, cell), id) in out.iter_mut().zip(&cells).zip(columns) {
+            *value = layout.column(*id).decode(*cell, &self.records.heap);
+        }
+        Some(stamp)
+    }
+
+    /// The whole row visible at `at`, in place of what `out` held.
+    pub fn read_row(&self, slot: Slot, at: Height, out: &mut Vec<Value>) -> Option<Stamp> {
+        let mut words: SmallVec<[u64; 32]> = SmallVec::new();
+        let stamp = self.records.read(slot, at, |payload| {
+            words.clear();
+            words.extend(payload.iter().map(|word| word.load(Ordering::Relaxed)));
+        })?;
+        self.decode_row(&words, out);
+        Some(stamp)
+    }
+
+    pub(crate) fn decode_row(&self, payload: &[u64], out: &mut Vec<Value>) {
+        out.clear();
+        let columns = self.records.layout.columns.iter();
+        out.extend(columns.map(|c| c.decode(c.cell(|i| payload[i]), &self.records.heap)));
+    }
+
+    fn encode(&self, row: &[Value], payload: &mut Vec<u64>) {
+        debug_assert_eq!(row.len(), self.schema.columns.len());
+        payload.clear();
+        payload.resize(self.records.layout.payload_words, 0);
+        self.records
+            .layout
+            .encode_row(row, &self.records.heap, payload);
+    }
+
+    /// Puts a row under a key that has none at present. Checking that is the caller's step, as it
+    /// is a read of the transaction; a row that is there nevertheless is overwritten.
+    pub fn insert(&self, key: &[u8], row: &[Value], stamp: Stamp, undo: &mut UndoArena) -> Slot {
+        let mut payload = std::mem::take(&mut undo.payload);
+        self.encode(row, &mut payload);
+        let slot = match self.find(key) {
+            Some(slot) => {
+                self.overwrite(slot, &payload, stamp, undo);
+                slot
+            }
+            None => {
+                let slot = self.records.create(key, stamp, &payload, undo);
+                self.link(slot, key, &payload);
+                slot
+            }
+        };
+        undo.payload = payload;
+        slot
+    }
+
+    /// Changes columns of the current row. Columns of the primary key change by `delete` and
+    /// `insert`.
+    pub fn update(
+        &self,
+        slot: Slot,
+        columns: &[(ColumnId, Value)],
+        stamp: Stamp,
+        undo: &mut UndoArena,
+    ) {
+        debug_assert!(
+            columns
+                .iter()
+                .all(|(id, _)| !self.schema.primary_key.contains(id))
+        );
+        let Records { layout, heap, .. } = &*self.records;
+        if self.has_secondary && self.touches_an_index(columns) {
+            let mut payload = std::mem::take(&mut undo.payload);
+            self.load_payload(slot, &mut payload);
+            for (id, value) in columns {
+                let column = layout.column(*id);
+                column.set(column.encode(value, heap), &mut payload);
+            }
+            self.overwrite(slot, &payload, stamp, undo);
+            undo.payload = payload;
+            return;
+        }
+        self.records
+            .write(slot, stamp, State::Live, undo, |payload| {
+                for (id, value) in columns {
+                    let column = layout.column(*id);
+                    column.store(column.encode(value, heap), payload);
+                }
+            });
+    }
+
+    /// Replaces the current row by one with the same primary key.
+    pub fn update_row(&self, slot: Slot, row: &[Value], stamp: Stamp, undo: &mut UndoArena) {
+        let mut payload = std::mem::take(&mut undo.payload);
+        self.encode(row, &mut payload);
+        self.overwrite(slot, &payload, stamp, undo);
+        undo.payload = payload;
+    }
+
+    /// Deletes the current row. Its words stay for the readers of older heights.
+    pub fn delete(&self, slot: Slot, stamp: Stamp, undo: &mut UndoArena) {
+        self.records
+            .write(slot, stamp, State::Tombstone, undo, |_| ());
+        undo.garbage.push(self.garbage(slot, GarbageKind::Record));
+    }
+
+    fn touches_an_index(&self, columns: &[(ColumnId, Value)]) -> bool {
+        self.secondary_indexes()
+            .flat_map(|(_, index)| &*index.columns)
+            .any(|indexed| columns.iter().any(|(id, _)| *id == indexed.id))
+    }
+
+    /// Writes a whole payload over a record, live or deleted.
+    fn overwrite(&self, slot: Slot, payload: &[u64], stamp: Stamp, undo: &mut UndoArena) {
+        if self.has_secondary {
+            let mut old = Vec::new();
+            self.load_payload(slot, &mut old);
+            self.move_entries(slot, &old, payload, undo);
+        }
+        self.records.write(slot, stamp, State::Live, undo, |words| {
+            store_words(words, payload)
+        });
+    }
+
+    fn load_payload(&self, slot: Slot, payload: &mut Vec<u64>) {
+        if let Some(record) = self.records.record(slot) {
+            load_words(&record[self.records.layout.payload..], payload);
+        }
+    }
+
+    fn move_entries(&self, slot: Slot, old: &[u64], new: &[u64], undo: &mut UndoArena) {
+        let key = self.records.key(slot);
+        for (id, index) in self.secondary_indexes() {
+            let left = self.entry(index, old, &key);
+            let taken = self.entry(index, new, &key);
+            if left == taken {
+                continue;
+            }
+            index.entries.insert(taken.as_bytes(), slot);
+            undo.garbage
+                .push(self.garbage(slot, GarbageKind::Entry(id, left)));
+        }
+    }
+
+    /// Leads every index to a new record.
+    fn link(&self, slot: Slot, key: &[u8], payload: &[u64]) {
+        self.hash.insert(self.hash.hash(key), slot);
+        self.primary.insert(key, slot);
+        if !self.has_secondary {
+            return;
+        }
+        let key = Key::from(key);
+        for (_, index) in self.secondary_indexes() {
+            let entry = self.entry(index, payload, &key);
+            index.entries.insert(entry.as_bytes(), slot);
+        }
+    }
+
+    fn garbage(&self, slot: Slot, what: GarbageKind) -> Garbage {
+        let incarnation = self.records.incarnation;
+        Garbage {
+            table: self.schema.id,
+            incarnation,
+            slot,
+            what,
+        }
+    }
+
+    /// Removes what a block made superfluous, if it still is. No pin is below `horizon`, and no
+    /// block is being written.
+    pub(crate) fn collect(&self, garbage: &Garbage, horizon: Height) {
+        match &garbage.what {
+            GarbageKind::Record => self.collect_record(garbage.slot, horizon),
+            GarbageKind::Entry(id, entry) => {
+                let Some(index) = self.secondary(*id) else {
+                    return;
+                };
+                let key = self.records.key(garbage.slot);
+                let mut needed = false;
+                self.records
+                    .visible_images(garbage.slot, horizon, |payload| {
+                        let load = |i: usize| payload[i].load(Ordering::Relaxed);
+                        let Records { layout, heap, .. } = &*self.records;
+                        let columns = &index.columns;
+                        needed |= entry::of_payload(columns, layout, heap, load, &key.0) == *entry;
+                    });
+                if !needed {
+                    index.entries.remove(entry.as_bytes());
+                }
+            }
+        }
+    }
+
+    fn collect_record(&self, slot: Slot, horizon: Height) {
+        let stamp = self.records.stamp_word(slot);
+        // Inserted again, or collected already.
+        if stamp.state() != State::Tombstone || stamp.height() > horizon {
+            return;
+        }
+        let key = self.records.key(slot);
+        self.hash.remove(self.hash.hash(key.as_bytes()), slot);
+        self.primary.remove(key.as_bytes());
+        let mut payload = Vec::new();
+        self.load_payload(slot, &mut payload);
+        for (_, index) in self.secondary_indexes() {
+            index
+                .entries
+                .remove(self.entry(index, &payload, &key).as_bytes());
+        }
+        self.records.free(slot);
+    }
+
+    fn entry(&self, index: &SecondaryIndex, payload: &[u64], key: &Key) -> Key {
+        let Records { layout, heap, .. } = &*self.records;
+        entry::of_payload(&index.columns, layout, heap, |i| payload[i], key.as_bytes())
+    }
+
+    fn secondary_indexes(&self) -> impl Iterator<Item = (IndexId, &SecondaryIndex)> {
+        let numbered = self.secondary.iter().zip(1 as IndexId..);
+        numbered.filter_map(|(index, id)| Some((id, index.as_deref()?)))
+    }
+
+    pub(crate) fn secondary(&self, id: IndexId) -> Option<&SecondaryIndex> {
+        self.secondary
+            .get(usize::from(id).checked_sub(1)?)?
+            .as_deref()
+    }
+
+    pub(crate) fn primary(&self) -> &OrderedIndex {
+        &self.primary
+    }
+}
+
+#[inline]
+pub(crate) fn load_cell(column: &crate::layout::Column, payload: &[AtomicU64]) -> Cell {
+    column.cell(|i| payload[i].load(Ordering::Relaxed))
+}

@@ -1,0 +1,196 @@
+//! Memory that never moves: a growing space of atomic words.
+//!
+//! Everything the engine stores (records, undo versions, long strings, index nodes) lies in words
+//! of eight bytes that are only ever accessed atomically. A [`Words`] is a sequence of equal
+//! *units* (a record, a chunk, a node); its segments double, so that a unit's address follows from
+//! its number by a count of leading zeros and never changes:
+//!
+//! ```text
+//! segment 0   F units          units 0 .. F
+//! segment 1   2F units         units F .. 3F
+//! segment k   F << k units     units F(2^k - 1) .. F(2^(k+1) - 1)
+//! ```
+//!
+//! Memory is *type-stable*: it is handed back to its own space, never to the allocator while the
+//! space lives. A reader that holds a stale number reads a stale or foreign word, never freed
+//! memory, and finds out by validating a stamp. That is why no pointer, no epoch and no unsafe code
+//! is needed above this module. The cost: a space keeps its high-water mark (untouched parts of a
+//! segment are zero pages that the kernel has not backed yet).
+
+use std::sync::OnceLock;
+
+use kit::sync::atomic::AtomicU64;
+
+const WORDS_PER_LINE: usize = 8;
+const SEGMENTS_MAX: usize = 33;
+const UNITS_MAX: u64 = 1 << 40;
+
+pub(crate) struct Words {
+    /// Words in a unit.
+    stride: usize,
+    first_units_log2: u32,
+    segments: [OnceLock<Segment>; SEGMENTS_MAX],
+}
+
+struct Segment {
+    words: Box<[AtomicU64]>,
+    /// Words before the first cache line boundary; the units start there.
+    skip: usize,
+}
+
+impl Words {
+    pub(crate) fn new(stride: usize, first_units_log2: u32) -> Self {
+        assert!(stride > 0);
+        Words {
+            stride,
+            first_units_log2,
+            segments: [const { OnceLock::new() }; SEGMENTS_MAX],
+        }
+    }
+
+    #[inline]
+    fn locate(&self, unit: u64) -> (usize, usize) {
+        let shifted = unit + (1 << self.first_units_log2);
+        let segment = shifted.ilog2() - self.first_units_log2;
+        (
+            segment as usize,
+            (shifted - (1u64 << shifted.ilog2())) as usize,
+        )
+    }
+
+    /// The words of a unit; `None` if the space has never grown that far.
+    #[inline]
+    pub(crate) fn unit(&self, unit: u64) -> Option<&[AtomicU64]> {
+        self.slice(unit, self.stride)
+    }
+
+    /// `words` words from the start of a unit on, which must not reach beyond its segment.
+    #[inline]
+    pub(crate) fn slice(&self, unit: u64, words: usize) -> Option<&[AtomicU64]> {
+        // Numbers out of memory that is being written may be anything.
+        if unit >= UNITS_MAX {
+            return None;
+        }
+        let (segment, offset) = self.locate(unit);
+        let segment = self.segments.get(segment)?.get()?;
+        let start = segment.skip + offset * self.stride;
+        segment.words.get(start..start + words)
+    }
+
+    /// Backs the segment that a unit lies in.
+    pub(crate) fn ensure(&self, unit: u64) {
+        let (segment, _) = self.locate(unit);
+        self.segments[segment].get_or_init(|| {
+            let units = 1usize << (self.first_units_log2 as usize + segment);
+            Segment::new(units * self.stride)
+        });
+    }
+
+    /// Units from `unit` to the end of its segment, itself included.
+    pub(crate) fn units_left_in_segment(&self, unit: u64) -> u64 {
+        let (segment, offset) = self.locate(unit);
+        (1u64 << (u64::from(self.first_units_log2) + segment as u64)) - offset as u64
+    }
+
+    /// Bytes of address space taken (not all of it need be backed by memory).
+    pub(crate) fn reserved_bytes(&self) -> usize {
+        self.segments
+            .iter()
+            .filter_map(OnceLock::get)
+            .map(|s| s.words.len() * 8)
+            .sum()
+    }
+
+    #[inline]
+    pub(crate) fn prefetch(&self, unit: u64) {
+        if let Some(word) = self.unit(unit).and_then(|words| words.first()) {
+            raw::prefetch(word);
+        }
+    }
+}
+
+impl Segment {
+    fn new(words: usize) -> Self {
+        let words = raw::zeroed(words + WORDS_PER_LINE - 1);
+        let past_line = (words.as_ptr() as usize / 8) % WORDS_PER_LINE;
+        Segment {
+            words,
+            skip: (WORDS_PER_LINE - past_line) % WORDS_PER_LINE,
+        }
+    }
+}
+
+/// Asks the processor to bring a word's cache line closer.
+#[inline]
+pub(crate) fn prefetch(word: &AtomicU64) {
+    raw::prefetch(word);
+}
+
+/// `count` words of zero, not yet backed by memory where the allocator can help it.
+pub(crate) fn zeroed(count: usize) -> Box<[AtomicU64]> {
+    raw::zeroed(count)
+}
+
+#[allow(unsafe_code)]
+mod raw {
+    //! The two things that safe Rust cannot say: "this zeroed memory is a slice of atomics", and
+    //! "fetch this line".
+
+    use kit::sync::atomic::AtomicU64;
+
+    #[cfg(not(shuttle))]
+    pub(super) fn zeroed(count: usize) -> Box<[AtomicU64]> {
+        const { assert!(align_of::<AtomicU64>() == align_of::<u64>()) };
+        // `vec![0; n]` asks for zeroed pages, which a large allocation gets without touching them.
+        let words = Box::into_raw(vec![0u64; count].into_boxed_slice());
+        // SAFETY: `AtomicU64` has the size and bit validity of `u64` by its documentation and the
+        // same alignment by the assertion above, so the allocation's layout is the same too; the
+        // box was just given up, so nothing else owns it.
+        unsafe { Box::from_raw(words as *mut [AtomicU64]) }
+    }
+
+    #[cfg(shuttle)]
+    pub(super) fn zeroed(count: usize) -> Box<[AtomicU64]> {
+        (0..count).map(|_| AtomicU64::new(0)).collect()
+    }
+
+    #[inline]
+    pub(super) fn prefetch(word: &AtomicU64) {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        // SAFETY: a prefetch reads nothing and faults on nothing; SSE is part of x86-64.
+        unsafe {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(word).cast());
+        }
+        #[cfg(any(not(target_arch = "x86_64"), miri))]
+        let _ = word;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kit::sync::atomic::Ordering::Relaxed;
+
+    #[test]
+    fn units_are_distinct_aligned_and_stay() {
+        let words = Words::new(8, 2);
+        for unit in 0..100 {
+            assert!(words.segments[7].get().is_none());
+            words.ensure(unit);
+            let unit_words = words.unit(unit).expect("just ensured");
+            assert_eq!(unit_words.as_ptr() as usize % 64, 0);
+            assert_eq!(unit_words[0].swap(unit + 1, Relaxed), 0);
+            unit_words[7].store(unit, Relaxed);
+        }
+        for unit in 0..100 {
+            let unit_words = words.unit(unit).expect("ensured above");
+            assert_eq!(unit_words[0].load(Relaxed), unit + 1);
+            assert_eq!(unit_words[7].load(Relaxed), unit);
+        }
+        assert!(words.unit(1 << 20).is_none());
+        assert_eq!(words.units_left_in_segment(0), 4);
+        assert_eq!(words.units_left_in_segment(4), 8);
+        assert_eq!(words.units_left_in_segment(11), 1);
+    }
+}

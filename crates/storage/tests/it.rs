@@ -1,0 +1,10 @@
+//! Storage from outside: histories against a model, and readers beside writers.
+
+#[path = "it/common.rs"]
+mod common;
+#[path = "it/ddl.rs"]
+mod ddl;
+#[path = "it/histories.rs"]
+mod histories;
+#[path = "it/readers.rs"]
+mod readers;

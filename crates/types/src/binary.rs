@@ -1,0 +1,295 @@
+//! PostgreSQL's binary form of every value: what its `…send` functions give and its `…recv`
+//! functions take.
+//!
+//! This is also what rows are hashed as (see [`row`](crate::row)), so every value has exactly one
+//! binary form: NaN is one bit pattern, and a value that is not of its type is refused rather than
+//! cut to fit.
+//!
+//! ```text
+//! int2/4/8   2, 4, 8 bytes, big endian           float8     IEEE 754, big endian
+//! bool       1 byte                              uuid       16 bytes
+//! date       4 bytes, days since 2000-01-01      timestamp  8 bytes, microseconds since then
+//! text       the UTF-8 bytes                     bytea      the bytes
+//! numeric    digits:2 weight:2 sign:2 scale:2, then digits × 2, each 0…9999; the first one
+//!            counts 10000^weight
+//! array      dimensions:4 has_nulls:4 element_oid:4, then where not empty length:4 lower:4,
+//!            then length × (size:4, or -1 for NULL; bytes)
+//! ```
+
+use bytes::BufMut;
+use compact_str::CompactString;
+use rust_decimal::Decimal;
+
+use crate::cast;
+use crate::datatype::DataType;
+use crate::datetime::{check_date, check_timestamp};
+use crate::error::{Error, Result, SqlState};
+use crate::numeric::{self, POW10};
+use crate::text::{check_text, missing_blanks};
+use crate::value::{Value, canonical_nan};
+
+const NUMERIC_POSITIVE: u16 = 0x0000;
+const NUMERIC_NEGATIVE: u16 = 0x4000;
+const NULL_LENGTH: i32 = -1;
+
+impl Value {
+    /// Appends the binary form. A NULL has none and writes nothing: every protocol marks it
+    /// outside.
+    pub fn write_binary(&self, data_type: &DataType, out: &mut impl BufMut) -> Result<()> {
+        match (self, data_type) {
+            (Value::Null, _) => {}
+            (Value::Int(i), DataType::Int8) => out.put_i64(*i),
+            (Value::Int(i), DataType::Int4) => {
+                out.put_i32(i32::try_from(*i).map_err(|_| mismatch(self, data_type))?);
+            }
+            (Value::Int(i), DataType::Int2) => {
+                out.put_i16(i16::try_from(*i).map_err(|_| mismatch(self, data_type))?);
+            }
+            (Value::Text(text), DataType::Char(_)) => {
+                out.put_slice(text.as_bytes());
+                out.put_bytes(b' ', missing_blanks(text, data_type));
+            }
+            (Value::Text(text), DataType::Text | DataType::Varchar(_) | DataType::Unknown) => {
+                out.put_slice(text.as_bytes());
+            }
+            (Value::Bool(b), DataType::Bool) => out.put_u8(u8::from(*b)),
+            (Value::Float(x), DataType::Float8) => out.put_f64(canonical_nan(*x)),
+            (Value::Numeric(d), DataType::Numeric(_)) => write_numeric(*d, out),
+            (Value::Bytes(bytes), DataType::Bytea) => out.put_slice(bytes),
+            (Value::Uuid(uuid), DataType::Uuid) => out.put_slice(uuid),
+            (Value::Date(days), DataType::Date) => out.put_i32(*days),
+            (Value::Timestamp(us), DataType::Timestamp)
+            | (Value::Timestamptz(us), DataType::Timestamptz) => out.put_i64(*us),
+            (Value::Array(elements), DataType::Array(element)) => {
+                write_array(elements, element, out)?;
+            }
+            (other, DataType::Unknown) => other.write_text(&other.data_type_hint(), out),
+            _ => return Err(mismatch(self, data_type)),
+        }
+        Ok(())
+    }
+
+    /// Reads the binary form; modifiers apply as on assignment.
+    pub fn read_binary(data_type: &DataType, bytes: &[u8]) -> Result<Value> {
+        let value = match data_type {
+            DataType::Bool => Value::Bool(fixed::<1>(bytes, data_type)?[0] != 0),
+            DataType::Int2 => Value::from(i16::from_be_bytes(fixed(bytes, data_type)?)),
+            DataType::Int4 => Value::from(i32::from_be_bytes(fixed(bytes, data_type)?)),
+            DataType::Int8 => Value::from(i64::from_be_bytes(fixed(bytes, data_type)?)),
+            DataType::Float8 => {
+                Value::Float(canonical_nan(f64::from_be_bytes(fixed(bytes, data_type)?)))
+            }
+            DataType::Numeric(modifier) => {
+                Value::Numeric(cast::with_precision(read_numeric(bytes)?, *modifier)?)
+            }
+            DataType::Text | DataType::Unknown => Value::from(read_str(bytes)?),
+            DataType::Varchar(_) | DataType::Char(_) => {
+                let text = CompactString::new(read_str(bytes)?);
+                Value::Text(cast::fit_text(text, data_type, false)?)
+            }
+            DataType::Bytea => Value::from(bytes),
+            DataType::Uuid => Value::Uuid(fixed(bytes, data_type)?),
+            DataType::Date => {
+                let days = i32::from_be_bytes(fixed(bytes, data_type)?);
+                Value::Date(check_date(i64::from(days))?)
+            }
+            DataType::Timestamp => Value::Timestamp(read_timestamp(bytes, data_type)?),
+            DataType::Timestamptz => Value::Timestamptz(read_timestamp(bytes, data_type)?),
+            DataType::Array(element) => Value::from(read_array(element, bytes)?),
+            DataType::Void => Value::Null,
+        };
+        Ok(value)
+    }
+}
+
+/// A value in a column of another type is a bug of the planner, not of the client.
+fn mismatch(value: &Value, data_type: &DataType) -> Error {
+    Error::new(
+        SqlState::INTERNAL_ERROR,
+        format!(
+            "a value of type {} is not one of type {data_type}",
+            value.data_type_hint()
+        ),
+    )
+}
+
+fn malformed(data_type: &DataType) -> Error {
+    Error::new(
+        SqlState::INVALID_BINARY_REPRESENTATION,
+        format!("incorrect binary data format for type {data_type}"),
+    )
+}
+
+fn fixed<const N: usize>(bytes: &[u8], data_type: &DataType) -> Result<[u8; N]> {
+    bytes.try_into().map_err(|_| malformed(data_type))
+}
+
+fn read_timestamp(bytes: &[u8], data_type: &DataType) -> Result<i64> {
+    check_timestamp(i64::from_be_bytes(fixed(bytes, data_type)?))
+}
+
+fn read_str(bytes: &[u8]) -> Result<&str> {
+    let text = std::str::from_utf8(bytes).map_err(|_| {
+        Error::new(
+            SqlState::CHARACTER_NOT_IN_REPERTOIRE,
+            "invalid byte sequence for encoding \"UTF8\"",
+        )
+    })?;
+    check_text(text)?;
+    Ok(text)
+}
+
+/// 29 decimal digits, of which neither end need fall on a group of four.
+const NUMERIC_GROUPS_MAX: usize = 9;
+
+fn write_numeric(d: Decimal, out: &mut impl BufMut) {
+    let (negative, scale) = (d.mantissa() < 0, d.scale());
+    // Digits after the point are grouped from the point on: complete the last group.
+    let padding = (4 - scale % 4) % 4;
+    let mut rest = d.mantissa().unsigned_abs() * POW10[padding as usize];
+    let mut groups = [0u16; NUMERIC_GROUPS_MAX];
+    let mut count = 0;
+    while rest > 0 {
+        groups[count] = (rest % 10_000) as u16;
+        rest /= 10_000;
+        count += 1;
+    }
+    let fraction_groups = scale.div_ceil(4) as i16;
+    let zeros_behind = groups[..count].iter().take_while(|g| **g == 0).count();
+    let weight = if count == 0 {
+        0
+    } else {
+        count as i16 - fraction_groups - 1
+    };
+    out.put_i16((count - zeros_behind) as i16);
+    out.put_i16(weight);
+    out.put_u16(if negative {
+        NUMERIC_NEGATIVE
+    } else {
+        NUMERIC_POSITIVE
+    });
+    out.put_u16(scale as u16);
+    for group in groups[zeros_behind..count].iter().rev() {
+        out.put_u16(*group);
+    }
+}
+
+fn read_numeric(bytes: &[u8]) -> Result<Decimal> {
+    let invalid = || malformed(&DataType::Numeric(None));
+    let (header, groups) = bytes.split_first_chunk::<8>().ok_or_else(invalid)?;
+    let field = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
+    let (count, weight, sign, scale) = (field(0), field(2) as i16, field(4), field(6));
+    let negative = match sign {
+        NUMERIC_POSITIVE => false,
+        NUMERIC_NEGATIVE => true,
+        0xC000 | 0xD000 | 0xF000 => return Err(Error::unsupported("numeric NaN or infinity")),
+        _ => return Err(invalid()),
+    };
+    if groups.len() != usize::from(count) * 2 {
+        return Err(invalid());
+    }
+    let groups = || {
+        groups
+            .chunks_exact(2)
+            .map(|group| u16::from_be_bytes([group[0], group[1]]))
+    };
+    if groups().any(|group| group > 9999) {
+        return Err(invalid());
+    }
+    let digits =
+        groups().flat_map(|group| [1000, 100, 10, 1].map(|unit| (group / unit % 10) as u8));
+    let point = (i64::from(weight) + 1) * 4;
+    let exact = numeric::from_digits(negative, digits, point)?;
+    // The scale may cut digits off a group of four, or ask for zeros behind the last one.
+    numeric::trunc(exact, i32::from(scale))
+}
+
+fn write_array(elements: &[Value], element_type: &DataType, out: &mut impl BufMut) -> Result<()> {
+    let oid = element_type.oid();
+    let dimensions = i32::from(!elements.is_empty());
+    let has_nulls = i32::from(elements.iter().any(Value::is_null));
+    out.put_i32(dimensions);
+    out.put_i32(has_nulls);
+    out.put_u32(oid);
+    if elements.is_empty() {
+        return Ok(());
+    }
+    let too_long = |_| Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "array is too long");
+    out.put_i32(i32::try_from(elements.len()).map_err(too_long)?);
+    out.put_i32(1);
+    let mut scratch = Vec::new();
+    for element in elements {
+        if element.is_null() {
+            out.put_i32(NULL_LENGTH);
+            continue;
+        }
+        scratch.clear();
+        element.write_binary(element_type, &mut scratch)?;
+        out.put_i32(i32::try_from(scratch.len()).map_err(too_long)?);
+        out.put_slice(&scratch);
+    }
+    Ok(())
+}
+
+fn read_array(element_type: &DataType, bytes: &[u8]) -> Result<Vec<Value>> {
+    let mut reader = ArrayReader(bytes);
+    let dimensions = reader.int()?;
+    let _has_nulls = reader.int()?;
+    let oid = reader.int()? as u32;
+    if oid != element_type.oid() {
+        return Err(Error::new(
+            SqlState::DATATYPE_MISMATCH,
+            format!("array elements have type number {oid}, expected {element_type}"),
+        ));
+    }
+    let count = match dimensions {
+        0 => 0,
+        1 => {
+            let length = reader.int()?;
+            let _lower_bound = reader.int()?;
+            usize::try_from(length).map_err(|_| reader.invalid())?
+        }
+        _ => return Err(Error::unsupported("a multidimensional array")),
+    };
+    // Each element takes at least its length's four bytes: a false count cannot reserve memory.
+    if count > reader.0.len() / 4 {
+        return Err(reader.invalid());
+    }
+    let mut elements = Vec::with_capacity(count);
+    for _ in 0..count {
+        elements.push(match reader.int()? {
+            NULL_LENGTH => Value::Null,
+            length => Value::read_binary(element_type, reader.take(length)?)?,
+        });
+    }
+    if !reader.0.is_empty() {
+        return Err(reader.invalid());
+    }
+    Ok(elements)
+}
+
+struct ArrayReader<'a>(&'a [u8]);
+
+impl<'a> ArrayReader<'a> {
+    fn int(&mut self) -> Result<i32> {
+        let (head, rest) = self.0.split_first_chunk().ok_or_else(|| self.invalid())?;
+        self.0 = rest;
+        Ok(i32::from_be_bytes(*head))
+    }
+
+    fn take(&mut self, length: i32) -> Result<&'a [u8]> {
+        let split = usize::try_from(length)
+            .ok()
+            .and_then(|length| self.0.split_at_checked(length));
+        let (head, rest) = split.ok_or_else(|| self.invalid())?;
+        self.0 = rest;
+        Ok(head)
+    }
+
+    fn invalid(&self) -> Error {
+        Error::new(
+            SqlState::INVALID_BINARY_REPRESENTATION,
+            "incorrect binary data format for an array",
+        )
+    }
+}

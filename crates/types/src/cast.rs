@@ -1,0 +1,301 @@
+//! Conversions between types: which exist, in which context, and what they do.
+//!
+//! PostgreSQL allows each conversion from some context on: *implicit* (anywhere in an expression),
+//! *assignment* (into a column or variable too), *explicit* (only where `CAST` or `::` says so).
+//! [`cast_context`] is that table, for the planner; [`cast`] converts values and trusts it.
+//!
+//! Modifiers apply in every context, but differently to strings: assignment refuses what is too
+//! long unless only blanks are cut, an explicit cast cuts.
+
+use compact_str::CompactString;
+use rust_decimal::Decimal;
+
+use crate::datatype::DataType;
+use crate::datetime::{check_date, check_timestamp, date_to_timestamp_us, timestamp_to_date};
+use crate::error::{Error, Result, SqlState};
+use crate::numeric;
+use crate::schema::ColumnSchema;
+use crate::value::Value;
+
+/// Where a conversion is allowed; each context includes those before it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum CastContext {
+    Implicit,
+    Assignment,
+    Explicit,
+}
+
+/// The first context in which PostgreSQL converts `from` into `to`; `None` if it never does.
+pub fn cast_context(from: &DataType, to: &DataType) -> Option<CastContext> {
+    use CastContext::{Assignment, Explicit, Implicit};
+    use DataType as T;
+    let number_rank = |data_type: &DataType| match data_type {
+        T::Int2 => Some(0),
+        T::Int4 => Some(1),
+        T::Int8 => Some(2),
+        T::Numeric(_) => Some(3),
+        T::Float8 => Some(4),
+        _ => None,
+    };
+    if let (Some(from), Some(to)) = (number_rank(from), number_rank(to)) {
+        return Some(if from <= to { Implicit } else { Assignment });
+    }
+    match (from, to) {
+        (T::Void, _) | (_, T::Void) => (from == to).then_some(Implicit),
+        (T::Unknown, _) => Some(Implicit),
+        (_, T::Unknown) => None,
+        (T::Array(from), T::Array(to)) => cast_context(from, to),
+        (from, to) if from.without_modifier() == to.without_modifier() => Some(Implicit),
+        (from, to) if from.is_string() && to.is_string() => Some(Implicit),
+        (_, to) if to.is_string() => Some(Assignment),
+        (from, _) if from.is_string() => Some(Explicit),
+        (T::Bool, T::Int4) | (T::Int4, T::Bool) => Some(Explicit),
+        (T::Date, T::Timestamp | T::Timestamptz) | (T::Timestamp, T::Timestamptz) => Some(Implicit),
+        (T::Timestamptz, T::Timestamp | T::Date) | (T::Timestamp, T::Date) => Some(Assignment),
+        _ => None,
+    }
+}
+
+/// Converts a value. NULL stays NULL; a text is read by the target's input function.
+pub fn cast(value: &Value, target: &DataType, explicit: bool) -> Result<Value> {
+    if value.is_null() {
+        return Ok(Value::Null);
+    }
+    match target {
+        DataType::Unknown => Ok(value.clone()),
+        DataType::Void => Ok(Value::Null),
+        DataType::Text | DataType::Varchar(_) | DataType::Char(_) => {
+            fit_text(text_of(value), target, explicit).map(Value::Text)
+        }
+        DataType::Array(element) => cast_array(value, element, explicit),
+        _ => match value {
+            Value::Text(text) => Value::read_text(target, text),
+            _ => cast_scalar(value, target),
+        },
+    }
+}
+
+/// Converts a value for storing it into a column: assignment rules. Says nothing of NULL.
+pub fn assign(value: Value, column: &ColumnSchema) -> Result<Value> {
+    assign_to(value, &column.data_type)
+}
+
+/// Converts a value for storing it into a variable or column of this type. Values that need no
+/// conversion, which is nearly all, are passed on as they are.
+pub fn assign_to(value: Value, data_type: &DataType) -> Result<Value> {
+    let fits = match (&value, data_type) {
+        (Value::Null, _) => true,
+        (Value::Int(i), DataType::Int2 | DataType::Int4 | DataType::Int8) => {
+            return in_range(*i, data_type).map(Value::Int);
+        }
+        (Value::Text(_), DataType::Text | DataType::Varchar(None)) => true,
+        (Value::Bool(_), DataType::Bool)
+        | (Value::Float(_), DataType::Float8)
+        | (Value::Numeric(_), DataType::Numeric(None))
+        | (Value::Bytes(_), DataType::Bytea)
+        | (Value::Uuid(_), DataType::Uuid)
+        | (Value::Date(_), DataType::Date)
+        | (Value::Timestamp(_), DataType::Timestamp)
+        | (Value::Timestamptz(_), DataType::Timestamptz) => true,
+        _ => false,
+    };
+    if fits {
+        Ok(value)
+    } else {
+        cast(&value, data_type, false)
+    }
+}
+
+fn cast_scalar(value: &Value, target: &DataType) -> Result<Value> {
+    let converted = match (value, target) {
+        (_, DataType::Int2 | DataType::Int4 | DataType::Int8) => Value::Int(to_int(value, target)?),
+        (_, DataType::Numeric(modifier)) => {
+            Value::Numeric(with_precision(to_numeric(value, target)?, *modifier)?)
+        }
+        (_, DataType::Float8) => Value::Float(to_float(value, target)?),
+        (Value::Bool(b), DataType::Bool) => Value::Bool(*b),
+        (Value::Int(i), DataType::Bool) => Value::Bool(*i != 0),
+        (Value::Date(days), DataType::Date) => Value::Date(*days),
+        (Value::Timestamp(us) | Value::Timestamptz(us), DataType::Date) => {
+            Value::Date(check_date(i64::from(timestamp_to_date(*us)))?)
+        }
+        (Value::Timestamp(us) | Value::Timestamptz(us), DataType::Timestamp) => {
+            Value::Timestamp(*us)
+        }
+        (Value::Timestamp(us) | Value::Timestamptz(us), DataType::Timestamptz) => {
+            Value::Timestamptz(*us)
+        }
+        (Value::Date(days), DataType::Timestamp) => {
+            Value::Timestamp(check_timestamp(date_to_timestamp_us(*days))?)
+        }
+        (Value::Date(days), DataType::Timestamptz) => {
+            Value::Timestamptz(check_timestamp(date_to_timestamp_us(*days))?)
+        }
+        (Value::Bytes(_), DataType::Bytea) | (Value::Uuid(_), DataType::Uuid) => value.clone(),
+        _ => return Err(cannot_cast(value, target)),
+    };
+    Ok(converted)
+}
+
+fn cast_array(value: &Value, element_type: &DataType, explicit: bool) -> Result<Value> {
+    match value {
+        Value::Array(elements) => {
+            let converted: Result<Vec<Value>> = elements
+                .iter()
+                .map(|element| cast(element, element_type, explicit))
+                .collect();
+            converted.map(Value::from)
+        }
+        Value::Text(text) => {
+            Value::read_text(&DataType::Array(Box::new(element_type.clone())), text)
+        }
+        _ => Err(cannot_cast(
+            value,
+            &DataType::Array(Box::new(element_type.clone())),
+        )),
+    }
+}
+
+fn cannot_cast(value: &Value, target: &DataType) -> Error {
+    Error::new(
+        SqlState::CANNOT_COERCE,
+        format!("cannot cast type {} to {target}", value.data_type_hint()),
+    )
+}
+
+/// `smallint out of range` and its sisters.
+pub(crate) fn out_of_range(target: &DataType) -> Error {
+    Error::new(
+        SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
+        format!("{} out of range", target.base_name()),
+    )
+}
+
+/// Checks an integer against the type's width.
+pub(crate) fn in_range(i: i64, target: &DataType) -> Result<i64> {
+    let (min, max) = target.integer_range().unwrap_or((i64::MIN, i64::MAX));
+    if (min..=max).contains(&i) {
+        Ok(i)
+    } else {
+        Err(out_of_range(target))
+    }
+}
+
+fn to_int(value: &Value, target: &DataType) -> Result<i64> {
+    match value {
+        Value::Int(i) => in_range(*i, target),
+        Value::Bool(b) => Ok(i64::from(*b)),
+        Value::Numeric(d) => numeric::to_i64(*d)
+            .ok_or_else(|| out_of_range(target))
+            .and_then(|i| in_range(i, target)),
+        Value::Float(x) => {
+            let rounded = x.round_ties_even();
+            // -2^63 is a double, 2^63 is the first one above the range; NaN fails both.
+            if !(rounded >= i64::MIN as f64 && rounded < -(i64::MIN as f64)) {
+                return Err(out_of_range(target));
+            }
+            in_range(rounded as i64, target)
+        }
+        _ => Err(cannot_cast(value, target)),
+    }
+}
+
+fn to_numeric(value: &Value, target: &DataType) -> Result<Decimal> {
+    match value {
+        Value::Int(i) => Ok(Decimal::from(*i)),
+        Value::Numeric(d) => Ok(*d),
+        Value::Float(x) => numeric::from_f64(*x),
+        _ => Err(cannot_cast(value, target)),
+    }
+}
+
+fn to_float(value: &Value, target: &DataType) -> Result<f64> {
+    match value {
+        Value::Int(i) => Ok(*i as f64),
+        Value::Numeric(d) => Ok(numeric::to_f64(*d)),
+        Value::Float(x) => Ok(*x),
+        _ => Err(cannot_cast(value, target)),
+    }
+}
+
+pub(crate) fn with_precision(d: Decimal, modifier: Option<(u8, u8)>) -> Result<Decimal> {
+    match modifier {
+        Some((precision, scale)) => numeric::apply_precision(d, precision, scale),
+        None => Ok(d),
+    }
+}
+
+/// The text that a cast to a string type gives, before the modifier.
+fn text_of(value: &Value) -> CompactString {
+    match value {
+        Value::Text(text) => text.clone(),
+        // The cast spells booleans out; the output function does not.
+        Value::Bool(b) => CompactString::new(if *b { "true" } else { "false" }),
+        other => CompactString::from(other.to_text(&other.data_type_hint())),
+    }
+}
+
+/// Makes a text one of the given string type. `char(n)` loses its trailing blanks here and gets
+/// them back on output.
+pub(crate) fn fit_text(
+    mut text: CompactString,
+    target: &DataType,
+    explicit: bool,
+) -> Result<CompactString> {
+    let limit = match target {
+        DataType::Varchar(Some(n)) | DataType::Char(n) => Some(*n as usize),
+        _ => None,
+    };
+    if let Some(limit) = limit
+        && text.len() > limit
+        && let Some((cut, _)) = text.char_indices().nth(limit)
+    {
+        let only_blanks = text.as_bytes()[cut..].iter().all(|b| *b == b' ');
+        if !explicit && !only_blanks {
+            return Err(Error::new(
+                SqlState::STRING_DATA_RIGHT_TRUNCATION,
+                format!("value too long for type {target}"),
+            ));
+        }
+        text.truncate(cut);
+    }
+    if matches!(target, DataType::Char(_)) {
+        let kept = text.trim_end_matches(' ').len();
+        text.truncate(kept);
+    }
+    Ok(text)
+}
+
+/// The type that two expressions meet in: CASE, COALESCE, UNION, VALUES, `=` and the like.
+/// `None` if PostgreSQL finds none (42804).
+pub fn common_type(a: &DataType, b: &DataType) -> Option<DataType> {
+    use DataType as T;
+    if a == b {
+        return Some(a.clone());
+    }
+    match (a, b) {
+        (T::Unknown, other) | (other, T::Unknown) => return Some(other.clone()),
+        (T::Void, _) | (_, T::Void) => return None,
+        (T::Array(a), T::Array(b)) => return common_type(a, b).map(|e| T::Array(Box::new(e))),
+        // Lengths differ: PostgreSQL forgets them, and an unbounded `char` is `text` here.
+        (T::Char(_), T::Char(_)) => return Some(T::Text),
+        _ => {}
+    }
+    let (a, b) = (a.without_modifier(), b.without_modifier());
+    if a == b || (a.is_string() && b.is_string()) {
+        let both_varchar = a == b;
+        return Some(if both_varchar { a } else { T::Text });
+    }
+    let same_category = (a.is_number() && b.is_number()) || (a.is_datetime() && b.is_datetime());
+    if !same_category {
+        return None;
+    }
+    let converts = |from, to| cast_context(from, to) == Some(CastContext::Implicit);
+    if converts(&a, &b) {
+        Some(b)
+    } else if converts(&b, &a) {
+        Some(a)
+    } else {
+        None
+    }
+}

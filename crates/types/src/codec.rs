@@ -1,0 +1,256 @@
+//! The ledger's own encoding of values that stand alone, such as a transaction's arguments:
+//! self-describing, compact, and canonical, since its bytes are hashed.
+//!
+//! ```text
+//! [ tag: 1 | body ]
+//!  0 NULL         —                         7 bytes        length: varint, bytes
+//!  1 false        —                         8 uuid         16 bytes
+//!  2 true         —                         9 date         days: zigzag varint
+//!  3 integer      zigzag varint            10 timestamp    microseconds: zigzag varint
+//!  4 float        8 bytes, big endian      11 timestamptz  microseconds: zigzag varint
+//!  5 numeric      sign and scale: 1,       12 array        count: varint, values
+//!                 mantissa: varint
+//!  6 text         length: varint, UTF-8
+//! ```
+//!
+//! A varint is LEB128: seven bits a byte, the lowest first, the high bit set on all but the last.
+//! Decoding refuses everything that encoding would not write (overlong varints, a negative zero,
+//! two NaNs), so equal bytes and equal values are the same thing but for a numeric's scale.
+//! Hostile input cannot reserve more memory than a small multiple of its own length, nor recurse
+//! deeper than [`DEPTH_MAX`].
+
+use bytes::BufMut;
+use rust_decimal::Decimal;
+
+use crate::datetime::{check_date, check_timestamp};
+use crate::error::{Error, Result, SqlState};
+use crate::numeric::SCALE_MAX;
+use crate::value::{Value, canonical_nan};
+
+/// Arrays within arrays; SQL's have one dimension.
+pub const DEPTH_MAX: u32 = 8;
+
+mod tag {
+    pub const NULL: u8 = 0;
+    pub const FALSE: u8 = 1;
+    pub const TRUE: u8 = 2;
+    pub const INT: u8 = 3;
+    pub const FLOAT: u8 = 4;
+    pub const NUMERIC: u8 = 5;
+    pub const TEXT: u8 = 6;
+    pub const BYTES: u8 = 7;
+    pub const UUID: u8 = 8;
+    pub const DATE: u8 = 9;
+    pub const TIMESTAMP: u8 = 10;
+    pub const TIMESTAMPTZ: u8 = 11;
+    pub const ARRAY: u8 = 12;
+}
+
+/// In a numeric's first byte, above the scale.
+const NUMERIC_NEGATIVE: u8 = 0x80;
+
+fn corrupt(what: &str) -> Error {
+    Error::new(
+        SqlState::DATA_CORRUPTED,
+        format!("invalid encoded value: {what}"),
+    )
+}
+
+pub fn encode_u64(number: u64, out: &mut impl BufMut) {
+    encode_u128(u128::from(number), out);
+}
+
+fn encode_u128(mut number: u128, out: &mut impl BufMut) {
+    while number >= 0x80 {
+        out.put_u8(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.put_u8(number as u8);
+}
+
+pub fn decode_u64(input: &mut &[u8]) -> Result<u64> {
+    u64::try_from(decode_u128(input)?).map_err(|_| corrupt("a number beyond 64 bits"))
+}
+
+fn decode_u128(input: &mut &[u8]) -> Result<u128> {
+    const BITS: u32 = u128::BITS;
+    let mut number = 0;
+    let mut shift = 0;
+    loop {
+        let [byte] = take(input)?;
+        let bits = u128::from(byte & 0x7f);
+        if shift >= BITS || (bits << shift) >> shift != bits {
+            return Err(corrupt("a number is too long"));
+        }
+        number |= bits << shift;
+        if byte & 0x80 == 0 {
+            // A last byte of 0 adds nothing: the same number has a shorter form.
+            return if byte == 0 && shift > 0 {
+                Err(corrupt("an overlong number"))
+            } else {
+                Ok(number)
+            };
+        }
+        shift += 7;
+    }
+}
+
+/// Zigzag: small numbers of either sign are short.
+pub fn encode_i64(number: i64, out: &mut impl BufMut) {
+    encode_u64(((number << 1) ^ (number >> 63)) as u64, out);
+}
+
+pub fn decode_i64(input: &mut &[u8]) -> Result<i64> {
+    let zigzag = decode_u64(input)?;
+    Ok((zigzag >> 1) as i64 ^ -((zigzag & 1) as i64))
+}
+
+pub fn encode_bytes(bytes: &[u8], out: &mut impl BufMut) {
+    encode_u64(bytes.len() as u64, out);
+    out.put_slice(bytes);
+}
+
+pub fn decode_bytes<'a>(input: &mut &'a [u8]) -> Result<&'a [u8]> {
+    let length = decode_u64(input)?;
+    let split = usize::try_from(length)
+        .ok()
+        .and_then(|length| input.split_at_checked(length));
+    let (head, rest) = split.ok_or_else(cut_short)?;
+    *input = rest;
+    Ok(head)
+}
+
+pub fn encode_str(text: &str, out: &mut impl BufMut) {
+    encode_bytes(text.as_bytes(), out);
+}
+
+pub fn decode_str<'a>(input: &mut &'a [u8]) -> Result<&'a str> {
+    std::str::from_utf8(decode_bytes(input)?).map_err(|_| corrupt("text that is not UTF-8"))
+}
+
+fn cut_short() -> Error {
+    corrupt("cut short")
+}
+
+fn take<const N: usize>(input: &mut &[u8]) -> Result<[u8; N]> {
+    let (head, rest) = input.split_first_chunk().ok_or_else(cut_short)?;
+    *input = rest;
+    Ok(*head)
+}
+
+pub fn encode_value(value: &Value, out: &mut impl BufMut) {
+    match value {
+        Value::Null => out.put_u8(tag::NULL),
+        Value::Bool(false) => out.put_u8(tag::FALSE),
+        Value::Bool(true) => out.put_u8(tag::TRUE),
+        Value::Int(i) => {
+            out.put_u8(tag::INT);
+            encode_i64(*i, out);
+        }
+        Value::Float(x) => {
+            out.put_u8(tag::FLOAT);
+            out.put_f64(canonical_nan(*x));
+        }
+        Value::Numeric(d) => {
+            out.put_u8(tag::NUMERIC);
+            let mantissa = d.mantissa();
+            let sign = if mantissa < 0 { NUMERIC_NEGATIVE } else { 0 };
+            out.put_u8(sign | d.scale() as u8);
+            encode_u128(mantissa.unsigned_abs(), out);
+        }
+        Value::Text(text) => {
+            out.put_u8(tag::TEXT);
+            encode_str(text, out);
+        }
+        Value::Bytes(bytes) => {
+            out.put_u8(tag::BYTES);
+            encode_bytes(bytes, out);
+        }
+        Value::Uuid(uuid) => {
+            out.put_u8(tag::UUID);
+            out.put_slice(uuid);
+        }
+        Value::Date(days) => {
+            out.put_u8(tag::DATE);
+            encode_i64(i64::from(*days), out);
+        }
+        Value::Timestamp(us) => {
+            out.put_u8(tag::TIMESTAMP);
+            encode_i64(*us, out);
+        }
+        Value::Timestamptz(us) => {
+            out.put_u8(tag::TIMESTAMPTZ);
+            encode_i64(*us, out);
+        }
+        Value::Array(elements) => {
+            out.put_u8(tag::ARRAY);
+            encode_u64(elements.len() as u64, out);
+            for element in elements.iter() {
+                encode_value(element, out);
+            }
+        }
+    }
+}
+
+/// Reads one value from the front of the input and moves the input behind it.
+pub fn decode_value(input: &mut &[u8]) -> Result<Value> {
+    decode_nested(input, 0)
+}
+
+fn decode_nested(input: &mut &[u8], depth: u32) -> Result<Value> {
+    let [tag] = take(input)?;
+    Ok(match tag {
+        tag::NULL => Value::Null,
+        tag::FALSE => Value::Bool(false),
+        tag::TRUE => Value::Bool(true),
+        tag::INT => Value::Int(decode_i64(input)?),
+        tag::FLOAT => {
+            let bits = u64::from_be_bytes(take(input)?);
+            let x = f64::from_bits(bits);
+            if canonical_nan(x).to_bits() != bits {
+                return Err(corrupt("a second NaN"));
+            }
+            Value::Float(x)
+        }
+        tag::NUMERIC => Value::Numeric(decode_numeric(input)?),
+        tag::TEXT => Value::from(decode_str(input)?),
+        tag::BYTES => Value::from(decode_bytes(input)?),
+        tag::UUID => Value::Uuid(take(input)?),
+        tag::DATE => Value::Date(check_date(decode_i64(input)?)?),
+        tag::TIMESTAMP => Value::Timestamp(check_timestamp(decode_i64(input)?)?),
+        tag::TIMESTAMPTZ => Value::Timestamptz(check_timestamp(decode_i64(input)?)?),
+        tag::ARRAY => decode_array(input, depth)?,
+        _ => return Err(corrupt("an unknown tag")),
+    })
+}
+
+fn decode_numeric(input: &mut &[u8]) -> Result<Decimal> {
+    let [first] = take(input)?;
+    let (negative, scale) = (
+        first & NUMERIC_NEGATIVE != 0,
+        u32::from(first & !NUMERIC_NEGATIVE),
+    );
+    let mantissa = decode_u128(input)?;
+    if scale > SCALE_MAX || mantissa >> 96 != 0 || (negative && mantissa == 0) {
+        return Err(corrupt("a numeric out of range"));
+    }
+    let mantissa = mantissa as i128;
+    let signed = if negative { -mantissa } else { mantissa };
+    Ok(Decimal::from_i128_with_scale(signed, scale))
+}
+
+fn decode_array(input: &mut &[u8], depth: u32) -> Result<Value> {
+    if depth >= DEPTH_MAX {
+        return Err(corrupt("arrays nested too deeply"));
+    }
+    let count = usize::try_from(decode_u64(input)?).map_err(|_| cut_short())?;
+    // Every element takes a byte at least: a false count cannot reserve memory.
+    if count > input.len() {
+        return Err(cut_short());
+    }
+    let mut elements = Vec::with_capacity(count);
+    for _ in 0..count {
+        elements.push(decode_nested(input, depth + 1)?);
+    }
+    Ok(Value::from(elements))
+}

@@ -1,0 +1,516 @@
+//! SQL types: their names, their numbers on the wire, and how a name in SQL text finds its type.
+//!
+//! PostgreSQL's drivers choose decoders by OID and print widths by modifier, so both are
+//! PostgreSQL's own. Names with a SQL-standard spelling (`character varying(20)`) are written that
+//! way, since that is what error messages, `pg_typeof` and `\d` show.
+//!
+//! Departures: no `real`, no `interval`, no `time`, no `json`; `numeric` keeps at most
+//! [`NUMERIC_PRECISION_MAX`] digits; `char` always has a length.
+
+use std::fmt;
+
+use crate::error::{Error, Result, SqlState};
+
+/// Decimal digits that every `numeric` can hold (96 bits of mantissa).
+pub const NUMERIC_PRECISION_MAX: u8 = 28;
+/// PostgreSQL's limit for `varchar(n)` and `char(n)`.
+pub const CHARACTER_LENGTH_MAX: u32 = 10_485_760;
+
+/// A SQL type, with its modifier where it has one.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum DataType {
+    Bool,
+    Int2,
+    Int4,
+    Int8,
+    /// `numeric` (no bound but the 28 digits of the implementation) or `numeric(p,s)`.
+    Numeric(Option<(u8, u8)>),
+    Float8,
+    Text,
+    /// `varchar(n)`; `varchar` without a length is `Text` with another name, `None` here.
+    Varchar(Option<u32>),
+    /// `char(n)`, blank-padded. Values are kept without trailing blanks; output pads them.
+    Char(u32),
+    Bytea,
+    Uuid,
+    Date,
+    Timestamp,
+    Timestamptz,
+    /// One-dimensional; in parameters and variables only, not in stored columns.
+    Array(Box<DataType>),
+    /// The type of a bare NULL or of a parameter nobody has typed yet.
+    Unknown,
+    /// What a procedure without a result returns.
+    Void,
+}
+
+impl DataType {
+    /// PostgreSQL's spelling with modifiers, as `format_type` gives it.
+    pub fn name(&self) -> String {
+        self.to_string()
+    }
+
+    /// The spelling without modifiers, as PostgreSQL's input errors name types.
+    pub fn base_name(&self) -> &'static str {
+        match self {
+            DataType::Bool => "boolean",
+            DataType::Int2 => "smallint",
+            DataType::Int4 => "integer",
+            DataType::Int8 => "bigint",
+            DataType::Numeric(_) => "numeric",
+            DataType::Float8 => "double precision",
+            DataType::Text => "text",
+            DataType::Varchar(_) => "character varying",
+            DataType::Char(_) => "character",
+            DataType::Bytea => "bytea",
+            DataType::Uuid => "uuid",
+            DataType::Date => "date",
+            DataType::Timestamp => "timestamp without time zone",
+            DataType::Timestamptz => "timestamp with time zone",
+            DataType::Array(_) => "array",
+            DataType::Unknown => "unknown",
+            DataType::Void => "void",
+        }
+    }
+
+    pub fn oid(&self) -> u32 {
+        match self {
+            DataType::Bool => 16,
+            DataType::Bytea => 17,
+            DataType::Int8 => 20,
+            DataType::Int2 => 21,
+            DataType::Int4 => 23,
+            DataType::Text => 25,
+            DataType::Float8 => 701,
+            DataType::Unknown => 705,
+            DataType::Char(_) => 1042,
+            DataType::Varchar(_) => 1043,
+            DataType::Date => 1082,
+            DataType::Timestamp => 1114,
+            DataType::Timestamptz => 1184,
+            DataType::Numeric(_) => 1700,
+            DataType::Void => 2278,
+            DataType::Uuid => 2950,
+            DataType::Array(element) => element.array_oid(),
+        }
+    }
+
+    /// OID of the array of this type; 0 where there is none.
+    pub fn array_oid(&self) -> u32 {
+        match self {
+            DataType::Bool => 1000,
+            DataType::Bytea => 1001,
+            DataType::Int2 => 1005,
+            DataType::Int4 => 1007,
+            DataType::Text => 1009,
+            DataType::Char(_) => 1014,
+            DataType::Varchar(_) => 1015,
+            DataType::Int8 => 1016,
+            DataType::Float8 => 1022,
+            DataType::Timestamp => 1115,
+            DataType::Date => 1182,
+            DataType::Timestamptz => 1185,
+            DataType::Numeric(_) => 1231,
+            DataType::Uuid => 2951,
+            DataType::Array(_) | DataType::Unknown | DataType::Void => 0,
+        }
+    }
+
+    /// The type that a client names by number, as in Parse. 0 and 705 are [`DataType::Unknown`].
+    /// Numbers carry no modifier, and a `char` without a length is `text` here.
+    pub fn from_oid(oid: u32) -> Option<DataType> {
+        if let Some(scalar) = Self::scalar_from_oid(oid) {
+            return Some(scalar);
+        }
+        let elements = [
+            16, 17, 20, 21, 23, 25, 701, 1042, 1043, 1082, 1114, 1184, 1700, 2950,
+        ];
+        match oid {
+            1014 => Some(DataType::Array(Box::new(DataType::Text))),
+            _ => elements
+                .into_iter()
+                .filter_map(Self::scalar_from_oid)
+                .find(|element| element.array_oid() == oid)
+                .map(|element| DataType::Array(Box::new(element))),
+        }
+    }
+
+    fn scalar_from_oid(oid: u32) -> Option<DataType> {
+        Some(match oid {
+            0 | 705 => DataType::Unknown,
+            16 => DataType::Bool,
+            17 => DataType::Bytea,
+            20 => DataType::Int8,
+            21 => DataType::Int2,
+            23 => DataType::Int4,
+            25 | 1042 => DataType::Text,
+            701 => DataType::Float8,
+            1043 => DataType::Varchar(None),
+            1082 => DataType::Date,
+            1114 => DataType::Timestamp,
+            1184 => DataType::Timestamptz,
+            1700 => DataType::Numeric(None),
+            2278 => DataType::Void,
+            2950 => DataType::Uuid,
+            _ => return None,
+        })
+    }
+
+    /// Bytes of a fixed-width type, -1 for variable width, -2 for a C string: `pg_type.typlen`.
+    pub fn type_len(&self) -> i16 {
+        match self {
+            DataType::Bool => 1,
+            DataType::Int2 => 2,
+            DataType::Int4 | DataType::Date | DataType::Void => 4,
+            DataType::Int8 | DataType::Float8 | DataType::Timestamp | DataType::Timestamptz => 8,
+            DataType::Uuid => 16,
+            DataType::Unknown => -2,
+            DataType::Numeric(_)
+            | DataType::Text
+            | DataType::Varchar(_)
+            | DataType::Char(_)
+            | DataType::Bytea
+            | DataType::Array(_) => -1,
+        }
+    }
+
+    /// `pg_attribute.atttypmod`: -1 where there is no modifier.
+    pub fn typmod(&self) -> i32 {
+        /// PostgreSQL counts its own four-byte length header into these modifiers.
+        const HEADER: i32 = 4;
+        match self {
+            DataType::Numeric(Some((precision, scale))) => {
+                ((i32::from(*precision) << 16) | i32::from(*scale)) + HEADER
+            }
+            DataType::Varchar(Some(n)) | DataType::Char(n) => {
+                i32::try_from(*n).unwrap_or(i32::MAX - HEADER) + HEADER
+            }
+            DataType::Array(element) => element.typmod(),
+            _ => -1,
+        }
+    }
+
+    pub fn is_integer(&self) -> bool {
+        matches!(self, DataType::Int2 | DataType::Int4 | DataType::Int8)
+    }
+
+    pub fn is_number(&self) -> bool {
+        self.is_integer() || matches!(self, DataType::Numeric(_) | DataType::Float8)
+    }
+
+    pub fn is_string(&self) -> bool {
+        matches!(
+            self,
+            DataType::Text | DataType::Varchar(_) | DataType::Char(_)
+        )
+    }
+
+    pub fn is_datetime(&self) -> bool {
+        matches!(
+            self,
+            DataType::Date | DataType::Timestamp | DataType::Timestamptz
+        )
+    }
+
+    /// The type without its modifier: what an operator on such a column returns.
+    pub fn without_modifier(&self) -> DataType {
+        match self {
+            DataType::Numeric(_) => DataType::Numeric(None),
+            DataType::Varchar(_) => DataType::Varchar(None),
+            DataType::Array(element) => DataType::Array(Box::new(element.without_modifier())),
+            other => other.clone(),
+        }
+    }
+
+    /// Bounds of an integer type, inclusive.
+    pub fn integer_range(&self) -> Option<(i64, i64)> {
+        match self {
+            DataType::Int2 => Some((i64::from(i16::MIN), i64::from(i16::MAX))),
+            DataType::Int4 => Some((i64::from(i32::MIN), i64::from(i32::MAX))),
+            DataType::Int8 => Some((i64::MIN, i64::MAX)),
+            _ => None,
+        }
+    }
+
+    /// Reads a type as SQL text spells it: any case, aliases, modifiers, trailing `[]`.
+    pub fn from_sql_name(text: &str) -> Result<DataType> {
+        let lower = text.trim().to_ascii_lowercase();
+        if let Some(element) = lower.strip_suffix("[]") {
+            let element = DataType::from_sql_name(element)?;
+            if element.array_oid() == 0 {
+                return Err(Error::unsupported(format_args!("type {element}[]")));
+            }
+            return Ok(DataType::Array(Box::new(element)));
+        }
+        let (name, modifiers) = split_modifiers(&lower)?;
+        let data_type = DataType::from_name_and_modifiers(&name, &modifiers)?;
+        data_type.ok_or_else(|| {
+            if KNOWN_BUT_ABSENT.contains(&name.as_str()) {
+                Error::unsupported(format_args!("type {name}"))
+            } else {
+                Error::new(
+                    SqlState::UNDEFINED_OBJECT,
+                    format!("type \"{name}\" does not exist"),
+                )
+            }
+        })
+    }
+
+    fn from_name_and_modifiers(name: &str, modifiers: &[u32]) -> Result<Option<DataType>> {
+        let data_type = match name {
+            "numeric" | "decimal" | "dec" => return numeric(modifiers).map(Some),
+            "varchar" | "character varying" | "char varying" => {
+                let n = length("varchar", modifiers)?;
+                return Ok(Some(DataType::Varchar(n)));
+            }
+            "char" | "character" => {
+                let n = length("char", modifiers)?.unwrap_or(1);
+                return Ok(Some(DataType::Char(n)));
+            }
+            "bpchar" => match length("char", modifiers)? {
+                Some(n) => return Ok(Some(DataType::Char(n))),
+                None => return Err(Error::unsupported("type bpchar without a length")),
+            },
+            "float" => return float(modifiers).map(Some),
+            "timestamp" | "timestamp without time zone" => {
+                microseconds_only(name, modifiers)?;
+                return Ok(Some(DataType::Timestamp));
+            }
+            "timestamptz" | "timestamp with time zone" => {
+                microseconds_only(name, modifiers)?;
+                return Ok(Some(DataType::Timestamptz));
+            }
+            "bool" | "boolean" => DataType::Bool,
+            "int2" | "smallint" => DataType::Int2,
+            "int4" | "int" | "integer" => DataType::Int4,
+            "int8" | "bigint" => DataType::Int8,
+            "float8" | "double precision" => DataType::Float8,
+            "text" => DataType::Text,
+            "bytea" => DataType::Bytea,
+            "uuid" => DataType::Uuid,
+            "date" => DataType::Date,
+            "unknown" => DataType::Unknown,
+            "void" => DataType::Void,
+            _ => return Ok(None),
+        };
+        if !modifiers.is_empty() {
+            return Err(Error::new(
+                SqlState::SYNTAX_ERROR,
+                format!("type modifier is not allowed for type \"{name}\""),
+            ));
+        }
+        Ok(Some(data_type))
+    }
+}
+
+impl fmt::Display for DataType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DataType::Numeric(Some((p, s))) => write!(f, "numeric({p},{s})"),
+            DataType::Varchar(Some(n)) => write!(f, "character varying({n})"),
+            DataType::Char(n) => write!(f, "character({n})"),
+            DataType::Array(element) => write!(f, "{element}[]"),
+            other => f.write_str(other.base_name()),
+        }
+    }
+}
+
+/// PostgreSQL's types that people will ask for: "not supported" is kinder than "does not exist".
+const KNOWN_BUT_ABSENT: &[&str] = &[
+    "real",
+    "float4",
+    "interval",
+    "time",
+    "timetz",
+    "json",
+    "jsonb",
+    "xml",
+    "money",
+    "inet",
+    "cidr",
+    "macaddr",
+    "bit",
+    "varbit",
+    "point",
+    "line",
+    "box",
+    "path",
+    "polygon",
+    "circle",
+    "tsvector",
+    "tsquery",
+    "int4range",
+    "int8range",
+    "numrange",
+    "tsrange",
+    "tstzrange",
+    "daterange",
+    "oid",
+    "name",
+];
+
+/// Splits `numeric ( 10, 2 )` into its name, single-spaced, and its modifiers, wherever they stand
+/// (`timestamp(6) with time zone`).
+fn split_modifiers(text: &str) -> Result<(String, Vec<u32>)> {
+    let syntax_error = || {
+        Error::new(
+            SqlState::SYNTAX_ERROR,
+            format!("invalid type name \"{text}\""),
+        )
+    };
+    let (before, inside, after) = match text.split_once('(') {
+        None => (text, None, ""),
+        Some((before, rest)) => {
+            let (inside, after) = rest.split_once(')').ok_or_else(syntax_error)?;
+            (before, Some(inside), after)
+        }
+    };
+    let mut name = String::with_capacity(text.len());
+    for word in before.split_whitespace().chain(after.split_whitespace()) {
+        if !name.is_empty() {
+            name.push(' ');
+        }
+        name.push_str(word);
+    }
+    let name = match name.strip_prefix("pg_catalog.") {
+        Some(bare) => bare.to_owned(),
+        None => name,
+    };
+    let mut modifiers = Vec::new();
+    if let Some(inside) = inside {
+        for number in inside.split(',') {
+            modifiers.push(number.trim().parse().map_err(|_| syntax_error())?);
+        }
+    }
+    Ok((name, modifiers))
+}
+
+fn numeric(modifiers: &[u32]) -> Result<DataType> {
+    let (precision, scale) = match *modifiers {
+        [] => return Ok(DataType::Numeric(None)),
+        [precision] => (precision, 0),
+        [precision, scale] => (precision, scale),
+        _ => {
+            return Err(Error::new(
+                SqlState::INVALID_PARAMETER_VALUE,
+                "invalid NUMERIC type modifier",
+            ));
+        }
+    };
+    if !(1..=1000).contains(&precision) {
+        return Err(Error::new(
+            SqlState::INVALID_PARAMETER_VALUE,
+            format!("NUMERIC precision {precision} must be between 1 and 1000"),
+        ));
+    }
+    let max = u32::from(NUMERIC_PRECISION_MAX);
+    if precision > max || scale > max {
+        return Err(
+            Error::unsupported(format_args!("type numeric({precision},{scale})")).with_detail(
+                format!("A numeric holds at most {max} digits, before and after the point."),
+            ),
+        );
+    }
+    Ok(DataType::Numeric(Some((precision as u8, scale as u8))))
+}
+
+fn length(type_name: &str, modifiers: &[u32]) -> Result<Option<u32>> {
+    let problem = match *modifiers {
+        [] => return Ok(None),
+        [n] if (1..=CHARACTER_LENGTH_MAX).contains(&n) => return Ok(Some(n)),
+        [0] => format!("length for type {type_name} must be at least 1"),
+        [_] => format!("length for type {type_name} cannot exceed {CHARACTER_LENGTH_MAX}"),
+        _ => "invalid type modifier".to_owned(),
+    };
+    Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, problem))
+}
+
+fn float(modifiers: &[u32]) -> Result<DataType> {
+    match *modifiers {
+        [] | [25..=53] => Ok(DataType::Float8),
+        [1..=24] => Err(Error::unsupported("type real")),
+        _ => Err(Error::new(
+            SqlState::INVALID_PARAMETER_VALUE,
+            "precision for type float must be between 1 and 53 bits",
+        )),
+    }
+}
+
+fn microseconds_only(name: &str, modifiers: &[u32]) -> Result<()> {
+    match modifiers {
+        [] | [6] => Ok(()),
+        _ => Err(
+            Error::unsupported(format_args!("type {name} with a precision other than 6"))
+                .with_hint("Timestamps always keep microseconds."),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_read_back() {
+        for data_type in [
+            DataType::Bool,
+            DataType::Int2,
+            DataType::Int4,
+            DataType::Int8,
+            DataType::Numeric(None),
+            DataType::Numeric(Some((12, 2))),
+            DataType::Float8,
+            DataType::Text,
+            DataType::Varchar(None),
+            DataType::Varchar(Some(20)),
+            DataType::Char(3),
+            DataType::Bytea,
+            DataType::Uuid,
+            DataType::Date,
+            DataType::Timestamp,
+            DataType::Timestamptz,
+            DataType::Array(Box::new(DataType::Varchar(Some(5)))),
+        ] {
+            assert_eq!(
+                DataType::from_sql_name(&data_type.name()).unwrap(),
+                data_type
+            );
+            if data_type.typmod() == -1 {
+                assert_eq!(DataType::from_oid(data_type.oid()), Some(data_type));
+            }
+        }
+    }
+
+    #[test]
+    fn aliases_and_refusals() {
+        let read = |text| DataType::from_sql_name(text);
+        assert_eq!(read(" INT ").unwrap(), DataType::Int4);
+        assert_eq!(
+            read("Decimal( 10 , 2 )").unwrap(),
+            DataType::Numeric(Some((10, 2)))
+        );
+        assert_eq!(
+            read("timestamp(6) with time zone").unwrap(),
+            DataType::Timestamptz
+        );
+        assert_eq!(read("char").unwrap(), DataType::Char(1));
+        let code = |text| read(text).unwrap_err().code();
+        assert_eq!(code("nonsense"), SqlState::UNDEFINED_OBJECT);
+        assert_eq!(code("jsonb"), SqlState::FEATURE_NOT_SUPPORTED);
+        assert_eq!(code("numeric(40,2)"), SqlState::FEATURE_NOT_SUPPORTED);
+        assert_eq!(code("numeric(0)"), SqlState::INVALID_PARAMETER_VALUE);
+        assert_eq!(code("varchar(0)"), SqlState::INVALID_PARAMETER_VALUE);
+        assert_eq!(code("numeric(3"), SqlState::SYNTAX_ERROR);
+        assert_eq!(code("int(3)"), SqlState::SYNTAX_ERROR);
+    }
+
+    #[test]
+    fn modifiers_are_postgresqls() {
+        assert_eq!(DataType::Varchar(Some(20)).typmod(), 24);
+        assert_eq!(DataType::Char(3).typmod(), 7);
+        assert_eq!(
+            DataType::Numeric(Some((10, 2))).typmod(),
+            (10 << 16 | 2) + 4
+        );
+    }
+}

@@ -1,0 +1,540 @@
+//! PostgreSQL's text form of every value, in both directions.
+//!
+//! What is written is byte for byte what PostgreSQL 15 writes with `DateStyle = ISO`,
+//! `bytea_output = hex`, `extra_float_digits = 1` and time zone UTC. Writing goes to any
+//! [`BufMut`], so rows are formatted straight into a connection's buffer; only arrays and floats
+//! use scratch space, floats on the stack. The type matters where the same value looks different
+//! in two of them: `char(n)` pads with blanks.
+//!
+//! Departures: arrays have one dimension and start at 1. A few doubles that lie exactly on a
+//! rounding boundary (1e23) print one of two shortest forms; both read back as the same double.
+
+use std::io::Write as _;
+
+use bytes::BufMut;
+use compact_str::CompactString;
+
+use crate::cast;
+use crate::datatype::DataType;
+use crate::datetime;
+use crate::error::{Error, Result, SqlState};
+use crate::numeric;
+use crate::value::Value;
+
+impl Value {
+    /// Appends the text form. A NULL has none and writes nothing: every protocol marks it outside.
+    pub fn write_text(&self, data_type: &DataType, out: &mut impl BufMut) {
+        match self {
+            Value::Null => {}
+            Value::Bool(true) => out.put_u8(b't'),
+            Value::Bool(false) => out.put_u8(b'f'),
+            Value::Int(i) => write_int(*i, out),
+            Value::Float(x) => write_float(*x, out),
+            Value::Numeric(d) => numeric::write(*d, out),
+            Value::Text(text) => {
+                out.put_slice(text.as_bytes());
+                out.put_bytes(b' ', missing_blanks(text, data_type));
+            }
+            Value::Bytes(bytes) => {
+                out.put_slice(b"\\x");
+                write_hex(bytes, out);
+            }
+            Value::Uuid(uuid) => write_uuid(uuid, out),
+            Value::Date(days) => datetime::write_date(*days, out),
+            Value::Timestamp(us) => datetime::write_timestamp(*us, out),
+            Value::Timestamptz(us) => datetime::write_timestamptz(*us, out),
+            Value::Array(elements) => write_array(elements, data_type, out),
+        }
+    }
+
+    /// The text form as a string of its own.
+    pub fn to_text(&self, data_type: &DataType) -> String {
+        let mut out = Vec::new();
+        self.write_text(data_type, &mut out);
+        String::from_utf8(out).unwrap_or_default()
+    }
+
+    /// Reads the text form as the type's input function does, modifier included.
+    pub fn read_text(data_type: &DataType, text: &str) -> Result<Value> {
+        match data_type {
+            DataType::Bool => read_bool(text).map(Value::Bool),
+            DataType::Int2 | DataType::Int4 | DataType::Int8 => {
+                read_int(data_type, text).map(Value::Int)
+            }
+            DataType::Numeric(modifier) => {
+                let d = read_numeric(text)?;
+                cast::with_precision(d, *modifier).map(Value::Numeric)
+            }
+            DataType::Float8 => read_float(text).map(Value::Float),
+            DataType::Text | DataType::Unknown => {
+                check_text(text)?;
+                Ok(Value::Text(CompactString::new(text)))
+            }
+            DataType::Varchar(_) | DataType::Char(_) => {
+                check_text(text)?;
+                cast::fit_text(CompactString::new(text), data_type, false).map(Value::Text)
+            }
+            DataType::Bytea => read_bytea(text).map(Value::from),
+            DataType::Uuid => read_uuid(text).map(Value::Uuid),
+            DataType::Date => datetime::read_date(text).map(Value::Date),
+            DataType::Timestamp => datetime::read_timestamp(text).map(Value::Timestamp),
+            DataType::Timestamptz => datetime::read_timestamptz(text).map(Value::Timestamptz),
+            DataType::Array(element) => read_array(element, text).map(Value::from),
+            DataType::Void => Ok(Value::Null),
+        }
+    }
+}
+
+/// PostgreSQL's strings hold no NUL.
+pub(crate) fn check_text(text: &str) -> Result<()> {
+    if text.as_bytes().contains(&0) {
+        return Err(Error::new(
+            SqlState::CHARACTER_NOT_IN_REPERTOIRE,
+            "invalid byte sequence for encoding \"UTF8\": 0x00",
+        ));
+    }
+    Ok(())
+}
+
+/// How many blanks `char(n)` shows behind this text.
+pub(crate) fn missing_blanks(text: &str, data_type: &DataType) -> usize {
+    match data_type {
+        DataType::Char(n) => (*n as usize).saturating_sub(text.chars().count()),
+        _ => 0,
+    }
+}
+
+/// Two digits at a time, backwards, on the stack.
+pub(crate) fn write_int(number: i64, out: &mut impl BufMut) {
+    const PAIRS: [[u8; 2]; 100] = {
+        let mut pairs = [[0; 2]; 100];
+        let mut i = 0;
+        while i < pairs.len() {
+            pairs[i] = [b'0' + (i / 10) as u8, b'0' + (i % 10) as u8];
+            i += 1;
+        }
+        pairs
+    };
+    let mut buffer = [0u8; 20];
+    let mut at = buffer.len();
+    let mut rest = number.unsigned_abs();
+    while rest >= 10 {
+        at -= 2;
+        buffer[at..at + 2].copy_from_slice(&PAIRS[(rest % 100) as usize]);
+        rest /= 100;
+    }
+    // What is left is one digit, or the 0 before a pair that was written in full.
+    if rest > 0 || at == buffer.len() {
+        at -= 1;
+        buffer[at] = b'0' + rest as u8;
+    }
+    if number < 0 {
+        at -= 1;
+        buffer[at] = b'-';
+    }
+    out.put_slice(&buffer[at..]);
+}
+
+/// The shortest digits that read back as the same double, laid out as PostgreSQL does: plain from
+/// 1e-4 to below 1e15, otherwise with an exponent of two digits or more.
+fn write_float(x: f64, out: &mut impl BufMut) {
+    if x.is_nan() {
+        return out.put_slice(b"NaN");
+    }
+    if x.is_infinite() {
+        let text: &[u8] = if x > 0.0 { b"Infinity" } else { b"-Infinity" };
+        return out.put_slice(text);
+    }
+    let mut buffer = [0u8; 32];
+    let mut cursor = &mut buffer[..];
+    // 17 digits, a point, two signs and an exponent of three digits fit.
+    let _ = write!(cursor, "{x:e}");
+    let unused = cursor.len();
+    let written = &buffer[..32 - unused];
+    let Some(e) = written.iter().position(|b| *b == b'e') else {
+        return out.put_slice(written);
+    };
+    let (mantissa, exponent) = (&written[..e], &written[e + 1..]);
+    let mut mantissa = mantissa;
+    if let [b'-', rest @ ..] = mantissa {
+        out.put_u8(b'-');
+        mantissa = rest;
+    }
+    let exponent: i32 = std::str::from_utf8(exponent)
+        .ok()
+        .and_then(|e| e.parse().ok())
+        .unwrap_or(0);
+    if (-4..15).contains(&exponent) {
+        write_plain(mantissa, exponent, out);
+    } else {
+        out.put_slice(mantissa);
+        out.put_slice(if exponent < 0 { b"e-" } else { b"e+" });
+        if exponent.abs() < 10 {
+            out.put_u8(b'0');
+        }
+        write_int(i64::from(exponent.abs()), out);
+    }
+}
+
+/// Writes `d[.ddd]` times a power of ten without an exponent.
+fn write_plain(mantissa: &[u8], exponent: i32, out: &mut impl BufMut) {
+    let first = mantissa[0];
+    let rest = mantissa.get(2..).unwrap_or(&[]);
+    if exponent < 0 {
+        out.put_slice(b"0.");
+        out.put_bytes(b'0', (-exponent - 1) as usize);
+        out.put_u8(first);
+        return out.put_slice(rest);
+    }
+    let exponent = exponent as usize;
+    out.put_u8(first);
+    if rest.len() <= exponent {
+        out.put_slice(rest);
+        out.put_bytes(b'0', exponent - rest.len());
+    } else {
+        out.put_slice(&rest[..exponent]);
+        out.put_u8(b'.');
+        out.put_slice(&rest[exponent..]);
+    }
+}
+
+fn write_hex(bytes: &[u8], out: &mut impl BufMut) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    for byte in bytes {
+        out.put_slice(&[
+            DIGITS[usize::from(byte >> 4)],
+            DIGITS[usize::from(byte & 0xf)],
+        ]);
+    }
+}
+
+fn write_uuid(uuid: &[u8; 16], out: &mut impl BufMut) {
+    for (i, group) in [0..4, 4..6, 6..8, 8..10, 10..16].into_iter().enumerate() {
+        if i > 0 {
+            out.put_u8(b'-');
+        }
+        write_hex(&uuid[group], out);
+    }
+}
+
+fn write_array(elements: &[Value], data_type: &DataType, out: &mut impl BufMut) {
+    let element_type = match data_type {
+        DataType::Array(element) => element,
+        _ => &DataType::Unknown,
+    };
+    let mut scratch = Vec::new();
+    out.put_u8(b'{');
+    for (i, element) in elements.iter().enumerate() {
+        if i > 0 {
+            out.put_u8(b',');
+        }
+        if element.is_null() {
+            out.put_slice(b"NULL");
+            continue;
+        }
+        scratch.clear();
+        element.write_text(element_type, &mut scratch);
+        if !needs_quotes(&scratch) {
+            out.put_slice(&scratch);
+            continue;
+        }
+        out.put_u8(b'"');
+        for byte in &scratch {
+            if matches!(byte, b'"' | b'\\') {
+                out.put_u8(b'\\');
+            }
+            out.put_u8(*byte);
+        }
+        out.put_u8(b'"');
+    }
+    out.put_u8(b'}');
+}
+
+fn needs_quotes(element: &[u8]) -> bool {
+    element.is_empty()
+        || element.eq_ignore_ascii_case(b"null")
+        || element
+            .iter()
+            .any(|b| matches!(b, b'{' | b'}' | b'"' | b'\\' | b',') || is_array_blank(*b))
+}
+
+fn is_array_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c)
+}
+
+/// 22P02, PostgreSQL's wording.
+pub(crate) fn invalid_syntax(data_type: &DataType, text: &str) -> Error {
+    Error::new(
+        SqlState::INVALID_TEXT_REPRESENTATION,
+        format!(
+            "invalid input syntax for type {}: \"{text}\"",
+            data_type.base_name()
+        ),
+    )
+}
+
+fn read_bool(text: &str) -> Result<bool> {
+    let word = text.trim().to_ascii_lowercase();
+    let is_prefix_of =
+        |full: &str, length_min: usize| word.len() >= length_min && full.starts_with(&word);
+    if is_prefix_of("true", 1) || is_prefix_of("yes", 1) || is_prefix_of("on", 2) || word == "1" {
+        Ok(true)
+    } else if is_prefix_of("false", 1)
+        || is_prefix_of("no", 1)
+        || is_prefix_of("off", 2)
+        || word == "0"
+    {
+        Ok(false)
+    } else {
+        Err(invalid_syntax(&DataType::Bool, text))
+    }
+}
+
+fn read_int(data_type: &DataType, text: &str) -> Result<i64> {
+    let trimmed = text.trim_ascii();
+    let unsigned = trimmed.strip_prefix(['+', '-']).unwrap_or(trimmed);
+    if unsigned.is_empty() || !unsigned.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(invalid_syntax(data_type, text));
+    }
+    let (min, max) = data_type.integer_range().unwrap_or((i64::MIN, i64::MAX));
+    trimmed
+        .parse()
+        .ok()
+        .filter(|i| (min..=max).contains(i))
+        .ok_or_else(|| {
+            Error::new(
+                SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
+                format!("value \"{text}\" is out of range for type {data_type}"),
+            )
+        })
+}
+
+fn read_numeric(text: &str) -> Result<rust_decimal::Decimal> {
+    let trimmed = text.trim_ascii();
+    if let Some(d) = numeric::parse(trimmed)? {
+        return Ok(d);
+    }
+    let unsigned = trimmed.strip_prefix(['+', '-']).unwrap_or(trimmed);
+    if ["nan", "inf", "infinity"]
+        .iter()
+        .any(|word| unsigned.eq_ignore_ascii_case(word))
+    {
+        return Err(Error::unsupported("numeric NaN or infinity"));
+    }
+    Err(invalid_syntax(&DataType::Numeric(None), text))
+}
+
+fn read_float(text: &str) -> Result<f64> {
+    let trimmed = text.trim_ascii();
+    let x: f64 = trimmed
+        .parse()
+        .map_err(|_| invalid_syntax(&DataType::Float8, text))?;
+    let digits = trimmed.split(['e', 'E']).next().unwrap_or("");
+    let has_nonzero_digit = digits.bytes().any(|b| (b'1'..=b'9').contains(&b));
+    let overflowed = x.is_infinite() && has_nonzero_digit;
+    let underflowed = x == 0.0 && has_nonzero_digit;
+    if overflowed || underflowed {
+        return Err(Error::new(
+            SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
+            format!("\"{text}\" is out of range for type double precision"),
+        ));
+    }
+    Ok(x)
+}
+
+fn read_bytea(text: &str) -> Result<Vec<u8>> {
+    match text.strip_prefix("\\x") {
+        Some(hex) => read_hex(hex),
+        None => read_escaped(text),
+    }
+}
+
+fn read_hex(hex: &str) -> Result<Vec<u8>> {
+    let bad = |message: String| Error::new(SqlState::INVALID_PARAMETER_VALUE, message);
+    let mut bytes = Vec::with_capacity(hex.len() / 2);
+    let mut characters = hex.chars();
+    while let Some(high) = characters.next() {
+        // Blanks may stand between bytes, not within one.
+        if matches!(high, ' ' | '\n' | '\t' | '\r') {
+            continue;
+        }
+        let digit = |c: char| {
+            c.to_digit(16)
+                .ok_or_else(|| bad(format!("invalid hexadecimal digit: \"{c}\"")))
+        };
+        let high = digit(high)?;
+        let low = characters
+            .next()
+            .ok_or_else(|| bad("invalid hexadecimal data: odd number of digits".to_owned()))?;
+        bytes.push((high << 4 | digit(low)?) as u8);
+    }
+    Ok(bytes)
+}
+
+/// The older form: `\\` is a backslash, `\nnn` an octet.
+fn read_escaped(text: &str) -> Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, behind)) = rest.split_first() {
+        rest = match (first, behind) {
+            (b'\\', [b'\\', rest @ ..]) => {
+                bytes.push(b'\\');
+                rest
+            }
+            (b'\\', [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', rest @ ..]) => {
+                bytes.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
+                rest
+            }
+            (b'\\', _) => {
+                return Err(Error::new(
+                    SqlState::INVALID_TEXT_REPRESENTATION,
+                    "invalid input syntax for type bytea",
+                ));
+            }
+            (plain, rest) => {
+                bytes.push(*plain);
+                rest
+            }
+        };
+    }
+    Ok(bytes)
+}
+
+/// Hexadecimal digits, optionally in braces, with optional hyphens behind groups of four.
+fn read_uuid(text: &str) -> Result<[u8; 16]> {
+    let invalid = || invalid_syntax(&DataType::Uuid, text);
+    let inner = match text.strip_prefix('{') {
+        Some(rest) => rest.strip_suffix('}').ok_or_else(invalid)?,
+        None => text,
+    };
+    let mut uuid = [0; 16];
+    let mut rest = inner.as_bytes();
+    for (i, byte) in uuid.iter_mut().enumerate() {
+        if i > 0 && i % 2 == 0 && rest.first() == Some(&b'-') {
+            rest = &rest[1..];
+        }
+        let [high, low, behind @ ..] = rest else {
+            return Err(invalid());
+        };
+        let digit = |b: &u8| char::from(*b).to_digit(16).ok_or_else(invalid);
+        *byte = (digit(high)? << 4 | digit(low)?) as u8;
+        rest = behind;
+    }
+    if rest.is_empty() {
+        Ok(uuid)
+    } else {
+        Err(invalid())
+    }
+}
+
+fn read_array(element_type: &DataType, text: &str) -> Result<Vec<Value>> {
+    ArrayReader {
+        text,
+        rest: text.trim_ascii().as_bytes(),
+    }
+    .elements(element_type)
+}
+
+struct ArrayReader<'a> {
+    text: &'a str,
+    rest: &'a [u8],
+}
+
+impl ArrayReader<'_> {
+    fn elements(&mut self, element_type: &DataType) -> Result<Vec<Value>> {
+        if self.next() != Some(b'{') {
+            return Err(
+                self.malformed("Array value must start with \"{\" or dimension information.")
+            );
+        }
+        let mut elements = Vec::new();
+        self.skip_blanks();
+        if self.rest == b"}" {
+            return Ok(elements);
+        }
+        loop {
+            elements.push(self.element(element_type)?);
+            self.skip_blanks();
+            match self.next() {
+                Some(b',') => {}
+                Some(b'}') if self.rest.is_empty() => return Ok(elements),
+                Some(b'}') => return Err(self.malformed("Junk after closing right brace.")),
+                _ => return Err(self.malformed("Unexpected end of input.")),
+            }
+        }
+    }
+
+    fn element(&mut self, element_type: &DataType) -> Result<Value> {
+        self.skip_blanks();
+        let mut bytes = Vec::new();
+        let quoted = self.rest.first() == Some(&b'"');
+        if quoted {
+            self.next();
+            loop {
+                match self.next() {
+                    Some(b'"') => break,
+                    Some(b'\\') => bytes.extend(self.next()),
+                    Some(byte) => bytes.push(byte),
+                    None => return Err(self.malformed("Unexpected end of input.")),
+                }
+            }
+        } else {
+            self.unquoted(&mut bytes)?;
+            if bytes.eq_ignore_ascii_case(b"null") {
+                return Ok(Value::Null);
+            }
+        }
+        let text = std::str::from_utf8(&bytes)
+            .map_err(|_| self.malformed("An element is not valid UTF-8."))?;
+        Value::read_text(element_type, text)
+    }
+
+    fn unquoted(&mut self, bytes: &mut Vec<u8>) -> Result<()> {
+        // Blanks behind an element are not part of it, unless they are escaped.
+        let mut kept = 0;
+        loop {
+            match self.rest.first() {
+                Some(b',' | b'}') | None => break,
+                Some(b'{') => return Err(Error::unsupported("a multidimensional array")),
+                Some(b'"') => return Err(self.malformed("Unexpected array element.")),
+                Some(b'\\') => {
+                    self.next();
+                    bytes.extend(self.next());
+                    kept = bytes.len();
+                }
+                Some(byte) => {
+                    bytes.push(*byte);
+                    if !is_array_blank(*byte) {
+                        kept = bytes.len();
+                    }
+                    self.next();
+                }
+            }
+        }
+        bytes.truncate(kept);
+        if bytes.is_empty() {
+            return Err(self.malformed("Unexpected array element."));
+        }
+        Ok(())
+    }
+
+    fn next(&mut self) -> Option<u8> {
+        let (first, rest) = self.rest.split_first()?;
+        self.rest = rest;
+        Some(*first)
+    }
+
+    fn skip_blanks(&mut self) {
+        while self.rest.first().is_some_and(|b| is_array_blank(*b)) {
+            self.rest = &self.rest[1..];
+        }
+    }
+
+    fn malformed(&self, detail: &str) -> Error {
+        Error::new(
+            SqlState::INVALID_TEXT_REPRESENTATION,
+            format!("malformed array literal: \"{}\"", self.text),
+        )
+        .with_detail(detail)
+    }
+}
