@@ -1,1 +1,50 @@
-//! (see ARCHITECTURE.md)
+//! The PostgreSQL front end: clients on one side, a [`Database`] on the other.
+//!
+//! Idea: the protocol knows nothing of SQL, and the database behind it nothing of the protocol.
+//! [`serve`] accepts connections and runs one task for each; [`backend`] is the seam.
+//!
+//! ```text
+//!            server ── accepts, shuts down, catches panics
+//!              │
+//!            startup ── TLS, auth (SCRAM), cancel requests, settings
+//!              │
+//!   wire ── connection ── store (statements, portals), copy
+//!    │         │
+//!  frames    message (decode, in place) · reply (encode, in place)
+//! ```
+//!
+//! Invariants
+//! - No type of the protocol crate leaves this crate. It supplies SCRAM, the rare replies and the
+//!   meaning of both; frames and the messages of every execution are read and written in place
+//!   here, because a copied string per field is most of what a short statement costs.
+//! - Nothing a client sends can panic, allocate more than it has sent, or hang another client.
+//! - All buffers are bounded; a slow reader slows its own session, and nothing else.
+//! - After ErrorResponse comes ReadyForQuery, at once or at the next Sync, unless it was FATAL.
+//!
+//! Cost: a prepared execution (Bind, Describe, Execute, Sync) is one read, one write and no
+//! allocation beyond the values themselves.
+//!
+//! Absence: no SQL, no catalogue, no replication protocol, no MD5 or cleartext passwords, no Unix
+//! sockets.
+
+pub mod auth;
+pub mod backend;
+pub mod cancel;
+mod connection;
+mod copy;
+mod message;
+mod reply;
+mod server;
+mod startup;
+mod store;
+mod tls;
+mod wire;
+
+pub use auth::Verifier;
+pub use backend::{
+    Authentication, ColumnDescription, CopyChunk, CopyChunks, Database, Notice, NoticeSeverity,
+    Prepared, Response, Row, Session, SessionOptions, Tag, TransactionStatus,
+};
+pub use cancel::Cancel;
+pub use server::{Options, serve};
+pub use tls::Tls;

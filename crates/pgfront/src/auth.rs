@@ -1,0 +1,242 @@
+//! SCRAM-SHA-256 (RFC 5802, RFC 7677): the client proves that it knows a password, the server
+//! that it knows the password's verifier, and neither is sent.
+//!
+//! ```text
+//! server                                       client
+//!   AuthenticationSASL(mechanisms)        ->
+//!                                         <-   client-first: nonce
+//!   server-first: nonces, salt, count     ->
+//!                                         <-   client-final: proof
+//!   server-final: signature               ->
+//! ```
+//!
+//! The exchange itself is the protocol crate's. What is decided here: which mechanisms are
+//! offered (channel binding only under TLS), that mechanism and binding flag agree, and what an
+//! unknown user sees: a salt derived from the name and a secret, the usual iteration count, and
+//! the same failure at the same step as with a wrong password.
+
+use std::fmt;
+
+use pgwire::api::auth::sasl::scram::{
+    ScramSecret, ScramServerAuth, ScramServerAuthWaitingForClientFinal, gen_salted_password,
+};
+use pgwire::error::PgWireError;
+use pgwire::messages::startup::Authentication as AuthenticationMessage;
+use tokio::io::{AsyncRead, AsyncWrite};
+use types::{Error, Result, SqlState};
+
+use crate::message::{Body, kind};
+use crate::reply;
+use crate::wire::{Closed, Frame, Wire, malformed};
+
+const SCRAM_SHA_256: &str = "SCRAM-SHA-256";
+const SCRAM_SHA_256_PLUS: &str = "SCRAM-SHA-256-PLUS";
+/// PostgreSQL's default, and RFC 7677's minimum.
+pub const SCRAM_ITERATIONS: u32 = 4096;
+const SALT_BYTES: usize = 16;
+
+/// What the server keeps instead of a password.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Verifier {
+    pub salt: Vec<u8>,
+    pub iterations: u32,
+    pub stored_key: [u8; 32],
+    pub server_key: [u8; 32],
+}
+
+impl fmt::Debug for Verifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Verifier")
+            .field("iterations", &self.iterations)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Verifier {
+    /// Makes a verifier with a salt from the operating system.
+    pub fn from_password(password: &str) -> Result<Verifier> {
+        let mut salt = [0; SALT_BYTES];
+        fill_random(&mut salt)?;
+        Verifier::from_salted(password, &salt, SCRAM_ITERATIONS)
+    }
+
+    pub fn from_salted(password: &str, salt: &[u8], iterations: u32) -> Result<Verifier> {
+        if iterations == 0 {
+            return Err(Error::new(
+                SqlState::INVALID_PARAMETER_VALUE,
+                "SCRAM needs at least one iteration",
+            ));
+        }
+        let salted = gen_salted_password(password, salt, iterations as usize);
+        let secret =
+            ScramSecret::verifier_from_salted_password(salt.to_vec(), salted, iterations as usize);
+        match secret {
+            ScramSecret::Verifier {
+                salt,
+                stored_key,
+                server_key,
+                ..
+            } => Ok(Verifier {
+                salt,
+                iterations,
+                stored_key: digest(&stored_key)?,
+                server_key: digest(&server_key)?,
+            }),
+            ScramSecret::SaltedPassword { .. } => Err(internal("no verifier was made")),
+        }
+    }
+
+    /// What an unknown user is asked to prove: nothing can, since its keys are random. The salt is
+    /// always the same for the same name, as a real one's is.
+    fn mock(user: &str, secret: &[u8; 32]) -> Result<Verifier> {
+        let seed = gen_salted_password(user, secret, 1);
+        let mut verifier = Verifier {
+            salt: seed.get(..SALT_BYTES).unwrap_or(&seed).to_vec(),
+            iterations: SCRAM_ITERATIONS,
+            stored_key: [0; 32],
+            server_key: [0; 32],
+        };
+        fill_random(&mut verifier.stored_key)?;
+        fill_random(&mut verifier.server_key)?;
+        Ok(verifier)
+    }
+
+    fn into_secret(self) -> ScramSecret {
+        ScramSecret::Verifier {
+            salt: self.salt,
+            iterations: self.iterations as usize,
+            stored_key: self.stored_key.to_vec(),
+            server_key: self.server_key.to_vec(),
+        }
+    }
+}
+
+fn digest(bytes: &[u8]) -> Result<[u8; 32]> {
+    bytes
+        .try_into()
+        .map_err(|_| internal("a SHA-256 digest has 32 bytes"))
+}
+
+fn internal(message: &str) -> Error {
+    Error::new(SqlState::INTERNAL_ERROR, message)
+}
+
+/// Bytes from the operating system's generator.
+pub(crate) fn fill_random(bytes: &mut [u8]) -> Result<()> {
+    rustls::crypto::ring::default_provider()
+        .secure_random
+        .fill(bytes)
+        .map_err(|_| internal("the operating system gave no random bytes"))
+}
+
+/// Runs the exchange; returns once the client has proved that it knows `user`'s password.
+/// `verifier` is `None` for an unknown user, `certificate_pem` is set under TLS.
+pub(crate) async fn scram<S: AsyncRead + AsyncWrite + Unpin>(
+    wire: &mut Wire<S>,
+    user: &str,
+    verifier: Option<Verifier>,
+    mock_secret: &[u8; 32],
+    certificate_pem: Option<&[u8]>,
+) -> Result<(), Closed> {
+    let known = verifier.is_some();
+    let verifier = match verifier {
+        Some(verifier) => verifier,
+        None => Verifier::mock(user, mock_secret).map_err(Closed::Fatal)?,
+    };
+    let mut exchange = ScramServerAuth::new();
+    if let Some(pem) = certificate_pem
+        && let Err(error) = exchange.configure_certificate(pem)
+    {
+        // No binding type is defined for such a certificate; plain SCRAM works with any.
+        tracing::debug!(%error, "no channel binding with this certificate");
+    }
+    let mut mechanisms = vec![SCRAM_SHA_256.to_owned()];
+    if exchange.supports_channel_binding() {
+        mechanisms.insert(0, SCRAM_SHA_256_PLUS.to_owned());
+    }
+    send(wire, AuthenticationMessage::SASL(mechanisms)).await?;
+
+    let frame = password_frame(wire).await?;
+    let (server_first, exchange) =
+        first_step(&exchange, wire.body(&frame), verifier).map_err(Closed::Fatal)?;
+    send(
+        wire,
+        AuthenticationMessage::SASLContinue(server_first.into()),
+    )
+    .await?;
+
+    let frame = password_frame(wire).await?;
+    match exchange.on_client_final_message(wire.body(&frame)) {
+        Ok(server_final) if known => {
+            let message = AuthenticationMessage::SASLFinal(server_final.into());
+            reply::put(&mut wire.output, &message).map_err(Closed::Fatal)
+        }
+        Ok(_) | Err(PgWireError::InvalidPassword(_)) => Err(Closed::Fatal(Error::new(
+            SqlState::INVALID_PASSWORD,
+            format!("password authentication failed for user \"{user}\""),
+        ))),
+        Err(error) => Err(Closed::Fatal(scram_error(&error))),
+    }
+}
+
+/// Reads SASLInitialResponse and answers it.
+fn first_step(
+    exchange: &ScramServerAuth,
+    body: &[u8],
+    verifier: Verifier,
+) -> Result<(String, ScramServerAuthWaitingForClientFinal)> {
+    let mut body = Body::new(body);
+    let mechanism = body.text()?;
+    let client_first = body
+        .value()?
+        .ok_or_else(|| protocol_error("SASL needs an initial response"))?;
+    body.end()?;
+    let binds = match mechanism {
+        SCRAM_SHA_256 => false,
+        SCRAM_SHA_256_PLUS if exchange.supports_channel_binding() => true,
+        _ => {
+            return Err(protocol_error(
+                "client selected an invalid SASL authentication mechanism",
+            ));
+        }
+    };
+    // A mechanism that promises binding with a message that has none would bind to nothing.
+    if client_first.starts_with(b"p=") != binds {
+        return Err(protocol_error(
+            "SASL mechanism and channel binding flag do not agree",
+        ));
+    }
+    exchange
+        .on_client_first_message_with_secret(client_first, verifier.into_secret())
+        .map_err(|error| scram_error(&error))
+}
+
+fn scram_error(error: &PgWireError) -> Error {
+    tracing::debug!(%error, "malformed SCRAM message");
+    protocol_error("malformed SCRAM message")
+}
+
+fn protocol_error(message: &str) -> Error {
+    Error::new(SqlState::PROTOCOL_VIOLATION, message)
+}
+
+async fn send<S: AsyncRead + AsyncWrite + Unpin>(
+    wire: &mut Wire<S>,
+    message: AuthenticationMessage,
+) -> Result<(), Closed> {
+    reply::put(&mut wire.output, &message).map_err(Closed::Fatal)?;
+    wire.flush().await?;
+    Ok(())
+}
+
+async fn password_frame<S: AsyncRead + AsyncWrite + Unpin>(
+    wire: &mut Wire<S>,
+) -> Result<Frame, Closed> {
+    loop {
+        match wire.buffered_frame()? {
+            Some(frame) if frame.kind == kind::PASSWORD => return Ok(frame),
+            Some(_) => return Err(malformed("expected a SASL response")),
+            None => wire.fill().await?,
+        }
+    }
+}

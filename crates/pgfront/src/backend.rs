@@ -1,0 +1,227 @@
+//! The seam: what the front end asks of the database behind it.
+//!
+//! A [`Database`] opens one [`Session`] per connection, after the client has proved who it is. The
+//! front end owns everything that is protocol (prepared statements by name, portals, formats,
+//! error-skip, COPY framing); the session owns everything that is SQL (text to statement, statement
+//! to rows, transactions). Calls on a session are never concurrent.
+//!
+//! One simple query or one pipeline is one transaction unless it says otherwise, so the front end
+//! brackets it: [`Session::begin_implicit_block`] before each statement of several,
+//! [`Session::end_implicit_block`] once at the end. A statement that stands alone gets no bracket,
+//! so a session may run it whole, as one request.
+
+use std::future::Future;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use types::{DataType, Error, Value};
+
+use crate::auth::Verifier;
+use crate::cancel::Cancel;
+use crate::reply::RowDescription;
+pub use crate::reply::Tag;
+
+pub trait Database: Send + Sync + 'static {
+    type Session: Session;
+
+    /// Called once per connection, after authentication.
+    fn open_session(&self, options: SessionOptions) -> Result<Self::Session, Error>;
+
+    /// How `user` has to prove itself.
+    fn authentication(&self, user: &str, peer: IpAddr) -> Authentication;
+}
+
+/// How a client proves that it is the user it names.
+#[derive(Clone, Debug)]
+pub enum Authentication {
+    /// No proof at all. The front end grants this on loopback addresses only.
+    Trust,
+    /// The password that this verifier was made from.
+    ScramSha256(Verifier),
+    /// There is no such user. The client goes through the same exchange as with a wrong password,
+    /// and cannot tell the two apart.
+    Unknown,
+}
+
+/// What the client said of itself when it connected.
+#[derive(Clone, Debug)]
+pub struct SessionOptions {
+    pub user: String,
+    pub database: String,
+    pub application_name: String,
+    /// Other startup parameters, `options=-c name=value` unfolded, in the client's order.
+    pub settings: Vec<(String, String)>,
+    pub peer: SocketAddr,
+    pub tls: bool,
+    /// What `pg_backend_pid()` returns.
+    pub process_id: i32,
+    /// Raised when the client asks to cancel the running statement.
+    pub cancel: Arc<Cancel>,
+}
+
+pub trait Session: Send + 'static {
+    /// One statement as text was cut: syntax only, no name in it looked up.
+    type Parsed: Send;
+    /// What the session needs to execute a statement.
+    type Statement: Send + Sync + 'static;
+
+    /// Cuts `sql` into statements. Names are not looked up yet, since an earlier statement of the
+    /// same text may create what a later one uses. Empty text has no statements.
+    fn parse(&mut self, sql: &str) -> Result<Vec<Self::Parsed>, Error>;
+
+    /// Looks up names, types the parameters (`None` where the client left that to the server) and
+    /// the result.
+    fn prepare(
+        &mut self,
+        parsed: Self::Parsed,
+        parameter_types: &[Option<DataType>],
+    ) -> Result<Arc<Prepared<Self::Statement>>, Error>;
+
+    /// Runs a statement. The future is not dropped half-way while the connection lives: whatever
+    /// waits in it and may be given up watches [`SessionOptions::cancel`].
+    fn execute(
+        &mut self,
+        prepared: &Arc<Prepared<Self::Statement>>,
+        parameters: &[Value],
+    ) -> impl Future<Output = Result<Response, Error>> + Send;
+
+    /// From here to [`Session::end_implicit_block`] all statements are one transaction. Called
+    /// again before each of them, since a COMMIT among them ends the block; without effect where
+    /// a block is open.
+    fn begin_implicit_block(&mut self) -> Result<(), Error>;
+
+    /// Commits or rolls back the implicit block. Without effect where there is none any more, or
+    /// where a BEGIN has made it an explicit one.
+    fn end_implicit_block(
+        &mut self,
+        commit: bool,
+    ) -> impl Future<Output = Result<(), Error>> + Send;
+
+    /// A piece of the client's COPY data, cut anywhere.
+    fn copy_in_data(&mut self, bytes: &[u8]) -> impl Future<Output = Result<(), Error>> + Send;
+
+    fn copy_in_done(&mut self) -> impl Future<Output = Result<Response, Error>> + Send;
+
+    /// The client gave up, or the connection did: nothing of the copy may stay.
+    fn copy_in_fail(&mut self, error: &Error);
+
+    /// An error is about to be reported, whether the session found it or the protocol did: an open
+    /// transaction block must now refuse everything but its end.
+    fn statement_failed(&mut self);
+
+    /// An implicit block counts as [`TransactionStatus::Idle`].
+    fn transaction_status(&self) -> TransactionStatus;
+
+    fn take_notices(&mut self) -> Vec<Notice>;
+
+    /// Settings that changed and that clients track (`ParameterStatus`).
+    fn take_parameter_changes(&mut self) -> Vec<(String, String)>;
+}
+
+/// A statement ready to run, shared by every session that has the same text.
+#[derive(Debug)]
+pub struct Prepared<B> {
+    pub parameters: Vec<DataType>,
+    /// `None`: the statement returns no rows.
+    pub columns: Option<Vec<ColumnDescription>>,
+    pub body: B,
+    description: OnceLock<RowDescription>,
+}
+
+impl<B> Prepared<B> {
+    pub fn new(
+        parameters: Vec<DataType>,
+        columns: Option<Vec<ColumnDescription>>,
+        body: B,
+    ) -> Self {
+        Prepared {
+            parameters,
+            columns,
+            body,
+            description: OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn columns(&self) -> &[ColumnDescription] {
+        self.columns.as_deref().unwrap_or_default()
+    }
+
+    /// The `RowDescription` message, encoded once for all executions.
+    pub(crate) fn description(&self) -> &RowDescription {
+        self.description
+            .get_or_init(|| RowDescription::new(self.columns()))
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct ColumnDescription {
+    pub name: String,
+    pub data_type: DataType,
+    /// OID of the table and number of the column in it; zeros for an expression.
+    pub table_oid: u32,
+    pub attribute_number: i16,
+}
+
+impl ColumnDescription {
+    /// A column that comes from no table.
+    pub fn expression(name: impl Into<String>, data_type: DataType) -> Self {
+        ColumnDescription {
+            name: name.into(),
+            data_type,
+            table_oid: 0,
+            attribute_number: 0,
+        }
+    }
+}
+
+pub type Row = Box<[Value]>;
+
+/// What a statement answers.
+pub enum Response {
+    Rows {
+        rows: Vec<Row>,
+        tag: Tag,
+    },
+    Tag(Tag),
+    /// Ask the client for data: [`Session::copy_in_data`] follows, in text format.
+    CopyIn {
+        columns: usize,
+    },
+    /// Text-format data, pulled one chunk at a time as fast as the client reads.
+    CopyOut {
+        columns: usize,
+        chunks: CopyChunks,
+    },
+}
+
+pub type CopyChunks = Box<dyn Iterator<Item = Result<CopyChunk, Error>> + Send>;
+
+/// Whole lines, newlines included.
+#[derive(Clone, Debug)]
+pub struct CopyChunk {
+    pub bytes: Bytes,
+    pub rows: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TransactionStatus {
+    Idle,
+    Block,
+    Failed,
+}
+
+#[derive(Clone, Debug)]
+pub struct Notice {
+    pub severity: NoticeSeverity,
+    pub content: Error,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NoticeSeverity {
+    Debug,
+    Log,
+    Info,
+    Notice,
+    Warning,
+}

@@ -1,0 +1,556 @@
+//! One client's session, from its first command to its last.
+//!
+//! The loop takes one message at a time and answers into the output buffer. Replies are sent when
+//! the client has asked to see them (Sync, Flush, a simple query) *and* no further whole message
+//! waits, or when a statement does not finish at once: a batch of pipelined statements costs one
+//! write, and a slow statement does not hold back the replies to the ones before it.
+//!
+//! Extended protocol: an error sends ErrorResponse and skips to the next Sync. Statements between
+//! two Syncs are one transaction. The common batch, a single Execute whose Sync has arrived too,
+//! runs without an implicit block, so that the session may run it as one request.
+//!
+//! ```text
+//! Parse ─► statement ─Bind─► portal ─Execute─► rows … PortalSuspended ─Execute─► rows … complete
+//! ```
+//!
+//! Departures: a limited Execute that fetches the last row completes at once, where PostgreSQL
+//! would suspend once more; a result is made whole before its first row is sent.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::pin;
+use std::task::Poll;
+use std::vec;
+
+use futures::future::join;
+use tokio::io::{AsyncRead, AsyncWrite};
+use types::{DataType, Error, Result, SqlState, Value};
+
+use crate::backend::{ColumnDescription, Prepared, Response, Row, Session, Tag, TransactionStatus};
+use crate::cancel::Registration;
+use crate::copy;
+use crate::message::decode_text;
+use crate::message::{Bind, Execute, Format, Formats, Parse, Target, kind, utf8};
+use crate::reply::{self, Severity};
+use crate::store::{Portal, PortalState, Statement, Store};
+use crate::wire::{Closed, Frame, Wire, malformed};
+
+/// What ends a statement early: an error to report, or the end of the connection.
+#[derive(Debug)]
+pub enum Failure {
+    Statement(Error),
+    Connection(Closed),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Failure::Statement(error)
+    }
+}
+
+impl From<Closed> for Failure {
+    fn from(closed: Closed) -> Self {
+        Failure::Connection(closed)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Failure::Connection(Closed::Io(error))
+    }
+}
+
+/// A finished statement: its tag, and how many rows this Execute sent.
+struct Completion {
+    tag: Tag,
+    rows_sent: u64,
+}
+
+pub struct Connection<'a, S, N: Session> {
+    wire: &'a mut Wire<S>,
+    session: N,
+    registration: &'a Registration,
+    store: Store<N::Statement>,
+    /// After an error, until Sync.
+    skipping: bool,
+    /// The session was told that an implicit block begins, and not yet that it ends.
+    in_implicit_block: bool,
+    /// The client waits for what is in the output buffer.
+    reply_due: bool,
+}
+
+impl<'a, S, N> Connection<'a, S, N>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    N: Session,
+{
+    pub fn new(wire: &'a mut Wire<S>, session: N, registration: &'a Registration) -> Self {
+        Connection {
+            wire,
+            session,
+            registration,
+            store: Store::new(),
+            skipping: false,
+            in_implicit_block: false,
+            reply_due: false,
+        }
+    }
+
+    /// Serves the client until it leaves or has to.
+    pub async fn run(&mut self) -> Closed {
+        match self.serve().await {
+            Err(closed) => closed,
+            Ok(never) => match never {},
+        }
+    }
+
+    async fn serve(&mut self) -> Result<std::convert::Infallible, Closed> {
+        self.ready()?;
+        loop {
+            match self.wire.buffered_frame()? {
+                Some(frame) => self.handle(frame).await?,
+                None => self.wait().await?,
+            }
+        }
+    }
+
+    /// Sends what is due and waits for the client, or for a reason to turn it away.
+    async fn wait(&mut self) -> Result<(), Closed> {
+        if self.reply_due {
+            self.wire.flush().await?;
+            self.reply_due = false;
+        }
+        let control = &self.registration.control;
+        let in_transaction = self.session.transaction_status() != TransactionStatus::Idle;
+        control.set_idle(self.registration.now_s(), in_transaction);
+        tokio::select! {
+            biased;
+            filled = self.wire.fill() => filled?,
+            () = control.woken() => self.check_eviction()?,
+        }
+        control.set_busy();
+        // Whatever was to be cancelled while we waited is over.
+        control.cancel.clear();
+        Ok(())
+    }
+
+    fn check_eviction(&self) -> Result<(), Closed> {
+        match self.registration.control.eviction() {
+            Some(reason) => Err(Closed::Fatal(reason.error())),
+            None => Ok(()),
+        }
+    }
+
+    async fn handle(&mut self, frame: Frame) -> Result<(), Closed> {
+        match frame.kind {
+            kind::TERMINATE => return Err(Closed::Normally),
+            kind::SYNC => return self.sync().await,
+            // The rest of a copy that has failed.
+            kind::COPY_DATA | kind::COPY_DONE | kind::COPY_FAIL => return Ok(()),
+            _ if self.skipping => return Ok(()),
+            kind::QUERY => return self.query(&frame).await,
+            kind::FUNCTION_CALL => {
+                self.report(&Error::unsupported("the function call protocol"))
+                    .await;
+                return self.ready();
+            }
+            _ => {}
+        }
+        let outcome = match frame.kind {
+            kind::EXECUTE => self.execute(&frame).await,
+            kind::BIND => self.bind(&frame).map_err(Failure::from),
+            kind::DESCRIBE => self.describe(&frame).map_err(Failure::from),
+            kind::PARSE => self.parse(&frame).map_err(Failure::from),
+            kind::CLOSE => self.close(&frame).map_err(Failure::from),
+            kind::FLUSH => {
+                self.reply_due = true;
+                Ok(())
+            }
+            other => Err(malformed(format!("invalid frontend message type {other}")).into()),
+        };
+        match outcome {
+            Ok(()) => Ok(()),
+            Err(Failure::Connection(closed)) => Err(closed),
+            Err(Failure::Statement(error)) => {
+                self.report(&error).await;
+                self.skipping = true;
+                Ok(())
+            }
+        }
+    }
+
+    /// Tells the client of an error, and the session that its transaction has failed.
+    async fn report(&mut self, error: &Error) {
+        self.put_notices();
+        reply::error_response(&mut self.wire.output, Severity::Error, error);
+        self.session.statement_failed();
+        if std::mem::take(&mut self.in_implicit_block)
+            && let Err(error) = self.session.end_implicit_block(false).await
+        {
+            tracing::warn!(%error, "rollback of an implicit block failed");
+        }
+        self.registration.control.cancel.clear();
+    }
+
+    async fn end_implicit_block(&mut self) -> Result<()> {
+        if std::mem::take(&mut self.in_implicit_block) {
+            self.session.end_implicit_block(true).await?;
+        }
+        Ok(())
+    }
+
+    async fn sync(&mut self) -> Result<(), Closed> {
+        self.skipping = false;
+        if let Err(error) = self.end_implicit_block().await {
+            self.report(&error).await;
+        }
+        self.ready()
+    }
+
+    /// The client may send its next command.
+    fn ready(&mut self) -> Result<(), Closed> {
+        self.put_notices();
+        for (name, value) in self.session.take_parameter_changes() {
+            reply::parameter_status(&mut self.wire.output, &name, &value).map_err(Closed::Fatal)?;
+        }
+        let status = self.session.transaction_status();
+        if status == TransactionStatus::Idle {
+            self.store.clear_portals();
+        }
+        reply::ready_for_query(&mut self.wire.output, status);
+        self.reply_due = true;
+        self.check_eviction()
+    }
+
+    fn put_notices(&mut self) {
+        for notice in self.session.take_notices() {
+            reply::notice_response(&mut self.wire.output, &notice);
+        }
+    }
+
+    async fn query(&mut self, frame: &Frame) -> Result<(), Closed> {
+        self.store.clear_unnamed();
+        match self.run_script(frame).await {
+            Ok(()) => {}
+            Err(Failure::Statement(error)) => self.report(&error).await,
+            Err(Failure::Connection(closed)) => return Err(closed),
+        }
+        self.ready()
+    }
+
+    /// All statements of a simple query. The last one's tag waits for the commit.
+    async fn run_script(&mut self, frame: &Frame) -> Result<(), Failure> {
+        let sql = decode_text(self.wire.body(frame))?;
+        let statements = self.session.parse(sql)?;
+        let mut left = statements.len();
+        if left == 0 {
+            self.end_implicit_block().await?;
+            self.wire
+                .output
+                .extend_from_slice(&reply::EMPTY_QUERY_RESPONSE);
+        }
+        let several = left > 1;
+        for statement in statements {
+            if several {
+                self.session.begin_implicit_block()?;
+                self.in_implicit_block = true;
+            }
+            let completion = self.run_simple(statement).await?;
+            left -= 1;
+            if left == 0 {
+                self.end_implicit_block().await?;
+            }
+            self.complete(&completion);
+        }
+        Ok(())
+    }
+
+    async fn run_simple(&mut self, parsed: N::Parsed) -> Result<Completion, Failure> {
+        let prepared = self.session.prepare(parsed, &[])?;
+        if !prepared.parameters.is_empty() {
+            return Err(
+                Error::new(SqlState::UNDEFINED_PARAMETER, "there is no parameter $1").into(),
+            );
+        }
+        let execution = self.session.execute(&prepared, &[]);
+        let response = finish(execution, self.wire, &mut self.reply_due).await?;
+        let formats = Formats::All(Format::Text);
+        match response {
+            Response::Rows { rows, tag } => {
+                prepared
+                    .description()
+                    .put(&mut self.wire.output, &formats)?;
+                let mut rows = rows.into_iter();
+                let rows_sent =
+                    send_rows(self.wire, &mut rows, prepared.columns(), &formats, None).await?;
+                Ok(Completion { tag, rows_sent })
+            }
+            other => self.finish_without_rows(other).await,
+        }
+    }
+
+    /// The responses that are the same in both protocols.
+    async fn finish_without_rows(&mut self, response: Response) -> Result<Completion, Failure> {
+        let cancel = &self.registration.control.cancel;
+        let response = match response {
+            Response::CopyIn { columns } => {
+                copy::receive(self.wire, &mut self.session, cancel, columns).await?
+            }
+            other => other,
+        };
+        let tag = match response {
+            Response::Tag(tag) => tag,
+            Response::CopyOut { columns, chunks } => {
+                Tag::Copy(copy::send(self.wire, cancel, columns, chunks).await?)
+            }
+            Response::Rows { .. } | Response::CopyIn { .. } => {
+                let message = "a COPY did not end with a tag";
+                return Err(Error::new(SqlState::INTERNAL_ERROR, message).into());
+            }
+        };
+        Ok(Completion { tag, rows_sent: 0 })
+    }
+
+    fn complete(&mut self, completion: &Completion) {
+        self.put_notices();
+        reply::command_complete(&mut self.wire.output, &completion.tag, completion.rows_sent);
+    }
+
+    fn parse(&mut self, frame: &Frame) -> Result<()> {
+        let message = Parse::decode(self.wire.body(frame))?;
+        let parameter_types = message
+            .parameter_types
+            .iter()
+            .map(|&oid| declared_type(oid))
+            .collect::<Result<Vec<_>>>()?;
+        let mut statements = self.session.parse(message.sql)?;
+        if statements.len() > 1 {
+            return Err(Error::new(
+                SqlState::SYNTAX_ERROR,
+                "cannot insert multiple commands into a prepared statement",
+            ));
+        }
+        let statement: Statement<N::Statement> = match statements.pop() {
+            Some(parsed) => Some(self.session.prepare(parsed, &parameter_types)?),
+            None => None,
+        };
+        self.store.insert_statement(message.name, statement)?;
+        self.wire.output.extend_from_slice(&reply::PARSE_COMPLETE);
+        Ok(())
+    }
+
+    fn bind(&mut self, frame: &Frame) -> Result<()> {
+        let message = Bind::decode(self.wire.body(frame))?;
+        let mut parameters = self.store.take_parameters(message.portal);
+        let statement = self.store.statement(message.statement)?.clone();
+        let expected = match &statement {
+            Some(prepared) => prepared.parameters.as_slice(),
+            None => &[],
+        };
+        if message.parameter_count != expected.len() {
+            return Err(Error::new(
+                SqlState::PROTOCOL_VIOLATION,
+                format!(
+                    "bind message supplies {} parameters, but prepared statement \"{}\" requires {}",
+                    message.parameter_count,
+                    message.statement,
+                    expected.len()
+                ),
+            ));
+        }
+        let formats = &message.parameter_formats;
+        formats.check_count(expected.len(), "parameter")?;
+        let mut body = message.body;
+        for (index, data_type) in expected.iter().enumerate() {
+            let value = parameter(body.value()?, data_type, formats.get(index))
+                .map_err(|error| in_parameter(error, index))?;
+            parameters.push(value);
+        }
+        let formats = Bind::result_formats(body)?;
+        let columns = statement.as_deref().map_or(0, |s| s.columns().len());
+        formats.check_count(columns, "result")?;
+        let portal = Portal {
+            statement,
+            parameters,
+            formats,
+            state: PortalState::Ready,
+        };
+        self.store.insert_portal(message.portal, portal)?;
+        self.wire.output.extend_from_slice(&reply::BIND_COMPLETE);
+        Ok(())
+    }
+
+    fn describe(&mut self, frame: &Frame) -> Result<()> {
+        match Target::decode(self.wire.body(frame))? {
+            Target::Statement(name) => {
+                let statement = self.store.statement(name)?;
+                let parameters = statement
+                    .as_deref()
+                    .map_or(&[][..], |s| s.parameters.as_slice());
+                let statement = statement.clone();
+                let out = &mut self.wire.output;
+                reply::parameter_description(out, parameters)?;
+                put_description(out, &statement, &Formats::All(Format::Text))
+            }
+            Target::Portal(name) => {
+                let portal = self.store.portal(name)?;
+                put_description(&mut self.wire.output, &portal.statement, &portal.formats)
+            }
+        }
+    }
+
+    /// Closing what does not exist is no error.
+    fn close(&mut self, frame: &Frame) -> Result<()> {
+        match Target::decode(self.wire.body(frame))? {
+            Target::Statement(name) => self.store.remove_statement(name),
+            Target::Portal(name) => self.store.remove_portal(name),
+        }
+        self.wire.output.extend_from_slice(&reply::CLOSE_COMPLETE);
+        Ok(())
+    }
+
+    async fn execute(&mut self, frame: &Frame) -> Result<(), Failure> {
+        let ends_batch = self.ends_batch();
+        let message = Execute::decode(self.wire.body(frame))?;
+        let max_rows = message.max_rows;
+        let portal = self.store.portal_mut(message.portal)?;
+        let Some(prepared) = portal.statement.clone() else {
+            self.wire
+                .output
+                .extend_from_slice(&reply::EMPTY_QUERY_RESPONSE);
+            return Ok(());
+        };
+        let (mut rows, tag) = match std::mem::replace(&mut portal.state, PortalState::Done) {
+            PortalState::Suspended { rows, tag } => (rows, tag),
+            PortalState::Done => (finished_rows(&prepared, message.portal)?, Tag::Select),
+            PortalState::Ready => {
+                if !ends_batch || self.in_implicit_block {
+                    self.session.begin_implicit_block()?;
+                    self.in_implicit_block = true;
+                }
+                let execution = self.session.execute(&prepared, &portal.parameters);
+                match finish(execution, self.wire, &mut self.reply_due).await? {
+                    Response::Rows { rows, tag } => (rows.into_iter(), tag),
+                    other => {
+                        let completion = self.finish_without_rows(other).await?;
+                        self.complete(&completion);
+                        return Ok(());
+                    }
+                }
+            }
+        };
+        let columns = prepared.columns();
+        let rows_sent = send_rows(self.wire, &mut rows, columns, &portal.formats, max_rows).await?;
+        if rows.len() > 0 {
+            portal.state = PortalState::Suspended { rows, tag };
+            self.wire.output.extend_from_slice(&reply::PORTAL_SUSPENDED);
+        } else {
+            self.complete(&Completion { tag, rows_sent });
+        }
+        Ok(())
+    }
+
+    /// Whether the Sync that ends this batch has arrived, and nothing executes before it.
+    fn ends_batch(&self) -> bool {
+        self.wire
+            .waiting_kinds()
+            .find(|kind| !matches!(*kind, kind::CLOSE | kind::DESCRIBE | kind::FLUSH))
+            == Some(kind::SYNC)
+    }
+}
+
+/// Awaits an execution. If it does not finish at once, sends the replies that are due meanwhile.
+async fn finish<S, F>(
+    execution: F,
+    wire: &mut Wire<S>,
+    reply_due: &mut bool,
+) -> Result<Response, Failure>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    F: Future<Output = Result<Response>>,
+{
+    let mut execution = pin!(execution);
+    if !*reply_due {
+        return Ok(execution.await?);
+    }
+    let first = poll_fn(|context| Poll::Ready(execution.as_mut().poll(context))).await;
+    match first {
+        Poll::Ready(response) => Ok(response?),
+        Poll::Pending => {
+            let (response, flushed) = join(execution, wire.flush()).await;
+            flushed?;
+            *reply_due = false;
+            Ok(response?)
+        }
+    }
+}
+
+/// Encodes at most `max_rows` rows, sending as the buffer fills. Returns how many.
+async fn send_rows<S>(
+    wire: &mut Wire<S>,
+    rows: &mut vec::IntoIter<Row>,
+    columns: &[ColumnDescription],
+    formats: &Formats,
+    max_rows: Option<usize>,
+) -> Result<u64, Failure>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let mut sent = 0;
+    for row in rows.take(max_rows.unwrap_or(usize::MAX)) {
+        reply::data_row(&mut wire.output, &row, columns, formats)?;
+        sent += 1;
+        wire.flush_if_large().await?;
+    }
+    Ok(sent)
+}
+
+/// Executing a finished query again finds no more rows; any other statement runs once.
+fn finished_rows<B>(prepared: &Prepared<B>, portal: &str) -> Result<vec::IntoIter<Row>> {
+    if prepared.columns.is_some() {
+        return Ok(Vec::new().into_iter());
+    }
+    Err(Error::new(
+        SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
+        format!("portal \"{portal}\" cannot be run"),
+    ))
+}
+
+fn put_description<B>(
+    out: &mut Vec<u8>,
+    statement: &Statement<B>,
+    formats: &Formats,
+) -> Result<()> {
+    match statement {
+        Some(prepared) if prepared.columns.is_some() => prepared.description().put(out, formats),
+        _ => {
+            out.extend_from_slice(&reply::NO_DATA);
+            Ok(())
+        }
+    }
+}
+
+/// A parameter's type as Parse declares it; `None` leaves it to the server.
+fn declared_type(oid: u32) -> Result<Option<DataType>> {
+    match DataType::from_oid(oid) {
+        Some(DataType::Unknown) => Ok(None),
+        Some(known) => Ok(Some(known)),
+        None => Err(Error::unsupported(format!("the type with OID {oid}"))),
+    }
+}
+
+fn parameter(bytes: Option<&[u8]>, data_type: &DataType, format: Format) -> Result<Value> {
+    match (bytes, format) {
+        (None, _) => Ok(Value::Null),
+        (Some(bytes), Format::Text) => Value::read_text(data_type, utf8(bytes)?),
+        (Some(bytes), Format::Binary) => Value::read_binary(data_type, bytes),
+    }
+}
+
+/// Says which parameter an error is about, where the error does not say more.
+fn in_parameter(error: Error, index: usize) -> Error {
+    if error.fields().detail.is_some() {
+        return error;
+    }
+    error.with_detail(format!("In parameter ${}.", index + 1))
+}

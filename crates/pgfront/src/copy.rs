@@ -1,0 +1,93 @@
+//! COPY: bulk data through the connection, in text format, a message at a time.
+//!
+//! Neither direction gathers data. Incoming messages go to the session as they arrive, and the
+//! next is read only when it has taken the last; outgoing chunks are made only when the client
+//! has read the ones before. TCP then slows the faster side.
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use types::{Error, SqlState};
+
+use crate::backend::{CopyChunks, Response, Session};
+use crate::cancel::{Cancel, canceled};
+use crate::connection::Failure;
+use crate::message::{decode_text, kind};
+use crate::reply;
+use crate::wire::{Closed, Wire};
+
+/// `COPY … FROM STDIN`: hands the client's data to the session until the client ends it.
+///
+/// Sync and Flush are ignored meanwhile, since clients send a Sync right behind the Execute that
+/// turns out to start a copy. After an error the rest of the client's data is ignored by the main
+/// loop.
+pub async fn receive<S, N>(
+    wire: &mut Wire<S>,
+    session: &mut N,
+    cancel: &Cancel,
+    columns: usize,
+) -> Result<Response, Failure>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    N: Session,
+{
+    reply::copy_in_response(&mut wire.output, columns)?;
+    wire.flush().await?;
+    loop {
+        if cancel.is_requested() {
+            return Err(give_up(session, canceled()));
+        }
+        let Some(frame) = wire.buffered_frame()? else {
+            tokio::select! {
+                biased;
+                filled = wire.fill() => filled?,
+                () = cancel.requested() => {}
+            }
+            continue;
+        };
+        match frame.kind {
+            kind::COPY_DATA => session.copy_in_data(wire.body(&frame)).await?,
+            kind::COPY_DONE => return Ok(session.copy_in_done().await?),
+            kind::COPY_FAIL => {
+                let reason = decode_text(wire.body(&frame)).unwrap_or("no reason given");
+                let message = format!("COPY from stdin failed: {reason}");
+                let error = Error::new(SqlState::QUERY_CANCELED, message);
+                return Err(give_up(session, error));
+            }
+            kind::SYNC | kind::FLUSH => {}
+            kind::TERMINATE => return Err(Failure::Connection(Closed::Normally)),
+            other => {
+                let message =
+                    format!("unexpected message type 0x{other:02X} during COPY from stdin");
+                let error = Error::new(SqlState::PROTOCOL_VIOLATION, message);
+                return Err(give_up(session, error));
+            }
+        }
+    }
+}
+
+fn give_up<N: Session>(session: &mut N, error: Error) -> Failure {
+    session.copy_in_fail(&error);
+    Failure::Statement(error)
+}
+
+/// `COPY … TO STDOUT`: pulls chunks as fast as the client reads them. Returns the rows sent.
+pub async fn send<S>(
+    wire: &mut Wire<S>,
+    cancel: &Cancel,
+    columns: usize,
+    chunks: CopyChunks,
+) -> Result<u64, Failure>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    reply::copy_out_response(&mut wire.output, columns)?;
+    let mut rows = 0u64;
+    for chunk in chunks {
+        let chunk = chunk?;
+        cancel.check()?;
+        reply::copy_data(&mut wire.output, &chunk.bytes)?;
+        rows = rows.saturating_add(chunk.rows);
+        wire.flush_if_large().await?;
+    }
+    wire.output.extend_from_slice(&reply::COPY_DONE);
+    Ok(rows)
+}

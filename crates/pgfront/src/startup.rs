@@ -1,0 +1,422 @@
+//! From an accepted socket to a session: encryption, identity, settings.
+//!
+//! ```text
+//! client                     server
+//!   SSLRequest          ->
+//!                       <-   'S' and a TLS handshake, or 'N'
+//!   StartupMessage      ->
+//!                       <-   AuthenticationOk, perhaps after SCRAM
+//!                       <-   ParameterStatus …, BackendKeyData, ReadyForQuery
+//! ```
+//!
+//! A CancelRequest takes StartupMessage's place: the client opens a second connection only to say
+//! which session is to stop, and hears nothing back.
+
+use std::net::SocketAddr;
+
+use pgwire::messages::startup::{
+    Authentication as AuthenticationMessage, BackendKeyData, NegotiateProtocolVersion, SecretKey,
+};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::server::TlsStream;
+use types::{Error, Result, SqlState};
+
+use crate::auth;
+use crate::backend::{Authentication, Database, SessionOptions};
+use crate::cancel::{Registration, RegistrationRefused};
+use crate::message::Body;
+use crate::reply;
+use crate::server::Server;
+use crate::tls::ALPN;
+use crate::wire::{Closed, Wire, malformed};
+
+const CANCEL_REQUEST: i32 = 80_877_102;
+const SSL_REQUEST: i32 = 80_877_103;
+const GSS_REQUEST: i32 = 80_877_104;
+const PROTOCOL_3_2: i32 = 3 << 16 | 2;
+/// A TLS record that starts a handshake, where a client skips SSLRequest (PostgreSQL 17).
+const TLS_HANDSHAKE: u8 = 0x16;
+
+/// What the client sends first, encryption apart.
+#[derive(Debug, PartialEq)]
+enum Opening {
+    Ssl,
+    Gss,
+    Cancel { process_id: i32, secret: Vec<u8> },
+    Startup(Startup),
+}
+
+#[derive(Debug, Default, PartialEq)]
+pub struct Startup {
+    protocol: i32,
+    parameters: Vec<(String, String)>,
+}
+
+impl Opening {
+    fn decode(bytes: &[u8]) -> Result<Opening> {
+        let mut body = Body::new(bytes);
+        match body.i32()? {
+            SSL_REQUEST => Ok(Opening::Ssl),
+            GSS_REQUEST => Ok(Opening::Gss),
+            CANCEL_REQUEST => Ok(Opening::Cancel {
+                process_id: body.i32()?,
+                secret: body.rest().to_vec(),
+            }),
+            protocol if protocol >> 16 == 3 => {
+                let mut parameters = Vec::new();
+                loop {
+                    let name = body.text()?;
+                    if name.is_empty() {
+                        break;
+                    }
+                    parameters.push((name.to_owned(), body.text()?.to_owned()));
+                }
+                body.end()?;
+                Ok(Opening::Startup(Startup {
+                    protocol,
+                    parameters,
+                }))
+            }
+            protocol => Err(Error::unsupported(format!(
+                "frontend protocol {}.{}",
+                protocol >> 16,
+                protocol & 0xffff
+            ))),
+        }
+    }
+}
+
+/// A connection that is ready to authenticate.
+pub enum Negotiated {
+    Plain(Wire<TcpStream>, Startup),
+    Tls(Box<Wire<TlsStream<TcpStream>>>, Startup),
+}
+
+/// Agrees on encryption and reads the startup message. Cancel requests end here.
+pub async fn negotiate<D: Database>(
+    server: &Server<D>,
+    stream: TcpStream,
+) -> Result<Negotiated, (Option<Wire<TcpStream>>, Closed)> {
+    let direct = match starts_with_tls(&stream).await {
+        Ok(direct) => direct,
+        Err(error) => return Err((None, error.into())),
+    };
+    if direct {
+        return accept_tls(server, stream, true)
+            .await
+            .map_err(|e| (None, e));
+    }
+    let mut wire = Wire::new(stream);
+    match negotiate_plain(server, &mut wire).await {
+        Ok(Some(startup)) => Ok(Negotiated::Plain(wire, startup)),
+        Ok(None) => match wire.into_stream() {
+            Ok(stream) => accept_tls(server, stream, false)
+                .await
+                .map_err(|closed| (None, closed)),
+            Err(closed) => Err((None, closed)),
+        },
+        Err(closed) => Err((Some(wire), closed)),
+    }
+}
+
+async fn starts_with_tls(stream: &TcpStream) -> std::io::Result<bool> {
+    let mut first = [0];
+    Ok(stream.peek(&mut first).await? == 1 && first == [TLS_HANDSHAKE])
+}
+
+/// The startup message, or `None` if the client asked for TLS and will get it.
+async fn negotiate_plain<D: Database>(
+    server: &Server<D>,
+    wire: &mut Wire<TcpStream>,
+) -> Result<Option<Startup>, Closed> {
+    // A client asks for each kind of encryption once.
+    for _ in 0..3 {
+        match opening(wire).await? {
+            Opening::Ssl if server.options.tls.is_some() => {
+                // Checked before the answer: nothing may have been sent ahead of the handshake.
+                wire.output.push(b'S');
+                wire.flush().await?;
+                return Ok(None);
+            }
+            Opening::Ssl | Opening::Gss => {
+                wire.output.push(b'N');
+                wire.flush().await?;
+            }
+            Opening::Cancel { process_id, secret } => {
+                server.registry.cancel(process_id, &secret);
+                return Err(Closed::Normally);
+            }
+            Opening::Startup(startup) => return Ok(Some(startup)),
+        }
+    }
+    Err(malformed("expected a startup message"))
+}
+
+async fn opening<S: AsyncRead + AsyncWrite + Unpin>(wire: &mut Wire<S>) -> Result<Opening, Closed> {
+    let frame = wire.startup_frame().await?;
+    Opening::decode(wire.body(&frame)).map_err(Closed::Fatal)
+}
+
+async fn accept_tls<D: Database>(
+    server: &Server<D>,
+    stream: TcpStream,
+    direct: bool,
+) -> Result<Negotiated, Closed> {
+    let Some(tls) = &server.options.tls else {
+        return Err(Closed::Normally);
+    };
+    let mut stream = tls.acceptor.accept(stream).await?;
+    if direct && stream.get_ref().1.alpn_protocol() != Some(ALPN) {
+        stream.shutdown().await?;
+        return Err(Closed::Normally);
+    }
+    let mut wire = Wire::new(stream);
+    match opening(&mut wire).await? {
+        Opening::Startup(startup) => Ok(Negotiated::Tls(Box::new(wire), startup)),
+        Opening::Cancel { process_id, secret } => {
+            server.registry.cancel(process_id, &secret);
+            Err(Closed::Normally)
+        }
+        Opening::Ssl | Opening::Gss => Err(malformed("the connection is encrypted already")),
+    }
+}
+
+/// Authenticates the client, enters it in the registry and opens its session.
+pub async fn open<S, D>(
+    server: &Server<D>,
+    wire: &mut Wire<S>,
+    startup: Startup,
+    peer: SocketAddr,
+    tls: bool,
+) -> Result<(D::Session, Registration), Closed>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    D: Database,
+{
+    let protocol = startup.protocol;
+    let (mut options, protocol_options) =
+        session_options(startup, peer, tls).map_err(Closed::Fatal)?;
+    if protocol > PROTOCOL_3_2 || !protocol_options.is_empty() {
+        let newest = protocol.min(PROTOCOL_3_2);
+        let message = NegotiateProtocolVersion::new(newest, protocol_options);
+        reply::put(&mut wire.output, &message).map_err(Closed::Fatal)?;
+    }
+    authenticate(server, wire, &options).await?;
+    reply::put(&mut wire.output, &AuthenticationMessage::Ok).map_err(Closed::Fatal)?;
+
+    // Protocol 3.2 allows longer secrets; 3.0 has room for four bytes.
+    let mut secret = vec![0; if protocol >= PROTOCOL_3_2 { 32 } else { 4 }];
+    auth::fill_random(&mut secret).map_err(Closed::Fatal)?;
+    let registration = server
+        .registry
+        .register(secret, server.options.max_connections)
+        .map_err(|refused| Closed::Fatal(refusal(refused)))?;
+    options.process_id = registration.control.process_id;
+    options.cancel = registration.control.cancel.clone();
+
+    put_parameters(&mut wire.output, &options, &server.options.server_version)
+        .map_err(Closed::Fatal)?;
+    let session = server
+        .database
+        .open_session(options)
+        .map_err(Closed::Fatal)?;
+    let control = &registration.control;
+    let key = BackendKeyData::new(
+        control.process_id,
+        SecretKey::Bytes(control.secret.clone().into()),
+    );
+    reply::put(&mut wire.output, &key).map_err(Closed::Fatal)?;
+    Ok((session, registration))
+}
+
+fn refusal(refused: RegistrationRefused) -> Error {
+    match refused {
+        RegistrationRefused::Full(max) => Error::new(
+            SqlState::TOO_MANY_CONNECTIONS,
+            "sorry, too many clients already",
+        )
+        .with_hint(format!(
+            "The limit is {max} connections: raise max_connections, or share connections by a pool."
+        )),
+        RegistrationRefused::ShuttingDown => Error::new(
+            SqlState::CANNOT_CONNECT_NOW,
+            "the database system is shutting down",
+        ),
+    }
+}
+
+async fn authenticate<S, D>(
+    server: &Server<D>,
+    wire: &mut Wire<S>,
+    options: &SessionOptions,
+) -> Result<(), Closed>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    D: Database,
+{
+    let address = options.peer.ip().to_canonical();
+    let verifier = match server.database.authentication(&options.user, address) {
+        Authentication::Trust if address.is_loopback() => return Ok(()),
+        Authentication::Trust => {
+            return Err(Closed::Fatal(
+                Error::new(
+                    SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
+                    format!("user \"{}\" has no password", options.user),
+                )
+                .with_hint("Without a password a user can connect from the same machine only."),
+            ));
+        }
+        Authentication::ScramSha256(verifier) => Some(verifier),
+        Authentication::Unknown => None,
+    };
+    let certificate = match &server.options.tls {
+        Some(tls) if options.tls => Some(&*tls.certificate_pem),
+        _ => None,
+    };
+    auth::scram(
+        wire,
+        &options.user,
+        verifier,
+        &server.mock_secret,
+        certificate,
+    )
+    .await
+}
+
+/// Sorts the startup parameters. The second result names protocol extensions, which we have none.
+fn session_options(
+    startup: Startup,
+    peer: SocketAddr,
+    tls: bool,
+) -> Result<(SessionOptions, Vec<String>)> {
+    let mut options = SessionOptions {
+        user: String::new(),
+        database: String::new(),
+        application_name: String::new(),
+        settings: Vec::new(),
+        peer,
+        tls,
+        process_id: 0,
+        cancel: Default::default(),
+    };
+    let mut protocol_options = Vec::new();
+    for (name, value) in startup.parameters {
+        match name.as_str() {
+            "user" => options.user = value,
+            "database" => options.database = value,
+            "application_name" => options.application_name = value,
+            "options" => options.settings.extend(command_line_settings(&value)?),
+            "client_encoding" => check_encoding(&value)?,
+            "replication" => check_no_replication(&value)?,
+            _ if name.starts_with("_pq_.") => protocol_options.push(name),
+            _ => options.settings.push((name, value)),
+        }
+    }
+    if options.user.is_empty() {
+        return Err(Error::new(
+            SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
+            "no PostgreSQL user name specified in startup packet",
+        ));
+    }
+    if options.database.is_empty() {
+        options.database.clone_from(&options.user);
+    }
+    Ok((options, protocol_options))
+}
+
+fn check_encoding(name: &str) -> Result<()> {
+    let plain: String = name
+        .chars()
+        .filter(char::is_ascii_alphanumeric)
+        .map(|c| c.to_ascii_lowercase())
+        .collect();
+    match plain.as_str() {
+        // What a client without a locale asks for; its bytes must be UTF-8 all the same.
+        "utf8" | "unicode" | "sqlascii" => Ok(()),
+        _ => Err(Error::unsupported(format!("the client encoding {name}"))
+            .with_hint("Use client_encoding=UTF8.")),
+    }
+}
+
+fn check_no_replication(value: &str) -> Result<()> {
+    match value {
+        "false" | "off" | "no" | "0" => Ok(()),
+        _ => Err(Error::unsupported("the replication protocol")),
+    }
+}
+
+/// Settings in `options`: `-c name=value`, `-cname=value` or `--name=value`, with backslashes
+/// before blanks that do not separate.
+fn command_line_settings(text: &str) -> Result<Vec<(String, String)>> {
+    let words = split_words(text);
+    let mut words = words.into_iter();
+    let mut settings = Vec::new();
+    while let Some(word) = words.next() {
+        let setting = if word == "-c" {
+            words.next()
+        } else {
+            word.strip_prefix("-c")
+                .or_else(|| word.strip_prefix("--"))
+                .map(str::to_owned)
+        };
+        let pair = setting
+            .as_deref()
+            .and_then(|setting| setting.split_once('='))
+            .ok_or_else(|| {
+                Error::new(
+                    SqlState::INVALID_PARAMETER_VALUE,
+                    format!("invalid command-line argument \"{word}\""),
+                )
+                .with_hint("Settings are given as -c name=value.")
+            })?;
+        settings.push((pair.0.replace('-', "_"), pair.1.to_owned()));
+    }
+    Ok(settings)
+}
+
+fn split_words(text: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '\\' => {
+                if let (Some(word), Some(escaped)) = (words.last_mut(), characters.next()) {
+                    word.push(escaped);
+                }
+            }
+            c if c.is_ascii_whitespace() => words.push(String::new()),
+            c => {
+                if let Some(word) = words.last_mut() {
+                    word.push(c);
+                }
+            }
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+/// What drivers want to know before the first statement. A session corrects what it knows better
+/// by [`crate::Session::take_parameter_changes`].
+fn put_parameters(out: &mut Vec<u8>, options: &SessionOptions, version: &str) -> Result<()> {
+    let parameters = [
+        ("server_version", version),
+        ("server_encoding", "UTF8"),
+        ("client_encoding", "UTF8"),
+        ("DateStyle", "ISO, MDY"),
+        ("IntervalStyle", "postgres"),
+        ("TimeZone", "UTC"),
+        ("integer_datetimes", "on"),
+        ("standard_conforming_strings", "on"),
+        ("is_superuser", "off"),
+        ("session_authorization", &options.user),
+        ("application_name", &options.application_name),
+        ("default_transaction_read_only", "off"),
+        ("in_hot_standby", "off"),
+    ];
+    for (name, value) in parameters {
+        reply::parameter_status(out, name, value)?;
+    }
+    Ok(())
+}

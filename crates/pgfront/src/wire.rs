@@ -1,0 +1,234 @@
+//! The byte stream cut into frames, and the replies gathered before they are sent.
+//!
+//! ```text
+//! frame:  kind: 1 | length: 4, big endian, counts itself | body: length - 4
+//! ```
+//!
+//! Frames stay where they were read: a frame is looked at in place and given back by asking for
+//! the next one. Input grows only as fast as bytes arrive, never because a header promises them,
+//! and no frame may exceed the limit that was set. Output is sent when the client has to see it
+//! (after Sync and the like, once no further whole frame waits) or when it exceeds
+//! [`OUTPUT_HIGH`], which is what makes a large result wait for a slow reader.
+
+use std::io;
+use std::ops::Range;
+
+use bytes::{Buf, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use types::{Error, SqlState};
+
+/// Read and write buffers start at this size and return to it after a large message.
+const BUFFER_BYTES: usize = 16 << 10;
+/// Buffers larger than this are given back as soon as they are empty.
+const BUFFER_KEEP_BYTES: usize = 1 << 20;
+/// Replies beyond this size are sent before more are made.
+pub const OUTPUT_HIGH: usize = 64 << 10;
+/// What a client may send before it has authenticated, as in PostgreSQL.
+pub const STARTUP_FRAME_MAX: usize = 10_000;
+
+const HEADER: usize = 5;
+
+/// Why a connection ends.
+#[derive(Debug)]
+pub enum Closed {
+    /// The client said goodbye, or hung up between two messages.
+    Normally,
+    /// The socket failed, or closed inside a message.
+    Io(io::Error),
+    /// The client is told why.
+    Fatal(Error),
+}
+
+impl From<io::Error> for Closed {
+    fn from(error: io::Error) -> Self {
+        Closed::Io(error)
+    }
+}
+
+/// A whole message in the input buffer, valid until the next one is asked for.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    pub kind: u8,
+    body: Range<usize>,
+}
+
+pub struct Wire<S> {
+    stream: S,
+    input: BytesMut,
+    /// Bytes at the start of `input` that belong to the frame in hand.
+    in_hand: usize,
+    frame_max: usize,
+    pub output: Vec<u8>,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
+    pub fn new(stream: S) -> Self {
+        Wire {
+            stream,
+            input: BytesMut::with_capacity(BUFFER_BYTES),
+            in_hand: 0,
+            frame_max: STARTUP_FRAME_MAX,
+            output: Vec::with_capacity(BUFFER_BYTES),
+        }
+    }
+
+    pub fn set_frame_max(&mut self, bytes: usize) {
+        self.frame_max = bytes;
+    }
+
+    /// The stream alone, for a TLS handshake. Bytes that were read ahead would be cleartext that
+    /// an attacker put before the handshake, so there must be none.
+    pub fn into_stream(mut self) -> Result<S, Closed> {
+        self.release();
+        if self.input.is_empty() {
+            Ok(self.stream)
+        } else {
+            Err(Closed::Fatal(Error::new(
+                SqlState::PROTOCOL_VIOLATION,
+                "received unencrypted data after SSL request",
+            )))
+        }
+    }
+
+    /// Gives the frame in hand back.
+    fn release(&mut self) {
+        self.input.advance(self.in_hand);
+        self.in_hand = 0;
+        if self.input.is_empty() && self.input.capacity() > BUFFER_KEEP_BYTES {
+            self.input = BytesMut::with_capacity(BUFFER_BYTES);
+        }
+    }
+
+    pub fn body(&self, frame: &Frame) -> &[u8] {
+        &self.input[frame.body.clone()]
+    }
+
+    /// The next message if it has arrived whole.
+    pub fn buffered_frame(&mut self) -> Result<Option<Frame>, Closed> {
+        self.release();
+        let Some(header) = self.input.first_chunk::<HEADER>() else {
+            return Ok(None);
+        };
+        let [kind, length @ ..] = *header;
+        let end = 1 + self.checked_length(length)?;
+        if self.input.len() < end {
+            self.make_room(end);
+            return Ok(None);
+        }
+        self.in_hand = end;
+        Ok(Some(Frame {
+            kind,
+            body: HEADER..end,
+        }))
+    }
+
+    /// The first message of a connection: no kind byte.
+    pub async fn startup_frame(&mut self) -> Result<Frame, Closed> {
+        self.release();
+        loop {
+            if let Some(length) = self.input.first_chunk::<4>() {
+                let end = self.checked_length(*length)?;
+                if self.input.len() >= end {
+                    self.in_hand = end;
+                    return Ok(Frame {
+                        kind: 0,
+                        body: 4..end,
+                    });
+                }
+            }
+            self.fill().await?;
+        }
+    }
+
+    fn checked_length(&self, length: [u8; 4]) -> Result<usize, Closed> {
+        match usize::try_from(i32::from_be_bytes(length)) {
+            Ok(length) if length < 4 => Err(malformed("invalid message length")),
+            Ok(length) if length > self.frame_max => Err(Closed::Fatal(
+                Error::new(
+                    SqlState::PROGRAM_LIMIT_EXCEEDED,
+                    format!("message of {length} bytes is too long"),
+                )
+                .with_detail(format!("The limit is {} bytes.", self.frame_max)),
+            )),
+            Ok(length) => Ok(length),
+            Err(_) => Err(malformed("invalid message length")),
+        }
+    }
+
+    /// Room for the rest of a message, at most doubling what has arrived.
+    fn make_room(&mut self, end: usize) {
+        let missing = end - self.input.len();
+        self.input
+            .reserve(missing.min(self.input.len().max(BUFFER_BYTES)));
+    }
+
+    /// Waits for more input. Nothing is lost if the future is dropped.
+    pub async fn fill(&mut self) -> Result<(), Closed> {
+        if self.input.capacity() - self.input.len() < BUFFER_BYTES / 4 {
+            self.input.reserve(BUFFER_BYTES);
+        }
+        if self.stream.read_buf(&mut self.input).await? > 0 {
+            return Ok(());
+        }
+        if self.input.is_empty() {
+            Err(Closed::Normally)
+        } else {
+            Err(Closed::Io(io::ErrorKind::UnexpectedEof.into()))
+        }
+    }
+
+    /// Kinds of the whole messages that wait behind the one in hand.
+    pub fn waiting_kinds(&self) -> impl Iterator<Item = u8> + '_ {
+        let mut rest = &self.input[self.in_hand..];
+        std::iter::from_fn(move || {
+            let [kind, length @ ..] = *rest.first_chunk::<HEADER>()?;
+            let end = usize::try_from(i32::from_be_bytes(length)).ok()? + 1;
+            rest = rest.get(end..)?;
+            Some(kind)
+        })
+    }
+
+    pub async fn flush(&mut self) -> io::Result<()> {
+        if self.output.is_empty() {
+            return Ok(());
+        }
+        self.stream.write_all(&self.output).await?;
+        self.stream.flush().await?;
+        self.output.clear();
+        if self.output.capacity() > BUFFER_KEEP_BYTES {
+            self.output = Vec::with_capacity(BUFFER_BYTES);
+        }
+        Ok(())
+    }
+
+    /// Sends what has gathered if that is a lot.
+    pub async fn flush_if_large(&mut self) -> io::Result<()> {
+        if self.output.len() > OUTPUT_HIGH {
+            self.flush().await?;
+        }
+        Ok(())
+    }
+
+    /// Sends the rest and closes. Input that is still on its way is read and forgotten, since
+    /// closing a socket that has unread input would destroy what the client has not read yet.
+    pub async fn finish(&mut self) -> io::Result<()> {
+        self.flush().await?;
+        self.stream.shutdown().await?;
+        let mut left = BUFFER_KEEP_BYTES;
+        while left > 0 {
+            self.input.clear();
+            self.input.reserve(BUFFER_BYTES);
+            let read = self.stream.read_buf(&mut self.input).await?;
+            if read == 0 {
+                break;
+            }
+            left = left.saturating_sub(read);
+        }
+        Ok(())
+    }
+}
+
+/// The client does not speak the protocol; nothing after this can be understood.
+pub fn malformed(message: impl Into<String>) -> Closed {
+    Closed::Fatal(Error::new(SqlState::PROTOCOL_VIOLATION, message))
+}

@@ -1,0 +1,322 @@
+//! A database that fits on two pages, for tests and measurements of the front end alone.
+//!
+//! Statements are words: `echo int4 text` takes one parameter of each type and returns them,
+//! `rows 5` counts, `add 7` and `list` keep a transactional list, `begin`, `commit`, `rollback`,
+//! `wait` waits to be cancelled, `copy in`, `copy out 5`, `fail`, `panic`, `notice`, `set`.
+//! Anything else that starts with `select` answers one integer, whatever it asks.
+
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
+
+use pgfront::{
+    Authentication, Cancel, ColumnDescription, CopyChunk, Database, Notice, NoticeSeverity,
+    Prepared, Response, Row, Session, SessionOptions, Tag, TransactionStatus, Verifier,
+};
+use types::{DataType, Error, Result, SqlState, Value};
+
+pub struct Fake {
+    committed: Arc<Mutex<Vec<i64>>>,
+    /// Made once: deriving keys takes thousands of hashes.
+    alice: Verifier,
+}
+
+pub const ALICE_PASSWORD: &str = "wonderland";
+
+impl Fake {
+    pub fn new() -> Self {
+        Fake {
+            committed: Arc::default(),
+            alice: Verifier::from_password(ALICE_PASSWORD).expect("a verifier"),
+        }
+    }
+}
+
+impl Database for Fake {
+    type Session = FakeSession;
+
+    fn open_session(&self, options: SessionOptions) -> Result<FakeSession> {
+        if options.database == "nowhere" {
+            let message = "database \"nowhere\" does not exist";
+            return Err(Error::new(SqlState::INVALID_CATALOG_NAME, message));
+        }
+        Ok(FakeSession {
+            committed: self.committed.clone(),
+            pending: Vec::new(),
+            block: Block::None,
+            copied: Vec::new(),
+            notices: Vec::new(),
+            changes: Vec::new(),
+            cancel: options.cancel.clone(),
+            options,
+        })
+    }
+
+    fn authentication(&self, user: &str, _: IpAddr) -> Authentication {
+        match user {
+            "alice" => Authentication::ScramSha256(self.alice.clone()),
+            "mallory" => Authentication::Unknown,
+            _ => Authentication::Trust,
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Block {
+    None,
+    Implicit,
+    Explicit,
+    Failed,
+}
+
+pub struct FakeSession {
+    committed: Arc<Mutex<Vec<i64>>>,
+    pending: Vec<i64>,
+    block: Block,
+    copied: Vec<u8>,
+    notices: Vec<Notice>,
+    changes: Vec<(String, String)>,
+    cancel: Arc<Cancel>,
+    options: SessionOptions,
+}
+
+pub struct Words(Vec<String>);
+
+impl FakeSession {
+    fn commit(&mut self) -> Result<()> {
+        let pending = std::mem::take(&mut self.pending);
+        if pending.contains(&13) {
+            return Err(Error::serialization("13 never commits"));
+        }
+        self.committed.lock().expect("a lock").extend(pending);
+        Ok(())
+    }
+
+    fn list(&self) -> Vec<Row> {
+        let committed = self.committed.lock().expect("a lock");
+        committed
+            .iter()
+            .chain(&self.pending)
+            .map(|n| row(*n))
+            .collect()
+    }
+
+    fn add(&mut self, number: i64) -> Result<Response> {
+        self.pending.push(number);
+        if self.block == Block::None {
+            self.commit()?;
+        }
+        Ok(Response::Tag(Tag::Insert(1)))
+    }
+
+    fn transaction(&mut self, verb: &str) -> Result<Response> {
+        let failed = std::mem::replace(&mut self.block, Block::None) == Block::Failed;
+        match verb {
+            "begin" => {
+                self.block = Block::Explicit;
+                Ok(Response::Tag("BEGIN".into()))
+            }
+            "commit" if !failed => self.commit().map(|()| Response::Tag("COMMIT".into())),
+            _ => {
+                self.pending.clear();
+                Ok(Response::Tag("ROLLBACK".into()))
+            }
+        }
+    }
+}
+
+fn row(number: i64) -> Row {
+    Box::new([Value::Int(number)])
+}
+
+fn number(words: &[String]) -> i64 {
+    words.get(1).and_then(|n| n.parse().ok()).unwrap_or(1)
+}
+
+fn data_type(name: &str) -> DataType {
+    DataType::from_sql_name(name).unwrap_or(DataType::Text)
+}
+
+fn columns(types: impl IntoIterator<Item = DataType>) -> Option<Vec<ColumnDescription>> {
+    let column = |(i, t)| ColumnDescription::expression(format!("c{i}"), t);
+    Some(types.into_iter().enumerate().map(column).collect())
+}
+
+impl Session for FakeSession {
+    type Parsed = Vec<String>;
+    type Statement = Words;
+
+    fn parse(&mut self, sql: &str) -> Result<Vec<Vec<String>>> {
+        let words = |s: &str| s.split_whitespace().map(str::to_lowercase).collect();
+        let statements: Vec<Vec<String>> = sql.split(';').map(words).collect();
+        Ok(statements.into_iter().filter(|w| !w.is_empty()).collect())
+    }
+
+    fn prepare(
+        &mut self,
+        words: Vec<String>,
+        declared: &[Option<DataType>],
+    ) -> Result<Arc<Prepared<Words>>> {
+        let verb = words[0].as_str();
+        let mut parameters = Vec::new();
+        let columns = match verb {
+            "echo" => {
+                parameters = words[1..].iter().map(|w| data_type(w)).collect();
+                for (parameter, declared) in parameters.iter_mut().zip(declared) {
+                    parameter.clone_from(declared.as_ref().unwrap_or(&parameter.clone()));
+                }
+                columns(parameters.clone())
+            }
+            "select" => {
+                parameters = words
+                    .iter()
+                    .filter(|w| w.starts_with('$'))
+                    .map(|_| DataType::Int8)
+                    .collect();
+                columns([DataType::Int4])
+            }
+            "rows" | "list" | "pid" => columns([DataType::Int4]),
+            "who" => columns([DataType::Text, DataType::Text, DataType::Bool]),
+            "nonsense" => {
+                let message = "syntax error at or near \"nonsense\"";
+                return Err(Error::new(SqlState::SYNTAX_ERROR, message).with_position(1));
+            }
+            _ => None,
+        };
+        Ok(Arc::new(Prepared::new(parameters, columns, Words(words))))
+    }
+
+    async fn execute(
+        &mut self,
+        prepared: &Arc<Prepared<Words>>,
+        parameters: &[Value],
+    ) -> Result<Response> {
+        let words = &prepared.body.0;
+        let verb = words[0].as_str();
+        if self.block == Block::Failed && !matches!(verb, "commit" | "rollback") {
+            let message = "current transaction is aborted";
+            return Err(Error::new(SqlState::IN_FAILED_SQL_TRANSACTION, message));
+        }
+        let rows = match verb {
+            "select" => vec![row(1)],
+            "echo" => vec![parameters.into()],
+            "rows" => (1..=number(words)).map(row).collect(),
+            "list" => self.list(),
+            "pid" => vec![row(self.options.process_id.into())],
+            "who" => vec![Box::from([
+                Value::Text(self.options.user.as_str().into()),
+                Value::Text(format!("{:?}", self.options.settings).into()),
+                Value::Bool(self.options.tls),
+            ])],
+            "add" => return self.add(number(words)),
+            "begin" | "commit" | "rollback" => return self.transaction(verb),
+            "wait" => {
+                self.cancel.interrupt(std::future::pending::<()>()).await?;
+                return Ok(Response::Tag("WAIT".into()));
+            }
+            "nap" => {
+                tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+                return Ok(Response::Tag("NAP".into()));
+            }
+            "copy" if words[1] == "in" => return Ok(Response::CopyIn { columns: 2 }),
+            "copy" => return Ok(copy_out(number(&words[1..]))),
+            "fail" => return Err(elaborate_error()),
+            "panic" => panic!("asked to"),
+            "notice" => {
+                let content = Error::new(SqlState(*b"00000"), "mind the gap");
+                let severity = NoticeSeverity::Notice;
+                self.notices.push(Notice { severity, content });
+                return Ok(Response::Tag("NOTICE".into()));
+            }
+            "set" => {
+                self.changes.push((words[1].clone(), words[2].clone()));
+                return Ok(Response::Tag("SET".into()));
+            }
+            other => return Err(Error::unsupported(other)),
+        };
+        let tag = Tag::Select;
+        Ok(Response::Rows { rows, tag })
+    }
+
+    fn begin_implicit_block(&mut self) -> Result<()> {
+        if self.block == Block::None {
+            self.block = Block::Implicit;
+        }
+        Ok(())
+    }
+
+    async fn end_implicit_block(&mut self, commit: bool) -> Result<()> {
+        if self.block != Block::Implicit {
+            return Ok(());
+        }
+        self.block = Block::None;
+        if commit {
+            return self.commit();
+        }
+        self.pending.clear();
+        Ok(())
+    }
+
+    async fn copy_in_data(&mut self, bytes: &[u8]) -> Result<()> {
+        self.copied.extend_from_slice(bytes);
+        if bytes.starts_with(b"bad") {
+            self.copied.clear();
+            let message = "invalid input syntax";
+            return Err(Error::new(SqlState::BAD_COPY_FILE_FORMAT, message));
+        }
+        Ok(())
+    }
+
+    async fn copy_in_done(&mut self) -> Result<Response> {
+        let copied = std::mem::take(&mut self.copied);
+        let rows = copied.iter().filter(|b| **b == b'\n').count();
+        Ok(Response::Tag(Tag::Copy(rows as u64)))
+    }
+
+    fn copy_in_fail(&mut self, _: &Error) {
+        self.copied.clear();
+    }
+
+    fn statement_failed(&mut self) {
+        if self.block == Block::Explicit {
+            self.block = Block::Failed;
+            self.pending.clear();
+        }
+    }
+
+    fn transaction_status(&self) -> TransactionStatus {
+        match self.block {
+            Block::None | Block::Implicit => TransactionStatus::Idle,
+            Block::Explicit => TransactionStatus::Block,
+            Block::Failed => TransactionStatus::Failed,
+        }
+    }
+
+    fn take_notices(&mut self) -> Vec<Notice> {
+        std::mem::take(&mut self.notices)
+    }
+
+    fn take_parameter_changes(&mut self) -> Vec<(String, String)> {
+        std::mem::take(&mut self.changes)
+    }
+}
+
+fn copy_out(rows: i64) -> Response {
+    let chunks = (1..=rows).map(|n| {
+        let bytes = format!("{n}\tline\n").into();
+        Ok(CopyChunk { bytes, rows: 1 })
+    });
+    Response::CopyOut {
+        columns: 2,
+        chunks: Box::new(chunks),
+    }
+}
+
+fn elaborate_error() -> Error {
+    Error::new(SqlState::UNIQUE_VIOLATION, "duplicate key")
+        .with_detail("Key (id)=(1) already exists.")
+        .with_hint("Try another.")
+        .with_table("accounts")
+        .with_column("id")
+        .with_constraint("accounts_pkey")
+        .with_position(3)
+}
