@@ -1,1 +1,53 @@
-fn main() {}
+//! The `tally` binary: command line, configuration, signals, ports, files.
+//!
+//! This crate and the other binaries are the only users of clock, disk and sockets; what happens to
+//! a transaction is decided below, in crates that have none of these. [`database`] is where
+//! the two meet.
+
+mod cli;
+mod config;
+mod configure;
+mod database;
+mod demo;
+mod http;
+mod inspect;
+mod logs;
+mod metrics;
+mod scram;
+mod serve;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, anyhow};
+use clap::Parser;
+
+use cli::{Cli, Command, Exit};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(&cli) {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            eprintln!("tally: {error:#}");
+            let usage = error.is::<config::ConfigError>();
+            if usage { Exit::Usage } else { Exit::Failed }.into()
+        }
+    }
+}
+
+fn run(cli: &Cli) -> Result<Exit> {
+    match &cli.command {
+        Command::Serve(flags) => {
+            let settings = configure::resolve(flags)?.settings;
+            logs::start(&settings).map_err(|fault| anyhow!(config::ConfigError(vec![fault])))?;
+            serve::run(&settings, cli.output)
+        }
+        Command::Verify(arguments) => inspect::verify(arguments, cli.output),
+        Command::Receipt(arguments) => inspect::receipt(arguments, cli.output),
+        Command::Config(arguments) => configure::run(arguments, cli.output),
+        Command::Demo(arguments) => demo::run(arguments, cli.output),
+    }
+}

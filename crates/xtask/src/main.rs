@@ -1,1 +1,35 @@
-fn main() {}
+//! `cargo xtask deps` and `cargo xtask tidy`: what the compiler does not check.
+//!
+//! Both also run as tests, so that an ordinary `cargo test` keeps the layers and the tidiness.
+
+mod deps;
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn main() -> ExitCode {
+    let faults = match std::env::args().nth(1).as_deref() {
+        Some("deps") => deps::faults(&root()),
+        Some("tidy") => tidy::faults(&root()),
+        _ => {
+            eprintln!("usage: cargo xtask deps|tidy");
+            return ExitCode::from(2);
+        }
+    };
+    match faults {
+        Ok(faults) if faults.is_empty() => ExitCode::SUCCESS,
+        Ok(faults) => {
+            faults.iter().for_each(|fault| eprintln!("{fault}"));
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! The command line: what can be asked of `tally`, and what its exit code says.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// What a script learns from a run. Documented in `--help`; never renumbered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Exit {
+    /// All that was asked for holds.
+    Ok = 0,
+    /// It was done, and the answer is no; or it could not be done.
+    Failed = 1,
+    /// The command line or the configuration is wrong. (clap's own code.)
+    Usage = 2,
+    /// The ledger's last record is torn or damaged; everything before it holds.
+    TornTail = 3,
+    /// The ledger is damaged before its last record, or its blocks do not give its results.
+    Damaged = 4,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit as u8)
+    }
+}
+
+/// `receipt` alone gets one, and so does every command that can meet a broken ledger.
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  all that was asked for holds
+  1  a check failed, or the command could not be carried out
+  2  the command line or the configuration is wrong
+  3  the ledger's last record is torn or damaged; all before it holds
+  4  the ledger is damaged before its last record";
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Output {
+    Text,
+    Json,
+}
+
+/// A ledger database: PostgreSQL's clients and SQL, every block hashed, every row provable.
+#[derive(Parser, Debug)]
+#[command(name = "tally", version, after_help = EXIT_CODES, max_term_width = 100)]
+pub struct Cli {
+    /// Form of the result on standard output.
+    #[arg(long, global = true, value_enum, default_value_t = Output::Text)]
+    pub output: Output,
+
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Run a node until SIGTERM or SIGINT.
+    Serve(Settings),
+    /// Check every hash of a ledger, run every block again and compare.
+    #[command(after_help = EXIT_CODES)]
+    Verify(Verify),
+    /// Take the receipt of one transaction, or check one against a block hash you trust.
+    #[command(args_conflicts_with_subcommands = true, after_help = EXIT_CODES)]
+    Receipt(Receipt),
+    /// Write, check or show the configuration.
+    Config(Config),
+    /// Show the whole of it in a minute: load, run, kill, recover, prove.
+    Demo(Demo),
+}
+
+/// Where settings come from. Every setting can be given by `--set`; the usual ones have a flag.
+#[derive(Args, Debug, Default, Clone)]
+pub struct Settings {
+    /// Configuration file [default: tally.toml in the data folder].
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Folder that holds the ledger [default: tally-data].
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<String>,
+    /// Address of the PostgreSQL port [default: 127.0.0.1:5460].
+    #[arg(long, value_name = "ADDR")]
+    pub listen: Option<String>,
+    /// Address of /livez, /readyz and /metrics; '' turns them off [default: 127.0.0.1:5461].
+    #[arg(long, value_name = "ADDR")]
+    pub http_listen: Option<String>,
+    /// Threads that execute a block [default: one for each core].
+    #[arg(long, value_name = "N")]
+    pub workers: Option<String>,
+    /// Whether results wait for the disk: on or off [default: on].
+    #[arg(long, value_name = "on|off")]
+    pub durability: Option<String>,
+    /// Protocol of a new ledger [default: harmony].
+    #[arg(long, value_name = "NAME")]
+    pub protocol: Option<String>,
+    /// Any setting; can be given more than once. `tally config show` lists them.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = key_and_value)]
+    pub set: Vec<(String, String)>,
+}
+
+impl Settings {
+    /// The flags as the configuration takes them. A named flag beats `--set`.
+    pub fn flags(&self) -> Vec<(String, String)> {
+        let named = [
+            ("data", &self.data),
+            ("listen", &self.listen),
+            ("http_listen", &self.http_listen),
+            ("workers", &self.workers),
+            ("durability", &self.durability),
+            ("protocol", &self.protocol),
+        ];
+        let given = named
+            .into_iter()
+            .filter_map(|(key, text)| Some((key.to_owned(), text.clone()?)));
+        self.set.iter().cloned().chain(given).collect()
+    }
+}
+
+fn key_and_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) => Ok((key.trim().to_owned(), value.trim().to_owned())),
+        None => Err("KEY=VALUE is expected".into()),
+    }
+}
+
+#[derive(Args, Debug)]
+pub struct Verify {
+    /// The ledger's folder. A node may be running on it: what is sealed by now is checked.
+    #[arg(value_name = "DIR")]
+    pub data: PathBuf,
+    /// Threads that run blocks again [default: one for each core].
+    #[arg(long, value_name = "N")]
+    pub workers: Option<u32>,
+}
+
+#[derive(Args, Debug)]
+pub struct Receipt {
+    #[command(subcommand)]
+    pub check: Option<ReceiptCheck>,
+    /// The ledger's folder.
+    #[arg(long, value_name = "DIR", required = true)]
+    pub data: Option<PathBuf>,
+    /// Height of the block that holds the transaction.
+    #[arg(long, value_name = "H", required = true)]
+    pub height: Option<u64>,
+    /// Position of the transaction in the block, from 0.
+    #[arg(long, value_name = "I", required = true)]
+    pub index: Option<u32>,
+    /// File to write; without it the receipt is described on standard output only.
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum ReceiptCheck {
+    /// Check a receipt offline: no ledger, no node, only a block hash that you trust.
+    Verify {
+        /// The receipt's file.
+        file: PathBuf,
+        /// SHA-256 hash of the block's header, 64 hexadecimal digits.
+        #[arg(long, value_name = "HEX")]
+        block_hash: String,
+    },
+}
+
+#[derive(Args, Debug)]
+pub struct Config {
+    #[command(subcommand)]
+    pub action: ConfigAction,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum ConfigAction {
+    /// Write a commented file with every setting at its default.
+    Init {
+        /// File to write; it must not exist.
+        #[arg(default_value = crate::config::FILE_NAME)]
+        file: PathBuf,
+    },
+    /// Validate the configuration that a node would start with.
+    Check(Settings),
+    /// Print the effective values and where each came from.
+    Show(Settings),
+    /// Read a password from standard input and print a line for `password_file`.
+    Password {
+        /// The user it is for.
+        user: String,
+    },
+}
+
+#[derive(Args, Debug, Clone)]
+pub struct Demo {
+    /// Customers to load.
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    pub customers: u64,
+    /// Seconds of the measured run.
+    #[arg(long, value_name = "S", default_value_t = 10)]
+    pub seconds: u64,
+    /// Clients of the measured run.
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    pub clients: u32,
+    /// Keep the data folder, the logs and the receipt, and say where they are.
+    #[arg(long)]
+    pub keep: bool,
+    /// Run against this PostgreSQL-compatible server instead, without the ledger's steps.
+    #[arg(long, value_name = "URL", hide = true)]
+    pub against: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    /// A help text that scrolls is a help text that nobody reads.
+    #[test]
+    fn every_help_text_fits_a_screen() {
+        fn check(command: &mut clap::Command, name: &str) {
+            let help = command.render_long_help().to_string();
+            let lines = help.lines().count();
+            assert!(lines <= 40, "{name}: {lines} lines\n{help}");
+            let names: Vec<String> = command
+                .get_subcommands()
+                .map(|c| c.get_name().to_owned())
+                .collect();
+            for sub in names {
+                if let Some(inner) = command.find_subcommand_mut(&sub) {
+                    check(inner, &format!("{name} {sub}"));
+                }
+            }
+        }
+        let mut command = Cli::command();
+        command.build();
+        check(&mut command, "tally");
+    }
+
+    #[test]
+    fn flags_become_settings_and_named_ones_win() {
+        let cli = Cli::try_parse_from(["tally", "serve", "--workers", "2", "--set", "workers=9"]);
+        let Command::Serve(settings) = cli.unwrap().command else {
+            unreachable!()
+        };
+        let last = settings.flags().pop();
+        assert_eq!(last, Some(("workers".into(), "2".into())));
+    }
+
+    #[test]
+    fn receipts_are_taken_by_flags_and_checked_by_a_subcommand() {
+        let parse = |line: &str| Cli::try_parse_from(line.split(' '));
+        assert!(parse("tally receipt --data d --height 1 --index 0").is_ok());
+        assert!(parse("tally receipt --data d --height 1").is_err());
+        assert!(parse("tally receipt verify f --block-hash 00").is_ok());
+        assert!(parse("tally receipt verify f").is_err());
+    }
+}

@@ -1,0 +1,137 @@
+//! The settings, each declared once.
+//!
+//! One declaration gives the field that the node reads, the key of `tally.toml`, the name of the
+//! environment variable, the default, and the paragraph in `docs/configuration.md`. Units are part
+//! of the names. Nothing here says how a ledger's blocks are *executed* after genesis: that is
+//! ledger state, because an edited file would otherwise make old blocks unverifiable.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use super::value::{Durability, LogFormat, SettingValue};
+
+/// When a setting is read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scope {
+    /// At every start.
+    Start,
+    /// Only when the data folder is created; afterwards it is ledger state.
+    Genesis,
+}
+
+/// What is known of one setting besides its value.
+#[derive(Debug)]
+pub struct Setting {
+    pub key: &'static str,
+    pub section: &'static str,
+    pub kind: &'static str,
+    pub default: &'static str,
+    pub scope: Scope,
+    pub documentation: &'static str,
+}
+
+impl Setting {
+    /// `TALLY_BLOCK_BYTES_MAX` for `block_bytes_max`.
+    pub fn environment_name(&self) -> String {
+        format!("TALLY_{}", self.key.to_uppercase())
+    }
+}
+
+macro_rules! settings {
+    ($(
+        $section:literal, $scope:ident {
+            $( $(#[doc = $line:literal])+ $key:ident : $kind:ty = $default:literal; )+
+        }
+    )+) => {
+        /// The effective settings.
+        #[derive(Clone, Debug)]
+        pub struct Settings { $($( $(#[doc = $line])+ pub $key: $kind, )+)+ }
+
+        pub static SETTINGS: &[Setting] = &[$($( Setting {
+            key: stringify!($key),
+            section: $section,
+            kind: <$kind as SettingValue>::KIND,
+            default: $default,
+            scope: Scope::$scope,
+            documentation: concat!($($line, "\n"),+),
+        }, )+)+];
+
+        impl Settings {
+            /// Every setting at its default.
+            pub fn defaults() -> Result<Settings, String> {
+                Ok(Settings { $($( $key: SettingValue::parse($default)?, )+)+ })
+            }
+
+            /// Sets one by the text that a flag, a variable or the file gave.
+            /// The key must be in [`SETTINGS`].
+            pub(super) fn assign(&mut self, key: &str, text: &str) -> Result<(), String> {
+                match key {
+                    $($( stringify!($key) => self.$key = SettingValue::parse(text)?, )+)+
+                    _ => return Err(format!("unknown setting `{key}`")),
+                }
+                Ok(())
+            }
+
+            /// The value as the file would hold it; the key must be in [`SETTINGS`].
+            pub fn get(&self, key: &str) -> Option<toml::Value> {
+                match key {
+                    $($( stringify!($key) => Some(self.$key.to_toml()), )+)+
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+settings! {
+    "Data", Start {
+        /// Folder that holds the ledger. Created when it does not exist.
+        data: PathBuf = "tally-data";
+        /// `on`: a block is on disk (fdatasync) before any result in it is released.
+        /// `off`: results are released earlier, and a crash of the machine may lose the newest
+        /// blocks; the ledger that is left still verifies.
+        durability: Durability = "on";
+        /// Size in bytes at which a segment file of the ledger is closed and the next one begun.
+        segment_bytes_max: u64 = "67108864";
+    }
+    "Connections", Start {
+        /// Address of the PostgreSQL port.
+        listen: SocketAddr = "127.0.0.1:5460";
+        /// Sessions at a time; one more is refused with SQLSTATE 53300.
+        max_connections: u32 = "500";
+        /// File with one `user:verifier` a line, as `tally config password USER` prints it.
+        /// Without it, clients on the loopback interface are trusted and no others are admitted.
+        password_file: Option<PathBuf> = "";
+        /// Certificate chain (PEM). TLS is offered when this and `tls_key` are set.
+        tls_certificate: Option<PathBuf> = "";
+        /// Private key (PEM) of `tls_certificate`.
+        tls_key: Option<PathBuf> = "";
+        /// How long, in milliseconds, a clean stop waits for open sessions to finish their
+        /// transactions.
+        stop_wait_ms_max: u64 = "5000";
+    }
+    "Blocks", Start {
+        /// Transactions in a block, at most.
+        block_transactions_max: u32 = "2048";
+        /// Bytes of transactions in a block, at most. A larger transaction is refused.
+        block_bytes_max: u64 = "16777216";
+        /// How long, in microseconds, a block may wait for more transactions while others are
+        /// being executed. An idle node never waits.
+        block_wait_us_max: u64 = "500";
+        /// Threads that execute a block; 0 means one for each core.
+        workers: u32 = "0";
+    }
+    "Observation", Start {
+        /// Address of `/livez`, `/readyz` and `/metrics`; empty turns them off.
+        http_listen: Option<SocketAddr> = "127.0.0.1:5461";
+        /// What is logged to standard error: a level, or directives such as `info,engine=debug`.
+        log_level: String = "info";
+        /// `text` for people, `json` for collectors.
+        log_format: LogFormat = "text";
+    }
+    "Genesis", Genesis {
+        /// Protocol that executes the blocks of a new ledger. Later changes are ledger
+        /// transactions.
+        protocol: String = "harmony";
+    }
+}

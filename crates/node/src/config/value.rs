@@ -1,0 +1,132 @@
+//! How a setting's text becomes a value, and back.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// A type that a setting can have. Flags, variables and the file all pass through `parse`, so that
+/// a value means the same wherever it stands.
+pub trait SettingValue: Sized {
+    const KIND: &'static str;
+    fn parse(text: &str) -> Result<Self, String>;
+    fn to_toml(&self) -> toml::Value;
+}
+
+fn parse_integer<T: std::str::FromStr>(text: &str) -> Result<T, String> {
+    let digits: String = text.chars().filter(|&c| c != '_').collect();
+    digits
+        .parse()
+        .map_err(|_| format!("`{text}` is not a whole number in range"))
+}
+
+impl SettingValue for u32 {
+    const KIND: &'static str = "integer";
+    fn parse(text: &str) -> Result<Self, String> {
+        parse_integer(text)
+    }
+    fn to_toml(&self) -> toml::Value {
+        toml::Value::Integer(i64::from(*self))
+    }
+}
+
+impl SettingValue for u64 {
+    const KIND: &'static str = "integer";
+    /// TOML's integers are signed; the ceiling is theirs.
+    fn parse(text: &str) -> Result<Self, String> {
+        parse_integer::<i64>(text)?
+            .try_into()
+            .map_err(|_| format!("`{text}` is negative"))
+    }
+    fn to_toml(&self) -> toml::Value {
+        toml::Value::Integer(i64::try_from(*self).unwrap_or(i64::MAX))
+    }
+}
+
+impl SettingValue for String {
+    const KIND: &'static str = "text";
+    fn parse(text: &str) -> Result<Self, String> {
+        Ok(text.to_owned())
+    }
+    fn to_toml(&self) -> toml::Value {
+        toml::Value::String(self.clone())
+    }
+}
+
+impl SettingValue for PathBuf {
+    const KIND: &'static str = "path";
+    fn parse(text: &str) -> Result<Self, String> {
+        if text.is_empty() {
+            return Err("a path is needed".into());
+        }
+        Ok(PathBuf::from(text))
+    }
+    fn to_toml(&self) -> toml::Value {
+        toml::Value::String(self.display().to_string())
+    }
+}
+
+impl SettingValue for SocketAddr {
+    const KIND: &'static str = "address";
+    fn parse(text: &str) -> Result<Self, String> {
+        let literal = text.replacen("localhost:", "127.0.0.1:", 1);
+        literal
+            .parse()
+            .map_err(|_| format!("`{text}` is not an address such as 127.0.0.1:5460"))
+    }
+    fn to_toml(&self) -> toml::Value {
+        toml::Value::String(self.to_string())
+    }
+}
+
+/// Empty text means "not set".
+impl<T: SettingValue> SettingValue for Option<T> {
+    const KIND: &'static str = T::KIND;
+    fn parse(text: &str) -> Result<Self, String> {
+        if text.is_empty() {
+            return Ok(None);
+        }
+        T::parse(text).map(Some)
+    }
+    fn to_toml(&self) -> toml::Value {
+        match self {
+            Some(value) => value.to_toml(),
+            None => toml::Value::String(String::new()),
+        }
+    }
+}
+
+macro_rules! choice {
+    ($(#[$meta:meta])* $name:ident { $($variant:ident = $text:literal),+ }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum $name { $($variant),+ }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self { $($name::$variant => $text),+ })
+            }
+        }
+
+        impl SettingValue for $name {
+            const KIND: &'static str = concat!("one of"$(, " ", $text)+);
+            fn parse(text: &str) -> Result<Self, String> {
+                match text {
+                    $($text => Ok($name::$variant),)+
+                    _ => Err(format!("`{text}` is not {}", Self::KIND)),
+                }
+            }
+            fn to_toml(&self) -> toml::Value {
+                toml::Value::String(self.to_string())
+            }
+        }
+    };
+}
+
+choice!(
+    /// Whether results wait for the disk.
+    Durability { On = "on", Off = "off" }
+);
+choice!(
+    /// The form of a log line.
+    LogFormat { Text = "text", Json = "json" }
+);

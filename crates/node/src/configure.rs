@@ -1,0 +1,98 @@
+//! `tally config`: write, check, show; and how the other commands come to their settings.
+
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use serde_json::json;
+
+use crate::cli::{self, ConfigAction, Exit, Output};
+use crate::config::{self, ConfigError, Inputs, Resolved, SETTINGS, page};
+use crate::scram;
+
+/// The effective settings of this process.
+pub fn resolve(flags: &cli::Settings) -> Result<Resolved, ConfigError> {
+    config::resolve(&Inputs {
+        file: flags.config.clone(),
+        flags: flags.flags(),
+        environment: std::env::vars_os()
+            .filter_map(|(name, text)| Some((name.into_string().ok()?, text.into_string().ok()?)))
+            .collect(),
+    })
+}
+
+pub fn run(arguments: &cli::Config, output: Output) -> Result<Exit> {
+    match &arguments.action {
+        ConfigAction::Init { file } => init(file),
+        ConfigAction::Check(flags) => check(&resolve(flags)?, output),
+        ConfigAction::Show(flags) => show(&resolve(flags)?, output),
+        ConfigAction::Password { user } => password(user),
+    }
+}
+
+fn init(file: &Path) -> Result<Exit> {
+    let mut created = std::fs::File::create_new(file)
+        .with_context(|| format!("cannot create {}", file.display()))?;
+    created.write_all(page::commented_file().as_bytes())?;
+    println!("wrote {}", file.display());
+    Ok(Exit::Ok)
+}
+
+fn check(resolved: &Resolved, output: Output) -> Result<Exit> {
+    let file = resolved
+        .file
+        .as_ref()
+        .map(|path| path.display().to_string());
+    match output {
+        Output::Text => println!(
+            "valid: {}",
+            file.as_deref().unwrap_or("no file, the defaults apply")
+        ),
+        Output::Json => println!("{}", json!({"valid": true, "file": file})),
+    }
+    Ok(Exit::Ok)
+}
+
+fn show(resolved: &Resolved, output: Output) -> Result<Exit> {
+    let rows = SETTINGS.iter().filter_map(|setting| {
+        let value = resolved.settings.get(setting.key)?;
+        let source = resolved.sources.get(setting.key)?;
+        Some((setting.key, value, source))
+    });
+    match output {
+        Output::Text => {
+            for (key, value, source) in rows {
+                println!("{:<40}  # {source}", format!("{key} = {value}"));
+            }
+        }
+        Output::Json => {
+            let object: serde_json::Map<_, _> = rows
+                .map(|(key, value, source)| {
+                    let entry = json!({"value": value, "source": source.to_string()});
+                    (key.to_owned(), entry)
+                })
+                .collect();
+            println!("{}", serde_json::Value::Object(object));
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+fn password(user: &str) -> Result<Exit> {
+    if user.is_empty() || user.contains([':', '\n']) {
+        bail!("a user's name is not empty and holds no colon");
+    }
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line)?;
+    let password = line.trim_end_matches(['\r', '\n']);
+    if password.is_empty() {
+        bail!("the password on standard input is empty");
+    }
+    let mut salt = [0; scram::SALT_BYTES];
+    rustix::rand::getrandom(&mut salt, rustix::rand::GetRandomFlags::empty())?;
+    println!(
+        "{user}:{}",
+        scram::verifier(password, &salt, scram::ITERATIONS)
+    );
+    Ok(Exit::Ok)
+}

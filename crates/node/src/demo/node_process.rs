@@ -1,0 +1,200 @@
+//! The node under test, as a child process of this executable.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use super::pgbench::Target;
+
+const READY_WITHIN: Duration = Duration::from_secs(120);
+const POLL: Duration = Duration::from_millis(5);
+
+pub struct NodeProcess {
+    child: Child,
+    folder: PathBuf,
+    http_port: u16,
+    pub target: Target,
+}
+
+/// How far the ledger has come.
+pub struct LedgerSize {
+    pub blocks: u64,
+    pub bytes: u64,
+}
+
+impl NodeProcess {
+    /// Starts a node on two free ports and waits until it is ready.
+    pub fn start(folder: &Path) -> Result<NodeProcess> {
+        let (port, http_port) = (free_port()?, free_port()?);
+        let mut node = NodeProcess {
+            child: spawn(folder, port, http_port)?,
+            folder: folder.to_owned(),
+            http_port,
+            target: Target::local(port),
+        };
+        node.wait_until_ready()?;
+        Ok(node)
+    }
+
+    pub fn data_folder(folder: &Path) -> PathBuf {
+        folder.join("data")
+    }
+
+    /// SIGKILL: the node learns nothing of it.
+    pub fn kill(&mut self) -> Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+
+    /// Starts it again on the same folder and ports.
+    pub fn restart(&mut self) -> Result<()> {
+        self.child = spawn(&self.folder, self.target.port, self.http_port)?;
+        self.wait_until_ready()
+    }
+
+    /// SIGTERM, and the exit code must be 0.
+    pub fn stop(mut self) -> Result<()> {
+        let id = i32::try_from(self.child.id())?;
+        let pid = rustix::process::Pid::from_raw(id).context("a process has an id")?;
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
+        let status = self.child.wait()?;
+        if !status.success() {
+            bail!(
+                "the node did not stop cleanly: {status}\n{}",
+                self.log_tail()
+            );
+        }
+        Ok(())
+    }
+
+    /// Blocks by the node's own metrics, bytes by the file system.
+    pub fn ledger(&self) -> Result<LedgerSize> {
+        let page = fetch(self.http_port, "/metrics")?;
+        let blocks = page
+            .lines()
+            .find_map(|line| line.strip_prefix("tally_blocks_total "))
+            .and_then(|text| text.parse().ok())
+            .context("/metrics has no tally_blocks_total")?;
+        Ok(LedgerSize {
+            blocks,
+            bytes: folder_bytes(&Self::data_folder(&self.folder))?,
+        })
+    }
+
+    fn wait_until_ready(&mut self) -> Result<()> {
+        let began = Instant::now();
+        loop {
+            if fetch(self.http_port, "/readyz").is_ok_and(|answer| answer.contains(" 200 ")) {
+                return Ok(());
+            }
+            if let Some(status) = self.child.try_wait()? {
+                bail!("the node ended ({status}):\n{}", self.log_tail());
+            }
+            if began.elapsed() > READY_WITHIN {
+                bail!(
+                    "the node is not ready after {READY_WITHIN:?}:\n{}",
+                    self.log_tail()
+                );
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    fn log_tail(&self) -> String {
+        let text = std::fs::read_to_string(self.folder.join("node.log")).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(10)..].join("\n")
+    }
+}
+
+impl Drop for NodeProcess {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn spawn(folder: &Path, port: u16, http_port: u16) -> Result<Child> {
+    let log_path = folder.join("node.log");
+    let log = File::options().create(true).append(true).open(log_path)?;
+    tally()?
+        .arg("serve")
+        .arg("--data")
+        .arg(NodeProcess::data_folder(folder))
+        .arg(format!("--listen=127.0.0.1:{port}"))
+        .arg(format!("--http-listen=127.0.0.1:{http_port}"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log)
+        .spawn()
+        .context("cannot start the node")
+}
+
+/// This executable, with none of the settings that the caller's environment may hold.
+fn tally() -> Result<Command> {
+    let mut command = Command::new(std::env::current_exe()?);
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("TALLY_") {
+            command.env_remove(name);
+        }
+    }
+    Ok(command)
+}
+
+/// What a run of `tally` gave.
+pub struct Finished {
+    pub success: bool,
+    /// Standard output, or standard error if there is none.
+    pub output: String,
+    /// The output, if it is JSON.
+    pub json: serde_json::Value,
+}
+
+pub fn run_tally(arguments: &[&str]) -> Result<Finished> {
+    let done = tally()?.args(arguments).output()?;
+    let text = if done.stdout.is_empty() {
+        &done.stderr
+    } else {
+        &done.stdout
+    };
+    let output = String::from_utf8_lossy(text).trim().to_owned();
+    Ok(Finished {
+        success: done.status.success(),
+        json: serde_json::from_str(&output).unwrap_or_default(),
+        output,
+    })
+}
+
+fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+fn fetch(port: u16, path: &str) -> Result<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: tally\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+fn folder_bytes(folder: &Path) -> Result<u64> {
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        let metadata = entry.metadata()?;
+        bytes += if metadata.is_dir() {
+            folder_bytes(&entry.path())?
+        } else {
+            metadata.len()
+        };
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,22 @@
+//! Logs go to standard error, as text for people or one JSON object a line for collectors.
+
+use std::io::IsTerminal;
+
+use tracing_subscriber::EnvFilter;
+
+use crate::config::{LogFormat, Settings};
+
+/// Starts logging for the rest of the process.
+pub fn start(settings: &Settings) -> Result<(), String> {
+    let filter =
+        EnvFilter::try_new(&settings.log_level).map_err(|error| format!("`log_level`: {error}"))?;
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
+    let started = match settings.log_format {
+        LogFormat::Text => builder.try_init(),
+        LogFormat::Json => builder.json().try_init(),
+    };
+    started.map_err(|error| error.to_string())
+}

@@ -1,0 +1,88 @@
+//! `tally serve`: from settings to a node that answers, and back to a closed ledger.
+//!
+//! The order matters. Ports are bound first, so that a taken port is reported before recovery
+//! begins; the second port answers `starting` meanwhile; sessions are admitted only when the ledger
+//! was read. A stop turns the steps around. SIGKILL at any point is safe: durability is the
+//! ledger's business, not that of a clean stop.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tracing::info;
+
+use crate::cli::{Exit, Output};
+use crate::config::Settings;
+use crate::database;
+use crate::http::{self, Observed, Phase};
+
+pub fn run(settings: &Settings, output: Output) -> Result<Exit> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    runtime.block_on(serve(settings, output))?;
+    Ok(Exit::Ok)
+}
+
+async fn serve(settings: &Settings, output: Output) -> Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let listener = bind(settings.listen, "listen").await?;
+    let observed = Arc::new(Observed::default());
+    if let Some(address) = settings.http_listen {
+        let second_port = bind(address, "http_listen").await?;
+        tokio::spawn(http::serve(second_port, observed.clone()));
+    }
+
+    let began = Instant::now();
+    let (opening, metrics) = (settings.clone(), observed.metrics.clone());
+    let database = tokio::task::spawn_blocking(move || database::open(&opening, metrics)).await??;
+    let recovery_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+    observed.metrics.recovery_ms.set(recovery_ms);
+    observed.enter(Phase::Ready);
+    announce(settings, listener.local_addr()?, database.height(), output);
+    info!(height = database.height(), recovery_ms, "ready");
+
+    let (stop, stopped) = watch::channel(false);
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => info!("SIGTERM: stopping"),
+            _ = interrupt.recv() => info!("SIGINT: stopping"),
+        }
+        observed.enter(Phase::Stopping);
+        let _ = stop.send(true);
+    });
+    database.serve(listener, stopped).await?;
+    tokio::task::spawn_blocking(move || database.close()).await??;
+    info!("stopped");
+    Ok(())
+}
+
+async fn bind(address: std::net::SocketAddr, setting: &str) -> Result<TcpListener> {
+    TcpListener::bind(address)
+        .await
+        .with_context(|| format!("cannot listen on {address} (setting `{setting}`)"))
+}
+
+/// The one thing that `serve` writes to standard output: that it is ready, and how to connect.
+fn announce(settings: &Settings, listen: std::net::SocketAddr, height: u64, output: Output) {
+    let data = settings.data.display();
+    match output {
+        Output::Text => println!(
+            "READY: ledger {data}, height {height}\n\n    psql postgresql://tally@{listen}/tally\n"
+        ),
+        Output::Json => println!(
+            "{}",
+            serde_json::json!({
+                "ready": true,
+                "ledger": data.to_string(),
+                "height": height,
+                "listen": listen.to_string(),
+            })
+        ),
+    }
+}

@@ -1,0 +1,110 @@
+//! What keeps the sources readable: short files, short lines, a map that is true.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::deps::crate_names;
+
+const FILE_LINES_MAX: usize = 800;
+const LINE_COLUMNS_MAX: usize = 100;
+
+/// Files that are longer, with the reason. The list may only shrink.
+const LONG_FILES: &[&str] = &[];
+
+pub fn faults(root: &Path) -> io::Result<Vec<String>> {
+    let mut faults = Vec::new();
+    let mut files = Vec::new();
+    for folder in ["crates", "tests", "scripts"] {
+        collect(&root.join(folder), &mut files)?;
+    }
+    for file in &files {
+        check_file(root, file, &mut faults)?;
+    }
+    check_map(root, &mut faults)?;
+    Ok(faults)
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
+    if !folder.is_dir() {
+        return Ok(());
+    }
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if path.is_dir() {
+            if name != "target" && name != "node_modules" {
+                collect(&path, files)?;
+            }
+        } else if ["rs", "sql", "sh", "py", "java", "js"]
+            .iter()
+            .any(|kind| name.ends_with(&format!(".{kind}")))
+        {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn check_file(root: &Path, file: &Path, faults: &mut Vec<String>) -> io::Result<()> {
+    let text = fs::read_to_string(file)?;
+    let name = file
+        .strip_prefix(root)
+        .unwrap_or(file)
+        .display()
+        .to_string();
+    let lines = text.lines().count();
+    let excused = LONG_FILES.contains(&name.as_str());
+    if lines > FILE_LINES_MAX && !excused {
+        faults.push(format!("{name}: {lines} lines, at most {FILE_LINES_MAX}"));
+    }
+    if lines <= FILE_LINES_MAX && excused {
+        faults.push(format!("{name}: no longer too long; take it off the list"));
+    }
+    for (index, line) in text.lines().enumerate() {
+        let columns = line.chars().count();
+        let place = format!("{name}:{}", index + 1);
+        if columns > LINE_COLUMNS_MAX {
+            faults.push(format!(
+                "{place}: {columns} columns, at most {LINE_COLUMNS_MAX}"
+            ));
+        }
+        if line.ends_with([' ', '\t']) {
+            faults.push(format!("{place}: white space at the end"));
+        }
+    }
+    Ok(())
+}
+
+/// ARCHITECTURE.md has a row for each crate, and none for a crate that does not exist.
+fn check_map(root: &Path, faults: &mut Vec<String>) -> io::Result<()> {
+    let map = fs::read_to_string(root.join("ARCHITECTURE.md"))?;
+    let crates = crate_names(root)?;
+    let mapped: Vec<&str> = map
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split_once('`'))
+        .map(|(name, _)| name)
+        .collect();
+    for name in &crates {
+        if !mapped.contains(&name.as_str()) {
+            faults.push(format!("ARCHITECTURE.md has no row for `{name}`"));
+        }
+    }
+    for name in mapped {
+        if !crates.contains(name) {
+            faults.push(format!(
+                "ARCHITECTURE.md has a row for `{name}`, which does not exist"
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_sources_are_tidy() {
+        let faults = super::faults(&crate::root()).unwrap();
+        assert!(faults.is_empty(), "{}", faults.join("\n"));
+    }
+}

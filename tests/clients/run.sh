@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# Runs one transaction test through each driver.
+#
+#   tests/clients/run.sh                        starts a node of its own on an empty folder
+#   tests/clients/run.sh HOST:PORT [USER [DB]]  uses the server that listens there
+#
+# CLIENTS="psql psycopg" picks some of them. Exit code 0 only if all of them pass.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+: "${CLIENTS:=psql psycopg pgjdbc node-postgres tokio-postgres}"
+# Installed drivers live outside of the working tree's tracked files, and stay for the next run.
+: "${CLIENTS_CACHE:=$root/target/clients}"
+PGJDBC_VERSION=42.7.4
+mkdir -p "$CLIENTS_CACHE"
+
+run_cargo() { (cd "$root" && cargo "$@"); }
+
+node_id=""
+work=""
+finish() {
+    [ -z "$node_id" ] || { kill "$node_id" 2>/dev/null || true; wait "$node_id" || true; }
+    [ -z "$work" ] || rm -rf "$work"
+}
+trap finish EXIT
+
+start_node() {
+    work=$(mktemp -d)
+    run_cargo build --quiet --package node
+    local tally="${CARGO_TARGET_DIR:-$root/target}/debug/tally"
+    local port=$((20000 + RANDOM % 20000))
+    "$tally" serve --data "$work/data" --listen "127.0.0.1:$port" --http-listen '' \
+        >"$work/ready" 2>"$work/log" &
+    node_id=$!
+    for _ in $(seq 200); do
+        grep -q READY "$work/ready" && { address="127.0.0.1:$port"; return; }
+        kill -0 "$node_id" 2>/dev/null || break
+        sleep 0.1
+    done
+    cat "$work/log" >&2
+    echo "the node did not start" >&2
+    exit 1
+}
+
+if [ $# -ge 1 ]; then address=$1; else start_node; fi
+user=${2:-tally}
+database=${3:-tally}
+export PGHOST=${address%:*} PGPORT=${address##*:} PGUSER=$user PGDATABASE=$database
+export CLIENT_URL="postgresql://$user@$address/$database"
+
+run_psql() { bash "$here/psql/transaction.sh"; }
+
+run_psycopg() {
+    local venv="$CLIENTS_CACHE/psycopg"
+    if [ ! -e "$venv/ready" ]; then
+        python3 -m venv "$venv"
+        "$venv/bin/pip" install --quiet --disable-pip-version-check \
+            -r "$here/psycopg/requirements.txt"
+        touch "$venv/ready"
+    fi
+    "$venv/bin/python" "$here/psycopg/transaction.py"
+}
+
+run_pgjdbc() {
+    local jar="$CLIENTS_CACHE/postgresql-$PGJDBC_VERSION.jar"
+    if [ ! -e "$jar" ]; then
+        (cd "$CLIENTS_CACHE" && mvn --quiet --batch-mode dependency:copy \
+            "-Dartifact=org.postgresql:postgresql:$PGJDBC_VERSION" \
+            "-DoutputDirectory=$CLIENTS_CACHE")
+    fi
+    java -cp "$jar" "$here/pgjdbc/Transaction.java" "postgresql://$address/$database" "$user"
+}
+
+run_node_postgres() {
+    local folder="$CLIENTS_CACHE/node-postgres"
+    mkdir -p "$folder"
+    cp "$here"/node-postgres/* "$folder/"
+    [ -d "$folder/node_modules/pg" ] || (cd "$folder" && npm ci --silent --no-audit --no-fund)
+    node "$folder/transaction.js"
+}
+
+run_tokio_postgres() {
+    run_cargo run --quiet --package node --example tokio_client -- "$CLIENT_URL"
+}
+
+passed=0
+failed=0
+for client in $CLIENTS; do
+    # Not "if run_…", inside of which set -e would be off.
+    set +e
+    (set -e; "run_${client//-/_}")
+    status=$?
+    set -e
+    if [ $status -eq 0 ]; then
+        echo "ok      $client"
+        passed=$((passed + 1))
+    else
+        echo "FAILED  $client"
+        failed=$((failed + 1))
+    fi
+done
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
