@@ -20,7 +20,11 @@ pub fn apply_change(change: &StoreChange, store: &Store, height: Height) -> Resu
         StoreChange::Describe(schema) => {
             store.alter_table(Arc::new(schema.clone()))?;
         }
-        StoreChange::CreateIndex { table, index, schema } => {
+        StoreChange::CreateIndex {
+            table,
+            index,
+            schema,
+        } => {
             let place = usize::from(*index) - 1;
             with_indexes(store, *table, |indexes| {
                 indexes.truncate(place);
@@ -31,11 +35,16 @@ pub fn apply_change(change: &StoreChange, store: &Store, height: Height) -> Resu
             let place = usize::from(*index) - 1;
             with_indexes(store, *table, |indexes| indexes[place].dropped = true)?;
         }
-        StoreChange::Rebuild { schema, columns, .. } => {
+        StoreChange::Rebuild {
+            schema, columns, ..
+        } => {
             let mut ordinal = 0;
             store.rebuild(Arc::new(schema.clone()), &mut |old| {
                 ordinal += 1;
-                columns.iter().map(|source| value_of(source, old, height, ordinal)).collect()
+                columns
+                    .iter()
+                    .map(|source| value_of(source, old, height, ordinal))
+                    .collect()
             })?;
         }
     }
@@ -61,7 +70,10 @@ fn with_indexes(
     change: impl FnOnce(&mut Vec<IndexSchema>),
 ) -> Result<()> {
     let table = store.table(id).ok_or_else(|| {
-        Error::new(SqlState::UNDEFINED_TABLE, format!("table {} does not exist", id.0))
+        Error::new(
+            SqlState::UNDEFINED_TABLE,
+            format!("table {} does not exist", id.0),
+        )
     })?;
     let mut schema = TableSchema::clone(table.schema());
     change(&mut schema.indexes);

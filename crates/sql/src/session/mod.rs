@@ -54,11 +54,20 @@ pub struct Prepared {
 
 /// What a statement answers.
 pub enum Answer {
-    Rows { rows: Vec<Box<[Value]>>, tag: Tag },
+    Rows {
+        rows: Vec<Box<[Value]>>,
+        tag: Tag,
+    },
     Tag(Tag),
     /// The client's data follows.
-    CopyIn { columns: usize },
-    CopyOut { columns: usize, rows: Vec<Box<[Value]>>, formatter: CopyFormatter },
+    CopyIn {
+        columns: usize,
+    },
+    CopyOut {
+        columns: usize,
+        rows: Vec<Box<[Value]>>,
+        formatter: CopyFormatter,
+    },
 }
 
 /// A command tag.
@@ -128,11 +137,7 @@ impl Session {
     }
 
     /// Bind a statement against the newest schema, or find it bound already.
-    pub fn prepare(
-        &mut self,
-        parsed: Parsed,
-        types: &[Option<DataType>],
-    ) -> Result<Arc<Prepared>> {
+    pub fn prepare(&mut self, parsed: Parsed, types: &[Option<DataType>]) -> Result<Arc<Prepared>> {
         let versioned = self.versioned();
         let cachable = types.is_empty() && parsed.text.len() <= CACHED_TEXT_BYTES_MAX;
         if cachable
@@ -146,7 +151,8 @@ impl Session {
             if self.bound.len() >= CACHED_STATEMENTS_MAX {
                 self.bound.clear();
             }
-            self.bound.insert(prepared.parsed.text.clone(), Arc::clone(&prepared));
+            self.bound
+                .insert(prepared.parsed.text.clone(), Arc::clone(&prepared));
         }
         Ok(prepared)
     }
@@ -165,11 +171,17 @@ impl Session {
         };
         if writes {
             // As every replica will bind it, which knows the user but not the session.
-            let canonical =
-                SessionInfo { user: self.info.user.clone(), ..SessionInfo::default() };
+            let canonical = SessionInfo {
+                user: self.info.user.clone(),
+                ..SessionInfo::default()
+            };
             bound = bind_in_session(&versioned.catalog, &canonical, &parsed, types)?;
         }
-        Ok(Prepared { parsed, bound, version: versioned.version })
+        Ok(Prepared {
+            parsed,
+            bound,
+            version: versioned.version,
+        })
     }
 
     /// A transaction keeps the schema that it began with.
@@ -187,7 +199,13 @@ impl Session {
     ) -> Result<Answer> {
         let current = self.versioned();
         if prepared.version != current.version {
-            let types: Vec<_> = prepared.bound.parameters.iter().cloned().map(Some).collect();
+            let types: Vec<_> = prepared
+                .bound
+                .parameters
+                .iter()
+                .cloned()
+                .map(Some)
+                .collect();
             let again = self.bind(&current, prepared.parsed.clone(), &types)?;
             return self.run(&Arc::new(again), parameters).await;
         }
@@ -220,7 +238,11 @@ impl Session {
                 let result = self.run_procedure(procedure, arguments, body).await?;
                 Ok(answer(&procedure.tag, &prepared.bound.output, result))
             }
-            Statement::Call { procedure, arguments, tag } => {
+            Statement::Call {
+                procedure,
+                arguments,
+                tag,
+            } => {
                 let mut values = Vec::with_capacity(arguments.len());
                 for argument in arguments {
                     values.push(argument.eval(parameters, &[], self.now_us())?);
@@ -238,10 +260,17 @@ impl Session {
                 Ok(answer(tag, &prepared.bound.output, result))
             }
             Statement::Ddl(ddl) => self.change_schema(ddl.tag(), text).await,
-            Statement::CopyIn { columns, row, options, .. } => {
+            Statement::CopyIn {
+                columns,
+                row,
+                options,
+                ..
+            } => {
                 let copy = CopyIn::new(text.clone(), Arc::clone(row), options)?;
                 self.copy = Some(copy);
-                Ok(Answer::CopyIn { columns: columns.len() })
+                Ok(Answer::CopyIn {
+                    columns: columns.len(),
+                })
             }
             Statement::CopyOut { query, options } => {
                 let work = Work::Statement(Call {
@@ -249,9 +278,15 @@ impl Session {
                     arguments: parameters.into(),
                 });
                 let result = self.query(&work)?;
-                let Output::Rows(columns) = &query.output else { return Ok(plain("COPY 0")) };
+                let Output::Rows(columns) = &query.output else {
+                    return Ok(plain("COPY 0"));
+                };
                 let formatter = CopyFormatter::new(options, columns);
-                Ok(Answer::CopyOut { columns: columns.len(), rows: result.rows, formatter })
+                Ok(Answer::CopyOut {
+                    columns: columns.len(),
+                    rows: result.rows,
+                    formatter,
+                })
             }
             other => self.run_control(other, text).await,
         }
@@ -263,7 +298,10 @@ impl Session {
         arguments: Box<[Value]>,
         body: impl FnOnce() -> Body,
     ) -> Result<ProgramResult> {
-        let work = Work::Statement(Call { procedure: Arc::clone(procedure), arguments });
+        let work = Work::Statement(Call {
+            procedure: Arc::clone(procedure),
+            arguments,
+        });
         if procedure.read_only {
             return self.query(&work);
         }
@@ -277,7 +315,11 @@ impl Session {
         }
         let snapshot = self.database.engine.store().snapshot();
         let now_us = self.database.engine.head().time_us;
-        let moment = Moment { height: snapshot.height(), position: 0, now_us };
+        let moment = Moment {
+            height: snapshot.height(),
+            position: 0,
+            now_us,
+        };
         let catalog = Arc::clone(snapshot.catalog());
         let mut overlay = Overlay::new(catalog, snapshot.height(), moment, NoRecord)
             .with_interrupt(Arc::clone(&self.interrupt));
@@ -304,9 +346,14 @@ impl Session {
     }
 
     async fn submit(&self, body: Body, work: Option<(Work, u64)>) -> Result<Completion> {
-        let transaction = Transaction { user: self.info.user.clone(), body };
-        let compiled = work
-            .map(|(work, schema_version)| Compiled { work: Arc::new(work), schema_version });
+        let transaction = Transaction {
+            user: self.info.user.clone(),
+            body,
+        };
+        let compiled = work.map(|(work, schema_version)| Compiled {
+            work: Arc::new(work),
+            schema_version,
+        });
         let answer = self.database.engine.submit(&transaction, compiled)?;
         answer.await.unwrap_or_else(|_| {
             Err(Error::new(
@@ -323,12 +370,22 @@ impl Session {
                 return self.truncate_in_transaction(text);
             }
             if !transaction.implicit {
-                return Err(Error::unsupported(format_args!("{tag} inside a transaction block"))
-                    .with_hint("A schema change takes a block of its own: run it outside BEGIN … COMMIT."));
+                return Err(
+                    Error::unsupported(format_args!("{tag} inside a transaction block")).with_hint(
+                        "A schema change takes a block of its own: run it outside BEGIN … COMMIT.",
+                    ),
+                );
             }
             self.end_implicit_block(true).await?;
         }
-        let completion = self.submit(Body::Schema { text: text.to_owned() }, None).await?;
+        let completion = self
+            .submit(
+                Body::Schema {
+                    text: text.to_owned(),
+                },
+                None,
+            )
+            .await?;
         match completion.outcome {
             Outcome::Committed(_) => Ok(plain(tag)),
             Outcome::Rejected(error) | Outcome::Retry(error) => Err(error),
@@ -338,14 +395,23 @@ impl Session {
     /// Inside a transaction TRUNCATE is what it means: DELETE of every row.
     fn truncate_in_transaction(&mut self, text: &str) -> Result<Answer> {
         let versioned = self.versioned();
-        let canonical = SessionInfo { user: self.info.user.clone(), ..SessionInfo::default() };
+        let canonical = SessionInfo {
+            user: self.info.user.clone(),
+            ..SessionInfo::default()
+        };
         for table in crate::ddl::truncated_tables(text)? {
             let text = format!("DELETE FROM {table}");
             for parsed in parse(&text)? {
                 let bound = bind_in_session(&versioned.catalog, &canonical, &parsed, &[])?;
                 let procedure = schema::procedure_of(&bound)?;
-                let work = Work::Statement(Call { procedure, arguments: Box::default() });
-                let statement = StatementText { text: text.clone(), arguments: Vec::new() };
+                let work = Work::Statement(Call {
+                    procedure,
+                    arguments: Box::default(),
+                });
+                let statement = StatementText {
+                    text: text.clone(),
+                    arguments: Vec::new(),
+                };
                 if let Some(transaction) = &mut self.transaction {
                     transaction.write(Body::Statement(statement), work)?;
                 }
@@ -379,7 +445,8 @@ impl Session {
                 Ok(plain("RELEASE"))
             }
             Statement::RollbackTo(name) => {
-                self.open_transaction("ROLLBACK TO SAVEPOINT")?.roll_back_to(name)?;
+                self.open_transaction("ROLLBACK TO SAVEPOINT")?
+                    .roll_back_to(name)?;
                 self.failed = false;
                 Ok(plain("ROLLBACK"))
             }
@@ -393,9 +460,14 @@ impl Session {
                 Ok(plain("RESET"))
             }
             Statement::Explain(lines) => {
-                let rows =
-                    lines.iter().map(|line| [Value::from(line.as_str())].into()).collect();
-                Ok(Answer::Rows { rows, tag: Tag::Plain("EXPLAIN".into()) })
+                let rows = lines
+                    .iter()
+                    .map(|line| [Value::from(line.as_str())].into())
+                    .collect();
+                Ok(Answer::Rows {
+                    rows,
+                    tag: Tag::Plain("EXPLAIN".into()),
+                })
             }
             Statement::Discard => {
                 self.bound.clear();
@@ -410,7 +482,8 @@ impl Session {
                         format!("prepared statement \"{name}\" already exists"),
                     ));
                 }
-                self.named.insert(name.clone(), (types.clone(), text.clone()));
+                self.named
+                    .insert(name.clone(), (types.clone(), text.clone()));
                 Ok(plain("PREPARE"))
             }
             Statement::Execute { name, arguments } => {
@@ -419,7 +492,10 @@ impl Session {
                 for argument in arguments {
                     values.push(argument.eval(&[], &[], self.now_us())?);
                 }
-                let parsed = parse(&text)?.into_iter().next().ok_or_else(|| unknown(name))?;
+                let parsed = parse(&text)?
+                    .into_iter()
+                    .next()
+                    .ok_or_else(|| unknown(name))?;
                 let prepared = self.prepare(parsed, &types)?;
                 let wanted = &prepared.bound.parameters;
                 if wanted.len() != values.len() {
@@ -472,18 +548,21 @@ impl Session {
         let versioned = self.database.schema.published();
         let snapshot = self.database.engine.store().snapshot();
         let now_us = self.database.engine.head().time_us;
-        let transaction =
-            OpenTransaction::begin(versioned, snapshot, now_us, read_only, implicit);
+        let transaction = OpenTransaction::begin(versioned, snapshot, now_us, read_only, implicit);
         self.transaction = Some(Box::new(transaction));
     }
 
     async fn commit(&mut self) -> Result<Answer> {
-        let Some(transaction) = self.transaction.take() else { return Ok(plain("COMMIT")) };
+        let Some(transaction) = self.transaction.take() else {
+            return Ok(plain("COMMIT"));
+        };
         if std::mem::take(&mut self.failed) {
             return Ok(plain("ROLLBACK"));
         }
         let version = transaction.versioned.version;
-        let Some((text, work)) = transaction.lower() else { return Ok(plain("COMMIT")) };
+        let Some((text, work)) = transaction.lower() else {
+            return Ok(plain("COMMIT"));
+        };
         let work = Some((Work::Interactive(work), version));
         let completion = self.submit(Body::Interactive(text), work).await?;
         match completion.outcome {
@@ -523,14 +602,18 @@ impl Session {
     pub fn copy_data(&mut self, bytes: &[u8]) -> Result<()> {
         match &mut self.copy {
             Some(copy) => copy.push(bytes),
-            None => Err(Error::new(SqlState::PROTOCOL_VIOLATION, "no COPY is in progress")),
+            None => Err(Error::new(
+                SqlState::PROTOCOL_VIOLATION,
+                "no COPY is in progress",
+            )),
         }
     }
 
     pub async fn copy_done(&mut self) -> Result<Answer> {
-        let copy = self.copy.take().ok_or_else(|| {
-            Error::new(SqlState::PROTOCOL_VIOLATION, "no COPY is in progress")
-        })?;
+        let copy = self
+            .copy
+            .take()
+            .ok_or_else(|| Error::new(SqlState::PROTOCOL_VIOLATION, "no COPY is in progress"))?;
         let (body, load) = copy.finish()?;
         let result = self.write(body, Work::Load(load)).await?;
         Ok(Answer::Tag(Tag::Counted("COPY".into(), result.count)))
@@ -544,10 +627,15 @@ impl Session {
         // `SET ledger.protocol = 'serial'` is a ledger transaction: the protocol belongs to all.
         if let Some(parameter) = name.strip_prefix("ledger.") {
             let value = value.ok_or_else(|| {
-                Error::new(SqlState::INVALID_PARAMETER_VALUE, "a ledger parameter needs a value")
+                Error::new(
+                    SqlState::INVALID_PARAMETER_VALUE,
+                    "a ledger parameter needs a value",
+                )
             })?;
             if self.transaction.as_ref().is_some_and(|t| !t.implicit) {
-                return Err(Error::unsupported("a ledger parameter change inside a transaction block"));
+                return Err(Error::unsupported(
+                    "a ledger parameter change inside a transaction block",
+                ));
             }
             let (name, value) = (parameter.to_owned(), value.to_owned());
             let completion = self.submit(Body::Parameter { name, value }, None).await?;
@@ -564,13 +652,18 @@ impl Session {
         let rows = match name {
             "all" => {
                 let all = self.settings.show_all().into_iter();
-                all.map(|(name, value)| [Value::from(name), Value::from(value), Value::from("")].into())
-                    .collect()
+                all.map(|(name, value)| {
+                    [Value::from(name), Value::from(value), Value::from("")].into()
+                })
+                .collect()
             }
             "ledger.protocol" => vec![[Value::from(self.database.engine.protocol())].into()],
             name => vec![[Value::from(self.settings.show(name)?.1)].into()],
         };
-        Ok(Answer::Rows { rows, tag: Tag::Plain("SHOW".into()) })
+        Ok(Answer::Rows {
+            rows,
+            tag: Tag::Plain("SHOW".into()),
+        })
     }
 
     fn open_transaction(&mut self, what: &str) -> Result<&mut OpenTransaction> {
@@ -605,8 +698,10 @@ fn answer(tag: &str, output: &Output, result: ProgramResult) -> Answer {
         counted => Tag::Counted(counted.to_owned(), result.count),
     };
     match output {
-        Output::Rows(_) => Answer::Rows { rows: result.rows, tag },
+        Output::Rows(_) => Answer::Rows {
+            rows: result.rows,
+            tag,
+        },
         Output::Tag => Answer::Tag(tag),
     }
 }
-
