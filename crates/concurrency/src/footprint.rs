@@ -20,6 +20,9 @@ pub trait Recorder {
     fn value_read(&mut self, read: RowRead<'_>);
     fn existence_read(&mut self, read: RowRead<'_>);
     fn range_read(&mut self, range: &Range, digest: RangeDigest);
+
+    /// A read was answered, in whole or in part, by the transaction's own writes.
+    fn own_read(&mut self) {}
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -43,28 +46,36 @@ impl Recorder for NoRecord {
     fn range_read(&mut self, _: &Range, _: RangeDigest) {}
 }
 
-/// What an interactive transaction was shown. Statements that write are not recorded here: they run
-/// again at COMMIT and their answers are compared.
+/// What an interactive transaction was shown.
+///
+/// Statements that write run again at COMMIT and their answers are compared, so what they read need not
+/// hold still: that is why hot counters do not conflict. It must when the client learned more than
+/// the answer: when a query looked at the rows they wrote, or when they were undone (a savepoint) or
+/// failed, so that nothing runs again. Their reads are kept aside until then.
 #[derive(Clone, Debug, Default)]
 pub struct Footprint {
     pub rows: Vec<RowRequirement>,
     pub ranges: Vec<RangeRequirement>,
     /// Off while a writing statement runs.
     pub enabled: bool,
+    /// What writing statements read.
+    rows_aside: Vec<RowRequirement>,
+    ranges_aside: Vec<RangeRequirement>,
 }
 
 impl Recorder for Footprint {
     const DIGESTS: bool = true;
 
     fn value_read(&mut self, read: RowRead<'_>) {
-        if self.enabled {
-            let key = read.key.clone();
-            self.rows.push(RowRequirement {
-                table: read.table,
-                key,
-                stamp: read.stamp,
-            });
-        }
+        let rows = match self.enabled {
+            true => &mut self.rows,
+            false => &mut self.rows_aside,
+        };
+        rows.push(RowRequirement {
+            table: read.table,
+            key: read.key.clone(),
+            stamp: read.stamp,
+        });
     }
 
     fn existence_read(&mut self, read: RowRead<'_>) {
@@ -72,16 +83,30 @@ impl Recorder for Footprint {
     }
 
     fn range_read(&mut self, range: &Range, digest: RangeDigest) {
+        let ranges = match self.enabled {
+            true => &mut self.ranges,
+            false => &mut self.ranges_aside,
+        };
+        ranges.push(RangeRequirement {
+            range: range.clone(),
+            digest,
+        });
+    }
+
+    fn own_read(&mut self) {
         if self.enabled {
-            self.ranges.push(RangeRequirement {
-                range: range.clone(),
-                digest,
-            });
+            self.require_all();
         }
     }
 }
 
 impl Footprint {
+    /// What writing statements read so far must hold at COMMIT as well: they will not speak for it.
+    pub fn require_all(&mut self) {
+        self.rows.append(&mut self.rows_aside);
+        self.ranges.append(&mut self.ranges_aside);
+    }
+
     /// Reads of one row collapse to one requirement: a transaction has one snapshot, so they agree.
     pub fn compact(&mut self) {
         self.rows

@@ -133,7 +133,7 @@ impl<'a> Fold<'a> {
                 Resolved::Patch(
                     slot,
                     changed
-                        .filter(|(_, (new, old))| new != old)
+                        .filter(|(_, (new, old))| !identical(new, old))
                         .map(|(column, (new, _))| (column as ColumnId, new))
                         .collect(),
                 )
@@ -147,6 +147,17 @@ impl<'a> Fold<'a> {
             ),
             (FoldState::Stored, None) => Resolved::Nothing,
         })
+    }
+}
+
+/// Equal to the last bit: SQL holds -0.0 and 0.0 for the same, the ledger's row images do not.
+fn identical(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Float(a), Value::Float(b)) => a.to_bits() == b.to_bits(),
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| identical(a, b))
+        }
+        _ => a == b,
     }
 }
 

@@ -42,6 +42,14 @@ pub struct Overlay<R> {
     interrupt: Option<Arc<AtomicBool>>,
 }
 
+/// Where a key's row lies below the own writes, and when it last changed.
+#[derive(Clone, Copy)]
+struct Located {
+    slot: Option<Slot>,
+    stamp: Option<Stamp>,
+    record: RecordId,
+}
+
 /// A saved state of an overlay, for SAVEPOINT and for statements that fail.
 #[derive(Clone)]
 pub struct Mark {
@@ -101,28 +109,31 @@ impl<R: Recorder> Overlay<R> {
         self.row_ids = mark.row_ids;
     }
 
-    fn locate(&self, table: TableId, key: &Key) -> Result<(Option<Slot>, RecordId), Stop> {
-        let slot = table_of(&self.catalog, table)?.find(key.as_bytes());
-        Ok((slot, RecordId::of(slot, key)))
+    /// The row below the own writes. Whether the record of a deleted row is still there depends on what
+    /// this replica has collected, so a record without a visible row counts as none.
+    fn locate(&self, table: TableId, key: &Key) -> Result<Located, Stop> {
+        let table = table_of(&self.catalog, table)?;
+        let row = table.find(key.as_bytes()).and_then(|slot| {
+            let stamp = table.stamp(slot, self.at)?;
+            Some((slot, stamp))
+        });
+        let slot = row.map(|(slot, _)| slot);
+        Ok(Located {
+            slot,
+            stamp: row.map(|(_, stamp)| stamp),
+            record: RecordId::of(slot, key),
+        })
     }
 
     /// Whether the row is there below the own writes.
-    fn base_exists(
-        &mut self,
-        table: TableId,
-        key: &Key,
-        slot: Option<Slot>,
-        record: RecordId,
-    ) -> Result<bool, Stop> {
-        let table_ref = table_of(&self.catalog, table)?;
-        let stamp = slot.and_then(|slot| table_ref.stamp(slot, self.at));
+    fn base_exists(&mut self, table: TableId, key: &Key, place: Located) -> bool {
         self.recorder.existence_read(RowRead {
             table,
             key,
-            record,
-            stamp,
+            record: place.record,
+            stamp: place.stamp,
         });
-        Ok(stamp.is_some())
+        place.stamp.is_some()
     }
 
     /// Turn the commands of a write into the row they make of the base row.
@@ -210,10 +221,11 @@ impl<R: Recorder> Overlay<R> {
             }
             visit(key, stamp, values)
         };
-        let outcome = scan_storage(&self.catalog, self.at, range, columns, step)?;
-        digest.stopped = outcome.is_break();
+        let outcome = scan_storage(&self.catalog, self.at, range, columns, step);
+        // An error that a row caused is an answer too, and it rests on what was read.
+        digest.stopped = !matches!(outcome, Ok(ControlFlow::Continue(())));
         self.recorder.range_read(range, digest);
-        Ok(())
+        outcome.map(drop)
     }
 
     /// A scan of a table that has own writes: both are merged in index order.
@@ -221,6 +233,7 @@ impl<R: Recorder> Overlay<R> {
     where
         V: FnMut(&Key, Stamp, &[Value]) -> Result<ControlFlow<()>, Stop>,
     {
+        self.recorder.own_read();
         let own = self.own_rows(range)?;
         let catalog = Arc::clone(&self.catalog);
         let table = table_of(&catalog, range.table)?;
@@ -236,19 +249,41 @@ impl<R: Recorder> Overlay<R> {
             next_own: 0,
             own_stamp: Stamp::new(self.moment.height, self.moment.position),
             digest: RangeDigest::default(),
+            stopped_at: None,
             visit,
         };
-        let outcome = scan_storage(&catalog, self.at, range, &wanted, |key, stamp, values| {
+        let mut outcome = scan_storage(&catalog, self.at, range, &wanted, |key, stamp, values| {
             merge.base_row(key, stamp, values)
-        })?;
-        if outcome.is_continue() {
-            let _ = merge.own_rows_before(None)?;
+        });
+        if matches!(outcome, Ok(ControlFlow::Continue(()))) {
+            outcome = merge.own_rows_before(None);
         }
-        let mut digest = merge.digest;
-        digest.stopped = outcome.is_break();
-        self.recorder.range_read(range, digest);
-        Ok(())
+        let Merge {
+            mut digest,
+            stopped_at,
+            ..
+        } = merge;
+        match stopped_at {
+            // All base rows before this own row, and none behind it.
+            Some(own) => self.recorder.range_read(&before(range, own), digest),
+            None => {
+                digest.stopped = !matches!(outcome, Ok(ControlFlow::Continue(())));
+                self.recorder.range_read(range, digest);
+            }
+        }
+        outcome.map(drop)
     }
+}
+
+/// The part of a range that a scan has passed when it comes to the entry `key`.
+fn before(range: &Range, key: Key) -> Range {
+    let mut passed = range.clone();
+    if range.reverse {
+        passed.low = Bound::Excluded(key);
+    } else {
+        passed.high = Bound::Excluded(key);
+    }
+    passed
 }
 
 /// Base rows and own rows of one range on their way to `visit`, in index order.
@@ -263,6 +298,8 @@ struct Merge<'a, V> {
     next_own: usize,
     own_stamp: Stamp,
     digest: RangeDigest,
+    /// Entry of the own row that ended the scan.
+    stopped_at: Option<Key>,
     visit: V,
 }
 
@@ -292,10 +329,15 @@ where
         (self.visit)(key, stamp, shown)
     }
 
-    /// Visit the own rows that come before `base` (all that are left when there is none).
+    /// Visit the own rows up to `base` (all that are left when there is none). An own row hides the base
+    /// row with its entry, so it may come first.
     fn own_rows_before(&mut self, base: Option<&Key>) -> Result<ControlFlow<()>, Stop> {
         while let Some((key, at)) = self.own.get(self.next_own) {
-            if base.is_some_and(|base| (key < base) == self.range.reverse) {
+            let behind = |base: &Key| match self.range.reverse {
+                true => key < base,
+                false => key > base,
+            };
+            if base.is_some_and(behind) {
                 break;
             }
             self.next_own += 1;
@@ -308,8 +350,10 @@ where
                 .iter()
                 .map(|&c| row[usize::from(c)].clone())
                 .collect();
-            if (self.visit)(&write.key, self.own_stamp, &values)?.is_break() {
-                return Ok(ControlFlow::Break(()));
+            let flow = (self.visit)(&write.key, self.own_stamp, &values);
+            if !matches!(flow, Ok(ControlFlow::Continue(()))) {
+                self.stopped_at = Some(key.clone());
+                return flow;
             }
         }
         Ok(ControlFlow::Continue(()))
@@ -324,10 +368,11 @@ impl<R: Recorder> Access for Overlay<R> {
         columns: &[ColumnId],
         out: &mut [Value],
     ) -> Result<Option<Stamp>, Stop> {
-        let (slot, record) = self.locate(table, key)?;
         if !self.writes.is_empty()
+            && let record = self.locate(table, key)?.record
             && let Some(at) = self.writes.find(table, record, key)
         {
+            self.recorder.own_read();
             let own = Stamp::new(self.moment.height, self.moment.position);
             let stamp = self.evaluate(at)?.unwrap_or(own);
             let WriteState::Put(row) = &self.writes.writes()[at].state else {
@@ -338,38 +383,43 @@ impl<R: Recorder> Access for Overlay<R> {
             }
             return Ok(Some(stamp));
         }
-        let stamp = match slot {
-            Some(slot) => table_of(&self.catalog, table)?.read(slot, self.at, columns, out),
-            None => None,
-        };
+        let base = table_of(&self.catalog, table)?;
+        let row = base.find(key.as_bytes()).and_then(|slot| {
+            let stamp = base.read(slot, self.at, columns, out)?;
+            Some((slot, stamp))
+        });
+        let stamp = row.map(|(_, stamp)| stamp);
         self.recorder.value_read(RowRead {
             table,
             key,
-            record,
+            record: RecordId::of(row.map(|(slot, _)| slot), key),
             stamp,
         });
         Ok(stamp)
     }
 
     fn exists(&mut self, table: TableId, key: &Key) -> Result<bool, Stop> {
-        let (slot, record) = self.locate(table, key)?;
-        match self.writes.find(table, record, key) {
-            Some(at) => Ok(self.writes.writes()[at].exists()),
-            None => self.base_exists(table, key, slot, record),
+        let place = self.locate(table, key)?;
+        match self.writes.find(table, place.record, key) {
+            Some(at) => {
+                self.recorder.own_read();
+                Ok(self.writes.writes()[at].exists())
+            }
+            None => Ok(self.base_exists(table, key, place)),
         }
     }
 
     fn update(&mut self, table: TableId, key: &Key, command: Command) -> Result<bool, Stop> {
-        let (slot, record) = self.locate(table, key)?;
-        let Some(at) = self.writes.find(table, record, key) else {
-            let existed = self.base_exists(table, key, slot, record)?;
+        let place = self.locate(table, key)?;
+        let Some(at) = self.writes.find(table, place.record, key) else {
+            let existed = self.base_exists(table, key, place);
             if existed {
                 let state = WriteState::Commands(smallvec![command]);
                 let key = key.clone();
                 self.writes.push(PendingWrite {
                     table,
-                    record,
-                    slot,
+                    record: place.record,
+                    slot: place.slot,
                     key,
                     existed,
                     state,
@@ -386,8 +436,8 @@ impl<R: Recorder> Access for Overlay<R> {
     }
 
     fn insert(&mut self, table: TableId, key: Key, row: Row) -> Result<bool, Stop> {
-        let (slot, record) = self.locate(table, &key)?;
-        if let Some(at) = self.writes.find(table, record, &key) {
+        let place = self.locate(table, &key)?;
+        if let Some(at) = self.writes.find(table, place.record, &key) {
             let write = self.writes.get_mut(at);
             let free = !write.exists();
             if free {
@@ -395,13 +445,13 @@ impl<R: Recorder> Access for Overlay<R> {
             }
             return Ok(free);
         }
-        let taken = self.base_exists(table, &key, slot, record)?;
+        let taken = self.base_exists(table, &key, place);
         if !taken {
             let state = WriteState::Put(row);
             self.writes.push(PendingWrite {
                 table,
-                record,
-                slot,
+                record: place.record,
+                slot: place.slot,
                 key,
                 existed: false,
                 state,
@@ -411,21 +461,21 @@ impl<R: Recorder> Access for Overlay<R> {
     }
 
     fn delete(&mut self, table: TableId, key: &Key) -> Result<bool, Stop> {
-        let (slot, record) = self.locate(table, key)?;
-        if let Some(at) = self.writes.find(table, record, key) {
+        let place = self.locate(table, key)?;
+        if let Some(at) = self.writes.find(table, place.record, key) {
             let write = self.writes.get_mut(at);
             let existed = write.exists();
             write.state = WriteState::Delete;
             return Ok(existed);
         }
-        let existed = self.base_exists(table, key, slot, record)?;
+        let existed = self.base_exists(table, key, place);
         if existed {
             let key = key.clone();
             let state = WriteState::Delete;
             self.writes.push(PendingWrite {
                 table,
-                record,
-                slot,
+                record: place.record,
+                slot: place.slot,
                 key,
                 existed,
                 state,
@@ -438,6 +488,8 @@ impl<R: Recorder> Access for Overlay<R> {
     where
         V: FnMut(&Key, Stamp, &[Value]) -> Result<ControlFlow<()>, Stop>,
     {
+        // Before anything is recorded: whoever uses a recorded range may count on its index.
+        check_index(table_of(&self.catalog, range.table)?, range.index)?;
         if self.writes.writes().iter().any(|w| w.table == range.table) {
             self.scan_merged(range, columns, visit)
         } else {
@@ -481,6 +533,23 @@ fn table_of(catalog: &Catalog, id: TableId) -> Result<&Table, Stop> {
         .with_hint("The table was dropped while the statement was on its way.")
         .into()
     })
+}
+
+/// A range that was read before a schema change may name an index that is no more.
+fn check_index(table: &Table, index: types::IndexId) -> Result<(), Stop> {
+    let Some(place) = usize::from(index).checked_sub(1) else {
+        return Ok(());
+    };
+    let schema = table.schema();
+    match schema.indexes.get(place) {
+        Some(index) if !index.dropped => Ok(()),
+        _ => Err(Error::new(
+            SqlState::UNDEFINED_OBJECT,
+            format!("index {index} of table \"{}\" does not exist", schema.name),
+        )
+        .with_hint("The index was dropped while the statement was on its way.")
+        .into()),
+    }
 }
 
 /// `Break` when `visit` stopped the scan.

@@ -106,13 +106,16 @@ impl Work {
 impl Interactive {
     fn run<A: Access>(&self, frame: &mut Frame, access: &mut A) -> Result<ProgramResult, Stop> {
         for row in &self.rows {
-            let stamp = access.read(row.table, &row.key, &[], &mut [])?;
+            let stamp = access
+                .read(row.table, &row.key, &[], &mut [])
+                .map_err(schema_changed)?;
             if stamp != row.stamp {
                 return Err(stale("A row that the transaction read was changed since."));
             }
         }
         for requirement in &self.ranges {
-            let now = RangeDigest::again(access, &requirement.range, &requirement.digest)?;
+            let now = RangeDigest::again(access, &requirement.range, &requirement.digest)
+                .map_err(schema_changed)?;
             if now != requirement.digest {
                 return Err(stale(
                     "Rows of a range that the transaction read were changed since.",
@@ -140,6 +143,17 @@ impl Interactive {
             rows: Vec::new(),
             count,
         })
+    }
+}
+
+/// What a requirement names is no more.
+fn schema_changed(stop: Stop) -> Stop {
+    match stop {
+        Stop::Rejected(error) => stale(&format!(
+            "The schema was changed since: {}.",
+            error.message()
+        )),
+        other => other,
     }
 }
 
