@@ -463,6 +463,8 @@ impl<R: Recorder> Access for Overlay<R> {
     fn delete(&mut self, table: TableId, key: &Key) -> Result<bool, Stop> {
         let place = self.locate(table, key)?;
         if let Some(at) = self.writes.find(table, place.record, key) {
+            // A command that fails must not vanish with the row.
+            self.evaluate(at)?;
             let write = self.writes.get_mut(at);
             let existed = write.exists();
             write.state = WriteState::Delete;

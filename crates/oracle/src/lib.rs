@@ -1,19 +1,34 @@
 //! Who checks the protocols: serial replay of the order that they claim.
 //!
-//! A protocol says which serial order its block is equivalent to. The [`Twin`] runs the same block a second
-//! time on a store of its own, one transaction after another in that order, and compares everything
-//! that can be seen: every outcome with its rows, and after the block every row of every table with its
-//! stamp. A difference is a bug of the protocol, of what it shares with others, or of the
-//! specification; which of them does not matter to the alarm.
+//! A protocol says which serial order its block is equivalent to. The [`Twin`] runs the same block again,
+//! one transaction after another in that order, and compares everything that can be seen: every
+//! outcome with its rows, and after the block every row of every table with its stamp. It does so twice:
+//!
+//! * under the serial protocol, on a store of its own that never collects;
+//! * on plain maps ([`procedure::testing::Memory`]), which share no code with the overlays, the folds
+//!   and the store that all protocols are made of.
+//!
+//! An interactive transaction is checked for more than its COMMIT: its whole conversation is held again
+//! where it stands in the serial order, and every answer must be the one that the client got
+//! ([`session`]).
+//!
+//! A difference is a bug of the protocol, of what it shares with others, or of the specification; which of
+//! them does not matter to the alarm.
 //!
 //! Absence: no concrete protocol but the specification.
 
+pub mod model;
 pub mod programs;
+pub mod session;
 
 use std::ops::Bound;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use std::collections::BTreeMap;
+
+use crate::model::Model;
+use crate::session::Session;
 use concurrency::{Block, BlockOutcome, Crew, Outcome, Protocol};
 use protocols::serial::Runner;
 use storage::{LATEST, Store};
@@ -23,6 +38,9 @@ use types::{Height, Position, Stamp, TableId, TableSchema, Value};
 pub struct Twin {
     pub subject: Arc<Store>,
     specification: Arc<Store>,
+    model: Model,
+    /// The subject collects what no snapshot needs after every block.
+    pub collects: bool,
     height: Height,
 }
 
@@ -54,6 +72,8 @@ impl Twin {
         Twin {
             subject: store(),
             specification: store(),
+            model: Model::new(schemas),
+            collects: true,
             height: 0,
         }
     }
@@ -69,6 +89,17 @@ impl Twin {
         crew: &Crew,
         transactions: Vec<Arc<concurrency::Work>>,
     ) -> Result<BlockOutcome, Divergence> {
+        self.run_with_sessions(protocol, crew, transactions, &BTreeMap::new())
+    }
+
+    /// As `run`; the transactions at some positions are COMMITs of these sessions.
+    pub fn run_with_sessions(
+        &mut self,
+        protocol: &dyn Protocol,
+        crew: &Crew,
+        transactions: Vec<Arc<concurrency::Work>>,
+        sessions: &BTreeMap<Position, Session>,
+    ) -> Result<BlockOutcome, Divergence> {
         self.height += 1;
         let height = self.height;
         let block = Arc::new(Block {
@@ -79,7 +110,7 @@ impl Twin {
         let wrong = |what: String| Divergence { height, what };
         let outcome = run_block(protocol, crew, &self.subject, &block).map_err(wrong)?;
         check_order(&outcome, block.transactions.len()).map_err(wrong)?;
-        let replayed = replay(&self.specification, &block, &outcome.serial_order).map_err(wrong)?;
+        let replayed = self.replay(&block, &outcome, sessions).map_err(wrong)?;
         for (position, (ours, theirs)) in outcome.outcomes.iter().zip(&replayed).enumerate() {
             if ours != theirs {
                 return Err(wrong(format!(
@@ -89,7 +120,41 @@ impl Twin {
             }
         }
         compare_states(&self.subject, &self.specification).map_err(wrong)?;
+        self.model.run(&block, &outcome).map_err(wrong)?;
+        self.model.compare(&self.subject).map_err(wrong)?;
+        if self.collects {
+            self.subject.collect(self.subject.horizon());
+        }
         Ok(outcome)
+    }
+
+    fn replay(
+        &self,
+        block: &Arc<Block>,
+        outcome: &BlockOutcome,
+        sessions: &BTreeMap<Position, Session>,
+    ) -> Result<Vec<Outcome>, String> {
+        let store = &self.specification;
+        let mut writes = store.begin_block(block.height, 1);
+        let mut runner = Runner::new(store.catalog());
+        let mut outcomes: Vec<Option<Outcome>> = vec![None; block.transactions.len()];
+        for (rank, &position) in outcome.serial_order.iter().enumerate() {
+            let session = sessions.get(&position);
+            let again = session.map(|session| session.again(store.catalog()));
+            let outcome = runner.run_one(block, position, rank as Position, writes.arena(0))?;
+            if let (Some(session), Some(again), true) = (session, again, outcome.is_committed())
+                && session.answers != again
+            {
+                return Err(format!(
+                    "session {position} committed and was told {:?}, serially {again:?}; {:?}",
+                    session.answers, session.script,
+                ));
+            }
+            outcomes[position as usize] = Some(outcome);
+        }
+        store.finish(writes);
+        store.publish(block.height);
+        Ok(outcomes.into_iter().flatten().collect())
     }
 }
 
@@ -106,23 +171,6 @@ pub fn run_block(
     store.finish(writes);
     store.publish(block.height);
     Ok(outcome)
-}
-
-fn replay(
-    store: &Arc<Store>,
-    block: &Arc<Block>,
-    order: &[Position],
-) -> Result<Vec<Outcome>, String> {
-    let mut writes = store.begin_block(block.height, 1);
-    let mut runner = Runner::new(store.catalog());
-    let mut outcomes: Vec<Option<Outcome>> = vec![None; order.len()];
-    for (rank, &position) in order.iter().enumerate() {
-        let outcome = runner.run_one(block, position, rank as Position, writes.arena(0))?;
-        outcomes[position as usize] = Some(outcome);
-    }
-    store.finish(writes);
-    store.publish(block.height);
-    Ok(outcomes.into_iter().flatten().collect())
 }
 
 fn check_order(outcome: &BlockOutcome, count: usize) -> Result<(), String> {

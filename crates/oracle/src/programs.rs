@@ -1,9 +1,10 @@
 //! Random programs for the oracle: small, hostile, and complete in what they mix.
 //!
-//! One table with a secondary index and a handful of keys, and programs of up to six operations: value
-//! reads that feed later writes (chains), blind writes, commands with and without checks,
-//! inserts, deletes, range scans over both indexes, existence reads, and user aborts. Every register
-//! is emitted at the end, so what a transaction saw is part of its outcome.
+//! A table with a secondary index and a handful of keys, one with hidden row ids, and programs of up to
+//! six operations: value reads that feed later writes (chains), blind writes, commands with and
+//! without checks, inserts, deletes and both in one program, unique checks, range scans over both
+//! indexes that end early or in an error, existence reads, and user aborts. Every register is emitted at
+//! the end, so what a transaction saw is part of its outcome; a *silent* program emits none.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -12,12 +13,14 @@ use concurrency::{Statement, Work};
 use kit::random::Random;
 use procedure::query::{Aggregate, AggregateFunction, Query};
 use procedure::step::{Column, OnError, Output, Procedure, Step};
-use procedure::{BinaryOp, Check, CommandCode, Expr, Reg};
+use procedure::{BinaryOp, Check, CommandCode, Expr, Reg, UnaryOp};
 use types::{
     ColumnId, ColumnSchema, DataType, Error, IndexSchema, SqlState, TableId, TableSchema, Value,
 };
 
 pub const TABLE: TableId = TableId(1);
+/// Has hidden row ids.
+pub const LOG: TableId = TableId(2);
 const ID: ColumnId = 0;
 const A: ColumnId = 1;
 const B: ColumnId = 2;
@@ -45,6 +48,36 @@ pub fn schema() -> Arc<TableSchema> {
     })
 }
 
+/// `log (v bigint)` without a primary key, with an index on `v`.
+pub fn log_schema() -> Arc<TableSchema> {
+    let column = |name: &str, data_type, nullable| ColumnSchema {
+        name: name.into(),
+        data_type,
+        nullable,
+        dropped: false,
+    };
+    Arc::new(TableSchema {
+        id: LOG,
+        name: "log".into(),
+        columns: vec![
+            column("v", DataType::Int8, true),
+            column("row_id", DataType::Uuid, false),
+        ],
+        primary_key: vec![1],
+        indexes: vec![IndexSchema {
+            name: "log_v".into(),
+            columns: vec![0],
+            unique: false,
+            dropped: false,
+        }],
+        hidden_row_id: true,
+    })
+}
+
+pub fn schemas() -> [Arc<TableSchema>; 2] {
+    [schema(), log_schema()]
+}
+
 /// One operation. Keys and values may come from what was read before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Operation {
@@ -68,9 +101,38 @@ pub enum Operation {
     FirstInRange,
     /// Rejects the transaction unless what was read last is small.
     Require,
+    /// Sums the first two rows of a key range.
+    FirstTwo,
+    /// Fails in the middle of a scan where a row holds `a = n`.
+    DivideRange,
+    /// Inserts unless a row holds `a = n` already.
+    InsertUnique,
+    /// Deletes and inserts the same key.
+    Replace,
+    /// Inserts, deletes and inserts again.
+    InsertDeleteInsert,
+    /// Adds a row with a hidden id.
+    Log,
+    /// Logs what was read last.
+    LogLast,
+    CountLog,
+    ListLog,
 }
 
-pub const OPERATIONS: [Operation; 13] = [
+/// Operations that do not write.
+pub const QUERIES: [Operation; 9] = [
+    Operation::Read,
+    Operation::Exists,
+    Operation::SumRange,
+    Operation::CountIndexRange,
+    Operation::FirstInRange,
+    Operation::FirstTwo,
+    Operation::DivideRange,
+    Operation::CountLog,
+    Operation::ListLog,
+];
+
+pub const OPERATIONS: [Operation; 22] = [
     Operation::Read,
     Operation::Exists,
     Operation::Add,
@@ -84,6 +146,15 @@ pub const OPERATIONS: [Operation; 13] = [
     Operation::CountIndexRange,
     Operation::FirstInRange,
     Operation::Require,
+    Operation::FirstTwo,
+    Operation::DivideRange,
+    Operation::InsertUnique,
+    Operation::Replace,
+    Operation::InsertDeleteInsert,
+    Operation::Log,
+    Operation::LogLast,
+    Operation::CountLog,
+    Operation::ListLog,
 ];
 
 /// Values that `CheckedAdd` may reach.
@@ -97,6 +168,7 @@ pub struct Builder {
     /// Holds what was read last.
     last: Option<Reg>,
     emitted: Vec<Reg>,
+    silent: bool,
 }
 
 impl Builder {
@@ -133,28 +205,84 @@ impl Builder {
                 self.command(key, code, input);
             }
             Operation::Insert | Operation::InsertIfAbsent => self.insert(operation, key, number),
-            Operation::Delete => {
-                let found = self.register();
-                self.steps.push(Step::Delete {
-                    table: TABLE,
-                    key: at(key),
-                    found,
-                });
+            Operation::Delete => self.delete(key),
+            Operation::SumRange => {
+                self.aggregate(scan(0, key, key + 3), AggregateFunction::Sum);
             }
-            Operation::SumRange => self.aggregate(0, key, key + 3, AggregateFunction::Sum),
             Operation::CountIndexRange => {
-                self.aggregate(1, number, number + 5, AggregateFunction::Count)
+                self.aggregate(scan(1, number, number + 5), AggregateFunction::Count);
             }
             Operation::FirstInRange => {
-                let (out, found) = (self.register(), self.register());
-                let query = scan(1, number - 3, number + 9);
-                self.steps.push(Step::Fetch {
-                    query,
-                    outputs: Box::new([out]),
-                    found,
-                    strict: false,
-                });
-                self.last = Some(out);
+                self.fetch(scan(1, number - 3, number + 9));
+            }
+            Operation::FirstTwo => {
+                let input = Box::new(scan(0, key, key + 6));
+                let limit = Some(constant(2));
+                let offset = None;
+                let query = Query::Limit {
+                    input,
+                    limit,
+                    offset,
+                };
+                self.aggregate(query, AggregateFunction::Sum);
+            }
+            Operation::DivideRange => {
+                let difference = binary(BinaryOp::Subtract, Expr::Column(0), constant(number));
+                let quotient = binary(BinaryOp::Divide, constant(100), difference);
+                let condition = binary(BinaryOp::Less, quotient, constant(50));
+                let input = Box::new(scan(0, key, key + 2));
+                let query = Query::Filter { input, condition };
+                self.aggregate(query, AggregateFunction::Count);
+            }
+            Operation::InsertUnique => {
+                let found = self.fetch(scan(1, number, number));
+                let error = OnError::new(SqlState::UNIQUE_VIOLATION, "duplicate value");
+                let condition = Expr::Unary {
+                    op: UnaryOp::Not,
+                    input: Box::new(Expr::Reg(found)),
+                };
+                self.steps.push(Step::Require { condition, error });
+                self.insert(Operation::InsertIfAbsent, key, number);
+            }
+            Operation::Replace => {
+                self.delete(key);
+                self.insert(Operation::InsertIfAbsent, key, number);
+            }
+            Operation::InsertDeleteInsert => {
+                self.insert(Operation::InsertIfAbsent, key, number);
+                self.delete(key);
+                self.insert(Operation::InsertIfAbsent, key, number + 1);
+            }
+            Operation::Log => self.log(constant(number)),
+            Operation::LogLast => {
+                let value = self.last.map_or_else(|| constant(number), Expr::Reg);
+                self.log(value);
+            }
+            Operation::CountLog => {
+                self.aggregate(
+                    scan_log(1, number - 2, number + 4),
+                    AggregateFunction::Count,
+                );
+            }
+            Operation::ListLog => {
+                let everything = Query::Scan {
+                    table: LOG,
+                    index: 0,
+                    nullable: Box::new([false]),
+                    low: Bound::Unbounded,
+                    high: Bound::Unbounded,
+                    reverse: number % 2 == 0,
+                    columns: Box::new([0]),
+                    filter: None,
+                };
+                let input = Box::new(everything);
+                let (limit, offset) = (Some(constant(key % 4 + 1)), None);
+                let query = Query::Limit {
+                    input,
+                    limit,
+                    offset,
+                };
+                self.aggregate(query, AggregateFunction::ArrayAgg);
             }
             Operation::Require => {
                 let Some(last) = self.last else { return };
@@ -170,7 +298,23 @@ impl Builder {
         }
     }
 
-    pub fn finish(mut self) -> Arc<Work> {
+    /// Nothing of what it sees is emitted.
+    pub fn silent(mut self) -> Self {
+        self.silent = true;
+        self
+    }
+
+    pub fn finish(self) -> Arc<Work> {
+        Arc::new(Work::Statement(Statement {
+            procedure: self.procedure(),
+            arguments: Box::default(),
+        }))
+    }
+
+    pub fn procedure(mut self) -> Arc<Procedure> {
+        if self.silent {
+            self.emitted.clear();
+        }
         let values = self
             .emitted
             .iter()
@@ -191,11 +335,27 @@ impl Builder {
             read_only: false,
             register_names: Box::default(),
         };
-        let procedure = Arc::new(procedure);
-        Arc::new(Work::Statement(Statement {
-            procedure,
-            arguments: Box::default(),
-        }))
+        Arc::new(procedure)
+    }
+
+    fn delete(&mut self, key: i64) {
+        let found = self.register();
+        self.steps.push(Step::Delete {
+            table: TABLE,
+            key: at(key),
+            found,
+        });
+    }
+
+    fn log(&mut self, value: Expr) {
+        let inserted = self.register();
+        self.steps.push(Step::Insert {
+            table: LOG,
+            key: Box::new([1]),
+            hidden_row_id: true,
+            values: Box::new([value]),
+            inserted,
+        });
     }
 
     fn register(&mut self) -> Reg {
@@ -239,20 +399,32 @@ impl Builder {
         }
     }
 
-    fn aggregate(&mut self, index: u16, low: i64, high: i64, function: AggregateFunction) {
-        let out = self.register();
-        let found = self.register();
-        let query = Query::Aggregate {
-            input: Box::new(scan(index, low, high)),
+    fn aggregate(&mut self, input: Query, function: AggregateFunction) {
+        let result = match function {
+            AggregateFunction::ArrayAgg => DataType::Array(Box::new(DataType::Int8)),
+            _ => DataType::Int8,
+        };
+        let counts = result == DataType::Int8;
+        let before = self.last;
+        self.fetch(Query::Aggregate {
+            input: Box::new(input),
             groups: Box::default(),
             aggregates: Box::new([Aggregate {
                 function,
                 input: Some(Expr::Column(0)),
                 distinct: false,
                 filter: None,
-                result: DataType::Int8,
+                result,
             }]),
-        };
+        });
+        if !counts {
+            self.last = before;
+        }
+    }
+
+    /// The first column of a query's first row; returns the register that says whether there is one.
+    fn fetch(&mut self, query: Query) -> Reg {
+        let (out, found) = (self.register(), self.register());
         self.steps.push(Step::Fetch {
             query,
             outputs: Box::new([out]),
@@ -260,18 +432,27 @@ impl Builder {
             strict: false,
         });
         self.last = Some(out);
+        found
     }
 }
 
 fn scan(index: u16, low: i64, high: i64) -> Query {
+    scan_of(TABLE, index, low, high, A)
+}
+
+fn scan_log(index: u16, low: i64, high: i64) -> Query {
+    scan_of(LOG, index, low, high, 0)
+}
+
+fn scan_of(table: TableId, index: u16, low: i64, high: i64, column: ColumnId) -> Query {
     Query::Scan {
-        table: TABLE,
+        table,
         index,
         nullable: Box::new([index == 1]),
         low: Bound::Included(Box::new([constant(low)])),
         high: Bound::Included(Box::new([constant(high)])),
         reverse: low % 2 == 0,
-        columns: Box::new([A]),
+        columns: Box::new([column]),
         filter: None,
     }
 }

@@ -1,0 +1,129 @@
+//! The specification a second time, on plain maps: slow, short, and without a line in common with the
+//! overlays, folds and stores that the protocols share.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use concurrency::{Block, BlockOutcome, Outcome};
+use procedure::Frame;
+use procedure::access::{Access, Command, Range, Row};
+use procedure::testing::Memory;
+use storage::Store;
+use types::{ColumnId, Key, Position, Stamp, Stop, TableId, TableSchema, Value};
+
+pub struct Model {
+    memory: Memory,
+    tables: Vec<TableId>,
+}
+
+impl Model {
+    pub fn new(schemas: &[Arc<TableSchema>]) -> Model {
+        Model {
+            memory: Memory::new(schemas.iter().cloned()),
+            tables: schemas.iter().map(|schema| schema.id).collect(),
+        }
+    }
+
+    /// Run a block in its claimed order. Which of several errors a rejected transaction names depends on
+    /// when commands are evaluated, so only committed ones are compared in full.
+    pub fn run(&mut self, block: &Block, outcome: &BlockOutcome) -> Result<(), String> {
+        let mut frame = Frame::default();
+        for (rank, &position) in outcome.serial_order.iter().enumerate() {
+            let work = &block.transactions[position as usize];
+            let mut memory = self.memory.clone();
+            memory.stamp = Stamp::new(block.height, rank as Position);
+            memory.now_us = work.now_us(block.time_us);
+            let mut access = ModelAccess {
+                memory,
+                stamp: Stamp::new(block.height, position),
+                row_ids: 0,
+            };
+            let run = work.run(&mut frame, &mut access);
+            let agrees = match (&run, &outcome.outcomes[position as usize]) {
+                (Ok(ours), Outcome::Committed(theirs)) => ours == theirs,
+                (Err(_), Outcome::Rejected(_) | Outcome::Retry(_)) => true,
+                _ => false,
+            };
+            if !agrees {
+                return Err(format!(
+                    "transaction {position} ended as {:?}, on plain maps as {run:?}; order {:?}",
+                    outcome.outcomes[position as usize], outcome.serial_order
+                ));
+            }
+            if run.is_ok() {
+                self.memory = access.memory;
+            }
+        }
+        Ok(())
+    }
+
+    pub fn compare(&self, store: &Store) -> Result<(), String> {
+        for &table in &self.tables {
+            let rows = crate::rows(store, table).into_iter();
+            let stored: Vec<_> = rows.map(|(_, _, values)| values).collect();
+            let ours = self.memory.rows(table);
+            if ours != stored {
+                return Err(format!(
+                    "table {} holds {stored:?}, on plain maps {ours:?}",
+                    table.0
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Hidden row ids come from the position in the block, stamps from the rank in the serial order.
+struct ModelAccess {
+    memory: Memory,
+    stamp: Stamp,
+    row_ids: u32,
+}
+
+impl Access for ModelAccess {
+    fn read(
+        &mut self,
+        table: TableId,
+        key: &Key,
+        columns: &[ColumnId],
+        out: &mut [Value],
+    ) -> Result<Option<Stamp>, Stop> {
+        self.memory.read(table, key, columns, out)
+    }
+
+    fn exists(&mut self, table: TableId, key: &Key) -> Result<bool, Stop> {
+        self.memory.exists(table, key)
+    }
+
+    fn update(&mut self, table: TableId, key: &Key, command: Command) -> Result<bool, Stop> {
+        self.memory.update(table, key, command)
+    }
+
+    fn insert(&mut self, table: TableId, key: Key, row: Row) -> Result<bool, Stop> {
+        self.memory.insert(table, key, row)
+    }
+
+    fn delete(&mut self, table: TableId, key: &Key) -> Result<bool, Stop> {
+        self.memory.delete(table, key)
+    }
+
+    fn scan<V>(&mut self, range: &Range, columns: &[ColumnId], visit: V) -> Result<(), Stop>
+    where
+        V: FnMut(&Key, Stamp, &[Value]) -> Result<ControlFlow<()>, Stop>,
+    {
+        self.memory.scan(range, columns, visit)
+    }
+
+    fn next_row_id(&mut self) -> [u8; 16] {
+        let mut id = [0; 16];
+        id[..8].copy_from_slice(&self.stamp.height().to_be_bytes());
+        id[8..12].copy_from_slice(&self.stamp.position().to_be_bytes());
+        id[12..].copy_from_slice(&self.row_ids.to_be_bytes());
+        self.row_ids += 1;
+        id
+    }
+
+    fn now_us(&self) -> i64 {
+        self.memory.now_us
+    }
+}

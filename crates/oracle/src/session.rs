@@ -1,0 +1,161 @@
+//! Interactive transactions: a conversation on a snapshot, and its lowering to a COMMIT.
+//!
+//! What makes the COMMIT right is not that it does the same under every protocol but that the client was
+//! told nothing else than it would have been told at the transaction's place in the serial order.
+
+use std::sync::Arc;
+
+use concurrency::{
+    Expectation, Footprint, Interactive, Moment, Overlay, RangeRequirement, RowRequirement,
+    Statement, Work,
+};
+use kit::random::Random;
+use procedure::step::Procedure;
+use procedure::{Frame, ProgramResult};
+use storage::{Catalog, LATEST, Store};
+use types::{Error, Height, Stamp, Stop};
+
+use crate::programs::{Builder, OPERATIONS, QUERIES};
+
+#[derive(Clone, Debug)]
+pub enum Action {
+    Query(Arc<Procedure>),
+    Write(Arc<Procedure>),
+    Savepoint,
+    /// To the last savepoint; a no-op without one.
+    RollBack,
+}
+
+pub type Answer = Result<ProgramResult, Error>;
+
+/// A conversation that was held, and what the client was told.
+#[derive(Debug)]
+pub struct Session {
+    pub script: Vec<Action>,
+    pub answers: Vec<Answer>,
+    height: Height,
+}
+
+struct Played {
+    answers: Vec<Answer>,
+    writes: Vec<(Work, Expectation)>,
+    rows: Vec<RowRequirement>,
+    ranges: Vec<RangeRequirement>,
+}
+
+impl Session {
+    /// Hold the conversation on the newest snapshot. The work is its COMMIT.
+    pub fn hold(store: &Store, script: Vec<Action>) -> (Session, Arc<Work>) {
+        let snapshot = store.snapshot();
+        let catalog = Arc::clone(snapshot.catalog());
+        let played = play(&script, catalog, snapshot.height(), snapshot.height());
+        let work = Work::Interactive(Interactive {
+            now_us: snapshot.height() as i64,
+            rows: played.rows,
+            ranges: played.ranges,
+            writes: played.writes,
+        });
+        let session = Session {
+            script,
+            answers: played.answers,
+            height: snapshot.height(),
+        };
+        (session, Arc::new(work))
+    }
+
+    /// The answers that the client would get on the newest state of another store.
+    pub(crate) fn again(&self, catalog: Arc<Catalog>) -> Vec<Answer> {
+        play(&self.script, catalog, LATEST, self.height).answers
+    }
+}
+
+fn play(script: &[Action], catalog: Arc<Catalog>, at: Height, height: Height) -> Played {
+    let moment = Moment {
+        height: height + 1_000,
+        position: Stamp::POSITIONS_MAX,
+        now_us: height as i64,
+    };
+    let mut overlay = Overlay::new(catalog, at, moment, Footprint::default());
+    let mut frame = Frame::default();
+    let (mut answers, mut writes) = (Vec::new(), Vec::new());
+    let mut savepoint = (overlay.mark(), 0);
+    for action in script {
+        let (procedure, reads_only) = match action {
+            Action::Query(procedure) => (procedure, true),
+            Action::Write(procedure) => (procedure, false),
+            Action::Savepoint => {
+                savepoint = (overlay.mark(), writes.len());
+                continue;
+            }
+            Action::RollBack => {
+                overlay.return_to(savepoint.0.clone());
+                overlay.recorder.require_all();
+                writes.truncate(savepoint.1);
+                continue;
+            }
+        };
+        let work = Work::Statement(Statement {
+            procedure: Arc::clone(procedure),
+            arguments: Box::default(),
+        });
+        let before = overlay.mark();
+        overlay.recorder.enabled = reads_only;
+        let answer = work.run(&mut frame, &mut overlay);
+        overlay.recorder.enabled = false;
+        let answer = answer.map_err(|stop| match stop {
+            Stop::Rejected(error) | Stop::Retry(error) => error,
+            Stop::Halt(why) => panic!("halted: {why}"),
+        });
+        match &answer {
+            Ok(ProgramResult { rows, count }) if !reads_only => {
+                let (rows, count) = (rows.clone(), *count);
+                writes.push((work, Expectation { count, rows }));
+            }
+            Ok(_) => {}
+            // As a client does that set a savepoint before each statement.
+            Err(_) => {
+                overlay.return_to(before);
+                overlay.recorder.require_all();
+            }
+        }
+        answers.push(answer);
+    }
+    overlay.recorder.compact();
+    let Footprint { rows, ranges, .. } = std::mem::take(&mut overlay.recorder);
+    Played {
+        answers,
+        writes,
+        rows,
+        ranges,
+    }
+}
+
+/// A random conversation over `keys` keys.
+pub fn random_script(random: &mut Random, keys: u64) -> Vec<Action> {
+    (0..2 + random.below(4))
+        .map(|_| match random.below(8) {
+            0 => Action::Savepoint,
+            1 => Action::RollBack,
+            2..=4 => Action::Query(random_procedure(random, keys, &QUERIES, false)),
+            _ => Action::Write(random_procedure(random, keys, &OPERATIONS, true)),
+        })
+        .collect()
+}
+
+fn random_procedure(
+    random: &mut Random,
+    keys: u64,
+    among: &[crate::programs::Operation],
+    silent: bool,
+) -> Arc<Procedure> {
+    let mut builder = Builder::default();
+    for _ in 0..=random.below(3) {
+        let operation = among[random.below(among.len() as u64) as usize];
+        let number = random.below(20) as i64 - 6;
+        builder.push(operation, random.below(keys) as i64, number);
+    }
+    if silent {
+        builder = builder.silent();
+    }
+    builder.procedure()
+}
