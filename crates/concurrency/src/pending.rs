@@ -80,11 +80,14 @@ impl PendingWrite {
     }
 }
 
+/// Positions of writes by record; ids of absent records may collide.
+type Places = FxHashMap<(TableId, RecordId), SmallVec<[u32; 1]>>;
+
 /// The writes of one transaction, in the order of their first touch.
 #[derive(Clone, Debug, Default)]
 pub struct WriteSet {
     writes: Vec<PendingWrite>,
-    index: Option<FxHashMap<(TableId, RecordId), SmallVec<[u32; 1]>>>,
+    index: Option<Places>,
 }
 
 const LINEAR_MAX: usize = 16;
@@ -135,7 +138,7 @@ impl WriteSet {
         }
         self.writes.push(write);
         if self.index.is_none() && self.writes.len() > LINEAR_MAX {
-            let mut index: FxHashMap<_, SmallVec<[u32; 1]>> = FxHashMap::default();
+            let mut index = Places::default();
             for (at, write) in self.writes.iter().enumerate() {
                 index
                     .entry((write.table, write.record))

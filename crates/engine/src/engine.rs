@@ -107,7 +107,10 @@ impl Engine {
         };
         let thread = std::thread::Builder::new()
             .name("sequencer".into())
-            .spawn(move || sequencer.run())?;
+            .spawn(move || {
+                let _stop = StopOnPanic(Arc::clone(&sequencer.shared));
+                sequencer.run();
+            })?;
         Ok(Engine {
             shared,
             sequencer: Mutex::new(Some(thread)),
@@ -123,6 +126,8 @@ impl Engine {
     ) -> Result<oneshot::Receiver<Result<Completion, Error>>, Error> {
         let (reply, answer) = oneshot::channel();
         let alone = transaction.is_alone();
+        // Replay tells such a block by its bytes, so it must never run as a program here.
+        let compiled = compiled.filter(|_| !alone);
         let payload = transaction.encode();
         let arrived = Instant::now();
         self.shared.queue.push(Request {
@@ -184,6 +189,31 @@ impl Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         self.stop();
+    }
+}
+
+/// Should the sequencer end by a panic, nobody may be left waiting for it.
+struct StopOnPanic(Arc<Shared>);
+
+impl Drop for StopOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let error = Error::new(SqlState::INTERNAL_ERROR, "the sequencer panicked");
+            self.0.stop(&error);
+        }
+    }
+}
+
+impl Shared {
+    /// Refuse whatever waits, and whatever may come.
+    fn stop(&self, error: &Error) {
+        self.halted.store(true, Ordering::Release);
+        self.queue.close(error.clone());
+        while let Some(requests) = self.queue.cut(0) {
+            for request in requests {
+                let _ = request.reply.send(Err(error.clone()));
+            }
+        }
     }
 }
 
@@ -324,22 +354,17 @@ impl Sequencer {
     fn halt(self, error: Error, replies: Vec<Reply>) {
         tracing::error!(%error, "the engine has stopped; restart the node to recover");
         self.shared.halted.store(true, Ordering::Release);
-        self.shared.queue.close(error.clone());
         for waiting in replies {
             let _ = waiting.reply.send(Err(error.clone()));
         }
-        while let Some(requests) = self.shared.queue.cut(0) {
-            for request in requests {
-                let _ = request.reply.send(Err(error.clone()));
-            }
-        }
+        self.shared.stop(&error);
     }
 }
 
 /// Free what no snapshot can reach any more, once every few blocks.
 pub(crate) fn collect(store: &Store, height: Height) {
     const BLOCKS_PER_COLLECTION: Height = 8;
-    if height % BLOCKS_PER_COLLECTION == 0 {
+    if height.is_multiple_of(BLOCKS_PER_COLLECTION) {
         store.collect(store.horizon());
     }
 }

@@ -298,6 +298,13 @@ impl Builder {
         }
     }
 
+    /// A step made elsewhere; its output goes to register 0, which must be its program's only one.
+    pub fn step(mut self, step: Step) -> Self {
+        self.register();
+        self.steps.push(step);
+        self
+    }
+
     /// Nothing of what it sees is emitted.
     pub fn silent(mut self) -> Self {
         self.silent = true;

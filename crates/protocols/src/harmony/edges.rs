@@ -17,6 +17,7 @@ use rustc_hash::FxHashMap;
 use storage::{Catalog, LATEST, Table};
 use types::{ColumnId, Position, TableId, Value};
 
+use super::flaw::Flaw;
 use super::simulate::Simulated;
 
 const NOBODY_READS: i64 = -1;
@@ -92,6 +93,7 @@ impl Default for Marks {
 pub struct Verdict {
     min_out: Vec<i64>,
     rejected: Vec<bool>,
+    flaw: Option<Flaw>,
 }
 
 impl Verdict {
@@ -100,7 +102,9 @@ impl Verdict {
         let mut order: Vec<Position> = (0..self.min_out.len() as Position)
             .filter(|&tid| !self.rejected[tid as usize])
             .collect();
-        order.sort_by_key(|&tid| (self.min_out[tid as usize], tid));
+        if self.flaw != Some(Flaw::BlockOrder) {
+            order.sort_by_key(|&tid| (self.min_out[tid as usize], tid));
+        }
         order
     }
 
@@ -114,6 +118,7 @@ impl Verdict {
 struct Edges {
     simulated: Arc<Vec<Simulated>>,
     catalog: Arc<Catalog>,
+    flaw: Option<Flaw>,
     min_out: Vec<AtomicI64>,
     max_in: Vec<AtomicI64>,
 }
@@ -128,11 +133,17 @@ impl Edges {
     }
 }
 
-pub fn validate(simulated: &Arc<Vec<Simulated>>, catalog: &Arc<Catalog>, crew: &Crew) -> Verdict {
+pub fn validate(
+    simulated: &Arc<Vec<Simulated>>,
+    catalog: &Arc<Catalog>,
+    crew: &Crew,
+    flaw: Option<Flaw>,
+) -> Verdict {
     let count = simulated.len();
     let edges = Arc::new(Edges {
         simulated: Arc::clone(simulated),
         catalog: Arc::clone(catalog),
+        flaw,
         min_out: (0..count as i64)
             .map(|tid| AtomicI64::new(tid + 1))
             .collect(),
@@ -142,7 +153,9 @@ pub fn validate(simulated: &Arc<Vec<Simulated>>, catalog: &Arc<Catalog>, crew: &
     let job = Arc::clone(&edges);
     crew.run_if_large(count, move |shard| {
         record_edges(&job, shard as u64, shards as u64);
-        range_edges(&job, shard, shards);
+        if flaw != Some(Flaw::NoRangeEdges) {
+            range_edges(&job, shard, shards);
+        }
     });
     let edges = Arc::into_inner(edges).expect("the crew has let go of a finished job");
     let min_out: Vec<i64> = edges
@@ -154,9 +167,16 @@ pub fn validate(simulated: &Arc<Vec<Simulated>>, catalog: &Arc<Catalog>, crew: &
         .iter()
         .zip(edges.max_in)
         .enumerate()
-        .map(|(tid, (&min_out, max_in))| rule_1(tid as i64, min_out, max_in.into_inner()))
+        .map(|(tid, (&min_out, max_in))| {
+            let lenient = i64::from(flaw == Some(Flaw::StrictRule1));
+            rule_1(tid as i64, min_out, max_in.into_inner() - lenient)
+        })
         .collect();
-    Verdict { min_out, rejected }
+    Verdict {
+        min_out,
+        rejected,
+        flaw,
+    }
 }
 
 /// Rule 1: the middle of a backward dangerous structure `Ti <-rw- Tj <-rw- Tk`, i < j and i <= k.
@@ -173,6 +193,9 @@ fn record_edges(edges: &Edges, shard: u64, shards: u64) {
     for (tid, simulated) in edges.simulated.iter().enumerate() {
         let tid = tid as i64;
         for read in &simulated.reads.rows {
+            if !read.value && edges.flaw == Some(Flaw::NoExistenceEdges) {
+                continue;
+            }
             if in_shard(read.record, shard, shards) {
                 let mark = marks.entry((read.table, read.record)).or_default();
                 mark.readers.add(tid);
@@ -197,6 +220,9 @@ fn record_edges(edges: &Edges, shard: u64, shards: u64) {
             let Some(mark) = marks.get(&(read.table, read.record)) else {
                 continue;
             };
+            if !read.value && edges.flaw == Some(Flaw::NoExistenceEdges) {
+                continue;
+            }
             let writers = if read.value {
                 mark.writers
             } else {

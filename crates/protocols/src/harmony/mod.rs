@@ -48,6 +48,7 @@
 
 mod commit;
 mod edges;
+mod flaw;
 mod simulate;
 
 use std::sync::Arc;
@@ -59,11 +60,12 @@ use storage::{BlockWrites, Store};
 use types::{Height, Position};
 
 use crate::serial::Runner;
+pub use flaw::Flaw;
 use simulate::Simulated;
 
 pub const ENTRY: crate::Entry = crate::Entry {
     info: &INFO,
-    make: || Arc::new(Harmony),
+    make: || Arc::new(Harmony::default()),
 };
 
 pub static INFO: ProtocolInfo = ProtocolInfo {
@@ -76,7 +78,18 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
     may_retry: false,
 };
 
-pub struct Harmony;
+#[derive(Default)]
+pub struct Harmony {
+    flaw: Option<Flaw>,
+}
+
+impl Harmony {
+    /// A protocol with a bug, for tests of the tests.
+    #[cfg(feature = "mutants")]
+    pub fn flawed(flaw: Flaw) -> Harmony {
+        Harmony { flaw: Some(flaw) }
+    }
+}
 
 impl Protocol for Harmony {
     fn info(&self) -> &'static ProtocolInfo {
@@ -110,11 +123,11 @@ impl Protocol for Harmony {
             .downcast()
             .map_err(|_| "harmony was handed another protocol's block")?;
         let simulated = Arc::new(*simulated);
-        let mut verdict = edges::validate(&simulated, &store.catalog(), crew);
+        let mut verdict = edges::validate(&simulated, &store.catalog(), crew, self.flaw);
         let order = loop {
             let order = verdict.serial_order();
             let folds = commit::fold(block, &simulated, &order, &store.catalog(), crew)?;
-            if folds.failed.is_empty() {
+            if folds.failed.is_empty() || self.flaw == Some(Flaw::NoDemotion) {
                 commit::install(folds, store, writes, crew);
                 break order;
             }

@@ -102,6 +102,8 @@ pub struct Session {
     /// SQL-level PREPARE.
     named: FxHashMap<String, (Vec<Option<DataType>>, String)>,
     copy: Option<CopyIn>,
+    /// Schema version of the program that runs, or of the COPY that is in progress.
+    program_version: u64,
     frame: Frame,
     interrupt: Arc<AtomicBool>,
 }
@@ -117,6 +119,7 @@ impl Session {
             failed: false,
             bound: FxHashMap::default(),
             named: FxHashMap::default(),
+            program_version: 0,
             copy: None,
             frame: Frame::default(),
             interrupt,
@@ -225,6 +228,7 @@ impl Session {
                 "current transaction is aborted, commands ignored until end of transaction block",
             ));
         }
+        self.program_version = prepared.version;
         let text = &prepared.parsed.text;
         match statement {
             Statement::Procedure(procedure) => {
@@ -337,7 +341,8 @@ impl Session {
                 "cannot execute a writing statement in a read-only transaction",
             ));
         }
-        let version = self.database.schema.published().version;
+        // Not the version published now: a schema change may have come since the program was made.
+        let version = self.program_version;
         let completion = self.submit(body, Some((work, version))).await?;
         match completion.outcome {
             Outcome::Committed(result) => Ok(result),

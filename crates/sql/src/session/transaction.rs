@@ -115,12 +115,14 @@ impl OpenTransaction {
         Ok(())
     }
 
-    /// Undo the writes since the savepoint, which stays. What was read stays read.
+    /// Undo the writes since the savepoint, which stays. What was read stays read, and what the undone
+    /// statements read as well: the client had their answers.
     pub fn roll_back_to(&mut self, name: &str) -> Result<()> {
         let at = self.find(name)?;
         self.savepoints.truncate(at + 1);
         let savepoint = &self.savepoints[at];
         self.overlay.return_to(savepoint.mark.clone());
+        self.overlay.recorder.require_all();
         self.writes.truncate(savepoint.writes);
         Ok(())
     }
