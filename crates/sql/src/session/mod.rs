@@ -29,6 +29,7 @@ use types::{DataType, Error, Result, SqlState, Value};
 
 use crate::bind::bind_in_session;
 use crate::copy::CopyFormatter;
+use crate::ddl::Ddl;
 use crate::parse::{Parsed, parse};
 use crate::statement::{Bound, SessionInfo, Statement, TransactionModes};
 use copy_in::CopyIn;
@@ -259,14 +260,14 @@ impl Session {
                 }
                 Ok(answer(tag, &prepared.bound.output, result))
             }
-            Statement::Ddl(ddl) => self.change_schema(ddl.tag(), text).await,
+            Statement::Ddl(ddl) => self.change_schema(ddl, text).await,
             Statement::CopyIn {
                 columns,
                 row,
                 options,
                 ..
             } => {
-                let copy = CopyIn::new(text.clone(), Arc::clone(row), options)?;
+                let copy = CopyIn::new(text.clone(), Arc::clone(row), options);
                 self.copy = Some(copy);
                 Ok(Answer::CopyIn {
                     columns: columns.len(),
@@ -364,10 +365,12 @@ impl Session {
         })
     }
 
-    async fn change_schema(&mut self, tag: &str, text: &str) -> Result<Answer> {
-        if let Some(transaction) = &mut self.transaction {
-            if tag == "TRUNCATE TABLE" {
-                return self.truncate_in_transaction(text);
+    async fn change_schema(&mut self, ddl: &Ddl, text: &str) -> Result<Answer> {
+        let tag = ddl.tag();
+        if let Some(transaction) = &self.transaction {
+            if let Ddl::Truncate { names, .. } = ddl {
+                let names = names.iter().map(ToString::to_string).collect();
+                return self.truncate_in_transaction(names);
             }
             if !transaction.implicit {
                 return Err(
@@ -393,13 +396,13 @@ impl Session {
     }
 
     /// Inside a transaction TRUNCATE is what it means: DELETE of every row.
-    fn truncate_in_transaction(&mut self, text: &str) -> Result<Answer> {
+    fn truncate_in_transaction(&mut self, tables: Vec<String>) -> Result<Answer> {
         let versioned = self.versioned();
         let canonical = SessionInfo {
             user: self.info.user.clone(),
             ..SessionInfo::default()
         };
-        for table in crate::ddl::truncated_tables(text)? {
+        for table in tables {
             let text = format!("DELETE FROM {table}");
             for parsed in parse(&text)? {
                 let bound = bind_in_session(&versioned.catalog, &canonical, &parsed, &[])?;
