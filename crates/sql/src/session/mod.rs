@@ -60,6 +60,11 @@ pub enum Answer {
         tag: Tag,
     },
     Tag(Tag),
+    /// Statements that the client prepared by protocol go, too: one, or all.
+    Deallocated {
+        name: Option<String>,
+        tag: Tag,
+    },
     /// The client's data follows.
     CopyIn {
         columns: usize,
@@ -476,7 +481,7 @@ impl Session {
                 self.bound.clear();
                 self.named.clear();
                 self.settings.reset_all();
-                Ok(plain("DISCARD ALL"))
+                Ok(Answer::Deallocated { name: None, tag: Tag::Plain("DISCARD ALL".into()) })
             }
             Statement::Prepare { name, types, text } => {
                 if self.named.contains_key(name) {
@@ -520,11 +525,12 @@ impl Session {
             Statement::Deallocate(name) => {
                 match name {
                     Some(name) => {
-                        self.named.remove(name).ok_or_else(|| unknown(name))?;
+                        self.named.remove(name);
                     }
                     None => self.named.clear(),
                 }
-                Ok(plain("DEALLOCATE"))
+                let tag = Tag::Plain("DEALLOCATE".into());
+                Ok(Answer::Deallocated { name: name.clone(), tag })
             }
             Statement::Nothing(tag) => Ok(plain(tag)),
             Statement::Empty => Ok(plain("")),
