@@ -8,8 +8,8 @@
 
 use std::cell::Cell;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use prometheus_client::collector::Collector;
@@ -122,24 +122,32 @@ impl Histogram {
 /// Everything that a node counts.
 #[derive(Default)]
 pub struct Metrics {
-    /// Blocks that were sealed since the start.
-    pub blocks: Counter,
-    /// Transactions by what became of them.
-    pub committed: Counter,
-    pub rejected: Counter,
-    pub retry: Counter,
     /// From a transaction's arrival to the release of its result.
     pub commit_duration: Histogram,
-    /// What making one block durable took.
-    pub block_sync_duration: Histogram,
     /// Open sessions.
     pub sessions: Arc<Gauge>,
-    /// Bytes of the ledger's segment files.
-    pub ledger_bytes: Gauge,
-    /// Height of the newest durable block.
-    pub height: Gauge,
     /// What reading the ledger at the start took, in milliseconds.
     pub recovery_ms: Gauge,
+    engine: OnceLock<EngineReading>,
+}
+
+type EngineReading = Box<dyn Fn() -> Option<EngineFigures> + Send + Sync>;
+
+/// What the engine counts by itself, read when the page is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EngineFigures {
+    /// Blocks that were sealed since the start.
+    pub blocks: u64,
+    /// Transactions by what became of them.
+    pub committed: u64,
+    pub rejected: u64,
+    pub retry: u64,
+    /// What making the blocks durable took, all of them together.
+    pub sync_us: u64,
+    /// Bytes of the ledger's blocks, those from before the start included.
+    pub ledger_bytes: u64,
+    /// Height of the newest durable block.
+    pub height: u64,
 }
 
 impl fmt::Debug for Metrics {
@@ -149,6 +157,22 @@ impl fmt::Debug for Metrics {
 }
 
 impl Metrics {
+    /// Says where the engine's own figures come from; `None` once the engine is gone.
+    pub fn read_engine_from(
+        &self,
+        reading: impl Fn() -> Option<EngineFigures> + Send + Sync + 'static,
+    ) {
+        // A second engine in one process would be a mistake; the first one stays.
+        let _ = self.engine.set(Box::new(reading));
+    }
+
+    fn engine(&self) -> EngineFigures {
+        self.engine
+            .get()
+            .and_then(|read| read())
+            .unwrap_or_default()
+    }
+
     /// The page that Prometheus scrapes, in the OpenMetrics text format.
     pub fn page(self: &Arc<Self>) -> Result<String, fmt::Error> {
         let mut registry = Registry::with_prefix("tally");
@@ -165,21 +189,20 @@ struct Reading(Arc<Metrics>);
 impl Collector for Reading {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let metrics = &*self.0;
+        let engine = metrics.engine();
         let encoder = &mut encoder;
-        counter(encoder, "blocks", "Sealed blocks", metrics.blocks.get())?;
-        outcomes(encoder, metrics)?;
+        counter(encoder, "blocks", "Sealed blocks", engine.blocks)?;
+        outcomes(encoder, &engine)?;
         let name = "commit_duration";
         let help = "From a transaction's arrival to the release of its result";
         histogram(encoder, name, help, &metrics.commit_duration)?;
-        let name = "block_sync_duration";
-        let help = "What making one block durable took";
-        histogram(encoder, name, help, &metrics.block_sync_duration)?;
+        block_syncs(encoder, &engine)?;
         let sessions = metrics.sessions.get() as f64;
         gauge(encoder, "sessions", "Open sessions", None, sessions)?;
         let help = "Height of the newest durable block";
-        gauge(encoder, "height", help, None, metrics.height.get() as f64)?;
+        gauge(encoder, "height", help, None, engine.height as f64)?;
         let help = "Size of the ledger's segment files";
-        let bytes = metrics.ledger_bytes.get() as f64;
+        let bytes = engine.ledger_bytes as f64;
         gauge(encoder, "ledger", help, Some(Unit::Bytes), bytes)?;
         let help = "What reading the ledger at the start took";
         let seconds = metrics.recovery_ms.get() as f64 / 1e3;
@@ -192,17 +215,27 @@ fn counter(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: u
     metric.encode_counter::<NoLabelSet, _, u64>(&value, None)
 }
 
-fn outcomes(encoder: &mut DescriptorEncoder<'_>, metrics: &Metrics) -> fmt::Result {
+/// The engine sums the durations of its syncs, so there is one bucket.
+fn block_syncs(encoder: &mut DescriptorEncoder<'_>, engine: &EngineFigures) -> fmt::Result {
+    let (name, help) = ("block_sync_duration", "What making a block durable took");
+    let unit = Some(&Unit::Seconds);
+    let mut metric = encoder.encode_descriptor(name, help, unit, MetricType::Histogram)?;
+    let buckets = [(f64::INFINITY, engine.blocks)];
+    let sum_s = engine.sync_us as f64 / 1e6;
+    metric.encode_histogram::<NoLabelSet>(sum_s, engine.blocks, &buckets, None)
+}
+
+fn outcomes(encoder: &mut DescriptorEncoder<'_>, engine: &EngineFigures) -> fmt::Result {
     let help = "Transactions by outcome";
     let mut family = encoder.encode_descriptor("transactions", help, None, MetricType::Counter)?;
     for (outcome, count) in [
-        ("committed", &metrics.committed),
-        ("rejected", &metrics.rejected),
-        ("retry", &metrics.retry),
+        ("committed", engine.committed),
+        ("rejected", engine.rejected),
+        ("retry", engine.retry),
     ] {
         let labels = [("outcome", outcome)];
         let mut metric = family.encode_family(&labels)?;
-        metric.encode_counter::<NoLabelSet, _, u64>(&count.get(), None)?;
+        metric.encode_counter::<NoLabelSet, _, u64>(&count, None)?;
     }
     Ok(())
 }
@@ -235,14 +268,19 @@ mod tests {
     #[test]
     fn the_page_has_the_promised_names_and_the_counted_values() {
         let metrics = Arc::new(Metrics::default());
-        metrics.blocks.add(3);
-        metrics.committed.add(40);
-        metrics.retry.add(2);
+        metrics.read_engine_from(|| {
+            Some(EngineFigures {
+                blocks: 3,
+                committed: 40,
+                retry: 2,
+                sync_us: 1500,
+                ledger_bytes: 4096,
+                ..EngineFigures::default()
+            })
+        });
         metrics
             .commit_duration
             .observe_many(Duration::from_micros(150), 4);
-        metrics.block_sync_duration.observe(Duration::from_secs(60));
-        metrics.ledger_bytes.set(4096);
         let session = metrics.sessions.hold();
         let page = metrics.page().unwrap();
         for line in [
@@ -255,8 +293,8 @@ mod tests {
             "tally_commit_duration_seconds_bucket{le=\"+Inf\"} 4",
             "tally_commit_duration_seconds_count 4",
             "tally_commit_duration_seconds_sum 0.0006",
-            "tally_block_sync_duration_seconds_bucket{le=\"10.0\"} 0",
-            "tally_block_sync_duration_seconds_bucket{le=\"+Inf\"} 1",
+            "tally_block_sync_duration_seconds_bucket{le=\"+Inf\"} 3",
+            "tally_block_sync_duration_seconds_sum 0.0015",
             "tally_sessions 1.0",
             "tally_ledger_bytes 4096.0",
             "tally_recovery_seconds 0.0",

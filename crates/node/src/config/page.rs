@@ -1,7 +1,7 @@
 //! The settings as text: the commented file, the reference page.
 
-use super::table::{SETTINGS, Scope};
-use super::{FILE_NAME, Settings};
+use super::Settings;
+use super::table::SETTINGS;
 use std::fmt::Write;
 
 /// What `tally config init` writes: every setting, commented out, at its default.
@@ -25,12 +25,13 @@ pub fn commented_file() -> String {
     out
 }
 
-/// `docs/configuration.md`.
+/// `docs/configuration.md`. A test writes and compares it; the program has no use for it.
+#[cfg(test)]
 pub fn reference() -> String {
     let mut out = format!(
         "# Configuration\n\n\
          <!-- Made from crates/node/src/config/table.rs; a test compares. -->\n\n\
-         A node has one file, `{FILE_NAME}`: the one that `--config` names, else the one in the \
+         A node has one file, `{}`: the one that `--config` names, else the one in the \
          data folder.\nA value comes from the first of these that has it: a flag, the \
          environment, the file, the default.\nAny setting can be given as a flag, \
          `--set key=value`, and as a variable, `TALLY_KEY`. An unknown key is\nan error.\n\n\
@@ -42,7 +43,7 @@ pub fn reference() -> String {
         if setting.section != section {
             section = setting.section;
             let _ = writeln!(out, "\n## {section}");
-            if setting.scope == Scope::Genesis {
+            if setting.scope == super::table::Scope::Genesis {
                 out.push_str("\nRead only when the data folder is created.\n");
             }
         }
