@@ -25,19 +25,25 @@ pub fn commented_file() -> String {
     out
 }
 
+#[cfg(test)]
+const INTRODUCTION: &str = "\
+# Configuration
+
+<!-- Made from crates/node/src/config/table.rs; a test compares. -->
+
+A node has one file, `tally.toml`: the one that `--config` names, else the one in the data folder.
+A value comes from the first of these that has it: a flag, the environment, the file, the default.
+Any setting can be given as a flag, `--set key=value`, and as a variable, `TALLY_KEY`. An unknown
+key is an error.
+
+`tally config init` writes a commented file, `tally config check` validates one, and
+`tally config show` prints the effective values and where each came from.
+";
+
 /// `docs/configuration.md`. A test writes and compares it; the program has no use for it.
 #[cfg(test)]
 pub fn reference() -> String {
-    let mut out = format!(
-        "# Configuration\n\n\
-         <!-- Made from crates/node/src/config/table.rs; a test compares. -->\n\n\
-         A node has one file, `{}`: the one that `--config` names, else the one in the \
-         data folder.\nA value comes from the first of these that has it: a flag, the \
-         environment, the file, the default.\nAny setting can be given as a flag, \
-         `--set key=value`, and as a variable, `TALLY_KEY`. An unknown key is\nan error.\n\n\
-         `tally config init` writes a commented file, `tally config check` validates one, and \
-         `tally config show`\nprints the effective values and where each came from.\n"
-    );
+    let mut out = INTRODUCTION.to_owned();
     let mut section = "";
     for setting in SETTINGS {
         if setting.section != section {
