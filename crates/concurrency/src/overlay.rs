@@ -9,12 +9,13 @@
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use procedure::access::{Access, Command, Range, Row};
 use smallvec::{SmallVec, smallvec};
 use storage::{Catalog, Slot, Table};
 use types::key::{encode_key, upper_bound_of_prefix};
-use types::{ColumnId, Error, Height, Key, Position, Stamp, Stop, TableId, Value};
+use types::{ColumnId, Error, Height, Key, Position, SqlState, Stamp, Stop, TableId, Value};
 
 use crate::footprint::{RangeDigest, Recorder, RowRead};
 use crate::pending::{PendingWrite, RecordId, WriteSet, WriteState};
@@ -37,6 +38,8 @@ pub struct Overlay<R> {
     pub recorder: R,
     /// A row's values while its commands are applied.
     scratch: Vec<Value>,
+    /// Ends long scans with 57014.
+    interrupt: Option<Arc<AtomicBool>>,
 }
 
 /// A saved state of an overlay, for SAVEPOINT and for statements that fail.
@@ -56,7 +59,15 @@ impl<R: Recorder> Overlay<R> {
             writes: WriteSet::default(),
             recorder,
             scratch: Vec::new(),
+            interrupt: None,
         }
+    }
+
+    /// Scans end with an error when `interrupt` becomes true. For sessions only: a block is never
+    /// interrupted.
+    pub fn with_interrupt(mut self, interrupt: Arc<AtomicBool>) -> Self {
+        self.interrupt = Some(interrupt);
+        self
     }
 
     /// Forget the writes and go on with another transaction over the same state.
@@ -186,18 +197,20 @@ impl<R: Recorder> Overlay<R> {
         V: FnMut(&Key, Stamp, &[Value]) -> Result<ControlFlow<()>, Stop>,
     {
         let mut digest = RangeDigest::default();
-        let outcome = scan_storage(
-            &self.catalog,
-            self.at,
-            range,
-            columns,
-            |key, stamp, values| {
-                if R::DIGESTS {
-                    digest.add(key.as_bytes(), stamp);
-                }
-                visit(key, stamp, values)
-            },
-        )?;
+        let interrupt = self.interrupt.clone();
+        let step = |key: &Key, stamp: Stamp, values: &[Value]| {
+            if R::DIGESTS {
+                digest.add(key.as_bytes(), stamp);
+            }
+            if interrupt
+                .as_ref()
+                .is_some_and(|asked| asked.load(Ordering::Relaxed))
+            {
+                return Err(canceled().into());
+            }
+            visit(key, stamp, values)
+        };
+        let outcome = scan_storage(&self.catalog, self.at, range, columns, step)?;
         digest.stopped = outcome.is_break();
         self.recorder.range_read(range, digest);
         Ok(())
@@ -452,10 +465,17 @@ impl<R: Recorder> Access for Overlay<R> {
     }
 }
 
+fn canceled() -> Error {
+    Error::new(
+        SqlState::QUERY_CANCELED,
+        "canceling statement due to user request",
+    )
+}
+
 fn table_of(catalog: &Catalog, id: TableId) -> Result<&Table, Stop> {
     catalog.table(id).map(|table| &**table).ok_or_else(|| {
         Error::new(
-            types::SqlState::UNDEFINED_TABLE,
+            SqlState::UNDEFINED_TABLE,
             format!("table {} does not exist", id.0),
         )
         .with_hint("The table was dropped while the statement was on its way.")

@@ -48,7 +48,8 @@ pub struct Interactive {
     pub now_us: i64,
     pub rows: Vec<RowRequirement>,
     pub ranges: Vec<RangeRequirement>,
-    pub writes: Vec<(Statement, Expectation)>,
+    /// Statements and loads, in the client's order.
+    pub writes: Vec<(Work, Expectation)>,
 }
 
 /// The row at `key` was last changed at `stamp`, or is absent.
@@ -119,18 +120,15 @@ impl Interactive {
             }
         }
         let mut count = 0;
-        for (statement, expected) in &self.writes {
+        for (write, expected) in &self.writes {
             // A statement that succeeded for the client and fails now has met a newer state.
-            let result =
-                run(&statement.procedure, &statement.arguments, frame, access).map_err(|stop| {
-                    match stop {
-                        Stop::Rejected(error) => stale(&format!(
-                            "A statement that had succeeded now fails: {}.",
-                            error.message()
-                        )),
-                        other => other,
-                    }
-                })?;
+            let result = write.run(frame, access).map_err(|stop| match stop {
+                Stop::Rejected(error) => stale(&format!(
+                    "A statement that had succeeded now fails: {}.",
+                    error.message()
+                )),
+                other => other,
+            })?;
             if result.count != expected.count || result.rows != expected.rows {
                 return Err(stale(
                     "A statement of the transaction would now answer differently.",

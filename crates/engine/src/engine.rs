@@ -15,11 +15,12 @@
 //! the disk: the engine stops for good and every waiting client is told 58030. What had been
 //! acknowledged is in the ledger.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use concurrency::Outcome;
 use ledger::LogWriter;
 use storage::Store;
 use tokio::sync::oneshot;
@@ -33,18 +34,34 @@ use crate::transaction::Transaction;
 /// Tells the time: microseconds since 2000-01-01 UTC. The only clock of the engine, handed in by the node.
 pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
 
-/// What has happened so far, for the metrics.
-#[derive(Default)]
-pub struct Counters {
-    pub blocks: AtomicU64,
-    pub committed: AtomicU64,
-    pub rejected: AtomicU64,
-    pub retried: AtomicU64,
-    pub rerun: AtomicU64,
-    pub effects: AtomicU64,
-    pub ledger_bytes: AtomicU64,
-    pub execute_us: AtomicU64,
-    pub sync_us: AtomicU64,
+/// Told of every durable block, for the metrics. Called on the sequencer's thread, so it must be quick.
+pub trait Observer: Send + Sync + 'static {
+    fn block(&self, event: &BlockEvent);
+    /// One transaction is answered, so long after it was submitted.
+    fn answered(&self, latency: Duration);
+}
+
+/// A durable block in numbers.
+#[derive(Clone, Copy, Debug)]
+pub struct BlockEvent {
+    pub height: Height,
+    pub committed: u64,
+    pub rejected: u64,
+    pub retried: u64,
+    /// Transactions that the protocol turned away at first.
+    pub rerun: u64,
+    pub effects: u64,
+    pub ledger_bytes: u64,
+    pub execute: Duration,
+    pub sync: Duration,
+}
+
+/// Observes nothing.
+pub struct NoObserver;
+
+impl Observer for NoObserver {
+    fn block(&self, _: &BlockEvent) {}
+    fn answered(&self, _: Duration) {}
 }
 
 pub struct Engine {
@@ -56,7 +73,7 @@ struct Shared {
     queue: Queue,
     store: Arc<Store>,
     language: Arc<dyn Language>,
-    counters: Counters,
+    observer: Arc<dyn Observer>,
     head: Mutex<Head>,
     /// The protocol that the next block will run under.
     protocol: Mutex<String>,
@@ -71,12 +88,13 @@ impl Engine {
         language: Arc<dyn Language>,
         limits: BlockLimits,
         clock: Clock,
+        observer: Arc<dyn Observer>,
     ) -> std::io::Result<Engine> {
         let shared = Arc::new(Shared {
             queue: Queue::new(limits),
             store: Arc::clone(replica.store()),
             language,
-            counters: Counters::default(),
+            observer,
             head: Mutex::new(replica.head()),
             protocol: Mutex::new(replica.parameters().protocol.clone()),
             halted: AtomicBool::new(false),
@@ -106,10 +124,12 @@ impl Engine {
         let (reply, answer) = oneshot::channel();
         let alone = transaction.is_alone();
         let payload = transaction.encode();
+        let arrived = Instant::now();
         self.shared.queue.push(Request {
             payload,
             compiled,
             alone,
+            arrived,
             reply,
         })?;
         Ok(answer)
@@ -121,10 +141,6 @@ impl Engine {
 
     pub fn language(&self) -> &Arc<dyn Language> {
         &self.shared.language
-    }
-
-    pub fn counters(&self) -> &Counters {
-        &self.shared.counters
     }
 
     /// The newest durable block.
@@ -171,6 +187,44 @@ impl Drop for Engine {
     }
 }
 
+/// An executed block that is on disk.
+struct Durable {
+    executed: Executed,
+    ledger_bytes: u64,
+    execute: Duration,
+    sync: Duration,
+}
+
+impl Durable {
+    fn event(&self) -> BlockEvent {
+        let (mut committed, mut rejected, mut retried) = (0, 0, 0);
+        for outcome in &self.executed.outcomes {
+            match outcome {
+                Outcome::Committed(_) => committed += 1,
+                Outcome::Rejected(_) => rejected += 1,
+                Outcome::Retry(_) => retried += 1,
+            }
+        }
+        BlockEvent {
+            height: self.executed.block.header.height,
+            committed,
+            rejected,
+            retried,
+            rerun: u64::from(self.executed.report.rerun),
+            effects: self.executed.effects as u64,
+            ledger_bytes: self.ledger_bytes,
+            execute: self.execute,
+            sync: self.sync,
+        }
+    }
+}
+
+/// Who waits for an answer, and since when.
+struct Reply {
+    arrived: Instant,
+    reply: oneshot::Sender<Result<Completion, Error>>,
+}
+
 struct Sequencer {
     shared: Arc<Shared>,
     replica: Replica,
@@ -185,14 +239,15 @@ impl Sequencer {
             released = requests.len();
             let (inputs, replies): (Vec<_>, Vec<_>) = requests
                 .into_iter()
-                .map(|r| {
-                    (
-                        Input {
-                            payload: r.payload,
-                            compiled: r.compiled,
-                        },
-                        r.reply,
-                    )
+                .map(|request| {
+                    let Request {
+                        payload,
+                        compiled,
+                        arrived,
+                        reply,
+                        ..
+                    } = request;
+                    (Input { payload, compiled }, Reply { arrived, reply })
                 })
                 .unzip();
             // A panic in a block is a bug; the block is not in the ledger, so stopping loses nothing
@@ -201,7 +256,7 @@ impl Sequencer {
                 self.make_durable(inputs)
             }));
             match block {
-                Ok(Ok(executed)) => self.release(executed, replies),
+                Ok(Ok(durable)) => self.release(durable, replies),
                 Ok(Err(error)) => return self.halt(error, replies),
                 Err(_) => {
                     let error = Error::new(SqlState::INTERNAL_ERROR, "the sequencer panicked");
@@ -211,7 +266,7 @@ impl Sequencer {
         }
     }
 
-    fn make_durable(&mut self, inputs: Vec<Input>) -> Result<Executed, Error> {
+    fn make_durable(&mut self, inputs: Vec<Input>) -> Result<Durable, Error> {
         let started = Instant::now();
         let executed = self
             .replica
@@ -228,26 +283,21 @@ impl Sequencer {
                     .with_detail(error.to_string())
                     .with_hint("Whether the transaction is in the ledger is known after a restart.")
             })?;
-        let counters = &self.shared.counters;
-        let add = |counter: &AtomicU64, n: u64| counter.fetch_add(n, Ordering::Relaxed);
-        add(
-            &counters.execute_us,
-            (executed_at - started).as_micros() as u64,
-        );
-        add(&counters.sync_us, executed_at.elapsed().as_micros() as u64);
-        add(&counters.ledger_bytes, encoded.payload().len() as u64);
-        Ok(executed)
+        Ok(Durable {
+            ledger_bytes: encoded.payload().len() as u64,
+            execute: executed_at - started,
+            sync: executed_at.elapsed(),
+            executed,
+        })
     }
 
     /// Publish the block to readers, then answer its clients: a session that has its answer reads a
     /// snapshot that holds it.
-    fn release(
-        &mut self,
-        executed: Executed,
-        replies: Vec<oneshot::Sender<Result<Completion, Error>>>,
-    ) {
+    fn release(&mut self, durable: Durable, replies: Vec<Reply>) {
         let shared = &self.shared;
-        let height = executed.block.header.height;
+        let event = durable.event();
+        let height = event.height;
+        shared.language.publish();
         shared.store.publish(height);
         *shared.head.lock().unwrap_or_else(|e| e.into_inner()) = self.replica.head();
         {
@@ -256,44 +306,27 @@ impl Sequencer {
                 protocol.clone_from(&self.replica.parameters().protocol);
             }
         }
-        self.count(&executed);
-        for (index, (outcome, reply)) in executed.outcomes.into_iter().zip(replies).enumerate() {
+        let now = Instant::now();
+        let outcomes = durable.executed.outcomes.into_iter();
+        for (index, (outcome, Reply { arrived, reply })) in outcomes.zip(replies).enumerate() {
             // A client that went away does not need its answer.
             let _ = reply.send(Ok(Completion {
                 height,
                 index: index as u32,
                 outcome,
             }));
+            shared.observer.answered(now - arrived);
         }
+        shared.observer.block(&event);
         collect(&shared.store, height);
     }
 
-    fn count(&self, executed: &Executed) {
-        use concurrency::Outcome;
-        let counters = &self.shared.counters;
-        let add = |counter: &AtomicU64, n: usize| counter.fetch_add(n as u64, Ordering::Relaxed);
-        let (mut committed, mut rejected, mut retried) = (0, 0, 0);
-        for outcome in &executed.outcomes {
-            match outcome {
-                Outcome::Committed(_) => committed += 1,
-                Outcome::Rejected(_) => rejected += 1,
-                Outcome::Retry(_) => retried += 1,
-            }
-        }
-        add(&counters.blocks, 1);
-        add(&counters.committed, committed);
-        add(&counters.rejected, rejected);
-        add(&counters.retried, retried);
-        add(&counters.rerun, executed.report.rerun as usize);
-        add(&counters.effects, executed.effects);
-    }
-
-    fn halt(self, error: Error, replies: Vec<oneshot::Sender<Result<Completion, Error>>>) {
+    fn halt(self, error: Error, replies: Vec<Reply>) {
         tracing::error!(%error, "the engine has stopped; restart the node to recover");
         self.shared.halted.store(true, Ordering::Release);
         self.shared.queue.close(error.clone());
-        for reply in replies {
-            let _ = reply.send(Err(error.clone()));
+        for waiting in replies {
+            let _ = waiting.reply.send(Err(error.clone()));
         }
         while let Some(requests) = self.shared.queue.cut(0) {
             for request in requests {

@@ -14,6 +14,9 @@ pub trait Language: Send + Sync + 'static {
     /// Ready to run. A transaction that does not compile is `Err`, which the block records as its outcome.
     fn compile(&self, transaction: &Transaction) -> Result<Work>;
 
+    /// Blocks up to now are durable: what sessions compile against may follow.
+    fn publish(&self);
+
     /// Changes whenever a compiled program might mean something else.
     fn schema_version(&self) -> u64;
 

@@ -14,7 +14,7 @@ pub mod recovery;
 pub mod replica;
 pub mod transaction;
 
-pub use engine::{Clock, Counters, Engine};
+pub use engine::{BlockEvent, Clock, Engine, NoObserver, Observer};
 pub use language::{Language, ObjectChange, SCHEMA_TABLE, SchemaChange};
 pub use queue::{BlockLimits, Completion};
 pub use recovery::{Fault, Mismatch, Progress, Replayed, replay};

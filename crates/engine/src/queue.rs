@@ -24,6 +24,7 @@ pub struct Request {
     pub payload: Bytes,
     pub compiled: Option<Compiled>,
     pub alone: bool,
+    pub arrived: Instant,
     pub reply: oneshot::Sender<Result<Completion, Error>>,
 }
 
@@ -188,6 +189,7 @@ mod tests {
             payload: vec![0; bytes].into(),
             compiled: None,
             alone,
+            arrived: Instant::now(),
             reply,
         }
     }

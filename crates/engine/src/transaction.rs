@@ -4,11 +4,11 @@
 //! to run it again is here, and nothing else. The bytes are canonical (one encoding for each value).
 //!
 //! ```text
-//! transaction   kind: 1 | user: str | body
+//! transaction   user: str | kind: 1 | body
 //!   1 statement   text: str, arguments: values
 //!   2 call        procedure: str, arguments: values
 //!   3 load        text: str (the COPY), rows: varint × values
-//!   4 interactive now: zigzag | rows | ranges | writes
+//!   4 interactive now: zigzag | rows | ranges | writes (kinds 1 to 3, each with what it answered)
 //!   5 schema      text: str (DDL)
 //!   6 parameter   name: str, value: str
 //!
@@ -79,12 +79,10 @@ pub struct InteractiveText {
     pub writes: Vec<WriteText>,
 }
 
-/// A writing statement or call, and what it answered the client.
+/// A writing statement, call or load, and what it answered the client.
 #[derive(Clone, PartialEq, Debug)]
 pub struct WriteText {
-    /// A statement's text, or a procedure's name.
-    pub statement: StatementText,
-    pub is_call: bool,
+    pub body: Body,
     pub expected_count: u64,
     pub expected_rows: Vec<Box<[Value]>>,
 }
@@ -92,67 +90,16 @@ pub struct WriteText {
 impl Transaction {
     pub fn encode(&self) -> Bytes {
         let mut out = Vec::with_capacity(64);
-        let kind = match &self.body {
-            Body::Statement(_) => 1,
-            Body::Call { .. } => 2,
-            Body::Load { .. } => 3,
-            Body::Interactive(_) => 4,
-            Body::Schema { .. } => 5,
-            Body::Parameter { .. } => 6,
-        };
-        out.push(kind);
         encode_str(&self.user, &mut out);
-        match &self.body {
-            Body::Statement(statement) => encode_statement(statement, &mut out),
-            Body::Call {
-                procedure,
-                arguments,
-            } => {
-                encode_str(procedure, &mut out);
-                encode_values(arguments, &mut out);
-            }
-            Body::Load { text, rows } => {
-                encode_str(text, &mut out);
-                encode_rows(rows, &mut out);
-            }
-            Body::Interactive(interactive) => interactive.encode(&mut out),
-            Body::Schema { text } => encode_str(text, &mut out),
-            Body::Parameter { name, value } => {
-                encode_str(name, &mut out);
-                encode_str(value, &mut out);
-            }
-        }
+        self.body.encode(&mut out);
         out.into()
     }
 
     /// Never panics, whatever the bytes; trailing bytes are an error.
     pub fn decode(bytes: &[u8]) -> Result<Transaction> {
         let mut input = bytes;
-        let (&kind, rest) = input
-            .split_first()
-            .ok_or_else(|| corrupt("an empty transaction"))?;
-        input = rest;
         let user = decode_str(&mut input)?.to_owned();
-        let body = match kind {
-            1 => Body::Statement(decode_statement(&mut input)?),
-            2 => Body::Call {
-                procedure: decode_str(&mut input)?.to_owned(),
-                arguments: decode_values(&mut input)?,
-            },
-            3 => Body::Load {
-                text: decode_str(&mut input)?.to_owned(),
-                rows: decode_rows(&mut input)?,
-            },
-            4 => Body::Interactive(InteractiveText::decode(&mut input)?),
-            5 => Body::Schema {
-                text: decode_str(&mut input)?.to_owned(),
-            },
-            6 => Body::Parameter {
-                name: decode_str(&mut input)?.to_owned(),
-                value: decode_str(&mut input)?.to_owned(),
-            },
-            _ => return Err(corrupt("a transaction of unknown kind")),
-        };
+        let body = Body::decode(&mut input)?;
         if !input.is_empty() {
             return Err(corrupt("bytes after a transaction"));
         }
@@ -162,6 +109,77 @@ impl Transaction {
     /// Schema and parameter changes take a block of their own.
     pub fn is_alone(&self) -> bool {
         matches!(self.body, Body::Schema { .. } | Body::Parameter { .. })
+    }
+}
+
+impl Body {
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Body::Statement(StatementText { text, arguments }) => {
+                out.push(1);
+                encode_str(text, out);
+                encode_values(arguments, out);
+            }
+            Body::Call {
+                procedure,
+                arguments,
+            } => {
+                out.push(2);
+                encode_str(procedure, out);
+                encode_values(arguments, out);
+            }
+            Body::Load { text, rows } => {
+                out.push(3);
+                encode_str(text, out);
+                encode_rows(rows, out);
+            }
+            Body::Interactive(interactive) => {
+                out.push(4);
+                interactive.encode(out);
+            }
+            Body::Schema { text } => {
+                out.push(5);
+                encode_str(text, out);
+            }
+            Body::Parameter { name, value } => {
+                out.push(6);
+                encode_str(name, out);
+                encode_str(value, out);
+            }
+        }
+    }
+
+    fn decode(input: &mut &[u8]) -> Result<Body> {
+        let text = |input: &mut &[u8]| decode_str(input).map(str::to_owned);
+        Ok(match decode_byte(input)? {
+            1 => Body::Statement(StatementText {
+                text: text(input)?,
+                arguments: decode_values(input)?,
+            }),
+            2 => Body::Call {
+                procedure: text(input)?,
+                arguments: decode_values(input)?,
+            },
+            3 => Body::Load {
+                text: text(input)?,
+                rows: decode_rows(input)?,
+            },
+            4 => Body::Interactive(InteractiveText::decode(input)?),
+            5 => Body::Schema { text: text(input)? },
+            6 => Body::Parameter {
+                name: text(input)?,
+                value: text(input)?,
+            },
+            _ => return Err(corrupt("a transaction of unknown kind")),
+        })
+    }
+
+    /// One that may stand within an interactive transaction.
+    fn decode_write(input: &mut &[u8]) -> Result<Body> {
+        match input.first() {
+            Some(1..=3) => Body::decode(input),
+            _ => Err(corrupt("a write of unknown kind")),
+        }
     }
 }
 
@@ -186,8 +204,7 @@ impl InteractiveText {
         }
         encode_u64(self.writes.len() as u64, out);
         for write in &self.writes {
-            out.push(u8::from(write.is_call));
-            encode_statement(&write.statement, out);
+            write.body.encode(out);
             encode_u64(write.expected_count, out);
             encode_rows(&write.expected_rows, out);
         }
@@ -215,8 +232,7 @@ impl InteractiveText {
             })?,
             writes: decode_list(input, |input| {
                 Ok(WriteText {
-                    is_call: decode_flag(input)?,
-                    statement: decode_statement(input)?,
+                    body: Body::decode_write(input)?,
                     expected_count: decode_u64(input)?,
                     expected_rows: decode_rows(input)?,
                 })
@@ -284,18 +300,6 @@ fn corrupt(what: &str) -> Error {
         SqlState::DATA_CORRUPTED,
         format!("invalid ledger transaction: {what}"),
     )
-}
-
-fn encode_statement(statement: &StatementText, out: &mut Vec<u8>) {
-    encode_str(&statement.text, out);
-    encode_values(&statement.arguments, out);
-}
-
-fn decode_statement(input: &mut &[u8]) -> Result<StatementText> {
-    Ok(StatementText {
-        text: decode_str(input)?.to_owned(),
-        arguments: decode_values(input)?,
-    })
 }
 
 fn encode_values(values: &[Value], out: &mut Vec<u8>) {
@@ -411,19 +415,33 @@ mod tests {
             text: "UPDATE t SET a = a + $1".into(),
             arguments: vec![Value::Int(-3), Value::Null],
         });
-        let load =
-            Body::Load { text: "COPY t FROM STDIN".into(), rows: vec![[Value::Int(1)].into()] };
+        let load = Body::Load {
+            text: "COPY t FROM STDIN".into(),
+            rows: vec![[Value::Int(1)].into()],
+        };
         let key = Key::from(&[1, 2, 3][..]);
         let bodies = [
             statement.clone(),
             load.clone(),
-            Body::Call { procedure: "p".into(), arguments: vec![Value::Bool(true)] },
-            Body::Schema { text: "CREATE TABLE t (a int)".into() },
-            Body::Parameter { name: "protocol".into(), value: "serial".into() },
+            Body::Call {
+                procedure: "p".into(),
+                arguments: vec![Value::Bool(true)],
+            },
+            Body::Schema {
+                text: "CREATE TABLE t (a int)".into(),
+            },
+            Body::Parameter {
+                name: "protocol".into(),
+                value: "serial".into(),
+            },
             Body::Interactive(InteractiveText {
                 now_us: -7,
                 rows: vec![
-                    RowRequirement { table: TableId(3), key: key.clone(), stamp: None },
+                    RowRequirement {
+                        table: TableId(3),
+                        key: key.clone(),
+                        stamp: None,
+                    },
                     RowRequirement {
                         table: TableId(3),
                         key: key.clone(),
@@ -449,7 +467,12 @@ mod tests {
                     .into(),
             }),
         ];
-        bodies.map(|body| Transaction { user: "tally".into(), body }).into()
+        bodies
+            .map(|body| Transaction {
+                user: "tally".into(),
+                body,
+            })
+            .into()
     }
 
     #[test]

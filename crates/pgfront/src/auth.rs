@@ -16,7 +16,10 @@
 //! the same failure at the same step as with a wrong password.
 
 use std::fmt;
+use std::str::FromStr;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use pgwire::api::auth::sasl::scram::{
     ScramSecret, ScramServerAuth, ScramServerAuthWaitingForClientFinal, gen_salted_password,
 };
@@ -86,6 +89,18 @@ impl Verifier {
         }
     }
 
+    /// PostgreSQL's text form, as in `pg_authid` and in `CREATE ROLE … PASSWORD`:
+    /// `SCRAM-SHA-256$iterations:salt$stored_key:server_key`. Whoever has it can play the server.
+    pub fn to_text(&self) -> String {
+        format!(
+            "{SCRAM_SHA_256}${}:{}${}:{}",
+            self.iterations,
+            BASE64.encode(&self.salt),
+            BASE64.encode(self.stored_key),
+            BASE64.encode(self.server_key)
+        )
+    }
+
     /// What an unknown user is asked to prove: nothing can, since its keys are random. The salt is
     /// always the same for the same name, as a real one's is.
     fn mock(user: &str, secret: &[u8; 32]) -> Result<Verifier> {
@@ -109,6 +124,35 @@ impl Verifier {
             server_key: self.server_key.to_vec(),
         }
     }
+}
+
+impl FromStr for Verifier {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Verifier> {
+        parse_verifier(text).ok_or_else(|| {
+            Error::new(
+                SqlState::INVALID_PARAMETER_VALUE,
+                "not a SCRAM-SHA-256 verifier",
+            )
+        })
+    }
+}
+
+fn parse_verifier(text: &str) -> Option<Verifier> {
+    let (public, keys) = text
+        .strip_prefix(SCRAM_SHA_256)?
+        .strip_prefix('$')?
+        .split_once('$')?;
+    let (iterations, salt) = public.split_once(':')?;
+    let (stored_key, server_key) = keys.split_once(':')?;
+    let key = |text: &str| BASE64.decode(text).ok()?.try_into().ok();
+    Some(Verifier {
+        salt: BASE64.decode(salt).ok()?,
+        iterations: iterations.parse().ok().filter(|&count| count > 0)?,
+        stored_key: key(stored_key)?,
+        server_key: key(server_key)?,
+    })
 }
 
 fn digest(bytes: &[u8]) -> Result<[u8; 32]> {
@@ -238,5 +282,61 @@ async fn password_frame<S: AsyncRead + AsyncWrite + Unpin>(
             Some(_) => return Err(malformed("expected a SASL response")),
             None => wire.fill().await?,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The verifier that PostgreSQL makes of password "pencil" with RFC 7677's salt.
+    #[test]
+    fn a_verifier_is_the_one_postgresql_makes() {
+        let salt = [
+            0x5b, 0x6d, 0x99, 0x68, 0x9d, 0x12, 0x35, 0x8e, 0xec, 0xa0, 0x4b, 0x14, 0x12, 0x36,
+            0xfa, 0x81,
+        ];
+        let verifier = Verifier::from_salted("pencil", &salt, SCRAM_ITERATIONS).unwrap();
+        let stored = "586e5df283e6dceb5c3e791d8b8528ec191e664045ce971792e2e6b5bb13e2a6";
+        let hex: String = verifier
+            .stored_key
+            .iter()
+            .map(|b| format!("{b:02x}"))
+            .collect();
+        assert_eq!(hex, stored);
+        assert!(Verifier::from_salted("pencil", &salt, 0).is_err());
+    }
+
+    #[test]
+    fn the_text_form_is_read_back_or_refused() {
+        let verifier = Verifier::from_salted("pencil", b"salt", 10).unwrap();
+        let text = verifier.to_text();
+        assert!(text.starts_with("SCRAM-SHA-256$10:c2FsdA==$"), "{text}");
+        assert!(text.parse::<Verifier>().unwrap() == verifier);
+        for wrong in [
+            "",
+            "md5d41d8cd98f00b204e9800998ecf8427e",
+            &text.replace("$10:", "$0:"),
+            &text.replace("$10:", "$x:"),
+            &text[..text.len() - 4],
+            &text.replace(':', ";"),
+        ] {
+            assert!(wrong.parse::<Verifier>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_mock_salt_depends_on_name_and_secret_alone() {
+        let salt = |user, secret| Verifier::mock(user, &[secret; 32]).unwrap().salt;
+        assert_eq!(salt("a", 1), salt("a", 1));
+        assert_ne!(salt("a", 1), salt("b", 1));
+        assert_ne!(salt("a", 1), salt("a", 2));
+        assert_eq!(salt("a", 1).len(), SALT_BYTES);
+    }
+
+    #[test]
+    fn keys_do_not_show_in_logs() {
+        let verifier = Verifier::from_salted("pencil", &[1; 16], 1).unwrap();
+        assert_eq!(format!("{verifier:?}"), "Verifier { iterations: 1, .. }");
     }
 }

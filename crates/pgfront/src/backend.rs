@@ -103,7 +103,8 @@ pub trait Session: Send + 'static {
 
     fn copy_in_done(&mut self) -> impl Future<Output = Result<Response, Error>> + Send;
 
-    /// The client gave up, or the connection did: nothing of the copy may stay.
+    /// The client gave up: nothing of the copy may stay. Not called where the session itself
+    /// failed, nor where the connection was lost and the session is dropped.
     fn copy_in_fail(&mut self, error: &Error);
 
     /// An error is about to be reported, whether the session found it or the protocol did: an open
@@ -184,6 +185,12 @@ pub enum Response {
         tag: Tag,
     },
     Tag(Tag),
+    /// DEALLOCATE and DISCARD ALL: drop the statement that the client prepared by this name, or
+    /// all of them.
+    Deallocate {
+        name: Option<String>,
+        tag: Tag,
+    },
     /// Ask the client for data: [`Session::copy_in_data`] follows, in text format.
     CopyIn {
         columns: usize,

@@ -150,8 +150,16 @@ impl Control {
             .store(second << 1 | u64::from(in_transaction), Ordering::Relaxed);
     }
 
+    /// The client is back. If that was in the very moment in which the housekeeper lost its
+    /// patience, the client wins.
     pub fn set_busy(&self) {
         self.idle.store(BUSY, Ordering::Relaxed);
+        let late = self.eviction.load(Ordering::Relaxed);
+        if late > Eviction::Shutdown as u8 {
+            let _ = self
+                .eviction
+                .compare_exchange(late, 0, Ordering::Relaxed, Ordering::Relaxed);
+        }
     }
 
     /// Since which second the session is idle, and whether inside a transaction block.
@@ -286,5 +294,69 @@ impl Drop for Registration {
             .lock()
             .controls
             .remove(&self.control.process_id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn idle_registration(registry: &Arc<Registry>, in_transaction: bool) -> Registration {
+        let registration = registry.register(vec![1, 2, 3, 4], 10).unwrap();
+        let control = &registration.control;
+        control.set_idle(registration.now_s(), in_transaction);
+        registration
+    }
+
+    #[test]
+    fn only_whoever_idles_long_enough_is_evicted() {
+        let registry = Arc::new(Registry::default());
+        let idle = idle_registration(&registry, false);
+        let in_transaction = idle_registration(&registry, true);
+        let busy = idle_registration(&registry, false);
+        busy.control.set_busy();
+        let evicted = |r: &Registration| r.control.eviction();
+        registry.tick(Some(2), Some(1));
+        assert_eq!(
+            evicted(&in_transaction),
+            None,
+            "a whole second has not passed yet"
+        );
+        registry.tick(Some(2), Some(1));
+        assert_eq!(evicted(&in_transaction), Some(Eviction::IdleInTransaction));
+        assert_eq!(evicted(&idle), None);
+        registry.tick(Some(2), None);
+        assert_eq!(evicted(&idle), Some(Eviction::IdleSession));
+        assert_eq!(evicted(&busy), None);
+    }
+
+    #[test]
+    fn places_are_limited_and_given_back() {
+        let registry = Arc::new(Registry::default());
+        let first = registry.register(Vec::new(), 1).unwrap();
+        let refused = registry.register(Vec::new(), 1).unwrap_err();
+        assert_eq!(refused, RegistrationRefused::Full(1));
+        drop(first);
+        let second = registry.register(Vec::new(), 1).unwrap();
+        assert_eq!(
+            second.control.process_id, 2,
+            "numbers are not used again soon"
+        );
+        registry.close(Eviction::Shutdown);
+        assert_eq!(second.control.eviction(), Some(Eviction::Shutdown));
+        let refused = registry.register(Vec::new(), 9).unwrap_err();
+        assert_eq!(refused, RegistrationRefused::ShuttingDown);
+    }
+
+    #[tokio::test]
+    async fn a_request_that_comes_first_is_not_missed() {
+        let cancel = Cancel::default();
+        assert_eq!(cancel.interrupt(async { 1 }).await.unwrap(), 1);
+        cancel.request();
+        let interrupted = cancel.interrupt(std::future::pending::<()>()).await;
+        assert_eq!(interrupted.unwrap_err().code(), SqlState::QUERY_CANCELED);
+        assert!(cancel.check().is_err());
+        cancel.clear();
+        assert!(cancel.check().is_ok());
     }
 }

@@ -108,7 +108,11 @@ where
         self.ready()?;
         loop {
             match self.wire.buffered_frame()? {
-                Some(frame) => self.handle(frame).await?,
+                Some(frame) => {
+                    self.handle(frame).await?;
+                    // A long pipeline must not gather its replies without end.
+                    self.wire.flush_if_large().await?;
+                }
                 None => self.wait().await?,
             }
         }
@@ -150,9 +154,8 @@ where
             _ if self.skipping => return Ok(()),
             kind::QUERY => return self.query(&frame).await,
             kind::FUNCTION_CALL => {
-                self.report(&Error::unsupported("the function call protocol"))
-                    .await;
-                return self.ready();
+                let error = Error::unsupported("the function call protocol");
+                return self.conclude(Err(error.into())).await;
             }
             _ => {}
         }
@@ -192,19 +195,18 @@ where
         self.registration.control.cancel.clear();
     }
 
-    async fn end_implicit_block(&mut self) -> Result<()> {
+    async fn end_implicit_block(&mut self) -> Result<(), Failure> {
         if std::mem::take(&mut self.in_implicit_block) {
-            self.session.end_implicit_block(true).await?;
+            let commit = self.session.end_implicit_block(true);
+            finish(commit, self.wire, &mut self.reply_due).await?;
         }
         Ok(())
     }
 
     async fn sync(&mut self) -> Result<(), Closed> {
         self.skipping = false;
-        if let Err(error) = self.end_implicit_block().await {
-            self.report(&error).await;
-        }
-        self.ready()
+        let ended = self.end_implicit_block().await;
+        self.conclude(ended).await
     }
 
     /// The client may send its next command.
@@ -230,7 +232,13 @@ where
 
     async fn query(&mut self, frame: &Frame) -> Result<(), Closed> {
         self.store.clear_unnamed();
-        match self.run_script(frame).await {
+        let outcome = self.run_script(frame).await;
+        self.conclude(outcome).await
+    }
+
+    /// Reports how a command ended and asks for the next.
+    async fn conclude(&mut self, outcome: Result<(), Failure>) -> Result<(), Closed> {
+        match outcome {
             Ok(()) => {}
             Err(Failure::Statement(error)) => self.report(&error).await,
             Err(Failure::Connection(closed)) => return Err(closed),
@@ -300,6 +308,10 @@ where
         };
         let tag = match response {
             Response::Tag(tag) => tag,
+            Response::Deallocate { name, tag } => {
+                self.store.deallocate(name.as_deref())?;
+                tag
+            }
             Response::CopyOut { columns, chunks } => {
                 Tag::Copy(copy::send(self.wire, cancel, columns, chunks).await?)
             }
@@ -459,28 +471,24 @@ where
     }
 }
 
-/// Awaits an execution. If it does not finish at once, sends the replies that are due meanwhile.
-async fn finish<S, F>(
-    execution: F,
-    wire: &mut Wire<S>,
-    reply_due: &mut bool,
-) -> Result<Response, Failure>
+/// Awaits the session. If it does not finish at once, sends the replies that are due meanwhile.
+async fn finish<S, F, T>(work: F, wire: &mut Wire<S>, reply_due: &mut bool) -> Result<T, Failure>
 where
     S: AsyncRead + AsyncWrite + Unpin,
-    F: Future<Output = Result<Response>>,
+    F: Future<Output = Result<T>>,
 {
-    let mut execution = pin!(execution);
+    let mut work = pin!(work);
     if !*reply_due {
-        return Ok(execution.await?);
+        return Ok(work.await?);
     }
-    let first = poll_fn(|context| Poll::Ready(execution.as_mut().poll(context))).await;
+    let first = poll_fn(|context| Poll::Ready(work.as_mut().poll(context))).await;
     match first {
-        Poll::Ready(response) => Ok(response?),
+        Poll::Ready(result) => Ok(result?),
         Poll::Pending => {
-            let (response, flushed) = join(execution, wire.flush()).await;
+            let (result, flushed) = join(work, wire.flush()).await;
             flushed?;
             *reply_due = false;
-            Ok(response?)
+            Ok(result?)
         }
     }
 }

@@ -113,7 +113,7 @@ pub fn utf8(bytes: &[u8]) -> Result<&str> {
     std::str::from_utf8(bytes).map_err(|error| {
         let byte = bytes.get(error.valid_up_to()).copied().unwrap_or_default();
         Error::new(
-            SqlState(*b"22021"),
+            SqlState::CHARACTER_NOT_IN_REPERTOIRE,
             format!("invalid byte sequence for encoding \"UTF8\": 0x{byte:02x}"),
         )
     })
@@ -283,4 +283,50 @@ pub fn decode_text(bytes: &[u8]) -> Result<&str> {
     let text = body.text()?;
     body.end()?;
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn counts_cannot_promise_more_than_has_arrived() {
+        let parse =
+            |count: &[u8]| Parse::decode(&[b"s\0sql\0", count].concat()).map(|p| p.name.len());
+        assert_eq!(parse(&[0, 0]).unwrap(), 1);
+        assert_eq!(parse(&[0, 1, 0, 0, 0, 23]).unwrap(), 1);
+        assert!(parse(&[0, 1, 0, 0, 0]).is_err());
+        assert!(parse(&[0xff, 0xff, 0, 0, 0, 23]).is_err());
+        assert!(parse(&[0, 0, 0]).is_err(), "nothing may follow");
+    }
+
+    #[test]
+    fn values_are_null_empty_or_whole() {
+        let value = |bytes: &[u8]| Body::new(bytes).value().map(|v| v.map(<[u8]>::to_vec));
+        assert_eq!(value(&[255, 255, 255, 255]).unwrap(), None);
+        assert_eq!(value(&[0, 0, 0, 0]).unwrap(), Some(vec![]));
+        assert_eq!(value(&[0, 0, 0, 1, 7]).unwrap(), Some(vec![7]));
+        assert!(value(&[0, 0, 0, 2, 7]).is_err());
+        assert!(value(&[255, 255, 255, 254]).is_err());
+        assert!(value(&[0, 0, 0]).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_decode_or_are_refused(bytes in proptest::collection::vec(0..4u8, 0..40)) {
+            let _ = Parse::decode(&bytes);
+            let _ = Target::decode(&bytes);
+            let _ = Execute::decode(&bytes);
+            let _ = decode_text(&bytes);
+            if let Ok(bind) = Bind::decode(&bytes) {
+                let mut body = bind.body;
+                for _ in 0..bind.parameter_count {
+                    let _ = body.value();
+                }
+                let _ = Bind::result_formats(body);
+            }
+        }
+    }
 }

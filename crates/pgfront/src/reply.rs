@@ -360,3 +360,84 @@ pub fn drop_partial_message(out: &mut Vec<u8>) {
     }
     out.truncate(whole);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_are_spelled_as_drivers_parse_them() {
+        let spell = |tag: Tag, rows_sent| {
+            let mut out = Vec::new();
+            command_complete(&mut out, &tag, rows_sent);
+            assert_eq!(out[0], b'C');
+            assert_eq!(out[1..5], (out.len() as u32 - 1).to_be_bytes());
+            String::from_utf8(out[5..out.len() - 1].to_vec()).unwrap()
+        };
+        assert_eq!(spell(Tag::Select, 0), "SELECT 0");
+        assert_eq!(spell(Tag::Select, u64::MAX), "SELECT 18446744073709551615");
+        assert_eq!(spell(Tag::Insert(10), 3), "INSERT 0 10");
+        assert_eq!(spell(Tag::Update(1), 0), "UPDATE 1");
+        assert_eq!(spell(Tag::Delete(9), 0), "DELETE 9");
+        assert_eq!(spell(Tag::Copy(100), 0), "COPY 100");
+        assert_eq!(spell("CREATE TABLE".into(), 5), "CREATE TABLE");
+    }
+
+    #[test]
+    fn a_row_that_does_not_fit_its_columns_leaves_no_trace() {
+        let columns = [ColumnDescription::expression("n", DataType::Int4)];
+        let mut out = b"before".to_vec();
+        let formats = Formats::All(Format::Binary);
+        let too_many = [Value::Int(1), Value::Int(2)];
+        let wrong_type = [Value::Bool(true)];
+        for row in [&too_many[..], &wrong_type] {
+            let error = data_row(&mut out, row, &columns, &formats).unwrap_err();
+            assert_eq!(error.code(), SqlState::INTERNAL_ERROR);
+            assert_eq!(out, b"before");
+        }
+    }
+
+    #[test]
+    fn formats_are_patched_into_the_cached_description() {
+        let types = [DataType::Int4, DataType::Text];
+        let columns = types.map(|t| ColumnDescription::expression("name", t));
+        let description = RowDescription::new(&columns);
+        let put = |formats: Formats| {
+            let mut out = b"before".to_vec();
+            description.put(&mut out, &formats).unwrap();
+            let codes = description.format_at.iter().map(|at| out[6 + at + 1]);
+            codes.collect::<Vec<_>>()
+        };
+        assert_eq!(put(Formats::All(Format::Text)), [0, 0]);
+        assert_eq!(put(Formats::All(Format::Binary)), [1, 1]);
+        assert_eq!(
+            put(Formats::Each(vec![Format::Text, Format::Binary])),
+            [0, 1]
+        );
+        let zero = [ColumnDescription::expression("a\0b", DataType::Int4)];
+        let error = RowDescription::new(&zero).put(&mut Vec::new(), &Formats::All(Format::Text));
+        assert!(error.is_err());
+    }
+
+    #[test]
+    fn reports_cannot_be_broken_by_their_text() {
+        let mut out = Vec::new();
+        let error = Error::new(SqlState::SYNTAX_ERROR, "a\0b").with_detail("ä".repeat(1 << 20));
+        error_response(&mut out, Severity::Error, &error);
+        assert!(out.len() < FIELD_MAX + 100);
+        assert_eq!(out[1..5], (out.len() as u32 - 1).to_be_bytes());
+        assert!(String::from_utf8(out).unwrap().contains("a\u{fffd}b"));
+    }
+
+    #[test]
+    fn a_half_written_message_is_dropped() {
+        let mut whole = Vec::new();
+        ready_for_query(&mut whole, TransactionStatus::Idle);
+        command_complete(&mut whole, &Tag::Select, 7);
+        for half in [&b""[..], b"D", b"D\0\0\0\0", b"D\0\0\0\x20abc"] {
+            let mut out = [&whole, half].concat();
+            drop_partial_message(&mut out);
+            assert_eq!(out, whole);
+        }
+    }
+}

@@ -44,7 +44,7 @@ pub struct Options {
     pub message_bytes_max: usize,
     /// How long running statements may take once shutdown has begun.
     pub shutdown_grace: Duration,
-    /// What drivers take for PostgreSQL's version.
+    /// What drivers take for PostgreSQL's version: they read the number in front.
     pub server_version: String,
     /// Makes up salts for users that do not exist. Kept across restarts it hides which those are
     /// for good; `None` draws a new one.
@@ -59,9 +59,9 @@ impl Default for Options {
             authentication_timeout: Duration::from_secs(60),
             idle_session_timeout_s: None,
             idle_in_transaction_timeout_s: None,
-            message_bytes_max: 256 << 20,
+            message_bytes_max: 64 << 20,
             shutdown_grace: Duration::from_secs(30),
-            server_version: "16.4".to_owned(),
+            server_version: concat!("16.4 (Tallystick ", env!("CARGO_PKG_VERSION"), ")").to_owned(),
             mock_secret: None,
         }
     }
@@ -130,7 +130,11 @@ async fn accept_until<D: Database>(
                 options.idle_session_timeout_s,
                 options.idle_in_transaction_timeout_s,
             ),
-            Some(_) = connections.join_next() => {}
+            Some(ended) = connections.join_next() => {
+                if let Err(error) = ended {
+                    tracing::error!(%error, "a connection's task panicked outside its session");
+                }
+            }
             accepted = accept_any(listeners) => match accepted {
                 Ok((stream, peer)) if connections.len() < sockets_max => {
                     connections.spawn(connection(server.clone(), stream, peer));

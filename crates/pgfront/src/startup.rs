@@ -420,3 +420,75 @@ fn put_parameters(out: &mut Vec<u8>, options: &SessionOptions, version: &str) ->
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn startup(parameters: &[(&str, &str)]) -> Result<(SessionOptions, Vec<String>)> {
+        let pair = |(name, value): &(&str, &str)| (name.to_string(), value.to_string());
+        let startup = Startup {
+            protocol: 3 << 16,
+            parameters: parameters.iter().map(pair).collect(),
+        };
+        session_options(startup, ([127, 0, 0, 1], 1).into(), false)
+    }
+
+    #[test]
+    fn settings_on_the_command_line() {
+        let options = r"-c a.b=c  -cd=e\ f --work-mem=1MB -c g=h=i";
+        let (options, extensions) = startup(&[("user", "u"), ("options", options)]).unwrap();
+        let pairs = [
+            ("a.b", "c"),
+            ("d", "e f"),
+            ("work_mem", "1MB"),
+            ("g", "h=i"),
+        ];
+        let expected = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(options.settings, expected);
+        assert!(extensions.is_empty());
+        for wrong in ["-c", "-c a", "--a", "a=b", "-d a=b"] {
+            let error = startup(&[("user", "u"), ("options", wrong)]).unwrap_err();
+            assert_eq!(error.code(), SqlState::INVALID_PARAMETER_VALUE, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_database_is_named_like_the_user_by_default() {
+        let (options, _) = startup(&[("user", "u"), ("application_name", "app")]).unwrap();
+        assert_eq!(
+            (options.user.as_str(), options.database.as_str()),
+            ("u", "u")
+        );
+        assert_eq!(options.application_name, "app");
+        let (options, _) = startup(&[("user", "u"), ("database", "d")]).unwrap();
+        assert_eq!(options.database, "d");
+    }
+
+    #[test]
+    fn encodings_that_are_utf8_by_another_name() {
+        for (name, accepted) in [
+            ("UTF8", true),
+            ("utf-8", true),
+            ("LATIN1", false),
+            ("", false),
+        ] {
+            assert_eq!(check_encoding(name).is_ok(), accepted, "{name}");
+        }
+    }
+
+    #[test]
+    fn openings_are_told_apart() {
+        let code = |code: i32, rest: &[u8]| Opening::decode(&[&code.to_be_bytes(), rest].concat());
+        assert_eq!(code(SSL_REQUEST, b"").unwrap(), Opening::Ssl);
+        assert_eq!(code(GSS_REQUEST, b"").unwrap(), Opening::Gss);
+        let cancel = code(CANCEL_REQUEST, b"\0\0\0\x07abcd").unwrap();
+        let (process_id, secret) = (7, b"abcd".to_vec());
+        assert_eq!(cancel, Opening::Cancel { process_id, secret });
+        assert!(code(3 << 16, b"user\0u\0\0").is_ok());
+        assert!(code(3 << 16, b"user\0u\0").is_err());
+        assert!(code(3 << 16, b"user\0u\0\0x").is_err());
+        assert!(code(2 << 16, b"").is_err());
+        assert!(code(CANCEL_REQUEST, b"").is_err());
+    }
+}

@@ -132,6 +132,18 @@ impl<B> Store<B> {
         self.statements.remove(name);
     }
 
+    /// Unlike Close, DEALLOCATE insists that the statement exists. `None`: all statements.
+    pub fn deallocate(&mut self, name: Option<&str>) -> Result<()> {
+        match name {
+            Some(name) => {
+                self.statement(name)?;
+                self.remove_statement(name);
+            }
+            None => self.statements = Slots::new(),
+        }
+        Ok(())
+    }
+
     pub fn portal(&self, name: &str) -> Result<&Portal<B>> {
         self.portals.get(name).ok_or_else(|| no_portal(name))
     }

@@ -232,3 +232,123 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
 pub fn malformed(message: impl Into<String>) -> Closed {
     Closed::Fatal(Error::new(SqlState::PROTOCOL_VIOLATION, message))
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use tokio::io::{DuplexStream, duplex};
+
+    use super::*;
+
+    async fn frames(wire: &mut Wire<DuplexStream>) -> (Vec<(u8, Vec<u8>)>, Closed) {
+        let mut frames = Vec::new();
+        loop {
+            match wire.buffered_frame() {
+                Ok(Some(frame)) => frames.push((frame.kind, wire.body(&frame).to_vec())),
+                Ok(None) => {
+                    if let Err(closed) = wire.fill().await {
+                        return (frames, closed);
+                    }
+                }
+                Err(closed) => return (frames, closed),
+            }
+        }
+    }
+
+    fn block_on<T>(future: impl Future<Output = T>) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        runtime.unwrap().block_on(future)
+    }
+
+    fn encode(kind: u8, body: &[u8]) -> Vec<u8> {
+        let length = (body.len() as u32 + 4).to_be_bytes();
+        [&[kind], &length[..], body].concat()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// However the bytes are cut on their way, the same frames come out.
+        #[test]
+        fn frames_do_not_depend_on_packets(
+            messages in proptest::collection::vec(
+                (any::<u8>(), prop_oneof![0..50usize, 0..50_000usize]), 0..8),
+            cuts in proptest::collection::vec(1..20_000usize, 1..20),
+        ) {
+            let sent: Vec<_> = messages.iter().map(|&(k, n)| (k, vec![k; n])).collect();
+            let bytes: Vec<u8> = sent.iter().flat_map(|(k, b)| encode(*k, b)).collect();
+            let (read, closed) = block_on(async {
+                let (mut client, server) = duplex(1000);
+                let mut wire = Wire::new(server);
+                wire.set_frame_max(100_000);
+                let sending = async move {
+                    let mut rest = &bytes[..];
+                    for cut in cuts.into_iter().cycle() {
+                        let (packet, tail) = rest.split_at(cut.min(rest.len()));
+                        client.write_all(packet).await.unwrap();
+                        rest = tail;
+                        if rest.is_empty() {
+                            break;
+                        }
+                    }
+                };
+                futures::future::join(frames(&mut wire), sending).await.0
+            });
+            prop_assert_eq!(read, sent);
+            prop_assert!(matches!(closed, Closed::Normally));
+        }
+    }
+
+    #[test]
+    fn a_promise_of_bytes_allocates_nothing() {
+        let (capacity, closed) = block_on(async {
+            let (mut client, server) = duplex(1000);
+            let mut wire = Wire::new(server);
+            wire.set_frame_max(usize::MAX);
+            client.write_all(b"d\x7f\xff\xff\xffdata").await.unwrap();
+            drop(client);
+            let (_, closed) = frames(&mut wire).await;
+            (wire.input.capacity(), closed)
+        });
+        assert!(capacity <= 4 * BUFFER_BYTES, "{capacity}");
+        assert!(matches!(closed, Closed::Io(_)), "the message was cut short");
+    }
+
+    #[test]
+    fn a_large_message_leaves_no_large_buffer() {
+        let large = encode(b'd', &vec![0; 3 << 20]);
+        block_on(async {
+            let (mut client, server) = duplex(64 << 10);
+            let mut wire = Wire::new(server);
+            wire.set_frame_max(4 << 20);
+            let sending = async {
+                client.write_all(&large).await.unwrap();
+                drop(client);
+            };
+            let ((read, _), ()) = futures::future::join(frames(&mut wire), sending).await;
+            assert_eq!(read[0].1.len(), 3 << 20);
+            assert!(wire.input.capacity() <= BUFFER_KEEP_BYTES);
+        });
+    }
+
+    #[test]
+    fn waiting_kinds_are_those_of_whole_messages() {
+        let (_, server) = duplex(1);
+        let mut wire = Wire::new(server);
+        let cut = &encode(b'E', b"123")[..6];
+        let parts = [
+            &encode(b'B', b"12"),
+            &encode(b'E', b""),
+            &encode(b'S', b"")[..],
+            cut,
+        ];
+        wire.input.extend_from_slice(&parts.concat());
+        assert_eq!(wire.waiting_kinds().collect::<Vec<_>>(), b"BES");
+        wire.buffered_frame().unwrap();
+        assert_eq!(wire.waiting_kinds().collect::<Vec<_>>(), b"ES");
+        wire.input.clear();
+        wire.in_hand = 0;
+        wire.input.extend_from_slice(b"S\xff\xff\xff\xff");
+        assert_eq!(wire.waiting_kinds().count(), 0, "lengths are not trusted");
+    }
+}

@@ -162,9 +162,7 @@ impl Expr {
                 let arms = whens.iter_mut().flat_map(|(when, then)| [when, then]);
                 arms.chain([&mut **otherwise]).collect()
             }
-            Expr::InList { input, list, .. } => {
-                [&mut **input].into_iter().chain(list).collect()
-            }
+            Expr::InList { input, list, .. } => [&mut **input].into_iter().chain(list).collect(),
             Expr::AnyEqual { input, array } => vec![input, array],
             Expr::Like { input, pattern, .. } => vec![input, pattern],
             Expr::Element { array, index } => vec![array, index],

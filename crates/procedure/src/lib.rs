@@ -13,6 +13,7 @@ mod aggregate;
 pub mod analysis;
 pub mod condition;
 mod eval;
+pub mod explain;
 pub mod expr;
 pub mod frame;
 pub mod functions;

@@ -18,6 +18,7 @@ pub mod ddl;
 pub mod names;
 pub mod parse;
 pub mod plpgsql;
+pub mod session;
 pub mod statement;
 
 pub use bind::{bind, bind_in_session};

@@ -151,7 +151,13 @@ mod tests {
     fn every_length_comes_back() {
         let heap = Heap::new();
         let text: Vec<u8> = (0..40_001u32).map(|i| (i * 7 + 3) as u8).collect();
-        let lengths = (0..300).chain([1000, 8192, 8193, 40_000]);
+        let short = if cfg!(miri) { 20 } else { 300 };
+        let long = if cfg!(miri) {
+            vec![257]
+        } else {
+            vec![1000, 8192, 8193, 40_000]
+        };
+        let lengths = (0..short).chain(long);
         let views: Vec<(usize, View)> = lengths.map(|n| (n, heap.store(&text[..n]))).collect();
         for (n, view) in views {
             assert_eq!(length(view), n);

@@ -30,7 +30,7 @@ use kit::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 use types::Height;
 
-const SHARDS: usize = 16;
+const SHARDS: usize = if cfg!(shuttle) { 2 } else { 16 };
 const PLACES_PER_SHARD: usize = if cfg!(shuttle) { 2 } else { 32 };
 const VACANT: u64 = u64::MAX;
 
@@ -226,5 +226,41 @@ mod tests {
         assert_eq!(pins.horizon(), 3);
         drop(many);
         assert_eq!(pins.horizon(), 4);
+    }
+}
+
+#[cfg(all(test, shuttle))]
+mod schedules {
+    use super::*;
+    use kit::sync::thread;
+
+    /// No horizon that a collector was given is above a pin that stands.
+    #[test]
+    fn the_horizon_is_never_above_a_pin() {
+        shuttle::check_random(
+            || {
+                let pins = Arc::new(Pins::new());
+                let horizon = Arc::new(AtomicU64::new(0));
+                let readers: Vec<_> = (0..2)
+                    .map(|_| {
+                        let (pins, horizon) = (pins.clone(), horizon.clone());
+                        thread::spawn(move || {
+                            let pin = pins.pin_newest();
+                            for _ in 0..8 {
+                                assert!(horizon.load(Ordering::SeqCst) <= pin.height());
+                            }
+                        })
+                    })
+                    .collect();
+                for height in 1..=2 {
+                    pins.publish(height);
+                    horizon.store(pins.horizon(), Ordering::SeqCst);
+                }
+                for reader in readers {
+                    reader.join().expect("a reader's check holds");
+                }
+            },
+            10_000,
+        );
     }
 }

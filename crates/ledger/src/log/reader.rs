@@ -99,6 +99,8 @@ impl LogReader {
 
     /// The next block; `None` at the end. After a torn tail has been reported once, that is the end;
     /// damage is reported again and again, there is no way past it.
+    ///
+    /// A block shares the buffer of its whole segment: copy what must outlive the reading.
     pub fn next_block(&mut self) -> Result<Option<EncodedBlock>> {
         if self.end.is_some() {
             return Ok(None);
@@ -145,6 +147,33 @@ impl LogReader {
         }
     }
 
+    /// Whether a segment with an unreadable header may be one whose creation a crash cut short. Only
+    /// the newest one may, and no block was written to it before its header was synced.
+    fn may_be_torn(&self, bytes: &[u8]) -> bool {
+        let records = bytes.get(SEGMENT_HEADER_BYTES..).unwrap_or_default();
+        self.upcoming + 1 == self.segments.len() && used_bytes(records) == 0
+    }
+
+    fn end_without_header(&mut self, path: String, bytes: &[u8], what: &str) -> LogError {
+        let torn = TornTail {
+            height: self.next_height,
+            file: path.clone(),
+            offset: 0,
+            cut_bytes: used_bytes(bytes) as u64,
+            what: what.to_owned(),
+        };
+        let size = bytes.len() as u64;
+        self.end_torn(
+            LastSegment {
+                path,
+                header: None,
+                offset: 0,
+                size,
+            },
+            torn,
+        )
+    }
+
     fn end_torn(&mut self, segment: LastSegment, torn: TornTail) -> LogError {
         self.end = Some(LogEnd {
             segment: Some(segment),
@@ -176,31 +205,10 @@ impl LogReader {
         let bytes = read_all(&*self.files.open(&path)?)?;
         let header = match SegmentHeader::decode(&bytes) {
             Ok(header) => header,
-            Err(what) => {
-                // A segment is created and synced before any block goes to it.
-                let newest = self.upcoming + 1 == self.segments.len();
-                let records = bytes.get(SEGMENT_HEADER_BYTES..).unwrap_or_default();
-                if !newest || used_bytes(records) > 0 {
-                    return Err(damage(what.to_owned()));
-                }
-                let torn = TornTail {
-                    height: first_height,
-                    file: path.clone(),
-                    offset: 0,
-                    cut_bytes: used_bytes(&bytes) as u64,
-                    what: what.to_owned(),
-                };
-                let size = bytes.len() as u64;
-                return Err(self.end_torn(
-                    LastSegment {
-                        path,
-                        header: None,
-                        offset: 0,
-                        size,
-                    },
-                    torn,
-                ));
+            Err(what) if self.may_be_torn(&bytes) => {
+                return Err(self.end_without_header(path, &bytes, what));
             }
+            Err(what) => return Err(damage(what.to_owned())),
         };
         if header.first_height != first_height {
             return Err(damage(format!(

@@ -23,7 +23,13 @@ fn reader(files: &MemoryFiles) -> Result<LogReader, LogError> {
 
 /// A writer at the end of a log, whatever that end is.
 fn writer(files: &MemoryFiles, options: LogOptions) -> io::Result<LogWriter> {
-    let mut reader = reader(files).expect("a log without damage");
+    writer_from(files, 0, options)
+}
+
+/// The same by a reader that begins at a height.
+fn writer_from(files: &MemoryFiles, from: Height, options: LogOptions) -> io::Result<LogWriter> {
+    let files = Arc::new(files.clone());
+    let mut reader = LogReader::open_at(files, from).expect("a log without damage");
     while matches!(
         reader.next_block(),
         Ok(Some(_)) | Err(LogError::TornTail(_))

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use types::Height;
 
 use super::TornTail;
-use super::reader::{LogEnd, LogReader, segment_path};
+use super::reader::{LogEnd, LogReader, read_block, segment_path};
 use crate::block::EncodedBlock;
 use crate::files::{Files, StorageFile};
 use crate::hash::{Hash, ZERO_HASH};
@@ -72,13 +72,19 @@ impl LogWriter {
             files,
             end,
             next_height,
-            ledger_id,
-            head_hash,
+            mut ledger_id,
+            mut head_hash,
             ..
         } = reader;
         let Some(LogEnd { segment, torn }) = end else {
             return Err(invalid("the log has not been read to its end".to_owned()));
         };
+        // A reader that began at an empty segment has not seen the head.
+        if let (None, Some(height)) = (head_hash, next_height.checked_sub(1)) {
+            let head = read_block(&*files, height).map_err(io::Error::other)?;
+            ledger_id = head.as_ref().map(EncodedBlock::ledger_id);
+            head_hash = head.as_ref().map(EncodedBlock::hash);
+        }
         let mut writer = LogWriter {
             files,
             options,

@@ -111,7 +111,7 @@ impl FakeSession {
     fn transaction(&mut self, verb: &str) -> Result<Response> {
         let failed = std::mem::replace(&mut self.block, Block::None) == Block::Failed;
         match verb {
-            "begin" => {
+            "begin" | "start" => {
                 self.block = Block::Explicit;
                 Ok(Response::Tag("BEGIN".into()))
             }
@@ -157,7 +157,8 @@ impl Session for FakeSession {
         declared: &[Option<DataType>],
     ) -> Result<Arc<Prepared<Words>>> {
         let verb = words[0].as_str();
-        let mut parameters = Vec::new();
+        let placeholders = words.iter().filter(|w| w.starts_with('$'));
+        let mut parameters: Vec<_> = placeholders.map(|_| DataType::Int8).collect();
         let columns = match verb {
             "echo" => {
                 parameters = words[1..].iter().map(|w| data_type(w)).collect();
@@ -166,15 +167,7 @@ impl Session for FakeSession {
                 }
                 columns(parameters.clone())
             }
-            "select" => {
-                parameters = words
-                    .iter()
-                    .filter(|w| w.starts_with('$'))
-                    .map(|_| DataType::Int8)
-                    .collect();
-                columns([DataType::Int4])
-            }
-            "rows" | "list" | "pid" => columns([DataType::Int4]),
+            "select" | "rows" | "list" | "pid" => columns([DataType::Int4]),
             "who" => columns([DataType::Text, DataType::Text, DataType::Bool]),
             "nonsense" => {
                 let message = "syntax error at or near \"nonsense\"";
@@ -207,8 +200,11 @@ impl Session for FakeSession {
                 Value::Text(format!("{:?}", self.options.settings).into()),
                 Value::Bool(self.options.tls),
             ])],
-            "add" => return self.add(number(words)),
-            "begin" | "commit" | "rollback" => return self.transaction(verb),
+            "add" => {
+                let given = parameters.first().and_then(Value::as_int);
+                return self.add(given.unwrap_or(number(words)));
+            }
+            "begin" | "start" | "commit" | "rollback" => return self.transaction(verb),
             "wait" => {
                 self.cancel.interrupt(std::future::pending::<()>()).await?;
                 return Ok(Response::Tag("WAIT".into()));
@@ -216,6 +212,11 @@ impl Session for FakeSession {
             "nap" => {
                 tokio::time::sleep(std::time::Duration::from_millis(300)).await;
                 return Ok(Response::Tag("NAP".into()));
+            }
+            "deallocate" => {
+                let name = words.get(1).cloned();
+                let tag = "DEALLOCATE".into();
+                return Ok(Response::Deallocate { name, tag });
             }
             "copy" if words[1] == "in" => return Ok(Response::CopyIn { columns: 2 }),
             "copy" => return Ok(copy_out(number(&words[1..]))),

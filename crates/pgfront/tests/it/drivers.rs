@@ -163,7 +163,7 @@ async fn passwords_are_checked() {
     connect(&server, &right).await.expect("the right password");
     for user in ["alice", "mallory"] {
         let wrong = format!("user={user} password=wrong");
-        let error = connect(&server, &wrong).await.err().expect("a refusal");
+        let error = connect(&server, &wrong).await.expect_err("a refusal");
         assert_eq!(error.code(), Some(&SqlState::INVALID_PASSWORD));
         let message = error.as_db_error().expect("a report").message().to_owned();
         let expected = format!("password authentication failed for user \"{user}\"");

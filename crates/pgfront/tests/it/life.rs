@@ -13,6 +13,7 @@ use crate::TestServer;
 use crate::client::*;
 use crate::soon;
 
+/// Signed by itself, valid for a hundred years, known to everybody: for tests alone.
 const CERTIFICATE: &[u8] = include_bytes!("../tls/certificate.pem");
 const KEY: &[u8] = include_bytes!("../tls/key.pem");
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
@@ -58,7 +59,7 @@ async fn startup_tells_what_drivers_ask_for() {
         .map(Reply::text)
         .collect();
     for expected in [
-        "server_version\x0016.4\0",
+        "server_version\x0016.4 (Tallystick 0.1.0)\0",
         "client_encoding\0UTF8\0",
         "DateStyle\0ISO, MDY\0",
         "integer_datetimes\0on\0",

@@ -301,3 +301,35 @@ async fn notices_and_settings_reach_the_client() {
     let replies = client.ask(message(b'F', &[0; 8])).await;
     assert_eq!(kinds(&replies), "EZ", "no function calls");
 }
+
+#[tokio::test]
+async fn deallocate_drops_what_the_protocol_prepared() {
+    let server = TestServer::start().await;
+    let mut client = Client::connect(server.address).await;
+    let prepare = [parse("a", "rows 1"), parse("b", "rows 1"), sync()].concat();
+    client.ask(&prepare).await;
+    assert_eq!(
+        tags(&client.ask(query("deallocate a")).await),
+        ["DEALLOCATE"]
+    );
+    assert_eq!(
+        client.ask(query("deallocate a")).await[0].sqlstate(),
+        "26000"
+    );
+    assert_eq!(
+        kinds(&client.ask([describe('S', "b"), sync()].concat()).await),
+        "tTZ"
+    );
+    client.ask(query("deallocate")).await;
+    assert_eq!(kinds(&client.ask(&prepare).await), "11Z");
+}
+
+#[tokio::test]
+async fn a_long_pipeline_is_answered_before_its_sync() {
+    let server = TestServer::start().await;
+    let mut client = Client::connect(server.address).await;
+    client.send(run("rows 1").repeat(5000)).await;
+    assert_eq!(client.next().await.expect("a reply").kind, '1');
+    let replies = client.ask(sync()).await;
+    assert_eq!(replies.len(), 4 * 5000);
+}

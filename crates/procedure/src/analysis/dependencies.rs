@@ -7,7 +7,7 @@ use types::{TableId, Value};
 use super::StepId;
 use super::commands::CommandFacts;
 use super::visit::{self, Use};
-use crate::expr::{BinaryOp, Expr};
+use crate::expr::{Expr, UnaryOp};
 use crate::query::Query;
 use crate::step::{Block, Procedure, Step};
 
@@ -238,24 +238,11 @@ fn abortable(step: &Step) -> Abortable {
 
 /// Whether evaluating may be an error, for some values.
 pub(super) fn may_fail(expr: &Expr) -> bool {
-    let mut fallible = false;
-    visit::each_expr(expr, &mut |expr| {
-        fallible |= match expr {
-            Expr::Unary { .. } | Expr::Call { .. } | Expr::Like { .. } => true,
-            Expr::Cast { input, .. } => !matches!(**input, Expr::Const(Value::Null)),
-            Expr::Binary { op, .. } => !matches!(
-                op,
-                BinaryOp::Equal
-                    | BinaryOp::NotEqual
-                    | BinaryOp::Less
-                    | BinaryOp::LessOrEqual
-                    | BinaryOp::Greater
-                    | BinaryOp::GreaterOrEqual
-                    | BinaryOp::IsDistinctFrom
-                    | BinaryOp::IsNotDistinctFrom
-            ),
-            _ => false,
-        };
-    });
-    fallible
+    expr.any(&mut |expr| match expr {
+        Expr::Unary { op, .. } => *op != UnaryOp::Not,
+        Expr::Call { .. } | Expr::Like { .. } => true,
+        Expr::Cast { input, .. } => !matches!(**input, Expr::Const(Value::Null)),
+        Expr::Binary { op, .. } => !op.is_comparison(),
+        _ => false,
+    })
 }

@@ -8,55 +8,9 @@ use crate::expr::{Expr, Reg};
 use crate::query::Query;
 use crate::step::{Block, Carried, OnError, Phi, Step};
 
-/// Call `visit` with `expr` and everything below it.
-pub fn each_expr<'e>(expr: &'e Expr, visit: &mut dyn FnMut(&'e Expr)) {
-    visit(expr);
-    each_child(expr, &mut |child| each_expr(child, visit));
-}
-
-fn each_child<'e>(expr: &'e Expr, visit: &mut dyn FnMut(&'e Expr)) {
-    match expr {
-        Expr::Const(_) | Expr::Reg(_) | Expr::Column(_) | Expr::Now => {}
-        Expr::Unary { input, .. } | Expr::IsNull { input, .. } | Expr::Cast { input, .. } => {
-            visit(input);
-        }
-        Expr::Binary { left, right, .. } => {
-            visit(left);
-            visit(right);
-        }
-        Expr::And(list) | Expr::Or(list) | Expr::Coalesce(list) | Expr::Array(list) => {
-            list.iter().for_each(visit);
-        }
-        Expr::Case { whens, otherwise } => {
-            for (when, then) in whens {
-                visit(when);
-                visit(then);
-            }
-            visit(otherwise);
-        }
-        Expr::InList { input, list, .. } => {
-            visit(input);
-            list.iter().for_each(visit);
-        }
-        Expr::AnyEqual { input, array } => {
-            visit(input);
-            visit(array);
-        }
-        Expr::Like { input, pattern, .. } => {
-            visit(input);
-            visit(pattern);
-        }
-        Expr::Element { array, index } => {
-            visit(array);
-            visit(index);
-        }
-        Expr::Call { arguments, .. } => arguments.iter().for_each(visit),
-    }
-}
-
 /// Registers that an expression reads, in order of appearance, with repetitions.
 pub fn each_register(expr: &Expr, visit: &mut dyn FnMut(Reg)) {
-    each_expr(expr, &mut |expr| {
+    expr.walk(&mut |expr| {
         if let Expr::Reg(register) = expr {
             visit(*register);
         }
@@ -65,16 +19,18 @@ pub fn each_register(expr: &Expr, visit: &mut dyn FnMut(Reg)) {
 
 /// Whether an expression reads the row at hand.
 pub fn reads_row(expr: &Expr) -> bool {
-    let mut found = false;
-    each_expr(expr, &mut |expr| found |= matches!(expr, Expr::Column(_)));
-    found
+    expr.any(&mut |expr| matches!(expr, Expr::Column(_)))
 }
 
 /// Call `visit` with `query` and the queries below it.
 pub fn each_query<'q>(query: &'q Query, visit: &mut dyn FnMut(&'q Query)) {
     visit(query);
     match query {
-        Query::Values(_) | Query::Get { .. } | Query::Scan { .. } => {}
+        Query::Values(_)
+        | Query::Unnest(_)
+        | Query::Series { .. }
+        | Query::Get { .. }
+        | Query::Scan { .. } => {}
         Query::Filter { input, .. }
         | Query::Project { input, .. }
         | Query::Aggregate { input, .. }
@@ -97,6 +53,8 @@ pub fn each_query<'q>(query: &'q Query, visit: &mut dyn FnMut(&'q Query)) {
 pub fn each_query_expr<'q>(query: &'q Query, visit: &mut dyn FnMut(&'q Expr)) {
     match query {
         Query::Values(rows) => rows.iter().flatten().for_each(visit),
+        Query::Unnest(array) => visit(array),
+        Query::Series { first, last, step } => [first, last, step].into_iter().for_each(visit),
         Query::Get { key, filter, .. } => key.iter().chain(filter).for_each(visit),
         Query::Scan {
             low, high, filter, ..

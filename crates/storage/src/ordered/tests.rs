@@ -132,8 +132,11 @@ fn keys_in_order_fill_their_nodes() {
 #[test]
 fn agrees_with_btree_maps_under_threads() {
     const THREADS: u64 = 4;
+    const STEPS: u32 = if cfg!(miri) { 60 } else { 8_000 };
+    const SETTLED: u32 = if cfg!(miri) { 40 } else { 500 };
+    const SCANS: u32 = if cfg!(miri) { 3 } else { 60 };
     let index = OrderedIndex::new();
-    let settled: Vec<Vec<u8>> = (0..500u32)
+    let settled: Vec<Vec<u8>> = (0..SETTLED)
         .map(|i| format!("settled {i:05}").into_bytes())
         .collect();
     for (key, slot) in settled.iter().zip(0..) {
@@ -146,11 +149,11 @@ fn agrees_with_btree_maps_under_threads() {
                 scope.spawn(move || {
                     let mut random = Random::new(thread);
                     let mut model = Model::new();
-                    for step in 0..8_000 {
+                    for step in 0..STEPS {
                         // Each thread has its own keys, between those of the others.
                         let mut key = key(&mut random, 600);
                         key.push(thread as u8);
-                        if random.chance(2) || step < 1000 {
+                        if random.chance(2) || step < STEPS / 8 {
                             index.insert(&key, Slot(step));
                             model.insert(key, step);
                         } else {
@@ -162,7 +165,7 @@ fn agrees_with_btree_maps_under_threads() {
                 })
             })
             .collect();
-        for turn in 0..60 {
+        for turn in 0..SCANS {
             let range = (
                 Bound::Included(b"settled".as_slice()),
                 Bound::Excluded(b"settlee".as_slice()),

@@ -114,7 +114,11 @@ fn history() {
     let mut arena = UndoArena::new(undo.clone(), 1);
     let row = payload(&records, 1);
     let slot = records.create(b"key", Stamp::new(1, 0), &row, &mut arena);
-    let shared = kit::sync::Arc::new(Shared { records, undo, pins: Pins::new() });
+    let shared = kit::sync::Arc::new(Shared {
+        records,
+        undo,
+        pins: Pins::new(),
+    });
     shared.pins.publish(1);
     let readers: Vec<_> = (0..2)
         .map(|_| {

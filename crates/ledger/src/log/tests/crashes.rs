@@ -66,7 +66,16 @@ fn live_and_die(seed: u64, blocks: &[EncodedBlock], sync: bool) -> u64 {
         }
         let lifetime = random.below(25);
         files.fail_at(Some(Failure::PowerOff(files.operations() + lifetime)));
-        if let Ok(mut writer) = writer(&files, options) {
+        // A node that has a checkpoint reads from there.
+        let from = random.below(2) * random.below(blocks.len() as u64);
+        if let Ok(mut writer) = writer_from(&files, from, options) {
+            assert_eq!(writer.next_height(), found.len() as u64, "seed {seed}");
+            let head_hash = found.last().map_or([0; 32], EncodedBlock::hash);
+            assert_eq!(
+                writer.head_hash(),
+                head_hash,
+                "seed {seed}, read from {from}"
+            );
             durable = durable.max(found.len());
             assert!(
                 read(&files).1.is_none(),

@@ -1,0 +1,294 @@
+//! The binder's state: what names and parameters mean, which registers are taken, and the steps that
+//! the statement has become so far.
+
+use procedure::{Expr, Reg, Step};
+use types::cast::{CastContext, cast, cast_context, common_type};
+use types::{DataType, Error, Result, SqlState, Value};
+
+use super::scope::{Scope, Variable};
+use crate::catalog::Catalog;
+use crate::statement::SessionInfo;
+
+/// A bound expression and its type.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Typed {
+    pub expr: Expr,
+    pub data_type: DataType,
+}
+
+impl Typed {
+    pub fn new(expr: Expr, data_type: DataType) -> Typed {
+        Typed { expr, data_type }
+    }
+
+    pub fn null() -> Typed {
+        Typed::new(Expr::Const(Value::Null), DataType::Unknown)
+    }
+}
+
+/// Binds one statement, or the statements of one routine.
+///
+/// Registers 0… hold the parameters `$1`…; further ones are handed out as steps need them. A
+/// subquery in an expression becomes steps that come before the one which uses the expression, so
+/// `steps` may grow while an expression is bound.
+pub struct Binder<'a> {
+    pub catalog: &'a Catalog,
+    pub session: &'a SessionInfo,
+    /// Types of `$1`…; `None` until something says.
+    pub parameters: Vec<Option<DataType>>,
+    /// A routine's variables; of two with the same name the later one counts.
+    pub variables: Vec<Variable>,
+    /// Whether a name that could be a column or a variable is an error, as in PL/pgSQL, or the
+    /// column, as in SQL functions.
+    pub strict_variables: bool,
+    pub next_register: u16,
+    pub steps: Vec<Step>,
+    /// Something bound depends on the session, so the result is of no use to others.
+    pub session_dependent: bool,
+    pub(super) enclosing: Vec<Scope>,
+    pub(super) aggregates: super::aggregates::Aggregates,
+    pub(super) ctes: Vec<(String, super::select::BoundQuery)>,
+    pub(super) depth: u16,
+}
+
+/// How deep expressions and queries may nest; each level costs stack.
+const DEPTH_MAX: u16 = 200;
+
+impl<'a> Binder<'a> {
+    pub fn new(
+        catalog: &'a Catalog,
+        session: &'a SessionInfo,
+        parameters: Vec<Option<DataType>>,
+    ) -> Binder<'a> {
+        let next_register = u16::try_from(parameters.len()).unwrap_or(u16::MAX);
+        Binder {
+            catalog,
+            session,
+            parameters,
+            variables: Vec::new(),
+            strict_variables: false,
+            next_register,
+            steps: Vec::new(),
+            session_dependent: false,
+            enclosing: Vec::new(),
+            aggregates: super::aggregates::Aggregates::default(),
+            ctes: Vec::new(),
+            depth: 0,
+        }
+    }
+
+    /// A register that no step has written yet.
+    pub fn register(&mut self) -> Result<Reg> {
+        let register = Reg(self.next_register);
+        self.next_register = self.next_register.checked_add(1).ok_or_else(|| {
+            Error::new(
+                SqlState::PROGRAM_LIMIT_EXCEEDED,
+                "the statement needs too many registers",
+            )
+        })?;
+        Ok(register)
+    }
+
+    pub fn registers(&mut self, count: usize) -> Result<Vec<Reg>> {
+        (0..count).map(|_| self.register()).collect()
+    }
+
+    /// Adds a step that computes `value` once, unless it is as cheap to look at again.
+    pub fn let_value(&mut self, value: Expr) -> Result<Expr> {
+        if matches!(value, Expr::Const(_) | Expr::Reg(_)) {
+            return Ok(value);
+        }
+        let out = self.register()?;
+        self.steps.push(Step::Let { out, value });
+        Ok(Expr::Reg(out))
+    }
+
+    /// What `build` adds to `steps`, as a block of its own.
+    pub fn block(
+        &mut self,
+        build: impl FnOnce(&mut Self) -> Result<()>,
+    ) -> Result<procedure::Block> {
+        let outside = std::mem::take(&mut self.steps);
+        let built = build(self);
+        let inside = std::mem::replace(&mut self.steps, outside);
+        built?;
+        Ok(inside.into())
+    }
+
+    pub(super) fn nested<T>(&mut self, bind: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        self.depth += 1;
+        let bound = match self.depth <= DEPTH_MAX {
+            true => bind(self),
+            false => Err(Error::new(
+                SqlState::PROGRAM_LIMIT_EXCEEDED,
+                "the statement is nested too deeply",
+            )),
+        };
+        self.depth -= 1;
+        bound
+    }
+
+    /// The parameter's number, if `typed` is one that nobody has given a type yet.
+    fn untyped_parameter(&self, typed: &Typed) -> Option<usize> {
+        match &typed.expr {
+            Expr::Reg(register) if typed.data_type == DataType::Unknown => {
+                let number = usize::from(register.0);
+                (number < self.parameters.len()).then_some(number)
+            }
+            _ => None,
+        }
+    }
+
+    /// Makes `typed` an expression of type `to`, as far as `context` allows.
+    pub fn coerce(&mut self, typed: Typed, to: &DataType, context: CastContext) -> Result<Expr> {
+        let explicit = context == CastContext::Explicit;
+        if let Some(number) = self.untyped_parameter(&typed) {
+            let bare = match to {
+                DataType::Unknown => DataType::Text,
+                DataType::Char(_) => DataType::Text,
+                other => other.without_modifier(),
+            };
+            let known = self.parameters[number].get_or_insert(bare).clone();
+            return Ok(converted(typed.expr, &known, to, explicit));
+        }
+        if typed.data_type == DataType::Unknown {
+            return match typed.expr {
+                Expr::Const(value) => {
+                    let value = match to {
+                        DataType::Unknown => value,
+                        _ => cast(&value, to, explicit)?,
+                    };
+                    Ok(Expr::Const(value))
+                }
+                expr => Ok(converted(expr, &DataType::Unknown, to, explicit)),
+            };
+        }
+        match cast_context(&typed.data_type, to) {
+            Some(needed) if needed <= context => {
+                Ok(fold(converted(typed.expr, &typed.data_type, to, explicit)))
+            }
+            Some(_) => Err(Error::new(
+                SqlState::DATATYPE_MISMATCH,
+                format!("cannot convert type {} to {to} here", typed.data_type),
+            )
+            .with_hint("You will need to rewrite or cast the expression.")),
+            None => Err(Error::new(
+                SqlState::CANNOT_COERCE,
+                format!("cannot cast type {} to {to}", typed.data_type),
+            )),
+        }
+    }
+
+    /// An expression that is to be stored in a column.
+    pub fn assign(&mut self, typed: Typed, column: &str, to: &DataType) -> Result<Expr> {
+        let from = typed.data_type.clone();
+        self.coerce(typed, to, CastContext::Assignment)
+            .map_err(|error| match error.code() {
+                SqlState::DATATYPE_MISMATCH | SqlState::CANNOT_COERCE => Error::new(
+                    SqlState::DATATYPE_MISMATCH,
+                    format!("column \"{column}\" is of type {to} but expression is of type {from}"),
+                )
+                .with_hint("You will need to rewrite or cast the expression."),
+                _ => error,
+            })
+    }
+
+    /// A condition.
+    pub fn boolean(&mut self, typed: Typed, place: &str) -> Result<Expr> {
+        if !matches!(typed.data_type, DataType::Bool | DataType::Unknown) {
+            return Err(Error::new(
+                SqlState::DATATYPE_MISMATCH,
+                format!(
+                    "argument of {place} must be type boolean, not type {}",
+                    typed.data_type
+                ),
+            ));
+        }
+        self.coerce(typed, &DataType::Bool, CastContext::Implicit)
+    }
+
+    /// A value that leaves the statement: what nobody has typed is text.
+    pub fn resolved(&mut self, typed: Typed) -> Result<Typed> {
+        match typed.data_type {
+            DataType::Unknown => {
+                let expr = self.coerce(typed, &DataType::Text, CastContext::Implicit)?;
+                Ok(Typed::new(expr, DataType::Text))
+            }
+            _ => Ok(typed),
+        }
+    }
+
+    /// The type in which all of `inputs` meet, and the inputs in it. `what` is for the error.
+    pub fn unify(&mut self, inputs: Vec<Typed>, what: &str) -> Result<(Vec<Expr>, DataType)> {
+        let mut common = DataType::Unknown;
+        for input in &inputs {
+            common = common_type(&common, &input.data_type).ok_or_else(|| {
+                Error::new(
+                    SqlState::DATATYPE_MISMATCH,
+                    format!(
+                        "{what} types {common} and {} cannot be matched",
+                        input.data_type
+                    ),
+                )
+            })?;
+        }
+        if common == DataType::Unknown && !inputs.is_empty() {
+            common = DataType::Text;
+        }
+        let exprs = inputs
+            .into_iter()
+            .map(|input| self.coerce(input, &common, CastContext::Implicit))
+            .collect::<Result<_>>()?;
+        Ok((exprs, common))
+    }
+
+    /// Types of the parameters, once all is bound.
+    pub fn parameter_types(&self) -> Vec<DataType> {
+        let types = self.parameters.iter().cloned();
+        types.map(|t| t.unwrap_or(DataType::Text)).collect()
+    }
+}
+
+/// `expr` as a value of `to`: a cast where the values of the two types differ.
+fn converted(expr: Expr, from: &DataType, to: &DataType, explicit: bool) -> Expr {
+    use DataType as T;
+    let same_values = match (from, to) {
+        _ if from == to => true,
+        (_, T::Unknown) => true,
+        (T::Int2, T::Int4 | T::Int8) | (T::Int4, T::Int8) => true,
+        (a, T::Text | T::Varchar(None)) => a.is_string(),
+        (T::Numeric(_), T::Numeric(None)) => true,
+        (T::Array(a), T::Array(b)) => same_values_in_arrays(a, b),
+        _ => false,
+    };
+    match same_values {
+        true => expr,
+        false => Expr::Cast {
+            input: Box::new(expr),
+            to: to.clone(),
+            explicit,
+        },
+    }
+}
+
+fn same_values_in_arrays(from: &DataType, to: &DataType) -> bool {
+    use DataType as T;
+    match (from, to) {
+        (T::Int2, T::Int4 | T::Int8) | (T::Int4, T::Int8) => true,
+        (a, T::Text | T::Varchar(None)) => a.is_string(),
+        (a, b) => a == b,
+    }
+}
+
+/// Evaluates what is made of constants alone. What fails is left to fail when it is reached.
+pub fn fold(expr: Expr) -> Expr {
+    let constant = |e: &&Expr| matches!(e, Expr::Const(_));
+    let children = expr.children();
+    if children.is_empty() || !children.iter().all(constant) {
+        return expr;
+    }
+    match expr.eval(&[], &[], 0) {
+        Ok(value) => Expr::Const(value),
+        Err(_) => expr,
+    }
+}

@@ -1,0 +1,974 @@
+//! Expressions: from syntax to typed, pure IR.
+
+use procedure::{BinaryOp, Expr, Function, Step, UnaryOp};
+use sqlparser::ast;
+use types::arithmetic::{ArithmeticOp, concat_type, no_operator, result_type};
+use types::cast::{CastContext, common_type};
+use types::{DataType, Error, Result, SqlState, Value};
+
+use super::aggregates::{Place, aggregate_function};
+use super::binder::{Binder, Typed, fold};
+use super::scope::Scope;
+use crate::ddl::data_type;
+use crate::names::fold as fold_name;
+
+impl Binder<'_> {
+    /// Binds an expression over the columns in `scope`.
+    pub fn expression(&mut self, scope: &Scope, expr: &ast::Expr) -> Result<Typed> {
+        self.nested(|binder| binder.expression_inner(scope, expr))
+    }
+
+    /// An expression without a row in sight, such as a PL/pgSQL right-hand side.
+    pub fn bare_expression(&mut self, expr: &ast::Expr) -> Result<Typed> {
+        self.expression(&Scope::default(), expr)
+    }
+
+    pub(super) fn condition(
+        &mut self,
+        scope: &Scope,
+        expr: &ast::Expr,
+        place: Place,
+        name: &str,
+    ) -> Result<Expr> {
+        let outside = std::mem::replace(&mut self.aggregates.place, place);
+        let bound = self.expression(scope, expr);
+        self.aggregates.place = outside;
+        self.boolean(bound?, name)
+    }
+
+    fn expression_inner(&mut self, scope: &Scope, expr: &ast::Expr) -> Result<Typed> {
+        use ast::Expr as E;
+        match expr {
+            E::Nested(inner) => self.expression(scope, inner),
+            E::Value(value) => self.literal(&value.value),
+            E::Identifier(ident) => self.column(scope, &fold_name(ident)),
+            E::CompoundIdentifier(parts) => {
+                let parts: Vec<String> = parts.iter().map(fold_name).collect();
+                self.qualified_column(scope, &parts)
+            }
+            E::TypedString(typed) => {
+                let to = data_type(&typed.data_type)?;
+                let text = self.literal(&typed.value.value)?;
+                let expr = self.coerce(text, &to, CastContext::Explicit)?;
+                Ok(Typed::new(expr, to))
+            }
+            E::Cast {
+                kind: ast::CastKind::Cast | ast::CastKind::DoubleColon,
+                expr,
+                data_type: to,
+                format: None,
+                ..
+            } => self.cast(scope, expr, to),
+            E::UnaryOp { op, expr } => self.unary(scope, *op, expr),
+            E::BinaryOp { left, op, right } => self.binary(scope, left, op, right),
+            E::IsNull(e) => self.null_test(scope, e, false),
+            E::IsNotNull(e) => self.null_test(scope, e, true),
+            E::IsTrue(e) => self.truth_test(scope, e, Some(true), false),
+            E::IsNotTrue(e) => self.truth_test(scope, e, Some(true), true),
+            E::IsFalse(e) => self.truth_test(scope, e, Some(false), false),
+            E::IsNotFalse(e) => self.truth_test(scope, e, Some(false), true),
+            E::IsUnknown(e) => self.truth_test(scope, e, None, false),
+            E::IsNotUnknown(e) => self.truth_test(scope, e, None, true),
+            E::IsDistinctFrom(a, b) => self.compared(scope, a, BinaryOp::IsDistinctFrom, b),
+            E::IsNotDistinctFrom(a, b) => self.compared(scope, a, BinaryOp::IsNotDistinctFrom, b),
+            E::Between {
+                expr,
+                negated,
+                low,
+                high,
+            } => self.between(scope, expr, *negated, low, high),
+            E::InList {
+                expr,
+                list,
+                negated,
+            } => self.in_list(scope, expr, list, *negated),
+            E::InSubquery {
+                expr,
+                subquery,
+                negated,
+            } => self.in_subquery(scope, expr, subquery, *negated),
+            E::Exists { subquery, negated } => {
+                let found = self.exists_subquery(scope, subquery)?;
+                Ok(negated_if(*negated, found))
+            }
+            E::Subquery(query) => self.scalar_subquery(scope, query),
+            E::AnyOp {
+                left,
+                compare_op: ast::BinaryOperator::Eq,
+                right,
+                ..
+            } => self.any_equal(scope, left, right),
+            E::AllOp {
+                left,
+                compare_op: ast::BinaryOperator::NotEq,
+                right,
+            } => {
+                let any = self.any_equal(scope, left, right)?;
+                Ok(negated_if(true, any))
+            }
+            E::Like {
+                negated,
+                any: false,
+                expr,
+                pattern,
+                escape_char,
+            } => self.like(scope, expr, pattern, escape_char.as_ref(), false, *negated),
+            E::ILike {
+                negated,
+                any: false,
+                expr,
+                pattern,
+                escape_char,
+            } => self.like(scope, expr, pattern, escape_char.as_ref(), true, *negated),
+            E::Case {
+                operand,
+                conditions,
+                else_result,
+                ..
+            } => self.case(
+                scope,
+                operand.as_deref(),
+                conditions,
+                else_result.as_deref(),
+            ),
+            E::Array(array) => self.array(scope, &array.elem),
+            E::CompoundFieldAccess { root, access_chain } => {
+                self.subscript(scope, root, access_chain)
+            }
+            E::Collate { expr, collation } => match collation.to_string().as_str() {
+                "\"C\"" | "\"POSIX\"" | "\"default\"" => self.expression(scope, expr),
+                other => Err(Error::unsupported(format_args!("collation {other}"))
+                    .with_hint("Text is compared by its bytes, as collation \"C\" does.")),
+            },
+            E::Function(call) => self.function_call(scope, call),
+            _ => self.function_syntax(scope, expr),
+        }
+    }
+
+    fn literal(&mut self, value: &ast::Value) -> Result<Typed> {
+        use ast::Value as V;
+        Ok(match value {
+            V::Number(digits, _) => number(digits)?,
+            V::SingleQuotedString(s) | V::EscapedStringLiteral(s) | V::UnicodeStringLiteral(s) => {
+                Typed::new(Expr::Const(Value::text(s)), DataType::Unknown)
+            }
+            V::DollarQuotedString(s) => {
+                Typed::new(Expr::Const(Value::text(&s.value)), DataType::Unknown)
+            }
+            V::Boolean(b) => Typed::new(Expr::Const(Value::Bool(*b)), DataType::Bool),
+            V::Null => Typed::null(),
+            V::Placeholder(name) => self.parameter(name)?,
+            other => return Err(Error::unsupported(format_args!("the literal {other}"))),
+        })
+    }
+
+    fn parameter(&mut self, name: &str) -> Result<Typed> {
+        let number = name.strip_prefix('$').and_then(|n| n.parse::<usize>().ok());
+        let place = number.and_then(|n| n.checked_sub(1));
+        match place.and_then(|place| Some((place, self.parameters.get(place)?))) {
+            Some((place, data_type)) => {
+                let register = procedure::Reg(place as u16);
+                let data_type = data_type.clone().unwrap_or(DataType::Unknown);
+                Ok(Typed::new(Expr::Reg(register), data_type))
+            }
+            None => Err(Error::new(
+                SqlState::UNDEFINED_PARAMETER,
+                format!("there is no parameter {name}"),
+            )),
+        }
+    }
+
+    fn column(&mut self, scope: &Scope, name: &str) -> Result<Typed> {
+        let variable = self.variables.iter().rfind(|v| v.name == name);
+        match (scope.find(name)?, variable) {
+            (Some(_), Some(_)) if self.strict_variables => Err(Error::new(
+                SqlState::AMBIGUOUS_COLUMN,
+                format!("column reference \"{name}\" is ambiguous"),
+            )
+            .with_detail("It could refer to either a PL/pgSQL variable or a table column.")),
+            (Some((expr, data_type)), _) => Ok(Typed::new(expr, data_type)),
+            (None, Some(variable)) => Ok(Typed::new(
+                variable.value.clone(),
+                variable.data_type.clone(),
+            )),
+            (None, None) => Err(self.unknown_column(scope, name)),
+        }
+    }
+
+    fn unknown_column(&self, scope: &Scope, name: &str) -> Error {
+        let outside = self
+            .enclosing
+            .iter()
+            .any(|s| matches!(s.find(name), Ok(Some(_))));
+        if outside {
+            return correlated(name);
+        }
+        let error = Error::new(
+            SqlState::UNDEFINED_COLUMN,
+            format!("column \"{name}\" does not exist"),
+        );
+        match scope.suggestion(name) {
+            Some(hint) => error.with_hint(hint),
+            None => error,
+        }
+    }
+
+    fn qualified_column(&mut self, scope: &Scope, parts: &[String]) -> Result<Typed> {
+        let (qualifier, name) = match parts {
+            [qualifier, name] => (qualifier, name),
+            [schema, qualifier, name] if schema == "public" => (qualifier, name),
+            _ => {
+                return Err(Error::unsupported(format_args!(
+                    "the name {}",
+                    parts.join(".")
+                )));
+            }
+        };
+        if let Some((expr, data_type)) = scope.find_qualified(qualifier, name)? {
+            return Ok(Typed::new(expr, data_type));
+        }
+        let mut variables = self.variables.iter();
+        if let Some(variable) = variables.rfind(|v| v.qualifier == *qualifier && v.name == *name) {
+            return Ok(Typed::new(
+                variable.value.clone(),
+                variable.data_type.clone(),
+            ));
+        }
+        if self
+            .enclosing
+            .iter()
+            .any(|s| s.relation(qualifier).is_some())
+        {
+            return Err(correlated(&format!("{qualifier}.{name}")));
+        }
+        Err(Error::new(
+            SqlState::UNDEFINED_TABLE,
+            format!("missing FROM-clause entry for table \"{qualifier}\""),
+        ))
+    }
+
+    fn cast(&mut self, scope: &Scope, expr: &ast::Expr, to: &ast::DataType) -> Result<Typed> {
+        let to = match data_type(to) {
+            Ok(to) => to,
+            // Names of catalog objects, which clients cast in harmless ways.
+            Err(_) if to.to_string().eq_ignore_ascii_case("name") => DataType::Text,
+            Err(error) => return Err(error),
+        };
+        let typed = self.expression(scope, expr)?;
+        let expr = self.coerce(typed, &to, CastContext::Explicit)?;
+        Ok(Typed::new(expr, to))
+    }
+
+    fn unary(&mut self, scope: &Scope, op: ast::UnaryOperator, expr: &ast::Expr) -> Result<Typed> {
+        use ast::UnaryOperator as U;
+        // The smallest integers have no positive counterpart: read the sign with the digits.
+        if let (U::Minus, ast::Expr::Value(value)) = (op, expr)
+            && let ast::Value::Number(digits, _) = &value.value
+        {
+            return number(&format!("-{digits}"));
+        }
+        let typed = self.expression(scope, expr)?;
+        let unary = |op, expr| {
+            fold(Expr::Unary {
+                op,
+                input: Box::new(expr),
+            })
+        };
+        match op {
+            U::Not | U::BangNot => {
+                let expr = self.boolean(typed, "NOT")?;
+                Ok(Typed::new(unary(UnaryOp::Not, expr), DataType::Bool))
+            }
+            U::Plus | U::Minus if typed.data_type.is_number() => {
+                let data_type = typed.data_type.without_modifier();
+                let expr = match (op, &data_type) {
+                    (U::Plus, _) => typed.expr,
+                    // Subtraction knows its type, and with it where the integers end.
+                    (_, t) if t.is_integer() => fold(Expr::Binary {
+                        op: BinaryOp::Subtract,
+                        left: Box::new(Expr::Const(Value::Int(0))),
+                        right: Box::new(typed.expr),
+                        result: data_type.clone(),
+                    }),
+                    _ => unary(UnaryOp::Negate, typed.expr),
+                };
+                Ok(Typed::new(expr, data_type))
+            }
+            U::BitwiseNot if typed.data_type.is_integer() => Ok(Typed::new(
+                unary(UnaryOp::BitNot, typed.expr),
+                typed.data_type,
+            )),
+            U::PGAbs => self.call_by_name("abs", vec![typed]),
+            U::PGSquareRoot => self.call_by_name("sqrt", vec![typed]),
+            _ => Err(Error::new(
+                SqlState::UNDEFINED_FUNCTION,
+                format!("operator does not exist: {op} {}", typed.data_type),
+            )
+            .with_hint("You might need to add an explicit type cast.")),
+        }
+    }
+
+    fn binary(
+        &mut self,
+        scope: &Scope,
+        left: &ast::Expr,
+        op: &ast::BinaryOperator,
+        right: &ast::Expr,
+    ) -> Result<Typed> {
+        use ast::BinaryOperator as B;
+        if matches!(op, B::And | B::Or) {
+            return self.connective(scope, op, left, right);
+        }
+        let l = self.expression(scope, left)?;
+        let r = self.expression(scope, right)?;
+        match op {
+            B::Plus => self.arithmetic(BinaryOp::Add, ArithmeticOp::Add, l, r),
+            B::Minus => self.arithmetic(BinaryOp::Subtract, ArithmeticOp::Sub, l, r),
+            B::Multiply => self.arithmetic(BinaryOp::Multiply, ArithmeticOp::Mul, l, r),
+            B::Divide => self.arithmetic(BinaryOp::Divide, ArithmeticOp::Div, l, r),
+            B::Modulo => self.arithmetic(BinaryOp::Modulo, ArithmeticOp::Mod, l, r),
+            B::PGExp => self.call_by_name("power", vec![l, r]),
+            B::StringConcat => self.concat(l, r),
+            B::Eq => self.comparison(BinaryOp::Equal, l, r),
+            B::NotEq => self.comparison(BinaryOp::NotEqual, l, r),
+            B::Lt => self.comparison(BinaryOp::Less, l, r),
+            B::LtEq => self.comparison(BinaryOp::LessOrEqual, l, r),
+            B::Gt => self.comparison(BinaryOp::Greater, l, r),
+            B::GtEq => self.comparison(BinaryOp::GreaterOrEqual, l, r),
+            B::BitwiseAnd => self.bits(BinaryOp::BitAnd, op, l, r),
+            B::BitwiseOr => self.bits(BinaryOp::BitOr, op, l, r),
+            B::PGBitwiseXor => self.bits(BinaryOp::BitXor, op, l, r),
+            B::PGBitwiseShiftLeft => self.bits(BinaryOp::ShiftLeft, op, l, r),
+            B::PGBitwiseShiftRight => self.bits(BinaryOp::ShiftRight, op, l, r),
+            B::PGRegexMatch | B::PGRegexIMatch | B::PGRegexNotMatch | B::PGRegexNotIMatch => {
+                Err(Error::unsupported("regular expressions").with_hint("Use LIKE."))
+            }
+            _ => Err(Error::unsupported(format_args!("operator {op}"))),
+        }
+    }
+
+    /// `a AND b AND c` as one list, so that evaluation and planning see the conjuncts side by side.
+    fn connective(
+        &mut self,
+        scope: &Scope,
+        op: &ast::BinaryOperator,
+        left: &ast::Expr,
+        right: &ast::Expr,
+    ) -> Result<Typed> {
+        let is_and = matches!(op, ast::BinaryOperator::And);
+        let place = if is_and { "AND" } else { "OR" };
+        let mut parts = Vec::new();
+        for side in [left, right] {
+            let typed = self.expression(scope, side)?;
+            match self.boolean(typed, place)? {
+                Expr::And(inner) if is_and => parts.extend(inner),
+                Expr::Or(inner) if !is_and => parts.extend(inner),
+                expr => parts.push(expr),
+            }
+        }
+        let expr = match is_and {
+            true => Expr::And(parts.into()),
+            false => Expr::Or(parts.into()),
+        };
+        Ok(Typed::new(expr, DataType::Bool))
+    }
+
+    pub(super) fn arithmetic(
+        &mut self,
+        op: BinaryOp,
+        arithmetic: ArithmeticOp,
+        left: Typed,
+        right: Typed,
+    ) -> Result<Typed> {
+        let result = result_type(arithmetic, &left.data_type, &right.data_type)?;
+        let operand = |known: &DataType, other: &DataType| match other {
+            DataType::Unknown => known.without_modifier(),
+            other => other.clone(),
+        };
+        let (l, r) = (left.data_type.clone(), right.data_type.clone());
+        let left = self.coerce(left, &operand(&r, &l), CastContext::Implicit)?;
+        let right = self.coerce(right, &operand(&l, &r), CastContext::Implicit)?;
+        let expr = Expr::Binary {
+            op,
+            left: Box::new(left),
+            right: Box::new(right),
+            result: result.clone(),
+        };
+        Ok(Typed::new(fold(expr), result))
+    }
+
+    fn concat(&mut self, left: Typed, right: Typed) -> Result<Typed> {
+        let element_of = |array: &Typed, element: &Typed| match &array.data_type {
+            DataType::Array(of) => {
+                !matches!(element.data_type, DataType::Array(_) | DataType::Unknown)
+                    && common_type(of, &element.data_type).is_some()
+            }
+            _ => false,
+        };
+        if element_of(&left, &right) {
+            return self.call_by_name("array_append", vec![left, right]);
+        }
+        if element_of(&right, &left) {
+            return self.call_by_name("array_prepend", vec![left, right]);
+        }
+        let result = concat_type(&left.data_type, &right.data_type)?;
+        let operand = |binder: &mut Self, typed: Typed| match typed.data_type {
+            DataType::Unknown => binder.coerce(typed, &result, CastContext::Implicit),
+            _ => Ok(typed.expr),
+        };
+        let (left, right) = (operand(self, left)?, operand(self, right)?);
+        let expr = Expr::Binary {
+            op: BinaryOp::Concat,
+            left: Box::new(left),
+            right: Box::new(right),
+            result: result.clone(),
+        };
+        Ok(Typed::new(fold(expr), result))
+    }
+
+    fn bits(
+        &mut self,
+        op: BinaryOp,
+        shown: &ast::BinaryOperator,
+        left: Typed,
+        right: Typed,
+    ) -> Result<Typed> {
+        let shift = matches!(op, BinaryOp::ShiftLeft | BinaryOp::ShiftRight);
+        let result = match shift {
+            true => Some(left.data_type.clone()),
+            false => common_type(&left.data_type, &right.data_type),
+        };
+        let integers = left.data_type.is_integer() || left.data_type == DataType::Unknown;
+        let result = result.filter(|t| t.is_integer() && integers);
+        let Some(result) = result else {
+            return Err(no_operator(&left.data_type, shown, &right.data_type));
+        };
+        let amount = if shift {
+            DataType::Int4
+        } else {
+            result.clone()
+        };
+        let left = self.coerce(left, &result, CastContext::Implicit)?;
+        let right = self.coerce(right, &amount, CastContext::Implicit)?;
+        let expr = Expr::Binary {
+            op,
+            left: Box::new(left),
+            right: Box::new(right),
+            result: result.clone(),
+        };
+        Ok(Typed::new(fold(expr), result))
+    }
+
+    pub(super) fn compared(
+        &mut self,
+        scope: &Scope,
+        left: &ast::Expr,
+        op: BinaryOp,
+        right: &ast::Expr,
+    ) -> Result<Typed> {
+        let left = self.expression(scope, left)?;
+        let right = self.expression(scope, right)?;
+        self.comparison(op, left, right)
+    }
+
+    /// Both sides become values of one kind. The planner relies on it: a bare column that is compared
+    /// with an expression can be looked up by that expression's value.
+    pub fn comparison(&mut self, op: BinaryOp, left: Typed, right: Typed) -> Result<Typed> {
+        let (l, r) = (left.data_type.clone(), right.data_type.clone());
+        let common = match common_type(&l, &r) {
+            Some(DataType::Unknown) => DataType::Text,
+            Some(common) if common != DataType::Void => common,
+            _ => return Err(no_operator(&l, operator_text(op), &r)),
+        };
+        let blank_padded = matches!(l, DataType::Char(_)) || matches!(r, DataType::Char(_));
+        let left = self.comparand(left, &common, blank_padded)?;
+        let right = self.comparand(right, &common, blank_padded)?;
+        let expr = Expr::Binary {
+            op,
+            left: Box::new(left),
+            right: Box::new(right),
+            result: DataType::Bool,
+        };
+        Ok(Typed::new(fold(expr), DataType::Bool))
+    }
+
+    /// One side of a comparison in the common type. `char(n)` values are kept without their blanks, so what is compared
+    /// with one loses its own.
+    fn comparand(&mut self, typed: Typed, common: &DataType, blank_padded: bool) -> Result<Expr> {
+        let to = match common {
+            DataType::Char(_) => DataType::Text,
+            other => other.without_modifier(),
+        };
+        if typed.data_type != DataType::Unknown {
+            return self.coerce(typed, &to, CastContext::Implicit);
+        }
+        let expr = self.coerce(typed, &to, CastContext::Implicit)?;
+        Ok(match blank_padded {
+            true => fold(Expr::Call {
+                function: Function::TrimRight,
+                arguments: [expr].into(),
+                result: DataType::Text,
+            }),
+            false => expr,
+        })
+    }
+
+    fn null_test(&mut self, scope: &Scope, expr: &ast::Expr, negated: bool) -> Result<Typed> {
+        let typed = self.expression(scope, expr)?;
+        let typed = self.resolved(typed)?;
+        Ok(Typed::new(
+            fold(Expr::is_null(typed.expr, negated)),
+            DataType::Bool,
+        ))
+    }
+
+    fn truth_test(
+        &mut self,
+        scope: &Scope,
+        expr: &ast::Expr,
+        truth: Option<bool>,
+        negated: bool,
+    ) -> Result<Typed> {
+        let typed = self.expression(scope, expr)?;
+        let expr = self.boolean(typed, "IS TRUE")?;
+        let op = match negated {
+            true => BinaryOp::IsDistinctFrom,
+            false => BinaryOp::IsNotDistinctFrom,
+        };
+        let expr = Expr::Binary {
+            op,
+            left: Box::new(expr),
+            right: Box::new(Expr::Const(Value::from(truth))),
+            result: DataType::Bool,
+        };
+        Ok(Typed::new(fold(expr), DataType::Bool))
+    }
+
+    fn between(
+        &mut self,
+        scope: &Scope,
+        expr: &ast::Expr,
+        negated: bool,
+        low: &ast::Expr,
+        high: &ast::Expr,
+    ) -> Result<Typed> {
+        let (above, below) = match negated {
+            false => (BinaryOp::GreaterOrEqual, BinaryOp::LessOrEqual),
+            true => (BinaryOp::Less, BinaryOp::Greater),
+        };
+        let above = self.compared(scope, expr, above, low)?.expr;
+        let below = self.compared(scope, expr, below, high)?.expr;
+        let parts = [above, below].into();
+        let expr = match negated {
+            false => Expr::And(parts),
+            true => Expr::Or(parts),
+        };
+        Ok(Typed::new(fold(expr), DataType::Bool))
+    }
+
+    fn in_list(
+        &mut self,
+        scope: &Scope,
+        expr: &ast::Expr,
+        list: &[ast::Expr],
+        negated: bool,
+    ) -> Result<Typed> {
+        let mut inputs = vec![self.expression(scope, expr)?];
+        for item in list {
+            inputs.push(self.expression(scope, item)?);
+        }
+        let blank_padded = inputs
+            .iter()
+            .any(|i| matches!(i.data_type, DataType::Char(_)));
+        let mut common = DataType::Unknown;
+        for input in &inputs {
+            common = common_type(&common, &input.data_type)
+                .ok_or_else(|| no_operator(&common, "=", &input.data_type))?;
+        }
+        if common == DataType::Unknown {
+            common = DataType::Text;
+        }
+        let mut exprs = Vec::with_capacity(inputs.len());
+        for input in inputs {
+            exprs.push(self.comparand(input, &common, blank_padded)?);
+        }
+        let input = Box::new(exprs.remove(0));
+        let expr = Expr::InList {
+            input,
+            list: exprs.into(),
+            negated,
+        };
+        Ok(Typed::new(fold(expr), DataType::Bool))
+    }
+
+    fn any_equal(&mut self, scope: &Scope, left: &ast::Expr, right: &ast::Expr) -> Result<Typed> {
+        if let ast::Expr::Subquery(query) = right {
+            return self.in_subquery(scope, left, query, false);
+        }
+        let input = self.expression(scope, left)?;
+        let array = self.expression(scope, right)?;
+        self.equals_any(input, array)
+    }
+
+    pub(super) fn equals_any(&mut self, input: Typed, array: Typed) -> Result<Typed> {
+        let element = match (&array.data_type, &input.data_type) {
+            (DataType::Array(element), _) => (**element).clone(),
+            (DataType::Unknown, DataType::Unknown) => DataType::Text,
+            (DataType::Unknown, other) => other.without_modifier(),
+            _ => {
+                return Err(Error::new(
+                    SqlState::WRONG_OBJECT_TYPE,
+                    "op ANY/ALL (array) requires array on right side",
+                ));
+            }
+        };
+        if common_type(&input.data_type, &element).is_none() {
+            return Err(no_operator(&input.data_type, "=", &element));
+        }
+        let common = common_type(&input.data_type, &element).map(|t| t.without_modifier());
+        let common = match common {
+            Some(DataType::Char(_)) | None => DataType::Text,
+            Some(common) => common,
+        };
+        let input = self.coerce(input, &common, CastContext::Implicit)?;
+        let array = self.coerce(
+            array,
+            &DataType::Array(Box::new(common)),
+            CastContext::Implicit,
+        )?;
+        let expr = Expr::AnyEqual {
+            input: Box::new(input),
+            array: Box::new(array),
+        };
+        Ok(Typed::new(fold(expr), DataType::Bool))
+    }
+
+    fn like(
+        &mut self,
+        scope: &Scope,
+        expr: &ast::Expr,
+        pattern: &ast::Expr,
+        escape: Option<&ast::ValueWithSpan>,
+        case_insensitive: bool,
+        negated: bool,
+    ) -> Result<Typed> {
+        let escape = match escape.map(|e| &e.value) {
+            None => Some('\\'),
+            Some(ast::Value::SingleQuotedString(text)) => {
+                let mut characters = text.chars();
+                match (characters.next(), characters.next()) {
+                    (first, None) => first,
+                    _ => {
+                        return Err(Error::new(SqlState(*b"22019"), "invalid escape string")
+                            .with_hint("Escape string must be empty or one character."));
+                    }
+                }
+            }
+            Some(_) => return Err(Error::unsupported("ESCAPE with anything but a literal")),
+        };
+        let mut sides = Vec::with_capacity(2);
+        for side in [expr, pattern] {
+            let typed = self.expression(scope, side)?;
+            if !typed.data_type.is_string() && typed.data_type != DataType::Unknown {
+                return Err(no_operator(&typed.data_type, "~~", &DataType::Text));
+            }
+            sides.push(self.coerce(typed, &DataType::Text, CastContext::Implicit)?);
+        }
+        let pattern = Box::new(sides.pop().unwrap_or(Expr::Const(Value::Null)));
+        let input = Box::new(sides.pop().unwrap_or(Expr::Const(Value::Null)));
+        let expr = Expr::Like {
+            input,
+            pattern,
+            escape,
+            case_insensitive,
+            negated,
+        };
+        Ok(Typed::new(fold(expr), DataType::Bool))
+    }
+
+    fn case(
+        &mut self,
+        scope: &Scope,
+        operand: Option<&ast::Expr>,
+        arms: &[ast::CaseWhen],
+        otherwise: Option<&ast::Expr>,
+    ) -> Result<Typed> {
+        let mut conditions = Vec::with_capacity(arms.len());
+        let mut results = Vec::with_capacity(arms.len() + 1);
+        for arm in arms {
+            let condition = match operand {
+                Some(operand) => self.compared(scope, operand, BinaryOp::Equal, &arm.condition)?,
+                None => self.expression(scope, &arm.condition)?,
+            };
+            conditions.push(self.boolean(condition, "CASE/WHEN")?);
+            results.push(self.expression(scope, &arm.result)?);
+        }
+        results.push(match otherwise {
+            Some(otherwise) => self.expression(scope, otherwise)?,
+            None => Typed::null(),
+        });
+        let (mut results, data_type) = self.unify(results, "CASE")?;
+        let otherwise = Box::new(results.pop().unwrap_or(Expr::Const(Value::Null)));
+        let whens = conditions.into_iter().zip(results).collect();
+        Ok(Typed::new(Expr::Case { whens, otherwise }, data_type))
+    }
+
+    fn array(&mut self, scope: &Scope, elements: &[ast::Expr]) -> Result<Typed> {
+        let mut inputs = Vec::with_capacity(elements.len());
+        for element in elements {
+            inputs.push(self.expression(scope, element)?);
+        }
+        if inputs.is_empty() {
+            // `ARRAY[]::int[]` reads the braces as the type it is cast to.
+            return Ok(Typed::new(
+                Expr::Const(Value::text("{}")),
+                DataType::Unknown,
+            ));
+        }
+        let (inputs, element) = self.unify(inputs, "ARRAY")?;
+        if matches!(element, DataType::Array(_)) {
+            return Err(Error::unsupported("arrays of more than one dimension"));
+        }
+        let data_type = DataType::Array(Box::new(element.without_modifier()));
+        Ok(Typed::new(fold(Expr::Array(inputs.into())), data_type))
+    }
+
+    fn subscript(
+        &mut self,
+        scope: &Scope,
+        root: &ast::Expr,
+        chain: &[ast::AccessExpr],
+    ) -> Result<Typed> {
+        let [ast::AccessExpr::Subscript(ast::Subscript::Index { index })] = chain else {
+            return Err(Error::unsupported("this kind of subscript")
+                .with_hint("Arrays have one dimension: write a[i]."));
+        };
+        let array = self.expression(scope, root)?;
+        let DataType::Array(element) = array.data_type else {
+            return Err(Error::new(
+                SqlState::DATATYPE_MISMATCH,
+                format!(
+                    "cannot subscript type {} because it does not support subscripting",
+                    array.data_type
+                ),
+            ));
+        };
+        let index = self.expression(scope, index)?;
+        let index = self.coerce(index, &DataType::Int4, CastContext::Assignment)?;
+        let expr = Expr::Element {
+            array: Box::new(array.expr),
+            index: Box::new(index),
+        };
+        Ok(Typed::new(fold(expr), *element))
+    }
+
+    /// A subquery that gives one value: steps before this statement's, and a register.
+    fn scalar_subquery(&mut self, scope: &Scope, query: &ast::Query) -> Result<Typed> {
+        let bound = self.subquery(scope, query)?;
+        let [column] = bound.columns.as_slice() else {
+            return Err(Error::new(
+                SqlState::SYNTAX_ERROR,
+                "subquery must return only one column",
+            ));
+        };
+        let data_type = column.data_type.clone();
+        let (row, count, value) = (self.register()?, self.register()?, self.register()?);
+        let first_only = Step::Require {
+            condition: Expr::equal(Expr::Reg(count), Expr::Const(Value::Int(0))),
+            error: procedure::OnError::new(
+                SqlState::CARDINALITY_VIOLATION,
+                "more than one row returned by a subquery used as an expression",
+            ),
+        };
+        let carried = |register, initial, next| procedure::step::Carried {
+            register,
+            initial,
+            next,
+        };
+        self.steps.push(Step::ForRows {
+            query: bound.query,
+            row: [row].into(),
+            body: [first_only].into(),
+            carried: [
+                carried(
+                    count,
+                    Expr::Const(Value::Int(0)),
+                    Expr::Const(Value::Int(1)),
+                ),
+                carried(value, Expr::Const(Value::Null), Expr::Reg(row)),
+            ]
+            .into(),
+        });
+        Ok(Typed::new(Expr::Reg(value), data_type))
+    }
+
+    fn exists_subquery(&mut self, scope: &Scope, query: &ast::Query) -> Result<Typed> {
+        let bound = self.subquery(scope, query)?;
+        let found = self.register()?;
+        self.steps.push(Step::Fetch {
+            query: bound.query,
+            outputs: [].into(),
+            found,
+            strict: false,
+        });
+        Ok(Typed::new(Expr::Reg(found), DataType::Bool))
+    }
+
+    /// The subquery's values are gathered into an array first.
+    fn in_subquery(
+        &mut self,
+        scope: &Scope,
+        expr: &ast::Expr,
+        query: &ast::Query,
+        negated: bool,
+    ) -> Result<Typed> {
+        let bound = self.subquery(scope, query)?;
+        let [column] = bound.columns.as_slice() else {
+            return Err(Error::new(
+                SqlState::SYNTAX_ERROR,
+                "subquery has too many columns",
+            ));
+        };
+        let array = self.gather(bound.query, &column.data_type.clone())?;
+        let input = self.expression(scope, expr)?;
+        let found = self.equals_any(input, array)?;
+        Ok(negated_if(negated, found))
+    }
+
+    /// The one column of a query as an array; an empty one where it has no rows.
+    pub(super) fn gather(&mut self, query: procedure::Query, element: &DataType) -> Result<Typed> {
+        let data_type = DataType::Array(Box::new(element.without_modifier()));
+        let gathered = procedure::Query::Aggregate {
+            input: Box::new(query),
+            groups: [].into(),
+            aggregates: [procedure::query::Aggregate {
+                function: procedure::query::AggregateFunction::ArrayAgg,
+                input: Some(Expr::Column(0)),
+                distinct: false,
+                filter: None,
+                result: data_type.clone(),
+            }]
+            .into(),
+        };
+        let (array, found) = (self.register()?, self.register()?);
+        self.steps.push(Step::Fetch {
+            query: gathered,
+            outputs: [array].into(),
+            found,
+            strict: false,
+        });
+        let empty = Expr::Const(Value::array(Vec::new()));
+        let array = Expr::Coalesce([Expr::Reg(array), empty].into());
+        Ok(Typed::new(self.let_value(array)?, data_type))
+    }
+
+    fn subquery(&mut self, scope: &Scope, query: &ast::Query) -> Result<super::select::BoundQuery> {
+        self.enclosing.push(scope.clone());
+        let aggregates = std::mem::take(&mut self.aggregates);
+        let bound = self.query(query);
+        self.aggregates = aggregates;
+        self.enclosing.pop();
+        bound
+    }
+
+    fn function_call(&mut self, scope: &Scope, call: &ast::Function) -> Result<Typed> {
+        let name = crate::names::function_name(&call.name)?;
+        if call.over.is_some() {
+            return Err(Error::unsupported("window functions (OVER)"));
+        }
+        if let Some(function) = aggregate_function(&name) {
+            return self.aggregate_call(scope, &name, function, call);
+        }
+        if call.filter.is_some() {
+            return Err(Error::new(
+                SqlState::WRONG_OBJECT_TYPE,
+                format!("FILTER specified, but {name} is not an aggregate function"),
+            ));
+        }
+        if let (ast::FunctionArguments::Subquery(query), "array") = (&call.args, name.as_str()) {
+            let bound = self.subquery(scope, query)?;
+            let element = bound
+                .columns
+                .first()
+                .map_or(DataType::Text, |c| c.data_type.clone());
+            return self.gather(bound.query, &element);
+        }
+        let arguments = self.call_arguments(scope, call)?;
+        self.call_by_name(&name, arguments)
+    }
+
+    pub(super) fn call_arguments(
+        &mut self,
+        scope: &Scope,
+        call: &ast::Function,
+    ) -> Result<Vec<Typed>> {
+        use ast::{FunctionArg, FunctionArgExpr};
+        let list = match &call.args {
+            ast::FunctionArguments::None => return Ok(Vec::new()),
+            ast::FunctionArguments::List(list) => list,
+            ast::FunctionArguments::Subquery(_) => {
+                return Err(Error::unsupported("a subquery as the argument list"));
+            }
+        };
+        let bind = |arg: &FunctionArg| match arg {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => self.expression(scope, expr),
+            FunctionArg::Unnamed(_) => Err(Error::new(
+                SqlState::WRONG_OBJECT_TYPE,
+                format!(
+                    "{}(*) specified, but it is not an aggregate function",
+                    call.name
+                ),
+            )),
+            _ => Err(Error::unsupported("named arguments")
+                .with_hint("Give the arguments in their order.")),
+        };
+        list.args.iter().map(bind).collect()
+    }
+}
+
+fn negated_if(negated: bool, typed: Typed) -> Typed {
+    match negated {
+        true => Typed::new(fold(Expr::not(typed.expr)), DataType::Bool),
+        false => typed,
+    }
+}
+
+fn correlated(name: &str) -> Error {
+    Error::unsupported(format_args!(
+        "a subquery that refers to \"{name}\" of the outer query"
+    ))
+    .with_hint("Write it as a join.")
+}
+
+fn operator_text(op: BinaryOp) -> &'static str {
+    match op {
+        BinaryOp::NotEqual => "<>",
+        BinaryOp::Less => "<",
+        BinaryOp::LessOrEqual => "<=",
+        BinaryOp::Greater => ">",
+        BinaryOp::GreaterOrEqual => ">=",
+        _ => "=",
+    }
+}
+
+/// A number as PostgreSQL types it: the narrowest of integer, bigint, numeric.
+fn number(digits: &str) -> Result<Typed> {
+    let plain = digits.replace('_', "");
+    if let Ok(i) = plain.parse::<i64>() {
+        let data_type = match i32::try_from(i) {
+            Ok(_) => DataType::Int4,
+            Err(_) => DataType::Int8,
+        };
+        return Ok(Typed::new(Expr::Const(Value::Int(i)), data_type));
+    }
+    match types::numeric::parse(&plain)? {
+        Some(d) => Ok(Typed::new(
+            Expr::Const(Value::Numeric(d)),
+            DataType::Numeric(None),
+        )),
+        None => Err(Error::new(
+            SqlState::SYNTAX_ERROR,
+            format!("invalid number \"{digits}\""),
+        )),
+    }
+}

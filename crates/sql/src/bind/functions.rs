@@ -1,0 +1,461 @@
+//! Built-in functions: which there are, for which types, and what they return.
+//!
+//! PostgreSQL's overload resolution is replaced by one rule per function, which gives the same types
+//! for the calls that people write. Functions whose answer could differ between replicas are known by
+//! name and refused.
+
+use procedure::{Expr, Function};
+use sqlparser::ast;
+use types::cast::{CastContext, common_type};
+use types::{DataType, Error, Result, SqlState, Value};
+
+use super::binder::{Binder, Typed, fold};
+use super::scope::Scope;
+
+/// Functions of PostgreSQL that give another answer each time, and what to do instead.
+const NON_DETERMINISTIC: &[(&str, &str)] = &[
+    (
+        "random",
+        "Let the client choose the value and pass it as a parameter.",
+    ),
+    (
+        "setseed",
+        "Let the client choose the value and pass it as a parameter.",
+    ),
+    (
+        "random_normal",
+        "Let the client choose the value and pass it as a parameter.",
+    ),
+    (
+        "gen_random_uuid",
+        "Let the client make the uuid and pass it as a parameter.",
+    ),
+    (
+        "gen_random_bytes",
+        "Let the client make the bytes and pass them as a parameter.",
+    ),
+    (
+        "uuid_generate_v1",
+        "Let the client make the uuid and pass it as a parameter.",
+    ),
+    (
+        "uuid_generate_v4",
+        "Let the client make the uuid and pass it as a parameter.",
+    ),
+    (
+        "uuidv4",
+        "Let the client make the uuid and pass it as a parameter.",
+    ),
+    (
+        "uuidv7",
+        "Let the client make the uuid and pass it as a parameter.",
+    ),
+    (
+        "clock_timestamp",
+        "Use now(), which is the time of the block.",
+    ),
+    ("timeofday", "Use now(), which is the time of the block."),
+    (
+        "nextval",
+        "Use a key that the client makes, or a counter table.",
+    ),
+    (
+        "currval",
+        "Use a key that the client makes, or a counter table.",
+    ),
+    (
+        "lastval",
+        "Use a key that the client makes, or a counter table.",
+    ),
+    (
+        "setval",
+        "Use a key that the client makes, or a counter table.",
+    ),
+    ("pg_sleep", "Sleep in the client."),
+    ("pg_sleep_for", "Sleep in the client."),
+    ("txid_current", "Keep an identifier of your own in the row."),
+    (
+        "pg_current_xact_id",
+        "Keep an identifier of your own in the row.",
+    ),
+    ("dblink", "A ledger's transactions see the ledger alone."),
+];
+
+impl Binder<'_> {
+    /// A call of a built-in with bound arguments.
+    pub(super) fn call_by_name(&mut self, name: &str, arguments: Vec<Typed>) -> Result<Typed> {
+        if let Some((_, hint)) = NON_DETERMINISTIC.iter().find(|(n, _)| *n == name) {
+            return Err(Error::unsupported(format_args!("function {name}()"))
+                .with_detail("Its answer would differ between replicas.")
+                .with_hint(*hint));
+        }
+        if arguments.is_empty()
+            && let Some(typed) = self.niladic(name)?
+        {
+            return Ok(typed);
+        }
+        let shown: Vec<String> = arguments.iter().map(|a| a.data_type.to_string()).collect();
+        let attempts = [
+            Self::conditional_function,
+            Self::number_function,
+            Self::text_function,
+            Self::datetime_function,
+            Self::array_function,
+        ];
+        for attempt in attempts {
+            if let Some(typed) = attempt(self, name, &arguments)? {
+                return Ok(Typed::new(fold(typed.expr), typed.data_type));
+            }
+        }
+        if self.catalog.routine(name).is_some() {
+            return Err(Error::unsupported(format_args!(
+                "calling the stored function {name}() inside a larger statement"
+            ))
+            .with_hint(format!("Call it alone: SELECT {name}(…).")));
+        }
+        Err(Error::new(
+            SqlState::UNDEFINED_FUNCTION,
+            format!("function {name}({}) does not exist", shown.join(", ")),
+        )
+        .with_hint("No function matches the given name and argument types. You might need to add explicit type casts."))
+    }
+
+    /// Functions without arguments: the block's time, and what a session knows of itself.
+    fn niladic(&mut self, name: &str) -> Result<Option<Typed>> {
+        let now_as = |to: DataType| {
+            let input = Box::new(Expr::Now);
+            let expr = Expr::Cast {
+                input,
+                to: to.clone(),
+                explicit: true,
+            };
+            Ok(Some(Typed::new(expr, to)))
+        };
+        match name {
+            "now" | "current_timestamp" | "transaction_timestamp" | "statement_timestamp" => {
+                return Ok(Some(Typed::new(Expr::Now, DataType::Timestamptz)));
+            }
+            "current_date" => return now_as(DataType::Date),
+            "localtimestamp" => return now_as(DataType::Timestamp),
+            _ => {}
+        }
+        let session = self.session;
+        let value = match name {
+            "version" => Value::text(format!(
+                "PostgreSQL {} (Tallystick)",
+                session.server_version
+            )),
+            "current_user" | "session_user" | "user" | "current_role" => Value::text(&session.user),
+            "current_database" | "current_catalog" => Value::text(&session.database),
+            "current_schema" => Value::text("public"),
+            "pg_backend_pid" => Value::Int(i64::from(session.backend_pid)),
+            "pg_is_in_recovery" => Value::Bool(false),
+            _ => return Ok(None),
+        };
+        self.session_dependent = true;
+        let data_type = match value {
+            Value::Int(_) => DataType::Int4,
+            Value::Bool(_) => DataType::Bool,
+            _ => DataType::Text,
+        };
+        Ok(Some(Typed::new(Expr::Const(value), data_type)))
+    }
+
+    fn conditional_function(&mut self, name: &str, arguments: &[Typed]) -> Result<Option<Typed>> {
+        match (name, arguments) {
+            ("coalesce", [_, ..]) => {
+                let (inputs, data_type) = self.unify(arguments.to_vec(), "COALESCE")?;
+                Ok(Some(Typed::new(Expr::Coalesce(inputs.into()), data_type)))
+            }
+            ("greatest" | "least", [_, ..]) => {
+                let what = if name == "greatest" {
+                    "GREATEST"
+                } else {
+                    "LEAST"
+                };
+                let function = match name {
+                    "greatest" => Function::Greatest,
+                    _ => Function::Least,
+                };
+                let (inputs, data_type) = self.unify(arguments.to_vec(), what)?;
+                Ok(Some(called(function, inputs, data_type)))
+            }
+            ("nullif", [a, b]) => {
+                let equal = self.comparison(procedure::BinaryOp::Equal, a.clone(), b.clone())?;
+                let value = self.resolved(a.clone())?;
+                let expr = Expr::Case {
+                    whens: [(equal.expr, Expr::Const(Value::Null))].into(),
+                    otherwise: Box::new(value.expr),
+                };
+                Ok(Some(Typed::new(expr, value.data_type)))
+            }
+            ("pg_typeof", [a]) => {
+                let text = Value::text(a.data_type.without_modifier().to_string());
+                Ok(Some(Typed::new(Expr::Const(text), DataType::Text)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn number_function(&mut self, name: &str, arguments: &[Typed]) -> Result<Option<Typed>> {
+        use DataType as T;
+        let number = |t: &Typed| t.data_type.is_number() || t.data_type == T::Unknown;
+        if arguments.is_empty() || !arguments.iter().all(number) {
+            return Ok(None);
+        }
+        let numeric = T::Numeric(None);
+        // PostgreSQL prefers float8 where it has no version for integers.
+        let first = match arguments[0].data_type.without_modifier() {
+            T::Unknown => T::Float8,
+            other => other,
+        };
+        let no_integers = match &first {
+            t if t.is_integer() => T::Float8,
+            t => t.clone(),
+        };
+        let (function, types, result) = match (name, arguments.len()) {
+            ("abs", 1) => (Function::Abs, vec![first.clone()], first),
+            ("ceil" | "ceiling", 1) => (Function::Ceil, vec![no_integers.clone()], no_integers),
+            ("floor", 1) => (Function::Floor, vec![no_integers.clone()], no_integers),
+            ("round", 1) => (Function::Round, vec![no_integers.clone()], no_integers),
+            ("trunc", 1) => (Function::Trunc, vec![no_integers.clone()], no_integers),
+            ("round", 2) if first != T::Float8 => {
+                (Function::Round, vec![numeric.clone(), T::Int4], numeric)
+            }
+            ("trunc", 2) if first != T::Float8 => {
+                (Function::Trunc, vec![numeric.clone(), T::Int4], numeric)
+            }
+            ("sign", 1) => (Function::Sign, vec![no_integers.clone()], no_integers),
+            ("sqrt", 1) => (Function::Sqrt, vec![no_integers.clone()], no_integers),
+            ("mod", 2) => {
+                let common = common_type(&arguments[0].data_type, &arguments[1].data_type);
+                let common = common.filter(|t| *t != T::Float8).unwrap_or(numeric);
+                let common = common.without_modifier();
+                (Function::Mod, vec![common.clone(), common.clone()], common)
+            }
+            ("power" | "pow", 2) => {
+                let common = common_type(&arguments[0].data_type, &arguments[1].data_type);
+                let common = match common {
+                    Some(T::Numeric(_)) => numeric,
+                    _ => T::Float8,
+                };
+                (
+                    Function::Power,
+                    vec![common.clone(), common.clone()],
+                    common,
+                )
+            }
+            ("to_hex", 1) if first.is_integer() => (Function::ToHex, vec![first], T::Text),
+            ("chr", 1) => (Function::Chr, vec![T::Int4], T::Text),
+            _ => return Ok(None),
+        };
+        self.call(function, &types, arguments, result).map(Some)
+    }
+
+    fn text_function(&mut self, name: &str, arguments: &[Typed]) -> Result<Option<Typed>> {
+        use DataType as T;
+        use Function::*;
+        if matches!(name, "concat" | "concat_ws") {
+            let function = if name == "concat" { Concat } else { ConcatWs };
+            let mut inputs = Vec::with_capacity(arguments.len());
+            for argument in arguments {
+                inputs.push(self.resolved(argument.clone())?.expr);
+            }
+            return Ok(Some(called(function, inputs, T::Text)));
+        }
+        let bytes = matches!(
+            arguments.first(),
+            Some(Typed {
+                data_type: T::Bytea,
+                ..
+            })
+        );
+        let subject = if bytes { T::Bytea } else { T::Text };
+        let text = T::Text;
+        let (function, types, result) = match (name, arguments.len()) {
+            ("lower", 1) => (Lower, vec![text], T::Text),
+            ("upper", 1) => (Upper, vec![text], T::Text),
+            ("length" | "char_length" | "character_length", 1) => (Length, vec![subject], T::Int4),
+            ("octet_length", 1) => (OctetLength, vec![subject], T::Int4),
+            ("substr" | "substring", 2) => (Substring, vec![subject.clone(), T::Int4], subject),
+            ("substr" | "substring", 3) => {
+                (Substring, vec![subject.clone(), T::Int4, T::Int4], subject)
+            }
+            ("left", 2) => (Left, vec![text, T::Int4], T::Text),
+            ("right", 2) => (Right, vec![text, T::Int4], T::Text),
+            ("btrim" | "trim", 1 | 2) => (TrimBoth, vec![text.clone(), text], T::Text),
+            ("ltrim", 1 | 2) => (TrimLeft, vec![text.clone(), text], T::Text),
+            ("rtrim", 1 | 2) => (TrimRight, vec![text.clone(), text], T::Text),
+            ("strpos" | "position", 2) => (Position, vec![text.clone(), text], T::Int4),
+            ("replace", 3) => (Replace, vec![text.clone(), text.clone(), text], T::Text),
+            ("translate", 3) => (Translate, vec![text.clone(), text.clone(), text], T::Text),
+            ("repeat", 2) => (Repeat, vec![text, T::Int4], T::Text),
+            ("reverse", 1) => (Reverse, vec![text], T::Text),
+            ("initcap", 1) => (Initcap, vec![text], T::Text),
+            ("lpad", 2 | 3) => (Lpad, vec![text.clone(), T::Int4, text], T::Text),
+            ("rpad", 2 | 3) => (Rpad, vec![text.clone(), T::Int4, text], T::Text),
+            ("split_part", 3) => (SplitPart, vec![text.clone(), text, T::Int4], T::Text),
+            ("starts_with", 2) => (StartsWith, vec![text.clone(), text], T::Bool),
+            ("ascii", 1) => (Ascii, vec![text], T::Int4),
+            ("sha256", 1) => (Sha256, vec![T::Bytea], T::Bytea),
+            ("encode", 2) => (Encode, vec![T::Bytea, text], T::Text),
+            ("decode", 2) => (Decode, vec![text.clone(), text], T::Bytea),
+            _ => return Ok(None),
+        };
+        let fits = |argument: &Typed, to: &DataType| {
+            types::cast::cast_context(&argument.data_type, to) == Some(CastContext::Implicit)
+        };
+        if !arguments.iter().zip(&types).all(|(a, t)| fits(a, t)) {
+            return Ok(None);
+        }
+        self.call(function, &types, arguments, result).map(Some)
+    }
+
+    fn datetime_function(&mut self, name: &str, arguments: &[Typed]) -> Result<Option<Typed>> {
+        use DataType as T;
+        let function = match (name, arguments.len()) {
+            ("date_part", 2) => Function::DatePart,
+            ("extract", 2) => Function::Extract,
+            ("date_trunc", 2) => Function::DateTrunc,
+            ("make_date", 3) => {
+                let types = [T::Int4, T::Int4, T::Int4];
+                return self
+                    .call(Function::MakeDate, &types, arguments, T::Date)
+                    .map(Some);
+            }
+            _ => return Ok(None),
+        };
+        let moment = match &arguments[1].data_type {
+            T::Unknown => T::Timestamp,
+            T::Date if function == Function::DateTrunc => T::Timestamptz,
+            t if t.is_datetime() => t.clone(),
+            _ => return Ok(None),
+        };
+        let result = match function {
+            Function::DatePart => T::Float8,
+            Function::Extract => T::Numeric(None),
+            _ => moment.clone(),
+        };
+        self.call(function, &[T::Text, moment], arguments, result)
+            .map(Some)
+    }
+
+    fn array_function(&mut self, name: &str, arguments: &[Typed]) -> Result<Option<Typed>> {
+        use DataType as T;
+        let array_type =
+            |t: &Typed| matches!(t.data_type, T::Array(_)).then(|| t.data_type.clone());
+        let Some(array) = arguments.iter().find_map(array_type) else {
+            return Ok(None);
+        };
+        let T::Array(element) = &array else {
+            return Ok(None);
+        };
+        let element = (**element).clone();
+        let (function, types, result) = match (name, arguments.len()) {
+            ("array_length", 2) => (Function::ArrayLength, vec![array, T::Int4], T::Int4),
+            ("array_upper", 2) => (Function::ArrayUpper, vec![array, T::Int4], T::Int4),
+            ("array_lower", 2) => (Function::ArrayLower, vec![array, T::Int4], T::Int4),
+            ("cardinality", 1) => (Function::Cardinality, vec![array], T::Int4),
+            ("array_append", 2) => (Function::ArrayAppend, vec![array.clone(), element], array),
+            ("array_prepend", 2) => (Function::ArrayPrepend, vec![element, array.clone()], array),
+            ("array_cat", 2) => (
+                Function::ArrayCat,
+                vec![array.clone(), array.clone()],
+                array,
+            ),
+            ("array_position", 2) => (Function::ArrayPosition, vec![array, element], T::Int4),
+            _ => return Ok(None),
+        };
+        self.call(function, &types, arguments, result).map(Some)
+    }
+
+    fn call(
+        &mut self,
+        function: Function,
+        types: &[DataType],
+        arguments: &[Typed],
+        result: DataType,
+    ) -> Result<Typed> {
+        let mut inputs = Vec::with_capacity(arguments.len());
+        for (argument, to) in arguments.iter().zip(types) {
+            inputs.push(self.coerce(argument.clone(), to, CastContext::Assignment)?);
+        }
+        Ok(called(function, inputs, result))
+    }
+
+    /// Calls with a syntax of their own: EXTRACT, SUBSTRING … FROM, TRIM, POSITION, CEIL, FLOOR.
+    pub(super) fn function_syntax(&mut self, scope: &Scope, expr: &ast::Expr) -> Result<Typed> {
+        use ast::Expr as E;
+        let mut arguments: Vec<Typed> = Vec::new();
+        let name = match expr {
+            E::Extract { field, expr, .. } => {
+                let field = Value::text(field.to_string().to_lowercase());
+                arguments.push(Typed::new(Expr::Const(field), DataType::Text));
+                arguments.push(self.expression(scope, expr)?);
+                "extract"
+            }
+            E::Ceil { expr, .. } => {
+                arguments.push(self.expression(scope, expr)?);
+                "ceil"
+            }
+            E::Floor { expr, .. } => {
+                arguments.push(self.expression(scope, expr)?);
+                "floor"
+            }
+            E::Position { expr, r#in } => {
+                arguments.push(self.expression(scope, r#in)?);
+                arguments.push(self.expression(scope, expr)?);
+                "position"
+            }
+            E::Substring {
+                expr,
+                substring_from,
+                substring_for,
+                ..
+            } => {
+                arguments.push(self.expression(scope, expr)?);
+                arguments.push(match substring_from {
+                    Some(from) => self.expression(scope, from)?,
+                    None => Typed::new(Expr::Const(Value::Int(1)), DataType::Int4),
+                });
+                if let Some(count) = substring_for {
+                    arguments.push(self.expression(scope, count)?);
+                }
+                "substring"
+            }
+            E::Trim {
+                trim_where,
+                trim_what,
+                expr,
+                trim_characters,
+            } => {
+                arguments.push(self.expression(scope, expr)?);
+                let listed = trim_characters.iter().flatten().next();
+                if let Some(what) = trim_what.as_deref().or(listed) {
+                    arguments.push(self.expression(scope, what)?);
+                }
+                match trim_where {
+                    None | Some(ast::TrimWhereField::Both) => "btrim",
+                    Some(ast::TrimWhereField::Leading) => "ltrim",
+                    Some(ast::TrimWhereField::Trailing) => "rtrim",
+                }
+            }
+            E::Interval(_) => return Err(Error::unsupported("type interval")),
+            E::AtTimeZone { .. } => {
+                return Err(Error::unsupported("AT TIME ZONE").with_hint("Times are kept in UTC."));
+            }
+            E::Tuple(_) => return Err(Error::unsupported("a row constructor here")),
+            other => return Err(Error::unsupported(format_args!("the expression {other}"))),
+        };
+        self.call_by_name(name, arguments)
+    }
+}
+
+fn called(function: Function, arguments: Vec<Expr>, result: DataType) -> Typed {
+    let expr = Expr::Call {
+        function,
+        arguments: arguments.into(),
+        result: result.clone(),
+    };
+    Typed::new(expr, result)
+}

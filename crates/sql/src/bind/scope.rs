@@ -1,0 +1,175 @@
+//! Names in sight: the relations of a FROM clause, and a routine's variables.
+
+use std::sync::Arc;
+
+use procedure::Expr;
+use types::{DataType, Error, Result, SqlState};
+
+use crate::catalog::Table;
+
+/// The relations of one FROM clause. Their columns are numbered through: column c of a relation is
+/// `Column(offset + c)` in bound expressions, until the planner has decided where it will be.
+#[derive(Clone, Debug, Default)]
+pub struct Scope {
+    pub relations: Vec<Relation>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Relation {
+    pub name: String,
+    pub columns: Vec<ScopeColumn>,
+    pub offset: u16,
+    /// The table it is, where it is one.
+    pub table: Option<Arc<Table>>,
+}
+
+#[derive(Clone, Debug)]
+pub struct ScopeColumn {
+    pub name: String,
+    pub data_type: DataType,
+    /// Found by its qualified name only: hidden row ids, dropped columns, and the second of two
+    /// columns that USING has merged.
+    pub hidden: bool,
+}
+
+/// A routine's parameter or variable.
+#[derive(Clone, Debug)]
+pub struct Variable {
+    /// Name of the routine, block or record that may stand before the name; may be empty.
+    pub qualifier: String,
+    pub name: String,
+    pub value: Expr,
+    pub data_type: DataType,
+}
+
+impl Scope {
+    /// One table under its own name, its columns numbered as in the table.
+    pub fn of_table(table: &Arc<Table>) -> Scope {
+        let mut scope = Scope::default();
+        scope.add_table(table, table.name());
+        scope
+    }
+
+    pub fn add_table(&mut self, table: &Arc<Table>, name: &str) {
+        let visible = |i: usize| {
+            let last_hidden = table.schema.hidden_row_id && i + 1 == table.schema.columns.len();
+            !last_hidden && !table.schema.columns[i].dropped
+        };
+        let columns = table.schema.columns.iter().enumerate();
+        let columns = columns.map(|(i, column)| ScopeColumn {
+            // No SQL name is empty, so what is invisible cannot be named.
+            name: if visible(i) {
+                column.name.clone()
+            } else {
+                String::new()
+            },
+            data_type: column.data_type.clone(),
+            hidden: !visible(i),
+        });
+        let columns = columns.collect();
+        self.add(name, columns, Some(table.clone()));
+    }
+
+    pub fn add(&mut self, name: &str, columns: Vec<ScopeColumn>, table: Option<Arc<Table>>) {
+        let offset = self.width();
+        self.relations.push(Relation {
+            name: name.to_owned(),
+            columns,
+            offset,
+            table,
+        });
+    }
+
+    pub fn width(&self) -> u16 {
+        self.relations
+            .last()
+            .map_or(0, |r| r.offset + r.columns.len() as u16)
+    }
+
+    /// The column of that name, if there is exactly one.
+    pub fn find(&self, name: &str) -> Result<Option<(Expr, DataType)>> {
+        let mut found = None;
+        for relation in &self.relations {
+            for (i, column) in relation.columns.iter().enumerate() {
+                if column.hidden || column.name != name {
+                    continue;
+                }
+                if found.is_some() {
+                    return Err(Error::new(
+                        SqlState::AMBIGUOUS_COLUMN,
+                        format!("column reference \"{name}\" is ambiguous"),
+                    ));
+                }
+                let place = relation.offset + i as u16;
+                found = Some((Expr::Column(place), column.data_type.clone()));
+            }
+        }
+        Ok(found)
+    }
+
+    pub fn relation(&self, name: &str) -> Option<&Relation> {
+        self.relations.iter().find(|r| r.name == name)
+    }
+
+    /// `name.column`; `None` if there is no such relation.
+    pub fn find_qualified(&self, name: &str, column: &str) -> Result<Option<(Expr, DataType)>> {
+        let Some(relation) = self.relation(name) else {
+            return Ok(None);
+        };
+        let mut columns = relation.columns.iter();
+        match columns.position(|c| c.name == column && !column.is_empty()) {
+            Some(i) => Ok(Some((
+                Expr::Column(relation.offset + i as u16),
+                relation.columns[i].data_type.clone(),
+            ))),
+            None => Err(Error::new(
+                SqlState::UNDEFINED_COLUMN,
+                format!("column {name}.{column} does not exist"),
+            )),
+        }
+    }
+
+    /// How errors name a column.
+    pub fn describe(&self, column: u16) -> String {
+        let relation = self
+            .relations
+            .iter()
+            .rfind(|r| r.offset <= column && usize::from(column - r.offset) < r.columns.len());
+        match relation {
+            Some(relation) => {
+                let name = &relation.columns[usize::from(column - relation.offset)].name;
+                format!("{}.{name}", relation.name)
+            }
+            None => format!("column {column}"),
+        }
+    }
+
+    /// PostgreSQL's hint for a misspelt column: the nearest name, if it is near.
+    pub fn suggestion(&self, name: &str) -> Option<String> {
+        let candidates = self.relations.iter().flat_map(|relation| {
+            let columns = relation.columns.iter().filter(|c| !c.hidden);
+            columns.map(move |column| (edit_distance(&column.name, name), relation, column))
+        });
+        let (distance, relation, column) = candidates.min_by_key(|(distance, ..)| *distance)?;
+        (distance * 2 <= name.chars().count()).then(|| {
+            format!(
+                "Perhaps you meant to reference the column \"{}.{}\".",
+                relation.name, column.name
+            )
+        })
+    }
+}
+
+fn edit_distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut above: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut row = vec![i + 1];
+        for (j, y) in b.iter().enumerate() {
+            let substituted = above[j] + usize::from(x != *y);
+            row.push(substituted.min(above[j + 1] + 1).min(row[j] + 1));
+        }
+        above = row;
+    }
+    above[b.len()]
+}

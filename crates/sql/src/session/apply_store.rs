@@ -1,0 +1,82 @@
+//! What a schema change means for the stored tables.
+
+use std::sync::Arc;
+
+use storage::Store;
+use types::{Error, Height, IndexSchema, Result, SqlState, TableId, TableSchema, Value};
+
+use crate::ddl::{ColumnSource, StoreChange};
+
+/// Carry out one change on the newest state. Readers of older heights keep the tables they had.
+pub fn apply_change(change: &StoreChange, store: &Store, height: Height) -> Result<()> {
+    match change {
+        StoreChange::CreateTable(schema) => {
+            store.create_table(Arc::new(schema.clone()));
+        }
+        StoreChange::DropTable(id) => store.drop_table(*id),
+        StoreChange::Truncate(id) => {
+            store.truncate(*id)?;
+        }
+        StoreChange::Describe(schema) => {
+            store.alter_table(Arc::new(schema.clone()))?;
+        }
+        StoreChange::CreateIndex {
+            table,
+            index,
+            schema,
+        } => {
+            let place = usize::from(*index) - 1;
+            with_indexes(store, *table, |indexes| {
+                indexes.truncate(place);
+                indexes.push(schema.clone());
+            })?;
+        }
+        StoreChange::DropIndex { table, index } => {
+            let place = usize::from(*index) - 1;
+            with_indexes(store, *table, |indexes| indexes[place].dropped = true)?;
+        }
+        StoreChange::Rebuild {
+            schema, columns, ..
+        } => {
+            let mut ordinal = 0;
+            store.rebuild(Arc::new(schema.clone()), &mut |old| {
+                ordinal += 1;
+                columns
+                    .iter()
+                    .map(|source| value_of(source, old, height, ordinal))
+                    .collect()
+            })?;
+        }
+    }
+    Ok(())
+}
+
+fn value_of(source: &ColumnSource, old: &[Value], height: Height, ordinal: u32) -> Value {
+    match source {
+        ColumnSource::Old(column) => old[usize::from(*column)].clone(),
+        ColumnSource::Constant(value) => value.clone(),
+        ColumnSource::RowId => {
+            let mut id = [0; 16];
+            id[..8].copy_from_slice(&height.to_be_bytes());
+            id[12..].copy_from_slice(&ordinal.to_be_bytes());
+            Value::Uuid(id)
+        }
+    }
+}
+
+fn with_indexes(
+    store: &Store,
+    id: TableId,
+    change: impl FnOnce(&mut Vec<IndexSchema>),
+) -> Result<()> {
+    let table = store.table(id).ok_or_else(|| {
+        Error::new(
+            SqlState::UNDEFINED_TABLE,
+            format!("table {} does not exist", id.0),
+        )
+    })?;
+    let mut schema = TableSchema::clone(table.schema());
+    change(&mut schema.indexes);
+    store.alter_table(Arc::new(schema))?;
+    Ok(())
+}

@@ -1,0 +1,707 @@
+//! Sessions: a client's statements on their way to a snapshot or into a block.
+//!
+//! ```text
+//!                       ┌ reads only ─────► newest durable snapshot, at once, on the caller's thread
+//!   statement outside   │
+//!   a transaction ──────┼ writes ─────────► one ledger transaction (statement, call, load)
+//!                       └ schema change ──► a block of its own
+//!   BEGIN … COMMIT ───────────────────────► snapshot + overlay, lowered at COMMIT
+//! ```
+//!
+//! A session waits for its answer before it sends the next request, and is answered only when its block is
+//! durable and published: the snapshot that it reads next holds what it was acknowledged.
+
+pub mod apply_store;
+mod copy_in;
+pub mod schema;
+pub mod settings;
+pub mod transaction;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use concurrency::{Moment, NoRecord, Outcome, Overlay, Statement as Call, Work};
+use engine::transaction::StatementText;
+use engine::{Body, Compiled, Completion, Engine, Transaction};
+use procedure::{Frame, Output, Procedure, ProgramResult};
+use rustc_hash::FxHashMap;
+use types::{DataType, Error, Result, SqlState, Value};
+
+use crate::bind::bind_in_session;
+use crate::copy::CopyFormatter;
+use crate::parse::{Parsed, parse};
+use crate::statement::{Bound, SessionInfo, Statement, TransactionModes};
+use copy_in::CopyIn;
+use schema::{Schema, Versioned};
+use settings::Settings;
+use transaction::{OpenTransaction, error_of};
+
+pub const SERVER_VERSION: &str = "16.4";
+pub const SERVER_VERSION_NUM: &str = "160004";
+
+/// A database: an engine and the schema it runs under.
+pub struct Database {
+    pub engine: Arc<Engine>,
+    pub schema: Arc<Schema>,
+}
+
+/// A statement that a session has bound, and the schema it was bound under.
+pub struct Prepared {
+    pub parsed: Parsed,
+    pub bound: Bound,
+    version: u64,
+}
+
+/// What a statement answers.
+pub enum Answer {
+    Rows {
+        rows: Vec<Box<[Value]>>,
+        tag: Tag,
+    },
+    Tag(Tag),
+    /// The client's data follows.
+    CopyIn {
+        columns: usize,
+    },
+    CopyOut {
+        columns: usize,
+        rows: Vec<Box<[Value]>>,
+        formatter: CopyFormatter,
+    },
+}
+
+/// A command tag.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Tag {
+    /// The number of rows sent follows.
+    Select,
+    /// `INSERT 0`, `UPDATE`, `DELETE`, `COPY` and how many rows.
+    Counted(String, u64),
+    Plain(String),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Status {
+    Idle,
+    InTransaction,
+    Failed,
+}
+
+/// The longest text that is kept bound for a session's next use of it.
+const CACHED_TEXT_BYTES_MAX: usize = 4096;
+const CACHED_STATEMENTS_MAX: usize = 256;
+
+pub struct Session {
+    database: Arc<Database>,
+    info: SessionInfo,
+    pub settings: Settings,
+    transaction: Option<Box<OpenTransaction>>,
+    /// An error ended the transaction's usefulness; only its end is accepted.
+    failed: bool,
+    bound: FxHashMap<String, Arc<Prepared>>,
+    /// SQL-level PREPARE.
+    named: FxHashMap<String, (Vec<Option<DataType>>, String)>,
+    copy: Option<CopyIn>,
+    frame: Frame,
+    interrupt: Arc<AtomicBool>,
+}
+
+impl Session {
+    /// `interrupt` ends a running query with 57014 when it becomes true.
+    pub fn new(database: Arc<Database>, info: SessionInfo, interrupt: Arc<AtomicBool>) -> Session {
+        Session {
+            database,
+            info,
+            settings: Settings::default(),
+            transaction: None,
+            failed: false,
+            bound: FxHashMap::default(),
+            named: FxHashMap::default(),
+            copy: None,
+            frame: Frame::default(),
+            interrupt,
+        }
+    }
+
+    pub fn status(&self) -> Status {
+        match &self.transaction {
+            None => Status::Idle,
+            Some(t) if t.implicit => Status::Idle,
+            Some(_) if self.failed => Status::Failed,
+            Some(_) => Status::InTransaction,
+        }
+    }
+
+    pub fn parse(&self, sql: &str) -> Result<Vec<Parsed>> {
+        parse(sql)
+    }
+
+    /// Bind a statement against the newest schema, or find it bound already.
+    pub fn prepare(&mut self, parsed: Parsed, types: &[Option<DataType>]) -> Result<Arc<Prepared>> {
+        let versioned = self.versioned();
+        let cachable = types.is_empty() && parsed.text.len() <= CACHED_TEXT_BYTES_MAX;
+        if cachable
+            && let Some(prepared) = self.bound.get(&parsed.text)
+            && prepared.version == versioned.version
+        {
+            return Ok(Arc::clone(prepared));
+        }
+        let prepared = Arc::new(self.bind(&versioned, parsed, types)?);
+        if cachable {
+            if self.bound.len() >= CACHED_STATEMENTS_MAX {
+                self.bound.clear();
+            }
+            self.bound
+                .insert(prepared.parsed.text.clone(), Arc::clone(&prepared));
+        }
+        Ok(prepared)
+    }
+
+    fn bind(
+        &self,
+        versioned: &Versioned,
+        parsed: Parsed,
+        types: &[Option<DataType>],
+    ) -> Result<Prepared> {
+        let mut bound = bind_in_session(&versioned.catalog, &self.info, &parsed, types)?;
+        let writes = match &bound.statement {
+            Statement::Procedure(procedure) => !procedure.read_only,
+            Statement::CopyIn { .. } => true,
+            _ => false,
+        };
+        if writes {
+            // As every replica will bind it, which knows the user but not the session.
+            let canonical = SessionInfo {
+                user: self.info.user.clone(),
+                ..SessionInfo::default()
+            };
+            bound = bind_in_session(&versioned.catalog, &canonical, &parsed, types)?;
+        }
+        Ok(Prepared {
+            parsed,
+            bound,
+            version: versioned.version,
+        })
+    }
+
+    /// A transaction keeps the schema that it began with.
+    fn versioned(&self) -> Arc<Versioned> {
+        match &self.transaction {
+            Some(transaction) => Arc::clone(&transaction.versioned),
+            None => self.database.schema.published(),
+        }
+    }
+
+    pub async fn execute(
+        &mut self,
+        prepared: &Arc<Prepared>,
+        parameters: &[Value],
+    ) -> Result<Answer> {
+        let current = self.versioned();
+        if prepared.version != current.version {
+            let types: Vec<_> = prepared
+                .bound
+                .parameters
+                .iter()
+                .cloned()
+                .map(Some)
+                .collect();
+            let again = self.bind(&current, prepared.parsed.clone(), &types)?;
+            return self.run(&Arc::new(again), parameters).await;
+        }
+        self.run(prepared, parameters).await
+    }
+
+    async fn run(&mut self, prepared: &Arc<Prepared>, parameters: &[Value]) -> Result<Answer> {
+        let statement = &prepared.bound.statement;
+        if self.failed
+            && !matches!(
+                statement,
+                Statement::Commit | Statement::Rollback | Statement::RollbackTo(_)
+            )
+        {
+            return Err(Error::new(
+                SqlState::IN_FAILED_SQL_TRANSACTION,
+                "current transaction is aborted, commands ignored until end of transaction block",
+            ));
+        }
+        let text = &prepared.parsed.text;
+        match statement {
+            Statement::Procedure(procedure) => {
+                let arguments: Box<[Value]> = parameters.into();
+                let body = || {
+                    Body::Statement(StatementText {
+                        text: text.clone(),
+                        arguments: parameters.to_vec(),
+                    })
+                };
+                let result = self.run_procedure(procedure, arguments, body).await?;
+                Ok(answer(&procedure.tag, &prepared.bound.output, result))
+            }
+            Statement::Call {
+                procedure,
+                arguments,
+                tag,
+            } => {
+                let mut values = Vec::with_capacity(arguments.len());
+                for argument in arguments {
+                    values.push(argument.eval(parameters, &[], self.now_us())?);
+                }
+                let body = || Body::Call {
+                    procedure: procedure.name.clone(),
+                    arguments: values.clone(),
+                };
+                let arguments = values.clone().into();
+                let mut result = self.run_procedure(procedure, arguments, body).await?;
+                if let (Output::Rows(_), Output::Tag) = (&prepared.bound.output, &procedure.output)
+                {
+                    result.rows = vec![[Value::Null].into()];
+                }
+                Ok(answer(tag, &prepared.bound.output, result))
+            }
+            Statement::Ddl(ddl) => self.change_schema(ddl.tag(), text).await,
+            Statement::CopyIn {
+                columns,
+                row,
+                options,
+                ..
+            } => {
+                let copy = CopyIn::new(text.clone(), Arc::clone(row), options)?;
+                self.copy = Some(copy);
+                Ok(Answer::CopyIn {
+                    columns: columns.len(),
+                })
+            }
+            Statement::CopyOut { query, options } => {
+                let work = Work::Statement(Call {
+                    procedure: Arc::clone(query),
+                    arguments: parameters.into(),
+                });
+                let result = self.query(&work)?;
+                let Output::Rows(columns) = &query.output else {
+                    return Ok(plain("COPY 0"));
+                };
+                let formatter = CopyFormatter::new(options, columns);
+                Ok(Answer::CopyOut {
+                    columns: columns.len(),
+                    rows: result.rows,
+                    formatter,
+                })
+            }
+            other => self.run_control(other, text).await,
+        }
+    }
+
+    async fn run_procedure(
+        &mut self,
+        procedure: &Arc<Procedure>,
+        arguments: Box<[Value]>,
+        body: impl FnOnce() -> Body,
+    ) -> Result<ProgramResult> {
+        let work = Work::Statement(Call {
+            procedure: Arc::clone(procedure),
+            arguments,
+        });
+        if procedure.read_only {
+            return self.query(&work);
+        }
+        self.write(body(), work).await
+    }
+
+    /// Run what cannot write: in the transaction, or on the newest durable block.
+    fn query(&mut self, work: &Work) -> Result<ProgramResult> {
+        if let Some(transaction) = &mut self.transaction {
+            return transaction.query(work);
+        }
+        let snapshot = self.database.engine.store().snapshot();
+        let now_us = self.database.engine.head().time_us;
+        let moment = Moment {
+            height: snapshot.height(),
+            position: 0,
+            now_us,
+        };
+        let catalog = Arc::clone(snapshot.catalog());
+        let mut overlay = Overlay::new(catalog, snapshot.height(), moment, NoRecord)
+            .with_interrupt(Arc::clone(&self.interrupt));
+        work.run(&mut self.frame, &mut overlay).map_err(error_of)
+    }
+
+    /// Run what may write: in the transaction, or as a ledger transaction of its own.
+    async fn write(&mut self, body: Body, work: Work) -> Result<ProgramResult> {
+        if let Some(transaction) = &mut self.transaction {
+            return transaction.write(body, work);
+        }
+        if self.settings.is_on("default_transaction_read_only") {
+            return Err(Error::new(
+                SqlState::READ_ONLY_SQL_TRANSACTION,
+                "cannot execute a writing statement in a read-only transaction",
+            ));
+        }
+        let version = self.database.schema.published().version;
+        let completion = self.submit(body, Some((work, version))).await?;
+        match completion.outcome {
+            Outcome::Committed(result) => Ok(result),
+            Outcome::Rejected(error) | Outcome::Retry(error) => Err(error),
+        }
+    }
+
+    async fn submit(&self, body: Body, work: Option<(Work, u64)>) -> Result<Completion> {
+        let transaction = Transaction {
+            user: self.info.user.clone(),
+            body,
+        };
+        let compiled = work.map(|(work, schema_version)| Compiled {
+            work: Arc::new(work),
+            schema_version,
+        });
+        let answer = self.database.engine.submit(&transaction, compiled)?;
+        answer.await.unwrap_or_else(|_| {
+            Err(Error::new(
+                SqlState::TRANSACTION_RESOLUTION_UNKNOWN,
+                "the node stopped before the transaction was acknowledged",
+            )
+            .with_hint("Look for its effects before you send it again."))
+        })
+    }
+
+    async fn change_schema(&mut self, tag: &str, text: &str) -> Result<Answer> {
+        if let Some(transaction) = &mut self.transaction {
+            if tag == "TRUNCATE TABLE" {
+                return self.truncate_in_transaction(text);
+            }
+            if !transaction.implicit {
+                return Err(
+                    Error::unsupported(format_args!("{tag} inside a transaction block")).with_hint(
+                        "A schema change takes a block of its own: run it outside BEGIN … COMMIT.",
+                    ),
+                );
+            }
+            self.end_implicit_block(true).await?;
+        }
+        let completion = self
+            .submit(
+                Body::Schema {
+                    text: text.to_owned(),
+                },
+                None,
+            )
+            .await?;
+        match completion.outcome {
+            Outcome::Committed(_) => Ok(plain(tag)),
+            Outcome::Rejected(error) | Outcome::Retry(error) => Err(error),
+        }
+    }
+
+    /// Inside a transaction TRUNCATE is what it means: DELETE of every row.
+    fn truncate_in_transaction(&mut self, text: &str) -> Result<Answer> {
+        let versioned = self.versioned();
+        let canonical = SessionInfo {
+            user: self.info.user.clone(),
+            ..SessionInfo::default()
+        };
+        for table in crate::ddl::truncated_tables(text)? {
+            let text = format!("DELETE FROM {table}");
+            for parsed in parse(&text)? {
+                let bound = bind_in_session(&versioned.catalog, &canonical, &parsed, &[])?;
+                let procedure = schema::procedure_of(&bound)?;
+                let work = Work::Statement(Call {
+                    procedure,
+                    arguments: Box::default(),
+                });
+                let statement = StatementText {
+                    text: text.clone(),
+                    arguments: Vec::new(),
+                };
+                if let Some(transaction) = &mut self.transaction {
+                    transaction.write(Body::Statement(statement), work)?;
+                }
+            }
+        }
+        Ok(plain("TRUNCATE TABLE"))
+    }
+
+    /// Everything that concerns the session and its transaction.
+    async fn run_control(&mut self, statement: &Statement, text: &str) -> Result<Answer> {
+        match statement {
+            Statement::Begin(modes) => self.begin(modes),
+            Statement::SetTransaction(modes) => {
+                if let (Some(t), Some(read_only)) = (&mut self.transaction, modes.read_only) {
+                    t.read_only = read_only;
+                }
+                Ok(plain("SET"))
+            }
+            Statement::Commit => self.commit().await,
+            Statement::Rollback => {
+                self.transaction = None;
+                self.failed = false;
+                Ok(plain("ROLLBACK"))
+            }
+            Statement::Savepoint(name) => {
+                self.open_transaction("SAVEPOINT")?.savepoint(name.clone());
+                Ok(plain("SAVEPOINT"))
+            }
+            Statement::Release(name) => {
+                self.open_transaction("RELEASE SAVEPOINT")?.release(name)?;
+                Ok(plain("RELEASE"))
+            }
+            Statement::RollbackTo(name) => {
+                self.open_transaction("ROLLBACK TO SAVEPOINT")?
+                    .roll_back_to(name)?;
+                self.failed = false;
+                Ok(plain("ROLLBACK"))
+            }
+            Statement::Set { name, value, .. } => self.set(name, value.as_deref()).await,
+            Statement::Show(name) => self.show(name),
+            Statement::Reset(name) => {
+                match name {
+                    Some(name) => self.settings.set(name, None)?,
+                    None => self.settings.reset_all(),
+                }
+                Ok(plain("RESET"))
+            }
+            Statement::Explain(lines) => {
+                let rows = lines
+                    .iter()
+                    .map(|line| [Value::from(line.as_str())].into())
+                    .collect();
+                Ok(Answer::Rows {
+                    rows,
+                    tag: Tag::Plain("EXPLAIN".into()),
+                })
+            }
+            Statement::Discard => {
+                self.bound.clear();
+                self.named.clear();
+                self.settings.reset_all();
+                Ok(plain("DISCARD ALL"))
+            }
+            Statement::Prepare { name, types, text } => {
+                if self.named.contains_key(name) {
+                    return Err(Error::new(
+                        SqlState::DUPLICATE_PREPARED_STATEMENT,
+                        format!("prepared statement \"{name}\" already exists"),
+                    ));
+                }
+                self.named
+                    .insert(name.clone(), (types.clone(), text.clone()));
+                Ok(plain("PREPARE"))
+            }
+            Statement::Execute { name, arguments } => {
+                let (types, text) = self.named.get(name).cloned().ok_or_else(|| unknown(name))?;
+                let mut values = Vec::with_capacity(arguments.len());
+                for argument in arguments {
+                    values.push(argument.eval(&[], &[], self.now_us())?);
+                }
+                let parsed = parse(&text)?
+                    .into_iter()
+                    .next()
+                    .ok_or_else(|| unknown(name))?;
+                let prepared = self.prepare(parsed, &types)?;
+                let wanted = &prepared.bound.parameters;
+                if wanted.len() != values.len() {
+                    return Err(Error::new(
+                        SqlState::SYNTAX_ERROR,
+                        format!("wrong number of parameters for prepared statement \"{name}\""),
+                    )
+                    .with_detail(format!(
+                        "Expected {} parameters but got {}.",
+                        wanted.len(),
+                        values.len()
+                    )));
+                }
+                for (value, data_type) in values.iter_mut().zip(wanted) {
+                    *value = types::cast::assign_to(std::mem::take(value), data_type)?;
+                }
+                Box::pin(self.run(&prepared, &values)).await
+            }
+            Statement::Deallocate(name) => {
+                match name {
+                    Some(name) => {
+                        self.named.remove(name).ok_or_else(|| unknown(name))?;
+                    }
+                    None => self.named.clear(),
+                }
+                Ok(plain("DEALLOCATE"))
+            }
+            Statement::Nothing(tag) => Ok(plain(tag)),
+            Statement::Empty => Ok(plain("")),
+            _ => Err(Error::unsupported(text)),
+        }
+    }
+
+    fn begin(&mut self, modes: &TransactionModes) -> Result<Answer> {
+        let read_only = modes
+            .read_only
+            .unwrap_or_else(|| self.settings.is_on("default_transaction_read_only"));
+        match &mut self.transaction {
+            // BEGIN within the statements of one query makes their block an explicit one.
+            Some(transaction) => {
+                transaction.implicit = false;
+                transaction.read_only |= read_only;
+            }
+            None => self.open(read_only, false),
+        }
+        Ok(plain("BEGIN"))
+    }
+
+    fn open(&mut self, read_only: bool, implicit: bool) {
+        let versioned = self.database.schema.published();
+        let snapshot = self.database.engine.store().snapshot();
+        let now_us = self.database.engine.head().time_us;
+        let transaction = OpenTransaction::begin(versioned, snapshot, now_us, read_only, implicit);
+        self.transaction = Some(Box::new(transaction));
+    }
+
+    async fn commit(&mut self) -> Result<Answer> {
+        let Some(transaction) = self.transaction.take() else {
+            return Ok(plain("COMMIT"));
+        };
+        if std::mem::take(&mut self.failed) {
+            return Ok(plain("ROLLBACK"));
+        }
+        let version = transaction.versioned.version;
+        let Some((text, work)) = transaction.lower() else {
+            return Ok(plain("COMMIT"));
+        };
+        let work = Some((Work::Interactive(work), version));
+        let completion = self.submit(Body::Interactive(text), work).await?;
+        match completion.outcome {
+            Outcome::Committed(_) => Ok(plain("COMMIT")),
+            Outcome::Rejected(error) | Outcome::Retry(error) => Err(error),
+        }
+    }
+
+    /// Statements of one simple query are one transaction.
+    pub fn begin_implicit_block(&mut self) {
+        if self.transaction.is_none() {
+            self.open(false, true);
+        }
+    }
+
+    pub async fn end_implicit_block(&mut self, commit: bool) -> Result<()> {
+        if !self.transaction.as_ref().is_some_and(|t| t.implicit) {
+            return Ok(());
+        }
+        if commit && !self.failed {
+            self.commit().await?;
+        } else {
+            self.transaction = None;
+            self.failed = false;
+        }
+        Ok(())
+    }
+
+    /// The client is about to be told of an error.
+    pub fn statement_failed(&mut self) {
+        self.copy = None;
+        if self.transaction.is_some() {
+            self.failed = true;
+        }
+    }
+
+    pub fn copy_data(&mut self, bytes: &[u8]) -> Result<()> {
+        match &mut self.copy {
+            Some(copy) => copy.push(bytes),
+            None => Err(Error::new(
+                SqlState::PROTOCOL_VIOLATION,
+                "no COPY is in progress",
+            )),
+        }
+    }
+
+    pub async fn copy_done(&mut self) -> Result<Answer> {
+        let copy = self
+            .copy
+            .take()
+            .ok_or_else(|| Error::new(SqlState::PROTOCOL_VIOLATION, "no COPY is in progress"))?;
+        let (body, load) = copy.finish()?;
+        let result = self.write(body, Work::Load(load)).await?;
+        Ok(Answer::Tag(Tag::Counted("COPY".into(), result.count)))
+    }
+
+    pub fn copy_failed(&mut self) {
+        self.copy = None;
+    }
+
+    async fn set(&mut self, name: &str, value: Option<&str>) -> Result<Answer> {
+        // `SET ledger.protocol = 'serial'` is a ledger transaction: the protocol belongs to all.
+        if let Some(parameter) = name.strip_prefix("ledger.") {
+            let value = value.ok_or_else(|| {
+                Error::new(
+                    SqlState::INVALID_PARAMETER_VALUE,
+                    "a ledger parameter needs a value",
+                )
+            })?;
+            if self.transaction.as_ref().is_some_and(|t| !t.implicit) {
+                return Err(Error::unsupported(
+                    "a ledger parameter change inside a transaction block",
+                ));
+            }
+            let (name, value) = (parameter.to_owned(), value.to_owned());
+            let completion = self.submit(Body::Parameter { name, value }, None).await?;
+            return match completion.outcome {
+                Outcome::Committed(_) => Ok(plain("SET")),
+                Outcome::Rejected(error) | Outcome::Retry(error) => Err(error),
+            };
+        }
+        self.settings.set(name, value)?;
+        Ok(plain("SET"))
+    }
+
+    fn show(&self, name: &str) -> Result<Answer> {
+        let rows = match name {
+            "all" => {
+                let all = self.settings.show_all().into_iter();
+                all.map(|(name, value)| {
+                    [Value::from(name), Value::from(value), Value::from("")].into()
+                })
+                .collect()
+            }
+            "ledger.protocol" => vec![[Value::from(self.database.engine.protocol())].into()],
+            name => vec![[Value::from(self.settings.show(name)?.1)].into()],
+        };
+        Ok(Answer::Rows {
+            rows,
+            tag: Tag::Plain("SHOW".into()),
+        })
+    }
+
+    fn open_transaction(&mut self, what: &str) -> Result<&mut OpenTransaction> {
+        self.transaction.as_deref_mut().ok_or_else(|| {
+            Error::new(
+                SqlState::NO_ACTIVE_SQL_TRANSACTION,
+                format!("{what} can only be used in transaction blocks"),
+            )
+        })
+    }
+
+    fn now_us(&self) -> i64 {
+        self.database.engine.head().time_us
+    }
+}
+
+fn unknown(name: &str) -> Error {
+    Error::new(
+        SqlState::INVALID_SQL_STATEMENT_NAME,
+        format!("prepared statement \"{name}\" does not exist"),
+    )
+}
+
+fn plain(tag: &str) -> Answer {
+    Answer::Tag(Tag::Plain(tag.to_owned()))
+}
+
+fn answer(tag: &str, output: &Output, result: ProgramResult) -> Answer {
+    let tag = match tag {
+        "SELECT" => Tag::Select,
+        "CALL" => Tag::Plain(tag.to_owned()),
+        counted => Tag::Counted(counted.to_owned(), result.count),
+    };
+    match output {
+        Output::Rows(_) => Answer::Rows {
+            rows: result.rows,
+            tag,
+        },
+        Output::Tag => Answer::Tag(tag),
+    }
+}

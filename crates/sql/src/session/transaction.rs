@@ -1,0 +1,194 @@
+//! An interactive transaction, from BEGIN to COMMIT.
+//!
+//! It reads the block snapshot it began on, with its own writes over it, and remembers two things: what
+//! its queries showed the client (rows and ranges with their stamps), and the statements that wrote, with
+//! what they answered. COMMIT lowers both to one request: *require the first, run the second again*.
+
+use std::sync::Arc;
+
+use concurrency::overlay::Mark;
+use concurrency::{Expectation, Footprint, Interactive, Moment, Overlay, Work};
+use engine::Body;
+use engine::transaction::{InteractiveText, WriteText};
+use procedure::{Frame, ProgramResult};
+use storage::Snapshot;
+use types::{Error, Result, SqlState, Stamp, Stop};
+
+use crate::session::schema::Versioned;
+
+pub struct OpenTransaction {
+    pub versioned: Arc<Versioned>,
+    /// Keeps the snapshot's versions while the transaction lives.
+    _snapshot: Snapshot,
+    overlay: Overlay<Footprint>,
+    frame: Frame,
+    now_us: i64,
+    pub read_only: bool,
+    /// Opened for the statements of one simple query, without a BEGIN.
+    pub implicit: bool,
+    writes: Vec<Write>,
+    savepoints: Vec<Savepoint>,
+}
+
+/// A statement that wrote: as the ledger will hold it, as it runs, and what it answered.
+struct Write {
+    body: Body,
+    work: Work,
+    answered: ProgramResult,
+}
+
+struct Savepoint {
+    name: String,
+    mark: Mark,
+    writes: usize,
+}
+
+impl OpenTransaction {
+    pub fn begin(
+        versioned: Arc<Versioned>,
+        snapshot: Snapshot,
+        now_us: i64,
+        read_only: bool,
+        implicit: bool,
+    ) -> OpenTransaction {
+        // Rows that get a hidden id here get another one at COMMIT: it is the block's to give.
+        let moment = Moment {
+            height: snapshot.height() + 1,
+            position: Stamp::POSITIONS_MAX,
+            now_us,
+        };
+        let at = snapshot.height();
+        let catalog = Arc::clone(snapshot.catalog());
+        OpenTransaction {
+            versioned,
+            overlay: Overlay::new(catalog, at, moment, Footprint::default()),
+            _snapshot: snapshot,
+            frame: Frame::default(),
+            now_us,
+            read_only,
+            implicit,
+            writes: Vec::new(),
+            savepoints: Vec::new(),
+        }
+    }
+
+    /// Run a statement that cannot write; what it reads becomes part of the footprint.
+    pub fn query(&mut self, work: &Work) -> Result<ProgramResult> {
+        self.overlay.recorder.enabled = !self.read_only;
+        let run = work.run(&mut self.frame, &mut self.overlay);
+        self.overlay.recorder.enabled = false;
+        run.map_err(error_of)
+    }
+
+    /// Run a statement that may write.
+    pub fn write(&mut self, body: Body, work: Work) -> Result<ProgramResult> {
+        if self.read_only {
+            return Err(Error::new(
+                SqlState::READ_ONLY_SQL_TRANSACTION,
+                "cannot execute a writing statement in a read-only transaction",
+            ));
+        }
+        let answered = work
+            .run(&mut self.frame, &mut self.overlay)
+            .map_err(error_of)?;
+        let shown = answered.clone();
+        self.writes.push(Write {
+            body,
+            work,
+            answered,
+        });
+        Ok(shown)
+    }
+
+    pub fn savepoint(&mut self, name: String) {
+        let mark = self.overlay.mark();
+        self.savepoints.push(Savepoint {
+            name,
+            mark,
+            writes: self.writes.len(),
+        });
+    }
+
+    pub fn release(&mut self, name: &str) -> Result<()> {
+        let at = self.find(name)?;
+        self.savepoints.truncate(at);
+        Ok(())
+    }
+
+    /// Undo the writes since the savepoint, which stays. What was read stays read.
+    pub fn roll_back_to(&mut self, name: &str) -> Result<()> {
+        let at = self.find(name)?;
+        self.savepoints.truncate(at + 1);
+        let savepoint = &self.savepoints[at];
+        self.overlay.return_to(savepoint.mark.clone());
+        self.writes.truncate(savepoint.writes);
+        Ok(())
+    }
+
+    fn find(&self, name: &str) -> Result<usize> {
+        self.savepoints
+            .iter()
+            .rposition(|s| s.name == name)
+            .ok_or_else(|| {
+                Error::new(
+                    SqlState::INVALID_SAVEPOINT_SPECIFICATION,
+                    format!("savepoint \"{name}\" does not exist"),
+                )
+            })
+    }
+
+    /// What COMMIT asks of the ledger; `None` when nothing was written: the transaction read one
+    /// snapshot and is serializable where that snapshot is.
+    pub fn lower(mut self) -> Option<(InteractiveText, Interactive)> {
+        if self.writes.is_empty() {
+            return None;
+        }
+        self.overlay.recorder.compact();
+        let Footprint { rows, ranges, .. } = std::mem::take(&mut self.overlay.recorder);
+        let (texts, writes) = self
+            .writes
+            .into_iter()
+            .map(
+                |Write {
+                     body,
+                     work,
+                     answered: ProgramResult { rows, count },
+                 }| {
+                    let text = WriteText {
+                        body,
+                        expected_count: count,
+                        expected_rows: rows.clone(),
+                    };
+                    (text, (work, Expectation { count, rows }))
+                },
+            )
+            .unzip();
+        let now_us = self.now_us;
+        let text = InteractiveText {
+            now_us,
+            rows: rows.clone(),
+            ranges: ranges.clone(),
+            writes: texts,
+        };
+        Some((
+            text,
+            Interactive {
+                now_us,
+                rows,
+                ranges,
+                writes,
+            },
+        ))
+    }
+}
+
+pub fn error_of(stop: Stop) -> Error {
+    match stop {
+        Stop::Rejected(error) | Stop::Retry(error) => error,
+        Stop::Halt(why) => Error::new(
+            SqlState::INTERNAL_ERROR,
+            "the statement met an impossible state",
+        )
+        .with_detail(why),
+    }
+}
