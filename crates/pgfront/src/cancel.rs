@@ -331,6 +331,18 @@ mod tests {
     }
 
     #[test]
+    fn a_client_that_comes_back_in_time_stays() {
+        let registry = Arc::new(Registry::default());
+        let session = idle_registration(&registry, false);
+        session.control.evict(Eviction::IdleSession);
+        session.control.set_busy();
+        assert_eq!(session.control.eviction(), None);
+        session.control.evict(Eviction::Shutdown);
+        session.control.set_busy();
+        assert_eq!(session.control.eviction(), Some(Eviction::Shutdown));
+    }
+
+    #[test]
     fn places_are_limited_and_given_back() {
         let registry = Arc::new(Registry::default());
         let first = registry.register(Vec::new(), 1).unwrap();

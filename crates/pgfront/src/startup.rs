@@ -12,7 +12,7 @@
 //! A CancelRequest takes StartupMessage's place: the client opens a second connection only to say
 //! which session is to stop, and hears nothing back.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use pgwire::messages::startup::{
     Authentication as AuthenticationMessage, BackendKeyData, NegotiateProtocolVersion, SecretKey,
@@ -22,7 +22,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 use types::{Error, Result, SqlState};
 
-use crate::auth;
+use crate::auth::{self, Verifier};
 use crate::backend::{Authentication, Database, SessionOptions};
 use crate::cancel::{Registration, RegistrationRefused};
 use crate::message::Body;
@@ -256,19 +256,10 @@ where
     D: Database,
 {
     let address = options.peer.ip().to_canonical();
-    let verifier = match server.database.authentication(&options.user, address) {
-        Authentication::Trust if address.is_loopback() => return Ok(()),
-        Authentication::Trust => {
-            return Err(Closed::Fatal(
-                Error::new(
-                    SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
-                    format!("user \"{}\" has no password", options.user),
-                )
-                .with_hint("Without a password a user can connect from the same machine only."),
-            ));
-        }
-        Authentication::ScramSha256(verifier) => Some(verifier),
-        Authentication::Unknown => None,
+    let demanded = server.database.authentication(&options.user, address);
+    let verifier = match proof(demanded, &options.user, address).map_err(Closed::Fatal)? {
+        Proof::None => return Ok(()),
+        Proof::Password(verifier) => verifier,
     };
     let certificate = match &server.options.tls {
         Some(tls) if options.tls => Some(&*tls.certificate_pem),
@@ -282,6 +273,28 @@ where
         certificate,
     )
     .await
+}
+
+/// What a client has to show after all.
+#[derive(Debug, PartialEq)]
+enum Proof {
+    None,
+    /// Without a verifier no password is right.
+    Password(Option<Verifier>),
+}
+
+/// Trust reaches as far as the machine.
+fn proof(demanded: Authentication, user: &str, address: IpAddr) -> Result<Proof> {
+    match demanded {
+        Authentication::ScramSha256(verifier) => Ok(Proof::Password(Some(verifier))),
+        Authentication::Unknown => Ok(Proof::Password(None)),
+        Authentication::Trust if address.is_loopback() => Ok(Proof::None),
+        Authentication::Trust => Err(Error::new(
+            SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
+            format!("user \"{user}\" has no password"),
+        )
+        .with_hint("Without a password a user can connect from the same machine only.")),
+    }
 }
 
 /// Sorts the startup parameters. The second result names protocol extensions, which we have none.
@@ -474,6 +487,22 @@ mod tests {
             ("", false),
         ] {
             assert_eq!(check_encoding(name).is_ok(), accepted, "{name}");
+        }
+    }
+
+    #[test]
+    fn trust_ends_at_the_machine() {
+        for (address, trusted) in [
+            ("127.0.0.1", true),
+            ("127.8.8.8", true),
+            ("::1", true),
+            ("10.0.0.1", false),
+            ("2001:db8::1", false),
+        ] {
+            let granted = proof(Authentication::Trust, "u", address.parse().unwrap());
+            assert_eq!(granted.is_ok(), trusted, "{address}");
+            let unknown = proof(Authentication::Unknown, "u", address.parse().unwrap());
+            assert_eq!(unknown.unwrap(), Proof::Password(None));
         }
     }
 

@@ -210,7 +210,8 @@ impl Session for FakeSession {
                 return Ok(Response::Tag("WAIT".into()));
             }
             "nap" => {
-                tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+                let nap = tokio::time::sleep(std::time::Duration::from_millis(300));
+                self.cancel.interrupt(nap).await?;
                 return Ok(Response::Tag("NAP".into()));
             }
             "deallocate" => {

@@ -7,10 +7,13 @@ use pgfront::{Options, Tls};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 use crate::TestServer;
 use crate::client::*;
+use crate::scram::initial_response;
 use crate::soon;
 
 /// Signed by itself, valid for a hundred years, known to everybody: for tests alone.
@@ -127,19 +130,18 @@ async fn encryption_is_refused_where_there_is_none() {
 async fn tls_by_request_and_directly() {
     let server = TestServer::with(with_tls()).await;
     for direct in [false, true] {
-        let mut plain = Client::raw(server.address).await;
-        if !direct {
-            plain.send(SSL_REQUEST).await;
-            let mut answer = [0];
-            let read = plain.stream.read_exact(&mut answer);
-            soon(read).await.expect("an answer");
-            assert_eq!(answer, *b"S");
-        }
-        let name = ServerName::try_from("localhost").expect("a name");
-        let connecting = tls_connector(&[b"postgresql"]).connect(name, plain.stream);
-        let stream = soon(connecting).await.expect("a handshake");
-        let mut client = Client { stream };
-        client.ask(startup(&[("user", "bench")])).await;
+        let mut client = if direct {
+            let plain = Client::raw(server.address).await;
+            let name = ServerName::try_from("localhost").expect("a name");
+            let connecting = tls_connector(&[b"postgresql"]).connect(name, plain.stream);
+            let stream = soon(connecting).await.expect("a handshake");
+            let mut client = Client { stream };
+            client.send(startup(&[("user", "bench")])).await;
+            client
+        } else {
+            encrypted(&server, "bench").await
+        };
+        client.until_ready().await;
         let replies = client.ask(query("who")).await;
         assert_eq!(replies[1].values()[2], Some(b"t".to_vec()));
         // Larger than any record, in both directions.
@@ -158,6 +160,45 @@ async fn tls_by_request_and_directly() {
     let mut answer = [0];
     let read = stream.read(&mut answer);
     assert_eq!(soon(read).await.expect("a goodbye"), 0);
+}
+
+/// Connects with TLS after an SSLRequest, and sends the startup message.
+async fn encrypted(server: &TestServer, user: &str) -> Client<TlsStream<TcpStream>> {
+    let mut plain = Client::raw(server.address).await;
+    plain.send(SSL_REQUEST).await;
+    let mut answer = [0];
+    soon(plain.stream.read_exact(&mut answer))
+        .await
+        .expect("an answer");
+    assert_eq!(answer, *b"S");
+    let name = ServerName::try_from("localhost").expect("a name");
+    let connecting = tls_connector(&[b"postgresql"]).connect(name, plain.stream);
+    let stream = soon(connecting).await.expect("a handshake");
+    let mut client = Client { stream };
+    client.send(startup(&[("user", user)])).await;
+    client
+}
+
+#[tokio::test]
+async fn channel_binding_cannot_be_talked_away() {
+    let server = TestServer::with(with_tls()).await;
+    for (mechanism, flag) in [
+        ("SCRAM-SHA-256-PLUS", "n"),
+        ("SCRAM-SHA-256-PLUS", "y"),
+        ("SCRAM-SHA-256-PLUS", "p=tls-unique"),
+        ("SCRAM-SHA-256", "p=tls-server-end-point"),
+        // "I could bind but you cannot": somebody removed the server's offer on the way.
+        ("SCRAM-SHA-256", "y"),
+    ] {
+        let mut client = encrypted(&server, "alice").await;
+        let offer = client.next().await.expect("an offer");
+        assert!(offer.text().contains("SCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0"));
+        let first = format!("{flag},,n=,r=nonce");
+        client.send(initial_response(mechanism, &first)).await;
+        let replies = client.until_closed().await;
+        assert_eq!(replies.len(), 1, "{mechanism} {flag}");
+        assert_eq!(replies[0].sqlstate(), "08P01");
+    }
 }
 
 #[tokio::test]

@@ -76,7 +76,7 @@ struct Exchange {
     server_first: String,
 }
 
-fn initial_response(mechanism: &str, first: &str) -> Vec<u8> {
+pub fn initial_response(mechanism: &str, first: &str) -> Vec<u8> {
     let mut body = format!("{mechanism}\0").into_bytes();
     body.extend_from_slice(&(first.len() as i32).to_be_bytes());
     body.extend_from_slice(first.as_bytes());
