@@ -18,13 +18,13 @@ use tracing::{info, warn};
 
 use crate::config::{Durability, Settings};
 use crate::language::language;
-use crate::metrics::{EngineFigures, Metrics};
+use crate::metrics::Metrics;
 
 /// 2000-01-01 UTC, where the ledger's time begins, in seconds of Unix time.
 const EPOCH_S: u64 = 946_684_800;
 
 /// Reads the ledger in `settings.data`, or begins one, and starts the engine on it.
-pub fn open(settings: &Settings, metrics: &Metrics) -> Result<Arc<Engine>> {
+pub fn open(settings: &Settings, metrics: Arc<Metrics>) -> Result<Engine> {
     let files: Arc<dyn Files> = Arc::new(RealFiles::open(&settings.data)?);
     let options = log_options(settings);
     let mut report = Report::default();
@@ -60,14 +60,16 @@ pub fn open(settings: &Settings, metrics: &Metrics) -> Result<Arc<Engine>> {
     );
     let log = LogWriter::resume(reader, options).context("cannot go on with the ledger")?;
     let language = made.into_inner().context("a replica has a language")?;
-    let engine = Engine::start(replica, log, language, limits(settings), clock())?;
-    let engine = Arc::new(engine);
-    let (read_bytes, counting) = (progress.bytes, Arc::downgrade(&engine));
-    metrics.read_engine_from(move || {
-        let engine = counting.upgrade()?;
-        Some(figures(&engine, read_bytes))
-    });
-    Ok(engine)
+    metrics.ledger_bytes.add(progress.bytes);
+    metrics.height.set(replica.head().height);
+    Ok(Engine::start(
+        replica,
+        log,
+        language,
+        limits(settings),
+        clock(),
+        metrics,
+    )?)
 }
 
 /// Writes the genesis block of a new ledger.
@@ -133,20 +135,6 @@ fn clock() -> Clock {
         let elapsed = SystemTime::now().duration_since(epoch).unwrap_or_default();
         i64::try_from(elapsed.as_micros()).unwrap_or(i64::MAX)
     })
-}
-
-fn figures(engine: &Engine, read_bytes: u64) -> EngineFigures {
-    use std::sync::atomic::Ordering::Relaxed;
-    let counters = engine.counters();
-    EngineFigures {
-        blocks: counters.blocks.load(Relaxed),
-        committed: counters.committed.load(Relaxed),
-        rejected: counters.rejected.load(Relaxed),
-        retry: counters.retried.load(Relaxed),
-        sync_us: counters.sync_us.load(Relaxed),
-        ledger_bytes: read_bytes.saturating_add(counters.ledger_bytes.load(Relaxed)),
-        height: engine.head().height,
-    }
 }
 
 /// Says every few seconds how far a long recovery has come.

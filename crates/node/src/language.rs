@@ -23,6 +23,8 @@ impl Language for NoLanguage {
         0
     }
 
+    fn publish(&self) {}
+
     fn apply(&self, _: &str, _: &Arc<Store>, _: Height, _: i64) -> Result<SchemaChange, Error> {
         Err(Error::unsupported("SQL"))
     }

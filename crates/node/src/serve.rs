@@ -45,7 +45,8 @@ async fn serve(settings: &Settings, output: Output) -> Result<()> {
 
     let began = Instant::now();
     let (opening, metrics) = (settings.clone(), observed.metrics.clone());
-    let engine = tokio::task::spawn_blocking(move || database::open(&opening, &metrics)).await??;
+    let engine = tokio::task::spawn_blocking(move || database::open(&opening, metrics)).await??;
+    let engine = Arc::new(engine);
     let recovery_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
     observed.metrics.recovery_ms.set(recovery_ms);
     observed.enter(Phase::Ready);

@@ -13,7 +13,8 @@ use crate::config::Settings;
 use crate::metrics::Metrics;
 use crate::users::Users;
 
-/// What the front needs that can be wrong: read before the ledger is, so that a fault shows at once.
+/// What the front needs that can be wrong: read before the ledger is, so that a fault shows at
+/// once.
 pub struct Front {
     users: Users,
     options: Options,

@@ -1,7 +1,7 @@
 //! Who may connect: the password file.
 //!
-//! One `user:verifier` a line; empty lines and lines that begin with `#` do not count. A verifier is
-//! written in PostgreSQL's own form (as in its `pg_authid`), so that it can be carried over:
+//! One `user:verifier` a line; empty lines and lines that begin with `#` do not count. A verifier
+//! is written in PostgreSQL's own form (as in its `pg_authid`), so that it can be carried over:
 //!
 //! ```text
 //! SCRAM-SHA-256$<iterations>:<salt>$<StoredKey>:<ServerKey>        (base64, RFC 4648)

@@ -117,13 +117,12 @@ fn the_commented_file_is_valid_as_it_is_and_uncommented() {
     assert_eq!(from_file, SETTINGS.len());
 }
 
-/// `TALLY_BLESS=1 cargo test -p node` rewrites the page. The variable is read here and not in the
-/// product, where it would be an unknown setting.
+/// `BLESS=1 cargo test -p node` rewrites the page.
 #[test]
 fn the_reference_page_is_what_the_table_says() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
     let page = page::reference();
-    if std::env::var_os("TALLY_BLESS").is_some() {
+    if std::env::var_os("BLESS").is_some() {
         std::fs::write(path, &page).unwrap();
     }
     assert_eq!(std::fs::read_to_string(path).unwrap_or_default(), page);
