@@ -35,7 +35,8 @@ fn verification_text(found: &Verification) -> String {
         | Verdict::Differs { detail, .. } => detail.clone(),
     };
     format!(
-        "height        {}\nblocks        {}\ntransactions  {}\nbytes         {}\nblock hash    {}\n{verdict}\n",
+        "height        {}\nblocks        {}\ntransactions  {}\nbytes         {}\n\
+         block hash    {}\n{verdict}\n",
         found.height,
         found.blocks,
         found.transactions,
