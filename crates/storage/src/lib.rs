@@ -17,6 +17,7 @@ mod heap;
 mod layout;
 mod ordered;
 mod pins;
+mod rebuild;
 mod record;
 mod scan;
 mod store;

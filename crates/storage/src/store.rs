@@ -136,7 +136,7 @@ impl Store {
         self.current.store(Arc::new(catalog));
     }
 
-    fn existing(&self, id: TableId) -> Result<Arc<Table>> {
+    pub(crate) fn existing(&self, id: TableId) -> Result<Arc<Table>> {
         self.table(id).ok_or_else(|| {
             Error::new(
                 SqlState::UNDEFINED_TABLE,
@@ -145,7 +145,7 @@ impl Store {
         })
     }
 
-    fn empty_table(&self, schema: Arc<TableSchema>) -> Arc<Table> {
+    pub(crate) fn empty_table(&self, schema: Arc<TableSchema>) -> Arc<Table> {
         let incarnation = self.incarnations.fetch_add(1, Ordering::Relaxed);
         Arc::new(Table::new(
             schema,
@@ -191,6 +191,11 @@ impl Store {
         old.copy_into(&new, |row| row.insert(usize::from(column), default.clone()));
         self.change_catalog(new.id(), Some(new.clone()));
         Ok(new)
+    }
+
+    /// Puts a table in the place of the one with its id.
+    pub(crate) fn replace(&self, table: Arc<Table>) {
+        self.change_catalog(table.id(), Some(table));
     }
 
     /// Opens a block for writing, by `workers` threads.

@@ -144,11 +144,21 @@ impl Table {
             };
             convert(&mut row);
             to.encode(&row, &mut payload);
-            let key = self.records.key(slot);
-            let new = to.records.allocate();
-            to.records.fill_new(new, key.as_bytes(), stamp, &payload);
-            to.link(new, key.as_bytes(), &payload);
+            to.place_payload(self.records.key(slot).as_bytes(), &payload, stamp);
         }
+    }
+
+    /// Puts a row into a table that nobody else can see yet.
+    pub(crate) fn place(&self, key: &[u8], row: &[Value], stamp: Stamp) {
+        let mut payload = Vec::new();
+        self.encode(row, &mut payload);
+        self.place_payload(key, &payload, stamp);
+    }
+
+    fn place_payload(&self, key: &[u8], payload: &[u64], stamp: Stamp) {
+        let slot = self.records.allocate();
+        self.records.fill_new(slot, key, stamp, payload);
+        self.link(slot, key, payload);
     }
 
     pub fn id(&self) -> TableId {
