@@ -1,36 +1,37 @@
-//! The one module of the node that names the engine: a folder becomes a running ledger, or a
-//! verdict on it.
+//! A folder becomes a running ledger, or a verdict on it.
 //!
 //! Opening and verifying are one pass (`engine::replay`): a node that has started has verified its
 //! ledger. What differs is the end: a node sets a torn tail aside and goes on, `verify` reports it.
 
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow, bail};
-use engine::{BlockLimits, Clock, Engine, Fault, Replayed, replay};
+use engine::{BlockLimits, Clock, Engine, Fault, Language, Replayed, replay};
 use ledger::{
     Files, Genesis, Hash, LogError, LogOptions, LogReader, LogWriter, Parameters, RealFiles,
 };
+use sql::session::Database;
+use sql::session::schema::Schema;
 use storage::Store;
 use tracing::{info, warn};
 
 use crate::config::{Durability, Settings};
-use crate::language::language;
 use crate::metrics::Metrics;
 
 /// 2000-01-01 UTC, where the ledger's time begins, in seconds of Unix time.
 const EPOCH_S: u64 = 946_684_800;
 
 /// Reads the ledger in `settings.data`, or begins one, and starts the engine on it.
-pub fn open(settings: &Settings, metrics: Arc<Metrics>) -> Result<Engine> {
+pub fn open(settings: &Settings, metrics: Arc<Metrics>) -> Result<Database> {
     let files: Arc<dyn Files> = Arc::new(RealFiles::open(&settings.data)?);
     let options = log_options(settings);
     let mut report = Report::default();
     let workers = workers(settings.workers);
-    let made = OnceLock::new();
-    let make = |store: &Arc<Store>| made.get_or_init(|| language(store)).clone();
+    let schema = Arc::new(Schema::new());
+    let language: Arc<dyn Language> = schema.clone();
+    let make = |_: &Arc<Store>| language.clone();
     let mut read = || replay(files.clone(), &make, workers, &mut |p| report.step(p));
     let replayed = match read() {
         // A crash can tear the very first block; nothing was acknowledged then.
@@ -59,17 +60,13 @@ pub fn open(settings: &Settings, metrics: Arc<Metrics>) -> Result<Engine> {
         "the ledger was read and verified"
     );
     let log = LogWriter::resume(reader, options).context("cannot go on with the ledger")?;
-    let language = made.into_inner().context("a replica has a language")?;
     metrics.ledger_bytes.add(progress.bytes);
     metrics.height.set(replica.head().height);
-    Ok(Engine::start(
-        replica,
-        log,
-        language,
-        limits(settings),
-        clock(),
-        metrics,
-    )?)
+    let engine = Engine::start(replica, log, language, limits(settings), clock(), metrics)?;
+    Ok(Database {
+        engine: Arc::new(engine),
+        schema,
+    })
 }
 
 /// Writes the genesis block of a new ledger.
@@ -195,6 +192,7 @@ pub enum Verdict {
 pub fn verify(data: &Path, workers_setting: u32) -> Result<Verification> {
     let files: Arc<dyn Files> = Arc::new(RealFiles::read_only(data)?);
     let mut progress = engine::Progress::default();
+    let language = |_: &Arc<Store>| -> Arc<dyn Language> { Arc::new(Schema::new()) };
     let replayed = replay(files, &language, workers(workers_setting), &mut |p| {
         progress = p
     });

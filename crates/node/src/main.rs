@@ -1,8 +1,8 @@
 //! The `tally` binary: command line, configuration, signals, ports, files.
 //!
 //! This crate and the other binaries are the only users of clock, disk and sockets; what happens to
-//! a transaction is decided below, in crates that have none of these. They meet in [`database`],
-//! [`language`] and [`sessions`].
+//! a transaction is decided below, in crates that have none of these. They meet in [`database`]
+//! and [`sessions`].
 
 mod cli;
 mod config;
@@ -11,7 +11,6 @@ mod database;
 mod demo;
 mod http;
 mod inspect;
-mod language;
 mod logs;
 mod metrics;
 mod receipts;

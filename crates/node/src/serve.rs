@@ -45,12 +45,12 @@ async fn serve(settings: &Settings, output: Output) -> Result<()> {
 
     let began = Instant::now();
     let (opening, metrics) = (settings.clone(), observed.metrics.clone());
-    let engine = tokio::task::spawn_blocking(move || database::open(&opening, metrics)).await??;
-    let engine = Arc::new(engine);
+    let database = tokio::task::spawn_blocking(move || database::open(&opening, metrics)).await??;
+    let database = Arc::new(database);
     let recovery_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
     observed.metrics.recovery_ms.set(recovery_ms);
     observed.enter(Phase::Ready);
-    let height = engine.head().height;
+    let height = database.engine.head().height;
     let ports = Ports {
         listen: listener.local_addr()?,
         http_listen,
@@ -70,9 +70,9 @@ async fn serve(settings: &Settings, output: Output) -> Result<()> {
     });
     let metrics = observed.metrics.clone();
     front
-        .serve(engine.clone(), metrics, listener, stopped)
+        .serve(database.clone(), metrics, listener, stopped)
         .await?;
-    tokio::task::spawn_blocking(move || engine.stop()).await?;
+    tokio::task::spawn_blocking(move || database.engine.stop()).await?;
     info!("stopped");
     Ok(())
 }
