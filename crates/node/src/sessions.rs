@@ -1,7 +1,7 @@
 //! Sessions: the PostgreSQL front on one side, SQL on the other.
 //!
-//! `pgfront` knows nothing of SQL and `sql` nothing of the protocol; this is the adapter between the
-//! two vocabularies, and it decides nothing but who may come in, and to which database.
+//! `pgfront` knows nothing of SQL and `sql` nothing of the protocol; this is the adapter between
+//! the two vocabularies, and it decides nothing but who may come in, and to which database.
 
 use std::net::IpAddr;
 use std::sync::Arc;
