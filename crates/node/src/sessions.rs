@@ -150,26 +150,8 @@ impl pgfront::Session for Session {
         prepared: &Arc<Prepared<Self::Statement>>,
         parameters: &[Value],
     ) -> Result<Response, Error> {
-        let statement = &prepared.body.bound.statement;
-        let answer = self.inner.execute(&prepared.body, parameters).await;
-        match (statement, answer) {
-            // A name that SQL does not know may be one that the protocol does.
-            (Statement::Deallocate(Some(name)), Err(error))
-                if error.code() == SqlState::INVALID_SQL_STATEMENT_NAME =>
-            {
-                Ok(Response::Deallocate {
-                    name: Some(name.clone()),
-                    tag: "DEALLOCATE".into(),
-                })
-            }
-            (Statement::Deallocate(None) | Statement::Discard, Ok(Answer::Tag(done))) => {
-                Ok(Response::Deallocate {
-                    name: None,
-                    tag: tag(done),
-                })
-            }
-            (_, answer) => answer.map(response),
-        }
+        let answer = self.inner.execute(&prepared.body, parameters).await?;
+        Ok(response(answer))
     }
 
     fn begin_implicit_block(&mut self) -> Result<(), Error> {
@@ -225,6 +207,10 @@ fn response(answer: Answer) -> Response {
             tag: tag(done),
         },
         Answer::Tag(done) => Response::Tag(tag(done)),
+        Answer::Deallocated { name, tag: done } => Response::Deallocate {
+            name,
+            tag: tag(done),
+        },
         Answer::CopyIn { columns } => Response::CopyIn { columns },
         Answer::CopyOut {
             columns,
@@ -254,11 +240,12 @@ fn tag(done: session::Tag) -> Tag {
 /// Rows of COPY TO, some at a time.
 const ROWS_PER_CHUNK: usize = 256;
 
-fn copy_chunks(rows: Vec<Box<[Value]>>, formatter: sql::copy::CopyFormatter) -> CopyChunks {
-    let mut header = formatter.header();
+fn copy_chunks(rows: Vec<Box<[Value]>>, mut formatter: sql::copy::CopyFormatter) -> CopyChunks {
+    let mut header = Vec::new();
+    formatter.header(&mut header);
     let mut rows = rows.into_iter();
     Box::new(std::iter::from_fn(move || {
-        let mut bytes = header.take().unwrap_or_default();
+        let mut bytes = std::mem::take(&mut header);
         let mut count = 0;
         for row in rows.by_ref().take(ROWS_PER_CHUNK) {
             formatter.row(&row, &mut bytes);
