@@ -11,6 +11,14 @@ use crate::expr::Expr;
 pub enum Query {
     /// `VALUES`, or the single empty row of a SELECT without FROM.
     Values(Box<[Box<[Expr]>]>),
+    /// The elements of an array, one row each; none for NULL.
+    Unnest(Expr),
+    /// `generate_series` of integers; none where a bound is NULL.
+    Series {
+        first: Expr,
+        last: Expr,
+        step: Expr,
+    },
     /// At most one row by its primary key. Key expressions see the outer row of a nested loop as
     /// `Column(i)`; the output is `columns` alone.
     Get {

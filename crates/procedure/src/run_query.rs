@@ -102,6 +102,14 @@ impl Run<'_> {
     ) -> Flow {
         match query {
             Query::Values(rows) => self.values(rows, outer, sink),
+            Query::Unnest(array) => self.unnest(array, outer, sink),
+            Query::Series { first, last, step } => {
+                let bound = |e| self.eval(e, outer).map(|v| v.as_int());
+                match (bound(first)?, bound(last)?, bound(step)?) {
+                    (Some(first), Some(last), Some(step)) => series(first, last, step, sink),
+                    _ => Ok(ControlFlow::Continue(())),
+                }
+            }
             Query::Get { .. } => self.get(access, query, outer, sink),
             Query::Scan { .. } => self.scan(access, query, outer, sink),
             Query::Filter { input, condition } => {
@@ -170,6 +178,16 @@ impl Run<'_> {
                 row.push(self.eval(expression, outer)?);
             }
             if sink(&row)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn unnest(&self, array: &Expr, outer: &[Value], sink: Sink<'_>) -> Flow {
+        let array = array.eval_ref(self.registers, outer, self.now_us)?;
+        for element in array.as_array().unwrap_or(&[]) {
+            if sink(std::slice::from_ref(element))?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
@@ -540,6 +558,24 @@ impl Run<'_> {
     fn passes(&self, condition: Option<&Expr>, row: &[Value]) -> Result<bool, Error> {
         condition.map_or(Ok(true), |condition| self.holds(condition, row))
     }
+}
+
+fn series(first: i64, last: i64, step: i64, sink: Sink<'_>) -> Flow {
+    if step == 0 {
+        return Err(Error::new(
+            SqlState::INVALID_PARAMETER_VALUE,
+            "step size cannot equal zero",
+        )
+        .into());
+    }
+    let mut next = Some(first);
+    while let Some(i) = next.filter(|i| if step > 0 { *i <= last } else { *i >= last }) {
+        if sink(&[Value::Int(i)])?.is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+        next = i.checked_add(step);
+    }
+    Ok(ControlFlow::Continue(()))
 }
 
 fn too_much_gathered() -> Error {

@@ -18,6 +18,8 @@ use types::{Error, Result, SqlState};
 pub struct Parsed {
     pub text: String,
     pub(crate) body: Body,
+    /// The largest n of a `$n` in it.
+    pub(crate) placeholders: usize,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -57,12 +59,14 @@ pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
         parsed.push(Parsed {
             text: text.to_owned(),
             body: parse_statement(sql, statement)?,
+            placeholders: placeholders(statement),
         });
     }
     if parsed.is_empty() {
         parsed.push(Parsed {
             text: String::new(),
             body: Body::Empty,
+            placeholders: 0,
         });
     }
     Ok(parsed)
@@ -76,6 +80,18 @@ pub fn parse_expression(sql: &str) -> Result<ast::Expr> {
     let expression = parser.parse_expr().map_err(|e| parser_error(sql, e))?;
     expect_end(sql, &mut parser)?;
     Ok(expression)
+}
+
+/// Parses a text as one query; `None` if it is something else.
+pub(crate) fn parse_query(sql: &str) -> Result<Option<Box<ast::Query>>> {
+    let mut parsed = parse(sql)?;
+    Ok(match parsed.pop().map(|p| p.body) {
+        Some(Body::Statement(statement)) => match *statement {
+            ast::Statement::Query(query) => Some(query),
+            _ => None,
+        },
+        _ => None,
+    })
 }
 
 fn parse_statement(sql: &str, tokens: &[TokenWithSpan]) -> Result<Body> {
@@ -164,6 +180,15 @@ fn drop_routine(tokens: &[TokenWithSpan]) -> std::result::Result<Body, ParserErr
         }),
         _ => Err(ParserError::ParserError("malformed DROP PROCEDURE".into())),
     }
+}
+
+/// More parameters than the protocol can number are no parameters.
+fn placeholders(tokens: &[TokenWithSpan]) -> usize {
+    let number = |t: &TokenWithSpan| match &t.token {
+        Token::Placeholder(name) => name.strip_prefix('$')?.parse::<u16>().ok(),
+        _ => None,
+    };
+    usize::from(tokens.iter().filter_map(number).max().unwrap_or(0))
 }
 
 /// The same tokens with the second word replaced by FUNCTION.

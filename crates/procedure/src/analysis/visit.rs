@@ -26,7 +26,11 @@ pub fn reads_row(expr: &Expr) -> bool {
 pub fn each_query<'q>(query: &'q Query, visit: &mut dyn FnMut(&'q Query)) {
     visit(query);
     match query {
-        Query::Values(_) | Query::Get { .. } | Query::Scan { .. } => {}
+        Query::Values(_)
+        | Query::Unnest(_)
+        | Query::Series { .. }
+        | Query::Get { .. }
+        | Query::Scan { .. } => {}
         Query::Filter { input, .. }
         | Query::Project { input, .. }
         | Query::Aggregate { input, .. }
@@ -49,6 +53,8 @@ pub fn each_query<'q>(query: &'q Query, visit: &mut dyn FnMut(&'q Query)) {
 pub fn each_query_expr<'q>(query: &'q Query, visit: &mut dyn FnMut(&'q Expr)) {
     match query {
         Query::Values(rows) => rows.iter().flatten().for_each(visit),
+        Query::Unnest(array) => visit(array),
+        Query::Series { first, last, step } => [first, last, step].into_iter().for_each(visit),
         Query::Get { key, filter, .. } => key.iter().chain(filter).for_each(visit),
         Query::Scan {
             low, high, filter, ..

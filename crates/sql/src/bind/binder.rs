@@ -104,7 +104,10 @@ impl<'a> Binder<'a> {
     }
 
     /// What `build` adds to `steps`, as a block of its own.
-    pub fn block(&mut self, build: impl FnOnce(&mut Self) -> Result<()>) -> Result<procedure::Block> {
+    pub fn block(
+        &mut self,
+        build: impl FnOnce(&mut Self) -> Result<()>,
+    ) -> Result<procedure::Block> {
         let outside = std::mem::take(&mut self.steps);
         let built = build(self);
         let inside = std::mem::replace(&mut self.steps, outside);
@@ -255,6 +258,7 @@ fn converted(expr: Expr, from: &DataType, to: &DataType, explicit: bool) -> Expr
         (T::Int2, T::Int4 | T::Int8) | (T::Int4, T::Int8) => true,
         (a, T::Text | T::Varchar(None)) => a.is_string(),
         (T::Numeric(_), T::Numeric(None)) => true,
+        (T::Array(a), T::Array(b)) => same_values_in_arrays(a, b),
         _ => false,
     };
     match same_values {
@@ -264,6 +268,15 @@ fn converted(expr: Expr, from: &DataType, to: &DataType, explicit: bool) -> Expr
             to: to.clone(),
             explicit,
         },
+    }
+}
+
+fn same_values_in_arrays(from: &DataType, to: &DataType) -> bool {
+    use DataType as T;
+    match (from, to) {
+        (T::Int2, T::Int4 | T::Int8) | (T::Int4, T::Int8) => true,
+        (a, T::Text | T::Varchar(None)) => a.is_string(),
+        (a, b) => a == b,
     }
 }
 

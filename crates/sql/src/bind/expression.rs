@@ -125,7 +125,12 @@ impl Binder<'_> {
                 conditions,
                 else_result,
                 ..
-            } => self.case(scope, operand.as_deref(), conditions, else_result.as_deref()),
+            } => self.case(
+                scope,
+                operand.as_deref(),
+                conditions,
+                else_result.as_deref(),
+            ),
             E::Array(array) => self.array(scope, &array.elem),
             E::CompoundFieldAccess { root, access_chain } => {
                 self.subscript(scope, root, access_chain)
@@ -182,15 +187,19 @@ impl Binder<'_> {
             )
             .with_detail("It could refer to either a PL/pgSQL variable or a table column.")),
             (Some((expr, data_type)), _) => Ok(Typed::new(expr, data_type)),
-            (None, Some(variable)) => {
-                Ok(Typed::new(variable.value.clone(), variable.data_type.clone()))
-            }
+            (None, Some(variable)) => Ok(Typed::new(
+                variable.value.clone(),
+                variable.data_type.clone(),
+            )),
             (None, None) => Err(self.unknown_column(scope, name)),
         }
     }
 
     fn unknown_column(&self, scope: &Scope, name: &str) -> Error {
-        let outside = self.enclosing.iter().any(|s| matches!(s.find(name), Ok(Some(_))));
+        let outside = self
+            .enclosing
+            .iter()
+            .any(|s| matches!(s.find(name), Ok(Some(_))));
         if outside {
             return correlated(name);
         }
@@ -220,9 +229,16 @@ impl Binder<'_> {
         }
         let mut variables = self.variables.iter();
         if let Some(variable) = variables.rfind(|v| v.qualifier == *qualifier && v.name == *name) {
-            return Ok(Typed::new(variable.value.clone(), variable.data_type.clone()));
+            return Ok(Typed::new(
+                variable.value.clone(),
+                variable.data_type.clone(),
+            ));
         }
-        if self.enclosing.iter().any(|s| s.relation(qualifier).is_some()) {
+        if self
+            .enclosing
+            .iter()
+            .any(|s| s.relation(qualifier).is_some())
+        {
             return Err(correlated(&format!("{qualifier}.{name}")));
         }
         Err(Error::new(
@@ -252,7 +268,12 @@ impl Binder<'_> {
             return number(&format!("-{digits}"));
         }
         let typed = self.expression(scope, expr)?;
-        let unary = |op, expr| fold(Expr::Unary { op, input: Box::new(expr) });
+        let unary = |op, expr| {
+            fold(Expr::Unary {
+                op,
+                input: Box::new(expr),
+            })
+        };
         match op {
             U::Not | U::BangNot => {
                 let expr = self.boolean(typed, "NOT")?;
@@ -273,9 +294,10 @@ impl Binder<'_> {
                 };
                 Ok(Typed::new(expr, data_type))
             }
-            U::BitwiseNot if typed.data_type.is_integer() => {
-                Ok(Typed::new(unary(UnaryOp::BitNot, typed.expr), typed.data_type))
-            }
+            U::BitwiseNot if typed.data_type.is_integer() => Ok(Typed::new(
+                unary(UnaryOp::BitNot, typed.expr),
+                typed.data_type,
+            )),
             U::PGAbs => self.call_by_name("abs", vec![typed]),
             U::PGSquareRoot => self.call_by_name("sqrt", vec![typed]),
             _ => Err(Error::new(
@@ -421,7 +443,11 @@ impl Binder<'_> {
         let Some(result) = result else {
             return Err(no_operator(&left.data_type, shown, &right.data_type));
         };
-        let amount = if shift { DataType::Int4 } else { result.clone() };
+        let amount = if shift {
+            DataType::Int4
+        } else {
+            result.clone()
+        };
         let left = self.coerce(left, &result, CastContext::Implicit)?;
         let right = self.coerce(right, &amount, CastContext::Implicit)?;
         let expr = Expr::Binary {
@@ -445,8 +471,8 @@ impl Binder<'_> {
         self.comparison(op, left, right)
     }
 
-    /// Values of different numeric or date types compare as they are; only what has no type yet is
-    /// given one.
+    /// Both sides become values of one kind. The planner relies on it: a bare column that is compared
+    /// with an expression can be looked up by that expression's value.
     pub fn comparison(&mut self, op: BinaryOp, left: Typed, right: Typed) -> Result<Typed> {
         let (l, r) = (left.data_type.clone(), right.data_type.clone());
         let common = match common_type(&l, &r) {
@@ -466,16 +492,16 @@ impl Binder<'_> {
         Ok(Typed::new(fold(expr), DataType::Bool))
     }
 
-    /// One side of a comparison. `char(n)` values are kept without their blanks, so what is compared
+    /// One side of a comparison in the common type. `char(n)` values are kept without their blanks, so what is compared
     /// with one loses its own.
     fn comparand(&mut self, typed: Typed, common: &DataType, blank_padded: bool) -> Result<Expr> {
-        if typed.data_type != DataType::Unknown {
-            return Ok(typed.expr);
-        }
         let to = match common {
             DataType::Char(_) => DataType::Text,
             other => other.without_modifier(),
         };
+        if typed.data_type != DataType::Unknown {
+            return self.coerce(typed, &to, CastContext::Implicit);
+        }
         let expr = self.coerce(typed, &to, CastContext::Implicit)?;
         Ok(match blank_padded {
             true => fold(Expr::Call {
@@ -551,7 +577,9 @@ impl Binder<'_> {
         for item in list {
             inputs.push(self.expression(scope, item)?);
         }
-        let blank_padded = inputs.iter().any(|i| matches!(i.data_type, DataType::Char(_)));
+        let blank_padded = inputs
+            .iter()
+            .any(|i| matches!(i.data_type, DataType::Char(_)));
         let mut common = DataType::Unknown;
         for input in &inputs {
             common = common_type(&common, &input.data_type)
@@ -597,15 +625,17 @@ impl Binder<'_> {
         if common_type(&input.data_type, &element).is_none() {
             return Err(no_operator(&input.data_type, "=", &element));
         }
-        let input = match input.data_type {
-            DataType::Unknown => self.coerce(input, &element, CastContext::Implicit)?,
-            _ => input.expr,
+        let common = common_type(&input.data_type, &element).map(|t| t.without_modifier());
+        let common = match common {
+            Some(DataType::Char(_)) | None => DataType::Text,
+            Some(common) => common,
         };
-        let array_type = DataType::Array(Box::new(element));
-        let array = match array.data_type {
-            DataType::Unknown => self.coerce(array, &array_type, CastContext::Implicit)?,
-            _ => array.expr,
-        };
+        let input = self.coerce(input, &common, CastContext::Implicit)?;
+        let array = self.coerce(
+            array,
+            &DataType::Array(Box::new(common)),
+            CastContext::Implicit,
+        )?;
         let expr = Expr::AnyEqual {
             input: Box::new(input),
             array: Box::new(array),
@@ -690,7 +720,10 @@ impl Binder<'_> {
         }
         if inputs.is_empty() {
             // `ARRAY[]::int[]` reads the braces as the type it is cast to.
-            return Ok(Typed::new(Expr::Const(Value::text("{}")), DataType::Unknown));
+            return Ok(Typed::new(
+                Expr::Const(Value::text("{}")),
+                DataType::Unknown,
+            ));
         }
         let (inputs, element) = self.unify(inputs, "ARRAY")?;
         if matches!(element, DataType::Array(_)) {
@@ -714,7 +747,10 @@ impl Binder<'_> {
         let DataType::Array(element) = array.data_type else {
             return Err(Error::new(
                 SqlState::DATATYPE_MISMATCH,
-                format!("cannot subscript type {} because it does not support subscripting", array.data_type),
+                format!(
+                    "cannot subscript type {} because it does not support subscripting",
+                    array.data_type
+                ),
             ));
         };
         let index = self.expression(scope, index)?;
@@ -754,7 +790,11 @@ impl Binder<'_> {
             row: [row].into(),
             body: [first_only].into(),
             carried: [
-                carried(count, Expr::Const(Value::Int(0)), Expr::Const(Value::Int(1))),
+                carried(
+                    count,
+                    Expr::Const(Value::Int(0)),
+                    Expr::Const(Value::Int(1)),
+                ),
                 carried(value, Expr::Const(Value::Null), Expr::Reg(row)),
             ]
             .into(),
@@ -796,11 +836,7 @@ impl Binder<'_> {
     }
 
     /// The one column of a query as an array; an empty one where it has no rows.
-    pub(super) fn gather(
-        &mut self,
-        query: procedure::Query,
-        element: &DataType,
-    ) -> Result<Typed> {
+    pub(super) fn gather(&mut self, query: procedure::Query, element: &DataType) -> Result<Typed> {
         let data_type = DataType::Array(Box::new(element.without_modifier()));
         let gathered = procedure::Query::Aggregate {
             input: Box::new(query),
@@ -821,7 +857,7 @@ impl Binder<'_> {
             found,
             strict: false,
         });
-        let empty = Expr::Const(Value::from(Vec::new()));
+        let empty = Expr::Const(Value::array(Vec::new()));
         let array = Expr::Coalesce([Expr::Reg(array), empty].into());
         Ok(Typed::new(self.let_value(array)?, data_type))
     }
@@ -851,7 +887,10 @@ impl Binder<'_> {
         }
         if let (ast::FunctionArguments::Subquery(query), "array") = (&call.args, name.as_str()) {
             let bound = self.subquery(scope, query)?;
-            let element = bound.columns.first().map_or(DataType::Text, |c| c.data_type.clone());
+            let element = bound
+                .columns
+                .first()
+                .map_or(DataType::Text, |c| c.data_type.clone());
             return self.gather(bound.query, &element);
         }
         let arguments = self.call_arguments(scope, call)?;
@@ -875,7 +914,10 @@ impl Binder<'_> {
             FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => self.expression(scope, expr),
             FunctionArg::Unnamed(_) => Err(Error::new(
                 SqlState::WRONG_OBJECT_TYPE,
-                format!("{}(*) specified, but it is not an aggregate function", call.name),
+                format!(
+                    "{}(*) specified, but it is not an aggregate function",
+                    call.name
+                ),
             )),
             _ => Err(Error::unsupported("named arguments")
                 .with_hint("Give the arguments in their order.")),
@@ -892,8 +934,10 @@ fn negated_if(negated: bool, typed: Typed) -> Typed {
 }
 
 fn correlated(name: &str) -> Error {
-    Error::unsupported(format_args!("a subquery that refers to \"{name}\" of the outer query"))
-        .with_hint("Write it as a join.")
+    Error::unsupported(format_args!(
+        "a subquery that refers to \"{name}\" of the outer query"
+    ))
+    .with_hint("Write it as a join.")
 }
 
 fn operator_text(op: BinaryOp) -> &'static str {

@@ -14,25 +14,70 @@ use super::scope::Scope;
 
 /// Functions of PostgreSQL that give another answer each time, and what to do instead.
 const NON_DETERMINISTIC: &[(&str, &str)] = &[
-    ("random", "Let the client choose the value and pass it as a parameter."),
-    ("setseed", "Let the client choose the value and pass it as a parameter."),
-    ("random_normal", "Let the client choose the value and pass it as a parameter."),
-    ("gen_random_uuid", "Let the client make the uuid and pass it as a parameter."),
-    ("gen_random_bytes", "Let the client make the bytes and pass them as a parameter."),
-    ("uuid_generate_v1", "Let the client make the uuid and pass it as a parameter."),
-    ("uuid_generate_v4", "Let the client make the uuid and pass it as a parameter."),
-    ("uuidv4", "Let the client make the uuid and pass it as a parameter."),
-    ("uuidv7", "Let the client make the uuid and pass it as a parameter."),
-    ("clock_timestamp", "Use now(), which is the time of the block."),
+    (
+        "random",
+        "Let the client choose the value and pass it as a parameter.",
+    ),
+    (
+        "setseed",
+        "Let the client choose the value and pass it as a parameter.",
+    ),
+    (
+        "random_normal",
+        "Let the client choose the value and pass it as a parameter.",
+    ),
+    (
+        "gen_random_uuid",
+        "Let the client make the uuid and pass it as a parameter.",
+    ),
+    (
+        "gen_random_bytes",
+        "Let the client make the bytes and pass them as a parameter.",
+    ),
+    (
+        "uuid_generate_v1",
+        "Let the client make the uuid and pass it as a parameter.",
+    ),
+    (
+        "uuid_generate_v4",
+        "Let the client make the uuid and pass it as a parameter.",
+    ),
+    (
+        "uuidv4",
+        "Let the client make the uuid and pass it as a parameter.",
+    ),
+    (
+        "uuidv7",
+        "Let the client make the uuid and pass it as a parameter.",
+    ),
+    (
+        "clock_timestamp",
+        "Use now(), which is the time of the block.",
+    ),
     ("timeofday", "Use now(), which is the time of the block."),
-    ("nextval", "Use a key that the client makes, or a counter table."),
-    ("currval", "Use a key that the client makes, or a counter table."),
-    ("lastval", "Use a key that the client makes, or a counter table."),
-    ("setval", "Use a key that the client makes, or a counter table."),
+    (
+        "nextval",
+        "Use a key that the client makes, or a counter table.",
+    ),
+    (
+        "currval",
+        "Use a key that the client makes, or a counter table.",
+    ),
+    (
+        "lastval",
+        "Use a key that the client makes, or a counter table.",
+    ),
+    (
+        "setval",
+        "Use a key that the client makes, or a counter table.",
+    ),
     ("pg_sleep", "Sleep in the client."),
     ("pg_sleep_for", "Sleep in the client."),
     ("txid_current", "Keep an identifier of your own in the row."),
-    ("pg_current_xact_id", "Keep an identifier of your own in the row."),
+    (
+        "pg_current_xact_id",
+        "Keep an identifier of your own in the row.",
+    ),
     ("dblink", "A ledger's transactions see the ledger alone."),
 ];
 
@@ -44,7 +89,9 @@ impl Binder<'_> {
                 .with_detail("Its answer would differ between replicas.")
                 .with_hint(*hint));
         }
-        if arguments.is_empty() && let Some(typed) = self.niladic(name)? {
+        if arguments.is_empty()
+            && let Some(typed) = self.niladic(name)?
+        {
             return Ok(typed);
         }
         let shown: Vec<String> = arguments.iter().map(|a| a.data_type.to_string()).collect();
@@ -77,7 +124,11 @@ impl Binder<'_> {
     fn niladic(&mut self, name: &str) -> Result<Option<Typed>> {
         let now_as = |to: DataType| {
             let input = Box::new(Expr::Now);
-            let expr = Expr::Cast { input, to: to.clone(), explicit: true };
+            let expr = Expr::Cast {
+                input,
+                to: to.clone(),
+                explicit: true,
+            };
             Ok(Some(Typed::new(expr, to)))
         };
         match name {
@@ -90,7 +141,10 @@ impl Binder<'_> {
         }
         let session = self.session;
         let value = match name {
-            "version" => Value::text(format!("PostgreSQL {} (Tallystick)", session.server_version)),
+            "version" => Value::text(format!(
+                "PostgreSQL {} (Tallystick)",
+                session.server_version
+            )),
             "current_user" | "session_user" | "user" | "current_role" => Value::text(&session.user),
             "current_database" | "current_catalog" => Value::text(&session.database),
             "current_schema" => Value::text("public"),
@@ -114,7 +168,11 @@ impl Binder<'_> {
                 Ok(Some(Typed::new(Expr::Coalesce(inputs.into()), data_type)))
             }
             ("greatest" | "least", [_, ..]) => {
-                let what = if name == "greatest" { "GREATEST" } else { "LEAST" };
+                let what = if name == "greatest" {
+                    "GREATEST"
+                } else {
+                    "LEAST"
+                };
                 let function = match name {
                     "greatest" => Function::Greatest,
                     _ => Function::Least,
@@ -181,7 +239,11 @@ impl Binder<'_> {
                     Some(T::Numeric(_)) => numeric,
                     _ => T::Float8,
                 };
-                (Function::Power, vec![common.clone(), common.clone()], common)
+                (
+                    Function::Power,
+                    vec![common.clone(), common.clone()],
+                    common,
+                )
             }
             ("to_hex", 1) if first.is_integer() => (Function::ToHex, vec![first], T::Text),
             ("chr", 1) => (Function::Chr, vec![T::Int4], T::Text),
@@ -201,7 +263,13 @@ impl Binder<'_> {
             }
             return Ok(Some(called(function, inputs, T::Text)));
         }
-        let bytes = matches!(arguments.first(), Some(Typed { data_type: T::Bytea, .. }));
+        let bytes = matches!(
+            arguments.first(),
+            Some(Typed {
+                data_type: T::Bytea,
+                ..
+            })
+        );
         let subject = if bytes { T::Bytea } else { T::Text };
         let text = T::Text;
         let (function, types, result) = match (name, arguments.len()) {
@@ -209,9 +277,7 @@ impl Binder<'_> {
             ("upper", 1) => (Upper, vec![text], T::Text),
             ("length" | "char_length" | "character_length", 1) => (Length, vec![subject], T::Int4),
             ("octet_length", 1) => (OctetLength, vec![subject], T::Int4),
-            ("substr" | "substring", 2) => {
-                (Substring, vec![subject.clone(), T::Int4], subject)
-            }
+            ("substr" | "substring", 2) => (Substring, vec![subject.clone(), T::Int4], subject),
             ("substr" | "substring", 3) => {
                 (Substring, vec![subject.clone(), T::Int4, T::Int4], subject)
             }
@@ -270,12 +336,14 @@ impl Binder<'_> {
             Function::Extract => T::Numeric(None),
             _ => moment.clone(),
         };
-        self.call(function, &[T::Text, moment], arguments, result).map(Some)
+        self.call(function, &[T::Text, moment], arguments, result)
+            .map(Some)
     }
 
     fn array_function(&mut self, name: &str, arguments: &[Typed]) -> Result<Option<Typed>> {
         use DataType as T;
-        let array_type = |t: &Typed| matches!(t.data_type, T::Array(_)).then(|| t.data_type.clone());
+        let array_type =
+            |t: &Typed| matches!(t.data_type, T::Array(_)).then(|| t.data_type.clone());
         let Some(array) = arguments.iter().find_map(array_type) else {
             return Ok(None);
         };
@@ -288,13 +356,13 @@ impl Binder<'_> {
             ("array_upper", 2) => (Function::ArrayUpper, vec![array, T::Int4], T::Int4),
             ("array_lower", 2) => (Function::ArrayLower, vec![array, T::Int4], T::Int4),
             ("cardinality", 1) => (Function::Cardinality, vec![array], T::Int4),
-            ("array_append", 2) => {
-                (Function::ArrayAppend, vec![array.clone(), element], array)
-            }
-            ("array_prepend", 2) => {
-                (Function::ArrayPrepend, vec![element, array.clone()], array)
-            }
-            ("array_cat", 2) => (Function::ArrayCat, vec![array.clone(), array.clone()], array),
+            ("array_append", 2) => (Function::ArrayAppend, vec![array.clone(), element], array),
+            ("array_prepend", 2) => (Function::ArrayPrepend, vec![element, array.clone()], array),
+            ("array_cat", 2) => (
+                Function::ArrayCat,
+                vec![array.clone(), array.clone()],
+                array,
+            ),
             ("array_position", 2) => (Function::ArrayPosition, vec![array, element], T::Int4),
             _ => return Ok(None),
         };

@@ -1,4 +1,19 @@
+//! Binding: from a syntax tree to a program.
+
+mod aggregates;
+mod binder;
+mod expression;
+mod from;
+mod functions;
+mod plan;
+mod scope;
+mod select;
+
 use types::{DataType, Error, Result};
+
+pub use binder::{Binder, Typed, fold};
+pub use scope::{Relation, Scope, ScopeColumn, Variable};
+pub use select::BoundQuery;
 
 use crate::catalog::Catalog;
 use crate::parse::Parsed;

@@ -58,7 +58,11 @@ impl Scope {
         let columns = table.schema.columns.iter().enumerate();
         let columns = columns.map(|(i, column)| ScopeColumn {
             // No SQL name is empty, so what is invisible cannot be named.
-            name: if visible(i) { column.name.clone() } else { String::new() },
+            name: if visible(i) {
+                column.name.clone()
+            } else {
+                String::new()
+            },
             data_type: column.data_type.clone(),
             hidden: !visible(i),
         });

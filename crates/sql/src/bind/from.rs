@@ -1,0 +1,347 @@
+//! FROM: which relations there are, and how they are joined.
+
+use procedure::{Expr, Query};
+use sqlparser::ast;
+use types::cast::CastContext;
+use types::{DataType, Error, Result, SqlState, Value};
+
+use super::aggregates::Place;
+use super::binder::{Binder, Typed};
+use super::plan::{Item, Source, conjuncts};
+use super::scope::{Scope, ScopeColumn};
+use crate::names::{fold, object_name};
+
+/// A bound FROM clause: names, relations, and the conditions of its inner joins.
+#[derive(Default)]
+pub(super) struct From {
+    pub scope: Scope,
+    pub items: Vec<Item>,
+    pub conditions: Vec<Expr>,
+}
+
+impl Binder<'_> {
+    pub(super) fn from_clause(&mut self, from: &[ast::TableWithJoins]) -> Result<From> {
+        let mut bound = From::default();
+        for table in from {
+            let first = bound.items.len();
+            self.relation(&mut bound, &table.relation)?;
+            for join in &table.joins {
+                self.join(&mut bound, join, first)?;
+            }
+        }
+        Ok(bound)
+    }
+
+    fn join(&mut self, from: &mut From, join: &ast::Join, first: usize) -> Result<()> {
+        use ast::JoinOperator as J;
+        let left_width = from.scope.relations.len();
+        self.relation(from, &join.relation)?;
+        let right = from.items.len() - 1;
+        let (constraint, outer) = match &join.join_operator {
+            J::Join(c) | J::Inner(c) | J::CrossJoin(c) => (c, false),
+            J::Left(c) | J::LeftOuter(c) => (c, true),
+            J::Right(c) | J::RightOuter(c) if right == first + 1 => {
+                // The other way round: numbers of columns stay, so nobody else notices.
+                from.items.swap(first, right);
+                (c, true)
+            }
+            J::Right(_) | J::RightOuter(_) => {
+                return Err(Error::unsupported("RIGHT JOIN after another join")
+                    .with_hint("Begin with that table and use LEFT JOIN."));
+            }
+            J::FullOuter(_) => return Err(Error::unsupported("FULL JOIN")),
+            other => return Err(Error::unsupported(format_args!("{other:?}"))),
+        };
+        let on = self.join_condition(from, constraint, left_width)?;
+        match outer {
+            true => from.items[right].left = Some(on),
+            false => from.conditions.extend(on),
+        }
+        Ok(())
+    }
+
+    fn join_condition(
+        &mut self,
+        from: &mut From,
+        constraint: &ast::JoinConstraint,
+        left_relations: usize,
+    ) -> Result<Vec<Expr>> {
+        let mut on = Vec::new();
+        match constraint {
+            ast::JoinConstraint::None => {}
+            ast::JoinConstraint::On(condition) => {
+                let scope = from.scope.clone();
+                let bound = self.condition(&scope, condition, Place::JoinCondition, "JOIN/ON")?;
+                conjuncts(bound, &mut on);
+            }
+            ast::JoinConstraint::Using(columns) => {
+                for column in columns {
+                    let name = object_name(column)?;
+                    on.push(self.using(from, &name, left_relations)?);
+                }
+            }
+            ast::JoinConstraint::Natural => {
+                return Err(Error::unsupported("NATURAL JOIN").with_hint("Use JOIN … USING (…)."));
+            }
+        }
+        Ok(on)
+    }
+
+    /// `left.name = right.name`; the right one is hidden from then on.
+    fn using(&mut self, from: &mut From, name: &str, left_relations: usize) -> Result<Expr> {
+        let missing = |side: &str| {
+            Error::new(
+                SqlState::UNDEFINED_COLUMN,
+                format!(
+                    "column \"{name}\" specified in USING clause does not exist in {side} table"
+                ),
+            )
+        };
+        let left = Scope {
+            relations: from.scope.relations[..left_relations].to_vec(),
+        };
+        let right = Scope {
+            relations: from.scope.relations[left_relations..].to_vec(),
+        };
+        let (left, left_type) = left.find(name)?.ok_or_else(|| missing("left"))?;
+        let (right, right_type) = right.find(name)?.ok_or_else(|| missing("right"))?;
+        for relation in &mut from.scope.relations[left_relations..] {
+            let mut columns = relation.columns.iter_mut();
+            if let Some(column) = columns.find(|c| c.name == name) {
+                column.hidden = true;
+            }
+        }
+        let equal = self.comparison(
+            procedure::BinaryOp::Equal,
+            Typed::new(left, left_type),
+            Typed::new(right, right_type),
+        )?;
+        Ok(equal.expr)
+    }
+
+    fn relation(&mut self, from: &mut From, factor: &ast::TableFactor) -> Result<()> {
+        use ast::TableFactor as F;
+        match factor {
+            F::Table {
+                name,
+                alias,
+                args: None,
+                with_hints,
+                ..
+            } if with_hints.is_empty() => self.named_relation(from, name, alias.as_ref()),
+            F::Table {
+                name,
+                alias,
+                args: Some(args),
+                with_ordinality: false,
+                ..
+            } => {
+                let function = crate::names::function_name(name)?;
+                let exprs = args
+                    .args
+                    .iter()
+                    .map(positional)
+                    .collect::<Result<Vec<_>>>()?;
+                self.table_function(from, &function, &exprs, alias.as_ref())
+            }
+            F::Function {
+                lateral: false,
+                name,
+                args,
+                with_ordinality: false,
+                alias,
+            } => {
+                let function = crate::names::function_name(name)?;
+                let exprs = args.iter().map(positional).collect::<Result<Vec<_>>>()?;
+                self.table_function(from, &function, &exprs, alias.as_ref())
+            }
+            F::UNNEST {
+                alias,
+                array_exprs,
+                with_offset: false,
+                with_ordinality: false,
+                ..
+            } => {
+                let exprs: Vec<&ast::Expr> = array_exprs.iter().collect();
+                self.table_function(from, "unnest", &exprs, alias.as_ref())
+            }
+            F::Derived {
+                lateral: false,
+                subquery,
+                alias,
+                ..
+            } => {
+                let bound = self.nested(|binder| binder.query(subquery))?;
+                let columns = bound.columns.into_iter().map(|c| (c.name, c.data_type));
+                let name = alias.as_ref().map_or("subquery".into(), |a| fold(&a.name));
+                add_derived(from, &name, columns.collect(), alias.as_ref(), bound.query)
+            }
+            F::NestedJoin { .. } => Err(Error::unsupported("a join in parentheses")),
+            F::Derived { lateral: true, .. } => Err(Error::unsupported("LATERAL")),
+            other => Err(Error::unsupported(format_args!("{other} in FROM"))),
+        }
+    }
+
+    fn named_relation(
+        &mut self,
+        from: &mut From,
+        name: &ast::ObjectName,
+        alias: Option<&ast::TableAlias>,
+    ) -> Result<()> {
+        let name = object_name(name)?;
+        let shown = alias.map_or_else(|| name.clone(), |a| fold(&a.name));
+        if let Some((_, bound)) = self.ctes.iter().rfind(|(cte, _)| *cte == name) {
+            let bound = bound.clone();
+            let columns = bound.columns.into_iter().map(|c| (c.name, c.data_type));
+            return add_derived(from, &shown, columns.collect(), alias, bound.query);
+        }
+        let table = self.catalog.table(&name)?.clone();
+        check_alias(from, &shown)?;
+        let offset = from.scope.width();
+        let width = table.schema.columns.len() as u16;
+        from.scope.add_table(&table, &shown);
+        if let (Some(alias), Some(relation)) = (alias, from.scope.relations.last_mut()) {
+            rename(&mut relation.columns, alias)?;
+        }
+        from.items.push(Item {
+            source: Source::Table(table),
+            offset,
+            width,
+            left: None,
+        });
+        Ok(())
+    }
+
+    fn table_function(
+        &mut self,
+        from: &mut From,
+        name: &str,
+        arguments: &[&ast::Expr],
+        alias: Option<&ast::TableAlias>,
+    ) -> Result<()> {
+        let empty = Scope::default();
+        let mut bound = Vec::with_capacity(arguments.len());
+        for argument in arguments {
+            bound.push(self.expression(&empty, argument)?);
+        }
+        let (query, data_type) = match (name, bound.len()) {
+            ("unnest", 1) => {
+                let array = bound.remove(0);
+                let DataType::Array(element) = array.data_type else {
+                    return Err(Error::new(
+                        SqlState::UNDEFINED_FUNCTION,
+                        format!("function unnest({}) does not exist", array.data_type),
+                    ));
+                };
+                (Query::Unnest(array.expr), *element)
+            }
+            ("generate_series", 2 | 3) => self.series(bound)?,
+            _ if self.catalog.routine(name).is_some() => {
+                return Err(Error::unsupported(format_args!(
+                    "the stored function {name}() in a larger FROM clause"
+                ))
+                .with_hint(format!("Use it alone: SELECT * FROM {name}(…).")));
+            }
+            _ => {
+                return Err(Error::new(
+                    SqlState::UNDEFINED_FUNCTION,
+                    format!("function {name} in FROM does not exist"),
+                ));
+            }
+        };
+        let shown = alias.map_or_else(|| name.to_owned(), |a| fold(&a.name));
+        // A one-column function's column is named as the relation is.
+        add_derived(from, &shown, vec![(shown.clone(), data_type)], alias, query)
+    }
+
+    fn series(&mut self, bounds: Vec<Typed>) -> Result<(Query, DataType)> {
+        let wide = bounds.iter().any(|b| b.data_type == DataType::Int8);
+        let data_type = if wide { DataType::Int8 } else { DataType::Int4 };
+        let mut exprs = Vec::with_capacity(3);
+        for bound in bounds {
+            if !bound.data_type.is_integer() && bound.data_type != DataType::Unknown {
+                return Err(Error::unsupported(format_args!(
+                    "generate_series over {}",
+                    bound.data_type
+                )));
+            }
+            exprs.push(self.coerce(bound, &data_type, CastContext::Implicit)?);
+        }
+        let mut exprs = exprs.into_iter();
+        let mut next = |default| exprs.next().unwrap_or(Expr::Const(Value::Int(default)));
+        let query = Query::Series {
+            first: next(1),
+            last: next(1),
+            step: next(1),
+        };
+        Ok((query, data_type))
+    }
+}
+
+fn positional(arg: &ast::FunctionArg) -> Result<&ast::Expr> {
+    match arg {
+        ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) => Ok(expr),
+        other => Err(Error::unsupported(format_args!("the argument {other}"))),
+    }
+}
+
+fn check_alias(from: &From, name: &str) -> Result<()> {
+    match from.scope.relation(name) {
+        None => Ok(()),
+        Some(_) => Err(Error::new(
+            SqlState(*b"42712"),
+            format!("table name \"{name}\" specified more than once"),
+        )),
+    }
+}
+
+fn add_derived(
+    from: &mut From,
+    name: &str,
+    columns: Vec<(String, DataType)>,
+    alias: Option<&ast::TableAlias>,
+    query: Query,
+) -> Result<()> {
+    check_alias(from, name)?;
+    let offset = from.scope.width();
+    let mut columns: Vec<ScopeColumn> = columns
+        .into_iter()
+        .map(|(name, data_type)| ScopeColumn {
+            name,
+            data_type,
+            hidden: false,
+        })
+        .collect();
+    if let Some(alias) = alias {
+        rename(&mut columns, alias)?;
+    }
+    let width = columns.len() as u16;
+    from.scope.add(name, columns, None);
+    from.items.push(Item {
+        source: Source::Query(query),
+        offset,
+        width,
+        left: None,
+    });
+    Ok(())
+}
+
+/// `AS t(a, b)`.
+fn rename(columns: &mut [ScopeColumn], alias: &ast::TableAlias) -> Result<()> {
+    let mut visible = columns.iter_mut().filter(|c| !c.hidden);
+    for column in &alias.columns {
+        match visible.next() {
+            Some(renamed) => renamed.name = fold(&column.name),
+            None => {
+                return Err(Error::new(
+                    SqlState::INVALID_COLUMN_REFERENCE,
+                    format!(
+                        "table \"{}\" has fewer columns than its alias names",
+                        alias.name
+                    ),
+                ));
+            }
+        }
+    }
+    Ok(())
+}

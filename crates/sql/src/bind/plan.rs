@@ -1,0 +1,666 @@
+//! Planning a FROM clause: which index answers what, and in which order relations are joined.
+//!
+//! There are no statistics: a plan is a function of catalog and text alone, so that every replica
+//! plans alike. What counts is the *access path* that conditions give each relation:
+//!
+//! 1. the whole primary key by equality: a point read;
+//! 2. the longest prefix of an index by equality, then a range on the column behind it;
+//! 3. everything, in primary-key order.
+//!
+//! Inner joins start with the relation that has the best path by itself and go on with the one that has the
+//! best path given those before (nested loop), or else with a hash join; ties go to the order of the
+//! text, which also rules when there is an outer join. `c IN (…)` and `c = ANY (…)` over an indexed column
+//! become a join with the list.
+//!
+//! Conditions are split into conjuncts. Each is used exactly once: by an access path, as a relation's filter, or
+//! as a join's condition, as early as its columns are there.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use procedure::query::SortKey;
+use procedure::{BinaryOp, Expr, Query};
+use types::{ColumnId, IndexId, Result};
+
+use crate::catalog::Table;
+
+/// A relation to be joined.
+#[derive(Clone, Debug)]
+pub(super) struct Item {
+    pub source: Source,
+    /// Number of its first column among all columns.
+    pub offset: u16,
+    pub width: u16,
+    /// LEFT JOIN: the conjuncts of its ON.
+    pub left: Option<Vec<Expr>>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Source {
+    Table(Arc<Table>),
+    Query(Query),
+    /// The values of an IN list, to drive lookups.
+    List(Query),
+}
+
+/// A planned FROM clause.
+pub(super) struct Planned {
+    pub query: Query,
+    /// Number, among all columns, of each output column.
+    layout: Vec<u16>,
+    /// The rows come in the order that was asked for.
+    pub ordered: bool,
+}
+
+impl Planned {
+    /// Rewrites an expression over all columns to one over the plan's output.
+    pub fn place(&self, expr: &mut Expr) {
+        place(expr, &self.layout);
+    }
+}
+
+fn place(expr: &mut Expr, layout: &[u16]) {
+    expr.map_columns(&mut |column| {
+        let place = layout.iter().position(|c| *c == column);
+        // Every column that an expression uses was asked for.
+        Expr::Column(place.map_or(u16::MAX, |place| place as u16))
+    });
+}
+
+/// What the rest of the statement wants of the rows.
+#[derive(Default)]
+pub(super) struct Wishes<'a> {
+    /// Columns used above.
+    pub columns: Vec<u16>,
+    pub order: &'a [SortKey],
+    /// Few rows will be taken, so an order may be worth a detour.
+    pub limited: bool,
+}
+
+/// Cuts a condition into conjuncts.
+pub(super) fn conjuncts(condition: Expr, out: &mut Vec<Expr>) {
+    match condition {
+        Expr::And(parts) => parts.into_iter().for_each(|part| conjuncts(part, out)),
+        other => out.push(other),
+    }
+}
+
+pub(super) fn plan(
+    mut items: Vec<Item>,
+    mut pending: Vec<Expr>,
+    wishes: &Wishes<'_>,
+) -> Result<Planned> {
+    if items.is_empty() {
+        let one_row = Query::Values([Box::default()].into());
+        return Ok(Planned {
+            query: filtered(one_row, pending),
+            layout: Vec::new(),
+            ordered: true,
+        });
+    }
+    let reorder = items.iter().all(|item| item.left.is_none());
+    if reorder {
+        lists_as_items(&mut items, &mut pending);
+    }
+    let alone = items.len() == 1;
+    let mut planner = Planner {
+        pending,
+        wanted: &wishes.columns,
+        later: items
+            .iter()
+            .flat_map(|i| i.left.clone().unwrap_or_default())
+            .collect(),
+        layout: Vec::new(),
+        query: None,
+        ordered: wishes.order.is_empty(),
+    };
+    while !items.is_empty() {
+        let next = if reorder { planner.best(&items) } else { 0 };
+        let item = items.remove(next);
+        let order = if alone { wishes.order } else { &[] };
+        planner.join(item, order, wishes.limited);
+    }
+    let query = planner
+        .query
+        .take()
+        .unwrap_or(Query::Values(Box::default()));
+    let mut left_over = planner.pending;
+    left_over.iter_mut().for_each(|e| place(e, &planner.layout));
+    Ok(Planned {
+        query: filtered(query, left_over),
+        layout: planner.layout,
+        ordered: planner.ordered,
+    })
+}
+
+fn filtered(input: Query, conditions: Vec<Expr>) -> Query {
+    match Expr::all(conditions) {
+        Some(condition) => Query::Filter {
+            input: Box::new(input),
+            condition,
+        },
+        None => input,
+    }
+}
+
+/// `c IN (…)` over a column that an index could look up becomes `c = list.value`.
+fn lists_as_items(items: &mut Vec<Item>, pending: &mut [Expr]) {
+    let mut next_column = items.iter().map(|i| i.offset + i.width).max().unwrap_or(0);
+    for conjunct in pending.iter_mut() {
+        let (column, query) = match &*conjunct {
+            Expr::InList {
+                input,
+                list,
+                negated: false,
+            } if list.iter().all(|e| e.columns().is_empty()) => match **input {
+                Expr::Column(column) => {
+                    let rows = list.iter().map(|e| Box::from([e.clone()]));
+                    (column, Query::Values(rows.collect()))
+                }
+                _ => continue,
+            },
+            Expr::AnyEqual { input, array } if array.columns().is_empty() => match **input {
+                Expr::Column(column) => (column, Query::Unnest((**array).clone())),
+                _ => continue,
+            },
+            _ => continue,
+        };
+        let leads_an_index = items.iter().any(|item| match &item.source {
+            Source::Table(table) if (item.offset..item.offset + item.width).contains(&column) => {
+                let local = column - item.offset;
+                let mut indexes = indexes(table);
+                indexes.any(|index| table.index_columns(index).first() == Some(&local))
+            }
+            _ => false,
+        });
+        if !leads_an_index {
+            continue;
+        }
+        *conjunct = Expr::equal(Expr::Column(column), Expr::Column(next_column));
+        items.push(Item {
+            source: Source::List(Query::Distinct {
+                input: Box::new(query),
+            }),
+            offset: next_column,
+            width: 1,
+            left: None,
+        });
+        next_column += 1;
+    }
+}
+
+fn indexes(table: &Table) -> impl Iterator<Item = IndexId> {
+    std::iter::once(0).chain(table.live_indexes().map(|(index, _)| index))
+}
+
+struct Planner<'a> {
+    /// Conjuncts that no operator has taken yet.
+    pending: Vec<Expr>,
+    wanted: &'a [u16],
+    /// ON conjuncts of outer joins, whose columns must stay in reach.
+    later: Vec<Expr>,
+    layout: Vec<u16>,
+    query: Option<Query>,
+    ordered: bool,
+}
+
+/// How a relation would be read.
+struct Path {
+    index: IndexId,
+    /// Conjuncts that give the index's leading columns, in index order.
+    equal: Vec<Bounding>,
+    low: Option<Bounding>,
+    high: Option<Bounding>,
+    point: bool,
+    /// Satisfies the order: `Some(reverse)`.
+    ordered: Option<bool>,
+}
+
+#[derive(Clone)]
+struct Bounding {
+    conjunct: usize,
+    op: BinaryOp,
+    value: Expr,
+    column: ColumnId,
+}
+
+impl Path {
+    /// What is better comes later.
+    fn rank(&self) -> (bool, usize, usize, bool) {
+        let range = usize::from(self.low.is_some()) + usize::from(self.high.is_some());
+        (self.point, self.equal.len(), range, self.ordered.is_some())
+    }
+
+    fn is_full_scan(&self) -> bool {
+        self.equal.is_empty() && self.low.is_none() && self.high.is_none()
+    }
+}
+
+impl Planner<'_> {
+    /// The relation to join next.
+    fn best(&self, items: &[Item]) -> usize {
+        let rank = |item: &Item| match &item.source {
+            Source::Table(table) => {
+                let path = self.path(item, table, &self.pending, &[], false);
+                let by_hash = self.query.is_some() && self.has_equi_join(item);
+                match path.rank() {
+                    (true, ..) => 5,
+                    (_, equal, ..) if equal > 0 => 4,
+                    (_, _, range, _) if range > 0 => 2,
+                    _ if by_hash => 2,
+                    _ => 1,
+                }
+            }
+            Source::List(_) => 3,
+            Source::Query(_) if self.query.is_some() && self.has_equi_join(item) => 2,
+            Source::Query(_) => 1,
+        };
+        let ranks: Vec<u8> = items.iter().map(rank).collect();
+        let best = ranks.iter().max();
+        ranks.iter().position(|r| Some(r) == best).unwrap_or(0)
+    }
+
+    fn has_equi_join(&self, item: &Item) -> bool {
+        self.pending
+            .iter()
+            .any(|c| self.equi_join(c, item).is_some())
+    }
+
+    /// The sides of `outer = inner`, if the conjunct is such an equation.
+    fn equi_join(&self, conjunct: &Expr, item: &Item) -> Option<(Expr, Expr)> {
+        let Expr::Binary {
+            op: BinaryOp::Equal,
+            left,
+            right,
+            ..
+        } = conjunct
+        else {
+            return None;
+        };
+        let outer = |e: &Expr| {
+            let columns = e.columns();
+            !columns.is_empty() && columns.iter().all(|c| self.layout.contains(c))
+        };
+        let inner = |e: &Expr| {
+            let columns = e.columns();
+            !columns.is_empty() && columns.iter().all(|c| item.has(*c))
+        };
+        if outer(left) && inner(right) {
+            Some(((**left).clone(), (**right).clone()))
+        } else if outer(right) && inner(left) {
+            Some(((**right).clone(), (**left).clone()))
+        } else {
+            None
+        }
+    }
+
+    /// The best way to read a table, given the columns that are there already.
+    fn path(
+        &self,
+        item: &Item,
+        table: &Table,
+        conjuncts: &[Expr],
+        order: &[SortKey],
+        limited: bool,
+    ) -> Path {
+        let bounds: Vec<Bounding> = conjuncts
+            .iter()
+            .enumerate()
+            .flat_map(|(i, c)| self.boundings(i, c, item))
+            .collect();
+        let paths = indexes(table).map(|index| path_by(table, index, &bounds, item, order));
+        let useful = paths.filter(|path| {
+            path.index == 0 || !path.is_full_scan() || (limited && path.ordered.is_some())
+        });
+        // Of equals the first one, so that the primary key comes before other indexes.
+        useful
+            .reduce(|best, path| {
+                if path.rank() > best.rank() {
+                    path
+                } else {
+                    best
+                }
+            })
+            .unwrap_or_else(|| path_by(table, 0, &[], item, &[]))
+    }
+
+    /// `column op value` read off a conjunct, for columns of `item` and values known before it.
+    fn boundings(&self, number: usize, conjunct: &Expr, item: &Item) -> Vec<Bounding> {
+        let Expr::Binary {
+            op, left, right, ..
+        } = conjunct
+        else {
+            return Vec::new();
+        };
+        let mut found = Vec::new();
+        for (column, value, op) in [(left, right, Some(*op)), (right, left, mirrored(*op))] {
+            let (Expr::Column(column), Some(op)) = (&**column, op) else {
+                continue;
+            };
+            let usable = matches!(
+                op,
+                BinaryOp::Equal
+                    | BinaryOp::Less
+                    | BinaryOp::LessOrEqual
+                    | BinaryOp::Greater
+                    | BinaryOp::GreaterOrEqual
+            );
+            let known = value.columns().iter().all(|c| self.layout.contains(c));
+            if usable && known && item.has(*column) {
+                found.push(Bounding {
+                    conjunct: number,
+                    op,
+                    value: (**value).clone(),
+                    column: *column - item.offset,
+                });
+            }
+        }
+        found
+    }
+
+    fn join(&mut self, item: Item, order: &[SortKey], limited: bool) {
+        let is_left = item.left.is_some();
+        // An outer join's row is matched by its ON alone; WHERE sees the result.
+        let mut conjuncts = match &item.left {
+            Some(on) => {
+                self.later.retain(|c| !on.contains(c));
+                on.clone()
+            }
+            None => std::mem::take(&mut self.pending),
+        };
+        let path = match &item.source {
+            Source::Table(table) => Some(self.path(&item, table, &conjuncts, order, limited)),
+            _ => None,
+        };
+        let used = path
+            .as_ref()
+            .map(|path| path.exactly_used(&item))
+            .unwrap_or_default();
+        let mut number = 0;
+        conjuncts.retain(|_| {
+            number += 1;
+            !used.contains(&(number - 1))
+        });
+        let (inside, rest): (Vec<Expr>, Vec<Expr>) = conjuncts
+            .into_iter()
+            .partition(|c| !c.columns().is_empty() && c.columns().iter().all(|c| item.has(*c)));
+        let (mut across, unready): (Vec<Expr>, Vec<Expr>) = rest.into_iter().partition(|c| {
+            is_left
+                || c.columns()
+                    .iter()
+                    .all(|c| item.has(*c) || self.layout.contains(c))
+        });
+        if !is_left {
+            self.pending = unready;
+        }
+        let columns = self.columns_needed(&item, inside.iter().chain(&across));
+        if let Some(path) = &path
+            && !order.is_empty()
+        {
+            self.ordered = path.ordered.is_some() || path.point;
+        }
+        let by_path = path.as_ref().is_some_and(|path| !path.is_full_scan());
+        let Some(outer) = self.query.take() else {
+            let inner = self.read(&item, path, &columns, inside);
+            self.layout = columns;
+            across.iter_mut().for_each(|e| place(e, &self.layout));
+            self.query = Some(filtered(inner, across));
+            return;
+        };
+        let mut keys = Vec::new();
+        if !by_path {
+            across.retain(|c| match self.equi_join(c, &item) {
+                Some(sides) => {
+                    keys.push(sides);
+                    false
+                }
+                None => true,
+            });
+        }
+        let inner = self.read(&item, path, &columns, inside);
+        let outer_layout = self.layout.clone();
+        self.layout.extend(&columns);
+        across.iter_mut().for_each(|e| place(e, &self.layout));
+        let (outer, inner) = (Box::new(outer), Box::new(inner));
+        let condition = Expr::all(across);
+        let inner_width = columns.len() as u16;
+        self.query = Some(match by_path {
+            true => Query::NestedLoop {
+                outer,
+                inner,
+                condition,
+                left: is_left,
+                inner_width,
+            },
+            false => {
+                let (outer_keys, inner_keys) = placed_keys(keys, &outer_layout, &columns);
+                Query::HashJoin {
+                    outer,
+                    inner,
+                    outer_keys,
+                    inner_keys,
+                    condition,
+                    left: is_left,
+                    inner_width,
+                }
+            }
+        });
+    }
+
+    /// Columns of `item`, numbered among all, that something still has to see.
+    fn columns_needed<'e>(
+        &'e self,
+        item: &Item,
+        conditions: impl Iterator<Item = &'e Expr>,
+    ) -> Vec<u16> {
+        if !matches!(item.source, Source::Table(_)) {
+            return (item.offset..item.offset + item.width).collect();
+        }
+        let conditions = conditions.chain(&self.pending).chain(&self.later);
+        let used = conditions
+            .flat_map(Expr::columns)
+            .chain(self.wanted.iter().copied());
+        let mut columns: Vec<u16> = used.filter(|c| item.has(*c)).collect();
+        columns.sort_unstable();
+        columns.dedup();
+        columns
+    }
+
+    /// The operator that reads one relation.
+    fn read(
+        &self,
+        item: &Item,
+        path: Option<Path>,
+        columns: &[u16],
+        mut inside: Vec<Expr>,
+    ) -> Query {
+        inside.iter_mut().for_each(|e| place(e, columns));
+        let (table, path) = match (&item.source, path) {
+            (Source::Table(table), Some(path)) => (table, path),
+            (Source::Query(query) | Source::List(query), _) => {
+                return filtered(query.clone(), inside);
+            }
+            (Source::Table(_), None) => return Query::Values(Box::default()),
+        };
+        let local = columns.iter().map(|c| *c - item.offset).collect();
+        let value = |bounding: &Bounding| {
+            let mut value = bounding.value.clone();
+            place(&mut value, &self.layout);
+            value
+        };
+        let prefix: Vec<Expr> = path.equal.iter().map(value).collect();
+        if path.point {
+            return Query::Get {
+                table: table.id(),
+                key: prefix.into(),
+                columns: local,
+                filter: Expr::all(inside),
+            };
+        }
+        let bound = |bounding: &Option<Bounding>| match bounding {
+            None if prefix.is_empty() => Bound::Unbounded,
+            None => Bound::Included(prefix.clone().into_boxed_slice()),
+            Some(bounding) => {
+                let mut key = prefix.clone();
+                key.push(value(bounding));
+                match bounding.op {
+                    BinaryOp::Less | BinaryOp::Greater => Bound::Excluded(key.into()),
+                    _ => Bound::Included(key.into()),
+                }
+            }
+        };
+        Query::Scan {
+            table: table.id(),
+            index: path.index,
+            nullable: index_nullability(table, path.index),
+            low: bound(&path.low),
+            high: bound(&path.high),
+            reverse: path.ordered.unwrap_or(false),
+            columns: local,
+            filter: Expr::all(inside),
+        }
+    }
+}
+
+impl Item {
+    fn has(&self, column: u16) -> bool {
+        (self.offset..self.offset + self.width).contains(&column)
+    }
+
+    fn is_nullable(&self, column: ColumnId) -> bool {
+        match &self.source {
+            Source::Table(table) => table.schema.columns[usize::from(column)].nullable,
+            _ => true,
+        }
+    }
+}
+
+impl Path {
+    /// Conjuncts that the path makes true by itself. A lower bound alone lets the NULLs behind all
+    /// values through, so it stays a condition where there may be any.
+    fn exactly_used(&self, item: &Item) -> Vec<usize> {
+        let mut used: Vec<usize> = self.equal.iter().map(|b| b.conjunct).collect();
+        used.extend(self.high.iter().map(|b| b.conjunct));
+        let lets_nulls_through =
+            |low: &&Bounding| self.high.is_none() && item.is_nullable(low.column);
+        used.extend(
+            self.low
+                .iter()
+                .filter(|low| !lets_nulls_through(low))
+                .map(|b| b.conjunct),
+        );
+        used
+    }
+}
+
+fn placed_keys(
+    keys: Vec<(Expr, Expr)>,
+    outer_layout: &[u16],
+    inner_layout: &[u16],
+) -> (Box<[Expr]>, Box<[Expr]>) {
+    let placed = |(mut outer, mut inner): (Expr, Expr)| {
+        place(&mut outer, outer_layout);
+        place(&mut inner, inner_layout);
+        (outer, inner)
+    };
+    let (outer, inner): (Vec<Expr>, Vec<Expr>) = keys.into_iter().map(placed).unzip();
+    (outer.into(), inner.into())
+}
+
+/// Which columns of an index have a NULL byte in their keys.
+pub(super) fn index_nullability(table: &Table, index: IndexId) -> Box<[bool]> {
+    let columns = table.index_columns(index).iter();
+    columns
+        .map(|c| table.schema.columns[usize::from(*c)].nullable)
+        .collect()
+}
+
+fn mirrored(op: BinaryOp) -> Option<BinaryOp> {
+    Some(match op {
+        BinaryOp::Equal => BinaryOp::Equal,
+        BinaryOp::Less => BinaryOp::Greater,
+        BinaryOp::LessOrEqual => BinaryOp::GreaterOrEqual,
+        BinaryOp::Greater => BinaryOp::Less,
+        BinaryOp::GreaterOrEqual => BinaryOp::LessOrEqual,
+        _ => return None,
+    })
+}
+
+/// The path that an index gives: equality on its leading columns, a range on the next.
+fn path_by(
+    table: &Table,
+    index: IndexId,
+    bounds: &[Bounding],
+    item: &Item,
+    order: &[SortKey],
+) -> Path {
+    let columns = table.index_columns(index);
+    let on = |column: ColumnId, accept: fn(BinaryOp) -> bool| {
+        let mut on_column = bounds.iter().filter(move |b| b.column == column);
+        on_column.find(|b| accept(b.op)).cloned()
+    };
+    let equal: Vec<Bounding> = columns
+        .iter()
+        .map_while(|c| on(*c, |op| op == BinaryOp::Equal))
+        .collect();
+    let next = columns.get(equal.len()).copied();
+    let above = |op| matches!(op, BinaryOp::Greater | BinaryOp::GreaterOrEqual);
+    let below = |op| matches!(op, BinaryOp::Less | BinaryOp::LessOrEqual);
+    let fixed: Vec<ColumnId> = equal.iter().map(|b| b.column).collect();
+    Path {
+        index,
+        point: index == 0 && equal.len() == columns.len(),
+        low: next.and_then(|c| on(c, above)),
+        high: next.and_then(|c| on(c, below)),
+        ordered: gives_order(table, index, &fixed, item, order),
+        equal,
+    }
+}
+
+/// Whether the entries of an index, where `fixed` columns have one value each, come in `order` or
+/// exactly against it. Entries end with the primary key.
+fn gives_order(
+    table: &Table,
+    index: IndexId,
+    fixed: &[ColumnId],
+    item: &Item,
+    order: &[SortKey],
+) -> Option<bool> {
+    if order.is_empty() {
+        return None;
+    }
+    let own = table.index_columns(index).iter();
+    let key = if index == 0 {
+        &[][..]
+    } else {
+        &table.schema.primary_key
+    };
+    let mut entry = own.chain(key).filter(|c| !fixed.contains(c));
+    let mut direction = None;
+    for sort in order {
+        let Expr::Column(column) = sort.expr else {
+            return None;
+        };
+        if !item.has(column) {
+            return None;
+        }
+        let column = column - item.offset;
+        if fixed.contains(&column) {
+            continue;
+        }
+        match entry.next() {
+            // The whole key is behind us: no two rows are alike so far.
+            None => break,
+            Some(next) if *next != column => return None,
+            Some(_) => {}
+        }
+        let nulls_as_stored = sort.nulls_first == sort.descending;
+        if item.is_nullable(column) && !nulls_as_stored {
+            return None;
+        }
+        if *direction.get_or_insert(sort.descending) != sort.descending {
+            return None;
+        }
+    }
+    Some(direction.unwrap_or(false))
+}

@@ -1,0 +1,832 @@
+//! Queries: SELECT, VALUES, UNION, and what stands around them.
+
+use procedure::query::SortKey;
+use procedure::{Column, Expr, Query};
+use sqlparser::ast;
+use types::cast::{CastContext, common_type};
+use types::{DataType, Error, Result, SqlState};
+
+use super::aggregates::{Aggregates, Place, over_groups};
+use super::binder::{Binder, Typed};
+use super::from::From;
+use super::plan::{Planned, Wishes, conjuncts, plan};
+use super::scope::Scope;
+use crate::names::fold;
+
+/// A compiled query and its columns.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BoundQuery {
+    pub query: Query,
+    pub columns: Vec<Column>,
+}
+
+/// What surrounds the body of a query.
+#[derive(Default)]
+struct Tail<'q> {
+    order: &'q [ast::OrderByExpr],
+    limit: Option<Expr>,
+    offset: Option<Expr>,
+}
+
+/// An item of the select list.
+struct Output {
+    name: String,
+    value: Typed,
+}
+
+impl Binder<'_> {
+    /// Binds a query; columns that nobody has typed are text.
+    pub fn query(&mut self, query: &ast::Query) -> Result<BoundQuery> {
+        self.query_into(query, &[])
+    }
+
+    /// Binds a query whose values go into columns of the types `targets`, which decide about literals
+    /// and parameters that have no type of their own.
+    pub(super) fn query_into(
+        &mut self,
+        query: &ast::Query,
+        targets: &[DataType],
+    ) -> Result<BoundQuery> {
+        self.nested(|binder| {
+            let outer_ctes = binder.ctes.len();
+            let bound = binder.query_inner(query, targets);
+            binder.ctes.truncate(outer_ctes);
+            bound
+        })
+    }
+
+    fn query_inner(&mut self, query: &ast::Query, targets: &[DataType]) -> Result<BoundQuery> {
+        if let Some(with) = &query.with {
+            self.common_tables(with)?;
+        }
+        for lock in &query.locks {
+            // Every read of a transaction is validated, so a lock would add nothing.
+            if lock.nonblock.is_some() {
+                return Err(Error::unsupported("NOWAIT and SKIP LOCKED"));
+            }
+        }
+        let order = match query.order_by.as_ref().map(|o| &o.kind) {
+            None => &[][..],
+            Some(ast::OrderByKind::Expressions(order)) => order,
+            Some(ast::OrderByKind::All(_)) => return Err(Error::unsupported("ORDER BY ALL")),
+        };
+        let (limit, offset) = self.limits(query)?;
+        let tail = Tail {
+            order,
+            limit,
+            offset,
+        };
+        match &*query.body {
+            ast::SetExpr::Select(select) => self.select(select, tail, targets),
+            body => {
+                let bound = self.set_expression(body, targets)?;
+                let keys = order_of_columns(&bound.columns, tail.order)?;
+                let query = limited(sorted(bound.query, keys), tail);
+                Ok(BoundQuery {
+                    query,
+                    columns: bound.columns,
+                })
+            }
+        }
+    }
+
+    fn common_tables(&mut self, with: &ast::With) -> Result<()> {
+        if with.recursive {
+            return Err(Error::unsupported("WITH RECURSIVE"));
+        }
+        for cte in &with.cte_tables {
+            let mut bound = self.query(&cte.query)?;
+            for (column, name) in bound.columns.iter_mut().zip(&cte.alias.columns) {
+                column.name = fold(&name.name);
+            }
+            self.ctes.push((fold(&cte.alias.name), bound));
+        }
+        Ok(())
+    }
+
+    fn limits(&mut self, query: &ast::Query) -> Result<(Option<Expr>, Option<Expr>)> {
+        let (limit, offset) = match &query.limit_clause {
+            None => (None, None),
+            Some(ast::LimitClause::LimitOffset { limit, offset, .. }) => {
+                (limit.as_ref(), offset.as_ref().map(|o| &o.value))
+            }
+            Some(ast::LimitClause::OffsetCommaLimit { .. }) => {
+                return Err(Error::unsupported("LIMIT #,#").with_hint("Use LIMIT # OFFSET #."));
+            }
+        };
+        let one = ast::Expr::value(ast::Value::Number("1".into(), false));
+        let limit = match &query.fetch {
+            None => limit,
+            Some(fetch) if fetch.percent || fetch.with_ties => {
+                return Err(Error::unsupported("FETCH … PERCENT and WITH TIES"));
+            }
+            Some(fetch) => Some(fetch.quantity.as_ref().unwrap_or(&one)),
+        };
+        let mut count = |expr: Option<&ast::Expr>| match expr {
+            None => Ok(None),
+            Some(expr) => {
+                let typed = self.bare_expression(expr)?;
+                self.coerce(typed, &DataType::Int8, CastContext::Assignment)
+                    .map(Some)
+            }
+        };
+        Ok((count(limit)?, count(offset)?))
+    }
+
+    fn set_expression(&mut self, body: &ast::SetExpr, targets: &[DataType]) -> Result<BoundQuery> {
+        match body {
+            ast::SetExpr::Select(select) => self.select(select, Tail::default(), targets),
+            ast::SetExpr::Query(query) => self.query_into(query, targets),
+            ast::SetExpr::Values(values) => self.values(values, targets),
+            ast::SetExpr::SetOperation {
+                left,
+                op: ast::SetOperator::Union,
+                set_quantifier,
+                right,
+            } => self.union(left, right, *set_quantifier, targets),
+            ast::SetExpr::SetOperation { op, .. } => Err(Error::unsupported(op)),
+            ast::SetExpr::Table(table) => {
+                let name = table.table_name.clone().unwrap_or_default();
+                let text = format!(
+                    "SELECT * FROM \"{}\"",
+                    name.to_lowercase().replace('"', "\"\"")
+                );
+                self.query_text(&text)
+            }
+            _ => Err(Error::unsupported(
+                "a data-modifying statement inside a query",
+            )),
+        }
+    }
+
+    fn query_text(&mut self, text: &str) -> Result<BoundQuery> {
+        match crate::parse::parse_query(text)? {
+            Some(query) => self.query(&query),
+            None => Err(Error::new(SqlState::SYNTAX_ERROR, "not a query")),
+        }
+    }
+
+    fn values(&mut self, values: &ast::Values, targets: &[DataType]) -> Result<BoundQuery> {
+        let empty = Scope::default();
+        let width = values.rows.first().map_or(0, |row| row.content.len());
+        let mut columns: Vec<Vec<Typed>> = vec![Vec::new(); width];
+        for row in &values.rows {
+            if row.content.len() != width {
+                return Err(Error::new(
+                    SqlState::SYNTAX_ERROR,
+                    "VALUES lists must all be the same length",
+                ));
+            }
+            for (column, value) in columns.iter_mut().zip(&row.content) {
+                column.push(self.expression(&empty, value)?);
+            }
+        }
+        let mut rows: Vec<Vec<Expr>> = vec![Vec::with_capacity(width); values.rows.len()];
+        let mut described = Vec::with_capacity(width);
+        for (i, column) in columns.into_iter().enumerate() {
+            let (exprs, data_type) = match targets.get(i) {
+                // Each value goes into the column by itself: '1' and 2 need no common type.
+                Some(target) => {
+                    let name = format!("column{}", i + 1);
+                    let exprs = column.into_iter().map(|v| self.assign(v, &name, target));
+                    (exprs.collect::<Result<Vec<_>>>()?, target.clone())
+                }
+                None => self.unify(column, "VALUES")?,
+            };
+            rows.iter_mut().zip(exprs).for_each(|(row, e)| row.push(e));
+            described.push(Column {
+                name: format!("column{}", i + 1),
+                data_type,
+            });
+        }
+        let rows = rows.into_iter().map(Vec::into_boxed_slice);
+        Ok(BoundQuery {
+            query: Query::Values(rows.collect()),
+            columns: described,
+        })
+    }
+
+    fn union(
+        &mut self,
+        left: &ast::SetExpr,
+        right: &ast::SetExpr,
+        quantifier: ast::SetQuantifier,
+        targets: &[DataType],
+    ) -> Result<BoundQuery> {
+        let all = match quantifier {
+            ast::SetQuantifier::All => true,
+            ast::SetQuantifier::None | ast::SetQuantifier::Distinct => false,
+            other => return Err(Error::unsupported(format_args!("UNION {other}"))),
+        };
+        let left = self.nested(|b| b.set_expression(left, targets))?;
+        let right = self.nested(|b| b.set_expression(right, targets))?;
+        if left.columns.len() != right.columns.len() {
+            return Err(Error::new(
+                SqlState::SYNTAX_ERROR,
+                "each UNION query must have the same number of columns",
+            ));
+        }
+        let mut columns = Vec::with_capacity(left.columns.len());
+        for (l, r) in left.columns.iter().zip(&right.columns) {
+            let data_type = common_type(&l.data_type, &r.data_type).ok_or_else(|| {
+                Error::new(
+                    SqlState::DATATYPE_MISMATCH,
+                    format!(
+                        "UNION types {} and {} cannot be matched",
+                        l.data_type, r.data_type
+                    ),
+                )
+            })?;
+            columns.push(Column {
+                name: l.name.clone(),
+                data_type,
+            });
+        }
+        let left = self.converted_columns(left, &columns)?;
+        let right = self.converted_columns(right, &columns)?;
+        let query = Query::Append([left, right].into());
+        let query = match all {
+            true => query,
+            false => Query::Distinct {
+                input: Box::new(query),
+            },
+        };
+        Ok(BoundQuery { query, columns })
+    }
+
+    fn converted_columns(&mut self, bound: BoundQuery, columns: &[Column]) -> Result<Query> {
+        let mut expressions = Vec::with_capacity(columns.len());
+        for (i, (from, to)) in bound.columns.iter().zip(columns).enumerate() {
+            let typed = Typed::new(Expr::Column(i as u16), from.data_type.clone());
+            expressions.push(self.coerce(typed, &to.data_type, CastContext::Implicit)?);
+        }
+        Ok(projected(bound.query, expressions))
+    }
+
+    fn select(
+        &mut self,
+        select: &ast::Select,
+        tail: Tail<'_>,
+        targets: &[DataType],
+    ) -> Result<BoundQuery> {
+        refuse_unsupported(select)?;
+        let mut from = self.from_clause(&select.from)?;
+        if let Some(condition) = &select.selection {
+            let scope = from.scope.clone();
+            let condition = self.condition(&scope, condition, Place::Where, "WHERE")?;
+            conjuncts(condition, &mut from.conditions);
+        }
+        let outside = std::mem::replace(
+            &mut self.aggregates,
+            Aggregates {
+                place: Place::Allowed,
+                calls: Vec::new(),
+            },
+        );
+        let bound = self.select_list(select, from, tail, targets);
+        self.aggregates = outside;
+        bound
+    }
+
+    fn select_list(
+        &mut self,
+        select: &ast::Select,
+        from: From,
+        tail: Tail<'_>,
+        targets: &[DataType],
+    ) -> Result<BoundQuery> {
+        let scope = from.scope.clone();
+        let mut outputs = Vec::new();
+        for item in &select.projection {
+            self.output(&scope, item, &mut outputs)?;
+        }
+        for (i, output) in outputs.iter_mut().enumerate() {
+            let value = output.value.clone();
+            output.value = match targets.get(i) {
+                Some(target) if value.data_type == DataType::Unknown => {
+                    let expr = self.assign(value, &output.name, target)?;
+                    Typed::new(expr, target.clone())
+                }
+                _ => self.resolved(value)?,
+            };
+        }
+        let mut groups = self.groups(&scope, &select.group_by, &outputs)?;
+        let having = match &select.having {
+            None => None,
+            Some(having) => Some(self.condition(&scope, having, Place::Allowed, "HAVING")?),
+        };
+        let distinct = match &select.distinct {
+            None | Some(ast::Distinct::All) => false,
+            Some(ast::Distinct::Distinct) => true,
+            Some(ast::Distinct::On(_)) => return Err(Error::unsupported("DISTINCT ON")),
+        };
+        let keys = self.sort_keys(&scope, tail.order, &outputs, distinct)?;
+        let columns = outputs.iter().map(|output| Column {
+            name: output.name.clone(),
+            data_type: output.value.data_type.clone(),
+        });
+        let columns: Vec<Column> = columns.collect();
+        let expressions: Vec<Expr> = outputs.into_iter().map(|o| o.value.expr).collect();
+        let calls = std::mem::take(&mut self.aggregates.calls);
+        let grouped = !groups.is_empty() || !calls.is_empty() || having.is_some();
+        let body = SelectBody {
+            expressions,
+            keys,
+            having,
+            distinct,
+        };
+        let query = match grouped {
+            true => {
+                whole_keys_group(&scope, &mut groups);
+                body.grouped(from, &scope, groups, calls, tail)?
+            }
+            false => body.plain(from, tail)?,
+        };
+        Ok(BoundQuery { query, columns })
+    }
+
+    /// Binds one item of a select list or of RETURNING; `*` gives several.
+    fn output(
+        &mut self,
+        scope: &Scope,
+        item: &ast::SelectItem,
+        outputs: &mut Vec<Output>,
+    ) -> Result<()> {
+        use ast::SelectItem as S;
+        match item {
+            S::UnnamedExpr(expr) => {
+                let name = output_name(expr);
+                let value = self.expression(scope, expr)?;
+                outputs.push(Output { name, value });
+            }
+            S::ExprWithAlias { expr, alias } => {
+                let value = self.expression(scope, expr)?;
+                let name = fold(alias);
+                outputs.push(Output { name, value });
+            }
+            S::Wildcard(_) => {
+                if scope.relations.is_empty() {
+                    return Err(Error::new(
+                        SqlState::SYNTAX_ERROR,
+                        "SELECT * with no tables specified is not valid",
+                    ));
+                }
+                expand(scope, None, outputs);
+            }
+            S::QualifiedWildcard(ast::SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
+                let name = crate::names::object_name(name)?;
+                if scope.relation(&name).is_none() {
+                    return Err(Error::new(
+                        SqlState::UNDEFINED_TABLE,
+                        format!("missing FROM-clause entry for table \"{name}\""),
+                    ));
+                }
+                expand(scope, Some(&name), outputs);
+            }
+            other => return Err(Error::unsupported(format_args!("{other} in a select list"))),
+        }
+        Ok(())
+    }
+
+    /// Binds a RETURNING list over the columns of one table.
+    pub(super) fn returning(
+        &mut self,
+        scope: &Scope,
+        items: &[ast::SelectItem],
+    ) -> Result<(Vec<Expr>, Vec<Column>)> {
+        let mut outputs = Vec::new();
+        for item in items {
+            self.output(scope, item, &mut outputs)?;
+        }
+        let mut exprs = Vec::with_capacity(outputs.len());
+        let mut columns = Vec::with_capacity(outputs.len());
+        for output in outputs {
+            let value = self.resolved(output.value)?;
+            exprs.push(value.expr);
+            columns.push(Column {
+                name: output.name,
+                data_type: value.data_type,
+            });
+        }
+        Ok((exprs, columns))
+    }
+
+    fn groups(
+        &mut self,
+        scope: &Scope,
+        group_by: &ast::GroupByExpr,
+        outputs: &[Output],
+    ) -> Result<Vec<Expr>> {
+        let exprs = match group_by {
+            ast::GroupByExpr::Expressions(exprs, modifiers) if modifiers.is_empty() => exprs,
+            other => return Err(Error::unsupported(other)),
+        };
+        let mut groups = Vec::with_capacity(exprs.len());
+        let place = std::mem::replace(&mut self.aggregates.place, Place::GroupBy);
+        for expr in exprs {
+            let bound = match ordinal(expr, outputs.len(), "GROUP BY")? {
+                Some(place) => Ok(outputs[place].value.expr.clone()),
+                None => self.group(scope, expr, outputs),
+            };
+            groups.push(bound?);
+        }
+        self.aggregates.place = place;
+        Ok(groups)
+    }
+
+    /// A name in GROUP BY is an input column before it is an output's alias.
+    fn group(&mut self, scope: &Scope, expr: &ast::Expr, outputs: &[Output]) -> Result<Expr> {
+        if let ast::Expr::Identifier(ident) = expr {
+            let name = fold(ident);
+            if scope.find(&name)?.is_none()
+                && let Some(output) = outputs.iter().find(|o| o.name == name)
+            {
+                return Ok(output.value.expr.clone());
+            }
+        }
+        let typed = self.expression(scope, expr)?;
+        Ok(self.resolved(typed)?.expr)
+    }
+
+    fn sort_keys(
+        &mut self,
+        scope: &Scope,
+        order: &[ast::OrderByExpr],
+        outputs: &[Output],
+        distinct: bool,
+    ) -> Result<Vec<SortKey>> {
+        let mut keys = Vec::with_capacity(order.len());
+        for item in order {
+            let by_name = match &item.expr {
+                ast::Expr::Identifier(ident) => {
+                    let name = fold(ident);
+                    outputs.iter().find(|o| o.name == name)
+                }
+                _ => None,
+            };
+            let expr = match (ordinal(&item.expr, outputs.len(), "ORDER BY")?, by_name) {
+                (Some(place), _) => outputs[place].value.expr.clone(),
+                (None, Some(output)) => output.value.expr.clone(),
+                (None, None) => {
+                    let typed = self.expression(scope, &item.expr)?;
+                    self.resolved(typed)?.expr
+                }
+            };
+            if distinct && !outputs.iter().any(|o| o.value.expr == expr) {
+                return Err(Error::new(
+                    SqlState::INVALID_COLUMN_REFERENCE,
+                    "for SELECT DISTINCT, ORDER BY expressions must appear in select list",
+                ));
+            }
+            keys.push(sort_key(expr, &item.options));
+        }
+        Ok(keys)
+    }
+}
+
+/// The bound parts of a SELECT, over the columns of its FROM.
+struct SelectBody {
+    expressions: Vec<Expr>,
+    keys: Vec<SortKey>,
+    having: Option<Expr>,
+    distinct: bool,
+}
+
+impl SelectBody {
+    fn plain(mut self, from: From, tail: Tail<'_>) -> Result<Query> {
+        let used = self
+            .expressions
+            .iter()
+            .chain(self.keys.iter().map(|k| &k.expr));
+        let wishes = Wishes {
+            columns: used.flat_map(Expr::columns).collect(),
+            order: &self.keys,
+            limited: tail.limit.is_some(),
+        };
+        let planned = plan(from.items, from.conditions, &wishes)?;
+        self.place(&planned);
+        if planned.ordered {
+            // DISTINCT keeps first appearances, so an order below it survives.
+            self.keys.clear();
+        }
+        Ok(self.finish(planned.query, tail))
+    }
+
+    fn grouped(
+        mut self,
+        from: From,
+        scope: &Scope,
+        groups: Vec<Expr>,
+        mut calls: Vec<procedure::query::Aggregate>,
+        tail: Tail<'_>,
+    ) -> Result<Query> {
+        let inputs = calls.iter().flat_map(|c| c.input.iter().chain(&c.filter));
+        let used = inputs.chain(&groups).flat_map(Expr::columns).collect();
+        let extreme = extreme_key(&groups, &calls);
+        let wishes = Wishes {
+            columns: used,
+            order: extreme.as_slice(),
+            limited: extreme.is_some(),
+        };
+        let planned = plan(from.items, from.conditions, &wishes)?;
+        for expr in self
+            .expressions
+            .iter_mut()
+            .chain(self.keys.iter_mut().map(|k| &mut k.expr))
+            .chain(&mut self.having)
+        {
+            over_groups(expr, &groups, scope)?;
+        }
+        let mut groups = groups;
+        let inputs = calls
+            .iter_mut()
+            .flat_map(|c| c.input.iter_mut().chain(&mut c.filter));
+        inputs.chain(&mut groups).for_each(|e| planned.place(e));
+        let input = match extreme {
+            Some(_) if planned.ordered => first_not_null(planned.query, &calls),
+            _ => planned.query,
+        };
+        let mut query = Query::Aggregate {
+            input: Box::new(input),
+            groups: groups.into(),
+            aggregates: calls.into(),
+        };
+        if let Some(condition) = self.having.take() {
+            query = Query::Filter {
+                input: Box::new(query),
+                condition,
+            };
+        }
+        Ok(self.finish(query, tail))
+    }
+
+    fn place(&mut self, planned: &Planned) {
+        let keys = self.keys.iter_mut().map(|k| &mut k.expr);
+        self.expressions
+            .iter_mut()
+            .chain(keys)
+            .for_each(|e| planned.place(e));
+    }
+
+    fn finish(self, query: Query, tail: Tail<'_>) -> Query {
+        let query = sorted(query, self.keys);
+        let mut query = projected(query, self.expressions);
+        if self.distinct {
+            query = Query::Distinct {
+                input: Box::new(query),
+            };
+        }
+        limited(query, tail)
+    }
+}
+
+/// `min(c)` and `max(c)` alone are the first row in the order of c.
+fn extreme_key(groups: &[Expr], calls: &[procedure::query::Aggregate]) -> Option<SortKey> {
+    use procedure::query::AggregateFunction::{Max, Min};
+    match calls {
+        [call] if groups.is_empty() && call.filter.is_none() => {
+            let descending = match call.function {
+                Min => false,
+                Max => true,
+                _ => return None,
+            };
+            let expr = call
+                .input
+                .clone()
+                .filter(|e| matches!(e, Expr::Column(_)))?;
+            // NULLs are filtered out, so they may be wherever the index has them.
+            Some(SortKey {
+                expr,
+                descending,
+                nulls_first: descending,
+            })
+        }
+        _ => None,
+    }
+}
+
+fn first_not_null(input: Query, calls: &[procedure::query::Aggregate]) -> Query {
+    let value = calls.first().and_then(|c| c.input.clone());
+    let condition = Expr::is_null(value.unwrap_or(Expr::Const(types::Value::Null)), true);
+    Query::Limit {
+        input: Box::new(Query::Filter {
+            input: Box::new(input),
+            condition,
+        }),
+        limit: Some(Expr::Const(types::Value::Int(1))),
+        offset: None,
+    }
+}
+
+/// Grouping by a table's whole primary key fixes all of its columns, so they may be used too.
+fn whole_keys_group(scope: &Scope, groups: &mut Vec<Expr>) {
+    for relation in &scope.relations {
+        let Some(table) = &relation.table else {
+            continue;
+        };
+        let grouped = |c: u16| groups.contains(&Expr::Column(relation.offset + c));
+        if table.schema.primary_key.iter().all(|c| grouped(*c)) {
+            let columns = 0..table.schema.columns.len() as u16;
+            let missing: Vec<u16> = columns.filter(|c| !grouped(*c)).collect();
+            let placed = missing
+                .into_iter()
+                .map(|c| Expr::Column(relation.offset + c));
+            groups.extend(placed);
+        }
+    }
+}
+
+fn refuse_unsupported(select: &ast::Select) -> Result<()> {
+    let refused = [
+        (select.into.is_some(), "SELECT INTO"),
+        (select.top.is_some(), "TOP"),
+        (!select.lateral_views.is_empty(), "LATERAL VIEW"),
+        (!select.named_window.is_empty(), "WINDOW"),
+        (select.qualify.is_some(), "QUALIFY"),
+        (select.prewhere.is_some(), "PREWHERE"),
+        (!select.connect_by.is_empty(), "CONNECT BY"),
+    ];
+    match refused.iter().find(|(present, _)| *present) {
+        Some((_, what)) => Err(Error::unsupported(what)),
+        None => Ok(()),
+    }
+}
+
+fn expand(scope: &Scope, only: Option<&str>, outputs: &mut Vec<Output>) {
+    for relation in &scope.relations {
+        if only.is_some_and(|only| relation.name != only) {
+            continue;
+        }
+        for (i, column) in relation.columns.iter().enumerate() {
+            if !column.hidden {
+                let place = Expr::Column(relation.offset + i as u16);
+                outputs.push(Output {
+                    name: column.name.clone(),
+                    value: Typed::new(place, column.data_type.clone()),
+                });
+            }
+        }
+    }
+}
+
+/// PostgreSQL's names for columns without an alias.
+pub(super) fn output_name(expr: &ast::Expr) -> String {
+    use ast::Expr as E;
+    match expr {
+        E::Identifier(ident) => fold(ident),
+        E::CompoundIdentifier(parts) => parts.last().map(fold).unwrap_or_default(),
+        E::Nested(inner) | E::Collate { expr: inner, .. } => output_name(inner),
+        E::Function(call) => match call.name.0.last() {
+            Some(ast::ObjectNamePart::Identifier(ident)) => fold(ident),
+            _ => "?column?".into(),
+        },
+        E::Cast {
+            expr, data_type, ..
+        } => match output_name(expr) {
+            name if name == "?column?" => type_label(data_type),
+            name => name,
+        },
+        E::CompoundFieldAccess { root, .. } => output_name(root),
+        E::Case { else_result, .. } => match else_result.as_deref().map(output_name) {
+            Some(name) if name != "?column?" => name,
+            _ => "case".into(),
+        },
+        E::Extract { .. } => "extract".into(),
+        E::Substring { .. } => "substring".into(),
+        E::Position { .. } => "position".into(),
+        E::Ceil { .. } => "ceil".into(),
+        E::Floor { .. } => "floor".into(),
+        E::Trim { trim_where, .. } => match trim_where {
+            Some(ast::TrimWhereField::Leading) => "ltrim".into(),
+            Some(ast::TrimWhereField::Trailing) => "rtrim".into(),
+            _ => "btrim".into(),
+        },
+        E::Exists { .. } => "exists".into(),
+        E::Array(_) => "array".into(),
+        E::TypedString(typed) => type_label(&typed.data_type),
+        E::Subquery(query) => match &*query.body {
+            ast::SetExpr::Select(select) => match select.projection.as_slice() {
+                [ast::SelectItem::UnnamedExpr(expr)] => output_name(expr),
+                [ast::SelectItem::ExprWithAlias { alias, .. }] => fold(alias),
+                _ => "?column?".into(),
+            },
+            _ => "?column?".into(),
+        },
+        E::Value(value) if matches!(value.value, ast::Value::Boolean(_)) => "bool".into(),
+        _ => "?column?".into(),
+    }
+}
+
+/// The internal name of a type, which a bare cast gives its column.
+fn type_label(data_type: &ast::DataType) -> String {
+    let label = match crate::ddl::data_type(data_type) {
+        Ok(DataType::Int2) => "int2",
+        Ok(DataType::Int4) => "int4",
+        Ok(DataType::Int8) => "int8",
+        Ok(DataType::Float8) => "float8",
+        Ok(DataType::Bool) => "bool",
+        Ok(DataType::Varchar(_)) => "varchar",
+        Ok(DataType::Char(_)) => "bpchar",
+        Ok(DataType::Timestamp) => "timestamp",
+        Ok(DataType::Timestamptz) => "timestamptz",
+        Ok(other) => other.base_name(),
+        Err(_) => "?column?",
+    };
+    label.to_owned()
+}
+
+/// `ORDER BY 2`: the place of an output.
+fn ordinal(expr: &ast::Expr, outputs: usize, clause: &str) -> Result<Option<usize>> {
+    let ast::Expr::Value(value) = expr else {
+        return Ok(None);
+    };
+    let ast::Value::Number(digits, _) = &value.value else {
+        return Ok(None);
+    };
+    let place = digits.parse::<usize>().ok().and_then(|n| n.checked_sub(1));
+    match place.filter(|place| *place < outputs) {
+        Some(place) => Ok(Some(place)),
+        None => Err(Error::new(
+            SqlState::INVALID_COLUMN_REFERENCE,
+            format!("{clause} position {digits} is not in select list"),
+        )),
+    }
+}
+
+fn order_of_columns(columns: &[Column], order: &[ast::OrderByExpr]) -> Result<Vec<SortKey>> {
+    let place = |expr: &ast::Expr| match (ordinal(expr, columns.len(), "ORDER BY")?, expr) {
+        (Some(place), _) => Ok(place),
+        (None, ast::Expr::Identifier(ident)) => {
+            let name = fold(ident);
+            columns.iter().position(|c| c.name == name).ok_or_else(|| {
+                Error::new(
+                    SqlState::UNDEFINED_COLUMN,
+                    format!("column \"{name}\" does not exist"),
+                )
+            })
+        }
+        _ => Err(
+            Error::unsupported("ORDER BY an expression on a UNION or VALUES")
+                .with_hint("Order by a column's name or position."),
+        ),
+    };
+    let key = |item: &ast::OrderByExpr| {
+        let expr = Expr::Column(place(&item.expr)? as u16);
+        Ok(sort_key(expr, &item.options))
+    };
+    order.iter().map(key).collect()
+}
+
+fn sort_key(expr: Expr, options: &ast::OrderByOptions) -> SortKey {
+    let descending = options.asc == Some(false);
+    SortKey {
+        expr,
+        descending,
+        nulls_first: options.nulls_first.unwrap_or(descending),
+    }
+}
+
+fn sorted(input: Query, keys: Vec<SortKey>) -> Query {
+    match keys.is_empty() {
+        true => input,
+        false => Query::Sort {
+            input: Box::new(input),
+            keys: keys.into(),
+        },
+    }
+}
+
+/// A projection, unless it would change nothing.
+fn projected(input: Query, expressions: Vec<Expr>) -> Query {
+    let width = match &input {
+        Query::Get { columns, .. } | Query::Scan { columns, .. } => Some(columns.len()),
+        Query::Project { expressions, .. } => Some(expressions.len()),
+        _ => None,
+    };
+    let mut places = expressions.iter().enumerate();
+    let identity = places.all(|(i, e)| *e == Expr::Column(i as u16));
+    if identity && width == Some(expressions.len()) {
+        return input;
+    }
+    // Values of one empty row under a projection are the projection's values.
+    if let Query::Values(rows) = &input
+        && matches!(&**rows, [row] if row.is_empty())
+    {
+        return Query::Values([expressions.into_boxed_slice()].into());
+    }
+    Query::Project {
+        input: Box::new(input),
+        expressions: expressions.into(),
+    }
+}
+
+fn limited(input: Query, tail: Tail<'_>) -> Query {
+    if tail.limit.is_none() && tail.offset.is_none() {
+        return input;
+    }
+    Query::Limit {
+        input: Box::new(input),
+        limit: tail.limit,
+        offset: tail.offset,
+    }
+}
