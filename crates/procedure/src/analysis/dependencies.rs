@@ -237,7 +237,7 @@ fn abortable(step: &Step) -> Abortable {
 }
 
 /// Whether evaluating may be an error, for some values.
-pub(super) fn may_fail(expr: &Expr) -> bool {
+pub(crate) fn may_fail(expr: &Expr) -> bool {
     expr.any(&mut |expr| match expr {
         Expr::Unary { op, .. } => *op != UnaryOp::Not,
         Expr::Call { .. } | Expr::Like { .. } => true,

@@ -27,6 +27,7 @@ mod keys;
 pub(crate) mod visit;
 
 pub use commands::{CommandClass, CommandFacts};
+pub(crate) use dependencies::may_fail;
 pub use dependencies::{Abortable, StepFacts};
 pub use footprint::{Footprint, TableFootprint};
 pub use fragments::{Fragment, FragmentId, RecordRef, Records};

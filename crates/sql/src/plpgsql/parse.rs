@@ -5,17 +5,18 @@ use sqlparser::tokenizer::Token;
 use types::{Error, Result, SqlState};
 
 use super::syntax::{
-    Block, Declaration, DeclarationKind, Expr, Into, LoopKind, Node, Raise, RaiseOption, Statement,
+    Block, Declaration, DeclarationKind, Into, LoopKind, Node, Raise, RaiseOption, Statement,
     Target, TypeName,
 };
-use super::tokens::{NESTING_MAX, Tokens, at_line, is_range, is_word};
+use super::tokens::{NESTING_MAX, Reads, Tokens, at_line, is_range, is_word};
 
 /// Parse a whole body.
-pub fn parse_body(body: &str) -> Result<Block> {
+pub fn parse_body(body: &str) -> Result<(Block, Reads)> {
     let mut parser = Parser {
         tokens: Tokens::new(body)?,
         depth: 0,
     };
+    let reads = parser.tokens.reads();
     if *parser.tokens.peek() == Token::Sharp {
         return Err(Error::unsupported("a # option of PL/pgSQL"));
     }
@@ -23,7 +24,7 @@ pub fn parse_body(body: &str) -> Result<Block> {
     let block = parser.block(label)?;
     parser.tokens.take(&Token::SemiColon);
     if parser.tokens.at_end() {
-        Ok(block)
+        Ok((block, reads))
     } else {
         Err(parser.tokens.unexpected())
     }
@@ -652,9 +653,4 @@ fn check_placeholders(raise: &Raise) -> Result<()> {
         std::cmp::Ordering::Greater => "too few parameters specified for RAISE",
     };
     Err(Error::new(SqlState::SYNTAX_ERROR, message))
-}
-
-/// The one expression that a stretch of SQL must be.
-pub fn parse_expression(text: &str) -> Result<Expr> {
-    Tokens::new(text)?.expression()
 }

@@ -18,6 +18,13 @@ const RANGE: &str = "..";
 /// How deep expressions, queries and blocks may nest.
 pub const NESTING_MAX: usize = 50;
 
+/// Which of the variables that every statement sets a body ever looks at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reads {
+    pub found: bool,
+    pub row_count: bool,
+}
+
 pub struct Tokens {
     tokens: Vec<TokenWithSpan>,
     at: usize,
@@ -37,6 +44,14 @@ impl Tokens {
             tokens: with_ranges(tokens),
             at: 0,
         })
+    }
+
+    pub fn reads(&self) -> Reads {
+        let mentions = |word| self.tokens.iter().any(|token| is_word(&token.token, word));
+        Reads {
+            found: mentions("found"),
+            row_count: mentions("row_count"),
+        }
     }
 
     /// The line of the next token, counted from the first line of the body.
