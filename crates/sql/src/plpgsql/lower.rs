@@ -106,6 +106,15 @@ pub fn lower(
     })
 }
 
+/// What the parameters are called in the body; one without a name by its number.
+pub fn parameter_names(function: &CreateFunction) -> impl Iterator<Item = String> + '_ {
+    let numbered = function.parameters.iter().enumerate();
+    numbered.map(|(place, parameter)| match parameter.name.as_str() {
+        "" => format!("${}", place + 1),
+        name => name.to_string(),
+    })
+}
+
 fn output(function: &CreateFunction) -> Output {
     let column = |name: &str, data_type: &DataType| Column {
         name: name.to_string(),
@@ -134,17 +143,13 @@ impl Lowering<'_> {
         let none = Expr::Const(Value::Int(0));
         self.row_count = self.declare("", "", none, DataType::Int8, Rules::default());
         let mut register = 0;
-        for (place, parameter) in function.parameters.iter().enumerate() {
+        for (parameter, name) in function.parameters.iter().zip(parameter_names(function)) {
             let value = match parameter.mode {
                 ParameterMode::Out => Expr::Const(Value::Null),
                 ParameterMode::In | ParameterMode::InOut => {
                     register += 1;
                     Expr::Reg(Reg(register - 1))
                 }
-            };
-            let name = match parameter.name.as_str() {
-                "" => format!("${}", place + 1),
-                name => name.to_string(),
             };
             let data_type = parameter.data_type.clone();
             let slot = self.declare(&function.name, &name, value, data_type, Rules::default());

@@ -42,7 +42,8 @@ use crate::ddl::CreateFunction;
 
 /// Compiles the body of a PL/pgSQL procedure or function.
 pub fn compile(catalog: &Catalog, function: &CreateFunction) -> Result<Procedure> {
-    let (body, reads) = parse::parse_body(&function.body)?;
+    let names: Vec<String> = lower::parameter_names(function).collect();
+    let (body, reads) = parse::parse_body(&function.body, &names)?;
     lower::lower(catalog, function, &body, reads)
 }
 
@@ -52,3 +53,6 @@ fn change(
 ) -> Result<Vec<procedure::Column>> {
     Err(types::Error::unsupported("a data change"))
 }
+
+#[cfg(test)]
+mod tests;

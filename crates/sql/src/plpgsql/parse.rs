@@ -10,10 +10,10 @@ use super::syntax::{
 };
 use super::tokens::{NESTING_MAX, Reads, Tokens, at_line, is_range, is_word};
 
-/// Parse a whole body.
-pub fn parse_body(body: &str) -> Result<(Block, Reads)> {
+/// Parse a whole body. `parameters` are the names that `$1`, `$2`… stand for.
+pub fn parse_body(body: &str, parameters: &[String]) -> Result<(Block, Reads)> {
     let mut parser = Parser {
-        tokens: Tokens::new(body)?,
+        tokens: Tokens::new(body, parameters)?,
         depth: 0,
     };
     let reads = parser.tokens.reads();
@@ -522,7 +522,8 @@ impl Parser {
                 self.raise_arguments(&mut raise)?;
             }
             _ if self.tokens.take_word("sqlstate") => {
-                raise.condition = Some(self.sqlstate_literal()?);
+                let code = self.sqlstate_literal()?;
+                raise.condition = Some((code, code.to_string()));
             }
             _ if self.tokens.next_is_word("using") => {}
             _ => raise.condition = Some(self.condition_name()?),
@@ -554,14 +555,15 @@ impl Parser {
             .ok_or_else(|| Error::new(SqlState::SYNTAX_ERROR, "invalid SQLSTATE code"))
     }
 
-    fn condition_name(&mut self) -> Result<SqlState> {
+    fn condition_name(&mut self) -> Result<(SqlState, String)> {
         let name = self.tokens.name()?;
-        sqlstate_of_condition(&name).ok_or_else(|| {
-            Error::new(
+        match sqlstate_of_condition(&name) {
+            Some(code) => Ok((code, name)),
+            None => Err(Error::new(
                 SqlState::UNDEFINED_OBJECT,
                 format!("unrecognized exception condition \"{name}\""),
-            )
-        })
+            )),
+        }
     }
 
     fn raise_options(&mut self, raise: &mut Raise) -> Result<()> {

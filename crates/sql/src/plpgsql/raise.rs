@@ -21,12 +21,11 @@ impl Lowering<'_> {
     }
 
     fn raised_error(&mut self, raise: &Raise) -> Result<OnError> {
-        let code = raise.condition.unwrap_or(SqlState::RAISE_EXCEPTION);
-        let format = match (&raise.format, raise.condition) {
-            (Some(format), _) => format.clone(),
-            (None, Some(code)) => code.to_string(),
-            (None, None) => String::new(),
+        let (code, name) = match &raise.condition {
+            Some((code, name)) => (*code, name.as_str()),
+            None => (SqlState::RAISE_EXCEPTION, ""),
         };
+        let format = raise.format.as_deref().unwrap_or(name);
         let mut arguments = Vec::new();
         for argument in &raise.arguments {
             arguments.push(self.shown(argument)?);
@@ -34,7 +33,7 @@ impl Lowering<'_> {
         // Without arguments the message stands as it is.
         let message = match arguments.is_empty() {
             true => format.replace("%%", "%"),
-            false => format,
+            false => format.to_string(),
         };
         let mut error = OnError::from(Error::new(code, message));
         error.arguments = arguments.into();
