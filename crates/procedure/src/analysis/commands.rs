@@ -16,7 +16,7 @@
 
 use types::{ColumnId, DataType, Value};
 
-use super::visit::{each_expr, reads_row};
+use super::visit::reads_row;
 use crate::access::CommandCode;
 use crate::expr::{BinaryOp, Expr};
 
@@ -48,13 +48,13 @@ impl CommandFacts {
         for (column, expr) in &code.assignments {
             let class = class_of(*column, expr);
             if class == CommandClass::General {
-                columns_of(expr, &mut reads);
+                reads.extend(expr.columns());
             }
             assignments.push((*column, class));
         }
         let mut checked = Vec::new();
         for check in &code.checks {
-            columns_of(&check.condition, &mut checked);
+            checked.extend(check.condition.columns());
         }
         let classes = assignments.iter().map(|(_, class)| *class);
         CommandFacts {
@@ -80,14 +80,6 @@ impl CommandFacts {
             may_share && !other.reads.contains(column) && !other.checked.contains(column)
         })
     }
-}
-
-fn columns_of(expr: &Expr, columns: &mut Vec<ColumnId>) {
-    each_expr(expr, &mut |expr| {
-        if let Expr::Column(column) = expr {
-            columns.push(*column);
-        }
-    });
 }
 
 fn ascending(mut columns: Vec<ColumnId>) -> Box<[ColumnId]> {

@@ -7,7 +7,7 @@ use types::{TableId, Value};
 use super::StepId;
 use super::commands::CommandFacts;
 use super::visit::{self, Use};
-use crate::expr::{BinaryOp, Expr};
+use crate::expr::{Expr, UnaryOp};
 use crate::query::Query;
 use crate::step::{Block, Procedure, Step};
 
@@ -34,20 +34,22 @@ pub struct StepFacts {
     /// Steps that decide whether this one runs: its parent, and earlier ones that may leave the loop
     /// or the procedure.
     pub control_dependencies: Box<[StepId]>,
-    /// Earlier steps that may touch the same row, this one or they writing it.
+    /// Earlier steps that may touch the same row, this one or they writing it. (From one turn of a loop to
+    /// the next everything stays in order anyway.)
     pub row_dependencies: Box<[StepId]>,
+    /// Updates, inserts or deletes.
+    pub writes: bool,
     pub abortable: Abortable,
     /// Of an `Update`.
     pub command: Option<CommandFacts>,
 }
 
 impl StepFacts {
-    /// All steps that this one depends on, perhaps with repetitions.
-    pub fn dependencies(&self) -> impl Iterator<Item = StepId> + '_ {
+    /// All steps that this one depends on other than by rows, perhaps with repetitions.
+    pub fn inputs(&self) -> impl Iterator<Item = StepId> + '_ {
         let keys = self.key_dependencies.iter();
         let values = keys.chain(&self.value_dependencies);
-        let control = values.chain(&self.control_dependencies);
-        control.chain(&self.row_dependencies).copied()
+        values.chain(&self.control_dependencies).copied()
     }
 }
 
@@ -81,6 +83,7 @@ pub(super) fn facts(procedure: &Procedure, numbered: &[&Step]) -> Box<[StepFacts
             value_dependencies: values.into_iter().collect(),
             control_dependencies: place.control,
             row_dependencies: row_dependencies(id, numbered),
+            writes: touches(step).iter().any(|touch| touch.writes),
             abortable: abortable(step),
             command: match step {
                 Step::Update { code, .. } => Some(CommandFacts::of(code)),
@@ -237,25 +240,12 @@ fn abortable(step: &Step) -> Abortable {
 }
 
 /// Whether evaluating may be an error, for some values.
-pub(super) fn may_fail(expr: &Expr) -> bool {
-    let mut fallible = false;
-    visit::each_expr(expr, &mut |expr| {
-        fallible |= match expr {
-            Expr::Unary { .. } | Expr::Call { .. } | Expr::Like { .. } => true,
-            Expr::Cast { input, .. } => !matches!(**input, Expr::Const(Value::Null)),
-            Expr::Binary { op, .. } => !matches!(
-                op,
-                BinaryOp::Equal
-                    | BinaryOp::NotEqual
-                    | BinaryOp::Less
-                    | BinaryOp::LessOrEqual
-                    | BinaryOp::Greater
-                    | BinaryOp::GreaterOrEqual
-                    | BinaryOp::IsDistinctFrom
-                    | BinaryOp::IsNotDistinctFrom
-            ),
-            _ => false,
-        };
-    });
-    fallible
+pub(crate) fn may_fail(expr: &Expr) -> bool {
+    expr.any(&mut |expr| match expr {
+        Expr::Unary { op, .. } => *op != UnaryOp::Not,
+        Expr::Call { .. } | Expr::Like { .. } => true,
+        Expr::Cast { input, .. } => !matches!(**input, Expr::Const(Value::Null)),
+        Expr::Binary { op, .. } => !op.is_comparison(),
+        _ => false,
+    })
 }

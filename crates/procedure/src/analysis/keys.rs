@@ -25,7 +25,7 @@ use std::ops::Bound;
 
 use types::{Error, IndexId, Key, SqlState, TableId, Value};
 
-use super::visit::{each_query, each_register, reads_row};
+use super::visit::each_query;
 use super::{StepId, visit};
 use crate::access::Range;
 use crate::expr::{Expr, Reg};
@@ -193,12 +193,11 @@ struct Slicer {
 
 impl Slicer {
     fn is_known(&self, expr: &Expr) -> bool {
-        let mut known = !reads_row(expr);
-        visit::each_expr(expr, &mut |expr| known &= !matches!(expr, Expr::Now));
-        each_register(expr, &mut |register| {
-            known &= self.known[usize::from(register.0)]
-        });
-        known
+        !expr.any(&mut |expr| match expr {
+            Expr::Column(_) | Expr::Now => true,
+            Expr::Reg(register) => !self.known[usize::from(register.0)],
+            _ => false,
+        })
     }
 
     fn all_known(&self, exprs: &[Expr]) -> bool {

@@ -8,55 +8,9 @@ use crate::expr::{Expr, Reg};
 use crate::query::Query;
 use crate::step::{Block, Carried, OnError, Phi, Step};
 
-/// Call `visit` with `expr` and everything below it.
-pub fn each_expr<'e>(expr: &'e Expr, visit: &mut dyn FnMut(&'e Expr)) {
-    visit(expr);
-    each_child(expr, &mut |child| each_expr(child, visit));
-}
-
-fn each_child<'e>(expr: &'e Expr, visit: &mut dyn FnMut(&'e Expr)) {
-    match expr {
-        Expr::Const(_) | Expr::Reg(_) | Expr::Column(_) | Expr::Now => {}
-        Expr::Unary { input, .. } | Expr::IsNull { input, .. } | Expr::Cast { input, .. } => {
-            visit(input);
-        }
-        Expr::Binary { left, right, .. } => {
-            visit(left);
-            visit(right);
-        }
-        Expr::And(list) | Expr::Or(list) | Expr::Coalesce(list) | Expr::Array(list) => {
-            list.iter().for_each(visit);
-        }
-        Expr::Case { whens, otherwise } => {
-            for (when, then) in whens {
-                visit(when);
-                visit(then);
-            }
-            visit(otherwise);
-        }
-        Expr::InList { input, list, .. } => {
-            visit(input);
-            list.iter().for_each(visit);
-        }
-        Expr::AnyEqual { input, array } => {
-            visit(input);
-            visit(array);
-        }
-        Expr::Like { input, pattern, .. } => {
-            visit(input);
-            visit(pattern);
-        }
-        Expr::Element { array, index } => {
-            visit(array);
-            visit(index);
-        }
-        Expr::Call { arguments, .. } => arguments.iter().for_each(visit),
-    }
-}
-
 /// Registers that an expression reads, in order of appearance, with repetitions.
 pub fn each_register(expr: &Expr, visit: &mut dyn FnMut(Reg)) {
-    each_expr(expr, &mut |expr| {
+    expr.walk(&mut |expr| {
         if let Expr::Reg(register) = expr {
             visit(*register);
         }
@@ -65,9 +19,7 @@ pub fn each_register(expr: &Expr, visit: &mut dyn FnMut(Reg)) {
 
 /// Whether an expression reads the row at hand.
 pub fn reads_row(expr: &Expr) -> bool {
-    let mut found = false;
-    each_expr(expr, &mut |expr| found |= matches!(expr, Expr::Column(_)));
-    found
+    expr.any(&mut |expr| matches!(expr, Expr::Column(_)))
 }
 
 /// Call `visit` with `query` and the queries below it.
@@ -143,6 +95,30 @@ pub fn bound_exprs(bound: &Bound<Box<[Expr]>>) -> &[Expr] {
     match bound {
         Bound::Included(exprs) | Bound::Excluded(exprs) => exprs,
         Bound::Unbounded => &[],
+    }
+}
+
+/// What a loop carries; nothing, where there is no loop.
+pub fn carried(step: &Step) -> &[Carried] {
+    match step {
+        Step::ForRows { carried, .. }
+        | Step::ForRange { carried, .. }
+        | Step::ForEach { carried, .. }
+        | Step::While { carried, .. } => carried,
+        _ => &[],
+    }
+}
+
+/// The expressions of a step, those of phis and of what a loop carries excepted.
+pub fn each_own_expr<'s>(step: &'s Step, visit: &mut dyn FnMut(&'s Expr)) {
+    match step {
+        Step::ForRows { query, .. } => query_uses(query, &mut |_, expr| visit(expr)),
+        Step::ForRange {
+            first, last, step, ..
+        } => [first, last, step].into_iter().for_each(visit),
+        Step::ForEach { array, .. } => visit(array),
+        Step::While { condition, .. } | Step::If { condition, .. } => visit(condition),
+        step => each_step_expr(step, &mut |_, expr| visit(expr)),
     }
 }
 

@@ -1,0 +1,268 @@
+//! Query plans as indented lines, the topmost operator first.
+
+use std::ops::Bound;
+
+use types::{ColumnId, TableId};
+
+use super::Namer;
+use crate::expr::Expr;
+use crate::query::{Aggregate, AggregateFunction, Query, SortKey};
+
+impl Namer<'_> {
+    /// Lines with their depth.
+    pub(super) fn query(&self, query: &Query) -> Vec<(usize, String)> {
+        let mut lines = Vec::new();
+        self.operator(query, &[], 0, &mut lines);
+        lines
+    }
+
+    /// `outer` names the row of the enclosing nested loop. Returns the names of the columns.
+    fn operator(
+        &self,
+        query: &Query,
+        outer: &[String],
+        depth: usize,
+        lines: &mut Vec<(usize, String)>,
+    ) -> Vec<String> {
+        let place = lines.len();
+        lines.push((depth, String::new()));
+        let (text, names) = match query {
+            Query::Values(rows) => {
+                let texts = rows
+                    .iter()
+                    .map(|row| format!("({})", self.list(row, outer)));
+                let texts: Vec<String> = texts.collect();
+                (format!("values {}", texts.join(", ")), Vec::new())
+            }
+            Query::Unnest(array) => (
+                format!("unnest {}", self.expr(array, outer)),
+                vec!["element".to_string()],
+            ),
+            Query::Series { first, last, step } => {
+                let (first, last) = (self.expr(first, outer), self.expr(last, outer));
+                let text = format!("series {first} to {last} by {}", self.expr(step, outer));
+                (text, vec!["series".to_string()])
+            }
+            Query::Get {
+                table,
+                key,
+                columns,
+                filter,
+            } => {
+                let record = self.record(*table, key, outer);
+                self.access(format!("get {record}"), *table, columns, filter)
+            }
+            Query::Scan { .. } => self.scan(query, outer),
+            Query::Filter { input, condition } => {
+                let names = self.operator(input, outer, depth + 1, lines);
+                (format!("where {}", self.expr(condition, &names)), names)
+            }
+            Query::Project { input, expressions } => {
+                let names = self.operator(input, outer, depth + 1, lines);
+                let texts: Vec<String> = expressions
+                    .iter()
+                    .map(|expr| self.expr(expr, &names))
+                    .collect();
+                (format!("select {}", texts.join(", ")), texts)
+            }
+            Query::NestedLoop { .. } | Query::HashJoin { .. } => {
+                self.join(query, outer, depth, lines)
+            }
+            Query::Aggregate {
+                input,
+                groups,
+                aggregates,
+            } => {
+                let names = self.operator(input, outer, depth + 1, lines);
+                let group_texts: Vec<String> =
+                    groups.iter().map(|expr| self.expr(expr, &names)).collect();
+                let texts: Vec<String> = aggregates
+                    .iter()
+                    .map(|a| self.aggregate(a, &names))
+                    .collect();
+                let mut text = format!("aggregate {}", texts.join(", "));
+                if !group_texts.is_empty() {
+                    text += &format!(" by {}", group_texts.join(", "));
+                }
+                (text, group_texts.into_iter().chain(texts).collect())
+            }
+            Query::Sort { input, keys } => {
+                let names = self.operator(input, outer, depth + 1, lines);
+                let keys: Vec<String> = keys.iter().map(|key| self.sort_key(key, &names)).collect();
+                (format!("sort by {}", keys.join(", ")), names)
+            }
+            Query::Limit {
+                input,
+                limit,
+                offset,
+            } => {
+                let names = self.operator(input, outer, depth + 1, lines);
+                let limit = limit
+                    .iter()
+                    .map(|expr| format!("limit {}", self.expr(expr, &[])));
+                let offset = offset
+                    .iter()
+                    .map(|expr| format!("offset {}", self.expr(expr, &[])));
+                (limit.chain(offset).collect::<Vec<_>>().join(" "), names)
+            }
+            Query::Distinct { input } => {
+                let names = self.operator(input, outer, depth + 1, lines);
+                ("distinct".to_string(), names)
+            }
+            Query::Append(inputs) => {
+                let mut names = Vec::new();
+                for (i, input) in inputs.iter().enumerate() {
+                    let of_input = self.operator(input, outer, depth + 1, lines);
+                    if i == 0 {
+                        names = of_input;
+                    }
+                }
+                ("append".to_string(), names)
+            }
+        };
+        lines[place].1 = text;
+        names
+    }
+
+    fn access(
+        &self,
+        head: String,
+        table: TableId,
+        columns: &[ColumnId],
+        filter: &Option<Expr>,
+    ) -> (String, Vec<String>) {
+        let names = self.columns(table, columns);
+        let mut text = head;
+        if !names.is_empty() {
+            text += &format!(": {}", names.join(", "));
+        }
+        if let Some(filter) = filter {
+            text += &format!(" where {}", self.expr(filter, &names));
+        }
+        (text, names)
+    }
+
+    fn scan(&self, query: &Query, outer: &[String]) -> (String, Vec<String>) {
+        let Query::Scan {
+            table,
+            index,
+            low,
+            high,
+            reverse,
+            columns,
+            filter,
+            ..
+        } = query
+        else {
+            return Default::default();
+        };
+        let mut text = format!(
+            "scan {} by {}",
+            self.table(*table),
+            self.index(*table, *index)
+        );
+        let side = |bound: &Bound<Box<[Expr]>>, closed: &str, open: &str| match bound {
+            Bound::Included(exprs) => format!(" {closed} ({})", self.list(exprs, outer)),
+            Bound::Excluded(exprs) => format!(" {open} ({})", self.list(exprs, outer)),
+            Bound::Unbounded => String::new(),
+        };
+        match (low, high) {
+            (Bound::Included(low), Bound::Included(high)) if low == high => {
+                text += &format!(" at ({})", self.list(low, outer));
+            }
+            _ => text += &(side(low, "from", "above") + &side(high, "to", "below")),
+        }
+        if *reverse {
+            text += " backwards";
+        }
+        self.access(text, *table, columns, filter)
+    }
+
+    fn join(
+        &self,
+        query: &Query,
+        around: &[String],
+        depth: usize,
+        lines: &mut Vec<(usize, String)>,
+    ) -> (String, Vec<String>) {
+        let (mut text, names) = match query {
+            Query::NestedLoop { outer, inner, .. } => {
+                let mut names = self.operator(outer, around, depth + 1, lines);
+                let inner = self.operator(inner, &names, depth + 1, lines);
+                names.extend(inner);
+                ("for each".to_string(), names)
+            }
+            Query::HashJoin {
+                outer,
+                inner,
+                outer_keys,
+                inner_keys,
+                ..
+            } => {
+                let mut names = self.operator(outer, around, depth + 1, lines);
+                let inner = self.operator(inner, around, depth + 1, lines);
+                let pairs = outer_keys.iter().zip(inner_keys).map(|(left, right)| {
+                    format!("{} = {}", self.expr(left, &names), self.expr(right, &inner))
+                });
+                let text = format!("hash join on {}", pairs.collect::<Vec<_>>().join(" and "));
+                names.extend(inner);
+                (text, names)
+            }
+            _ => return Default::default(),
+        };
+        if let Query::NestedLoop {
+            condition, left, ..
+        }
+        | Query::HashJoin {
+            condition, left, ..
+        } = query
+        {
+            if *left {
+                text = format!("left {text}");
+            }
+            if let Some(condition) = condition {
+                text += &format!(" where {}", self.expr(condition, &names));
+            }
+        }
+        (text, names)
+    }
+
+    fn aggregate(&self, aggregate: &Aggregate, names: &[String]) -> String {
+        let function = match aggregate.function {
+            AggregateFunction::Count => "count",
+            AggregateFunction::Sum => "sum",
+            AggregateFunction::Avg => "avg",
+            AggregateFunction::Min => "min",
+            AggregateFunction::Max => "max",
+            AggregateFunction::BoolAnd => "bool_and",
+            AggregateFunction::BoolOr => "bool_or",
+            AggregateFunction::ArrayAgg => "array_agg",
+        };
+        let distinct = if aggregate.distinct { "distinct " } else { "" };
+        let input = match &aggregate.input {
+            Some(input) => self.expr(input, names),
+            None => "*".to_string(),
+        };
+        let mut text = format!("{function}({distinct}{input})");
+        if let Some(filter) = &aggregate.filter {
+            text += &format!(" filter (where {})", self.expr(filter, names));
+        }
+        text
+    }
+
+    fn sort_key(&self, key: &SortKey, names: &[String]) -> String {
+        let mut text = self.expr(&key.expr, names);
+        if key.descending {
+            text += " desc";
+        }
+        // SQL's own order is NULLs last when ascending and first when descending.
+        if key.nulls_first != key.descending {
+            text += if key.nulls_first {
+                " nulls first"
+            } else {
+                " nulls last"
+            };
+        }
+        text
+    }
+}
