@@ -15,7 +15,7 @@ use pgfront::{
 };
 use procedure::Output;
 use sql::session::{self, Answer, Status};
-use sql::{SessionInfo, Statement};
+use sql::SessionInfo;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use types::{DataType, Error, SqlState, Value};

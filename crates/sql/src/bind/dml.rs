@@ -293,12 +293,12 @@ impl Binder<'_> {
             return Ok(new);
         }
         let assignments = assigned.iter().enumerate();
-        let code = CommandCode {
-            assignments: assignments
+        let code = CommandCode::new(
+            assignments
                 .map(|(i, (column, _))| (*column, Expr::Reg(Reg(i as u16))))
                 .collect(),
-            checks: Box::default(),
-        };
+            Box::default(),
+        );
         let inputs = assigned.iter().map(|(c, _)| new_value(*c));
         self.steps.push(Step::Update {
             table: table.id(),

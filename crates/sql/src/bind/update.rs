@@ -74,10 +74,8 @@ impl Binder<'_> {
             take_inputs(&mut value, &mut inputs);
             (column, value)
         };
-        let code = CommandCode {
-            assignments: assignments.into_iter().map(as_command).collect(),
-            checks: checks.into(),
-        };
+        let code =
+            CommandCode::new(assignments.into_iter().map(as_command).collect(), checks.into());
         let found = self.register()?;
         self.steps.push(Step::Update {
             table: table.id(),
