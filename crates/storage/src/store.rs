@@ -196,12 +196,18 @@ impl Store {
     /// Opens a block for writing, by `workers` threads.
     ///
     /// # Panics
-    /// If another block is open, which would be a fault of the engine.
+    /// If another block is open, or readers can be at this height already (but for block 0, which
+    /// has no readers before it is published): faults of the engine.
     pub fn begin_block(&self, height: Height, workers: usize) -> BlockWrites {
         let mut writing = self.writing.lock();
         assert!(
             writing.is_none(),
             "block {height} opened while {writing:?} is being written"
+        );
+        let newest = self.newest();
+        assert!(
+            height > newest || height == 0,
+            "block {height} opened after {newest}"
         );
         *writing = Some(height);
         BlockWrites::new(height, workers, &self.undo)

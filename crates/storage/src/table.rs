@@ -145,9 +145,7 @@ impl Table {
             convert(&mut row);
             to.encode(&row, &mut payload);
             let key = self.records.key(slot);
-            let new = to.records.allocate();
-            to.records.fill_new(new, key.as_bytes(), stamp, &payload);
-            to.link(new, key.as_bytes(), &payload);
+            to.place(key.as_bytes(), &payload, stamp);
         }
     }
 
@@ -281,6 +279,21 @@ impl Table {
             }
         };
         undo.payload = payload;
+        slot
+    }
+
+    /// Puts a row under a new key with the stamp that a checkpoint recorded. Outside of blocks, and
+    /// before the first snapshot at the checkpoint's height.
+    pub fn restore(&self, key: &[u8], row: &[Value], stamp: Stamp) -> Slot {
+        let mut payload = Vec::new();
+        self.encode(row, &mut payload);
+        self.place(key, &payload, stamp)
+    }
+
+    fn place(&self, key: &[u8], payload: &[u64], stamp: Stamp) -> Slot {
+        let slot = self.records.allocate();
+        self.records.fill_new(slot, key, stamp, payload);
+        self.link(slot, key, payload);
         slot
     }
 
