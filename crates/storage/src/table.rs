@@ -10,13 +10,34 @@
 //!   stays, since older snapshots still need it, and is collected like an undo version. Whoever
 //!   comes through a secondary entry checks that the version visible to him has the entry's key.
 //!
+//! # Cost
+//!
+//! CPU nanoseconds on one core of an EPYC (32 MiB L3), `examples/throughput.rs`, a table of four
+//! columns (three `bigint`, one `text`) and 1,000,000 rows; *cached* means 4,000 of them:
+//!
+//! ```text
+//!                                             cached   1,000,000 rows
+//! find                                            12              130
+//! read an integer by slot                          6
+//! find and read an integer                        22              210
+//! find and read four columns                      51              400
+//! find and update an integer, in blocks           83              430
+//!   of 1,000, with net changes and collection
+//! update the column of a secondary index                        2,250
+//! insert, keys in order / at random                         330 / 800
+//! insert, keys in order, one secondary index                      610
+//! scan: per row / of ten rows                              25 / 1,150
+//! ```
+//!
+//! A row of these takes 92 bytes, its hash entry 33, its entry in the primary index 16 to 32.
+//!
 //! A `Table` is immutable but for its contents: DDL makes a new one, which shares records and
 //! indexes where they stay the same, and readers of older snapshots keep theirs.
 
 use std::sync::Arc;
 
 use kit::sync::atomic::{AtomicU64, Ordering};
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 use types::{ColumnId, Height, IndexId, Key, Stamp, TableId, TableSchema, Value};
 
 use crate::entry::{self, EntryColumn};
@@ -26,6 +47,9 @@ use crate::layout::Cell;
 use crate::ordered::OrderedIndex;
 use crate::record::{Records, Slot, load_words, store_words};
 use crate::undo::{Garbage, GarbageKind, UndoArena, UndoSpace};
+
+/// Up to so many columns are read without a look at the allocator.
+const FEW_COLUMNS: usize = 8;
 
 pub struct Table {
     schema: Arc<TableSchema>,
@@ -119,6 +143,11 @@ impl Table {
         }
     }
 
+    /// Whether rows of another schema would be the same words.
+    pub(crate) fn stores_as(&self, schema: &TableSchema) -> bool {
+        self.records.layout.holds(schema)
+    }
+
     fn build(&self, schema: &TableSchema, columns: &[ColumnId]) -> SecondaryIndex {
         let index = SecondaryIndex::new(schema, columns);
         let mut payload = Vec::new();
@@ -192,7 +221,8 @@ impl Table {
         self.records.key(slot)
     }
 
-    /// One of the record's words that belong to the concurrency-control protocol.
+    /// One of the record's words that belong to the concurrency-control protocol; zero in a new
+    /// record, and kept over the deletes and inserts of its key.
     #[inline]
     pub fn protocol_word(&self, slot: Slot, word: usize) -> Option<&AtomicU64> {
         self.records.protocol_word(slot, word)
@@ -224,13 +254,21 @@ impl Table {
             out[0] = column.decode(cell, &self.records.heap);
             return Some(stamp);
         }
-        let mut cells: SmallVec<[Cell; 16]> = smallvec![Cell::default(); columns.len()];
+        let mut few = [Cell::default(); FEW_COLUMNS];
+        let mut many = Vec::new();
+        let cells = match few.get_mut(..columns.len()) {
+            Some(cells) => cells,
+            None => {
+                many.resize(columns.len(), Cell::default());
+                &mut many[..]
+            }
+        };
         let stamp = self.records.read(slot, at, |payload| {
             for (cell, id) in cells.iter_mut().zip(columns) {
                 *cell = load_cell(layout.column(*id), payload);
             }
         })?;
-        for ((value, cell), id) in out.iter_mut().zip(&cells).zip(columns) {
+        for ((value, cell), id) in out.iter_mut().zip(&*cells).zip(columns) {
             *value = layout.column(*id).decode(*cell, &self.records.heap);
         }
         Some(stamp)

@@ -232,6 +232,8 @@ fn run(history: &[Block]) {
     let table = store.create_table(notes(3));
     let mut state = State::new();
     let mut pinned: Vec<(Snapshot, State)> = Vec::new();
+    // The changes of the block before, which are sealed while this one runs.
+    let mut held: Option<(storage::Changes, State, State)> = None;
     for (block, height) in history.iter().zip(1..) {
         let before = state.clone();
         let mut writes = store.begin_block(height, 2);
@@ -256,7 +258,9 @@ fn run(history: &[Block]) {
         {
             pinned.swap_remove(place);
         }
-        drop(changes);
+        if let Some((earlier, before, after)) = held.replace((changes, before, state.clone())) {
+            check_changes(&earlier, &before, &after);
+        }
         if block.collect {
             store.collect(store.horizon());
         }
@@ -269,6 +273,7 @@ fn run(history: &[Block]) {
         check_state(&table, height, &state);
     }
     pinned.clear();
+    drop(held);
     store.collect(store.horizon());
     assert_eq!(store.usage().undo_bytes, 0);
     assert_eq!(table.usage().records, state.len() as u64);
