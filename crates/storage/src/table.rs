@@ -100,6 +100,8 @@ pub struct TableUsage {
     /// Address space of rows plus bytes of long strings.
     pub row_bytes: u64,
     pub hash_bytes: u64,
+    /// Nodes of the ordered indexes.
+    pub ordered_bytes: u64,
 }
 
 impl Table {
@@ -187,10 +189,13 @@ impl Table {
     }
 
     pub fn usage(&self) -> TableUsage {
+        let secondary = self.secondary_indexes().map(|(_, index)| &index.entries);
+        let ordered = std::iter::once(&*self.primary).chain(secondary);
         TableUsage {
             records: self.records.used_slots(),
             row_bytes: self.records.reserved_bytes(),
             hash_bytes: self.hash.bytes() as u64,
+            ordered_bytes: ordered.map(|index| index.bytes() as u64).sum(),
         }
     }
 
@@ -411,15 +416,19 @@ impl Table {
 
     fn move_entries(&self, slot: Slot, old: &[u64], new: &[u64], undo: &mut UndoArena) {
         let key = self.records.key(slot);
+        let was_live = self.records.stamp_word(slot).state() == State::Live;
         for (id, index) in self.secondary_indexes() {
             let left = self.entry(index, old, &key);
             let taken = self.entry(index, new, &key);
-            if left == taken {
-                continue;
+            // The entry of a deleted row may be gone, or never have been in an index that was
+            // built since: the last image is in no version if its own block deleted the row.
+            if left != taken || !was_live {
+                index.entries.insert(taken.as_bytes(), slot);
             }
-            index.entries.insert(taken.as_bytes(), slot);
-            undo.garbage
-                .push(self.garbage(slot, GarbageKind::Entry(id, left)));
+            if left != taken {
+                let what = GarbageKind::Entry(id, left);
+                undo.garbage.push(self.garbage(slot, what));
+            }
         }
     }
 

@@ -140,6 +140,12 @@ impl OrderedIndex {
         }
     }
 
+    /// Bytes of the nodes in use.
+    pub(crate) fn bytes(&self) -> usize {
+        let numbers = self.numbers.lock();
+        (numbers.next as usize - numbers.free.len()) * NODE_WORDS * 8
+    }
+
     fn node(&self, number: u32) -> Attempt<Node<'_>> {
         Node::new(self.nodes.unit(u64::from(number)).ok_or(Restart)?)
     }
