@@ -30,6 +30,8 @@
 //! Keys over 128 bytes lie in an append-only heap; their space is not reclaimed when they go.
 
 mod node;
+#[cfg(all(test, shuttle))]
+mod schedules;
 #[cfg(test)]
 mod tests;
 
