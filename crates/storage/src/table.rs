@@ -10,6 +10,11 @@
 //!   stays, since older snapshots still need it, and is collected like an undo version. Whoever
 //!   comes through a secondary entry checks that the version visible to him has the entry's key.
 //!
+//! *Invariant.* The current row, unless deleted, and every version that a pin can see have their
+//! entries in every index. So an entry that a row left is removed once no such image holds it any
+//! more ([`Table::collect`]), a deleted row's last image may be without its entry, and inserting
+//! over a deleted row adds the new entries even where they equal the old.
+//!
 //! # Cost
 //!
 //! CPU nanoseconds on one core of an EPYC (32 MiB L3), `examples/throughput.rs`, a table of four
