@@ -180,26 +180,9 @@ impl Table {
             };
             convert(&mut row);
             to.encode(&row, &mut payload);
-<<<<<<< HEAD
-            to.place_payload(self.records.key(slot).as_bytes(), &payload, stamp);
-=======
             let key = self.records.key(slot);
             to.place(key.as_bytes(), &payload, stamp);
->>>>>>> storage
         }
-    }
-
-    /// Puts a row into a table that nobody else can see yet.
-    pub(crate) fn place(&self, key: &[u8], row: &[Value], stamp: Stamp) {
-        let mut payload = Vec::new();
-        self.encode(row, &mut payload);
-        self.place_payload(key, &payload, stamp);
-    }
-
-    fn place_payload(&self, key: &[u8], payload: &[u64], stamp: Stamp) {
-        let slot = self.records.allocate();
-        self.records.fill_new(slot, key, stamp, payload);
-        self.link(slot, key, payload);
     }
 
     pub fn id(&self) -> TableId {
