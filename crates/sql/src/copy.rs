@@ -112,11 +112,15 @@ impl Asked {
 }
 
 fn is_utf8(name: &str) -> bool {
-    ["utf8", "utf-8", "unicode"].iter().any(|known| known.eq_ignore_ascii_case(name))
+    ["utf8", "utf-8", "unicode"]
+        .iter()
+        .any(|known| known.eq_ignore_ascii_case(name))
 }
 
 fn one_byte(what: &str, c: char) -> Result<u8> {
-    let one = u8::try_from(c).ok().filter(|b| b.is_ascii() && *b != b'\n' && *b != b'\r');
+    let one = u8::try_from(c)
+        .ok()
+        .filter(|b| b.is_ascii() && *b != b'\n' && *b != b'\r');
     one.ok_or_else(|| {
         Error::new(
             SqlState::INVALID_PARAMETER_VALUE,
@@ -144,7 +148,9 @@ impl<'p> Fields<'p> {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = Option<&'p str>> + '_ {
-        self.ranges.iter().map(|range| range.clone().map(|range| &self.text[range]))
+        self.ranges
+            .iter()
+            .map(|range| range.clone().map(|range| &self.text[range]))
     }
 }
 
@@ -216,7 +222,11 @@ impl CopyParser {
             return Err(self.error("unterminated CSV quoted field"));
         }
         let rest = std::mem::take(&mut self.partial);
-        if rest.is_empty() { Ok(()) } else { self.row(&rest, row) }
+        if rest.is_empty() {
+            Ok(())
+        } else {
+            self.row(&rest, row)
+        }
     }
 
     /// Where the row that starts at `start` ends: a line end outside quotes.
@@ -246,11 +256,7 @@ impl CopyParser {
         None
     }
 
-    fn row(
-        &mut self,
-        line: &[u8],
-        row: &mut dyn FnMut(&Fields<'_>) -> Result<()>,
-    ) -> Result<()> {
+    fn row(&mut self, line: &[u8], row: &mut dyn FnMut(&Fields<'_>) -> Result<()>) -> Result<()> {
         self.line += 1;
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if self.ended {
@@ -265,12 +271,22 @@ impl CopyParser {
         }
         self.unescaped.clear();
         self.ranges.clear();
-        if self.options.csv { self.split_csv(line)? } else { self.split_text(line) }
+        if self.options.csv {
+            self.split_csv(line)?
+        } else {
+            self.split_text(line)
+        }
         let text = std::str::from_utf8(&self.unescaped).map_err(|_| {
-            Error::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, "invalid byte sequence for encoding \"UTF8\"")
-                .with_detail(format!("COPY line {}.", self.line))
+            Error::new(
+                SqlState::CHARACTER_NOT_IN_REPERTOIRE,
+                "invalid byte sequence for encoding \"UTF8\"",
+            )
+            .with_detail(format!("COPY line {}.", self.line))
         })?;
-        row(&Fields { text, ranges: &self.ranges })
+        row(&Fields {
+            text,
+            ranges: &self.ranges,
+        })
     }
 
     fn split_text(&mut self, line: &[u8]) {
@@ -311,7 +327,8 @@ impl CopyParser {
                 return Err(self.error("unterminated CSV quoted field"));
             }
             let null = !ever_quoted && self.unescaped[start..] == *self.options.null.as_bytes();
-            self.ranges.push((!null).then_some(start..self.unescaped.len()));
+            self.ranges
+                .push((!null).then_some(start..self.unescaped.len()));
             if at >= line.len() {
                 return Ok(());
             }
@@ -359,7 +376,11 @@ fn unescape(field: &[u8], out: &mut Vec<u8>) {
         let escaped = field[at];
         at += 1;
         let digits = |radix: u32, at: usize, max: usize| {
-            field[at..].iter().take(max).take_while(|b| (**b as char).is_digit(radix)).count()
+            field[at..]
+                .iter()
+                .take(max)
+                .take_while(|b| (**b as char).is_digit(radix))
+                .count()
         };
         match escaped {
             b'b' => out.push(8),
@@ -385,7 +406,9 @@ fn unescape(field: &[u8], out: &mut Vec<u8>) {
 
 /// The low byte of a number of at most three digits, as PostgreSQL takes it.
 fn number(digits: &[u8], radix: u32) -> u8 {
-    digits.iter().fold(0u32, |n, &d| n * radix + (d as char).to_digit(radix).unwrap_or(0)) as u8
+    digits.iter().fold(0u32, |n, &d| {
+        n * radix + (d as char).to_digit(radix).unwrap_or(0)
+    }) as u8
 }
 
 /// Renders rows for COPY TO.
@@ -401,7 +424,10 @@ impl CopyFormatter {
     pub fn new(options: &CopyOptions, columns: &[Column]) -> CopyFormatter {
         CopyFormatter {
             options: options.clone(),
-            types: columns.iter().map(|column| column.data_type.clone()).collect(),
+            types: columns
+                .iter()
+                .map(|column| column.data_type.clone())
+                .collect(),
             header: columns.iter().map(|column| column.name.clone()).collect(),
             field: Vec::new(),
         }
@@ -442,7 +468,11 @@ impl CopyFormatter {
     }
 
     fn put(&self, out: &mut Vec<u8>) {
-        if self.options.csv { self.put_csv(out) } else { self.put_text(out) }
+        if self.options.csv {
+            self.put_csv(out)
+        } else {
+            self.put_text(out)
+        }
     }
 
     fn put_text(&self, out: &mut Vec<u8>) {
@@ -466,7 +496,13 @@ impl CopyFormatter {
     }
 
     fn put_csv(&self, out: &mut Vec<u8>) {
-        let CopyOptions { delimiter, quote, escape, ref null, .. } = self.options;
+        let CopyOptions {
+            delimiter,
+            quote,
+            escape,
+            ref null,
+            ..
+        } = self.options;
         let special = |b: &u8| *b == delimiter || *b == quote || *b == b'\n' || *b == b'\r';
         let field = &self.field;
         if field != null.as_bytes() && field != b"\\." && !field.iter().any(special) {
@@ -500,7 +536,12 @@ mod tests {
     }
 
     fn csv() -> CopyOptions {
-        CopyOptions { csv: true, delimiter: b',', null: String::new(), ..text() }
+        CopyOptions {
+            csv: true,
+            delimiter: b',',
+            null: String::new(),
+            ..text()
+        }
     }
 
     type Rows = Vec<Vec<Option<String>>>;
@@ -531,7 +572,11 @@ mod tests {
             row(&[Some("AB"), Some("\\"), Some("z\nq")]),
         ];
         for piece in 1..data.len() {
-            assert_eq!(parse(&text(), data, piece).unwrap(), expected, "pieces of {piece}");
+            assert_eq!(
+                parse(&text(), data, piece).unwrap(),
+                expected,
+                "pieces of {piece}"
+            );
         }
     }
 
@@ -543,7 +588,11 @@ mod tests {
             row(&[Some(""), Some("xy,z"), Some("3")]),
         ];
         for piece in 1..data.len() {
-            assert_eq!(parse(&csv(), data, piece).unwrap(), expected, "pieces of {piece}");
+            assert_eq!(
+                parse(&csv(), data, piece).unwrap(),
+                expected,
+                "pieces of {piece}"
+            );
         }
     }
 
@@ -557,7 +606,10 @@ mod tests {
     #[test]
     fn what_is_written_is_read_back() {
         let values = ["", "\\N", "a\tb", "q\"uo,te", "line\nend", "\\.", "ü"];
-        let column = Column { name: "c".into(), data_type: DataType::Text };
+        let column = Column {
+            name: "c".into(),
+            data_type: DataType::Text,
+        };
         for options in [text(), csv()] {
             let mut out = Vec::new();
             let mut formatter = CopyFormatter::new(&options, &[column.clone(), column.clone()]);
