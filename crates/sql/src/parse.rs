@@ -82,6 +82,26 @@ pub fn parse_expression(sql: &str) -> Result<ast::Expr> {
     Ok(expression)
 }
 
+/// The text behind the first AS outside of parentheses.
+pub(crate) fn text_after_as(sql: &str) -> Option<String> {
+    let tokens = Tokenizer::new(&PostgreSqlDialect {}, sql)
+        .tokenize_with_location()
+        .ok()?;
+    let mut depth = 0;
+    for token in tokens {
+        match &token.token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth -= 1,
+            Token::Word(word) if depth == 0 && word.keyword == Keyword::AS => {
+                let end = LineStarts::new(sql).offset(sql, token.span.end);
+                return Some(sql[end..].trim().to_owned());
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
 /// Parses a text as one query; `None` if it is something else.
 pub(crate) fn parse_query(sql: &str) -> Result<Option<Box<ast::Query>>> {
     let mut parsed = parse(sql)?;
