@@ -67,6 +67,7 @@ fn compile_sql(catalog: &Catalog, function: &CreateFunction) -> Result<Procedure
         binder.variables.push(Variable {
             qualifier: function.name.clone(),
             name: parameter.name.clone(),
+            qualified_only: false,
             value: Expr::Reg(procedure::Reg(i as u16)),
             data_type: parameter.data_type.clone(),
         });
