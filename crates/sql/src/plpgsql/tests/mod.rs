@@ -1,5 +1,6 @@
 //! Bodies compiled and run against a database of `BTreeMap`s.
 
+mod bank;
 mod language;
 mod random;
 
