@@ -26,7 +26,6 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// `receipt` alone gets one, and so does every command that can meet a broken ledger.
 const EXIT_CODES: &str = "\
 Exit codes:
   0  all that was asked for holds
@@ -61,7 +60,7 @@ pub enum Command {
     #[command(after_help = EXIT_CODES)]
     Verify(Verify),
     /// Take the receipt of one transaction, or check one against a block hash you trust.
-    #[command(args_conflicts_with_subcommands = true, after_help = EXIT_CODES)]
+    #[command(args_conflicts_with_subcommands = true)]
     Receipt(Receipt),
     /// Write, check or show the configuration.
     Config(Config),
@@ -125,7 +124,7 @@ fn key_and_value(text: &str) -> Result<(String, String), String> {
 
 #[derive(Args, Debug)]
 pub struct Verify {
-    /// The ledger's folder. A node may be running on it: what is sealed by now is checked.
+    /// The ledger's folder. No node may be running on it.
     #[arg(value_name = "DIR")]
     pub data: PathBuf,
     /// Threads that run blocks again [default: one for each core].
@@ -137,7 +136,7 @@ pub struct Verify {
 pub struct Receipt {
     #[command(subcommand)]
     pub check: Option<ReceiptCheck>,
-    /// The ledger's folder.
+    /// The ledger's folder. No node may be running on it.
     #[arg(long, value_name = "DIR", required = true)]
     pub data: Option<PathBuf>,
     /// Height of the block that holds the transaction.

@@ -7,8 +7,9 @@ use anyhow::{Context, Result, bail};
 use serde_json::json;
 
 use crate::cli::{self, ConfigAction, Exit, Output};
+use crate::config::table::Scope;
 use crate::config::{self, ConfigError, Inputs, Resolved, SETTINGS, page};
-use crate::scram;
+use crate::users;
 
 /// The effective settings of this process.
 pub fn resolve(flags: &cli::Settings) -> Result<Resolved, ConfigError> {
@@ -57,19 +58,26 @@ fn show(resolved: &Resolved, output: Output) -> Result<Exit> {
     let rows = SETTINGS.iter().filter_map(|setting| {
         let value = resolved.settings.get(setting.key)?;
         let source = resolved.sources.get(setting.key)?;
-        Some((setting.key, value, source))
+        Some((setting, value, source))
     });
     match output {
         Output::Text => {
-            for (key, value, source) in rows {
-                println!("{:<40}  # {source}", format!("{key} = {value}"));
+            for (setting, value, source) in rows {
+                let assignment = format!("{} = {value}", setting.key);
+                println!("{assignment:<40}  # {source}");
             }
         }
         Output::Json => {
             let object: serde_json::Map<_, _> = rows
-                .map(|(key, value, source)| {
-                    let entry = json!({"value": value, "source": source.to_string()});
-                    (key.to_owned(), entry)
+                .map(|(setting, value, source)| {
+                    let entry = json!({
+                        "value": value,
+                        "source": source.to_string(),
+                        "kind": setting.kind,
+                        "variable": setting.environment_name(),
+                        "genesis_only": setting.scope == Scope::Genesis,
+                    });
+                    (setting.key.to_owned(), entry)
                 })
                 .collect();
             println!("{}", serde_json::Value::Object(object));
@@ -88,11 +96,7 @@ fn password(user: &str) -> Result<Exit> {
     if password.is_empty() {
         bail!("the password on standard input is empty");
     }
-    let mut salt = [0; scram::SALT_BYTES];
-    rustix::rand::getrandom(&mut salt, rustix::rand::GetRandomFlags::empty())?;
-    println!(
-        "{user}:{}",
-        scram::verifier(password, &salt, scram::ITERATIONS)
-    );
+    let verifier = pgfront::Verifier::from_password(password)?;
+    println!("{user}:{}", users::format_verifier(&verifier));
     Ok(Exit::Ok)
 }

@@ -3,10 +3,12 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use ledger::hash::to_hex;
 use serde_json::json;
 
 use crate::cli::{self, Exit, Output, ReceiptCheck};
-use crate::database::{self, ReceiptSummary, Verdict, Verification};
+use crate::database::{self, Verdict, Verification};
+use crate::receipts::{self, Summary};
 
 pub fn verify(arguments: &cli::Verify, output: Output) -> Result<Exit> {
     let found = database::verify(&arguments.data, arguments.workers.unwrap_or(0))?;
@@ -28,38 +30,18 @@ fn exit_of(verdict: &Verdict) -> Exit {
 fn verification_text(found: &Verification) -> String {
     let verdict = match &found.verdict {
         Verdict::Sound => "sound: every hash, root and effect is as recorded".to_owned(),
-        Verdict::TornTail { height, detail } => {
-            format!("torn or damaged tail at block {height}: {detail}")
-        }
-        Verdict::Damaged { height, detail } => format!("damaged at block {height}: {detail}"),
-        Verdict::Differs {
-            height,
-            transaction,
-            table,
-            key,
-            detail,
-        } => {
-            let mut place = format!("differs at block {height}");
-            let transaction = transaction.map(|index| index.to_string());
-            for (what, name) in [
-                ("transaction", &transaction),
-                ("table", table),
-                ("key", key),
-            ] {
-                if let Some(name) = name {
-                    place += &format!(", {what} {name}");
-                }
-            }
-            format!("{place}: {detail}")
-        }
+        Verdict::TornTail { detail, .. }
+        | Verdict::Damaged { detail, .. }
+        | Verdict::Differs { detail, .. } => detail.clone(),
     };
     format!(
-        "height        {}\nblocks        {}\ntransactions  {}\nbytes         {}\nblock hash    {}\n{verdict}\n",
+        "height        {}\nblocks        {}\ntransactions  {}\nbytes         {}\n\
+         block hash    {}\n{verdict}\n",
         found.height,
         found.blocks,
         found.transactions,
         found.ledger_bytes,
-        hex(&found.block_hash),
+        to_hex(&found.block_hash),
     )
 }
 
@@ -75,12 +57,9 @@ fn verification_json(found: &Verification) -> serde_json::Value {
         Verdict::Differs {
             height,
             transaction,
-            table,
-            key,
             detail,
         } => json!({
-            "kind": "differs", "height": height, "transaction": transaction,
-            "table": table, "key": key, "detail": detail,
+            "kind": "differs", "height": height, "transaction": transaction, "detail": detail,
         }),
     };
     json!({
@@ -88,7 +67,7 @@ fn verification_json(found: &Verification) -> serde_json::Value {
         "blocks": found.blocks,
         "transactions": found.transactions,
         "ledger_bytes": found.ledger_bytes,
-        "block_hash": hex(&found.block_hash),
+        "block_hash": to_hex(&found.block_hash),
         "verdict": verdict,
     })
 }
@@ -102,7 +81,7 @@ pub fn receipt(arguments: &cli::Receipt, output: Output) -> Result<Exit> {
     else {
         bail!("--data, --height and --index are needed");
     };
-    let (bytes, summary) = database::take_receipt(data, height, index)?;
+    let (bytes, summary) = receipts::take(data, height, index)?;
     if let Some(out) = &arguments.out {
         std::fs::write(out, &bytes).with_context(|| format!("cannot write {}", out.display()))?;
     }
@@ -111,60 +90,36 @@ pub fn receipt(arguments: &cli::Receipt, output: Output) -> Result<Exit> {
 }
 
 fn check_receipt(file: &Path, block_hash: &str, output: Output) -> Result<Exit> {
-    let hash = parse_hash(block_hash)?;
+    let hash = ledger::hash::hash_from_hex(block_hash)
+        .context("a block hash is 64 lower-case hexadecimal digits")?;
     let bytes = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-    let summary = database::check_receipt(&bytes, &hash)?;
+    let summary = receipts::check(&bytes, &hash)?;
     print_receipt(&summary, "holds", output);
     Ok(Exit::Ok)
 }
 
-fn print_receipt(summary: &ReceiptSummary, state: &str, output: Output) {
-    let block_hash = hex(&summary.block_hash);
+fn print_receipt(summary: &Summary, state: &str, output: Output) {
+    let block_hash = to_hex(&summary.block_hash);
     match output {
         Output::Text => println!(
             "receipt      {state}\nblock        {}\nposition     {}\nblock hash   {block_hash}\n\
-             transaction  {}\noutcome      {}",
-            summary.height, summary.index, summary.transaction, summary.outcome,
+             user         {}\ntransaction  {}\noutcome      {}",
+            summary.height, summary.index, summary.user, summary.transaction, summary.outcome,
         ),
         Output::Json => println!(
             "{}",
             json!({
                 "receipt": state, "height": summary.height, "index": summary.index,
-                "block_hash": block_hash, "transaction": summary.transaction,
+                "block_hash": block_hash, "user": summary.user, "transaction": summary.transaction,
                 "outcome": summary.outcome,
             })
         ),
     }
 }
 
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn parse_hash(text: &str) -> Result<[u8; 32]> {
-    let mut hash = [0; 32];
-    if text.len() != 64 || !text.is_ascii() {
-        bail!("a block hash is 64 hexadecimal digits");
-    }
-    for (byte, pair) in hash.iter_mut().zip(text.as_bytes().chunks(2)) {
-        let digits = std::str::from_utf8(pair)?;
-        *byte = u8::from_str_radix(digits, 16).context("a block hash is 64 hexadecimal digits")?;
-    }
-    Ok(hash)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn hashes_round_trip_and_nonsense_is_refused() {
-        let hash: [u8; 32] = std::array::from_fn(|i| (i * 7) as u8);
-        assert_eq!(parse_hash(&hex(&hash)).unwrap(), hash);
-        for text in ["", "00", &"zz".repeat(32), &"é".repeat(32)] {
-            assert!(parse_hash(text).is_err(), "{text}");
-        }
-    }
 
     #[test]
     fn the_exit_code_tells_a_torn_tail_from_damage() {
@@ -178,7 +133,7 @@ mod tests {
         };
         let torn = found(Verdict::TornTail {
             height: 3,
-            detail: "short".into(),
+            detail: "torn or damaged tail at block 3: short".into(),
         });
         assert_eq!(exit_of(&torn.verdict), Exit::TornTail);
         assert!(verification_text(&torn).contains("torn or damaged tail at block 3: short"));
@@ -186,12 +141,10 @@ mod tests {
         let differs = found(Verdict::Differs {
             height: 1,
             transaction: Some(4),
-            table: Some("savings".into()),
-            key: None,
-            detail: "effects root".into(),
+            detail: "block 1, transaction 4: the outcome differs".into(),
         });
         assert_eq!(exit_of(&differs.verdict), Exit::Damaged);
-        let text = verification_text(&differs);
-        assert!(text.contains("differs at block 1, transaction 4, table savings: effects root"));
+        assert!(verification_text(&differs).ends_with("the outcome differs\n"));
+        assert_eq!(verification_json(&differs)["verdict"]["transaction"], 4);
     }
 }

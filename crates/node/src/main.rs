@@ -1,8 +1,8 @@
 //! The `tally` binary: command line, configuration, signals, ports, files.
 //!
 //! This crate and the other binaries are the only users of clock, disk and sockets; what happens to
-//! a transaction is decided below, in crates that have none of these. [`database`] is where
-//! the two meet.
+//! a transaction is decided below, in crates that have none of these. They meet in [`database`]
+//! and [`sessions`].
 
 mod cli;
 mod config;
@@ -13,8 +13,10 @@ mod http;
 mod inspect;
 mod logs;
 mod metrics;
-mod scram;
+mod receipts;
 mod serve;
+mod sessions;
+mod users;
 
 use std::process::ExitCode;
 

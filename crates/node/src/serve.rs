@@ -5,6 +5,7 @@
 //! was read. A stop turns the steps around. SIGKILL at any point is safe: durability is the
 //! ledger's business, not that of a clean stop.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -18,6 +19,7 @@ use crate::cli::{Exit, Output};
 use crate::config::Settings;
 use crate::database;
 use crate::http::{self, Observed, Phase};
+use crate::sessions::Front;
 
 pub fn run(settings: &Settings, output: Output) -> Result<Exit> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -31,46 +33,66 @@ pub fn run(settings: &Settings, output: Output) -> Result<Exit> {
 async fn serve(settings: &Settings, output: Output) -> Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    let front = Front::prepare(settings)?;
     let listener = bind(settings.listen, "listen").await?;
     let observed = Arc::new(Observed::default());
+    let mut http_listen = None;
     if let Some(address) = settings.http_listen {
         let second_port = bind(address, "http_listen").await?;
+        http_listen = Some(second_port.local_addr()?);
         tokio::spawn(http::serve(second_port, observed.clone()));
     }
 
     let began = Instant::now();
     let (opening, metrics) = (settings.clone(), observed.metrics.clone());
     let database = tokio::task::spawn_blocking(move || database::open(&opening, metrics)).await??;
+    let database = Arc::new(database);
     let recovery_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
     observed.metrics.recovery_ms.set(recovery_ms);
     observed.enter(Phase::Ready);
-    announce(settings, listener.local_addr()?, database.height(), output);
-    info!(height = database.height(), recovery_ms, "ready");
+    let height = database.engine.head().height;
+    let ports = Ports {
+        listen: listener.local_addr()?,
+        http_listen,
+    };
+    announce(settings, &ports, height, output);
+    info!(height, recovery_ms, "ready");
 
     let (stop, stopped) = watch::channel(false);
+    let probed = observed.clone();
     tokio::spawn(async move {
         tokio::select! {
             _ = terminate.recv() => info!("SIGTERM: stopping"),
             _ = interrupt.recv() => info!("SIGINT: stopping"),
         }
-        observed.enter(Phase::Stopping);
+        probed.enter(Phase::Stopping);
         let _ = stop.send(true);
     });
-    database.serve(listener, stopped).await?;
-    tokio::task::spawn_blocking(move || database.close()).await??;
+    let metrics = observed.metrics.clone();
+    front
+        .serve(database.clone(), metrics, listener, stopped)
+        .await?;
+    tokio::task::spawn_blocking(move || database.engine.stop()).await?;
     info!("stopped");
     Ok(())
 }
 
-async fn bind(address: std::net::SocketAddr, setting: &str) -> Result<TcpListener> {
+async fn bind(address: SocketAddr, setting: &str) -> Result<TcpListener> {
     TcpListener::bind(address)
         .await
         .with_context(|| format!("cannot listen on {address} (setting `{setting}`)"))
 }
 
+/// Where a node answers.
+struct Ports {
+    listen: SocketAddr,
+    http_listen: Option<SocketAddr>,
+}
+
 /// The one thing that `serve` writes to standard output: that it is ready, and how to connect.
-fn announce(settings: &Settings, listen: std::net::SocketAddr, height: u64, output: Output) {
+fn announce(settings: &Settings, ports: &Ports, height: u64, output: Output) {
     let data = settings.data.display();
+    let listen = ports.listen;
     match output {
         Output::Text => println!(
             "READY: ledger {data}, height {height}\n\n    psql postgresql://tally@{listen}/tally\n"
@@ -82,6 +104,7 @@ fn announce(settings: &Settings, listen: std::net::SocketAddr, height: u64, outp
                 "ledger": data.to_string(),
                 "height": height,
                 "listen": listen.to_string(),
+                "http_listen": ports.http_listen.map(|address| address.to_string()),
             })
         ),
     }

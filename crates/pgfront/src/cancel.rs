@@ -22,11 +22,16 @@ use types::{Error, SqlState};
 /// One session's cancel flag, which can also be waited for.
 #[derive(Debug, Default)]
 pub struct Cancel {
-    requested: AtomicBool,
+    requested: Arc<AtomicBool>,
     wake: Notify,
 }
 
 impl Cancel {
+    /// The flag itself, for computations that know nothing of this crate.
+    pub fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.requested)
+    }
+
     pub fn request(&self) {
         self.requested.store(true, Ordering::Release);
         self.wake.notify_waiters();

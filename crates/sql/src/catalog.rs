@@ -76,7 +76,6 @@ pub struct Routine {
     /// Defaults of the trailing parameters that have one, bound and cast.
     pub defaults: Vec<Option<Expr>>,
     pub procedure: Arc<Procedure>,
-    pub source: String,
 }
 
 impl Catalog {

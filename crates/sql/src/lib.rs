@@ -15,6 +15,7 @@ pub mod bind;
 pub mod catalog;
 pub mod copy;
 pub mod ddl;
+pub mod explain;
 pub mod names;
 pub mod parse;
 pub mod plpgsql;

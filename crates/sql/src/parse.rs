@@ -2,15 +2,15 @@
 //!
 //! The text is cut into tokens once; semicolons cut it into statements, so that every statement
 //! keeps its own source text (what the ledger records, and what positions in errors count from).
-//! sqlparser does the grammar. Four things are recognised before it, because its PostgreSQL
+//! sqlparser does the grammar. Five things are recognised before it, because its PostgreSQL
 //! dialect reads them differently or not at all: CREATE/DROP PROCEDURE (the same grammar as
-//! FUNCTION), VACUUM and ANALYZE with their many options (accepted without effect), ABORT.
+//! FUNCTION), COPY (options spelt `on`), VACUUM and ANALYZE with their many options (accepted without effect), ABORT.
 
 use sqlparser::ast;
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
-use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
+use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer};
 use types::{Error, Result, SqlState};
 
 /// One statement of a text.
@@ -82,6 +82,26 @@ pub fn parse_expression(sql: &str) -> Result<ast::Expr> {
     Ok(expression)
 }
 
+/// The text behind the first AS outside of parentheses.
+pub(crate) fn text_after_as(sql: &str) -> Option<String> {
+    let tokens = Tokenizer::new(&PostgreSqlDialect {}, sql)
+        .tokenize_with_location()
+        .ok()?;
+    let mut depth = 0;
+    for token in tokens {
+        match &token.token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth -= 1,
+            Token::Word(word) if depth == 0 && word.keyword == Keyword::AS => {
+                let end = LineStarts::new(sql).offset(sql, token.span.end);
+                return Some(sql[end..].trim().to_owned());
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
 /// Parses a text as one query; `None` if it is something else.
 pub(crate) fn parse_query(sql: &str) -> Result<Option<Box<ast::Query>>> {
     let mut parsed = parse(sql)?;
@@ -124,6 +144,11 @@ fn parse_statement(sql: &str, tokens: &[TokenWithSpan]) -> Result<Body> {
             create_routine(&mut parser, true, true)
         }
         [Keyword::DROP, Keyword::PROCEDURE, ..] => drop_routine(&tokens_as_function(tokens)),
+        [Keyword::COPY, ..] => {
+            parser = Parser::new(&PostgreSqlDialect {})
+                .with_tokens_with_locations(copy_tokens(tokens));
+            parser.parse_statement().map(classify)
+        }
         _ => parser.parse_statement().map(classify),
     };
     let body = body.map_err(|e| parser_error(sql, e))?;
@@ -180,6 +205,36 @@ fn drop_routine(tokens: &[TokenWithSpan]) -> std::result::Result<Body, ParserErr
         }),
         _ => Err(ParserError::ParserError("malformed DROP PROCEDURE".into())),
     }
+}
+
+/// COPY as the grammar wants it: `on` and `off` spelt as booleans, and a semicolon at the end, behind which
+/// it looks for data.
+fn copy_tokens(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
+    let spelt = |word: &str| match word.to_ascii_lowercase().as_str() {
+        "on" => Some("true"),
+        "off" => Some("false"),
+        _ => None,
+    };
+    let mut depth = 0;
+    let mut copied: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len() + 1);
+    for token in tokens {
+        match &token.token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth -= 1,
+            Token::EOF => continue,
+            Token::Word(word) if depth == 1 && word.quote_style.is_none() => {
+                if let Some(spelling) = spelt(&word.value) {
+                    copied.push(TokenWithSpan::new(Token::make_keyword(spelling), token.span));
+                    continue;
+                }
+            }
+            _ => {}
+        }
+        copied.push(token.clone());
+    }
+    let end = tokens.last().map_or_else(Span::empty, |token| token.span);
+    copied.push(TokenWithSpan::new(Token::SemiColon, end));
+    copied
 }
 
 /// More parameters than the protocol can number are no parameters.

@@ -15,6 +15,8 @@ pub struct Bound {
     /// Types of `$1`…, as given by the client or inferred.
     pub parameters: Vec<DataType>,
     pub output: Output,
+    /// Holds answers that are one session's own ([`SessionInfo`]), so no other may share the plan.
+    pub session_dependent: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -35,6 +37,8 @@ pub enum Statement {
     Begin(TransactionModes),
     /// `SET TRANSACTION` within a block.
     SetTransaction(TransactionModes),
+    /// `SET SESSION CHARACTERISTICS AS TRANSACTION`.
+    SetSessionCharacteristics(TransactionModes),
     Commit,
     Rollback,
     Savepoint(String),
@@ -99,8 +103,7 @@ pub enum Isolation {
 }
 
 /// What a session knows about itself: the answers of `current_user`, `version()` and their kin.
-/// They become constants of the plan, so a plan that uses one is [`SessionInfo::used`] and must not be
-/// shared with other sessions.
+/// They become constants of the plan; see [`Bound::session_dependent`].
 #[derive(Clone, Debug)]
 pub struct SessionInfo {
     pub user: String,

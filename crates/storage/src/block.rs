@@ -10,7 +10,7 @@ use std::sync::Arc;
 use types::{Height, Key, Stamp, TableId, Value};
 
 use crate::pins::Pin;
-use crate::record::{LATEST, load_words};
+use crate::record::load_words;
 use crate::store::Catalog;
 use crate::table::Table;
 use crate::undo::{Garbage, Touched, UndoArena, UndoSpace};
@@ -68,9 +68,8 @@ impl BlockWrites {
     }
 }
 
-/// The net changes of a finished block. It keeps the versions that hold the before-images.
-///
-/// After-images are the current rows: read them before the next block is opened.
+/// The net changes of a finished block. Its pin keeps both images of every row readable as long as
+/// it lives, also while later blocks are written, so that sealing can overlap executing.
 pub struct Changes {
     height: Height,
     changes: Vec<Change>,
@@ -82,6 +81,7 @@ pub struct Change {
     key: Key,
     table: Arc<Table>,
     touched: Touched,
+    height: Height,
 }
 
 impl Changes {
@@ -101,6 +101,7 @@ impl Changes {
                     key,
                     table,
                     touched,
+                    height,
                 };
                 change.is_net(&mut scratch).then_some(change)
             })
@@ -155,7 +156,7 @@ impl Change {
 
     /// The row after the block; `None` if there is none.
     pub fn after(&self, row: &mut Vec<Value>) -> Option<Stamp> {
-        self.table.read_row(self.touched.slot, LATEST, row)
+        self.table.read_row(self.touched.slot, self.height, row)
     }
 
     fn before_words(&self, words: &mut Vec<u64>) -> Option<Stamp> {
@@ -168,7 +169,7 @@ impl Change {
         let was = self.before_words(before).is_some();
         let slot = self.touched.slot;
         let is = records
-            .read(slot, LATEST, |payload| load_words(payload, after))
+            .read(slot, self.height, |payload| load_words(payload, after))
             .is_some();
         match (was, is) {
             (true, true) => records.layout.columns.iter().any(|column| {

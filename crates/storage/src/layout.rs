@@ -292,6 +292,14 @@ impl Layout {
         }
     }
 
+    /// Whether the columns of a schema lie as these do.
+    pub(crate) fn holds(&self, schema: &TableSchema) -> bool {
+        self.columns
+            .iter()
+            .map(|c| c.kind)
+            .eq(schema.column_types().map(Kind::of))
+    }
+
     #[inline]
     pub(crate) fn column(&self, id: ColumnId) -> &Column {
         &self.columns[usize::from(id)]

@@ -5,6 +5,14 @@
 //! writer and many readers share it), `hash` and `ordered` (how it is found), `table`, `scan`,
 //! `pins` (who still reads what), `block` and `store` (blocks in, snapshots out).
 //!
+//! The parts that threads share are checked under a model of their schedules by
+//! `RUSTFLAGS="--cfg shuttle" cargo test -p storage --lib schedules`. The only unsafe code is in
+//! `words::raw`: two functions, a zeroed allocation and a prefetch.
+//!
+//! Left out so far: space of overwritten long strings and of long index keys comes back only when a
+//! table is rewritten; undo chunks, nodes and slots are reused by their own table or store, not
+//! returned to the system; a block once begun cannot be undone.
+//!
 //! Absence: no transactions, no conflicts, no constraints, no SQL, no disk. Storage is told what to
 //! write by a concurrency-control protocol, which guarantees that within a block each record
 //! has one writer at a time.

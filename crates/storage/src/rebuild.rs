@@ -58,7 +58,7 @@ fn add(table: &Table, row: Vec<Value>, stamp: Stamp) -> Result<()> {
         )
         .with_table(schema.name.clone()));
     }
-    table.place(key.as_bytes(), &row, stamp);
+    table.restore(key.as_bytes(), &row, stamp);
     Ok(())
 }
 

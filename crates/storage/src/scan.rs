@@ -1,7 +1,7 @@
 //! Range scans: in index-key order, over the rows visible at one height, each once.
 //!
 //! Entries are taken from the index in batches, so that no lock and no index node is held while
-//! the caller's code runs; the next batch starts after the last entry seen. Batches grow from 8
+//! the caller's code runs; the next batch starts after the last entry seen. Batches grow from 16
 //! to 256 entries: a scan that stops at its first row reads little, a long one amortises the descent.
 //!
 //! A record whose row moved in a secondary index has several entries there. The row counts at the
@@ -19,7 +19,7 @@ use crate::table::{SecondaryIndex, Table};
 /// What a scan calls per row: primary key, stamp, the columns asked for.
 pub type Visit<'a> = dyn FnMut(&[u8], Stamp, &[Value]) -> ControlFlow<()> + 'a;
 
-const FIRST_BATCH: usize = 8;
+const FIRST_BATCH: usize = 16;
 const LAST_BATCH: usize = 256;
 
 impl Table {

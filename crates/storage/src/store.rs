@@ -92,6 +92,8 @@ pub struct Store {
     current: ArcSwap<Catalog>,
     /// Catalogues by the height from which on they hold.
     published: Mutex<BTreeMap<Height, Arc<Catalog>>>,
+    /// The last of them, for those who read the newest snapshot.
+    newest_catalog: ArcSwap<(Height, Arc<Catalog>)>,
     garbage: Mutex<VecDeque<(Height, Vec<Garbage>)>>,
     /// Height of the block being written; collection excludes it.
     writing: Mutex<Option<Height>>,
@@ -112,6 +114,7 @@ impl Store {
             incarnations: AtomicU64::new(0),
             current: ArcSwap::default(),
             published: Mutex::new(BTreeMap::from([(0, Arc::default())])),
+            newest_catalog: ArcSwap::default(),
             garbage: Mutex::default(),
             writing: Mutex::new(None),
         }
@@ -173,22 +176,39 @@ impl Store {
     /// Puts a table under a new schema whose columns are stored as before: other names, columns
     /// marked as dropped, nullability, indexes dropped or added. Added indexes are built.
     pub fn alter_table(&self, schema: Arc<TableSchema>) -> Result<Arc<Table>> {
-        let table = Arc::new(self.existing(schema.id)?.with_schema(schema));
+        let old = self.existing(schema.id)?;
+        if !old.stores_as(&schema) {
+            let message = format!("table \"{}\" needs to be rewritten", schema.name);
+            return Err(Error::new(SqlState::INTERNAL_ERROR, message));
+        }
+        let table = Arc::new(old.with_schema(schema));
         self.change_catalog(table.id(), Some(table.clone()));
         Ok(table)
     }
 
     /// Rewrites a table for a schema that has a new column at `column`, where every row gets
-    /// `default`. Rows keep their stamps.
+    /// `default`.
     pub fn add_column(
         &self,
         schema: Arc<TableSchema>,
         column: ColumnId,
         default: &Value,
     ) -> Result<Arc<Table>> {
+        self.rewrite_table(schema, |row| {
+            row.insert(usize::from(column), default.clone())
+        })
+    }
+
+    /// Rewrites a table for a schema whose rows `convert` makes of the old ones. Rows keep their
+    /// keys and their stamps.
+    pub fn rewrite_table(
+        &self,
+        schema: Arc<TableSchema>,
+        convert: impl FnMut(&mut Vec<Value>),
+    ) -> Result<Arc<Table>> {
         let old = self.existing(schema.id)?;
         let new = self.empty_table(schema);
-        old.copy_into(&new, |row| row.insert(usize::from(column), default.clone()));
+        old.copy_into(&new, convert);
         self.change_catalog(new.id(), Some(new.clone()));
         Ok(new)
     }
@@ -201,12 +221,18 @@ impl Store {
     /// Opens a block for writing, by `workers` threads.
     ///
     /// # Panics
-    /// If another block is open, which would be a fault of the engine.
+    /// If another block is open, or readers can be at this height already (but for block 0, which
+    /// has no readers before it is published): faults of the engine.
     pub fn begin_block(&self, height: Height, workers: usize) -> BlockWrites {
         let mut writing = self.writing.lock();
         assert!(
             writing.is_none(),
             "block {height} opened while {writing:?} is being written"
+        );
+        let newest = self.newest();
+        assert!(
+            height > newest || height == 0,
+            "block {height} opened after {newest}"
         );
         *writing = Some(height);
         BlockWrites::new(height, workers, &self.undo)
@@ -233,7 +259,8 @@ impl Store {
             .next_back()
             .is_some_and(|last| Arc::ptr_eq(last, &catalog));
         if !same {
-            published.insert(height, catalog);
+            published.insert(height, catalog.clone());
+            self.newest_catalog.store(Arc::new((height, catalog)));
         }
         self.pins.publish(height);
     }
@@ -260,12 +287,16 @@ impl Store {
     }
 
     fn snapshot_of(&self, pin: Pin) -> Snapshot {
-        let published = self.published.lock();
-        let catalog = published.range(..=pin.height()).next_back();
-        let catalog = catalog
-            .map(|(_, catalog)| catalog.clone())
-            .unwrap_or_default();
-        drop(published);
+        let newest = self.newest_catalog.load();
+        let catalog = if newest.0 <= pin.height() {
+            newest.1.clone()
+        } else {
+            let published = self.published.lock();
+            let catalog = published.range(..=pin.height()).next_back();
+            catalog
+                .map(|(_, catalog)| catalog.clone())
+                .unwrap_or_default()
+        };
         Snapshot { pin, catalog }
     }
 

@@ -10,13 +10,39 @@
 //!   stays, since older snapshots still need it, and is collected like an undo version. Whoever
 //!   comes through a secondary entry checks that the version visible to him has the entry's key.
 //!
+//! *Invariant.* The current row, unless deleted, and every version that a pin can see have their
+//! entries in every index. So an entry that a row left is removed once no such image holds it any
+//! more ([`Table::collect`]), a deleted row's last image may be without its entry, and inserting
+//! over a deleted row adds the new entries even where they equal the old.
+//!
+//! # Cost
+//!
+//! CPU nanoseconds on one core of an EPYC (32 MiB L3), `examples/throughput.rs`, a table of four
+//! columns (three `bigint`, one `text`) and 1,000,000 rows; *cached* means 4,000 of them:
+//!
+//! ```text
+//!                                             cached   1,000,000 rows
+//! find                                            12              130
+//! read an integer by slot                          6
+//! find and read an integer                        22              210
+//! find and read four columns                      51              400
+//! find and update an integer, in blocks           83              430
+//!   of 1,000, with net changes and collection
+//! update the column of a secondary index                        2,250
+//! insert, keys in order / at random                         330 / 800
+//! insert, keys in order, one secondary index                      610
+//! scan: per row / of ten rows                              25 / 1,150
+//! ```
+//!
+//! A row of these takes 92 bytes, its hash entry 33, its entry in the primary index 16 to 32.
+//!
 //! A `Table` is immutable but for its contents: DDL makes a new one, which shares records and
 //! indexes where they stay the same, and readers of older snapshots keep theirs.
 
 use std::sync::Arc;
 
 use kit::sync::atomic::{AtomicU64, Ordering};
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 use types::{ColumnId, Height, IndexId, Key, Stamp, TableId, TableSchema, Value};
 
 use crate::entry::{self, EntryColumn};
@@ -26,6 +52,9 @@ use crate::layout::Cell;
 use crate::ordered::OrderedIndex;
 use crate::record::{Records, Slot, load_words, store_words};
 use crate::undo::{Garbage, GarbageKind, UndoArena, UndoSpace};
+
+/// Up to so many columns are read without a look at the allocator.
+const FEW_COLUMNS: usize = 8;
 
 pub struct Table {
     schema: Arc<TableSchema>,
@@ -76,6 +105,8 @@ pub struct TableUsage {
     /// Address space of rows plus bytes of long strings.
     pub row_bytes: u64,
     pub hash_bytes: u64,
+    /// Nodes of the ordered indexes.
+    pub ordered_bytes: u64,
 }
 
 impl Table {
@@ -119,6 +150,11 @@ impl Table {
         }
     }
 
+    /// Whether rows of another schema would be the same words.
+    pub(crate) fn stores_as(&self, schema: &TableSchema) -> bool {
+        self.records.layout.holds(schema)
+    }
+
     fn build(&self, schema: &TableSchema, columns: &[ColumnId]) -> SecondaryIndex {
         let index = SecondaryIndex::new(schema, columns);
         let mut payload = Vec::new();
@@ -144,21 +180,9 @@ impl Table {
             };
             convert(&mut row);
             to.encode(&row, &mut payload);
-            to.place_payload(self.records.key(slot).as_bytes(), &payload, stamp);
+            let key = self.records.key(slot);
+            to.place(key.as_bytes(), &payload, stamp);
         }
-    }
-
-    /// Puts a row into a table that nobody else can see yet.
-    pub(crate) fn place(&self, key: &[u8], row: &[Value], stamp: Stamp) {
-        let mut payload = Vec::new();
-        self.encode(row, &mut payload);
-        self.place_payload(key, &payload, stamp);
-    }
-
-    fn place_payload(&self, key: &[u8], payload: &[u64], stamp: Stamp) {
-        let slot = self.records.allocate();
-        self.records.fill_new(slot, key, stamp, payload);
-        self.link(slot, key, payload);
     }
 
     pub fn id(&self) -> TableId {
@@ -170,10 +194,13 @@ impl Table {
     }
 
     pub fn usage(&self) -> TableUsage {
+        let secondary = self.secondary_indexes().map(|(_, index)| &index.entries);
+        let ordered = std::iter::once(&*self.primary).chain(secondary);
         TableUsage {
             records: self.records.used_slots(),
             row_bytes: self.records.reserved_bytes(),
             hash_bytes: self.hash.bytes() as u64,
+            ordered_bytes: ordered.map(|index| index.bytes() as u64).sum(),
         }
     }
 
@@ -204,7 +231,8 @@ impl Table {
         self.records.key(slot)
     }
 
-    /// One of the record's words that belong to the concurrency-control protocol.
+    /// One of the record's words that belong to the concurrency-control protocol; zero in a new
+    /// record, and kept over the deletes and inserts of its key.
     #[inline]
     pub fn protocol_word(&self, slot: Slot, word: usize) -> Option<&AtomicU64> {
         self.records.protocol_word(slot, word)
@@ -236,13 +264,21 @@ impl Table {
             out[0] = column.decode(cell, &self.records.heap);
             return Some(stamp);
         }
-        let mut cells: SmallVec<[Cell; 16]> = smallvec![Cell::default(); columns.len()];
+        let mut few = [Cell::default(); FEW_COLUMNS];
+        let mut many = Vec::new();
+        let cells = match few.get_mut(..columns.len()) {
+            Some(cells) => cells,
+            None => {
+                many.resize(columns.len(), Cell::default());
+                &mut many[..]
+            }
+        };
         let stamp = self.records.read(slot, at, |payload| {
             for (cell, id) in cells.iter_mut().zip(columns) {
                 *cell = load_cell(layout.column(*id), payload);
             }
         })?;
-        for ((value, cell), id) in out.iter_mut().zip(&cells).zip(columns) {
+        for ((value, cell), id) in out.iter_mut().zip(&*cells).zip(columns) {
             *value = layout.column(*id).decode(*cell, &self.records.heap);
         }
         Some(stamp)
@@ -291,6 +327,21 @@ impl Table {
             }
         };
         undo.payload = payload;
+        slot
+    }
+
+    /// Puts a row under a new key with the stamp that a checkpoint recorded. Outside of blocks, and
+    /// before the first snapshot at the checkpoint's height.
+    pub fn restore(&self, key: &[u8], row: &[Value], stamp: Stamp) -> Slot {
+        let mut payload = Vec::new();
+        self.encode(row, &mut payload);
+        self.place(key, &payload, stamp)
+    }
+
+    fn place(&self, key: &[u8], payload: &[u64], stamp: Stamp) -> Slot {
+        let slot = self.records.allocate();
+        self.records.fill_new(slot, key, stamp, payload);
+        self.link(slot, key, payload);
         slot
     }
 
@@ -370,15 +421,19 @@ impl Table {
 
     fn move_entries(&self, slot: Slot, old: &[u64], new: &[u64], undo: &mut UndoArena) {
         let key = self.records.key(slot);
+        let was_live = self.records.stamp_word(slot).state() == State::Live;
         for (id, index) in self.secondary_indexes() {
             let left = self.entry(index, old, &key);
             let taken = self.entry(index, new, &key);
-            if left == taken {
-                continue;
+            // The entry of a deleted row may be gone, or never have been in an index that was
+            // built since: the last image is in no version if its own block deleted the row.
+            if left != taken || !was_live {
+                index.entries.insert(taken.as_bytes(), slot);
             }
-            index.entries.insert(taken.as_bytes(), slot);
-            undo.garbage
-                .push(self.garbage(slot, GarbageKind::Entry(id, left)));
+            if left != taken {
+                let what = GarbageKind::Entry(id, left);
+                undo.garbage.push(self.garbage(slot, what));
+            }
         }
     }
 

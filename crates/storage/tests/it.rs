@@ -6,5 +6,7 @@ mod common;
 mod ddl;
 #[path = "it/histories.rs"]
 mod histories;
+#[path = "it/parallel.rs"]
+mod parallel;
 #[path = "it/readers.rs"]
 mod readers;

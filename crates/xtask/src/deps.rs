@@ -22,7 +22,14 @@ const EDGES: &[(&str, &[&str])] = &[
     ),
     (
         "oracle",
-        &["concurrency", "kit", "procedure", "storage", "types"],
+        &[
+            "concurrency",
+            "kit",
+            "procedure",
+            "protocols",
+            "storage",
+            "types",
+        ],
     ),
     ("ledger", &["kit", "types"]),
     (
@@ -49,7 +56,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "types",
         ],
     ),
-    ("pgfront", &["kit", "types"]),
+    ("pgfront", &["types"]),
     ("workloads", &["kit"]),
     (
         "node",

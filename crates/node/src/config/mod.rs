@@ -17,7 +17,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 pub use table::{SETTINGS, Settings};
-pub use value::LogFormat;
+pub use value::{Durability, LogFormat};
 
 pub const FILE_NAME: &str = "tally.toml";
 
@@ -206,6 +206,11 @@ fn check(settings: &Settings, faults: &mut Vec<String>) {
         "`segment_bytes_max` is at least `block_bytes_max`: a block lies in one segment",
     );
     require(settings.workers <= 1024, "`workers` is at most 1024");
+    let protocols: Vec<&str> = protocols::ALL.iter().map(|p| p.info.name).collect();
+    require(
+        protocols.contains(&settings.protocol.as_str()),
+        &format!("`protocol` is one of {}", protocols.join(", ")),
+    );
     for path in [
         &settings.tls_certificate,
         &settings.tls_key,

@@ -1,7 +1,7 @@
 //! The settings as text: the commented file, the reference page.
 
-use super::table::{SETTINGS, Scope};
-use super::{FILE_NAME, Settings};
+use super::Settings;
+use super::table::SETTINGS;
 use std::fmt::Write;
 
 /// What `tally config init` writes: every setting, commented out, at its default.
@@ -25,24 +25,31 @@ pub fn commented_file() -> String {
     out
 }
 
-/// `docs/configuration.md`.
+#[cfg(test)]
+const INTRODUCTION: &str = "\
+# Configuration
+
+<!-- Made from crates/node/src/config/table.rs; a test compares. -->
+
+A node has one file, `tally.toml`: the one that `--config` names, else the one in the data folder.
+A value comes from the first of these that has it: a flag, the environment, the file, the default.
+Any setting can be given as a flag, `--set key=value`, and as a variable, `TALLY_KEY`. An unknown
+key is an error.
+
+`tally config init` writes a commented file, `tally config check` validates one, and
+`tally config show` prints the effective values and where each came from.
+";
+
+/// `docs/configuration.md`. A test writes and compares it; the program has no use for it.
+#[cfg(test)]
 pub fn reference() -> String {
-    let mut out = format!(
-        "# Configuration\n\n\
-         <!-- Made from crates/node/src/config/table.rs; a test compares. -->\n\n\
-         A node has one file, `{FILE_NAME}`: the one that `--config` names, else the one in the \
-         data folder.\nA value comes from the first of these that has it: a flag, the \
-         environment, the file, the default.\nAny setting can be given as a flag, \
-         `--set key=value`, and as a variable, `TALLY_KEY`. An unknown key is\nan error.\n\n\
-         `tally config init` writes a commented file, `tally config check` validates one, and \
-         `tally config show`\nprints the effective values and where each came from.\n"
-    );
+    let mut out = INTRODUCTION.to_owned();
     let mut section = "";
     for setting in SETTINGS {
         if setting.section != section {
             section = setting.section;
             let _ = writeln!(out, "\n## {section}");
-            if setting.scope == Scope::Genesis {
+            if setting.scope == super::table::Scope::Genesis {
                 out.push_str("\nRead only when the data folder is created.\n");
             }
         }

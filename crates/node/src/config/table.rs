@@ -112,12 +112,12 @@ settings! {
     }
     "Blocks", Start {
         /// Transactions in a block, at most.
-        block_transactions_max: u32 = "2048";
+        block_transactions_max: u32 = "10000";
         /// Bytes of transactions in a block, at most. A larger transaction is refused.
         block_bytes_max: u64 = "16777216";
         /// How long, in microseconds, a block may wait for more transactions while others are
         /// being executed. An idle node never waits.
-        block_wait_us_max: u64 = "500";
+        block_wait_us_max: u64 = "200";
         /// Threads that execute a block; 0 means one for each core.
         workers: u32 = "0";
     }

@@ -32,7 +32,7 @@ fn flag_beats_environment_beats_file_beats_default() {
     assert_eq!(resolved.settings.workers, 3);
     assert_eq!(resolved.settings.block_wait_us_max, 2);
     assert_eq!(resolved.settings.max_connections, 1);
-    assert_eq!(resolved.settings.block_transactions_max, 2048);
+    assert_eq!(resolved.settings.block_transactions_max, 10_000);
     assert_eq!(resolved.sources["workers"], Source::Flag);
     assert_eq!(
         resolved.sources["block_wait_us_max"],
@@ -87,6 +87,7 @@ fn settings_that_contradict_each_other_are_refused() {
         (("tls_key", "/dev/null"), "set together"),
         (("block_bytes_max", "1"), "at least 65536"),
         (("segment_bytes_max", "65536"), "a block lies in one"),
+        (("protocol", "none"), "is one of serial, harmony"),
         (("max_connections", "0"), "at least 1"),
         (("http_listen", "127.0.0.1:5460"), "the same address"),
         (("password_file", "/no/such/file"), "does not exist"),
@@ -116,13 +117,12 @@ fn the_commented_file_is_valid_as_it_is_and_uncommented() {
     assert_eq!(from_file, SETTINGS.len());
 }
 
-/// `TALLY_BLESS=1 cargo test -p node` rewrites the page. The variable is read here and not in the
-/// product, where it would be an unknown setting.
+/// `BLESS=1 cargo test -p node` rewrites the page.
 #[test]
 fn the_reference_page_is_what_the_table_says() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
     let page = page::reference();
-    if std::env::var_os("TALLY_BLESS").is_some() {
+    if std::env::var_os("BLESS").is_some() {
         std::fs::write(path, &page).unwrap();
     }
     assert_eq!(std::fs::read_to_string(path).unwrap_or_default(), page);

@@ -34,20 +34,22 @@ pub struct StepFacts {
     /// Steps that decide whether this one runs: its parent, and earlier ones that may leave the loop
     /// or the procedure.
     pub control_dependencies: Box<[StepId]>,
-    /// Earlier steps that may touch the same row, this one or they writing it.
+    /// Earlier steps that may touch the same row, this one or they writing it. (From one turn of a loop to
+    /// the next everything stays in order anyway.)
     pub row_dependencies: Box<[StepId]>,
+    /// Updates, inserts or deletes.
+    pub writes: bool,
     pub abortable: Abortable,
     /// Of an `Update`.
     pub command: Option<CommandFacts>,
 }
 
 impl StepFacts {
-    /// All steps that this one depends on, perhaps with repetitions.
-    pub fn dependencies(&self) -> impl Iterator<Item = StepId> + '_ {
+    /// All steps that this one depends on other than by rows, perhaps with repetitions.
+    pub fn inputs(&self) -> impl Iterator<Item = StepId> + '_ {
         let keys = self.key_dependencies.iter();
         let values = keys.chain(&self.value_dependencies);
-        let control = values.chain(&self.control_dependencies);
-        control.chain(&self.row_dependencies).copied()
+        values.chain(&self.control_dependencies).copied()
     }
 }
 
@@ -81,6 +83,7 @@ pub(super) fn facts(procedure: &Procedure, numbered: &[&Step]) -> Box<[StepFacts
             value_dependencies: values.into_iter().collect(),
             control_dependencies: place.control,
             row_dependencies: row_dependencies(id, numbered),
+            writes: touches(step).iter().any(|touch| touch.writes),
             abortable: abortable(step),
             command: match step {
                 Step::Update { code, .. } => Some(CommandFacts::of(code)),
@@ -237,7 +240,7 @@ fn abortable(step: &Step) -> Abortable {
 }
 
 /// Whether evaluating may be an error, for some values.
-pub(super) fn may_fail(expr: &Expr) -> bool {
+pub(crate) fn may_fail(expr: &Expr) -> bool {
     expr.any(&mut |expr| match expr {
         Expr::Unary { op, .. } => *op != UnaryOp::Not,
         Expr::Call { .. } | Expr::Like { .. } => true,

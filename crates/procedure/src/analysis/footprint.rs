@@ -7,7 +7,7 @@ use types::{ColumnId, IndexId, TableId};
 use super::commands::CommandFacts;
 use super::visit;
 use crate::query::Query;
-use crate::step::Step;
+use crate::step::{Block, Step};
 
 /// What may happen to one table.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -48,6 +48,10 @@ impl Footprint {
         let mut footprint = Footprint::default();
         steps.iter().for_each(|step| footprint.add(step));
         footprint
+    }
+
+    pub fn of_block(block: &Block) -> Self {
+        Footprint::of(&visit::numbered(block))
     }
 
     pub fn is_read_only(&self) -> bool {

@@ -27,6 +27,7 @@ mod keys;
 pub(crate) mod visit;
 
 pub use commands::{CommandClass, CommandFacts};
+pub(crate) use dependencies::may_fail;
 pub use dependencies::{Abortable, StepFacts};
 pub use footprint::{Footprint, TableFootprint};
 pub use fragments::{Fragment, FragmentId, RecordRef, Records};
@@ -67,14 +68,20 @@ impl Analysis {
         }
     }
 
-    /// All steps that must be looked at again when what `step` found has changed, ascending: those that
-    /// depend on it, directly or by way of others.
+    /// All steps that may see something else when what `step` found has changed, ascending: those that read
+    /// its registers, those that it decides on, those that see a row after its write, and theirs in turn.
     pub fn dependents(&self, step: StepId) -> Vec<StepId> {
         let mut affected = vec![false; self.steps.len()];
         affected[step as usize] = true;
         let mut dependents = Vec::new();
         for (id, facts) in self.steps.iter().enumerate() {
-            let depends = facts.dependencies().any(|on| affected[on as usize]);
+            // That a write waits for an earlier read of its row is order, not influence.
+            let written = facts.row_dependencies.iter().copied();
+            let written = written.filter(|on| self.steps[*on as usize].writes);
+            let depends = facts
+                .inputs()
+                .chain(written)
+                .any(|on| affected[on as usize]);
             if depends && !affected[id] {
                 affected[id] = true;
                 dependents.push(id as StepId);

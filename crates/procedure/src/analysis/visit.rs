@@ -98,6 +98,30 @@ pub fn bound_exprs(bound: &Bound<Box<[Expr]>>) -> &[Expr] {
     }
 }
 
+/// What a loop carries; nothing, where there is no loop.
+pub fn carried(step: &Step) -> &[Carried] {
+    match step {
+        Step::ForRows { carried, .. }
+        | Step::ForRange { carried, .. }
+        | Step::ForEach { carried, .. }
+        | Step::While { carried, .. } => carried,
+        _ => &[],
+    }
+}
+
+/// The expressions of a step, those of phis and of what a loop carries excepted.
+pub fn each_own_expr<'s>(step: &'s Step, visit: &mut dyn FnMut(&'s Expr)) {
+    match step {
+        Step::ForRows { query, .. } => query_uses(query, &mut |_, expr| visit(expr)),
+        Step::ForRange {
+            first, last, step, ..
+        } => [first, last, step].into_iter().for_each(visit),
+        Step::ForEach { array, .. } => visit(array),
+        Step::While { condition, .. } | Step::If { condition, .. } => visit(condition),
+        step => each_step_expr(step, &mut |_, expr| visit(expr)),
+    }
+}
+
 /// How a step uses an expression.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Use {

@@ -34,6 +34,15 @@ impl Namer<'_> {
                 let texts: Vec<String> = texts.collect();
                 (format!("values {}", texts.join(", ")), Vec::new())
             }
+            Query::Unnest(array) => (
+                format!("unnest {}", self.expr(array, outer)),
+                vec!["element".to_string()],
+            ),
+            Query::Series { first, last, step } => {
+                let (first, last) = (self.expr(first, outer), self.expr(last, outer));
+                let text = format!("series {first} to {last} by {}", self.expr(step, outer));
+                (text, vec!["series".to_string()])
+            }
             Query::Get {
                 table,
                 key,

@@ -179,7 +179,10 @@ impl Binder<'_> {
     }
 
     fn column(&mut self, scope: &Scope, name: &str) -> Result<Typed> {
-        let variable = self.variables.iter().rfind(|v| v.name == name);
+        let variable = self
+            .variables
+            .iter()
+            .rfind(|v| v.name == name && !v.qualified_only);
         match (scope.find(name)?, variable) {
             (Some(_), Some(_)) if self.strict_variables => Err(Error::new(
                 SqlState::AMBIGUOUS_COLUMN,

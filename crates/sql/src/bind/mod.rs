@@ -1,33 +1,253 @@
 //! Binding: from a syntax tree to a program.
+//!
+//! ```text
+//! ast ─ from ─ expression ─ aggregates ─► bound expressions ─ plan ─► Query
+//!        └ scope                            │
+//!                 insert · update ──────────┴─ dml · constraints ───► Steps
+//! ```
+//!
+//! A statement becomes steps over registers; `$n` is register n-1. Bound expressions name columns by their
+//! number in the whole FROM clause until [`plan`] has placed them. The same [`Binder`] serves
+//! single statements, LANGUAGE sql and PL/pgSQL bodies; the difference is in its variables.
 
 mod aggregates;
 mod binder;
+mod constraints;
+mod dml;
 mod expression;
 mod from;
 mod functions;
+mod insert;
 mod plan;
+mod routine;
 mod scope;
 mod select;
+mod session;
+mod update;
 
+use std::sync::Arc;
+
+use procedure::{Output, Procedure, Query, Step};
+use sqlparser::ast;
+use types::cast::{CastContext, cast_context};
 use types::{DataType, Error, Result};
 
 pub use binder::{Binder, Typed, fold};
+pub use dml::Dml;
+pub(crate) use routine::parameter_defaults;
+pub use routine::{compile_routine, parameter_columns, result_columns};
 pub use scope::{Relation, Scope, ScopeColumn, Variable};
 pub use select::BoundQuery;
 
 use crate::catalog::Catalog;
-use crate::parse::Parsed;
-use crate::statement::{Bound, SessionInfo};
+use crate::ddl::{CreateFunction, Ddl, RoutineKind};
+use crate::parse::{Body, Parsed};
+use crate::statement::{Bound, SessionInfo, Statement};
 
+/// Checks a statement against a catalog and compiles it. `parameters` are the types that the client
+/// gave; those it did not give are inferred.
 pub fn bind(catalog: &Catalog, parsed: &Parsed, parameters: &[Option<DataType>]) -> Result<Bound> {
     bind_in_session(catalog, &SessionInfo::default(), parsed, parameters)
 }
 
+/// [`bind`], where `current_user` and its kin are a session's.
 pub fn bind_in_session(
-    _catalog: &Catalog,
-    _session: &SessionInfo,
+    catalog: &Catalog,
+    session: &SessionInfo,
     parsed: &Parsed,
-    _parameters: &[Option<DataType>],
+    parameters: &[Option<DataType>],
 ) -> Result<Bound> {
-    Err(Error::unsupported(&parsed.text))
+    let mut types = parameters.to_vec();
+    types.resize(types.len().max(parsed.placeholders), None);
+    let known = |t: Option<DataType>| t.filter(|t| *t != DataType::Unknown);
+    let types = types.into_iter().map(known).collect();
+    let mut binder = Binder::new(catalog, session, types);
+    let (statement, output) = match &parsed.body {
+        Body::Statement(statement) => binder.statement(statement, &parsed.text)?,
+        Body::CreateRoutine {
+            procedure,
+            definition,
+        } => {
+            let ddl = Ddl::CreateRoutine {
+                function: Box::new(CreateFunction::from_ast(definition, *procedure)?),
+                or_replace: definition.or_replace,
+            };
+            (Statement::Ddl(ddl), Output::Tag)
+        }
+        Body::DropRoutine {
+            procedure,
+            definition,
+        } => {
+            let ddl = Ddl::DropRoutines {
+                kind: match procedure {
+                    true => RoutineKind::Procedure,
+                    false => RoutineKind::Function,
+                },
+                names: definition
+                    .func_desc
+                    .iter()
+                    .map(|d| d.name.clone())
+                    .collect(),
+                if_exists: definition.if_exists,
+            };
+            (Statement::Ddl(ddl), Output::Tag)
+        }
+        Body::Nothing(tag) => (Statement::Nothing(tag), Output::Tag),
+        Body::Rollback => (Statement::Rollback, Output::Tag),
+        Body::Empty => (Statement::Empty, Output::Tag),
+    };
+    Ok(Bound {
+        statement,
+        parameters: binder.parameter_types(),
+        output,
+        session_dependent: binder.session_dependent,
+    })
+}
+
+impl Binder<'_> {
+    fn statement(&mut self, statement: &ast::Statement, text: &str) -> Result<(Statement, Output)> {
+        use ast::Statement as S;
+        match statement {
+            S::Query(query) => match self.select_call(query)? {
+                Some(call) => Ok(call),
+                None => {
+                    let bound = self.query(query)?;
+                    self.steps.push(Step::EmitQuery { query: bound.query });
+                    Ok(self.program(text, Output::Rows(bound.columns), "SELECT"))
+                }
+            },
+            S::Insert(_) => self.dml_statement(statement, text, "INSERT 0"),
+            S::Update(_) => self.dml_statement(statement, text, "UPDATE"),
+            S::Delete(_) => self.dml_statement(statement, text, "DELETE"),
+            S::Call(call) => self.call_statement(call),
+            S::Copy {
+                source,
+                to,
+                target,
+                options,
+                legacy_options,
+                ..
+            } => self.copy(source, *to, target, options, legacy_options, text),
+            _ => match ddl(statement)? {
+                Some(ddl) => Ok((Statement::Ddl(ddl), Output::Tag)),
+                None => self.session_statement(statement, text),
+            },
+        }
+    }
+
+    fn dml_statement(
+        &mut self,
+        statement: &ast::Statement,
+        text: &str,
+        tag: &str,
+    ) -> Result<(Statement, Output)> {
+        let dml = self.dml(statement, true)?;
+        self.steps.push(Step::CountRows { by: dml.count });
+        let output = dml.columns.map_or(Output::Tag, Output::Rows);
+        Ok(self.program(text, output, tag))
+    }
+
+    /// The steps so far as a program over the parameters.
+    fn program(&mut self, text: &str, output: Output, tag: &str) -> (Statement, Output) {
+        let procedure = self.procedure(text, output.clone(), tag);
+        (Statement::Procedure(Arc::new(procedure)), output)
+    }
+
+    pub(crate) fn procedure(&mut self, name: &str, output: Output, tag: &str) -> Procedure {
+        let steps = std::mem::take(&mut self.steps);
+        let parameters = self.parameter_types().into_iter().enumerate();
+        Procedure {
+            name: name.to_owned(),
+            parameters: parameters
+                .map(|(i, data_type)| procedure::Column {
+                    name: format!("${}", i + 1),
+                    data_type,
+                })
+                .collect(),
+            registers: self.next_register,
+            register_names: Box::default(),
+            read_only: is_read_only(&steps),
+            body: steps.into(),
+            output,
+            tag: tag.to_owned(),
+        }
+    }
+}
+
+fn ddl(statement: &ast::Statement) -> Result<Option<Ddl>> {
+    use ast::Statement as S;
+    Ok(Some(match statement {
+        S::CreateTable(create) => Ddl::CreateTable(Box::new(create.clone())),
+        S::AlterTable(alter) => Ddl::AlterTable(Box::new(alter.clone())),
+        S::CreateIndex(create) => Ddl::CreateIndex(Box::new(create.clone())),
+        S::Drop {
+            object_type: ast::ObjectType::Table,
+            if_exists,
+            names,
+            cascade,
+            temporary: false,
+            ..
+        } => Ddl::DropTables {
+            names: names.clone(),
+            if_exists: *if_exists,
+            cascade: *cascade,
+        },
+        S::Drop {
+            object_type: ast::ObjectType::Index,
+            if_exists,
+            names,
+            ..
+        } => Ddl::DropIndexes {
+            names: names.clone(),
+            if_exists: *if_exists,
+        },
+        S::Drop {
+            object_type,
+            if_exists: true,
+            ..
+        } if *object_type == ast::ObjectType::View => return Ok(None),
+        S::Drop { object_type, .. } => {
+            return Err(Error::unsupported(format_args!("DROP {object_type}")));
+        }
+        S::Truncate(truncate) => Ddl::Truncate {
+            names: truncate
+                .table_names
+                .iter()
+                .map(|t| t.name.clone())
+                .collect(),
+            cascade: matches!(truncate.cascade, Some(ast::CascadeOption::Cascade)),
+        },
+        _ => return Ok(None),
+    }))
+}
+
+/// Whether a value of one type may be an argument of another.
+fn supports(from: &DataType, to: &DataType) -> bool {
+    cast_context(from, to).is_some_and(|context| context <= CastContext::Assignment)
+}
+
+/// Whether no step writes.
+pub fn is_read_only(steps: &[Step]) -> bool {
+    steps.iter().all(|step| match step {
+        Step::Update { .. } | Step::Insert { .. } | Step::Delete { .. } => false,
+        Step::ForRows { body, .. }
+        | Step::ForRange { body, .. }
+        | Step::ForEach { body, .. }
+        | Step::While { body, .. } => is_read_only(body),
+        Step::If {
+            then, otherwise, ..
+        } => is_read_only(then) && is_read_only(otherwise),
+        _ => true,
+    })
+}
+
+/// A query as a program of its own.
+pub(crate) fn query_program(
+    text: &str,
+    binder: &mut Binder<'_>,
+    query: Query,
+    output: Output,
+) -> Procedure {
+    binder.steps.push(Step::EmitQuery { query });
+    binder.procedure(text, output, "SELECT")
 }

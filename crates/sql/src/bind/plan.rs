@@ -53,6 +53,19 @@ pub(super) struct Planned {
 }
 
 impl Planned {
+    /// Exactly these columns, in this order.
+    pub fn project(self, columns: &[u16]) -> Query {
+        if self.layout == columns {
+            return self.query;
+        }
+        let mut expressions: Vec<Expr> = columns.iter().map(|c| Expr::Column(*c)).collect();
+        expressions.iter_mut().for_each(|e| self.place(e));
+        Query::Project {
+            input: Box::new(self.query),
+            expressions: expressions.into(),
+        }
+    }
+
     /// Rewrites an expression over all columns to one over the plan's output.
     pub fn place(&self, expr: &mut Expr) {
         place(expr, &self.layout);

@@ -40,6 +40,8 @@ pub struct Variable {
     pub name: String,
     pub value: Expr,
     pub data_type: DataType,
+    /// Found by its qualified name only: the field of a record.
+    pub qualified_only: bool,
 }
 
 impl Scope {

@@ -1,10 +1,516 @@
-use types::{Error, Result};
+//! From one catalog to the next.
 
-use super::{Ddl, StoreChange, Validation};
-use crate::catalog::Catalog;
+use std::sync::Arc;
+
+use procedure::{OnError, Output, Procedure, Step};
+use sqlparser::ast;
+use types::{Error, IndexSchema, Result, SqlState, TableId};
+
+use super::table::Draft;
+use super::{ColumnSource, CreateFunction, Ddl, RoutineKind, StoreChange, Validation};
+use crate::bind::{Binder, compile_routine, parameter_defaults};
+use crate::catalog::{Catalog, Reference, Routine, Table};
+use crate::names::{fold, object_name};
+use crate::parse::parse_query;
+use crate::statement::SessionInfo;
+
+/// A catalog on its way to the next one, and what must happen besides.
+pub(super) struct Transition {
+    pub catalog: Catalog,
+    pub store: Vec<StoreChange>,
+    pub validations: Vec<Validation>,
+}
 
 impl Catalog {
+    /// The catalog after `ddl`, the changes that storage must make, in order, and queries over the
+    /// data as it is now that must all come back empty, or the statement fails.
+    ///
+    /// A pure function: the same catalog and text give the same ids on every replica.
     pub fn apply(&self, ddl: &Ddl) -> Result<(Catalog, Vec<StoreChange>, Vec<Validation>)> {
-        Err(Error::unsupported(ddl.tag()))
+        let mut transition = Transition {
+            catalog: self.clone(),
+            store: Vec::new(),
+            validations: Vec::new(),
+        };
+        transition.run(ddl)?;
+        transition.catalog.version += 1;
+        Ok((transition.catalog, transition.store, transition.validations))
     }
+}
+
+impl Transition {
+    fn run(&mut self, ddl: &Ddl) -> Result<()> {
+        match ddl {
+            Ddl::CreateTable(create) => self.create_table(create)?,
+            Ddl::AlterTable(alter) => self.alter_table(alter)?,
+            Ddl::DropTables {
+                names,
+                if_exists,
+                cascade,
+            } => self.drop_tables(names, *if_exists, *cascade)?,
+            Ddl::Truncate { names, cascade } => return self.truncate(names, *cascade),
+            Ddl::CreateIndex(create) => self.create_index(create)?,
+            Ddl::DropIndexes { names, if_exists } => self.drop_indexes(names, *if_exists)?,
+            Ddl::CreateRoutine {
+                function,
+                or_replace,
+            } => return self.create_routine(function, *or_replace),
+            Ddl::DropRoutines {
+                kind,
+                names,
+                if_exists,
+            } => return self.drop_routines(*kind, names, *if_exists),
+        }
+        self.link_references();
+        self.recompile_routines();
+        Ok(())
+    }
+
+    fn create_table(&mut self, create: &ast::CreateTable) -> Result<()> {
+        let name = object_name(&create.name)?;
+        if self.catalog.relation_exists(&name) {
+            if create.if_not_exists && self.catalog.find_table(&name).is_some() {
+                return Ok(());
+            }
+            return Err(relation_exists(&name));
+        }
+        let id = TableId(self.catalog.next_table);
+        self.catalog.next_table += 1;
+        let table = Draft::create(&self.catalog, id, &name, create)?;
+        self.store
+            .push(StoreChange::CreateTable((*table.schema).clone()));
+        self.catalog.table_names.insert(name, id);
+        self.catalog.tables.insert(id, Arc::new(table));
+        Ok(())
+    }
+
+    fn drop_tables(
+        &mut self,
+        names: &[ast::ObjectName],
+        if_exists: bool,
+        cascade: bool,
+    ) -> Result<()> {
+        let mut dropped = Vec::new();
+        for name in names {
+            let name = object_name(name)?;
+            match self.catalog.find_table(&name) {
+                Some(table) => dropped.push(table.clone()),
+                None if if_exists => {}
+                None => {
+                    return Err(Error::new(
+                        SqlState::UNDEFINED_TABLE,
+                        format!("table \"{name}\" does not exist"),
+                    ));
+                }
+            }
+        }
+        let ids: Vec<TableId> = dropped.iter().map(|t| t.id()).collect();
+        for table in &dropped {
+            for reference in &table.referenced_by {
+                if ids.contains(&reference.child) {
+                    continue;
+                }
+                if !cascade {
+                    return Err(self.still_referenced(table, reference));
+                }
+                self.edit(reference.child, |child| {
+                    child.foreign_keys.retain(|key| key.parent != table.id());
+                });
+            }
+        }
+        for table in dropped {
+            self.catalog.table_names.remove(table.name());
+            if self.catalog.tables.remove(&table.id()).is_some() {
+                self.store.push(StoreChange::DropTable(table.id()));
+            }
+        }
+        Ok(())
+    }
+
+    fn still_referenced(&self, table: &Table, reference: &Reference) -> Error {
+        let (child, key) = match self.catalog.table_by_id(reference.child) {
+            Some(child) => {
+                let key = child.foreign_keys.get(reference.key);
+                (child.name(), key.map_or("", |key| key.name.as_str()))
+            }
+            None => ("", ""),
+        };
+        Error::new(
+            SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
+            format!(
+                "cannot drop table {} because other objects depend on it",
+                table.name()
+            ),
+        )
+        .with_detail(format!(
+            "constraint {key} on table {child} depends on table {}",
+            table.name()
+        ))
+        .with_hint("Use DROP ... CASCADE to drop the dependent objects too.")
+    }
+
+    fn truncate(&mut self, names: &[ast::ObjectName], cascade: bool) -> Result<()> {
+        let mut tables: Vec<Arc<Table>> = Vec::new();
+        for name in names {
+            tables.push(self.catalog.table(&object_name(name)?)?.clone());
+        }
+        let mut next = 0;
+        while let Some(table) = tables.get(next).cloned() {
+            next += 1;
+            for reference in &table.referenced_by {
+                if tables.iter().any(|t| t.id() == reference.child) {
+                    continue;
+                }
+                let Some(child) = self.catalog.table_by_id(reference.child) else {
+                    continue;
+                };
+                if !cascade {
+                    return Err(Error::new(
+                        SqlState::FEATURE_NOT_SUPPORTED,
+                        "cannot truncate a table referenced in a foreign key constraint",
+                    )
+                    .with_detail(format!(
+                        "Table \"{}\" references \"{}\".",
+                        child.name(),
+                        table.name()
+                    ))
+                    .with_hint(format!(
+                        "Truncate table \"{}\" at the same time, or use TRUNCATE ... CASCADE.",
+                        child.name()
+                    )));
+                }
+                tables.push(child.clone());
+            }
+        }
+        let mut ids: Vec<TableId> = tables.iter().map(|t| t.id()).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        self.store
+            .extend(ids.into_iter().map(StoreChange::Truncate));
+        Ok(())
+    }
+
+    fn create_index(&mut self, create: &ast::CreateIndex) -> Result<()> {
+        if create.predicate.is_some() {
+            return Err(Error::unsupported("a partial index (WHERE)"));
+        }
+        if !create.include.is_empty() {
+            return Err(Error::unsupported("INCLUDE"));
+        }
+        if create.nulls_distinct == Some(false) {
+            return Err(Error::unsupported("NULLS NOT DISTINCT"));
+        }
+        let table = self
+            .catalog
+            .table(&object_name(&create.table_name)?)?
+            .clone();
+        let mut draft = Draft::alter(&table);
+        let columns = draft.index_columns(&create.columns)?;
+        let name = match &create.name {
+            Some(name) => object_name(name)?,
+            None => self.free_name(&draft.default_name(&columns, "idx")),
+        };
+        if self.catalog.relation_exists(&name) {
+            return match create.if_not_exists {
+                true => Ok(()),
+                false => Err(relation_exists(&name)),
+            };
+        }
+        self.add_index(&mut draft, name, columns, create.unique)?;
+        self.put(draft.table);
+        Ok(())
+    }
+
+    /// Adds an index to an existing table, its rows included.
+    pub(super) fn add_index(
+        &mut self,
+        draft: &mut Draft,
+        name: String,
+        columns: Vec<u16>,
+        unique: bool,
+    ) -> Result<()> {
+        if unique {
+            let error = Error::new(
+                SqlState::UNIQUE_VIOLATION,
+                format!("could not create unique index \"{name}\""),
+            )
+            .with_detail(format!("Key ({}) is duplicated.", draft.names(&columns)));
+            self.require_distinct(&draft.original, &columns, error)?;
+        }
+        let schema = IndexSchema {
+            name,
+            columns,
+            unique,
+            dropped: false,
+        };
+        let index = draft.push_index(schema.clone());
+        self.store.push(StoreChange::CreateIndex {
+            table: draft.table.id(),
+            index,
+            schema,
+        });
+        Ok(())
+    }
+
+    /// No two rows with the same values, none of them NULL.
+    pub(super) fn require_distinct(
+        &mut self,
+        table: &Table,
+        columns: &[u16],
+        error: Error,
+    ) -> Result<()> {
+        let names: Vec<String> = columns
+            .iter()
+            .map(|c| quoted(table.column_name(*c)))
+            .collect();
+        let not_null: Vec<String> = names.iter().map(|n| format!("{n} IS NOT NULL")).collect();
+        let text = format!(
+            "SELECT 1 FROM {} WHERE {} GROUP BY {} HAVING count(*) > 1 LIMIT 1",
+            quoted(table.name()),
+            not_null.join(" AND "),
+            names.join(", ")
+        );
+        self.require_no_row(&text, error)
+    }
+
+    /// Adds a validation, which sees the catalog as it was before this statement's changes to the
+    /// table at hand.
+    pub(super) fn require_no_row(&mut self, text: &str, error: Error) -> Result<()> {
+        let session = SessionInfo::default();
+        let mut binder = Binder::new(&self.catalog, &session, Vec::new());
+        let Some(query) = parse_query(text)? else {
+            return Err(Error::new(
+                SqlState::INTERNAL_ERROR,
+                "a validation is no query",
+            ));
+        };
+        let bound = binder.query(&query)?;
+        let mut steps = std::mem::take(&mut binder.steps);
+        steps.push(Step::EmitQuery { query: bound.query });
+        self.validations.push(Validation {
+            query: Procedure {
+                name: text.to_owned(),
+                parameters: Vec::new(),
+                registers: binder.next_register,
+                register_names: Box::default(),
+                body: steps.into(),
+                output: Output::Rows(bound.columns),
+                tag: "SELECT".into(),
+                read_only: true,
+            },
+            error,
+        });
+        Ok(())
+    }
+
+    fn drop_indexes(&mut self, names: &[ast::ObjectName], if_exists: bool) -> Result<()> {
+        for name in names {
+            let name = object_name(name)?;
+            let Some((table, index)) = self.catalog.find_index(&name) else {
+                if if_exists {
+                    continue;
+                }
+                return Err(Error::new(
+                    SqlState::UNDEFINED_OBJECT,
+                    format!("index \"{name}\" does not exist"),
+                ));
+            };
+            let table = table.clone();
+            if index == 0 {
+                return Err(Error::unsupported("dropping a primary key's index"));
+            }
+            self.refuse_if_referenced(&table, index)?;
+            self.store.push(StoreChange::DropIndex {
+                table: table.id(),
+                index,
+            });
+            self.edit(table.id(), |table| {
+                let schema = Arc::make_mut(&mut table.schema);
+                schema.indexes[usize::from(index) - 1].dropped = true;
+            });
+        }
+        Ok(())
+    }
+
+    /// Foreign keys look their parents up by an index, which must stay.
+    pub(super) fn refuse_if_referenced(&self, table: &Table, index: u16) -> Result<()> {
+        for reference in &table.referenced_by {
+            let child = self.catalog.table_by_id(reference.child);
+            let key = child.and_then(|child| child.foreign_keys.get(reference.key));
+            if key.is_some_and(|key| key.parent_index == index) {
+                return Err(Error::new(
+                    SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
+                    format!(
+                        "cannot drop the index because constraint {} on table {} depends on it",
+                        key.map_or("", |key| &key.name),
+                        child.map_or("", |child| child.name())
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn create_routine(&mut self, function: &CreateFunction, or_replace: bool) -> Result<()> {
+        if let Some(existing) = self.catalog.routine(&function.name) {
+            if existing.definition.kind != function.kind {
+                return Err(Error::new(
+                    SqlState::WRONG_OBJECT_TYPE,
+                    format!("cannot change the kind of routine \"{}\"", function.name),
+                ));
+            }
+            if !or_replace {
+                return Err(Error::new(
+                    SqlState::DUPLICATE_FUNCTION,
+                    format!("routine \"{}\" already exists", function.name),
+                )
+                .with_hint(
+                    "A name stands for one routine here. Use CREATE OR REPLACE, or another name.",
+                ));
+            }
+        }
+        let procedure = compile_routine(&self.catalog, function)?;
+        let routine = Routine {
+            defaults: parameter_defaults(&self.catalog, function)?,
+            definition: function.clone(),
+            procedure: Arc::new(procedure),
+        };
+        self.catalog
+            .routines
+            .insert(function.name.clone(), Arc::new(routine));
+        Ok(())
+    }
+
+    fn drop_routines(
+        &mut self,
+        kind: RoutineKind,
+        names: &[ast::ObjectName],
+        if_exists: bool,
+    ) -> Result<()> {
+        for name in names {
+            let name = object_name(name)?;
+            let found = self.catalog.routine(&name);
+            if found.is_some_and(|r| r.definition.kind == kind) {
+                self.catalog.routines.remove(&name);
+            } else if !if_exists {
+                let word = match kind {
+                    RoutineKind::Procedure => "procedure",
+                    RoutineKind::Function => "function",
+                };
+                return Err(Error::new(
+                    SqlState::UNDEFINED_FUNCTION,
+                    format!("{word} {name} does not exist"),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Tables hold what points at them; it follows from the foreign keys.
+    fn link_references(&mut self) {
+        let mut links: Vec<(TableId, Reference)> = Vec::new();
+        for table in self.catalog.tables.values() {
+            for (key, foreign) in table.foreign_keys.iter().enumerate() {
+                let child = table.id();
+                links.push((foreign.parent, Reference { child, key }));
+            }
+        }
+        for (id, table) in &mut self.catalog.tables {
+            let here = links.iter().filter(|(parent, _)| parent == id);
+            let here: Vec<Reference> = here.map(|(_, reference)| reference.clone()).collect();
+            if table.referenced_by != here {
+                Arc::make_mut(table).referenced_by = here;
+            }
+        }
+    }
+
+    /// Routines were compiled against tables as they were. One that no longer compiles stays, and
+    /// says why when it is called.
+    fn recompile_routines(&mut self) {
+        let routines: Vec<Arc<Routine>> = self.catalog.routines.values().cloned().collect();
+        for routine in routines {
+            let definition = &routine.definition;
+            let procedure = compile_routine(&self.catalog, definition)
+                .unwrap_or_else(|error| failing(&routine.procedure, error));
+            let recompiled = Routine {
+                definition: definition.clone(),
+                defaults: routine.defaults.clone(),
+                procedure: Arc::new(procedure),
+            };
+            self.catalog
+                .routines
+                .insert(definition.name.clone(), Arc::new(recompiled));
+        }
+    }
+
+    pub(super) fn edit(&mut self, id: TableId, change: impl FnOnce(&mut Table)) {
+        if let Some(table) = self.catalog.tables.get_mut(&id) {
+            change(Arc::make_mut(table));
+        }
+    }
+
+    pub(super) fn put(&mut self, table: Table) {
+        self.catalog.tables.insert(table.id(), Arc::new(table));
+    }
+
+    /// PostgreSQL numbers default names that are taken.
+    pub(super) fn free_name(&self, wanted: &str) -> String {
+        free_name(wanted, |name| self.catalog.relation_exists(name))
+    }
+
+    /// All rows anew: column i of the new row is `columns[i]`.
+    pub(super) fn rebuild(&mut self, table: &Table, columns: Vec<ColumnSource>) {
+        self.store.push(StoreChange::Rebuild {
+            table: table.id(),
+            schema: (*table.schema).clone(),
+            columns,
+        });
+    }
+}
+
+pub(super) fn free_name(wanted: &str, taken: impl Fn(&str) -> bool) -> String {
+    let numbered = (1..).map(|n| format!("{wanted}{n}"));
+    std::iter::once(wanted.to_owned())
+        .chain(numbered)
+        .find(|name| !taken(name))
+        .unwrap_or_else(|| wanted.to_owned())
+}
+
+fn failing(procedure: &Procedure, error: Error) -> Procedure {
+    Procedure {
+        name: procedure.name.clone(),
+        parameters: procedure.parameters.clone(),
+        registers: procedure.registers,
+        register_names: Box::default(),
+        body: [Step::Raise {
+            error: OnError::from(error),
+        }]
+        .into(),
+        output: procedure.output.clone(),
+        tag: procedure.tag.clone(),
+        read_only: procedure.read_only,
+    }
+}
+
+pub(super) fn relation_exists(name: &str) -> Error {
+    Error::new(
+        SqlState::DUPLICATE_TABLE,
+        format!("relation \"{name}\" already exists"),
+    )
+}
+
+/// A name as SQL text, whatever is in it.
+pub(super) fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// Names of columns in a constraint, which may be plain columns only.
+pub(super) fn plain_columns(columns: &[ast::IndexColumn]) -> Result<Vec<String>> {
+    let plain = |column: &ast::IndexColumn| match &column.column.expr {
+        ast::Expr::Identifier(ident) => Ok(fold(ident)),
+        other => Err(Error::unsupported(format_args!(
+            "an index over the expression {other}"
+        ))),
+    };
+    columns.iter().map(plain).collect()
 }

@@ -5,6 +5,7 @@
 //! find nothing if the data already there is to satisfy the change. The ledger records the text;
 //! replay parses and applies it again and comes to the same ids.
 
+mod alter;
 mod apply;
 mod routine;
 mod table;
@@ -95,7 +96,7 @@ pub enum StoreChange {
 pub enum ColumnSource {
     Old(ColumnId),
     Constant(Value),
-    /// The hidden row id, given anew: (0, 0, ordinal) in key order.
+    /// A new hidden row id, counted in key order.
     RowId,
 }
 

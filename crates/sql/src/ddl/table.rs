@@ -1,1 +1,650 @@
+//! CREATE TABLE, and the constraints that CREATE and ALTER have in common.
 
+use std::sync::Arc;
+
+use procedure::Expr;
+use sqlparser::ast;
+use types::{
+    ColumnId, ColumnSchema, DataType, Error, IndexId, IndexSchema, Result, SqlState, TableId,
+    TableSchema,
+};
+
+use super::apply::{free_name, plain_columns, quoted, relation_exists};
+use super::data_type;
+use crate::bind::{Binder, Scope};
+use crate::catalog::{Catalog, CheckConstraint, ForeignKey, OnDelete, Table};
+use crate::names::{fold, object_name};
+use crate::statement::SessionInfo;
+
+/// Name of the column that is the key of a table without one.
+pub const ROW_ID: &str = "tally_row_id";
+
+/// A table being made or changed.
+pub(super) struct Draft {
+    /// As it is in the catalog; the same as `table` while it is being created.
+    pub original: Arc<Table>,
+    pub table: Table,
+}
+
+impl Draft {
+    pub fn alter(table: &Arc<Table>) -> Draft {
+        Draft {
+            original: table.clone(),
+            table: (**table).clone(),
+        }
+    }
+
+    pub fn create(
+        catalog: &Catalog,
+        id: TableId,
+        name: &str,
+        create: &ast::CreateTable,
+    ) -> Result<Table> {
+        refuse_unsupported(create)?;
+        let table = Table {
+            schema: Arc::new(TableSchema {
+                id,
+                name: name.to_owned(),
+                columns: Vec::new(),
+                primary_key: Vec::new(),
+                indexes: Vec::new(),
+                hidden_row_id: false,
+            }),
+            primary_key_name: format!("{name}_pkey"),
+            defaults: Vec::new(),
+            checks: Vec::new(),
+            foreign_keys: Vec::new(),
+            referenced_by: Vec::new(),
+        };
+        let mut draft = Draft {
+            original: Arc::new(table.clone()),
+            table,
+        };
+        let mut constraints: Vec<(Option<String>, ast::TableConstraint)> = Vec::new();
+        for column in &create.columns {
+            let place = draft.add_column(catalog, column)?;
+            for constraint in column_constraints(column) {
+                constraints.push((Some(draft.table.column_name(place).to_owned()), constraint));
+            }
+        }
+        constraints.extend(create.constraints.iter().map(|c| (None, c.clone())));
+        let primary_keys = constraints
+            .iter()
+            .filter(|(_, c)| is_primary_key(c))
+            .count();
+        if primary_keys > 1 {
+            return Err(Error::new(
+                SqlState::INVALID_TABLE_DEFINITION,
+                format!("multiple primary keys for table \"{name}\" are not allowed"),
+            ));
+        }
+        if primary_keys == 0 {
+            draft.add_row_id();
+        }
+        // Foreign keys may point at this table's own keys, so those come first.
+        let is_foreign =
+            |c: &ast::TableConstraint| matches!(c, ast::TableConstraint::ForeignKey(_));
+        constraints.sort_by_key(|(_, c)| (is_foreign(c), !is_primary_key(c)));
+        for (column, constraint) in &constraints {
+            draft.constraint_of_new_table(catalog, column.as_deref(), constraint)?;
+        }
+        Ok(draft.table)
+    }
+
+    fn constraint_of_new_table(
+        &mut self,
+        catalog: &Catalog,
+        column: Option<&str>,
+        constraint: &ast::TableConstraint,
+    ) -> Result<()> {
+        match constraint {
+            ast::TableConstraint::PrimaryKey(key) => {
+                refuse_deferred(key.characteristics.as_ref())?;
+                let columns = self.index_columns(&key.columns)?;
+                if let Some(name) = &key.name {
+                    self.table.primary_key_name = fold(name);
+                }
+                if catalog.relation_exists(&self.table.primary_key_name) {
+                    return Err(relation_exists(&self.table.primary_key_name));
+                }
+                self.set_primary_key(columns);
+            }
+            ast::TableConstraint::Unique(unique) => {
+                let (name, columns) = self.unique(catalog, unique)?;
+                if self.has_unique(&columns) {
+                    return Ok(());
+                }
+                self.push_index(IndexSchema {
+                    name,
+                    columns,
+                    unique: true,
+                    dropped: false,
+                });
+            }
+            ast::TableConstraint::Check(check) => self.add_check(catalog, check, column)?,
+            ast::TableConstraint::ForeignKey(foreign) => {
+                self.add_foreign_key(catalog, foreign)?;
+            }
+            other => return Err(Error::unsupported(format_args!("the constraint {other}"))),
+        }
+        Ok(())
+    }
+
+    pub fn schema(&mut self) -> &mut TableSchema {
+        Arc::make_mut(&mut self.table.schema)
+    }
+
+    /// Adds a column with its default; its constraints are the caller's.
+    pub fn add_column(&mut self, catalog: &Catalog, column: &ast::ColumnDef) -> Result<ColumnId> {
+        let name = fold(&column.name);
+        if self.table.schema.column(&name).is_some() || name == ROW_ID {
+            return Err(Error::new(
+                SqlState::DUPLICATE_COLUMN,
+                format!("column \"{name}\" specified more than once"),
+            ));
+        }
+        const COLUMNS_MAX: usize = 1600;
+        if self.table.schema.columns.len() >= COLUMNS_MAX {
+            return Err(Error::new(
+                SqlState::PROGRAM_LIMIT_EXCEEDED,
+                format!("tables can have at most {COLUMNS_MAX} columns"),
+            ));
+        }
+        let data_type = data_type(&column.data_type)?;
+        if matches!(
+            data_type,
+            DataType::Array(_) | DataType::Unknown | DataType::Void
+        ) {
+            return Err(
+                Error::unsupported(format_args!("a column of type {data_type}")).with_hint(
+                    "Arrays are for parameters and variables; store a row for each element.",
+                ),
+            );
+        }
+        let mut nullable = true;
+        let mut default = None;
+        for option in &column.options {
+            match &option.option {
+                ast::ColumnOption::NotNull => nullable = false,
+                ast::ColumnOption::Default(expr) => {
+                    default = Some(default_value(catalog, expr, &name, &data_type)?);
+                }
+                option => accept_option(option)?,
+            }
+        }
+        // The hidden row id stays last.
+        let place = self.table.schema.columns.len() - usize::from(self.table.schema.hidden_row_id);
+        let schema = self.schema();
+        schema.columns.insert(
+            place,
+            ColumnSchema {
+                name,
+                data_type,
+                nullable,
+                dropped: false,
+            },
+        );
+        if schema.hidden_row_id {
+            schema.primary_key = vec![place as ColumnId + 1];
+        }
+        self.table.defaults.insert(place, default);
+        Ok(place as ColumnId)
+    }
+
+    fn add_row_id(&mut self) {
+        let schema = self.schema();
+        schema.primary_key = vec![schema.columns.len() as ColumnId];
+        schema.columns.push(ColumnSchema {
+            name: ROW_ID.into(),
+            data_type: DataType::Uuid,
+            nullable: false,
+            dropped: false,
+        });
+        schema.hidden_row_id = true;
+        self.table.defaults.push(None);
+    }
+
+    pub fn set_primary_key(&mut self, columns: Vec<ColumnId>) {
+        let schema = self.schema();
+        for column in &columns {
+            schema.columns[usize::from(*column)].nullable = false;
+        }
+        schema.primary_key = columns;
+    }
+
+    pub fn push_index(&mut self, index: IndexSchema) -> IndexId {
+        let schema = self.schema();
+        schema.indexes.push(index);
+        schema.indexes.len() as IndexId
+    }
+
+    pub fn has_unique(&self, columns: &[ColumnId]) -> bool {
+        !self.table.schema.hidden_row_id && self.table.schema.primary_key == columns
+            || self
+                .table
+                .live_indexes()
+                .any(|(_, i)| i.unique && i.columns == columns)
+    }
+
+    pub fn index_columns(&self, columns: &[ast::IndexColumn]) -> Result<Vec<ColumnId>> {
+        self.columns_named(&plain_columns(columns)?)
+    }
+
+    fn columns_named(&self, names: &[String]) -> Result<Vec<ColumnId>> {
+        let mut columns = Vec::with_capacity(names.len());
+        for name in names {
+            let column = self.table.schema.column(name).ok_or_else(|| {
+                Error::new(
+                    SqlState::UNDEFINED_COLUMN,
+                    format!("column \"{name}\" named in key does not exist"),
+                )
+            })?;
+            if columns.contains(&column) {
+                return Err(Error::new(
+                    SqlState::DUPLICATE_COLUMN,
+                    format!("column \"{name}\" appears twice in a key"),
+                ));
+            }
+            columns.push(column);
+        }
+        Ok(columns)
+    }
+
+    pub fn names(&self, columns: &[ColumnId]) -> String {
+        let names: Vec<&str> = columns.iter().map(|c| self.table.column_name(*c)).collect();
+        names.join(", ")
+    }
+
+    /// `table_column_column_suffix`.
+    pub fn default_name(&self, columns: &[ColumnId], suffix: &str) -> String {
+        let mut name = self.table.name().to_owned();
+        for column in columns {
+            name.push('_');
+            name.push_str(self.table.column_name(*column));
+        }
+        format!("{name}_{suffix}")
+    }
+
+    pub fn unique(
+        &self,
+        catalog: &Catalog,
+        unique: &ast::UniqueConstraint,
+    ) -> Result<(String, Vec<ColumnId>)> {
+        refuse_deferred(unique.characteristics.as_ref())?;
+        if matches!(unique.nulls_distinct, ast::NullsDistinctOption::NotDistinct) {
+            return Err(Error::unsupported("NULLS NOT DISTINCT"));
+        }
+        let columns = self.index_columns(&unique.columns)?;
+        let taken = |name: &str| {
+            catalog.relation_exists(name) || self.table.live_indexes().any(|(_, i)| i.name == name)
+        };
+        let name = match &unique.name {
+            Some(name) => fold(name),
+            None => free_name(&self.default_name(&columns, "key"), taken),
+        };
+        match taken(&name) {
+            true => Err(relation_exists(&name)),
+            false => Ok((name, columns)),
+        }
+    }
+
+    pub fn add_check(
+        &mut self,
+        catalog: &Catalog,
+        check: &ast::CheckConstraint,
+        column: Option<&str>,
+    ) -> Result<()> {
+        let session = SessionInfo::default();
+        let mut binder = Binder::new(catalog, &session, Vec::new());
+        let scope = Scope::of_table(&Arc::new(self.table.clone()));
+        let typed = binder.expression(&scope, &check.expr)?;
+        let condition = binder.boolean(typed, "CHECK")?;
+        if !binder.steps.is_empty() {
+            return Err(Error::unsupported("a subquery in a check constraint"));
+        }
+        if binder.session_dependent {
+            return Err(Error::unsupported(
+                "a session's own functions in a check constraint",
+            ));
+        }
+        let taken = |name: &str| self.has_constraint(name);
+        let name = match &check.name {
+            Some(name) => fold(name),
+            None => {
+                let mut used = condition.columns();
+                used.dedup();
+                let column = column.or(match used.as_slice() {
+                    [only] => Some(self.table.column_name(*only)),
+                    _ => None,
+                });
+                let table = self.table.name();
+                let wanted = match column {
+                    Some(column) => format!("{table}_{column}_check"),
+                    None => format!("{table}_check"),
+                };
+                free_name(&wanted, taken)
+            }
+        };
+        if taken(&name) {
+            return Err(self.duplicate_constraint(&name));
+        }
+        self.table.checks.push(CheckConstraint {
+            name,
+            condition,
+            text: check.expr.to_string(),
+        });
+        Ok(())
+    }
+
+    pub fn has_constraint(&self, name: &str) -> bool {
+        self.table.checks.iter().any(|c| c.name == name)
+            || self.table.foreign_keys.iter().any(|c| c.name == name)
+            || self
+                .table
+                .live_indexes()
+                .any(|(_, i)| i.unique && i.name == name)
+    }
+
+    fn duplicate_constraint(&self, name: &str) -> Error {
+        Error::new(
+            SqlState::DUPLICATE_OBJECT,
+            format!(
+                "constraint \"{name}\" for relation \"{}\" already exists",
+                self.table.name()
+            ),
+        )
+    }
+
+    /// Adds a foreign key and gives a query that finds rows which break it.
+    pub fn add_foreign_key(
+        &mut self,
+        catalog: &Catalog,
+        foreign: &ast::ForeignKeyConstraint,
+    ) -> Result<String> {
+        refuse_deferred(foreign.characteristics.as_ref())?;
+        if matches!(foreign.match_kind, Some(ref kind) if *kind != ast::ConstraintReferenceMatchKind::Simple)
+        {
+            return Err(Error::unsupported("MATCH FULL and MATCH PARTIAL"));
+        }
+        use ast::ReferentialAction as A;
+        let on_delete = match foreign.on_delete {
+            None | Some(A::NoAction | A::Restrict) => OnDelete::Reject,
+            Some(A::Cascade) => OnDelete::Cascade,
+            Some(A::SetNull) => OnDelete::SetNull,
+            Some(A::SetDefault) => return Err(Error::unsupported("ON DELETE SET DEFAULT")),
+        };
+        if !matches!(foreign.on_update, None | Some(A::NoAction | A::Restrict)) {
+            return Err(Error::unsupported("ON UPDATE with an action"));
+        }
+        let own: Vec<String> = foreign.columns.iter().map(fold).collect();
+        let columns = self.columns_named(&own)?;
+        let parent_name = object_name(&foreign.foreign_table)?;
+        let parent = match parent_name == self.table.name() {
+            true => Arc::new(self.table.clone()),
+            false => catalog.table(&parent_name)?.clone(),
+        };
+        let referred: Vec<String> = foreign.referred_columns.iter().map(fold).collect();
+        let (parent_index, pairs) = matched_key(&parent, &referred, &columns)?;
+        for (own, theirs) in &pairs {
+            comparable(&self.table, *own, &parent, *theirs)?;
+        }
+        let name = match &foreign.name {
+            Some(name) => fold(name),
+            None => free_name(&self.default_name(&columns, "fkey"), |n| {
+                self.has_constraint(n)
+            }),
+        };
+        if self.has_constraint(&name) {
+            return Err(self.duplicate_constraint(&name));
+        }
+        let (columns, parent_columns): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();
+        let orphans = orphans(&self.table, &columns, &parent, &parent_columns);
+        self.table.foreign_keys.push(ForeignKey {
+            name,
+            columns,
+            parent: parent.id(),
+            parent_columns,
+            parent_index,
+            on_delete,
+        });
+        Ok(orphans)
+    }
+}
+
+/// Rows of the child that have no parent.
+fn orphans(
+    child: &Table,
+    columns: &[ColumnId],
+    parent: &Table,
+    parent_columns: &[ColumnId],
+) -> String {
+    let own = |c: &ColumnId| format!("c.{}", quoted(child.column_name(*c)));
+    let theirs = |c: &ColumnId| format!("p.{}", quoted(parent.column_name(*c)));
+    let pairs = columns.iter().zip(parent_columns);
+    let on: Vec<String> = pairs
+        .map(|(c, p)| format!("{} = {}", own(c), theirs(p)))
+        .collect();
+    let present: Vec<String> = columns
+        .iter()
+        .map(|c| format!("{} IS NOT NULL", own(c)))
+        .collect();
+    format!(
+        "SELECT 1 FROM {} c LEFT JOIN {} p ON {} WHERE {} AND {} IS NULL LIMIT 1",
+        quoted(child.name()),
+        quoted(parent.name()),
+        on.join(" AND "),
+        present.join(" AND "),
+        parent_columns.first().map(theirs).unwrap_or_default(),
+    )
+}
+
+/// The parent's unique index over the referred columns, and the pairs (child's column, parent's
+/// column) in its order.
+fn matched_key(
+    parent: &Table,
+    referred: &[String],
+    columns: &[ColumnId],
+) -> Result<(IndexId, Vec<(ColumnId, ColumnId)>)> {
+    let no_key = || {
+        Error::new(
+            SqlState::INVALID_FOREIGN_KEY,
+            format!(
+                "there is no unique constraint matching given keys for referenced table \"{}\"",
+                parent.name()
+            ),
+        )
+    };
+    let mut theirs = Vec::new();
+    for name in referred {
+        theirs.push(parent.schema.column(name).ok_or_else(|| {
+            Error::new(
+                SqlState::UNDEFINED_COLUMN,
+                format!("column \"{name}\" referenced in foreign key constraint does not exist"),
+            )
+        })?);
+    }
+    if referred.is_empty() {
+        if parent.schema.hidden_row_id {
+            return Err(Error::new(
+                SqlState::UNDEFINED_OBJECT,
+                format!(
+                    "there is no primary key for referenced table \"{}\"",
+                    parent.name()
+                ),
+            ));
+        }
+        theirs = parent.schema.primary_key.clone();
+    }
+    if theirs.len() != columns.len() {
+        return Err(Error::new(
+            SqlState::INVALID_FOREIGN_KEY,
+            "number of referencing and referenced columns for foreign key disagree",
+        ));
+    }
+    let unique = parent
+        .live_indexes()
+        .filter(|(_, i)| i.unique)
+        .map(|(id, _)| id);
+    let mut keys = std::iter::once(0).chain(unique);
+    let index = keys.find(|index| {
+        let key = parent.index_columns(*index);
+        key.len() == theirs.len() && key.iter().all(|c| theirs.contains(c))
+    });
+    let index = index.ok_or_else(no_key)?;
+    let mut pairs = Vec::with_capacity(columns.len());
+    for key_column in parent.index_columns(index) {
+        let place = theirs
+            .iter()
+            .position(|c| c == key_column)
+            .ok_or_else(no_key)?;
+        pairs.push((columns[place], *key_column));
+    }
+    Ok((index, pairs))
+}
+
+fn comparable(child: &Table, own: ColumnId, parent: &Table, theirs: ColumnId) -> Result<()> {
+    let (a, b) = (child.column_type(own), parent.column_type(theirs));
+    let same_kind = a.without_modifier() == b.without_modifier()
+        || (a.is_integer() && b.is_integer())
+        || (a.is_string() && b.is_string());
+    match same_kind {
+        true => Ok(()),
+        false => Err(Error::new(
+            SqlState::DATATYPE_MISMATCH,
+            "foreign key constraint cannot be implemented",
+        )
+        .with_detail(format!(
+            "Key columns \"{}\" and \"{}\" are of incompatible types: {a} and {b}.",
+            child.column_name(own),
+            parent.column_name(theirs)
+        ))),
+    }
+}
+
+fn default_value(catalog: &Catalog, expr: &ast::Expr, column: &str, to: &DataType) -> Result<Expr> {
+    let session = SessionInfo::default();
+    let mut binder = Binder::new(catalog, &session, Vec::new());
+    let typed = binder.bare_expression(expr)?;
+    let value = binder.assign(typed, column, to)?;
+    if !binder.steps.is_empty() {
+        return Err(Error::unsupported("a subquery in a default"));
+    }
+    if binder.session_dependent {
+        return Err(Error::unsupported("a session's own functions in a default")
+            .with_hint("Give the value in the INSERT."));
+    }
+    Ok(value)
+}
+
+pub(super) fn default_of(
+    catalog: &Catalog,
+    expr: &ast::Expr,
+    column: &str,
+    to: &DataType,
+) -> Result<Expr> {
+    default_value(catalog, expr, column, to)
+}
+
+/// The constraints among a column's options, as table constraints over that column.
+pub(super) fn column_constraints(column: &ast::ColumnDef) -> Vec<ast::TableConstraint> {
+    let own = || {
+        vec![ast::IndexColumn {
+            column: ast::OrderByExpr {
+                expr: ast::Expr::Identifier(column.name.clone()),
+                options: ast::OrderByOptions {
+                    asc: None,
+                    nulls_first: None,
+                },
+                with_fill: None,
+            },
+            operator_class: None,
+        }]
+    };
+    let mut constraints = Vec::new();
+    for option in &column.options {
+        let named = option.name.clone();
+        constraints.push(match &option.option {
+            ast::ColumnOption::PrimaryKey(key) => {
+                let mut key = key.clone();
+                key.name = key.name.or(named);
+                key.columns = own();
+                ast::TableConstraint::PrimaryKey(key)
+            }
+            ast::ColumnOption::Unique(unique) => {
+                let mut unique = unique.clone();
+                unique.name = unique.name.or(named);
+                unique.columns = own();
+                ast::TableConstraint::Unique(unique)
+            }
+            ast::ColumnOption::ForeignKey(foreign) => {
+                let mut foreign = foreign.clone();
+                foreign.name = foreign.name.or(named);
+                foreign.columns = vec![column.name.clone()];
+                ast::TableConstraint::ForeignKey(foreign)
+            }
+            ast::ColumnOption::Check(check) => {
+                let mut check = check.clone();
+                check.name = check.name.or(named);
+                ast::TableConstraint::Check(check)
+            }
+            _ => continue,
+        });
+    }
+    constraints
+}
+
+fn accept_option(option: &ast::ColumnOption) -> Result<()> {
+    use ast::ColumnOption as O;
+    match option {
+        O::Null
+        | O::NotNull
+        | O::Default(_)
+        | O::PrimaryKey(_)
+        | O::Unique(_)
+        | O::ForeignKey(_)
+        | O::Check(_) => Ok(()),
+        O::Collation(name) if matches!(name.to_string().as_str(), "\"C\"" | "\"POSIX\"") => Ok(()),
+        O::Generated { .. } | O::Identity(_) => {
+            Err(Error::unsupported("a generated or identity column")
+                .with_hint("Let the client make the value, or keep a counter in a table."))
+        }
+        other => Err(Error::unsupported(format_args!(
+            "the column option {other}"
+        ))),
+    }
+}
+
+fn is_primary_key(constraint: &ast::TableConstraint) -> bool {
+    matches!(constraint, ast::TableConstraint::PrimaryKey(_))
+}
+
+pub(super) fn refuse_deferred(
+    characteristics: Option<&ast::ConstraintCharacteristics>,
+) -> Result<()> {
+    match characteristics {
+        Some(c) if c.deferrable == Some(true) || c.enforced == Some(false) => {
+            Err(Error::unsupported("a deferrable or unenforced constraint"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn refuse_unsupported(create: &ast::CreateTable) -> Result<()> {
+    let refused = [
+        (create.temporary, "a temporary table"),
+        (create.query.is_some(), "CREATE TABLE AS"),
+        (create.like.is_some(), "CREATE TABLE … LIKE"),
+        (create.inherits.is_some(), "INHERITS"),
+        (
+            create.partition_by.is_some() || create.partition_of.is_some(),
+            "partitioning",
+        ),
+        (create.or_replace, "CREATE OR REPLACE TABLE"),
+        (create.external, "an external table"),
+        (create.columns.is_empty(), "a table without columns"),
+    ];
+    match refused.iter().find(|(present, _)| *present) {
+        Some((_, what)) => Err(Error::unsupported(what)),
+        None => Ok(()),
+    }
+}

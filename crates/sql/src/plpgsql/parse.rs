@@ -5,17 +5,18 @@ use sqlparser::tokenizer::Token;
 use types::{Error, Result, SqlState};
 
 use super::syntax::{
-    Block, Declaration, DeclarationKind, Expr, Into, LoopKind, Node, Raise, RaiseOption, Statement,
+    Block, Declaration, DeclarationKind, Into, LoopKind, Node, Raise, RaiseOption, Statement,
     Target, TypeName,
 };
-use super::tokens::{NESTING_MAX, Tokens, at_line, is_range, is_word};
+use super::tokens::{NESTING_MAX, Reads, Tokens, at_line, is_range, is_word};
 
-/// Parse a whole body.
-pub fn parse_body(body: &str) -> Result<Block> {
+/// Parse a whole body. `parameters` are the names that `$1`, `$2`… stand for.
+pub fn parse_body(body: &str, parameters: &[String]) -> Result<(Block, Reads)> {
     let mut parser = Parser {
-        tokens: Tokens::new(body)?,
+        tokens: Tokens::new(body, parameters)?,
         depth: 0,
     };
+    let reads = parser.tokens.reads();
     if *parser.tokens.peek() == Token::Sharp {
         return Err(Error::unsupported("a # option of PL/pgSQL"));
     }
@@ -23,7 +24,7 @@ pub fn parse_body(body: &str) -> Result<Block> {
     let block = parser.block(label)?;
     parser.tokens.take(&Token::SemiColon);
     if parser.tokens.at_end() {
-        Ok(block)
+        Ok((block, reads))
     } else {
         Err(parser.tokens.unexpected())
     }
@@ -521,7 +522,8 @@ impl Parser {
                 self.raise_arguments(&mut raise)?;
             }
             _ if self.tokens.take_word("sqlstate") => {
-                raise.condition = Some(self.sqlstate_literal()?);
+                let code = self.sqlstate_literal()?;
+                raise.condition = Some((code, code.to_string()));
             }
             _ if self.tokens.next_is_word("using") => {}
             _ => raise.condition = Some(self.condition_name()?),
@@ -553,14 +555,15 @@ impl Parser {
             .ok_or_else(|| Error::new(SqlState::SYNTAX_ERROR, "invalid SQLSTATE code"))
     }
 
-    fn condition_name(&mut self) -> Result<SqlState> {
+    fn condition_name(&mut self) -> Result<(SqlState, String)> {
         let name = self.tokens.name()?;
-        sqlstate_of_condition(&name).ok_or_else(|| {
-            Error::new(
+        match sqlstate_of_condition(&name) {
+            Some(code) => Ok((code, name)),
+            None => Err(Error::new(
                 SqlState::UNDEFINED_OBJECT,
                 format!("unrecognized exception condition \"{name}\""),
-            )
-        })
+            )),
+        }
     }
 
     fn raise_options(&mut self, raise: &mut Raise) -> Result<()> {
@@ -652,9 +655,4 @@ fn check_placeholders(raise: &Raise) -> Result<()> {
         std::cmp::Ordering::Greater => "too few parameters specified for RAISE",
     };
     Err(Error::new(SqlState::SYNTAX_ERROR, message))
-}
-
-/// The one expression that a stretch of SQL must be.
-pub fn parse_expression(text: &str) -> Result<Expr> {
-    Tokens::new(text)?.expression()
 }

@@ -135,7 +135,8 @@ pub struct Into {
 pub struct Raise {
     /// False for NOTICE and its kin, which a ledger does not record.
     pub is_exception: bool,
-    pub condition: Option<SqlState>,
+    /// With the text that stands for a missing message.
+    pub condition: Option<(SqlState, String)>,
     pub format: Option<String>,
     pub arguments: Vec<Expr>,
     pub options: Vec<(RaiseOption, Expr)>,

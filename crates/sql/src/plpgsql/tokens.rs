@@ -18,25 +18,41 @@ const RANGE: &str = "..";
 /// How deep expressions, queries and blocks may nest.
 pub const NESTING_MAX: usize = 50;
 
+/// Which of the variables that every statement sets a body ever looks at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reads {
+    pub found: bool,
+    pub row_count: bool,
+}
+
 pub struct Tokens {
     tokens: Vec<TokenWithSpan>,
     at: usize,
 }
 
 impl Tokens {
-    pub fn new(body: &str) -> Result<Self> {
+    /// `parameters` are the names that `$1`, `$2`… stand for.
+    pub fn new(body: &str, parameters: &[String]) -> Result<Self> {
         let tokens = Tokenizer::new(&PostgreSqlDialect {}, body)
             .tokenize_with_location()
             .map_err(|error| Error::new(SqlState::SYNTAX_ERROR, error.to_string()))?;
         let tokens = tokens
             .into_iter()
             .filter(|token| !matches!(token.token, Token::Whitespace(_)))
-            .map(without_placeholder)
-            .collect();
+            .map(|token| without_placeholder(token, parameters))
+            .collect::<Result<_>>()?;
         Ok(Tokens {
             tokens: with_ranges(tokens),
             at: 0,
         })
+    }
+
+    pub fn reads(&self) -> Reads {
+        let mentions = |word| self.tokens.iter().any(|token| is_word(&token.token, word));
+        Reads {
+            found: mentions("found"),
+            row_count: mentions("row_count"),
+        }
     }
 
     /// The line of the next token, counted from the first line of the body.
@@ -226,7 +242,10 @@ impl Tokens {
 
     fn parse<T>(self, parse: impl FnOnce(&mut Parser<'_>) -> Result<T, ParserError>) -> Result<T> {
         let line = self.line();
-        if let Some(token) = self.tokens.iter().find(|token| is_range(&token.token)) {
+        if let Some(token) = self.tokens[self.at..]
+            .iter()
+            .find(|token| is_range(&token.token))
+        {
             return Err(syntax_error_near(&token.token, line));
         }
         let dialect = PostgreSqlDialect {};
@@ -291,19 +310,26 @@ pub fn folded(word: &Word) -> String {
     }
 }
 
-/// `$1` is a variable like any other, by a name that cannot be written without quotes.
-fn without_placeholder(token: TokenWithSpan) -> TokenWithSpan {
-    match token.token {
-        Token::Placeholder(name) => TokenWithSpan {
-            token: Token::Word(Word {
-                value: name,
-                quote_style: Some('"'),
-                keyword: Keyword::NoKeyword,
-            }),
-            span: token.span,
-        },
-        _ => token,
-    }
+/// `$1` is the parameter's variable under another name.
+fn without_placeholder(token: TokenWithSpan, parameters: &[String]) -> Result<TokenWithSpan> {
+    let Token::Placeholder(placeholder) = &token.token else {
+        return Ok(token);
+    };
+    let number = placeholder
+        .strip_prefix('$')
+        .and_then(|n| n.parse::<usize>().ok());
+    let name = number.and_then(|number| parameters.get(number.checked_sub(1)?));
+    let Some(name) = name else {
+        let message = format!("there is no parameter {placeholder}");
+        let error = Error::new(SqlState::UNDEFINED_PARAMETER, message);
+        return Err(at_line(error, token.span.start.line));
+    };
+    let word = Word {
+        value: name.clone(),
+        quote_style: Some('"'),
+        keyword: Keyword::NoKeyword,
+    };
+    Ok(TokenWithSpan::new(Token::Word(word), token.span))
 }
 
 /// SQL's tokenizer reads `1..n` as `1.` `.` `n` and `1..5` as `1.` `.5`: put `..` in where it was meant.

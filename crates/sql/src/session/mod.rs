@@ -29,6 +29,7 @@ use types::{DataType, Error, Result, SqlState, Value};
 
 use crate::bind::bind_in_session;
 use crate::copy::CopyFormatter;
+use crate::ddl::Ddl;
 use crate::parse::{Parsed, parse};
 use crate::statement::{Bound, SessionInfo, Statement, TransactionModes};
 use copy_in::CopyIn;
@@ -59,6 +60,11 @@ pub enum Answer {
         tag: Tag,
     },
     Tag(Tag),
+    /// Statements that the client prepared by protocol go, too: one, or all.
+    Deallocated {
+        name: Option<String>,
+        tag: Tag,
+    },
     /// The client's data follows.
     CopyIn {
         columns: usize,
@@ -263,14 +269,14 @@ impl Session {
                 }
                 Ok(answer(tag, &prepared.bound.output, result))
             }
-            Statement::Ddl(ddl) => self.change_schema(ddl.tag(), text).await,
+            Statement::Ddl(ddl) => self.change_schema(ddl, text).await,
             Statement::CopyIn {
                 columns,
                 row,
                 options,
                 ..
             } => {
-                let copy = CopyIn::new(text.clone(), Arc::clone(row), options)?;
+                let copy = CopyIn::new(text.clone(), Arc::clone(row), options);
                 self.copy = Some(copy);
                 Ok(Answer::CopyIn {
                     columns: columns.len(),
@@ -369,10 +375,12 @@ impl Session {
         })
     }
 
-    async fn change_schema(&mut self, tag: &str, text: &str) -> Result<Answer> {
-        if let Some(transaction) = &mut self.transaction {
-            if tag == "TRUNCATE TABLE" {
-                return self.truncate_in_transaction(text);
+    async fn change_schema(&mut self, ddl: &Ddl, text: &str) -> Result<Answer> {
+        let tag = ddl.tag();
+        if let Some(transaction) = &self.transaction {
+            if let Ddl::Truncate { names, .. } = ddl {
+                let names = names.iter().map(ToString::to_string).collect();
+                return self.truncate_in_transaction(names);
             }
             if !transaction.implicit {
                 return Err(
@@ -398,13 +406,13 @@ impl Session {
     }
 
     /// Inside a transaction TRUNCATE is what it means: DELETE of every row.
-    fn truncate_in_transaction(&mut self, text: &str) -> Result<Answer> {
+    fn truncate_in_transaction(&mut self, tables: Vec<String>) -> Result<Answer> {
         let versioned = self.versioned();
         let canonical = SessionInfo {
             user: self.info.user.clone(),
             ..SessionInfo::default()
         };
-        for table in crate::ddl::truncated_tables(text)? {
+        for table in tables {
             let text = format!("DELETE FROM {table}");
             for parsed in parse(&text)? {
                 let bound = bind_in_session(&versioned.catalog, &canonical, &parsed, &[])?;
@@ -478,7 +486,7 @@ impl Session {
                 self.bound.clear();
                 self.named.clear();
                 self.settings.reset_all();
-                Ok(plain("DISCARD ALL"))
+                Ok(Answer::Deallocated { name: None, tag: Tag::Plain("DISCARD ALL".into()) })
             }
             Statement::Prepare { name, types, text } => {
                 if self.named.contains_key(name) {
@@ -522,11 +530,12 @@ impl Session {
             Statement::Deallocate(name) => {
                 match name {
                     Some(name) => {
-                        self.named.remove(name).ok_or_else(|| unknown(name))?;
+                        self.named.remove(name);
                     }
                     None => self.named.clear(),
                 }
-                Ok(plain("DEALLOCATE"))
+                let tag = Tag::Plain("DEALLOCATE".into());
+                Ok(Answer::Deallocated { name: name.clone(), tag })
             }
             Statement::Nothing(tag) => Ok(plain(tag)),
             Statement::Empty => Ok(plain("")),

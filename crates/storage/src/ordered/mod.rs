@@ -30,6 +30,8 @@
 //! Keys over 128 bytes lie in an append-only heap; their space is not reclaimed when they go.
 
 mod node;
+#[cfg(all(test, shuttle))]
+mod schedules;
 #[cfg(test)]
 mod tests;
 
@@ -138,6 +140,12 @@ impl OrderedIndex {
                 }
             }
         }
+    }
+
+    /// Bytes of the nodes in use.
+    pub(crate) fn bytes(&self) -> usize {
+        let numbers = self.numbers.lock();
+        (numbers.next as usize - numbers.free.len()) * NODE_WORDS * 8
     }
 
     fn node(&self, number: u32) -> Attempt<Node<'_>> {

@@ -253,15 +253,18 @@ impl<'a> Node<'a> {
         if meta.length() == LONG {
             return heap.with_bytes(self.view(meta), |bytes| Key::from(bytes));
         }
+        let head = self.head(i).to_be_bytes();
         let length = (meta.length() as usize).min(KEY_BYTES_MAX);
-        let mut key = Key::default();
-        key.0.extend_from_slice(&self.head(i).to_be_bytes());
-        for word in 0..meta.tail_words() {
-            key.0
-                .extend_from_slice(&self.word(meta.tail() + word).to_be_bytes());
+        if length <= HEAD_BYTES {
+            return Key::from(&head[..length]);
         }
-        key.0.truncate(length);
-        key
+        let mut bytes = [0u8; KEY_BYTES_MAX];
+        bytes[..HEAD_BYTES].copy_from_slice(&head);
+        let tail = bytes[HEAD_BYTES..length.next_multiple_of(8)].chunks_exact_mut(8);
+        for (word, chunk) in tail.enumerate() {
+            chunk.copy_from_slice(&self.word(meta.tail() + word).to_be_bytes());
+        }
+        Key::from(&bytes[..length])
     }
 
     #[inline]

@@ -84,7 +84,7 @@ fn churn(seed: u64, steps: u32, space: u64) {
     let mut model = Model::new();
     for step in 0..steps {
         // Grows for a while, then shrinks to nothing, and again.
-        let growing = step / (steps / 4).max(1) % 2 == 0;
+        let growing = (step / (steps / 4).max(1)).is_multiple_of(2);
         let key = key(&mut random, space);
         if random.chance(4) != growing {
             index.insert(&key, Slot(step));

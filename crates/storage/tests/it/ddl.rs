@@ -168,3 +168,17 @@ fn an_index_is_rebuilt_when_its_column_becomes_nullable() {
         .collect();
     assert_eq!(ids, [0, 2, 1].map(Value::Int), "NULLs last");
 }
+
+#[test]
+fn a_table_is_rewritten_where_its_rows_would_be_other_words() {
+    let (store, old) = filled(3);
+    let mut schema = TableSchema::clone(old.schema());
+    schema.columns[1].data_type = DataType::Text;
+    let schema = Arc::new(schema);
+    assert!(store.alter_table(schema.clone()).is_err());
+    let text = |row: &mut Vec<Value>| row[1] = Value::text(format!("{:?}", row[1].as_int()));
+    let table = in_block(&store, 2, || store.rewrite_table(schema, text)).expect("exists");
+    let rows = scan(&table, 0, ALL, true, 2, 1);
+    assert_eq!(rows[0].2, [Value::Int(2), Value::text("Some(20)")]);
+    assert_eq!(rows[0].1, Stamp::new(1, 2));
+}

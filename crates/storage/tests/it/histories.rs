@@ -41,12 +41,12 @@ struct Block {
 type State = BTreeMap<Key, (Stamp, Vec<Value>)>;
 
 fn op() -> impl Strategy<Value = Op> {
-    let key = 0..12u8;
-    let note = proptest::option::of(0..4u8);
+    let key = 0..5u8;
+    let note = proptest::option::of(0..2u8);
     prop_oneof![
-        3 => (key.clone(), 0..5i64, note.clone())
+        3 => (key.clone(), 0..3i64, note.clone())
             .prop_map(|(key, amount, note)| Op::Put { key, amount, note }),
-        2 => (key.clone(), 0..5i64).prop_map(|(key, amount)| Op::SetAmount { key, amount }),
+        2 => (key.clone(), 0..3i64).prop_map(|(key, amount)| Op::SetAmount { key, amount }),
         2 => (key.clone(), note).prop_map(|(key, note)| Op::SetNote { key, note }),
         3 => key.prop_map(|key| Op::Delete { key }),
     ]
@@ -164,7 +164,7 @@ fn expected(table: &Table, state: &State, index: u16) -> Scanned {
 }
 
 fn check_state(table: &Table, at: Height, state: &State) {
-    for number in 0..12 {
+    for number in 0..5 {
         let key = primary_key(table.schema(), &row(number, 0, None));
         let slot = table.find(key.as_bytes());
         let mut read = Vec::new();
@@ -193,7 +193,7 @@ fn check_state(table: &Table, at: Height, state: &State) {
             rows[..rows.len().min(2)]
         );
     }
-    let from = primary_key(table.schema(), &row(5, 0, None));
+    let from = primary_key(table.schema(), &row(2, 0, None));
     let range = (Bound::Excluded(from.as_bytes()), Bound::Unbounded);
     let above: Vec<_> = expected(table, state, 0)
         .into_iter()
@@ -232,6 +232,8 @@ fn run(history: &[Block]) {
     let table = store.create_table(notes(3));
     let mut state = State::new();
     let mut pinned: Vec<(Snapshot, State)> = Vec::new();
+    // The changes of the block before, which are sealed while this one runs.
+    let mut held: Option<(storage::Changes, State, State)> = None;
     for (block, height) in history.iter().zip(1..) {
         let before = state.clone();
         let mut writes = store.begin_block(height, 2);
@@ -256,7 +258,9 @@ fn run(history: &[Block]) {
         {
             pinned.swap_remove(place);
         }
-        drop(changes);
+        if let Some((earlier, before, after)) = held.replace((changes, before, state.clone())) {
+            check_changes(&earlier, &before, &after);
+        }
         if block.collect {
             store.collect(store.horizon());
         }
@@ -269,6 +273,7 @@ fn run(history: &[Block]) {
         check_state(&table, height, &state);
     }
     pinned.clear();
+    drop(held);
     store.collect(store.horizon());
     assert_eq!(store.usage().undo_bytes, 0);
     assert_eq!(table.usage().records, state.len() as u64);
@@ -276,7 +281,7 @@ fn run(history: &[Block]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
     #[test]
     fn every_pinned_height_reads_as_it_was(history in proptest::collection::vec(block(), 1..24)) {

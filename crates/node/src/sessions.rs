@@ -1,0 +1,261 @@
+//! Sessions: the PostgreSQL front on one side, SQL on the other.
+//!
+//! `pgfront` knows nothing of SQL and `sql` nothing of the protocol; this is the adapter between
+//! the two vocabularies, and it decides nothing but who may come in, and to which database.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use bytes::Bytes;
+use pgfront::{
+    Authentication, ColumnDescription, CopyChunk, CopyChunks, Notice, Options, Prepared, Response,
+    SessionOptions, Tag, Tls, TransactionStatus,
+};
+use procedure::Output;
+use sql::session::{self, Answer, Status};
+use sql::SessionInfo;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use types::{DataType, Error, SqlState, Value};
+
+use crate::config::Settings;
+use crate::metrics::{GaugeGuard, Metrics};
+use crate::users::Users;
+
+/// The one database of a node.
+const DATABASE: &str = "tally";
+
+/// What the front needs that can be wrong: read before the ledger is, so that a fault shows at
+/// once.
+pub struct Front {
+    users: Users,
+    options: Options,
+}
+
+impl Front {
+    pub fn prepare(settings: &Settings) -> Result<Front> {
+        Ok(Front {
+            users: Users::read(settings.password_file.as_deref())?,
+            options: options(settings)?,
+        })
+    }
+
+    /// Admits sessions until `stop` becomes true, then waits for open transactions as long as the
+    /// settings allow.
+    pub async fn serve(
+        self,
+        database: Arc<session::Database>,
+        metrics: Arc<Metrics>,
+        listener: TcpListener,
+        mut stop: watch::Receiver<bool>,
+    ) -> Result<()> {
+        let doors = Arc::new(Doors {
+            database,
+            users: self.users,
+            metrics,
+        });
+        let stopped = async move {
+            // An error means that nobody is left who could ask for a stop: stop.
+            let _ = stop.wait_for(|stop| *stop).await;
+        };
+        pgfront::serve(vec![listener], doors, self.options, stopped)
+            .await
+            .context("cannot serve sessions")
+    }
+}
+
+fn options(settings: &Settings) -> Result<Options> {
+    let tls = match (&settings.tls_certificate, &settings.tls_key) {
+        (Some(certificate), Some(key)) => Some(Tls::from_files(certificate, key)?),
+        _ => None,
+    };
+    Ok(Options {
+        max_connections: settings.max_connections as usize,
+        tls,
+        shutdown_grace: Duration::from_millis(settings.stop_wait_ms_max),
+        server_version: session::SERVER_VERSION.to_owned(),
+        ..Options::default()
+    })
+}
+
+/// Where sessions come in.
+struct Doors {
+    database: Arc<session::Database>,
+    users: Users,
+    metrics: Arc<Metrics>,
+}
+
+impl pgfront::Database for Doors {
+    type Session = Session;
+
+    fn open_session(&self, options: SessionOptions) -> Result<Session, Error> {
+        if options.database != DATABASE {
+            let message = format!("database \"{}\" does not exist", options.database);
+            return Err(Error::new(SqlState::INVALID_CATALOG_NAME, message)
+                .with_hint("A node has one database, \"tally\"."));
+        }
+        let info = SessionInfo {
+            user: options.user,
+            database: options.database,
+            backend_pid: options.process_id,
+            server_version: session::SERVER_VERSION.to_owned(),
+        };
+        let database = Arc::clone(&self.database);
+        let mut inner = session::Session::new(database, info, options.cancel.flag());
+        for (name, value) in &options.settings {
+            inner.settings.set(name, Some(value))?;
+        }
+        Ok(Session {
+            inner,
+            _counted: self.metrics.sessions.hold(),
+        })
+    }
+
+    fn authentication(&self, user: &str, peer: IpAddr) -> Authentication {
+        self.users.authentication(user, peer)
+    }
+}
+
+struct Session {
+    inner: session::Session,
+    _counted: GaugeGuard,
+}
+
+impl pgfront::Session for Session {
+    type Parsed = sql::Parsed;
+    type Statement = Arc<session::Prepared>;
+
+    fn parse(&mut self, text: &str) -> Result<Vec<sql::Parsed>, Error> {
+        self.inner.parse(text)
+    }
+
+    fn prepare(
+        &mut self,
+        parsed: sql::Parsed,
+        parameter_types: &[Option<DataType>],
+    ) -> Result<Arc<Prepared<Self::Statement>>, Error> {
+        let prepared = self.inner.prepare(parsed, parameter_types)?;
+        let columns = match &prepared.bound.output {
+            Output::Rows(columns) => Some(columns.iter().map(describe).collect()),
+            Output::Tag => None,
+        };
+        let parameters = prepared.bound.parameters.clone();
+        Ok(Arc::new(Prepared::new(parameters, columns, prepared)))
+    }
+
+    async fn execute(
+        &mut self,
+        prepared: &Arc<Prepared<Self::Statement>>,
+        parameters: &[Value],
+    ) -> Result<Response, Error> {
+        let answer = self.inner.execute(&prepared.body, parameters).await?;
+        Ok(response(answer))
+    }
+
+    fn begin_implicit_block(&mut self) -> Result<(), Error> {
+        self.inner.begin_implicit_block();
+        Ok(())
+    }
+
+    async fn end_implicit_block(&mut self, commit: bool) -> Result<(), Error> {
+        self.inner.end_implicit_block(commit).await
+    }
+
+    async fn copy_in_data(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.inner.copy_data(bytes)
+    }
+
+    async fn copy_in_done(&mut self) -> Result<Response, Error> {
+        self.inner.copy_done().await.map(response)
+    }
+
+    fn copy_in_fail(&mut self, _: &Error) {
+        self.inner.copy_failed();
+    }
+
+    fn statement_failed(&mut self) {
+        self.inner.statement_failed();
+    }
+
+    fn transaction_status(&self) -> TransactionStatus {
+        match self.inner.status() {
+            Status::Idle => TransactionStatus::Idle,
+            Status::InTransaction => TransactionStatus::Block,
+            Status::Failed => TransactionStatus::Failed,
+        }
+    }
+
+    fn take_notices(&mut self) -> Vec<Notice> {
+        Vec::new()
+    }
+
+    fn take_parameter_changes(&mut self) -> Vec<(String, String)> {
+        self.inner.settings.take_changes()
+    }
+}
+
+fn describe(column: &procedure::step::Column) -> ColumnDescription {
+    ColumnDescription::expression(&column.name, column.data_type.clone())
+}
+
+fn response(answer: Answer) -> Response {
+    match answer {
+        Answer::Rows { rows, tag: done } => Response::Rows {
+            rows,
+            tag: tag(done),
+        },
+        Answer::Tag(done) => Response::Tag(tag(done)),
+        Answer::Deallocated { name, tag: done } => Response::Deallocate {
+            name,
+            tag: tag(done),
+        },
+        Answer::CopyIn { columns } => Response::CopyIn { columns },
+        Answer::CopyOut {
+            columns,
+            rows,
+            formatter,
+        } => Response::CopyOut {
+            columns,
+            chunks: copy_chunks(rows, formatter),
+        },
+    }
+}
+
+fn tag(done: session::Tag) -> Tag {
+    match done {
+        session::Tag::Select => Tag::Select,
+        session::Tag::Counted(verb, count) => match verb.as_str() {
+            "INSERT" | "INSERT 0" => Tag::Insert(count),
+            "UPDATE" => Tag::Update(count),
+            "DELETE" => Tag::Delete(count),
+            "COPY" => Tag::Copy(count),
+            _ => format!("{verb} {count}").into(),
+        },
+        session::Tag::Plain(text) => text.into(),
+    }
+}
+
+/// Rows of COPY TO, some at a time.
+const ROWS_PER_CHUNK: usize = 256;
+
+fn copy_chunks(rows: Vec<Box<[Value]>>, mut formatter: sql::copy::CopyFormatter) -> CopyChunks {
+    let mut header = Vec::new();
+    formatter.header(&mut header);
+    let mut rows = rows.into_iter();
+    Box::new(std::iter::from_fn(move || {
+        let mut bytes = std::mem::take(&mut header);
+        let mut count = 0;
+        for row in rows.by_ref().take(ROWS_PER_CHUNK) {
+            formatter.row(&row, &mut bytes);
+            count += 1;
+        }
+        (!bytes.is_empty()).then(|| {
+            Ok(CopyChunk {
+                bytes: Bytes::from(bytes),
+                rows: count,
+            })
+        })
+    }))
+}

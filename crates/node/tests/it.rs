@@ -1,0 +1,183 @@
+//! The `tally` program from outside: processes, signals, ports, exit codes.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn tally(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tally"));
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    tally(arguments).output().unwrap()
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// A node on ports of the system's choice; killed when dropped.
+struct Node {
+    child: Child,
+    ready: Value,
+}
+
+impl Node {
+    fn start(data: &Path) -> Node {
+        let mut child = tally(&["--output", "json", "serve", "--data", path(data)])
+            .args(["--listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let stdout = child.stdout.take().unwrap();
+        BufReader::new(stdout).read_line(&mut line).unwrap();
+        let ready = serde_json::from_str(&line).unwrap_or_default();
+        Node { child, ready }
+    }
+
+    fn fetch(&self, path: &str) -> String {
+        let address = self.ready["http_listen"].as_str().unwrap();
+        let mut stream = TcpStream::connect(address).unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    fn signal(&mut self, signal: rustix::process::Signal) -> Option<i32> {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, signal).unwrap();
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_node_starts_answers_probes_and_stops_cleanly() {
+    use rustix::process::Signal;
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    for signal in [Signal::TERM, Signal::INT] {
+        let mut node = Node::start(&data);
+        assert_eq!(node.ready["ready"], true);
+        assert!(node.fetch("/readyz").contains(" 200 "));
+        assert!(node.fetch("/metrics").contains("tally_blocks_total 0"));
+        assert_eq!(node.signal(signal), Some(0));
+    }
+    let verified = run(&["--output", "json", "verify", path(&data)]);
+    assert_eq!(verified.status.code(), Some(0));
+    assert_eq!(json(&verified)["verdict"]["kind"], "sound");
+}
+
+#[test]
+fn a_killed_node_starts_again_on_the_same_ledger() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut node = Node::start(folder.path());
+    // A second node on the same folder is refused, and so is everybody who would read it.
+    let second = run(&[
+        "serve",
+        "--data",
+        path(folder.path()),
+        "--listen",
+        "127.0.0.1:0",
+    ]);
+    assert_eq!(second.status.code(), Some(1));
+    assert_eq!(run(&["verify", path(folder.path())]).status.code(), Some(1));
+    assert_eq!(node.signal(rustix::process::Signal::KILL), None);
+    let before = json(&run(&["--output", "json", "verify", path(folder.path())]));
+    drop(Node::start(folder.path()));
+    let after = json(&run(&["--output", "json", "verify", path(folder.path())]));
+    assert_eq!(before["block_hash"], after["block_hash"]);
+}
+
+#[test]
+fn receipts_go_through_files_and_exit_codes() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    drop(Node::start(&data));
+    let file = folder.path().join("genesis.receipt");
+    let take = [
+        "receipt",
+        "--data",
+        path(&data),
+        "--height",
+        "0",
+        "--index",
+        "0",
+        "--out",
+    ];
+    assert!(run(&[&take[..], &[path(&file)]].concat()).status.success());
+    let verified = json(&run(&["--output", "json", "verify", path(&data)]));
+    let hash = verified["block_hash"].as_str().unwrap();
+    let check = |hash: &str| run(&["receipt", "verify", path(&file), "--block-hash", hash]);
+    assert_eq!(check(hash).status.code(), Some(0));
+    let other = format!(
+        "{}{}",
+        if hash.starts_with('0') { "1" } else { "0" },
+        &hash[1..]
+    );
+    assert_eq!(check(&other).status.code(), Some(1));
+    assert_eq!(check("nonsense").status.code(), Some(1));
+}
+
+#[test]
+fn damage_has_exit_codes_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(run(&["verify", path(folder.path())]).status.code(), Some(1));
+    drop(Node::start(folder.path()));
+    let segments = folder.path().join("segments");
+    let segment = std::fs::read_dir(segments)
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
+    let mut bytes = std::fs::read(&segment).unwrap();
+    let last = bytes.iter().rposition(|&byte| byte != 0).unwrap();
+    bytes[last] ^= 1;
+    std::fs::write(&segment, bytes).unwrap();
+    let torn = run(&["--output", "json", "verify", path(folder.path())]);
+    assert_eq!(torn.status.code(), Some(3));
+    assert_eq!(json(&torn)["verdict"]["kind"], "torn_tail");
+}
+
+#[test]
+fn a_wrong_configuration_is_a_usage_error_that_says_what_is_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tally.toml");
+    assert!(run(&["config", "init", path(&file)]).status.success());
+    assert!(!run(&["config", "init", path(&file)]).status.success());
+    let check = || run(&["config", "check", "--config", path(&file)]);
+    assert_eq!(check().status.code(), Some(0));
+    std::fs::write(&file, "max_conections = 7").unwrap();
+    let wrong = check();
+    assert_eq!(wrong.status.code(), Some(2));
+    let said = String::from_utf8(wrong.stderr).unwrap();
+    assert!(said.contains("did you mean `max_connections`?"), "{said}");
+    let shown = tally(&["--output", "json", "config", "show", "--workers", "3"])
+        .env("TALLY_MAX_CONNECTIONS", "9")
+        .output()
+        .unwrap();
+    let shown = json(&shown);
+    assert_eq!(shown["max_connections"]["source"], "TALLY_MAX_CONNECTIONS");
+    assert_eq!(shown["workers"]["value"], 3);
+    assert_eq!(run(&["no-such-command"]).status.code(), Some(2));
+}

@@ -1,0 +1,479 @@
+//! Constraints as steps: what a row must satisfy before it is stored, updated or deleted.
+//!
+//! All checks come before the write, so that a transaction that is going to be rejected has written as little
+//! as possible. Their order is fixed (NOT NULL, CHECK by name, FOREIGN KEY, UNIQUE, primary key), so
+//! that every replica rejects for the same reason. A foreign key is an existence read of the parent
+//! where it points at a primary key, and the first row of an index range otherwise.
+//!
+//! Departure: foreign keys are checked row by row, not at the end of the statement. A statement that
+//! deletes a parent before its child, both of its own, is rejected although PostgreSQL accepts it.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use procedure::{BinaryOp, Expr, Function, OnError, Query, Reg, Step};
+use types::{ColumnId, DataType, Error, Result, SqlState, Value};
+
+use super::binder::{Binder, fold};
+use super::plan::{Item, Source, Wishes, index_nullability, plan};
+use crate::catalog::{ForeignKey, OnDelete, Table};
+
+/// Cascades go this many tables deep; beyond, they are taken for a cycle.
+const CASCADE_DEPTH_MAX: u16 = 16;
+
+impl Binder<'_> {
+    pub(super) fn require(&mut self, condition: Expr, error: Error, detail: Option<Expr>) {
+        let condition = fold(condition);
+        if condition == Expr::Const(Value::Bool(true)) {
+            return;
+        }
+        let mut error = OnError::from(error);
+        error.detail = detail;
+        self.steps.push(Step::Require { condition, error });
+    }
+
+    /// NOT NULL and CHECK of the columns that `changed` names.
+    pub(super) fn check_row(
+        &mut self,
+        table: &Table,
+        values: &[Expr],
+        changed: &dyn Fn(ColumnId) -> bool,
+    ) {
+        let detail = failing_row(table, values);
+        for (column, schema) in table.schema.visible_columns() {
+            if !schema.nullable && changed(column) {
+                let condition = Expr::is_null(values[usize::from(column)].clone(), true);
+                self.require(
+                    condition,
+                    null_violation(table, column),
+                    Some(detail.clone()),
+                );
+            }
+        }
+        for check in relevant_checks(table, changed) {
+            let mut condition = check.condition.clone();
+            condition.map_columns(&mut |c| values[usize::from(c)].clone());
+            let error = check_violation(table, &check.name);
+            self.require(not_false(condition), error, Some(detail.clone()));
+        }
+    }
+
+    /// Parents of the foreign keys that have a changed column.
+    pub(super) fn check_parents(
+        &mut self,
+        table: &Table,
+        values: &[Expr],
+        changed: &dyn Fn(ColumnId) -> bool,
+    ) -> Result<()> {
+        for key in &table.foreign_keys {
+            if key.columns.iter().any(|c| changed(*c)) {
+                self.check_parent(table, key, values)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_parent(&mut self, table: &Table, key: &ForeignKey, values: &[Expr]) -> Result<()> {
+        let Some(parent) = self.catalog.table_by_id(key.parent).cloned() else {
+            return Err(Error::new(
+                SqlState::INTERNAL_ERROR,
+                "a foreign key without parent",
+            ));
+        };
+        let own: Vec<Expr> = key
+            .columns
+            .iter()
+            .map(|c| values[usize::from(*c)].clone())
+            .collect();
+        let found = self.register()?;
+        if key.parent_index == 0 {
+            self.steps.push(Step::Exists {
+                table: parent.id(),
+                key: own.clone().into(),
+                found,
+            });
+        } else {
+            self.steps.push(Step::Fetch {
+                query: first_in_index(&parent, key.parent_index, &own, &[]),
+                outputs: Box::default(),
+                found,
+                strict: false,
+            });
+        }
+        let mut accepted = vec![Expr::Reg(found)];
+        for (column, value) in key.columns.iter().zip(&own) {
+            if table.schema.columns[usize::from(*column)].nullable {
+                accepted.push(Expr::is_null(value.clone(), false));
+            }
+        }
+        if parent.id() == table.id() {
+            // A row may be its own parent, which it is not yet.
+            let pairs = key.parent_columns.iter().zip(&own);
+            let itself =
+                pairs.map(|(c, v)| Expr::equal(values[usize::from(*c)].clone(), v.clone()));
+            accepted.extend(Expr::all(itself.collect()));
+        }
+        let error = Error::new(
+            SqlState::FOREIGN_KEY_VIOLATION,
+            format!(
+                "insert or update on table \"{}\" violates foreign key constraint \"{}\"",
+                table.name(),
+                key.name
+            ),
+        )
+        .with_table(table.name())
+        .with_constraint(&key.name);
+        let end = format!(" is not present in table \"{}\".", parent.name());
+        let detail = key_detail(table, &key.columns, &own, &end);
+        self.require(any_of(accepted), error, Some(detail));
+        Ok(())
+    }
+
+    /// Unique indexes that have a changed column. `own_key` is the primary key of the row that is being
+    /// updated, which does not stand in its own way.
+    pub(super) fn check_unique(
+        &mut self,
+        table: &Table,
+        values: &[Expr],
+        own_key: Option<&[Expr]>,
+        changed: &dyn Fn(ColumnId) -> bool,
+    ) -> Result<()> {
+        let unique = table.live_indexes().filter(|(_, index)| index.unique);
+        for (index, schema) in unique {
+            if !schema.columns.iter().any(|c| changed(*c)) {
+                continue;
+            }
+            let own: Vec<Expr> = schema
+                .columns
+                .iter()
+                .map(|c| values[usize::from(*c)].clone())
+                .collect();
+            let key_columns = match own_key {
+                Some(_) => table.schema.primary_key.as_slice(),
+                None => &[],
+            };
+            let outputs = self.registers(key_columns.len())?;
+            let found = self.register()?;
+            self.steps.push(Step::Fetch {
+                query: first_in_index(table, index, &own, key_columns),
+                outputs: outputs.clone().into(),
+                found,
+                strict: false,
+            });
+            let mut accepted = vec![Expr::not(Expr::Reg(found))];
+            if let Some(own_key) = own_key {
+                let pairs = outputs.iter().zip(own_key);
+                let itself = pairs.map(|(r, v)| Expr::equal(Expr::Reg(*r), v.clone()));
+                accepted.extend(Expr::all(itself.collect()));
+            }
+            let detail = key_detail(table, &schema.columns, &own, " already exists.");
+            self.require(
+                any_of(accepted),
+                unique_violation(table, &schema.name),
+                Some(detail),
+            );
+        }
+        Ok(())
+    }
+
+    /// The row's insertion, and the primary key's uniqueness.
+    pub(super) fn insert_step(&mut self, table: &Table, values: &[Expr]) -> Result<Reg> {
+        let inserted = self.register()?;
+        let stored = values.len() - usize::from(table.schema.hidden_row_id);
+        self.steps.push(Step::Insert {
+            table: table.id(),
+            key: table.schema.primary_key.clone().into(),
+            hidden_row_id: table.schema.hidden_row_id,
+            values: values[..stored].into(),
+            inserted,
+        });
+        Ok(inserted)
+    }
+
+    pub(super) fn require_inserted(&mut self, table: &Table, values: &[Expr], inserted: Reg) {
+        if table.schema.hidden_row_id {
+            return;
+        }
+        let columns = &table.schema.primary_key;
+        let own: Vec<Expr> = columns
+            .iter()
+            .map(|c| values[usize::from(*c)].clone())
+            .collect();
+        let detail = key_detail(table, columns, &own, " already exists.");
+        let error = unique_violation(table, &table.primary_key_name);
+        self.require(Expr::Reg(inserted), error, Some(detail));
+    }
+
+    /// What happens to the rows that point at one which is deleted, or whose key changes from `old` to
+    /// `new`. Both give the value of a column of `table`.
+    pub(super) fn release_children(
+        &mut self,
+        table: &Arc<Table>,
+        old: &dyn Fn(ColumnId) -> Expr,
+        new: Option<(&dyn Fn(ColumnId) -> Expr, &dyn Fn(ColumnId) -> bool)>,
+        depth: u16,
+    ) -> Result<()> {
+        for reference in &table.referenced_by {
+            let Some(child) = self.catalog.table_by_id(reference.child).cloned() else {
+                continue;
+            };
+            let Some(key) = child.foreign_keys.get(reference.key).cloned() else {
+                continue;
+            };
+            let values: Vec<Expr> = key.parent_columns.iter().map(|c| old(*c)).collect();
+            let kept = match new {
+                None => None,
+                Some((_, changed)) if !key.parent_columns.iter().any(|c| changed(*c)) => continue,
+                Some((new, _)) => {
+                    let pairs = key.parent_columns.iter().zip(&values);
+                    let same = pairs.map(|(c, v)| Expr::equal(new(*c), v.clone()));
+                    Expr::all(same.collect())
+                }
+            };
+            match (new.is_some(), key.on_delete) {
+                (true, _) | (false, OnDelete::Reject) => {
+                    self.reject_children(table, &child, &key, &values, kept)?;
+                }
+                (false, action) => {
+                    if depth >= CASCADE_DEPTH_MAX {
+                        return Err(Error::unsupported("a cycle of ON DELETE CASCADE"));
+                    }
+                    self.cascade(&child, &key, &values, action, depth + 1)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn reject_children(
+        &mut self,
+        table: &Table,
+        child: &Arc<Table>,
+        key: &ForeignKey,
+        values: &[Expr],
+        kept: Option<Expr>,
+    ) -> Result<()> {
+        let mut conditions = children_of(key, values);
+        if child.id() == table.id() && kept.is_none() {
+            // A row that points at itself may go.
+            let itself = table
+                .schema
+                .primary_key
+                .iter()
+                .zip(&table.schema.primary_key);
+            let own_key: Vec<Expr> = itself
+                .filter_map(|(c, _)| {
+                    let place = key.parent_columns.iter().position(|p| p == c)?;
+                    Some(Expr::equal(Expr::Column(*c), values[place].clone()))
+                })
+                .collect();
+            if own_key.len() == table.schema.primary_key.len() {
+                conditions.extend(Expr::all(own_key).map(Expr::not));
+            }
+        }
+        let found = self.register()?;
+        self.steps.push(Step::Fetch {
+            query: rows_of(child, conditions, &[])?,
+            outputs: Box::default(),
+            found,
+            strict: false,
+        });
+        let mut accepted = vec![Expr::not(Expr::Reg(found))];
+        accepted.extend(kept);
+        let error = Error::new(
+            SqlState::FOREIGN_KEY_VIOLATION,
+            format!(
+                "update or delete on table \"{}\" violates foreign key constraint \"{}\" on table \"{}\"",
+                table.name(),
+                key.name,
+                child.name()
+            ),
+        )
+        .with_table(child.name())
+        .with_constraint(&key.name);
+        let end = format!(" is still referenced from table \"{}\".", child.name());
+        let detail = key_detail(table, &key.parent_columns, values, &end);
+        self.require(any_of(accepted), error, Some(detail));
+        Ok(())
+    }
+
+    fn cascade(
+        &mut self,
+        child: &Arc<Table>,
+        key: &ForeignKey,
+        values: &[Expr],
+        action: OnDelete,
+        depth: u16,
+    ) -> Result<()> {
+        let width = child.schema.columns.len() as ColumnId;
+        let columns: Vec<ColumnId> = (0..width).collect();
+        let query = rows_of(child, children_of(key, values), &columns)?;
+        let row = self.registers(columns.len())?;
+        let body = self.block(|binder| {
+            let old = |c: ColumnId| Expr::Reg(row[usize::from(c)]);
+            if action == OnDelete::Cascade {
+                return binder.delete_row(child, &old, depth).map(drop);
+            }
+            let assigned = key.columns.iter().map(|c| (*c, Expr::Const(Value::Null)));
+            let assigned: Vec<(ColumnId, Expr)> = assigned.collect();
+            binder.update_row(child, &old, &assigned).map(drop)
+        })?;
+        self.steps.push(Step::ForRows {
+            query,
+            row: row.into(),
+            body,
+            carried: Box::default(),
+        });
+        Ok(())
+    }
+}
+
+/// Checks that mention a changed column, by name; the others hold already.
+pub(super) fn relevant_checks<'t>(
+    table: &'t Table,
+    changed: &dyn Fn(ColumnId) -> bool,
+) -> Vec<&'t crate::catalog::CheckConstraint> {
+    let mut checks: Vec<_> = table
+        .checks
+        .iter()
+        .filter(|check| {
+            let columns = check.condition.columns();
+            columns.is_empty() || columns.iter().any(|c| changed(*c))
+        })
+        .collect();
+    checks.sort_by(|a, b| a.name.cmp(&b.name));
+    checks
+}
+
+/// SQL lets unknown pass.
+pub(super) fn not_false(condition: Expr) -> Expr {
+    Expr::Binary {
+        op: BinaryOp::IsDistinctFrom,
+        left: Box::new(condition),
+        right: Box::new(Expr::Const(Value::Bool(false))),
+        result: DataType::Bool,
+    }
+}
+
+fn any_of(mut conditions: Vec<Expr>) -> Expr {
+    match conditions.len() {
+        1 => conditions.remove(0),
+        _ => Expr::Or(conditions.into()),
+    }
+}
+
+pub(super) fn null_violation(table: &Table, column: ColumnId) -> Error {
+    let name = table.column_name(column);
+    Error::new(
+        SqlState::NOT_NULL_VIOLATION,
+        format!(
+            "null value in column \"{name}\" of relation \"{}\" violates not-null constraint",
+            table.name()
+        ),
+    )
+    .with_table(table.name())
+    .with_column(name)
+}
+
+pub(super) fn check_violation(table: &Table, name: &str) -> Error {
+    Error::new(
+        SqlState::CHECK_VIOLATION,
+        format!(
+            "new row for relation \"{}\" violates check constraint \"{name}\"",
+            table.name()
+        ),
+    )
+    .with_table(table.name())
+    .with_constraint(name)
+}
+
+fn unique_violation(table: &Table, name: &str) -> Error {
+    Error::new(
+        SqlState::UNIQUE_VIOLATION,
+        format!("duplicate key value violates unique constraint \"{name}\""),
+    )
+    .with_table(table.name())
+    .with_constraint(name)
+}
+
+fn failing_row(table: &Table, values: &[Expr]) -> Expr {
+    let shown = table
+        .schema
+        .visible_columns()
+        .map(|(c, _)| values[usize::from(c)].clone());
+    Expr::Call {
+        function: Function::FailingRow,
+        arguments: shown.collect(),
+        result: DataType::Text,
+    }
+}
+
+/// `Key (a, b)=(1, 2)` and an ending.
+fn key_detail(table: &Table, columns: &[ColumnId], values: &[Expr], end: &str) -> Expr {
+    let text = |s: String| Expr::Const(Value::from(s));
+    let names: Vec<&str> = columns.iter().map(|c| table.column_name(*c)).collect();
+    let mut parts = vec![text(format!("Key ({})=(", names.join(", ")))];
+    for (i, value) in values.iter().enumerate() {
+        if i > 0 {
+            parts.push(text(", ".into()));
+        }
+        parts.push(value.clone());
+    }
+    parts.push(text(format!("){end}")));
+    Expr::Call {
+        function: Function::Concat,
+        arguments: parts.into(),
+        result: DataType::Text,
+    }
+}
+
+/// The first row of an index whose columns have the given values.
+pub(super) fn first_in_index(
+    table: &Table,
+    index: u16,
+    values: &[Expr],
+    columns: &[ColumnId],
+) -> Query {
+    let scan = Query::Scan {
+        table: table.id(),
+        index,
+        nullable: index_nullability(table, index),
+        low: Bound::Included(values.into()),
+        high: Bound::Included(values.into()),
+        reverse: false,
+        columns: columns.into(),
+        filter: None,
+    };
+    Query::Limit {
+        input: Box::new(scan),
+        limit: Some(Expr::Const(Value::Int(1))),
+        offset: None,
+    }
+}
+
+fn children_of(key: &ForeignKey, values: &[Expr]) -> Vec<Expr> {
+    let pairs = key.columns.iter().zip(values);
+    pairs
+        .map(|(c, v)| Expr::equal(Expr::Column(*c), v.clone()))
+        .collect()
+}
+
+/// The rows of a table that satisfy `conditions`, by the best path; the output is `columns`.
+pub(super) fn rows_of(
+    table: &Arc<Table>,
+    conditions: Vec<Expr>,
+    columns: &[ColumnId],
+) -> Result<Query> {
+    let item = Item {
+        source: Source::Table(table.clone()),
+        offset: 0,
+        width: table.schema.columns.len() as u16,
+        left: None,
+    };
+    let wishes = Wishes {
+        columns: columns.to_vec(),
+        ..Wishes::default()
+    };
+    let planned = plan(vec![item], conditions, &wishes)?;
+    Ok(planned.project(columns))
+}

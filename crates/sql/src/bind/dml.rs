@@ -1,0 +1,338 @@
+//! What INSERT, UPDATE and DELETE have in common: rows one by one, their count, RETURNING.
+
+use std::sync::Arc;
+
+use procedure::step::{Carried, Phi};
+use procedure::{BinaryOp, Column, CommandCode, Expr, Query, Reg, Step};
+use sqlparser::ast;
+use types::{ColumnId, DataType, Error, Result, SqlState, Value};
+
+use super::binder::Binder;
+use super::insert::is_default;
+use super::scope::Scope;
+use crate::catalog::Table;
+use crate::names::object_name;
+
+/// A data-modifying statement that has become steps.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dml {
+    /// How many rows it touched.
+    pub count: Expr,
+    /// Columns of RETURNING.
+    pub columns: Option<Vec<Column>>,
+    /// Values of the last row returned, where they were kept instead of emitted.
+    pub returned: Vec<Expr>,
+}
+
+/// RETURNING, over the columns of the table.
+#[derive(Default)]
+pub(super) struct Returning {
+    clause: Option<(Vec<Expr>, Vec<Column>)>,
+    emit: bool,
+}
+
+/// One row's (or all rows') count and kept RETURNING values.
+pub(super) struct RowResult {
+    pub count: Expr,
+    pub returned: Vec<Expr>,
+}
+
+impl RowResult {
+    pub fn none() -> RowResult {
+        RowResult {
+            count: Expr::Const(Value::Int(0)),
+            returned: Vec::new(),
+        }
+    }
+}
+
+impl Returning {
+    /// How many values are kept of each row.
+    pub fn width(&self) -> usize {
+        match &self.clause {
+            Some((exprs, _)) if !self.emit => exprs.len(),
+            _ => 0,
+        }
+    }
+
+    pub fn is_none(&self) -> bool {
+        self.clause.is_none()
+    }
+
+    /// Columns of the table that it shows.
+    pub fn columns_used(&self) -> Vec<ColumnId> {
+        let exprs = self.clause.iter().flat_map(|(exprs, _)| exprs);
+        exprs.flat_map(Expr::columns).collect()
+    }
+
+    pub fn finish(&self, row: RowResult) -> Dml {
+        Dml {
+            count: row.count,
+            columns: self.clause.as_ref().map(|(_, columns)| columns.clone()),
+            returned: row.returned,
+        }
+    }
+}
+
+impl Binder<'_> {
+    /// Binds INSERT, UPDATE or DELETE and adds its steps. `emit`: RETURNING rows go to the client;
+    /// otherwise the values of the last one are kept for the caller.
+    pub fn dml(&mut self, statement: &ast::Statement, emit: bool) -> Result<Dml> {
+        match statement {
+            ast::Statement::Insert(insert) => self.insert(insert, emit),
+            ast::Statement::Update(update) => self.update(update, emit),
+            ast::Statement::Delete(delete) => self.delete(delete, emit),
+            _ => Err(Error::new(
+                SqlState::INTERNAL_ERROR,
+                "not a data-modifying statement",
+            )),
+        }
+    }
+
+    pub(super) fn returning_clause(
+        &mut self,
+        scope: &Scope,
+        items: Option<&[ast::SelectItem]>,
+        emit: bool,
+    ) -> Result<Returning> {
+        let clause = match items {
+            None => None,
+            Some(items) => Some(self.returning(scope, items)?),
+        };
+        Ok(Returning { clause, emit })
+    }
+
+    /// A row has been written whose columns are `row` now: RETURNING shows it.
+    pub(super) fn row_done(&mut self, returning: &Returning, row: &[Expr]) -> Result<RowResult> {
+        let mut values = Vec::new();
+        for expr in returning.clause.iter().flat_map(|(exprs, _)| exprs) {
+            let mut value = expr.clone();
+            value.map_columns(&mut |c| row[usize::from(c)].clone());
+            values.push(value);
+        }
+        let mut returned = Vec::new();
+        if returning.emit && !returning.is_none() {
+            self.steps.push(Step::Emit {
+                values: values.into(),
+            });
+        } else {
+            for value in values {
+                returned.push(self.let_value(value)?);
+            }
+        }
+        Ok(RowResult {
+            count: Expr::Const(Value::Int(1)),
+            returned,
+        })
+    }
+
+    /// The steps of `body` for each row of a query; counts add up, the last row's values are kept.
+    pub(super) fn for_rows(
+        &mut self,
+        query: Query,
+        width: usize,
+        returned: usize,
+        body: impl FnOnce(&mut Self, &[Reg]) -> Result<RowResult>,
+    ) -> Result<RowResult> {
+        let row = self.registers(width)?;
+        let count = self.register()?;
+        let kept = self.registers(returned)?;
+        let mut result = RowResult::none();
+        let body = self.block(|binder| {
+            result = body(binder, &row)?;
+            Ok(())
+        })?;
+        let mut carried = vec![Carried {
+            register: count,
+            initial: Expr::Const(Value::Int(0)),
+            next: Expr::Binary {
+                op: BinaryOp::Add,
+                left: Box::new(Expr::Reg(count)),
+                right: Box::new(result.count),
+                result: DataType::Int8,
+            },
+        }];
+        for (i, register) in kept.iter().enumerate() {
+            let next = result.returned.get(i).cloned();
+            carried.push(Carried {
+                register: *register,
+                initial: Expr::Const(Value::Null),
+                next: next.unwrap_or(Expr::Reg(*register)),
+            });
+        }
+        self.steps.push(Step::ForRows {
+            query,
+            row: row.into(),
+            body,
+            carried: carried.into(),
+        });
+        Ok(RowResult {
+            count: Expr::Reg(count),
+            returned: kept.into_iter().map(Expr::Reg).collect(),
+        })
+    }
+
+    /// One of two ways to deal with a row.
+    pub(super) fn either(
+        &mut self,
+        condition: Expr,
+        returned: usize,
+        then: impl FnOnce(&mut Self) -> Result<RowResult>,
+        otherwise: impl FnOnce(&mut Self) -> Result<RowResult>,
+    ) -> Result<RowResult> {
+        let (mut yes, mut no) = (RowResult::none(), RowResult::none());
+        let then = self.block(|binder| {
+            yes = then(binder)?;
+            Ok(())
+        })?;
+        let otherwise = self.block(|binder| {
+            no = otherwise(binder)?;
+            Ok(())
+        })?;
+        let outs = self.registers(1 + returned)?;
+        let value = |result: &RowResult, i: usize| match i {
+            0 => result.count.clone(),
+            i => result
+                .returned
+                .get(i - 1)
+                .cloned()
+                .unwrap_or(Expr::Const(Value::Null)),
+        };
+        let phis = outs.iter().enumerate().map(|(i, out)| Phi {
+            out: *out,
+            then: value(&yes, i),
+            otherwise: value(&no, i),
+        });
+        self.steps.push(Step::If {
+            condition,
+            then,
+            otherwise,
+            phis: phis.collect(),
+        });
+        let mut outs = outs.into_iter().map(Expr::Reg);
+        Ok(RowResult {
+            count: outs.next().unwrap_or(Expr::Const(Value::Int(0))),
+            returned: outs.collect(),
+        })
+    }
+
+    /// `SET a = …, (b, c) = (…, …)` over the columns in `scope`.
+    pub(super) fn assignments(
+        &mut self,
+        scope: &Scope,
+        table: &Table,
+        assignments: &[ast::Assignment],
+    ) -> Result<Vec<(ColumnId, Expr)>> {
+        let mut bound: Vec<(ColumnId, Expr)> = Vec::new();
+        let mut pairs: Vec<(&ast::ObjectName, &ast::Expr)> = Vec::new();
+        for assignment in assignments {
+            match (&assignment.target, &assignment.value) {
+                (ast::AssignmentTarget::ColumnName(name), value) => pairs.push((name, value)),
+                (ast::AssignmentTarget::Tuple(names), ast::Expr::Tuple(values))
+                    if names.len() == values.len() =>
+                {
+                    pairs.extend(names.iter().zip(values));
+                }
+                (ast::AssignmentTarget::Tuple(names), ast::Expr::Nested(value))
+                    if names.len() == 1 =>
+                {
+                    pairs.push((&names[0], value));
+                }
+                _ => return Err(Error::unsupported("this form of multiple assignment")),
+            }
+        }
+        for (name, value) in pairs {
+            let column = table.column_named(&object_name(name)?)?;
+            if bound.iter().any(|(c, _)| *c == column) {
+                return Err(Error::new(
+                    SqlState::SYNTAX_ERROR,
+                    format!("multiple assignments to same column \"{name}\""),
+                ));
+            }
+            let value = match is_default(value) {
+                true => super::insert::default_of(table, column),
+                false => {
+                    let typed = self.expression(scope, value)?;
+                    self.assign(typed, table.column_name(column), table.column_type(column))?
+                }
+            };
+            bound.push((column, value));
+        }
+        Ok(bound)
+    }
+
+    /// Writes new values into the row whose columns are `old`, all checks included; gives the new
+    /// row. `assigned` is over registers.
+    pub(super) fn update_row(
+        &mut self,
+        table: &Arc<Table>,
+        old: &dyn Fn(ColumnId) -> Expr,
+        assigned: &[(ColumnId, Expr)],
+    ) -> Result<Vec<Expr>> {
+        let width = table.schema.columns.len() as ColumnId;
+        let mut new: Vec<Expr> = (0..width).map(old).collect();
+        for (column, value) in assigned {
+            new[usize::from(*column)] = self.let_value(value.clone())?;
+        }
+        let changed = |c: ColumnId| assigned.iter().any(|(a, _)| *a == c);
+        let key: Vec<Expr> = table.schema.primary_key.iter().map(|c| old(*c)).collect();
+        self.check_row(table, &new, &changed);
+        self.check_parents(table, &new, &changed)?;
+        self.check_unique(table, &new, Some(&key), &changed)?;
+        let new_value = |c: ColumnId| new[usize::from(c)].clone();
+        self.release_children(table, old, Some((&new_value, &changed)), 0)?;
+        let found = self.register()?;
+        if table.schema.primary_key.iter().any(|c| changed(*c)) {
+            self.steps.push(Step::Delete {
+                table: table.id(),
+                key: key.into(),
+                found,
+            });
+            let inserted = self.insert_step(table, &new)?;
+            self.require_inserted(table, &new, inserted);
+            return Ok(new);
+        }
+        let assignments = assigned.iter().enumerate();
+        let code = CommandCode::new(
+            assignments
+                .map(|(i, (column, _))| (*column, Expr::Reg(Reg(i as u16))))
+                .collect(),
+            Box::default(),
+        );
+        let inputs = assigned.iter().map(|(c, _)| new_value(*c));
+        self.steps.push(Step::Update {
+            table: table.id(),
+            key: key.into(),
+            code: Arc::new(code),
+            inputs: inputs.collect(),
+            found,
+        });
+        Ok(new)
+    }
+
+    /// Deletes the row whose columns are `old`, and deals with those that point at it.
+    pub(super) fn delete_row(
+        &mut self,
+        table: &Arc<Table>,
+        old: &dyn Fn(ColumnId) -> Expr,
+        depth: u16,
+    ) -> Result<Reg> {
+        self.release_children(table, old, None, depth)?;
+        let found = self.register()?;
+        self.steps.push(Step::Delete {
+            table: table.id(),
+            key: table.schema.primary_key.iter().map(|c| old(*c)).collect(),
+            found,
+        });
+        Ok(found)
+    }
+}
+
+/// 1 where `found`, else 0.
+pub(super) fn one_if(found: Reg) -> Expr {
+    let int = |i| Expr::Const(Value::Int(i));
+    Expr::Case {
+        whens: [(Expr::Reg(found), int(1))].into(),
+        otherwise: Box::new(int(0)),
+    }
+}

@@ -1,0 +1,460 @@
+//! INSERT, with ON CONFLICT.
+
+use std::sync::Arc;
+
+use procedure::{Expr, Query, Step};
+use sqlparser::ast;
+use types::{ColumnId, DataType, Error, Result, SqlState, Value};
+
+use super::binder::{Binder, Typed};
+use super::constraints::first_in_index;
+use super::dml::{Dml, Returning, RowResult};
+use super::scope::Scope;
+use crate::catalog::Table;
+use crate::names::{fold, object_name};
+
+/// What to do where a row is already there.
+enum Conflict {
+    /// An error.
+    Reject,
+    /// Leave it; any unique index counts, or the given one.
+    Nothing(Option<u16>),
+    Update {
+        index: u16,
+        assignments: Vec<(ColumnId, Expr)>,
+        condition: Option<Expr>,
+    },
+}
+
+impl Binder<'_> {
+    pub(super) fn insert(&mut self, insert: &ast::Insert, emit: bool) -> Result<Dml> {
+        let ast::TableObject::TableName(name) = &insert.table else {
+            return Err(Error::unsupported("INSERT into anything but a table"));
+        };
+        let table = self.catalog.table(&object_name(name)?)?.clone();
+        let shown = match &insert.table_alias {
+            Some(alias) => fold(&alias.alias),
+            None => table.name().to_owned(),
+        };
+        let columns = self.target_columns(&table, &insert.columns)?;
+        let mut scope = Scope::default();
+        scope.add_table(&table, &shown);
+        let returning = self.returning_clause(&scope, insert.returning.as_deref(), emit)?;
+        let conflict = self.conflict(&table, &shown, insert.on.as_ref())?;
+        let plan = InsertPlan {
+            table,
+            columns,
+            conflict,
+            returning,
+        };
+        match &insert.source {
+            None => {
+                let row = self.insert_values(&plan, Vec::new())?;
+                Ok(plan.returning.finish(row))
+            }
+            Some(query) => match single_row(query) {
+                Some(row) => {
+                    let values = self.row_of_values(&plan, row)?;
+                    let row = self.insert_values(&plan, values)?;
+                    Ok(plan.returning.finish(row))
+                }
+                None => self.insert_query(&plan, query),
+            },
+        }
+    }
+
+    fn target_columns(
+        &mut self,
+        table: &Table,
+        names: &[ast::ObjectName],
+    ) -> Result<Vec<ColumnId>> {
+        if names.is_empty() {
+            return Ok(table.schema.visible_columns().map(|(c, _)| c).collect());
+        }
+        let mut columns = Vec::with_capacity(names.len());
+        for name in names {
+            let column = table.column_named(&object_name(name)?)?;
+            if columns.contains(&column) {
+                return Err(Error::new(
+                    SqlState::DUPLICATE_COLUMN,
+                    format!("column \"{name}\" specified more than once"),
+                ));
+            }
+            columns.push(column);
+        }
+        Ok(columns)
+    }
+
+    /// The values of `VALUES (…)`, each as its column's type.
+    fn row_of_values(&mut self, plan: &InsertPlan, row: &[ast::Expr]) -> Result<Vec<Expr>> {
+        plan.check_width(row.len())?;
+        let mut values = Vec::with_capacity(row.len());
+        for (column, expr) in plan.columns.iter().zip(row) {
+            values.push(self.column_value(&plan.table, *column, expr)?);
+        }
+        Ok(values)
+    }
+
+    /// A value for a column; DEFAULT stands for the column's own.
+    pub(super) fn column_value(
+        &mut self,
+        table: &Table,
+        column: ColumnId,
+        expr: &ast::Expr,
+    ) -> Result<Expr> {
+        if is_default(expr) {
+            return Ok(default_of(table, column));
+        }
+        let typed = self.bare_expression(expr)?;
+        self.assign(typed, table.column_name(column), table.column_type(column))
+    }
+
+    fn insert_query(&mut self, plan: &InsertPlan, query: &ast::Query) -> Result<Dml> {
+        let targets: Vec<DataType> = plan
+            .columns
+            .iter()
+            .map(|c| plan.table.column_type(*c).clone())
+            .collect();
+        let (query, types) = match &*query.body {
+            ast::SetExpr::Values(values) if is_plain(query) => {
+                let mut rows = Vec::with_capacity(values.rows.len());
+                for row in &values.rows {
+                    rows.push(self.row_of_values(plan, &row.content)?.into_boxed_slice());
+                }
+                let width = rows.first().map_or(0, |row| row.len());
+                if rows.iter().any(|row| row.len() != width) {
+                    return Err(Error::new(
+                        SqlState::SYNTAX_ERROR,
+                        "VALUES lists must all be the same length",
+                    ));
+                }
+                (Query::Values(rows.into()), targets[..width].to_vec())
+            }
+            _ => {
+                let bound = self.query_into(query, &targets)?;
+                plan.check_width(bound.columns.len())?;
+                let types = bound.columns.into_iter().map(|c| c.data_type);
+                (bound.query, types.collect())
+            }
+        };
+        let returned = plan.returning.width();
+        self.for_rows(query, types.len(), returned, |binder, row| {
+            let mut values = Vec::with_capacity(row.len());
+            for ((register, data_type), column) in row.iter().zip(types).zip(&plan.columns) {
+                let typed = Typed::new(Expr::Reg(*register), data_type);
+                let name = plan.table.column_name(*column);
+                let to = plan.table.column_type(*column);
+                let value = match typed.data_type == *to {
+                    true => typed.expr,
+                    false => binder.assign(typed, name, to)?,
+                };
+                values.push(value);
+            }
+            binder.insert_values(plan, values)
+        })
+        .map(|row| plan.returning.finish(row))
+    }
+
+    /// Inserts one row whose listed columns have these values.
+    fn insert_values(&mut self, plan: &InsertPlan, values: Vec<Expr>) -> Result<RowResult> {
+        let table = &plan.table;
+        let mut row = Vec::with_capacity(table.schema.columns.len());
+        for column in 0..table.schema.columns.len() as ColumnId {
+            let listed = plan.columns.iter().position(|c| *c == column);
+            let value = match listed.and_then(|place| values.get(place)) {
+                Some(value) => value.clone(),
+                None => default_of(table, column),
+            };
+            row.push(self.let_value(value)?);
+        }
+        self.check_row(table, &row, &|_| true);
+        match &plan.conflict {
+            Conflict::Reject => self.insert_checked(plan, &row),
+            Conflict::Nothing(index) => self.insert_or_leave(plan, &row, *index),
+            Conflict::Update { .. } => self.insert_or_update(plan, &row),
+        }
+    }
+
+    fn insert_checked(&mut self, plan: &InsertPlan, row: &[Expr]) -> Result<RowResult> {
+        self.check_parents(&plan.table, row, &|_| true)?;
+        self.check_unique(&plan.table, row, None, &|_| true)?;
+        let inserted = self.insert_step(&plan.table, row)?;
+        self.require_inserted(&plan.table, row, inserted);
+        self.row_done(&plan.returning, row)
+    }
+
+    fn insert_or_leave(
+        &mut self,
+        plan: &InsertPlan,
+        row: &[Expr],
+        index: Option<u16>,
+    ) -> Result<RowResult> {
+        let table = &plan.table;
+        let unique = table
+            .live_indexes()
+            .filter(|(_, i)| i.unique)
+            .map(|(id, _)| id);
+        let own_key = (!table.schema.hidden_row_id).then_some(0);
+        let arbiters: Vec<u16> = match index {
+            Some(index) => vec![index],
+            None => own_key.into_iter().chain(unique).collect(),
+        };
+        let mut taken = Vec::new();
+        for index in arbiters {
+            let columns = table.index_columns(index);
+            let values: Vec<Expr> = columns
+                .iter()
+                .map(|c| row[usize::from(*c)].clone())
+                .collect();
+            let found = self.register()?;
+            self.steps.push(match index {
+                0 => Step::Exists {
+                    table: table.id(),
+                    key: values.into(),
+                    found,
+                },
+                _ => Step::Fetch {
+                    query: first_in_index(table, index, &values, &[]),
+                    outputs: Box::default(),
+                    found,
+                    strict: false,
+                },
+            });
+            taken.push(Expr::Reg(found));
+        }
+        let free = Expr::not(Expr::Or(taken.into()));
+        self.either(
+            free,
+            plan.returning.width(),
+            |binder| binder.insert_checked(plan, row),
+            |_| Ok(RowResult::none()),
+        )
+    }
+
+    fn insert_or_update(&mut self, plan: &InsertPlan, row: &[Expr]) -> Result<RowResult> {
+        let Conflict::Update {
+            index,
+            assignments,
+            condition,
+        } = &plan.conflict
+        else {
+            return self.insert_checked(plan, row);
+        };
+        let table = &plan.table;
+        let columns: Vec<ColumnId> = (0..table.schema.columns.len() as ColumnId).collect();
+        let key = table.index_columns(*index).iter();
+        let key: Vec<Expr> = key.map(|c| row[usize::from(*c)].clone()).collect();
+        let query = match index {
+            0 => Query::Get {
+                table: table.id(),
+                key: key.into(),
+                columns: columns.clone().into(),
+                filter: None,
+            },
+            _ => first_in_index(table, *index, &key, &columns),
+        };
+        let existing = self.registers(columns.len())?;
+        let found = self.register()?;
+        self.steps.push(Step::Fetch {
+            query,
+            outputs: existing.clone().into(),
+            found,
+            strict: false,
+        });
+        // In the clause, the table's columns come first and EXCLUDED's behind them.
+        let in_place = |expr: &Expr| {
+            let mut expr = expr.clone();
+            expr.map_columns(&mut |c| match existing.get(usize::from(c)) {
+                Some(register) => Expr::Reg(*register),
+                None => row[usize::from(c) - existing.len()].clone(),
+            });
+            expr
+        };
+        let old = |c: ColumnId| Expr::Reg(existing[usize::from(c)]);
+        let update = |binder: &mut Self| {
+            let assigned: Vec<(ColumnId, Expr)> =
+                assignments.iter().map(|(c, e)| (*c, in_place(e))).collect();
+            let new = binder.update_row(table, &old, &assigned)?;
+            binder.row_done(&plan.returning, &new)
+        };
+        let width = plan.returning.width();
+        self.either(
+            Expr::Reg(found),
+            width,
+            |binder| match condition {
+                None => update(binder),
+                Some(condition) => {
+                    binder.either(
+                        in_place(condition),
+                        width,
+                        update,
+                        |_| Ok(RowResult::none()),
+                    )
+                }
+            },
+            |binder| binder.insert_checked(plan, row),
+        )
+    }
+
+    fn conflict(
+        &mut self,
+        table: &Arc<Table>,
+        shown: &str,
+        on: Option<&ast::OnInsert>,
+    ) -> Result<Conflict> {
+        let on = match on {
+            None => return Ok(Conflict::Reject),
+            Some(ast::OnInsert::OnConflict(on)) => on,
+            Some(_) => return Err(Error::unsupported("ON DUPLICATE KEY UPDATE")),
+        };
+        let index = match &on.conflict_target {
+            None => None,
+            Some(target) => Some(arbiter(table, target)?),
+        };
+        let update = match &on.action {
+            ast::OnConflictAction::DoNothing => return Ok(Conflict::Nothing(index)),
+            ast::OnConflictAction::DoUpdate(update) => update,
+        };
+        let index = index.ok_or_else(|| {
+            Error::new(
+                SqlState::SYNTAX_ERROR,
+                "ON CONFLICT DO UPDATE requires inference specification or constraint name",
+            )
+            .with_hint("For example, ON CONFLICT (column_name).")
+        })?;
+        let mut scope = Scope::default();
+        scope.add_table(table, shown);
+        scope.add_table(table, "excluded");
+        // Unqualified names mean the existing row.
+        if let Some(excluded) = scope.relations.last_mut() {
+            excluded.columns.iter_mut().for_each(|c| c.hidden = true);
+        }
+        let assignments = self.assignments(&scope, table, &update.assignments)?;
+        let condition = match &update.selection {
+            None => None,
+            Some(condition) => {
+                let typed = self.expression(&scope, condition)?;
+                Some(self.boolean(typed, "WHERE")?)
+            }
+        };
+        Ok(Conflict::Update {
+            index,
+            assignments,
+            condition,
+        })
+    }
+
+    /// Steps that insert one row whose listed columns are the first parameters: COPY's.
+    pub(super) fn insert_parameters(
+        &mut self,
+        table: &Arc<Table>,
+        columns: &[ColumnId],
+    ) -> Result<()> {
+        let plan = InsertPlan {
+            table: table.clone(),
+            columns: columns.to_vec(),
+            conflict: Conflict::Reject,
+            returning: Returning::default(),
+        };
+        let values = (0..columns.len() as u16).map(|i| Expr::Reg(procedure::Reg(i)));
+        let row = self.insert_values(&plan, values.collect())?;
+        self.steps.push(Step::CountRows { by: row.count });
+        Ok(())
+    }
+}
+
+struct InsertPlan {
+    table: Arc<Table>,
+    columns: Vec<ColumnId>,
+    conflict: Conflict,
+    returning: Returning,
+}
+
+impl InsertPlan {
+    fn check_width(&self, values: usize) -> Result<()> {
+        if values > self.columns.len() {
+            return Err(Error::new(
+                SqlState::SYNTAX_ERROR,
+                "INSERT has more expressions than target columns",
+            ));
+        }
+        // Without a column list, columns at the end may be left out.
+        let all = self.table.schema.visible_columns().count() == self.columns.len();
+        match values < self.columns.len() && !all {
+            true => Err(Error::new(
+                SqlState::SYNTAX_ERROR,
+                "INSERT has more target columns than expressions",
+            )),
+            false => Ok(()),
+        }
+    }
+}
+
+pub(super) fn default_of(table: &Table, column: ColumnId) -> Expr {
+    let default = table.defaults.get(usize::from(column)).cloned().flatten();
+    default.unwrap_or(Expr::Const(Value::Null))
+}
+
+pub(super) fn is_default(expr: &ast::Expr) -> bool {
+    matches!(expr, ast::Expr::Identifier(ident)
+        if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default"))
+}
+
+fn is_plain(query: &ast::Query) -> bool {
+    query.with.is_none()
+        && query.order_by.is_none()
+        && query.limit_clause.is_none()
+        && query.fetch.is_none()
+}
+
+/// The row of `VALUES` with one row.
+fn single_row(query: &ast::Query) -> Option<&[ast::Expr]> {
+    match &*query.body {
+        ast::SetExpr::Values(values) if is_plain(query) => match values.rows.as_slice() {
+            [row] => Some(&row.content),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The unique index that ON CONFLICT names.
+fn arbiter(table: &Table, target: &ast::ConflictTarget) -> Result<u16> {
+    let unique = table.live_indexes().filter(|(_, index)| index.unique);
+    let own_key = (!table.schema.hidden_row_id).then_some(0);
+    let mut candidates = own_key.into_iter().chain(unique.map(|(id, _)| id));
+    match target {
+        ast::ConflictTarget::Columns(names) => {
+            let mut columns = Vec::with_capacity(names.len());
+            for name in names {
+                columns.push(table.column_named(&fold(name))?);
+            }
+            let found = candidates.find(|index| {
+                let key = table.index_columns(*index);
+                key.len() == columns.len() && key.iter().all(|c| columns.contains(c))
+            });
+            found.ok_or_else(|| {
+                Error::new(
+                    SqlState::INVALID_COLUMN_REFERENCE,
+                    "there is no unique or exclusion constraint matching the ON CONFLICT specification",
+                )
+            })
+        }
+        ast::ConflictTarget::OnConstraint(name) => {
+            let name = object_name(name)?;
+            let found = candidates.find(|index| match index {
+                0 => table.primary_key_name == name,
+                n => table.schema.indexes[usize::from(*n) - 1].name == name,
+            });
+            found.ok_or_else(|| {
+                Error::new(
+                    SqlState::UNDEFINED_OBJECT,
+                    format!(
+                        "constraint \"{name}\" for table \"{}\" does not exist",
+                        table.name()
+                    ),
+                )
+            })
+        }
+    }
+}

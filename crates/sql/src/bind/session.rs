@@ -1,0 +1,344 @@
+//! Statements that are the session's business, and COPY.
+
+use std::sync::Arc;
+
+use procedure::Output;
+use sqlparser::ast;
+use types::{ColumnId, DataType, Error, Result, SqlState};
+
+use super::binder::Binder;
+use crate::copy::CopyOptions;
+use crate::ddl::data_type;
+use crate::names::{fold, object_name};
+use crate::statement::{Isolation, Statement, TransactionModes};
+
+impl Binder<'_> {
+    pub(super) fn session_statement(
+        &mut self,
+        statement: &ast::Statement,
+        text: &str,
+    ) -> Result<(Statement, Output)> {
+        use ast::Statement as S;
+        let bound = match statement {
+            S::StartTransaction {
+                modes,
+                statements,
+                modifier: None,
+                ..
+            } if statements.is_empty() => Statement::Begin(transaction_modes(modes)?),
+            S::Commit { chain: false, .. } => Statement::Commit,
+            S::Rollback {
+                chain: false,
+                savepoint: None,
+            } => Statement::Rollback,
+            S::Rollback {
+                savepoint: Some(name),
+                ..
+            } => Statement::RollbackTo(fold(name)),
+            S::Commit { .. } | S::Rollback { .. } => return Err(Error::unsupported("AND CHAIN")),
+            S::Savepoint { name } => Statement::Savepoint(fold(name)),
+            S::ReleaseSavepoint { name } => Statement::Release(fold(name)),
+            S::Set(set) => set_statement(set)?,
+            S::ShowVariable { variable } => return Ok(show(variable)),
+            S::Reset(reset) => Statement::Reset(match &reset.reset {
+                ast::Reset::ALL => None,
+                ast::Reset::ConfigurationParameter(name) => Some(setting_name(name)?),
+            }),
+            S::Discard { .. } => Statement::Discard,
+            S::Prepare {
+                name, data_types, ..
+            } => prepare(name, data_types, text)?,
+            S::Execute {
+                name: Some(name),
+                parameters,
+                ..
+            } => self.execute(name, parameters)?,
+            S::Deallocate { name, .. } => match fold(name).as_str() {
+                "all" => Statement::Deallocate(None),
+                name => Statement::Deallocate(Some(name.to_owned())),
+            },
+            S::Explain {
+                statement, analyze, ..
+            } => return self.explain(statement, *analyze, text),
+            S::Drop { .. } => Statement::Nothing("DROP VIEW"),
+            S::Comment { .. } => Statement::Nothing("COMMENT"),
+            S::Analyze(_) => Statement::Nothing("ANALYZE"),
+            other => return Err(unsupported_statement(other)),
+        };
+        Ok((bound, Output::Tag))
+    }
+
+    fn execute(&mut self, name: &ast::ObjectName, parameters: &[ast::Expr]) -> Result<Statement> {
+        let mut arguments = Vec::with_capacity(parameters.len());
+        for parameter in parameters {
+            arguments.push(self.bare_expression(parameter)?.expr);
+        }
+        if !self.steps.is_empty() {
+            return Err(Error::unsupported("a subquery as an argument"));
+        }
+        Ok(Statement::Execute {
+            name: object_name(name)?,
+            arguments,
+        })
+    }
+
+    fn explain(
+        &mut self,
+        statement: &ast::Statement,
+        analyze: bool,
+        text: &str,
+    ) -> Result<(Statement, Output)> {
+        if analyze {
+            return Err(Error::unsupported("EXPLAIN ANALYZE"));
+        }
+        let lines = match self.statement(statement, text)?.0 {
+            Statement::Procedure(procedure) | Statement::Call { procedure, .. } => {
+                crate::explain::lines(self.catalog, &procedure)
+            }
+            _ => return Err(Error::unsupported("EXPLAIN of this statement")),
+        };
+        let column = procedure::Column {
+            name: "QUERY PLAN".into(),
+            data_type: DataType::Text,
+        };
+        Ok((Statement::Explain(lines), Output::Rows(vec![column])))
+    }
+
+    pub(super) fn copy(
+        &mut self,
+        source: &ast::CopySource,
+        to: bool,
+        target: &ast::CopyTarget,
+        options: &[ast::CopyOption],
+        legacy: &[ast::CopyLegacyOption],
+        text: &str,
+    ) -> Result<(Statement, Output)> {
+        if !matches!(target, ast::CopyTarget::Stdin | ast::CopyTarget::Stdout) {
+            return Err(
+                Error::unsupported("COPY with a file or program of the server")
+                    .with_hint("Use STDIN or STDOUT; psql's \\copy does."),
+            );
+        }
+        let options = CopyOptions::from_ast(options, legacy)?;
+        let bound = match (source, to) {
+            (
+                ast::CopySource::Table {
+                    table_name,
+                    columns,
+                },
+                false,
+            ) => {
+                return self.copy_in(table_name, columns, options, text);
+            }
+            (
+                ast::CopySource::Table {
+                    table_name,
+                    columns,
+                },
+                true,
+            ) => {
+                let table = self.catalog.table(&object_name(table_name)?)?.clone();
+                let columns = self.copy_columns(&table, columns)?;
+                let described = columns.iter().map(|c| procedure::Column {
+                    name: table.column_name(*c).to_owned(),
+                    data_type: table.column_type(*c).clone(),
+                });
+                super::BoundQuery {
+                    columns: described.collect(),
+                    query: super::constraints::rows_of(&table, Vec::new(), &columns)?,
+                }
+            }
+            (ast::CopySource::Query(query), true) => self.query(query)?,
+            (ast::CopySource::Query(_), false) => {
+                return Err(Error::new(
+                    SqlState::SYNTAX_ERROR,
+                    "COPY FROM needs a table",
+                ));
+            }
+        };
+        let output = Output::Rows(bound.columns);
+        let query = super::query_program(text, self, bound.query, output.clone());
+        let statement = Statement::CopyOut {
+            query: Arc::new(query),
+            options,
+        };
+        Ok((statement, output))
+    }
+
+    fn copy_columns(
+        &self,
+        table: &crate::catalog::Table,
+        names: &[ast::Ident],
+    ) -> Result<Vec<ColumnId>> {
+        if names.is_empty() {
+            return Ok(table.schema.visible_columns().map(|(c, _)| c).collect());
+        }
+        names
+            .iter()
+            .map(|name| table.column_named(&fold(name)))
+            .collect()
+    }
+
+    fn copy_in(
+        &mut self,
+        name: &ast::ObjectName,
+        columns: &[ast::Ident],
+        options: CopyOptions,
+        text: &str,
+    ) -> Result<(Statement, Output)> {
+        let table = self.catalog.table(&object_name(name)?)?.clone();
+        let columns = self.copy_columns(&table, columns)?;
+        let types = columns.iter().map(|c| Some(table.column_type(*c).clone()));
+        let mut row = Binder::new(self.catalog, self.session, types.collect());
+        row.insert_parameters(&table, &columns)?;
+        let statement = Statement::CopyIn {
+            table: table.id(),
+            columns,
+            row: Arc::new(row.procedure(text, Output::Tag, "COPY")),
+            options,
+        };
+        Ok((statement, Output::Tag))
+    }
+}
+
+fn transaction_modes(modes: &[ast::TransactionMode]) -> Result<TransactionModes> {
+    use ast::TransactionIsolationLevel as L;
+    let mut bound = TransactionModes::default();
+    for mode in modes {
+        match mode {
+            ast::TransactionMode::AccessMode(access) => {
+                bound.read_only = Some(*access == ast::TransactionAccessMode::ReadOnly);
+            }
+            ast::TransactionMode::IsolationLevel(level) => {
+                bound.isolation = Some(match level {
+                    L::ReadUncommitted => Isolation::ReadUncommitted,
+                    L::ReadCommitted => Isolation::ReadCommitted,
+                    L::RepeatableRead => Isolation::RepeatableRead,
+                    L::Serializable => Isolation::Serializable,
+                    L::Snapshot => return Err(Error::unsupported("ISOLATION LEVEL SNAPSHOT")),
+                });
+            }
+        }
+    }
+    Ok(bound)
+}
+
+fn set_statement(set: &ast::Set) -> Result<Statement> {
+    use ast::Set;
+    let is_local =
+        |scope: &Option<ast::ContextModifier>| matches!(scope, Some(ast::ContextModifier::Local));
+    match set {
+        Set::SingleAssignment {
+            scope,
+            variable,
+            values,
+            ..
+        } => Ok(Statement::Set {
+            name: setting_name(variable)?,
+            value: setting_value(values)?,
+            local: is_local(scope),
+        }),
+        Set::SetTimeZone { local, value } => Ok(Statement::Set {
+            name: "timezone".into(),
+            value: setting_value(std::slice::from_ref(value))?,
+            local: *local,
+        }),
+        Set::SetNames { charset_name, .. } => Ok(Statement::Set {
+            name: "client_encoding".into(),
+            value: Some(charset_name.value.clone()),
+            local: false,
+        }),
+        Set::SetNamesDefault {} => Ok(Statement::Set {
+            name: "client_encoding".into(),
+            value: None,
+            local: false,
+        }),
+        Set::SetTransaction {
+            modes,
+            snapshot: None,
+            session,
+        } => {
+            let modes = transaction_modes(modes)?;
+            Ok(match session {
+                false => Statement::SetTransaction(modes),
+                true => Statement::SetSessionCharacteristics(modes),
+            })
+        }
+        Set::SetRole {
+            context_modifier,
+            role_name,
+        } => Ok(Statement::Set {
+            name: "role".into(),
+            value: role_name.as_ref().map(fold),
+            local: is_local(context_modifier),
+        }),
+        other => Err(Error::unsupported(format_args!("{other}"))),
+    }
+}
+
+fn setting_name(name: &ast::ObjectName) -> Result<String> {
+    let parts: Vec<String> = name.0.iter().map(ToString::to_string).collect();
+    Ok(parts.join(".").to_lowercase())
+}
+
+fn setting_value(values: &[ast::Expr]) -> Result<Option<String>> {
+    let one = |value: &ast::Expr| match value {
+        ast::Expr::Value(value) => match &value.value {
+            ast::Value::SingleQuotedString(s) | ast::Value::DoubleQuotedString(s) => Ok(s.clone()),
+            other => Ok(other.to_string()),
+        },
+        ast::Expr::Identifier(ident) => Ok(ident.value.clone()),
+        other => Ok(other.to_string()),
+    };
+    match values {
+        [ast::Expr::Identifier(ident)] if ident.value.eq_ignore_ascii_case("default") => Ok(None),
+        values => {
+            let values: Result<Vec<String>> = values.iter().map(one).collect();
+            values.map(|values| Some(values.join(", ")))
+        }
+    }
+}
+
+fn show(variable: &[ast::Ident]) -> (Statement, Output) {
+    let words: Vec<String> = variable.iter().map(|i| i.value.to_lowercase()).collect();
+    let name = match words.join(" ").as_str() {
+        "transaction isolation level" => "transaction_isolation".to_owned(),
+        "time zone" => "TimeZone".to_owned(),
+        "session authorization" => "session_authorization".to_owned(),
+        _ => words.join("."),
+    };
+    let column = procedure::Column {
+        name: name.clone(),
+        data_type: DataType::Text,
+    };
+    (Statement::Show(name), Output::Rows(vec![column]))
+}
+
+/// The statement's text is what stands after AS, so that it is bound when it is executed.
+fn prepare(name: &ast::Ident, types: &[ast::DataType], text: &str) -> Result<Statement> {
+    let types = types.iter().map(|t| match t {
+        ast::DataType::Unspecified => Ok(None),
+        t => data_type(t).map(Some),
+    });
+    let body = crate::parse::text_after_as(text)
+        .ok_or_else(|| Error::new(SqlState::SYNTAX_ERROR, "PREPARE needs AS and a statement"))?;
+    Ok(Statement::Prepare {
+        name: fold(name),
+        types: types.collect::<Result<_>>()?,
+        text: body,
+    })
+}
+
+fn unsupported_statement(statement: &ast::Statement) -> Error {
+    let text = statement.to_string();
+    let words: Vec<&str> = text
+        .split_whitespace()
+        .take_while(|word| word.chars().all(|c| c.is_ascii_uppercase()))
+        .take(3)
+        .collect();
+    let what = match words.is_empty() {
+        true => "this statement".to_owned(),
+        false => words.join(" "),
+    };
+    Error::unsupported(what)
+}

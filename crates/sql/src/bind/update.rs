@@ -1,0 +1,296 @@
+//! UPDATE and DELETE.
+//!
+//! An UPDATE of one row by its primary key becomes an update *command*: the new values are a
+//! function of the row as it will be found, so nothing is read, and two such updates of one row
+//! commute with all others' existence. That holds as long as nothing but the row decides: no RETURNING, and
+//! no column of a key, a unique index or a foreign key is assigned. Every other UPDATE reads its rows
+//! first and writes them one by one.
+
+use std::sync::Arc;
+
+use procedure::{Check, CommandCode, Expr, Query, Reg, Step};
+use sqlparser::ast;
+use types::{ColumnId, Error, Result, Value};
+
+use super::aggregates::Place;
+use super::binder::Binder;
+use super::constraints::{check_violation, null_violation, relevant_checks, rows_of};
+use super::dml::{Dml, Returning, RowResult, one_if};
+use super::plan::conjuncts;
+use super::scope::Scope;
+use crate::catalog::Table;
+use crate::names::{fold, object_name};
+
+impl Binder<'_> {
+    pub(super) fn update(&mut self, update: &ast::Update, emit: bool) -> Result<Dml> {
+        if update.from.is_some() {
+            return Err(Error::unsupported("UPDATE … FROM")
+                .with_hint("Use a subquery: SET a = (SELECT …) WHERE … IN (SELECT …)."));
+        }
+        if update.limit.is_some() || !update.order_by.is_empty() {
+            return Err(Error::unsupported("UPDATE … ORDER BY … LIMIT"));
+        }
+        let (table, scope) = self.target(std::slice::from_ref(&update.table))?;
+        let returning = self.returning_clause(&scope, update.returning.as_deref(), emit)?;
+        let assignments = self.assignments(&scope, &table, &update.assignments)?;
+        let conditions = self.where_clause(&scope, update.selection.as_ref())?;
+        if returning.is_none() && is_free(&table, &assignments) {
+            let query = rows_of(&table, conditions.clone(), &[])?;
+            if let Query::Get {
+                key, filter: None, ..
+            } = query
+            {
+                let row = self.update_by_command(&table, key, assignments)?;
+                return Ok(returning.finish(row));
+            }
+        }
+        self.update_by_rows(&table, assignments, conditions, &returning)
+    }
+
+    fn update_by_command(
+        &mut self,
+        table: &Table,
+        key: Box<[Expr]>,
+        assignments: Vec<(ColumnId, Expr)>,
+    ) -> Result<RowResult> {
+        let changed = |c: ColumnId| assignments.iter().any(|(a, _)| *a == c);
+        let mut checks = Vec::new();
+        for (column, schema) in table.schema.visible_columns() {
+            if !schema.nullable && changed(column) {
+                checks.push(Check {
+                    condition: Expr::is_null(Expr::Column(column), true),
+                    error: null_violation(table, column),
+                });
+            }
+        }
+        for check in relevant_checks(table, &changed) {
+            checks.push(Check {
+                condition: check.condition.clone(),
+                error: check_violation(table, &check.name),
+            });
+        }
+        let mut inputs = Vec::new();
+        let as_command = |(column, mut value): (ColumnId, Expr)| {
+            take_inputs(&mut value, &mut inputs);
+            (column, value)
+        };
+        let code =
+            CommandCode::new(assignments.into_iter().map(as_command).collect(), checks.into());
+        let found = self.register()?;
+        self.steps.push(Step::Update {
+            table: table.id(),
+            key,
+            code: Arc::new(code),
+            inputs: inputs.into(),
+            found,
+        });
+        Ok(RowResult {
+            count: one_if(found),
+            returned: Vec::new(),
+        })
+    }
+
+    fn update_by_rows(
+        &mut self,
+        table: &Arc<Table>,
+        assignments: Vec<(ColumnId, Expr)>,
+        conditions: Vec<Expr>,
+        returning: &Returning,
+    ) -> Result<Dml> {
+        let changed = |c: ColumnId| assignments.iter().any(|(a, _)| *a == c);
+        let mut needed = table.schema.primary_key.clone();
+        needed.extend(returning.columns_used());
+        needed.extend(assignments.iter().flat_map(|(_, value)| value.columns()));
+        let keys = table.foreign_keys.iter().map(|f| &f.columns);
+        let unique = table
+            .schema
+            .indexes
+            .iter()
+            .filter(|i| i.unique)
+            .map(|i| &i.columns);
+        for columns in keys
+            .chain(unique)
+            .filter(|cs| cs.iter().any(|c| changed(*c)))
+        {
+            needed.extend(columns);
+        }
+        let moves = table.schema.primary_key.iter().any(|c| changed(*c));
+        let can_fail = !relevant_checks(table, &changed).is_empty()
+            || assignments
+                .iter()
+                .any(|(c, _)| !table.schema.columns[usize::from(*c)].nullable);
+        // A failing row is shown whole, and a row that moves is written whole.
+        if moves || can_fail {
+            needed.extend(0..table.schema.columns.len() as ColumnId);
+        }
+        for reference in &table.referenced_by {
+            let child = self.catalog.table_by_id(reference.child);
+            let key = child.and_then(|child| child.foreign_keys.get(reference.key));
+            needed.extend(key.iter().flat_map(|key| &key.parent_columns));
+        }
+        needed.sort_unstable();
+        needed.dedup();
+        let query = rows_of(table, conditions, &needed)?;
+        let row = self.for_rows(query, needed.len(), returning.width(), |binder, row| {
+            let old = old_values(&needed, row);
+            let in_place = |(column, value): &(ColumnId, Expr)| {
+                let mut value = value.clone();
+                value.map_columns(&mut |c| old(c));
+                (*column, value)
+            };
+            let assigned: Vec<(ColumnId, Expr)> = assignments.iter().map(in_place).collect();
+            let new = binder.update_row(table, &old, &assigned)?;
+            binder.row_done(returning, &new)
+        })?;
+        Ok(returning.finish(row))
+    }
+
+    pub(super) fn delete(&mut self, delete: &ast::Delete, emit: bool) -> Result<Dml> {
+        if delete.using.is_some() {
+            return Err(Error::unsupported("DELETE … USING")
+                .with_hint("Use a subquery: WHERE … IN (SELECT …)."));
+        }
+        if delete.limit.is_some() || !delete.order_by.is_empty() {
+            return Err(Error::unsupported("DELETE … ORDER BY … LIMIT"));
+        }
+        let from = match &delete.from {
+            ast::FromTable::WithFromKeyword(from) | ast::FromTable::WithoutKeyword(from) => from,
+        };
+        let (table, scope) = self.target(from)?;
+        let returning = self.returning_clause(&scope, delete.returning.as_deref(), emit)?;
+        let conditions = self.where_clause(&scope, delete.selection.as_ref())?;
+        let mut needed = table.schema.primary_key.clone();
+        needed.extend(returning.columns_used());
+        for reference in &table.referenced_by {
+            let child = self.catalog.table_by_id(reference.child);
+            let key = child.and_then(|child| child.foreign_keys.get(reference.key));
+            needed.extend(key.iter().flat_map(|key| &key.parent_columns));
+        }
+        needed.sort_unstable();
+        needed.dedup();
+        let query = rows_of(&table, conditions, &needed)?;
+        let only_key = needed.iter().all(|c| table.schema.primary_key.contains(c));
+        if returning.is_none()
+            && only_key
+            && let Query::Get {
+                key, filter: None, ..
+            } = &query
+        {
+            // All that the steps need to know is in the statement.
+            let place = |c: ColumnId| table.schema.primary_key.iter().position(|k| *k == c);
+            let old = |c: ColumnId| place(c).map_or(Expr::Const(Value::Null), |i| key[i].clone());
+            let found = self.delete_row(&table, &old, 0)?;
+            let row = RowResult {
+                count: one_if(found),
+                returned: Vec::new(),
+            };
+            return Ok(returning.finish(row));
+        }
+        let row = self.for_rows(query, needed.len(), returning.width(), |binder, row| {
+            let old = old_values(&needed, row);
+            binder.delete_row(&table, &old, 0)?;
+            let width = table.schema.columns.len() as ColumnId;
+            let values: Vec<Expr> = (0..width).map(old).collect();
+            binder.row_done(&returning, &values)
+        })?;
+        Ok(returning.finish(row))
+    }
+
+    /// The table that UPDATE and DELETE name.
+    fn target(&mut self, tables: &[ast::TableWithJoins]) -> Result<(Arc<Table>, Scope)> {
+        let [ast::TableWithJoins { relation, joins }] = tables else {
+            return Err(Error::unsupported(
+                "changing several tables in one statement",
+            ));
+        };
+        let (name, alias) = match relation {
+            ast::TableFactor::Table {
+                name,
+                alias,
+                args: None,
+                ..
+            } if joins.is_empty() => (name, alias),
+            _ => return Err(Error::unsupported("changing anything but one table")),
+        };
+        let table = self.catalog.table(&object_name(name)?)?.clone();
+        let shown = match alias {
+            Some(alias) => fold(&alias.name),
+            None => table.name().to_owned(),
+        };
+        let mut scope = Scope::default();
+        scope.add_table(&table, &shown);
+        Ok((table, scope))
+    }
+
+    fn where_clause(&mut self, scope: &Scope, condition: Option<&ast::Expr>) -> Result<Vec<Expr>> {
+        let mut conditions = Vec::new();
+        if let Some(condition) = condition {
+            let condition = self.condition(scope, condition, Place::Where, "WHERE")?;
+            conjuncts(condition, &mut conditions);
+        }
+        Ok(conditions)
+    }
+}
+
+/// The values of a row whose columns `needed` are in registers; nobody looks at the others.
+fn old_values<'r>(needed: &'r [ColumnId], row: &'r [Reg]) -> impl Fn(ColumnId) -> Expr + 'r {
+    move |column| match needed.iter().position(|c| *c == column) {
+        Some(place) => Expr::Reg(row[place]),
+        None => Expr::Const(Value::Null),
+    }
+}
+
+/// Nothing outside the row depends on the assigned columns.
+fn is_free(table: &Table, assignments: &[(ColumnId, Expr)]) -> bool {
+    let assigned = |columns: &[ColumnId]| {
+        columns
+            .iter()
+            .any(|c| assignments.iter().any(|(a, _)| a == c))
+    };
+    let unique = table.live_indexes().filter(|(_, index)| index.unique);
+    !assigned(&table.schema.primary_key)
+        && !unique
+            .into_iter()
+            .any(|(_, index)| assigned(&index.columns))
+        && !table.foreign_keys.iter().any(|f| assigned(&f.columns))
+    // What may be pointed at is the primary key or a unique index.
+}
+
+/// Moves what does not depend on the row out of a command's expression: `inputs[i]` is computed before,
+/// and `Reg(i)` stands for it. Behind a condition only bare registers move, since computing more than
+/// SQL would might fail where SQL would not.
+fn take_inputs(expr: &mut Expr, inputs: &mut Vec<Expr>) {
+    let conditional = |e: &Expr| {
+        matches!(
+            e,
+            Expr::Case { .. } | Expr::Coalesce(_) | Expr::And(_) | Expr::Or(_)
+        )
+    };
+    expr.rewrite(&mut |e| {
+        if conditional(e) {
+            e.rewrite(&mut |e| {
+                let moves = matches!(e, Expr::Reg(_));
+                if moves {
+                    move_input(e, inputs);
+                }
+                moves
+            });
+            return true;
+        }
+        let varies = e.any(&mut |e| matches!(e, Expr::Column(_)) || conditional(e));
+        let constant = !e.any(&mut |e| matches!(e, Expr::Reg(_) | Expr::Now));
+        if !varies && !constant {
+            move_input(e, inputs);
+        }
+        !varies
+    });
+}
+
+fn move_input(expr: &mut Expr, inputs: &mut Vec<Expr>) {
+    let known = inputs.iter().position(|input| input == expr);
+    let place = known.unwrap_or(inputs.len());
+    let input = std::mem::replace(expr, Expr::Reg(Reg(place as u16)));
+    if known.is_none() {
+        inputs.push(input);
+    }
+}

@@ -1,0 +1,428 @@
+//! ALTER TABLE.
+
+use std::sync::Arc;
+
+use procedure::Expr;
+use sqlparser::ast;
+use types::{ColumnId, Error, Result, SqlState, Value};
+
+use super::apply::{Transition, quoted, relation_exists};
+use super::table::{Draft, column_constraints, default_of, refuse_deferred};
+use super::{ColumnSource, StoreChange};
+use crate::catalog::Table;
+use crate::names::{fold, object_name};
+
+impl Transition {
+    pub(super) fn alter_table(&mut self, alter: &ast::AlterTable) -> Result<()> {
+        let name = object_name(&alter.name)?;
+        let mut name = match self.catalog.find_table(&name) {
+            None if alter.if_exists => return Ok(()),
+            _ => name,
+        };
+        for operation in &alter.operations {
+            let table = self.catalog.table(&name)?.clone();
+            let mut draft = Draft::alter(&table);
+            self.alter_once(&mut draft, operation)?;
+            if draft.table.name() != name {
+                self.catalog.table_names.remove(&name);
+                name = draft.table.name().to_owned();
+                self.catalog.table_names.insert(name.clone(), table.id());
+            }
+            self.put(draft.table);
+        }
+        Ok(())
+    }
+
+    fn alter_once(
+        &mut self,
+        draft: &mut Draft,
+        operation: &ast::AlterTableOperation,
+    ) -> Result<()> {
+        use ast::AlterTableOperation as O;
+        match operation {
+            O::AddConstraint {
+                constraint,
+                not_valid: false,
+            } => self.add_constraint(draft, constraint),
+            O::AddColumn {
+                if_not_exists,
+                column_def,
+                column_position: None,
+                ..
+            } => {
+                let present = draft.table.schema.column(&fold(&column_def.name)).is_some();
+                match *if_not_exists && present {
+                    true => Ok(()),
+                    false => self.add_column(draft, column_def),
+                }
+            }
+            O::DropColumn {
+                column_names,
+                if_exists,
+                ..
+            } => {
+                for name in column_names {
+                    self.drop_column(draft, &fold(name), *if_exists)?;
+                }
+                Ok(())
+            }
+            O::DropConstraint {
+                if_exists, name, ..
+            } => self.drop_constraint(draft, &fold(name), *if_exists),
+            O::RenameColumn {
+                old_column_name,
+                new_column_name,
+            } => self.rename_column(draft, &fold(old_column_name), &fold(new_column_name)),
+            O::RenameTable {
+                table_name: ast::RenameTableNameKind::To(name) | ast::RenameTableNameKind::As(name),
+            } => self.rename_table(draft, &object_name(name)?),
+            O::AlterColumn { column_name, op } => {
+                let column = draft.table.column_named(&fold(column_name))?;
+                self.alter_column(draft, column, op)
+            }
+            // Storage parameters and owners have no meaning here, and no effect on results.
+            O::SetOptionsParens { .. } | O::OwnerTo { .. } => Ok(()),
+            other => Err(Error::unsupported(format_args!("ALTER TABLE … {other}"))),
+        }
+    }
+
+    fn add_constraint(
+        &mut self,
+        draft: &mut Draft,
+        constraint: &ast::TableConstraint,
+    ) -> Result<()> {
+        let table = draft.original.clone();
+        match constraint {
+            ast::TableConstraint::PrimaryKey(key) => {
+                refuse_deferred(key.characteristics.as_ref())?;
+                let columns = draft.index_columns(&key.columns)?;
+                self.add_primary_key(draft, key.name.as_ref().map(fold), columns)
+            }
+            ast::TableConstraint::Unique(unique) => {
+                let (name, columns) = draft.unique(&self.catalog, unique)?;
+                self.add_index(draft, name, columns, true)
+            }
+            ast::TableConstraint::Check(check) => {
+                draft.add_check(&self.catalog, check, None)?;
+                let name = draft.table.checks.last().map_or("", |c| &c.name);
+                let error = Error::new(
+                    SqlState::CHECK_VIOLATION,
+                    format!(
+                        "check constraint \"{name}\" of relation \"{}\" is violated by some row",
+                        table.name()
+                    ),
+                );
+                let text = format!(
+                    "SELECT 1 FROM {} WHERE NOT ({}) LIMIT 1",
+                    quoted(table.name()),
+                    check.expr
+                );
+                self.require_no_row(&text, error)
+            }
+            ast::TableConstraint::ForeignKey(foreign) => {
+                let orphans = draft.add_foreign_key(&self.catalog, foreign)?;
+                let name = draft.table.foreign_keys.last().map_or("", |f| &f.name);
+                let error = Error::new(
+                    SqlState::FOREIGN_KEY_VIOLATION,
+                    format!(
+                        "insert or update on table \"{}\" violates foreign key constraint \"{name}\"",
+                        table.name()
+                    ),
+                );
+                self.require_no_row(&orphans, error)
+            }
+            other => Err(Error::unsupported(format_args!("the constraint {other}"))),
+        }
+    }
+
+    /// The table is written anew under its key, without the hidden row ids.
+    fn add_primary_key(
+        &mut self,
+        draft: &mut Draft,
+        name: Option<String>,
+        columns: Vec<ColumnId>,
+    ) -> Result<()> {
+        let table = draft.original.clone();
+        if !table.schema.hidden_row_id {
+            return Err(Error::new(
+                SqlState::INVALID_TABLE_DEFINITION,
+                format!(
+                    "multiple primary keys for table \"{}\" are not allowed",
+                    table.name()
+                ),
+            ));
+        }
+        let name = name.unwrap_or_else(|| format!("{}_pkey", table.name()));
+        if self.catalog.relation_exists(&name) {
+            return Err(relation_exists(&name));
+        }
+        for column in &columns {
+            self.require_not_null(&table, *column)?;
+        }
+        let error = Error::new(
+            SqlState::UNIQUE_VIOLATION,
+            format!("could not create unique index \"{name}\""),
+        )
+        .with_detail(format!("Key ({}) is duplicated.", draft.names(&columns)));
+        self.require_distinct(&table, &columns, error)?;
+        draft.table.primary_key_name = name;
+        draft.table.defaults.pop();
+        let schema = draft.schema();
+        schema.columns.pop();
+        schema.hidden_row_id = false;
+        let kept = schema.columns.len() as ColumnId;
+        draft.set_primary_key(columns);
+        self.rebuild(&draft.table, (0..kept).map(ColumnSource::Old).collect());
+        Ok(())
+    }
+
+    fn require_not_null(&mut self, table: &Table, column: ColumnId) -> Result<()> {
+        if !table.schema.columns[usize::from(column)].nullable {
+            return Ok(());
+        }
+        let name = table.column_name(column);
+        let text = format!(
+            "SELECT 1 FROM {} WHERE {} IS NULL LIMIT 1",
+            quoted(table.name()),
+            quoted(name)
+        );
+        self.require_no_row(&text, contains_nulls(table, name))
+    }
+
+    fn add_column(&mut self, draft: &mut Draft, definition: &ast::ColumnDef) -> Result<()> {
+        let table = draft.original.clone();
+        let constraints = column_constraints(definition);
+        let place = draft.add_column(&self.catalog, definition)?;
+        let value = match &draft.table.defaults[usize::from(place)] {
+            None => Value::Null,
+            Some(Expr::Const(value)) => value.clone(),
+            Some(_) => {
+                return Err(
+                    Error::unsupported("ADD COLUMN with a default that is not constant")
+                        .with_hint("Add the column, UPDATE it, then SET DEFAULT."),
+                );
+            }
+        };
+        if !value.is_null() && !constraints.is_empty() {
+            return Err(
+                Error::unsupported("ADD COLUMN with both a default and a constraint")
+                    .with_hint("Add the constraint in a second statement."),
+            );
+        }
+        if value.is_null() && !draft.table.schema.columns[usize::from(place)].nullable {
+            let name = draft.table.column_name(place);
+            let text = format!("SELECT 1 FROM {} LIMIT 1", quoted(table.name()));
+            self.require_no_row(&text, contains_nulls(&table, name))?;
+        }
+        let old_columns = table.schema.columns.len() as ColumnId;
+        let mut columns: Vec<ColumnSource> = (0..old_columns).map(ColumnSource::Old).collect();
+        columns.insert(usize::from(place), ColumnSource::Constant(value));
+        // The rows' values for the new column are all NULL, which no constraint minds.
+        for constraint in &constraints {
+            match constraint {
+                ast::TableConstraint::Unique(unique) => {
+                    let (name, columns) = draft.unique(&self.catalog, unique)?;
+                    draft.push_index(types::IndexSchema {
+                        name,
+                        columns,
+                        unique: true,
+                        dropped: false,
+                    });
+                }
+                ast::TableConstraint::Check(check) => {
+                    let column = fold(&definition.name);
+                    draft.add_check(&self.catalog, check, Some(&column))?;
+                    let holds = draft.table.checks.last().map(|c| c.condition.clone());
+                    if holds.is_some_and(|c| c.columns().iter().any(|c| *c != place)) {
+                        return Err(
+                            Error::unsupported("ADD COLUMN with a check of other columns")
+                                .with_hint("Add the constraint in a second statement."),
+                        );
+                    }
+                }
+                ast::TableConstraint::ForeignKey(foreign) => {
+                    draft.add_foreign_key(&self.catalog, foreign)?;
+                }
+                _ => {
+                    return Err(Error::unsupported("ADD COLUMN with a primary key")
+                        .with_hint("Add the column, fill it, then ADD PRIMARY KEY."));
+                }
+            }
+        }
+        self.rebuild(&draft.table, columns);
+        Ok(())
+    }
+
+    fn drop_column(&mut self, draft: &mut Draft, name: &str, if_exists: bool) -> Result<()> {
+        let Some(column) = draft.table.schema.column(name) else {
+            return match if_exists {
+                true => Ok(()),
+                false => draft.table.column_named(name).map(drop),
+            };
+        };
+        if draft.table.schema.primary_key.contains(&column) {
+            return Err(Error::unsupported("dropping a column of the primary key"));
+        }
+        let table = draft.original.clone();
+        let indexes: Vec<u16> = draft
+            .table
+            .live_indexes()
+            .filter(|(_, index)| index.columns.contains(&column))
+            .map(|(index, _)| index)
+            .collect();
+        for index in indexes {
+            self.refuse_if_referenced(&table, index)?;
+            self.store.push(StoreChange::DropIndex {
+                table: table.id(),
+                index,
+            });
+            draft.schema().indexes[usize::from(index) - 1].dropped = true;
+        }
+        draft
+            .table
+            .checks
+            .retain(|c| !c.condition.columns().contains(&column));
+        draft
+            .table
+            .foreign_keys
+            .retain(|f| !f.columns.contains(&column));
+        draft.table.defaults[usize::from(column)] = None;
+        let dropped = &mut draft.schema().columns[usize::from(column)];
+        dropped.dropped = true;
+        dropped.nullable = true;
+        self.describe(draft);
+        Ok(())
+    }
+
+    fn drop_constraint(&mut self, draft: &mut Draft, name: &str, if_exists: bool) -> Result<()> {
+        let table = draft.original.clone();
+        let index = draft
+            .table
+            .live_indexes()
+            .find(|(_, i)| i.unique && i.name == name);
+        if let Some((index, _)) = index {
+            self.refuse_if_referenced(&table, index)?;
+            draft.schema().indexes[usize::from(index) - 1].dropped = true;
+            self.store.push(StoreChange::DropIndex {
+                table: table.id(),
+                index,
+            });
+            return Ok(());
+        }
+        if !table.schema.hidden_row_id && table.primary_key_name == name {
+            return Err(Error::unsupported("dropping a primary key"));
+        }
+        let constraints = draft.table.checks.len() + draft.table.foreign_keys.len();
+        draft.table.checks.retain(|c| c.name != name);
+        draft.table.foreign_keys.retain(|f| f.name != name);
+        let left = draft.table.checks.len() + draft.table.foreign_keys.len();
+        match left < constraints || if_exists {
+            true => Ok(()),
+            false => Err(Error::new(
+                SqlState::UNDEFINED_OBJECT,
+                format!(
+                    "constraint \"{name}\" of relation \"{}\" does not exist",
+                    table.name()
+                ),
+            )),
+        }
+    }
+
+    fn rename_column(&mut self, draft: &mut Draft, old: &str, new: &str) -> Result<()> {
+        let column = draft.table.column_named(old)?;
+        if draft.table.schema.column(new).is_some() {
+            return Err(Error::new(
+                SqlState::DUPLICATE_COLUMN,
+                format!(
+                    "column \"{new}\" of relation \"{}\" already exists",
+                    draft.table.name()
+                ),
+            ));
+        }
+        draft.schema().columns[usize::from(column)].name = new.to_owned();
+        self.describe(draft);
+        Ok(())
+    }
+
+    fn rename_table(&mut self, draft: &mut Draft, new: &str) -> Result<()> {
+        if self.catalog.relation_exists(new) {
+            return Err(relation_exists(new));
+        }
+        draft.schema().name = new.to_owned();
+        self.describe(draft);
+        Ok(())
+    }
+
+    fn alter_column(
+        &mut self,
+        draft: &mut Draft,
+        column: ColumnId,
+        op: &ast::AlterColumnOperation,
+    ) -> Result<()> {
+        use ast::AlterColumnOperation as O;
+        let place = usize::from(column);
+        let name = draft.table.column_name(column).to_owned();
+        match op {
+            O::SetDefault { value } => {
+                let to = draft.table.column_type(column).clone();
+                let value = default_of(&self.catalog, value, &name, &to)?;
+                draft.table.defaults[place] = Some(value);
+                Ok(())
+            }
+            O::DropDefault => {
+                draft.table.defaults[place] = None;
+                Ok(())
+            }
+            O::SetNotNull => {
+                self.require_not_null(&draft.original.clone(), column)?;
+                self.set_nullable(draft, column, false);
+                Ok(())
+            }
+            O::DropNotNull if draft.table.schema.primary_key.contains(&column) => Err(Error::new(
+                SqlState::INVALID_TABLE_DEFINITION,
+                format!("column \"{name}\" is in a primary key"),
+            )),
+            O::DropNotNull => {
+                self.set_nullable(draft, column, true);
+                Ok(())
+            }
+            _ => Err(Error::unsupported("changing a column's type")
+                .with_hint("Add a new column, UPDATE it from the old one, and drop the old one.")),
+        }
+    }
+
+    /// Keys of nullable columns have a byte more, so indexes over the column are built anew.
+    fn set_nullable(&mut self, draft: &mut Draft, column: ColumnId, nullable: bool) {
+        let changed = &mut draft.schema().columns[usize::from(column)];
+        if changed.nullable == nullable {
+            return;
+        }
+        changed.nullable = nullable;
+        let indexed = draft
+            .table
+            .live_indexes()
+            .any(|(_, i)| i.columns.contains(&column));
+        match indexed {
+            true => {
+                let columns = 0..draft.table.schema.columns.len() as ColumnId;
+                self.rebuild(&draft.table, columns.map(ColumnSource::Old).collect());
+            }
+            false => self.describe(draft),
+        }
+    }
+
+    fn describe(&mut self, draft: &Draft) {
+        let schema = Arc::clone(&draft.table.schema);
+        self.store.push(StoreChange::Describe((*schema).clone()));
+    }
+}
+
+fn contains_nulls(table: &Table, column: &str) -> Error {
+    Error::new(
+        SqlState::NOT_NULL_VIOLATION,
+        format!(
+            "column \"{column}\" of relation \"{}\" contains null values",
+            table.name()
+        ),
+    )
+}
