@@ -145,8 +145,8 @@ fn parse_statement(sql: &str, tokens: &[TokenWithSpan]) -> Result<Body> {
         }
         [Keyword::DROP, Keyword::PROCEDURE, ..] => drop_routine(&tokens_as_function(tokens)),
         [Keyword::COPY, ..] => {
-            parser = Parser::new(&PostgreSqlDialect {})
-                .with_tokens_with_locations(copy_tokens(tokens));
+            parser =
+                Parser::new(&PostgreSqlDialect {}).with_tokens_with_locations(copy_tokens(tokens));
             parser.parse_statement().map(classify)
         }
         _ => parser.parse_statement().map(classify),
@@ -224,7 +224,10 @@ fn copy_tokens(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
             Token::EOF => continue,
             Token::Word(word) if depth == 1 && word.quote_style.is_none() => {
                 if let Some(spelling) = spelt(&word.value) {
-                    copied.push(TokenWithSpan::new(Token::make_keyword(spelling), token.span));
+                    copied.push(TokenWithSpan::new(
+                        Token::make_keyword(spelling),
+                        token.span,
+                    ));
                     continue;
                 }
             }

@@ -1,0 +1,74 @@
+//! Cost of a transaction under each protocol: one value read and two update commands on 100,000 rows.
+//!
+//! `cargo run --release -p oracle --example block_cost [workers]`
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use concurrency::{Block, Crew};
+use kit::random::Random;
+use oracle::programs::{Builder, Operation, fill, schemas};
+use oracle::run_block;
+use storage::Store;
+
+const ROWS: u64 = 100_000;
+
+fn main() {
+    let workers = std::env::args().nth(1).and_then(|w| w.parse().ok());
+    let crew = Crew::new(workers.unwrap_or(1));
+    println!("protocol  per block  rerun %  us per transaction");
+    for entry in protocols::ALL {
+        for size in [16, 1_000] {
+            let (rerun, cost_us) = measure(entry, &crew, size);
+            let name = entry.info.name;
+            println!(
+                "{name:<9} {size:>9}  {:>7.2}  {cost_us:>18.3}",
+                100.0 * rerun
+            );
+        }
+    }
+}
+
+/// Share of transactions that ran twice, and microseconds for each.
+fn measure(entry: &protocols::Entry, crew: &Crew, size: usize) -> (f64, f64) {
+    let protocol = (entry.make)();
+    let store = Arc::new(Store::new());
+    for schema in schemas() {
+        store.create_table(schema);
+    }
+    let mut random = Random::new(1);
+    let mut blocks = vec![fill(ROWS)];
+    let programs = || {
+        let mut builder = Builder::default();
+        for operation in [
+            Operation::Read,
+            Operation::CheckedAdd,
+            Operation::CheckedAdd,
+        ] {
+            builder.push(operation, random.below(ROWS) as i64, 1);
+        }
+        builder.finish()
+    };
+    let all: Vec<_> = std::iter::repeat_with(programs).take(300_000).collect();
+    blocks.extend(all.chunks(size).map(<[_]>::to_vec));
+    let mut started = Instant::now();
+    let mut rerun = 0;
+    for (height, transactions) in (1..).zip(blocks) {
+        let block = Arc::new(Block {
+            height,
+            time_us: 0,
+            transactions,
+        });
+        let outcome = run_block(&*protocol, crew, &store, &block).expect("no block halts");
+        match height {
+            1 => started = Instant::now(),
+            _ => rerun += u64::from(outcome.report.rerun),
+        }
+        if height % 8 == 0 {
+            store.collect(store.horizon());
+        }
+    }
+    let count = all.len() as f64;
+    let cost_us = started.elapsed().as_secs_f64() * 1e6 / count;
+    (rerun as f64 / count, cost_us)
+}
