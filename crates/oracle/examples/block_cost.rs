@@ -5,11 +5,14 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use concurrency::{Block, Crew};
+use concurrency::{Block, Crew, Statement, Work};
 use kit::random::Random;
-use oracle::programs::{Builder, Operation, fill, schemas};
+use oracle::programs::{Builder, TABLE, fill, schemas};
 use oracle::run_block;
+use procedure::step::{Column, Procedure, Step};
+use procedure::{BinaryOp, CommandCode, Expr, Reg};
 use storage::Store;
+use types::{DataType, Value};
 
 const ROWS: u64 = 100_000;
 
@@ -38,16 +41,13 @@ fn measure(entry: &protocols::Entry, crew: &Crew, size: usize) -> (f64, f64) {
     }
     let mut random = Random::new(1);
     let mut blocks = vec![fill(ROWS)];
+    let procedure = procedure();
     let programs = || {
-        let mut builder = Builder::default();
-        for operation in [
-            Operation::Read,
-            Operation::CheckedAdd,
-            Operation::CheckedAdd,
-        ] {
-            builder.push(operation, random.below(ROWS) as i64, 1);
-        }
-        builder.finish()
+        let arguments = [(); 3].map(|()| Value::Int(random.below(ROWS) as i64));
+        Arc::new(Work::Statement(Statement {
+            procedure: Arc::clone(&procedure),
+            arguments: arguments.into(),
+        }))
     };
     let all: Vec<_> = std::iter::repeat_with(programs).take(300_000).collect();
     blocks.extend(all.chunks(size).map(<[_]>::to_vec));
@@ -71,4 +71,46 @@ fn measure(entry: &protocols::Entry, crew: &Crew, size: usize) -> (f64, f64) {
     let count = all.len() as f64;
     let cost_us = started.elapsed().as_secs_f64() * 1e6 / count;
     (rerun as f64 / count, cost_us)
+}
+
+/// Reads the row at $1 and adds 1 to `b` of those at $2 and $3.
+fn procedure() -> Arc<Procedure> {
+    let key = |register| -> Box<[Expr]> { Box::new([Expr::Reg(Reg(register))]) };
+    let sum = Expr::Binary {
+        op: BinaryOp::Add,
+        left: Box::new(Expr::Column(2)),
+        right: Box::new(Expr::Reg(Reg(0))),
+        result: DataType::Int8,
+    };
+    let code = Arc::new(CommandCode::new(Box::new([(2, sum)]), Box::default()));
+    let update = |at| Step::Update {
+        table: TABLE,
+        key: key(at),
+        code: Arc::clone(&code),
+        inputs: Box::new([Expr::Const(Value::Int(1))]),
+        found: Reg(5),
+    };
+    let read = Step::Read {
+        table: TABLE,
+        key: key(0),
+        columns: Box::new([1]),
+        out: Reg(3),
+        found: Reg(4),
+    };
+    let emit = Step::Emit { values: key(3) };
+    let parameter = |_| Column {
+        name: "key".into(),
+        data_type: DataType::Int8,
+    };
+    let template = Builder::default().procedure();
+    Arc::new(Procedure {
+        name: "read_and_add".into(),
+        parameters: (0..3).map(parameter).collect(),
+        registers: 6,
+        body: [read, update(1), update(2), emit].into(),
+        output: template.output.clone(),
+        tag: "CALL".into(),
+        read_only: false,
+        register_names: Box::default(),
+    })
 }
