@@ -97,6 +97,11 @@ impl<R: Recorder> Overlay<R> {
         self.writes.take()
     }
 
+    /// Hand back what `take_writes` gave: its room serves the next transaction.
+    pub fn recycle(&mut self, writes: Vec<PendingWrite>) {
+        self.writes.recycle(writes);
+    }
+
     pub fn mark(&self) -> Mark {
         Mark {
             writes: self.writes.clone(),

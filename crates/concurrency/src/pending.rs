@@ -115,6 +115,14 @@ impl WriteSet {
         std::mem::take(&mut self.writes)
     }
 
+    /// Use the room of an installed write set again.
+    pub fn recycle(&mut self, mut writes: Vec<PendingWrite>) {
+        writes.clear();
+        if self.writes.is_empty() {
+            self.writes = writes;
+        }
+    }
+
     /// Position of the write to this record.
     pub fn find(&self, table: TableId, record: RecordId, key: &Key) -> Option<usize> {
         let is_it = |w: &PendingWrite| w.record == record && w.table == table && w.key == *key;

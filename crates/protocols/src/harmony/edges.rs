@@ -7,6 +7,7 @@
 //! Records are divided among the workers by their ids; `min_out` and `max_in` are atomic, and minima and
 //! maxima commute, so the outcome does not depend on the division.
 
+use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -249,25 +250,54 @@ fn record_edges(edges: &Edges, shard: u64, shards: u64) {
 }
 
 /// Phantoms: a write whose row is in a range that another transaction read, before or after the write.
+/// Ranges of primary keys find their writes by binary search, others pass all writes of the table.
 fn range_edges(edges: &Edges, shard: usize, shards: usize) {
-    for (reader, simulated) in edges.simulated.iter().enumerate() {
-        if reader % shards != shard {
-            continue;
+    let readers = || edges.simulated.iter().enumerate();
+    let mut ranges = readers()
+        .filter(|(reader, _)| reader % shards == shard)
+        .flat_map(|(reader, s)| s.reads.ranges.iter().map(move |range| (reader, range)))
+        .peekable();
+    if ranges.peek().is_none() {
+        return;
+    }
+    let mut writes: FxHashMap<TableId, Vec<(&PendingWrite, usize)>> = FxHashMap::default();
+    for (writer, simulated) in readers() {
+        for write in &simulated.writes {
+            writes.entry(write.table).or_default().push((write, writer));
         }
-        for range in &simulated.reads.ranges {
-            let Some(table) = edges.catalog.table(range.table) else {
-                continue;
-            };
-            for (writer, other) in edges.simulated.iter().enumerate() {
-                let touches = || {
-                    let mut writes = other.writes.iter().filter(|w| w.table == range.table);
-                    writes.any(|write| may_touch(table, range, write))
-                };
-                if writer != reader && touches() {
-                    edges.add(writer as i64, reader as i64);
-                }
+    }
+    for of_table in writes.values_mut() {
+        of_table.sort_unstable_by(|(a, _), (b, _)| a.key.cmp(&b.key));
+    }
+    for (reader, range) in ranges {
+        let (Some(table), Some(writes)) =
+            (edges.catalog.table(range.table), writes.get(&range.table))
+        else {
+            continue;
+        };
+        let first = match &range.low {
+            Bound::Included(low) | Bound::Excluded(low) if range.index == 0 => {
+                writes.partition_point(|(write, _)| write.key < *low)
+            }
+            _ => 0,
+        };
+        for (write, writer) in &writes[first..] {
+            if range.index == 0 && is_behind(range, write.key.as_bytes()) {
+                break;
+            }
+            if *writer != reader && may_touch(table, range, write) {
+                edges.add(*writer as i64, reader as i64);
             }
         }
+    }
+}
+
+/// Whether a primary key, and with it every larger one, lies beyond the end of a range.
+fn is_behind(range: &Range, key: &[u8]) -> bool {
+    match &range.high {
+        Bound::Unbounded => false,
+        Bound::Included(high) => key > high.as_bytes() && !key.starts_with(high.as_bytes()),
+        Bound::Excluded(high) => key >= high.as_bytes(),
     }
 }
 

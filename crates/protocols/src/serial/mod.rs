@@ -137,6 +137,7 @@ impl Runner {
             let table = self.catalog.table(write.table).ok_or_else(gone)?;
             resolved.install(table, &write.key, stamp, undo);
         }
+        self.overlay.recycle(writes);
         Ok(result)
     }
 }
