@@ -53,7 +53,7 @@ impl Lowering<'_> {
                 let outputs = self.named_registers(width, places)?;
                 let found = self.binder.register()?;
                 self.binder.steps.push(Step::Fetch {
-                    query,
+                    query: *query,
                     outputs: outputs.clone().into(),
                     found,
                     strict,
@@ -329,6 +329,9 @@ impl Lowering<'_> {
     fn set_diagnostics(&mut self, found: Expr, count: Expr) -> Result<()> {
         if self.tracks_found {
             let found = self.binder.let_value(found)?;
+            if let Expr::Reg(register) = found {
+                self.flags.insert(register);
+            }
             self.set(self.found, found);
         }
         if self.tracks_row_count {
@@ -373,7 +376,7 @@ struct PointRead {
     outputs: Vec<Expr>,
 }
 
-fn as_point_read(query: Query) -> std::result::Result<PointRead, Query> {
+fn as_point_read(query: Query) -> std::result::Result<PointRead, Box<Query>> {
     let is_get = |query: &Query| matches!(query, Query::Get { filter: None, .. });
     match query {
         Query::Get {
@@ -394,6 +397,6 @@ fn as_point_read(query: Query) -> std::result::Result<PointRead, Query> {
                 ..read
             })
         }
-        query => Err(query),
+        query => Err(Box::new(query)),
     }
 }

@@ -1,14 +1,12 @@
 //! The procedures of SmallBank, TPC-B and an order of TPC-C's kind: what they become, and what they do.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use procedure::analysis::{Analysis, CommandClass};
 use procedure::explain::{NameResolver, explain};
-use types::{ColumnSchema, TableId, TableSchema};
+use types::{TableId, TableSchema};
 
 use super::*;
-use crate::catalog::Table;
 
 const ACCOUNTS: TableId = TableId(1);
 const SAVINGS: TableId = TableId(2);
@@ -20,40 +18,6 @@ const DISTRICT: TableId = TableId(7);
 const STOCK: TableId = TableId(8);
 const ORDER_LINE: TableId = TableId(9);
 const ITEM: TableId = TableId(10);
-
-fn table(id: TableId, name: &str, columns: &[(&str, DataType)], key: &[u16]) -> Arc<Table> {
-    let column = |name: &str, data_type: &DataType, nullable| ColumnSchema {
-        name: name.to_string(),
-        data_type: data_type.clone(),
-        nullable,
-        dropped: false,
-    };
-    let mut all: Vec<ColumnSchema> = columns
-        .iter()
-        .enumerate()
-        .map(|(i, (name, data_type))| column(name, data_type, !key.contains(&(i as u16))))
-        .collect();
-    let mut primary_key = key.to_vec();
-    if key.is_empty() {
-        primary_key.push(all.len() as u16);
-        all.push(column("hidden_row_id", &DataType::Uuid, false));
-    }
-    Arc::new(Table {
-        defaults: vec![None; all.len()],
-        schema: Arc::new(TableSchema {
-            id,
-            name: name.to_string(),
-            columns: all,
-            hidden_row_id: key.is_empty(),
-            primary_key,
-            indexes: Vec::new(),
-        }),
-        primary_key_name: format!("{name}_pkey"),
-        checks: Vec::new(),
-        foreign_keys: Vec::new(),
-        referenced_by: Vec::new(),
-    })
-}
 
 fn catalog() -> Catalog {
     let (int, text) = (DataType::Int8, DataType::Text);
@@ -95,14 +59,7 @@ fn catalog() -> Catalog {
         ),
         table(ITEM, "item", &id_and("price"), &[0]),
     ];
-    let mut catalog = Catalog::genesis();
-    for table in tables {
-        catalog
-            .table_names
-            .insert(table.name().to_string(), table.id());
-        catalog.tables.insert(table.id(), table);
-    }
-    catalog
+    catalog_of(tables)
 }
 
 struct Names(Catalog);
