@@ -93,7 +93,7 @@ impl Binder<'_> {
         }
         let lines = match self.statement(statement, text)?.0 {
             Statement::Procedure(procedure) | Statement::Call { procedure, .. } => {
-                crate::explain::lines(&procedure)
+                crate::explain::lines(self.catalog, &procedure)
             }
             _ => return Err(Error::unsupported("EXPLAIN of this statement")),
         };
