@@ -111,6 +111,22 @@ fn exits_and_continues_bring_their_values() {
 }
 
 #[test]
+fn what_only_an_exit_brings_is_not_pruned() {
+    let body = "DECLARE x bigint := 0; BEGIN \
+                LOOP \
+                  IF a > 1 THEN x := 1; ELSE x := 2; END IF; \
+                  EXIT WHEN b = 0; \
+                  x := 3; b := b - 1; \
+                END LOOP; \
+                RETURN x; END";
+    assert_eq!(int(body, 5, 2), 1);
+    assert_eq!(int(body, 0, 0), 2);
+    let either = "BEGIN IF a > 1 THEN b := 7; ELSE RETURN 1; END IF; RETURN b; END";
+    assert_eq!(int(either, 5, 2), 7);
+    assert_eq!(int(either, 0, 2), 1);
+}
+
+#[test]
 fn inner_blocks_shadow() {
     let body = "<<outer>> DECLARE x bigint := 1; BEGIN \
                 DECLARE x bigint := 10; BEGIN x := x + 1; outer.x := outer.x + x; END; \
