@@ -415,6 +415,15 @@ impl Binder<'_> {
         if element_of(&right, &left) {
             return self.call_by_name("array_prepend", vec![left, right]);
         }
+        // A bare literal beside what is no string itself is text: 'n = ' || 1.
+        let beside =
+            |other: &Typed| !matches!(other.data_type, DataType::Bytea | DataType::Array(_));
+        let as_text = |binder: &mut Self, typed: Typed, other: &Typed| match typed.data_type {
+            DataType::Unknown if beside(other) => binder.resolved(typed),
+            _ => Ok(typed),
+        };
+        let left = as_text(self, left, &right)?;
+        let right = as_text(self, right, &left)?;
         let result = concat_type(&left.data_type, &right.data_type)?;
         let operand = |binder: &mut Self, typed: Typed| match typed.data_type {
             DataType::Unknown => binder.coerce(typed, &result, CastContext::Implicit),

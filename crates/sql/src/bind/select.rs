@@ -218,8 +218,8 @@ impl Binder<'_> {
             ast::SetQuantifier::None | ast::SetQuantifier::Distinct => false,
             other => return Err(Error::unsupported(format_args!("UNION {other}"))),
         };
-        let left = self.nested(|b| b.set_expression(left, targets))?;
-        let right = self.nested(|b| b.set_expression(right, targets))?;
+        let left = self.union_side(left, targets)?;
+        let right = self.union_side(right, targets)?;
         if left.columns.len() != right.columns.len() {
             return Err(Error::new(
                 SqlState::SYNTAX_ERROR,
@@ -239,7 +239,10 @@ impl Binder<'_> {
             })?;
             columns.push(Column {
                 name: l.name.clone(),
-                data_type,
+                data_type: match data_type {
+                    DataType::Unknown => DataType::Text,
+                    known => known,
+                },
             });
         }
         let left = self.converted_columns(left, &columns)?;
@@ -252,6 +255,14 @@ impl Binder<'_> {
             },
         };
         Ok(BoundQuery { query, columns })
+    }
+
+    /// A literal in one branch takes its type from the other.
+    fn union_side(&mut self, body: &ast::SetExpr, targets: &[DataType]) -> Result<BoundQuery> {
+        self.keep_unknown = matches!(body, ast::SetExpr::Select(_));
+        let bound = self.nested(|binder| binder.set_expression(body, targets));
+        self.keep_unknown = false;
+        bound
     }
 
     fn converted_columns(&mut self, bound: BoundQuery, columns: &[Column]) -> Result<Query> {
@@ -270,6 +281,7 @@ impl Binder<'_> {
         targets: &[DataType],
     ) -> Result<BoundQuery> {
         refuse_unsupported(select)?;
+        let keep_unknown = std::mem::take(&mut self.keep_unknown);
         let mut from = self.from_clause(&select.from)?;
         if let Some(condition) = &select.selection {
             let scope = from.scope.clone();
@@ -283,7 +295,7 @@ impl Binder<'_> {
                 calls: Vec::new(),
             },
         );
-        let bound = self.select_list(select, from, tail, targets);
+        let bound = self.select_list(select, from, tail, targets, keep_unknown);
         self.aggregates = outside;
         bound
     }
@@ -294,6 +306,7 @@ impl Binder<'_> {
         from: From,
         tail: Tail<'_>,
         targets: &[DataType],
+        keep_unknown: bool,
     ) -> Result<BoundQuery> {
         let scope = from.scope.clone();
         let mut outputs = Vec::new();
@@ -307,6 +320,7 @@ impl Binder<'_> {
                     let expr = self.assign(value, &output.name, target)?;
                     Typed::new(expr, target.clone())
                 }
+                _ if keep_unknown => value,
                 _ => self.resolved(value)?,
             };
         }
@@ -692,6 +706,9 @@ pub(super) fn output_name(expr: &ast::Expr) -> String {
             _ => "case".into(),
         },
         E::Extract { .. } => "extract".into(),
+        E::Substring {
+            shorthand: true, ..
+        } => "substr".into(),
         E::Substring { .. } => "substring".into(),
         E::Position { .. } => "position".into(),
         E::Ceil { .. } => "ceil".into(),
