@@ -41,8 +41,8 @@ pub fn equal(a: &Value, b: &Value) -> Option<bool> {
     compare(a, b).map(Ordering::is_eq)
 }
 
-/// The order of ORDER BY … ASC: NULLs last. Total, also over values of different types, so that a
-/// sort can never misbehave.
+/// The order of ORDER BY … ASC: NULLs last. Total over the values of a column, which have one
+/// type; types without a common order are ordered by type.
 pub fn sort_cmp(a: &Value, b: &Value) -> Ordering {
     match (a, b) {
         (Value::Null, Value::Null) => Ordering::Equal,

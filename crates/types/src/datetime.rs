@@ -4,8 +4,8 @@
 //! day after a blank or `T`, fractions to the microsecond (more digits are rounded), an offset
 //! (`Z`, `UTC`, `+05:30`), ` BC`. Output is ISO in UTC. Every session's time zone is UTC.
 //!
-//! Departures: no infinities, no words that need a clock (`now`, `today`), no month names; the
-//! last year is 262142, where PostgreSQL goes on.
+//! Departures: no infinities, no words that need a clock (`now`, `today`), no month names, no days
+//! of the year, no two-digit years; the last year is 262142, where PostgreSQL goes on.
 
 use bytes::BufMut;
 use chrono::{Datelike, NaiveDate};
@@ -21,8 +21,9 @@ pub const DATE_MAX: i32 = 95_015_279;
 /// Days from 0001-01-01, day 1 of the common era, to PostgreSQL's epoch.
 const EPOCH_DAYS_FROM_CE: i32 = 730_120;
 
+/// Midnight; saturates beyond the calendar.
 pub fn date_to_timestamp_us(days: i32) -> i64 {
-    i64::from(days) * DAY_US
+    i64::from(days).saturating_mul(DAY_US)
 }
 
 /// The day that a timestamp lies in.
@@ -169,6 +170,7 @@ struct Moment {
 enum Refusal {
     Syntax,
     FieldRange,
+    OffsetRange,
 }
 
 impl Moment {
@@ -199,6 +201,10 @@ impl Moment {
                 Refusal::FieldRange => Error::new(
                     SqlState::DATETIME_FIELD_OVERFLOW,
                     format!("date/time field value out of range: \"{text}\""),
+                ),
+                Refusal::OffsetRange => Error::new(
+                    SqlState::INVALID_TIME_ZONE_DISPLACEMENT_VALUE,
+                    format!("time zone displacement out of range: \"{text}\""),
                 ),
             })
     }
@@ -330,7 +336,7 @@ impl Reader<'_> {
             }
         }
         if hours > 15 || minutes > 59 || seconds > 59 {
-            return Err(Refusal::FieldRange);
+            return Err(Refusal::OffsetRange);
         }
         Ok(east * i64::from(hours * 3600 + minutes * 60 + seconds))
     }

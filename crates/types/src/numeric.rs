@@ -347,7 +347,10 @@ pub fn parse(text: &str) -> Result<Option<Decimal>> {
     from_digits(negative, digits, point.saturating_add(exponent)).map(Some)
 }
 
-/// Saturates: every exponent beyond a few dozen has the same result.
+/// Far beyond any text's length, far from overflowing.
+const EXPONENT_MAX: i64 = 1 << 48;
+
+/// Saturates: beyond the length of the text, every exponent has the same result.
 fn parse_exponent(text: &[u8]) -> Option<i64> {
     let (negative, digits) = match text {
         [b'-', rest @ ..] => (true, rest),
@@ -358,7 +361,7 @@ fn parse_exponent(text: &[u8]) -> Option<i64> {
         return None;
     }
     let size = digits.iter().fold(0i64, |size, b| {
-        size.saturating_mul(10).saturating_add(i64::from(b - b'0'))
+        (size * 10 + i64::from(b - b'0')).min(EXPONENT_MAX)
     });
     Some(if negative { -size } else { size })
 }

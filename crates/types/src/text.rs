@@ -352,8 +352,12 @@ fn read_bytea(text: &str) -> Result<Vec<u8>> {
 fn read_hex(hex: &str) -> Result<Vec<u8>> {
     let bad = |message: String| Error::new(SqlState::INVALID_PARAMETER_VALUE, message);
     let mut bytes = Vec::with_capacity(hex.len() / 2);
-    let mut characters = hex.chars().filter(|c| !c.is_ascii_whitespace());
+    let mut characters = hex.chars();
     while let Some(high) = characters.next() {
+        // Blanks may stand between bytes, not within one.
+        if matches!(high, ' ' | '\n' | '\t' | '\r') {
+            continue;
+        }
         let digit = |c: char| {
             c.to_digit(16)
                 .ok_or_else(|| bad(format!("invalid hexadecimal digit: \"{c}\"")))

@@ -73,21 +73,24 @@ impl Analysis {
     pub fn dependents(&self, step: StepId) -> Vec<StepId> {
         let mut affected = vec![false; self.steps.len()];
         affected[step as usize] = true;
-        let mut dependents = Vec::new();
-        for (id, facts) in self.steps.iter().enumerate() {
-            // That a write waits for an earlier read of its row is order, not influence.
-            let written = facts.row_dependencies.iter().copied();
-            let written = written.filter(|on| self.steps[*on as usize].writes);
-            let depends = facts
-                .inputs()
-                .chain(written)
-                .any(|on| affected[on as usize]);
-            if depends && !affected[id] {
-                affected[id] = true;
-                dependents.push(id as StepId);
+        // A phi and what a loop carries come from steps further down, so one pass may not do.
+        let mut changed = true;
+        while changed {
+            changed = false;
+            for (id, facts) in self.steps.iter().enumerate() {
+                // That a write waits for an earlier read of its row is order, not influence.
+                let written = facts.row_dependencies.iter().copied();
+                let written = written.filter(|on| self.steps[*on as usize].writes);
+                let depends = facts
+                    .inputs()
+                    .chain(written)
+                    .any(|on| affected[on as usize]);
+                changed |= depends && !affected[id];
+                affected[id] |= depends;
             }
         }
-        dependents
+        let all = (0..self.steps.len() as StepId).filter(|id| affected[*id as usize]);
+        all.filter(|id| *id != step).collect()
     }
 
     /// Guards that come before `step`: until they are decided, so is it not.

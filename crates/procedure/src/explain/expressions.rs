@@ -148,6 +148,10 @@ impl Namer<'_> {
     }
 
     fn binary(&self, op: BinaryOp, left: &Expr, right: &Expr, row: &[String]) -> (String, Binding) {
+        if let (BinaryOp::IsDistinctFrom, Expr::Const(Value::Bool(truth))) = (op, right) {
+            let left = self.inner(left, row, Binding::Other);
+            return (format!("{left} is not {truth}"), Binding::Is);
+        }
         let (sign, binding) = match op {
             BinaryOp::Add => ("+", Binding::Sum),
             BinaryOp::Subtract => ("-", Binding::Sum),

@@ -4,9 +4,9 @@
 //! procedure deposit_checking(customer bigint, amount bigint)
 //!
 //! steps
-//!   1  require  amount > 0, else P0001 "amount must be positive"
+//!   1  require  amount > 0, else P0001 'amount must be positive'
 //!   2  update   checking[customer]: balance := balance + amount → found r2
-//!   3  require  r2, else P0002 "no such customer"                               ← 2
+//!   3  require  r2, else P0002 'no such customer'                               ← 2
 //!
 //! keys        complete: all follow from the arguments
 //! commands    2  checking: balance add; commutes with itself
@@ -243,21 +243,21 @@ impl Listing<'_> {
         });
     }
 
-    /// What a step needs. Its parent is seen by its place.
+    /// What a step needs. Its parent is seen by its place, and the blocks inside it by theirs.
     fn dependencies(&self, id: StepId) -> String {
         let facts = &self.analysis.steps[id as usize];
         let parent = facts.parent;
         let control = facts.control_dependencies.iter().copied();
-        let control: Vec<StepId> = control.filter(|on| Some(*on) != parent).collect();
+        let values = facts.value_dependencies.iter().copied();
         let groups = [
-            ("", &facts.value_dependencies[..]),
-            ("key ", &facts.key_dependencies[..]),
-            ("row ", &facts.row_dependencies[..]),
-            ("after ", &control[..]),
+            ("", values.filter(|on| *on < id).collect::<Vec<_>>()),
+            ("key ", facts.key_dependencies.to_vec()),
+            ("row ", facts.row_dependencies.to_vec()),
+            ("after ", control.filter(|on| Some(*on) != parent).collect()),
         ];
         let groups = groups.into_iter().filter(|(_, steps)| !steps.is_empty());
         let texts: Vec<String> = groups
-            .map(|(word, steps)| format!("{word}{}", numbers(steps)))
+            .map(|(word, steps)| format!("{word}{}", numbers(&steps)))
             .collect();
         texts.join("; ")
     }
@@ -383,7 +383,7 @@ impl Listing<'_> {
                 for check in &code.checks {
                     let condition = namer.expr(&with_inputs(&check.condition, inputs), &row);
                     let (code, message) = (check.error.code(), check.error.message());
-                    let text = format!("check {condition}, else {code} \"{message}\"");
+                    let text = format!("check {condition}, else {code} {}", quoted(message));
                     self.more(depth + 2, &text);
                 }
             }
@@ -397,7 +397,7 @@ impl Listing<'_> {
             Some(code) => namer.expr(code, &[]),
             None => error.error.code().to_string(),
         };
-        let mut text = format!("{code} \"{}\"", error.error.message());
+        let mut text = format!("{code} {}", quoted(error.error.message()));
         if !error.arguments.is_empty() {
             let _ = write!(text, " % ({})", namer.list(&error.arguments, &[]));
         }
@@ -535,6 +535,10 @@ fn with_inputs(expr: &Expr, inputs: &[Expr]) -> Expr {
         None => Expr::Reg(register),
     });
     expr
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
 }
 
 /// `1, 4-6`, counted from 1.

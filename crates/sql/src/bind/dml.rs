@@ -126,7 +126,8 @@ impl Binder<'_> {
         })
     }
 
-    /// The steps of `body` for each row of a query; counts add up, the last row's values are kept.
+    /// The steps of `body` for each row of a query; counts add up, the last row's values are kept. A
+    /// query for one row by its key is a read and a branch, so that the key stays in sight.
     pub(super) fn for_rows(
         &mut self,
         query: Query,
@@ -134,6 +135,27 @@ impl Binder<'_> {
         returned: usize,
         body: impl FnOnce(&mut Self, &[Reg]) -> Result<RowResult>,
     ) -> Result<RowResult> {
+        let query = match query {
+            Query::Get {
+                table,
+                key,
+                columns,
+                filter: None,
+            } if columns.len() == width => {
+                let row = self.registers(width)?;
+                let found = self.register()?;
+                self.steps.push(Step::Read {
+                    table,
+                    key,
+                    columns,
+                    out: row.first().copied().unwrap_or(found),
+                    found,
+                });
+                let none = |_: &mut Self| Ok(RowResult::none());
+                return self.either(Expr::Reg(found), returned, |b| body(b, &row), none);
+            }
+            query => query,
+        };
         let row = self.registers(width)?;
         let count = self.register()?;
         let kept = self.registers(returned)?;

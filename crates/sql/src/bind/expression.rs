@@ -188,7 +188,8 @@ impl Binder<'_> {
                 SqlState::AMBIGUOUS_COLUMN,
                 format!("column reference \"{name}\" is ambiguous"),
             )
-            .with_detail("It could refer to either a PL/pgSQL variable or a table column.")),
+            .with_detail("It could refer to either a PL/pgSQL variable or a table column.")
+            .with_hint("Qualify it by the table's name, or by that of the procedure or block.")),
             (Some((expr, data_type)), _) => Ok(Typed::new(expr, data_type)),
             (None, Some(variable)) => Ok(Typed::new(
                 variable.value.clone(),

@@ -1,15 +1,14 @@
 //! SQL statements inside a body: queries into variables, and data changes.
 
 use procedure::step::OnError;
-use procedure::{Block, Expr, Query, Reg, Step};
+use procedure::{BinaryOp, Expr, Query, Reg, Step};
 use sqlparser::ast;
 use types::{DataType, Error, Result, SqlState, Value};
 
-use super::capture::{Capture, Captured};
-use super::lower::{Lowering, not_true};
+use super::lower::Lowering;
 use super::scope::Place;
 use super::syntax::{Into, Target};
-use crate::bind::{BoundQuery, Typed};
+use crate::bind::{BoundQuery, Dml, Typed};
 
 impl Lowering<'_> {
     pub(super) fn sql(&mut self, statement: &ast::Statement, into: Option<&Into>) -> Result<()> {
@@ -54,7 +53,7 @@ impl Lowering<'_> {
                 let outputs = self.named_registers(width, places)?;
                 let found = self.binder.register()?;
                 self.binder.steps.push(Step::Fetch {
-                    query,
+                    query: *query,
                     outputs: outputs.clone().into(),
                     found,
                     strict,
@@ -258,57 +257,55 @@ impl Lowering<'_> {
 
     /// INSERT, UPDATE, DELETE, with RETURNING or without.
     fn change(&mut self, statement: &ast::Statement, into: Option<&Into>) -> Result<()> {
-        let outside = std::mem::take(&mut self.binder.steps);
-        let bound = super::change(&mut self.binder, statement);
-        let steps = std::mem::replace(&mut self.binder.steps, outside);
-        let columns = bound?;
-        if columns.is_empty() && into.is_some() {
-            return Err(Error::new(
-                SqlState::SYNTAX_ERROR,
-                "INTO used with a command that cannot return data",
-            ));
-        }
-        if !columns.is_empty() && into.is_none() {
-            return Err(Error::new(
-                SqlState::SYNTAX_ERROR,
-                "query has no destination for result data",
-            ));
-        }
-        let capture = Capture {
-            counts: self.tracks_found || self.tracks_row_count,
-            row: into.map(|_| columns.len()),
-        };
-        let steps: Block = steps.into();
-        let Captured { count, rows, row } = capture.thread(&mut self.binder, steps)?;
-        if let Some(into) = into {
-            self.require_single(&rows, into.strict);
-            let named = columns
-                .into_iter()
-                .zip(row)
-                .map(|(column, value)| (column.name, Typed::new(value, column.data_type)));
-            self.store_row(&into.targets, named.collect())?;
+        let Dml {
+            count,
+            columns,
+            returned,
+        } = self.binder.dml(statement, false)?;
+        match (columns, into) {
+            (None, None) => {}
+            (None, Some(_)) => {
+                return Err(Error::new(
+                    SqlState::SYNTAX_ERROR,
+                    "INTO used with a command that cannot return data",
+                ));
+            }
+            (Some(_), None) => {
+                return Err(Error::new(
+                    SqlState::SYNTAX_ERROR,
+                    "query has no destination for result data",
+                ));
+            }
+            (Some(columns), Some(into)) => {
+                self.require_single(&count, into.strict);
+                let named = columns
+                    .into_iter()
+                    .zip(returned)
+                    .map(|(column, value)| (column.name, Typed::new(value, column.data_type)));
+                self.store_row(&into.targets, named.collect())?;
+            }
         }
         self.set_counted(count)
     }
 
     /// A data change INTO variables may not return more than one row, and with STRICT no less either.
-    fn require_single(&mut self, rows: &Expr, strict: bool) {
-        let is_at_most = |limit| Expr::Binary {
-            op: procedure::BinaryOp::LessOrEqual,
-            left: Box::new(rows.clone()),
+    fn require_single(&mut self, count: &Expr, strict: bool) {
+        if let Expr::Const(Value::Int(1)) = count {
+            return;
+        }
+        let compared = |op, limit| Expr::Binary {
+            op,
+            left: Box::new(count.clone()),
             right: Box::new(Expr::Const(Value::Int(limit))),
             result: DataType::Bool,
         };
-        if let Expr::Const(Value::Int(1)) = rows {
-            return;
-        }
         self.binder.steps.push(Step::Require {
-            condition: is_at_most(1),
+            condition: compared(BinaryOp::LessOrEqual, 1),
             error: OnError::new(SqlState::TOO_MANY_ROWS, "query returned more than one row"),
         });
         if strict {
             self.binder.steps.push(Step::Require {
-                condition: not_true(&is_at_most(0)),
+                condition: compared(BinaryOp::GreaterOrEqual, 1),
                 error: OnError::new(SqlState::NO_DATA_FOUND, "query returned no rows"),
             });
         }
@@ -319,7 +316,7 @@ impl Lowering<'_> {
             Expr::Const(Value::Int(count)) => Expr::Const(Value::Bool(*count > 0)),
             Expr::Case { whens, .. } => whens[0].0.clone(),
             count => Expr::Binary {
-                op: procedure::BinaryOp::Greater,
+                op: BinaryOp::Greater,
                 left: Box::new(count.clone()),
                 right: Box::new(Expr::Const(Value::Int(0))),
                 result: DataType::Bool,
@@ -332,6 +329,9 @@ impl Lowering<'_> {
     fn set_diagnostics(&mut self, found: Expr, count: Expr) -> Result<()> {
         if self.tracks_found {
             let found = self.binder.let_value(found)?;
+            if let Expr::Reg(register) = found {
+                self.flags.insert(register);
+            }
             self.set(self.found, found);
         }
         if self.tracks_row_count {
@@ -350,9 +350,9 @@ fn mismatch(detail: String) -> Error {
     .with_detail(detail)
 }
 
-pub(super) fn plus(left: Expr, right: Expr) -> Expr {
+fn plus(left: Expr, right: Expr) -> Expr {
     Expr::Binary {
-        op: procedure::BinaryOp::Add,
+        op: BinaryOp::Add,
         left: Box::new(left),
         right: Box::new(right),
         result: DataType::Int8,
@@ -360,7 +360,7 @@ pub(super) fn plus(left: Expr, right: Expr) -> Expr {
 }
 
 /// 1 where the flag is true, else 0.
-pub(super) fn flag_as_count(flag: &Expr) -> Expr {
+fn flag_as_count(flag: &Expr) -> Expr {
     Expr::Case {
         whens: [(flag.clone(), Expr::Const(Value::Int(1)))].into(),
         otherwise: Box::new(Expr::Const(Value::Int(0))),
@@ -376,7 +376,7 @@ struct PointRead {
     outputs: Vec<Expr>,
 }
 
-fn as_point_read(query: Query) -> std::result::Result<PointRead, Query> {
+fn as_point_read(query: Query) -> std::result::Result<PointRead, Box<Query>> {
     let is_get = |query: &Query| matches!(query, Query::Get { filter: None, .. });
     match query {
         Query::Get {
@@ -397,6 +397,6 @@ fn as_point_read(query: Query) -> std::result::Result<PointRead, Query> {
                 ..read
             })
         }
-        query => Err(query),
+        query => Err(Box::new(query)),
     }
 }

@@ -8,7 +8,7 @@ use sqlparser::ast;
 use types::{DataType, Error, Result, SqlState, Value};
 
 use super::assigned::Assigned;
-use super::lower::{Lowering, not_true};
+use super::lower::Lowering;
 use super::scope::{Place, Rules, Slot};
 use super::syntax::{self, LoopKind, Node, Target};
 use crate::bind::{BoundQuery, Typed};
@@ -108,7 +108,7 @@ impl Lowering<'_> {
                     // The condition takes steps of its own: they are the first of every turn.
                     let exit = lowering.leave_step(0, true);
                     lowering.binder.steps.push(Step::If {
-                        condition: not_true(&test),
+                        condition: lowering.not_true(&test),
                         then: [exit].into(),
                         otherwise: Box::default(),
                         phis: Box::default(),

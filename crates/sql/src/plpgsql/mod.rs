@@ -24,7 +24,6 @@
 //! leave no trace. The fields of a record are those of the query that filled it last in program order.
 
 mod assigned;
-mod capture;
 mod embedded;
 mod loops;
 mod lower;
@@ -45,13 +44,6 @@ pub fn compile(catalog: &Catalog, function: &CreateFunction) -> Result<Procedure
     let names: Vec<String> = lower::parameter_names(function).collect();
     let (body, reads) = parse::parse_body(&function.body, &names)?;
     lower::lower(catalog, function, &body, reads)
-}
-
-fn change(
-    _binder: &mut crate::bind::Binder<'_>,
-    _statement: &sqlparser::ast::Statement,
-) -> Result<Vec<procedure::Column>> {
-    Err(types::Error::unsupported("a data change"))
 }
 
 #[cfg(test)]

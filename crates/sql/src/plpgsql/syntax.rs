@@ -5,7 +5,8 @@
 use sqlparser::ast;
 use types::SqlState;
 
-pub type Expr = ast::Expr;
+/// Boxed, since sqlparser's tree is a large value.
+pub type Expr = Box<ast::Expr>;
 
 /// `[<<label>>] [DECLARE …] BEGIN … END`.
 #[derive(Clone, Debug)]

@@ -12,6 +12,8 @@ use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Span, Token, TokenWithSpan, Tokenizer, Word};
 use types::{Error, Result, SqlState};
 
+use super::syntax::Expr;
+
 /// The token that stands for `..`, which SQL does not have.
 const RANGE: &str = "..";
 
@@ -219,8 +221,8 @@ impl Tokens {
     }
 
     /// Parse all that is left as one expression.
-    pub fn expression(self) -> Result<ast::Expr> {
-        self.parse(|parser| parser.parse_expr())
+    pub fn expression(self) -> Result<Expr> {
+        self.parse(|parser| parser.parse_expr().map(Box::new))
     }
 
     pub fn data_type(self) -> Result<ast::DataType> {
@@ -236,8 +238,9 @@ impl Tokens {
     }
 
     /// Expressions between commas.
-    pub fn expressions(self) -> Result<Vec<ast::Expr>> {
-        self.parse(|parser| parser.parse_comma_separated(Parser::parse_expr))
+    pub fn expressions(self) -> Result<Vec<Expr>> {
+        let one = |parser: &mut Parser<'_>| parser.parse_expr().map(Box::new);
+        self.parse(|parser| parser.parse_comma_separated(one))
     }
 
     fn parse<T>(self, parse: impl FnOnce(&mut Parser<'_>) -> Result<T, ParserError>) -> Result<T> {
