@@ -2,9 +2,10 @@
 //!
 //! The text is cut into tokens once; semicolons cut it into statements, so that every statement
 //! keeps its own source text (what the ledger records, and what positions in errors count from).
-//! sqlparser does the grammar. Four things are recognised before it, because its PostgreSQL
+//! sqlparser does the grammar. A few things are recognised before it, because its PostgreSQL
 //! dialect reads them differently or not at all: CREATE/DROP PROCEDURE (the same grammar as
-//! FUNCTION), VACUUM and ANALYZE with their many options (accepted without effect), ABORT.
+//! FUNCTION), VACUUM and ANALYZE with their many options (accepted without effect), ABORT, and
+//! switches of COPY that say `on`.
 
 use sqlparser::ast;
 use sqlparser::dialect::PostgreSqlDialect;
@@ -144,6 +145,10 @@ fn parse_statement(sql: &str, tokens: &[TokenWithSpan]) -> Result<Body> {
             create_routine(&mut parser, true, true)
         }
         [Keyword::DROP, Keyword::PROCEDURE, ..] => drop_routine(&tokens_as_function(tokens)),
+        [Keyword::COPY, ..] => {
+            parser = parser.with_tokens_with_locations(switches_as_booleans(tokens));
+            parser.parse_statement().map(classify)
+        }
         _ => parser.parse_statement().map(classify),
     };
     let body = body.map_err(|e| parser_error(sql, e))?;
@@ -220,6 +225,29 @@ fn tokens_as_function(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
         .nth(1);
     if let Some(token) = second {
         token.token = Token::make_keyword("FUNCTION");
+    }
+    tokens
+}
+
+/// COPY's `(FREEZE on)` as `(FREEZE true)`.
+fn switches_as_booleans(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
+    let mut tokens = tokens.to_vec();
+    let mut after_option = false;
+    for token in &mut tokens {
+        let Token::Word(word) = &token.token else {
+            after_option &= matches!(token.token, Token::Whitespace(_));
+            continue;
+        };
+        let is = |text: &str| word.value.eq_ignore_ascii_case(text);
+        let switch = match word.quote_style {
+            None if after_option && is("on") => Some("TRUE"),
+            None if after_option && is("off") => Some("FALSE"),
+            _ => None,
+        };
+        after_option = is("freeze") || is("header");
+        if let Some(switch) = switch {
+            token.token = Token::make_keyword(switch);
+        }
     }
     tokens
 }

@@ -5,6 +5,7 @@
 
 mod database;
 mod pgbench;
+mod plans;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -8,6 +8,7 @@ use sqlparser::ast;
 use types::{ColumnId, DataType, Error, Result, SqlState, Value};
 
 use super::binder::Binder;
+use super::constraints::NewKey;
 use super::insert::is_default;
 use super::scope::Scope;
 use crate::catalog::Table;
@@ -302,7 +303,11 @@ impl Binder<'_> {
         self.check_parents(table, &new, &changed)?;
         self.check_unique(table, &new, Some(&key), &changed)?;
         let new_value = |c: ColumnId| new[usize::from(c)].clone();
-        self.release_children(table, old, Some((&new_value, &changed)), 0)?;
+        let new_key = NewKey {
+            value: &new_value,
+            changed: &changed,
+        };
+        self.release_children(table, old, Some(new_key), 0)?;
         let found = self.register()?;
         if table.schema.primary_key.iter().any(|c| changed(*c)) {
             self.steps.push(Step::Delete {

@@ -625,7 +625,7 @@ fn not_true(condition: &Expr, flags: &BTreeSet<Reg>) -> Expr {
             input,
         } if is_flag(input) => (**input).clone(),
         Expr::IsNull { input, negated } => Expr::is_null((**input).clone(), !negated),
-        condition if is_flag(condition) => Expr::not(condition.clone()),
+        condition if is_flag(condition) => Expr::negated(condition.clone()),
         condition => Expr::Binary {
             op: BinaryOp::IsDistinctFrom,
             left: Box::new(condition.clone()),
