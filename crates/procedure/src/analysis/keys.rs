@@ -1,8 +1,9 @@
 //! The key plan: which rows a call will touch, told from its arguments before it runs.
 //!
-//! Calvin and BOHM call it the read and write set known in advance, ChainifyDB builds its dependency
-//! graph from it, and everybody else prefetches with it. It is a *slice* of the procedure (Weiser,
-//! 1981): the steps that no data are needed for, with each access replaced by a note of its key.
+//! Calvin and BOHM call it the read and write set known in advance, ChainifyDB builds its
+//! dependency graph from it, and everybody else prefetches with it. It is a *slice* of the
+//! procedure (Weiser, 1981): the steps that no data are needed for, with each access replaced by a
+//! note of its key.
 //!
 //! ```text
 //!   Read accounts[$1] → r3          note accounts[$1]
@@ -13,13 +14,13 @@
 //!     Insert history[$1, $3]          note history[$1, $3]
 //! ```
 //!
-//! What is noted is a superset of what the run touches. A plan is `Complete` when everything is noted, and
-//! `Partial` when some key or range needs data; then the rest is what a reconnaissance run would find
-//! (Calvin's OLLP).
+//! What is noted is a superset of what the run touches. A plan is `Complete` when everything is
+//! noted, and `Partial` when some key or range needs data; then the rest is what a reconnaissance
+//! run would find (Calvin's OLLP).
 //!
-//! **Errors.** Where evaluating the slice fails (a division by zero, an array too short), the run would fail at
-//! the same point and touch nothing behind it: the plan ends there too. In a branch that may not be taken,
-//! only the branch ends.
+//! **Errors.** Where evaluating the slice fails (a division by zero, an array too short), the run
+//! would fail at the same point and touch nothing behind it: the plan ends there too. In a branch
+//! that may not be taken, only the branch ends.
 
 use std::ops::Bound;
 
@@ -73,8 +74,8 @@ pub enum Coverage {
     Partial,
 }
 
-/// See the module's documentation. Rows that are inserted under a hidden row id are left out: nobody
-/// else can have that key.
+/// See the module's documentation. Rows that are inserted under a hidden row id are left out:
+/// nobody else can have that key.
 #[derive(Clone, Debug)]
 pub struct KeyPlan {
     pub coverage: Coverage,
