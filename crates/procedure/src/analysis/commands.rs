@@ -1,8 +1,9 @@
 //! What a command does to the row it meets, and whether two commands may trade places.
 //!
 //! The literature calls updates that may be applied in any order *commutative* (O'Neil's escrow,
-//! 1986), those that ignore what they overwrite *blind* (Thomas), and Harmony (SIGMOD 2023) reorders
-//! and coalesces both kinds. The class of a column's assignment is read off its expression:
+//! 1986), those that ignore what they overwrite *blind* (Thomas), and Harmony (SIGMOD 2023)
+//! reorders and coalesces both kinds. The class of a column's assignment is read off its
+//! expression:
 //!
 //! | Assignment | Class | Two of them |
 //! |---|---|---|
@@ -10,9 +11,9 @@
 //! | `c = c + input`, `c = c + i - j`, … | add | commute and coalesce into one |
 //! | anything else that reads the row | general | in order |
 //!
-//! Only exact arithmetic counts as `add`: integers, and decimals that no modifier rounds. A float sum
-//! depends on its order. An integer sum may leave its type's range on one order's way and not on
-//! another's; whoever reorders must check the range of the sum, or fall back to the order.
+//! Only exact arithmetic counts as `add`: integers, and decimals that no modifier rounds. A float
+//! sum depends on its order. An integer sum may leave its type's range on one order's way and not
+//! on another's; whoever reorders must check the range of the sum, or fall back to the order.
 
 use types::{ColumnId, DataType, Value};
 
@@ -114,8 +115,8 @@ fn class_of(column: ColumnId, expr: &Expr) -> CommandClass {
     }
 }
 
-/// Whether `expr` is the column, plus and minus amounts that do not depend on the row. `is_exact` judges each
-/// addition by the type of its sum and by its amount.
+/// Whether `expr` is the column, plus and minus amounts that do not depend on the row. `is_exact`
+/// judges each addition by the type of its sum and by its amount.
 fn is_sum(column: ColumnId, expr: &Expr, is_exact: &dyn Fn(&DataType, &Expr) -> bool) -> bool {
     let Expr::Binary {
         op,

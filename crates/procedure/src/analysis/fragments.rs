@@ -1,7 +1,7 @@
 //! Fragments: the procedure cut up by the record that each part touches.
 //!
-//! QueCC plans a batch by putting each fragment into the queue of its record's partition. A fragment is
-//! a record access with the computation around it:
+//! QueCC plans a batch by putting each fragment into the queue of its record's partition. A
+//! fragment is a record access with the computation around it:
 //!
 //! ```text
 //!   1  Read savings[$1] → r3     ┐ fragment 0, savings[$1], abortable
@@ -10,13 +10,15 @@
 //!   4  Update checking[$1], r5   ┘                            commit-depends on 0
 //! ```
 //!
-//! Steps on the same record (the same table, and keys that are the same expressions) share a fragment; two
-//! fragments may still meet in one record when different expressions have the same value, which queues, being in
-//! program order, take care of. A step that touches nothing joins the last fragment it takes values from. A query, or a
-//! branch or loop that touches more than one record, is a fragment of its own, whose records are many.
+//! Steps on the same record (the same table, and keys that are the same expressions) share a
+//! fragment; two fragments may still meet in one record when different expressions have the same
+//! value, which queues, being in program order, take care of. A step that touches nothing joins the
+//! last fragment it takes values from. A query, or a branch or loop that touches more than one
+//! record, is a fragment of its own, whose records are many.
 //!
 //! - *Data dependency*: a fragment reads a register that another one writes.
-//! - *Commit dependency*: a fragment that writes is not final before every other fragment that a guard may abort.
+//! - *Commit dependency*: a fragment that writes is not final before every other fragment that a
+//!   guard may abort.
 
 use std::collections::BTreeSet;
 
@@ -176,7 +178,8 @@ fn records_inside(step: &Step) -> Records {
         };
     }
     match all {
-        // In a loop, or under a key that the branch itself computes, it need not be the same each time.
+        // In a loop, or under a key that the branch itself computes, it need not be the same each
+        // time.
         Records::One(record) if visit::is_loop(step) || is_computed_inside(step, &record) => {
             Records::Many
         }

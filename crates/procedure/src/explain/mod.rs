@@ -15,10 +15,10 @@
 //!             2  steps 2, 3   on checking[customer]               may abort, commits after 1
 //! ```
 //!
-//! Steps are numbered from 1. A register has the name of the variable that it is a version of (`total`,
-//! `total#2`), or else its number; a flag that nobody reads is not shown. Behind the arrow stand the
-//! steps that a step depends on: for its values, `key` for the choice of its row, `row` for the order of
-//! accesses to one row. The text is stable: it depends on the program alone.
+//! Steps are numbered from 1. A register has the name of the variable that it is a version of
+//! (`total`, `total#2`), or else its number; a flag that nobody reads is not shown. Behind the
+//! arrow stand the steps that a step depends on: for its values, `key` for the choice of its row,
+//! `row` for the order of accesses to one row. The text is stable: it depends on the program alone.
 
 mod expressions;
 mod queries;
@@ -442,69 +442,12 @@ impl Listing<'_> {
 
     fn any_loop(&mut self, id: StepId, step: &Step, depth: usize) {
         let namer = self.namer;
-        let mut query_of_loop = None;
-        let (head, body, carried) = match step {
-            Step::While {
-                condition,
-                body,
-                carried,
-            } => (
-                format!("while {}", namer.expr(condition, &[])),
-                body,
-                carried,
-            ),
-            Step::ForRange {
-                register,
-                first,
-                last,
-                step,
-                reverse,
-                body,
-                carried,
-            } => {
-                let (first, last) = (namer.expr(first, &[]), namer.expr(last, &[]));
-                let mut head = format!("{} from {first}", namer.register(*register));
-                let direction = if *reverse { "down to" } else { "to" };
-                let _ = write!(head, " {direction} {last}");
-                if *step != Expr::Const(types::Value::Int(1)) {
-                    let _ = write!(head, " by {}", namer.expr(step, &[]));
-                }
-                (head, body, carried)
-            }
-            Step::ForEach {
-                register,
-                array,
-                body,
-                carried,
-            } => {
-                let array = namer.expr(array, &[]);
-                (
-                    format!("{} of {array}", namer.register(*register)),
-                    body,
-                    carried,
-                )
-            }
-            Step::ForRows {
-                query,
-                row,
-                body,
-                carried,
-            } => {
-                query_of_loop = Some(query);
-                let row: Vec<&str> = row.iter().map(|r| namer.register(*r)).collect();
-                (format!("({}) in", row.join(", ")), body, carried)
-            }
-            _ => return,
-        };
-        let verb = if head.starts_with("while ") {
-            "loop"
-        } else {
-            "for"
-        };
+        let (verb, head) = loop_head(namer, step);
         self.head(id, depth, verb, &head);
-        if let Some(query) = query_of_loop {
+        if let Step::ForRows { query, .. } = step {
             self.query(query, depth);
         }
+        let carried = visit::carried(step);
         for Carried {
             register, initial, ..
         } in carried
@@ -512,7 +455,9 @@ impl Listing<'_> {
             let (register, initial) = (namer.register(*register), namer.expr(initial, &[]));
             self.more(depth + 1, &format!("carry    {register} := {initial}"));
         }
-        self.block(body, depth + 1);
+        for body in visit::blocks(step).into_iter().flatten() {
+            self.block(body, depth + 1);
+        }
         for Carried { register, next, .. } in carried {
             let (register, next) = (namer.register(*register), namer.expr(next, &[]));
             self.more(depth + 1, &format!("next     {register} := {next}"));
@@ -524,6 +469,41 @@ impl Listing<'_> {
         for (inner, line) in lines {
             self.more(depth + 2 + inner, &line);
         }
+    }
+}
+
+/// The first line of a loop.
+fn loop_head(namer: &Namer<'_>, step: &Step) -> (&'static str, String) {
+    match step {
+        Step::While { condition, .. } => ("loop", format!("while {}", namer.expr(condition, &[]))),
+        Step::ForRange {
+            register,
+            first,
+            last,
+            step,
+            reverse,
+            ..
+        } => {
+            let (first, last) = (namer.expr(first, &[]), namer.expr(last, &[]));
+            let direction = if *reverse { "down to" } else { "to" };
+            let register = namer.register(*register);
+            let mut head = format!("{register} from {first} {direction} {last}");
+            if *step != Expr::Const(types::Value::Int(1)) {
+                let _ = write!(head, " by {}", namer.expr(step, &[]));
+            }
+            ("for", head)
+        }
+        Step::ForEach {
+            register, array, ..
+        } => {
+            let array = namer.expr(array, &[]);
+            ("for", format!("{} of {array}", namer.register(*register)))
+        }
+        Step::ForRows { row, .. } => {
+            let row: Vec<&str> = row.iter().map(|r| namer.register(*r)).collect();
+            ("for", format!("({}) in", row.join(", ")))
+        }
+        _ => ("", String::new()),
     }
 }
 

@@ -133,8 +133,8 @@ impl Lowering<'_> {
         }
     }
 
-    /// Puts a row into variables, or into a record. As PL/pgSQL does it, a missing column is NULL and a column
-    /// too many is dropped.
+    /// Puts a row into variables, or into a record. As PL/pgSQL does it, a missing column is NULL
+    /// and a column too many is dropped.
     pub(super) fn store_row(
         &mut self,
         targets: &[Target],
@@ -288,7 +288,8 @@ impl Lowering<'_> {
         self.set_counted(count)
     }
 
-    /// A data change INTO variables may not return more than one row, and with STRICT no less either.
+    /// A data change INTO variables may not return more than one row, and with STRICT no less
+    /// either.
     fn require_single(&mut self, count: &Expr, strict: bool) {
         if let Expr::Const(Value::Int(1)) = count {
             return;

@@ -37,7 +37,8 @@ impl Lowering<'_> {
         }
     }
 
-    /// Start carrying what the body may assign. From here on, those variables are registers of the loop.
+    /// Start carrying what the body may assign. From here on, those variables are registers of the
+    /// loop.
     fn enter(
         &mut self,
         label: &Option<String>,
@@ -132,8 +133,8 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// Any FOR. `start` puts the turn's values into variables, `step` makes the step. When it ends, FOUND says
-    /// whether there was a turn; inside, FOUND is the body's own.
+    /// Any FOR. `start` puts the turn's values into variables, `step` makes the step. When it ends,
+    /// FOUND says whether there was a turn; inside, FOUND is the body's own.
     fn for_loop(
         &mut self,
         label: &Option<String>,

@@ -441,7 +441,8 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// Phis where the state after `then` differs from the present one, which is after the other way.
+    /// Phis where the state after `then` differs from the present one, which is after the other
+    /// way.
     fn merge(&mut self, after_then: &[Expr]) -> Result<Vec<Phi>> {
         let mut phis = Vec::new();
         for (slot, then) in after_then.iter().enumerate() {

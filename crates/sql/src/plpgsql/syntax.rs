@@ -1,6 +1,7 @@
 //! What a PL/pgSQL body says, before anything in it has a meaning.
 //!
-//! Expressions and embedded SQL are sqlparser's trees; names are folded to lower case unless quoted.
+//! Expressions and embedded SQL are sqlparser's trees; names are folded to lower case unless
+//! quoted.
 
 use sqlparser::ast;
 use types::SqlState;

@@ -1,9 +1,9 @@
 //! A cursor over the tokens of a body, and the way to sqlparser for what lies between two of them.
 //!
-//! PL/pgSQL is a shell around SQL: its own statements are recognised by their first words, and whatever
-//! is SQL in them reaches from one known word to the next (`IF … THEN`). So the cursor cuts such
-//! a stretch out and sqlparser parses it. A stretch ends at a word that is not inside parentheses and not
-//! between CASE and END.
+//! PL/pgSQL is a shell around SQL: its own statements are recognised by their first words, and
+//! whatever is SQL in them reaches from one known word to the next (`IF … THEN`). So the cursor
+//! cuts such a stretch out and sqlparser parses it. A stretch ends at a word that is not inside
+//! parentheses and not between CASE and END.
 
 use sqlparser::ast;
 use sqlparser::dialect::PostgreSqlDialect;
@@ -335,7 +335,8 @@ fn without_placeholder(token: TokenWithSpan, parameters: &[String]) -> Result<To
     Ok(TokenWithSpan::new(Token::Word(word), token.span))
 }
 
-/// SQL's tokenizer reads `1..n` as `1.` `.` `n` and `1..5` as `1.` `.5`: put `..` in where it was meant.
+/// SQL's tokenizer reads `1..n` as `1.` `.` `n` and `1..5` as `1.` `.5`: put `..` in where it was
+/// meant.
 fn with_ranges(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let mut result: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
     let mut tokens = tokens.into_iter().peekable();

@@ -1,4 +1,5 @@
-//! The procedures of SmallBank, TPC-B and an order of TPC-C's kind: what they become, and what they do.
+//! The procedures of SmallBank, TPC-B and an order of TPC-C's kind: what they become, and what they
+//! do.
 
 use std::collections::BTreeMap;
 

@@ -319,8 +319,8 @@ fn set_returning_functions_emit_rows() {
 
 const T: TableId = TableId(1);
 
-/// Calls `f(a bigint) RETURNS bigint` over `t(id, v)` with the rows (1, 10), (2, 20), (3, 30); gives the
-/// result and the table afterwards.
+/// Calls `f(a bigint) RETURNS bigint` over `t(id, v)` with the rows (1, 10), (2, 20), (3, 30);
+/// gives the result and the table afterwards.
 fn with_table(body: &str, a: i64) -> Result<(Value, Vec<(i64, i64)>)> {
     let columns = [("id", DataType::Int8), ("v", DataType::Int8)];
     let catalog = catalog_of([table(T, "t", &columns, &[0])]);

@@ -1,5 +1,5 @@
-//! Random structured programs: compiled and interpreted, against an evaluator with mutable variables
-//! that knows nothing of registers, phis or carried values.
+//! Random structured programs: compiled and interpreted, against an evaluator with mutable
+//! variables that knows nothing of registers, phis or carried values.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
