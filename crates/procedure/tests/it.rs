@@ -106,10 +106,7 @@ fn add_to_balance(key: Expr, amount: Expr, op: BinaryOp, found: u16) -> Step {
     Step::Update {
         table: CHECKING,
         key: [key].into(),
-        code: Arc::new(CommandCode {
-            assignments: [(1, binary(op, Expr::Column(1), reg(0)))].into(),
-            checks: Box::default(),
-        }),
+        code: Arc::new(CommandCode::new([(1, binary(op, Expr::Column(1), reg(0)))].into(), Box::default())),
         inputs: [amount].into(),
         found: Reg(found),
     }

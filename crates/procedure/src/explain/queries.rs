@@ -31,11 +31,6 @@ impl Namer<'_> {
                 self.source(query, outer)
             }
             Query::Scan { .. } => self.scan(query, outer),
-            Query::Unnest(array) => (
-                format!("unnest {}", self.expr(array, outer)),
-                vec!["element".to_owned()],
-            ),
-            Query::Series { .. } => ("series".to_owned(), vec!["number".to_owned()]),
             Query::Filter { input, condition } => {
                 let names = self.operator(input, outer, depth + 1, lines);
                 (format!("where {}", self.expr(condition, &names)), names)
