@@ -62,6 +62,36 @@ impl Binder<'_> {
             } => self.cast(scope, expr, to),
             E::UnaryOp { op, expr } => self.unary(scope, *op, expr),
             E::BinaryOp { left, op, right } => self.binary(scope, left, op, right),
+            E::Case {
+                operand,
+                conditions,
+                else_result,
+                ..
+            } => self.case(
+                scope,
+                operand.as_deref(),
+                conditions,
+                else_result.as_deref(),
+            ),
+            E::Subquery(query) => self.scalar_subquery(scope, query),
+            E::Array(array) => self.array(scope, &array.elem),
+            E::CompoundFieldAccess { root, access_chain } => {
+                self.subscript(scope, root, access_chain)
+            }
+            E::Collate { expr, collation } => match collation.to_string().as_str() {
+                "\"C\"" | "\"POSIX\"" | "\"default\"" => self.expression(scope, expr),
+                other => Err(Error::unsupported(format_args!("collation {other}"))
+                    .with_hint("Text is compared by its bytes, as collation \"C\" does.")),
+            },
+            E::Function(call) => self.function_call(scope, call),
+            _ => self.predicate(scope, expr),
+        }
+    }
+
+    /// Tests with a syntax of their own.
+    fn predicate(&mut self, scope: &Scope, expr: &ast::Expr) -> Result<Typed> {
+        use ast::Expr as E;
+        match expr {
             E::IsNull(e) => self.null_test(scope, e, false),
             E::IsNotNull(e) => self.null_test(scope, e, true),
             E::IsTrue(e) => self.truth_test(scope, e, Some(true), false),
@@ -92,7 +122,6 @@ impl Binder<'_> {
                 let found = self.exists_subquery(scope, subquery)?;
                 Ok(negated_if(*negated, found))
             }
-            E::Subquery(query) => self.scalar_subquery(scope, query),
             E::AnyOp {
                 left,
                 compare_op: ast::BinaryOperator::Eq,
@@ -121,27 +150,6 @@ impl Binder<'_> {
                 pattern,
                 escape_char,
             } => self.like(scope, expr, pattern, escape_char.as_ref(), true, *negated),
-            E::Case {
-                operand,
-                conditions,
-                else_result,
-                ..
-            } => self.case(
-                scope,
-                operand.as_deref(),
-                conditions,
-                else_result.as_deref(),
-            ),
-            E::Array(array) => self.array(scope, &array.elem),
-            E::CompoundFieldAccess { root, access_chain } => {
-                self.subscript(scope, root, access_chain)
-            }
-            E::Collate { expr, collation } => match collation.to_string().as_str() {
-                "\"C\"" | "\"POSIX\"" | "\"default\"" => self.expression(scope, expr),
-                other => Err(Error::unsupported(format_args!("collation {other}"))
-                    .with_hint("Text is compared by its bytes, as collation \"C\" does.")),
-            },
-            E::Function(call) => self.function_call(scope, call),
             _ => self.function_syntax(scope, expr),
         }
     }
