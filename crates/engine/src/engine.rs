@@ -327,8 +327,7 @@ impl Sequencer {
         let shared = &self.shared;
         let event = durable.event();
         let height = event.height;
-        shared.language.publish();
-        shared.store.publish(height);
+        self.replica.publish();
         *shared.head.lock().unwrap_or_else(|e| e.into_inner()) = self.replica.head();
         {
             let mut protocol = shared.protocol.lock().unwrap_or_else(|e| e.into_inner());

@@ -193,7 +193,7 @@ fn execute(replica: &mut Replica, block: &Block) -> Result<(), Fault> {
     let executed = replica
         .execute(block.header.time_us, inputs)
         .map_err(|halt| Fault::Halt(height, halt))?;
-    replica.store().publish(height);
+    replica.publish();
     collect(replica.store(), height);
     compare(block, &executed)
 }

@@ -123,6 +123,12 @@ impl Replica {
         &self.parameters
     }
 
+    /// Readers and sessions may see everything up to the head.
+    pub fn publish(&self) {
+        self.language.publish();
+        self.store.publish(self.head.height);
+    }
+
     pub fn store(&self) -> &Arc<Store> {
         &self.store
     }

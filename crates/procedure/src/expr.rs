@@ -244,7 +244,7 @@ impl Expr {
         }
     }
 
-    pub fn not(input: Expr) -> Expr {
+    pub fn negated(input: Expr) -> Expr {
         Expr::Unary {
             op: UnaryOp::Not,
             input: Box::new(input),

@@ -1,8 +1,8 @@
 //! The interpreter: runs a [`Procedure`] against an [`Access`], whole or one step at a time.
 //!
 //! A walk over the tree of steps. It is generic over `Access` and over nothing else, so that each
-//! protocol gets one copy with its data path compiled in; everything that does not touch data is kept
-//! out of the generic functions and compiled once.
+//! protocol gets one copy with its data path compiled in; everything that does not touch data is
+//! kept out of the generic functions and compiled once.
 //!
 //! ```text
 //! Frame   registers  [ arguments │ single-assignment registers ]   r0 r1 r2 …
@@ -10,8 +10,8 @@
 //!         rows,count what the client gets
 //! ```
 //!
-//! A frame is used again and again: after its first runs it has the size that the procedures need and a
-//! run allocates nothing but what its values need (a new row, a long text).
+//! A frame is used again and again: after its first runs it has the size that the procedures need
+//! and a run allocates nothing but what its values need (a new row, a long text).
 //!
 //! **Bounds.** Every step that runs is taken from a budget, so that no procedure, however it
 //! loops, holds a block up for ever; running out is a deterministic rejection (54000), because the
@@ -20,8 +20,8 @@
 //!
 //! **Single steps.** [`run_step`] runs one step of a frame that was [entered](Frame::enter).
 //! Protocols that interleave transactions step by step (queues, healing) call it for the steps of a
-//! straight-line body in any order that respects [`analysis`](crate::analysis); running a step again
-//! overwrites its registers with what it would have computed in the first place.
+//! straight-line body in any order that respects [`analysis`](crate::analysis); running a step
+//! again overwrites its registers with what it would have computed in the first place.
 
 use std::ops::ControlFlow;
 
@@ -157,26 +157,7 @@ fn run_row_step<A: Access>(step: &Step, frame: &mut Frame, access: &mut A) -> Re
             };
             frame.set(*found, Value::Bool(present));
         }
-        Step::Update {
-            table,
-            key,
-            code,
-            inputs,
-            found,
-        } => {
-            let present = match frame.key(key)? {
-                Some(key) => {
-                    let inputs = inputs.iter().map(|input| frame.eval(input));
-                    let command = Command {
-                        inputs: inputs.collect::<Result<_, _>>()?,
-                        code: code.clone(),
-                    };
-                    access.update(*table, &key, command)?
-                }
-                None => false,
-            };
-            frame.set(*found, Value::Bool(present));
-        }
+        Step::Update { .. } => run_update(step, frame, access)?,
         Step::Insert {
             table,
             key,
@@ -199,6 +180,32 @@ fn run_row_step<A: Access>(step: &Step, frame: &mut Frame, access: &mut A) -> Re
         }
         _ => return Err(Stop::Halt("not a step on one row".to_string())),
     }
+    Ok(())
+}
+
+fn run_update<A: Access>(step: &Step, frame: &mut Frame, access: &mut A) -> Result<(), Stop> {
+    let Step::Update {
+        table,
+        key,
+        code,
+        inputs,
+        found,
+    } = step
+    else {
+        return Err(Stop::Halt("not an update".to_string()));
+    };
+    let present = match frame.key(key)? {
+        Some(key) => {
+            let inputs = inputs.iter().map(|input| frame.eval(input));
+            let command = Command {
+                inputs: inputs.collect::<Result<_, _>>()?,
+                code: code.clone(),
+            };
+            access.update(*table, &key, command)?
+        }
+        None => false,
+    };
+    frame.set(*found, Value::Bool(present));
     Ok(())
 }
 

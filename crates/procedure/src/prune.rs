@@ -1,10 +1,10 @@
 //! Removal of what nobody reads.
 //!
-//! A compiler that merges and carries every variable which *may* have changed leaves versions that are
-//! never looked at, and each one would be a dependency that is none. A register is needed if a step with an
-//! effect reads it, or a step that writes a needed register does (dead-code elimination by marking, as
-//! Cytron and others have it, 1991). A value that may fail is an effect: whether a transaction is rejected must
-//! not depend on who looks at the result.
+//! A compiler that merges and carries every variable which *may* have changed leaves versions that
+//! are never looked at, and each one would be a dependency that is none. A register is needed if a
+//! step with an effect reads it, or a step that writes a needed register does (dead-code
+//! elimination by marking, as Cytron and others have it, 1991). A value that may fail is an effect:
+//! whether a transaction is rejected must not depend on who looks at the result.
 
 use crate::analysis::{may_fail, visit};
 use crate::expr::{Expr, Reg};

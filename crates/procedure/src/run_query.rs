@@ -103,13 +103,7 @@ impl Run<'_> {
         match query {
             Query::Values(rows) => self.values(rows, outer, sink),
             Query::Unnest(array) => self.unnest(array, outer, sink),
-            Query::Series { first, last, step } => {
-                let bound = |e| self.eval(e, outer).map(|v| v.as_int());
-                match (bound(first)?, bound(last)?, bound(step)?) {
-                    (Some(first), Some(last), Some(step)) => series(first, last, step, sink),
-                    _ => Ok(ControlFlow::Continue(())),
-                }
-            }
+            Query::Series { first, last, step } => self.series([first, last, step], outer, sink),
             Query::Get { .. } => self.get(access, query, outer, sink),
             Query::Scan { .. } => self.scan(access, query, outer, sink),
             Query::Filter { input, condition } => {
@@ -182,6 +176,14 @@ impl Run<'_> {
             }
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    fn series(&self, bounds: [&Expr; 3], outer: &[Value], sink: Sink<'_>) -> Flow {
+        let [first, last, step] = bounds.map(|e| self.eval(e, outer).map(|v| v.as_int()));
+        match (first?, last?, step?) {
+            (Some(first), Some(last), Some(step)) => series(first, last, step, sink),
+            _ => Ok(ControlFlow::Continue(())),
+        }
     }
 
     fn unnest(&self, array: &Expr, outer: &[Value], sink: Sink<'_>) -> Flow {

@@ -3,8 +3,8 @@
 //! Control flow is structured (no jumps but out of a loop or of the procedure), and registers are
 //! single-assignment: each is written by exactly one step, once per run of the block that holds the
 //! step. Where paths meet, [`Phi`]s copy the value of the path taken; a loop carries registers from
-//! one turn to the next, and whoever leaves a turn early (`Exit`, `Continue`) brings the values along,
-//! as an edge to a basic block with parameters would.
+//! one turn to the next, and whoever leaves a turn early (`Exit`, `Continue`) brings the values
+//! along, as an edge to a basic block with parameters would.
 //!
 //! ```text
 //!   acc := 0                          ForRange i from 1 to n
@@ -32,8 +32,8 @@ pub struct Phi {
     pub otherwise: Expr,
 }
 
-/// `register` is `initial` on the first turn and `next` (evaluated at the end of a turn, all carried
-/// registers at once) afterwards; when the loop has ended it holds the last value.
+/// `register` is `initial` on the first turn and `next` (evaluated at the end of a turn, all
+/// carried registers at once) afterwards; when the loop has ended it holds the last value.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Carried {
     pub register: Reg,
@@ -41,8 +41,8 @@ pub struct Carried {
     pub next: Expr,
 }
 
-/// Keys have one expression for each column of the primary key, in key order, which yields a value of
-/// the column's type (casts are part of it). A key with a NULL in it finds no row.
+/// Keys have one expression for each column of the primary key, in key order, which yields a value
+/// of the column's type (casts are part of it). A key with a NULL in it finds no row.
 #[derive(Debug)]
 pub enum Step {
     Let {
@@ -88,24 +88,24 @@ pub enum Step {
         key: Box<[Expr]>,
         found: Reg,
     },
-    /// First row of a query into registers; NULLs where there is none. `strict`: none is P0002, more
-    /// than one P0003.
+    /// First row of a query into registers; NULLs where there is none. `strict`: none is P0002,
+    /// more than one P0003.
     Fetch {
         query: Query,
         outputs: Box<[Reg]>,
         found: Reg,
         strict: bool,
     },
-    /// The body once for each row of the query. All rows are read before the first turn, so that the
-    /// body's writes do not feed the query.
+    /// The body once for each row of the query. All rows are read before the first turn, so that
+    /// the body's writes do not feed the query.
     ForRows {
         query: Query,
         row: Box<[Reg]>,
         body: Block,
         carried: Box<[Carried]>,
     },
-    /// The body for each integer from `first` to `last`, counting by `step` (upwards; downwards when
-    /// `reverse`). Evaluated once, on entry; `step` must be positive.
+    /// The body for each integer from `first` to `last`, counting by `step` (upwards; downwards
+    /// when `reverse`). Evaluated once, on entry; `step` must be positive.
     ForRange {
         register: Reg,
         first: Expr,
@@ -154,8 +154,8 @@ pub enum Step {
     CountRows {
         by: Expr,
     },
-    /// Leave a loop: `depth` 0 is the innermost around this step, 1 the next one out. `values` become
-    /// that loop's carried registers, in their order.
+    /// Leave a loop: `depth` 0 is the innermost around this step, 1 the next one out. `values`
+    /// become that loop's carried registers, in their order.
     Exit {
         depth: u16,
         values: Box<[Expr]>,

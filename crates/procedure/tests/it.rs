@@ -106,10 +106,7 @@ fn add_to_balance(key: Expr, amount: Expr, op: BinaryOp, found: u16) -> Step {
     Step::Update {
         table: CHECKING,
         key: [key].into(),
-        code: Arc::new(CommandCode {
-            assignments: [(1, binary(op, Expr::Column(1), reg(0)))].into(),
-            checks: Box::default(),
-        }),
+        code: Arc::new(CommandCode::new([(1, binary(op, Expr::Column(1), reg(0)))].into(), Box::default())),
         inputs: [amount].into(),
         found: Reg(found),
     }
@@ -366,6 +363,66 @@ fn key_plans_go_both_ways_where_data_decide() {
         ]
     );
     assert!(plan.keys(&[Value::Null, Value::Int(3)]).unwrap().is_empty());
+}
+
+/// Data may lead past an error, to the next turn or out of the loop: what comes there is planned too.
+#[test]
+fn key_plans_go_past_what_may_be_skipped() {
+    let read = || Step::Read {
+        table: CHECKING,
+        key: [reg(0)].into(),
+        columns: [1].into(),
+        out: Reg(1),
+        found: Reg(2),
+    };
+    let when = |condition, then: Step| Step::If {
+        condition,
+        then: [then].into(),
+        otherwise: Box::default(),
+        phis: Box::default(),
+    };
+    let raise = || Step::Raise {
+        error: OnError::new(SqlState::RAISE_EXCEPTION, "no"),
+    };
+    let leave = |exit| match exit {
+        true => Step::Exit {
+            depth: 0,
+            values: Box::default(),
+        },
+        false => Step::Continue {
+            depth: 0,
+            values: Box::default(),
+        },
+    };
+    let rich = || binary(BinaryOp::Greater, reg(1), int(50));
+    let twice = |body: Vec<Step>| Step::ForRange {
+        register: Reg(0),
+        first: int(1),
+        last: int(2),
+        step: int(1),
+        reverse: false,
+        body: body.into(),
+        carried: Box::default(),
+    };
+    let is_second = || binary(BinaryOp::Equal, reg(0), int(2));
+    for (body, expected) in [
+        (vec![read(), when(rich(), leave(false)), raise()], [1, 2, 9]),
+        (
+            vec![
+                when(is_second(), raise()),
+                read(),
+                when(rich(), leave(true)),
+            ],
+            [1, 9, 9],
+        ),
+    ] {
+        let procedure = procedure(&[], 4, vec![twice(body), exists(int(9), 3)]);
+        let plan = Analysis::of(&procedure).keys;
+        assert!(plan.is_complete());
+        let keys = plan.keys(&[]).unwrap();
+        let found: std::collections::BTreeSet<Key> = keys.into_iter().map(|k| k.key).collect();
+        assert_eq!(found, expected.map(Key::from_int).into());
+    }
 }
 
 #[test]

@@ -2,15 +2,16 @@
 //!
 //! The text is cut into tokens once; semicolons cut it into statements, so that every statement
 //! keeps its own source text (what the ledger records, and what positions in errors count from).
-//! sqlparser does the grammar. Five things are recognised before it, because its PostgreSQL
+//! sqlparser does the grammar. A few things are recognised before it, because its PostgreSQL
 //! dialect reads them differently or not at all: CREATE/DROP PROCEDURE (the same grammar as
-//! FUNCTION), COPY (options spelt `on`), VACUUM and ANALYZE with their many options (accepted without effect), ABORT.
+//! FUNCTION), VACUUM and ANALYZE with their many options (accepted without effect), ABORT, and
+//! switches of COPY that say `on`.
 
 use sqlparser::ast;
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
-use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer};
+use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 use types::{Error, Result, SqlState};
 
 /// One statement of a text.
@@ -145,8 +146,7 @@ fn parse_statement(sql: &str, tokens: &[TokenWithSpan]) -> Result<Body> {
         }
         [Keyword::DROP, Keyword::PROCEDURE, ..] => drop_routine(&tokens_as_function(tokens)),
         [Keyword::COPY, ..] => {
-            parser =
-                Parser::new(&PostgreSqlDialect {}).with_tokens_with_locations(copy_tokens(tokens));
+            parser = parser.with_tokens_with_locations(switches_as_booleans(tokens));
             parser.parse_statement().map(classify)
         }
         _ => parser.parse_statement().map(classify),
@@ -207,39 +207,6 @@ fn drop_routine(tokens: &[TokenWithSpan]) -> std::result::Result<Body, ParserErr
     }
 }
 
-/// COPY as the grammar wants it: `on` and `off` spelt as booleans, and a semicolon at the end, behind which
-/// it looks for data.
-fn copy_tokens(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
-    let spelt = |word: &str| match word.to_ascii_lowercase().as_str() {
-        "on" => Some("true"),
-        "off" => Some("false"),
-        _ => None,
-    };
-    let mut depth = 0;
-    let mut copied: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len() + 1);
-    for token in tokens {
-        match &token.token {
-            Token::LParen => depth += 1,
-            Token::RParen => depth -= 1,
-            Token::EOF => continue,
-            Token::Word(word) if depth == 1 && word.quote_style.is_none() => {
-                if let Some(spelling) = spelt(&word.value) {
-                    copied.push(TokenWithSpan::new(
-                        Token::make_keyword(spelling),
-                        token.span,
-                    ));
-                    continue;
-                }
-            }
-            _ => {}
-        }
-        copied.push(token.clone());
-    }
-    let end = tokens.last().map_or_else(Span::empty, |token| token.span);
-    copied.push(TokenWithSpan::new(Token::SemiColon, end));
-    copied
-}
-
 /// More parameters than the protocol can number are no parameters.
 fn placeholders(tokens: &[TokenWithSpan]) -> usize {
     let number = |t: &TokenWithSpan| match &t.token {
@@ -258,6 +225,29 @@ fn tokens_as_function(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
         .nth(1);
     if let Some(token) = second {
         token.token = Token::make_keyword("FUNCTION");
+    }
+    tokens
+}
+
+/// COPY's `(FREEZE on)` as `(FREEZE true)`.
+fn switches_as_booleans(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
+    let mut tokens = tokens.to_vec();
+    let mut after_option = false;
+    for token in &mut tokens {
+        let Token::Word(word) = &token.token else {
+            after_option &= matches!(token.token, Token::Whitespace(_));
+            continue;
+        };
+        let is = |text: &str| word.value.eq_ignore_ascii_case(text);
+        let switch = match word.quote_style {
+            None if after_option && is("on") => Some("TRUE"),
+            None if after_option && is("off") => Some("FALSE"),
+            _ => None,
+        };
+        after_option = is("freeze") || is("header");
+        if let Some(switch) = switch {
+            token.token = Token::make_keyword(switch);
+        }
     }
     tokens
 }

@@ -4,6 +4,8 @@
 //! comments. `UPDATE_GOLDEN=1 cargo test -p sql` writes them anew; read the diff before you keep it.
 
 mod database;
+mod pgbench;
+mod plans;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

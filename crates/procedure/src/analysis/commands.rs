@@ -1,18 +1,19 @@
 //! What a command does to the row it meets, and whether two commands may trade places.
 //!
 //! The literature calls updates that may be applied in any order *commutative* (O'Neil's escrow,
-//! 1986), those that ignore what they overwrite *blind* (Thomas), and Harmony (SIGMOD 2023) reorders
-//! and coalesces both kinds. The class of a column's assignment is read off its expression:
+//! 1986), those that ignore what they overwrite *blind* (Thomas), and Harmony (SIGMOD 2023)
+//! reorders and coalesces both kinds. The class of a column's assignment is read off its
+//! expression:
 //!
 //! | Assignment | Class | Two of them |
 //! |---|---|---|
 //! | `c = input` | set | the later one wins, the earlier need not run |
-//! | `c = c + input`, `c = c - input` | add | commute and coalesce into one |
+//! | `c = c + input`, `c = c + i - j`, … | add | commute and coalesce into one |
 //! | anything else that reads the row | general | in order |
 //!
-//! Only exact arithmetic counts as `add`: integers, and decimals that no modifier rounds. A float sum
-//! depends on its order. An integer sum may leave its type's range on one order's way and not on
-//! another's; whoever reorders must check the range of the sum, or fall back to the order.
+//! Only exact arithmetic counts as `add`: integers, and decimals that no modifier rounds. A float
+//! sum depends on its order. An integer sum may leave its type's range on one order's way and not
+//! on another's; whoever reorders must check the range of the sum, or fall back to the order.
 
 use types::{ColumnId, DataType, Value};
 
@@ -92,42 +93,46 @@ fn class_of(column: ColumnId, expr: &Expr) -> CommandClass {
     if !reads_row(expr) {
         return CommandClass::Set;
     }
-    let (sum, scale) = match expr {
+    let is_sum = match expr {
         // An assignment cast between integers checks the range and changes nothing.
-        Expr::Cast { input, to, .. } if to.is_integer() => (&**input, None),
+        Expr::Cast { input, to, .. } if to.is_integer() => {
+            is_sum(column, input, &|result, _| result.is_integer())
+        }
         Expr::Cast {
             input,
-            to: DataType::Numeric(modifier),
+            to: DataType::Numeric(Some((_, scale))),
             explicit: false,
-        } => (&**input, *modifier),
-        other => (other, None),
+        } => is_sum(column, input, &|_, amount| {
+            scale_of(amount).is_some_and(|digits| digits <= *scale)
+        }),
+        other => is_sum(column, other, &|result, _| {
+            result.is_integer() || matches!(result, DataType::Numeric(_))
+        }),
     };
-    let is_integer = matches!(expr, Expr::Cast { to, .. } if to.is_integer());
+    match is_sum {
+        true => CommandClass::Add,
+        false => CommandClass::General,
+    }
+}
+
+/// Whether `expr` is the column, plus and minus amounts that do not depend on the row. `is_exact`
+/// judges each addition by the type of its sum and by its amount.
+fn is_sum(column: ColumnId, expr: &Expr, is_exact: &dyn Fn(&DataType, &Expr) -> bool) -> bool {
     let Expr::Binary {
         op,
         left,
         right,
         result,
-    } = sum
+    } = expr
     else {
-        return CommandClass::General;
+        return is_column(expr, column);
     };
-    let is_own = |expr: &Expr| is_column(expr, column);
-    let amount = match op {
-        BinaryOp::Add if is_own(left) => right,
-        BinaryOp::Add if is_own(right) => left,
-        BinaryOp::Subtract if is_own(left) => right,
-        _ => return CommandClass::General,
+    let (rest, amount) = match op {
+        BinaryOp::Add if reads_row(right) => (right, left),
+        BinaryOp::Add | BinaryOp::Subtract => (left, right),
+        _ => return false,
     };
-    let is_exact = match scale {
-        Some((_, scale)) => scale_of(amount).is_some_and(|digits| digits <= scale),
-        None => result.is_integer() || (!is_integer && matches!(result, DataType::Numeric(_))),
-    };
-    if is_exact && !reads_row(amount) {
-        CommandClass::Add
-    } else {
-        CommandClass::General
-    }
+    !reads_row(amount) && is_exact(result, amount) && is_sum(column, rest, is_exact)
 }
 
 /// The column itself, perhaps as a wider number.

@@ -31,11 +31,11 @@ pub struct StepFacts {
     pub key_dependencies: Box<[StepId]>,
     /// Steps whose registers this one computes with.
     pub value_dependencies: Box<[StepId]>,
-    /// Steps that decide whether this one runs: its parent, and earlier ones that may leave the loop
-    /// or the procedure.
+    /// Steps that decide whether this one runs: its parent, and earlier ones that may leave the
+    /// loop or the procedure.
     pub control_dependencies: Box<[StepId]>,
-    /// Earlier steps that may touch the same row, this one or they writing it. (From one turn of a loop to
-    /// the next everything stays in order anyway.)
+    /// Earlier steps that may touch the same row, this one or they writing it. (From one turn of a
+    /// loop to the next everything stays in order anyway.)
     pub row_dependencies: Box<[StepId]>,
     /// Updates, inserts or deletes.
     pub writes: bool,
@@ -135,7 +135,8 @@ fn place(
     }
 }
 
-/// Whether control may go elsewhere than to the step behind this one, `loops` loops inside it aside.
+/// Whether control may go elsewhere than to the step behind this one, `loops` loops inside it
+/// aside.
 fn may_leave(step: &Step, loops: u16) -> bool {
     match step {
         Step::Return => true,

@@ -1,7 +1,7 @@
 //! Fragments: the procedure cut up by the record that each part touches.
 //!
-//! QueCC plans a batch by putting each fragment into the queue of its record's partition. A fragment is
-//! a record access with the computation around it:
+//! QueCC plans a batch by putting each fragment into the queue of its record's partition. A
+//! fragment is a record access with the computation around it:
 //!
 //! ```text
 //!   1  Read savings[$1] → r3     ┐ fragment 0, savings[$1], abortable
@@ -10,13 +10,15 @@
 //!   4  Update checking[$1], r5   ┘                            commit-depends on 0
 //! ```
 //!
-//! Steps on the same record (the same table, and keys that are the same expressions) share a fragment; two
-//! fragments may still meet in one record when different expressions have the same value, which queues, being in
-//! program order, take care of. A step that touches nothing joins the last fragment it takes values from. A branch, a loop
-//! or a query is a fragment of its own, whose records are many.
+//! Steps on the same record (the same table, and keys that are the same expressions) share a
+//! fragment; two fragments may still meet in one record when different expressions have the same
+//! value, which queues, being in program order, take care of. A step that touches nothing joins the
+//! last fragment it takes values from. A query, or a branch or loop that touches more than one
+//! record, is a fragment of its own, whose records are many.
 //!
 //! - *Data dependency*: a fragment reads a register that another one writes.
-//! - *Commit dependency*: a fragment that writes is not final before every other fragment that a guard may abort.
+//! - *Commit dependency*: a fragment that writes is not final before every other fragment that a
+//!   guard may abort.
 
 use std::collections::BTreeSet;
 
@@ -25,6 +27,7 @@ use types::TableId;
 use super::dependencies::{Abortable, StepFacts};
 use super::{StepId, visit};
 use crate::expr::Expr;
+use crate::query::Query;
 use crate::step::{Procedure, Step};
 
 pub type FragmentId = u32;
@@ -145,10 +148,68 @@ fn records(step: &Step) -> Records {
     }
     match step {
         Step::Insert { table, .. } => Records::New(*table),
-        Step::If { .. } | Step::Fetch { .. } | Step::EmitQuery { .. } => Records::Many,
-        _ if visit::is_loop(step) => Records::Many,
+        Step::Fetch { query, .. } | Step::EmitQuery { query } if !reads_tables(query) => {
+            Records::None
+        }
+        Step::Fetch { .. } | Step::EmitQuery { .. } => Records::Many,
+        step if visit::is_structured(step) => records_inside(step),
         _ => Records::None,
     }
+}
+
+/// A branch or loop that touches nothing, or only one record however it goes, is no more than that.
+fn records_inside(step: &Step) -> Records {
+    if let Step::ForRows { query, .. } = step
+        && reads_tables(query)
+    {
+        return Records::Many;
+    }
+    let mut all = Records::None;
+    for step in visit::blocks(step)
+        .into_iter()
+        .flatten()
+        .flat_map(|block| block.iter())
+    {
+        all = match (all, records(step)) {
+            (all, Records::None) => all,
+            (Records::None, records) => records,
+            (all, records) if all == records => all,
+            _ => Records::Many,
+        };
+    }
+    match all {
+        // In a loop, or under a key that the branch itself computes, it need not be the same each
+        // time.
+        Records::One(record) if visit::is_loop(step) || is_computed_inside(step, &record) => {
+            Records::Many
+        }
+        Records::New(_) if visit::is_loop(step) => Records::Many,
+        all => all,
+    }
+}
+
+fn is_computed_inside(step: &Step, record: &RecordRef) -> bool {
+    let mut inside = BTreeSet::new();
+    for block in visit::blocks(step).into_iter().flatten() {
+        for step in visit::numbered(block) {
+            visit::each_output(step, &mut |register| {
+                inside.insert(register);
+            });
+        }
+    }
+    let mut found = false;
+    for expr in &record.key {
+        visit::each_register(expr, &mut |register| found |= inside.contains(&register));
+    }
+    found
+}
+
+fn reads_tables(query: &Query) -> bool {
+    let mut found = false;
+    visit::each_query(query, &mut |query| {
+        found |= matches!(query, Query::Get { .. } | Query::Scan { .. });
+    });
+    found
 }
 
 fn writes(step: &Step) -> bool {

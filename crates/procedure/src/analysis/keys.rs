@@ -1,8 +1,9 @@
 //! The key plan: which rows a call will touch, told from its arguments before it runs.
 //!
-//! Calvin and BOHM call it the read and write set known in advance, ChainifyDB builds its dependency
-//! graph from it, and everybody else prefetches with it. It is a *slice* of the procedure (Weiser,
-//! 1981): the steps that no data are needed for, with each access replaced by a note of its key.
+//! Calvin and BOHM call it the read and write set known in advance, ChainifyDB builds its
+//! dependency graph from it, and everybody else prefetches with it. It is a *slice* of the
+//! procedure (Weiser, 1981): the steps that no data are needed for, with each access replaced by a
+//! note of its key.
 //!
 //! ```text
 //!   Read accounts[$1] → r3          note accounts[$1]
@@ -13,13 +14,13 @@
 //!     Insert history[$1, $3]          note history[$1, $3]
 //! ```
 //!
-//! What is noted is a superset of what the run touches. A plan is `Complete` when everything is noted, and
-//! `Partial` when some key or range needs data; then the rest is what a reconnaissance run would find
-//! (Calvin's OLLP).
+//! What is noted is a superset of what the run touches. A plan is `Complete` when everything is
+//! noted, and `Partial` when some key or range needs data; then the rest is what a reconnaissance
+//! run would find (Calvin's OLLP).
 //!
-//! **Errors.** Where evaluating the slice fails (a division by zero, an array too short), the run would fail at
-//! the same point and touch nothing behind it: the plan ends there too. In a branch that may not be taken,
-//! only the branch ends.
+//! **Errors.** Where evaluating the slice fails (a division by zero, an array too short), the run
+//! would fail at the same point and touch nothing behind it: the plan ends there too. In a branch
+//! that may not be taken, only the branch ends.
 
 use std::ops::Bound;
 
@@ -73,8 +74,8 @@ pub enum Coverage {
     Partial,
 }
 
-/// See the module's documentation. Rows that are inserted under a hidden row id are left out: nobody
-/// else can have that key.
+/// See the module's documentation. Rows that are inserted under a hidden row id are left out:
+/// nobody else can have that key.
 #[derive(Clone, Debug)]
 pub struct KeyPlan {
     pub coverage: Coverage,
@@ -112,8 +113,11 @@ enum PlanStep {
         otherwise: Box<[PlanStep]>,
         phis: Box<[Phi]>,
     },
-    /// Steps that run or not, or that run more than once with the same keys.
-    Perhaps(Box<[PlanStep]>),
+    /// Steps that run or not, or (in a loop) that run more than once with the same keys.
+    Perhaps {
+        body: Box<[PlanStep]>,
+        is_loop: bool,
+    },
     ForRange {
         register: Reg,
         bounds: Box<[Expr; 3]>,
@@ -208,12 +212,22 @@ impl Slicer {
         self.known[usize::from(register.0)] = true;
     }
 
-    fn block(&mut self, block: &Block) -> Box<[PlanStep]> {
+    fn block(&mut self, block: &[Step]) -> Box<[PlanStep]> {
         let mut steps = Vec::new();
-        for step in block {
+        for (place, step) in block.iter().enumerate() {
             let id = self.next_step;
             self.next_step += 1;
+            let before = steps.len();
             self.step(id, step, &mut steps);
+            let mut leaves = Vec::new();
+            uncertain_leaves(&steps[before..], false, 0, &mut leaves);
+            if !leaves.is_empty() {
+                // Data may lead past the rest of the block, so that nothing in it is certain to end
+                // the plan.
+                let rest = self.block(&block[place + 1..]);
+                push_perhaps(rest, false, &mut steps);
+                break;
+            }
         }
         steps.into()
     }
@@ -240,12 +254,12 @@ impl Slicer {
             Step::ForRows { query, body, .. } => {
                 self.query(id, query, out);
                 let body = self.block(body);
-                push_perhaps(body, out);
+                push_perhaps(body, true, out);
             }
             Step::ForRange { .. } | Step::ForEach { .. } => self.counted_loop(step, out),
             Step::While { body, .. } => {
                 let body = self.block(body);
-                push_perhaps(body, out);
+                push_perhaps(body, true, out);
             }
             Step::If {
                 condition,
@@ -323,8 +337,8 @@ impl Slicer {
         let is_known = self.is_known(condition);
         let (then, otherwise) = (self.block(then), self.block(otherwise));
         if !is_known {
-            push_perhaps(then, out);
-            push_perhaps(otherwise, out);
+            push_perhaps(then, false, out);
+            push_perhaps(otherwise, false, out);
             return;
         }
         let known = |phi: &&Phi| self.is_known(&phi.then) && self.is_known(&phi.otherwise);
@@ -353,18 +367,17 @@ impl Slicer {
                 let bounds = [first, last, step].map(Expr::clone);
                 if !self.all_known(&bounds) {
                     let body = self.block(body);
-                    return push_perhaps(body, out);
+                    return push_perhaps(body, true, out);
                 }
                 self.learn(*register);
                 let body = self.block(body);
-                if !body.is_empty() {
-                    out.push(PlanStep::ForRange {
-                        register: *register,
-                        bounds: Box::new(bounds),
-                        reverse: *reverse,
-                        body,
-                    });
-                }
+                let turns = PlanStep::ForRange {
+                    register: *register,
+                    bounds: Box::new(bounds),
+                    reverse: *reverse,
+                    body,
+                };
+                push_loop(turns, out);
             }
             Step::ForEach {
                 register,
@@ -374,26 +387,69 @@ impl Slicer {
             } => {
                 if !self.is_known(array) {
                     let body = self.block(body);
-                    return push_perhaps(body, out);
+                    return push_perhaps(body, true, out);
                 }
                 self.learn(*register);
                 let body = self.block(body);
-                if !body.is_empty() {
-                    out.push(PlanStep::ForEach {
-                        register: *register,
-                        array: array.clone(),
-                        body,
-                    });
-                }
+                let turns = PlanStep::ForEach {
+                    register: *register,
+                    array: array.clone(),
+                    body,
+                };
+                push_loop(turns, out);
             }
             _ => {}
         }
     }
 }
 
-fn push_perhaps(body: Box<[PlanStep]>, out: &mut Vec<PlanStep>) {
+fn push_perhaps(body: Box<[PlanStep]>, is_loop: bool, out: &mut Vec<PlanStep>) {
     if !body.is_empty() {
-        out.push(PlanStep::Perhaps(body));
+        out.push(PlanStep::Perhaps { body, is_loop });
+    }
+}
+
+/// A loop that data may end early does not say of its later turns that they happen.
+fn push_loop(turns: PlanStep, out: &mut Vec<PlanStep>) {
+    let (PlanStep::ForRange { body, .. } | PlanStep::ForEach { body, .. }) = &turns else {
+        return;
+    };
+    let mut leaves = Vec::new();
+    uncertain_leaves(body, false, 0, &mut leaves);
+    if leaves.iter().any(|(exit, depth)| *exit || *depth > 0) {
+        push_perhaps([turns].into(), false, out);
+    } else {
+        out.push(turns);
+    }
+}
+
+/// Ways out of `steps` that data decide on: whether it is an exit, and how many loops out, counted
+/// from around `steps`. `loops` are those between there and here.
+fn uncertain_leaves(
+    steps: &[PlanStep],
+    is_uncertain: bool,
+    loops: u16,
+    leaves: &mut Vec<(bool, u16)>,
+) {
+    for step in steps {
+        match step {
+            PlanStep::Leave(exit, depth) if is_uncertain && *depth >= loops => {
+                leaves.push((*exit, depth - loops));
+            }
+            PlanStep::Perhaps { body, is_loop } => {
+                uncertain_leaves(body, true, loops + u16::from(*is_loop), leaves);
+            }
+            PlanStep::If {
+                then, otherwise, ..
+            } => {
+                uncertain_leaves(then, is_uncertain, loops, leaves);
+                uncertain_leaves(otherwise, is_uncertain, loops, leaves);
+            }
+            PlanStep::ForRange { body, .. } | PlanStep::ForEach { body, .. } => {
+                uncertain_leaves(body, is_uncertain, loops + 1, leaves);
+            }
+            _ => {}
+        }
     }
 }
 
@@ -455,9 +511,9 @@ impl Evaluation {
             }
             PlanStep::Stop => return Err(End::Here),
             PlanStep::Leave(exit, depth) => return Ok(Some((*exit, *depth))),
-            PlanStep::Perhaps(steps) => {
+            PlanStep::Perhaps { body, .. } => {
                 self.uncertain += 1;
-                let end = self.block(steps);
+                let end = self.block(body);
                 self.uncertain -= 1;
                 if let Err(End::TooLong) = end {
                     return Err(End::TooLong);

@@ -1,12 +1,13 @@
 //! Static analysis: one look at a procedure, read by every technique in its own way.
 //!
-//! Steps are numbered in program order, a step before those inside it ([`StepId`]). What is told here
-//! holds for every call, whatever its arguments; only the [key plan](keys::KeyPlan) is evaluated per call.
+//! Steps are numbered in program order, a step before those inside it ([`StepId`]). What is told
+//! here holds for every call, whatever its arguments; only the [key plan](keys::KeyPlan) is
+//! evaluated per call.
 //!
 //! | Here | In the literature | Read by |
 //! |---|---|---|
 //! | `key_dependencies`, `value_dependencies` | key and value dependencies | transaction healing (Wu, SIGMOD 2016) |
-//! | `row_dependencies`, [`Analysis::dependents`] | flow, anti and output dependencies; the restoration set | healing, PACMAN's slices (Wu, ICDE 2017) |
+//! | `row_dependencies`, [`Analysis::dependents`] | flow, anti and output dependencies; the restoration set | healing, PACMAN's slices (Wu, SIGMOD 2017) |
 //! | `control_dependencies`, `guards` | control dependence (Ferrante, 1987) | all that reorder steps |
 //! | [`KeyPlan`] | read and write sets known in advance | Calvin, BOHM, ChainifyDB, prefetching |
 //! | [`CommandFacts`] | commutative and blind updates | Harmony's reordering and coalescence |
@@ -14,10 +15,10 @@
 //! | [`Fragment`] | fragments, data, commit and conflict dependencies | QueCC (Qadah, Middleware 2018), Q-Store |
 //! | [`Abortable`] | abortable fragments; user-defined aborts | QueCC, speculative execution |
 //!
-//! **Dependencies.** A step depends on the one that wrote a register which it reads. As registers are
-//! single-assignment that is one step each, and a phi or a carried register belongs to its `If` or loop. Where the
-//! registers say nothing, rows do: two steps on one table, one of them writing, keep their order unless their
-//! keys are constants that differ.
+//! **Dependencies.** A step depends on the one that wrote a register which it reads. As registers
+//! are single-assignment that is one step each, and a phi or a carried register belongs to its `If`
+//! or loop. Where the registers say nothing, rows do: two steps on one table, one of them writing,
+//! keep their order unless their keys are constants that differ.
 
 mod commands;
 mod dependencies;
@@ -68,26 +69,30 @@ impl Analysis {
         }
     }
 
-    /// All steps that may see something else when what `step` found has changed, ascending: those that read
-    /// its registers, those that it decides on, those that see a row after its write, and theirs in turn.
+    /// All steps that may see something else when what `step` found has changed, ascending: those
+    /// that read its registers, those that it decides on, those that see a row after its write, and
+    /// theirs in turn.
     pub fn dependents(&self, step: StepId) -> Vec<StepId> {
         let mut affected = vec![false; self.steps.len()];
         affected[step as usize] = true;
-        let mut dependents = Vec::new();
-        for (id, facts) in self.steps.iter().enumerate() {
-            // That a write waits for an earlier read of its row is order, not influence.
-            let written = facts.row_dependencies.iter().copied();
-            let written = written.filter(|on| self.steps[*on as usize].writes);
-            let depends = facts
-                .inputs()
-                .chain(written)
-                .any(|on| affected[on as usize]);
-            if depends && !affected[id] {
-                affected[id] = true;
-                dependents.push(id as StepId);
+        // A phi and what a loop carries come from steps further down, so one pass may not do.
+        let mut changed = true;
+        while changed {
+            changed = false;
+            for (id, facts) in self.steps.iter().enumerate() {
+                // That a write waits for an earlier read of its row is order, not influence.
+                let written = facts.row_dependencies.iter().copied();
+                let written = written.filter(|on| self.steps[*on as usize].writes);
+                let depends = facts
+                    .inputs()
+                    .chain(written)
+                    .any(|on| affected[on as usize]);
+                changed |= depends && !affected[id];
+                affected[id] |= depends;
             }
         }
-        dependents
+        let all = (0..self.steps.len() as StepId).filter(|id| affected[*id as usize]);
+        all.filter(|id| *id != step).collect()
     }
 
     /// Guards that come before `step`: until they are decided, so is it not.

@@ -90,6 +90,29 @@ impl Namer<'_> {
             Expr::Cast { input, to, .. } => {
                 atom(format!("{}::{to}", self.inner(input, row, Binding::Sign)))
             }
+            Expr::InList { .. } | Expr::AnyEqual { .. } | Expr::Like { .. } => {
+                self.membership(expr, row)
+            }
+            Expr::Array(list) => atom(format!("array[{}]", self.list(list, row))),
+            Expr::Element { array, index } => {
+                let array = self.inner(array, row, Binding::Sign);
+                atom(format!("{array}[{}]", self.expr(index, row)))
+            }
+            Expr::Call {
+                function,
+                arguments,
+                ..
+            } => atom(format!(
+                "{}({})",
+                function_name(*function),
+                self.list(arguments, row)
+            )),
+        }
+    }
+
+    /// `in`, `= any`, `like`.
+    fn membership(&self, expr: &Expr, row: &[String]) -> (String, Binding) {
+        match expr {
             Expr::InList {
                 input,
                 list,
@@ -122,20 +145,7 @@ impl Namer<'_> {
                 let pattern = self.inner(pattern, row, Binding::Like);
                 (format!("{input} {not}{like} {pattern}"), Binding::Like)
             }
-            Expr::Array(list) => atom(format!("array[{}]", self.list(list, row))),
-            Expr::Element { array, index } => {
-                let array = self.inner(array, row, Binding::Sign);
-                atom(format!("{array}[{}]", self.expr(index, row)))
-            }
-            Expr::Call {
-                function,
-                arguments,
-                ..
-            } => atom(format!(
-                "{}({})",
-                function_name(*function),
-                self.list(arguments, row)
-            )),
+            other => self.bound(other, row),
         }
     }
 
@@ -148,6 +158,10 @@ impl Namer<'_> {
     }
 
     fn binary(&self, op: BinaryOp, left: &Expr, right: &Expr, row: &[String]) -> (String, Binding) {
+        if let (BinaryOp::IsDistinctFrom, Expr::Const(Value::Bool(truth))) = (op, right) {
+            let left = self.inner(left, row, Binding::Other);
+            return (format!("{left} is not {truth}"), Binding::Is);
+        }
         let (sign, binding) = match op {
             BinaryOp::Add => ("+", Binding::Sum),
             BinaryOp::Subtract => ("-", Binding::Sum),

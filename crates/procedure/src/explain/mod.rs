@@ -4,9 +4,9 @@
 //! procedure deposit_checking(customer bigint, amount bigint)
 //!
 //! steps
-//!   1  require  amount > 0, else P0001 "amount must be positive"
+//!   1  require  amount > 0, else P0001 'amount must be positive'
 //!   2  update   checking[customer]: balance := balance + amount → found r2
-//!   3  require  r2, else P0002 "no such customer"                               ← 2
+//!   3  require  r2, else P0002 'no such customer'                               ← 2
 //!
 //! keys        complete: all follow from the arguments
 //! commands    2  checking: balance add; commutes with itself
@@ -15,10 +15,10 @@
 //!             2  steps 2, 3   on checking[customer]               may abort, commits after 1
 //! ```
 //!
-//! Steps are numbered from 1. A register has the name of the variable that it is a version of (`total`,
-//! `total#2`), or else its number; a flag that nobody reads is not shown. Behind the arrow stand the
-//! steps that a step depends on: for its values, `key` for the choice of its row, `row` for the order of
-//! accesses to one row. The text is stable: it depends on the program alone.
+//! Steps are numbered from 1. A register has the name of the variable that it is a version of
+//! (`total`, `total#2`), or else its number; a flag that nobody reads is not shown. Behind the
+//! arrow stand the steps that a step depends on: for its values, `key` for the choice of its row,
+//! `row` for the order of accesses to one row. The text is stable: it depends on the program alone.
 
 mod expressions;
 mod queries;
@@ -243,21 +243,21 @@ impl Listing<'_> {
         });
     }
 
-    /// What a step needs. Its parent is seen by its place.
+    /// What a step needs. Its parent is seen by its place, and the blocks inside it by theirs.
     fn dependencies(&self, id: StepId) -> String {
         let facts = &self.analysis.steps[id as usize];
         let parent = facts.parent;
         let control = facts.control_dependencies.iter().copied();
-        let control: Vec<StepId> = control.filter(|on| Some(*on) != parent).collect();
+        let values = facts.value_dependencies.iter().copied();
         let groups = [
-            ("", &facts.value_dependencies[..]),
-            ("key ", &facts.key_dependencies[..]),
-            ("row ", &facts.row_dependencies[..]),
-            ("after ", &control[..]),
+            ("", values.filter(|on| *on < id).collect::<Vec<_>>()),
+            ("key ", facts.key_dependencies.to_vec()),
+            ("row ", facts.row_dependencies.to_vec()),
+            ("after ", control.filter(|on| Some(*on) != parent).collect()),
         ];
         let groups = groups.into_iter().filter(|(_, steps)| !steps.is_empty());
         let texts: Vec<String> = groups
-            .map(|(word, steps)| format!("{word}{}", numbers(steps)))
+            .map(|(word, steps)| format!("{word}{}", numbers(&steps)))
             .collect();
         texts.join("; ")
     }
@@ -383,7 +383,7 @@ impl Listing<'_> {
                 for check in &code.checks {
                     let condition = namer.expr(&with_inputs(&check.condition, inputs), &row);
                     let (code, message) = (check.error.code(), check.error.message());
-                    let text = format!("check {condition}, else {code} \"{message}\"");
+                    let text = format!("check {condition}, else {code} {}", quoted(message));
                     self.more(depth + 2, &text);
                 }
             }
@@ -397,7 +397,7 @@ impl Listing<'_> {
             Some(code) => namer.expr(code, &[]),
             None => error.error.code().to_string(),
         };
-        let mut text = format!("{code} \"{}\"", error.error.message());
+        let mut text = format!("{code} {}", quoted(error.error.message()));
         if !error.arguments.is_empty() {
             let _ = write!(text, " % ({})", namer.list(&error.arguments, &[]));
         }
@@ -442,69 +442,12 @@ impl Listing<'_> {
 
     fn any_loop(&mut self, id: StepId, step: &Step, depth: usize) {
         let namer = self.namer;
-        let mut query_of_loop = None;
-        let (head, body, carried) = match step {
-            Step::While {
-                condition,
-                body,
-                carried,
-            } => (
-                format!("while {}", namer.expr(condition, &[])),
-                body,
-                carried,
-            ),
-            Step::ForRange {
-                register,
-                first,
-                last,
-                step,
-                reverse,
-                body,
-                carried,
-            } => {
-                let (first, last) = (namer.expr(first, &[]), namer.expr(last, &[]));
-                let mut head = format!("{} from {first}", namer.register(*register));
-                let direction = if *reverse { "down to" } else { "to" };
-                let _ = write!(head, " {direction} {last}");
-                if *step != Expr::Const(types::Value::Int(1)) {
-                    let _ = write!(head, " by {}", namer.expr(step, &[]));
-                }
-                (head, body, carried)
-            }
-            Step::ForEach {
-                register,
-                array,
-                body,
-                carried,
-            } => {
-                let array = namer.expr(array, &[]);
-                (
-                    format!("{} of {array}", namer.register(*register)),
-                    body,
-                    carried,
-                )
-            }
-            Step::ForRows {
-                query,
-                row,
-                body,
-                carried,
-            } => {
-                query_of_loop = Some(query);
-                let row: Vec<&str> = row.iter().map(|r| namer.register(*r)).collect();
-                (format!("({}) in", row.join(", ")), body, carried)
-            }
-            _ => return,
-        };
-        let verb = if head.starts_with("while ") {
-            "loop"
-        } else {
-            "for"
-        };
+        let (verb, head) = loop_head(namer, step);
         self.head(id, depth, verb, &head);
-        if let Some(query) = query_of_loop {
+        if let Step::ForRows { query, .. } = step {
             self.query(query, depth);
         }
+        let carried = visit::carried(step);
         for Carried {
             register, initial, ..
         } in carried
@@ -512,7 +455,9 @@ impl Listing<'_> {
             let (register, initial) = (namer.register(*register), namer.expr(initial, &[]));
             self.more(depth + 1, &format!("carry    {register} := {initial}"));
         }
-        self.block(body, depth + 1);
+        for body in visit::blocks(step).into_iter().flatten() {
+            self.block(body, depth + 1);
+        }
         for Carried { register, next, .. } in carried {
             let (register, next) = (namer.register(*register), namer.expr(next, &[]));
             self.more(depth + 1, &format!("next     {register} := {next}"));
@@ -527,6 +472,41 @@ impl Listing<'_> {
     }
 }
 
+/// The first line of a loop.
+fn loop_head(namer: &Namer<'_>, step: &Step) -> (&'static str, String) {
+    match step {
+        Step::While { condition, .. } => ("loop", format!("while {}", namer.expr(condition, &[]))),
+        Step::ForRange {
+            register,
+            first,
+            last,
+            step,
+            reverse,
+            ..
+        } => {
+            let (first, last) = (namer.expr(first, &[]), namer.expr(last, &[]));
+            let direction = if *reverse { "down to" } else { "to" };
+            let register = namer.register(*register);
+            let mut head = format!("{register} from {first} {direction} {last}");
+            if *step != Expr::Const(types::Value::Int(1)) {
+                let _ = write!(head, " by {}", namer.expr(step, &[]));
+            }
+            ("for", head)
+        }
+        Step::ForEach {
+            register, array, ..
+        } => {
+            let array = namer.expr(array, &[]);
+            ("for", format!("{} of {array}", namer.register(*register)))
+        }
+        Step::ForRows { row, .. } => {
+            let row: Vec<&str> = row.iter().map(|r| namer.register(*r)).collect();
+            ("for", format!("({}) in", row.join(", ")))
+        }
+        _ => ("", String::new()),
+    }
+}
+
 /// A command's expression, with its inputs in place of their numbers.
 fn with_inputs(expr: &Expr, inputs: &[Expr]) -> Expr {
     let mut expr = expr.clone();
@@ -535,6 +515,10 @@ fn with_inputs(expr: &Expr, inputs: &[Expr]) -> Expr {
         None => Expr::Reg(register),
     });
     expr
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
 }
 
 /// `1, 4-6`, counted from 1.

@@ -27,37 +27,10 @@ impl Namer<'_> {
         let place = lines.len();
         lines.push((depth, String::new()));
         let (text, names) = match query {
-            Query::Values(rows) => {
-                let texts = rows
-                    .iter()
-                    .map(|row| format!("({})", self.list(row, outer)));
-                let texts: Vec<String> = texts.collect();
-                (format!("values {}", texts.join(", ")), Vec::new())
-            }
-            Query::Unnest(array) => (
-                format!("unnest {}", self.expr(array, outer)),
-                vec!["element".to_string()],
-            ),
-            Query::Series { first, last, step } => {
-                let (first, last) = (self.expr(first, outer), self.expr(last, outer));
-                let text = format!("series {first} to {last} by {}", self.expr(step, outer));
-                (text, vec!["series".to_string()])
-            }
-            Query::Get {
-                table,
-                key,
-                columns,
-                filter,
-            } => {
-                let record = self.record(*table, key, outer);
-                self.access(format!("get {record}"), *table, columns, filter)
+            Query::Values(_) | Query::Unnest(_) | Query::Series { .. } | Query::Get { .. } => {
+                self.source(query, outer)
             }
             Query::Scan { .. } => self.scan(query, outer),
-            Query::Unnest(array) => (
-                format!("unnest {}", self.expr(array, outer)),
-                vec!["element".to_owned()],
-            ),
-            Query::Series { .. } => ("series".to_owned(), vec!["number".to_owned()]),
             Query::Filter { input, condition } => {
                 let names = self.operator(input, outer, depth + 1, lines);
                 (format!("where {}", self.expr(condition, &names)), names)
@@ -127,6 +100,38 @@ impl Namer<'_> {
         };
         lines[place].1 = text;
         names
+    }
+
+    /// What has no input and is no scan.
+    fn source(&self, query: &Query, outer: &[String]) -> (String, Vec<String>) {
+        match query {
+            Query::Values(rows) => {
+                let texts = rows
+                    .iter()
+                    .map(|row| format!("({})", self.list(row, outer)));
+                let texts: Vec<String> = texts.collect();
+                (format!("values {}", texts.join(", ")), Vec::new())
+            }
+            Query::Unnest(array) => (
+                format!("unnest {}", self.expr(array, outer)),
+                vec!["element".to_string()],
+            ),
+            Query::Series { first, last, step } => {
+                let (first, last) = (self.expr(first, outer), self.expr(last, outer));
+                let text = format!("series {first} to {last} by {}", self.expr(step, outer));
+                (text, vec!["series".to_string()])
+            }
+            Query::Get {
+                table,
+                key,
+                columns,
+                filter,
+            } => {
+                let record = self.record(*table, key, outer);
+                self.access(format!("get {record}"), *table, columns, filter)
+            }
+            _ => Default::default(),
+        }
     }
 
     fn access(

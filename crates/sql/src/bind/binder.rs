@@ -49,6 +49,8 @@ pub struct Binder<'a> {
     pub(super) aggregates: super::aggregates::Aggregates,
     pub(super) ctes: Vec<(String, super::select::BoundQuery)>,
     pub(super) depth: u16,
+    /// The next select list leaves untyped literals as they are, for a UNION to decide.
+    pub(super) keep_unknown: bool,
 }
 
 /// How deep expressions and queries may nest; each level costs stack.
@@ -74,6 +76,7 @@ impl<'a> Binder<'a> {
             aggregates: super::aggregates::Aggregates::default(),
             ctes: Vec::new(),
             depth: 0,
+            keep_unknown: false,
         }
     }
 

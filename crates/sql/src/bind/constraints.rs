@@ -21,6 +21,13 @@ use crate::catalog::{ForeignKey, OnDelete, Table};
 /// Cascades go this many tables deep; beyond, they are taken for a cycle.
 const CASCADE_DEPTH_MAX: u16 = 16;
 
+/// What an update makes of a row that others may point at.
+#[derive(Clone, Copy)]
+pub(super) struct NewKey<'a> {
+    pub value: &'a dyn Fn(ColumnId) -> Expr,
+    pub changed: &'a dyn Fn(ColumnId) -> bool,
+}
+
 impl Binder<'_> {
     pub(super) fn require(&mut self, condition: Expr, error: Error, detail: Option<Expr>) {
         let condition = fold(condition);
@@ -160,7 +167,7 @@ impl Binder<'_> {
                 found,
                 strict: false,
             });
-            let mut accepted = vec![Expr::not(Expr::Reg(found))];
+            let mut accepted = vec![Expr::negated(Expr::Reg(found))];
             if let Some(own_key) = own_key {
                 let pairs = outputs.iter().zip(own_key);
                 let itself = pairs.map(|(r, v)| Expr::equal(Expr::Reg(*r), v.clone()));
@@ -205,12 +212,12 @@ impl Binder<'_> {
     }
 
     /// What happens to the rows that point at one which is deleted, or whose key changes from `old` to
-    /// `new`. Both give the value of a column of `table`.
+    /// `new`. Both give values of columns of `table`.
     pub(super) fn release_children(
         &mut self,
         table: &Arc<Table>,
         old: &dyn Fn(ColumnId) -> Expr,
-        new: Option<(&dyn Fn(ColumnId) -> Expr, &dyn Fn(ColumnId) -> bool)>,
+        new: Option<NewKey<'_>>,
         depth: u16,
     ) -> Result<()> {
         for reference in &table.referenced_by {
@@ -223,10 +230,10 @@ impl Binder<'_> {
             let values: Vec<Expr> = key.parent_columns.iter().map(|c| old(*c)).collect();
             let kept = match new {
                 None => None,
-                Some((_, changed)) if !key.parent_columns.iter().any(|c| changed(*c)) => continue,
-                Some((new, _)) => {
+                Some(new) if !key.parent_columns.iter().any(|c| (new.changed)(*c)) => continue,
+                Some(new) => {
                     let pairs = key.parent_columns.iter().zip(&values);
-                    let same = pairs.map(|(c, v)| Expr::equal(new(*c), v.clone()));
+                    let same = pairs.map(|(c, v)| Expr::equal((new.value)(*c), v.clone()));
                     Expr::all(same.collect())
                 }
             };
@@ -256,19 +263,13 @@ impl Binder<'_> {
         let mut conditions = children_of(key, values);
         if child.id() == table.id() && kept.is_none() {
             // A row that points at itself may go.
-            let itself = table
-                .schema
-                .primary_key
-                .iter()
-                .zip(&table.schema.primary_key);
-            let own_key: Vec<Expr> = itself
-                .filter_map(|(c, _)| {
-                    let place = key.parent_columns.iter().position(|p| p == c)?;
-                    Some(Expr::equal(Expr::Column(*c), values[place].clone()))
-                })
-                .collect();
+            let itself = table.schema.primary_key.iter().filter_map(|c| {
+                let place = key.parent_columns.iter().position(|p| p == c)?;
+                Some(Expr::equal(Expr::Column(*c), values[place].clone()))
+            });
+            let own_key: Vec<Expr> = itself.collect();
             if own_key.len() == table.schema.primary_key.len() {
-                conditions.extend(Expr::all(own_key).map(Expr::not));
+                conditions.extend(Expr::all(own_key).map(Expr::negated));
             }
         }
         let found = self.register()?;
@@ -278,7 +279,7 @@ impl Binder<'_> {
             found,
             strict: false,
         });
-        let mut accepted = vec![Expr::not(Expr::Reg(found))];
+        let mut accepted = vec![Expr::negated(Expr::Reg(found))];
         accepted.extend(kept);
         let error = Error::new(
             SqlState::FOREIGN_KEY_VIOLATION,

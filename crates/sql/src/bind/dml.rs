@@ -8,6 +8,7 @@ use sqlparser::ast;
 use types::{ColumnId, DataType, Error, Result, SqlState, Value};
 
 use super::binder::Binder;
+use super::constraints::NewKey;
 use super::insert::is_default;
 use super::scope::Scope;
 use crate::catalog::Table;
@@ -126,7 +127,8 @@ impl Binder<'_> {
         })
     }
 
-    /// The steps of `body` for each row of a query; counts add up, the last row's values are kept.
+    /// The steps of `body` for each row of a query; counts add up, the last row's values are kept. A
+    /// query for one row by its key is a read and a branch, so that the key stays in sight.
     pub(super) fn for_rows(
         &mut self,
         query: Query,
@@ -134,6 +136,27 @@ impl Binder<'_> {
         returned: usize,
         body: impl FnOnce(&mut Self, &[Reg]) -> Result<RowResult>,
     ) -> Result<RowResult> {
+        let query = match query {
+            Query::Get {
+                table,
+                key,
+                columns,
+                filter: None,
+            } if columns.len() == width => {
+                let row = self.registers(width)?;
+                let found = self.register()?;
+                self.steps.push(Step::Read {
+                    table,
+                    key,
+                    columns,
+                    out: row.first().copied().unwrap_or(found),
+                    found,
+                });
+                let none = |_: &mut Self| Ok(RowResult::none());
+                return self.either(Expr::Reg(found), returned, |b| body(b, &row), none);
+            }
+            query => query,
+        };
         let row = self.registers(width)?;
         let count = self.register()?;
         let kept = self.registers(returned)?;
@@ -280,7 +303,11 @@ impl Binder<'_> {
         self.check_parents(table, &new, &changed)?;
         self.check_unique(table, &new, Some(&key), &changed)?;
         let new_value = |c: ColumnId| new[usize::from(c)].clone();
-        self.release_children(table, old, Some((&new_value, &changed)), 0)?;
+        let new_key = NewKey {
+            value: &new_value,
+            changed: &changed,
+        };
+        self.release_children(table, old, Some(new_key), 0)?;
         let found = self.register()?;
         if table.schema.primary_key.iter().any(|c| changed(*c)) {
             self.steps.push(Step::Delete {

@@ -1,13 +1,14 @@
 //! Expressions: from syntax to typed, pure IR.
 
-use procedure::{BinaryOp, Expr, Function, Step, UnaryOp};
+use procedure::{BinaryOp, Expr, UnaryOp};
 use sqlparser::ast;
-use types::arithmetic::{ArithmeticOp, concat_type, no_operator, result_type};
+use types::arithmetic::{ArithmeticOp, no_operator};
 use types::cast::{CastContext, common_type};
 use types::{DataType, Error, Result, SqlState, Value};
 
 use super::aggregates::{Place, aggregate_function};
 use super::binder::{Binder, Typed, fold};
+use super::operators::negated_if;
 use super::scope::Scope;
 use crate::ddl::data_type;
 use crate::names::fold as fold_name;
@@ -61,6 +62,36 @@ impl Binder<'_> {
             } => self.cast(scope, expr, to),
             E::UnaryOp { op, expr } => self.unary(scope, *op, expr),
             E::BinaryOp { left, op, right } => self.binary(scope, left, op, right),
+            E::Case {
+                operand,
+                conditions,
+                else_result,
+                ..
+            } => self.case(
+                scope,
+                operand.as_deref(),
+                conditions,
+                else_result.as_deref(),
+            ),
+            E::Subquery(query) => self.scalar_subquery(scope, query),
+            E::Array(array) => self.array(scope, &array.elem),
+            E::CompoundFieldAccess { root, access_chain } => {
+                self.subscript(scope, root, access_chain)
+            }
+            E::Collate { expr, collation } => match collation.to_string().as_str() {
+                "\"C\"" | "\"POSIX\"" | "\"default\"" => self.expression(scope, expr),
+                other => Err(Error::unsupported(format_args!("collation {other}"))
+                    .with_hint("Text is compared by its bytes, as collation \"C\" does.")),
+            },
+            E::Function(call) => self.function_call(scope, call),
+            _ => self.predicate(scope, expr),
+        }
+    }
+
+    /// Tests with a syntax of their own.
+    fn predicate(&mut self, scope: &Scope, expr: &ast::Expr) -> Result<Typed> {
+        use ast::Expr as E;
+        match expr {
             E::IsNull(e) => self.null_test(scope, e, false),
             E::IsNotNull(e) => self.null_test(scope, e, true),
             E::IsTrue(e) => self.truth_test(scope, e, Some(true), false),
@@ -91,7 +122,6 @@ impl Binder<'_> {
                 let found = self.exists_subquery(scope, subquery)?;
                 Ok(negated_if(*negated, found))
             }
-            E::Subquery(query) => self.scalar_subquery(scope, query),
             E::AnyOp {
                 left,
                 compare_op: ast::BinaryOperator::Eq,
@@ -120,27 +150,6 @@ impl Binder<'_> {
                 pattern,
                 escape_char,
             } => self.like(scope, expr, pattern, escape_char.as_ref(), true, *negated),
-            E::Case {
-                operand,
-                conditions,
-                else_result,
-                ..
-            } => self.case(
-                scope,
-                operand.as_deref(),
-                conditions,
-                else_result.as_deref(),
-            ),
-            E::Array(array) => self.array(scope, &array.elem),
-            E::CompoundFieldAccess { root, access_chain } => {
-                self.subscript(scope, root, access_chain)
-            }
-            E::Collate { expr, collation } => match collation.to_string().as_str() {
-                "\"C\"" | "\"POSIX\"" | "\"default\"" => self.expression(scope, expr),
-                other => Err(Error::unsupported(format_args!("collation {other}"))
-                    .with_hint("Text is compared by its bytes, as collation \"C\" does.")),
-            },
-            E::Function(call) => self.function_call(scope, call),
             _ => self.function_syntax(scope, expr),
         }
     }
@@ -188,7 +197,8 @@ impl Binder<'_> {
                 SqlState::AMBIGUOUS_COLUMN,
                 format!("column reference \"{name}\" is ambiguous"),
             )
-            .with_detail("It could refer to either a PL/pgSQL variable or a table column.")),
+            .with_detail("It could refer to either a PL/pgSQL variable or a table column.")
+            .with_hint("Qualify it by the table's name, or by that of the procedure or block.")),
             (Some((expr, data_type)), _) => Ok(Typed::new(expr, data_type)),
             (None, Some(variable)) => Ok(Typed::new(
                 variable.value.clone(),
@@ -376,146 +386,6 @@ impl Binder<'_> {
         Ok(Typed::new(expr, DataType::Bool))
     }
 
-    pub(super) fn arithmetic(
-        &mut self,
-        op: BinaryOp,
-        arithmetic: ArithmeticOp,
-        left: Typed,
-        right: Typed,
-    ) -> Result<Typed> {
-        let result = result_type(arithmetic, &left.data_type, &right.data_type)?;
-        let operand = |known: &DataType, other: &DataType| match other {
-            DataType::Unknown => known.without_modifier(),
-            other => other.clone(),
-        };
-        let (l, r) = (left.data_type.clone(), right.data_type.clone());
-        let left = self.coerce(left, &operand(&r, &l), CastContext::Implicit)?;
-        let right = self.coerce(right, &operand(&l, &r), CastContext::Implicit)?;
-        let expr = Expr::Binary {
-            op,
-            left: Box::new(left),
-            right: Box::new(right),
-            result: result.clone(),
-        };
-        Ok(Typed::new(fold(expr), result))
-    }
-
-    fn concat(&mut self, left: Typed, right: Typed) -> Result<Typed> {
-        let element_of = |array: &Typed, element: &Typed| match &array.data_type {
-            DataType::Array(of) => {
-                !matches!(element.data_type, DataType::Array(_) | DataType::Unknown)
-                    && common_type(of, &element.data_type).is_some()
-            }
-            _ => false,
-        };
-        if element_of(&left, &right) {
-            return self.call_by_name("array_append", vec![left, right]);
-        }
-        if element_of(&right, &left) {
-            return self.call_by_name("array_prepend", vec![left, right]);
-        }
-        let result = concat_type(&left.data_type, &right.data_type)?;
-        let operand = |binder: &mut Self, typed: Typed| match typed.data_type {
-            DataType::Unknown => binder.coerce(typed, &result, CastContext::Implicit),
-            _ => Ok(typed.expr),
-        };
-        let (left, right) = (operand(self, left)?, operand(self, right)?);
-        let expr = Expr::Binary {
-            op: BinaryOp::Concat,
-            left: Box::new(left),
-            right: Box::new(right),
-            result: result.clone(),
-        };
-        Ok(Typed::new(fold(expr), result))
-    }
-
-    fn bits(
-        &mut self,
-        op: BinaryOp,
-        shown: &ast::BinaryOperator,
-        left: Typed,
-        right: Typed,
-    ) -> Result<Typed> {
-        let shift = matches!(op, BinaryOp::ShiftLeft | BinaryOp::ShiftRight);
-        let result = match shift {
-            true => Some(left.data_type.clone()),
-            false => common_type(&left.data_type, &right.data_type),
-        };
-        let integers = left.data_type.is_integer() || left.data_type == DataType::Unknown;
-        let result = result.filter(|t| t.is_integer() && integers);
-        let Some(result) = result else {
-            return Err(no_operator(&left.data_type, shown, &right.data_type));
-        };
-        let amount = if shift {
-            DataType::Int4
-        } else {
-            result.clone()
-        };
-        let left = self.coerce(left, &result, CastContext::Implicit)?;
-        let right = self.coerce(right, &amount, CastContext::Implicit)?;
-        let expr = Expr::Binary {
-            op,
-            left: Box::new(left),
-            right: Box::new(right),
-            result: result.clone(),
-        };
-        Ok(Typed::new(fold(expr), result))
-    }
-
-    pub(super) fn compared(
-        &mut self,
-        scope: &Scope,
-        left: &ast::Expr,
-        op: BinaryOp,
-        right: &ast::Expr,
-    ) -> Result<Typed> {
-        let left = self.expression(scope, left)?;
-        let right = self.expression(scope, right)?;
-        self.comparison(op, left, right)
-    }
-
-    /// Both sides become values of one kind. The planner relies on it: a bare column that is compared
-    /// with an expression can be looked up by that expression's value.
-    pub fn comparison(&mut self, op: BinaryOp, left: Typed, right: Typed) -> Result<Typed> {
-        let (l, r) = (left.data_type.clone(), right.data_type.clone());
-        let common = match common_type(&l, &r) {
-            Some(DataType::Unknown) => DataType::Text,
-            Some(common) if common != DataType::Void => common,
-            _ => return Err(no_operator(&l, operator_text(op), &r)),
-        };
-        let blank_padded = matches!(l, DataType::Char(_)) || matches!(r, DataType::Char(_));
-        let left = self.comparand(left, &common, blank_padded)?;
-        let right = self.comparand(right, &common, blank_padded)?;
-        let expr = Expr::Binary {
-            op,
-            left: Box::new(left),
-            right: Box::new(right),
-            result: DataType::Bool,
-        };
-        Ok(Typed::new(fold(expr), DataType::Bool))
-    }
-
-    /// One side of a comparison in the common type. `char(n)` values are kept without their blanks, so what is compared
-    /// with one loses its own.
-    fn comparand(&mut self, typed: Typed, common: &DataType, blank_padded: bool) -> Result<Expr> {
-        let to = match common {
-            DataType::Char(_) => DataType::Text,
-            other => other.without_modifier(),
-        };
-        if typed.data_type != DataType::Unknown {
-            return self.coerce(typed, &to, CastContext::Implicit);
-        }
-        let expr = self.coerce(typed, &to, CastContext::Implicit)?;
-        Ok(match blank_padded {
-            true => fold(Expr::Call {
-                function: Function::TrimRight,
-                arguments: [expr].into(),
-                result: DataType::Text,
-            }),
-            false => expr,
-        })
-    }
-
     fn null_test(&mut self, scope: &Scope, expr: &ast::Expr, negated: bool) -> Result<Typed> {
         let typed = self.expression(scope, expr)?;
         let typed = self.resolved(typed)?;
@@ -611,39 +481,6 @@ impl Binder<'_> {
         let input = self.expression(scope, left)?;
         let array = self.expression(scope, right)?;
         self.equals_any(input, array)
-    }
-
-    pub(super) fn equals_any(&mut self, input: Typed, array: Typed) -> Result<Typed> {
-        let element = match (&array.data_type, &input.data_type) {
-            (DataType::Array(element), _) => (**element).clone(),
-            (DataType::Unknown, DataType::Unknown) => DataType::Text,
-            (DataType::Unknown, other) => other.without_modifier(),
-            _ => {
-                return Err(Error::new(
-                    SqlState::WRONG_OBJECT_TYPE,
-                    "op ANY/ALL (array) requires array on right side",
-                ));
-            }
-        };
-        if common_type(&input.data_type, &element).is_none() {
-            return Err(no_operator(&input.data_type, "=", &element));
-        }
-        let common = common_type(&input.data_type, &element).map(|t| t.without_modifier());
-        let common = match common {
-            Some(DataType::Char(_)) | None => DataType::Text,
-            Some(common) => common,
-        };
-        let input = self.coerce(input, &common, CastContext::Implicit)?;
-        let array = self.coerce(
-            array,
-            &DataType::Array(Box::new(common)),
-            CastContext::Implicit,
-        )?;
-        let expr = Expr::AnyEqual {
-            input: Box::new(input),
-            array: Box::new(array),
-        };
-        Ok(Typed::new(fold(expr), DataType::Bool))
     }
 
     fn like(
@@ -765,115 +602,6 @@ impl Binder<'_> {
         Ok(Typed::new(fold(expr), *element))
     }
 
-    /// A subquery that gives one value: steps before this statement's, and a register.
-    fn scalar_subquery(&mut self, scope: &Scope, query: &ast::Query) -> Result<Typed> {
-        let bound = self.subquery(scope, query)?;
-        let [column] = bound.columns.as_slice() else {
-            return Err(Error::new(
-                SqlState::SYNTAX_ERROR,
-                "subquery must return only one column",
-            ));
-        };
-        let data_type = column.data_type.clone();
-        let (row, count, value) = (self.register()?, self.register()?, self.register()?);
-        let first_only = Step::Require {
-            condition: Expr::equal(Expr::Reg(count), Expr::Const(Value::Int(0))),
-            error: procedure::OnError::new(
-                SqlState::CARDINALITY_VIOLATION,
-                "more than one row returned by a subquery used as an expression",
-            ),
-        };
-        let carried = |register, initial, next| procedure::step::Carried {
-            register,
-            initial,
-            next,
-        };
-        self.steps.push(Step::ForRows {
-            query: bound.query,
-            row: [row].into(),
-            body: [first_only].into(),
-            carried: [
-                carried(
-                    count,
-                    Expr::Const(Value::Int(0)),
-                    Expr::Const(Value::Int(1)),
-                ),
-                carried(value, Expr::Const(Value::Null), Expr::Reg(row)),
-            ]
-            .into(),
-        });
-        Ok(Typed::new(Expr::Reg(value), data_type))
-    }
-
-    fn exists_subquery(&mut self, scope: &Scope, query: &ast::Query) -> Result<Typed> {
-        let bound = self.subquery(scope, query)?;
-        let found = self.register()?;
-        self.steps.push(Step::Fetch {
-            query: bound.query,
-            outputs: [].into(),
-            found,
-            strict: false,
-        });
-        Ok(Typed::new(Expr::Reg(found), DataType::Bool))
-    }
-
-    /// The subquery's values are gathered into an array first.
-    fn in_subquery(
-        &mut self,
-        scope: &Scope,
-        expr: &ast::Expr,
-        query: &ast::Query,
-        negated: bool,
-    ) -> Result<Typed> {
-        let bound = self.subquery(scope, query)?;
-        let [column] = bound.columns.as_slice() else {
-            return Err(Error::new(
-                SqlState::SYNTAX_ERROR,
-                "subquery has too many columns",
-            ));
-        };
-        let array = self.gather(bound.query, &column.data_type.clone())?;
-        let input = self.expression(scope, expr)?;
-        let found = self.equals_any(input, array)?;
-        Ok(negated_if(negated, found))
-    }
-
-    /// The one column of a query as an array; an empty one where it has no rows.
-    pub(super) fn gather(&mut self, query: procedure::Query, element: &DataType) -> Result<Typed> {
-        let data_type = DataType::Array(Box::new(element.without_modifier()));
-        let gathered = procedure::Query::Aggregate {
-            input: Box::new(query),
-            groups: [].into(),
-            aggregates: [procedure::query::Aggregate {
-                function: procedure::query::AggregateFunction::ArrayAgg,
-                input: Some(Expr::Column(0)),
-                distinct: false,
-                filter: None,
-                result: data_type.clone(),
-            }]
-            .into(),
-        };
-        let (array, found) = (self.register()?, self.register()?);
-        self.steps.push(Step::Fetch {
-            query: gathered,
-            outputs: [array].into(),
-            found,
-            strict: false,
-        });
-        let empty = Expr::Const(Value::array(Vec::new()));
-        let array = Expr::Coalesce([Expr::Reg(array), empty].into());
-        Ok(Typed::new(self.let_value(array)?, data_type))
-    }
-
-    fn subquery(&mut self, scope: &Scope, query: &ast::Query) -> Result<super::select::BoundQuery> {
-        self.enclosing.push(scope.clone());
-        let aggregates = std::mem::take(&mut self.aggregates);
-        let bound = self.query(query);
-        self.aggregates = aggregates;
-        self.enclosing.pop();
-        bound
-    }
-
     fn function_call(&mut self, scope: &Scope, call: &ast::Function) -> Result<Typed> {
         let name = crate::names::function_name(&call.name)?;
         if call.over.is_some() {
@@ -929,29 +657,11 @@ impl Binder<'_> {
     }
 }
 
-fn negated_if(negated: bool, typed: Typed) -> Typed {
-    match negated {
-        true => Typed::new(fold(Expr::not(typed.expr)), DataType::Bool),
-        false => typed,
-    }
-}
-
 fn correlated(name: &str) -> Error {
     Error::unsupported(format_args!(
         "a subquery that refers to \"{name}\" of the outer query"
     ))
     .with_hint("Write it as a join.")
-}
-
-fn operator_text(op: BinaryOp) -> &'static str {
-    match op {
-        BinaryOp::NotEqual => "<>",
-        BinaryOp::Less => "<",
-        BinaryOp::LessOrEqual => "<=",
-        BinaryOp::Greater => ">",
-        BinaryOp::GreaterOrEqual => ">=",
-        _ => "=",
-    }
 }
 
 /// A number as PostgreSQL types it: the narrowest of integer, bigint, numeric.

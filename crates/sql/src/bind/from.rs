@@ -20,7 +20,7 @@ pub(super) struct From {
 }
 
 impl Binder<'_> {
-    pub(super) fn from_clause(&mut self, from: &[ast::TableWithJoins]) -> Result<From> {
+    pub(super) fn bind_from(&mut self, from: &[ast::TableWithJoins]) -> Result<From> {
         let mut bound = From::default();
         for table in from {
             let first = bound.items.len();

@@ -222,7 +222,7 @@ impl Binder<'_> {
             });
             taken.push(Expr::Reg(found));
         }
-        let free = Expr::not(Expr::Or(taken.into()));
+        let free = Expr::negated(Expr::Or(taken.into()));
         self.either(
             free,
             plan.returning.width(),

@@ -18,11 +18,14 @@ mod expression;
 mod from;
 mod functions;
 mod insert;
+mod operators;
+mod output_names;
 mod plan;
 mod routine;
 mod scope;
 mod select;
 mod session;
+mod subquery;
 mod update;
 
 use std::sync::Arc;

@@ -420,29 +420,50 @@ impl Planner<'_> {
             self.query = Some(filtered(inner, across));
             return;
         };
-        let mut keys = Vec::new();
-        if !by_path {
-            across.retain(|c| match self.equi_join(c, &item) {
-                Some(sides) => {
-                    keys.push(sides);
-                    false
-                }
-                None => true,
-            });
-        }
+        let keys = match by_path {
+            true => Vec::new(),
+            false => self.take_equi_joins(&mut across, &item),
+        };
         let inner = self.read(&item, path, &columns, inside);
+        self.query = Some(self.joined(outer, inner, columns, keys, across, by_path, is_left));
+    }
+
+    fn take_equi_joins(&self, conditions: &mut Vec<Expr>, item: &Item) -> Vec<(Expr, Expr)> {
+        let mut keys = Vec::new();
+        conditions.retain(|c| match self.equi_join(c, item) {
+            Some(sides) => {
+                keys.push(sides);
+                false
+            }
+            None => true,
+        });
+        keys
+    }
+
+    /// The join of what is there with one relation more, whose columns go behind.
+    #[allow(clippy::too_many_arguments)]
+    fn joined(
+        &mut self,
+        outer: Query,
+        inner: Query,
+        columns: Vec<u16>,
+        keys: Vec<(Expr, Expr)>,
+        mut across: Vec<Expr>,
+        by_path: bool,
+        left: bool,
+    ) -> Query {
         let outer_layout = self.layout.clone();
         self.layout.extend(&columns);
         across.iter_mut().for_each(|e| place(e, &self.layout));
         let (outer, inner) = (Box::new(outer), Box::new(inner));
         let condition = Expr::all(across);
         let inner_width = columns.len() as u16;
-        self.query = Some(match by_path {
+        match by_path {
             true => Query::NestedLoop {
                 outer,
                 inner,
                 condition,
-                left: is_left,
+                left,
                 inner_width,
             },
             false => {
@@ -453,11 +474,11 @@ impl Planner<'_> {
                     outer_keys,
                     inner_keys,
                     condition,
-                    left: is_left,
+                    left,
                     inner_width,
                 }
             }
-        });
+        }
     }
 
     /// Columns of `item`, numbered among all, that something still has to see.

@@ -9,6 +9,7 @@ use types::{DataType, Error, Result, SqlState};
 use super::aggregates::{Aggregates, Place, over_groups};
 use super::binder::{Binder, Typed};
 use super::from::From;
+use super::output_names::output_name;
 use super::plan::{Planned, Wishes, conjuncts, plan};
 use super::scope::Scope;
 use crate::names::fold;
@@ -218,8 +219,8 @@ impl Binder<'_> {
             ast::SetQuantifier::None | ast::SetQuantifier::Distinct => false,
             other => return Err(Error::unsupported(format_args!("UNION {other}"))),
         };
-        let left = self.nested(|b| b.set_expression(left, targets))?;
-        let right = self.nested(|b| b.set_expression(right, targets))?;
+        let left = self.union_side(left, targets)?;
+        let right = self.union_side(right, targets)?;
         if left.columns.len() != right.columns.len() {
             return Err(Error::new(
                 SqlState::SYNTAX_ERROR,
@@ -239,7 +240,10 @@ impl Binder<'_> {
             })?;
             columns.push(Column {
                 name: l.name.clone(),
-                data_type,
+                data_type: match data_type {
+                    DataType::Unknown => DataType::Text,
+                    known => known,
+                },
             });
         }
         let left = self.converted_columns(left, &columns)?;
@@ -252,6 +256,14 @@ impl Binder<'_> {
             },
         };
         Ok(BoundQuery { query, columns })
+    }
+
+    /// A literal in one branch takes its type from the other.
+    fn union_side(&mut self, body: &ast::SetExpr, targets: &[DataType]) -> Result<BoundQuery> {
+        self.keep_unknown = matches!(body, ast::SetExpr::Select(_));
+        let bound = self.nested(|binder| binder.set_expression(body, targets));
+        self.keep_unknown = false;
+        bound
     }
 
     fn converted_columns(&mut self, bound: BoundQuery, columns: &[Column]) -> Result<Query> {
@@ -270,7 +282,8 @@ impl Binder<'_> {
         targets: &[DataType],
     ) -> Result<BoundQuery> {
         refuse_unsupported(select)?;
-        let mut from = self.from_clause(&select.from)?;
+        let keep_unknown = std::mem::take(&mut self.keep_unknown);
+        let mut from = self.bind_from(&select.from)?;
         if let Some(condition) = &select.selection {
             let scope = from.scope.clone();
             let condition = self.condition(&scope, condition, Place::Where, "WHERE")?;
@@ -283,7 +296,7 @@ impl Binder<'_> {
                 calls: Vec::new(),
             },
         );
-        let bound = self.select_list(select, from, tail, targets);
+        let bound = self.select_list(select, from, tail, targets, keep_unknown);
         self.aggregates = outside;
         bound
     }
@@ -294,6 +307,7 @@ impl Binder<'_> {
         from: From,
         tail: Tail<'_>,
         targets: &[DataType],
+        keep_unknown: bool,
     ) -> Result<BoundQuery> {
         let scope = from.scope.clone();
         let mut outputs = Vec::new();
@@ -307,6 +321,7 @@ impl Binder<'_> {
                     let expr = self.assign(value, &output.name, target)?;
                     Typed::new(expr, target.clone())
                 }
+                _ if keep_unknown => value,
                 _ => self.resolved(value)?,
             };
         }
@@ -667,72 +682,6 @@ fn expand(scope: &Scope, only: Option<&str>, outputs: &mut Vec<Output>) {
             }
         }
     }
-}
-
-/// PostgreSQL's names for columns without an alias.
-pub(super) fn output_name(expr: &ast::Expr) -> String {
-    use ast::Expr as E;
-    match expr {
-        E::Identifier(ident) => fold(ident),
-        E::CompoundIdentifier(parts) => parts.last().map(fold).unwrap_or_default(),
-        E::Nested(inner) | E::Collate { expr: inner, .. } => output_name(inner),
-        E::Function(call) => match call.name.0.last() {
-            Some(ast::ObjectNamePart::Identifier(ident)) => fold(ident),
-            _ => "?column?".into(),
-        },
-        E::Cast {
-            expr, data_type, ..
-        } => match output_name(expr) {
-            name if name == "?column?" => type_label(data_type),
-            name => name,
-        },
-        E::CompoundFieldAccess { root, .. } => output_name(root),
-        E::Case { else_result, .. } => match else_result.as_deref().map(output_name) {
-            Some(name) if name != "?column?" => name,
-            _ => "case".into(),
-        },
-        E::Extract { .. } => "extract".into(),
-        E::Substring { .. } => "substring".into(),
-        E::Position { .. } => "position".into(),
-        E::Ceil { .. } => "ceil".into(),
-        E::Floor { .. } => "floor".into(),
-        E::Trim { trim_where, .. } => match trim_where {
-            Some(ast::TrimWhereField::Leading) => "ltrim".into(),
-            Some(ast::TrimWhereField::Trailing) => "rtrim".into(),
-            _ => "btrim".into(),
-        },
-        E::Exists { .. } => "exists".into(),
-        E::Array(_) => "array".into(),
-        E::TypedString(typed) => type_label(&typed.data_type),
-        E::Subquery(query) => match &*query.body {
-            ast::SetExpr::Select(select) => match select.projection.as_slice() {
-                [ast::SelectItem::UnnamedExpr(expr)] => output_name(expr),
-                [ast::SelectItem::ExprWithAlias { alias, .. }] => fold(alias),
-                _ => "?column?".into(),
-            },
-            _ => "?column?".into(),
-        },
-        E::Value(value) if matches!(value.value, ast::Value::Boolean(_)) => "bool".into(),
-        _ => "?column?".into(),
-    }
-}
-
-/// The internal name of a type, which a bare cast gives its column.
-fn type_label(data_type: &ast::DataType) -> String {
-    let label = match crate::ddl::data_type(data_type) {
-        Ok(DataType::Int2) => "int2",
-        Ok(DataType::Int4) => "int4",
-        Ok(DataType::Int8) => "int8",
-        Ok(DataType::Float8) => "float8",
-        Ok(DataType::Bool) => "bool",
-        Ok(DataType::Varchar(_)) => "varchar",
-        Ok(DataType::Char(_)) => "bpchar",
-        Ok(DataType::Timestamp) => "timestamp",
-        Ok(DataType::Timestamptz) => "timestamptz",
-        Ok(other) => other.base_name(),
-        Err(_) => "?column?",
-    };
-    label.to_owned()
 }
 
 /// `ORDER BY 2`: the place of an output.

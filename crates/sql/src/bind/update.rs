@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use procedure::{Check, CommandCode, Expr, Query, Reg, Step};
 use sqlparser::ast;
-use types::{ColumnId, Error, Result, Value};
+use types::{ColumnId, DataType, Error, Result, Value};
 
 use super::aggregates::Place;
 use super::binder::Binder;
@@ -74,10 +74,8 @@ impl Binder<'_> {
             take_inputs(&mut value, &mut inputs);
             (column, value)
         };
-        let code = CommandCode::new(
-            assignments.into_iter().map(as_command).collect(),
-            checks.into(),
-        );
+        let code =
+            CommandCode::new(assignments.into_iter().map(as_command).collect(), checks.into());
         let found = self.register()?;
         self.steps.push(Step::Update {
             table: table.id(),
@@ -133,8 +131,9 @@ impl Binder<'_> {
         needed.sort_unstable();
         needed.dedup();
         let query = rows_of(table, conditions, &needed)?;
+        let known = known_key(table, &query);
         let row = self.for_rows(query, needed.len(), returning.width(), |binder, row| {
-            let old = old_values(&needed, row);
+            let old = old_values(&needed, row, &known);
             let in_place = |(column, value): &(ColumnId, Expr)| {
                 let mut value = value.clone();
                 value.map_columns(&mut |c| old(c));
@@ -188,8 +187,9 @@ impl Binder<'_> {
             };
             return Ok(returning.finish(row));
         }
+        let known = known_key(&table, &query);
         let row = self.for_rows(query, needed.len(), returning.width(), |binder, row| {
-            let old = old_values(&needed, row);
+            let old = old_values(&needed, row, &known);
             binder.delete_row(&table, &old, 0)?;
             let width = table.schema.columns.len() as ColumnId;
             let values: Vec<Expr> = (0..width).map(old).collect();
@@ -234,12 +234,43 @@ impl Binder<'_> {
     }
 }
 
-/// The values of a row whose columns `needed` are in registers; nobody looks at the others.
-fn old_values<'r>(needed: &'r [ColumnId], row: &'r [Reg]) -> impl Fn(ColumnId) -> Expr + 'r {
-    move |column| match needed.iter().position(|c| *c == column) {
-        Some(place) => Expr::Reg(row[place]),
-        None => Expr::Const(Value::Null),
+/// The values of a row whose columns `needed` are in registers; nobody looks at the others. What is
+/// `known` needs no register.
+fn old_values<'r>(
+    needed: &'r [ColumnId],
+    row: &'r [Reg],
+    known: &'r [(ColumnId, Expr)],
+) -> impl Fn(ColumnId) -> Expr + 'r {
+    move |column| {
+        let place = needed.iter().position(|c| *c == column);
+        match (known.iter().find(|(c, _)| *c == column), place) {
+            (Some((_, value)), _) => value.clone(),
+            (None, Some(place)) => Expr::Reg(row[place]),
+            (None, None) => Expr::Const(Value::Null),
+        }
     }
+}
+
+/// The key of the one row that a query finds, as the statement gives it: so the steps that write the row
+/// say which it is before it has been read. Left out are types in which equal values can look different.
+fn known_key(table: &Table, query: &Query) -> Vec<(ColumnId, Expr)> {
+    let Query::Get {
+        key, filter: None, ..
+    } = query
+    else {
+        return Vec::new();
+    };
+    let columns = table.schema.primary_key.iter().copied();
+    let looks_its_value = |column: ColumnId| {
+        !matches!(
+            table.column_type(column),
+            DataType::Numeric(_) | DataType::Float8 | DataType::Char(_)
+        )
+    };
+    let pairs = columns.zip(key.iter().cloned());
+    pairs
+        .filter(|(column, _)| looks_its_value(*column))
+        .collect()
 }
 
 /// Nothing outside the row depends on the assigned columns.

@@ -96,8 +96,6 @@ pub enum StoreChange {
 pub enum ColumnSource {
     Old(ColumnId),
     Constant(Value),
-    /// A new hidden row id, counted in key order.
-    RowId,
 }
 
 /// A query over the data as it was before the store changes; if it emits a row, the statement fails

@@ -2,7 +2,8 @@
 
 use super::syntax::{LoopKind, Node, Statement, Target};
 
-/// What a stretch of program may change. Targets are as written; what they mean is the scope's matter.
+/// What a stretch of program may change. Targets are as written; what they mean is the scope's
+/// matter.
 #[derive(Default, Debug)]
 pub struct Assigned<'s> {
     pub targets: Vec<&'s Target>,

@@ -53,7 +53,7 @@ impl Lowering<'_> {
                 let outputs = self.named_registers(width, places)?;
                 let found = self.binder.register()?;
                 self.binder.steps.push(Step::Fetch {
-                    query,
+                    query: *query,
                     outputs: outputs.clone().into(),
                     found,
                     strict,
@@ -133,8 +133,8 @@ impl Lowering<'_> {
         }
     }
 
-    /// Puts a row into variables, or into a record. As PL/pgSQL does it, a missing column is NULL and a column
-    /// too many is dropped.
+    /// Puts a row into variables, or into a record. As PL/pgSQL does it, a missing column is NULL
+    /// and a column too many is dropped.
     pub(super) fn store_row(
         &mut self,
         targets: &[Target],
@@ -288,7 +288,8 @@ impl Lowering<'_> {
         self.set_counted(count)
     }
 
-    /// A data change INTO variables may not return more than one row, and with STRICT no less either.
+    /// A data change INTO variables may not return more than one row, and with STRICT no less
+    /// either.
     fn require_single(&mut self, count: &Expr, strict: bool) {
         if let Expr::Const(Value::Int(1)) = count {
             return;
@@ -329,6 +330,9 @@ impl Lowering<'_> {
     fn set_diagnostics(&mut self, found: Expr, count: Expr) -> Result<()> {
         if self.tracks_found {
             let found = self.binder.let_value(found)?;
+            if let Expr::Reg(register) = found {
+                self.flags.insert(register);
+            }
             self.set(self.found, found);
         }
         if self.tracks_row_count {
@@ -373,7 +377,7 @@ struct PointRead {
     outputs: Vec<Expr>,
 }
 
-fn as_point_read(query: Query) -> std::result::Result<PointRead, Query> {
+fn as_point_read(query: Query) -> std::result::Result<PointRead, Box<Query>> {
     let is_get = |query: &Query| matches!(query, Query::Get { filter: None, .. });
     match query {
         Query::Get {
@@ -394,6 +398,6 @@ fn as_point_read(query: Query) -> std::result::Result<PointRead, Query> {
                 ..read
             })
         }
-        query => Err(query),
+        query => Err(Box::new(query)),
     }
 }

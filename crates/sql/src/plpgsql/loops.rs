@@ -8,7 +8,7 @@ use sqlparser::ast;
 use types::{DataType, Error, Result, SqlState, Value};
 
 use super::assigned::Assigned;
-use super::lower::{Lowering, not_true};
+use super::lower::Lowering;
 use super::scope::{Place, Rules, Slot};
 use super::syntax::{self, LoopKind, Node, Target};
 use crate::bind::{BoundQuery, Typed};
@@ -37,7 +37,8 @@ impl Lowering<'_> {
         }
     }
 
-    /// Start carrying what the body may assign. From here on, those variables are registers of the loop.
+    /// Start carrying what the body may assign. From here on, those variables are registers of the
+    /// loop.
     fn enter(
         &mut self,
         label: &Option<String>,
@@ -108,7 +109,7 @@ impl Lowering<'_> {
                     // The condition takes steps of its own: they are the first of every turn.
                     let exit = lowering.leave_step(0, true);
                     lowering.binder.steps.push(Step::If {
-                        condition: not_true(&test),
+                        condition: lowering.not_true(&test),
                         then: [exit].into(),
                         otherwise: Box::default(),
                         phis: Box::default(),
@@ -132,8 +133,8 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// Any FOR. `start` puts the turn's values into variables, `step` makes the step. When it ends, FOUND says
-    /// whether there was a turn; inside, FOUND is the body's own.
+    /// Any FOR. `start` puts the turn's values into variables, `step` makes the step. When it ends,
+    /// FOUND says whether there was a turn; inside, FOUND is the body's own.
     fn for_loop(
         &mut self,
         label: &Option<String>,

@@ -1,9 +1,9 @@
 //! Lowering: statements to steps, variables to registers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use procedure::step::{OnError, Phi};
-use procedure::{BinaryOp, Block, Column, Expr, Output, Procedure, Reg, Step, prune};
+use procedure::{BinaryOp, Block, Column, Expr, Output, Procedure, Reg, Step, UnaryOp, prune};
 use types::{DataType, Error, Result, SqlState, Value};
 
 use super::loops::LoopFrame;
@@ -34,6 +34,8 @@ pub struct Lowering<'a> {
     pub(super) row_count: Slot,
     /// Whether the body reads FOUND and ROW_COUNT at all.
     pub(super) tracks_found: bool,
+    /// Registers that have been the value of FOUND: never NULL.
+    pub(super) flags: BTreeSet<Reg>,
     pub(super) tracks_row_count: bool,
     returns: Returns,
     /// OUT and INOUT parameters.
@@ -69,6 +71,7 @@ pub fn lower(
         found: 0,
         row_count: 0,
         tracks_found: reads.found,
+        flags: BTreeSet::new(),
         tracks_row_count: reads.row_count,
         returns: function.returns.clone(),
         outputs: Vec::new(),
@@ -356,6 +359,11 @@ impl Lowering<'_> {
         }
     }
 
+    /// True where `condition` is false or unknown.
+    pub(super) fn not_true(&self, condition: &Expr) -> Expr {
+        not_true(condition, &self.flags)
+    }
+
     pub(super) fn condition(&mut self, condition: &syntax::Expr, place: &str) -> Result<Expr> {
         let condition = self.binder.bare_expression(condition)?;
         self.binder.boolean(condition, place)
@@ -413,7 +421,7 @@ impl Lowering<'_> {
         let otherwise_ends = self.reachable;
         self.reachable = then_ends || otherwise_ends;
         if otherwise.is_empty()
-            && let Some(guard) = as_guard(&condition, &then)
+            && let Some(guard) = as_guard(&condition, &then, &self.flags)
         {
             self.binder.steps.push(guard);
             return Ok(());
@@ -433,7 +441,8 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// Phis where the state after `then` differs from the present one, which is after the other way.
+    /// Phis where the state after `then` differs from the present one, which is after the other
+    /// way.
     fn merge(&mut self, after_then: &[Expr]) -> Result<Vec<Phi>> {
         let mut phis = Vec::new();
         for (slot, then) in after_then.iter().enumerate() {
@@ -597,33 +606,27 @@ fn misplaced(message: &str, hint: &str) -> Error {
 }
 
 /// `IF condition THEN RAISE …; END IF` is a guard: the condition must not be true.
-fn as_guard(condition: &Expr, then: &Block) -> Option<Step> {
+fn as_guard(condition: &Expr, then: &Block, flags: &BTreeSet<Reg>) -> Option<Step> {
     let [Step::Raise { error }] = &**then else {
         return None;
     };
     Some(Step::Require {
-        condition: not_true(condition),
+        condition: not_true(condition, flags),
         error: error.clone(),
     })
 }
 
 /// True where `condition` is false or unknown.
-pub(super) fn not_true(condition: &Expr) -> Expr {
+fn not_true(condition: &Expr, flags: &BTreeSet<Reg>) -> Expr {
+    let is_flag = |expr: &Expr| matches!(expr, Expr::Reg(register) if flags.contains(register));
     match condition {
-        // NOT of a flag that is never unknown, such as FOUND.
+        // NOT NOT FOUND; a flag is never unknown.
         Expr::Unary {
-            op: procedure::UnaryOp::Not,
+            op: UnaryOp::Not,
             input,
-        } if matches!(**input, Expr::Reg(_)) => Expr::Binary {
-            op: BinaryOp::IsNotDistinctFrom,
-            left: input.clone(),
-            right: Box::new(Expr::Const(Value::Bool(true))),
-            result: DataType::Bool,
-        },
-        Expr::IsNull { input, negated } => Expr::IsNull {
-            input: input.clone(),
-            negated: !negated,
-        },
+        } if is_flag(input) => (**input).clone(),
+        Expr::IsNull { input, negated } => Expr::is_null((**input).clone(), !negated),
+        condition if is_flag(condition) => Expr::negated(condition.clone()),
         condition => Expr::Binary {
             op: BinaryOp::IsDistinctFrom,
             left: Box::new(condition.clone()),

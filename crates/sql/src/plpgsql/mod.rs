@@ -10,18 +10,19 @@
 //!
 //! **Variables.** The IR has no variables, only registers that are written once. So lowering keeps
 //! a map from each variable to the expression that is its value *at this point of the program*: an
-//! assignment changes the map, a branch lowers both ways from the same map and merges what differs by
-//! phis, a loop gives each variable that its body may assign a carried register (this is the
-//! construction of SSA form directly from structured code: Brandis and Mössenböck, 1994). The map *is* the
-//! binder's list of variables, so expressions and SQL see the right version of every variable by
-//! just being bound.
+//! assignment changes the map, a branch lowers both ways from the same map and merges what differs
+//! by phis, a loop gives each variable that its body may assign a carried register (this is the
+//! construction of SSA form directly from structured code: Brandis and Mössenböck, 1994). The map
+//! *is* the binder's list of variables, so expressions and SQL see the right version of every
+//! variable by just being bound.
 //!
-//! **Names.** A name that is both a variable and a column in sight is ambiguous (42702), as PL/pgSQL's own
-//! default has it; qualify it by its table, or by the procedure's or block's name.
+//! **Names.** A name that is both a variable and a column in sight is ambiguous (42702), as
+//! PL/pgSQL's own default has it; qualify it by its table, or by the procedure's or block's name.
 //!
-//! **Departures.** What would need a second transaction or an undo inside one is refused with 0A000: EXCEPTION, COMMIT and
-//! ROLLBACK. Dynamic SQL is, because a program is analysed before it runs. NOTICE and its kin are accepted and
-//! leave no trace. The fields of a record are those of the query that filled it last in program order.
+//! **Departures.** What would need a second transaction or an undo inside one is refused with
+//! 0A000: EXCEPTION, COMMIT and ROLLBACK. Dynamic SQL is, because a program is analysed before it
+//! runs. NOTICE and its kin are accepted and leave no trace. The fields of a record are those of
+//! the query that filled it last in program order.
 
 mod assigned;
 mod embedded;

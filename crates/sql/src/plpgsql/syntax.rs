@@ -1,11 +1,13 @@
 //! What a PL/pgSQL body says, before anything in it has a meaning.
 //!
-//! Expressions and embedded SQL are sqlparser's trees; names are folded to lower case unless quoted.
+//! Expressions and embedded SQL are sqlparser's trees; names are folded to lower case unless
+//! quoted.
 
 use sqlparser::ast;
 use types::SqlState;
 
-pub type Expr = ast::Expr;
+/// Boxed, since sqlparser's tree is a large value.
+pub type Expr = Box<ast::Expr>;
 
 /// `[<<label>>] [DECLARE …] BEGIN … END`.
 #[derive(Clone, Debug)]

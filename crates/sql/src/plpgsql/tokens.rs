@@ -1,9 +1,9 @@
 //! A cursor over the tokens of a body, and the way to sqlparser for what lies between two of them.
 //!
-//! PL/pgSQL is a shell around SQL: its own statements are recognised by their first words, and whatever
-//! is SQL in them reaches from one known word to the next (`IF … THEN`). So the cursor cuts such
-//! a stretch out and sqlparser parses it. A stretch ends at a word that is not inside parentheses and not
-//! between CASE and END.
+//! PL/pgSQL is a shell around SQL: its own statements are recognised by their first words, and
+//! whatever is SQL in them reaches from one known word to the next (`IF … THEN`). So the cursor
+//! cuts such a stretch out and sqlparser parses it. A stretch ends at a word that is not inside
+//! parentheses and not between CASE and END.
 
 use sqlparser::ast;
 use sqlparser::dialect::PostgreSqlDialect;
@@ -11,6 +11,8 @@ use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Span, Token, TokenWithSpan, Tokenizer, Word};
 use types::{Error, Result, SqlState};
+
+use super::syntax::Expr;
 
 /// The token that stands for `..`, which SQL does not have.
 const RANGE: &str = "..";
@@ -219,8 +221,8 @@ impl Tokens {
     }
 
     /// Parse all that is left as one expression.
-    pub fn expression(self) -> Result<ast::Expr> {
-        self.parse(|parser| parser.parse_expr())
+    pub fn expression(self) -> Result<Expr> {
+        self.parse(|parser| parser.parse_expr().map(Box::new))
     }
 
     pub fn data_type(self) -> Result<ast::DataType> {
@@ -236,8 +238,9 @@ impl Tokens {
     }
 
     /// Expressions between commas.
-    pub fn expressions(self) -> Result<Vec<ast::Expr>> {
-        self.parse(|parser| parser.parse_comma_separated(Parser::parse_expr))
+    pub fn expressions(self) -> Result<Vec<Expr>> {
+        let one = |parser: &mut Parser<'_>| parser.parse_expr().map(Box::new);
+        self.parse(|parser| parser.parse_comma_separated(one))
     }
 
     fn parse<T>(self, parse: impl FnOnce(&mut Parser<'_>) -> Result<T, ParserError>) -> Result<T> {
@@ -332,7 +335,8 @@ fn without_placeholder(token: TokenWithSpan, parameters: &[String]) -> Result<To
     Ok(TokenWithSpan::new(Token::Word(word), token.span))
 }
 
-/// SQL's tokenizer reads `1..n` as `1.` `.` `n` and `1..5` as `1.` `.5`: put `..` in where it was meant.
+/// SQL's tokenizer reads `1..n` as `1.` `.` `n` and `1..5` as `1.` `.5`: put `..` in where it was
+/// meant.
 fn with_ranges(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let mut result: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
     let mut tokens = tokens.into_iter().peekable();

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use storage::Store;
-use types::{Error, Height, IndexSchema, Result, SqlState, TableId, TableSchema, Value};
+use types::{Error, IndexSchema, Result, SqlState, TableId, TableSchema, Value};
 
 use crate::ddl::{ColumnSource, StoreChange};
 
 /// Carry out one change on the newest state. Readers of older heights keep the tables they had.
-pub fn apply_change(change: &StoreChange, store: &Store, height: Height) -> Result<()> {
+pub fn apply_change(change: &StoreChange, store: &Store) -> Result<()> {
     match change {
         StoreChange::CreateTable(schema) => {
             store.create_table(Arc::new(schema.clone()));
@@ -35,32 +35,19 @@ pub fn apply_change(change: &StoreChange, store: &Store, height: Height) -> Resu
             let place = usize::from(*index) - 1;
             with_indexes(store, *table, |indexes| indexes[place].dropped = true)?;
         }
-        StoreChange::Rebuild {
-            schema, columns, ..
-        } => {
-            let mut ordinal = 0;
+        StoreChange::Rebuild { schema, columns, .. } => {
             store.rebuild(Arc::new(schema.clone()), &mut |old| {
-                ordinal += 1;
-                columns
-                    .iter()
-                    .map(|source| value_of(source, old, height, ordinal))
-                    .collect()
+                columns.iter().map(|source| value_of(source, old)).collect()
             })?;
         }
     }
     Ok(())
 }
 
-fn value_of(source: &ColumnSource, old: &[Value], height: Height, ordinal: u32) -> Value {
+fn value_of(source: &ColumnSource, old: &[Value]) -> Value {
     match source {
         ColumnSource::Old(column) => old[usize::from(*column)].clone(),
         ColumnSource::Constant(value) => value.clone(),
-        ColumnSource::RowId => {
-            let mut id = [0; 16];
-            id[..8].copy_from_slice(&height.to_be_bytes());
-            id[12..].copy_from_slice(&ordinal.to_be_bytes());
-            Value::Uuid(id)
-        }
     }
 }
 

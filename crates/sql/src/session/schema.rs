@@ -232,7 +232,7 @@ impl Language for Schema {
             }
         }
         for change in &changes {
-            apply_change(change, store, height)?;
+            apply_change(change, store)?;
         }
         let version = current.version + 1;
         self.next.store(Arc::new(Versioned { catalog, version }));

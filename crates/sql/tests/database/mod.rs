@@ -63,7 +63,7 @@ impl Database {
         Ok(answer)
     }
 
-    fn execute(&mut self, bound: &Bound, parameters: &[Value]) -> Result<Answer, Error> {
+    pub fn execute(&mut self, bound: &Bound, parameters: &[Value]) -> Result<Answer, Error> {
         let columns = match &bound.output {
             Output::Rows(columns) => columns.clone(),
             Output::Tag => Vec::new(),

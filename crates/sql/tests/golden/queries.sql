@@ -21,8 +21,9 @@ select 1/0;
 select 2147483647 + 1;
 -- ERROR 22003: integer out of range
 select 'a' || 1 || null, 'a' || 'b', concat('a', null, 1, true), concat_ws(',', 'x', null, 'y');
--- ERROR 42883: operator does not exist: unknown || integer
--- HINT: No operator matches the given name and argument types. You might need to add explicit type casts.
+-- ?column? text | ?column? text | concat text | concat_ws text
+-- NULL | ab | a1t | x,y
+-- SELECT 1
 select null = null, null is null, 1 is distinct from null, not null, true and null, false and null, true or null;
 -- ?column? boolean | ?column? boolean | ?column? boolean | ?column? boolean | ?column? boolean | ?column? boolean | ?column? boolean
 -- NULL | t | t | NULL | NULL | f | t
@@ -50,7 +51,7 @@ select now(), current_date, current_timestamp = transaction_timestamp();
 -- 2026-03-01 12:00:00+00 | 2026-03-01 | t
 -- SELECT 1
 select lower('ÄB'), upper('äb'), length('äöü'), octet_length('äöü'), substr('hello', 2, 3), substring('hello' from 2 for 2), left('hello', 2), right('hello', 2), left('hello', -2), trim('  x '), trim(both 'x' from 'xax'), ltrim('xxa', 'x'), position('l' in 'hello'), strpos('hello', 'z');
--- lower text | upper text | length integer | octet_length integer | substring text | substring text | left text | right text | left text | btrim text | btrim text | ltrim text | position integer | strpos integer
+-- lower text | upper text | length integer | octet_length integer | substr text | substring text | left text | right text | left text | btrim text | btrim text | ltrim text | position integer | strpos integer
 -- äb | ÄB | 3 | 6 | ell | el | he | lo | hel | x | a | a | 3 | 0
 -- SELECT 1
 select replace('aXbX', 'X', '-'), repeat('ab', 3), reverse('abc'), lpad('7', 3, '0'), rpad('7', 3), split_part('a,b,c', ',', 2), ascii('A'), chr(66), to_hex(255), initcap('hello world'), translate('12345', '143', 'ax');
@@ -392,7 +393,27 @@ select 1 union all select 1.5;
 -- 1.5
 -- SELECT 2
 select 1 union select 'x';
--- ERROR 42804: UNION types integer and text cannot be matched
+-- ERROR 22P02: invalid input syntax for type integer: "x"
+select 1 union all select null;
+-- ?column? integer
+-- 1
+-- NULL
+-- SELECT 2
+select null union all select '2024-01-01'::date;
+-- ?column? date
+-- NULL
+-- 2024-01-01
+-- SELECT 2
+select 1 union all select '2';
+-- ?column? integer
+-- 1
+-- 2
+-- SELECT 2
+select null union select 'x';
+-- ?column? text
+-- NULL
+-- x
+-- SELECT 2
 values (1, 'a'), (2, null);
 -- column1 integer | column2 text
 -- 1 | a

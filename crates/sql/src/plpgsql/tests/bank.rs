@@ -1,14 +1,13 @@
-//! The procedures of SmallBank, TPC-B and an order of TPC-C's kind: what they become, and what they do.
+//! The procedures of SmallBank, TPC-B and an order of TPC-C's kind: what they become, and what they
+//! do.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use procedure::analysis::{Analysis, CommandClass};
-use procedure::explain::{NameResolver, explain};
-use types::{ColumnSchema, TableId, TableSchema};
+use procedure::explain::explain;
+use types::TableId;
 
 use super::*;
-use crate::catalog::Table;
 
 const ACCOUNTS: TableId = TableId(1);
 const SAVINGS: TableId = TableId(2);
@@ -20,40 +19,6 @@ const DISTRICT: TableId = TableId(7);
 const STOCK: TableId = TableId(8);
 const ORDER_LINE: TableId = TableId(9);
 const ITEM: TableId = TableId(10);
-
-fn table(id: TableId, name: &str, columns: &[(&str, DataType)], key: &[u16]) -> Arc<Table> {
-    let column = |name: &str, data_type: &DataType, nullable| ColumnSchema {
-        name: name.to_string(),
-        data_type: data_type.clone(),
-        nullable,
-        dropped: false,
-    };
-    let mut all: Vec<ColumnSchema> = columns
-        .iter()
-        .enumerate()
-        .map(|(i, (name, data_type))| column(name, data_type, !key.contains(&(i as u16))))
-        .collect();
-    let mut primary_key = key.to_vec();
-    if key.is_empty() {
-        primary_key.push(all.len() as u16);
-        all.push(column("hidden_row_id", &DataType::Uuid, false));
-    }
-    Arc::new(Table {
-        defaults: vec![None; all.len()],
-        schema: Arc::new(TableSchema {
-            id,
-            name: name.to_string(),
-            columns: all,
-            hidden_row_id: key.is_empty(),
-            primary_key,
-            indexes: Vec::new(),
-        }),
-        primary_key_name: format!("{name}_pkey"),
-        checks: Vec::new(),
-        foreign_keys: Vec::new(),
-        referenced_by: Vec::new(),
-    })
-}
 
 fn catalog() -> Catalog {
     let (int, text) = (DataType::Int8, DataType::Text);
@@ -95,22 +60,7 @@ fn catalog() -> Catalog {
         ),
         table(ITEM, "item", &id_and("price"), &[0]),
     ];
-    let mut catalog = Catalog::genesis();
-    for table in tables {
-        catalog
-            .table_names
-            .insert(table.name().to_string(), table.id());
-        catalog.tables.insert(table.id(), table);
-    }
-    catalog
-}
-
-struct Names(Catalog);
-
-impl NameResolver for Names {
-    fn schema(&self, table: TableId) -> Option<&TableSchema> {
-        self.0.table_by_id(table).map(|table| &*table.schema)
-    }
+    catalog_of(tables)
 }
 
 struct Bank {
@@ -435,14 +385,13 @@ fn new_order() {
     );
 }
 
-/// Compares with a text in `tests/golden`; `BLESS=1` writes it.
+/// Compares with a text in `tests/explain`; `BLESS=1` writes it.
 #[test]
 fn what_they_become() {
     let bank = Bank::new();
-    let names = Names(bank.catalog);
     for (name, procedure) in &bank.procedures {
-        let text = explain(procedure, &names);
-        let path = format!("{}/tests/golden/{name}.txt", env!("CARGO_MANIFEST_DIR"));
+        let text = explain(procedure, &bank.catalog);
+        let path = format!("{}/tests/explain/{name}.txt", env!("CARGO_MANIFEST_DIR"));
         if std::env::var_os("BLESS").is_some() {
             std::fs::write(&path, &text).unwrap();
         }

@@ -111,6 +111,22 @@ fn exits_and_continues_bring_their_values() {
 }
 
 #[test]
+fn what_only_an_exit_brings_is_not_pruned() {
+    let body = "DECLARE x bigint := 0; BEGIN \
+                LOOP \
+                  IF a > 1 THEN x := 1; ELSE x := 2; END IF; \
+                  EXIT WHEN b = 0; \
+                  x := 3; b := b - 1; \
+                END LOOP; \
+                RETURN x; END";
+    assert_eq!(int(body, 5, 2), 1);
+    assert_eq!(int(body, 0, 0), 2);
+    let either = "BEGIN IF a > 1 THEN b := 7; ELSE RETURN 1; END IF; RETURN b; END";
+    assert_eq!(int(either, 5, 2), 7);
+    assert_eq!(int(either, 0, 2), 1);
+}
+
+#[test]
 fn inner_blocks_shadow() {
     let body = "<<outer>> DECLARE x bigint := 1; BEGIN \
                 DECLARE x bigint := 10; BEGIN x := x + 1; outer.x := outer.x + x; END; \
@@ -299,4 +315,115 @@ fn set_returning_functions_emit_rows() {
         "BEGIN RETURN QUERY SELECT 1; END",
     );
     assert_eq!(wrong.unwrap_err().code().as_str(), "42804");
+}
+
+const T: TableId = TableId(1);
+
+/// Calls `f(a bigint) RETURNS bigint` over `t(id, v)` with the rows (1, 10), (2, 20), (3, 30);
+/// gives the result and the table afterwards.
+fn with_table(body: &str, a: i64) -> Result<(Value, Vec<(i64, i64)>)> {
+    let columns = [("id", DataType::Int8), ("v", DataType::Int8)];
+    let catalog = catalog_of([table(T, "t", &columns, &[0])]);
+    let mut memory = Memory::new(catalog.tables().map(|table| table.schema.clone()));
+    for id in 1..=3 {
+        memory
+            .put(T, vec![Value::Int(id), Value::Int(10 * id)])
+            .unwrap();
+    }
+    let parameters = [("a", ParameterMode::In, DataType::Int8)];
+    let head = function(&parameters, Returns::Scalar(DataType::Int8));
+    let procedure = compile(&catalog, head, body)?;
+    let result = call(&procedure, &[Value::Int(a)], &mut memory)?;
+    let rows = memory.rows(T);
+    let rows = rows
+        .iter()
+        .map(|row| (row[0].as_int().unwrap(), row[1].as_int().unwrap()));
+    Ok((result.rows[0][0].clone(), rows.collect()))
+}
+
+fn table_code(body: &str) -> String {
+    with_table(body, 1).unwrap_err().code().to_string()
+}
+
+#[test]
+fn rows_are_changed_and_counted() {
+    let counted = "DECLARE n bigint; BEGIN UPDATE t SET v = v + a WHERE v >= 20; \
+                   GET DIAGNOSTICS n = ROW_COUNT; RETURN n; END";
+    let (count, rows) = with_table(counted, 5).unwrap();
+    assert_eq!(
+        (count, rows),
+        (Value::Int(2), vec![(1, 10), (2, 25), (3, 35)])
+    );
+    let returning = "DECLARE x bigint; BEGIN UPDATE t SET v = v + 1 WHERE id = a RETURNING v INTO x; \
+                     IF NOT FOUND THEN RETURN -1; END IF; RETURN x; END";
+    assert_eq!(with_table(returning, 2).unwrap().0, Value::Int(21));
+    assert_eq!(with_table(returning, 9).unwrap().0, Value::Int(-1));
+    let inserted = "DECLARE x bigint; BEGIN INSERT INTO t VALUES (a, a * 2) RETURNING v + 1 INTO x; \
+                    DELETE FROM t WHERE id < 3; RETURN x; END";
+    let (x, rows) = with_table(inserted, 7).unwrap();
+    assert_eq!((x, rows), (Value::Int(15), vec![(3, 30), (7, 14)]));
+    assert_eq!(
+        table_code("DECLARE x bigint; BEGIN UPDATE t SET v = 0 RETURNING id INTO x; RETURN x; END"),
+        "P0003"
+    );
+    assert_eq!(
+        table_code(
+            "DECLARE x bigint; BEGIN DELETE FROM t WHERE id > 9 RETURNING id INTO STRICT x; RETURN x; END"
+        ),
+        "P0002"
+    );
+    assert_eq!(
+        table_code("BEGIN INSERT INTO t VALUES (1, 1); RETURN 1; END"),
+        "23505"
+    );
+    assert_eq!(
+        table_code("BEGIN DELETE FROM t RETURNING v; RETURN 1; END"),
+        "42601"
+    );
+}
+
+#[test]
+fn records_have_the_fields_of_their_query() {
+    let each = "DECLARE r record; s bigint := 0; BEGIN \
+                FOR r IN SELECT id, v * 2 AS w FROM t WHERE t.id >= a ORDER BY id DESC LOOP \
+                  s := s * 1000 + r.w; UPDATE t SET v = r.id WHERE id = r.id; \
+                END LOOP; RETURN s; END";
+    let (s, rows) = with_table(each, 2).unwrap();
+    assert_eq!(
+        (s, rows),
+        (Value::Int(60_040), vec![(1, 10), (2, 2), (3, 3)])
+    );
+    let row_type = "DECLARE r t%ROWTYPE; BEGIN SELECT * INTO r FROM t WHERE id = a; \
+                    r.v := r.v + 1; INSERT INTO t VALUES (r.id + 10, r.v); RETURN r.v; END";
+    let (v, rows) = with_table(row_type, 3).unwrap();
+    assert_eq!((v, rows[3]), (Value::Int(31), (13, 31)));
+    let pairs = "DECLARE x bigint; y bigint; s bigint := 0; BEGIN \
+                 FOR x, y IN SELECT t.id, t.v FROM t LOOP s := s + x * y; END LOOP; \
+                 RETURN s * 10 + x; END";
+    assert_eq!(with_table(pairs, 0).unwrap().0, Value::Int(1403));
+}
+
+#[test]
+fn a_name_with_two_meanings_is_ambiguous() {
+    let body = "DECLARE v bigint; BEGIN SELECT v INTO v FROM t WHERE t.id = a; RETURN v; END";
+    let error = with_table(body, 1).unwrap_err();
+    assert_eq!(error.code().as_str(), "42702");
+    assert!(error.fields().hint.is_some());
+    let qualified = "<<b>> DECLARE v bigint; BEGIN SELECT t.v INTO v FROM t WHERE t.id = f.a; \
+                     RETURN b.v; END";
+    assert_eq!(with_table(qualified, 1).unwrap().0, Value::Int(10));
+}
+
+#[test]
+fn a_nullable_condition_guards_as_it_branches() {
+    let body = "DECLARE c boolean; BEGIN IF NOT c THEN RAISE 'false'; END IF; RETURN a; END";
+    assert_eq!(int(body, 1, 0), 1);
+    assert_eq!(
+        code(&body.replace("c boolean", "c boolean := false")),
+        "P0001"
+    );
+    assert_eq!(
+        int(&body.replace("c boolean", "c boolean := true"), 1, 0),
+        1
+    );
 }

@@ -4,11 +4,13 @@ mod bank;
 mod language;
 mod random;
 
+use std::sync::Arc;
+
 use procedure::testing::Memory;
 use procedure::{Column, Frame, Procedure, ProgramResult, run};
-use types::{DataType, Error, Result, Stop, Value};
+use types::{ColumnSchema, DataType, Error, Result, Stop, TableId, TableSchema, Value};
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Table};
 use crate::ddl::{CreateFunction, Parameter, ParameterMode, Returns, RoutineKind};
 
 /// A function's head: `name(a bigint, …)` and what it returns.
@@ -71,6 +73,51 @@ fn failure(body: &str) -> Error {
 
 fn code(body: &str) -> String {
     failure(body).code().to_string()
+}
+
+fn table(id: TableId, name: &str, columns: &[(&str, DataType)], key: &[u16]) -> Arc<Table> {
+    let column = |name: &str, data_type: &DataType, nullable| ColumnSchema {
+        name: name.to_string(),
+        data_type: data_type.clone(),
+        nullable,
+        dropped: false,
+    };
+    let mut all: Vec<ColumnSchema> = columns
+        .iter()
+        .enumerate()
+        .map(|(i, (name, data_type))| column(name, data_type, !key.contains(&(i as u16))))
+        .collect();
+    let mut primary_key = key.to_vec();
+    if key.is_empty() {
+        primary_key.push(all.len() as u16);
+        all.push(column("hidden_row_id", &DataType::Uuid, false));
+    }
+    Arc::new(Table {
+        defaults: vec![None; all.len()],
+        schema: Arc::new(TableSchema {
+            id,
+            name: name.to_string(),
+            columns: all,
+            hidden_row_id: key.is_empty(),
+            primary_key,
+            indexes: Vec::new(),
+        }),
+        primary_key_name: format!("{name}_pkey"),
+        checks: Vec::new(),
+        foreign_keys: Vec::new(),
+        referenced_by: Vec::new(),
+    })
+}
+
+fn catalog_of(tables: impl IntoIterator<Item = Arc<Table>>) -> Catalog {
+    let mut catalog = Catalog::genesis();
+    for table in tables {
+        catalog
+            .table_names
+            .insert(table.name().to_string(), table.id());
+        catalog.tables.insert(table.id(), table);
+    }
+    catalog
 }
 
 fn bigint_column(name: &str) -> Column {

@@ -1,9 +1,14 @@
-//! Random structured programs: compiled and interpreted, against an evaluator with mutable variables
-//! that knows nothing of registers, phis or carried values.
+//! Random structured programs: compiled and interpreted, against an evaluator with mutable
+//! variables that knows nothing of registers, phis or carried values.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+use std::ops::ControlFlow;
 
 use kit::random::Random;
+use procedure::analysis::Analysis;
+use procedure::{Access, Command, Range, Row};
+use types::{ColumnId, Key, Stamp, TableId};
 
 use super::*;
 
@@ -32,7 +37,13 @@ enum Statement {
     Each(String, Vec<Expr>, Vec<Statement>),
     /// Label, condition; a counter of turns keeps it finite.
     While(String, Option<Condition>, Vec<Statement>),
-    Leave(bool, Option<String>, Condition),
+    /// Exit or continue, label, `WHEN`.
+    Leave(bool, Option<String>, Option<Condition>),
+    /// `v := v + amount WHERE id = key`, and whether it was there into the variable.
+    Update(Expr, Expr, String),
+    Select(Expr, String),
+    Delete(Expr),
+    Insert(Expr, Expr),
     Return(Option<Condition>),
     Raise(Condition),
 }
@@ -95,14 +106,25 @@ impl Generator {
 
     fn statement(&mut self, depth: u32) -> Statement {
         match self.random.below(if depth == 0 { 6 } else { 13 }) {
+            0 if self.random.chance(2) => {
+                let key = self.expr(0);
+                match self.random.below(6) {
+                    0 | 1 => Statement::Update(key, self.expr(1), self.variable()),
+                    2 | 3 => Statement::Select(key, self.variable()),
+                    4 => Statement::Delete(key),
+                    _ => Statement::Insert(key, self.expr(1)),
+                }
+            }
             0..=3 => Statement::Assign(self.variable(), self.expr(2)),
             4 if !self.loops.is_empty() => {
                 let place = self.random.below(self.loops.len() as u64) as usize;
                 let label = self.random.chance(2).then(|| self.loops[place].clone());
-                Statement::Leave(self.random.chance(2), label, self.condition())
+                let is_conditional = !self.random.chance(3);
+                let when = is_conditional.then(|| self.condition());
+                Statement::Leave(self.random.chance(2), label, when)
             }
             5 if self.random.chance(6) => Statement::Return(Some(self.condition())),
-            5 if self.random.chance(20) => Statement::Return(None),
+            5 if self.random.chance(8) => Statement::Return(None),
             5 if self.random.chance(6) => Statement::Raise(self.condition()),
             4 | 5 => Statement::Assign(self.variable(), self.expr(2)),
             6 | 7 => {
@@ -243,10 +265,30 @@ fn print(body: &[Statement], text: &mut String) {
                 print(body, text);
                 text.push_str("END LOOP;\n");
             }
-            Statement::Leave(exit, label, condition) => {
+            Statement::Leave(exit, label, when) => {
                 let word = if *exit { "EXIT" } else { "CONTINUE" };
                 let label = label.as_deref().unwrap_or_default();
-                let _ = writeln!(text, "{word} {label} WHEN {};", show_condition(condition));
+                let when = when
+                    .as_ref()
+                    .map(|when| format!(" WHEN {}", show_condition(when)));
+                let _ = writeln!(text, "{word} {label}{};", when.unwrap_or_default());
+            }
+            Statement::Update(key, amount, variable) => {
+                let (key, amount) = (show(key), show(amount));
+                let _ = writeln!(text, "UPDATE t SET v = v + {amount} WHERE id = {key};");
+                let found = "CASE WHEN FOUND THEN 1 ELSE 0 END";
+                let _ = writeln!(text, "{variable} := {found};");
+            }
+            Statement::Select(key, variable) => {
+                let key = show(key);
+                let _ = writeln!(text, "SELECT v INTO {variable} FROM t WHERE id = {key};");
+            }
+            Statement::Delete(key) => {
+                let _ = writeln!(text, "DELETE FROM t WHERE id = {};", show(key));
+            }
+            Statement::Insert(key, value) => {
+                let (key, value) = (show(key), show(value));
+                let _ = writeln!(text, "INSERT INTO t VALUES ({key}, {value});");
             }
             Statement::Return(Some(condition)) => {
                 let _ = writeln!(
@@ -274,6 +316,7 @@ enum Flow {
 struct Machine {
     variables: Vec<(String, Int)>,
     fuel: i64,
+    table: BTreeMap<i64, Int>,
 }
 
 impl Machine {
@@ -401,10 +444,38 @@ impl Machine {
                     return Ok(flow);
                 }
             },
-            Statement::Leave(exit, label, condition) => {
-                if self.holds(condition)? {
+            Statement::Leave(exit, label, when) => {
+                if when.as_ref().map_or(Ok(true), |when| self.holds(when))? {
                     return Ok(Flow::Leave(*exit, label.clone()));
                 }
+            }
+            Statement::Update(key, amount, variable) => {
+                let (key, amount) = (self.eval(key)?, self.eval(amount)?);
+                let row = key.and_then(|key| self.table.get_mut(&key));
+                let found = row.is_some();
+                if let Some(value) = row {
+                    *value = value.zip(amount).map(|(value, amount)| value + amount);
+                }
+                self.set(variable, Some(i64::from(found)));
+            }
+            Statement::Select(key, variable) => {
+                let row = self
+                    .eval(key)?
+                    .and_then(|key| self.table.get(&key).copied());
+                self.set(variable, row.flatten());
+            }
+            Statement::Delete(key) => {
+                if let Some(key) = self.eval(key)? {
+                    self.table.remove(&key);
+                }
+            }
+            Statement::Insert(key, value) => {
+                let (key, value) = (self.eval(key)?, self.eval(value)?);
+                let key = key.ok_or("23502")?;
+                if self.table.contains_key(&key) {
+                    return Err("23505".to_string());
+                }
+                self.table.insert(key, value);
             }
             Statement::Return(condition) => {
                 if condition.as_ref().map_or(Ok(true), |c| self.holds(c))? {
@@ -426,7 +497,13 @@ impl Machine {
 
 const FUEL: i64 = 40;
 
-fn expected(program: &[Statement], a: i64, b: i64) -> Result<Vec<Int>, String> {
+type Outcome = Result<(Vec<Int>, Vec<(i64, Int)>), String>;
+
+fn initial_table() -> BTreeMap<i64, Int> {
+    (0..6).map(|id| (id, Some(10 * id))).collect()
+}
+
+fn expected(program: &[Statement], a: i64, b: i64) -> Outcome {
     let values = [Some(a), Some(b), Some(0), None];
     let variables = VARIABLES
         .iter()
@@ -435,30 +512,137 @@ fn expected(program: &[Statement], a: i64, b: i64) -> Result<Vec<Int>, String> {
     let mut machine = Machine {
         variables: variables.collect(),
         fuel: FUEL,
+        table: initial_table(),
     };
     machine.block(program)?;
-    Ok(VARIABLES.iter().map(|name| machine.get(name)).collect())
+    let values = VARIABLES.iter().map(|name| machine.get(name)).collect();
+    Ok((values, machine.table.into_iter().collect()))
 }
 
-fn actual(text: &str, a: i64, b: i64) -> Result<Vec<Int>, String> {
+/// Remembers which rows are touched.
+struct Recorder {
+    memory: Memory,
+    touched: BTreeSet<(TableId, Key)>,
+}
+
+impl Recorder {
+    fn note(&mut self, table: TableId, key: &Key) {
+        self.touched.insert((table, key.clone()));
+    }
+}
+
+impl Access for Recorder {
+    fn read(
+        &mut self,
+        table: TableId,
+        key: &Key,
+        columns: &[ColumnId],
+        out: &mut [Value],
+    ) -> Result<Option<Stamp>, Stop> {
+        self.note(table, key);
+        self.memory.read(table, key, columns, out)
+    }
+
+    fn exists(&mut self, table: TableId, key: &Key) -> Result<bool, Stop> {
+        self.note(table, key);
+        self.memory.exists(table, key)
+    }
+
+    fn update(&mut self, table: TableId, key: &Key, command: Command) -> Result<bool, Stop> {
+        self.note(table, key);
+        self.memory.update(table, key, command)
+    }
+
+    fn insert(&mut self, table: TableId, key: Key, row: Row) -> Result<bool, Stop> {
+        self.note(table, &key);
+        self.memory.insert(table, key, row)
+    }
+
+    fn delete(&mut self, table: TableId, key: &Key) -> Result<bool, Stop> {
+        self.note(table, key);
+        self.memory.delete(table, key)
+    }
+
+    fn scan<V>(&mut self, range: &Range, columns: &[ColumnId], visit: V) -> Result<(), Stop>
+    where
+        V: FnMut(&Key, Stamp, &[Value]) -> Result<ControlFlow<()>, Stop>,
+    {
+        self.memory.scan(range, columns, visit)
+    }
+
+    fn next_row_id(&mut self) -> [u8; 16] {
+        self.memory.next_row_id()
+    }
+
+    fn now_us(&self) -> i64 {
+        self.memory.now_us()
+    }
+}
+
+const TABLE: TableId = TableId(1);
+
+fn one_table() -> Catalog {
+    let columns = [("id", DataType::Int8), ("v", DataType::Int8)];
+    catalog_of([table(TABLE, "t", &columns, &[0])])
+}
+
+fn compiled(catalog: &Catalog, text: &str) -> Procedure {
     let parameters = VARIABLES.map(|name| (name, ParameterMode::InOut, DataType::Int8));
-    let head = function(&parameters, Returns::Void);
-    let procedure = match compile(&Catalog::genesis(), head, text) {
+    match compile(catalog, function(&parameters, Returns::Void), text) {
         Ok(procedure) => procedure,
         Err(error) => panic!("{error:?}\n{text}"),
+    }
+}
+
+/// Runs the procedure, and tells whether its key plan was complete.
+fn actual(catalog: &Catalog, procedure: &Procedure, a: i64, b: i64) -> (Outcome, bool) {
+    let mut memory = Memory::new(catalog.tables().map(|table| table.schema.clone()));
+    for (id, value) in initial_table() {
+        let row = vec![Value::Int(id), value.map_or(Value::Null, Value::Int)];
+        memory.put(TABLE, row).unwrap();
+    }
+    let mut recorder = Recorder {
+        memory,
+        touched: BTreeSet::new(),
     };
     let arguments = [Value::Int(a), Value::Int(b), Value::Int(0), Value::Null];
-    match call(&procedure, &arguments, &mut Memory::default()) {
-        Ok(result) => Ok(result.rows[0].iter().map(Value::as_int).collect()),
-        Err(error) if error.code().as_str() == "P0001" => Err(format!("P0001 {}", error.message())),
-        Err(error) => Err(error.code().to_string()),
+    let outcome = run(procedure, &arguments, &mut Frame::new(), &mut recorder);
+    let plan = Analysis::of(procedure).keys;
+    let planned = plan.keys(&arguments).unwrap().into_iter();
+    let planned: BTreeSet<_> = planned
+        .map(|planned| (planned.table, planned.key))
+        .collect();
+    if plan.is_complete() {
+        assert!(
+            recorder.touched.is_subset(&planned),
+            "{:?}",
+            recorder.touched
+        );
     }
+    let is_complete = plan.is_complete() && !recorder.touched.is_empty();
+    let outcome = match outcome {
+        Ok(result) => {
+            let values = result.rows[0].iter().map(Value::as_int).collect();
+            let rows = recorder.memory.rows(TABLE);
+            let rows = rows
+                .iter()
+                .map(|row| (row[0].as_int().unwrap(), row[1].as_int()));
+            Ok((values, rows.collect()))
+        }
+        Err(Stop::Rejected(error)) if error.code().as_str() == "P0001" => {
+            Err(format!("P0001 {}", error.message()))
+        }
+        Err(Stop::Rejected(error)) => Err(error.code().to_string()),
+        Err(stop) => panic!("{stop:?}"),
+    };
+    (outcome, is_complete)
 }
 
 #[test]
 fn random_programs_do_what_their_text_says() {
-    let mut failed = 0;
-    for seed in 0..1_500 {
+    let catalog = one_table();
+    let (mut failed, mut planned) = (0, 0);
+    for seed in 0..2_500 {
         let mut generator = Generator {
             random: Random::new(seed),
             loops: Vec::new(),
@@ -468,16 +652,16 @@ fn random_programs_do_what_their_text_says() {
         let mut text = format!("DECLARE fuel int := {FUEL}; BEGIN\n");
         print(&program, &mut text);
         text.push_str("END");
+        let procedure = compiled(&catalog, &text);
         for (a, b) in [(1, 2), (7, 0), (3, 9)] {
             let expected = expected(&program, a, b);
             failed += usize::from(expected.is_err());
-            assert_eq!(
-                actual(&text, a, b),
-                expected,
-                "seed {seed}, a = {a}, b = {b}\n{text}"
-            );
+            let (actual, is_planned) = actual(&catalog, &procedure, a, b);
+            planned += usize::from(is_planned);
+            assert_eq!(actual, expected, "seed {seed}, a = {a}, b = {b}\n{text}");
         }
     }
-    // Some must fail, or errors were not tested; most must not.
-    assert!((100..2_500).contains(&failed), "{failed}");
+    // Some must fail and some must be planned, or neither was tested.
+    assert!((100..4_000).contains(&failed), "{failed}");
+    assert!(planned > 100, "{planned}");
 }

@@ -1,0 +1,217 @@
+//! Operators: the types that both sides meet in, and what comes out.
+
+use procedure::{BinaryOp, Expr, Function};
+use sqlparser::ast;
+use types::arithmetic::{ArithmeticOp, concat_type, no_operator, result_type};
+use types::cast::{CastContext, common_type};
+use types::{DataType, Error, Result, SqlState};
+
+use super::binder::{Binder, Typed, fold};
+use super::scope::Scope;
+
+impl Binder<'_> {
+    pub(super) fn arithmetic(
+        &mut self,
+        op: BinaryOp,
+        arithmetic: ArithmeticOp,
+        left: Typed,
+        right: Typed,
+    ) -> Result<Typed> {
+        let result = result_type(arithmetic, &left.data_type, &right.data_type)?;
+        let operand = |known: &DataType, other: &DataType| match other {
+            DataType::Unknown => known.without_modifier(),
+            other => other.clone(),
+        };
+        let (l, r) = (left.data_type.clone(), right.data_type.clone());
+        let left = self.coerce(left, &operand(&r, &l), CastContext::Implicit)?;
+        let right = self.coerce(right, &operand(&l, &r), CastContext::Implicit)?;
+        let expr = Expr::Binary {
+            op,
+            left: Box::new(left),
+            right: Box::new(right),
+            result: result.clone(),
+        };
+        Ok(Typed::new(fold(expr), result))
+    }
+
+    pub(super) fn concat(&mut self, left: Typed, right: Typed) -> Result<Typed> {
+        let element_of = |array: &Typed, element: &Typed| match &array.data_type {
+            DataType::Array(of) => {
+                !matches!(element.data_type, DataType::Array(_) | DataType::Unknown)
+                    && common_type(of, &element.data_type).is_some()
+            }
+            _ => false,
+        };
+        if element_of(&left, &right) {
+            return self.call_by_name("array_append", vec![left, right]);
+        }
+        if element_of(&right, &left) {
+            return self.call_by_name("array_prepend", vec![left, right]);
+        }
+        // A bare literal beside what is no string itself is text: 'n = ' || 1.
+        let beside =
+            |other: &Typed| !matches!(other.data_type, DataType::Bytea | DataType::Array(_));
+        let as_text = |binder: &mut Self, typed: Typed, other: &Typed| match typed.data_type {
+            DataType::Unknown if beside(other) => binder.resolved(typed),
+            _ => Ok(typed),
+        };
+        let left = as_text(self, left, &right)?;
+        let right = as_text(self, right, &left)?;
+        let result = concat_type(&left.data_type, &right.data_type)?;
+        let operand = |binder: &mut Self, typed: Typed| match typed.data_type {
+            DataType::Unknown => binder.coerce(typed, &result, CastContext::Implicit),
+            _ => Ok(typed.expr),
+        };
+        let (left, right) = (operand(self, left)?, operand(self, right)?);
+        let expr = Expr::Binary {
+            op: BinaryOp::Concat,
+            left: Box::new(left),
+            right: Box::new(right),
+            result: result.clone(),
+        };
+        Ok(Typed::new(fold(expr), result))
+    }
+
+    pub(super) fn bits(
+        &mut self,
+        op: BinaryOp,
+        shown: &ast::BinaryOperator,
+        left: Typed,
+        right: Typed,
+    ) -> Result<Typed> {
+        let shift = matches!(op, BinaryOp::ShiftLeft | BinaryOp::ShiftRight);
+        let result = match shift {
+            true => Some(left.data_type.clone()),
+            false => common_type(&left.data_type, &right.data_type),
+        };
+        let integers = left.data_type.is_integer() || left.data_type == DataType::Unknown;
+        let result = result.filter(|t| t.is_integer() && integers);
+        let Some(result) = result else {
+            return Err(no_operator(&left.data_type, shown, &right.data_type));
+        };
+        let amount = if shift {
+            DataType::Int4
+        } else {
+            result.clone()
+        };
+        let left = self.coerce(left, &result, CastContext::Implicit)?;
+        let right = self.coerce(right, &amount, CastContext::Implicit)?;
+        let expr = Expr::Binary {
+            op,
+            left: Box::new(left),
+            right: Box::new(right),
+            result: result.clone(),
+        };
+        Ok(Typed::new(fold(expr), result))
+    }
+
+    pub(super) fn compared(
+        &mut self,
+        scope: &Scope,
+        left: &ast::Expr,
+        op: BinaryOp,
+        right: &ast::Expr,
+    ) -> Result<Typed> {
+        let left = self.expression(scope, left)?;
+        let right = self.expression(scope, right)?;
+        self.comparison(op, left, right)
+    }
+
+    /// Both sides become values of one kind. The planner relies on it: a bare column that is compared
+    /// with an expression can be looked up by that expression's value.
+    pub fn comparison(&mut self, op: BinaryOp, left: Typed, right: Typed) -> Result<Typed> {
+        let (l, r) = (left.data_type.clone(), right.data_type.clone());
+        let common = match common_type(&l, &r) {
+            Some(DataType::Unknown) => DataType::Text,
+            Some(common) if common != DataType::Void => common,
+            _ => return Err(no_operator(&l, operator_text(op), &r)),
+        };
+        let blank_padded = matches!(l, DataType::Char(_)) || matches!(r, DataType::Char(_));
+        let left = self.comparand(left, &common, blank_padded)?;
+        let right = self.comparand(right, &common, blank_padded)?;
+        let expr = Expr::Binary {
+            op,
+            left: Box::new(left),
+            right: Box::new(right),
+            result: DataType::Bool,
+        };
+        Ok(Typed::new(fold(expr), DataType::Bool))
+    }
+
+    /// One side of a comparison in the common type. `char(n)` values are kept without their blanks, so what is compared
+    /// with one loses its own.
+    pub(super) fn comparand(
+        &mut self,
+        typed: Typed,
+        common: &DataType,
+        blank_padded: bool,
+    ) -> Result<Expr> {
+        let to = match common {
+            DataType::Char(_) => DataType::Text,
+            other => other.without_modifier(),
+        };
+        if typed.data_type != DataType::Unknown {
+            return self.coerce(typed, &to, CastContext::Implicit);
+        }
+        let expr = self.coerce(typed, &to, CastContext::Implicit)?;
+        Ok(match blank_padded {
+            true => fold(Expr::Call {
+                function: Function::TrimRight,
+                arguments: [expr].into(),
+                result: DataType::Text,
+            }),
+            false => expr,
+        })
+    }
+
+    pub(super) fn equals_any(&mut self, input: Typed, array: Typed) -> Result<Typed> {
+        let element = match (&array.data_type, &input.data_type) {
+            (DataType::Array(element), _) => (**element).clone(),
+            (DataType::Unknown, DataType::Unknown) => DataType::Text,
+            (DataType::Unknown, other) => other.without_modifier(),
+            _ => {
+                return Err(Error::new(
+                    SqlState::WRONG_OBJECT_TYPE,
+                    "op ANY/ALL (array) requires array on right side",
+                ));
+            }
+        };
+        if common_type(&input.data_type, &element).is_none() {
+            return Err(no_operator(&input.data_type, "=", &element));
+        }
+        let common = common_type(&input.data_type, &element).map(|t| t.without_modifier());
+        let common = match common {
+            Some(DataType::Char(_)) | None => DataType::Text,
+            Some(common) => common,
+        };
+        let input = self.coerce(input, &common, CastContext::Implicit)?;
+        let array = self.coerce(
+            array,
+            &DataType::Array(Box::new(common)),
+            CastContext::Implicit,
+        )?;
+        let expr = Expr::AnyEqual {
+            input: Box::new(input),
+            array: Box::new(array),
+        };
+        Ok(Typed::new(fold(expr), DataType::Bool))
+    }
+}
+
+pub(super) fn negated_if(negated: bool, typed: Typed) -> Typed {
+    match negated {
+        true => Typed::new(fold(Expr::negated(typed.expr)), DataType::Bool),
+        false => typed,
+    }
+}
+
+fn operator_text(op: BinaryOp) -> &'static str {
+    match op {
+        BinaryOp::NotEqual => "<>",
+        BinaryOp::Less => "<",
+        BinaryOp::LessOrEqual => "<=",
+        BinaryOp::Greater => ">",
+        BinaryOp::GreaterOrEqual => ">=",
+        _ => "=",
+    }
+}

@@ -1,0 +1,75 @@
+//! Names of result columns.
+
+use sqlparser::ast;
+use types::DataType;
+
+use crate::names::fold;
+
+/// PostgreSQL's names for columns without an alias.
+pub(super) fn output_name(expr: &ast::Expr) -> String {
+    use ast::Expr as E;
+    match expr {
+        E::Identifier(ident) => fold(ident),
+        E::CompoundIdentifier(parts) => parts.last().map(fold).unwrap_or_default(),
+        E::Nested(inner) | E::Collate { expr: inner, .. } => output_name(inner),
+        E::Function(call) => match call.name.0.last() {
+            Some(ast::ObjectNamePart::Identifier(ident)) => fold(ident),
+            _ => "?column?".into(),
+        },
+        E::Cast {
+            expr, data_type, ..
+        } => match output_name(expr) {
+            name if name == "?column?" => type_label(data_type),
+            name => name,
+        },
+        E::CompoundFieldAccess { root, .. } => output_name(root),
+        E::Case { else_result, .. } => match else_result.as_deref().map(output_name) {
+            Some(name) if name != "?column?" => name,
+            _ => "case".into(),
+        },
+        E::Extract { .. } => "extract".into(),
+        E::Substring {
+            shorthand: true, ..
+        } => "substr".into(),
+        E::Substring { .. } => "substring".into(),
+        E::Position { .. } => "position".into(),
+        E::Ceil { .. } => "ceil".into(),
+        E::Floor { .. } => "floor".into(),
+        E::Trim { trim_where, .. } => match trim_where {
+            Some(ast::TrimWhereField::Leading) => "ltrim".into(),
+            Some(ast::TrimWhereField::Trailing) => "rtrim".into(),
+            _ => "btrim".into(),
+        },
+        E::Exists { .. } => "exists".into(),
+        E::Array(_) => "array".into(),
+        E::TypedString(typed) => type_label(&typed.data_type),
+        E::Subquery(query) => match &*query.body {
+            ast::SetExpr::Select(select) => match select.projection.as_slice() {
+                [ast::SelectItem::UnnamedExpr(expr)] => output_name(expr),
+                [ast::SelectItem::ExprWithAlias { alias, .. }] => fold(alias),
+                _ => "?column?".into(),
+            },
+            _ => "?column?".into(),
+        },
+        E::Value(value) if matches!(value.value, ast::Value::Boolean(_)) => "bool".into(),
+        _ => "?column?".into(),
+    }
+}
+
+/// The internal name of a type, which a bare cast gives its column.
+fn type_label(data_type: &ast::DataType) -> String {
+    let label = match crate::ddl::data_type(data_type) {
+        Ok(DataType::Int2) => "int2",
+        Ok(DataType::Int4) => "int4",
+        Ok(DataType::Int8) => "int8",
+        Ok(DataType::Float8) => "float8",
+        Ok(DataType::Bool) => "bool",
+        Ok(DataType::Varchar(_)) => "varchar",
+        Ok(DataType::Char(_)) => "bpchar",
+        Ok(DataType::Timestamp) => "timestamp",
+        Ok(DataType::Timestamptz) => "timestamptz",
+        Ok(other) => other.base_name(),
+        Err(_) => "?column?",
+    };
+    label.to_owned()
+}
