@@ -21,7 +21,7 @@ use types::{ColumnId, Error, Height, Result, SqlState, TableId, TableSchema, Val
 use crate::block::{BlockWrites, Changes};
 use crate::pins::{Pin, Pins};
 use crate::table::Table;
-use crate::undo::{Garbage, UndoSpace};
+use crate::undo::{Garbage, Touched, UndoSpace};
 
 /// Tables by id.
 #[derive(Clone, Default)]
@@ -242,12 +242,23 @@ impl Store {
     pub fn finish(&self, block: BlockWrites) -> Changes {
         let height = block.height();
         let pin = self.pins.pin_newest();
+        let touched = self.close(block);
+        Changes::new(height, pin, self.catalog(), touched)
+    }
+
+    /// Closes a block whose net changes nobody wants to know.
+    pub fn finish_unread(&self, block: BlockWrites) {
+        self.close(block);
+    }
+
+    fn close(&self, block: BlockWrites) -> Vec<Touched> {
+        let height = block.height();
         let (touched, garbage) = block.close();
         if !garbage.is_empty() {
             self.garbage.lock().push_back((height, garbage));
         }
         *self.writing.lock() = None;
-        Changes::new(height, pin, self.catalog(), touched)
+        touched
     }
 
     /// Makes a finished block the newest snapshot.

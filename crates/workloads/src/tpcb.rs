@@ -5,6 +5,8 @@
 
 use crate::PgbenchScript;
 
+/// What `pgbench -i` creates, for runs without it.
+pub const SCHEMA: &str = include_str!("../sql/tpcb/schema.sql");
 pub const PROCEDURES: &str = include_str!("../sql/tpcb/procedures.sql");
 
 /// The built-in tpcb-like script's draws, and one call instead of its five statements.

@@ -59,8 +59,23 @@ const EDGES: &[(&str, &[&str])] = &[
     ("pgfront", &["types"]),
     ("workloads", &["kit"]),
     (
+        "bench",
+        &[
+            "concurrency",
+            "engine",
+            "kit",
+            "ledger",
+            "protocols",
+            "sql",
+            "storage",
+            "types",
+            "workloads",
+        ],
+    ),
+    (
         "node",
         &[
+            "bench",
             "concurrency",
             "engine",
             "kit",

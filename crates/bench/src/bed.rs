@@ -1,0 +1,217 @@
+//! The test bed: a loaded database and the blocks that will run on it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use concurrency::{Outcome, Statement, Work};
+use engine::transaction::StatementText;
+use engine::{Body, Compiled, Input, Language, Replica, Transaction};
+use kit::random::Random;
+use ledger::{
+    EncodedBlock, Files, Genesis, Hash, LogOptions, LogReader, LogWriter, Parameters, RealFiles,
+};
+use sql::session::schema::Schema;
+use storage::Store;
+use types::Value;
+
+use crate::{Cell, Plan};
+
+const USER: &str = "tally";
+const ROWS_PER_LOAD: u64 = 10_000;
+
+pub struct Bed {
+    pub replica: Replica,
+    /// With durability: every block from genesis on.
+    pub log: Option<Log>,
+    language: Arc<Schema>,
+}
+
+/// A ledger in a folder that goes with it.
+pub struct Log {
+    writer: LogWriter,
+    _folder: tempfile::TempDir,
+}
+
+impl Log {
+    fn begin(parent: &Path, genesis: &Genesis) -> Result<Log> {
+        let folder = tempfile::Builder::new()
+            .prefix("tally-bench-")
+            .tempdir_in(parent)?;
+        let files: Arc<dyn Files> = Arc::new(RealFiles::open(folder.path())?);
+        let mut reader = LogReader::open(files)?;
+        reader.next_block()?;
+        let mut writer = LogWriter::resume(reader, LogOptions::default())?;
+        writer.append(&[genesis.to_block()?.encode()?])?;
+        Ok(Log {
+            writer,
+            _folder: folder,
+        })
+    }
+
+    /// Returns when the block is on disk.
+    pub fn append(&mut self, block: &EncodedBlock) -> Result<()> {
+        Ok(self.writer.append(std::slice::from_ref(block))?)
+    }
+}
+
+impl Bed {
+    /// The workload's tables, procedures and rows.
+    pub fn load(plan: &Plan, cell: &Cell) -> Result<Bed> {
+        let genesis = Genesis {
+            ledger_id: [7; 16],
+            time_us: 0,
+            parameters: Parameters::new(&cell.protocol),
+        };
+        let language = Arc::new(Schema::new());
+        let store = Arc::new(Store::new());
+        let replica = Replica::new(&genesis, store, language.clone(), cell.threads)?;
+        let folder = plan.durability.as_deref();
+        let mut bed = Bed {
+            replica,
+            log: folder.map(|f| Log::begin(f, &genesis)).transpose()?,
+            language,
+        };
+        for statement in sql::parse(&plan.workload.schema())? {
+            bed.submit(Body::Schema {
+                text: statement.text,
+            })?;
+        }
+        for fill in plan.workload.fills(plan.rows) {
+            let mut first = 1;
+            while first <= fill.rows {
+                let last = fill.rows.min(first + ROWS_PER_LOAD - 1);
+                bed.submit(Body::Load {
+                    text: fill.copy.to_owned(),
+                    rows: (first..=last).map(fill.row).collect(),
+                })?;
+                first = last + 1;
+            }
+        }
+        Ok(bed)
+    }
+
+    /// One transaction in a block of its own.
+    fn submit(&mut self, body: Body) -> Result<()> {
+        let transaction = transaction(body);
+        let input = Input {
+            payload: transaction.encode(),
+            compiled: None,
+        };
+        let executed = self.replica.execute(0, vec![input])?;
+        if let Some(log) = &mut self.log {
+            log.append(&executed.block.encode()?)?;
+        }
+        self.replica.publish();
+        let store = self.replica.store();
+        store.collect(store.horizon());
+        match executed.outcomes.as_slice() {
+            [Outcome::Committed(_)] => Ok(()),
+            other => bail!("the workload cannot be set up: {other:?}"),
+        }
+    }
+
+    /// The blocks to run, drawn and compiled as sessions would have done.
+    pub fn blocks(&self, plan: &Plan, cell: &Cell) -> Result<Vec<Vec<Input>>> {
+        let Plan { workload, rows, .. } = *plan;
+        let programs = workload
+            .statements()
+            .iter()
+            .map(|text| self.compile(text))
+            .collect::<Result<Vec<_>>>()?;
+        let skew = workload.skew(rows, cell.theta);
+        let mut random = Random::new(plan.seed);
+        let schema_version = self.language.schema_version();
+        let mut left = plan.transactions;
+        let mut blocks = Vec::new();
+        while left > 0 {
+            let size = left.min(plan.block_transactions);
+            left -= size;
+            let block = (0..size).map(|_| {
+                let call = workload.call(&skew, &mut random);
+                let text = workload.statements()[call.statement].to_owned();
+                let arguments = call.arguments.to_vec();
+                let body = Body::Statement(StatementText { text, arguments });
+                let work = Work::Statement(Statement {
+                    arguments: call.arguments,
+                    ..programs[call.statement].clone()
+                });
+                let compiled = Compiled {
+                    work: Arc::new(work),
+                    schema_version,
+                };
+                Input {
+                    payload: transaction(body).encode(),
+                    compiled: Some(compiled),
+                }
+            });
+            blocks.push(block.collect());
+        }
+        Ok(blocks)
+    }
+
+    fn compile(&self, text: &str) -> Result<Statement> {
+        let statement = StatementText {
+            text: text.to_owned(),
+            arguments: Vec::new(),
+        };
+        let compiled = self
+            .language
+            .compile(&transaction(Body::Statement(statement)));
+        match compiled.with_context(|| format!("cannot compile {text}"))? {
+            Work::Statement(statement) => Ok(statement),
+            _ => bail!("not a statement: {text}"),
+        }
+    }
+
+    /// SHA-256 over all rows of all tables, by table and key.
+    pub fn digest(&self) -> Result<Hash> {
+        state_digest(self.replica.store())
+    }
+}
+
+fn transaction(body: Body) -> Transaction {
+    Transaction {
+        user: USER.to_owned(),
+        body,
+    }
+}
+
+/// The Merkle root over the state as if one block had inserted it.
+fn state_digest(store: &Store) -> Result<Hash> {
+    use ledger::effects::{Effect, EffectsBuilder, row_image_hash};
+    use std::ops::{Bound, ControlFlow};
+
+    let mut effects = EffectsBuilder::new();
+    for table in store.tables() {
+        let schema = table.schema();
+        let columns: Vec<_> = (0..schema.columns.len() as u16).collect();
+        let mut image = Vec::new();
+        let mut fault = None;
+        let mut visit = |key: &[u8], _, values: &[Value]| {
+            image.clear();
+            let pushed =
+                types::row::encode_row(&schema.columns, values, &mut image).and_then(|()| {
+                    effects.push(&Effect {
+                        table: schema.id,
+                        key,
+                        before: None,
+                        after: Some(row_image_hash(&image)),
+                        previous_height: 0,
+                    })
+                });
+            fault = pushed.err();
+            match fault {
+                None => ControlFlow::Continue(()),
+                Some(_) => ControlFlow::Break(()),
+            }
+        };
+        let (low, high) = (Bound::Unbounded, Bound::Unbounded);
+        table.scan(0, low, high, false, storage::LATEST, &columns, &mut visit);
+        if let Some(fault) = fault {
+            return Err(fault.into());
+        }
+    }
+    Ok(effects.root())
+}
+
