@@ -1,6 +1,6 @@
 //! One cell for a profiler, with allocations counted.
 //!
-//! `cargo run --release -p bench --example engine_alone -- smallbank serial 1000 off [transactions [theta [threads]]]`
+//! `cargo run --release -p bench --example engine_alone -- smallbank serial 1000 off [transactions [theta [threads [rows]]]]`
 
 // A global allocator is unsafe by its signature; this one only counts and passes on.
 #![allow(unsafe_code)]
@@ -52,17 +52,13 @@ fn main() -> anyhow::Result<()> {
         durability: None,
         repetitions: 1,
         seed: 1,
+        allocations: Some(|| ALLOCATIONS.load(Ordering::Relaxed)),
     };
-    // Loading and drawing allocate, too: a second run of twice as many tells them apart.
-    let allocations = |plan: &Plan| -> anyhow::Result<_> {
-        let before = ALLOCATIONS.load(Ordering::Relaxed);
-        let figures = measure(plan, &mut |_, _, _| {})?;
-        Ok((figures, ALLOCATIONS.load(Ordering::Relaxed) - before))
-    };
-    let (figures, _) = allocations(&plan)?;
+    let figures = measure(&plan, &mut |_, _, _| {})?;
     println!("{}", bench::figures::TABLE_HEAD);
     for figure in &figures {
-        println!("{}", figure.to_row());
+        let allocations = figure.allocations_per_transaction.unwrap_or_default();
+        println!("{}  {allocations:.1} allocations each", figure.to_row());
     }
     Ok(())
 }

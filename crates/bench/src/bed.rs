@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use concurrency::{Outcome, Statement, Work};
-use engine::transaction::StatementText;
 use engine::{Body, Compiled, Input, Language, Replica, Transaction};
 use kit::random::Random;
 use ledger::{
     EncodedBlock, Files, Genesis, Hash, LogOptions, LogReader, LogWriter, Parameters, RealFiles,
 };
+use procedure::step::Procedure;
 use sql::session::schema::Schema;
 use storage::Store;
 use types::Value;
@@ -115,9 +115,9 @@ impl Bed {
     pub fn blocks(&self, plan: &Plan, cell: &Cell) -> Result<Vec<Vec<Input>>> {
         let Plan { workload, rows, .. } = *plan;
         let programs = workload
-            .statements()
+            .procedures()
             .iter()
-            .map(|text| self.compile(text))
+            .map(|name| self.compile(name))
             .collect::<Result<Vec<_>>>()?;
         let skew = workload.skew(rows, cell.theta);
         let mut random = Random::new(plan.seed);
@@ -129,12 +129,13 @@ impl Bed {
             left -= size;
             let block = (0..size).map(|_| {
                 let call = workload.call(&skew, &mut random);
-                let text = workload.statements()[call.statement].to_owned();
-                let arguments = call.arguments.to_vec();
-                let body = Body::Statement(StatementText { text, arguments });
+                let body = Body::Call {
+                    procedure: workload.procedures()[call.procedure].to_owned(),
+                    arguments: call.arguments.to_vec(),
+                };
                 let work = Work::Statement(Statement {
                     arguments: call.arguments,
-                    ..programs[call.statement].clone()
+                    procedure: Arc::clone(&programs[call.procedure]),
                 });
                 let compiled = Compiled {
                     work: Arc::new(work),
@@ -150,17 +151,14 @@ impl Bed {
         Ok(blocks)
     }
 
-    fn compile(&self, text: &str) -> Result<Statement> {
-        let statement = StatementText {
-            text: text.to_owned(),
+    fn compile(&self, name: &str) -> Result<Arc<Procedure>> {
+        let call = Body::Call {
+            procedure: name.to_owned(),
             arguments: Vec::new(),
         };
-        let compiled = self
-            .language
-            .compile(&transaction(Body::Statement(statement)));
-        match compiled.with_context(|| format!("cannot compile {text}"))? {
-            Work::Statement(statement) => Ok(statement),
-            _ => bail!("not a statement: {text}"),
+        match self.language.compile(&transaction(call))? {
+            Work::Statement(statement) => Ok(statement.procedure),
+            _ => bail!("not a procedure: {name}"),
         }
     }
 
@@ -214,4 +212,3 @@ fn state_digest(store: &Store) -> Result<Hash> {
     }
     Ok(effects.root())
 }
-

@@ -37,6 +37,7 @@ pub struct Figure {
     pub latency_us_p99: f64,
     /// The part of it that was waiting for the disk.
     pub sync_us_p50: Option<f64>,
+    pub allocations_per_transaction: Option<f64>,
     /// Of the state after the run.
     pub digest: String,
 }
@@ -59,7 +60,10 @@ impl Figure {
         let cpu = runs
             .iter()
             .map(|run| committed(run) / run.cpu.as_secs_f64());
-        let blocks = |share| runs.iter().map(move |run| percentile(&run.latencies, share));
+        let blocks = |share| {
+            runs.iter()
+                .map(move |run| percentile(&run.latencies, share))
+        };
         let syncs = runs.iter().map(|run| percentile(&run.syncs, 0.5));
         let durability = plan.durability.is_some();
         Ok(Figure {
@@ -84,6 +88,7 @@ impl Figure {
             latency_us_p50: median(blocks(0.5)),
             latency_us_p99: median(blocks(0.99)),
             sync_us_p50: durability.then(|| median(syncs)),
+            allocations_per_transaction: first.allocations.map(|n| n as f64 / all),
             digest: ledger::hash::to_hex(&first.digest),
         })
     }

@@ -46,6 +46,8 @@ pub struct Plan {
     pub durability: Option<PathBuf>,
     pub repetitions: usize,
     pub seed: u64,
+    /// Allocations of the whole process up to now, where the program's allocator counts them.
+    pub allocations: Option<fn() -> u64>,
 }
 
 /// One combination.
@@ -83,7 +85,10 @@ impl Plan {
             .find(|name| protocols::by_name(name).is_none())
         {
             let names: Vec<_> = protocols::ALL.iter().map(|entry| entry.info.name).collect();
-            bail!("unknown protocol \"{name}\"; there are: {}", names.join(", "));
+            bail!(
+                "unknown protocol \"{name}\"; there are: {}",
+                names.join(", ")
+            );
         }
         if self.durability.is_some() && self.sealing.contains(&false) {
             bail!("durability needs sealing: only sealed blocks can be written");

@@ -23,6 +23,8 @@ pub struct Run {
     pub rejected: u64,
     /// Turned away by the protocol at first.
     pub rerun: u64,
+    /// By the program's allocator, where it counts them.
+    pub allocations: Option<u64>,
     /// Of each block: from its inputs to its results.
     pub latencies: Vec<Duration>,
     /// Of each block: waiting for the disk. Empty without durability.
@@ -46,6 +48,7 @@ pub fn run(plan: &Plan, cell: &Cell) -> Result<Run> {
     let mut bed = Bed::load(plan, cell)?;
     let blocks = bed.blocks(plan, cell)?;
     let mut run = Run::default();
+    let allocated = plan.allocations.map(|count| count());
     let (began, cpu) = (Instant::now(), cpu_time());
     if cell.sealing {
         sealed(&mut bed, blocks, &mut run)?;
@@ -54,6 +57,10 @@ pub fn run(plan: &Plan, cell: &Cell) -> Result<Run> {
     }
     run.wall = began.elapsed();
     run.cpu = cpu_time() - cpu;
+    run.allocations = plan
+        .allocations
+        .zip(allocated)
+        .map(|(count, before)| count() - before);
     run.digest = bed.digest()?;
     Ok(run)
 }
@@ -76,12 +83,7 @@ fn sealed(bed: &mut Bed, blocks: Vec<Vec<Input>>, run: &mut Run) -> Result<()> {
     Ok(())
 }
 
-fn unsealed(
-    store: &Arc<Store>,
-    cell: &Cell,
-    blocks: Vec<Vec<Input>>,
-    run: &mut Run,
-) -> Result<()> {
+fn unsealed(store: &Arc<Store>, cell: &Cell, blocks: Vec<Vec<Input>>, run: &mut Run) -> Result<()> {
     let protocol = protocols::by_name(&cell.protocol).ok_or_else(|| anyhow!("no such protocol"))?;
     let crew = Crew::new(cell.threads);
     for (height, inputs) in (store.newest() + 1..).zip(blocks) {

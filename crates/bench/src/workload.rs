@@ -16,10 +16,10 @@ pub enum Workload {
 
 pub const WORKLOADS: [Workload; 3] = [Workload::Smallbank, Workload::Tpcb, Workload::Ycsb];
 
-/// A call of one of the workload's statements.
+/// A call of one of the workload's procedures.
 pub struct Call {
-    /// Index into [`Workload::statements`].
-    pub statement: usize,
+    /// Index into [`Workload::procedures`].
+    pub procedure: usize,
     pub arguments: Box<[Value]>,
 }
 
@@ -85,45 +85,47 @@ impl Workload {
                 },
             ],
             Workload::Tpcb => vec![
-                    Fill {
-                        copy: "COPY pgbench_branches (bid, bbalance) FROM STDIN",
-                        rows: branches(rows),
-                        row: |n| [Value::Int(n as i64), Value::Int(0)].into(),
-                    },
-                    Fill {
-                        copy: "COPY pgbench_tellers (tid, bid, tbalance) FROM STDIN",
-                        rows: branches(rows) * TELLERS_PER_BRANCH,
-                        row: |n| of_branch(n, TELLERS_PER_BRANCH),
-                    },
-                    Fill {
-                        copy: "COPY pgbench_accounts (aid, bid, abalance) FROM STDIN",
-                        rows,
-                        row: |n| of_branch(n, ACCOUNTS_PER_BRANCH),
-                    },
-                ],
+                Fill {
+                    copy: "COPY pgbench_branches (bid, bbalance) FROM STDIN",
+                    rows: branches(rows),
+                    row: |n| [Value::Int(n as i64), Value::Int(0)].into(),
+                },
+                Fill {
+                    copy: "COPY pgbench_tellers (tid, bid, tbalance) FROM STDIN",
+                    rows: branches(rows) * TELLERS_PER_BRANCH,
+                    row: |n| of_branch(n, TELLERS_PER_BRANCH),
+                },
+                Fill {
+                    copy: "COPY pgbench_accounts (aid, bid, abalance) FROM STDIN",
+                    rows,
+                    row: |n| of_branch(n, ACCOUNTS_PER_BRANCH),
+                },
+            ],
             Workload::Ycsb => vec![Fill {
                 copy: "COPY usertable FROM STDIN",
                 rows,
                 row: |n| {
                     let fields = std::iter::repeat_n(Value::text(YCSB_FIELD), 10);
-                    std::iter::once(Value::Int(n as i64)).chain(fields).collect()
+                    std::iter::once(Value::Int(n as i64))
+                        .chain(fields)
+                        .collect()
                 },
             }],
         }
     }
 
-    pub fn statements(self) -> &'static [&'static str] {
+    pub fn procedures(self) -> &'static [&'static str] {
         match self {
             Workload::Smallbank => &[
-                "SELECT sb_amalgamate($1, $2)",
-                "SELECT sb_balance($1)",
-                "SELECT sb_deposit_checking($1, $2)",
-                "SELECT sb_send_payment($1, $2, $3)",
-                "SELECT sb_transact_savings($1, $2)",
-                "SELECT sb_write_check($1, $2)",
+                "sb_amalgamate",
+                "sb_balance",
+                "sb_deposit_checking",
+                "sb_send_payment",
+                "sb_transact_savings",
+                "sb_write_check",
             ],
-            Workload::Tpcb => &["SELECT tpcb($1, $2, $3, $4)"],
-            Workload::Ycsb => &["SELECT ycsb_rows($1, $2, $3)"],
+            Workload::Tpcb => &["tpcb"],
+            Workload::Ycsb => &["ycsb_rows"],
         }
     }
 
@@ -179,7 +181,7 @@ fn smallbank_call(skew: &Skew, random: &mut Random) -> Call {
         if other == one { next } else { other }
     };
     let two = other();
-    let (statement, arguments): (_, &[i64]) = match random.below(100) {
+    let (procedure, arguments): (_, &[i64]) = match random.below(100) {
         0..15 => (0, &[one, two]),
         15..30 => (1, &[one]),
         30..45 => (2, &[one, 130]),
@@ -188,7 +190,7 @@ fn smallbank_call(skew: &Skew, random: &mut Random) -> Call {
         _ => (5, &[one, 500]),
     };
     Call {
-        statement,
+        procedure,
         arguments: arguments.iter().map(|&n| Value::Int(n)).collect(),
     }
 }
@@ -201,7 +203,7 @@ fn tpcb_call(skew: &Skew, random: &mut Random) -> Call {
     let amount = random.below(10_001) as i64 - 5_000;
     let arguments = [account as i64, branch as i64, teller as i64, amount];
     Call {
-        statement: 0,
+        procedure: 0,
         arguments: arguments.map(Value::Int).into(),
     }
 }
@@ -223,7 +225,7 @@ fn ycsb_call(skew: &Skew, random: &mut Random) -> Call {
         Value::text("abcdefghij"),
     ];
     Call {
-        statement: 0,
+        procedure: 0,
         arguments: arguments.into(),
     }
 }

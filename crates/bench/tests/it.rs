@@ -15,6 +15,7 @@ fn tiny(workload: Workload) -> Plan {
         durability: None,
         repetitions: 1,
         seed: 1,
+        allocations: None,
     }
 }
 

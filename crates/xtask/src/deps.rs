@@ -65,6 +65,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "engine",
             "kit",
             "ledger",
+            "procedure",
             "protocols",
             "sql",
             "storage",
