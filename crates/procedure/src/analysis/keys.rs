@@ -137,7 +137,7 @@ enum PlanStep {
 }
 
 impl KeyPlan {
-    pub(super) fn of(procedure: &Procedure) -> Self {
+    pub fn of(procedure: &Procedure) -> Self {
         let mut slicer = Slicer {
             known: vec![false; usize::from(procedure.registers)],
             next_step: 0,

@@ -23,7 +23,7 @@
 //!            rule 1, serial order           a pass over two arrays
 //!            fold commands                  parallel by record, nothing installed yet
 //!            install                        parallel by record
-//!            run the rejected again         serially, in TID order, after the survivors
+//!            run the rejected again         by ordered locks, in TID order, after the survivors
 //! ```
 //!
 //! *Invariants.* The serial order claimed is: survivors by (min_out, TID), then the rejected by TID. A
@@ -37,9 +37,9 @@
 //!   computed before anything is installed; when one fails, every transaction with a command
 //!   on that record joins the rejected and the folds are computed again. Taking a node out of an acyclic
 //!   order leaves it acyclic, and each round removes a transaction, so this ends.
-//! - What Rule 1 rejects runs again in the same block, after the survivors, one at a time and in TID
-//!   order, so a call never fails for concurrency and nothing starves. The digest's simulation
-//!   shows why the paper's retry in the next block is not enough: at high skew it feeds on itself.
+//! - What Rule 1 rejects runs again in the same block, after the survivors and in TID order (see
+//!   [`rerun`]), so a call never fails for concurrency and nothing starves. The paper's retry in the next
+//!   block is not enough: at high skew it feeds on itself.
 //! - A transaction that ends in a deterministic error is a read-only transaction for Rule 1: its error is a
 //!   fact about the snapshot, and it takes its place in the order.
 //! - Inter-block parallelism (Rule 3) is not built; `prepare` and `finish` are cut for it.
@@ -49,6 +49,7 @@
 mod commit;
 mod edges;
 mod flaw;
+mod rerun;
 mod simulate;
 
 use std::sync::Arc;
@@ -59,7 +60,6 @@ use concurrency::{
 use storage::{BlockWrites, Store};
 use types::{Height, Position};
 
-use crate::serial::Runner;
 pub use flaw::Flaw;
 use simulate::Simulated;
 
@@ -133,7 +133,7 @@ impl Protocol for Harmony {
             }
             verdict.reject(&folds.failed);
         };
-        settle(simulated, order, block, store, writes)
+        settle(simulated, order, block, store, writes, crew)
     }
 }
 
@@ -141,9 +141,10 @@ impl Protocol for Harmony {
 fn settle(
     simulated: Arc<Vec<Simulated>>,
     mut order: Vec<Position>,
-    block: &Block,
+    block: &Arc<Block>,
     store: &Arc<Store>,
     writes: &mut BlockWrites,
+    crew: &Crew,
 ) -> Result<BlockOutcome, String> {
     let simulated = Arc::try_unwrap(simulated).map_err(|_| "a worker kept a finished block")?;
     let count = simulated.len();
@@ -162,21 +163,22 @@ fn settle(
             }
         })
         .collect::<Result<Vec<_>, _>>()?;
-    let rejected = (0..count).filter(|&at| !survived[at]).count();
-    if rejected > 0 {
-        let mut runner = Runner::new(store.catalog());
-        for position in (0..count as Position).filter(|&at| !survived[at as usize]) {
-            let rank = order.len() as Position;
-            let outcome = runner.run_one(block, position, rank, writes.arena(0))?;
+    let rejected: Vec<Position> = (0..count as Position)
+        .filter(|&at| !survived[at as usize])
+        .collect();
+    if !rejected.is_empty() {
+        let first_rank = order.len() as Position;
+        let rerun = rerun::rerun(block, &rejected, first_rank, store, writes, crew)?;
+        for (&position, outcome) in rejected.iter().zip(rerun) {
             outcomes[position as usize] = Some(outcome);
-            order.push(position);
         }
+        order.extend(&rejected);
     }
     Ok(BlockOutcome {
         outcomes: outcomes.into_iter().flatten().collect(),
         serial_order: order,
         report: BlockReport {
-            rerun: rejected as u32,
+            rerun: rejected.len() as u32,
         },
     })
 }
