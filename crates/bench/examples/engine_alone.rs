@@ -1,6 +1,7 @@
-//! One cell for a profiler, with allocations counted.
+//! One cell for a profiler, with allocations counted. Arguments, all of them optional:
+//! workload, protocol, transactions of a block, sealing (on, off), transactions, theta, threads, rows.
 //!
-//! `cargo run --release -p bench --example engine_alone -- smallbank serial 1000 off [transactions [theta [threads [rows]]]]`
+//! `cargo run --release -p bench --example engine_alone -- smallbank serial 1000 off 300000`
 
 // A global allocator is unsafe by its signature; this one only counts and passes on.
 #![allow(unsafe_code)]

@@ -122,8 +122,10 @@ impl Figure {
     }
 }
 
-pub const TABLE_HEAD: &str = "\
-workload   protocol theta threads  sealing committed/s  per CPU-s  rerun %    p50 us    p99 us sync us  digest";
+pub const TABLE_HEAD: &str = concat!(
+    "workload   protocol theta threads  sealing committed/s  per CPU-s  rerun %",
+    "    p50 us    p99 us sync us  digest"
+);
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();

@@ -1,7 +1,7 @@
 //! The engine alone, measured: no clients, no sockets, a fresh database for every run.
 //!
-//! A run loads a workload's tables through blocks, draws and compiles all its transactions, and only then
-//! starts the clock. What the clock sees is one of
+//! A run loads a workload's tables through blocks, draws and compiles all its transactions, and
+//! only then starts the clock. What the clock sees is one of
 //!
 //! ```text
 //!   sealing on    payloads ─► replica: compile, execute, effects, roots, header (─► log, with durability)
@@ -10,11 +10,11 @@
 //!
 //! so that the difference of the two is the price of the ledger.
 //!
-//! *Fair figures.* Runs of different cells alternate (A-B-A-B), and a cell reports the median of its
-//! repetitions, since the machine is not as constant as one would like. Beside the wall clock stands the
-//! CPU time of the whole process, which is what a busier or slower machine blurs least. Every figure has the
-//! digest of the state that it led to: a protocol that is fast because it is wrong does not pass, and the
-//! same cell gives the same digest on any number of threads.
+//! *Fair figures.* Runs of different cells alternate (A-B-A-B), and a cell reports the median of
+//! its repetitions, since the machine is not as constant as one would like. Beside the wall clock
+//! stands the CPU time of the whole process, which is what a busier or slower machine blurs least.
+//! Every figure has the digest of the state that it led to: a protocol that is fast because it is
+//! wrong does not pass, and the same cell gives the same digest on any number of threads.
 //!
 //! Absence: no command line, no terminal (the caller draws the progress), no network.
 

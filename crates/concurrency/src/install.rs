@@ -57,7 +57,8 @@ enum FoldState {
 
 impl<'a> Fold<'a> {
     pub fn new(table: &'a Table, slot: Option<Slot>, scratch: &'a mut Vec<Value>) -> Self {
-        scratch.clear();
+        // Values of earlier folds may stay: nobody looks at a column that was neither loaded nor
+        // assigned, and clearing a wide row costs more than the update of one column.
         scratch.resize(table.schema().columns.len(), Value::Null);
         Fold {
             table,
@@ -103,17 +104,20 @@ impl<'a> Fold<'a> {
         Ok(())
     }
 
+    /// One read for all columns that are still missing.
     fn load(&mut self, columns: &[ColumnId]) -> Result<(), Stop> {
-        for &column in columns {
-            if self.loaded.insert(column) {
-                let value = &mut self.row[usize::from(column)..=usize::from(column)];
-                let stamp = self
-                    .slot
-                    .and_then(|slot| self.table.read(slot, LATEST, &[column], value));
-                if stamp.is_none() {
-                    return Err(Stop::Halt("an update command met no row".into()));
-                }
-            }
+        let fresh = columns.iter().filter(|&&column| self.loaded.insert(column));
+        let fresh: SmallVec<[ColumnId; 8]> = fresh.copied().collect();
+        if fresh.is_empty() {
+            return Ok(());
+        }
+        let mut values: SmallVec<[Value; 2]> = SmallVec::from_elem(Value::Null, fresh.len());
+        let read = |slot| self.table.read(slot, LATEST, &fresh, &mut values);
+        if self.slot.and_then(read).is_none() {
+            return Err(Stop::Halt("an update command met no row".into()));
+        }
+        for (column, value) in fresh.into_iter().zip(values) {
+            self.row[usize::from(column)] = value;
         }
         Ok(())
     }

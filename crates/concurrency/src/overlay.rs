@@ -170,6 +170,25 @@ impl<R: Recorder> Overlay<R> {
         Ok(stamp)
     }
 
+    /// Read a row that this transaction has written itself.
+    fn read_own(
+        &mut self,
+        at: usize,
+        columns: &[ColumnId],
+        out: &mut [Value],
+    ) -> Result<Option<Stamp>, Stop> {
+        self.recorder.own_read();
+        let own = Stamp::new(self.moment.height, self.moment.position);
+        let stamp = self.evaluate(at)?.unwrap_or(own);
+        let WriteState::Put(row) = &self.writes.writes()[at].state else {
+            return Ok(None);
+        };
+        for (value, &column) in out.iter_mut().zip(columns) {
+            *value = row[usize::from(column)].clone();
+        }
+        Ok(Some(stamp))
+    }
+
     /// Own rows of a range: (index key, primary key, write), in scan order.
     fn own_rows(&mut self, range: &Range) -> Result<Vec<(Key, usize)>, Stop> {
         for at in 0..self.writes.writes().len() {
@@ -373,23 +392,16 @@ impl<R: Recorder> Access for Overlay<R> {
         columns: &[ColumnId],
         out: &mut [Value],
     ) -> Result<Option<Stamp>, Stop> {
-        if !self.writes.is_empty()
-            && let record = self.locate(table, key)?.record
-            && let Some(at) = self.writes.find(table, record, key)
-        {
-            self.recorder.own_read();
-            let own = Stamp::new(self.moment.height, self.moment.position);
-            let stamp = self.evaluate(at)?.unwrap_or(own);
-            let WriteState::Put(row) = &self.writes.writes()[at].state else {
-                return Ok(None);
-            };
-            for (value, &column) in out.iter_mut().zip(columns) {
-                *value = row[usize::from(column)].clone();
-            }
-            return Ok(Some(stamp));
-        }
         let base = table_of(&self.catalog, table)?;
-        let row = base.find(key.as_bytes()).and_then(|slot| {
+        let slot = base.find(key.as_bytes());
+        if !self.writes.is_empty() {
+            let visible = slot.filter(|&slot| base.stamp(slot, self.at).is_some());
+            let record = RecordId::of(visible, key);
+            if let Some(at) = self.writes.find(table, record, key) {
+                return self.read_own(at, columns, out);
+            }
+        }
+        let row = slot.and_then(|slot| {
             let stamp = base.read(slot, self.at, columns, out)?;
             Some((slot, stamp))
         });

@@ -4,6 +4,7 @@
 //! a transaction is decided below, in crates that have none of these. They meet in [`database`]
 //! and [`sessions`].
 
+mod benchmark;
 mod cli;
 mod config;
 mod configure;
@@ -50,6 +51,7 @@ fn run(cli: &Cli) -> Result<Exit> {
         Command::Verify(arguments) => inspect::verify(arguments, cli.output),
         Command::Receipt(arguments) => inspect::receipt(arguments, cli.output),
         Command::Config(arguments) => configure::run(arguments, cli.output),
+        Command::Bench(arguments) => benchmark::run(arguments, cli.output),
         Command::Demo(arguments) => demo::run(arguments, cli.output),
     }
 }

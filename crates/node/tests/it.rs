@@ -181,3 +181,38 @@ fn a_wrong_configuration_is_a_usage_error_that_says_what_is_wrong() {
     assert_eq!(shown["workers"]["value"], 3);
     assert_eq!(run(&["no-such-command"]).status.code(), Some(2));
 }
+
+/// Tests are built without optimisation, so this also sees the refusal.
+#[test]
+fn the_bench_measures_and_refuses_to_mislead() {
+    let small = [
+        "--output",
+        "json",
+        "bench",
+        "smallbank",
+        "--rows=50",
+        "--transactions=60",
+        "--block-transactions=20",
+        "--repetitions=2",
+        "--theta=0.9",
+        "--sealing=on,off",
+    ];
+    if cfg!(debug_assertions) {
+        let refused = run(&small);
+        assert_eq!(refused.status.code(), Some(1));
+        assert!(String::from_utf8_lossy(&refused.stderr).contains("--release"));
+    }
+    let output = run(&[&small[..], &["--smoke"]].concat());
+    assert!(output.status.success());
+    let text = String::from_utf8(output.stdout).unwrap();
+    let figures: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(figures.len(), 4);
+    assert!(
+        figures
+            .iter()
+            .all(|f| f["digest"].as_str().unwrap().len() == 64)
+    );
+}

@@ -1,7 +1,8 @@
 //! The strategies: one folder each, one line in [`ALL`].
 //!
-//! Absence: no SQL, no ledger, and no protocol uses another; what they share lives in `concurrency`, and
-//! serial execution of the few that a parallel protocol could not place is [`serial::run_one`].
+//! Absence: no SQL, no ledger, and no protocol uses another; what they share lives in
+//! `concurrency`, and serial execution of the few that a parallel protocol could not place is
+//! [`serial::run_one`].
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Rule 2 and coalescence: fold each record's commands in serial order, then write each record once.
+//! Rule 2 and coalescence: fold each record's commands in serial order, then write each record
+//! once.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,11 +1,12 @@
 //! Edges and Rule 1.
 //!
-//! An edge needs a reader and a writer of one record. Rule 1 asks only for the smallest and the largest
-//! partner of each transaction, so a record need remember only its two smallest writers and two
-//! largest readers (two, because a transaction has no edge to itself): linear in the number of accesses.
+//! An edge needs a reader and a writer of one record. Rule 1 asks only for the smallest and the
+//! largest partner of each transaction, so a record need remember only its two smallest writers
+//! and two largest readers (two, because a transaction has no edge to itself): linear in the
+//! number of accesses.
 //!
-//! Records are divided among the workers by their ids; `min_out` and `max_in` are atomic, and minima and
-//! maxima commute, so the outcome does not depend on the division.
+//! Records are divided among the workers by their ids; `min_out` and `max_in` are atomic, and
+//! minima and maxima commute, so the outcome does not depend on the division.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -249,8 +250,9 @@ fn record_edges(edges: &Edges, shard: u64, shards: u64) {
     }
 }
 
-/// Phantoms: a write whose row is in a range that another transaction read, before or after the write.
-/// Ranges of primary keys find their writes by binary search, others pass all writes of the table.
+/// Phantoms: a write whose row is in a range that another transaction read, before or after the
+/// write. Ranges of primary keys find their writes by binary search, others pass all writes of the
+/// table.
 fn range_edges(edges: &Edges, shard: usize, shards: usize) {
     let readers = || edges.simulated.iter().enumerate();
     let mut ranges = readers()
@@ -301,8 +303,8 @@ fn is_behind(range: &Range, key: &[u8]) -> bool {
     }
 }
 
-/// Whether the row of `write` lies in `range` before or after it; "yes" where that cannot be known before the
-/// commands are folded.
+/// Whether the row of `write` lies in `range` before or after it; "yes" where that cannot be known
+/// before the commands are folded.
 fn may_touch(table: &Table, range: &Range, write: &PendingWrite) -> bool {
     if range.index == 0 {
         return covers(range, write.key.as_bytes());
@@ -345,7 +347,8 @@ fn before_image_in(
 mod tests {
     use super::*;
 
-    /// Lai 2023, 3.2: i = k is allowed, so two transactions that read what the other writes are enough.
+    /// Lai 2023, 3.2: i = k is allowed, so two transactions that read what the other writes are
+    /// enough.
     #[test]
     fn two_transactions_are_enough_for_a_dangerous_structure() {
         assert!(rule_1(1, 0, 0));

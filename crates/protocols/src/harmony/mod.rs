@@ -1,9 +1,9 @@
 //! Harmony (Lai, Liu, Lo, SIGMOD 2023): optimistic, deterministic, and hot records do not abort.
 //!
-//! *Idea.* Every transaction of a block is simulated on the snapshot before the block, in parallel. Its
-//! reads are recorded and its updates kept as *commands*. Write `Ti <-rw- Tj` when Tj read the
-//! before-image of something that Ti writes, so that Tj must come first in the serial order. Two numbers
-//! sum up a transaction's edges, and one comparison decides:
+//! *Idea.* Every transaction of a block is simulated on the snapshot before the block, in
+//! parallel. Its reads are recorded and its updates kept as *commands*. Write `Ti <-rw- Tj` when
+//! Tj read the before-image of something that Ti writes, so that Tj must come first in the serial
+//! order. Two numbers sum up a transaction's edges, and one comparison decides:
 //!
 //! ```text
 //!   min_out(j) = min { i | Ti <-rw- Tj, i < j }   or j + 1
@@ -12,8 +12,8 @@
 //!   Rule 2: apply the commands of the survivors, record by record, in the order (min_out, TID)
 //! ```
 //!
-//! No write-write conflict rejects anybody: the commands of a hot record are folded one after another in
-//! memory and the record is written once (coalescence).
+//! No write-write conflict rejects anybody: the commands of a hot record are folded one after
+//! another in memory and the record is written once (coalescence).
 //!
 //! *Timeline.*
 //!
@@ -26,22 +26,23 @@
 //!            run the rejected again         by ordered locks, in TID order, after the survivors
 //! ```
 //!
-//! *Invariants.* The serial order claimed is: survivors by (min_out, TID), then the rejected by TID. A
-//! record is written by one worker only. The result does not depend on the number of workers: shards
-//! divide the records, and every sum over a shard is a minimum, a maximum or a sort.
+//! *Invariants.* The serial order claimed is: survivors by (min_out, TID), then the rejected by
+//! TID. A record is written by one worker only. The result does not depend on the number of
+//! workers: shards divide the records, and every sum over a shard is a minimum, a maximum or a
+//! sort.
 //!
 //! *Departures from the paper.*
 //! - Two kinds of read. An update, insert or delete reports whether the row was there, which is a
 //!   read of its *existence* only; it conflicts with inserts and deletes, not with other commands.
-//! - A command may fail on the value it meets (overflow, CHECK). The paper leaves that open. All folds are
-//!   computed before anything is installed; when one fails, every transaction with a command
-//!   on that record joins the rejected and the folds are computed again. Taking a node out of an acyclic
-//!   order leaves it acyclic, and each round removes a transaction, so this ends.
+//! - A command may fail on the value it meets (overflow, CHECK). The paper leaves that open. All
+//!   folds are computed before anything is installed; when one fails, every transaction with a
+//!   command on that record joins the rejected and the folds are computed again. Taking a node out
+//!   of an acyclic order leaves it acyclic, and each round removes a transaction, so this ends.
 //! - What Rule 1 rejects runs again in the same block, after the survivors and in TID order (see
-//!   [`rerun`]), so a call never fails for concurrency and nothing starves. The paper's retry in the next
-//!   block is not enough: at high skew it feeds on itself.
-//! - A transaction that ends in a deterministic error is a read-only transaction for Rule 1: its error is a
-//!   fact about the snapshot, and it takes its place in the order.
+//!   [`rerun`]), so a call never fails for concurrency and nothing starves. The paper's retry in
+//!   the next block is not enough: at high skew it feeds on itself.
+//! - A transaction that ends in a deterministic error is a read-only transaction for Rule 1: its
+//!   error is a fact about the snapshot, and it takes its place in the order.
 //! - Inter-block parallelism (Rule 3) is not built; `prepare` and `finish` are cut for it.
 //!
 //! *Cost.* Per access one hash-table entry of a few words; per record one sort of its writers.

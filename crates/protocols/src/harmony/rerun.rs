@@ -1,9 +1,10 @@
 //! What Rule 1 rejected runs again in the same block: by ordered locks, after the survivors.
 //!
-//! *Idea.* The serial order of the rejected is fixed, ascending TID, so they need no validation, only
-//! that no two of them that touch one record change places. Calvin (Thomson, SIGMOD 2012) does that with a
-//! lock manager which grants every record's locks in the order of the sequence. A transaction's locks are known
-//! before it runs, by its key plan; nobody can starve, since the first in the order always runs.
+//! *Idea.* The serial order of the rejected is fixed, ascending TID, so they need no validation,
+//! only that no two of them that touch one record change places. Calvin (Thomson, SIGMOD 2012)
+//! does that with a lock manager which grants every record's locks in the order of the sequence. A
+//! transaction's locks are known before it runs, by its key plan; nobody can starve, since the
+//! first in the order always runs.
 //!
 //! ```text
 //!   TID     3        8        9        14          record   queue
@@ -17,15 +18,17 @@
 //! locks that a transaction still waits for and a list of those that wait for it. Whoever finishes
 //! grants, and goes on with one that became ready.
 //!
-//! *Barriers.* A transaction whose records do not all follow from its arguments (partial plans, scans, loads,
-//! interactive commits that require ranges) runs alone, when all before it are done and before any after.
+//! *Barriers.* A transaction whose records do not all follow from its arguments (partial plans,
+//! scans, loads, interactive commits that require ranges) runs alone, when all before it are done
+//! and before any after.
 //!
-//! *Invariants.* The outcome is that of running one after another, whatever the number of workers. Locks are
-//! hashes of keys: two keys with one hash wait for each other in vain, which costs time and never an
-//! outcome.
+//! *Invariants.* The outcome is that of running one after another, whatever the number of workers.
+//! Locks are hashes of keys: two keys with one hash wait for each other in vain, which costs time
+//! and never an outcome.
 //!
-//! *Cost.* Planning is nearly as dear as running a short transaction, though it is shared among the workers; so
-//! few transactions, or long chains on one hot record, are run one after another at once.
+//! *Cost.* Planning is nearly as dear as running a short transaction, though it is shared among
+//! the workers; so few transactions, or long chains on one hot record, are run one after another
+//! at once.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -371,8 +374,8 @@ impl Running {
         }
     }
 
-    /// Hand on the locks of a finished transaction, and take the next one: an heir, whose records are
-    /// still in this core's cache, or the first that waits.
+    /// Hand on the locks of a finished transaction, and take the next one: an heir, whose records
+    /// are still in this core's cache, or the first that waits.
     fn release(&self, finished: u32) -> Option<u32> {
         let heirs = &self.queued.heirs[finished as usize];
         let granted: SmallVec<[u32; 4]> = heirs
@@ -432,7 +435,8 @@ mod tests {
         })
     }
 
-    /// Whatever the moment at which each runs: all that conflict before it are done, and everyone runs.
+    /// Whatever the moment at which each runs: all that conflict before it are done, and everyone
+    /// runs.
     #[test]
     fn conflicting_transactions_keep_their_order_and_the_others_need_not() {
         for seed in 0..300 {
@@ -473,7 +477,11 @@ mod tests {
         let one = |exclusive| -> Locks { Some([lock(7, exclusive)].into_iter().collect()) };
         let locks = [true, false, false, true].map(one);
         let queued = Queued::of(&locks);
-        let waits: Vec<_> = queued.waits.iter().map(|w| w.load(Ordering::Relaxed)).collect();
+        let waits: Vec<_> = queued
+            .waits
+            .iter()
+            .map(|w| w.load(Ordering::Relaxed))
+            .collect();
         assert_eq!(waits, [0, 1, 1, 2]);
         assert_eq!(queued.longest_chain, 3);
     }

@@ -1,10 +1,10 @@
 //! Serial execution: the specification that every other protocol is compared with.
 //!
-//! *Idea.* One transaction after another, in block order. Each runs over the newest state, keeping its own
-//! writes aside; when it ends well they are installed, otherwise they are dropped.
+//! *Idea.* One transaction after another, in block order. Each runs over the newest state, keeping
+//! its own writes aside; when it ends well they are installed, otherwise they are dropped.
 //!
-//! *Invariants.* The claimed serial order is the block order. Nothing is ever retried but an interactive
-//! transaction whose reads are stale.
+//! *Invariants.* The claimed serial order is the block order. Nothing is ever retried but an
+//! interactive transaction whose reads are stale.
 //!
 //! *Cost.* No footprint, no validation, no second worker.
 
@@ -99,7 +99,8 @@ impl Runner {
         }
     }
 
-    /// Run the transaction at `position` of the block as number `rank` of the serial order. `Err`: halt.
+    /// Run the transaction at `position` of the block as number `rank` of the serial order. `Err`:
+    /// halt.
     pub fn run_one(
         &mut self,
         block: &Block,
