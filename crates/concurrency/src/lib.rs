@@ -11,6 +11,7 @@
 
 pub mod crew;
 pub mod footprint;
+pub mod foresight;
 pub mod install;
 pub mod overlay;
 mod pending;
@@ -19,6 +20,7 @@ pub mod work;
 
 pub use crew::Crew;
 pub use footprint::{Footprint, NoRecord, RangeDigest, Recorder, RowRead};
+pub use foresight::{Foresight, Plans};
 pub use overlay::{Moment, Overlay};
 pub use pending::{PendingWrite, RecordId, WriteSet, WriteState};
 pub use protocol::{

@@ -34,9 +34,8 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 
-use concurrency::{Block, Crew, Outcome, RecordId, Work};
-use procedure::analysis::{AccessMode, KeyPlan};
-use procedure::step::Procedure;
+use concurrency::{Block, Crew, Outcome, Plans, RecordId, Work};
+use procedure::analysis::AccessMode;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use storage::{BlockWrites, Catalog, Store};
@@ -160,10 +159,9 @@ fn plan_all(block: &Arc<Block>, rejected: &[Position], crew: &Crew) -> Vec<Locks
         .collect()
 }
 
-/// Key plans by procedure; the block keeps the procedures, so their addresses are theirs alone.
 #[derive(Default)]
 struct Planner {
-    plans: FxHashMap<*const Procedure, KeyPlan>,
+    plans: Plans,
 }
 
 impl Planner {
@@ -190,11 +188,7 @@ impl Planner {
                 writes.try_for_each(|(write, _)| self.add(write, locks))
             }
             Work::Statement(statement) => {
-                let procedure = &statement.procedure;
-                let plan = self
-                    .plans
-                    .entry(Arc::as_ptr(procedure))
-                    .or_insert_with(|| KeyPlan::of(procedure));
+                let plan = self.plans.of(&statement.procedure);
                 if !plan.is_complete() {
                     return None;
                 }

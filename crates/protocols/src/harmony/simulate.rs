@@ -3,8 +3,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use concurrency::foresight;
 use concurrency::{
-    Block, Crew, Moment, Overlay, PendingWrite, RangeDigest, RecordId, Recorder, RowRead,
+    Block, Crew, Foresight, Moment, Overlay, PendingWrite, RangeDigest, RecordId, Recorder, RowRead,
 };
 use procedure::access::Range;
 use procedure::{Frame, ProgramResult};
@@ -99,26 +100,32 @@ fn work(shared: &Shared) {
     let catalog = Arc::clone(&shared.catalog);
     let mut overlay = Overlay::new(catalog, shared.snapshot_height, nowhere, Reads::default());
     let mut frame = Frame::default();
+    let mut foresight = Foresight::new(Arc::clone(&shared.catalog), shared.done.len());
     loop {
-        let position = shared.next.fetch_add(1, Ordering::Relaxed);
-        let Some(work) = shared.block.transactions.get(position) else {
+        let first = shared.next.fetch_add(foresight::GROUP, Ordering::Relaxed);
+        let rest = shared.block.transactions.get(first..).unwrap_or_default();
+        let group = &rest[..rest.len().min(foresight::GROUP)];
+        if group.is_empty() {
             return;
-        };
-        overlay.restart(Moment {
-            height: shared.block.height,
-            position: position as Position,
-            now_us: work.now_us(shared.block.time_us),
-        });
-        let run = work.run(&mut frame, &mut overlay);
-        let reads = std::mem::take(&mut overlay.recorder);
-        let writes = if run.is_ok() {
-            overlay.take_writes()
-        } else {
-            Vec::new()
-        };
-        let simulated = Simulated { run, reads, writes };
-        shared.done[position]
-            .set(simulated)
-            .expect("a position is drawn once");
+        }
+        foresight.fetch(group);
+        for (position, work) in (first..).zip(group) {
+            overlay.restart(Moment {
+                height: shared.block.height,
+                position: position as Position,
+                now_us: work.now_us(shared.block.time_us),
+            });
+            let run = work.run(&mut frame, &mut overlay);
+            let reads = std::mem::take(&mut overlay.recorder);
+            let writes = if run.is_ok() {
+                overlay.take_writes()
+            } else {
+                Vec::new()
+            };
+            let simulated = Simulated { run, reads, writes };
+            shared.done[position]
+                .set(simulated)
+                .expect("a position is drawn once");
+        }
     }
 }

@@ -10,10 +10,11 @@
 
 use std::sync::Arc;
 
+use concurrency::foresight;
 use concurrency::install::{Resolved, resolve};
 use concurrency::{
-    Block, BlockOutcome, BlockReport, Crew, Isolation, Moment, NoRecord, Outcome, Overlay,
-    Prepared, Protocol, ProtocolInfo,
+    Block, BlockOutcome, BlockReport, Crew, Foresight, Isolation, Moment, NoRecord, Outcome,
+    Overlay, Prepared, Protocol, ProtocolInfo,
 };
 use procedure::{Frame, ProgramResult};
 use storage::{BlockWrites, Catalog, LATEST, Store, UndoArena};
@@ -59,12 +60,18 @@ impl Protocol for Serial {
         writes: &mut BlockWrites,
         _: &Crew,
     ) -> Result<BlockOutcome, String> {
+        let transactions = &block.transactions;
+        let positions = 0..transactions.len() as Position;
+        let mut foresight = Foresight::new(store.catalog(), transactions.len());
         let mut runner = Runner::new(store.catalog());
-        let positions = 0..block.transactions.len() as Position;
-        let outcomes = positions
-            .clone()
-            .map(|at| runner.run_one(block, at, at, writes.arena(0)))
-            .collect::<Result<_, _>>()?;
+        let mut outcomes = Vec::with_capacity(transactions.len());
+        for group in transactions.chunks(foresight::GROUP) {
+            foresight.fetch(group);
+            for _ in group {
+                let at = outcomes.len() as Position;
+                outcomes.push(runner.run_one(block, at, at, writes.arena(0))?);
+            }
+        }
         Ok(BlockOutcome {
             outcomes,
             serial_order: positions.collect(),

@@ -1,0 +1,97 @@
+//! Fetching records before they are asked for.
+//!
+//! Where tables are larger than the processor's caches, a transaction spends most of its time
+//! waiting for two lines of memory for each key, one after the other: the entry of the hash index,
+//! then the record. The key plan tells the keys before the transaction runs, so the waits of
+//! several transactions can overlap:
+//!
+//! ```text
+//!   plan keys of 4 transactions ─► fetch their index entries ─► fetch their records ─► run the 4
+//! ```
+//!
+//! It is a hint: nothing depends on whether it is right, or taken at all.
+//!
+//! *Cost.* Evaluating a plan takes a good part of the time of a short transaction on cached data;
+//! so small databases and small blocks go without.
+
+use std::sync::Arc;
+
+use procedure::analysis::{KeyPlan, PlannedKey};
+use procedure::step::Procedure;
+use rustc_hash::FxHashMap;
+use storage::Catalog;
+
+use crate::work::{Statement, Work};
+
+/// Transactions whose fetches overlap.
+pub const GROUP: usize = 4;
+
+/// Rows that fill a good part of the last cache.
+const ROW_BYTES_MIN: u64 = 16 << 20;
+
+/// Blocks over which the making of plans is spread too thin.
+const TRANSACTIONS_MIN: usize = 64;
+
+/// Key plans of a block's procedures, by address: the block keeps them alive.
+#[derive(Default)]
+pub struct Plans {
+    plans: FxHashMap<*const Procedure, KeyPlan>,
+}
+
+impl Plans {
+    pub fn of(&mut self, procedure: &Arc<Procedure>) -> &KeyPlan {
+        self.plans
+            .entry(Arc::as_ptr(procedure))
+            .or_insert_with(|| KeyPlan::of(procedure))
+    }
+}
+
+pub struct Foresight {
+    catalog: Arc<Catalog>,
+    pays: bool,
+    plans: Plans,
+    keys: Vec<PlannedKey>,
+}
+
+impl Foresight {
+    pub fn new(catalog: Arc<Catalog>, transactions: usize) -> Foresight {
+        let row_bytes = |c: &Catalog| -> u64 { c.tables().map(|t| t.usage().row_bytes).sum() };
+        let pays = transactions >= TRANSACTIONS_MIN && row_bytes(&catalog) >= ROW_BYTES_MIN;
+        Foresight {
+            catalog,
+            pays,
+            plans: Plans::default(),
+            keys: Vec::new(),
+        }
+    }
+
+    /// Fetch what a group of transactions, about to run, will probably look at.
+    pub fn fetch(&mut self, group: &[Arc<Work>]) {
+        if !self.pays {
+            return;
+        }
+        self.keys.clear();
+        for work in group {
+            if let Work::Statement(statement) = &**work {
+                self.plan(statement);
+            }
+        }
+        for planned in &self.keys {
+            if let Some(table) = self.catalog.table(planned.table) {
+                table.prefetch(planned.key.as_bytes());
+            }
+        }
+        for planned in &self.keys {
+            if let Some(table) = self.catalog.table(planned.table) {
+                table.prefetch_record(planned.key.as_bytes());
+            }
+        }
+    }
+
+    fn plan(&mut self, statement: &Statement) {
+        let plan = self.plans.of(&statement.procedure);
+        if let Ok(mut keys) = plan.keys(&statement.arguments) {
+            self.keys.append(&mut keys);
+        }
+    }
+}
