@@ -1,5 +1,5 @@
-//! One cell for a profiler, with allocations counted. Arguments, all of them optional:
-//! workload, protocol, transactions of a block, sealing (on, off), transactions, theta, threads, rows.
+//! One cell for a profiler, with allocations counted. Arguments, all of them optional: workload,
+//! protocol, transactions of a block, sealing (on, off), transactions, theta, threads, rows.
 //!
 //! `cargo run --release -p bench --example engine_alone -- smallbank serial 1000 off 300000`
 

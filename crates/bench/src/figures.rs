@@ -85,9 +85,9 @@ impl Figure {
             abort_share: first.rerun as f64 / all,
             deferred_share: None,
             rejected_share: first.rejected as f64 / all,
-            latency_us_p50: median(blocks(0.5)),
-            latency_us_p99: median(blocks(0.99)),
-            sync_us_p50: durability.then(|| median(syncs)),
+            latency_us_p50: median(blocks(0.5)).round(),
+            latency_us_p99: median(blocks(0.99)).round(),
+            sync_us_p50: durability.then(|| median(syncs).round()),
             allocations_per_transaction: first.allocations.map(|n| n as f64 / all),
             digest: ledger::hash::to_hex(&first.digest),
         })

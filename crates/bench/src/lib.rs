@@ -4,7 +4,8 @@
 //! only then starts the clock. What the clock sees is one of
 //!
 //! ```text
-//!   sealing on    payloads ─► replica: compile, execute, effects, roots, header (─► log, with durability)
+//!   sealing on    payloads ─► replica: compile, execute, effects, roots, header
+//!                 (─► log, with durability)
 //!   sealing off   programs ─► protocol: prepare, finish
 //! ```
 //!

@@ -1,8 +1,8 @@
 //! From pending writes to stored records.
 //!
-//! Two phases, since a command may fail (an overflow, a CHECK) and a transaction is installed whole or
-//! not at all: [`resolve`] evaluates against the newest state and changes nothing, [`Resolved::install`]
-//! cannot fail.
+//! Two phases, since a command may fail (an overflow, a CHECK) and a transaction is installed
+//! whole or not at all: [`resolve`] evaluates against the newest state and changes nothing,
+//! [`Resolved::install`] cannot fail.
 //!
 //! Only columns that changed are written: unchanged long strings keep their place in the heap.
 
@@ -34,8 +34,8 @@ pub fn resolve(
     fold.finish()
 }
 
-/// Several writes to one record, applied in order to one in-memory row: the look-up, the undo version and
-/// the install happen once, however hot the record is.
+/// Several writes to one record, applied in order to one in-memory row: the look-up, the undo
+/// version and the install happen once, however hot the record is.
 pub struct Fold<'a> {
     table: &'a Table,
     slot: Option<Slot>,
@@ -70,8 +70,8 @@ impl<'a> Fold<'a> {
         }
     }
 
-    /// An `Err` names the transaction's own fault (`Rejected`), or a sick replica (`Halt`). The fold is of
-    /// no use afterwards.
+    /// An `Err` names the transaction's own fault (`Rejected`), or a sick replica (`Halt`). The
+    /// fold is of no use afterwards.
     pub fn apply(&mut self, write: &PendingWrite, now_us: i64) -> Result<(), Stop> {
         match &write.state {
             WriteState::Put(row) => {

@@ -214,6 +214,7 @@ pub struct Bench {
     /// Numbers of threads that execute a block.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1")]
     pub threads: Vec<usize>,
+    /// Transactions of a block.
     #[arg(long, value_name = "N", default_value_t = 1_000)]
     pub block_transactions: usize,
     /// Transactions of a run.

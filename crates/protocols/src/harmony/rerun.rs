@@ -43,7 +43,10 @@ use types::{Key, Position, TableId};
 
 use crate::serial::Runner;
 
-/// Fewer than these are done before other workers are awake.
+/// Fewer than these are soon done, and planning them would take nearly as long.
+const RERUN_MIN: usize = 256;
+
+/// Fewer than these, between two barriers, are done before other workers are awake.
 const PARALLEL_MIN: usize = 64;
 
 /// Transactions that the longest chain must be outnumbered by, to be worth more than one worker.
@@ -86,7 +89,7 @@ pub fn rerun(
         .zip(first_rank..)
         .map(|(&position, rank)| Turn { position, rank })
         .collect();
-    if crew.workers() == 1 || turns.len() < PARALLEL_MIN {
+    if crew.workers() == 1 || turns.len() < RERUN_MIN {
         return one_by_one(block, &turns, &catalog, writes);
     }
     let locks = plan_all(block, rejected, crew);
