@@ -12,7 +12,9 @@
 //! It is a hint: nothing depends on whether it is right, or taken at all.
 //!
 //! *Cost.* Evaluating a plan takes a good part of the time of a short transaction on cached data;
-//! so small databases and small blocks go without.
+//! so small databases and small blocks go without. Measured on tables of 10 to 70 MB, transactions
+//! per CPU-second against the same without: SmallBank +15 to 20 %, YCSB +5 to 18 %, TPC-B, where one
+//! key in four is cold, nothing. The look-up's share of a YCSB transaction falls from 40 to 9 %.
 
 use std::sync::Arc;
 
