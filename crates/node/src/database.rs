@@ -190,7 +190,11 @@ pub enum Verdict {
 
 /// Checks the ledger in `data`; `workers` of 0 means one for each core.
 pub fn verify(data: &Path, workers_setting: u32) -> Result<Verification> {
-    let files: Arc<dyn Files> = Arc::new(RealFiles::read_only(data)?);
+    verify_files(Arc::new(RealFiles::read_only(data)?), workers_setting)
+}
+
+/// The same for files of any kind.
+pub fn verify_files(files: Arc<dyn Files>, workers_setting: u32) -> Result<Verification> {
     let mut progress = engine::Progress::default();
     let language = |_: &Arc<Store>| -> Arc<dyn Language> { Arc::new(Schema::new()) };
     let replayed = replay(files, &language, workers(workers_setting), &mut |p| {

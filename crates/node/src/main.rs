@@ -16,6 +16,7 @@ mod metrics;
 mod receipts;
 mod serve;
 mod sessions;
+mod torture;
 mod users;
 
 use std::process::ExitCode;
@@ -51,5 +52,6 @@ fn run(cli: &Cli) -> Result<Exit> {
         Command::Receipt(arguments) => inspect::receipt(arguments, cli.output),
         Command::Config(arguments) => configure::run(arguments, cli.output),
         Command::Demo(arguments) => demo::run(arguments, cli.output),
+        Command::Torture(arguments) => torture::run(arguments, cli.output),
     }
 }

@@ -481,7 +481,10 @@ impl Session {
                 self.bound.clear();
                 self.named.clear();
                 self.settings.reset_all();
-                Ok(Answer::Deallocated { name: None, tag: Tag::Plain("DISCARD ALL".into()) })
+                Ok(Answer::Deallocated {
+                    name: None,
+                    tag: Tag::Plain("DISCARD ALL".into()),
+                })
             }
             Statement::Prepare { name, types, text } => {
                 if self.named.contains_key(name) {
@@ -530,7 +533,10 @@ impl Session {
                     None => self.named.clear(),
                 }
                 let tag = Tag::Plain("DEALLOCATE".into());
-                Ok(Answer::Deallocated { name: name.clone(), tag })
+                Ok(Answer::Deallocated {
+                    name: name.clone(),
+                    tag,
+                })
             }
             Statement::Nothing(tag) => Ok(plain(tag)),
             Statement::Empty => Ok(plain("")),
