@@ -217,7 +217,7 @@ pub struct Torture {
     #[arg(long, value_name = "S", default_value_t = 600)]
     pub seconds: u64,
     /// Longest time under load before a kill, in milliseconds.
-    #[arg(long, value_name = "MS", default_value_t = 1_000)]
+    #[arg(long, value_name = "MS", default_value_t = 300)]
     pub load_ms: u64,
     /// Bytes to flip in a small ledger's folder, one at a time.
     #[arg(long, value_name = "N", default_value_t = 10_000)]

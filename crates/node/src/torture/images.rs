@@ -37,6 +37,8 @@ pub struct Segment {
     pub name: String,
     pub first_height: u64,
     pub bytes: Vec<u8>,
+    /// None if a kill came between the creation of the file and the write of its header.
+    header: Option<SegmentHeader>,
     pub records: Vec<Record>,
 }
 
@@ -44,7 +46,8 @@ impl Segment {
     pub fn parse(name: &str, bytes: Vec<u8>) -> Result<Segment> {
         let first_height = parse_segment_name(name).context("not a segment")?;
         let mut records: Vec<Record> = Vec::new();
-        if let Ok(header) = SegmentHeader::decode(&bytes) {
+        let header = SegmentHeader::decode(&bytes).ok();
+        if let Some(header) = &header {
             let mut offset = SEGMENT_HEADER_BYTES;
             while let Ok(record) = RecordHeader::decode(&bytes[offset..], header.salt) {
                 let end = offset + RECORD_HEADER_BYTES + record.length as usize;
@@ -64,6 +67,7 @@ impl Segment {
             name: name.to_owned(),
             first_height,
             bytes,
+            header,
             records,
         })
     }
@@ -106,6 +110,12 @@ pub struct Image {
 
 /// Tears one of the records above `known`, or one more than there are.
 pub fn tear(random: &mut Random, newest: &Segment, known: u64) -> Image {
+    if newest.header.is_none() {
+        return Image {
+            complete: true,
+            ..tear_header(random, newest)
+        };
+    }
     let above = newest.records.iter().filter(|record| record.height > known);
     let candidates: Vec<Record> = above.copied().collect();
     let choice = random.below(candidates.len() as u64 + 1) as usize;
@@ -143,7 +153,8 @@ fn tear_next(random: &mut Random, newest: &Segment) -> Image {
 
 /// The creation of the segment was cut short.
 fn tear_header(random: &mut Random, newest: &Segment) -> Image {
-    let kept = random.below(SEGMENT_HEADER_BYTES as u64) as usize;
+    let written = newest.bytes.len().min(SEGMENT_HEADER_BYTES) as u64;
+    let kept = random.below(written.max(1)) as usize;
     let mut bytes = newest.bytes.clone();
     bytes[kept..].fill(0);
     if random.chance(2) {
@@ -284,4 +295,64 @@ pub fn files_below(folder: &Path) -> Result<Vec<PathBuf>> {
     }
     files.sort();
     Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ledger::{Genesis, Parameters};
+
+    /// A log of a genesis block, and its one segment.
+    fn segments() -> Vec<Segment> {
+        let files = Arc::new(MemoryFiles::new());
+        let mut reader = LogReader::open(files.clone()).unwrap();
+        assert!(reader.next_block().unwrap().is_none());
+        let options = LogOptions {
+            zero_fill_bytes: 4_096,
+            ..LogOptions::default()
+        };
+        let mut log = LogWriter::resume(reader, options).unwrap();
+        let genesis = Genesis {
+            ledger_id: [7; 16],
+            time_us: 1,
+            parameters: Parameters::new("serial"),
+        };
+        log.append(&[genesis.to_block().unwrap().encode().unwrap()])
+            .unwrap();
+        let path = files.paths().remove(0);
+        let bytes = files.contents(&path).unwrap();
+        let name = path.strip_prefix("segments/").unwrap();
+        vec![Segment::parse(name, bytes).unwrap()]
+    }
+
+    #[test]
+    fn images_of_a_log_of_one_block_hold_and_a_wrong_one_does_not() {
+        let segments = segments();
+        assert_eq!(segments[0].records.len(), 1);
+        let mut random = Random::new(1);
+        for _ in 0..500 {
+            let image = tear(&mut random, &segments[0], 0);
+            check_in_memory(&segments, &image).unwrap();
+            let claimed = Image {
+                height: image.height + 1,
+                ..image
+            };
+            assert!(check_in_memory(&segments, &claimed).is_err());
+        }
+    }
+
+    /// What a kill leaves between the creation of a segment and the write of its header.
+    #[test]
+    fn a_segment_without_a_header_stays_one() {
+        let mut segments = segments();
+        let end = segments[0].data_end();
+        segments[0].bytes.truncate(end);
+        segments.push(Segment::parse("00000000000000000001.tally", Vec::new()).unwrap());
+        let mut random = Random::new(2);
+        for _ in 0..100 {
+            let image = tear(&mut random, &segments[1], 0);
+            assert!(image.torn && image.height == 1);
+            check_in_memory(&segments, &image).unwrap();
+        }
+    }
 }
