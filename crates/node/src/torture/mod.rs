@@ -191,6 +191,8 @@ struct Victim {
     known_height: u64,
     random: Random,
     load_ms_max: u64,
+    /// What the last recovery took.
+    recovery_ms: u64,
 }
 
 impl Victim {
@@ -209,6 +211,7 @@ impl Victim {
             known_height: 0,
             random: Random::new(seed),
             load_ms_max: arguments.load_ms.max(1),
+            recovery_ms: 0,
         };
         victim.known_height = victim.newest_height()?;
         Ok(victim)
@@ -240,20 +243,23 @@ impl Victim {
         report.rounds += 1;
         let ended = round.end(&self.runtime)?;
         self.images(&ended, report)?;
-        if report.rounds % ROUNDS_PER_VERIFICATION == 0 {
+        if report.rounds.is_multiple_of(ROUNDS_PER_VERIFICATION) {
             // A kill may come between the creation of a segment and the write of its header.
             self.verify(report, &[Exit::Ok, Exit::TornTail])?;
         }
         if self.random.chance(6) {
             self.node.launch()?;
-            self.pause(self.load_ms_max / 4);
+            // At its end it writes: it sets a torn tail aside, or begins a segment again.
+            self.pause(self.recovery_ms + 10);
             self.node.kill()?;
             report.kills += 1;
             report.kills_in_recovery += 1;
         }
         let began = Instant::now();
         self.node.restart()?;
-        report.recovery_s_max = report.recovery_s_max.max(began.elapsed().as_secs_f64());
+        let recovery = began.elapsed();
+        self.recovery_ms = recovery.as_millis() as u64;
+        report.recovery_s_max = report.recovery_s_max.max(recovery.as_secs_f64());
         self.settle(&ended, report)
     }
 
@@ -296,7 +302,7 @@ impl Victim {
                 .with_context(|| format!("an image torn at block {}", image.height))?;
             report.images_in_memory += 1;
         }
-        if report.rounds % ROUNDS_PER_RUN_IMAGE == 0 {
+        if report.rounds.is_multiple_of(ROUNDS_PER_RUN_IMAGE) {
             let image = images::tear(&mut self.random, newest, self.known_height);
             self.run_image(newest, &image, ended)
                 .with_context(|| format!("a node on an image torn at block {}", image.height))?;
