@@ -1,11 +1,15 @@
 # What people type. Each target installs what it needs (Debian, as root) or says what is missing.
 
-.PHONY: help demo run test bench-postgres clean
+.PHONY: help demo run test torture bench-postgres clean
+
+# How long nodes are killed; TORTURE_KILLS=200 counts kills instead.
+TORTURE_SECONDS ?= 600
 
 help:
 	@echo "make demo            load, run, kill, recover and prove SmallBank in a minute"
 	@echo "make run             start a node to play with, and print the psql line for it"
 	@echo "make test            all tests: Rust, and one transaction through each driver"
+	@echo "make torture         SIGKILLs, cut files and flipped bytes, until something is lost or the time is up"
 	@echo "make bench-postgres  the same workloads on tally and on PostgreSQL, side by side"
 
 demo:
@@ -22,6 +26,11 @@ test:
 	scripts/install-deps psql pgbench drivers
 	cargo test --workspace
 	tests/clients/run.sh
+
+torture:
+	cargo build --release --package node
+	cargo run --release --quiet --package node -- torture --seconds $(TORTURE_SECONDS) \
+		$(if $(TORTURE_KILLS),--kills $(TORTURE_KILLS))
 
 bench-postgres:
 	scripts/install-deps pgbench postgres

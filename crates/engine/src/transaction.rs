@@ -109,19 +109,27 @@ impl Transaction {
     /// In words, for people.
     pub fn describe(&self) -> String {
         let arguments = |values: &[Value]| {
-            let texts: Vec<String> = values.iter().map(|v| v.to_text(&v.data_type_hint())).collect();
+            let texts: Vec<String> = values
+                .iter()
+                .map(|v| v.to_text(&v.data_type_hint()))
+                .collect();
             texts.join(", ")
         };
         let what = match &self.body {
             Body::Statement(s) if s.arguments.is_empty() => s.text.clone(),
             Body::Statement(s) => format!("{} with ({})", s.text, arguments(&s.arguments)),
-            Body::Call { procedure, arguments: values } => {
+            Body::Call {
+                procedure,
+                arguments: values,
+            } => {
                 format!("CALL {procedure}({})", arguments(values))
             }
             Body::Load { text, rows } => format!("{text}: {} rows", rows.len()),
             Body::Interactive(t) => {
                 let (reads, writes) = (t.rows.len() + t.ranges.len(), t.writes.len());
-                format!("interactive transaction: {reads} requirements, {writes} writing statements")
+                format!(
+                    "interactive transaction: {reads} requirements, {writes} writing statements"
+                )
             }
             Body::Schema { text } => text.clone(),
             Body::Parameter { name, value } => format!("SET ledger.{name} = '{value}'"),

@@ -68,6 +68,8 @@ pub enum Command {
     Bench(Bench),
     /// Show the whole of it in a minute: load, run, kill, recover, prove.
     Demo(Demo),
+    /// Kill nodes, cut files and flip bytes until something is lost.
+    Torture(Torture),
 }
 
 /// Where settings come from. Every setting can be given by `--set`; the usual ones have a flag.
@@ -276,6 +278,25 @@ pub struct Demo {
     /// Run against this PostgreSQL-compatible server instead, without the ledger's steps.
     #[arg(long, value_name = "URL", hide = true)]
     pub against: Option<String>,
+}
+
+#[derive(Args, Debug, Clone)]
+pub struct Torture {
+    /// Kills; without it, as many as fit into the time.
+    #[arg(long, value_name = "N")]
+    pub kills: Option<u64>,
+    /// Seconds of killing, if no number of kills is given.
+    #[arg(long, value_name = "S", default_value_t = 600)]
+    pub seconds: u64,
+    /// Longest time under load before a kill, in milliseconds.
+    #[arg(long, value_name = "MS", default_value_t = 300)]
+    pub load_ms: u64,
+    /// Bytes to flip in a small ledger's folder, one at a time.
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub flips: u64,
+    /// What clients do and when kills come follows from it [default: another one each time].
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
 }
 
 #[cfg(test)]

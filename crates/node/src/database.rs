@@ -10,7 +10,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, anyhow, bail};
 use engine::{BlockLimits, Clock, Engine, Fault, Language, Replayed, replay};
 use ledger::{
-    Files, Genesis, Hash, LogError, LogOptions, LogReader, LogWriter, Parameters, RealFiles,
+    Files, Genesis, Hash, LedgerId, LogError, LogOptions, LogReader, LogWriter, Parameters,
+    RealFiles,
 };
 use sql::session::Database;
 use sql::session::schema::Schema;
@@ -34,12 +35,7 @@ pub fn open(settings: &Settings, metrics: Arc<Metrics>) -> Result<Database> {
     let make = |_: &Arc<Store>| language.clone();
     let mut read = || replay(files.clone(), &make, workers, &mut |p| report.step(p));
     let replayed = match read() {
-        // A crash can tear the very first block; nothing was acknowledged then.
-        Err(Fault::Empty) => {
-            begin(settings, files.clone(), options)?;
-            read()
-        }
-        Err(Fault::TornTail(tail)) if tail.height == 0 => {
+        Err(fault) if holds_no_block(&fault) => {
             begin(settings, files.clone(), options)?;
             read()
         }
@@ -69,6 +65,15 @@ pub fn open(settings: &Settings, metrics: Arc<Metrics>) -> Result<Database> {
     })
 }
 
+/// A new folder, or one whose very first block was torn by a crash: nothing was acknowledged then.
+fn holds_no_block(fault: &Fault) -> bool {
+    match fault {
+        Fault::Empty => true,
+        Fault::TornTail(tail) => tail.height == 0,
+        _ => false,
+    }
+}
+
 /// Writes the genesis block of a new ledger.
 fn begin(settings: &Settings, files: Arc<dyn Files>, options: LogOptions) -> Result<()> {
     let mut reader = LogReader::open(files)?;
@@ -77,8 +82,10 @@ fn begin(settings: &Settings, files: Arc<dyn Files>, options: LogOptions) -> Res
         Ok(Some(_)) => bail!("the folder already holds a ledger"),
         Err(error) => return Err(error.into()),
     }
-    let mut ledger_id = [0; 16];
-    rustix::rand::getrandom(&mut ledger_id, rustix::rand::GetRandomFlags::empty())?;
+    let ledger_id = match reader.ledger_id() {
+        Some(begun) => begun,
+        None => draw_ledger_id()?,
+    };
     let genesis = Genesis {
         ledger_id,
         time_us: clock()(),
@@ -89,6 +96,12 @@ fn begin(settings: &Settings, files: Arc<dyn Files>, options: LogOptions) -> Res
     log.sync()?;
     info!(protocol = settings.protocol, "a new ledger begins");
     Ok(())
+}
+
+fn draw_ledger_id() -> Result<LedgerId> {
+    let mut ledger_id = [0; 16];
+    rustix::rand::getrandom(&mut ledger_id, rustix::rand::GetRandomFlags::empty())?;
+    Ok(ledger_id)
 }
 
 /// A node never repairs what is damaged, and says what to do instead.
@@ -190,7 +203,11 @@ pub enum Verdict {
 
 /// Checks the ledger in `data`; `workers` of 0 means one for each core.
 pub fn verify(data: &Path, workers_setting: u32) -> Result<Verification> {
-    let files: Arc<dyn Files> = Arc::new(RealFiles::read_only(data)?);
+    verify_files(Arc::new(RealFiles::read_only(data)?), workers_setting)
+}
+
+/// The same for files of any kind.
+pub fn verify_files(files: Arc<dyn Files>, workers_setting: u32) -> Result<Verification> {
     let mut progress = engine::Progress::default();
     let language = |_: &Arc<Store>| -> Arc<dyn Language> { Arc::new(Schema::new()) };
     let replayed = replay(files, &language, workers(workers_setting), &mut |p| {
@@ -244,4 +261,51 @@ fn verdict_of(fault: Fault) -> Result<Verdict> {
         },
         Fault::Io(_) | Fault::Empty => return Err(fault.into()),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kit::random::Random;
+    use ledger::MemoryFiles;
+    use ledger::memory_files::Failure;
+
+    fn read(files: &MemoryFiles) -> Result<Replayed, Fault> {
+        let language = |_: &Arc<Store>| -> Arc<dyn Language> { Arc::new(Schema::new()) };
+        replay(Arc::new(files.clone()), &language, 1, &mut |_| ())
+    }
+
+    /// Whatever moment of the first start the power goes at, the next start has a ledger.
+    #[test]
+    fn a_first_start_can_be_cut_anywhere() {
+        let settings = Settings::defaults().unwrap();
+        let options = LogOptions {
+            zero_fill_bytes: 4_096,
+            ..log_options(&settings)
+        };
+        for operation in 0..30 {
+            for seed in 0..20 {
+                let files = MemoryFiles::new();
+                files.fail_at(Some(Failure::PowerOff(operation)));
+                let first = begin(&settings, Arc::new(files.clone()), options);
+                let mut left = files.crash(&mut Random::new(seed));
+                if seed == 0 {
+                    // A killed process, or a full disk: what was written stays.
+                    files.fail_at(None);
+                    left = files;
+                }
+                match read(&left) {
+                    Ok(_) => continue,
+                    Err(fault) => assert!(holds_no_block(&fault), "{operation}: {fault}"),
+                }
+                assert!(
+                    first.is_err(),
+                    "operation {operation}, seed {seed}: genesis is lost"
+                );
+                begin(&settings, Arc::new(left.clone()), options)
+                    .unwrap_or_else(|error| panic!("operation {operation}, seed {seed}: {error}"));
+                assert!(read(&left).is_ok());
+            }
+        }
+    }
 }

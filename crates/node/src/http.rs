@@ -1,16 +1,18 @@
 //! The second port: `/livez`, `/readyz`, `/metrics`.
 //!
 //! Live means that the process answers; ready means that the ledger was read and sessions are
-//! admitted. A node that is starting or stopping is live and not ready.
+//! admitted. A node that is starting or stopping, or whose engine gave up because the disk failed,
+//! is live and not ready.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
+use engine::Engine;
 use tokio::net::TcpListener;
 
 use crate::metrics::Metrics;
@@ -22,12 +24,16 @@ pub enum Phase {
     Starting = 0,
     Ready = 1,
     Stopping = 2,
+    /// The engine takes nothing any more; the node waits to be restarted.
+    Halted = 3,
 }
 
 /// What the second port shows.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Observed {
     phase: AtomicU8,
+    /// Set as soon as there is one.
+    engine: OnceLock<Arc<Engine>>,
     pub metrics: Arc<Metrics>,
 }
 
@@ -36,7 +42,15 @@ impl Observed {
         self.phase.store(phase as u8, Ordering::Release);
     }
 
+    /// From now on, a halt of the engine shows.
+    pub fn watch(&self, engine: Arc<Engine>) {
+        let _ = self.engine.set(engine);
+    }
+
     pub fn phase(&self) -> Phase {
+        if self.engine.get().is_some_and(|engine| engine.is_halted()) {
+            return Phase::Halted;
+        }
         match self.phase.load(Ordering::Acquire) {
             0 => Phase::Starting,
             1 => Phase::Ready,
@@ -62,6 +76,7 @@ async fn readyz(State(observed): State<Arc<Observed>>) -> impl IntoResponse {
         Phase::Ready => (StatusCode::OK, "ready\n"),
         Phase::Starting => (StatusCode::SERVICE_UNAVAILABLE, "starting\n"),
         Phase::Stopping => (StatusCode::SERVICE_UNAVAILABLE, "stopping\n"),
+        Phase::Halted => (StatusCode::SERVICE_UNAVAILABLE, "halted\n"),
     }
 }
 

@@ -19,7 +19,7 @@ pub fn verify(arguments: &cli::Verify, output: Output) -> Result<Exit> {
     Ok(exit_of(&found.verdict))
 }
 
-fn exit_of(verdict: &Verdict) -> Exit {
+pub fn exit_of(verdict: &Verdict) -> Exit {
     match verdict {
         Verdict::Sound => Exit::Ok,
         Verdict::TornTail { .. } => Exit::TornTail,

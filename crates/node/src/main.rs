@@ -17,6 +17,7 @@ mod metrics;
 mod receipts;
 mod serve;
 mod sessions;
+mod torture;
 mod users;
 
 use std::process::ExitCode;
@@ -53,5 +54,6 @@ fn run(cli: &Cli) -> Result<Exit> {
         Command::Config(arguments) => configure::run(arguments, cli.output),
         Command::Bench(arguments) => benchmark::run(arguments, cli.output),
         Command::Demo(arguments) => demo::run(arguments, cli.output),
+        Command::Torture(arguments) => torture::run(arguments, cli.output),
     }
 }

@@ -4,12 +4,15 @@
 //! begins; the second port answers `starting` meanwhile; sessions are admitted only when the ledger
 //! was read. A stop turns the steps around. SIGKILL at any point is safe: durability is the
 //! ledger's business, not that of a clean stop.
+//!
+//! When the engine halts, since the disk failed, the node stays up for those who read, answers
+//! writes with 58030 and `/readyz` with 503, and its stop is no success.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -49,6 +52,7 @@ async fn serve(settings: &Settings, output: Output) -> Result<()> {
     let database = Arc::new(database);
     let recovery_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
     observed.metrics.recovery_ms.set(recovery_ms);
+    observed.watch(database.engine.clone());
     observed.enter(Phase::Ready);
     let height = database.engine.head().height;
     let ports = Ports {
@@ -72,7 +76,11 @@ async fn serve(settings: &Settings, output: Output) -> Result<()> {
     front
         .serve(database.clone(), metrics, listener, stopped)
         .await?;
-    tokio::task::spawn_blocking(move || database.engine.stop()).await?;
+    let engine = database.engine.clone();
+    tokio::task::spawn_blocking(move || engine.stop()).await?;
+    if database.engine.is_halted() {
+        bail!("the engine had halted, see the log; the next start finds out what is on the disk");
+    }
     info!("stopped");
     Ok(())
 }

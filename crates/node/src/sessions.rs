@@ -14,8 +14,8 @@ use pgfront::{
     SessionOptions, Tag, Tls, TransactionStatus,
 };
 use procedure::Output;
-use sql::session::{self, Answer, Status};
 use sql::SessionInfo;
+use sql::session::{self, Answer, Status};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use types::{DataType, Error, SqlState, Value};

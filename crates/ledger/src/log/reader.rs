@@ -92,6 +92,12 @@ impl LogReader {
         })
     }
 
+    /// The ledger of the segments read so far. A crash before genesis was whole leaves a segment of a
+    /// ledger without blocks; whoever writes genesis then must take its id.
+    pub fn ledger_id(&self) -> Option<LedgerId> {
+        self.ledger_id
+    }
+
     /// The height after the last block read.
     pub fn next_height(&self) -> Height {
         self.next_height

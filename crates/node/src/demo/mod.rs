@@ -11,11 +11,11 @@
 //! The node under test is this same executable, run as an operator would run it; nothing here
 //! reaches into the engine.
 
-mod bank;
-mod node_process;
+pub mod bank;
+pub mod node_process;
 mod page;
-mod pgbench;
-mod progress;
+pub mod pgbench;
+pub mod progress;
 mod recorders;
 
 use std::path::Path;

@@ -54,15 +54,31 @@ impl NodeProcess {
 
     /// Starts it again on the same folder and ports.
     pub fn restart(&mut self) -> Result<()> {
-        self.child = spawn(&self.folder, self.target.port, self.http_port)?;
+        self.launch()?;
         self.wait_until_ready()
+    }
+
+    /// Starts it again, and does not wait until it has recovered.
+    pub fn launch(&mut self) -> Result<()> {
+        self.child = spawn(&self.folder, self.target.port, self.http_port)?;
+        Ok(())
+    }
+
+    /// SIGTERM, without waiting for the end.
+    pub fn terminate(&self) -> Result<()> {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
+        Ok(())
     }
 
     /// SIGTERM, and the exit code must be 0.
     pub fn stop(mut self) -> Result<()> {
-        let id = i32::try_from(self.child.id())?;
-        let pid = rustix::process::Pid::from_raw(id).context("a process has an id")?;
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
+        self.stop_again()
+    }
+
+    /// The same for a node that is to be started again.
+    pub fn stop_again(&mut self) -> Result<()> {
+        self.terminate()?;
         let status = self.child.wait()?;
         if !status.success() {
             bail!(
@@ -150,6 +166,8 @@ fn tally() -> Result<Command> {
 /// What a run of `tally` gave.
 pub struct Finished {
     pub success: bool,
+    /// None if a signal ended it.
+    pub code: Option<i32>,
     /// Standard output, or standard error if there is none.
     pub output: String,
     /// The output, if it is JSON.
@@ -166,6 +184,7 @@ pub fn run_tally(arguments: &[&str]) -> Result<Finished> {
     let output = String::from_utf8_lossy(text).trim().to_owned();
     Ok(Finished {
         success: done.status.success(),
+        code: done.status.code(),
         json: serde_json::from_str(&output).unwrap_or_default(),
         output,
     })

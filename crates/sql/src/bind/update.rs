@@ -74,8 +74,10 @@ impl Binder<'_> {
             take_inputs(&mut value, &mut inputs);
             (column, value)
         };
-        let code =
-            CommandCode::new(assignments.into_iter().map(as_command).collect(), checks.into());
+        let code = CommandCode::new(
+            assignments.into_iter().map(as_command).collect(),
+            checks.into(),
+        );
         let found = self.register()?;
         self.steps.push(Step::Update {
             table: table.id(),

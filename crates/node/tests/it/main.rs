@@ -1,5 +1,8 @@
 //! The `tally` program from outside: processes, signals, ports, exit codes.
 
+mod disasters;
+mod proofs;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -33,8 +36,18 @@ struct Node {
 
 impl Node {
     fn start(data: &Path) -> Node {
-        let mut child = tally(&["--output", "json", "serve", "--data", path(data)])
+        // As small as they can be, so that a test's ledger has several.
+        let segments = ["--set", "segment_bytes_max=65536"];
+        let blocks = ["--set", "block_bytes_max=65536"];
+        Node::start_with(tally(&[]), data, &[segments, blocks].concat())
+    }
+
+    /// With a command line that so far has the program alone.
+    fn start_with(mut command: Command, data: &Path, settings: &[&str]) -> Node {
+        let mut child = command
+            .args(["--output", "json", "serve", "--data", path(data)])
             .args(["--listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0"])
+            .args(settings)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -54,6 +67,16 @@ impl Node {
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         answer
+    }
+
+    async fn connect(&self) -> tokio_postgres::Client {
+        let address = self.ready["listen"].as_str().unwrap();
+        let url = format!("postgresql://tally@{address}/tally");
+        let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls)
+            .await
+            .unwrap();
+        tokio::spawn(connection);
+        client
     }
 
     fn signal(&mut self, signal: rustix::process::Signal) -> Option<i32> {
