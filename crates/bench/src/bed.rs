@@ -35,18 +35,13 @@ pub struct Log {
 
 impl Log {
     fn begin(parent: &Path, genesis: &Genesis) -> Result<Log> {
-        let folder = tempfile::Builder::new()
-            .prefix("tally-bench-")
-            .tempdir_in(parent)?;
+        let folder = tempfile::Builder::new().prefix("tally-bench-").tempdir_in(parent)?;
         let files: Arc<dyn Files> = Arc::new(RealFiles::open(folder.path())?);
         let mut reader = LogReader::open(files)?;
         reader.next_block()?;
         let mut writer = LogWriter::resume(reader, LogOptions::default())?;
         writer.append(&[genesis.to_block()?.encode()?])?;
-        Ok(Log {
-            writer,
-            _folder: folder,
-        })
+        Ok(Log { writer, _folder: folder })
     }
 
     /// Returns when the block is on disk.
@@ -58,24 +53,16 @@ impl Log {
 impl Bed {
     /// The workload's tables, procedures and rows.
     pub fn load(plan: &Plan, cell: &Cell) -> Result<Bed> {
-        let genesis = Genesis {
-            ledger_id: [7; 16],
-            time_us: 0,
-            parameters: Parameters::new(&cell.protocol),
-        };
+        let genesis =
+            Genesis { ledger_id: [7; 16], time_us: 0, parameters: Parameters::new(&cell.protocol) };
         let language = Arc::new(Schema::new());
         let store = Arc::new(Store::new());
         let replica = Replica::new(&genesis, store, language.clone(), cell.threads)?;
         let folder = plan.durability.as_deref();
-        let mut bed = Bed {
-            replica,
-            log: folder.map(|f| Log::begin(f, &genesis)).transpose()?,
-            language,
-        };
+        let mut bed =
+            Bed { replica, log: folder.map(|f| Log::begin(f, &genesis)).transpose()?, language };
         for statement in sql::parse(&plan.workload.schema())? {
-            bed.submit(Body::Schema {
-                text: statement.text,
-            })?;
+            bed.submit(Body::Schema { text: statement.text })?;
         }
         for fill in plan.workload.fills(plan.rows) {
             let mut first = 1;
@@ -94,10 +81,7 @@ impl Bed {
     /// One transaction in a block of its own.
     fn submit(&mut self, body: Body) -> Result<()> {
         let transaction = transaction(body);
-        let input = Input {
-            payload: transaction.encode(),
-            compiled: None,
-        };
+        let input = Input { payload: transaction.encode(), compiled: None };
         let executed = self.replica.execute(0, vec![input])?;
         if let Some(log) = &mut self.log {
             log.append(&executed.block.encode()?)?;
@@ -137,14 +121,8 @@ impl Bed {
                     arguments: call.arguments,
                     procedure: Arc::clone(&programs[call.procedure]),
                 });
-                let compiled = Compiled {
-                    work: Arc::new(work),
-                    schema_version,
-                };
-                Input {
-                    payload: transaction(body).encode(),
-                    compiled: Some(compiled),
-                }
+                let compiled = Compiled { work: Arc::new(work), schema_version };
+                Input { payload: transaction(body).encode(), compiled: Some(compiled) }
             });
             blocks.push(block.collect());
         }
@@ -152,10 +130,7 @@ impl Bed {
     }
 
     fn compile(&self, name: &str) -> Result<Arc<Procedure>> {
-        let call = Body::Call {
-            procedure: name.to_owned(),
-            arguments: Vec::new(),
-        };
+        let call = Body::Call { procedure: name.to_owned(), arguments: Vec::new() };
         match self.language.compile(&transaction(call))? {
             Work::Statement(statement) => Ok(statement.procedure),
             _ => bail!("not a procedure: {name}"),
@@ -169,10 +144,7 @@ impl Bed {
 }
 
 fn transaction(body: Body) -> Transaction {
-    Transaction {
-        user: USER.to_owned(),
-        body,
-    }
+    Transaction { user: USER.to_owned(), body }
 }
 
 /// The Merkle root over the state as if one block had inserted it.

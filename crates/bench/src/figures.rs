@@ -52,18 +52,11 @@ impl Figure {
         }
         let all = plan.transactions as f64;
         let committed = |run: &Run| run.committed as f64;
-        let mut rates = runs
-            .iter()
-            .map(|run| committed(run) / run.wall.as_secs_f64())
-            .collect::<Vec<_>>();
+        let mut rates =
+            runs.iter().map(|run| committed(run) / run.wall.as_secs_f64()).collect::<Vec<_>>();
         rates.sort_by(f64::total_cmp);
-        let cpu = runs
-            .iter()
-            .map(|run| committed(run) / run.cpu.as_secs_f64());
-        let blocks = |share| {
-            runs.iter()
-                .map(move |run| percentile(&run.latencies, share))
-        };
+        let cpu = runs.iter().map(|run| committed(run) / run.cpu.as_secs_f64());
+        let blocks = |share| runs.iter().map(move |run| percentile(&run.latencies, share));
         let syncs = runs.iter().map(|run| percentile(&run.syncs, 0.5));
         let durability = plan.durability.is_some();
         Ok(Figure {
@@ -101,9 +94,7 @@ impl Figure {
     /// Under [`TABLE_HEAD`].
     pub fn to_row(&self) -> String {
         let on_off = if self.sealing { "on" } else { "off" };
-        let sync = self
-            .sync_us_p50
-            .map_or_else(|| "-".to_owned(), |us| format!("{us:.0}"));
+        let sync = self.sync_us_p50.map_or_else(|| "-".to_owned(), |us| format!("{us:.0}"));
         format!(
             "{:<9}  {:<8} {:>5} {:>7}  {:<7} {:>11.0} {:>11.0} {:>7.2} {:>9.0} {:>9.0} {:>7}  {}",
             self.workload,
@@ -139,9 +130,7 @@ fn percentile(durations: &[Duration], share: f64) -> f64 {
     sorted.sort_unstable();
     let last = sorted.len().saturating_sub(1);
     let at = (last as f64 * share).round() as usize;
-    sorted
-        .get(at)
-        .map_or(f64::NAN, |duration| duration.as_secs_f64() * 1e6)
+    sorted.get(at).map_or(f64::NAN, |duration| duration.as_secs_f64() * 1e6)
 }
 
 #[cfg(test)]

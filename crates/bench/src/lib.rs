@@ -80,16 +80,9 @@ impl Plan {
     }
 
     fn check(&self) -> Result<()> {
-        if let Some(name) = self
-            .protocols
-            .iter()
-            .find(|name| protocols::by_name(name).is_none())
-        {
+        if let Some(name) = self.protocols.iter().find(|name| protocols::by_name(name).is_none()) {
             let names: Vec<_> = protocols::ALL.iter().map(|entry| entry.info.name).collect();
-            bail!(
-                "unknown protocol \"{name}\"; there are: {}",
-                names.join(", ")
-            );
+            bail!("unknown protocol \"{name}\"; there are: {}", names.join(", "));
         }
         if self.durability.is_some() && self.sealing.contains(&false) {
             bail!("durability needs sealing: only sealed blocks can be written");
@@ -117,9 +110,5 @@ pub fn measure(plan: &Plan, report: Report<'_>) -> Result<Vec<Figure>> {
             runs[at].push(run::run(plan, cell)?);
         }
     }
-    cells
-        .iter()
-        .zip(&runs)
-        .map(|(cell, runs)| Figure::of(plan, cell, runs))
-        .collect()
+    cells.iter().zip(&runs).map(|(cell, runs)| Figure::of(plan, cell, runs)).collect()
 }

@@ -57,10 +57,7 @@ pub fn run(plan: &Plan, cell: &Cell) -> Result<Run> {
     }
     run.wall = began.elapsed();
     run.cpu = cpu_time() - cpu;
-    run.allocations = plan
-        .allocations
-        .zip(allocated)
-        .map(|(count, before)| count() - before);
+    run.allocations = plan.allocations.zip(allocated).map(|(count, before)| count() - before);
     run.digest = bed.digest()?;
     Ok(run)
 }
@@ -96,12 +93,9 @@ fn unsealed(store: &Arc<Store>, cell: &Cell, blocks: Vec<Vec<Input>>, run: &mut 
         });
         let mut writes = store.begin_block(height, crew.workers());
         let halted = |why: String| anyhow!("block {height}: {why}");
-        let prepared = protocol
-            .prepare(&block, store, height - 1, &crew)
-            .map_err(halted)?;
-        let outcome = protocol
-            .finish(prepared, &block, store, &mut writes, &crew)
-            .map_err(halted)?;
+        let prepared = protocol.prepare(&block, store, height - 1, &crew).map_err(halted)?;
+        let outcome =
+            protocol.finish(prepared, &block, store, &mut writes, &crew).map_err(halted)?;
         store.finish_unread(writes);
         store.publish(height);
         run.latencies.push(began.elapsed());

@@ -106,9 +106,7 @@ impl Workload {
                 rows,
                 row: |n| {
                     let fields = std::iter::repeat_n(Value::text(YCSB_FIELD), 10);
-                    std::iter::once(Value::Int(n as i64))
-                        .chain(fields)
-                        .collect()
+                    std::iter::once(Value::Int(n as i64)).chain(fields).collect()
                 },
             }],
         }
@@ -189,10 +187,7 @@ fn smallbank_call(skew: &Skew, random: &mut Random) -> Call {
         70..85 => (4, &[one, 2020]),
         _ => (5, &[one, 500]),
     };
-    Call {
-        procedure,
-        arguments: arguments.iter().map(|&n| Value::Int(n)).collect(),
-    }
+    Call { procedure, arguments: arguments.iter().map(|&n| Value::Int(n)).collect() }
 }
 
 fn tpcb_call(skew: &Skew, random: &mut Random) -> Call {
@@ -202,10 +197,7 @@ fn tpcb_call(skew: &Skew, random: &mut Random) -> Call {
     let teller = 1 + random.below(branches * TELLERS_PER_BRANCH);
     let amount = random.below(10_001) as i64 - 5_000;
     let arguments = [account as i64, branch as i64, teller as i64, amount];
-    Call {
-        procedure: 0,
-        arguments: arguments.map(Value::Int).into(),
-    }
+    Call { procedure: 0, arguments: arguments.map(Value::Int).into() }
 }
 
 /// Ten distinct keys in no order, half of them read and half written.
@@ -219,13 +211,6 @@ fn ycsb_call(skew: &Skew, random: &mut Random) -> Call {
         }
     }
     let written = keys.split_off(wanted / 2);
-    let arguments = [
-        Value::array(keys),
-        Value::array(written),
-        Value::text("abcdefghij"),
-    ];
-    Call {
-        procedure: 0,
-        arguments: arguments.into(),
-    }
+    let arguments = [Value::array(keys), Value::array(written), Value::text("abcdefghij")];
+    Call { procedure: 0, arguments: arguments.into() }
 }

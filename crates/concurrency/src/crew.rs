@@ -58,8 +58,8 @@ impl Crew {
         self.threads.len() + 1
     }
 
-    /// `job(w)` for each worker w in `0..workers`, in parallel; returns when all are done. A panic of
-    /// any of them becomes the caller's.
+    /// `job(w)` for each worker w in `0..workers`, in parallel; returns when all are done. A panic
+    /// of any of them becomes the caller's.
     pub fn run(&self, job: impl Fn(usize) + Send + Sync + 'static) {
         if self.threads.is_empty() {
             return job(0);
@@ -76,11 +76,7 @@ impl Crew {
         let own = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job(0)));
         let mut board = self.lock();
         while board.running > 0 {
-            board = self
-                .shared
-                .finished
-                .wait(board)
-                .unwrap_or_else(|e| e.into_inner());
+            board = self.shared.finished.wait(board).unwrap_or_else(|e| e.into_inner());
         }
         board.job = None;
         let others_panicked = board.panicked;
@@ -91,15 +87,11 @@ impl Crew {
         assert!(!others_panicked, "a worker panicked");
     }
 
-    /// As `run` when `items` are worth the wake-ups, otherwise `job(0)` alone: jobs share their items
-    /// out dynamically, so that any number of callers finishes them all.
+    /// As `run` when `items` are worth the wake-ups, otherwise `job(0)` alone: jobs share their
+    /// items out dynamically, so that any number of callers finishes them all.
     pub fn run_if_large(&self, items: usize, job: impl Fn(usize) + Send + Sync + 'static) {
         const ITEMS_PER_WAKE_UP: usize = 64;
-        if items < ITEMS_PER_WAKE_UP {
-            job(0)
-        } else {
-            self.run(job)
-        }
+        if items < ITEMS_PER_WAKE_UP { job(0) } else { self.run(job) }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Board> {

@@ -1,8 +1,8 @@
 //! What a transaction read: recorded as it runs, for whoever must know later.
 //!
-//! Serial execution records nothing ([`NoRecord`] compiles away); simulation records the accesses that make
-//! edges between transactions; an interactive session records stamps, so that its COMMIT can require
-//! that they still hold ([`Footprint`]).
+//! Serial execution records nothing ([`NoRecord`] compiles away); simulation records the accesses
+//! that make edges between transactions; an interactive session records stamps, so that its COMMIT
+//! can require that they still hold ([`Footprint`]).
 
 use std::ops::ControlFlow;
 
@@ -48,10 +48,10 @@ impl Recorder for NoRecord {
 
 /// What an interactive transaction was shown.
 ///
-/// Statements that write run again at COMMIT and their answers are compared, so what they read need not
-/// hold still: that is why hot counters do not conflict. It must when the client learned more than
-/// the answer: when a query looked at the rows they wrote, or when they were undone (a savepoint) or
-/// failed, so that nothing runs again. Their reads are kept aside until then.
+/// Statements that write run again at COMMIT and their answers are compared, so what they read need
+/// not hold still: that is why hot counters do not conflict. It must when the client learned more
+/// than the answer: when a query looked at the rows they wrote, or when they were undone (a
+/// savepoint) or failed, so that nothing runs again. Their reads are kept aside until then.
 #[derive(Clone, Debug, Default)]
 pub struct Footprint {
     pub rows: Vec<RowRequirement>,
@@ -71,11 +71,7 @@ impl Recorder for Footprint {
             true => &mut self.rows,
             false => &mut self.rows_aside,
         };
-        rows.push(RowRequirement {
-            table: read.table,
-            key: read.key.clone(),
-            stamp: read.stamp,
-        });
+        rows.push(RowRequirement { table: read.table, key: read.key.clone(), stamp: read.stamp });
     }
 
     fn existence_read(&mut self, read: RowRead<'_>) {
@@ -87,10 +83,7 @@ impl Recorder for Footprint {
             true => &mut self.ranges,
             false => &mut self.ranges_aside,
         };
-        ranges.push(RangeRequirement {
-            range: range.clone(),
-            digest,
-        });
+        ranges.push(RangeRequirement { range: range.clone(), digest });
     }
 
     fn own_read(&mut self) {
@@ -109,15 +102,14 @@ impl Footprint {
 
     /// Reads of one row collapse to one requirement: a transaction has one snapshot, so they agree.
     pub fn compact(&mut self) {
-        self.rows
-            .sort_by(|a, b| (a.table, &a.key).cmp(&(b.table, &b.key)));
-        self.rows
-            .dedup_by(|a, b| a.table == b.table && a.key == b.key);
+        self.rows.sort_by(|a, b| (a.table, &a.key).cmp(&(b.table, &b.key)));
+        self.rows.dedup_by(|a, b| a.table == b.table && a.key == b.key);
     }
 }
 
-/// The rows of a range summed up in order: how many, and a 128-bit digest of keys and stamps. It guards
-/// a transaction against its own staleness, not against an adversary, so it need not be cryptographic.
+/// The rows of a range summed up in order: how many, and a 128-bit digest of keys and stamps. It
+/// guards a transaction against its own staleness, not against an adversary, so it need not be
+/// cryptographic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RangeDigest {
     pub rows: u64,
@@ -138,11 +130,7 @@ impl Default for RangeDigest {
 
 impl RangeDigest {
     pub fn from_parts(rows: u64, stopped: bool, lanes: [u64; 2]) -> Self {
-        RangeDigest {
-            rows,
-            stopped,
-            lanes,
-        }
+        RangeDigest { rows, stopped, lanes }
     }
 
     pub fn lanes(&self) -> [u64; 2] {
@@ -174,21 +162,14 @@ impl RangeDigest {
         range: &Range,
         like: &RangeDigest,
     ) -> Result<RangeDigest, Stop> {
-        let mut digest = RangeDigest {
-            stopped: like.stopped,
-            ..RangeDigest::default()
-        };
+        let mut digest = RangeDigest { stopped: like.stopped, ..RangeDigest::default() };
         if like.stopped && like.rows == 0 {
             return Ok(digest);
         }
         access.scan(range, &[], |key, stamp, _| {
             digest.add(key.as_bytes(), stamp);
             let enough = like.stopped && digest.rows == like.rows;
-            Ok(if enough {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            })
+            Ok(if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
         Ok(digest)
     }

@@ -13,8 +13,9 @@
 //!
 //! *Cost.* Evaluating a plan takes a good part of the time of a short transaction on cached data;
 //! so small databases and small blocks go without. Measured on tables of 10 to 70 MB, transactions
-//! per CPU-second against the same without: SmallBank +15 to 20 %, YCSB +5 to 18 %, TPC-B, where one
-//! key in four is cold, nothing. The look-up's share of a YCSB transaction falls from 40 to 9 %.
+//! per CPU-second against the same without: SmallBank +15 to 20 %, YCSB +5 to 18 %, TPC-B, where
+//! one key in four is cold, nothing. The look-up's share of a YCSB transaction falls from 40 to 9
+//! %.
 
 use std::sync::Arc;
 
@@ -42,9 +43,7 @@ pub struct Plans {
 
 impl Plans {
     pub fn of(&mut self, procedure: &Arc<Procedure>) -> &KeyPlan {
-        self.plans
-            .entry(Arc::as_ptr(procedure))
-            .or_insert_with(|| KeyPlan::of(procedure))
+        self.plans.entry(Arc::as_ptr(procedure)).or_insert_with(|| KeyPlan::of(procedure))
     }
 }
 
@@ -59,12 +58,7 @@ impl Foresight {
     pub fn new(catalog: Arc<Catalog>, transactions: usize) -> Foresight {
         let row_bytes = |c: &Catalog| -> u64 { c.tables().map(|t| t.usage().row_bytes).sum() };
         let pays = transactions >= TRANSACTIONS_MIN && row_bytes(&catalog) >= ROW_BYTES_MIN;
-        Foresight {
-            catalog,
-            pays,
-            plans: Plans::default(),
-            keys: Vec::new(),
-        }
+        Foresight { catalog, pays, plans: Plans::default(), keys: Vec::new() }
     }
 
     /// Fetch what a group of transactions, about to run, will probably look at.

@@ -123,9 +123,7 @@ impl<'a> Fold<'a> {
     }
 
     pub fn finish(self) -> Result<Resolved, Stop> {
-        let stored = self
-            .slot
-            .filter(|&slot| self.table.stamp(slot, LATEST).is_some());
+        let stored = self.slot.filter(|&slot| self.table.stamp(slot, LATEST).is_some());
         Ok(match (self.state, stored) {
             (FoldState::Deleted, Some(slot)) => Resolved::Delete(slot),
             (FoldState::Deleted, None) => Resolved::Nothing,

@@ -1,8 +1,8 @@
 //! A transaction's workspace: its own writes over the state at one height.
 //!
-//! Serial execution lays it over the newest state and installs it at once; Harmony simulates over a block
-//! snapshot and keeps the commands apart; an interactive session holds one from BEGIN to COMMIT. All
-//! three run the same code, so a program means the same under each.
+//! Serial execution lays it over the newest state and installs it at once; Harmony simulates over a
+//! block snapshot and keeps the commands apart; an interactive session holds one from BEGIN to
+//! COMMIT. All three run the same code, so a program means the same under each.
 //!
 //! Update commands stay unevaluated until the transaction looks at the row itself: then the row is
 //! read, which the recorder is told, and the commands become the row's new image.
@@ -103,10 +103,7 @@ impl<R: Recorder> Overlay<R> {
     }
 
     pub fn mark(&self) -> Mark {
-        Mark {
-            writes: self.writes.clone(),
-            row_ids: self.row_ids,
-        }
+        Mark { writes: self.writes.clone(), row_ids: self.row_ids }
     }
 
     pub fn return_to(&mut self, mark: Mark) {
@@ -114,8 +111,8 @@ impl<R: Recorder> Overlay<R> {
         self.row_ids = mark.row_ids;
     }
 
-    /// The row below the own writes. Whether the record of a deleted row is still there depends on what
-    /// this replica has collected, so a record without a visible row counts as none.
+    /// The row below the own writes. Whether the record of a deleted row is still there depends on
+    /// what this replica has collected, so a record without a visible row counts as none.
     fn locate(&self, table: TableId, key: &Key) -> Result<Located, Stop> {
         let table = table_of(&self.catalog, table)?;
         let row = table.find(key.as_bytes()).and_then(|slot| {
@@ -123,11 +120,7 @@ impl<R: Recorder> Overlay<R> {
             Some((slot, stamp))
         });
         let slot = row.map(|(slot, _)| slot);
-        Ok(Located {
-            slot,
-            stamp: row.map(|(_, stamp)| stamp),
-            record: RecordId::of(slot, key),
-        })
+        Ok(Located { slot, stamp: row.map(|(_, stamp)| stamp), record: RecordId::of(slot, key) })
     }
 
     /// Whether the row is there below the own writes.
@@ -148,9 +141,7 @@ impl<R: Recorder> Overlay<R> {
             return Ok(None);
         };
         let table = table_of(&self.catalog, write.table)?;
-        let stamp = write
-            .slot
-            .and_then(|slot| table.read_row(slot, self.at, &mut self.scratch));
+        let stamp = write.slot.and_then(|slot| table.read_row(slot, self.at, &mut self.scratch));
         self.recorder.value_read(RowRead {
             table: write.table,
             key: &write.key,
@@ -158,9 +149,7 @@ impl<R: Recorder> Overlay<R> {
             stamp,
         });
         if stamp.is_none() {
-            return Err(Stop::Halt(
-                "a row vanished from the snapshot that it was found in".into(),
-            ));
+            return Err(Stop::Halt("a row vanished from the snapshot that it was found in".into()));
         }
         for command in commands {
             command.apply(&mut self.scratch, self.moment.now_us)?;
@@ -206,9 +195,8 @@ impl<R: Recorder> Overlay<R> {
                 continue;
             }
             if let WriteState::Put(row) = &write.state {
-                let key = index_key(table, range.index, &write.key, |column| {
-                    &row[column as usize]
-                })?;
+                let key =
+                    index_key(table, range.index, &write.key, |column| &row[column as usize])?;
                 if covers(range, key.as_bytes()) {
                     rows.push((key, at));
                 }
@@ -237,10 +225,7 @@ impl<R: Recorder> Overlay<R> {
             if R::DIGESTS {
                 digest.add(key.as_bytes(), stamp);
             }
-            if interrupt
-                .as_ref()
-                .is_some_and(|asked| asked.load(Ordering::Relaxed))
-            {
+            if interrupt.as_ref().is_some_and(|asked| asked.load(Ordering::Relaxed)) {
                 return Err(canceled().into());
             }
             visit(key, stamp, values)
@@ -282,11 +267,7 @@ impl<R: Recorder> Overlay<R> {
         if matches!(outcome, Ok(ControlFlow::Continue(()))) {
             outcome = merge.own_rows_before(None);
         }
-        let Merge {
-            mut digest,
-            stopped_at,
-            ..
-        } = merge;
+        let Merge { mut digest, stopped_at, .. } = merge;
         match stopped_at {
             // All base rows before this own row, and none behind it.
             Some(own) => self.recorder.range_read(&before(range, own), digest),
@@ -353,8 +334,8 @@ where
         (self.visit)(key, stamp, shown)
     }
 
-    /// Visit the own rows up to `base` (all that are left when there is none). An own row hides the base
-    /// row with its entry, so it may come first.
+    /// Visit the own rows up to `base` (all that are left when there is none). An own row hides the
+    /// base row with its entry, so it may come first.
     fn own_rows_before(&mut self, base: Option<&Key>) -> Result<ControlFlow<()>, Stop> {
         while let Some((key, at)) = self.own.get(self.next_own) {
             let behind = |base: &Key| match self.range.reverse {
@@ -369,11 +350,8 @@ where
             let WriteState::Put(row) = &write.state else {
                 continue;
             };
-            let values: SmallVec<[Value; 8]> = self
-                .columns
-                .iter()
-                .map(|&c| row[usize::from(c)].clone())
-                .collect();
+            let values: SmallVec<[Value; 8]> =
+                self.columns.iter().map(|&c| row[usize::from(c)].clone()).collect();
             let flow = (self.visit)(&write.key, self.own_stamp, &values);
             if !matches!(flow, Ok(ControlFlow::Continue(()))) {
                 self.stopped_at = Some(key.clone());
@@ -537,20 +515,14 @@ impl<R: Recorder> Access for Overlay<R> {
 }
 
 fn canceled() -> Error {
-    Error::new(
-        SqlState::QUERY_CANCELED,
-        "canceling statement due to user request",
-    )
+    Error::new(SqlState::QUERY_CANCELED, "canceling statement due to user request")
 }
 
 fn table_of(catalog: &Catalog, id: TableId) -> Result<&Table, Stop> {
     catalog.table(id).map(|table| &**table).ok_or_else(|| {
-        Error::new(
-            SqlState::UNDEFINED_TABLE,
-            format!("table {} does not exist", id.0),
-        )
-        .with_hint("The table was dropped while the statement was on its way.")
-        .into()
+        Error::new(SqlState::UNDEFINED_TABLE, format!("table {} does not exist", id.0))
+            .with_hint("The table was dropped while the statement was on its way.")
+            .into()
     })
 }
 
@@ -594,23 +566,13 @@ where
             _ => ControlFlow::Break(()),
         }
     };
-    let (low, high) = (
-        low.as_ref().map(Key::as_bytes),
-        high.as_ref().map(Key::as_bytes),
-    );
-    table.scan(
-        range.index,
-        low,
-        high,
-        range.reverse,
-        at,
-        columns,
-        &mut step,
-    );
+    let (low, high) = (low.as_ref().map(Key::as_bytes), high.as_ref().map(Key::as_bytes));
+    table.scan(range.index, low, high, range.reverse, at, columns, &mut step);
     outcome
 }
 
-/// The bounds of a range, whose keys are prefixes, as plain byte-string bounds. `None`: an empty range.
+/// The bounds of a range, whose keys are prefixes, as plain byte-string bounds. `None`: an empty
+/// range.
 pub fn byte_bounds(range: &Range) -> Option<(Bound<Key>, Bound<Key>)> {
     let low = match &range.low {
         Bound::Excluded(prefix) => Bound::Included(upper_bound_of_prefix(prefix.as_bytes())?),

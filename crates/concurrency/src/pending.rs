@@ -1,7 +1,7 @@
 //! A transaction's own writes, not yet installed.
 //!
-//! One entry for each record, found by its [`RecordId`]. Small transactions are searched linearly (the
-//! entries' ids lie in one or two cache lines); larger ones get a hash table.
+//! One entry for each record, found by its [`RecordId`]. Small transactions are searched linearly
+//! (the entries' ids lie in one or two cache lines); larger ones get a hash table.
 
 use procedure::access::{Command, Row};
 use rustc_hash::FxHashMap;
@@ -9,10 +9,11 @@ use smallvec::SmallVec;
 use storage::Slot;
 use types::{Key, TableId};
 
-/// A record's identity within one block: its slot, or a hash of its key where no row is visible. Two
-/// absent keys may share an id; whoever compares ids only must take that as "may be the same". All
-/// replicas must then see the same two keys as absent, so the slot of a deleted row does not count: one
-/// replica may have collected it and another not, and colliding keys are easily made on purpose.
+/// A record's identity within one block: its slot, or a hash of its key where no row is visible.
+/// Two absent keys may share an id; whoever compares ids only must take that as "may be the same".
+/// All replicas must then see the same two keys as absent, so the slot of a deleted row does not
+/// count: one replica may have collected it and another not, and colliding keys are easily made on
+/// purpose.
 ///
 /// ```text
 /// 63                                      1   0
@@ -139,19 +140,13 @@ impl WriteSet {
     pub fn push(&mut self, write: PendingWrite) {
         let at = self.writes.len() as u32;
         if let Some(index) = &mut self.index {
-            index
-                .entry((write.table, write.record))
-                .or_default()
-                .push(at);
+            index.entry((write.table, write.record)).or_default().push(at);
         }
         self.writes.push(write);
         if self.index.is_none() && self.writes.len() > LINEAR_MAX {
             let mut index = Places::default();
             for (at, write) in self.writes.iter().enumerate() {
-                index
-                    .entry((write.table, write.record))
-                    .or_default()
-                    .push(at as u32);
+                index.entry((write.table, write.record)).or_default().push(at as u32);
             }
             self.index = Some(index);
         }

@@ -90,9 +90,9 @@ pub type Prepared = Box<dyn Any + Send>;
 
 /// One strategy. Virtual per block; below these two calls everything is generic and monomorphised.
 ///
-/// `prepare` may overlap the block before: it must read at `snapshot_height` only. `finish` is called in
-/// block order, installs the block's writes through `writes` and names the serial order it took.
-/// An `Err` means that this replica is sick and must stop.
+/// `prepare` may overlap the block before: it must read at `snapshot_height` only. `finish` is
+/// called in block order, installs the block's writes through `writes` and names the serial order
+/// it took. An `Err` means that this replica is sick and must stop.
 pub trait Protocol: Send + Sync {
     fn info(&self) -> &'static ProtocolInfo;
 

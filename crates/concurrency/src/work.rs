@@ -3,8 +3,9 @@
 //! There is one kind of program, the procedure; the other kinds are made of it:
 //! * a **call** or one-shot **statement** runs one procedure;
 //! * a **load** runs an insert procedure for each row of a COPY;
-//! * the COMMIT of an **interactive** transaction is lowered to: *require that what the client was shown
-//!   is still so, then run its writing statements again and require that they say what they said*.
+//! * the COMMIT of an **interactive** transaction is lowered to: *require that what the client was
+//!   shown is still so, then run its writing statements again and require that they say what they
+//!   said*.
 //!
 //! The last is why an interactive `UPDATE … SET balance = balance + 10` does not conflict on a hot
 //! row: the client saw a row count, not the balance, so the statement travels as a command.
@@ -84,10 +85,7 @@ impl Work {
                 for row in &load.rows {
                     count += run(&load.procedure, row, frame, access)?.count;
                 }
-                Ok(ProgramResult {
-                    rows: Vec::new(),
-                    count,
-                })
+                Ok(ProgramResult { rows: Vec::new(), count })
             }
             Work::Interactive(transaction) => transaction.run(frame, access),
             Work::Void(error) => Err(Stop::Rejected(error.clone())),
@@ -106,9 +104,7 @@ impl Work {
 impl Interactive {
     fn run<A: Access>(&self, frame: &mut Frame, access: &mut A) -> Result<ProgramResult, Stop> {
         for row in &self.rows {
-            let stamp = access
-                .read(row.table, &row.key, &[], &mut [])
-                .map_err(schema_changed)?;
+            let stamp = access.read(row.table, &row.key, &[], &mut []).map_err(schema_changed)?;
             if stamp != row.stamp {
                 return Err(stale("A row that the transaction read was changed since."));
             }
@@ -117,9 +113,7 @@ impl Interactive {
             let now = RangeDigest::again(access, &requirement.range, &requirement.digest)
                 .map_err(schema_changed)?;
             if now != requirement.digest {
-                return Err(stale(
-                    "Rows of a range that the transaction read were changed since.",
-                ));
+                return Err(stale("Rows of a range that the transaction read were changed since."));
             }
         }
         let mut count = 0;
@@ -133,26 +127,20 @@ impl Interactive {
                 other => other,
             })?;
             if result.count != expected.count || result.rows != expected.rows {
-                return Err(stale(
-                    "A statement of the transaction would now answer differently.",
-                ));
+                return Err(stale("A statement of the transaction would now answer differently."));
             }
             count += result.count;
         }
-        Ok(ProgramResult {
-            rows: Vec::new(),
-            count,
-        })
+        Ok(ProgramResult { rows: Vec::new(), count })
     }
 }
 
 /// What a requirement names is no more.
 fn schema_changed(stop: Stop) -> Stop {
     match stop {
-        Stop::Rejected(error) => stale(&format!(
-            "The schema was changed since: {}.",
-            error.message()
-        )),
+        Stop::Rejected(error) => {
+            stale(&format!("The schema was changed since: {}.", error.message()))
+        }
         other => other,
     }
 }

@@ -7,13 +7,13 @@
 //! ```
 //!
 //! A block is on disk before any of its results is released and before any reader can see it: the
-//! snapshot that sessions read is the last durable block. One thread does it all, since a block's sync leaves
-//! the cores to the sessions that prepare the next block, and a hand-over to a second thread costs more
-//! than it hides at the sync times measured here (80 to 120 microseconds).
+//! snapshot that sessions read is the last durable block. One thread does it all, since a block's
+//! sync leaves the cores to the sessions that prepare the next block, and a hand-over to a second
+//! thread costs more than it hides at the sync times measured here (80 to 120 microseconds).
 //!
-//! When the disk fails, the state in memory is ahead of what is durable and nobody knows what reached
-//! the disk: the engine stops for good and every waiting client is told 58030. What had been
-//! acknowledged is in the ledger.
+//! When the disk fails, the state in memory is ahead of what is durable and nobody knows what
+//! reached the disk: the engine stops for good and every waiting client is told 58030. What had
+//! been acknowledged is in the ledger.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -31,10 +31,12 @@ use crate::queue::{BlockLimits, Completion, Queue, Request};
 use crate::replica::{Compiled, Executed, Head, Input, Replica};
 use crate::transaction::Transaction;
 
-/// Tells the time: microseconds since 2000-01-01 UTC. The only clock of the engine, handed in by the node.
+/// Tells the time: microseconds since 2000-01-01 UTC. The only clock of the engine, handed in by
+/// the node.
 pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
 
-/// Told of every durable block, for the metrics. Called on the sequencer's thread, so it must be quick.
+/// Told of every durable block, for the metrics. Called on the sequencer's thread, so it must be
+/// quick.
 pub trait Observer: Send + Sync + 'static {
     fn block(&self, event: &BlockEvent);
     /// One transaction is answered, so long after it was submitted.
@@ -99,22 +101,12 @@ impl Engine {
             protocol: Mutex::new(replica.parameters().protocol.clone()),
             halted: AtomicBool::new(false),
         });
-        let sequencer = Sequencer {
-            shared: Arc::clone(&shared),
-            replica,
-            log,
-            clock,
-        };
-        let thread = std::thread::Builder::new()
-            .name("sequencer".into())
-            .spawn(move || {
-                let _stop = StopOnPanic(Arc::clone(&sequencer.shared));
-                sequencer.run();
-            })?;
-        Ok(Engine {
-            shared,
-            sequencer: Mutex::new(Some(thread)),
-        })
+        let sequencer = Sequencer { shared: Arc::clone(&shared), replica, log, clock };
+        let thread = std::thread::Builder::new().name("sequencer".into()).spawn(move || {
+            let _stop = StopOnPanic(Arc::clone(&sequencer.shared));
+            sequencer.run();
+        })?;
+        Ok(Engine { shared, sequencer: Mutex::new(Some(thread)) })
     }
 
     /// Hand a transaction in. The receiver is answered when its block is durable; an error of the
@@ -130,13 +122,7 @@ impl Engine {
         let compiled = compiled.filter(|_| !alone);
         let payload = transaction.encode();
         let arrived = Instant::now();
-        self.shared.queue.push(Request {
-            payload,
-            compiled,
-            alone,
-            arrived,
-            reply,
-        })?;
+        self.shared.queue.push(Request { payload, compiled, alone, arrived, reply })?;
         Ok(answer)
     }
 
@@ -154,11 +140,7 @@ impl Engine {
     }
 
     pub fn protocol(&self) -> String {
-        self.shared
-            .protocol
-            .lock()
-            .unwrap_or_else(|e| e.into_inner())
-            .clone()
+        self.shared.protocol.lock().unwrap_or_else(|e| e.into_inner()).clone()
     }
 
     pub fn is_halted(&self) -> bool {
@@ -175,11 +157,7 @@ impl Engine {
             Error::new(SqlState::ADMIN_SHUTDOWN, "the node is shutting down")
                 .with_detail("The transaction is in no block."),
         );
-        let thread = self
-            .sequencer
-            .lock()
-            .unwrap_or_else(|e| e.into_inner())
-            .take();
+        let thread = self.sequencer.lock().unwrap_or_else(|e| e.into_inner()).take();
         if let Some(thread) = thread {
             let _ = thread.join();
         }
@@ -270,18 +248,12 @@ impl Sequencer {
             let (inputs, replies): (Vec<_>, Vec<_>) = requests
                 .into_iter()
                 .map(|request| {
-                    let Request {
-                        payload,
-                        compiled,
-                        arrived,
-                        reply,
-                        ..
-                    } = request;
+                    let Request { payload, compiled, arrived, reply, .. } = request;
                     (Input { payload, compiled }, Reply { arrived, reply })
                 })
                 .unzip();
-            // A panic in a block is a bug; the block is not in the ledger, so stopping loses nothing
-            // that was acknowledged.
+            // A panic in a block is a bug; the block is not in the ledger, so stopping loses
+            // nothing that was acknowledged.
             let block = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
                 self.make_durable(inputs)
             }));
@@ -298,21 +270,16 @@ impl Sequencer {
 
     fn make_durable(&mut self, inputs: Vec<Input>) -> Result<Durable, Error> {
         let started = Instant::now();
-        let executed = self
-            .replica
-            .execute((self.clock)(), inputs)
-            .map_err(|halt| {
-                Error::new(SqlState::INTERNAL_ERROR, "the replica halted").with_detail(halt.0)
-            })?;
+        let executed = self.replica.execute((self.clock)(), inputs).map_err(|halt| {
+            Error::new(SqlState::INTERNAL_ERROR, "the replica halted").with_detail(halt.0)
+        })?;
         let encoded = executed.block.encode()?;
         let executed_at = Instant::now();
-        self.log
-            .append(std::slice::from_ref(&encoded))
-            .map_err(|error| {
-                Error::new(SqlState::IO_ERROR, "the ledger cannot be written")
-                    .with_detail(error.to_string())
-                    .with_hint("Whether the transaction is in the ledger is known after a restart.")
-            })?;
+        self.log.append(std::slice::from_ref(&encoded)).map_err(|error| {
+            Error::new(SqlState::IO_ERROR, "the ledger cannot be written")
+                .with_detail(error.to_string())
+                .with_hint("Whether the transaction is in the ledger is known after a restart.")
+        })?;
         Ok(Durable {
             ledger_bytes: encoded.payload().len() as u64,
             execute: executed_at - started,
@@ -339,11 +306,7 @@ impl Sequencer {
         let outcomes = durable.executed.outcomes.into_iter();
         for (index, (outcome, Reply { arrived, reply })) in outcomes.zip(replies).enumerate() {
             // A client that went away does not need its answer.
-            let _ = reply.send(Ok(Completion {
-                height,
-                index: index as u32,
-                outcome,
-            }));
+            let _ = reply.send(Ok(Completion { height, index: index as u32, outcome }));
             shared.observer.answered(now - arrived);
         }
         shared.observer.block(&event);

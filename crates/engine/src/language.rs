@@ -8,10 +8,11 @@ use types::{Error, Height, Result};
 
 use crate::transaction::Transaction;
 
-/// Compiles ledger transactions and changes the schema. Implemented above the engine; a function of the
-/// transaction and of the schema that earlier blocks made, and of nothing else.
+/// Compiles ledger transactions and changes the schema. Implemented above the engine; a function of
+/// the transaction and of the schema that earlier blocks made, and of nothing else.
 pub trait Language: Send + Sync + 'static {
-    /// Ready to run. A transaction that does not compile is `Err`, which the block records as its outcome.
+    /// Ready to run. A transaction that does not compile is `Err`, which the block records as its
+    /// outcome.
     fn compile(&self, transaction: &Transaction) -> Result<Work>;
 
     /// Blocks up to now are durable: what sessions compile against may follow.
@@ -30,8 +31,8 @@ pub trait Language: Send + Sync + 'static {
     ) -> Result<SchemaChange, Error>;
 }
 
-/// What a schema change did: the definitions of the objects it touched, which the effects root covers as
-/// rows of [`SCHEMA_TABLE`].
+/// What a schema change did: the definitions of the objects it touched, which the effects root
+/// covers as rows of [`SCHEMA_TABLE`].
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct SchemaChange {
     /// The command tag.

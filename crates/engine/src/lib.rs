@@ -5,7 +5,8 @@
 //! * [`recovery`]: the same core fed from a ledger, which is recovery and verification at once;
 //! * [`transaction`]: what the ledger holds of a request.
 //!
-//! Absence: no SQL (see [`language::Language`]), no wire format, no knowledge of what a protocol does.
+//! Absence: no SQL (see [`language::Language`]), no wire format, no knowledge of what a protocol
+//! does.
 
 pub mod engine;
 pub mod language;

@@ -1,9 +1,10 @@
 //! Requests on their way into blocks, and the rule that cuts blocks.
 //!
-//! *Idle means at once, load means batches.* The sequencer takes whatever waits the moment it is free, so a
+//! *Idle means at once, load means batches.* The sequencer takes whatever waits the moment it is
+//!  free, so a
 //! lone request is a block of its own and meets no timer; while a block is executed and synced,
-//! requests gather and make the next one. When the last block had many clients, most of them will be
-//! back within a round trip: the sequencer then waits for as many as it released, at most
+//! requests gather and make the next one. When the last block had many clients, most of them will
+//! be back within a round trip: the sequencer then waits for as many as it released, at most
 //! `block_wait`, so that they share one sync instead of falling into two halves that alternate.
 //!
 //! A request that must be alone (a schema change) ends the block before it and makes its own.
@@ -73,11 +74,7 @@ pub struct Queue {
 
 impl Queue {
     pub fn new(limits: BlockLimits) -> Self {
-        Queue {
-            limits,
-            state: Mutex::default(),
-            arrived: Condvar::new(),
-        }
+        Queue { limits, state: Mutex::default(), arrived: Condvar::new() }
     }
 
     pub fn push(&self, request: Request) -> Result<(), Error> {
@@ -109,8 +106,8 @@ impl Queue {
         self.arrived.notify_one();
     }
 
-    /// The next block's requests, in order of arrival; `None` when closed and drained. `expected` is how many
-    /// clients the last block released.
+    /// The next block's requests, in order of arrival; `None` when closed and drained. `expected`
+    /// is how many clients the last block released.
     pub fn cut(&self, expected: usize) -> Option<Vec<Request>> {
         let mut state = self.lock();
         while state.waiting.is_empty() {
@@ -140,11 +137,7 @@ impl Queue {
                 break;
             }
             state.wanted = expected;
-            state = self
-                .arrived
-                .wait_timeout(state, left)
-                .unwrap_or_else(|e| e.into_inner())
-                .0;
+            state = self.arrived.wait_timeout(state, left).unwrap_or_else(|e| e.into_inner()).0;
         }
         state
     }
@@ -209,11 +202,7 @@ mod tests {
 
     #[test]
     fn blocks_are_bounded_in_transactions_and_bytes_but_take_one_of_any_size() {
-        let limits = BlockLimits {
-            transactions_max: 3,
-            bytes_max: 100,
-            ..BlockLimits::default()
-        };
+        let limits = BlockLimits { transactions_max: 3, bytes_max: 100, ..BlockLimits::default() };
         let queue = Queue::new(limits);
         for bytes in [1, 1, 1, 1, 60, 60, 500, 1] {
             queue.push(request(bytes, false)).unwrap();

@@ -1,9 +1,9 @@
 //! Opening a ledger: every block is read, checked, executed again and compared.
 //!
-//! Recovery and verification are one pass. Each block must follow from the one before (chain, roots of
-//! transactions and outcomes), and executing its transactions must give the same outcomes and the same
-//! effects. A node that has recovered has therefore verified its ledger; `verify` is that pass
-//! without the node.
+//! Recovery and verification are one pass. Each block must follow from the one before (chain, roots
+//! of transactions and outcomes), and executing its transactions must give the same outcomes and
+//! the same effects. A node that has recovered has therefore verified its ledger; `verify` is that
+//! pass without the node.
 
 use std::sync::Arc;
 
@@ -25,7 +25,8 @@ pub enum Fault {
     Io(std::io::Error),
     /// The folder holds no ledger.
     Empty,
-    /// The last record is incomplete or damaged: what a crash leaves behind, or damage to the last block.
+    /// The last record is incomplete or damaged: what a crash leaves behind, or damage to the last
+    /// block.
     TornTail(TornTail),
     /// Damage elsewhere: bytes that were durable have changed.
     Damage(Damage),
@@ -58,11 +59,7 @@ impl std::fmt::Display for Fault {
                 if let Some(index) = m.transaction {
                     write!(f, ", transaction {index}")?;
                 }
-                write!(
-                    f,
-                    ": {} differs: expected {}, found {}",
-                    m.what, m.expected, m.found
-                )
+                write!(f, ": {} differs: expected {}, found {}", m.what, m.expected, m.found)
             }
             Fault::Halt(height, halt) => write!(f, "block {height}: {halt}"),
         }
@@ -145,37 +142,23 @@ pub fn replay(
         report(progress);
     }
     match replica {
-        Some(replica) => Ok(Replayed {
-            replica,
-            progress,
-            reader,
-            torn_tail,
-        }),
+        Some(replica) => Ok(Replayed { replica, progress, reader, torn_tail }),
         None => Err(torn_tail.map_or(Fault::Empty, Fault::TornTail)),
     }
 }
 
 fn decode(encoded: &EncodedBlock) -> Result<Block, Fault> {
     encoded.decode().map_err(|error| {
-        mismatch(
-            encoded.height(),
-            None,
-            "the block's encoding",
-            "a block",
-            error.to_string(),
-        )
+        mismatch(encoded.height(), None, "the block's encoding", "a block", error.to_string())
     })
 }
 
 fn check_chain(chain: &mut ChainVerifier, block: &Block) -> Result<(), Fault> {
     match chain.push(block) {
         Ok(_) => Ok(()),
-        Err(ChainFault {
-            height,
-            what,
-            expected,
-            found,
-        }) => Err(mismatch(height, None, what, &expected, found)),
+        Err(ChainFault { height, what, expected, found }) => {
+            Err(mismatch(height, None, what, &expected, found))
+        }
     }
 }
 
@@ -185,14 +168,10 @@ fn execute(replica: &mut Replica, block: &Block) -> Result<(), Fault> {
     let inputs = block
         .transactions
         .iter()
-        .map(|payload| Input {
-            payload: payload.clone(),
-            compiled: None,
-        })
+        .map(|payload| Input { payload: payload.clone(), compiled: None })
         .collect();
-    let executed = replica
-        .execute(block.header.time_us, inputs)
-        .map_err(|halt| Fault::Halt(height, halt))?;
+    let executed =
+        replica.execute(block.header.time_us, inputs).map_err(|halt| Fault::Halt(height, halt))?;
     replica.publish();
     collect(replica.store(), height);
     compare(block, &executed)
@@ -211,42 +190,22 @@ fn compare(block: &Block, executed: &Executed) -> Result<(), Fault> {
                 Err(_) => "the outcome".into(),
             };
             let expected = describe_outcome(recorded);
-            return Err(mismatch(
-                height,
-                Some(index),
-                &what,
-                &expected,
-                describe_outcome(&again),
-            ));
+            return Err(mismatch(height, Some(index), &what, &expected, describe_outcome(&again)));
         }
     }
     let (ours, theirs) = (&executed.block.header, &block.header);
     let hex = |hash: &ledger::Hash| ledger::hash::to_hex(hash);
     let roots = [
-        (
-            "the parameters",
-            ours.parameters_hash,
-            theirs.parameters_hash,
-        ),
+        ("the parameters", ours.parameters_hash, theirs.parameters_hash),
         ("the effects root", ours.effects_root, theirs.effects_root),
-        (
-            "the previous block's hash",
-            ours.previous_hash,
-            theirs.previous_hash,
-        ),
+        ("the previous block's hash", ours.previous_hash, theirs.previous_hash),
     ];
     for (what, ours, theirs) in roots {
         if ours != theirs {
             return Err(mismatch(height, None, what, &hex(&theirs), hex(&ours)));
         }
     }
-    Err(mismatch(
-        height,
-        None,
-        "the header",
-        &format!("{theirs:?}"),
-        format!("{ours:?}"),
-    ))
+    Err(mismatch(height, None, "the header", &format!("{theirs:?}"), format!("{ours:?}")))
 }
 
 fn mismatch(

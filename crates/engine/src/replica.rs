@@ -1,10 +1,10 @@
 //! The replica: a value that blocks go into and sealed blocks come out of.
 //!
-//! No clock, no file, no socket and no thread but the crew's: what a block becomes is a function of the
-//! blocks before it. A live node, recovery, `verify` and a test all run this same code.
+//! No clock, no file, no socket and no thread but the crew's: what a block becomes is a function of
+//! the blocks before it. A live node, recovery, `verify` and a test all run this same code.
 //!
 //! ```text
-//!   payloads ─► compile ─► protocol.prepare ─► protocol.finish ─► effects, outcomes ─► sealed header
+//!   payloads ─► compile ─► protocol.prepare ─► protocol.finish ─► effects, outcomes ─► header
 //! ```
 
 use std::sync::Arc;
@@ -107,11 +107,7 @@ impl Replica {
             protocol: protocol_of(&genesis.parameters)?,
             parameters_hash: genesis.parameters.hash()?,
             parameters: genesis.parameters.clone(),
-            head: Head {
-                height: 0,
-                hash: block.header.hash(),
-                time_us: genesis.time_us,
-            },
+            head: Head { height: 0, hash: block.header.hash(), time_us: genesis.time_us },
         })
     }
 
@@ -152,18 +148,11 @@ impl Replica {
     fn execute_batch(&mut self, time_us: i64, inputs: Vec<Input>) -> Result<Executed, Halt> {
         let height = self.head.height + 1;
         let (payloads, transactions) = self.compile(inputs);
-        let block = Arc::new(Block {
-            height,
-            time_us,
-            transactions,
-        });
+        let block = Arc::new(Block { height, time_us, transactions });
         let mut writes = self.store.begin_block(height, self.crew.workers());
-        let prepared = self
-            .protocol
-            .prepare(&block, &self.store, self.head.height, &self.crew)?;
+        let prepared = self.protocol.prepare(&block, &self.store, self.head.height, &self.crew)?;
         let outcome =
-            self.protocol
-                .finish(prepared, &block, &self.store, &mut writes, &self.crew)?;
+            self.protocol.finish(prepared, &block, &self.store, &mut writes, &self.crew)?;
         let changes = self.store.finish(writes);
         let effects = row_effects(&changes)?;
         let outcome_bytes = outcome.outcomes.iter().map(encode_outcome).collect();
@@ -259,11 +248,8 @@ impl Replica {
         }
         let protocol = protocol_of(&parameters).map_err(|_| {
             let names: Vec<_> = protocols::ALL.iter().map(|entry| entry.info.name).collect();
-            Error::new(
-                SqlState::INVALID_PARAMETER_VALUE,
-                format!("unknown protocol \"{value}\""),
-            )
-            .with_hint(format!("Protocols are: {}.", names.join(", ")))
+            Error::new(SqlState::INVALID_PARAMETER_VALUE, format!("unknown protocol \"{value}\""))
+                .with_hint(format!("Protocols are: {}.", names.join(", ")))
         })?;
         Ok((parameters, protocol))
     }
@@ -277,10 +263,7 @@ impl Replica {
         };
         self.parameters = parameters;
         self.protocol = protocol;
-        SchemaChange {
-            tag: "ALTER SYSTEM".into(),
-            objects: vec![change],
-        }
+        SchemaChange { tag: "ALTER SYSTEM".into(), objects: vec![change] }
     }
 
     fn seal(
@@ -301,21 +284,14 @@ impl Replica {
         };
         let block = LedgerBlock::seal(seal, transactions, outcomes)?;
         let hash = block.header.hash();
-        self.head = Head {
-            height: block.header.height,
-            hash,
-            time_us,
-        };
+        self.head = Head { height: block.header.height, hash, time_us };
         Ok((block, hash))
     }
 }
 
 fn protocol_of(parameters: &Parameters) -> Result<Arc<dyn Protocol>, Halt> {
     protocols::by_name(&parameters.protocol).ok_or_else(|| {
-        Halt(format!(
-            "the ledger names an unknown protocol: {}",
-            parameters.protocol
-        ))
+        Halt(format!("the ledger names an unknown protocol: {}", parameters.protocol))
     })
 }
 
@@ -343,8 +319,8 @@ fn row_effects(changes: &Changes) -> Result<Hash, Halt> {
     Ok(effects.root())
 }
 
-/// Schema objects stand in the effects as rows of table 0: their names are keys, their definitions images.
-/// They have no stamps, so the height of the previous change is not told.
+/// Schema objects stand in the effects as rows of table 0: their names are keys, their definitions
+/// images. They have no stamps, so the height of the previous change is not told.
 fn schema_effects(change: &SchemaChange) -> Result<Hash, Halt> {
     let mut effects = EffectsBuilder::new();
     for object in &change.objects {

@@ -1,7 +1,8 @@
 //! Transactions and outcomes as the ledger holds them.
 //!
-//! A block carries commands, not effects: what was asked, with its arguments. Everything a replica needs
-//! to run it again is here, and nothing else. The bytes are canonical (one encoding for each value).
+//! A block carries commands, not effects: what was asked, with its arguments. Everything a replica
+//! needs to run it again is here, and nothing else. The bytes are canonical (one encoding for each
+//! value).
 //!
 //! ```text
 //! transaction   user: str | kind: 1 | body
@@ -19,8 +20,8 @@
 //! ```
 //!
 //! `str` is a varint length and UTF-8; `values` is a varint count and tagged values
-//! (`types::codec`). Result rows up to [`INLINE_ROWS_BYTES_MAX`] stand in the outcome itself, so that a
-//! receipt shows them; larger results are represented by their hash.
+//! (`types::codec`). Result rows up to [`INLINE_ROWS_BYTES_MAX`] stand in the outcome itself, so
+//! that a receipt shows them; larger results are represented by their hash.
 
 use std::ops::Bound;
 
@@ -45,22 +46,11 @@ pub struct Transaction {
 #[derive(Clone, PartialEq, Debug)]
 pub enum Body {
     Statement(StatementText),
-    Call {
-        procedure: String,
-        arguments: Vec<Value>,
-    },
-    Load {
-        text: String,
-        rows: Vec<Box<[Value]>>,
-    },
+    Call { procedure: String, arguments: Vec<Value> },
+    Load { text: String, rows: Vec<Box<[Value]>> },
     Interactive(InteractiveText),
-    Schema {
-        text: String,
-    },
-    Parameter {
-        name: String,
-        value: String,
-    },
+    Schema { text: String },
+    Parameter { name: String, value: String },
 }
 
 /// A statement with its arguments: text as the client sent it.
@@ -70,7 +60,8 @@ pub struct StatementText {
     pub arguments: Vec<Value>,
 }
 
-/// The COMMIT of an interactive transaction: `concurrency::Interactive` before its statements are compiled.
+/// The COMMIT of an interactive transaction: `concurrency::Interactive` before its statements are
+/// compiled.
 #[derive(Clone, PartialEq, Debug)]
 pub struct InteractiveText {
     pub now_us: i64,
@@ -109,19 +100,14 @@ impl Transaction {
     /// In words, for people.
     pub fn describe(&self) -> String {
         let arguments = |values: &[Value]| {
-            let texts: Vec<String> = values
-                .iter()
-                .map(|v| v.to_text(&v.data_type_hint()))
-                .collect();
+            let texts: Vec<String> =
+                values.iter().map(|v| v.to_text(&v.data_type_hint())).collect();
             texts.join(", ")
         };
         let what = match &self.body {
             Body::Statement(s) if s.arguments.is_empty() => s.text.clone(),
             Body::Statement(s) => format!("{} with ({})", s.text, arguments(&s.arguments)),
-            Body::Call {
-                procedure,
-                arguments: values,
-            } => {
+            Body::Call { procedure, arguments: values } => {
                 format!("CALL {procedure}({})", arguments(values))
             }
             Body::Load { text, rows } => format!("{text}: {} rows", rows.len()),
@@ -151,10 +137,7 @@ impl Body {
                 encode_str(text, out);
                 encode_values(arguments, out);
             }
-            Body::Call {
-                procedure,
-                arguments,
-            } => {
+            Body::Call { procedure, arguments } => {
                 out.push(2);
                 encode_str(procedure, out);
                 encode_values(arguments, out);
@@ -187,20 +170,11 @@ impl Body {
                 text: text(input)?,
                 arguments: decode_values(input)?,
             }),
-            2 => Body::Call {
-                procedure: text(input)?,
-                arguments: decode_values(input)?,
-            },
-            3 => Body::Load {
-                text: text(input)?,
-                rows: decode_rows(input)?,
-            },
+            2 => Body::Call { procedure: text(input)?, arguments: decode_values(input)? },
+            3 => Body::Load { text: text(input)?, rows: decode_rows(input)? },
             4 => Body::Interactive(InteractiveText::decode(input)?),
             5 => Body::Schema { text: text(input)? },
-            6 => Body::Parameter {
-                name: text(input)?,
-                value: text(input)?,
-            },
+            6 => Body::Parameter { name: text(input)?, value: text(input)? },
             _ => return Err(corrupt("a transaction of unknown kind")),
         })
     }
@@ -314,11 +288,7 @@ pub fn describe_outcome(bytes: &[u8]) -> String {
         },
         Some((kind @ (1 | 2), rest)) if rest.len() >= 5 => {
             let (code, mut message) = rest.split_at(5);
-            let verdict = if *kind == 1 {
-                "rejected"
-            } else {
-                "not serializable"
-            };
+            let verdict = if *kind == 1 { "rejected" } else { "not serializable" };
             let message = decode_str(&mut message).unwrap_or_default();
             format!("{verdict}, {}: {message}", String::from_utf8_lossy(code))
         }
@@ -327,10 +297,7 @@ pub fn describe_outcome(bytes: &[u8]) -> String {
 }
 
 fn corrupt(what: &str) -> Error {
-    Error::new(
-        SqlState::DATA_CORRUPTED,
-        format!("invalid ledger transaction: {what}"),
-    )
+    Error::new(SqlState::DATA_CORRUPTED, format!("invalid ledger transaction: {what}"))
 }
 
 fn encode_values(values: &[Value], out: &mut Vec<u8>) {
@@ -355,7 +322,8 @@ fn decode_rows(input: &mut &[u8]) -> Result<Vec<Box<[Value]>>> {
     decode_list(input, |input| Ok(decode_values(input)?.into_boxed_slice()))
 }
 
-/// A varint count and as many items. Every item takes a byte at least, which bounds the reservation.
+/// A varint count and as many items. Every item takes a byte at least, which bounds the
+/// reservation.
 fn decode_list<T>(
     input: &mut &[u8],
     mut item: impl FnMut(&mut &[u8]) -> Result<T>,
@@ -368,23 +336,17 @@ fn decode_list<T>(
 }
 
 fn decode_table(input: &mut &[u8]) -> Result<TableId> {
-    u32::try_from(decode_u64(input)?)
-        .map(TableId)
-        .map_err(|_| corrupt("a table number"))
+    u32::try_from(decode_u64(input)?).map(TableId).map_err(|_| corrupt("a table number"))
 }
 
 fn decode_word(input: &mut &[u8]) -> Result<u64> {
-    let (word, rest) = input
-        .split_first_chunk()
-        .ok_or_else(|| corrupt("a cut digest"))?;
+    let (word, rest) = input.split_first_chunk().ok_or_else(|| corrupt("a cut digest"))?;
     *input = rest;
     Ok(u64::from_be_bytes(*word))
 }
 
 fn decode_byte(input: &mut &[u8]) -> Result<u8> {
-    let (&byte, rest) = input
-        .split_first()
-        .ok_or_else(|| corrupt("a missing byte"))?;
+    let (&byte, rest) = input.split_first().ok_or_else(|| corrupt("a missing byte"))?;
     *input = rest;
     Ok(byte)
 }
@@ -428,13 +390,7 @@ fn decode_range(input: &mut &[u8]) -> Result<Range> {
             _ => return Err(corrupt("a bound of unknown kind")),
         })
     };
-    Ok(Range {
-        table,
-        index,
-        reverse,
-        low: bound()?,
-        high: bound()?,
-    })
+    Ok(Range { table, index, reverse, low: bound()?, high: bound()? })
 }
 
 #[cfg(test)]
@@ -446,33 +402,19 @@ mod tests {
             text: "UPDATE t SET a = a + $1".into(),
             arguments: vec![Value::Int(-3), Value::Null],
         });
-        let load = Body::Load {
-            text: "COPY t FROM STDIN".into(),
-            rows: vec![[Value::Int(1)].into()],
-        };
+        let load =
+            Body::Load { text: "COPY t FROM STDIN".into(), rows: vec![[Value::Int(1)].into()] };
         let key = Key::from(&[1, 2, 3][..]);
         let bodies = [
             statement.clone(),
             load.clone(),
-            Body::Call {
-                procedure: "p".into(),
-                arguments: vec![Value::Bool(true)],
-            },
-            Body::Schema {
-                text: "CREATE TABLE t (a int)".into(),
-            },
-            Body::Parameter {
-                name: "protocol".into(),
-                value: "serial".into(),
-            },
+            Body::Call { procedure: "p".into(), arguments: vec![Value::Bool(true)] },
+            Body::Schema { text: "CREATE TABLE t (a int)".into() },
+            Body::Parameter { name: "protocol".into(), value: "serial".into() },
             Body::Interactive(InteractiveText {
                 now_us: -7,
                 rows: vec![
-                    RowRequirement {
-                        table: TableId(3),
-                        key: key.clone(),
-                        stamp: None,
-                    },
+                    RowRequirement { table: TableId(3), key: key.clone(), stamp: None },
                     RowRequirement {
                         table: TableId(3),
                         key: key.clone(),
@@ -498,12 +440,7 @@ mod tests {
                     .into(),
             }),
         ];
-        bodies
-            .map(|body| Transaction {
-                user: "tally".into(),
-                body,
-            })
-            .into()
+        bodies.map(|body| Transaction { user: "tally".into(), body }).into()
     }
 
     #[test]

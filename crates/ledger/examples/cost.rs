@@ -2,8 +2,8 @@
 //!
 //!     cargo run --release -p ledger --example cost [FOLDER]
 //!
-//! With a folder, also appends blocks of 10 transactions to logs there, each with its own fdatasync:
-//! into space that was filled with zeros before, and to a file that grows each time.
+//! With a folder, also appends blocks of 10 transactions to logs there, each with its own
+//! fdatasync: into space that was filled with zeros before, and to a file that grows each time.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -22,15 +22,8 @@ const TRANSACTIONS: usize = 1_000;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let transactions: Vec<Bytes> = parts(150);
     let outcomes: Vec<Bytes> = parts(40);
-    let hashes: Vec<Hash> = transactions
-        .iter()
-        .map(|leaf| merkle::leaf_hash(leaf))
-        .collect();
-    let genesis = Genesis {
-        ledger_id: [7; 16],
-        time_us: 0,
-        parameters: Parameters::new("serial"),
-    };
+    let hashes: Vec<Hash> = transactions.iter().map(|leaf| merkle::leaf_hash(leaf)).collect();
+    let genesis = Genesis { ledger_id: [7; 16], time_us: 0, parameters: Parameters::new("serial") };
     let genesis = genesis.to_block()?;
     let block = follow(&genesis, transactions.clone(), outcomes.clone())?;
     let payload = block.encode()?.payload().clone();
@@ -41,14 +34,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             time.as_nanos() as f64 / TRANSACTIONS as f64
         );
     };
-    per_transaction(
-        "root of 150-byte transactions",
-        measure(|| merkle::root(&transactions)),
-    );
-    per_transaction(
-        "root of 40-byte outcomes",
-        measure(|| merkle::root(&outcomes)),
-    );
+    per_transaction("root of 150-byte transactions", measure(|| merkle::root(&transactions)));
+    per_transaction("root of 40-byte outcomes", measure(|| merkle::root(&outcomes)));
     per_transaction(
         "nodes of a tree alone",
         measure(|| {
@@ -65,10 +52,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }),
     );
     per_transaction("decode", measure(|| Block::decode(&payload)));
-    per_transaction(
-        "record checksum",
-        measure(|| ledger::segment::salted_crc(1, &payload)),
-    );
+    per_transaction("record checksum", measure(|| ledger::segment::salted_crc(1, &payload)));
     println!("{:<42} {:>8} bytes", "encoded block", payload.len());
     if let Some(folder) = std::env::args().nth(1) {
         append(Path::new(&folder), genesis, transactions, outcomes)?;
@@ -77,9 +61,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 fn parts(bytes: usize) -> Vec<Bytes> {
-    (0..TRANSACTIONS)
-        .map(|n| vec![n as u8; bytes].into())
-        .collect()
+    (0..TRANSACTIONS).map(|n| vec![n as u8; bytes].into()).collect()
 }
 
 fn follow(
@@ -124,10 +106,7 @@ fn append(
     }
     let blocks: Vec<EncodedBlock> = blocks.iter().map(Block::encode).collect::<Result<_, _>>()?;
     for (name, zero_fill_bytes) in [("zero-filled", 1 << 20), ("growing", 1)] {
-        let options = LogOptions {
-            zero_fill_bytes,
-            ..LogOptions::default()
-        };
+        let options = LogOptions { zero_fill_bytes, ..LogOptions::default() };
         let times = append_all(&folder.join(name), &blocks, options)?;
         let percentile =
             |percent: usize| times[(times.len() - 1) * percent / 100].as_nanos() as f64 / 1e3;

@@ -78,11 +78,7 @@ impl Block {
             effects_root: seal.effects_root,
             state_root: ZERO_HASH,
         };
-        Ok(Block {
-            header,
-            transactions,
-            outcomes,
-        })
+        Ok(Block { header, transactions, outcomes })
     }
 
     pub fn encode(&self) -> Result<EncodedBlock> {
@@ -127,11 +123,7 @@ impl Block {
         let transactions = slices(count)?;
         let outcomes = slices(count)?;
         cursor.finish()?;
-        Ok(Block {
-            header,
-            transactions,
-            outcomes,
-        })
+        Ok(Block { header, transactions, outcomes })
     }
 }
 
@@ -189,11 +181,7 @@ impl EncodedBlock {
 }
 
 fn check_size(height: Height, size: usize) -> Result<()> {
-    if size > BLOCK_BYTES_MAX {
-        Err(too_large(height, size))
-    } else {
-        Ok(())
-    }
+    if size > BLOCK_BYTES_MAX { Err(too_large(height, size)) } else { Ok(()) }
 }
 
 fn too_large(height: Height, size: usize) -> Error {
@@ -228,17 +216,9 @@ mod tests {
 
     #[test]
     fn decoding_shares_the_buffer() {
-        let payload = sealed(vec![vec![7; 100]], vec![vec![8]])
-            .unwrap()
-            .encode()
-            .unwrap()
-            .payload;
+        let payload = sealed(vec![vec![7; 100]], vec![vec![8]]).unwrap().encode().unwrap().payload;
         let block = Block::decode(&payload).unwrap();
-        assert!(
-            payload
-                .as_ptr_range()
-                .contains(&block.transactions[0].as_ptr())
-        );
+        assert!(payload.as_ptr_range().contains(&block.transactions[0].as_ptr()));
     }
 
     #[test]
@@ -251,12 +231,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn round_trip_and_every_cut(pairs in prop::collection::vec((any::<[u8; 3]>(), any::<[u8; 2]>()), 0..6)) {
-            let (transactions, outcomes) = pairs.iter().map(|(t, o)| (t.to_vec(), o.to_vec())).unzip();
+        fn round_trip_and_every_cut(
+            pairs in prop::collection::vec((any::<[u8; 3]>(), any::<[u8; 2]>()), 0..6),
+        ) {
+            let (transactions, outcomes) =
+                pairs.iter().map(|(t, o)| (t.to_vec(), o.to_vec())).unzip();
             let block = sealed(transactions, outcomes).unwrap();
             let encoded = block.encode().unwrap();
             prop_assert_eq!(&Block::decode(&encoded.payload).unwrap(), &block);
-            prop_assert_eq!(&EncodedBlock::from_payload(encoded.payload.clone()).unwrap(), &encoded);
+            let again = EncodedBlock::from_payload(encoded.payload.clone()).unwrap();
+            prop_assert_eq!(&again, &encoded);
             for cut in 0..encoded.payload.len() {
                 prop_assert!(Block::decode(&encoded.payload.slice(..cut)).is_err());
             }
@@ -264,7 +248,10 @@ mod tests {
 
         /// Whatever is accepted is canonical.
         #[test]
-        fn hostile_bodies(count in 0u32..4, body in prop::collection::vec(prop_oneof![4 => Just(0u8), 1 => any::<u8>()], 0..80)) {
+        fn hostile_bodies(
+            count in 0u32..4,
+            body in prop::collection::vec(prop_oneof![4 => Just(0u8), 1 => any::<u8>()], 0..80),
+        ) {
             let mut bytes = sealed(vec![], vec![]).unwrap().encode().unwrap().payload.to_vec();
             bytes[106..110].copy_from_slice(&count.to_be_bytes());
             bytes.extend(body);

@@ -20,16 +20,9 @@ const TORN: Option<i32> = Some(3);
 /// The client's exit code and what it said; `None` where there is no Python.
 fn client(arguments: &[&str]) -> Option<(Option<i32>, String)> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../clients/check_chain.py");
-    let output = Command::new("python3")
-        .arg(script)
-        .args(arguments)
-        .output()
-        .ok()?;
+    let output = Command::new("python3").arg(script).args(arguments).output().ok()?;
     let said = [output.stdout, output.stderr].concat();
-    Some((
-        output.status.code(),
-        String::from_utf8_lossy(&said).into_owned(),
-    ))
+    Some((output.status.code(), String::from_utf8_lossy(&said).into_owned()))
 }
 
 fn text(path: &Path) -> &str {
@@ -41,15 +34,9 @@ fn write_ledger(folder: &Path) -> Vec<PathBuf> {
     let files = Arc::new(RealFiles::open(folder).unwrap());
     let mut reader = LogReader::open(files).unwrap();
     assert!(reader.next_block().unwrap().is_none());
-    let options = LogOptions {
-        segment_bytes: 4_000,
-        zero_fill_bytes: 1_000,
-        sync: true,
-    };
+    let options = LogOptions { segment_bytes: 4_000, zero_fill_bytes: 1_000, sync: true };
     let mut writer = LogWriter::resume(reader, options).unwrap();
-    encoded(&chain(20, 5))
-        .chunks(3)
-        .for_each(|group| writer.append(group).unwrap());
+    encoded(&chain(20, 5)).chunks(3).for_each(|group| writer.append(group).unwrap());
     let entries = std::fs::read_dir(folder.join("segments")).unwrap();
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
     paths.sort();
@@ -70,12 +57,7 @@ fn the_client_checks_chains() {
     let head = to_hex(&chain(20, 5)[20].header.hash());
     assert!(said.contains("21 blocks") && said.contains(&head), "{said}");
     assert_eq!(client(&["chain", root, "--head", &head]).unwrap().0, HOLDS);
-    assert_eq!(
-        client(&["chain", root, "--head", &"00".repeat(32)])
-            .unwrap()
-            .0,
-        FAULT
-    );
+    assert_eq!(client(&["chain", root, "--head", &"00".repeat(32)]).unwrap().0, FAULT);
 
     // Both readers come to the same verdict on damage anywhere.
     let mut random = Random::new(1);
@@ -131,12 +113,7 @@ fn the_client_checks_receipts() {
             return;
         };
         assert_eq!(code, HOLDS, "{said}");
-        assert_eq!(
-            client(&["receipt", text(&path), &"00".repeat(32)])
-                .unwrap()
-                .0,
-            FAULT
-        );
+        assert_eq!(client(&["receipt", text(&path), &"00".repeat(32)]).unwrap().0, FAULT);
         json["outcome"] = "00".into();
         std::fs::write(&path, json.to_string()).unwrap();
         assert_eq!(client(&["receipt", text(&path), &hash]).unwrap().0, FAULT);
@@ -158,18 +135,11 @@ fn the_client_checks_row_receipts() {
     };
     assert_eq!(code, HOLDS, "{said}");
     assert_eq!(with_image(b"another row").unwrap().0, FAULT);
-    assert_eq!(
-        client(&["row", text(&path), &"00".repeat(32)]).unwrap().0,
-        FAULT
-    );
+    assert_eq!(client(&["row", text(&path), &"00".repeat(32)]).unwrap().0, FAULT);
     for (member, value) in [("table", 2.into()), ("row_receipt", "00".into())] {
         let mut changed = json.clone();
         changed[member] = value;
         std::fs::write(&path, changed.to_string()).unwrap();
-        assert_eq!(
-            client(&["row", text(&path), &hash]).unwrap().0,
-            FAULT,
-            "{member}"
-        );
+        assert_eq!(client(&["row", text(&path), &hash]).unwrap().0, FAULT, "{member}");
     }
 }

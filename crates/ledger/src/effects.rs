@@ -58,13 +58,7 @@ impl<'a> Effect<'a> {
             return Err(cursor.invalid("there is neither a before- nor an after-image"));
         }
         cursor.finish()?;
-        Ok(Effect {
-            table,
-            key,
-            before,
-            after,
-            previous_height,
-        })
+        Ok(Effect { table, key, before, after, previous_height })
     }
 
     /// The canonical leaf bytes, into a buffer that the caller may use again.
@@ -129,14 +123,8 @@ pub fn effects_root<'a>(effects: impl IntoIterator<Item = Effect<'a>>) -> Result
 
 fn unusable(effect: &Effect<'_>, why: &str) -> Error {
     let key = crate::hash::to_hex(effect.key);
-    Error::new(
-        SqlState::INTERNAL_ERROR,
-        "the effects of the block are not a sorted set of rows",
-    )
-    .with_detail(format!(
-        "The effect on table {}, key {key}, {why}.",
-        effect.table.0
-    ))
+    Error::new(SqlState::INTERNAL_ERROR, "the effects of the block are not a sorted set of rows")
+        .with_detail(format!("The effect on table {}, key {key}, {why}.", effect.table.0))
 }
 
 #[cfg(test)]
@@ -166,28 +154,17 @@ mod tests {
         for cut in 0..leaf.len() {
             assert!(Effect::decode(&leaf[..cut]).is_err());
         }
-        assert_eq!(
-            effects_root([effect(2, b"key")]).unwrap(),
-            crate::merkle::root([leaf])
-        );
+        assert_eq!(effects_root([effect(2, b"key")]).unwrap(), crate::merkle::root([leaf]));
     }
 
     #[test]
     fn order_and_uniqueness_are_required() {
-        let sorted = [
-            effect(1, b"b"),
-            effect(1, b"ba"),
-            effect(2, b""),
-            effect(2, b"a"),
-        ];
+        let sorted = [effect(1, b"b"), effect(1, b"ba"), effect(2, b""), effect(2, b"a")];
         assert!(effects_root(sorted).is_ok());
         assert!(effects_root([effect(1, b"a"), effect(1, b"a")]).is_err());
         assert!(effects_root([effect(1, b"b"), effect(1, b"a")]).is_err());
         assert!(effects_root([effect(2, b"a"), effect(1, b"b")]).is_err());
-        let nothing = Effect {
-            after: None,
-            ..effect(1, b"a")
-        };
+        let nothing = Effect { after: None, ..effect(1, b"a") };
         assert!(effects_root([nothing]).is_err());
         assert_eq!(effects_root([]).unwrap(), crate::merkle::root::<&[u8]>([]));
     }
@@ -199,18 +176,9 @@ mod tests {
         for other in [
             effect(2, b"k"),
             effect(1, b"l"),
-            Effect {
-                before: base.after,
-                ..base
-            },
-            Effect {
-                after: Some([1; 32]),
-                ..base
-            },
-            Effect {
-                previous_height: 8,
-                ..base
-            },
+            Effect { before: base.after, ..base },
+            Effect { after: Some([1; 32]), ..base },
+            Effect { previous_height: 8, ..base },
         ] {
             assert_ne!(effects_root([other]).unwrap(), root);
         }

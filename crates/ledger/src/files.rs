@@ -4,8 +4,8 @@
 //! Paths are relative to the data folder, with `/` between their parts; `""` is the folder itself.
 //!
 //! **One owner.** [`RealFiles::open`] holds an exclusive lock on the file `LOCK` (empty, never
-//! deleted) as long as it lives, so two nodes never write one folder; [`RealFiles::read_only`] holds
-//! a shared one and refuses to write. The operating system drops the lock with its process.
+//! deleted) as long as it lives, so two nodes never write one folder; [`RealFiles::read_only`]
+//! holds a shared one and refuses to write. The operating system drops the lock with its process.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::hash::{BuildHasher, RandomState};
@@ -52,18 +52,10 @@ impl RealFiles {
         let root = root.into();
         create_durably(&root).map_err(|error| at(&root, error))?;
         let path = root.join("LOCK");
-        let lock = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&path);
+        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
         let lock = lock.map_err(|error| at(&path, error))?;
         lock.try_lock().map_err(|error| busy(&path, error))?;
-        Ok(RealFiles {
-            root,
-            writable: true,
-            _lock: Some(lock),
-        })
+        Ok(RealFiles { root, writable: true, _lock: Some(lock) })
     }
 
     /// Opens an existing folder, changing nothing in it. Several readers may share it, but not with
@@ -81,11 +73,7 @@ impl RealFiles {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(at(&path, error)),
         };
-        Ok(RealFiles {
-            root,
-            writable: false,
-            _lock: lock,
-        })
+        Ok(RealFiles { root, writable: false, _lock: lock })
     }
 
     fn path_to_change(&self, path: &str) -> io::Result<PathBuf> {
@@ -93,10 +81,7 @@ impl RealFiles {
         if self.writable {
             return Ok(path);
         }
-        Err(at(
-            &path,
-            io::Error::new(io::ErrorKind::PermissionDenied, "opened read-only"),
-        ))
+        Err(at(&path, io::Error::new(io::ErrorKind::PermissionDenied, "opened read-only")))
     }
 
     fn wrap(&self, path: PathBuf, file: io::Result<File>) -> io::Result<Box<dyn StorageFile>> {
@@ -116,9 +101,8 @@ impl Files for RealFiles {
             Err(error) => return Err(at(&path, error)),
         };
         let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
-        let mut names: Vec<String> = names
-            .collect::<io::Result<_>>()
-            .map_err(|error| at(&path, error))?;
+        let mut names: Vec<String> =
+            names.collect::<io::Result<_>>().map_err(|error| at(&path, error))?;
         names.sort_unstable();
         Ok(names)
     }
@@ -130,27 +114,18 @@ impl Files for RealFiles {
 
     fn sync_folder(&self, folder: &str) -> io::Result<()> {
         let path = self.path_to_change(folder)?;
-        File::open(&path)
-            .and_then(|folder| folder.sync_all())
-            .map_err(|error| at(&path, error))
+        File::open(&path).and_then(|folder| folder.sync_all()).map_err(|error| at(&path, error))
     }
 
     fn create(&self, path: &str) -> io::Result<Box<dyn StorageFile>> {
         let path = self.path_to_change(path)?;
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .open(&path);
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
         self.wrap(path, file)
     }
 
     fn open(&self, path: &str) -> io::Result<Box<dyn StorageFile>> {
         let path = self.root.join(path);
-        let file = OpenOptions::new()
-            .read(true)
-            .write(self.writable)
-            .open(&path);
+        let file = OpenOptions::new().read(true).write(self.writable).open(&path);
         self.wrap(path, file)
     }
 
@@ -172,29 +147,19 @@ struct RealFile {
 
 impl StorageFile for RealFile {
     fn size(&self) -> io::Result<u64> {
-        Ok(self
-            .file
-            .metadata()
-            .map_err(|error| at(&self.path, error))?
-            .len())
+        Ok(self.file.metadata().map_err(|error| at(&self.path, error))?.len())
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        self.file
-            .read_exact_at(buffer, offset)
-            .map_err(|error| at(&self.path, error))
+        self.file.read_exact_at(buffer, offset).map_err(|error| at(&self.path, error))
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.file
-            .write_all_at(bytes, offset)
-            .map_err(|error| at(&self.path, error))
+        self.file.write_all_at(bytes, offset).map_err(|error| at(&self.path, error))
     }
 
     fn set_size(&self, size: u64) -> io::Result<()> {
-        self.file
-            .set_len(size)
-            .map_err(|error| at(&self.path, error))
+        self.file.set_len(size).map_err(|error| at(&self.path, error))
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -205,15 +170,10 @@ impl StorageFile for RealFile {
 
 /// Creates a folder and those above it; their names survive a crash once this returns.
 fn create_durably(folder: &Path) -> io::Result<()> {
-    let missing: Vec<&Path> = folder
-        .ancestors()
-        .take_while(|path| !exists(path))
-        .collect();
+    let missing: Vec<&Path> = folder.ancestors().take_while(|path| !exists(path)).collect();
     fs::create_dir_all(folder)?;
     for created in missing {
-        let above = created
-            .parent()
-            .filter(|above| !above.as_os_str().is_empty());
+        let above = created.parent().filter(|above| !above.as_os_str().is_empty());
         File::open(above.unwrap_or(Path::new(".")))?.sync_all()?;
     }
     Ok(())
@@ -233,10 +193,7 @@ fn busy(path: &Path, error: TryLockError) -> io::Error {
         TryLockError::Error(error) => at(path, error),
         TryLockError::WouldBlock => io::Error::new(
             io::ErrorKind::WouldBlock,
-            format!(
-                "{}: the data folder is in use by another process",
-                path.display()
-            ),
+            format!("{}: the data folder is in use by another process", path.display()),
         ),
     }
 }
@@ -250,28 +207,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let writer = RealFiles::open(folder.path()).unwrap();
         let kind = |result: io::Result<RealFiles>| result.err().map(|error| error.kind());
-        assert_eq!(
-            kind(RealFiles::open(folder.path())),
-            Some(io::ErrorKind::WouldBlock)
-        );
-        assert_eq!(
-            kind(RealFiles::read_only(folder.path())),
-            Some(io::ErrorKind::WouldBlock)
-        );
+        assert_eq!(kind(RealFiles::open(folder.path())), Some(io::ErrorKind::WouldBlock));
+        assert_eq!(kind(RealFiles::read_only(folder.path())), Some(io::ErrorKind::WouldBlock));
         drop(writer);
         let reader = RealFiles::read_only(folder.path()).unwrap();
         assert_eq!(kind(RealFiles::read_only(folder.path())), None);
-        assert_eq!(
-            kind(RealFiles::open(folder.path())),
-            Some(io::ErrorKind::WouldBlock)
-        );
+        assert_eq!(kind(RealFiles::open(folder.path())), Some(io::ErrorKind::WouldBlock));
         let refused = reader.create("x").err().map(|error| error.kind());
         assert_eq!(refused, Some(io::ErrorKind::PermissionDenied));
         let absent = RealFiles::read_only(folder.path().join("no"));
         assert_eq!(kind(absent), Some(io::ErrorKind::NotFound));
-        assert_eq!(
-            kind(RealFiles::open(folder.path().join("new/and/deep"))),
-            None
-        );
+        assert_eq!(kind(RealFiles::open(folder.path().join("new/and/deep"))), None);
     }
 }

@@ -53,9 +53,7 @@ impl Genesis {
             parameters: Parameters::decode(parameters)?,
         };
         if genesis.to_block()? != *block {
-            return Err(invalid(
-                "Its header or outcome is not the one of its parameters.",
-            ));
+            return Err(invalid("Its header or outcome is not the one of its parameters."));
         }
         Ok(genesis)
     }
@@ -67,11 +65,8 @@ mod tests {
 
     #[test]
     fn genesis_round_trips_and_is_unique() {
-        let genesis = Genesis {
-            ledger_id: [9; 16],
-            time_us: 42,
-            parameters: Parameters::new("serial"),
-        };
+        let genesis =
+            Genesis { ledger_id: [9; 16], time_us: 42, parameters: Parameters::new("serial") };
         let block = genesis.to_block().unwrap();
         assert_eq!(Genesis::from_block(&block).unwrap(), genesis);
 

@@ -45,16 +45,11 @@ pub fn from_hex(text: &str) -> Result<Vec<u8>> {
         _ => None,
     };
     let (pairs, rest) = text.as_bytes().as_chunks::<2>();
-    let bytes: Option<Vec<u8>> = pairs
-        .iter()
-        .map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?))
-        .collect();
+    let bytes: Option<Vec<u8>> =
+        pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect();
     bytes.filter(|_| rest.is_empty()).ok_or_else(|| {
-        Error::new(
-            SqlState::INVALID_TEXT_REPRESENTATION,
-            "invalid hexadecimal text",
-        )
-        .with_hint("An even number of digits 0-9 and a-f in lower case is expected.")
+        Error::new(SqlState::INVALID_TEXT_REPRESENTATION, "invalid hexadecimal text")
+            .with_hint("An even number of digits 0-9 and a-f in lower case is expected.")
     })
 }
 
@@ -74,9 +69,7 @@ pub(crate) fn expect_hash(what: &str, expected: &Hash, found: &Hash) -> Result<(
         return Ok(());
     }
     let (expected, found) = (to_hex(expected), to_hex(found));
-    Err(refused(format!(
-        "{what}: expected {expected}, found {found}"
-    )))
+    Err(refused(format!("{what}: expected {expected}, found {found}")))
 }
 
 /// A proof that proves nothing.

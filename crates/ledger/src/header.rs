@@ -120,10 +120,7 @@ mod tests {
     #[test]
     fn every_byte_is_read_and_written() {
         let mut bytes = [0u8; HEADER_BYTES];
-        bytes
-            .iter_mut()
-            .zip(1..)
-            .for_each(|(byte, n)| *byte = n as u8);
+        bytes.iter_mut().zip(1..).for_each(|(byte, n)| *byte = n as u8);
         bytes[..2].copy_from_slice(&HEADER_VERSION.to_be_bytes());
         bytes[206..].fill(0);
         let header = BlockHeader::decode(&bytes).unwrap();

@@ -11,11 +11,12 @@
 //! **Reading changes nothing.** Only `resume` writes: it copies the bytes of a torn tail into
 //! `quarantine/`, syncs the copy, and only then cuts them from the segment.
 //!
-//! **Writing.** A group of blocks costs one write and one fdatasync. The writer syncs a full segment
-//! before it creates the next one, and the next one (with its folder entry) before it writes a block
-//! to it; so only the newest segment can be torn. After an error of a write or a sync nobody knows
-//! what is on disk (the kernel may have dropped the dirty pages), so the writer refuses everything
-//! from then on; a new reader finds out what is there.
+//! **Writing.** A group of blocks costs one write and one fdatasync. The writer syncs a full
+//!  segment
+//! before it creates the next one, and the next one (with its folder entry) before it writes a
+//! block to it; so only the newest segment can be torn. After an error of a write or a sync nobody
+//! knows what is on disk (the kernel may have dropped the dirty pages), so the writer refuses
+//! everything from then on; a new reader finds out what is there.
 //!
 //! **What a reader accepts.** Segments without gaps, overlaps or strangers; records without gaps;
 //! blocks in order, of one ledger; nothing but zeros at the end. Links and roots are for
@@ -47,13 +48,7 @@ pub struct TornTail {
 
 impl fmt::Display for TornTail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let TornTail {
-            height,
-            file,
-            offset,
-            cut_bytes,
-            what,
-        } = self;
+        let TornTail { height, file, offset, cut_bytes, what } = self;
         write!(
             f,
             "torn or damaged tail at block {height} ({file}, offset {offset}, {cut_bytes} bytes): {what}"
@@ -72,16 +67,8 @@ pub struct Damage {
 
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Damage {
-            height,
-            file,
-            offset,
-            what,
-        } = self;
-        write!(
-            f,
-            "damage at block {height} ({file}, offset {offset}): {what}"
-        )
+        let Damage { height, file, offset, what } = self;
+        write!(f, "damage at block {height} ({file}, offset {offset}): {what}")
     }
 }
 

@@ -6,7 +6,8 @@
 //! since, in no particular order, as neither the kernel nor a drive promises one. A file whose
 //! folder was not synced since it was created may be gone, one that was removed may be back.
 //!
-//! [`MemoryFiles::fail_at`] fails one chosen change or sync, and all later ones if the power is off.
+//! [`MemoryFiles::fail_at`] fails one chosen change or sync, and all later ones if the power is
+//! off.
 //!
 //! Departure from real file systems: folders are durable as soon as they are created.
 
@@ -90,34 +91,23 @@ impl MemoryFiles {
     /// Puts bytes where a file is or shall be, durably and without counting: damage, for a test.
     pub fn plant(&self, path: &str, bytes: Vec<u8>) {
         let durable = bytes.clone();
-        let contents = Contents {
-            live: bytes,
-            durable,
-            pending: Vec::new(),
-            entry_is_durable: true,
-        };
+        let contents =
+            Contents { live: bytes, durable, pending: Vec::new(), entry_is_durable: true };
         self.disk().files.insert(path.to_owned(), contents);
     }
 
     /// One of the disks that a power cut at this moment may leave. These files stay as they are.
     pub fn crash(&self, random: &mut Random) -> MemoryFiles {
         let before = self.disk();
-        let mut after = Disk {
-            salts: before.salts + 1,
-            ..Disk::default()
-        };
+        let mut after = Disk { salts: before.salts + 1, ..Disk::default() };
         for (path, contents) in &before.files {
             if contents.entry_is_durable || random.chance(2) {
-                after
-                    .files
-                    .insert(path.clone(), contents.after_crash(random));
+                after.files.insert(path.clone(), contents.after_crash(random));
             }
         }
         for (path, contents) in &before.removed {
             if !after.files.contains_key(path) && random.chance(2) {
-                after
-                    .files
-                    .insert(path.clone(), contents.after_crash(random));
+                after.files.insert(path.clone(), contents.after_crash(random));
             }
         }
         MemoryFiles(Arc::new(Mutex::new(after)))
@@ -182,10 +172,7 @@ fn sectors(change: &Change) -> Vec<Change> {
     while !rest.is_empty() {
         let to_sector_end = SECTOR_BYTES - offset % SECTOR_BYTES;
         let (piece, tail) = rest.split_at(to_sector_end.min(rest.len()));
-        pieces.push(Change::Write {
-            offset,
-            bytes: piece.to_vec(),
-        });
+        pieces.push(Change::Write { offset, bytes: piece.to_vec() });
         offset += piece.len();
         rest = tail;
     }
@@ -206,13 +193,10 @@ fn apply(target: &mut Vec<u8>, change: &Change) {
 impl Files for MemoryFiles {
     fn list(&self, folder: &str) -> io::Result<Vec<String>> {
         let disk = self.disk();
-        let names = disk
-            .files
-            .keys()
-            .filter_map(|path| match path.rsplit_once('/') {
-                Some((parent, name)) => (parent == folder).then(|| name.to_owned()),
-                None => folder.is_empty().then(|| path.clone()),
-            });
+        let names = disk.files.keys().filter_map(|path| match path.rsplit_once('/') {
+            Some((parent, name)) => (parent == folder).then(|| name.to_owned()),
+            None => folder.is_empty().then(|| path.clone()),
+        });
         Ok(names.collect())
     }
 
@@ -234,24 +218,15 @@ impl Files for MemoryFiles {
         let mut disk = self.disk();
         disk.count()?;
         if disk.files.contains_key(path) {
-            return Err(io::Error::new(
-                io::ErrorKind::AlreadyExists,
-                path.to_owned(),
-            ));
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, path.to_owned()));
         }
         disk.files.insert(path.to_owned(), Contents::default());
-        Ok(Box::new(MemoryFile {
-            files: self.clone(),
-            path: path.to_owned(),
-        }))
+        Ok(Box::new(MemoryFile { files: self.clone(), path: path.to_owned() }))
     }
 
     fn open(&self, path: &str) -> io::Result<Box<dyn StorageFile>> {
         self.disk().file(path)?;
-        Ok(Box::new(MemoryFile {
-            files: self.clone(),
-            path: path.to_owned(),
-        }))
+        Ok(Box::new(MemoryFile { files: self.clone(), path: path.to_owned() }))
     }
 
     fn remove(&self, path: &str) -> io::Result<()> {
@@ -302,10 +277,7 @@ impl StorageFile for MemoryFile {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.change(Change::Write {
-            offset: offset as usize,
-            bytes: bytes.to_vec(),
-        })
+        self.change(Change::Write { offset: offset as usize, bytes: bytes.to_vec() })
     }
 
     fn set_size(&self, size: u64) -> io::Result<()> {

@@ -10,8 +10,8 @@
 //!
 //! **Streaming.** [`MerkleBuilder`] keeps one perfect subtree for each set bit of the number of
 //! leaves so far, as a binary counter: adding a leaf carries, closing folds from the right. That is
-//! the RFC's split, as the set bits from the top are exactly the left subtrees. At most 64 hashes of
-//! state, nothing allocated.
+//! the RFC's split, as the set bits from the top are exactly the left subtrees. At most 64 hashes
+//! of state, nothing allocated.
 //!
 //! **Proofs.** The same tree seen by levels: neighbours pair up, and an odd last node rises
 //! unchanged. The proof of a leaf holds the neighbour at each level where there is one.
@@ -50,10 +50,7 @@ pub struct MerkleBuilder {
 
 impl Default for MerkleBuilder {
     fn default() -> Self {
-        MerkleBuilder {
-            leaves: 0,
-            perfect: [[0; 32]; 64],
-        }
+        MerkleBuilder { leaves: 0, perfect: [[0; 32]; 64] }
     }
 }
 
@@ -85,9 +82,7 @@ impl MerkleBuilder {
         let Some(smallest) = subtrees.next() else {
             return Sha256::digest([]).into();
         };
-        subtrees.fold(self.perfect[smallest], |right, k| {
-            node_hash(&self.perfect[k], &right)
-        })
+        subtrees.fold(self.perfect[smallest], |right, k| node_hash(&self.perfect[k], &right))
     }
 }
 
@@ -100,7 +95,8 @@ pub fn root<L: AsRef<[u8]>>(leaves: impl IntoIterator<Item = L>) -> Hash {
     builder.root()
 }
 
-/// The inclusion proof of one leaf: sibling hashes from the leaf up. `None` if there is no such leaf.
+/// The inclusion proof of one leaf: sibling hashes from the leaf up. `None` if there is no such
+/// leaf.
 pub fn inclusion_proof(leaf_hashes: &[Hash], index: usize) -> Option<Vec<Hash>> {
     if index >= leaf_hashes.len() {
         return None;

@@ -36,9 +36,7 @@ fn split(n: usize) -> usize {
 }
 
 fn numbered(n: usize) -> Vec<Hash> {
-    (0..n)
-        .map(|i| leaf_hash(&(i as u32).to_be_bytes()))
-        .collect()
+    (0..n).map(|i| leaf_hash(&(i as u32).to_be_bytes())).collect()
 }
 
 fn root_of_hashes(leaves: &[Hash]) -> Hash {
@@ -91,11 +89,7 @@ const CT_PROOFS: &[(usize, usize, &[&str])] = &[
             "d37ee418976dd95753c1c73862b9398fa2a2cf9b4ff0fdfe8b30cd95209614b7",
         ],
     ),
-    (
-        2,
-        3,
-        &["fac54203e7cc696cf0dfcb42c92a1d9dbaf70ad9e621f4bd8d98662f00e3c125"],
-    ),
+    (2, 3, &["fac54203e7cc696cf0dfcb42c92a1d9dbaf70ad9e621f4bd8d98662f00e3c125"]),
     (
         1,
         5,
@@ -111,18 +105,11 @@ const CT_PROOFS: &[(usize, usize, &[&str])] = &[
 fn certificate_transparency_vectors() {
     let leaves: Vec<Vec<u8>> = CT_LEAVES.iter().map(|hex| from_hex(hex).unwrap()).collect();
     for (n, expected) in CT_ROOTS.iter().enumerate() {
-        assert_eq!(
-            root(&leaves[..n]),
-            hash_from_hex(expected).unwrap(),
-            "{n} leaves"
-        );
+        assert_eq!(root(&leaves[..n]), hash_from_hex(expected).unwrap(), "{n} leaves");
     }
     let hashes: Vec<Hash> = leaves.iter().map(|leaf| leaf_hash(leaf)).collect();
     for (index, size, expected) in CT_PROOFS {
-        let expected: Vec<Hash> = expected
-            .iter()
-            .map(|hex| hash_from_hex(hex).unwrap())
-            .collect();
+        let expected: Vec<Hash> = expected.iter().map(|hex| hash_from_hex(hex).unwrap()).collect();
         assert_eq!(inclusion_proof(&hashes[..*size], *index).unwrap(), expected);
     }
 }
@@ -137,13 +124,7 @@ fn every_size_and_index_agrees_with_the_definition() {
         for index in 0..n {
             let proof = inclusion_proof(leaves, index).unwrap();
             assert_eq!(proof, naive_proof(index, leaves), "leaf {index} of {n}");
-            assert!(verify_inclusion(
-                leaves[index],
-                index as u64,
-                n as u64,
-                &proof,
-                &root
-            ));
+            assert!(verify_inclusion(leaves[index], index as u64, n as u64, &proof, &root));
         }
         assert_eq!(inclusion_proof(leaves, n), None);
     }
@@ -158,7 +139,11 @@ proptest! {
 
     /// A proof proves one leaf, at one place, in one tree.
     #[test]
-    fn changed_proofs_are_refused(n in 1usize..70, pick in any::<prop::sample::Index>(), bit in 0usize..256) {
+    fn changed_proofs_are_refused(
+        n in 1usize..70,
+        pick in any::<prop::sample::Index>(),
+        bit in 0usize..256,
+    ) {
         let leaves = numbered(n);
         let index = pick.index(n);
         let root = naive_root(&leaves);

@@ -63,20 +63,13 @@ impl Parameters {
         for _ in 0..cursor.u32()? {
             let name = cursor.prefixed_text()?;
             let value = cursor.prefixed_text()?;
-            if others
-                .last_key_value()
-                .is_some_and(|(last, _)| *last >= name)
-            {
+            if others.last_key_value().is_some_and(|(last, _)| *last >= name) {
                 return Err(cursor.invalid(format!("{name:?} is out of order")));
             }
             others.insert(name, value);
         }
         cursor.finish()?;
-        Ok(Parameters {
-            protocol,
-            row_encoding,
-            others,
-        })
+        Ok(Parameters { protocol, row_encoding, others })
     }
 
     pub fn hash(&self) -> Result<Hash> {
@@ -93,9 +86,7 @@ mod tests {
     #[test]
     fn one_value_has_one_encoding() {
         let mut parameters = Parameters::new("harmony");
-        parameters
-            .others
-            .insert("block_transactions_max".into(), "1000".into());
+        parameters.others.insert("block_transactions_max".into(), "1000".into());
         parameters.others.insert("a".into(), "".into());
         let bytes = parameters.encode().unwrap();
         assert_eq!(Parameters::decode(&bytes).unwrap(), parameters);

@@ -66,17 +66,11 @@ impl Receipt {
         let root = |what: &str, leaf: &[u8], proof: &[Hash]| {
             let (index, leaves) = (self.index.into(), self.header.transaction_count.into());
             root_from_proof(leaf_hash(leaf), index, leaves, proof).ok_or_else(|| {
-                refused(format!(
-                    "the {what} proof does not fit index {index} of {leaves}"
-                ))
+                refused(format!("the {what} proof does not fit index {index} of {leaves}"))
             })
         };
         let transactions_root = root("transaction", &self.transaction, &self.transaction_proof)?;
-        expect_hash(
-            "transactions root",
-            &self.header.transactions_root,
-            &transactions_root,
-        )?;
+        expect_hash("transactions root", &self.header.transactions_root, &transactions_root)?;
         let outcomes_root = root("outcome", &self.outcome, &self.outcome_proof)?;
         expect_hash("outcomes root", &self.header.outcomes_root, &outcomes_root)
     }
@@ -112,14 +106,7 @@ impl Receipt {
         };
         let (transaction_proof, outcome_proof) = (proof()?, proof()?);
         cursor.finish()?;
-        Ok(Receipt {
-            header,
-            index,
-            transaction,
-            outcome,
-            transaction_proof,
-            outcome_proof,
-        })
+        Ok(Receipt { header, index, transaction, outcome, transaction_proof, outcome_proof })
     }
 
     pub fn to_json(&self) -> Value {
@@ -168,12 +155,8 @@ fn text<'a>(fields: &'a Map<String, Value>, name: &'static str) -> Result<&'a st
 }
 
 fn hashes(fields: &Map<String, Value>, name: &'static str) -> Result<Vec<Hash>> {
-    let list = field(fields, name)?
-        .as_array()
-        .ok_or_else(|| malformed(name))?;
-    list.iter()
-        .map(|hash| hash_from_hex(hash.as_str().ok_or_else(|| malformed(name))?))
-        .collect()
+    let list = field(fields, name)?.as_array().ok_or_else(|| malformed(name))?;
+    list.iter().map(|hash| hash_from_hex(hash.as_str().ok_or_else(|| malformed(name))?)).collect()
 }
 
 fn malformed(name: &str) -> Error {
@@ -194,10 +177,7 @@ mod tests {
             for index in 0..transactions as u32 {
                 let receipt = Receipt::of(&block, index).unwrap();
                 receipt.verify(&hash).unwrap();
-                assert_eq!(
-                    Receipt::decode(&receipt.encode().unwrap()).unwrap(),
-                    receipt
-                );
+                assert_eq!(Receipt::decode(&receipt.encode().unwrap()).unwrap(), receipt);
                 assert_eq!(Receipt::from_json(&receipt.to_json()).unwrap(), receipt);
                 assert!(receipt.verify(&[0; 32]).is_err());
             }

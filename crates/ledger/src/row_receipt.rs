@@ -56,15 +56,8 @@ impl RowReceipt {
         let Some(siblings) = inclusion_proof(&hashes, index) else {
             return Ok(None);
         };
-        let proof = sides(index, hashes.len())
-            .into_iter()
-            .zip(siblings)
-            .collect();
-        Ok(Some(RowReceipt {
-            header: header.clone(),
-            leaf: leaves.swap_remove(index),
-            proof,
-        }))
+        let proof = sides(index, hashes.len()).into_iter().zip(siblings).collect();
+        Ok(Some(RowReceipt { header: header.clone(), leaf: leaves.swap_remove(index), proof }))
     }
 
     /// What the block did to the row.
@@ -88,9 +81,7 @@ impl RowReceipt {
     pub fn verify_row(&self, trusted_block_hash: &Hash, row_image: &[u8]) -> Result<()> {
         let effect = self.verify(trusted_block_hash)?;
         if effect.after != Some(row_image_hash(row_image)) {
-            return Err(refused(
-                "this is not the row that the block left".to_owned(),
-            ));
+            return Err(refused("this is not the row that the block left".to_owned()));
         }
         Ok(())
     }
@@ -128,11 +119,7 @@ impl RowReceipt {
             proof.push((side, cursor.array()?));
         }
         cursor.finish()?;
-        Ok(RowReceipt {
-            header,
-            leaf,
-            proof,
-        })
+        Ok(RowReceipt { header, leaf, proof })
     }
 
     /// For people and other programs: the binary form in hexadecimal, and what it says.
@@ -151,16 +138,9 @@ impl RowReceipt {
     }
 
     pub fn from_json(value: &Value) -> Result<RowReceipt> {
-        let malformed = || {
-            Error::new(
-                SqlState::INVALID_TEXT_REPRESENTATION,
-                "malformed row receipt",
-            )
-        };
-        let text = value
-            .get("row_receipt")
-            .and_then(Value::as_str)
-            .ok_or_else(malformed)?;
+        let malformed =
+            || Error::new(SqlState::INVALID_TEXT_REPRESENTATION, "malformed row receipt");
+        let text = value.get("row_receipt").and_then(Value::as_str).ok_or_else(malformed)?;
         let receipt = RowReceipt::decode(&from_hex(text)?)?;
         match receipt.to_json()? == *value {
             true => Ok(receipt),
@@ -218,9 +198,7 @@ mod tests {
             }
             assert_eq!(RowReceipt::of(&header, &effects, count).unwrap(), None);
 
-            let receipt = RowReceipt::of(&header, &effects, count / 2)
-                .unwrap()
-                .unwrap();
+            let receipt = RowReceipt::of(&header, &effects, count / 2).unwrap().unwrap();
             let bytes = receipt.encode().unwrap();
             assert_eq!(RowReceipt::decode(&bytes).unwrap(), receipt);
             for bit in 0..bytes.len() * 8 {

@@ -10,14 +10,8 @@ use crate::parameters::Parameters;
 /// Genesis and `blocks` more, each with `transactions` distinct transactions.
 pub fn chain(blocks: u64, transactions: u64) -> Vec<Block> {
     let mut parameters = Parameters::new("serial");
-    parameters
-        .others
-        .insert("block_transactions_max".to_owned(), "1000".to_owned());
-    let genesis = Genesis {
-        ledger_id: *b"test ledger 0001",
-        time_us: 1_000,
-        parameters,
-    };
+    parameters.others.insert("block_transactions_max".to_owned(), "1000".to_owned());
+    let genesis = Genesis { ledger_id: *b"test ledger 0001", time_us: 1_000, parameters };
     let mut chain = vec![genesis.to_block().unwrap()];
     for height in 1..=blocks {
         let previous = &chain.last().unwrap().header;
@@ -39,9 +33,7 @@ pub fn chain(blocks: u64, transactions: u64) -> Vec<Block> {
             effects_root: effects_root([effect]).unwrap(),
         };
         let parts = |what: &str| -> Vec<Bytes> {
-            (0..transactions)
-                .map(|i| format!("{what} {height}.{i}").into())
-                .collect()
+            (0..transactions).map(|i| format!("{what} {height}.{i}").into()).collect()
         };
         chain.push(Block::seal(seal, parts("transaction"), parts("outcome")).unwrap());
     }

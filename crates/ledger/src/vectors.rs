@@ -18,9 +18,7 @@ use crate::row_receipt::RowReceipt;
 use crate::testing::{chain, encoded};
 
 fn hex_list<B: AsRef<[u8]>>(list: impl IntoIterator<Item = B>) -> Vec<String> {
-    list.into_iter()
-        .map(|bytes| to_hex(bytes.as_ref()))
-        .collect()
+    list.into_iter().map(|bytes| to_hex(bytes.as_ref())).collect()
 }
 
 fn merkle() -> Value {
@@ -112,18 +110,10 @@ pub fn row_receipt() -> (RowReceipt, Vec<u8>) {
         after: Some(row_image_hash(&key)),
         previous_height: 0,
     };
-    let other = Effect {
-        table: TableId(2),
-        ..effect
-    };
+    let other = Effect { table: TableId(2), ..effect };
     let mut header = block.header.clone();
     header.effects_root = effects_root([effect, other]).unwrap();
-    (
-        RowReceipt::of(&header, &[effect, other], 0)
-            .unwrap()
-            .unwrap(),
-        key.to_vec(),
-    )
+    (RowReceipt::of(&header, &[effect, other], 0).unwrap().unwrap(), key.to_vec())
 }
 
 fn row_receipts() -> Value {
@@ -136,16 +126,10 @@ pub fn segment_files() -> MemoryFiles {
     let files = MemoryFiles::new();
     let mut reader = LogReader::open(Arc::new(files.clone())).unwrap();
     assert!(reader.next_block().unwrap().is_none());
-    let options = LogOptions {
-        segment_bytes: 1_100,
-        zero_fill_bytes: 1_000,
-        sync: true,
-    };
+    let options = LogOptions { segment_bytes: 1_100, zero_fill_bytes: 1_000, sync: true };
     let mut writer = LogWriter::resume(reader, options).unwrap();
     let blocks = encoded(&chain(3, 3));
-    blocks
-        .iter()
-        .for_each(|block| writer.append(std::slice::from_ref(block)).unwrap());
+    blocks.iter().for_each(|block| writer.append(std::slice::from_ref(block)).unwrap());
     files
 }
 
@@ -176,10 +160,6 @@ fn vectors_are_current() {
             std::fs::write(&path, &text).unwrap();
         }
         let stored = std::fs::read_to_string(&path).unwrap_or_default();
-        assert!(
-            stored == text,
-            "{} is not what this code computes",
-            path.display()
-        );
+        assert!(stored == text, "{} is not what this code computes", path.display());
     }
 }

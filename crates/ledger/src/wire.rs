@@ -1,4 +1,5 @@
-//! Strict reading of canonical bytes: big-endian numbers, length-prefixed strings, nothing left over.
+//! Strict reading of canonical bytes: big-endian numbers, length-prefixed strings, nothing left
+//! over.
 //!
 //! Every length is compared with what is really there before anything is allocated, so hostile
 //! bytes cost no more than their own size.
@@ -100,11 +101,8 @@ impl<'a> Cursor<'a> {
 /// bits, so they are an error and never a truncation.
 pub(crate) fn put_prefixed(out: &mut Vec<u8>, bytes: &[u8]) -> Result<()> {
     let length = u32::try_from(bytes.len()).map_err(|_| {
-        Error::new(
-            SqlState::PROGRAM_LIMIT_EXCEEDED,
-            "value is longer than 4 GiB",
-        )
-        .with_detail(format!("It has {} bytes.", bytes.len()))
+        Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "value is longer than 4 GiB")
+            .with_detail(format!("It has {} bytes.", bytes.len()))
     })?;
     out.extend_from_slice(&length.to_be_bytes());
     out.extend_from_slice(bytes);

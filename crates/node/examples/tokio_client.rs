@@ -63,15 +63,11 @@ async fn commit(client: &mut Client) -> Result<()> {
     let ada: Row<'_> = [&1i64, &"ada", &10_050i64, &0.125f64, &payload, &none];
     let bob: Row<'_> = [&2i64, &"bob", &700i64, &no_rate, &no_payload, &"empty"];
     // Both are on their way before either is answered.
-    let (ada, bob) = futures::join!(
-        transaction.execute(&insert, &ada),
-        transaction.execute(&insert, &bob)
-    );
+    let (ada, bob) =
+        futures::join!(transaction.execute(&insert, &ada), transaction.execute(&insert, &bob));
     ensure!(ada? == 1 && bob? == 1, "two rows are inserted");
     transaction.commit().await?;
-    let row = client
-        .query_one("SELECT * FROM tokio_accounts WHERE id = $1", &[&1i64])
-        .await?;
+    let row = client.query_one("SELECT * FROM tokio_accounts WHERE id = $1", &[&1i64]).await?;
     ensure!(row.try_get::<_, &str>("owner")? == "ada", "text");
     ensure!(row.try_get::<_, i64>("cents")? == 10_050, "bigint");
     ensure!(row.try_get::<_, f64>("rate")? == 0.125, "double precision");
@@ -82,14 +78,10 @@ async fn commit(client: &mut Client) -> Result<()> {
 
 async fn roll_back(client: &mut Client) -> Result<()> {
     let transaction = client.transaction().await?;
-    let deleted = transaction
-        .execute("DELETE FROM tokio_accounts", &[])
-        .await?;
+    let deleted = transaction.execute("DELETE FROM tokio_accounts", &[]).await?;
     ensure!(deleted == 2, "two rows go");
     transaction.rollback().await?;
-    let row = client
-        .query_one("SELECT count(*) FROM tokio_accounts", &[])
-        .await?;
+    let row = client.query_one("SELECT count(*) FROM tokio_accounts", &[]).await?;
     ensure!(row.try_get::<_, i64>(0)? == 2, "rollback brings them back");
     Ok(())
 }
@@ -100,10 +92,7 @@ async fn fail(client: &mut Client) -> Result<()> {
     let refused = transaction.execute(twice, &[]).await;
     ensure!(code(refused) == Some(SqlState::UNIQUE_VIOLATION), "23505");
     let after = transaction.execute("SELECT 1", &[]).await;
-    ensure!(
-        code(after) == Some(SqlState::IN_FAILED_SQL_TRANSACTION),
-        "25P02"
-    );
+    ensure!(code(after) == Some(SqlState::IN_FAILED_SQL_TRANSACTION), "25P02");
     transaction.rollback().await?;
     Ok(())
 }
@@ -117,10 +106,7 @@ async fn call(client: &Client) -> Result<()> {
     let row = client.query_one(&call, &[&1i64, &2i64, &50i64]).await?;
     ensure!(row.try_get::<_, i64>(0)? == 10_000, "the function's result");
     let refused = client.execute(&call, &[&1i64, &2i64, &99_999i64]).await;
-    ensure!(
-        code(refused) == Some(SqlState::from_code("SB001")),
-        "the function's own SQLSTATE"
-    );
+    ensure!(code(refused) == Some(SqlState::from_code("SB001")), "the function's own SQLSTATE");
     Ok(())
 }
 
@@ -128,8 +114,7 @@ async fn copy(client: &Client) -> Result<()> {
     let text = "COPY tokio_accounts (id, owner, cents) FROM STDIN";
     let sink = client.copy_in::<_, bytes::Bytes>(text).await?;
     let mut sink = std::pin::pin!(sink);
-    sink.send(bytes::Bytes::from_static(b"10\tcarl\t1\n11\tdora\t2\n"))
-        .await?;
+    sink.send(bytes::Bytes::from_static(b"10\tcarl\t1\n11\tdora\t2\n")).await?;
     ensure!(sink.finish().await? == 2, "two rows by COPY");
     Ok(())
 }

@@ -45,9 +45,7 @@ fn plan_of(arguments: &Bench) -> Plan {
         sealing: arguments.sealing.iter().map(|&s| s == Switch::On).collect(),
         block_transactions: arguments.block_transactions,
         transactions: arguments.transactions,
-        rows: arguments
-            .rows
-            .unwrap_or_else(|| arguments.workload.default_rows()),
+        rows: arguments.rows.unwrap_or_else(|| arguments.workload.default_rows()),
         durability: (!off).then(|| arguments.durability.clone()),
         repetitions: arguments.repetitions,
         seed: arguments.seed,
@@ -57,10 +55,7 @@ fn plan_of(arguments: &Bench) -> Plan {
 
 fn name_of(cell: &Cell) -> String {
     let sealing = if cell.sealing { ", sealing" } else { "" };
-    format!(
-        "{}, theta {}, threads {}{sealing}",
-        cell.protocol, cell.theta, cell.threads
-    )
+    format!("{}, theta {}, threads {}{sealing}", cell.protocol, cell.theta, cell.threads)
 }
 
 /// On standard error, so that standard output holds the figures alone.

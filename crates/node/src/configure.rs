@@ -40,15 +40,11 @@ fn init(file: &Path) -> Result<Exit> {
 }
 
 fn check(resolved: &Resolved, output: Output) -> Result<Exit> {
-    let file = resolved
-        .file
-        .as_ref()
-        .map(|path| path.display().to_string());
+    let file = resolved.file.as_ref().map(|path| path.display().to_string());
     match output {
-        Output::Text => println!(
-            "valid: {}",
-            file.as_deref().unwrap_or("no file, the defaults apply")
-        ),
+        Output::Text => {
+            println!("valid: {}", file.as_deref().unwrap_or("no file, the defaults apply"))
+        }
         Output::Json => println!("{}", json!({"valid": true, "file": file})),
     }
     Ok(Exit::Ok)

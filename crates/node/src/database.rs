@@ -41,12 +41,7 @@ pub fn open(settings: &Settings, metrics: Arc<Metrics>) -> Result<Database> {
         }
         outcome => outcome,
     };
-    let Replayed {
-        replica,
-        reader,
-        torn_tail,
-        progress,
-    } = replayed.map_err(refuse)?;
+    let Replayed { replica, reader, torn_tail, progress } = replayed.map_err(refuse)?;
     if let Some(tail) = torn_tail {
         warn!("{tail}; the cut bytes are kept in the folder `quarantine`");
     }
@@ -59,10 +54,7 @@ pub fn open(settings: &Settings, metrics: Arc<Metrics>) -> Result<Database> {
     metrics.ledger_bytes.add(progress.bytes);
     metrics.height.set(replica.head().height);
     let engine = Engine::start(replica, log, language, limits(settings), clock(), metrics)?;
-    Ok(Database {
-        engine: Arc::new(engine),
-        schema,
-    })
+    Ok(Database { engine: Arc::new(engine), schema })
 }
 
 /// A new folder, or one whose very first block was torn by a crash: nothing was acknowledged then.
@@ -86,11 +78,8 @@ fn begin(settings: &Settings, files: Arc<dyn Files>, options: LogOptions) -> Res
         Some(begun) => begun,
         None => draw_ledger_id()?,
     };
-    let genesis = Genesis {
-        ledger_id,
-        time_us: clock()(),
-        parameters: Parameters::new(&settings.protocol),
-    };
+    let genesis =
+        Genesis { ledger_id, time_us: clock()(), parameters: Parameters::new(&settings.protocol) };
     let mut log = LogWriter::resume(reader, options)?;
     log.append(&[genesis.to_block()?.encode()?])?;
     log.sync()?;
@@ -162,11 +151,7 @@ impl Report {
     fn step(&mut self, progress: engine::Progress) {
         if self.0.elapsed() >= Self::EVERY {
             self.0 = std::time::Instant::now();
-            let engine::Progress {
-                blocks,
-                transactions,
-                bytes,
-            } = progress;
+            let engine::Progress { blocks, transactions, bytes } = progress;
             info!(blocks, transactions, bytes, "reading the ledger");
         }
     }
@@ -194,11 +179,7 @@ pub enum Verdict {
     /// Bytes that were durable have changed.
     Damaged { height: u64, detail: String },
     /// The bytes are whole, but hashes, roots, outcomes or effects are not what they should be.
-    Differs {
-        height: u64,
-        transaction: Option<usize>,
-        detail: String,
-    },
+    Differs { height: u64, transaction: Option<usize>, detail: String },
 }
 
 /// Checks the ledger in `data`; `workers` of 0 means one for each core.
@@ -210,18 +191,13 @@ pub fn verify(data: &Path, workers_setting: u32) -> Result<Verification> {
 pub fn verify_files(files: Arc<dyn Files>, workers_setting: u32) -> Result<Verification> {
     let mut progress = engine::Progress::default();
     let language = |_: &Arc<Store>| -> Arc<dyn Language> { Arc::new(Schema::new()) };
-    let replayed = replay(files, &language, workers(workers_setting), &mut |p| {
-        progress = p
-    });
+    let replayed = replay(files, &language, workers(workers_setting), &mut |p| progress = p);
     let (height, block_hash, verdict) = match replayed {
         Ok(replayed) => {
             let head = replayed.replica.head();
             let verdict = match replayed.torn_tail {
                 None => Verdict::Sound,
-                Some(tail) => Verdict::TornTail {
-                    height: tail.height,
-                    detail: tail.to_string(),
-                },
+                Some(tail) => Verdict::TornTail { height: tail.height, detail: tail.to_string() },
             };
             (head.height, head.hash, verdict)
         }
@@ -241,24 +217,12 @@ pub fn verify_files(files: Arc<dyn Files>, workers_setting: u32) -> Result<Verif
 fn verdict_of(fault: Fault) -> Result<Verdict> {
     let detail = fault.to_string();
     Ok(match fault {
-        Fault::TornTail(tail) => Verdict::TornTail {
-            height: tail.height,
-            detail,
-        },
-        Fault::Damage(damage) => Verdict::Damaged {
-            height: damage.height,
-            detail,
-        },
-        Fault::Mismatch(mismatch) => Verdict::Differs {
-            height: mismatch.height,
-            transaction: mismatch.transaction,
-            detail,
-        },
-        Fault::Halt(height, _) => Verdict::Differs {
-            height,
-            transaction: None,
-            detail,
-        },
+        Fault::TornTail(tail) => Verdict::TornTail { height: tail.height, detail },
+        Fault::Damage(damage) => Verdict::Damaged { height: damage.height, detail },
+        Fault::Mismatch(mismatch) => {
+            Verdict::Differs { height: mismatch.height, transaction: mismatch.transaction, detail }
+        }
+        Fault::Halt(height, _) => Verdict::Differs { height, transaction: None, detail },
         Fault::Io(_) | Fault::Empty => return Err(fault.into()),
     })
 }
@@ -279,10 +243,7 @@ mod tests {
     #[test]
     fn a_first_start_can_be_cut_anywhere() {
         let settings = Settings::defaults().unwrap();
-        let options = LogOptions {
-            zero_fill_bytes: 4_096,
-            ..log_options(&settings)
-        };
+        let options = LogOptions { zero_fill_bytes: 4_096, ..log_options(&settings) };
         for operation in 0..30 {
             for seed in 0..20 {
                 let files = MemoryFiles::new();
@@ -298,10 +259,7 @@ mod tests {
                     Ok(_) => continue,
                     Err(fault) => assert!(holds_no_block(&fault), "{operation}: {fault}"),
                 }
-                assert!(
-                    first.is_err(),
-                    "operation {operation}, seed {seed}: genesis is lost"
-                );
+                assert!(first.is_err(), "operation {operation}, seed {seed}: genesis is lost");
                 begin(&settings, Arc::new(left.clone()), options)
                     .unwrap_or_else(|error| panic!("operation {operation}, seed {seed}: {error}"));
                 assert!(read(&left).is_ok());

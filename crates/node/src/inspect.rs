@@ -54,11 +54,7 @@ fn verification_json(found: &Verification) -> serde_json::Value {
         Verdict::Damaged { height, detail } => {
             json!({"kind": "damaged", "height": height, "detail": detail})
         }
-        Verdict::Differs {
-            height,
-            transaction,
-            detail,
-        } => json!({
+        Verdict::Differs { height, transaction, detail } => json!({
             "kind": "differs", "height": height, "transaction": transaction, "detail": detail,
         }),
     };

@@ -86,10 +86,8 @@ impl Histogram {
 
     fn encode(&self, encoder: &mut MetricEncoder<'_>) -> fmt::Result {
         let bounds = BOUNDS_US.iter().map(|&us| us as f64 / 1e6);
-        let buckets: Vec<(f64, u64)> = bounds
-            .chain([f64::INFINITY])
-            .zip(self.counts.iter().map(Counter::get))
-            .collect();
+        let buckets: Vec<(f64, u64)> =
+            bounds.chain([f64::INFINITY]).zip(self.counts.iter().map(Counter::get)).collect();
         let count = buckets.iter().map(|bucket| bucket.1).sum();
         let sum_s = self.sum_us.get() as f64 / 1e6;
         encoder.encode_histogram::<NoLabelSet>(sum_s, count, &buckets, None)
@@ -170,28 +168,14 @@ impl Collector for Reading {
         let help = "From a transaction's submission to the release of its result";
         page.histogram("commit_duration", help, &metrics.commit_duration)?;
         let help = "What executing a block took";
-        page.histogram(
-            "block_execute_duration",
-            help,
-            &metrics.block_execute_duration,
-        )?;
+        page.histogram("block_execute_duration", help, &metrics.block_execute_duration)?;
         let help = "What making a block durable took";
         page.histogram("block_sync_duration", help, &metrics.block_sync_duration)?;
-        page.gauge(
-            "sessions",
-            "Open sessions",
-            None,
-            metrics.sessions.get() as f64,
-        )?;
+        page.gauge("sessions", "Open sessions", None, metrics.sessions.get() as f64)?;
         let help = "Height of the newest durable block";
         page.gauge("height", help, None, metrics.height.get() as f64)?;
         let bytes = metrics.ledger_bytes.get() as f64;
-        page.gauge(
-            "ledger",
-            "Size of the ledger's blocks",
-            Some(&Unit::Bytes),
-            bytes,
-        )?;
+        page.gauge("ledger", "Size of the ledger's blocks", Some(&Unit::Bytes), bytes)?;
         let help = "What reading the ledger at the start took";
         let seconds = metrics.recovery_ms.get() as f64 / 1e3;
         page.gauge("recovery", help, Some(&Unit::Seconds), seconds)
@@ -203,17 +187,13 @@ struct Page<'a>(DescriptorEncoder<'a>);
 
 impl Page<'_> {
     fn counter(&mut self, name: &str, help: &str, counter: &Counter) -> fmt::Result {
-        let mut metric = self
-            .0
-            .encode_descriptor(name, help, None, MetricType::Counter)?;
+        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
         metric.encode_counter::<NoLabelSet, _, u64>(&counter.get(), None)
     }
 
     fn outcomes(&mut self, metrics: &Metrics) -> fmt::Result {
         let (name, help) = ("transactions", "Transactions by outcome");
-        let mut family = self
-            .0
-            .encode_descriptor(name, help, None, MetricType::Counter)?;
+        let mut family = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
         for (outcome, count) in [
             ("committed", &metrics.committed),
             ("rejected", &metrics.rejected),
@@ -233,10 +213,7 @@ impl Page<'_> {
 
     fn gauge(&mut self, name: &str, help: &str, unit: Option<&Unit>, value: f64) -> fmt::Result {
         let metric = ConstGauge::new(value);
-        metric.encode(
-            self.0
-                .encode_descriptor(name, help, unit, metric.metric_type())?,
-        )
+        metric.encode(self.0.encode_descriptor(name, help, unit, metric.metric_type())?)
     }
 }
 

@@ -43,9 +43,7 @@ pub fn check(receipt: &[u8], block_hash: &Hash) -> Result<Summary> {
     } else {
         Receipt::decode(receipt)?
     };
-    receipt
-        .verify(block_hash)
-        .context("the receipt does not hold")?;
+    receipt.verify(block_hash).context("the receipt does not hold")?;
     Ok(summary(&receipt))
 }
 
@@ -53,10 +51,7 @@ fn summary(receipt: &Receipt) -> Summary {
     let (user, transaction) = match Transaction::decode(&receipt.transaction) {
         Ok(transaction) => (transaction.user, describe(&transaction.body)),
         // Genesis, or a later version's transaction: what is proven is proven all the same.
-        Err(_) => (
-            String::new(),
-            format!("{} bytes", receipt.transaction.len()),
-        ),
+        Err(_) => (String::new(), format!("{} bytes", receipt.transaction.len())),
     };
     let outcome = match receipt.outcome.as_slice() {
         [] => "none".to_owned(),
@@ -75,22 +70,12 @@ fn summary(receipt: &Receipt) -> Summary {
 fn describe(body: &Body) -> String {
     match body {
         Body::Statement(statement) => {
-            format!(
-                "{}{}",
-                one_line(&statement.text),
-                listed(&statement.arguments)
-            )
+            format!("{}{}", one_line(&statement.text), listed(&statement.arguments))
         }
-        Body::Call {
-            procedure,
-            arguments,
-        } => format!("call of {procedure}{}", listed(arguments)),
+        Body::Call { procedure, arguments } => format!("call of {procedure}{}", listed(arguments)),
         Body::Load { text, rows } => format!("{} of {} rows", one_line(text), rows.len()),
         Body::Interactive(transaction) => {
-            format!(
-                "interactive transaction of {} writes",
-                transaction.writes.len()
-            )
+            format!("interactive transaction of {} writes", transaction.writes.len())
         }
         Body::Schema { text } => one_line(text),
         Body::Parameter { name, value } => format!("parameter {name} = {value}"),
@@ -128,11 +113,8 @@ mod tests {
         let mut reader = LogReader::open(files).unwrap();
         assert!(reader.next_block().unwrap().is_none());
         let mut log = LogWriter::resume(reader, LogOptions::default()).unwrap();
-        let genesis = Genesis {
-            ledger_id: [7; 16],
-            time_us: 1,
-            parameters: Parameters::new("serial"),
-        };
+        let genesis =
+            Genesis { ledger_id: [7; 16], time_us: 1, parameters: Parameters::new("serial") };
         let block = genesis.to_block().unwrap();
         log.append(&[block.encode().unwrap()]).unwrap();
         block.header.hash()

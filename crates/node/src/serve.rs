@@ -55,10 +55,7 @@ async fn serve(settings: &Settings, output: Output) -> Result<()> {
     observed.watch(database.engine.clone());
     observed.enter(Phase::Ready);
     let height = database.engine.head().height;
-    let ports = Ports {
-        listen: listener.local_addr()?,
-        http_listen,
-    };
+    let ports = Ports { listen: listener.local_addr()?, http_listen };
     announce(settings, &ports, height, output);
     info!(height, recovery_ms, "ready");
 
@@ -73,9 +70,7 @@ async fn serve(settings: &Settings, output: Output) -> Result<()> {
         let _ = stop.send(true);
     });
     let metrics = observed.metrics.clone();
-    front
-        .serve(database.clone(), metrics, listener, stopped)
-        .await?;
+    front.serve(database.clone(), metrics, listener, stopped).await?;
     let engine = database.engine.clone();
     tokio::task::spawn_blocking(move || engine.stop()).await?;
     if database.engine.is_halted() {

@@ -51,11 +51,7 @@ impl Front {
         listener: TcpListener,
         mut stop: watch::Receiver<bool>,
     ) -> Result<()> {
-        let doors = Arc::new(Doors {
-            database,
-            users: self.users,
-            metrics,
-        });
+        let doors = Arc::new(Doors { database, users: self.users, metrics });
         let stopped = async move {
             // An error means that nobody is left who could ask for a stop: stop.
             let _ = stop.wait_for(|stop| *stop).await;
@@ -107,10 +103,7 @@ impl pgfront::Database for Doors {
         for (name, value) in &options.settings {
             inner.settings.set(name, Some(value))?;
         }
-        Ok(Session {
-            inner,
-            _counted: self.metrics.sessions.hold(),
-        })
+        Ok(Session { inner, _counted: self.metrics.sessions.hold() })
     }
 
     fn authentication(&self, user: &str, peer: IpAddr) -> Authentication {
@@ -202,24 +195,13 @@ fn describe(column: &procedure::step::Column) -> ColumnDescription {
 
 fn response(answer: Answer) -> Response {
     match answer {
-        Answer::Rows { rows, tag: done } => Response::Rows {
-            rows,
-            tag: tag(done),
-        },
+        Answer::Rows { rows, tag: done } => Response::Rows { rows, tag: tag(done) },
         Answer::Tag(done) => Response::Tag(tag(done)),
-        Answer::Deallocated { name, tag: done } => Response::Deallocate {
-            name,
-            tag: tag(done),
-        },
+        Answer::Deallocated { name, tag: done } => Response::Deallocate { name, tag: tag(done) },
         Answer::CopyIn { columns } => Response::CopyIn { columns },
-        Answer::CopyOut {
-            columns,
-            rows,
-            formatter,
-        } => Response::CopyOut {
-            columns,
-            chunks: copy_chunks(rows, formatter),
-        },
+        Answer::CopyOut { columns, rows, formatter } => {
+            Response::CopyOut { columns, chunks: copy_chunks(rows, formatter) }
+        }
     }
 }
 
@@ -251,11 +233,6 @@ fn copy_chunks(rows: Vec<Box<[Value]>>, mut formatter: sql::copy::CopyFormatter)
             formatter.row(&row, &mut bytes);
             count += 1;
         }
-        (!bytes.is_empty()).then(|| {
-            Ok(CopyChunk {
-                bytes: Bytes::from(bytes),
-                rows: count,
-            })
-        })
+        (!bytes.is_empty()).then(|| Ok(CopyChunk { bytes: Bytes::from(bytes), rows: count }))
     }))
 }

@@ -98,9 +98,8 @@ const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 fn encode_base64(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
-        let group = (0..3).fold(0u32, |group, i| {
-            group << 8 | u32::from(chunk.get(i).copied().unwrap_or(0))
-        });
+        let group = (0..3)
+            .fold(0u32, |group, i| group << 8 | u32::from(chunk.get(i).copied().unwrap_or(0)));
         for i in 0..4 {
             let digit = ALPHABET[(group >> (18 - 6 * i) & 63) as usize];
             out.push(if i <= chunk.len() { digit.into() } else { '=' });
@@ -137,13 +136,9 @@ mod tests {
     /// RFC 4648, section 10.
     #[test]
     fn base64_both_ways() {
-        for (bytes, text) in [
-            ("", ""),
-            ("f", "Zg=="),
-            ("fo", "Zm8="),
-            ("foo", "Zm9v"),
-            ("foobar", "Zm9vYmFy"),
-        ] {
+        for (bytes, text) in
+            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")]
+        {
             assert_eq!(encode_base64(bytes.as_bytes()), text);
             assert_eq!(decode_base64(text).unwrap(), bytes.as_bytes());
         }
@@ -172,10 +167,7 @@ mod tests {
         for (text, part) in [
             ("ada", "line 1: `user:verifier`"),
             ("\nada:secret", "line 2: user `ada`"),
-            (
-                &format!("{good}ada:{verifier}"),
-                "line 5: user `ada` stands there twice",
-            ),
+            (&format!("{good}ada:{verifier}"), "line 5: user `ada` stands there twice"),
         ] {
             let fault = format!("{:#}", parse_users(text).unwrap_err());
             assert!(fault.contains(part), "{fault}");
@@ -188,18 +180,9 @@ mod tests {
         let mapped = "::ffff:127.0.0.1".parse().unwrap();
         let remote = "192.0.2.1".parse().unwrap();
         let open = Users(None);
-        assert!(matches!(
-            open.authentication("a", local),
-            Authentication::Trust
-        ));
-        assert!(matches!(
-            open.authentication("a", mapped),
-            Authentication::Trust
-        ));
-        assert!(matches!(
-            open.authentication("a", remote),
-            Authentication::Unknown
-        ));
+        assert!(matches!(open.authentication("a", local), Authentication::Trust));
+        assert!(matches!(open.authentication("a", mapped), Authentication::Trust));
+        assert!(matches!(open.authentication("a", remote), Authentication::Unknown));
         let verifier = Verifier::from_password("x").unwrap();
         let closed = Users(Some([("ada".to_owned(), verifier)].into()));
         let of = |user| closed.authentication(user, local);

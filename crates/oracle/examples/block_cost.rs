@@ -1,4 +1,5 @@
-//! Cost of a transaction under each protocol: one value read and two update commands on 100,000 rows.
+//! Cost of a transaction under each protocol: one value read and two update commands on 100,000
+//! rows.
 //!
 //! `cargo run --release -p oracle --example block_cost [workers]`
 
@@ -24,10 +25,7 @@ fn main() {
         for size in [16, 1_000] {
             let (rerun, cost_us) = measure(entry, &crew, size);
             let name = entry.info.name;
-            println!(
-                "{name:<9} {size:>9}  {:>7.2}  {cost_us:>18.3}",
-                100.0 * rerun
-            );
+            println!("{name:<9} {size:>9}  {:>7.2}  {cost_us:>18.3}", 100.0 * rerun);
         }
     }
 }
@@ -54,11 +52,7 @@ fn measure(entry: &protocols::Entry, crew: &Crew, size: usize) -> (f64, f64) {
     let mut started = Instant::now();
     let mut rerun = 0;
     for (height, transactions) in (1..).zip(blocks) {
-        let block = Arc::new(Block {
-            height,
-            time_us: 0,
-            transactions,
-        });
+        let block = Arc::new(Block { height, time_us: 0, transactions });
         let outcome = run_block(&*protocol, crew, &store, &block).expect("no block halts");
         match height {
             1 => started = Instant::now(),
@@ -98,10 +92,7 @@ fn procedure() -> Arc<Procedure> {
         found: Reg(4),
     };
     let emit = Step::Emit { values: key(3) };
-    let parameter = |_| Column {
-        name: "key".into(),
-        data_type: DataType::Int8,
-    };
+    let parameter = |_| Column { name: "key".into(), data_type: DataType::Int8 };
     let template = Builder::default().procedure();
     Arc::new(Procedure {
         name: "read_and_add".into(),

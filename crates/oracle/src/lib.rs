@@ -1,19 +1,20 @@
 //! Who checks the protocols: serial replay of the order that they claim.
 //!
-//! A protocol says which serial order its block is equivalent to. The [`Twin`] runs the same block again,
-//! one transaction after another in that order, and compares everything that can be seen: every
-//! outcome with its rows, and after the block every row of every table with its stamp. It does so twice:
+//! A protocol says which serial order its block is equivalent to. The [`Twin`] runs the same block
+//! again, one transaction after another in that order, and compares everything that can be seen:
+//! every outcome with its rows, and after the block every row of every table with its stamp. It
+//! does so twice:
 //!
 //! * under the serial protocol, on a store of its own that never collects;
-//! * on plain maps ([`procedure::testing::Memory`]), which share no code with the overlays, the folds
-//!   and the store that all protocols are made of.
+//! * on plain maps ([`procedure::testing::Memory`]), which share no code with the overlays, the
+//!   folds and the store that all protocols are made of.
 //!
-//! An interactive transaction is checked for more than its COMMIT: its whole conversation is held again
-//! where it stands in the serial order, and every answer must be the one that the client got
+//! An interactive transaction is checked for more than its COMMIT: its whole conversation is held
+//! again where it stands in the serial order, and every answer must be the one that the client got
 //! ([`session`]).
 //!
-//! A difference is a bug of the protocol, of what it shares with others, or of the specification; which of
-//! them does not matter to the alarm.
+//! A difference is a bug of the protocol, of what it shares with others, or of the specification;
+//! which of them does not matter to the alarm.
 //!
 //! Absence: no concrete protocol but the specification.
 
@@ -102,11 +103,7 @@ impl Twin {
     ) -> Result<BlockOutcome, Divergence> {
         self.height += 1;
         let height = self.height;
-        let block = Arc::new(Block {
-            height,
-            time_us: height as i64,
-            transactions,
-        });
+        let block = Arc::new(Block { height, time_us: height as i64, transactions });
         let wrong = |what: String| Divergence { height, what };
         let outcome = run_block(protocol, crew, &self.subject, &block).map_err(wrong)?;
         check_order(&outcome, block.transactions.len()).map_err(wrong)?;
@@ -178,10 +175,7 @@ fn check_order(outcome: &BlockOutcome, count: usize) -> Result<(), String> {
     sorted.sort_unstable();
     let complete = sorted.iter().copied().eq(0..count as Position);
     if !complete || outcome.outcomes.len() != count {
-        return Err(format!(
-            "the claimed order is no permutation: {:?}",
-            outcome.serial_order
-        ));
+        return Err(format!("the claimed order is no permutation: {:?}", outcome.serial_order));
     }
     Ok(())
 }
@@ -213,14 +207,6 @@ pub fn rows(store: &Store, table: TableId) -> Vec<StoredRow> {
         rows.push((key.to_vec(), stamp, values.to_vec()));
         ControlFlow::Continue(())
     };
-    table.scan(
-        0,
-        Bound::Unbounded,
-        Bound::Unbounded,
-        false,
-        LATEST,
-        &columns,
-        &mut keep,
-    );
+    table.scan(0, Bound::Unbounded, Bound::Unbounded, false, LATEST, &columns, &mut keep);
     rows
 }

@@ -1,5 +1,5 @@
-//! The specification a second time, on plain maps: slow, short, and without a line in common with the
-//! overlays, folds and stores that the protocols share.
+//! The specification a second time, on plain maps: slow, short, and without a line in common with
+//! the overlays, folds and stores that the protocols share.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -24,8 +24,8 @@ impl Model {
         }
     }
 
-    /// Run a block in its claimed order. Which of several errors a rejected transaction names depends on
-    /// when commands are evaluated, so only committed ones are compared in full.
+    /// Run a block in its claimed order. Which of several errors a rejected transaction names
+    /// depends on when commands are evaluated, so only committed ones are compared in full.
     pub fn run(&mut self, block: &Block, outcome: &BlockOutcome) -> Result<(), String> {
         let mut frame = Frame::default();
         for (rank, &position) in outcome.serial_order.iter().enumerate() {
@@ -33,11 +33,8 @@ impl Model {
             let mut memory = self.memory.clone();
             memory.stamp = Stamp::new(block.height, rank as Position);
             memory.now_us = work.now_us(block.time_us);
-            let mut access = ModelAccess {
-                memory,
-                stamp: Stamp::new(block.height, position),
-                row_ids: 0,
-            };
+            let mut access =
+                ModelAccess { memory, stamp: Stamp::new(block.height, position), row_ids: 0 };
             let run = work.run(&mut frame, &mut access);
             let agrees = match (&run, &outcome.outcomes[position as usize]) {
                 (Ok(ours), Outcome::Committed(theirs)) => ours == theirs,
@@ -63,10 +60,7 @@ impl Model {
             let stored: Vec<_> = rows.map(|(_, _, values)| values).collect();
             let ours = self.memory.rows(table);
             if ours != stored {
-                return Err(format!(
-                    "table {} holds {stored:?}, on plain maps {ours:?}",
-                    table.0
-                ));
+                return Err(format!("table {} holds {stored:?}, on plain maps {ours:?}", table.0));
             }
         }
         Ok(())

@@ -1,10 +1,11 @@
 //! Random programs for the oracle: small, hostile, and complete in what they mix.
 //!
-//! A table with a secondary index and a handful of keys, one with hidden row ids, and programs of up to
-//! six operations: value reads that feed later writes (chains), blind writes, commands with and
-//! without checks, inserts, deletes and both in one program, unique checks, range scans over both
-//! indexes that end early or in an error, existence reads, and user aborts. Every register is emitted at
-//! the end, so what a transaction saw is part of its outcome; a *silent* program emits none.
+//! A table with a secondary index and a handful of keys, one with hidden row ids, and programs of
+//! up to six operations: value reads that feed later writes (chains), blind writes, commands with
+//! and without checks, inserts, deletes and both in one program, unique checks, range scans over
+//! both indexes that end early or in an error, existence reads, and user aborts. Every register is
+//! emitted at the end, so what a transaction saw is part of its outcome; a *silent* program emits
+//! none.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -59,10 +60,7 @@ pub fn log_schema() -> Arc<TableSchema> {
     Arc::new(TableSchema {
         id: LOG,
         name: "log".into(),
-        columns: vec![
-            column("v", DataType::Int8, true),
-            column("row_id", DataType::Uuid, false),
-        ],
+        columns: vec![column("v", DataType::Int8, true), column("row_id", DataType::Uuid, false)],
         primary_key: vec![1],
         indexes: vec![IndexSchema {
             name: "log_v".into(),
@@ -179,22 +177,12 @@ impl Builder {
                 self.register();
                 let found = self.register();
                 let columns = Box::new([A, B]);
-                self.steps.push(Step::Read {
-                    table: TABLE,
-                    key: at(key),
-                    columns,
-                    out,
-                    found,
-                });
+                self.steps.push(Step::Read { table: TABLE, key: at(key), columns, out, found });
                 self.last = Some(out);
             }
             Operation::Exists => {
                 let found = self.register();
-                self.steps.push(Step::Exists {
-                    table: TABLE,
-                    key: at(key),
-                    found,
-                });
+                self.steps.push(Step::Exists { table: TABLE, key: at(key), found });
             }
             Operation::Add => self.update(key, number, A, add(A), Box::default()),
             Operation::CheckedAdd => self.update(key, number, B, add(B), within_limit(B)),
@@ -219,11 +207,7 @@ impl Builder {
                 let input = Box::new(scan(0, key, key + 6));
                 let limit = Some(constant(2));
                 let offset = None;
-                let query = Query::Limit {
-                    input,
-                    limit,
-                    offset,
-                };
+                let query = Query::Limit { input, limit, offset };
                 self.aggregate(query, AggregateFunction::Sum);
             }
             Operation::DivideRange => {
@@ -237,10 +221,7 @@ impl Builder {
             Operation::InsertUnique => {
                 let found = self.fetch(scan(1, number, number));
                 let error = OnError::new(SqlState::UNIQUE_VIOLATION, "duplicate value");
-                let condition = Expr::Unary {
-                    op: UnaryOp::Not,
-                    input: Box::new(Expr::Reg(found)),
-                };
+                let condition = Expr::Unary { op: UnaryOp::Not, input: Box::new(Expr::Reg(found)) };
                 self.steps.push(Step::Require { condition, error });
                 self.insert(Operation::InsertIfAbsent, key, number);
             }
@@ -259,10 +240,7 @@ impl Builder {
                 self.log(value);
             }
             Operation::CountLog => {
-                self.aggregate(
-                    scan_log(1, number - 2, number + 4),
-                    AggregateFunction::Count,
-                );
+                self.aggregate(scan_log(1, number - 2, number + 4), AggregateFunction::Count);
             }
             Operation::ListLog => {
                 let everything = Query::Scan {
@@ -277,21 +255,14 @@ impl Builder {
                 };
                 let input = Box::new(everything);
                 let (limit, offset) = (Some(constant(key % 4 + 1)), None);
-                let query = Query::Limit {
-                    input,
-                    limit,
-                    offset,
-                };
+                let query = Query::Limit { input, limit, offset };
                 self.aggregate(query, AggregateFunction::ArrayAgg);
             }
             Operation::Require => {
                 let Some(last) = self.last else { return };
                 let small = binary(BinaryOp::Less, Expr::Reg(last), constant(LIMIT));
                 let error = OnError::new(SqlState::RAISE_EXCEPTION, "too large");
-                let unknown = Expr::IsNull {
-                    input: Box::new(Expr::Reg(last)),
-                    negated: false,
-                };
+                let unknown = Expr::IsNull { input: Box::new(Expr::Reg(last)), negated: false };
                 let condition = Expr::Or(Box::new([unknown, small]));
                 self.steps.push(Step::Require { condition, error });
             }
@@ -322,16 +293,9 @@ impl Builder {
         if self.silent {
             self.emitted.clear();
         }
-        let values = self
-            .emitted
-            .iter()
-            .map(|&register| Expr::Reg(register))
-            .collect();
+        let values = self.emitted.iter().map(|&register| Expr::Reg(register)).collect();
         self.steps.push(Step::Emit { values });
-        let column = |_| Column {
-            name: "?".into(),
-            data_type: DataType::Unknown,
-        };
+        let column = |_| Column { name: "?".into(), data_type: DataType::Unknown };
         let procedure = Procedure {
             name: "random".into(),
             parameters: Vec::new(),
@@ -347,11 +311,7 @@ impl Builder {
 
     fn delete(&mut self, key: i64) {
         let found = self.register();
-        self.steps.push(Step::Delete {
-            table: TABLE,
-            key: at(key),
-            found,
-        });
+        self.steps.push(Step::Delete { table: TABLE, key: at(key), found });
     }
 
     fn log(&mut self, value: Expr) {
@@ -399,10 +359,7 @@ impl Builder {
         });
         if operation == Operation::Insert {
             let error = OnError::new(SqlState::UNIQUE_VIOLATION, "duplicate key");
-            self.steps.push(Step::Require {
-                condition: Expr::Reg(inserted),
-                error,
-            });
+            self.steps.push(Step::Require { condition: Expr::Reg(inserted), error });
         }
     }
 
@@ -429,15 +386,11 @@ impl Builder {
         }
     }
 
-    /// The first column of a query's first row; returns the register that says whether there is one.
+    /// The first column of a query's first row; returns the register that says whether there is
+    /// one.
     fn fetch(&mut self, query: Query) -> Reg {
         let (out, found) = (self.register(), self.register());
-        self.steps.push(Step::Fetch {
-            query,
-            outputs: Box::new([out]),
-            found,
-            strict: false,
-        });
+        self.steps.push(Step::Fetch { query, outputs: Box::new([out]), found, strict: false });
         self.last = Some(out);
         found
     }
@@ -469,17 +422,8 @@ fn constant(number: i64) -> Expr {
 }
 
 fn binary(op: BinaryOp, left: Expr, right: Expr) -> Expr {
-    let result = if op.is_comparison() {
-        DataType::Bool
-    } else {
-        DataType::Int8
-    };
-    Expr::Binary {
-        op,
-        left: Box::new(left),
-        right: Box::new(right),
-        result,
-    }
+    let result = if op.is_comparison() { DataType::Bool } else { DataType::Int8 };
+    Expr::Binary { op, left: Box::new(left), right: Box::new(right), result }
 }
 
 fn at(key: i64) -> Box<[Expr]> {

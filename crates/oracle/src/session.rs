@@ -1,7 +1,8 @@
 //! Interactive transactions: a conversation on a snapshot, and its lowering to a COMMIT.
 //!
-//! What makes the COMMIT right is not that it does the same under every protocol but that the client was
-//! told nothing else than it would have been told at the transaction's place in the serial order.
+//! What makes the COMMIT right is not that it does the same under every protocol but that the
+//! client was told nothing else than it would have been told at the transaction's place in the
+//! serial order.
 
 use std::sync::Arc;
 
@@ -55,11 +56,7 @@ impl Session {
             ranges: played.ranges,
             writes: played.writes,
         });
-        let session = Session {
-            script,
-            answers: played.answers,
-            height: snapshot.height(),
-        };
+        let session = Session { script, answers: played.answers, height: snapshot.height() };
         (session, Arc::new(work))
     }
 
@@ -70,11 +67,8 @@ impl Session {
 }
 
 fn play(script: &[Action], catalog: Arc<Catalog>, at: Height, height: Height) -> Played {
-    let moment = Moment {
-        height: height + 1_000,
-        position: Stamp::POSITIONS_MAX,
-        now_us: height as i64,
-    };
+    let moment =
+        Moment { height: height + 1_000, position: Stamp::POSITIONS_MAX, now_us: height as i64 };
     let mut overlay = Overlay::new(catalog, at, moment, Footprint::default());
     let mut frame = Frame::default();
     let (mut answers, mut writes) = (Vec::new(), Vec::new());
@@ -122,12 +116,7 @@ fn play(script: &[Action], catalog: Arc<Catalog>, at: Height, height: Height) ->
     }
     overlay.recorder.compact();
     let Footprint { rows, ranges, .. } = std::mem::take(&mut overlay.recorder);
-    Played {
-        answers,
-        writes,
-        rows,
-        ranges,
-    }
+    Played { answers, writes, rows, ranges }
 }
 
 /// A random conversation over `keys` keys.

@@ -33,9 +33,7 @@ fn random_blocks_equal_the_serial_replay_of_the_claimed_order() {
             twin.run(&*protocol, &crew, fill(keys / 2 + 1)).unwrap();
             for _ in 0..6 {
                 let count = 1 + random.below(size);
-                let block = (0..count)
-                    .map(|_| random_program(&mut random, keys, 6))
-                    .collect();
+                let block = (0..count).map(|_| random_program(&mut random, keys, 6)).collect();
                 if let Err(divergence) = twin.run(&*protocol, &crew, block) {
                     panic!("{}, seed {seed}: {divergence}", entry.info.name);
                 }
@@ -58,19 +56,13 @@ fn the_number_of_workers_is_invisible() {
                 let mut outcomes = Vec::new();
                 twin.run(&*protocol, &crew, fill(10)).unwrap();
                 for _ in 0..3 {
-                    let block = (0..150)
-                        .map(|_| random_program(&mut random, 20, 5))
-                        .collect();
+                    let block = (0..150).map(|_| random_program(&mut random, 20, 5)).collect();
                     let outcome = twin.run(&*protocol, &crew, block).unwrap();
                     outcomes.push((outcome.outcomes, outcome.serial_order));
                 }
                 seen.push((outcomes, rows(&twin.subject, oracle::programs::TABLE)));
             }
-            assert!(
-                seen.windows(2).all(|w| w[0] == w[1]),
-                "{} seed {seed}",
-                entry.info.name
-            );
+            assert!(seen.windows(2).all(|w| w[0] == w[1]), "{} seed {seed}", entry.info.name);
         }
     }
 }
@@ -130,10 +122,8 @@ fn reruns_in_parallel_equal_reruns_one_by_one() {
 /// absent.
 #[test]
 fn every_small_world() {
-    let choices: Vec<(Operation, i64)> = OPERATIONS
-        .iter()
-        .flat_map(|&op| [(op, 0), (op, 1)])
-        .collect();
+    let choices: Vec<(Operation, i64)> =
+        OPERATIONS.iter().flat_map(|&op| [(op, 0), (op, 1)]).collect();
     let program = |first: (Operation, i64), second: (Operation, i64)| {
         let mut builder = Builder::default();
         builder.push(first.0, first.1, 4);
@@ -151,10 +141,7 @@ fn every_small_world() {
         // offsets.
         let pairs = programs.len() * programs.len();
         for pair in (0..pairs).step_by(601) {
-            let (one, two) = (
-                &programs[pair / programs.len()],
-                &programs[pair % programs.len()],
-            );
+            let (one, two) = (&programs[pair / programs.len()], &programs[pair % programs.len()]);
             let mut twin = Twin::new(&schemas());
             twin.run(&*protocol, &crew, fill(1)).unwrap();
             let block = vec![Arc::clone(one), Arc::clone(two)];
@@ -177,9 +164,7 @@ fn commands_on_a_hot_record_all_survive() {
         builder.push(Operation::Add, 0, 1);
         builder.finish()
     };
-    let outcome = twin
-        .run(&*protocol, &crew, (0..500).map(|_| add()).collect())
-        .unwrap();
+    let outcome = twin.run(&*protocol, &crew, (0..500).map(|_| add()).collect()).unwrap();
     assert_eq!(outcome.report.rerun, 0);
     assert!(outcome.outcomes.iter().all(Outcome::is_committed));
 }
@@ -275,9 +260,8 @@ fn what_a_query_saw_through_own_writes_must_still_hold() {
             let change = program(&[(Operation::BlindSet, 0)]).finish();
             twin.run(&*protocol, &crew, vec![change]).unwrap();
             let sessions = BTreeMap::from([(0, session)]);
-            let outcome = twin
-                .run_with_sessions(&*protocol, &crew, vec![commit], &sessions)
-                .unwrap();
+            let outcome =
+                twin.run_with_sessions(&*protocol, &crew, vec![commit], &sessions).unwrap();
             assert_eq!(outcome.outcomes[0].is_committed(), !looks);
         }
     }
@@ -313,10 +297,7 @@ fn colliding_pairs() -> ((i64, i64), (i64, i64)) {
     // The second word is mixed into the state that the first left behind, so a difference of
     // states is undone by the same difference of second words.
     let state = |x: i64| {
-        let word = Key::from_int(x)
-            .as_bytes()
-            .try_into()
-            .map(u64::from_be_bytes);
+        let word = Key::from_int(x).as_bytes().try_into().map(u64::from_be_bytes);
         let word = word.expect("an integer's key has eight bytes");
         let product = u128::from(16 ^ word ^ 0x9e37_79b9_7f4a_7c15) * 0xd6e8_feb8_6659_fd93;
         (product as u64) ^ (product >> 64) as u64
@@ -342,11 +323,7 @@ fn pair_schema() -> Arc<TableSchema> {
 fn pair_program((x, y): (i64, i64), delete: bool) -> Arc<Work> {
     let pair = || Box::new([x, y].map(|n| Expr::Const(Value::Int(n))));
     let step = match delete {
-        true => Step::Delete {
-            table: oracle::programs::TABLE,
-            key: pair(),
-            found: Reg(0),
-        },
+        true => Step::Delete { table: oracle::programs::TABLE, key: pair(), found: Reg(0) },
         false => Step::Insert {
             table: oracle::programs::TABLE,
             key: Box::new([0, 1]),

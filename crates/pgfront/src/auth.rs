@@ -49,9 +49,7 @@ pub struct Verifier {
 
 impl fmt::Debug for Verifier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Verifier")
-            .field("iterations", &self.iterations)
-            .finish_non_exhaustive()
+        f.debug_struct("Verifier").field("iterations", &self.iterations).finish_non_exhaustive()
     }
 }
 
@@ -74,12 +72,7 @@ impl Verifier {
         let secret =
             ScramSecret::verifier_from_salted_password(salt.to_vec(), salted, iterations as usize);
         match secret {
-            ScramSecret::Verifier {
-                salt,
-                stored_key,
-                server_key,
-                ..
-            } => Ok(Verifier {
+            ScramSecret::Verifier { salt, stored_key, server_key, .. } => Ok(Verifier {
                 salt,
                 iterations,
                 stored_key: digest(&stored_key)?,
@@ -131,19 +124,13 @@ impl FromStr for Verifier {
 
     fn from_str(text: &str) -> Result<Verifier> {
         parse_verifier(text).ok_or_else(|| {
-            Error::new(
-                SqlState::INVALID_PARAMETER_VALUE,
-                "not a SCRAM-SHA-256 verifier",
-            )
+            Error::new(SqlState::INVALID_PARAMETER_VALUE, "not a SCRAM-SHA-256 verifier")
         })
     }
 }
 
 fn parse_verifier(text: &str) -> Option<Verifier> {
-    let (public, keys) = text
-        .strip_prefix(SCRAM_SHA_256)?
-        .strip_prefix('$')?
-        .split_once('$')?;
+    let (public, keys) = text.strip_prefix(SCRAM_SHA_256)?.strip_prefix('$')?.split_once('$')?;
     let (iterations, salt) = public.split_once(':')?;
     let (stored_key, server_key) = keys.split_once(':')?;
     let key = |text: &str| BASE64.decode(text).ok()?.try_into().ok();
@@ -156,9 +143,7 @@ fn parse_verifier(text: &str) -> Option<Verifier> {
 }
 
 fn digest(bytes: &[u8]) -> Result<[u8; 32]> {
-    bytes
-        .try_into()
-        .map_err(|_| internal("a SHA-256 digest has 32 bytes"))
+    bytes.try_into().map_err(|_| internal("a SHA-256 digest has 32 bytes"))
 }
 
 fn internal(message: &str) -> Error {
@@ -203,11 +188,7 @@ pub(crate) async fn scram<S: AsyncRead + AsyncWrite + Unpin>(
     let frame = password_frame(wire).await?;
     let (server_first, exchange) =
         first_step(&exchange, wire.body(&frame), verifier).map_err(Closed::Fatal)?;
-    send(
-        wire,
-        AuthenticationMessage::SASLContinue(server_first.into()),
-    )
-    .await?;
+    send(wire, AuthenticationMessage::SASLContinue(server_first.into())).await?;
 
     let frame = password_frame(wire).await?;
     match exchange.on_client_final_message(wire.body(&frame)) {
@@ -231,24 +212,19 @@ fn first_step(
 ) -> Result<(String, ScramServerAuthWaitingForClientFinal)> {
     let mut body = Body::new(body);
     let mechanism = body.text()?;
-    let client_first = body
-        .value()?
-        .ok_or_else(|| protocol_error("SASL needs an initial response"))?;
+    let client_first =
+        body.value()?.ok_or_else(|| protocol_error("SASL needs an initial response"))?;
     body.end()?;
     let binds = match mechanism {
         SCRAM_SHA_256 => false,
         SCRAM_SHA_256_PLUS if exchange.supports_channel_binding() => true,
         _ => {
-            return Err(protocol_error(
-                "client selected an invalid SASL authentication mechanism",
-            ));
+            return Err(protocol_error("client selected an invalid SASL authentication mechanism"));
         }
     };
     // A mechanism that promises binding with a message that has none would bind to nothing.
     if client_first.starts_with(b"p=") != binds {
-        return Err(protocol_error(
-            "SASL mechanism and channel binding flag do not agree",
-        ));
+        return Err(protocol_error("SASL mechanism and channel binding flag do not agree"));
     }
     exchange
         .on_client_first_message_with_secret(client_first, verifier.into_secret())
@@ -298,11 +274,7 @@ mod tests {
         ];
         let verifier = Verifier::from_salted("pencil", &salt, SCRAM_ITERATIONS).unwrap();
         let stored = "586e5df283e6dceb5c3e791d8b8528ec191e664045ce971792e2e6b5bb13e2a6";
-        let hex: String = verifier
-            .stored_key
-            .iter()
-            .map(|b| format!("{b:02x}"))
-            .collect();
+        let hex: String = verifier.stored_key.iter().map(|b| format!("{b:02x}")).collect();
         assert_eq!(hex, stored);
         assert!(Verifier::from_salted("pencil", &salt, 0).is_err());
     }

@@ -136,12 +136,7 @@ impl<B> Prepared<B> {
         columns: Option<Vec<ColumnDescription>>,
         body: B,
     ) -> Self {
-        Prepared {
-            parameters,
-            columns,
-            body,
-            description: OnceLock::new(),
-        }
+        Prepared { parameters, columns, body, description: OnceLock::new() }
     }
 
     pub(crate) fn columns(&self) -> &[ColumnDescription] {
@@ -150,8 +145,7 @@ impl<B> Prepared<B> {
 
     /// The `RowDescription` message, encoded once for all executions.
     pub(crate) fn description(&self) -> &RowDescription {
-        self.description
-            .get_or_init(|| RowDescription::new(self.columns()))
+        self.description.get_or_init(|| RowDescription::new(self.columns()))
     }
 }
 
@@ -167,12 +161,7 @@ pub struct ColumnDescription {
 impl ColumnDescription {
     /// A column that comes from no table.
     pub fn expression(name: impl Into<String>, data_type: DataType) -> Self {
-        ColumnDescription {
-            name: name.into(),
-            data_type,
-            table_oid: 0,
-            attribute_number: 0,
-        }
+        ColumnDescription { name: name.into(), data_type, table_oid: 0, attribute_number: 0 }
     }
 }
 

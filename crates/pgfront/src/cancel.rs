@@ -79,10 +79,7 @@ impl Cancel {
 }
 
 pub(crate) fn canceled() -> Error {
-    Error::new(
-        SqlState::QUERY_CANCELED,
-        "canceling statement due to user request",
-    )
+    Error::new(SqlState::QUERY_CANCELED, "canceling statement due to user request")
 }
 
 /// Why a session has to end although its client did nothing.
@@ -131,8 +128,7 @@ impl Control {
     pub fn evict(&self, reason: Eviction) {
         // The first reason stays.
         let _ =
-            self.eviction
-                .compare_exchange(0, reason as u8, Ordering::AcqRel, Ordering::Relaxed);
+            self.eviction.compare_exchange(0, reason as u8, Ordering::AcqRel, Ordering::Relaxed);
         self.wake.notify_one();
     }
 
@@ -151,8 +147,7 @@ impl Control {
     }
 
     pub fn set_idle(&self, second: u64, in_transaction: bool) {
-        self.idle
-            .store(second << 1 | u64::from(in_transaction), Ordering::Relaxed);
+        self.idle.store(second << 1 | u64::from(in_transaction), Ordering::Relaxed);
     }
 
     /// The client is back. If that was in the very moment in which the housekeeper lost its
@@ -161,9 +156,7 @@ impl Control {
         self.idle.store(BUSY, Ordering::Relaxed);
         let late = self.eviction.load(Ordering::Relaxed);
         if late > Eviction::Shutdown as u8 {
-            let _ = self
-                .eviction
-                .compare_exchange(late, 0, Ordering::Relaxed, Ordering::Relaxed);
+            let _ = self.eviction.compare_exchange(late, 0, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 
@@ -230,10 +223,7 @@ impl Registry {
             idle: AtomicU64::new(BUSY),
         });
         sessions.controls.insert(process_id, control.clone());
-        Ok(Registration {
-            registry: self.clone(),
-            control,
-        })
+        Ok(Registration { registry: self.clone(), control })
     }
 
     /// Cancels the session with this number if the secret is its own; silent otherwise.
@@ -295,10 +285,7 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        self.registry
-            .lock()
-            .controls
-            .remove(&self.control.process_id);
+        self.registry.lock().controls.remove(&self.control.process_id);
     }
 }
 
@@ -322,11 +309,7 @@ mod tests {
         busy.control.set_busy();
         let evicted = |r: &Registration| r.control.eviction();
         registry.tick(Some(2), Some(1));
-        assert_eq!(
-            evicted(&in_transaction),
-            None,
-            "a whole second has not passed yet"
-        );
+        assert_eq!(evicted(&in_transaction), None, "a whole second has not passed yet");
         registry.tick(Some(2), Some(1));
         assert_eq!(evicted(&in_transaction), Some(Eviction::IdleInTransaction));
         assert_eq!(evicted(&idle), None);
@@ -355,10 +338,7 @@ mod tests {
         assert_eq!(refused, RegistrationRefused::Full(1));
         drop(first);
         let second = registry.register(Vec::new(), 1).unwrap();
-        assert_eq!(
-            second.control.process_id, 2,
-            "numbers are not used again soon"
-        );
+        assert_eq!(second.control.process_id, 2, "numbers are not used again soon");
         registry.close(Eviction::Shutdown);
         assert_eq!(second.control.eviction(), Some(Eviction::Shutdown));
         let refused = registry.register(Vec::new(), 9).unwrap_err();

@@ -253,9 +253,7 @@ where
         let mut left = statements.len();
         if left == 0 {
             self.end_implicit_block().await?;
-            self.wire
-                .output
-                .extend_from_slice(&reply::EMPTY_QUERY_RESPONSE);
+            self.wire.output.extend_from_slice(&reply::EMPTY_QUERY_RESPONSE);
         }
         let several = left > 1;
         for statement in statements {
@@ -277,7 +275,7 @@ where
         let prepared = self.session.prepare(parsed, &[])?;
         if !prepared.parameters.is_empty() {
             return Err(
-                Error::new(SqlState::UNDEFINED_PARAMETER, "there is no parameter $1").into(),
+                Error::new(SqlState::UNDEFINED_PARAMETER, "there is no parameter $1").into()
             );
         }
         let execution = self.session.execute(&prepared, &[]);
@@ -285,9 +283,7 @@ where
         let formats = Formats::All(Format::Text);
         match response {
             Response::Rows { rows, tag } => {
-                prepared
-                    .description()
-                    .put(&mut self.wire.output, &formats)?;
+                prepared.description().put(&mut self.wire.output, &formats)?;
                 let mut rows = rows.into_iter();
                 let rows_sent =
                     send_rows(self.wire, &mut rows, prepared.columns(), &formats, None).await?;
@@ -381,12 +377,7 @@ where
         let formats = Bind::result_formats(body)?;
         let columns = statement.as_deref().map_or(0, |s| s.columns().len());
         formats.check_count(columns, "result")?;
-        let portal = Portal {
-            statement,
-            parameters,
-            formats,
-            state: PortalState::Ready,
-        };
+        let portal = Portal { statement, parameters, formats, state: PortalState::Ready };
         self.store.insert_portal(message.portal, portal)?;
         self.wire.output.extend_from_slice(&reply::BIND_COMPLETE);
         Ok(())
@@ -396,9 +387,7 @@ where
         match Target::decode(self.wire.body(frame))? {
             Target::Statement(name) => {
                 let statement = self.store.statement(name)?;
-                let parameters = statement
-                    .as_deref()
-                    .map_or(&[][..], |s| s.parameters.as_slice());
+                let parameters = statement.as_deref().map_or(&[][..], |s| s.parameters.as_slice());
                 let statement = statement.clone();
                 let out = &mut self.wire.output;
                 reply::parameter_description(out, parameters)?;
@@ -427,9 +416,7 @@ where
         let max_rows = message.max_rows;
         let portal = self.store.portal_mut(message.portal)?;
         let Some(prepared) = portal.statement.clone() else {
-            self.wire
-                .output
-                .extend_from_slice(&reply::EMPTY_QUERY_RESPONSE);
+            self.wire.output.extend_from_slice(&reply::EMPTY_QUERY_RESPONSE);
             return Ok(());
         };
         let (mut rows, tag) = match std::mem::replace(&mut portal.state, PortalState::Done) {

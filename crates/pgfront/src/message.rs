@@ -96,11 +96,7 @@ impl<'a> Body<'a> {
     }
 
     pub fn end(self) -> Result<()> {
-        if self.0.is_empty() {
-            Ok(())
-        } else {
-            Err(truncated())
-        }
+        if self.0.is_empty() { Ok(()) } else { Err(truncated()) }
     }
 }
 
@@ -169,10 +165,7 @@ impl Formats {
         match self {
             Formats::Each(formats) if formats.len() != expected => Err(Error::new(
                 SqlState::PROTOCOL_VIOLATION,
-                format!(
-                    "bind message has {} {what} formats but {expected} {what}s",
-                    formats.len()
-                ),
+                format!("bind message has {} {what} formats but {expected} {what}s", formats.len()),
             )),
             _ => Ok(()),
         }
@@ -195,11 +188,7 @@ impl<'a> Parse<'a> {
         let count = body.count(4)?;
         let parameter_types = (0..count).map(|_| body.u32()).collect::<Result<_>>()?;
         body.end()?;
-        Ok(Parse {
-            name,
-            sql,
-            parameter_types,
-        })
+        Ok(Parse { name, sql, parameter_types })
     }
 }
 
@@ -221,13 +210,7 @@ impl<'a> Bind<'a> {
         let statement = body.text()?;
         let parameter_formats = Formats::decode(&mut body)?;
         let parameter_count = body.count(4)?;
-        Ok(Bind {
-            portal,
-            statement,
-            parameter_formats,
-            parameter_count,
-            body,
-        })
+        Ok(Bind { portal, statement, parameter_formats, parameter_count, body })
     }
 
     /// After the values: what formats the result shall have.

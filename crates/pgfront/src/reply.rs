@@ -149,11 +149,7 @@ impl RowDescription {
             }
             Ok(())
         });
-        RowDescription {
-            message: bytes,
-            format_at,
-            error: outcome.err(),
-        }
+        RowDescription { message: bytes, format_at, error: outcome.err() }
     }
 
     pub fn put(&self, out: &mut Vec<u8>, formats: &Formats) -> Result<()> {
@@ -173,10 +169,7 @@ impl RowDescription {
 
 fn put_column(out: &mut Vec<u8>, column: &ColumnDescription) -> Result<()> {
     if column.name.contains('\0') {
-        return Err(Error::new(
-            SqlState::INTERNAL_ERROR,
-            "a column's name has a zero byte in it",
-        ));
+        return Err(Error::new(SqlState::INTERNAL_ERROR, "a column's name has a zero byte in it"));
     }
     out.extend_from_slice(column.name.as_bytes());
     out.push(0);
@@ -191,10 +184,7 @@ fn put_column(out: &mut Vec<u8>, column: &ColumnDescription) -> Result<()> {
 /// A count of columns as the protocol writes it.
 fn count(columns: usize) -> Result<u16> {
     u16::try_from(columns).map_err(|_| {
-        Error::new(
-            SqlState::PROGRAM_LIMIT_EXCEEDED,
-            "a row can have at most 65535 columns",
-        )
+        Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "a row can have at most 65535 columns")
     })
 }
 
@@ -207,11 +197,7 @@ pub fn data_row(
     if row.len() != columns.len() {
         return Err(Error::new(
             SqlState::INTERNAL_ERROR,
-            format!(
-                "a row has {} values for {} columns",
-                row.len(),
-                columns.len()
-            ),
+            format!("a row has {} values for {} columns", row.len(), columns.len()),
         ));
     }
     message(out, b'D', |out| {
@@ -270,12 +256,8 @@ pub fn copy_out_response(out: &mut Vec<u8>, columns: usize) -> Result<()> {
 }
 
 fn copy_columns(columns: usize) -> Result<(i16, Vec<i16>)> {
-    let count = i16::try_from(columns).map_err(|_| {
-        Error::new(
-            SqlState::PROGRAM_LIMIT_EXCEEDED,
-            "COPY has too many columns",
-        )
-    })?;
+    let count = i16::try_from(columns)
+        .map_err(|_| Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "COPY has too many columns"))?;
     Ok((count, vec![0; columns]))
 }
 
@@ -310,10 +292,7 @@ pub fn notice_response(out: &mut Vec<u8>, notice: &Notice) {
         NoticeSeverity::Notice => "NOTICE",
         NoticeSeverity::Warning => "WARNING",
     };
-    let _ = put(
-        out,
-        &NoticeResponse::new(error_fields(severity, &notice.content)),
-    );
+    let _ = put(out, &NoticeResponse::new(error_fields(severity, &notice.content)));
 }
 
 /// Field codes as PostgreSQL's manual lists them.
@@ -410,10 +389,7 @@ mod tests {
         };
         assert_eq!(put(Formats::All(Format::Text)), [0, 0]);
         assert_eq!(put(Formats::All(Format::Binary)), [1, 1]);
-        assert_eq!(
-            put(Formats::Each(vec![Format::Text, Format::Binary])),
-            [0, 1]
-        );
+        assert_eq!(put(Formats::Each(vec![Format::Text, Format::Binary])), [0, 1]);
         let zero = [ColumnDescription::expression("a\0b", DataType::Int4)];
         let error = RowDescription::new(&zero).put(&mut Vec::new(), &Formats::All(Format::Text));
         assert!(error.is_err());

@@ -98,14 +98,8 @@ pub async fn serve<D: Database>(
 
     server.registry.close(Eviction::Shutdown);
     let all_gone = async { while connections.join_next().await.is_some() {} };
-    if time::timeout(server.options.shutdown_grace, all_gone)
-        .await
-        .is_err()
-    {
-        tracing::warn!(
-            connections = connections.len(),
-            "grace period is over, cutting off"
-        );
+    if time::timeout(server.options.shutdown_grace, all_gone).await.is_err() {
+        tracing::warn!(connections = connections.len(), "grace period is over, cutting off");
         connections.shutdown().await;
     }
     Ok(())
@@ -204,9 +198,7 @@ async fn converse<S, D>(
             }
         };
         wire.set_frame_max(server.options.message_bytes_max);
-        Connection::new(&mut wire, session, &registration)
-            .run()
-            .await
+        Connection::new(&mut wire, session, &registration).run().await
     };
     // Nothing that the session touched is used again, except the output, which is repaired.
     let closed = match AssertUnwindSafe(conversation).catch_unwind().await {

@@ -59,10 +59,9 @@ impl Opening {
         match body.i32()? {
             SSL_REQUEST => Ok(Opening::Ssl),
             GSS_REQUEST => Ok(Opening::Gss),
-            CANCEL_REQUEST => Ok(Opening::Cancel {
-                process_id: body.i32()?,
-                secret: body.rest().to_vec(),
-            }),
+            CANCEL_REQUEST => {
+                Ok(Opening::Cancel { process_id: body.i32()?, secret: body.rest().to_vec() })
+            }
             protocol if protocol >> 16 == 3 => {
                 let mut parameters = Vec::new();
                 loop {
@@ -73,10 +72,7 @@ impl Opening {
                     parameters.push((name.to_owned(), body.text()?.to_owned()));
                 }
                 body.end()?;
-                Ok(Opening::Startup(Startup {
-                    protocol,
-                    parameters,
-                }))
+                Ok(Opening::Startup(Startup { protocol, parameters }))
             }
             protocol => Err(Error::unsupported(format!(
                 "frontend protocol {}.{}",
@@ -103,17 +99,13 @@ pub async fn negotiate<D: Database>(
         Err(error) => return Err((None, error.into())),
     };
     if direct {
-        return accept_tls(server, stream, true)
-            .await
-            .map_err(|e| (None, e));
+        return accept_tls(server, stream, true).await.map_err(|e| (None, e));
     }
     let mut wire = Wire::new(stream);
     match negotiate_plain(server, &mut wire).await {
         Ok(Some(startup)) => Ok(Negotiated::Plain(wire, startup)),
         Ok(None) => match wire.into_stream() {
-            Ok(stream) => accept_tls(server, stream, false)
-                .await
-                .map_err(|closed| (None, closed)),
+            Ok(stream) => accept_tls(server, stream, false).await.map_err(|closed| (None, closed)),
             Err(closed) => Err((None, closed)),
         },
         Err(closed) => Err((Some(wire), closed)),
@@ -217,15 +209,10 @@ where
 
     put_parameters(&mut wire.output, &options, &server.options.server_version)
         .map_err(Closed::Fatal)?;
-    let session = server
-        .database
-        .open_session(options)
-        .map_err(Closed::Fatal)?;
+    let session = server.database.open_session(options).map_err(Closed::Fatal)?;
     let control = &registration.control;
-    let key = BackendKeyData::new(
-        control.process_id,
-        SecretKey::Bytes(control.secret.clone().into()),
-    );
+    let key =
+        BackendKeyData::new(control.process_id, SecretKey::Bytes(control.secret.clone().into()));
     reply::put(&mut wire.output, &key).map_err(Closed::Fatal)?;
     Ok((session, registration))
 }
@@ -239,10 +226,9 @@ fn refusal(refused: RegistrationRefused) -> Error {
         .with_hint(format!(
             "The limit is {max} connections: raise max_connections, or share connections by a pool."
         )),
-        RegistrationRefused::ShuttingDown => Error::new(
-            SqlState::CANNOT_CONNECT_NOW,
-            "the database system is shutting down",
-        ),
+        RegistrationRefused::ShuttingDown => {
+            Error::new(SqlState::CANNOT_CONNECT_NOW, "the database system is shutting down")
+        }
     }
 }
 
@@ -265,14 +251,7 @@ where
         Some(tls) if options.tls => Some(&*tls.certificate_pem),
         _ => None,
     };
-    auth::scram(
-        wire,
-        &options.user,
-        verifier,
-        &server.mock_secret,
-        certificate,
-    )
-    .await
+    auth::scram(wire, &options.user, verifier, &server.mock_secret, certificate).await
 }
 
 /// What a client has to show after all.
@@ -339,11 +318,8 @@ fn session_options(
 }
 
 fn check_encoding(name: &str) -> Result<()> {
-    let plain: String = name
-        .chars()
-        .filter(char::is_ascii_alphanumeric)
-        .map(|c| c.to_ascii_lowercase())
-        .collect();
+    let plain: String =
+        name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
     match plain.as_str() {
         // What a client without a locale asks for; its bytes must be UTF-8 all the same.
         "utf8" | "unicode" | "sqlascii" => Ok(()),
@@ -369,14 +345,10 @@ fn command_line_settings(text: &str) -> Result<Vec<(String, String)>> {
         let setting = if word == "-c" {
             words.next()
         } else {
-            word.strip_prefix("-c")
-                .or_else(|| word.strip_prefix("--"))
-                .map(str::to_owned)
+            word.strip_prefix("-c").or_else(|| word.strip_prefix("--")).map(str::to_owned)
         };
-        let pair = setting
-            .as_deref()
-            .and_then(|setting| setting.split_once('='))
-            .ok_or_else(|| {
+        let pair =
+            setting.as_deref().and_then(|setting| setting.split_once('=')).ok_or_else(|| {
                 Error::new(
                     SqlState::INVALID_PARAMETER_VALUE,
                     format!("invalid command-line argument \"{word}\""),
@@ -440,10 +412,8 @@ mod tests {
 
     fn startup(parameters: &[(&str, &str)]) -> Result<(SessionOptions, Vec<String>)> {
         let pair = |(name, value): &(&str, &str)| (name.to_string(), value.to_string());
-        let startup = Startup {
-            protocol: 3 << 16,
-            parameters: parameters.iter().map(pair).collect(),
-        };
+        let startup =
+            Startup { protocol: 3 << 16, parameters: parameters.iter().map(pair).collect() };
         session_options(startup, ([127, 0, 0, 1], 1).into(), false)
     }
 
@@ -451,12 +421,7 @@ mod tests {
     fn settings_on_the_command_line() {
         let options = r"-c a.b=c  -cd=e\ f --work-mem=1MB -c g=h=i";
         let (options, extensions) = startup(&[("user", "u"), ("options", options)]).unwrap();
-        let pairs = [
-            ("a.b", "c"),
-            ("d", "e f"),
-            ("work_mem", "1MB"),
-            ("g", "h=i"),
-        ];
+        let pairs = [("a.b", "c"), ("d", "e f"), ("work_mem", "1MB"), ("g", "h=i")];
         let expected = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
         assert_eq!(options.settings, expected);
         assert!(extensions.is_empty());
@@ -469,10 +434,7 @@ mod tests {
     #[test]
     fn the_database_is_named_like_the_user_by_default() {
         let (options, _) = startup(&[("user", "u"), ("application_name", "app")]).unwrap();
-        assert_eq!(
-            (options.user.as_str(), options.database.as_str()),
-            ("u", "u")
-        );
+        assert_eq!((options.user.as_str(), options.database.as_str()), ("u", "u"));
         assert_eq!(options.application_name, "app");
         let (options, _) = startup(&[("user", "u"), ("database", "d")]).unwrap();
         assert_eq!(options.database, "d");
@@ -480,12 +442,7 @@ mod tests {
 
     #[test]
     fn encodings_that_are_utf8_by_another_name() {
-        for (name, accepted) in [
-            ("UTF8", true),
-            ("utf-8", true),
-            ("LATIN1", false),
-            ("", false),
-        ] {
+        for (name, accepted) in [("UTF8", true), ("utf-8", true), ("LATIN1", false), ("", false)] {
             assert_eq!(check_encoding(name).is_ok(), accepted, "{name}");
         }
     }

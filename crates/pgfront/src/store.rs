@@ -44,26 +44,15 @@ struct Slots<T> {
 
 impl<T> Slots<T> {
     fn new() -> Self {
-        Slots {
-            unnamed: None,
-            named: FxHashMap::default(),
-        }
+        Slots { unnamed: None, named: FxHashMap::default() }
     }
 
     fn get(&self, name: &str) -> Option<&T> {
-        if name.is_empty() {
-            self.unnamed.as_ref()
-        } else {
-            self.named.get(name)
-        }
+        if name.is_empty() { self.unnamed.as_ref() } else { self.named.get(name) }
     }
 
     fn get_mut(&mut self, name: &str) -> Option<&mut T> {
-        if name.is_empty() {
-            self.unnamed.as_mut()
-        } else {
-            self.named.get_mut(name)
-        }
+        if name.is_empty() { self.unnamed.as_mut() } else { self.named.get_mut(name) }
     }
 
     fn remove(&mut self, name: &str) {
@@ -103,11 +92,7 @@ pub struct Store<B> {
 
 impl<B> Store<B> {
     pub fn new() -> Self {
-        Store {
-            statements: Slots::new(),
-            portals: Slots::new(),
-            spare: Vec::new(),
-        }
+        Store { statements: Slots::new(), portals: Slots::new(), spare: Vec::new() }
     }
 
     pub fn statement(&self, name: &str) -> Result<&Statement<B>> {
@@ -154,10 +139,7 @@ impl<B> Store<B> {
 
     pub fn insert_portal(&mut self, name: &str, portal: Portal<B>) -> Result<()> {
         self.portals.insert(name, portal, || {
-            Error::new(
-                SqlState(*b"42P03"),
-                format!("portal \"{name}\" already exists"),
-            )
+            Error::new(SqlState(*b"42P03"), format!("portal \"{name}\" already exists"))
         })
     }
 
@@ -201,8 +183,5 @@ impl<B> Store<B> {
 }
 
 fn no_portal(name: &str) -> Error {
-    Error::new(
-        SqlState::INVALID_CURSOR_NAME,
-        format!("portal \"{name}\" does not exist"),
-    )
+    Error::new(SqlState::INVALID_CURSOR_NAME, format!("portal \"{name}\" does not exist"))
 }

@@ -30,10 +30,7 @@ impl Tls {
     pub fn from_files(certificates: &Path, key: &Path) -> Result<Tls> {
         let read = |path: &Path| {
             std::fs::read(path).map_err(|error| {
-                Error::new(
-                    SqlState::IO_ERROR,
-                    format!("cannot read {}: {error}", path.display()),
-                )
+                Error::new(SqlState::IO_ERROR, format!("cannot read {}: {error}", path.display()))
             })
         };
         Tls::from_pem(&read(certificates)?, &read(key)?)
@@ -60,8 +57,5 @@ impl Tls {
 }
 
 fn invalid(what: &str, error: &dyn fmt::Display) -> Error {
-    Error::new(
-        SqlState::INVALID_PARAMETER_VALUE,
-        format!("TLS {what} is not usable: {error}"),
-    )
+    Error::new(SqlState::INVALID_PARAMETER_VALUE, format!("TLS {what} is not usable: {error}"))
 }

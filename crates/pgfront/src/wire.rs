@@ -116,10 +116,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             return Ok(None);
         }
         self.in_hand = end;
-        Ok(Some(Frame {
-            kind,
-            body: HEADER..end,
-        }))
+        Ok(Some(Frame { kind, body: HEADER..end }))
     }
 
     /// The first message of a connection: no kind byte.
@@ -130,10 +127,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
                 let end = self.checked_length(*length)?;
                 if self.input.len() >= end {
                     self.in_hand = end;
-                    return Ok(Frame {
-                        kind: 0,
-                        body: 4..end,
-                    });
+                    return Ok(Frame { kind: 0, body: 4..end });
                 }
             }
             self.fill().await?;
@@ -158,8 +152,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     /// Room for the rest of a message, at most doubling what has arrived.
     fn make_room(&mut self, end: usize) {
         let missing = end - self.input.len();
-        self.input
-            .reserve(missing.min(self.input.len().max(BUFFER_BYTES)));
+        self.input.reserve(missing.min(self.input.len().max(BUFFER_BYTES)));
     }
 
     /// Waits for more input. Nothing is lost if the future is dropped.
@@ -336,12 +329,7 @@ mod tests {
         let (_, server) = duplex(1);
         let mut wire = Wire::new(server);
         let cut = &encode(b'E', b"123")[..6];
-        let parts = [
-            &encode(b'B', b"12"),
-            &encode(b'E', b""),
-            &encode(b'S', b"")[..],
-            cut,
-        ];
+        let parts = [&encode(b'B', b"12"), &encode(b'E', b""), &encode(b'S', b"")[..], cut];
         wire.input.extend_from_slice(&parts.concat());
         assert_eq!(wire.waiting_kinds().collect::<Vec<_>>(), b"BES");
         wire.buffered_frame().unwrap();

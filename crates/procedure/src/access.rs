@@ -59,8 +59,8 @@ pub trait Access {
 
 /// Part of an index: bounds are encoded key prefixes, so `Included(k)` as a low bound starts at
 /// the first entry ≥ k. As a high bound, `Included(k)` takes every entry that *starts with* k or is
-/// smaller, `Excluded(k)` ends before the first entry ≥ k; as a low bound, `Excluded(k)` skips every
-/// entry that starts with k.
+/// smaller, `Excluded(k)` ends before the first entry ≥ k; as a low bound, `Excluded(k)` skips
+/// every entry that starts with k.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Range {
     pub table: TableId,
@@ -80,7 +80,8 @@ pub struct Command {
 }
 
 /// The part of a command that all its calls share. In its expressions, `Column(c)` is the row's
-/// value before the command and `Reg(i)` is `inputs[i]`; in `checks`, `Column(c)` is the value after.
+/// value before the command and `Reg(i)` is `inputs[i]`; in `checks`, `Column(c)` is the value
+/// after.
 #[derive(Debug)]
 pub struct CommandCode {
     /// Evaluated on the old row, then assigned together. Assignment casts are part of them.
@@ -99,11 +100,7 @@ impl CommandCode {
         }
         columns.sort_unstable();
         columns.dedup();
-        CommandCode {
-            assignments,
-            checks,
-            columns: columns.into(),
-        }
+        CommandCode { assignments, checks, columns: columns.into() }
     }
 }
 

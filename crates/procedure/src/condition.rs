@@ -100,21 +100,10 @@ mod tests {
         for (name, code) in CONDITIONS {
             let text = std::str::from_utf8(*code).unwrap();
             assert_eq!(SqlState::parse(text), Some(SqlState(**code)), "{name}");
-            assert_eq!(
-                sqlstate_of_condition(name),
-                Some(SqlState(**code)),
-                "{name}"
-            );
-            assert_eq!(
-                CONDITIONS.iter().filter(|(n, _)| n == name).count(),
-                1,
-                "{name}"
-            );
+            assert_eq!(sqlstate_of_condition(name), Some(SqlState(**code)), "{name}");
+            assert_eq!(CONDITIONS.iter().filter(|(n, _)| n == name).count(), 1, "{name}");
         }
-        assert_eq!(
-            sqlstate_of_condition("Division_By_Zero"),
-            Some(SqlState(*b"22012"))
-        );
+        assert_eq!(sqlstate_of_condition("Division_By_Zero"), Some(SqlState(*b"22012")));
         assert_eq!(sqlstate_of_condition("no_such_thing"), None);
     }
 }

@@ -4,8 +4,8 @@
 //! column with an argument clones nothing. Integer sums, the body of most update commands, are done
 //! before any dispatch on types.
 //!
-//! Logic is evaluated left to right and stops when the answer is known. An error in an operand that is
-//! not reached does not happen; which operands are reached follows from values alone, so every
+//! Logic is evaluated left to right and stops when the answer is known. An error in an operand that
+//! is not reached does not happen; which operands are reached follows from values alone, so every
 //! replica agrees.
 
 use std::borrow::Cow;
@@ -33,11 +33,7 @@ struct Sight<'a> {
 impl Expr {
     /// The value of this expression.
     pub fn eval(&self, registers: &[Value], row: &[Value], now_us: i64) -> Result<Value> {
-        let sight = Sight {
-            registers,
-            row,
-            now_us,
-        };
+        let sight = Sight { registers, row, now_us };
         sight.eval(self)
     }
 
@@ -48,11 +44,7 @@ impl Expr {
         row: &'a [Value],
         now_us: i64,
     ) -> Result<Cow<'a, Value>> {
-        let sight = Sight {
-            registers,
-            row,
-            now_us,
-        };
+        let sight = Sight { registers, row, now_us };
         sight.look(self)
     }
 
@@ -63,18 +55,14 @@ impl Expr {
         row: &[Value],
         now_us: i64,
     ) -> Result<Option<bool>> {
-        let sight = Sight {
-            registers,
-            row,
-            now_us,
-        };
+        let sight = Sight { registers, row, now_us };
         sight.truth(self)
     }
 }
 
 impl Command {
-    /// Runs the command on a row: every assignment sees the row as it was, every check as it is then.
-    /// On an error the row may be half changed; the caller discards it.
+    /// Runs the command on a row: every assignment sees the row as it was, every check as it is
+    /// then. On an error the row may be half changed; the caller discards it.
     pub fn apply(&self, row: &mut [Value], now_us: i64) -> Result<()> {
         match &*self.code.assignments {
             [(column, expression)] => {
@@ -134,12 +122,7 @@ impl<'a> Sight<'a> {
             }
             Expr::Now => Ok(Value::Timestamptz(self.now_us)),
             Expr::Unary { op, input } => self.unary(*op, input),
-            Expr::Binary {
-                op,
-                left,
-                right,
-                result,
-            } => self.binary(*op, left, right, result),
+            Expr::Binary { op, left, right, result } => self.binary(*op, left, right, result),
             Expr::And(_)
             | Expr::Or(_)
             | Expr::IsNull { .. }
@@ -163,21 +146,13 @@ impl<'a> Sight<'a> {
                 }
                 Ok(Value::Null)
             }
-            Expr::Cast {
-                input,
-                to,
-                explicit,
-            } => cast_value(self.look(input)?, to, *explicit),
+            Expr::Cast { input, to, explicit } => cast_value(self.look(input)?, to, *explicit),
             Expr::Array(elements) => {
                 let values: Result<Vec<Value>> = elements.iter().map(|e| self.eval(e)).collect();
                 values.map(Value::from)
             }
             Expr::Element { array, index } => self.element(array, index),
-            Expr::Call {
-                function,
-                arguments,
-                result,
-            } => {
+            Expr::Call { function, arguments, result } => {
                 let mut values: SmallVec<[Cow<'_, Value>; 4]> = SmallVec::new();
                 for argument in arguments {
                     values.push(self.look(argument)?);
@@ -192,11 +167,7 @@ impl<'a> Sight<'a> {
             Expr::And(conditions) => self.connective(conditions, false),
             Expr::Or(conditions) => self.connective(conditions, true),
             Expr::IsNull { input, negated } => Ok(Some(self.look(input)?.is_null() != *negated)),
-            Expr::InList {
-                input,
-                list,
-                negated,
-            } => {
+            Expr::InList { input, list, negated } => {
                 let input = self.look(input)?;
                 let mut answer = Some(false);
                 for item in list {
@@ -213,35 +184,20 @@ impl<'a> Sight<'a> {
             }
             Expr::AnyEqual { input, array } => {
                 let (input, array) = (self.look(input)?, self.look(array)?);
-                Ok(array
-                    .as_array()
-                    .and_then(|elements| any_equal(&input, elements)))
+                Ok(array.as_array().and_then(|elements| any_equal(&input, elements)))
             }
-            Expr::Like {
-                input,
-                pattern,
-                escape,
-                case_insensitive,
-                negated,
-            } => {
+            Expr::Like { input, pattern, escape, case_insensitive, negated } => {
                 let (input, pattern) = (self.look(input)?, self.look(pattern)?);
                 let (Some(text), Some(pattern)) = (input.as_text(), pattern.as_text()) else {
                     return Ok(None);
                 };
-                Ok(Some(
-                    like(text, pattern, *escape, *case_insensitive)? != *negated,
-                ))
+                Ok(Some(like(text, pattern, *escape, *case_insensitive)? != *negated))
             }
-            Expr::Binary {
-                op, left, right, ..
-            } if op.is_comparison() => {
+            Expr::Binary { op, left, right, .. } if op.is_comparison() => {
                 let (left, right) = (self.look(left)?, self.look(right)?);
                 Ok(comparison(*op, &left, &right))
             }
-            Expr::Unary {
-                op: UnaryOp::Not,
-                input,
-            } => Ok(self.truth(input)?.map(|truth| !truth)),
+            Expr::Unary { op: UnaryOp::Not, input } => Ok(self.truth(input)?.map(|truth| !truth)),
             _ => Ok(self.look(expression)?.as_bool()),
         }
     }

@@ -245,16 +245,10 @@ impl Expr {
     }
 
     pub fn negated(input: Expr) -> Expr {
-        Expr::Unary {
-            op: UnaryOp::Not,
-            input: Box::new(input),
-        }
+        Expr::Unary { op: UnaryOp::Not, input: Box::new(input) }
     }
 
     pub fn is_null(input: Expr, negated: bool) -> Expr {
-        Expr::IsNull {
-            input: Box::new(input),
-            negated,
-        }
+        Expr::IsNull { input: Box::new(input), negated }
     }
 }

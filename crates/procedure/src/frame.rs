@@ -57,8 +57,7 @@ impl Frame {
         }
         self.registers.clear();
         self.registers.extend_from_slice(arguments);
-        self.registers
-            .resize(usize::from(procedure.registers), Value::Null);
+        self.registers.resize(usize::from(procedure.registers), Value::Null);
         self.staged.clear();
         self.result.rows.clear();
         self.result.count = 0;
@@ -220,14 +219,12 @@ impl Frame {
 
     pub(crate) fn sqlstate(&self, code: &Expr) -> Result<SqlState, Error> {
         let code = shown(&self.eval(code)?);
-        SqlState::parse(&code)
-            .or_else(|| sqlstate_of_condition(&code))
-            .ok_or_else(|| {
-                Error::new(
-                    SqlState::UNDEFINED_OBJECT,
-                    format!("unrecognized exception condition \"{code}\""),
-                )
-            })
+        SqlState::parse(&code).or_else(|| sqlstate_of_condition(&code)).ok_or_else(|| {
+            Error::new(
+                SqlState::UNDEFINED_OBJECT,
+                format!("unrecognized exception condition \"{code}\""),
+            )
+        })
     }
 
     pub(crate) fn rejected(&self, on_error: &OnError) -> Stop {
@@ -260,12 +257,7 @@ impl Counter {
         step: &Expr,
         reverse: bool,
     ) -> Result<Self, Error> {
-        Counter::from_values(
-            &frame.eval(first)?,
-            &frame.eval(last)?,
-            &frame.eval(step)?,
-            reverse,
-        )
+        Counter::from_values(&frame.eval(first)?, &frame.eval(last)?, &frame.eval(step)?, reverse)
     }
 
     pub(crate) fn from_values(
@@ -289,12 +281,7 @@ impl Counter {
                 "BY value of FOR loop must be greater than zero",
             ));
         }
-        Ok(Counter {
-            next: Some(first),
-            last,
-            step,
-            reverse,
-        })
+        Ok(Counter { next: Some(first), last, step, reverse })
     }
 }
 
@@ -303,11 +290,7 @@ impl Iterator for Counter {
 
     fn next(&mut self) -> Option<i64> {
         let current = self.next?;
-        let over = if self.reverse {
-            current < self.last
-        } else {
-            current > self.last
-        };
+        let over = if self.reverse { current < self.last } else { current > self.last };
         if over {
             self.next = None;
             return None;

@@ -1,12 +1,12 @@
 //! Built-in scalar functions: deterministic ones only, with PostgreSQL's names and meanings.
 //!
-//! The binder has chosen the overload and cast the arguments; [`call`] meets values of the kinds that
-//! it expects and answers NULL where an argument is NULL, the few functions excepted that take
+//! The binder has chosen the overload and cast the arguments; [`call`] meets values of the kinds
+//! that it expects and answers NULL where an argument is NULL, the few functions excepted that take
 //! NULLs (`concat`, `concat_ws`, `greatest`, `least`).
 //!
-//! `power` of numerics and every transcendental function go through floats only where IEEE 754 demands
-//! a correctly rounded result (`sqrt`); `power` multiplies, and takes whole exponents only, because
-//! no two mathematical libraries agree on the last bit of `pow`.
+//! `power` of numerics and every transcendental function go through floats only where IEEE 754
+//! demands a correctly rounded result (`sqrt`); `power` multiplies, and takes whole exponents only,
+//! because no two mathematical libraries agree on the last bit of `pow`.
 
 mod datetime;
 mod strings;
@@ -171,12 +171,8 @@ fn sign(value: &Value) -> Value {
 }
 
 fn sqrt(value: &Value) -> Result<Value> {
-    let negative = || {
-        Error::new(
-            SqlState(*b"2201F"),
-            "cannot take square root of a negative number",
-        )
-    };
+    let negative =
+        || Error::new(SqlState(*b"2201F"), "cannot take square root of a negative number");
     match value {
         Value::Float(x) if *x < 0.0 => Err(negative()),
         Value::Float(x) => Ok(Value::Float(x.sqrt())),
@@ -250,20 +246,17 @@ fn array_function(function: Function, arguments: &[Cow<'_, Value>]) -> Value {
             Value::Int(length(first))
         }
         Function::ArrayLower if in_only_dimension => Value::Int(1),
-        Function::ArrayAppend => joined(
-            first.as_array().unwrap_or(&[]),
-            std::slice::from_ref(second),
-        ),
-        Function::ArrayPrepend => joined(
-            std::slice::from_ref(first),
-            second.as_array().unwrap_or(&[]),
-        ),
+        Function::ArrayAppend => {
+            joined(first.as_array().unwrap_or(&[]), std::slice::from_ref(second))
+        }
+        Function::ArrayPrepend => {
+            joined(std::slice::from_ref(first), second.as_array().unwrap_or(&[]))
+        }
         Function::ArrayCat if first.is_null() => second.clone(),
         Function::ArrayCat if second.is_null() => first.clone(),
-        Function::ArrayCat => joined(
-            first.as_array().unwrap_or(&[]),
-            second.as_array().unwrap_or(&[]),
-        ),
+        Function::ArrayCat => {
+            joined(first.as_array().unwrap_or(&[]), second.as_array().unwrap_or(&[]))
+        }
         Function::ArrayPosition => {
             let mut elements = first.as_array().unwrap_or(&[]).iter();
             let place = elements.position(|e| match compare(e, second) {

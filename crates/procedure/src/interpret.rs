@@ -106,12 +106,7 @@ pub fn run_step<A: Access>(step: &Step, frame: &mut Frame, access: &mut A) -> Re
         | Step::Insert { .. }
         | Step::Delete { .. } => run_row_step(step, frame, access)?,
         Step::Fetch { .. } | Step::EmitQuery { .. } => run_query_step(step, frame, access)?,
-        Step::If {
-            condition,
-            then,
-            otherwise,
-            phis,
-        } => {
+        Step::If { condition, then, otherwise, phis } => {
             let taken = frame.holds(condition)?;
             let flow = run_block(if taken { then } else { otherwise }, frame, access)?;
             if flow != Flow::Next {
@@ -130,13 +125,7 @@ pub fn run_step<A: Access>(step: &Step, frame: &mut Frame, access: &mut A) -> Re
 /// Steps that touch one row by its primary key.
 fn run_row_step<A: Access>(step: &Step, frame: &mut Frame, access: &mut A) -> Result<(), Stop> {
     match step {
-        Step::Read {
-            table,
-            key,
-            columns,
-            out,
-            found,
-        } => {
+        Step::Read { table, key, columns, out, found } => {
             let first = usize::from(out.0);
             let present = match frame.key(key)? {
                 Some(key) => {
@@ -158,13 +147,7 @@ fn run_row_step<A: Access>(step: &Step, frame: &mut Frame, access: &mut A) -> Re
             frame.set(*found, Value::Bool(present));
         }
         Step::Update { .. } => run_update(step, frame, access)?,
-        Step::Insert {
-            table,
-            key,
-            hidden_row_id,
-            values,
-            inserted,
-        } => {
+        Step::Insert { table, key, hidden_row_id, values, inserted } => {
             let hidden = hidden_row_id.then(|| Value::Uuid(access.next_row_id()));
             let row = frame.row(values, hidden)?;
             let key = row_key(*table, key, &row)?;
@@ -184,23 +167,13 @@ fn run_row_step<A: Access>(step: &Step, frame: &mut Frame, access: &mut A) -> Re
 }
 
 fn run_update<A: Access>(step: &Step, frame: &mut Frame, access: &mut A) -> Result<(), Stop> {
-    let Step::Update {
-        table,
-        key,
-        code,
-        inputs,
-        found,
-    } = step
-    else {
+    let Step::Update { table, key, code, inputs, found } = step else {
         return Err(Stop::Halt("not an update".to_string()));
     };
     let present = match frame.key(key)? {
         Some(key) => {
             let inputs = inputs.iter().map(|input| frame.eval(input));
-            let command = Command {
-                inputs: inputs.collect::<Result<_, _>>()?,
-                code: code.clone(),
-            };
+            let command = Command { inputs: inputs.collect::<Result<_, _>>()?, code: code.clone() };
             access.update(*table, &key, command)?
         }
         None => false,
@@ -212,12 +185,7 @@ fn run_update<A: Access>(step: &Step, frame: &mut Frame, access: &mut A) -> Resu
 /// Steps that run a query and need no loop.
 fn run_query_step<A: Access>(step: &Step, frame: &mut Frame, access: &mut A) -> Result<(), Stop> {
     match step {
-        Step::Fetch {
-            query,
-            outputs,
-            found,
-            strict,
-        } => {
+        Step::Fetch { query, outputs, found, strict } => {
             let wanted = if *strict { 2 } else { 1 };
             let mut rows = rows_of(query, wanted, frame, access)?;
             if *strict {
@@ -258,11 +226,7 @@ fn rows_of<A: Access>(
 
 fn run_loop<A: Access>(step: &Step, frame: &mut Frame, access: &mut A) -> Result<Flow, Stop> {
     match step {
-        Step::While {
-            condition,
-            body,
-            carried,
-        } => {
+        Step::While { condition, body, carried } => {
             frame.enter_loop(carried)?;
             while frame.holds(condition)? {
                 if let Turn::End(flow) = run_turn(body, carried, frame, access)? {
@@ -270,15 +234,7 @@ fn run_loop<A: Access>(step: &Step, frame: &mut Frame, access: &mut A) -> Result
                 }
             }
         }
-        Step::ForRange {
-            register,
-            first,
-            last,
-            step,
-            reverse,
-            body,
-            carried,
-        } => {
+        Step::ForRange { register, first, last, step, reverse, body, carried } => {
             let count = Counter::new(frame, first, last, step, *reverse)?;
             frame.enter_loop(carried)?;
             for i in count {
@@ -288,12 +244,7 @@ fn run_loop<A: Access>(step: &Step, frame: &mut Frame, access: &mut A) -> Result
                 }
             }
         }
-        Step::ForEach {
-            register,
-            array,
-            body,
-            carried,
-        } => {
+        Step::ForEach { register, array, body, carried } => {
             let Value::Array(elements) = frame.eval(array)? else {
                 return Err(null_bound("FOREACH expression must not be null").into());
             };
@@ -305,12 +256,7 @@ fn run_loop<A: Access>(step: &Step, frame: &mut Frame, access: &mut A) -> Result
                 }
             }
         }
-        Step::ForRows {
-            query,
-            row,
-            body,
-            carried,
-        } => {
+        Step::ForRows { query, row, body, carried } => {
             let rows = rows_of(query, usize::MAX, frame, access)?;
             frame.enter_loop(carried)?;
             for mut values in rows {
@@ -345,14 +291,9 @@ fn fill_registers(frame: &mut Frame, registers: &[Reg], row: &mut Row) {
 
 fn exactly_one(rows: usize) -> Result<(), Error> {
     match rows {
-        0 => Err(Error::new(
-            SqlState::NO_DATA_FOUND,
-            "query returned no rows",
-        )),
+        0 => Err(Error::new(SqlState::NO_DATA_FOUND, "query returned no rows")),
         1 => Ok(()),
-        _ => Err(
-            Error::new(SqlState::TOO_MANY_ROWS, "query returned more than one row")
-                .with_hint("Make sure the query returns a single row, or use LIMIT 1."),
-        ),
+        _ => Err(Error::new(SqlState::TOO_MANY_ROWS, "query returned more than one row")
+            .with_hint("Make sure the query returns a single row, or use LIMIT 1.")),
     }
 }

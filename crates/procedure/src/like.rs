@@ -2,7 +2,8 @@
 
 use types::{Error, Result};
 
-/// Whether `text` matches all of `pattern`. `escape` is PostgreSQL's `\` unless ESCAPE says otherwise.
+/// Whether `text` matches all of `pattern`. `escape` is PostgreSQL's `\` unless ESCAPE says
+/// otherwise.
 ///
 /// Greedy with one point to return to, the last `%`: at most text × pattern steps, no recursion.
 pub(crate) fn like(
@@ -50,10 +51,7 @@ pub(crate) fn like(
 }
 
 fn escape_at_end() -> Error {
-    Error::new(
-        types::SqlState(*b"22025"),
-        "LIKE pattern must not end with escape character",
-    )
+    Error::new(types::SqlState(*b"22025"), "LIKE pattern must not end with escape character")
 }
 
 #[cfg(test)]
@@ -77,13 +75,9 @@ mod tests {
         ] {
             assert!(matches(text, pattern), "{text} LIKE {pattern}");
         }
-        for (text, pattern) in [
-            ("", "_"),
-            ("abc", "ab"),
-            ("abc", "%b"),
-            ("abc", "a\\%c"),
-            ("ABC", "abc"),
-        ] {
+        for (text, pattern) in
+            [("", "_"), ("abc", "ab"), ("abc", "%b"), ("abc", "a\\%c"), ("ABC", "abc")]
+        {
             assert!(!matches(text, pattern), "{text} NOT LIKE {pattern}");
         }
         assert!(like("ABC", "a%", Some('\\'), true).unwrap());

@@ -12,10 +12,7 @@ use crate::step::{Block, Step};
 
 /// Remove assignments, phis, carried registers and branches that are of no use.
 pub fn prune(body: &mut Block, registers: u16) {
-    let mut needs = Needs {
-        needed: vec![false; usize::from(registers)],
-        changed: true,
-    };
+    let mut needs = Needs { needed: vec![false; usize::from(registers)], changed: true };
     // Each turn but the last marks a register, and loops are what makes one turn too few.
     while needs.changed {
         needs.changed = false;
@@ -60,9 +57,7 @@ impl Needs {
     fn step(&mut self, step: &Step, loops: &mut Vec<Vec<Reg>>) {
         match step {
             Step::Let { out, value } => self.flow(*out, &[value]),
-            Step::If {
-                condition, phis, ..
-            } => {
+            Step::If { condition, phis, .. } => {
                 for phi in phis {
                     self.flow(phi.out, &[&phi.then, &phi.otherwise]);
                 }
@@ -110,12 +105,7 @@ fn sweep(block: &mut Block, needed: &[bool], loops: &mut Vec<Vec<Reg>>) {
                 let pairs = pairs.filter(|(register, _)| is_needed(*register));
                 *values = pairs.map(|(_, value)| value).collect();
             }
-            Step::If {
-                condition,
-                then,
-                otherwise,
-                phis,
-            } => {
+            Step::If { condition, then, otherwise, phis } => {
                 let merged = std::mem::take(phis).into_iter();
                 *phis = merged.filter(|phi| is_needed(phi.out)).collect();
                 sweep(then, needed, loops);
@@ -133,10 +123,7 @@ fn sweep(block: &mut Block, needed: &[bool], loops: &mut Vec<Vec<Reg>>) {
 }
 
 fn sweep_loop(step: &mut Step, needed: &[bool], loops: &mut Vec<Vec<Reg>>) {
-    let registers = visit::carried(step)
-        .iter()
-        .map(|carried| carried.register)
-        .collect();
+    let registers = visit::carried(step).iter().map(|carried| carried.register).collect();
     if let Step::ForRows { body, carried, .. }
     | Step::ForRange { body, carried, .. }
     | Step::ForEach { body, carried, .. }
@@ -146,8 +133,6 @@ fn sweep_loop(step: &mut Step, needed: &[bool], loops: &mut Vec<Vec<Reg>>) {
         sweep(body, needed, loops);
         loops.pop();
         let all = std::mem::take(carried).into_iter();
-        *carried = all
-            .filter(|carried| needed[usize::from(carried.register.0)])
-            .collect();
+        *carried = all.filter(|carried| needed[usize::from(carried.register.0)]).collect();
     }
 }

@@ -27,8 +27,8 @@ pub enum Query {
         columns: Box<[ColumnId]>,
         filter: Option<Expr>,
     },
-    /// Rows of an index range in index order. Bounds are prefixes of the index's columns and see the
-    /// outer row as `Column(i)`. `filter` sees the output columns.
+    /// Rows of an index range in index order. Bounds are prefixes of the index's columns and see
+    /// the outer row as `Column(i)`. `filter` sees the output columns.
     Scan {
         table: TableId,
         index: IndexId,

@@ -5,9 +5,10 @@
 //! row read is a row in the transaction's footprint). The point read allocates nothing but what its
 //! values own.
 //!
-//! `Access::scan` keeps the access borrowed while it pushes, so a nested loop gathers its outer rows
-//! before it asks for inner ones. Whatever is gathered (by joins, sorts, groups, DISTINCT) counts
-//! against one bound per query, the same on every replica, and beyond it the query is rejected.
+//! `Access::scan` keeps the access borrowed while it pushes, so a nested loop gathers its outer
+//! rows before it asks for inner ones. Whatever is gathered (by joins, sorts, groups, DISTINCT)
+//! counts against one bound per query, the same on every replica, and beyond it the query is
+//! rejected.
 //!
 //! Order is deterministic everywhere: scans go in key order, groups and distinct rows come out in
 //! the order in which they first appear, and sorts are stable. Hash tables are only looked up.
@@ -46,11 +47,8 @@ pub fn run_query<A: Access>(
     registers: &[Value],
     sink: Sink<'_>,
 ) -> Result<(), Stop> {
-    let run = Run {
-        registers,
-        now_us: access.now_us(),
-        values_left: Cell::new(GATHERED_VALUES_MAX),
-    };
+    let run =
+        Run { registers, now_us: access.now_us(), values_left: Cell::new(GATHERED_VALUES_MAX) };
     run.query(access, query, &[], sink).map(drop)
 }
 
@@ -107,15 +105,10 @@ impl Run<'_> {
             Query::Get { .. } => self.get(access, query, outer, sink),
             Query::Scan { .. } => self.scan(access, query, outer, sink),
             Query::Filter { input, condition } => {
-                self.query(
-                    access,
-                    input,
-                    outer,
-                    &mut |row| match self.holds(condition, row)? {
-                        true => sink(row),
-                        false => Ok(ControlFlow::Continue(())),
-                    },
-                )
+                self.query(access, input, outer, &mut |row| match self.holds(condition, row)? {
+                    true => sink(row),
+                    false => Ok(ControlFlow::Continue(())),
+                })
             }
             Query::Project { input, expressions } => {
                 let mut projected: SmallVec<[Value; 8]> = smallvec![];
@@ -129,17 +122,11 @@ impl Run<'_> {
             }
             Query::NestedLoop { .. } => self.nested_loop(access, query, outer, sink),
             Query::HashJoin { .. } => self.hash_join(access, query, outer, sink),
-            Query::Aggregate {
-                input,
-                groups,
-                aggregates,
-            } => self.aggregate(access, input, groups, aggregates, outer, sink),
+            Query::Aggregate { input, groups, aggregates } => {
+                self.aggregate(access, input, groups, aggregates, outer, sink)
+            }
             Query::Sort { input, keys } => self.sort(access, input, keys, outer, sink),
-            Query::Limit {
-                input,
-                limit,
-                offset,
-            } => {
+            Query::Limit { input, limit, offset } => {
                 let limit = self.row_count(limit.as_ref(), b"2201W", "LIMIT")?;
                 let offset = self.row_count(offset.as_ref(), b"2201X", "OFFSET")?;
                 self.limit(access, input, limit, offset.unwrap_or(0), outer, sink)
@@ -203,13 +190,7 @@ impl Run<'_> {
         outer: &[Value],
         sink: Sink<'_>,
     ) -> Flow {
-        let Query::Get {
-            table,
-            key,
-            columns,
-            filter,
-        } = query
-        else {
+        let Query::Get { table, key, columns, filter } = query else {
             return Ok(ControlFlow::Continue(()));
         };
         let Some(key) = eval_key(key, self.registers, outer, self.now_us)? else {
@@ -232,32 +213,16 @@ impl Run<'_> {
         outer: &[Value],
         sink: Sink<'_>,
     ) -> Flow {
-        let Query::Scan {
-            table,
-            index,
-            nullable,
-            low,
-            high,
-            reverse,
-            columns,
-            filter,
-        } = query
+        let Query::Scan { table, index, nullable, low, high, reverse, columns, filter } = query
         else {
             return Ok(ControlFlow::Continue(()));
         };
-        let (Some(low), Some(high)) = (
-            self.bound(low, nullable, outer)?,
-            self.bound(high, nullable, outer)?,
-        ) else {
+        let (Some(low), Some(high)) =
+            (self.bound(low, nullable, outer)?, self.bound(high, nullable, outer)?)
+        else {
             return Ok(ControlFlow::Continue(()));
         };
-        let range = Range {
-            table: *table,
-            index: *index,
-            low,
-            high,
-            reverse: *reverse,
-        };
+        let range = Range { table: *table, index: *index, low, high, reverse: *reverse };
         let mut flow = ControlFlow::Continue(());
         access.scan(&range, columns, |_, _, row| {
             if self.passes(filter.as_ref(), row)? {
@@ -292,14 +257,7 @@ impl Run<'_> {
         outer_row: &[Value],
         sink: Sink<'_>,
     ) -> Flow {
-        let Query::NestedLoop {
-            outer,
-            inner,
-            condition,
-            left,
-            inner_width,
-        } = query
-        else {
+        let Query::NestedLoop { outer, inner, condition, left, inner_width } = query else {
             return Ok(ControlFlow::Continue(()));
         };
         let mut joined: SmallVec<[Value; 16]> = smallvec![];
@@ -331,15 +289,8 @@ impl Run<'_> {
         outer_row: &[Value],
         sink: Sink<'_>,
     ) -> Flow {
-        let Query::HashJoin {
-            outer,
-            inner,
-            outer_keys,
-            inner_keys,
-            condition,
-            left,
-            inner_width,
-        } = query
+        let Query::HashJoin { outer, inner, outer_keys, inner_keys, condition, left, inner_width } =
+            query
         else {
             return Ok(ControlFlow::Continue(()));
         };
@@ -513,10 +464,9 @@ impl Run<'_> {
         match self.eval(count, &[])? {
             Value::Int(n) => match u64::try_from(n) {
                 Ok(n) => Ok(Some(n)),
-                Err(_) => Err(Error::new(
-                    SqlState(*code),
-                    format!("{clause} must not be negative"),
-                )),
+                Err(_) => {
+                    Err(Error::new(SqlState(*code), format!("{clause} must not be negative")))
+                }
             },
             _ => Ok(None),
         }
@@ -564,11 +514,9 @@ impl Run<'_> {
 
 fn series(first: i64, last: i64, step: i64, sink: Sink<'_>) -> Flow {
     if step == 0 {
-        return Err(Error::new(
-            SqlState::INVALID_PARAMETER_VALUE,
-            "step size cannot equal zero",
-        )
-        .into());
+        return Err(
+            Error::new(SqlState::INVALID_PARAMETER_VALUE, "step size cannot equal zero").into()
+        );
     }
     let mut next = Some(first);
     while let Some(i) = next.filter(|i| if step > 0 { *i <= last } else { *i >= last }) {
@@ -618,10 +566,7 @@ struct RowMap<V> {
 
 impl<V> Default for RowMap<V> {
     fn default() -> Self {
-        RowMap {
-            places: HashTable::new(),
-            entries: Vec::new(),
-        }
+        RowMap { places: HashTable::new(), entries: Vec::new() }
     }
 }
 
@@ -650,9 +595,7 @@ impl<V: Default> RowMap<V> {
     }
 
     fn get(&self, key: &[Value]) -> Option<&V> {
-        let place = self
-            .places
-            .find(hash_row(key), |&place| *self.entries[place].0 == *key)?;
+        let place = self.places.find(hash_row(key), |&place| *self.entries[place].0 == *key)?;
         Some(&self.entries[*place].1)
     }
 

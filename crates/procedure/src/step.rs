@@ -189,13 +189,7 @@ impl OnError {
 
 impl From<Error> for OnError {
     fn from(error: Error) -> Self {
-        OnError {
-            error,
-            arguments: Box::default(),
-            code: None,
-            detail: None,
-            hint: None,
-        }
+        OnError { error, arguments: Box::default(), code: None, detail: None, hint: None }
     }
 }
 

@@ -69,21 +69,14 @@ impl Memory {
 }
 
 fn unknown(id: TableId) -> Error {
-    Error::new(
-        types::SqlState::UNDEFINED_TABLE,
-        format!("there is no table {}", id.0),
-    )
+    Error::new(types::SqlState::UNDEFINED_TABLE, format!("there is no table {}", id.0))
 }
 
 fn key_of(row: &[Value], schema: &TableSchema, columns: &[ColumnId]) -> Result<Key, Error> {
     let mut key = Key::default();
     for column in columns {
         let column = usize::from(*column);
-        let ColumnSchema {
-            data_type,
-            nullable,
-            ..
-        } = &schema.columns[column];
+        let ColumnSchema { data_type, nullable, .. } = &schema.columns[column];
         encode_column(data_type, *nullable, &row[column], &mut key)?;
     }
     Ok(key)

@@ -29,10 +29,7 @@ fn schemas() -> Vec<Arc<TableSchema>> {
     let checking = TableSchema {
         id: CHECKING,
         name: "checking".to_string(),
-        columns: vec![
-            column("customer", DataType::Int8),
-            column("balance", DataType::Int8),
-        ],
+        columns: vec![column("customer", DataType::Int8), column("balance", DataType::Int8)],
         primary_key: vec![0],
         indexes: Vec::new(),
         hidden_row_id: false,
@@ -56,10 +53,7 @@ struct Names(Vec<Arc<TableSchema>>);
 
 impl NameResolver for Names {
     fn schema(&self, table: TableId) -> Option<&TableSchema> {
-        self.0
-            .iter()
-            .map(|schema| &**schema)
-            .find(|schema| schema.id == table)
+        self.0.iter().map(|schema| &**schema).find(|schema| schema.id == table)
     }
 }
 
@@ -73,11 +67,7 @@ fn bank() -> Memory {
 }
 
 fn balances(memory: &Memory) -> Vec<i64> {
-    memory
-        .rows(CHECKING)
-        .iter()
-        .map(|row| row[1].as_int().unwrap())
-        .collect()
+    memory.rows(CHECKING).iter().map(|row| row[1].as_int().unwrap()).collect()
 }
 
 fn reg(register: u16) -> Expr {
@@ -89,41 +79,31 @@ fn int(value: i64) -> Expr {
 }
 
 fn binary(op: BinaryOp, left: Expr, right: Expr) -> Expr {
-    let result = if op.is_comparison() {
-        DataType::Bool
-    } else {
-        DataType::Int8
-    };
-    Expr::Binary {
-        op,
-        left: Box::new(left),
-        right: Box::new(right),
-        result,
-    }
+    let result = if op.is_comparison() { DataType::Bool } else { DataType::Int8 };
+    Expr::Binary { op, left: Box::new(left), right: Box::new(right), result }
 }
 
 fn add_to_balance(key: Expr, amount: Expr, op: BinaryOp, found: u16) -> Step {
     Step::Update {
         table: CHECKING,
         key: [key].into(),
-        code: Arc::new(CommandCode::new([(1, binary(op, Expr::Column(1), reg(0)))].into(), Box::default())),
+        code: Arc::new(CommandCode::new(
+            [(1, binary(op, Expr::Column(1), reg(0)))].into(),
+            Box::default(),
+        )),
         inputs: [amount].into(),
         found: Reg(found),
     }
 }
 
 fn require(condition: Expr, message: &str) -> Step {
-    Step::Require {
-        condition,
-        error: OnError::new(SqlState::RAISE_EXCEPTION, message),
-    }
+    Step::Require { condition, error: OnError::new(SqlState::RAISE_EXCEPTION, message) }
 }
 
 fn procedure(parameters: &[(&str, DataType)], registers: u16, body: Vec<Step>) -> Procedure {
-    let parameters = parameters.iter().map(|(name, data_type)| Column {
-        name: name.to_string(),
-        data_type: data_type.clone(),
-    });
+    let parameters = parameters
+        .iter()
+        .map(|(name, data_type)| Column { name: name.to_string(), data_type: data_type.clone() });
     Procedure {
         name: "p".to_string(),
         parameters: parameters.collect(),
@@ -149,10 +129,7 @@ fn send_payment() -> Procedure {
             out: Reg(3),
             found: Reg(4),
         },
-        require(
-            binary(BinaryOp::GreaterOrEqual, reg(3), reg(2)),
-            "insufficient funds",
-        ),
+        require(binary(BinaryOp::GreaterOrEqual, reg(3), reg(2)), "insufficient funds"),
         add_to_balance(reg(0), reg(2), BinaryOp::Subtract, 5),
         add_to_balance(reg(1), reg(2), BinaryOp::Add, 6),
         require(reg(6), "no such account"),
@@ -194,14 +171,8 @@ fn a_frame_serves_many_runs() {
     let unknown = run(&procedure, &ints([9, 3, 1]), &mut frame, &mut memory);
     assert_eq!(error_code(unknown), "P0001");
     let null = [Value::Null, Value::Int(1), Value::Int(1)];
-    assert_eq!(
-        error_code(run(&procedure, &null, &mut frame, &mut memory)),
-        "P0001"
-    );
-    assert_eq!(
-        error_code(run(&procedure, &ints([1]), &mut frame, &mut memory)),
-        "08P01"
-    );
+    assert_eq!(error_code(run(&procedure, &null, &mut frame, &mut memory)), "P0001");
+    assert_eq!(error_code(run(&procedure, &ints([1]), &mut frame, &mut memory)), "08P01");
 }
 
 #[test]
@@ -209,18 +180,14 @@ fn steps_run_one_at_a_time() {
     let procedure = send_payment();
     assert!(Analysis::of(&procedure).is_straight_line);
     let (mut memory, mut frame) = (bank(), Frame::new());
-    frame
-        .enter(&procedure, &ints([1, 2, 30]), memory.now_us())
-        .unwrap();
+    frame.enter(&procedure, &ints([1, 2, 30]), memory.now_us()).unwrap();
     // The target's update needs nothing of the read: QueCC may run it first.
     for place in [3, 0, 1, 2, 4, 5] {
         run_step(&procedure.body[place], &mut frame, &mut memory).unwrap();
     }
     assert_eq!(balances(&memory), [70, 130, 100]);
     // Healing: the balance has changed, so its reader runs again.
-    memory
-        .put(CHECKING, vec![Value::Int(1), Value::Int(7)])
-        .unwrap();
+    memory.put(CHECKING, vec![Value::Int(1), Value::Int(7)]).unwrap();
     run_step(&procedure.body[0], &mut frame, &mut memory).unwrap();
     assert_eq!(frame.get(Reg(3)), &Value::Int(7));
     assert!(run_step(&procedure.body[1], &mut frame, &mut memory).is_err());
@@ -265,10 +232,7 @@ fn keys_follow_from_arguments() {
     let analysis = Analysis::of(&send_payment());
     assert_eq!(analysis.keys.coverage, Coverage::Complete);
     let keys = analysis.keys.keys(&ints([1, 2, 30])).unwrap();
-    let found: Vec<_> = keys
-        .iter()
-        .map(|k| (k.step, k.key.clone(), k.mode, k.certain))
-        .collect();
+    let found: Vec<_> = keys.iter().map(|k| (k.step, k.key.clone(), k.mode, k.certain)).collect();
     assert_eq!(
         found,
         [
@@ -280,11 +244,7 @@ fn keys_follow_from_arguments() {
 }
 
 fn exists(key: Expr, found: u16) -> Step {
-    Step::Exists {
-        table: CHECKING,
-        key: [key].into(),
-        found: Reg(found),
-    }
+    Step::Exists { table: CHECKING, key: [key].into(), found: Reg(found) }
 }
 
 /// `FOREACH item IN ARRAY items LOOP … END LOOP`, with branches on data and on the argument.
@@ -308,20 +268,12 @@ fn order() -> Procedure {
         branch(
             binary(BinaryOp::Greater, reg(3), int(50)),
             vec![add_to_balance(reg(2), int(1), BinaryOp::Subtract, 5)],
-            vec![add_to_balance(
-                binary(BinaryOp::Add, reg(2), int(1)),
-                int(1),
-                BinaryOp::Add,
-                6,
-            )],
+            vec![add_to_balance(binary(BinaryOp::Add, reg(2), int(1)), int(1), BinaryOp::Add, 6)],
         ),
         branch(
             binary(BinaryOp::Greater, reg(2), reg(1)),
             vec![exists(reg(2), 7)],
-            vec![Step::Continue {
-                depth: 0,
-                values: Box::default(),
-            }],
+            vec![Step::Continue { depth: 0, values: Box::default() }],
         ),
         exists(reg(3), 8),
     ]
@@ -329,12 +281,7 @@ fn order() -> Procedure {
     procedure(
         &[("items", array), ("bound", BIGINT)],
         9,
-        vec![Step::ForEach {
-            register: Reg(2),
-            array: reg(0),
-            body,
-            carried: Box::default(),
-        }],
+        vec![Step::ForEach { register: Reg(2), array: reg(0), body, carried: Box::default() }],
     )
 }
 
@@ -345,10 +292,7 @@ fn key_plans_go_both_ways_where_data_decide() {
     assert_eq!(plan.unplanned.to_vec(), [8]);
     let arguments = [Value::from(ints([1, 5]).to_vec()), Value::Int(3)];
     let keys = plan.keys(&arguments).unwrap();
-    let found: Vec<_> = keys
-        .iter()
-        .map(|k| (k.step, k.key.clone(), k.certain))
-        .collect();
+    let found: Vec<_> = keys.iter().map(|k| (k.step, k.key.clone(), k.certain)).collect();
     let key = Key::from_int;
     assert_eq!(
         found,
@@ -365,7 +309,8 @@ fn key_plans_go_both_ways_where_data_decide() {
     assert!(plan.keys(&[Value::Null, Value::Int(3)]).unwrap().is_empty());
 }
 
-/// Data may lead past an error, to the next turn or out of the loop: what comes there is planned too.
+/// Data may lead past an error, to the next turn or out of the loop: what comes there is planned
+/// too.
 #[test]
 fn key_plans_go_past_what_may_be_skipped() {
     let read = || Step::Read {
@@ -381,18 +326,10 @@ fn key_plans_go_past_what_may_be_skipped() {
         otherwise: Box::default(),
         phis: Box::default(),
     };
-    let raise = || Step::Raise {
-        error: OnError::new(SqlState::RAISE_EXCEPTION, "no"),
-    };
+    let raise = || Step::Raise { error: OnError::new(SqlState::RAISE_EXCEPTION, "no") };
     let leave = |exit| match exit {
-        true => Step::Exit {
-            depth: 0,
-            values: Box::default(),
-        },
-        false => Step::Continue {
-            depth: 0,
-            values: Box::default(),
-        },
+        true => Step::Exit { depth: 0, values: Box::default() },
+        false => Step::Continue { depth: 0, values: Box::default() },
     };
     let rich = || binary(BinaryOp::Greater, reg(1), int(50));
     let twice = |body: Vec<Step>| Step::ForRange {
@@ -407,14 +344,7 @@ fn key_plans_go_past_what_may_be_skipped() {
     let is_second = || binary(BinaryOp::Equal, reg(0), int(2));
     for (body, expected) in [
         (vec![read(), when(rich(), leave(false)), raise()], [1, 2, 9]),
-        (
-            vec![
-                when(is_second(), raise()),
-                read(),
-                when(rich(), leave(true)),
-            ],
-            [1, 9, 9],
-        ),
+        (vec![when(is_second(), raise()), read(), when(rich(), leave(true))], [1, 9, 9]),
     ] {
         let procedure = procedure(&[], 4, vec![twice(body), exists(int(9), 3)]);
         let plan = Analysis::of(&procedure).keys;
@@ -441,15 +371,10 @@ fn carried_registers_change_together() {
             step: int(1),
             reverse: true,
             body: Box::default(),
-            carried: [
-                carried(1, 0, reg(2)),
-                carried(2, 1, binary(BinaryOp::Add, reg(1), reg(2))),
-            ]
-            .into(),
+            carried: [carried(1, 0, reg(2)), carried(2, 1, binary(BinaryOp::Add, reg(1), reg(2)))]
+                .into(),
         },
-        Step::Emit {
-            values: [reg(1), reg(2)].into(),
-        },
+        Step::Emit { values: [reg(1), reg(2)].into() },
     ];
     let procedure = procedure(&[], 3, body);
     let result = run(&procedure, &[], &mut Frame::new(), &mut bank()).unwrap();
@@ -488,10 +413,7 @@ fn errors_are_filled_in() {
 
 #[test]
 fn pruning_keeps_what_is_read_or_may_fail() {
-    let set = |out, value| Step::Let {
-        out: Reg(out),
-        value,
-    };
+    let set = |out, value| Step::Let { out: Reg(out), value };
     let phi = |out, then: i64, otherwise: i64| Phi {
         out: Reg(out),
         then: int(then),
@@ -513,17 +435,11 @@ fn pruning_keeps_what_is_read_or_may_fail() {
             otherwise: Box::default(),
             phis: Box::default(),
         },
-        Step::Emit {
-            values: [reg(6)].into(),
-        },
+        Step::Emit { values: [reg(6)].into() },
     ]
     .into();
     procedure::prune(&mut body, 8);
-    let [
-        Step::Let { out: Reg(2), .. },
-        Step::If { then, phis, .. },
-        Step::Emit { .. },
-    ] = &*body
+    let [Step::Let { out: Reg(2), .. }, Step::If { then, phis, .. }, Step::Emit { .. }] = &*body
     else {
         panic!("{body:?}");
     };

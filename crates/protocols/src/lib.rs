@@ -24,7 +24,5 @@ pub static ALL: &[Entry] = &[serial::ENTRY, harmony::ENTRY];
 pub const DEFAULT: &str = "harmony";
 
 pub fn by_name(name: &str) -> Option<Arc<dyn Protocol>> {
-    ALL.iter()
-        .find(|entry| entry.info.name == name)
-        .map(|entry| (entry.make)())
+    ALL.iter().find(|entry| entry.info.name == name).map(|entry| (entry.make)())
 }

@@ -81,18 +81,12 @@ pub struct Routine {
 impl Catalog {
     /// The catalog of a ledger without blocks.
     pub fn genesis() -> Catalog {
-        Catalog {
-            next_table: 1,
-            ..Catalog::default()
-        }
+        Catalog { next_table: 1, ..Catalog::default() }
     }
 
     pub fn table(&self, name: &str) -> Result<&Arc<Table>> {
         self.find_table(name).ok_or_else(|| {
-            Error::new(
-                SqlState::UNDEFINED_TABLE,
-                format!("relation \"{name}\" does not exist"),
-            )
+            Error::new(SqlState::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))
         })
     }
 
@@ -157,10 +151,7 @@ impl Table {
         self.schema.column(name).ok_or_else(|| {
             Error::new(
                 SqlState::UNDEFINED_COLUMN,
-                format!(
-                    "column \"{name}\" of relation \"{}\" does not exist",
-                    self.name()
-                ),
+                format!("column \"{name}\" of relation \"{}\" does not exist", self.name()),
             )
         })
     }
@@ -176,8 +167,6 @@ impl Table {
     /// Secondary indexes that are not dropped.
     pub(crate) fn live_indexes(&self) -> impl Iterator<Item = (IndexId, &types::IndexSchema)> {
         let indexes = self.schema.indexes.iter().enumerate();
-        indexes
-            .filter(|(_, index)| !index.dropped)
-            .map(|(i, index)| (i as IndexId + 1, index))
+        indexes.filter(|(_, index)| !index.dropped).map(|(i, index)| (i as IndexId + 1, index))
     }
 }

@@ -1,8 +1,8 @@
 //! COPY's text and CSV formats: a parser that takes bytes as they come, and a formatter.
 //!
-//! Text: one line a row, fields between delimiters, backslash escapes, `\N` for NULL, and a line `\.` that
-//! ends the data. CSV: fields may be quoted, a quoted field may hold line ends, and an unquoted empty
-//! field is NULL. The parser keeps only the unfinished row between two pieces.
+//! Text: one line a row, fields between delimiters, backslash escapes, `\N` for NULL, and a line
+//! `\.` that ends the data. CSV: fields may be quoted, a quoted field may hold line ends, and an
+//! unquoted empty field is NULL. The parser keeps only the unfinished row between two pieces.
 
 use std::ops::Range;
 
@@ -112,15 +112,11 @@ impl Asked {
 }
 
 fn is_utf8(name: &str) -> bool {
-    ["utf8", "utf-8", "unicode"]
-        .iter()
-        .any(|known| known.eq_ignore_ascii_case(name))
+    ["utf8", "utf-8", "unicode"].iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
 fn one_byte(what: &str, c: char) -> Result<u8> {
-    let one = u8::try_from(c)
-        .ok()
-        .filter(|b| b.is_ascii() && *b != b'\n' && *b != b'\r');
+    let one = u8::try_from(c).ok().filter(|b| b.is_ascii() && *b != b'\n' && *b != b'\r');
     one.ok_or_else(|| {
         Error::new(
             SqlState::INVALID_PARAMETER_VALUE,
@@ -148,9 +144,7 @@ impl<'p> Fields<'p> {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = Option<&'p str>> + '_ {
-        self.ranges
-            .iter()
-            .map(|range| range.clone().map(|range| &self.text[range]))
+        self.ranges.iter().map(|range| range.clone().map(|range| &self.text[range]))
     }
 }
 
@@ -222,11 +216,7 @@ impl CopyParser {
             return Err(self.error("unterminated CSV quoted field"));
         }
         let rest = std::mem::take(&mut self.partial);
-        if rest.is_empty() {
-            Ok(())
-        } else {
-            self.row(&rest, row)
-        }
+        if rest.is_empty() { Ok(()) } else { self.row(&rest, row) }
     }
 
     /// Where the row that starts at `start` ends: a line end outside quotes.
@@ -283,10 +273,7 @@ impl CopyParser {
             )
             .with_detail(format!("COPY line {}.", self.line))
         })?;
-        row(&Fields {
-            text,
-            ranges: &self.ranges,
-        })
+        row(&Fields { text, ranges: &self.ranges })
     }
 
     fn split_text(&mut self, line: &[u8]) {
@@ -327,8 +314,7 @@ impl CopyParser {
                 return Err(self.error("unterminated CSV quoted field"));
             }
             let null = !ever_quoted && self.unescaped[start..] == *self.options.null.as_bytes();
-            self.ranges
-                .push((!null).then_some(start..self.unescaped.len()));
+            self.ranges.push((!null).then_some(start..self.unescaped.len()));
             if at >= line.len() {
                 return Ok(());
             }
@@ -376,11 +362,7 @@ fn unescape(field: &[u8], out: &mut Vec<u8>) {
         let escaped = field[at];
         at += 1;
         let digits = |radix: u32, at: usize, max: usize| {
-            field[at..]
-                .iter()
-                .take(max)
-                .take_while(|b| (**b as char).is_digit(radix))
-                .count()
+            field[at..].iter().take(max).take_while(|b| (**b as char).is_digit(radix)).count()
         };
         match escaped {
             b'b' => out.push(8),
@@ -406,9 +388,7 @@ fn unescape(field: &[u8], out: &mut Vec<u8>) {
 
 /// The low byte of a number of at most three digits, as PostgreSQL takes it.
 fn number(digits: &[u8], radix: u32) -> u8 {
-    digits.iter().fold(0u32, |n, &d| {
-        n * radix + (d as char).to_digit(radix).unwrap_or(0)
-    }) as u8
+    digits.iter().fold(0u32, |n, &d| n * radix + (d as char).to_digit(radix).unwrap_or(0)) as u8
 }
 
 /// Renders rows for COPY TO.
@@ -424,10 +404,7 @@ impl CopyFormatter {
     pub fn new(options: &CopyOptions, columns: &[Column]) -> CopyFormatter {
         CopyFormatter {
             options: options.clone(),
-            types: columns
-                .iter()
-                .map(|column| column.data_type.clone())
-                .collect(),
+            types: columns.iter().map(|column| column.data_type.clone()).collect(),
             header: columns.iter().map(|column| column.name.clone()).collect(),
             field: Vec::new(),
         }
@@ -468,11 +445,7 @@ impl CopyFormatter {
     }
 
     fn put(&self, out: &mut Vec<u8>) {
-        if self.options.csv {
-            self.put_csv(out)
-        } else {
-            self.put_text(out)
-        }
+        if self.options.csv { self.put_csv(out) } else { self.put_text(out) }
     }
 
     fn put_text(&self, out: &mut Vec<u8>) {
@@ -496,13 +469,7 @@ impl CopyFormatter {
     }
 
     fn put_csv(&self, out: &mut Vec<u8>) {
-        let CopyOptions {
-            delimiter,
-            quote,
-            escape,
-            ref null,
-            ..
-        } = self.options;
+        let CopyOptions { delimiter, quote, escape, ref null, .. } = self.options;
         let special = |b: &u8| *b == delimiter || *b == quote || *b == b'\n' || *b == b'\r';
         let field = &self.field;
         if field != null.as_bytes() && field != b"\\." && !field.iter().any(special) {
@@ -536,12 +503,7 @@ mod tests {
     }
 
     fn csv() -> CopyOptions {
-        CopyOptions {
-            csv: true,
-            delimiter: b',',
-            null: String::new(),
-            ..text()
-        }
+        CopyOptions { csv: true, delimiter: b',', null: String::new(), ..text() }
     }
 
     type Rows = Vec<Vec<Option<String>>>;
@@ -572,11 +534,7 @@ mod tests {
             row(&[Some("AB"), Some("\\"), Some("z\nq")]),
         ];
         for piece in 1..data.len() {
-            assert_eq!(
-                parse(&text(), data, piece).unwrap(),
-                expected,
-                "pieces of {piece}"
-            );
+            assert_eq!(parse(&text(), data, piece).unwrap(), expected, "pieces of {piece}");
         }
     }
 
@@ -588,11 +546,7 @@ mod tests {
             row(&[Some(""), Some("xy,z"), Some("3")]),
         ];
         for piece in 1..data.len() {
-            assert_eq!(
-                parse(&csv(), data, piece).unwrap(),
-                expected,
-                "pieces of {piece}"
-            );
+            assert_eq!(parse(&csv(), data, piece).unwrap(), expected, "pieces of {piece}");
         }
     }
 
@@ -606,10 +560,7 @@ mod tests {
     #[test]
     fn what_is_written_is_read_back() {
         let values = ["", "\\N", "a\tb", "q\"uo,te", "line\nend", "\\.", "ü"];
-        let column = Column {
-            name: "c".into(),
-            data_type: DataType::Text,
-        };
+        let column = Column { name: "c".into(), data_type: DataType::Text };
         for options in [text(), csv()] {
             let mut out = Vec::new();
             let mut formatter = CopyFormatter::new(&options, &[column.clone(), column.clone()]);

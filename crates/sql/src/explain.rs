@@ -14,8 +14,5 @@ impl NameResolver for Catalog {
 
 /// The program, one line of text each.
 pub fn lines(catalog: &Catalog, procedure: &Procedure) -> Vec<String> {
-    explain(procedure, catalog)
-        .lines()
-        .map(str::to_owned)
-        .collect()
+    explain(procedure, catalog).lines().map(str::to_owned).collect()
 }

@@ -4,16 +4,17 @@
 //! `… + 18 … id = 6`. [`normalise`] makes both `… SET a = a + $1 WHERE id = $2`, the key of a plan
 //! cache, and gives the values beside it.
 //!
-//! It is one pass over the bytes, without a parser, and must never change what a statement means. So it gives up
-//! (`None`) wherever a literal could be more than a value:
+//! It is one pass over the bytes, without a parser, and must never change what a statement means.
+//! So it gives up (`None`) wherever a literal could be more than a value:
 //!
 //! - anything but SELECT, INSERT, UPDATE, DELETE; several statements; comments; existing parameters
 //! - casts, typed strings (`date '…'`), string prefixes (`E'…'`) and dollar quotes
 //! - GROUP BY, DISTINCT, UNION, WITH, ESCAPE: there the *same* literal must stay the same
 //!
-//! Literals behind ORDER BY, LIMIT, OFFSET and FETCH stay, as do those in brackets. A number keeps the type that
-//! it has as a literal; a string stays untyped and takes its type from where it stands, as a
-//! parameter does. If the lifted text does not bind, bind the original: its error is the right one.
+//! Literals behind ORDER BY, LIMIT, OFFSET and FETCH stay, as do those in brackets. A number keeps
+//! the type that it has as a literal; a string stays untyped and takes its type from where it
+//! stands, as a parameter does. If the lifted text does not bind, bind the original: its error is
+//! the right one.
 
 use compact_str::CompactString;
 use types::{DataType, Value};
@@ -57,10 +58,7 @@ pub fn normalise(sql: &str) -> Option<Normalised> {
         return None;
     }
     lifter.text.push_str(&sql[lifter.copied..]);
-    Some(Normalised {
-        text: lifter.text,
-        literals: lifter.literals,
-    })
+    Some(Normalised { text: lifter.text, literals: lifter.literals })
 }
 
 /// What the token before tells about a literal.
@@ -296,11 +294,7 @@ mod tests {
     #[test]
     fn numbers_keep_their_types() {
         let normalised = normalise("select 1, 3000000000, 1.5, -2147483648, 'x'").unwrap();
-        let types: Vec<_> = normalised
-            .literals
-            .into_iter()
-            .map(|l| l.data_type)
-            .collect();
+        let types: Vec<_> = normalised.literals.into_iter().map(|l| l.data_type).collect();
         assert_eq!(
             types,
             [

@@ -50,10 +50,9 @@ pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
     for statement in tokens.split(|t| t.token == Token::SemiColon) {
         let significant =
             |t: &&TokenWithSpan| !matches!(t.token, Token::Whitespace(_) | Token::EOF);
-        let (Some(first), Some(last)) = (
-            statement.iter().find(significant),
-            statement.iter().rfind(significant),
-        ) else {
+        let (Some(first), Some(last)) =
+            (statement.iter().find(significant), statement.iter().rfind(significant))
+        else {
             continue;
         };
         let text = &sql[lines.offset(sql, first.span.start)..lines.offset(sql, last.span.end)];
@@ -64,20 +63,15 @@ pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
         });
     }
     if parsed.is_empty() {
-        parsed.push(Parsed {
-            text: String::new(),
-            body: Body::Empty,
-            placeholders: 0,
-        });
+        parsed.push(Parsed { text: String::new(), body: Body::Empty, placeholders: 0 });
     }
     Ok(parsed)
 }
 
 /// Parses a text that must be exactly one expression, such as a PL/pgSQL condition.
 pub fn parse_expression(sql: &str) -> Result<ast::Expr> {
-    let mut parser = Parser::new(&PostgreSqlDialect {})
-        .try_with_sql(sql)
-        .map_err(|e| parser_error(sql, e))?;
+    let mut parser =
+        Parser::new(&PostgreSqlDialect {}).try_with_sql(sql).map_err(|e| parser_error(sql, e))?;
     let expression = parser.parse_expr().map_err(|e| parser_error(sql, e))?;
     expect_end(sql, &mut parser)?;
     Ok(expression)
@@ -85,9 +79,7 @@ pub fn parse_expression(sql: &str) -> Result<ast::Expr> {
 
 /// The text behind the first AS outside of parentheses.
 pub(crate) fn text_after_as(sql: &str) -> Option<String> {
-    let tokens = Tokenizer::new(&PostgreSqlDialect {}, sql)
-        .tokenize_with_location()
-        .ok()?;
+    let tokens = Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize_with_location().ok()?;
     let mut depth = 0;
     for token in tokens {
         match &token.token {
@@ -135,12 +127,7 @@ fn parse_statement(sql: &str, tokens: &[TokenWithSpan]) -> Result<Body> {
             skip(&mut parser, 2);
             create_routine(&mut parser, true, false)
         }
-        [
-            Keyword::CREATE,
-            Keyword::OR,
-            Keyword::REPLACE,
-            Keyword::PROCEDURE,
-        ] => {
+        [Keyword::CREATE, Keyword::OR, Keyword::REPLACE, Keyword::PROCEDURE] => {
             skip(&mut parser, 4);
             create_routine(&mut parser, true, true)
         }
@@ -152,13 +139,7 @@ fn parse_statement(sql: &str, tokens: &[TokenWithSpan]) -> Result<Body> {
         _ => parser.parse_statement().map(classify),
     };
     let body = body.map_err(|e| parser_error(sql, e))?;
-    if !matches!(
-        body,
-        Body::DropRoutine {
-            procedure: true,
-            ..
-        }
-    ) {
+    if !matches!(body, Body::DropRoutine { procedure: true, .. }) {
         expect_end(sql, &mut parser)?;
     }
     Ok(body)
@@ -166,14 +147,12 @@ fn parse_statement(sql: &str, tokens: &[TokenWithSpan]) -> Result<Body> {
 
 fn classify(statement: ast::Statement) -> Body {
     match statement {
-        ast::Statement::CreateFunction(definition) => Body::CreateRoutine {
-            procedure: false,
-            definition: Box::new(definition),
-        },
-        ast::Statement::DropFunction(definition) => Body::DropRoutine {
-            procedure: false,
-            definition,
-        },
+        ast::Statement::CreateFunction(definition) => {
+            Body::CreateRoutine { procedure: false, definition: Box::new(definition) }
+        }
+        ast::Statement::DropFunction(definition) => {
+            Body::DropRoutine { procedure: false, definition }
+        }
         other => Body::Statement(Box::new(other)),
     }
 }
@@ -184,13 +163,10 @@ fn create_routine(
     or_replace: bool,
 ) -> std::result::Result<Body, ParserError> {
     match parser.parse_create_function(false, or_replace, false)? {
-        ast::Statement::CreateFunction(definition) => Ok(Body::CreateRoutine {
-            procedure,
-            definition: Box::new(definition),
-        }),
-        _ => Err(ParserError::ParserError(
-            "malformed CREATE PROCEDURE".into(),
-        )),
+        ast::Statement::CreateFunction(definition) => {
+            Ok(Body::CreateRoutine { procedure, definition: Box::new(definition) })
+        }
+        _ => Err(ParserError::ParserError("malformed CREATE PROCEDURE".into())),
     }
 }
 
@@ -199,10 +175,9 @@ fn drop_routine(tokens: &[TokenWithSpan]) -> std::result::Result<Body, ParserErr
     let statement = parser.parse_statement()?;
     parser.expect_token(&Token::EOF)?;
     match statement {
-        ast::Statement::DropFunction(definition) => Ok(Body::DropRoutine {
-            procedure: true,
-            definition,
-        }),
+        ast::Statement::DropFunction(definition) => {
+            Ok(Body::DropRoutine { procedure: true, definition })
+        }
         _ => Err(ParserError::ParserError("malformed DROP PROCEDURE".into())),
     }
 }
@@ -219,10 +194,7 @@ fn placeholders(tokens: &[TokenWithSpan]) -> usize {
 /// The same tokens with the second word replaced by FUNCTION.
 fn tokens_as_function(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     let mut tokens = tokens.to_vec();
-    let second = tokens
-        .iter_mut()
-        .filter(|t| !matches!(t.token, Token::Whitespace(_)))
-        .nth(1);
+    let second = tokens.iter_mut().filter(|t| !matches!(t.token, Token::Whitespace(_))).nth(1);
     if let Some(token) = second {
         token.token = Token::make_keyword("FUNCTION");
     }
@@ -270,10 +242,9 @@ fn parser_error(sql: &str, error: ParserError) -> Error {
             let (message, location) = split_location(&message);
             syntax_error(sql, &postgresql_wording(message), location)
         }
-        ParserError::RecursionLimitExceeded => Error::new(
-            SqlState::PROGRAM_LIMIT_EXCEEDED,
-            "the statement is nested too deeply",
-        ),
+        ParserError::RecursionLimitExceeded => {
+            Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "the statement is nested too deeply")
+        }
     }
 }
 
@@ -295,10 +266,7 @@ fn split_location(message: &str) -> (&str, Option<Location>) {
         return (message, None);
     };
     let location = tail.split_once(", Column: ").and_then(|(line, column)| {
-        Some(Location {
-            line: line.parse().ok()?,
-            column: column.parse().ok()?,
-        })
+        Some(Location { line: line.parse().ok()?, column: column.parse().ok()? })
     });
     (head, location)
 }
@@ -321,21 +289,14 @@ struct LineStarts(Vec<usize>);
 impl LineStarts {
     fn new(sql: &str) -> Self {
         let after_breaks = sql.bytes().enumerate().filter(|(_, b)| *b == b'\n');
-        LineStarts(
-            std::iter::once(0)
-                .chain(after_breaks.map(|(i, _)| i + 1))
-                .collect(),
-        )
+        LineStarts(std::iter::once(0).chain(after_breaks.map(|(i, _)| i + 1)).collect())
     }
 
     fn offset(&self, sql: &str, location: Location) -> usize {
         let line = usize::try_from(location.line).unwrap_or(1).max(1);
         let column = usize::try_from(location.column).unwrap_or(1).max(1);
         let start = self.0.get(line - 1).copied().unwrap_or(sql.len());
-        sql[start..]
-            .char_indices()
-            .nth(column - 1)
-            .map_or(sql.len(), |(i, _)| start + i)
+        sql[start..].char_indices().nth(column - 1).map_or(sql.len(), |(i, _)| start + i)
     }
 }
 
@@ -371,10 +332,7 @@ mod tests {
         ));
         assert!(matches!(
             parse("drop procedure if exists p(int)").unwrap()[0].body,
-            Body::DropRoutine {
-                procedure: true,
-                ..
-            }
+            Body::DropRoutine { procedure: true, .. }
         ));
     }
 

@@ -1,7 +1,8 @@
 //! SQL from text to rows, against a database of `BTreeMap`s.
 //!
 //! `golden/*.sql` are scripts with their results: each statement is followed by what it gives, in
-//! comments. `UPDATE_GOLDEN=1 cargo test -p sql` writes them anew; read the diff before you keep it.
+//! comments. `UPDATE_GOLDEN=1 cargo test -p sql` writes them anew; read the diff before you keep
+//! it.
 
 mod database;
 mod pgbench;

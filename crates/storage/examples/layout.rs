@@ -27,9 +27,7 @@ const REPETITIONS: usize = 7;
 const BUSY: u64 = 1;
 
 fn words(count: usize) -> Vec<AtomicU64> {
-    (0..count)
-        .map(|i| AtomicU64::new(i as u64 & !BUSY))
-        .collect()
+    (0..count).map(|i| AtomicU64::new(i as u64 & !BUSY)).collect()
 }
 
 /// The first of `columns` columns to access.
@@ -125,13 +123,10 @@ impl Layout for ColumnMajor {
 
     fn scan(&self, columns: usize) -> u64 {
         // The stamps are checked once a row, the columns summed one after the other.
-        let stamps = (0..ROWS).fold(0, |all, row| {
-            all | self.header(row)[0].load(Ordering::Relaxed)
-        });
+        let stamps =
+            (0..ROWS).fold(0, |all, row| all | self.header(row)[0].load(Ordering::Relaxed));
         self.columns[..columns].iter().fold(stamps, |sum, column| {
-            column.iter().fold(sum, |sum, word| {
-                sum.wrapping_add(word.load(Ordering::Relaxed))
-            })
+            column.iter().fold(sum, |sum, word| sum.wrapping_add(word.load(Ordering::Relaxed)))
         })
     }
 }
@@ -183,22 +178,13 @@ fn main() {
         headers: words(ROWS * HEADER_STRIDE),
         columns: (0..COLUMNS).map(|_| words(ROWS)).collect(),
     };
-    println!(
-        "{:<28}{:>12}{:>12}",
-        "CPU ns per operation", "row-major", "columns"
-    );
+    println!("{:<28}{:>12}{:>12}", "CPU ns per operation", "row-major", "columns");
     for width in [1, COLUMNS] {
         type Case<L> = (&'static str, fn(&L, usize) -> f64);
-        let by_row: [Case<RowMajor>; 3] = [
-            ("point read", point_read),
-            ("point write", point_write),
-            ("scan, per row", scan),
-        ];
-        let by_column: [Case<ColumnMajor>; 3] = [
-            ("point read", point_read),
-            ("point write", point_write),
-            ("scan, per row", scan),
-        ];
+        let by_row: [Case<RowMajor>; 3] =
+            [("point read", point_read), ("point write", point_write), ("scan, per row", scan)];
+        let by_column: [Case<ColumnMajor>; 3] =
+            [("point read", point_read), ("point write", point_write), ("scan, per row", scan)];
         for ((name, row_case), (_, column_case)) in by_row.into_iter().zip(by_column) {
             let samples: Vec<(f64, f64)> = (0..REPETITIONS)
                 .map(|_| (row_case(&rows, width), column_case(&columns, width)))

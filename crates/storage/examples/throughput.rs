@@ -62,12 +62,7 @@ fn report(name: &str, operations: u64, mut work: impl FnMut()) {
 }
 
 fn row(id: i64) -> [Value; 4] {
-    [
-        Value::Int(id),
-        Value::Int(id % 1000),
-        Value::Int(0),
-        Value::text("filler"),
-    ]
+    [Value::Int(id), Value::Int(id % 1000), Value::Int(0), Value::text("filler")]
 }
 
 fn load(store: &Store, table: &Table, mut id_of: impl FnMut(i64) -> i64) {
@@ -76,12 +71,7 @@ fn load(store: &Store, table: &Table, mut id_of: impl FnMut(i64) -> i64) {
     for i in 0..ROWS {
         let id = id_of(i);
         let stamp = Stamp::new(height, i as u32);
-        table.insert(
-            Key::from_int(id).as_bytes(),
-            &row(id),
-            stamp,
-            block.arena(0),
-        );
+        table.insert(Key::from_int(id).as_bytes(), &row(id), stamp, block.arena(0));
     }
     store.finish(block);
     store.publish(height);
@@ -124,9 +114,7 @@ fn main() {
     });
     report("insert, 4 columns, keys at random", ROWS as u64, || {
         let table = store.create_table(schema(1, false));
-        load(&store, &table, |i| {
-            i.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as i64)
-        });
+        load(&store, &table, |i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as i64));
     });
     report("insert, 4 columns, secondary index", ROWS as u64, || {
         let table = store.create_table(schema(2, true));
@@ -154,9 +142,8 @@ fn main() {
             });
         });
     }
-    let slots: Vec<_> = (0..CACHED_ROWS as i64)
-        .filter_map(|id| plain.find(Key::from_int(id).as_bytes()))
-        .collect();
+    let slots: Vec<_> =
+        (0..CACHED_ROWS as i64).filter_map(|id| plain.find(Key::from_int(id).as_bytes())).collect();
     report("read an integer by slot, cached", OPS, || {
         let mut out = [Value::Null];
         for slot in slots.iter().cycle().take(OPS as usize) {
@@ -185,22 +172,10 @@ fn main() {
             let low = Key::from_int(random.below(ROWS as u64) as i64);
             let mut left = 10;
             let bounds = (Bound::Included(low.as_bytes()), Bound::Unbounded);
-            plain.scan(
-                0,
-                bounds.0,
-                bounds.1,
-                false,
-                LATEST,
-                &[2],
-                &mut |_, _, _| {
-                    left -= 1;
-                    if left == 0 {
-                        ControlFlow::Break(())
-                    } else {
-                        ControlFlow::Continue(())
-                    }
-                },
-            );
+            plain.scan(0, bounds.0, bounds.1, false, LATEST, &[2], &mut |_, _, _| {
+                left -= 1;
+                if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            });
         }
     });
     report("snapshot taken and dropped", OPS, || {

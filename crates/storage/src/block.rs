@@ -23,9 +23,7 @@ pub struct BlockWrites {
 
 impl BlockWrites {
     pub(crate) fn new(height: Height, workers: usize, undo: &Arc<UndoSpace>) -> Self {
-        let arenas = (0..workers)
-            .map(|_| UndoArena::new(undo.clone(), height))
-            .collect();
+        let arenas = (0..workers).map(|_| UndoArena::new(undo.clone(), height)).collect();
         BlockWrites { height, arenas }
     }
 
@@ -97,21 +95,12 @@ impl Changes {
             .filter_map(|touched| {
                 let table = catalog.table(touched.table)?.clone();
                 let key = table.records.key(touched.slot);
-                let change = Change {
-                    key,
-                    table,
-                    touched,
-                    height,
-                };
+                let change = Change { key, table, touched, height };
                 change.is_net(&mut scratch).then_some(change)
             })
             .collect();
         changes.sort_unstable_by(|a, b| (a.table(), &a.key).cmp(&(b.table(), &b.key)));
-        Changes {
-            height,
-            changes,
-            _pin: pin,
-        }
+        Changes { height, changes, _pin: pin }
     }
 
     pub fn height(&self) -> Height {
@@ -168,9 +157,7 @@ impl Change {
         let records = &self.table.records;
         let was = self.before_words(before).is_some();
         let slot = self.touched.slot;
-        let is = records
-            .read(slot, self.height, |payload| load_words(payload, after))
-            .is_some();
+        let is = records.read(slot, self.height, |payload| load_words(payload, after)).is_some();
         match (was, is) {
             (true, true) => records.layout.columns.iter().any(|column| {
                 let old = column.cell(|i| before[i]);

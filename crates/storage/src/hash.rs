@@ -11,7 +11,8 @@
 //! The home position is the low bits of the stored hash, so a table doubles without looking at a
 //! single key. Keys are compared in the record, once the 32 bits agree.
 //!
-//! **Readers take no lock and never wait.** Writers of one shard exclude each other by a mutex; when
+//! **Readers take no lock and never wait.** Writers of one shard exclude each other by a mutex;
+//!  when
 //! the table is five eighths full, the writer fills one of twice the size and publishes it. A
 //! reader that still probes the older table finds what was there when it began. Older tables are
 //! kept until the index is dropped: they add up to less than the current one (26 to 51 bytes a key
@@ -98,10 +99,7 @@ impl HashIndex {
             let word = u64::from_le_bytes(std::array::from_fn(|i| chunk[i]));
             hash = fold(hash ^ word, 0x9e37_79b9_7f4a_7c15);
         }
-        let rest = chunks
-            .remainder()
-            .iter()
-            .fold(1u64, |word, b| word << 8 | u64::from(*b));
+        let rest = chunks.remainder().iter().fold(1u64, |word, b| word << 8 | u64::from(*b));
         KeyHash(fold(hash ^ rest, 0xd6e8_feb8_6659_fd93 ^ self.seed))
     }
 
@@ -178,19 +176,14 @@ impl HashIndex {
 
     pub(crate) fn bytes(&self) -> usize {
         let tables = self.shards.iter().flat_map(|shard| &shard.generations);
-        tables
-            .filter_map(OnceLock::get)
-            .map(|table| table.len() * 8)
-            .sum()
+        tables.filter_map(OnceLock::get).map(|table| table.len() * 8).sum()
     }
 }
 
 impl Shard {
     #[inline]
     fn table(&self) -> Option<&[AtomicU64]> {
-        self.generations[self.current.load(Ordering::Acquire)]
-            .get()
-            .map(|table| &**table)
+        self.generations[self.current.load(Ordering::Acquire)].get().map(|table| &**table)
     }
 
     fn table_or_first(&self) -> &[AtomicU64] {
@@ -252,11 +245,7 @@ mod tests {
                 index.insert(hash, Slot(step));
             }
         }
-        assert!(
-            index.bytes() < 3000 * 64,
-            "churn must not grow the index: {}",
-            index.bytes()
-        );
+        assert!(index.bytes() < 3000 * 64, "churn must not grow the index: {}", index.bytes());
     }
 
     #[test]

@@ -48,10 +48,7 @@ impl StampWord {
 
     #[inline]
     pub(crate) fn stamp(self) -> Stamp {
-        Stamp::new(
-            self.height(),
-            (self.0 >> STATE_BITS) as Position & Stamp::POSITIONS_MAX,
-        )
+        Stamp::new(self.height(), (self.0 >> STATE_BITS) as Position & Stamp::POSITIONS_MAX)
     }
 
     #[inline]

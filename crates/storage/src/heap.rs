@@ -60,10 +60,7 @@ fn image(view: View) -> [u8; 16] {
 
 impl Heap {
     pub(crate) fn new() -> Self {
-        Heap {
-            words: Words::new(1, FIRST_WORDS_LOG2),
-            next: AtomicU64::new(0),
-        }
+        Heap { words: Words::new(1, FIRST_WORDS_LOG2), next: AtomicU64::new(0) }
     }
 
     /// A view of `bytes`, which are stored if they do not fit the view.
@@ -75,19 +72,12 @@ impl Heap {
     }
 
     fn store_long(&self, bytes: &[u8]) -> View {
-        assert!(
-            u32::try_from(bytes.len()).is_ok(),
-            "a string of {} bytes",
-            bytes.len()
-        );
+        assert!(u32::try_from(bytes.len()).is_ok(), "a string of {} bytes", bytes.len());
         let location = self.reserve(bytes.len().div_ceil(8) as u64);
         for (i, chunk) in bytes.chunks(8).enumerate() {
             let mut word = [0u8; 8];
             word[..chunk.len()].copy_from_slice(chunk);
-            let place = self
-                .words
-                .unit(location + i as u64)
-                .expect("reserved above");
+            let place = self.words.unit(location + i as u64).expect("reserved above");
             place[0].store(u64::from_le_bytes(word), Ordering::Relaxed);
         }
         let prefix = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
@@ -152,11 +142,7 @@ mod tests {
         let heap = Heap::new();
         let text: Vec<u8> = (0..40_001u32).map(|i| (i * 7 + 3) as u8).collect();
         let short = if cfg!(miri) { 20 } else { 300 };
-        let long = if cfg!(miri) {
-            vec![257]
-        } else {
-            vec![1000, 8192, 8193, 40_000]
-        };
+        let long = if cfg!(miri) { vec![257] } else { vec![1000, 8192, 8193, 40_000] };
         let lengths = (0..short).chain(long);
         let views: Vec<(usize, View)> = lengths.map(|n| (n, heap.store(&text[..n]))).collect();
         for (n, view) in views {

@@ -1,13 +1,13 @@
 //! How a row lies in memory: row-major, in words of eight bytes, updated in place.
 //!
 //! ```text
-//! word 0            stamp and state                     (module `header`)
-//! word 1            newest undo version, 0 = none       (module `undo`)
-//! words 2, 3        view of the encoded primary key     (module `heap`)
-//! words 4 .. 4+W    the protocol's private words, W = 0 ..= 4 chosen with the store
+//! word 0           stamp and state                     (module `header`)
+//! word 1           newest undo version, 0 = none       (module `undo`)
+//! words 2, 3       view of the encoded primary key     (module `heap`)
+//! words 4 .. 4+W   the protocol's private words, W = 0 ..= 4 chosen with the store
 //! -- payload: what an undo version copies --
-//! N words           null bitmap, bit c of word c / 64 set = column c is NULL; N = ceil(columns / 64)
-//! 1 or 2 words      each column in declaration order
+//! N words          null bitmap, bit c of word c / 64 set = column c is NULL; N = ⌈columns / 64⌉
+//! 1 or 2 words     each column in declaration order
 //!
 //! one word     boolean (0, 1), int2/4/8 (sign-extended), float8 (bits), date, timestamp(tz)
 //! two words    numeric (rust_decimal's 16 bytes), uuid, text/varchar/char/bytea (a view)
@@ -123,25 +123,14 @@ impl Column {
     pub(crate) fn cell(&self, load: impl Fn(usize) -> u64) -> Cell {
         let null = load(self.null_word as usize) & self.null_bit != 0;
         let start = self.offset as usize;
-        let high = if self.kind.words() == 2 {
-            load(start + 1)
-        } else {
-            0
-        };
-        Cell {
-            null,
-            words: [load(start), high],
-        }
+        let high = if self.kind.words() == 2 { load(start + 1) } else { 0 };
+        Cell { null, words: [load(start), high] }
     }
 
     #[inline]
     pub(crate) fn set(&self, cell: Cell, payload: &mut [u64]) {
         let nulls = &mut payload[self.null_word as usize];
-        *nulls = if cell.null {
-            *nulls | self.null_bit
-        } else {
-            *nulls & !self.null_bit
-        };
+        *nulls = if cell.null { *nulls | self.null_bit } else { *nulls & !self.null_bit };
         let range = self.range();
         let words = range.len();
         payload[range].copy_from_slice(&cell.words[..words]);
@@ -152,11 +141,7 @@ impl Column {
     pub(crate) fn store(&self, cell: Cell, payload: &[AtomicU64]) {
         let nulls = &payload[self.null_word as usize];
         let old = nulls.load(Ordering::Relaxed);
-        let new = if cell.null {
-            old | self.null_bit
-        } else {
-            old & !self.null_bit
-        };
+        let new = if cell.null { old | self.null_bit } else { old & !self.null_bit };
         if new != old {
             nulls.store(new, Ordering::Relaxed);
         }
@@ -175,10 +160,7 @@ impl Column {
         };
         let words = match value {
             Value::Null => {
-                return Cell {
-                    null: true,
-                    words: [0; 2],
-                };
+                return Cell { null: true, words: [0; 2] };
             }
             Value::Bool(b) => one(u64::from(*b)),
             Value::Int(i) | Value::Timestamp(i) | Value::Timestamptz(i) => one(*i as u64),
@@ -190,10 +172,7 @@ impl Column {
             Value::Bytes(bytes) => heap.store(bytes),
             // No stored column has an array type.
             Value::Array(_) => {
-                return Cell {
-                    null: true,
-                    words: [0; 2],
-                };
+                return Cell { null: true, words: [0; 2] };
             }
         };
         debug_assert!(self.accepts(value), "{value:?} in a {:?} column", self.kind);
@@ -284,20 +263,12 @@ impl Layout {
         });
         let columns = columns.collect();
         let payload = PROTOCOL + protocol_words;
-        Layout {
-            columns,
-            payload,
-            payload_words: offset,
-            stride: payload + offset,
-        }
+        Layout { columns, payload, payload_words: offset, stride: payload + offset }
     }
 
     /// Whether the columns of a schema lie as these do.
     pub(crate) fn holds(&self, schema: &TableSchema) -> bool {
-        self.columns
-            .iter()
-            .map(|c| c.kind)
-            .eq(schema.column_types().map(Kind::of))
+        self.columns.iter().map(|c| c.kind).eq(schema.column_types().map(Kind::of))
     }
 
     #[inline]

@@ -88,11 +88,7 @@ impl Pins {
     pub fn pin(&self, height: Height) -> Option<Pin> {
         let shard = &self.shards[thread_shard()];
         let place = shard.announce(height);
-        let pin = Pin {
-            shard: Arc::clone(shard),
-            place,
-            height,
-        };
+        let pin = Pin { shard: Arc::clone(shard), place, height };
         (self.floor.load(Ordering::SeqCst) <= height).then_some(pin)
     }
 
@@ -106,8 +102,7 @@ impl Pins {
         let newest = self.newest();
         let candidate = self.lowest_pin().map_or(newest, |pin| pin.min(newest));
         self.floor.fetch_max(candidate, Ordering::SeqCst);
-        self.lowest_pin()
-            .map_or(candidate, |pin| pin.min(candidate))
+        self.lowest_pin().map_or(candidate, |pin| pin.min(candidate))
     }
 
     fn lowest_pin(&self) -> Option<Height> {
@@ -149,17 +144,9 @@ impl Shard {
     }
 
     fn lowest(&self) -> Option<Height> {
-        let in_places = self
-            .places
-            .iter()
-            .map(|place| place.load(Ordering::SeqCst))
-            .min();
+        let in_places = self.places.iter().map(|place| place.load(Ordering::SeqCst)).min();
         let in_overflow = self.overflow.lock().keys().next().copied();
-        in_places
-            .filter(|&h| h != VACANT)
-            .into_iter()
-            .chain(in_overflow)
-            .min()
+        in_places.filter(|&h| h != VACANT).into_iter().chain(in_overflow).min()
     }
 }
 
@@ -219,9 +206,7 @@ mod tests {
     fn more_pins_than_places() {
         let pins = Pins::new();
         pins.publish(3);
-        let many: Vec<Pin> = (0..PLACES_PER_SHARD + 10)
-            .map(|_| pins.pin_newest())
-            .collect();
+        let many: Vec<Pin> = (0..PLACES_PER_SHARD + 10).map(|_| pins.pin_newest()).collect();
         pins.publish(4);
         assert_eq!(pins.horizon(), 3);
         drop(many);

@@ -14,8 +14,8 @@ use crate::store::Store;
 use crate::table::Table;
 
 impl Store {
-    /// Rewrites the table with `schema`'s id: each current row, in key order, becomes what `convert`
-    /// makes of it. Two rows with one new key are 23505, and nothing is changed.
+    /// Rewrites the table with `schema`'s id: each current row, in key order, becomes what
+    /// `convert` makes of it. Two rows with one new key are 23505, and nothing is changed.
     pub fn rebuild(
         &self,
         schema: Arc<TableSchema>,
@@ -115,10 +115,7 @@ mod tests {
     #[test]
     fn a_duplicated_key_changes_nothing() {
         let store = filled(&[(1, 10), (2, 10)]);
-        let error = store
-            .rebuild(schema(1), &mut |row| row.to_vec())
-            .err()
-            .unwrap();
+        let error = store.rebuild(schema(1), &mut |row| row.to_vec()).err().unwrap();
         assert_eq!(error.code(), SqlState::UNIQUE_VIOLATION);
         assert_eq!(store.table(TableId(1)).unwrap().schema().primary_key, [0]);
     }

@@ -118,8 +118,7 @@ impl Records {
 
     #[inline]
     pub(crate) fn has_key(&self, slot: Slot, key: &[u8]) -> bool {
-        self.record(slot)
-            .is_some_and(|record| self.heap.equals(key_view(record), key))
+        self.record(slot).is_some_and(|record| self.heap.equals(key_view(record), key))
     }
 
     pub(crate) fn key(&self, slot: Slot) -> Key {
@@ -227,9 +226,8 @@ impl Records {
 
     #[inline]
     pub(crate) fn stamp_word(&self, slot: Slot) -> StampWord {
-        self.record(slot).map_or(StampWord(0), |record| {
-            StampWord(record[STAMP].load(Ordering::Acquire))
-        })
+        self.record(slot)
+            .map_or(StampWord(0), |record| StampWord(record[STAMP].load(Ordering::Acquire)))
     }
 
     /// Steps 1 to 6 of the module's protocol; `fill` writes the payload words it changes.
@@ -246,18 +244,11 @@ impl Records {
         let record = self.record(slot).expect("the slot of a record");
         let payload = &record[self.layout.payload..];
         let old = StampWord(record[STAMP].load(Ordering::Relaxed));
-        debug_assert!(
-            matches!(old.state(), State::Live | State::Tombstone),
-            "{old:?}"
-        );
+        debug_assert!(matches!(old.state(), State::Live | State::Tombstone), "{old:?}");
         if old.height() != stamp.height() {
             let before = undo.push(record[NEWEST].load(Ordering::Relaxed), old, payload);
             record[NEWEST].store(before, Ordering::Release);
-            undo.touched.push(Touched {
-                table: self.table,
-                slot,
-                before,
-            });
+            undo.touched.push(Touched { table: self.table, slot, before });
         }
         record[STAMP].store(StampWord::new(stamp, State::Writing).0, Ordering::Release);
         fence(Ordering::Release);
@@ -275,11 +266,7 @@ impl Records {
     ) -> Slot {
         undo.check(stamp);
         let slot = self.allocate();
-        undo.touched.push(Touched {
-            table: self.table,
-            slot,
-            before: 0,
-        });
+        undo.touched.push(Touched { table: self.table, slot, before: 0 });
         self.fill_new(slot, key, stamp, payload);
         slot
     }
@@ -342,10 +329,7 @@ impl Records {
 
 #[inline]
 fn key_view(record: &[AtomicU64]) -> View {
-    [
-        record[KEY].load(Ordering::Relaxed),
-        record[KEY + 1].load(Ordering::Relaxed),
-    ]
+    [record[KEY].load(Ordering::Relaxed), record[KEY + 1].load(Ordering::Relaxed)]
 }
 
 #[inline]

@@ -2,7 +2,8 @@
 //!
 //! Entries are taken from the index in batches, so that no lock and no index node is held while
 //! the caller's code runs; the next batch starts after the last entry seen. Batches grow from 16
-//! to 256 entries: a scan that stops at its first row reads little, a long one amortises the descent.
+//! to 256 entries: a scan that stops at its first row reads little, a long one amortises the
+//! descent.
 //!
 //! A record whose row moved in a secondary index has several entries there. The row counts at the
 //! one that its visible version's columns encode to, so that it is met once, in its right place.
@@ -41,39 +42,29 @@ impl Table {
     ) {
         if index == 0 {
             let mut values = vec![Value::Null; columns.len()];
-            each_entry(
-                self.primary(),
-                low,
-                high,
-                reverse,
-                &mut |key, slot| match self.read(slot, at, columns, &mut values) {
-                    Some(stamp) => visit(key, stamp, &values),
-                    None => ControlFlow::Continue(()),
-                },
-            );
+            each_entry(self.primary(), low, high, reverse, &mut |key, slot| match self.read(
+                slot,
+                at,
+                columns,
+                &mut values,
+            ) {
+                Some(stamp) => visit(key, stamp, &values),
+                None => ControlFlow::Continue(()),
+            });
         } else if let Some(secondary) = self.secondary(index) {
-            let wanted: Vec<ColumnId> = columns
-                .iter()
-                .copied()
-                .chain(secondary.columns.iter().map(|c| c.id))
-                .collect();
+            let wanted: Vec<ColumnId> =
+                columns.iter().copied().chain(secondary.columns.iter().map(|c| c.id)).collect();
             let mut values = vec![Value::Null; wanted.len()];
-            each_entry(
-                &secondary.entries,
-                low,
-                high,
-                reverse,
-                &mut |entry, slot| {
-                    let Some(stamp) = self.read(slot, at, &wanted, &mut values) else {
-                        return ControlFlow::Continue(());
-                    };
-                    let (shown, indexed) = values.split_at(columns.len());
-                    match primary_key_of(secondary, entry, indexed) {
-                        Some(key) => visit(key, stamp, shown),
-                        None => ControlFlow::Continue(()),
-                    }
-                },
-            );
+            each_entry(&secondary.entries, low, high, reverse, &mut |entry, slot| {
+                let Some(stamp) = self.read(slot, at, &wanted, &mut values) else {
+                    return ControlFlow::Continue(());
+                };
+                let (shown, indexed) = values.split_at(columns.len());
+                match primary_key_of(secondary, entry, indexed) {
+                    Some(key) => visit(key, stamp, shown),
+                    None => ControlFlow::Continue(()),
+                }
+            });
         }
     }
 }
@@ -100,11 +91,8 @@ fn each_entry(
     loop {
         batch.clear();
         let resume = last.as_ref().map(|key| Bound::Excluded(key.as_bytes()));
-        let (from, to) = if reverse {
-            (low, resume.unwrap_or(high))
-        } else {
-            (resume.unwrap_or(low), high)
-        };
+        let (from, to) =
+            if reverse { (low, resume.unwrap_or(high)) } else { (resume.unwrap_or(low), high) };
         if is_empty(from, to) {
             return;
         }

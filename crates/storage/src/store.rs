@@ -141,21 +141,13 @@ impl Store {
 
     pub(crate) fn existing(&self, id: TableId) -> Result<Arc<Table>> {
         self.table(id).ok_or_else(|| {
-            Error::new(
-                SqlState::UNDEFINED_TABLE,
-                format!("table number {} does not exist", id.0),
-            )
+            Error::new(SqlState::UNDEFINED_TABLE, format!("table number {} does not exist", id.0))
         })
     }
 
     pub(crate) fn empty_table(&self, schema: Arc<TableSchema>) -> Arc<Table> {
         let incarnation = self.incarnations.fetch_add(1, Ordering::Relaxed);
-        Arc::new(Table::new(
-            schema,
-            self.protocol_words,
-            self.undo.clone(),
-            incarnation,
-        ))
+        Arc::new(Table::new(schema, self.protocol_words, self.undo.clone(), incarnation))
     }
 
     /// Takes the place of a table with the same id, if there is one.
@@ -194,9 +186,7 @@ impl Store {
         column: ColumnId,
         default: &Value,
     ) -> Result<Arc<Table>> {
-        self.rewrite_table(schema, |row| {
-            row.insert(usize::from(column), default.clone())
-        })
+        self.rewrite_table(schema, |row| row.insert(usize::from(column), default.clone()))
     }
 
     /// Rewrites a table for a schema whose rows `convert` makes of the old ones. Rows keep their
@@ -225,15 +215,9 @@ impl Store {
     /// has no readers before it is published): faults of the engine.
     pub fn begin_block(&self, height: Height, workers: usize) -> BlockWrites {
         let mut writing = self.writing.lock();
-        assert!(
-            writing.is_none(),
-            "block {height} opened while {writing:?} is being written"
-        );
+        assert!(writing.is_none(), "block {height} opened while {writing:?} is being written");
         let newest = self.newest();
-        assert!(
-            height > newest || height == 0,
-            "block {height} opened after {newest}"
-        );
+        assert!(height > newest || height == 0, "block {height} opened after {newest}");
         *writing = Some(height);
         BlockWrites::new(height, workers, &self.undo)
     }
@@ -265,10 +249,7 @@ impl Store {
     pub fn publish(&self, height: Height) {
         let catalog = self.catalog();
         let mut published = self.published.lock();
-        let same = published
-            .values()
-            .next_back()
-            .is_some_and(|last| Arc::ptr_eq(last, &catalog));
+        let same = published.values().next_back().is_some_and(|last| Arc::ptr_eq(last, &catalog));
         if !same {
             published.insert(height, catalog.clone());
             self.newest_catalog.store(Arc::new((height, catalog)));
@@ -292,9 +273,7 @@ impl Store {
 
     /// The snapshot at a height; `None` if what it would show may have been collected.
     pub fn snapshot_at(&self, height: Height) -> Option<Snapshot> {
-        (height <= self.newest())
-            .then(|| self.pins.pin(height))?
-            .map(|pin| self.snapshot_of(pin))
+        (height <= self.newest()).then(|| self.pins.pin(height))?.map(|pin| self.snapshot_of(pin))
     }
 
     fn snapshot_of(&self, pin: Pin) -> Snapshot {
@@ -304,9 +283,7 @@ impl Store {
         } else {
             let published = self.published.lock();
             let catalog = published.range(..=pin.height()).next_back();
-            catalog
-                .map(|(_, catalog)| catalog.clone())
-                .unwrap_or_default()
+            catalog.map(|(_, catalog)| catalog.clone()).unwrap_or_default()
         };
         Snapshot { pin, catalog }
     }
@@ -329,11 +306,7 @@ impl Store {
         if let Some((&oldest_needed, _)) = published.range(..=horizon).next_back() {
             published.retain(|&height, _| height >= oldest_needed);
         }
-        Collected {
-            horizon,
-            undo_chunks,
-            index_entries_and_records: superfluous,
-        }
+        Collected { horizon, undo_chunks, index_entries_and_records: superfluous }
     }
 
     fn collect_garbage(&self, horizon: Height) -> usize {

@@ -76,23 +76,14 @@ impl SecondaryIndex {
         let columns = columns.iter().map(|&id| {
             let column = &schema.columns[usize::from(id)];
             let data_type = column.data_type.clone();
-            EntryColumn {
-                id,
-                data_type,
-                nullable: column.nullable,
-            }
+            EntryColumn { id, data_type, nullable: column.nullable }
         });
-        SecondaryIndex {
-            columns: columns.collect(),
-            entries: OrderedIndex::new(),
-        }
+        SecondaryIndex { columns: columns.collect(), entries: OrderedIndex::new() }
     }
 
     /// Nullability is part of a key's encoding.
     fn encodes_as(&self, schema: &TableSchema, columns: &[ColumnId]) -> bool {
-        let wanted = columns
-            .iter()
-            .map(|&id| (id, schema.columns[usize::from(id)].nullable));
+        let wanted = columns.iter().map(|&id| (id, schema.columns[usize::from(id)].nullable));
         wanted.eq(self.columns.iter().map(|c| (c.id, c.nullable)))
     }
 }
@@ -159,9 +150,7 @@ impl Table {
         let index = SecondaryIndex::new(schema, columns);
         let mut payload = Vec::new();
         for slot in self.records.slots() {
-            let live = self
-                .records
-                .read(slot, crate::LATEST, |p| load_words(p, &mut payload));
+            let live = self.records.read(slot, crate::LATEST, |p| load_words(p, &mut payload));
             if live.is_some() {
                 let entry = self.entry(&index, &payload, &self.records.key(slot));
                 index.entries.insert(entry.as_bytes(), slot);
@@ -207,8 +196,7 @@ impl Table {
     /// The record of a primary key, whether or not a row is visible in it at any height.
     #[inline]
     pub fn find(&self, key: &[u8]) -> Option<Slot> {
-        self.hash
-            .find(self.hash.hash(key), |slot| self.records.has_key(slot, key))
+        self.hash.find(self.hash.hash(key), |slot| self.records.has_key(slot, key))
     }
 
     /// Fetches the place where a look-up of `key` will begin.
@@ -258,9 +246,7 @@ impl Table {
         if let [id] = columns {
             let column = layout.column(*id);
             let mut cell = Cell::default();
-            let stamp = self
-                .records
-                .read(slot, at, |p| cell = load_cell(column, p))?;
+            let stamp = self.records.read(slot, at, |p| cell = load_cell(column, p))?;
             out[0] = column.decode(cell, &self.records.heap);
             return Some(stamp);
         }
@@ -305,9 +291,7 @@ impl Table {
         debug_assert_eq!(row.len(), self.schema.columns.len());
         payload.clear();
         payload.resize(self.records.layout.payload_words, 0);
-        self.records
-            .layout
-            .encode_row(row, &self.records.heap, payload);
+        self.records.layout.encode_row(row, &self.records.heap, payload);
     }
 
     /// Puts a row under a key that has none at present. Checking that is the caller's step, as it
@@ -354,11 +338,7 @@ impl Table {
         stamp: Stamp,
         undo: &mut UndoArena,
     ) {
-        debug_assert!(
-            columns
-                .iter()
-                .all(|(id, _)| !self.schema.primary_key.contains(id))
-        );
+        debug_assert!(columns.iter().all(|(id, _)| !self.schema.primary_key.contains(id)));
         let Records { layout, heap, .. } = &*self.records;
         if self.has_secondary && self.touches_an_index(columns) {
             let mut payload = std::mem::take(&mut undo.payload);
@@ -371,13 +351,12 @@ impl Table {
             undo.payload = payload;
             return;
         }
-        self.records
-            .write(slot, stamp, State::Live, undo, |payload| {
-                for (id, value) in columns {
-                    let column = layout.column(*id);
-                    column.store(column.encode(value, heap), payload);
-                }
-            });
+        self.records.write(slot, stamp, State::Live, undo, |payload| {
+            for (id, value) in columns {
+                let column = layout.column(*id);
+                column.store(column.encode(value, heap), payload);
+            }
+        });
     }
 
     /// Replaces the current row by one with the same primary key.
@@ -390,8 +369,7 @@ impl Table {
 
     /// Deletes the current row. Its words stay for the readers of older heights.
     pub fn delete(&self, slot: Slot, stamp: Stamp, undo: &mut UndoArena) {
-        self.records
-            .write(slot, stamp, State::Tombstone, undo, |_| ());
+        self.records.write(slot, stamp, State::Tombstone, undo, |_| ());
         undo.garbage.push(self.garbage(slot, GarbageKind::Record));
     }
 
@@ -408,9 +386,7 @@ impl Table {
             self.load_payload(slot, &mut old);
             self.move_entries(slot, &old, payload, undo);
         }
-        self.records.write(slot, stamp, State::Live, undo, |words| {
-            store_words(words, payload)
-        });
+        self.records.write(slot, stamp, State::Live, undo, |words| store_words(words, payload));
     }
 
     fn load_payload(&self, slot: Slot, payload: &mut Vec<u64>) {
@@ -453,12 +429,7 @@ impl Table {
 
     fn garbage(&self, slot: Slot, what: GarbageKind) -> Garbage {
         let incarnation = self.records.incarnation;
-        Garbage {
-            table: self.schema.id,
-            incarnation,
-            slot,
-            what,
-        }
+        Garbage { table: self.schema.id, incarnation, slot, what }
     }
 
     /// Removes what a block made superfluous, if it still is. No pin is below `horizon`, and no
@@ -472,13 +443,12 @@ impl Table {
                 };
                 let key = self.records.key(garbage.slot);
                 let mut needed = false;
-                self.records
-                    .visible_images(garbage.slot, horizon, |payload| {
-                        let load = |i: usize| payload[i].load(Ordering::Relaxed);
-                        let Records { layout, heap, .. } = &*self.records;
-                        let columns = &index.columns;
-                        needed |= entry::of_payload(columns, layout, heap, load, &key.0) == *entry;
-                    });
+                self.records.visible_images(garbage.slot, horizon, |payload| {
+                    let load = |i: usize| payload[i].load(Ordering::Relaxed);
+                    let Records { layout, heap, .. } = &*self.records;
+                    let columns = &index.columns;
+                    needed |= entry::of_payload(columns, layout, heap, load, &key.0) == *entry;
+                });
                 if !needed {
                     index.entries.remove(entry.as_bytes());
                 }
@@ -498,9 +468,7 @@ impl Table {
         let mut payload = Vec::new();
         self.load_payload(slot, &mut payload);
         for (_, index) in self.secondary_indexes() {
-            index
-                .entries
-                .remove(self.entry(index, &payload, &key).as_bytes());
+            index.entries.remove(self.entry(index, &payload, &key).as_bytes());
         }
         self.records.free(slot);
     }
@@ -516,9 +484,7 @@ impl Table {
     }
 
     pub(crate) fn secondary(&self, id: IndexId) -> Option<&SecondaryIndex> {
-        self.secondary
-            .get(usize::from(id).checked_sub(1)?)?
-            .as_deref()
+        self.secondary.get(usize::from(id).checked_sub(1)?)?.as_deref()
     }
 
     pub(crate) fn primary(&self) -> &OrderedIndex {

@@ -84,19 +84,13 @@ impl<'a> Version<'a> {
 
 impl UndoSpace {
     pub(crate) fn new() -> Self {
-        UndoSpace {
-            words: Words::new(CHUNK_WORDS, 0),
-            chunks: Mutex::default(),
-        }
+        UndoSpace { words: Words::new(CHUNK_WORDS, 0), chunks: Mutex::default() }
     }
 
     #[inline]
     pub(crate) fn version(&self, handle: Handle, payload_words: usize) -> Version<'_> {
         let word = handle - 1;
-        let chunk = self
-            .words
-            .unit(word >> CHUNK_WORDS_LOG2)
-            .expect("a chunk is never unmapped");
+        let chunk = self.words.unit(word >> CHUNK_WORDS_LOG2).expect("a chunk is never unmapped");
         let start = word as usize % CHUNK_WORDS;
         Version(&chunk[start..start + VERSION_HEADER_WORDS + payload_words])
     }
@@ -111,28 +105,20 @@ impl UndoSpace {
             chunks.next - 1
         });
         self.words.ensure(chunk);
-        OpenChunk {
-            chunk,
-            used: 0,
-            last_height: 0,
-        }
+        OpenChunk { chunk, used: 0, last_height: 0 }
     }
 
     /// Takes back the chunks of a finished block.
     fn give_back(&self, height: Height, full: &[u64], open: Option<OpenChunk>) {
         let mut chunks = self.chunks.lock();
-        chunks
-            .full
-            .extend(full.iter().map(|&chunk| (height, chunk)));
+        chunks.full.extend(full.iter().map(|&chunk| (height, chunk)));
         chunks.open.extend(open);
     }
 
     /// Frees the chunks that only blocks up to `horizon` wrote into. Returns how many.
     pub(crate) fn collect(&self, horizon: Height) -> usize {
         let mut chunks = self.chunks.lock();
-        let Chunks {
-            free, open, full, ..
-        } = &mut *chunks;
+        let Chunks { free, open, full, .. } = &mut *chunks;
         let before = free.len();
         while let Some((_, chunk)) = full.pop_front_if(|(height, _)| *height <= horizon) {
             free.push(chunk);
@@ -256,8 +242,7 @@ impl UndoArena {
 
     /// Hands the chunks back to the space; versions in them stay until they are collected.
     pub(crate) fn close(&mut self) {
-        self.space
-            .give_back(self.height, &self.full, self.chunk.take());
+        self.space.give_back(self.height, &self.full, self.chunk.take());
         self.full.clear();
     }
 }

@@ -41,21 +41,14 @@ struct Segment {
 impl Words {
     pub(crate) fn new(stride: usize, first_units_log2: u32) -> Self {
         assert!(stride > 0);
-        Words {
-            stride,
-            first_units_log2,
-            segments: [const { OnceLock::new() }; SEGMENTS_MAX],
-        }
+        Words { stride, first_units_log2, segments: [const { OnceLock::new() }; SEGMENTS_MAX] }
     }
 
     #[inline]
     fn locate(&self, unit: u64) -> (usize, usize) {
         let shifted = unit + (1 << self.first_units_log2);
         let segment = shifted.ilog2() - self.first_units_log2;
-        (
-            segment as usize,
-            (shifted - (1u64 << shifted.ilog2())) as usize,
-        )
+        (segment as usize, (shifted - (1u64 << shifted.ilog2())) as usize)
     }
 
     /// The words of a unit; `None` if the space has never grown that far.
@@ -94,11 +87,7 @@ impl Words {
 
     /// Bytes of address space taken (not all of it need be backed by memory).
     pub(crate) fn reserved_bytes(&self) -> usize {
-        self.segments
-            .iter()
-            .filter_map(OnceLock::get)
-            .map(|s| s.words.len() * 8)
-            .sum()
+        self.segments.iter().filter_map(OnceLock::get).map(|s| s.words.len() * 8).sum()
     }
 
     #[inline]
@@ -113,10 +102,7 @@ impl Segment {
     fn new(words: usize) -> Self {
         let words = raw::zeroed(words + WORDS_PER_LINE - 1);
         let past_line = (words.as_ptr() as usize / 8) % WORDS_PER_LINE;
-        Segment {
-            words,
-            skip: (WORDS_PER_LINE - past_line) % WORDS_PER_LINE,
-        }
+        Segment { words, skip: (WORDS_PER_LINE - past_line) % WORDS_PER_LINE }
     }
 }
 

@@ -72,9 +72,7 @@ pub fn result_type(op: ArithmeticOp, left: &DataType, right: &DataType) -> Resul
         (T::Int2 | T::Int4, Add, T::Date) => return Ok(T::Date),
         (T::Date, Sub, T::Date | T::Unknown) | (T::Unknown, Sub, T::Date) => return Ok(T::Int4),
         (a, Sub, b) if a.is_datetime() && b.is_datetime() => {
-            return Err(Error::unsupported(format_args!(
-                "{a} - {b} (type interval)"
-            )));
+            return Err(Error::unsupported(format_args!("{a} - {b} (type interval)")));
         }
         _ => {}
     }
@@ -137,9 +135,7 @@ fn int_arithmetic(op: ArithmeticOp, a: i64, b: i64, result: &DataType) -> Result
         // The smallest integer divided by -1 overflows, but leaves no remainder.
         ArithmeticOp::Mod => Some(a.checked_rem(b).unwrap_or(0)),
     };
-    exact
-        .ok_or_else(|| out_of_range(result))
-        .and_then(|i| in_range(i, result))
+    exact.ok_or_else(|| out_of_range(result)).and_then(|i| in_range(i, result))
 }
 
 fn numeric_arithmetic(op: ArithmeticOp, a: Decimal, b: Decimal) -> Result<Decimal> {
@@ -164,10 +160,7 @@ fn float_arithmetic(op: ArithmeticOp, a: f64, b: f64) -> Result<f64> {
         }
     };
     let range_error = |what| {
-        Err(Error::new(
-            SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
-            format!("value out of range: {what}"),
-        ))
+        Err(Error::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, format!("value out of range: {what}")))
     };
     if result.is_infinite() && a.is_finite() && b.is_finite() {
         return range_error("overflow");
@@ -220,10 +213,7 @@ fn to_float(value: &Value) -> Result<f64> {
 }
 
 fn not_a_number(value: &Value) -> Error {
-    Error::new(
-        SqlState::DATATYPE_MISMATCH,
-        format!("{} is not a number", value.data_type_hint()),
-    )
+    Error::new(SqlState::DATATYPE_MISMATCH, format!("{} is not a number", value.data_type_hint()))
 }
 
 /// `- value`.

@@ -106,10 +106,7 @@ impl Value {
 fn mismatch(value: &Value, data_type: &DataType) -> Error {
     Error::new(
         SqlState::INTERNAL_ERROR,
-        format!(
-            "a value of type {} is not one of type {data_type}",
-            value.data_type_hint()
-        ),
+        format!("a value of type {} is not one of type {data_type}", value.data_type_hint()),
     )
 }
 
@@ -156,18 +153,10 @@ fn write_numeric(d: Decimal, out: &mut impl BufMut) {
     }
     let fraction_groups = scale.div_ceil(4) as i16;
     let zeros_behind = groups[..count].iter().take_while(|g| **g == 0).count();
-    let weight = if count == 0 {
-        0
-    } else {
-        count as i16 - fraction_groups - 1
-    };
+    let weight = if count == 0 { 0 } else { count as i16 - fraction_groups - 1 };
     out.put_i16((count - zeros_behind) as i16);
     out.put_i16(weight);
-    out.put_u16(if negative {
-        NUMERIC_NEGATIVE
-    } else {
-        NUMERIC_POSITIVE
-    });
+    out.put_u16(if negative { NUMERIC_NEGATIVE } else { NUMERIC_POSITIVE });
     out.put_u16(scale as u16);
     for group in groups[zeros_behind..count].iter().rev() {
         out.put_u16(*group);
@@ -188,11 +177,7 @@ fn read_numeric(bytes: &[u8]) -> Result<Decimal> {
     if groups.len() != usize::from(count) * 2 {
         return Err(invalid());
     }
-    let groups = || {
-        groups
-            .chunks_exact(2)
-            .map(|group| u16::from_be_bytes([group[0], group[1]]))
-    };
+    let groups = || groups.chunks_exact(2).map(|group| u16::from_be_bytes([group[0], group[1]]));
     if groups().any(|group| group > 9999) {
         return Err(invalid());
     }
@@ -278,9 +263,7 @@ impl<'a> ArrayReader<'a> {
     }
 
     fn take(&mut self, length: i32) -> Result<&'a [u8]> {
-        let split = usize::try_from(length)
-            .ok()
-            .and_then(|length| self.0.split_at_checked(length));
+        let split = usize::try_from(length).ok().and_then(|length| self.0.split_at_checked(length));
         let (head, rest) = split.ok_or_else(|| self.invalid())?;
         self.0 = rest;
         Ok(head)

@@ -99,11 +99,7 @@ pub fn assign_to(value: Value, data_type: &DataType) -> Result<Value> {
         | (Value::Timestamptz(_), DataType::Timestamptz) => true,
         _ => false,
     };
-    if fits {
-        Ok(value)
-    } else {
-        cast(&value, data_type, false)
-    }
+    if fits { Ok(value) } else { cast(&value, data_type, false) }
 }
 
 fn cast_scalar(value: &Value, target: &DataType) -> Result<Value> {
@@ -140,19 +136,14 @@ fn cast_scalar(value: &Value, target: &DataType) -> Result<Value> {
 fn cast_array(value: &Value, element_type: &DataType, explicit: bool) -> Result<Value> {
     match value {
         Value::Array(elements) => {
-            let converted: Result<Vec<Value>> = elements
-                .iter()
-                .map(|element| cast(element, element_type, explicit))
-                .collect();
+            let converted: Result<Vec<Value>> =
+                elements.iter().map(|element| cast(element, element_type, explicit)).collect();
             converted.map(Value::from)
         }
         Value::Text(text) => {
             Value::read_text(&DataType::Array(Box::new(element_type.clone())), text)
         }
-        _ => Err(cannot_cast(
-            value,
-            &DataType::Array(Box::new(element_type.clone())),
-        )),
+        _ => Err(cannot_cast(value, &DataType::Array(Box::new(element_type.clone())))),
     }
 }
 
@@ -165,20 +156,13 @@ fn cannot_cast(value: &Value, target: &DataType) -> Error {
 
 /// `smallint out of range` and its sisters.
 pub(crate) fn out_of_range(target: &DataType) -> Error {
-    Error::new(
-        SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
-        format!("{} out of range", target.base_name()),
-    )
+    Error::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, format!("{} out of range", target.base_name()))
 }
 
 /// Checks an integer against the type's width.
 pub(crate) fn in_range(i: i64, target: &DataType) -> Result<i64> {
     let (min, max) = target.integer_range().unwrap_or((i64::MIN, i64::MAX));
-    if (min..=max).contains(&i) {
-        Ok(i)
-    } else {
-        Err(out_of_range(target))
-    }
+    if (min..=max).contains(&i) { Ok(i) } else { Err(out_of_range(target)) }
 }
 
 fn to_int(value: &Value, target: &DataType) -> Result<i64> {

@@ -50,10 +50,7 @@ mod tag {
 const NUMERIC_NEGATIVE: u8 = 0x80;
 
 fn corrupt(what: &str) -> Error {
-    Error::new(
-        SqlState::DATA_CORRUPTED,
-        format!("invalid encoded value: {what}"),
-    )
+    Error::new(SqlState::DATA_CORRUPTED, format!("invalid encoded value: {what}"))
 }
 
 pub fn encode_u64(number: u64, out: &mut impl BufMut) {
@@ -112,9 +109,7 @@ pub fn encode_bytes(bytes: &[u8], out: &mut impl BufMut) {
 
 pub fn decode_bytes<'a>(input: &mut &'a [u8]) -> Result<&'a [u8]> {
     let length = decode_u64(input)?;
-    let split = usize::try_from(length)
-        .ok()
-        .and_then(|length| input.split_at_checked(length));
+    let split = usize::try_from(length).ok().and_then(|length| input.split_at_checked(length));
     let (head, rest) = split.ok_or_else(cut_short)?;
     *input = rest;
     Ok(head)
@@ -226,10 +221,7 @@ fn decode_nested(input: &mut &[u8], depth: u32) -> Result<Value> {
 
 fn decode_numeric(input: &mut &[u8]) -> Result<Decimal> {
     let [first] = take(input)?;
-    let (negative, scale) = (
-        first & NUMERIC_NEGATIVE != 0,
-        u32::from(first & !NUMERIC_NEGATIVE),
-    );
+    let (negative, scale) = (first & NUMERIC_NEGATIVE != 0, u32::from(first & !NUMERIC_NEGATIVE));
     let mantissa = decode_u128(input)?;
     if scale > SCALE_MAX || mantissa >> 96 != 0 || (negative && mantissa == 0) {
         return Err(corrupt("a numeric out of range"));

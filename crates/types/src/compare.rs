@@ -48,9 +48,7 @@ pub fn sort_cmp(a: &Value, b: &Value) -> Ordering {
         (Value::Null, Value::Null) => Ordering::Equal,
         (Value::Null, _) => Ordering::Greater,
         (_, Value::Null) => Ordering::Less,
-        _ => family(a)
-            .cmp(&family(b))
-            .then_with(|| compare(a, b).unwrap_or(Ordering::Equal)),
+        _ => family(a).cmp(&family(b)).then_with(|| compare(a, b).unwrap_or(Ordering::Equal)),
     }
 }
 

@@ -122,9 +122,7 @@ impl DataType {
         if let Some(scalar) = Self::scalar_from_oid(oid) {
             return Some(scalar);
         }
-        let elements = [
-            16, 17, 20, 21, 23, 25, 701, 1042, 1043, 1082, 1114, 1184, 1700, 2950,
-        ];
+        let elements = [16, 17, 20, 21, 23, 25, 701, 1042, 1043, 1082, 1114, 1184, 1700, 2950];
         match oid {
             1014 => Some(DataType::Array(Box::new(DataType::Text))),
             _ => elements
@@ -199,17 +197,11 @@ impl DataType {
     }
 
     pub fn is_string(&self) -> bool {
-        matches!(
-            self,
-            DataType::Text | DataType::Varchar(_) | DataType::Char(_)
-        )
+        matches!(self, DataType::Text | DataType::Varchar(_) | DataType::Char(_))
     }
 
     pub fn is_datetime(&self) -> bool {
-        matches!(
-            self,
-            DataType::Date | DataType::Timestamp | DataType::Timestamptz
-        )
+        matches!(self, DataType::Date | DataType::Timestamp | DataType::Timestamptz)
     }
 
     /// The type without its modifier: what an operator on such a column returns.
@@ -248,10 +240,7 @@ impl DataType {
             if KNOWN_BUT_ABSENT.contains(&name.as_str()) {
                 Error::unsupported(format_args!("type {name}"))
             } else {
-                Error::new(
-                    SqlState::UNDEFINED_OBJECT,
-                    format!("type \"{name}\" does not exist"),
-                )
+                Error::new(SqlState::UNDEFINED_OBJECT, format!("type \"{name}\" does not exist"))
             }
         })
     }
@@ -352,12 +341,8 @@ const KNOWN_BUT_ABSENT: &[&str] = &[
 /// Splits `numeric ( 10, 2 )` into its name, single-spaced, and its modifiers, wherever they stand
 /// (`timestamp(6) with time zone`).
 fn split_modifiers(text: &str) -> Result<(String, Vec<u32>)> {
-    let syntax_error = || {
-        Error::new(
-            SqlState::SYNTAX_ERROR,
-            format!("invalid type name \"{text}\""),
-        )
-    };
+    let syntax_error =
+        || Error::new(SqlState::SYNTAX_ERROR, format!("invalid type name \"{text}\""));
     let (before, inside, after) = match text.split_once('(') {
         None => (text, None, ""),
         Some((before, rest)) => {
@@ -405,11 +390,10 @@ fn numeric(modifiers: &[u32]) -> Result<DataType> {
     }
     let max = u32::from(NUMERIC_PRECISION_MAX);
     if precision > max || scale > max {
-        return Err(
-            Error::unsupported(format_args!("type numeric({precision},{scale})")).with_detail(
-                format!("A numeric holds at most {max} digits, before and after the point."),
-            ),
-        );
+        return Err(Error::unsupported(format_args!("type numeric({precision},{scale})"))
+            .with_detail(format!(
+                "A numeric holds at most {max} digits, before and after the point."
+            )));
     }
     Ok(DataType::Numeric(Some((precision as u8, scale as u8))))
 }
@@ -439,10 +423,8 @@ fn float(modifiers: &[u32]) -> Result<DataType> {
 fn microseconds_only(name: &str, modifiers: &[u32]) -> Result<()> {
     match modifiers {
         [] | [6] => Ok(()),
-        _ => Err(
-            Error::unsupported(format_args!("type {name} with a precision other than 6"))
-                .with_hint("Timestamps always keep microseconds."),
-        ),
+        _ => Err(Error::unsupported(format_args!("type {name} with a precision other than 6"))
+            .with_hint("Timestamps always keep microseconds.")),
     }
 }
 
@@ -471,10 +453,7 @@ mod tests {
             DataType::Timestamptz,
             DataType::Array(Box::new(DataType::Varchar(Some(5)))),
         ] {
-            assert_eq!(
-                DataType::from_sql_name(&data_type.name()).unwrap(),
-                data_type
-            );
+            assert_eq!(DataType::from_sql_name(&data_type.name()).unwrap(), data_type);
             if data_type.typmod() == -1 {
                 assert_eq!(DataType::from_oid(data_type.oid()), Some(data_type));
             }
@@ -485,14 +464,8 @@ mod tests {
     fn aliases_and_refusals() {
         let read = |text| DataType::from_sql_name(text);
         assert_eq!(read(" INT ").unwrap(), DataType::Int4);
-        assert_eq!(
-            read("Decimal( 10 , 2 )").unwrap(),
-            DataType::Numeric(Some((10, 2)))
-        );
-        assert_eq!(
-            read("timestamp(6) with time zone").unwrap(),
-            DataType::Timestamptz
-        );
+        assert_eq!(read("Decimal( 10 , 2 )").unwrap(), DataType::Numeric(Some((10, 2))));
+        assert_eq!(read("timestamp(6) with time zone").unwrap(), DataType::Timestamptz);
         assert_eq!(read("char").unwrap(), DataType::Char(1));
         let code = |text| read(text).unwrap_err().code();
         assert_eq!(code("nonsense"), SqlState::UNDEFINED_OBJECT);
@@ -508,9 +481,6 @@ mod tests {
     fn modifiers_are_postgresqls() {
         assert_eq!(DataType::Varchar(Some(20)).typmod(), 24);
         assert_eq!(DataType::Char(3).typmod(), 7);
-        assert_eq!(
-            DataType::Numeric(Some((10, 2))).typmod(),
-            (10 << 16 | 2) + 4
-        );
+        assert_eq!(DataType::Numeric(Some((10, 2))).typmod(), (10 << 16 | 2) + 4);
     }
 }

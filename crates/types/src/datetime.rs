@@ -37,10 +37,7 @@ pub fn check_date(days: i64) -> Result<i32> {
     match i32::try_from(days) {
         Ok(i32::MAX | i32::MIN) => Err(Error::unsupported("date infinity")),
         Ok(days) if (DATE_MIN..=DATE_MAX).contains(&days) => Ok(days),
-        _ => Err(Error::new(
-            SqlState::DATETIME_FIELD_OVERFLOW,
-            "date out of range",
-        )),
+        _ => Err(Error::new(SqlState::DATETIME_FIELD_OVERFLOW, "date out of range")),
     }
 }
 
@@ -49,10 +46,7 @@ pub fn check_timestamp(us: i64) -> Result<i64> {
         return Err(Error::unsupported("timestamp infinity"));
     }
     if us < date_to_timestamp_us(DATE_MIN) || us >= date_to_timestamp_us(DATE_MAX + 1) {
-        return Err(Error::new(
-            SqlState::DATETIME_FIELD_OVERFLOW,
-            "timestamp out of range",
-        ));
+        return Err(Error::new(SqlState::DATETIME_FIELD_OVERFLOW, "timestamp out of range"));
     }
     Ok(us)
 }
@@ -102,20 +96,14 @@ fn write_moment(us: i64, out: &mut impl BufMut) -> bool {
 
 /// Writes year, month and day; says whether the year is one before Christ.
 fn write_day(days: i32, out: &mut impl BufMut) -> bool {
-    let day = days
-        .checked_add(EPOCH_DAYS_FROM_CE)
-        .and_then(NaiveDate::from_num_days_from_ce_opt);
+    let day = days.checked_add(EPOCH_DAYS_FROM_CE).and_then(NaiveDate::from_num_days_from_ce_opt);
     let Some(day) = day else {
         // Input, arithmetic and casts keep dates inside the calendar.
         out.put_slice(if days < 0 { b"-infinity" } else { b"infinity" });
         return false;
     };
     let before_christ = day.year() <= 0;
-    let year = if before_christ {
-        1 - day.year()
-    } else {
-        day.year()
-    } as u32;
+    let year = if before_christ { 1 - day.year() } else { day.year() } as u32;
     if year < 1000 {
         write_two_digits(year / 100, out);
         write_two_digits(year % 100, out);
@@ -151,10 +139,7 @@ pub fn read_timestamptz(text: &str) -> Result<i64> {
 
 fn in_range(us: i64, text: &str) -> Result<i64> {
     check_timestamp(us).map_err(|_| {
-        Error::new(
-            SqlState::DATETIME_FIELD_OVERFLOW,
-            format!("timestamp out of range: \"{text}\""),
-        )
+        Error::new(SqlState::DATETIME_FIELD_OVERFLOW, format!("timestamp out of range: \"{text}\""))
     })
 }
 
@@ -178,11 +163,7 @@ impl Moment {
         let trimmed = text.trim();
         match trimmed.to_ascii_lowercase().as_str() {
             "epoch" => {
-                return Ok(Moment {
-                    days: -10_957,
-                    of_day_us: 0,
-                    offset_s: 0,
-                });
+                return Ok(Moment { days: -10_957, of_day_us: 0, offset_s: 0 });
             }
             word @ ("infinity" | "-infinity" | "now" | "today" | "tomorrow" | "yesterday") => {
                 return Err(Error::unsupported(format_args!(
@@ -191,22 +172,20 @@ impl Moment {
             }
             _ => {}
         }
-        Reader(trimmed.as_bytes())
-            .moment()
-            .map_err(|refusal| match refusal {
-                Refusal::Syntax => Error::new(
-                    SqlState::INVALID_DATETIME_FORMAT,
-                    format!("invalid input syntax for type {data_type}: \"{text}\""),
-                ),
-                Refusal::FieldRange => Error::new(
-                    SqlState::DATETIME_FIELD_OVERFLOW,
-                    format!("date/time field value out of range: \"{text}\""),
-                ),
-                Refusal::OffsetRange => Error::new(
-                    SqlState::INVALID_TIME_ZONE_DISPLACEMENT_VALUE,
-                    format!("time zone displacement out of range: \"{text}\""),
-                ),
-            })
+        Reader(trimmed.as_bytes()).moment().map_err(|refusal| match refusal {
+            Refusal::Syntax => Error::new(
+                SqlState::INVALID_DATETIME_FORMAT,
+                format!("invalid input syntax for type {data_type}: \"{text}\""),
+            ),
+            Refusal::FieldRange => Error::new(
+                SqlState::DATETIME_FIELD_OVERFLOW,
+                format!("date/time field value out of range: \"{text}\""),
+            ),
+            Refusal::OffsetRange => Error::new(
+                SqlState::INVALID_TIME_ZONE_DISPLACEMENT_VALUE,
+                format!("time zone displacement out of range: \"{text}\""),
+            ),
+        })
     }
 }
 
@@ -241,11 +220,7 @@ impl Reader<'_> {
             return Err(Refusal::Syntax);
         }
         let days = days_from_calendar(year, month, day, before_christ)?;
-        Ok(Moment {
-            days,
-            of_day_us,
-            offset_s,
-        })
+        Ok(Moment { days, of_day_us, offset_s })
     }
 
     fn year_month_day(&mut self) -> Result<(u32, u32, u32), Refusal> {
@@ -298,12 +273,7 @@ impl Reader<'_> {
         let digits = self.0.iter().take_while(|b| b.is_ascii_digit()).count();
         let mut us = 0;
         for place in 0..6 {
-            us = us * 10
-                + self
-                    .0
-                    .get(place)
-                    .filter(|_| place < digits)
-                    .map_or(0, digit);
+            us = us * 10 + self.0.get(place).filter(|_| place < digits).map_or(0, digit);
         }
         let up = digits > 6 && self.0[6] >= b'5';
         self.skip(digits);
@@ -347,9 +317,7 @@ impl Reader<'_> {
         if width == 0 || width > width_max {
             return Err(Refusal::Syntax);
         }
-        let number = self.0[..width]
-            .iter()
-            .fold(0, |number, b| number * 10 + u32::from(b - b'0'));
+        let number = self.0[..width].iter().fold(0, |number, b| number * 10 + u32::from(b - b'0'));
         self.skip(width);
         Ok((number, width))
     }
@@ -363,10 +331,8 @@ impl Reader<'_> {
     }
 
     fn word(&mut self, lowercase: &[u8]) -> bool {
-        let found = self
-            .0
-            .get(..lowercase.len())
-            .is_some_and(|head| head.eq_ignore_ascii_case(lowercase));
+        let found =
+            self.0.get(..lowercase.len()).is_some_and(|head| head.eq_ignore_ascii_case(lowercase));
         if found {
             self.skip(lowercase.len());
         }
@@ -395,11 +361,7 @@ fn days_from_calendar(
     if year == 0 {
         return Err(Refusal::FieldRange);
     }
-    let year = if before_christ {
-        1 - year as i32
-    } else {
-        year as i32
-    };
+    let year = if before_christ { 1 - year as i32 } else { year as i32 };
     let date = NaiveDate::from_ymd_opt(year, month, day).ok_or(Refusal::FieldRange)?;
     let days = date.num_days_from_ce() - EPOCH_DAYS_FROM_CE;
     if days < DATE_MIN {

@@ -91,9 +91,7 @@ impl SqlState {
     /// A SQLSTATE named in SQL text, as in `RAISE … USING ERRCODE = '22012'`.
     pub fn parse(text: &str) -> Option<SqlState> {
         let bytes: [u8; 5] = text.as_bytes().try_into().ok()?;
-        let valid = bytes
-            .iter()
-            .all(|b| b.is_ascii_digit() || b.is_ascii_uppercase());
+        let valid = bytes.iter().all(|b| b.is_ascii_digit() || b.is_ascii_uppercase());
         valid.then_some(SqlState(bytes))
     }
 }
@@ -144,10 +142,7 @@ impl Error {
 
     /// `0A000`, naming what is not supported.
     pub fn unsupported(what: impl fmt::Display) -> Self {
-        Error::new(
-            SqlState::FEATURE_NOT_SUPPORTED,
-            format!("{what} is not supported"),
-        )
+        Error::new(SqlState::FEATURE_NOT_SUPPORTED, format!("{what} is not supported"))
     }
 
     /// `40001`: somebody else was first; the same transaction may be tried again.

@@ -153,11 +153,7 @@ pub fn decode_key<'a>(
         .into_iter()
         .map(|(data_type, nullable)| decode_column(data_type, nullable, &mut rest))
         .collect::<Result<Vec<Value>>>()?;
-    if rest.is_empty() {
-        Ok(values)
-    } else {
-        Err(corrupt())
-    }
+    if rest.is_empty() { Ok(values) } else { Err(corrupt()) }
 }
 
 /// Reads one column from the front of a key and moves the key behind it.
@@ -186,9 +182,7 @@ pub fn decode_column(data_type: &DataType, nullable: bool, rest: &mut &[u8]) -> 
             Value::Numeric(cast::with_precision(take_numeric(rest)?, *modifier)?)
         }
         DataType::Array(_) | DataType::Unknown | DataType::Void => {
-            return Err(Error::unsupported(format_args!(
-                "a key of type {data_type}"
-            )));
+            return Err(Error::unsupported(format_args!("a key of type {data_type}")));
         }
     })
 }
@@ -217,21 +211,13 @@ fn take_int(rest: &mut &[u8]) -> Result<i64> {
 
 fn float_key(x: f64) -> [u8; 8] {
     let bits = canonical_float(x).to_bits();
-    let ordered = if bits & SIGN_BIT == 0 {
-        bits ^ SIGN_BIT
-    } else {
-        !bits
-    };
+    let ordered = if bits & SIGN_BIT == 0 { bits ^ SIGN_BIT } else { !bits };
     ordered.to_be_bytes()
 }
 
 fn take_float(rest: &mut &[u8]) -> Result<f64> {
     let ordered = u64::from_be_bytes(take(rest)?);
-    Ok(f64::from_bits(if ordered & SIGN_BIT == 0 {
-        !ordered
-    } else {
-        ordered ^ SIGN_BIT
-    }))
+    Ok(f64::from_bits(if ordered & SIGN_BIT == 0 { !ordered } else { ordered ^ SIGN_BIT }))
 }
 
 fn push_string(bytes: &[u8], out: &mut SmallVec<[u8; 24]>) {
@@ -297,10 +283,7 @@ fn take_numeric(rest: &mut &[u8]) -> Result<Decimal> {
     let negative = first < NUMERIC_ZERO;
     let complement = if negative { u8::MAX } else { 0 };
     let exponent = i32::from(first ^ complement) - i32::from(NUMERIC_ZERO) - NUMERIC_EXPONENT_BIAS;
-    let end = rest
-        .iter()
-        .position(|b| b ^ complement == NUMERIC_END)
-        .ok_or_else(corrupt)?;
+    let end = rest.iter().position(|b| b ^ complement == NUMERIC_END).ok_or_else(corrupt)?;
     let pairs = rest[..end].iter().map(|b| (b ^ complement) - 1);
     if pairs.clone().any(|pair| pair > 99) {
         return Err(corrupt());

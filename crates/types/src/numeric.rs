@@ -31,10 +31,7 @@ pub(crate) const POW10: [u128; 39] = {
 };
 
 fn overflow() -> Error {
-    Error::new(
-        SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
-        "value overflows numeric format",
-    )
+    Error::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "value overflows numeric format")
 }
 
 /// Sign and size of a mantissa.
@@ -79,19 +76,12 @@ pub fn add(a: Decimal, b: Decimal) -> Result<Decimal> {
         && y <= i128::MAX as u128 / 2
     {
         let signed = |negative, size: u128| {
-            if negative {
-                -(size as i128)
-            } else {
-                size as i128
-            }
+            if negative { -(size as i128) } else { size as i128 }
         };
         let sum = signed(a_negative, x) + signed(b_negative, y);
         return fit(sum < 0, Wide::from(sum.unsigned_abs()), scale);
     }
-    let (x, y) = (
-        Wide::product(a_size, factor(a)),
-        Wide::product(b_size, factor(b)),
-    );
+    let (x, y) = (Wide::product(a_size, factor(a)), Wide::product(b_size, factor(b)));
     if a_negative == b_negative {
         fit(a_negative, x.plus(y), scale)
     } else if x >= y {
@@ -107,11 +97,7 @@ pub fn sub(a: Decimal, b: Decimal) -> Result<Decimal> {
 
 pub fn mul(a: Decimal, b: Decimal) -> Result<Decimal> {
     let ((a_negative, x), (b_negative, y)) = (split(a), split(b));
-    fit(
-        a_negative != b_negative,
-        Wide::product(x, y),
-        a.scale() + b.scale(),
-    )
+    fit(a_negative != b_negative, Wide::product(x, y), a.scale() + b.scale())
 }
 
 /// Long division, digit by digit: the remainder stays below the divisor, so that nothing is wider
@@ -261,14 +247,12 @@ pub fn apply_precision(d: Decimal, precision: u8, scale: u8) -> Result<Decimal> 
             0 => "1".to_owned(),
             n => format!("10^{n}"),
         };
-        Error::new(
-            SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
-            "numeric field overflow",
-        )
-        .with_detail(format!(
-            "A field with precision {precision}, scale {scale} must round to an absolute value \
+        Error::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "numeric field overflow").with_detail(
+            format!(
+                "A field with precision {precision}, scale {scale} must round to an absolute value \
              less than {bound}."
-        ))
+            ),
+        )
     };
     let rounded = round(d, i32::from(scale))?;
     // A mantissa that could not be padded to the scale is longer than any precision.
@@ -298,10 +282,7 @@ pub fn to_f64(d: Decimal) -> f64 {
     } else {
         let mut buffer = [0; TEXT_BYTES_MAX];
         let text = digits_to_text(mantissa, scale, &mut buffer);
-        std::str::from_utf8(text)
-            .ok()
-            .and_then(|text| text.parse().ok())
-            .unwrap_or(0.0)
+        std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).unwrap_or(0.0)
     };
     if negative { -size } else { size }
 }
@@ -360,9 +341,8 @@ fn parse_exponent(text: &[u8]) -> Option<i64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    let size = digits.iter().fold(0i64, |size, b| {
-        (size * 10 + i64::from(b - b'0')).min(EXPONENT_MAX)
-    });
+    let size =
+        digits.iter().fold(0i64, |size, b| (size * 10 + i64::from(b - b'0')).min(EXPONENT_MAX));
     Some(if negative { -size } else { size })
 }
 
@@ -469,27 +449,18 @@ impl Wide {
         // High halves are below 2^32, so neither cross product nor their sum overflows.
         let cross = a_high * b_low + a_low * b_high;
         let (low, carry) = (a_low * b_low).overflowing_add(cross << HALF);
-        Wide {
-            high: a_high * b_high + (cross >> HALF) + u128::from(carry),
-            low,
-        }
+        Wide { high: a_high * b_high + (cross >> HALF) + u128::from(carry), low }
     }
 
     fn plus(self, other: Wide) -> Wide {
         let (low, carry) = self.low.overflowing_add(other.low);
-        Wide {
-            high: self.high + other.high + u128::from(carry),
-            low,
-        }
+        Wide { high: self.high + other.high + u128::from(carry), low }
     }
 
     /// `other` must not be above `self`.
     fn minus(self, other: Wide) -> Wide {
         let (low, borrow) = self.low.overflowing_sub(other.low);
-        Wide {
-            high: self.high - other.high - u128::from(borrow),
-            low,
-        }
+        Wide { high: self.high - other.high - u128::from(borrow), low }
     }
 
     fn to_mantissa(self) -> Option<u128> {
@@ -498,12 +469,8 @@ impl Wide {
 
     /// Divides by ten and returns the last decimal digit.
     fn pop_digit(&mut self) -> u8 {
-        let limbs = [
-            (self.high >> 64) as u64,
-            self.high as u64,
-            (self.low >> 64) as u64,
-            self.low as u64,
-        ];
+        let limbs =
+            [(self.high >> 64) as u64, self.high as u64, (self.low >> 64) as u64, self.low as u64];
         let mut remainder = 0u128;
         let quotient = limbs.map(|limb| {
             let dividend = (remainder << 64) | u128::from(limb);

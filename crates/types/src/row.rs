@@ -7,9 +7,9 @@
 //! [ 0xFFFFFFFF ]                                      for NULL
 //! ```
 //!
-//! It is what PostgreSQL can compute itself, as `int4send(length) || int8send(x)` and so on, so that
-//! a ledger over PostgreSQL can prove the same rows. One row has exactly one encoding. The name
-//! stands in the ledger's parameters; a change of the layout is a new name.
+//! It is what PostgreSQL can compute itself, as `int4send(length) || int8send(x)` and so on, so
+//! that a ledger over PostgreSQL can prove the same rows. One row has exactly one encoding. The
+//! name stands in the ledger's parameters; a change of the layout is a new name.
 
 use crate::error::{Error, Result, SqlState};
 use crate::schema::ColumnSchema;
@@ -25,11 +25,7 @@ pub fn encode_row(columns: &[ColumnSchema], values: &[Value], out: &mut Vec<u8>)
     if columns.len() != values.len() {
         return Err(Error::new(
             SqlState::INTERNAL_ERROR,
-            format!(
-                "a row of {} values for a table of {} columns",
-                values.len(),
-                columns.len()
-            ),
+            format!("a row of {} values for a table of {} columns", values.len(), columns.len()),
         ));
     }
     for (column, value) in columns.iter().zip(values) {
@@ -69,32 +65,23 @@ pub fn decode_row(columns: &[ColumnSchema], bytes: &[u8]) -> Result<Vec<Value>> 
             }
         });
     }
-    if rest.is_empty() {
-        Ok(values)
-    } else {
-        Err(corrupt("bytes behind the last column"))
-    }
+    if rest.is_empty() { Ok(values) } else { Err(corrupt("bytes behind the last column")) }
 }
 
 fn take_field<'a>(rest: &mut &'a [u8]) -> Result<Option<&'a [u8]>> {
-    let (length, behind) = rest
-        .split_first_chunk()
-        .ok_or_else(|| corrupt("a column is missing"))?;
+    let (length, behind) =
+        rest.split_first_chunk().ok_or_else(|| corrupt("a column is missing"))?;
     let length = u32::from_be_bytes(*length);
     if length == NULL_LENGTH {
         *rest = behind;
         return Ok(None);
     }
-    let (field, behind) = behind
-        .split_at_checked(length as usize)
-        .ok_or_else(|| corrupt("a column is cut short"))?;
+    let (field, behind) =
+        behind.split_at_checked(length as usize).ok_or_else(|| corrupt("a column is cut short"))?;
     *rest = behind;
     Ok(Some(field))
 }
 
 fn corrupt(what: &str) -> Error {
-    Error::new(
-        SqlState::DATA_CORRUPTED,
-        format!("invalid {ROW_ENCODING} row: {what}"),
-    )
+    Error::new(SqlState::DATA_CORRUPTED, format!("invalid {ROW_ENCODING} row: {what}"))
 }

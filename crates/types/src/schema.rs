@@ -64,8 +64,6 @@ impl TableSchema {
     }
 
     pub fn column(&self, name: &str) -> Option<ColumnId> {
-        self.visible_columns()
-            .find(|(_, c)| c.name == name)
-            .map(|(id, _)| id)
+        self.visible_columns().find(|(_, c)| c.name == name).map(|(id, _)| id)
     }
 }

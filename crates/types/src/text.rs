@@ -160,10 +160,8 @@ fn write_float(x: f64, out: &mut impl BufMut) {
         out.put_u8(b'-');
         mantissa = rest;
     }
-    let exponent: i32 = std::str::from_utf8(exponent)
-        .ok()
-        .and_then(|e| e.parse().ok())
-        .unwrap_or(0);
+    let exponent: i32 =
+        std::str::from_utf8(exponent).ok().and_then(|e| e.parse().ok()).unwrap_or(0);
     if (-4..15).contains(&exponent) {
         write_plain(mantissa, exponent, out);
     } else {
@@ -201,10 +199,7 @@ fn write_plain(mantissa: &[u8], exponent: i32, out: &mut impl BufMut) {
 fn write_hex(bytes: &[u8], out: &mut impl BufMut) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     for byte in bytes {
-        out.put_slice(&[
-            DIGITS[usize::from(byte >> 4)],
-            DIGITS[usize::from(byte & 0xf)],
-        ]);
+        out.put_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 0xf)]]);
     }
 }
 
@@ -266,10 +261,7 @@ fn is_array_blank(byte: u8) -> bool {
 pub(crate) fn invalid_syntax(data_type: &DataType, text: &str) -> Error {
     Error::new(
         SqlState::INVALID_TEXT_REPRESENTATION,
-        format!(
-            "invalid input syntax for type {}: \"{text}\"",
-            data_type.base_name()
-        ),
+        format!("invalid input syntax for type {}: \"{text}\"", data_type.base_name()),
     )
 }
 
@@ -297,16 +289,12 @@ fn read_int(data_type: &DataType, text: &str) -> Result<i64> {
         return Err(invalid_syntax(data_type, text));
     }
     let (min, max) = data_type.integer_range().unwrap_or((i64::MIN, i64::MAX));
-    trimmed
-        .parse()
-        .ok()
-        .filter(|i| (min..=max).contains(i))
-        .ok_or_else(|| {
-            Error::new(
-                SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
-                format!("value \"{text}\" is out of range for type {data_type}"),
-            )
-        })
+    trimmed.parse().ok().filter(|i| (min..=max).contains(i)).ok_or_else(|| {
+        Error::new(
+            SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
+            format!("value \"{text}\" is out of range for type {data_type}"),
+        )
+    })
 }
 
 fn read_numeric(text: &str) -> Result<rust_decimal::Decimal> {
@@ -315,10 +303,7 @@ fn read_numeric(text: &str) -> Result<rust_decimal::Decimal> {
         return Ok(d);
     }
     let unsigned = trimmed.strip_prefix(['+', '-']).unwrap_or(trimmed);
-    if ["nan", "inf", "infinity"]
-        .iter()
-        .any(|word| unsigned.eq_ignore_ascii_case(word))
-    {
+    if ["nan", "inf", "infinity"].iter().any(|word| unsigned.eq_ignore_ascii_case(word)) {
         return Err(Error::unsupported("numeric NaN or infinity"));
     }
     Err(invalid_syntax(&DataType::Numeric(None), text))
@@ -326,9 +311,7 @@ fn read_numeric(text: &str) -> Result<rust_decimal::Decimal> {
 
 fn read_float(text: &str) -> Result<f64> {
     let trimmed = text.trim_ascii();
-    let x: f64 = trimmed
-        .parse()
-        .map_err(|_| invalid_syntax(&DataType::Float8, text))?;
+    let x: f64 = trimmed.parse().map_err(|_| invalid_syntax(&DataType::Float8, text))?;
     let digits = trimmed.split(['e', 'E']).next().unwrap_or("");
     let has_nonzero_digit = digits.bytes().any(|b| (b'1'..=b'9').contains(&b));
     let overflowed = x.is_infinite() && has_nonzero_digit;
@@ -359,8 +342,7 @@ fn read_hex(hex: &str) -> Result<Vec<u8>> {
             continue;
         }
         let digit = |c: char| {
-            c.to_digit(16)
-                .ok_or_else(|| bad(format!("invalid hexadecimal digit: \"{c}\"")))
+            c.to_digit(16).ok_or_else(|| bad(format!("invalid hexadecimal digit: \"{c}\"")))
         };
         let high = digit(high)?;
         let low = characters
@@ -420,19 +402,11 @@ fn read_uuid(text: &str) -> Result<[u8; 16]> {
         *byte = (digit(high)? << 4 | digit(low)?) as u8;
         rest = behind;
     }
-    if rest.is_empty() {
-        Ok(uuid)
-    } else {
-        Err(invalid())
-    }
+    if rest.is_empty() { Ok(uuid) } else { Err(invalid()) }
 }
 
 fn read_array(element_type: &DataType, text: &str) -> Result<Vec<Value>> {
-    ArrayReader {
-        text,
-        rest: text.trim_ascii().as_bytes(),
-    }
-    .elements(element_type)
+    ArrayReader { text, rest: text.trim_ascii().as_bytes() }.elements(element_type)
 }
 
 struct ArrayReader<'a> {

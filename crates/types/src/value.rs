@@ -200,8 +200,7 @@ impl fmt::Display for Value {
 
 /// PostgreSQL's order of floats: -0 equals 0, NaN equals NaN and is above everything.
 pub(crate) fn float_cmp(a: f64, b: f64) -> Ordering {
-    a.partial_cmp(&b)
-        .unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
+    a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
 }
 
 /// One bit pattern per equal float: one NaN, whose sign and payload processors choose differently,
@@ -262,14 +261,8 @@ mod tests {
         for (a, b) in [
             (Value::Float(0.0), Value::Float(-0.0)),
             (Value::Float(f64::NAN), Value::Float(negative_nan)),
-            (
-                Value::Numeric(Decimal::new(10, 1)),
-                Value::Numeric(Decimal::new(1, 0)),
-            ),
-            (
-                Value::Numeric(Decimal::new(0, 5)),
-                Value::Numeric(-Decimal::new(0, 0)),
-            ),
+            (Value::Numeric(Decimal::new(10, 1)), Value::Numeric(Decimal::new(1, 0))),
+            (Value::Numeric(Decimal::new(0, 5)), Value::Numeric(-Decimal::new(0, 0))),
             (Value::Null, Value::from(None::<i64>)),
         ] {
             assert_eq!(a, b);

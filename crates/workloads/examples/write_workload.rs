@@ -23,10 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (scale, accounts): (u32, u64) = (scale.parse()?, accounts.parse()?);
     write_scripts(&Path::new(folder).join("tpcb"), &[tpcb::script(scale)])?;
     let smallbank_folder = Path::new(folder).join("smallbank");
-    write_scripts(
-        &smallbank_folder,
-        &smallbank::scripts(&Skew::zipf(accounts, 0.99)),
-    )?;
+    write_scripts(&smallbank_folder, &smallbank::scripts(&Skew::zipf(accounts, 0.99)))?;
     for table in smallbank::TABLES {
         let file = smallbank_folder.join(format!("{}.rows", table.name()));
         let mut rows = BufWriter::new(File::create(file)?);

@@ -25,19 +25,13 @@ enum Shape {
 impl Skew {
     /// Every key alike. There is at least one key.
     pub fn uniform(keys: u64) -> Skew {
-        Skew {
-            keys: keys.max(1),
-            shape: Shape::Uniform,
-        }
+        Skew { keys: keys.max(1), shape: Shape::Uniform }
     }
 
     /// The key of rank r is drawn in proportion to 1 / (r + 1)^theta, with theta in (0, 1).
     pub fn zipf(keys: u64, theta: f64) -> Skew {
         let keys = keys.max(1);
-        Skew {
-            keys,
-            shape: Shape::Zipf(Zipf::new(keys, theta)),
-        }
+        Skew { keys, shape: Shape::Zipf(Zipf::new(keys, theta)) }
     }
 
     /// `hot_percent` of the draws fall on `hot_keys` keys.
@@ -61,10 +55,7 @@ impl Skew {
         match &self.shape {
             Shape::Uniform => random.below(self.keys),
             Shape::Zipf(zipf) => zipf.rank(random.unit()),
-            Shape::Hotspot {
-                hot_keys,
-                hot_percent,
-            } => {
+            Shape::Hotspot { hot_keys, hot_percent } => {
                 let hot = random.below(100) < u64::from(*hot_percent);
                 random.below(if hot { *hot_keys } else { self.keys })
             }
@@ -86,10 +77,7 @@ impl Skew {
                 return text;
             }
             Shape::Zipf(zipf) => zipf.write_pgbench(name, &mut text),
-            Shape::Hotspot {
-                hot_keys,
-                hot_percent,
-            } => {
+            Shape::Hotspot { hot_keys, hot_percent } => {
                 let _ = writeln!(
                     text,
                     "\\set {name}_rank case when random(1, 100) <= {hot_percent} \
@@ -144,13 +132,7 @@ impl Zipf {
         } else {
             0.0
         };
-        Zipf {
-            keys,
-            zeta,
-            second,
-            alpha: 1.0 / (1.0 - theta),
-            eta,
-        }
+        Zipf { keys, zeta, second, alpha: 1.0 / (1.0 - theta), eta }
     }
 
     /// The rank at `unit`, in `0.0..1.0`, of the cumulated distribution.
@@ -167,13 +149,7 @@ impl Zipf {
     }
 
     fn write_pgbench(&self, name: &str, text: &mut String) {
-        let Zipf {
-            keys,
-            zeta,
-            second,
-            alpha,
-            eta,
-        } = self;
+        let Zipf { keys, zeta, second, alpha, eta } = self;
         let _ = writeln!(
             text,
             "\\set {name}_unit random(0, 999999999) / 1000000000.0\n\
@@ -216,10 +192,7 @@ mod tests {
                 let seen: u64 = counts[from as usize..to as usize].iter().sum();
                 let wanted = expected(from, to);
                 let error = (seen as f64 - wanted).abs() / wanted;
-                assert!(
-                    error < tolerance,
-                    "theta {theta} {from}..{to}: {seen} {wanted}"
-                );
+                assert!(error < tolerance, "theta {theta} {from}..{to}: {seen} {wanted}");
             }
         }
     }
@@ -235,11 +208,7 @@ mod tests {
     #[test]
     fn small_worlds_stay_in_range_and_are_reached() {
         for keys in 1..=9 {
-            for skew in [
-                Skew::uniform(keys),
-                Skew::zipf(keys, 0.99),
-                Skew::hotspot(keys, 3, 50),
-            ] {
+            for skew in [Skew::uniform(keys), Skew::zipf(keys, 0.99), Skew::hotspot(keys, 3, 50)] {
                 let counts = histogram(&skew);
                 assert!(counts.iter().all(|&count| count > 0), "{skew:?} {counts:?}");
                 let mut random = Random::new(1);

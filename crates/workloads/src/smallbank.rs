@@ -37,10 +37,7 @@ pub struct Variant {
 /// The six procedures.
 pub fn procedures(variant: Variant) -> String {
     let mut text = PROCEDURES.to_owned();
-    for (on, mark) in [
-        (variant.audited, "--[audited] "),
-        (variant.raising, "--[raising] "),
-    ] {
+    for (on, mark) in [(variant.audited, "--[audited] "), (variant.raising, "--[raising] ")] {
         if on {
             text = text.replace(mark, "");
         }
@@ -109,16 +106,8 @@ pub fn scripts(skew: &Skew) -> Vec<PgbenchScript> {
     );
     let script = |name, weight, text: String| PgbenchScript { name, weight, text };
     vec![
-        script(
-            "amalgamate",
-            15,
-            format!("{two}SELECT sb_amalgamate(:customer, :other);\n"),
-        ),
-        script(
-            "balance",
-            15,
-            format!("{one}SELECT sb_balance(:customer);\n"),
-        ),
+        script("amalgamate", 15, format!("{two}SELECT sb_amalgamate(:customer, :other);\n")),
+        script("balance", 15, format!("{one}SELECT sb_balance(:customer);\n")),
         script(
             "deposit_checking",
             15,
@@ -134,11 +123,7 @@ pub fn scripts(skew: &Skew) -> Vec<PgbenchScript> {
             15,
             format!("{one}SELECT sb_transact_savings(:customer, 2020);\n"),
         ),
-        script(
-            "write_check",
-            15,
-            format!("{one}SELECT sb_write_check(:customer, 500);\n"),
-        ),
+        script("write_check", 15, format!("{one}SELECT sb_write_check(:customer, 500);\n")),
     ]
 }
 
@@ -150,23 +135,15 @@ mod tests {
     fn variants_switch_lines_on_and_nothing_else() {
         let plain = procedures(Variant::default());
         assert_eq!(plain, PROCEDURES);
-        let audited = procedures(Variant {
-            audited: true,
-            raising: false,
-        });
+        let audited = procedures(Variant { audited: true, raising: false });
         let live = |text: &str, word: &str| {
             let lines = text.lines().map(str::trim_start);
-            lines
-                .filter(|line| !line.starts_with("--") && line.contains(word))
-                .count()
+            lines.filter(|line| !line.starts_with("--") && line.contains(word)).count()
         };
         assert_eq!(live(&plain, "outside"), 0);
         assert_eq!(live(&audited, "UPDATE outside"), 3);
         assert_eq!(live(&audited, "SB001"), 0);
-        let both = procedures(Variant {
-            audited: true,
-            raising: true,
-        });
+        let both = procedures(Variant { audited: true, raising: true });
         assert_eq!(live(&both, "SB001"), 2);
         assert!(plain.contains(&format!("% {OUTSIDE_ROWS};")));
     }
@@ -178,10 +155,8 @@ mod tests {
             table.write_rows(1, 500, &mut rows).unwrap();
         }
         let text = String::from_utf8(rows).unwrap();
-        let sum: i64 = text
-            .lines()
-            .map(|line| line.split('\t').nth(1).unwrap().parse::<i64>().unwrap())
-            .sum();
+        let sum: i64 =
+            text.lines().map(|line| line.split('\t').nth(1).unwrap().parse::<i64>().unwrap()).sum();
         assert_eq!(sum, initial_total_cents(500));
         assert_eq!(text.lines().count(), 1000);
     }

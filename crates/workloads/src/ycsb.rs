@@ -19,11 +19,7 @@ pub fn write_rows(first: u64, last: u64, out: &mut impl Write) -> io::Result<()>
         write!(out, "{key}")?;
         for field in 0..FIELDS {
             let stem = format!("{key}.{field}.");
-            write!(
-                out,
-                "\t{stem}{}",
-                "x".repeat(FIELD_BYTES - stem.len().min(FIELD_BYTES))
-            )?;
+            write!(out, "\t{stem}{}", "x".repeat(FIELD_BYTES - stem.len().min(FIELD_BYTES)))?;
         }
         writeln!(out)?;
     }
@@ -33,9 +29,7 @@ pub fn write_rows(first: u64, last: u64, out: &mut impl Write) -> io::Result<()>
 /// Ten keys, of which `writes` are written and the others read.
 pub fn script(skew: &Skew, writes: u32) -> PgbenchScript {
     let writes = writes.min(KEYS_PER_TRANSACTION);
-    let names: Vec<String> = (1..=KEYS_PER_TRANSACTION)
-        .map(|i| format!("key{i}"))
-        .collect();
+    let names: Vec<String> = (1..=KEYS_PER_TRANSACTION).map(|i| format!("key{i}")).collect();
     let draws: String = names.iter().map(|name| skew.pgbench(name)).collect();
     let (written, read) = names.split_at(writes as usize);
     let array = |names: &[String]| {
@@ -74,10 +68,6 @@ mod tests {
         let text = script(&Skew::uniform(1000), 3).text;
         assert_eq!(text.matches("\\set key").count(), 10);
         assert!(text.contains("ARRAY[:key1, :key2, :key3]::bigint[], 'y"));
-        assert!(
-            script(&Skew::uniform(9), 0)
-                .text
-                .contains("ARRAY[]::bigint[], 'y")
-        );
+        assert!(script(&Skew::uniform(9), 0).text.contains("ARRAY[]::bigint[], 'y"));
     }
 }

@@ -16,46 +16,11 @@ const EDGES: &[(&str, &[&str])] = &[
     ("procedure", &["kit", "types"]),
     ("storage", &["kit", "types"]),
     ("concurrency", &["kit", "procedure", "storage", "types"]),
-    (
-        "protocols",
-        &["concurrency", "kit", "procedure", "storage", "types"],
-    ),
-    (
-        "oracle",
-        &[
-            "concurrency",
-            "kit",
-            "procedure",
-            "protocols",
-            "storage",
-            "types",
-        ],
-    ),
+    ("protocols", &["concurrency", "kit", "procedure", "storage", "types"]),
+    ("oracle", &["concurrency", "kit", "procedure", "protocols", "storage", "types"]),
     ("ledger", &["kit", "types"]),
-    (
-        "engine",
-        &[
-            "concurrency",
-            "kit",
-            "ledger",
-            "procedure",
-            "protocols",
-            "storage",
-            "types",
-        ],
-    ),
-    (
-        "sql",
-        &[
-            "concurrency",
-            "engine",
-            "kit",
-            "ledger",
-            "procedure",
-            "storage",
-            "types",
-        ],
-    ),
+    ("engine", &["concurrency", "kit", "ledger", "procedure", "protocols", "storage", "types"]),
+    ("sql", &["concurrency", "engine", "kit", "ledger", "procedure", "storage", "types"]),
     ("pgfront", &["types"]),
     ("workloads", &["kit"]),
     (
@@ -112,22 +77,14 @@ pub fn faults(root: &Path) -> io::Result<Vec<String>> {
     for name in &crates {
         let manifest = fs::read_to_string(root.join("crates").join(name).join("Cargo.toml"))?;
         let used = dependencies(&manifest);
-        let ours: BTreeSet<&str> = used
-            .iter()
-            .copied()
-            .filter(|u| crates.contains(*u))
-            .collect();
+        let ours: BTreeSet<&str> = used.iter().copied().filter(|u| crates.contains(*u)).collect();
         let Some((_, allowed)) = EDGES.iter().find(|(from, _)| from == name) else {
-            faults.push(format!(
-                "{name} is not in the list of crates; say what it may use"
-            ));
+            faults.push(format!("{name} is not in the list of crates; say what it may use"));
             continue;
         };
         let allowed: BTreeSet<&str> = allowed.iter().copied().collect();
         for edge in ours.difference(&allowed) {
-            faults.push(format!(
-                "{name} uses {edge}, which its layer does not allow"
-            ));
+            faults.push(format!("{name} uses {edge}, which its layer does not allow"));
         }
         for edge in allowed.difference(&ours) {
             faults.push(format!("{name} is allowed {edge} and does not use it"));
@@ -139,9 +96,7 @@ pub fn faults(root: &Path) -> io::Result<Vec<String>> {
         }
     }
     for (name, _) in EDGES.iter().filter(|(name, _)| !crates.contains(*name)) {
-        faults.push(format!(
-            "{name} is in the list of crates and does not exist"
-        ));
+        faults.push(format!("{name} is in the list of crates and does not exist"));
     }
     Ok(faults)
 }

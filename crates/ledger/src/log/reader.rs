@@ -70,16 +70,14 @@ impl LogReader {
         Self::open_at(files, 0)
     }
 
-    /// Reads from the start of the segment that holds a height. Segments before it are only known to
-    /// be there.
+    /// Reads from the start of the segment that holds a height. Segments before it are only known
+    /// to be there.
     pub fn open_at(files: Arc<dyn Files>, height: Height) -> Result<Self> {
         let segments = list_segments(&*files)?;
         if let Some(first) = segments.first().filter(|first| **first != 0) {
             return Err(missing(0, *first));
         }
-        let upcoming = segments
-            .partition_point(|first| *first <= height)
-            .saturating_sub(1);
+        let upcoming = segments.partition_point(|first| *first <= height).saturating_sub(1);
         Ok(LogReader {
             next_height: segments.get(upcoming).copied().unwrap_or(0),
             files,
@@ -92,8 +90,8 @@ impl LogReader {
         })
     }
 
-    /// The ledger of the segments read so far. A crash before genesis was whole leaves a segment of a
-    /// ledger without blocks; whoever writes genesis then must take its id.
+    /// The ledger of the segments read so far. A crash before genesis was whole leaves a segment of
+    /// a ledger without blocks; whoever writes genesis then must take its id.
     pub fn ledger_id(&self) -> Option<LedgerId> {
         self.ledger_id
     }
@@ -103,8 +101,8 @@ impl LogReader {
         self.next_height
     }
 
-    /// The next block; `None` at the end. After a torn tail has been reported once, that is the end;
-    /// damage is reported again and again, there is no way past it.
+    /// The next block; `None` at the end. After a torn tail has been reported once, that is the
+    /// end; damage is reported again and again, there is no way past it.
     ///
     /// A block shares the buffer of its whole segment: copy what must outlive the reading.
     pub fn next_block(&mut self) -> Result<Option<EncodedBlock>> {
@@ -114,10 +112,7 @@ impl LogReader {
         loop {
             let Some(segment) = self.current.take() else {
                 if self.upcoming == self.segments.len() {
-                    self.end = Some(LogEnd {
-                        segment: None,
-                        torn: None,
-                    });
+                    self.end = Some(LogEnd { segment: None, torn: None });
                     return Ok(None);
                 }
                 self.current = Some(self.open_segment()?);
@@ -133,10 +128,7 @@ impl LogReader {
                     return Ok(Some(block));
                 }
                 Found::Nothing if newest => {
-                    self.end = Some(LogEnd {
-                        segment: Some(segment.last()),
-                        torn: None,
-                    });
+                    self.end = Some(LogEnd { segment: Some(segment.last()), torn: None });
                     return Ok(None);
                 }
                 Found::Nothing => self.current = None,
@@ -153,8 +145,8 @@ impl LogReader {
         }
     }
 
-    /// Whether a segment with an unreadable header may be one whose creation a crash cut short. Only
-    /// the newest one may, and no block was written to it before its header was synced.
+    /// Whether a segment with an unreadable header may be one whose creation a crash cut short.
+    /// Only the newest one may, and no block was written to it before its header was synced.
     fn may_be_torn(&self, bytes: &[u8]) -> bool {
         let records = bytes.get(SEGMENT_HEADER_BYTES..).unwrap_or_default();
         self.upcoming + 1 == self.segments.len() && used_bytes(records) == 0
@@ -169,22 +161,11 @@ impl LogReader {
             what: what.to_owned(),
         };
         let size = bytes.len() as u64;
-        self.end_torn(
-            LastSegment {
-                path,
-                header: None,
-                offset: 0,
-                size,
-            },
-            torn,
-        )
+        self.end_torn(LastSegment { path, header: None, offset: 0, size }, torn)
     }
 
     fn end_torn(&mut self, segment: LastSegment, torn: TornTail) -> LogError {
-        self.end = Some(LogEnd {
-            segment: Some(segment),
-            torn: Some(torn.clone()),
-        });
+        self.end = Some(LogEnd { segment: Some(segment), torn: Some(torn.clone()) });
         LogError::TornTail(torn)
     }
 
@@ -195,18 +176,10 @@ impl LogReader {
         }
         let path = segment_path(first_height);
         let damage = |what: String| {
-            LogError::Damage(Damage {
-                height: first_height,
-                file: path.clone(),
-                offset: 0,
-                what,
-            })
+            LogError::Damage(Damage { height: first_height, file: path.clone(), offset: 0, what })
         };
         if first_height < self.next_height {
-            return Err(damage(format!(
-                "blocks below {} are there twice",
-                self.next_height
-            )));
+            return Err(damage(format!("blocks below {} are there twice", self.next_height)));
         }
         let bytes = read_all(&*self.files.open(&path)?)?;
         let header = match SegmentHeader::decode(&bytes) {
@@ -227,12 +200,7 @@ impl LogReader {
             return Err(damage(foreign(&header.ledger_id, &ledger_id)));
         }
         self.upcoming += 1;
-        Ok(OpenSegment {
-            path,
-            header,
-            bytes,
-            offset: SEGMENT_HEADER_BYTES,
-        })
+        Ok(OpenSegment { path, header, bytes, offset: SEGMENT_HEADER_BYTES })
     }
 }
 
@@ -259,8 +227,7 @@ impl OpenSegment {
         if salted_crc(self.header.salt, &payload) != record.payload_crc {
             return Found::Unreadable("the record's checksum does not match");
         }
-        self.check(height, &record, payload)
-            .map_or_else(Found::Wrong, Found::Block)
+        self.check(height, &record, payload).map_or_else(Found::Wrong, Found::Block)
     }
 
     fn check(
@@ -310,12 +277,7 @@ impl OpenSegment {
 
     fn damage(&self, height: Height, what: String) -> LogError {
         let (file, offset) = (self.path.clone(), self.offset as u64);
-        LogError::Damage(Damage {
-            height,
-            file,
-            offset,
-            what,
-        })
+        LogError::Damage(Damage { height, file, offset, what })
     }
 }
 
@@ -333,12 +295,7 @@ pub fn read_block(files: &dyn Files, height: Height) -> Result<Option<EncodedBlo
     let mut offset = 0;
     let damage = |at: Height, offset: u64, what: &str| {
         let (file, what) = (path.clone(), what.to_owned());
-        LogError::Damage(Damage {
-            height: at,
-            file,
-            offset,
-            what,
-        })
+        LogError::Damage(Damage { height: at, file, offset, what })
     };
     let mut bytes = [0; SEGMENT_HEADER_BYTES];
     if size < bytes.len() as u64 {
@@ -410,10 +367,7 @@ fn read_all(file: &dyn StorageFile) -> Result<Bytes> {
 
 /// The length without the zeros at the end.
 fn used_bytes(bytes: &[u8]) -> usize {
-    bytes
-        .iter()
-        .rposition(|byte| *byte != 0)
-        .map_or(0, |last| last + 1)
+    bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
 }
 
 fn missing(from: Height, to: Height) -> LogError {
@@ -426,9 +380,5 @@ fn missing(from: Height, to: Height) -> LogError {
 }
 
 fn foreign(found: &LedgerId, expected: &LedgerId) -> String {
-    format!(
-        "ledger {} found, this is ledger {}",
-        to_hex(found),
-        to_hex(expected)
-    )
+    format!("ledger {} found, this is ledger {}", to_hex(found), to_hex(expected))
 }

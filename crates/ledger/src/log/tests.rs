@@ -11,11 +11,7 @@ use crate::segment::{SEGMENT_HEADER_BYTES, SegmentHeader, segment_name};
 use crate::testing::{chain, encoded};
 
 /// Small, so that a few blocks fill several segments.
-const OPTIONS: LogOptions = LogOptions {
-    segment_bytes: 1_500,
-    zero_fill_bytes: 700,
-    sync: true,
-};
+const OPTIONS: LogOptions = LogOptions { segment_bytes: 1_500, zero_fill_bytes: 700, sync: true };
 
 fn reader(files: &MemoryFiles) -> Result<LogReader, LogError> {
     LogReader::open(Arc::new(files.clone()))
@@ -30,19 +26,14 @@ fn writer(files: &MemoryFiles, options: LogOptions) -> io::Result<LogWriter> {
 fn writer_from(files: &MemoryFiles, from: Height, options: LogOptions) -> io::Result<LogWriter> {
     let files = Arc::new(files.clone());
     let mut reader = LogReader::open_at(files, from).expect("a log without damage");
-    while matches!(
-        reader.next_block(),
-        Ok(Some(_)) | Err(LogError::TornTail(_))
-    ) {}
+    while matches!(reader.next_block(), Ok(Some(_)) | Err(LogError::TornTail(_))) {}
     LogWriter::resume(reader, options)
 }
 
 fn written(blocks: &[EncodedBlock], group: usize, options: LogOptions) -> MemoryFiles {
     let files = MemoryFiles::new();
     let mut writer = writer(&files, options).unwrap();
-    blocks
-        .chunks(group)
-        .for_each(|group| writer.append(group).unwrap());
+    blocks.chunks(group).for_each(|group| writer.append(group).unwrap());
     files
 }
 
@@ -83,18 +74,10 @@ fn what_was_appended_is_read_back() {
         assert!(error.is_none(), "{error:?}");
         assert_eq!(found, blocks);
         for block in &blocks {
-            assert_eq!(
-                read_block(&files, block.height()).unwrap().as_ref(),
-                Some(block)
-            );
+            assert_eq!(read_block(&files, block.height()).unwrap().as_ref(), Some(block));
             let mut reader = LogReader::open_at(Arc::new(files.clone()), block.height()).unwrap();
             let mut later = std::iter::from_fn(|| reader.next_block().unwrap());
-            assert_eq!(
-                later
-                    .find(|found| found.height() == block.height())
-                    .as_ref(),
-                Some(block)
-            );
+            assert_eq!(later.find(|found| found.height() == block.height()).as_ref(), Some(block));
         }
         assert_eq!(read_block(&files, 13).unwrap(), None);
     }
@@ -121,26 +104,14 @@ fn blocks_that_do_not_follow_are_refused_and_harm_nothing() {
     let files = MemoryFiles::new();
     let mut writer = writer(&files, OPTIONS).unwrap();
     let kind = |result: io::Result<()>| result.err().map(|error| error.kind());
-    assert_eq!(
-        kind(writer.append(&blocks[1..])),
-        Some(io::ErrorKind::InvalidInput)
-    );
+    assert_eq!(kind(writer.append(&blocks[1..])), Some(io::ErrorKind::InvalidInput));
     writer.append(&blocks[..2]).unwrap();
-    assert_eq!(
-        kind(writer.append(&blocks[1..])),
-        Some(io::ErrorKind::InvalidInput)
-    );
-    assert_eq!(
-        kind(writer.append(&blocks[3..])),
-        Some(io::ErrorKind::InvalidInput)
-    );
+    assert_eq!(kind(writer.append(&blocks[1..])), Some(io::ErrorKind::InvalidInput));
+    assert_eq!(kind(writer.append(&blocks[3..])), Some(io::ErrorKind::InvalidInput));
     let mut fork = chain(2, 5).pop().unwrap();
     fork.header.previous_hash = [7; 32];
     let fork = fork.encode().unwrap();
-    assert_eq!(
-        kind(writer.append(&[fork])),
-        Some(io::ErrorKind::InvalidInput)
-    );
+    assert_eq!(kind(writer.append(&[fork])), Some(io::ErrorKind::InvalidInput));
     writer.append(&blocks[2..]).unwrap();
     assert_eq!(read(&files).0, blocks);
 }
@@ -164,9 +135,8 @@ fn after_an_error_the_writer_refuses_for_ever() {
         let files = written(&blocks[..2], 1, OPTIONS);
         let mut writer = writer(&files, OPTIONS).unwrap();
         files.fail_at(Some(Failure::Once(files.operations() + skipped)));
-        let failed = blocks[2..]
-            .iter()
-            .position(|b| writer.append(std::slice::from_ref(b)).is_err());
+        let failed =
+            blocks[2..].iter().position(|b| writer.append(std::slice::from_ref(b)).is_err());
         let failed = 2 + failed.expect("an injected error");
         for block in &blocks[failed..] {
             assert!(writer.append(std::slice::from_ref(block)).is_err());
@@ -209,33 +179,19 @@ fn missing_and_misplaced_segments_are_damage() {
     };
     let copy = format!("segments/{}", segment_name(1));
     assert!(with(&copy, bytes(&paths[0])).what.contains("twice"));
-    assert!(
-        with(&paths[1], bytes(&paths[2]))
-            .what
-            .contains("its name says")
-    );
-    assert_eq!(
-        with("segments/notes.txt", vec![]).file,
-        "segments/notes.txt"
-    );
+    assert!(with(&paths[1], bytes(&paths[2])).what.contains("its name says"));
+    assert_eq!(with("segments/notes.txt", vec![]).file, "segments/notes.txt");
 }
 
 #[test]
 fn another_ledgers_segment_is_damage() {
-    let other = SegmentHeader {
-        ledger_id: *b"another ledger!!",
-        first_height: 0,
-        salt: 1,
-    };
+    let other = SegmentHeader { ledger_id: *b"another ledger!!", first_height: 0, salt: 1 };
     let blocks = encoded(&chain(12, 4));
     let files = written(&blocks, 1, OPTIONS);
     let path = files.paths().remove(1);
     let mut bytes = files.contents(&path).unwrap();
     let own = SegmentHeader::decode(&bytes).unwrap();
-    let foreign = SegmentHeader {
-        ledger_id: other.ledger_id,
-        ..own
-    };
+    let foreign = SegmentHeader { ledger_id: other.ledger_id, ..own };
     bytes[..SEGMENT_HEADER_BYTES].copy_from_slice(&foreign.encode());
     files.plant(&path, bytes);
     let found = damage(&files);
@@ -264,14 +220,8 @@ fn a_record_inside_a_transaction_proves_nothing() {
     let files = written(&encoded(&blocks), 1, LogOptions::default());
     let path = files.paths().remove(0);
     let mut bytes = files.contents(&path).unwrap();
-    let last = bytes
-        .windows(4)
-        .rposition(|window| window == b"TREC")
-        .unwrap();
-    let own = bytes[..last]
-        .windows(4)
-        .rposition(|window| window == b"TREC")
-        .unwrap();
+    let last = bytes.windows(4).rposition(|window| window == b"TREC").unwrap();
+    let own = bytes[..last].windows(4).rposition(|window| window == b"TREC").unwrap();
     bytes[own] = 0;
     files.plant(&path, bytes);
     assert!(matches!(read(&files).1, Some(LogError::TornTail(tail)) if tail.height == 1));

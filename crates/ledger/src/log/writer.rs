@@ -20,8 +20,8 @@ const QUARANTINE_FOLDER: &str = "quarantine";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LogOptions {
-    /// A segment that would grow beyond this is closed first. One group never spans two segments, so
-    /// a single group larger than this makes a larger segment.
+    /// A segment that would grow beyond this is closed first. One group never spans two segments,
+    /// so a single group larger than this makes a larger segment.
     pub segment_bytes: u64,
     /// The newest segment grows in steps of this many zeros.
     pub zero_fill_bytes: u64,
@@ -32,11 +32,7 @@ pub struct LogOptions {
 
 impl Default for LogOptions {
     fn default() -> Self {
-        LogOptions {
-            segment_bytes: 64 << 20,
-            zero_fill_bytes: 1 << 20,
-            sync: true,
-        }
+        LogOptions { segment_bytes: 64 << 20, zero_fill_bytes: 1 << 20, sync: true }
     }
 }
 
@@ -68,14 +64,7 @@ impl LogWriter {
     /// Goes on where a reader stopped, which must have been at the end. A torn tail is moved to
     /// `quarantine/` and cut.
     pub fn resume(reader: LogReader, options: LogOptions) -> io::Result<Self> {
-        let LogReader {
-            files,
-            end,
-            next_height,
-            mut ledger_id,
-            mut head_hash,
-            ..
-        } = reader;
+        let LogReader { files, end, next_height, mut ledger_id, mut head_hash, .. } = reader;
         let Some(LogEnd { segment, torn }) = end else {
             return Err(invalid("the log has not been read to its end".to_owned()));
         };
@@ -118,12 +107,8 @@ impl LogWriter {
         // process that wrote them was killed before it synced.
         file.sync()?;
         writer.files.sync_folder(SEGMENT_FOLDER)?;
-        writer.segment = Some(WrittenSegment {
-            file,
-            salt: header.salt,
-            offset: last.offset,
-            size,
-        });
+        writer.segment =
+            Some(WrittenSegment { file, salt: header.salt, offset: last.offset, size });
         Ok(writer)
     }
 
@@ -155,11 +140,7 @@ impl LogWriter {
         self.or_poison(result)?;
         self.next_height = last.height() + 1;
         self.head_hash = last.hash();
-        if self.options.sync {
-            self.sync()
-        } else {
-            Ok(())
-        }
+        if self.options.sync { self.sync() } else { Ok(()) }
     }
 
     /// Waits until all appended blocks are on stable storage.
@@ -217,19 +198,12 @@ impl LogWriter {
         self.buffer.clear();
         for block in blocks {
             let payload = block.payload();
-            put_record(
-                &mut self.buffer,
-                segment.salt,
-                block.height(),
-                self.durable_below,
-                payload,
-            );
+            put_record(&mut self.buffer, segment.salt, block.height(), self.durable_below, payload);
         }
         let end = segment.offset + group_bytes;
         if end > segment.size {
             segment.size = filled_size(&self.options, end);
-            self.buffer
-                .resize((segment.size - segment.offset) as usize, 0);
+            self.buffer.resize((segment.size - segment.offset) as usize, 0);
         }
         segment.file.write_at(&self.buffer, segment.offset)?;
         segment.offset = end;
@@ -256,11 +230,7 @@ impl LogWriter {
 
     fn create_segment(&mut self, ledger_id: LedgerId) -> io::Result<WrittenSegment> {
         let first_height = self.next_height;
-        let header = SegmentHeader {
-            ledger_id,
-            first_height,
-            salt: self.files.salt(),
-        };
+        let header = SegmentHeader { ledger_id, first_height, salt: self.files.salt() };
         let file = self.files.create(&segment_path(first_height))?;
         let offset = SEGMENT_HEADER_BYTES as u64;
         let size = filled_size(&self.options, offset);
@@ -269,12 +239,7 @@ impl LogWriter {
         file.write_at(&bytes, 0)?;
         file.sync()?;
         self.files.sync_folder(SEGMENT_FOLDER)?;
-        Ok(WrittenSegment {
-            file,
-            salt: header.salt,
-            offset,
-            size,
-        })
+        Ok(WrittenSegment { file, salt: header.salt, offset, size })
     }
 
     /// Keeps a copy of what is about to be cut, for whoever wants to know what it was.
@@ -285,10 +250,7 @@ impl LogWriter {
         self.files.sync_folder("")?;
         let taken = self.files.list(QUARANTINE_FOLDER)?;
         let name = |n: u64| format!("{}.offset-{}.{n}", segment_name(torn.height), torn.offset);
-        let free = (1..)
-            .map(name)
-            .find(|name| !taken.contains(name))
-            .unwrap_or_default();
+        let free = (1..).map(name).find(|name| !taken.contains(name)).unwrap_or_default();
         let copy = self.files.create(&format!("{QUARANTINE_FOLDER}/{free}"))?;
         copy.write_at(&bytes, 0)?;
         copy.sync()?;
@@ -299,9 +261,7 @@ impl LogWriter {
 /// The size to which a segment is filled with zeros when its data ends at `end`.
 fn filled_size(options: &LogOptions, end: u64) -> u64 {
     let step = options.zero_fill_bytes.max(1);
-    end.next_multiple_of(step)
-        .min(options.segment_bytes)
-        .max(end)
+    end.next_multiple_of(step).min(options.segment_bytes).max(end)
 }
 
 fn invalid(what: String) -> io::Error {

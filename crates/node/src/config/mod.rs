@@ -77,11 +77,7 @@ pub struct Resolved {
 pub fn resolve(inputs: &Inputs) -> Result<Resolved, ConfigError> {
     let settings = Settings::defaults().map_err(|fault| ConfigError(vec![fault]))?;
     let sources = SETTINGS.iter().map(|s| (s.key, Source::Default)).collect();
-    let mut resolved = Resolved {
-        settings,
-        sources,
-        file: None,
-    };
+    let mut resolved = Resolved { settings, sources, file: None };
     let mut faults = Vec::new();
     if let Some(path) = find_file(inputs) {
         read_file(&path, &mut resolved, &mut faults);
@@ -94,11 +90,7 @@ pub fn resolve(inputs: &Inputs) -> Result<Resolved, ConfigError> {
     if faults.is_empty() {
         check(&resolved.settings, &mut faults);
     }
-    if faults.is_empty() {
-        Ok(resolved)
-    } else {
-        Err(ConfigError(faults))
-    }
+    if faults.is_empty() { Ok(resolved) } else { Err(ConfigError(faults)) }
 }
 
 impl Resolved {
@@ -124,9 +116,7 @@ fn find_file(inputs: &Inputs) -> Option<PathBuf> {
         return Some(path);
     }
     let flag = inputs.flags.iter().rev().find(|(key, _)| key == "data");
-    let data = flag
-        .map(|(_, text)| PathBuf::from(text))
-        .or_else(|| variable("TALLY_DATA"));
+    let data = flag.map(|(_, text)| PathBuf::from(text)).or_else(|| variable("TALLY_DATA"));
     let default = SETTINGS.iter().find(|s| s.key == "data")?.default;
     let path = data.unwrap_or_else(|| default.into()).join(FILE_NAME);
     path.exists().then_some(path)
@@ -189,18 +179,9 @@ fn check(settings: &Settings, faults: &mut Vec<String>) {
         settings.http_listen != Some(settings.listen) || settings.listen.port() == 0,
         "`listen` and `http_listen` are the same address",
     );
-    require(
-        settings.max_connections >= 1,
-        "`max_connections` is at least 1",
-    );
-    require(
-        settings.block_transactions_max >= 1,
-        "`block_transactions_max` is at least 1",
-    );
-    require(
-        settings.block_bytes_max >= 65_536,
-        "`block_bytes_max` is at least 65536",
-    );
+    require(settings.max_connections >= 1, "`max_connections` is at least 1");
+    require(settings.block_transactions_max >= 1, "`block_transactions_max` is at least 1");
+    require(settings.block_bytes_max >= 65_536, "`block_bytes_max` is at least 65536");
     require(
         settings.segment_bytes_max >= settings.block_bytes_max,
         "`segment_bytes_max` is at least `block_bytes_max`: a block lies in one segment",
@@ -211,26 +192,17 @@ fn check(settings: &Settings, faults: &mut Vec<String>) {
         protocols.contains(&settings.protocol.as_str()),
         &format!("`protocol` is one of {}", protocols.join(", ")),
     );
-    for path in [
-        &settings.tls_certificate,
-        &settings.tls_key,
-        &settings.password_file,
-    ]
-    .into_iter()
-    .flatten()
+    for path in [&settings.tls_certificate, &settings.tls_key, &settings.password_file]
+        .into_iter()
+        .flatten()
     {
-        require(
-            path.is_file(),
-            &format!("`{}` does not exist or is not a file", path.display()),
-        );
+        require(path.is_file(), &format!("`{}` does not exist or is not a file", path.display()));
     }
 }
 
 fn unknown_key(key: &str) -> String {
-    let nearest = SETTINGS
-        .iter()
-        .map(|setting| (edit_distance(key, setting.key), setting.key))
-        .min();
+    let nearest =
+        SETTINGS.iter().map(|setting| (edit_distance(key, setting.key), setting.key)).min();
     match nearest {
         Some((distance, name)) if distance <= key.len().div_ceil(2) => {
             format!("unknown setting `{key}`; did you mean `{name}`?")

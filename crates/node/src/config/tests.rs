@@ -6,9 +6,7 @@ fn resolve_with(file: &str, environment: &[(&str, &str)], flags: &[(&str, &str)]
     let path = folder.join(FILE_NAME);
     std::fs::write(&path, file).unwrap();
     let pairs = |list: &[(&str, &str)]| -> Vec<(String, String)> {
-        list.iter()
-            .map(|(k, v)| ((*k).into(), (*v).into()))
-            .collect()
+        list.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect()
     };
     Inputs {
         file: Some(path),
@@ -38,10 +36,7 @@ fn flag_beats_environment_beats_file_beats_default() {
         resolved.sources["block_wait_us_max"],
         Source::Environment("TALLY_BLOCK_WAIT_US_MAX".into())
     );
-    assert!(matches!(
-        resolved.sources["max_connections"],
-        Source::File(_)
-    ));
+    assert!(matches!(resolved.sources["max_connections"], Source::File(_)));
     assert_eq!(resolved.sources["block_transactions_max"], Source::Default);
 }
 
@@ -54,10 +49,7 @@ fn an_unknown_key_is_an_error_that_names_the_nearest() {
         ("[block_byte_max]\na = 1", vec![], vec![]),
     ] {
         let text = faults(file, &environment, &flags);
-        assert!(
-            text.contains("`block_byte_max`; did you mean `block_bytes_max`?"),
-            "{text}"
-        );
+        assert!(text.contains("`block_byte_max`; did you mean `block_bytes_max`?"), "{text}");
     }
     assert!(faults("zebra = 1", &[], &[]).contains("`zebra`; `tally config show`"));
 }
@@ -109,11 +101,8 @@ fn the_commented_file_is_valid_as_it_is_and_uncommented() {
         })
         .collect();
     let resolved = resolve(&resolve_with(&uncommented, &[], &[])).unwrap();
-    let from_file = resolved
-        .sources
-        .values()
-        .filter(|source| matches!(source, Source::File(_)))
-        .count();
+    let from_file =
+        resolved.sources.values().filter(|source| matches!(source, Source::File(_))).count();
     assert_eq!(from_file, SETTINGS.len());
 }
 

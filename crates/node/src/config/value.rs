@@ -14,9 +14,7 @@ pub trait SettingValue: Sized {
 
 fn parse_integer<T: std::str::FromStr>(text: &str) -> Result<T, String> {
     let digits: String = text.chars().filter(|&c| c != '_').collect();
-    digits
-        .parse()
-        .map_err(|_| format!("`{text}` is not a whole number in range"))
+    digits.parse().map_err(|_| format!("`{text}` is not a whole number in range"))
 }
 
 impl SettingValue for u32 {
@@ -33,9 +31,7 @@ impl SettingValue for u64 {
     const KIND: &'static str = "integer";
     /// TOML's integers are signed; the ceiling is theirs.
     fn parse(text: &str) -> Result<Self, String> {
-        parse_integer::<i64>(text)?
-            .try_into()
-            .map_err(|_| format!("`{text}` is negative"))
+        parse_integer::<i64>(text)?.try_into().map_err(|_| format!("`{text}` is negative"))
     }
     fn to_toml(&self) -> toml::Value {
         toml::Value::Integer(i64::try_from(*self).unwrap_or(i64::MAX))
@@ -69,9 +65,7 @@ impl SettingValue for SocketAddr {
     const KIND: &'static str = "address";
     fn parse(text: &str) -> Result<Self, String> {
         let literal = text.replacen("localhost:", "127.0.0.1:", 1);
-        literal
-            .parse()
-            .map_err(|_| format!("`{text}` is not an address such as 127.0.0.1:5460"))
+        literal.parse().map_err(|_| format!("`{text}` is not an address such as 127.0.0.1:5460"))
     }
     fn to_toml(&self) -> toml::Value {
         toml::Value::String(self.to_string())

@@ -18,15 +18,9 @@ pub struct Bank {
 impl Bank {
     pub async fn create(&self, target: &Target) -> Result<()> {
         let client = target.connect().await?;
-        let procedures = smallbank::procedures(Variant {
-            audited: true,
-            raising: false,
-        });
+        let procedures = smallbank::procedures(Variant { audited: true, raising: false });
         for text in [smallbank::SCHEMA, smallbank::AUDIT, &procedures] {
-            client
-                .batch_execute(text)
-                .await
-                .context("SmallBank's schema")?;
+            client.batch_execute(text).await.context("SmallBank's schema")?;
         }
         Ok(())
     }
@@ -51,9 +45,7 @@ impl Bank {
             }
             rows += sink.finish().await?;
         }
-        let sink = client
-            .copy_in::<_, Bytes>("COPY outside FROM STDIN")
-            .await?;
+        let sink = client.copy_in::<_, Bytes>("COPY outside FROM STDIN").await?;
         let mut sink = std::pin::pin!(sink);
         let message: String = (0..OUTSIDE_ROWS).map(|id| format!("{id}\t0\n")).collect();
         sink.send(Bytes::from(message)).await?;
@@ -78,9 +70,7 @@ impl Bank {
         let text = "SELECT client, sequence FROM journal ORDER BY client, sequence";
         for row in client.query(text, &[]).await? {
             let (client, sequence): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
-            let of_client = usize::try_from(client)
-                .ok()
-                .and_then(|c| journal.get_mut(c));
+            let of_client = usize::try_from(client).ok().and_then(|c| journal.get_mut(c));
             let of_client = of_client.context("the journal names an unknown client")?;
             of_client.push(u64::try_from(sequence)?);
         }
@@ -90,9 +80,7 @@ impl Bank {
 
 /// As text, since the sum of bigints is a numeric.
 async fn sum(client: &Client, table: &str) -> Result<i64> {
-    let messages = client
-        .simple_query(&format!("SELECT sum(bal) FROM {table}"))
-        .await?;
+    let messages = client.simple_query(&format!("SELECT sum(bal) FROM {table}")).await?;
     let text = messages.iter().find_map(|message| match message {
         SimpleQueryMessage::Row(row) => row.get(0),
         _ => None,

@@ -68,11 +68,7 @@ pub struct Check {
 
 impl Report {
     fn check(&mut self, claim: &'static str, holds: bool, detail: String) {
-        self.checks.push(Check {
-            claim,
-            holds,
-            detail,
-        });
+        self.checks.push(Check { claim, holds, detail });
     }
 
     fn holds(&self) -> bool {
@@ -88,32 +84,22 @@ pub fn run(arguments: &cli::Demo, output: Output) -> Result<Exit> {
     }
     let folder = tempfile::Builder::new().prefix("tally-demo-").tempdir()?;
     let runtime = tokio::runtime::Runtime::new()?;
-    let mut report = Report {
-        customers: arguments.customers,
-        clients: arguments.clients,
-        ..Report::default()
-    };
+    let mut report =
+        Report { customers: arguments.customers, clients: arguments.clients, ..Report::default() };
     let outcome = match &arguments.against {
         None => with_node(arguments, folder.path(), &runtime, &mut report),
         Some(url) => against(arguments, url, folder.path(), &runtime, &mut report),
     };
     report.total_s = began.elapsed().as_secs_f64();
     if arguments.keep || outcome.is_err() {
-        eprintln!(
-            "data, logs and receipt are kept in {}",
-            folder.keep().display()
-        );
+        eprintln!("data, logs and receipt are kept in {}", folder.keep().display());
     }
     outcome?;
     match output {
         Output::Text => print!("{}", page::text(&report)),
         Output::Json => println!("{}", serde_json::to_string(&report)?),
     }
-    Ok(if report.holds() {
-        Exit::Ok
-    } else {
-        Exit::Failed
-    })
+    Ok(if report.holds() { Exit::Ok } else { Exit::Failed })
 }
 
 /// The demo proper.
@@ -191,15 +177,10 @@ fn prepare(
     report: &mut Report,
 ) -> Result<Bank> {
     let step = Progress::begin("creating SmallBank's tables and procedures");
-    let bank = Bank {
-        customers: arguments.customers,
-    };
+    let bank = Bank { customers: arguments.customers };
     runtime.block_on(bank.create(target))?;
     step.end("");
-    let label = format!(
-        "loading {} customers by COPY",
-        page::grouped(bank.customers)
-    );
+    let label = format!("loading {} customers by COPY", page::grouped(bank.customers));
     let step = Progress::begin(&label);
     let began = Instant::now();
     report.load_rows = runtime.block_on(bank.load(target, |part| step.advance(part)))?;
@@ -265,10 +246,7 @@ fn compare(
     report.check(
         "nothing was made up",
         found.invented == 0,
-        format!(
-            "{} more were under way at the end, at most 1 a client",
-            found.unanswered
-        ),
+        format!("{} more were under way at the end, at most 1 a client", found.unanswered),
     );
     let expected = smallbank::initial_total_cents(bank.customers);
     let total = runtime.block_on(bank.total_cents(target))?;
@@ -276,10 +254,7 @@ fn compare(
         "the money is all there",
         total == expected,
         match total - expected {
-            0 => format!(
-                "{} cents, as loaded",
-                page::grouped(expected.unsigned_abs())
-            ),
+            0 => format!("{} cents, as loaded", page::grouped(expected.unsigned_abs())),
             off => format!("off by {off} cents"),
         },
     );
@@ -327,10 +302,7 @@ fn prove(folder: &Path, report: &mut Report) -> Result<()> {
     let bytes = std::fs::read(&receipt).unwrap_or_default();
     let fits = taken.success && held.success;
     let detail = if fits {
-        format!(
-            "{} bytes prove transaction 0 of block {height}",
-            bytes.len()
-        )
+        format!("{} bytes prove transaction 0 of block {height}", bytes.len())
     } else {
         format!("{} {}", taken.output, held.output)
     };
@@ -364,6 +336,5 @@ fn forgeries_are_refused(receipt: &[u8], hash: &str, folder: &Path) -> Result<bo
 }
 
 fn path(path: &Path) -> Result<&str> {
-    path.to_str()
-        .context("the temporary folder's name is not UTF-8")
+    path.to_str().context("the temporary folder's name is not UTF-8")
 }

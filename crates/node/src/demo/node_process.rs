@@ -81,10 +81,7 @@ impl NodeProcess {
         self.terminate()?;
         let status = self.child.wait()?;
         if !status.success() {
-            bail!(
-                "the node did not stop cleanly: {status}\n{}",
-                self.log_tail()
-            );
+            bail!("the node did not stop cleanly: {status}\n{}", self.log_tail());
         }
         Ok(())
     }
@@ -97,10 +94,7 @@ impl NodeProcess {
             .find_map(|line| line.strip_prefix("tally_blocks_total "))
             .and_then(|text| text.parse().ok())
             .context("/metrics has no tally_blocks_total")?;
-        Ok(LedgerSize {
-            blocks,
-            bytes: folder_bytes(&Self::data_folder(&self.folder))?,
-        })
+        Ok(LedgerSize { blocks, bytes: folder_bytes(&Self::data_folder(&self.folder))? })
     }
 
     fn wait_until_ready(&mut self) -> Result<()> {
@@ -113,10 +107,7 @@ impl NodeProcess {
                 bail!("the node ended ({status}):\n{}", self.log_tail());
             }
             if began.elapsed() > READY_WITHIN {
-                bail!(
-                    "the node is not ready after {READY_WITHIN:?}:\n{}",
-                    self.log_tail()
-                );
+                bail!("the node is not ready after {READY_WITHIN:?}:\n{}", self.log_tail());
             }
             std::thread::sleep(POLL);
         }
@@ -176,11 +167,7 @@ pub struct Finished {
 
 pub fn run_tally(arguments: &[&str]) -> Result<Finished> {
     let done = tally()?.args(arguments).output()?;
-    let text = if done.stdout.is_empty() {
-        &done.stderr
-    } else {
-        &done.stdout
-    };
+    let text = if done.stdout.is_empty() { &done.stderr } else { &done.stdout };
     let output = String::from_utf8_lossy(text).trim().to_owned();
     Ok(Finished {
         success: done.status.success(),
@@ -209,11 +196,7 @@ fn folder_bytes(folder: &Path) -> Result<u64> {
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
         let metadata = entry.metadata()?;
-        bytes += if metadata.is_dir() {
-            folder_bytes(&entry.path())?
-        } else {
-            metadata.len()
-        };
+        bytes += if metadata.is_dir() { folder_bytes(&entry.path())? } else { metadata.len() };
     }
     Ok(bytes)
 }

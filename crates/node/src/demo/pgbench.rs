@@ -39,12 +39,7 @@ pub struct Target {
 
 impl Target {
     pub fn local(port: u16) -> Target {
-        Target {
-            host: "127.0.0.1".into(),
-            port,
-            user: "tally".into(),
-            database: "tally".into(),
-        }
+        Target { host: "127.0.0.1".into(), port, user: "tally".into(), database: "tally".into() }
     }
 
     /// From `postgresql://user@host:port/database`.
@@ -126,16 +121,10 @@ pub fn measure(
     let log = folder.join("latency");
     let mut command = target.pgbench(clients, seconds);
     command.args(["--progress=1", "--log"]);
-    command.arg(format!(
-        "--sampling-rate={}",
-        1.0 / f64::from(SAMPLE_ONE_IN)
-    ));
+    command.arg(format!("--sampling-rate={}", 1.0 / f64::from(SAMPLE_ONE_IN)));
     command.arg(format!("--log-prefix={}", log.display()));
     command.args(scripts).arg(&target.database);
-    let mut child = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let mut complaints = String::new();
     if let Some(stderr) = child.stderr.take() {
         for line in BufReader::new(stderr).lines().map_while(Result::ok) {
@@ -241,10 +230,7 @@ mod tests {
             latency average = 5.1 ms\n\
             tps = 3123.250000 (without initial connection time)\n";
         let measured = parse_summary(summary).unwrap();
-        assert_eq!(
-            (measured.transactions, measured.failed, measured.retried),
-            (31234, 2, 7)
-        );
+        assert_eq!((measured.transactions, measured.failed, measured.retried), (31234, 2, 7));
         assert_eq!(measured.transactions_per_s, 3123.25);
         let line = "progress: 2.0 s, 5231.0 tps, lat 3.056 ms stddev 1.1, 0 failed";
         assert_eq!(parse_progress(line), Some((2.0, "5231.0 tps")));
@@ -256,9 +242,6 @@ mod tests {
     fn a_target_is_read_from_a_url() {
         let target = Target::parse("postgresql://me@127.0.0.1:5599/bank").unwrap();
         assert_eq!(target.address(), "127.0.0.1:5599");
-        assert_eq!(
-            (target.user.as_str(), target.database.as_str()),
-            ("me", "bank")
-        );
+        assert_eq!((target.user.as_str(), target.database.as_str()), ("me", "bank"));
     }
 }

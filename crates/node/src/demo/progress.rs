@@ -25,11 +25,7 @@ impl Progress {
             bar.enable_steady_tick(Duration::from_millis(100));
             bar
         });
-        Progress {
-            bar,
-            label: label.to_owned(),
-            began: Instant::now(),
-        }
+        Progress { bar, label: label.to_owned(), began: Instant::now() }
     }
 
     /// `part` goes from 0 to 1.
@@ -50,9 +46,6 @@ impl Progress {
             bar.finish_and_clear();
         }
         let seconds = self.began.elapsed().as_secs_f64();
-        eprintln!(
-            "{}",
-            format!("  {seconds:5.1} s  {:<62} {result}", self.label).trim_end()
-        );
+        eprintln!("{}", format!("  {seconds:5.1} s  {:<62} {result}", self.label).trim_end());
     }
 }

@@ -43,9 +43,7 @@ impl Recording {
 
 async fn pay(target: Target, client: u32, customers: u64, stop: Arc<AtomicBool>) -> Result<u64> {
     let connection = target.connect().await?;
-    let payment = connection
-        .prepare("SELECT sb_recorded_payment($1, $2, $3, $4, $5)")
-        .await?;
+    let payment = connection.prepare("SELECT sb_recorded_payment($1, $2, $3, $4, $5)").await?;
     let mut random = Random::new(u64::from(client));
     let mut acknowledged = 0u64;
     while !stop.load(Ordering::Relaxed) {
@@ -66,11 +64,7 @@ async fn pay(target: Target, client: u32, customers: u64, stop: Arc<AtomicBool>)
             // The killed node's silence ends a client; an error that the node says is a failure.
             Err(error) => match error.as_db_error() {
                 None => break,
-                Some(said) => bail!(
-                    "client {client}: {}: {}",
-                    said.code().code(),
-                    said.message()
-                ),
+                Some(said) => bail!("client {client}: {}: {}", said.code().code(), said.message()),
             },
         }
     }

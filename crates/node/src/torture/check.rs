@@ -18,10 +18,7 @@ pub struct Range {
 
 impl From<&Told> for Range {
     fn from(told: &Told) -> Range {
-        Range {
-            least: told.acknowledged,
-            most: told.most(),
-        }
+        Range { least: told.acknowledged, most: told.most() }
     }
 }
 
@@ -42,14 +39,9 @@ pub async fn settle(target: &Target, models: &mut [Model], ranges: &[Range]) -> 
     if let Some(model) = models.first()
         && protocol != Some(model.protocol)
     {
-        bail!(
-            "the protocol is {protocol:?}, client 0 set {}",
-            model.protocol
-        );
+        bail!("the protocol is {protocol:?}, client 0 set {}", model.protocol);
     }
-    let bank = Bank {
-        customers: CUSTOMERS,
-    };
+    let bank = Bank { customers: CUSTOMERS };
     let total = bank.total_cents(target).await?;
     let expected = smallbank::initial_total_cents(CUSTOMERS);
     if total != expected {
@@ -86,10 +78,7 @@ async fn owned_rows(client: &Client, clients: usize) -> Result<Vec<Owned>> {
             }
         }
     }
-    for row in client
-        .query("SELECT client, total FROM counters", &[])
-        .await?
-    {
+    for row in client.query("SELECT client, total FROM counters", &[]).await? {
         of_client(&mut all, row.try_get(0)?)?.counter = row.try_get(1)?;
     }
     for (id, owned) in all.iter_mut().enumerate() {
@@ -111,9 +100,7 @@ fn of_client(all: &mut [Owned], client: i64) -> Result<&mut Owned> {
 
 /// Every transfer is in both purses or in neither.
 async fn check_purses(client: &Client, models: &[Model]) -> Result<()> {
-    let rows = client
-        .query("SELECT id, cents FROM purses ORDER BY id", &[])
-        .await?;
+    let rows = client.query("SELECT id, cents FROM purses ORDER BY id", &[]).await?;
     if rows.len() != PURSES {
         bail!("{} purses of {PURSES} are there", rows.len());
     }

@@ -105,10 +105,7 @@ impl From<Error> for Failure {
 }
 
 async fn record(target: Target, mut cursor: Cursor, stop: Arc<AtomicBool>) -> Result<Told> {
-    let mut told = Told {
-        acknowledged: cursor.sequence,
-        ..Told::default()
-    };
+    let mut told = Told { acknowledged: cursor.sequence, ..Told::default() };
     // The node may be gone before the client has come.
     let Ok(connection) = target.connect().await else {
         return Ok(told);
@@ -153,23 +150,14 @@ struct Attempt<'a> {
 
 impl Attempt<'_> {
     async fn run(&mut self) -> Result<(), Failure> {
-        let Operation {
-            client,
-            sequence,
-            amount,
-            payer,
-            payee,
-            ..
-        } = self.operation;
+        let Operation { client, sequence, amount, payer, payee, .. } = self.operation;
         match self.operation.kind {
             Kind::Payment => {
                 *self.under_way = true;
                 let text = "SELECT sb_recorded_payment($1, $2, $3, $4, $5)";
                 let arguments = [client, sequence, payer, payee, amount];
-                let row = self
-                    .connection
-                    .query_one(text, &arguments.each_ref().map(|a| a as _))
-                    .await?;
+                let row =
+                    self.connection.query_one(text, &arguments.each_ref().map(|a| a as _)).await?;
                 match row.try_get::<_, i64>(0)? == sequence {
                     true => Ok(()),
                     false => Err(Failure::Wrong(anyhow::anyhow!("another payment's answer"))),
@@ -195,14 +183,7 @@ impl Attempt<'_> {
 
     /// Two tables and two purses in one interactive transaction.
     async fn transfer(&mut self, reads: bool) -> Result<(), Failure> {
-        let Operation {
-            client,
-            sequence,
-            amount,
-            from,
-            to,
-            ..
-        } = self.operation;
+        let Operation { client, sequence, amount, from, to, .. } = self.operation;
         let connection = self.connection;
         let half = |table| format!("INSERT INTO {table} VALUES ({client}, {sequence}, {amount})");
         connection.batch_execute("BEGIN").await?;
@@ -228,10 +209,7 @@ impl Attempt<'_> {
 
     async fn load(&mut self, lines: i64) -> Result<(), Failure> {
         let (client, sequence) = (self.operation.client, self.operation.sequence);
-        let sink = self
-            .connection
-            .copy_in::<_, Bytes>("COPY loaded FROM STDIN")
-            .await?;
+        let sink = self.connection.copy_in::<_, Bytes>("COPY loaded FROM STDIN").await?;
         let mut sink = std::pin::pin!(sink);
         for line in 1..=lines {
             let row = format!("{client}\t{sequence}\t{line}\n");
@@ -244,12 +222,7 @@ impl Attempt<'_> {
 }
 
 fn step_text(operation: &Operation, step: Step) -> String {
-    let Operation {
-        client,
-        sequence,
-        amount,
-        ..
-    } = operation;
+    let Operation { client, sequence, amount, .. } = operation;
     match step {
         Step::Insert => format!("INSERT INTO steps VALUES ({client}, {sequence}, {amount})"),
         Step::UpdateAll => {

@@ -1,10 +1,10 @@
 //! Every byte of the data folder is covered: flip one, and verification names the place.
 //!
-//! A small ledger of a real node, with several segments and a quarantined tail, is read into memory.
-//! For each flip one byte is changed (half of the time one bit of it), and the folder is verified
-//! by what `tally verify` runs; some go through the program itself. What has no effect must be
-//! outside of the ledger: the configuration file and what recovery set aside, neither of which
-//! verification reads. `LOCK` is empty, so it has no byte to flip.
+//! A small ledger of a real node, with several segments and a quarantined tail, is read into
+//! memory. For each flip one byte is changed (half of the time one bit of it), and the folder is
+//! verified by what `tally verify` runs; some go through the program itself. What has no effect
+//! must be outside of the ledger: the configuration file and what recovery set aside, neither of
+//! which verification reads. `LOCK` is empty, so it has no byte to flip.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -142,12 +142,10 @@ pub fn run(folder: &Path, flips: u64, seed: u64, advance: impl Fn(f64)) -> Resul
             false => 1 + random.below(255) as u8,
         };
         let path = by_program.then_some(data.as_path());
-        specimen
-            .flip(file, offset, mask, path, &mut report.rows)
-            .with_context(|| {
-                let name = &specimen.files[file].0;
-                format!("flip of {name}, offset {offset}, with {mask:#04x}")
-            })?;
+        specimen.flip(file, offset, mask, path, &mut report.rows).with_context(|| {
+            let name = &specimen.files[file].0;
+            format!("flip of {name}, offset {offset}, with {mask:#04x}")
+        })?;
         advance(flip as f64 / flips as f64);
     }
     Ok(report)
@@ -177,11 +175,7 @@ fn make_ledger(folder: &Path, seed: u64) -> Result<()> {
     runtime.block_on(client.batch_execute("UPDATE purses SET cents = cents + 1"))?;
     node.stop()?;
     let left = verify(&data)?;
-    ensure!(
-        left.code == Some(0),
-        "the specimen does not verify: {}",
-        left.output
-    );
+    ensure!(left.code == Some(0), "the specimen does not verify: {}", left.output);
     Ok(())
 }
 
@@ -206,19 +200,15 @@ impl Specimen {
         }
         let intact = check(&memory)?;
         ensure!(intact.verdict == Verdict::Sound);
-        Ok(Specimen {
-            segments: Segment::read_all(data)?,
-            files,
-            memory,
-            intact,
-        })
+        Ok(Specimen { segments: Segment::read_all(data)?, files, memory, intact })
     }
 
     fn bytes(&self) -> u64 {
         self.files.iter().map(|(_, bytes)| bytes.len() as u64).sum()
     }
 
-    /// Any byte of the folder is as likely as any other; now and then, any place with all its bytes.
+    /// Any byte of the folder is as likely as any other; now and then, any place with all its
+    /// bytes.
     fn choose(&self, random: &mut Random) -> (usize, usize) {
         let by_place = random.chance(FLIPS_PER_PLACE);
         let wanted = PLACES[random.below(PLACES.len() as u64) as usize];
@@ -245,25 +235,16 @@ impl Specimen {
     fn place(&self, name: &str, offset: usize) -> (Place, usize) {
         let Some(index) = self.segments.iter().position(|s| s.path() == name) else {
             let aside = name.starts_with("quarantine/");
-            let place = if aside {
-                Place::Quarantine
-            } else {
-                Place::Configuration
-            };
+            let place = if aside { Place::Quarantine } else { Place::Configuration };
             return (place, 0);
         };
         let segment = &self.segments[index];
         if offset < SEGMENT_HEADER_BYTES {
             return (Place::SegmentHeader, 0);
         }
-        let at = segment
-            .records
-            .partition_point(|record| record.end <= offset);
+        let at = segment.records.partition_point(|record| record.end <= offset);
         let Some(record) = segment.records.get(at) else {
-            let end = segment
-                .records
-                .last()
-                .map_or(SEGMENT_HEADER_BYTES, |r| r.end);
+            let end = segment.records.last().map_or(SEGMENT_HEADER_BYTES, |r| r.end);
             return (Place::ZeroTail, end);
         };
         let newest = index + 1 == self.segments.len();
@@ -300,12 +281,7 @@ impl Specimen {
             let said = verify(data)?;
             std::fs::write(data.join(name), bytes)?;
             let code = crate::inspect::exit_of(&found.verdict) as i32;
-            ensure!(
-                said.code == Some(code),
-                "{:?}, but the program: {}",
-                found,
-                said.output
-            );
+            ensure!(said.code == Some(code), "{:?}, but the program: {}", found, said.output);
             if let Some(detail) = detail(&found.verdict) {
                 ensure!(said.json["verdict"]["detail"] == *detail, "{}", said.output);
             }

@@ -55,21 +55,11 @@ impl Segment {
                     break;
                 }
                 let height = record.height;
-                records.push(Record {
-                    height,
-                    offset,
-                    end,
-                });
+                records.push(Record { height, offset, end });
                 offset = end;
             }
         }
-        Ok(Segment {
-            name: name.to_owned(),
-            first_height,
-            bytes,
-            header,
-            records,
-        })
+        Ok(Segment { name: name.to_owned(), first_height, bytes, header, records })
     }
 
     /// All segments of a data folder, in order.
@@ -111,10 +101,7 @@ pub struct Image {
 /// Tears one of the records above `known`, or one more than there are.
 pub fn tear(random: &mut Random, newest: &Segment, known: u64) -> Image {
     if newest.header.is_none() {
-        return Image {
-            complete: true,
-            ..tear_header(random, newest)
-        };
+        return Image { complete: true, ..tear_header(random, newest) };
     }
     let above = newest.records.iter().filter(|record| record.height > known);
     let candidates: Vec<Record> = above.copied().collect();
@@ -137,10 +124,7 @@ pub fn tear(random: &mut Random, newest: &Segment, known: u64) -> Image {
 /// A record that was being written when the power went, and that nobody was told of.
 fn tear_next(random: &mut Random, newest: &Segment) -> Image {
     let end = newest.data_end();
-    let next = newest
-        .records
-        .last()
-        .map_or(newest.first_height, |r| r.height + 1);
+    let next = newest.records.last().map_or(newest.first_height, |r| r.height + 1);
     let like = newest.records.first();
     let mut whole = like.map_or(vec![0x55; 300], |r| newest.bytes[r.offset..r.end].to_vec());
     // Not the same record again, which would be damage: another height under no checksum.
@@ -160,13 +144,7 @@ fn tear_header(random: &mut Random, newest: &Segment) -> Image {
     if random.chance(2) {
         bytes.truncate(kept.max(random.below(200) as usize));
     }
-    Image {
-        bytes,
-        height: newest.first_height,
-        offset: 0,
-        torn: true,
-        complete: false,
-    }
+    Image { bytes, height: newest.first_height, offset: 0, torn: true, complete: false }
 }
 
 fn finish(newest: &Segment, offset: usize, torn: &[u8], height: u64) -> Image {
@@ -174,13 +152,7 @@ fn finish(newest: &Segment, offset: usize, torn: &[u8], height: u64) -> Image {
     bytes.resize(bytes.len().max(offset + torn.len()), 0);
     bytes[offset..].fill(0);
     bytes[offset..offset + torn.len()].copy_from_slice(torn);
-    Image {
-        torn: torn.iter().any(|byte| *byte != 0),
-        complete: false,
-        bytes,
-        height,
-        offset,
-    }
+    Image { torn: torn.iter().any(|byte| *byte != 0), complete: false, bytes, height, offset }
 }
 
 /// A part of a write that begins at `offset` of its file: a prefix, or any of its sectors, or with
@@ -195,9 +167,7 @@ fn tear_bytes(random: &mut Random, whole: &[u8], offset: usize) -> Vec<u8> {
     }
     let mut start = 0;
     while start < torn.len() {
-        let end = torn
-            .len()
-            .min(start + SECTOR_BYTES - (offset + start) % SECTOR_BYTES);
+        let end = torn.len().min(start + SECTOR_BYTES - (offset + start) % SECTOR_BYTES);
         match random.below(6) {
             0 | 1 => torn[start..end].fill(0),
             2 if manner == 2 => torn[start..end].fill_with(|| random.next_u64() as u8),
@@ -215,11 +185,7 @@ pub fn check_in_memory(segments: &[Segment], image: &Image) -> Result<()> {
     let before = segments.len().saturating_sub(2);
     for (index, segment) in segments.iter().enumerate() {
         // A reader opens the last two only: from the height at which the last but one begins.
-        let bytes = if index < before {
-            &[][..]
-        } else {
-            &segment.bytes
-        };
+        let bytes = if index < before { &[][..] } else { &segment.bytes };
         files.plant(&segment.path(), bytes.to_vec());
     }
     files.plant(&newest.path(), image.bytes.clone());
@@ -237,26 +203,15 @@ pub fn check_in_memory(segments: &[Segment], image: &Image) -> Result<()> {
     ensure!(writer.next_height() == image.height);
     drop(writer);
     if torn {
-        let path = files
-            .paths()
-            .into_iter()
-            .find(|p| p.starts_with("quarantine/"));
+        let path = files.paths().into_iter().find(|p| p.starts_with("quarantine/"));
         let aside = path.and_then(|path| files.contents(&path));
         let aside = aside.context("nothing was kept aside")?;
-        let cut = image.bytes[image.offset..]
-            .iter()
-            .rposition(|byte| *byte != 0);
+        let cut = image.bytes[image.offset..].iter().rposition(|byte| *byte != 0);
         let cut = cut.map_or(0, |last| last + 1);
-        ensure!(
-            aside == image.bytes[image.offset..image.offset + cut],
-            "other bytes aside"
-        );
+        ensure!(aside == image.bytes[image.offset..image.offset + cut], "other bytes aside");
     }
     let (again, torn) = read(&files, from)?;
-    ensure!(
-        !torn && again.next_height() == image.height,
-        "recovery left a torn log"
-    );
+    ensure!(!torn && again.next_height() == image.height, "recovery left a torn log");
     Ok(())
 }
 
@@ -307,18 +262,11 @@ mod tests {
         let files = Arc::new(MemoryFiles::new());
         let mut reader = LogReader::open(files.clone()).unwrap();
         assert!(reader.next_block().unwrap().is_none());
-        let options = LogOptions {
-            zero_fill_bytes: 4_096,
-            ..LogOptions::default()
-        };
+        let options = LogOptions { zero_fill_bytes: 4_096, ..LogOptions::default() };
         let mut log = LogWriter::resume(reader, options).unwrap();
-        let genesis = Genesis {
-            ledger_id: [7; 16],
-            time_us: 1,
-            parameters: Parameters::new("serial"),
-        };
-        log.append(&[genesis.to_block().unwrap().encode().unwrap()])
-            .unwrap();
+        let genesis =
+            Genesis { ledger_id: [7; 16], time_us: 1, parameters: Parameters::new("serial") };
+        log.append(&[genesis.to_block().unwrap().encode().unwrap()]).unwrap();
         let path = files.paths().remove(0);
         let bytes = files.contents(&path).unwrap();
         let name = path.strip_prefix("segments/").unwrap();
@@ -333,10 +281,7 @@ mod tests {
         for _ in 0..500 {
             let image = tear(&mut random, &segments[0], 0);
             check_in_memory(&segments, &image).unwrap();
-            let claimed = Image {
-                height: image.height + 1,
-                ..image
-            };
+            let claimed = Image { height: image.height + 1, ..image };
             assert!(check_in_memory(&segments, &claimed).is_err());
         }
     }

@@ -2,9 +2,10 @@
 //!
 //! 1. **Kills.** Clients work (procedure calls, single statements, interactive transactions, COPY,
 //!    schema changes, changes of the protocol) and the node gets SIGKILL at a random moment: under
-//!    load, while it recovers, or in the middle of a clean stop. It starts again on the same folder,
-//!    and each client's rows must be those of exactly the operations that it was told of, plus at
-//!    most the one that was under way ([`model`]); the purses and the bank must have their sums.
+//!    load, while it recovers, or in the middle of a clean stop. It starts again on the same
+//!    folder, and each client's rows must be those of exactly the operations that it was told of,
+//!    plus at most the one that was under way ([`model`]); the purses and the bank must have their
+//!    sums.
 //! 2. **Images.** After each kill, disks that a power cut could have left ([`images`]): many are
 //!    read and repaired in memory, some become folders on which `tally verify` must report the torn
 //!    tail and a node must go on.
@@ -78,13 +79,9 @@ pub struct Report {
 
 pub fn run(arguments: &cli::Torture, output: Output) -> Result<Exit> {
     let began = Instant::now();
-    let folder = tempfile::Builder::new()
-        .prefix("tally-torture-")
-        .tempdir()?;
-    let mut report = Report {
-        seed: arguments.seed.unwrap_or_else(seed_of_now),
-        ..Report::default()
-    };
+    let folder = tempfile::Builder::new().prefix("tally-torture-").tempdir()?;
+    let mut report =
+        Report { seed: arguments.seed.unwrap_or_else(seed_of_now), ..Report::default() };
     let outcome = torture(arguments, folder.path(), &mut report, began);
     if let Err(error) = outcome {
         report.losses += 1;
@@ -135,12 +132,9 @@ fn torture(
     step.end(&format!("{} kills", report.kills));
     if arguments.flips > 0 {
         let step = Progress::begin("flipping bytes of a small ledger");
-        let flips = flips::run(
-            &folder.join("flips"),
-            arguments.flips,
-            report.seed,
-            |part| step.advance(part),
-        )?;
+        let flips = flips::run(&folder.join("flips"), arguments.flips, report.seed, |part| {
+            step.advance(part)
+        })?;
         step.end(&format!("{} flips", arguments.flips));
         report.flips = Some(flips);
     }
@@ -149,9 +143,7 @@ fn torture(
 
 /// Creates the tables of the bank and of the models.
 async fn create(target: &Target, clients: i64) -> Result<()> {
-    let bank = Bank {
-        customers: CUSTOMERS,
-    };
+    let bank = Bank { customers: CUSTOMERS };
     bank.create(target).await?;
     bank.load(target, |_| ()).await?;
     let client = target.connect().await?;
@@ -205,9 +197,7 @@ impl Victim {
             runtime,
             folder: folder.to_owned(),
             node,
-            models: (0..RECORDING_CLIENTS)
-                .map(|id| Model::new(seed, id))
-                .collect(),
+            models: (0..RECORDING_CLIENTS).map(|id| Model::new(seed, id)).collect(),
             known_height: 0,
             random: Random::new(seed),
             load_ms_max: arguments.load_ms.max(1),
@@ -286,10 +276,7 @@ impl Victim {
     fn newest_height(&self) -> Result<u64> {
         let segments = Segment::read_all(&self.data())?;
         let records = segments.iter().rev().flat_map(|s| s.records.iter().rev());
-        records
-            .map(|record| record.height)
-            .next()
-            .context("an empty ledger")
+        records.map(|record| record.height).next().context("an empty ledger")
     }
 
     /// Disks that a power cut at some moment of this round could have left.
@@ -317,11 +304,7 @@ impl Victim {
         images::plant(&self.data(), newest, image, &data)?;
         let found = verify(&data)?;
         let expected = if image.torn { Exit::TornTail } else { Exit::Ok };
-        ensure!(
-            found.code == Some(expected as i32),
-            "verify: {}",
-            found.output
-        );
+        ensure!(found.code == Some(expected as i32), "verify: {}", found.output);
         if image.torn {
             let named = found.json["verdict"]["height"].as_u64();
             ensure!(named == Some(image.height), "verify: {}", found.output);
@@ -329,23 +312,14 @@ impl Victim {
         let node = NodeProcess::start(&folder)?;
         let mut models = self.models.clone();
         let range = |(model, told): (&Model, &clients::Told)| Range {
-            least: if image.complete {
-                told.acknowledged
-            } else {
-                model.sequence
-            },
+            least: if image.complete { told.acknowledged } else { model.sequence },
             most: told.most(),
         };
         let ranges: Vec<Range> = self.models.iter().zip(&ended.told).map(range).collect();
-        self.runtime
-            .block_on(settle(&node.target, &mut models, &ranges))?;
+        self.runtime.block_on(settle(&node.target, &mut models, &ranges))?;
         node.stop()?;
         let found = verify(&data)?;
-        ensure!(
-            found.code == Some(0),
-            "verify after recovery: {}",
-            found.output
-        );
+        ensure!(found.code == Some(0), "verify after recovery: {}", found.output);
         std::fs::remove_dir_all(&folder)?;
         Ok(())
     }

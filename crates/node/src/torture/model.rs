@@ -85,9 +85,7 @@ impl Operation {
             620..=659 => Kind::Step(Step::DeleteOld),
             660..=799 => Kind::Transfer { reads: false },
             800..=909 => Kind::Transfer { reads: true },
-            910..=969 => Kind::Load {
-                lines: 1 + random.below(40) as i64,
-            },
+            910..=969 => Kind::Load { lines: 1 + random.below(40) as i64 },
             970..=979 if client == 0 => Kind::Protocol,
             _ => Kind::Schema,
         };
@@ -163,17 +161,10 @@ impl Owned {
             return Some(format!("loaded: {what}"));
         }
         if self.counter != found.counter {
-            return Some(format!(
-                "counters: expected {}, found {}",
-                self.counter, found.counter
-            ));
+            return Some(format!("counters: expected {}, found {}", self.counter, found.counter));
         }
-        (self.stage != found.stage).then(|| {
-            format!(
-                "own table: expected stage {}, found {}",
-                self.stage, found.stage
-            )
-        })
+        (self.stage != found.stage)
+            .then(|| format!("own table: expected stage {}, found {}", self.stage, found.stage))
     }
 }
 
@@ -185,9 +176,7 @@ fn first_difference<V: PartialEq + std::fmt::Debug>(
         return None;
     }
     let sequences = expected.keys().chain(found.keys());
-    let first = sequences
-        .filter(|s| expected.get(s) != found.get(s))
-        .min()?;
+    let first = sequences.filter(|s| expected.get(s) != found.get(s)).min()?;
     Some(format!(
         "sequence {first}: expected {:?}, found {:?}",
         expected.get(first),
@@ -255,9 +244,7 @@ impl Model {
     /// The next operation took effect.
     pub fn advance(&mut self) {
         let operation = self.cursor().next();
-        let Operation {
-            sequence, amount, ..
-        } = operation;
+        let Operation { sequence, amount, .. } = operation;
         self.sequence = sequence;
         let owned = &mut self.owned;
         match operation.kind {
@@ -319,18 +306,12 @@ mod tests {
         assert!(Model::new(7, 0).settle(&found, 300, 300).is_ok());
         assert!(Model::new(7, 0).settle(&found, 299, 300).is_ok());
         assert!(Model::new(7, 0).settle(&found, 301, 302).is_err(), "lost");
-        assert!(
-            Model::new(7, 0).settle(&found, 298, 299).is_err(),
-            "invented"
-        );
+        assert!(Model::new(7, 0).settle(&found, 298, 299).is_err(), "invented");
         let (&first, _) = found.left.first_key_value().unwrap();
         let mut half = found.clone();
         half.left.remove(&first);
         let said = Model::new(7, 0).settle(&half, 300, 301).unwrap_err();
-        assert!(
-            said.contains(&format!("left_half: sequence {first}")),
-            "{said}"
-        );
+        assert!(said.contains(&format!("left_half: sequence {first}")), "{said}");
     }
 
     #[test]

@@ -78,10 +78,7 @@ fn complaint(output: &Output) -> String {
 fn with_files_up_to(bytes: u64) -> Command {
     let mut command = Command::new("sh");
     // The shell counts in blocks of 512 bytes. Without the trap, the signal would end the node.
-    let script = format!(
-        "trap '' XFSZ; ulimit -f {}; exec \"$0\" \"$@\"",
-        bytes / 512
-    );
+    let script = format!("trap '' XFSZ; ulimit -f {}; exec \"$0\" \"$@\"", bytes / 512);
     command.args(["-c", &script, env!("CARGO_BIN_EXE_tally")]);
     command.stdin(Stdio::null());
     command
@@ -126,10 +123,7 @@ fn a_full_disk_stops_the_node_and_loses_nothing() {
     runtime.block_on(async {
         let client = node.connect().await;
         let found = count(&client).await;
-        assert!(
-            (acknowledged..=acknowledged + 1).contains(&found),
-            "{found}"
-        );
+        assert!((acknowledged..=acknowledged + 1).contains(&found), "{found}");
         insert(&client, 1_000, 1).await.unwrap();
     });
     assert_eq!(node.signal(Signal::TERM), Some(0));
@@ -143,10 +137,7 @@ fn a_second_node_on_a_folder_is_told_why_not() {
     let second = serve(folder.path());
     assert_eq!(second.status.code(), Some(1));
     let said = complaint(&second);
-    assert!(
-        said.contains("the data folder is in use by another process"),
-        "{said}"
-    );
+    assert!(said.contains("the data folder is in use by another process"), "{said}");
 }
 
 /// Where `verify` must see it, and that a node must not start on it.

@@ -72,9 +72,8 @@ impl Node {
     async fn connect(&self) -> tokio_postgres::Client {
         let address = self.ready["listen"].as_str().unwrap();
         let url = format!("postgresql://tally@{address}/tally");
-        let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls)
-            .await
-            .unwrap();
+        let (client, connection) =
+            tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
         tokio::spawn(connection);
         client
     }
@@ -115,13 +114,7 @@ fn a_killed_node_starts_again_on_the_same_ledger() {
     let folder = tempfile::tempdir().unwrap();
     let mut node = Node::start(folder.path());
     // A second node on the same folder is refused, and so is everybody who would read it.
-    let second = run(&[
-        "serve",
-        "--data",
-        path(folder.path()),
-        "--listen",
-        "127.0.0.1:0",
-    ]);
+    let second = run(&["serve", "--data", path(folder.path()), "--listen", "127.0.0.1:0"]);
     assert_eq!(second.status.code(), Some(1));
     assert_eq!(run(&["verify", path(folder.path())]).status.code(), Some(1));
     assert_eq!(node.signal(rustix::process::Signal::KILL), None);
@@ -137,26 +130,13 @@ fn receipts_go_through_files_and_exit_codes() {
     let data = folder.path().join("data");
     drop(Node::start(&data));
     let file = folder.path().join("genesis.receipt");
-    let take = [
-        "receipt",
-        "--data",
-        path(&data),
-        "--height",
-        "0",
-        "--index",
-        "0",
-        "--out",
-    ];
+    let take = ["receipt", "--data", path(&data), "--height", "0", "--index", "0", "--out"];
     assert!(run(&[&take[..], &[path(&file)]].concat()).status.success());
     let verified = json(&run(&["--output", "json", "verify", path(&data)]));
     let hash = verified["block_hash"].as_str().unwrap();
     let check = |hash: &str| run(&["receipt", "verify", path(&file), "--block-hash", hash]);
     assert_eq!(check(hash).status.code(), Some(0));
-    let other = format!(
-        "{}{}",
-        if hash.starts_with('0') { "1" } else { "0" },
-        &hash[1..]
-    );
+    let other = format!("{}{}", if hash.starts_with('0') { "1" } else { "0" }, &hash[1..]);
     assert_eq!(check(&other).status.code(), Some(1));
     assert_eq!(check("nonsense").status.code(), Some(1));
 }
@@ -167,12 +147,7 @@ fn damage_has_exit_codes_of_its_own() {
     assert_eq!(run(&["verify", path(folder.path())]).status.code(), Some(1));
     drop(Node::start(folder.path()));
     let segments = folder.path().join("segments");
-    let segment = std::fs::read_dir(segments)
-        .unwrap()
-        .next()
-        .unwrap()
-        .unwrap()
-        .path();
+    let segment = std::fs::read_dir(segments).unwrap().next().unwrap().unwrap().path();
     let mut bytes = std::fs::read(&segment).unwrap();
     let last = bytes.iter().rposition(|&byte| byte != 0).unwrap();
     bytes[last] ^= 1;
@@ -228,14 +203,8 @@ fn the_bench_measures_and_refuses_to_mislead() {
     let output = run(&[&small[..], &["--smoke"]].concat());
     assert!(output.status.success());
     let text = String::from_utf8(output.stdout).unwrap();
-    let figures: Vec<Value> = text
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let figures: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(figures.len(), 4);
-    assert!(
-        figures
-            .iter()
-            .all(|f| f["digest"].as_str().unwrap().len() == 64)
-    );
+    assert!(figures.iter().all(|f| f["digest"].as_str().unwrap().len() == 64));
 }

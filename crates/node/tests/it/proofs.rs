@@ -28,7 +28,8 @@ const STATEMENTS: [&str; 8] = [
     "DELETE FROM notes WHERE id = 4",
 ];
 
-/// A ledger of all kinds of transactions, one of them rejected. Returns its blocks' hashes and sizes.
+/// A ledger of all kinds of transactions, one of them rejected. Returns its blocks' hashes and
+/// sizes.
 fn make_ledger(data: &Path) -> Vec<(String, usize)> {
     let mut node = Node::start(data);
     tokio::runtime::Runtime::new().unwrap().block_on(async {
@@ -65,15 +66,9 @@ fn every_transaction_has_a_receipt_that_two_programs_accept() {
     let data = folder.path().join("data");
     let blocks = make_ledger(&data);
     let (head, _) = blocks.last().unwrap();
-    assert_eq!(
-        check_chain(&["chain", path(&data), "--head", head]),
-        Some(0)
-    );
+    assert_eq!(check_chain(&["chain", path(&data), "--head", head]), Some(0));
     let wrong = &blocks[0].0;
-    assert_eq!(
-        check_chain(&["chain", path(&data), "--head", wrong]),
-        Some(1)
-    );
+    assert_eq!(check_chain(&["chain", path(&data), "--head", wrong]), Some(1));
 
     let file = folder.path().join("receipt");
     let file = path(&file);
@@ -83,10 +78,7 @@ fn every_transaction_has_a_receipt_that_two_programs_accept() {
             let (height, index) = (height.to_string(), index.to_string());
             let place = ["--height", &height, "--index", &index, "--out", file];
             let taken = run(&[&["receipt", "--data", path(&data)], &place[..]].concat());
-            assert!(
-                taken.status.success(),
-                "block {height}, transaction {index}"
-            );
+            assert!(taken.status.success(), "block {height}, transaction {index}");
             let ours = |hash: &str| {
                 let done = run(&["receipt", "verify", file, "--block-hash", hash]);
                 done.status.code()

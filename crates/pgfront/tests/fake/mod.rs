@@ -93,11 +93,7 @@ impl FakeSession {
 
     fn list(&self) -> Vec<Row> {
         let committed = self.committed.lock().expect("a lock");
-        committed
-            .iter()
-            .chain(&self.pending)
-            .map(|n| row(*n))
-            .collect()
+        committed.iter().chain(&self.pending).map(|n| row(*n)).collect()
     }
 
     fn add(&mut self, number: i64) -> Result<Response> {
@@ -307,10 +303,7 @@ fn copy_out(rows: i64) -> Response {
         let bytes = format!("{n}\tline\n").into();
         Ok(CopyChunk { bytes, rows: 1 })
     });
-    Response::CopyOut {
-        columns: 2,
-        chunks: Box::new(chunks),
-    }
+    Response::CopyOut { columns: 2, chunks: Box::new(chunks) }
 }
 
 fn elaborate_error() -> Error {

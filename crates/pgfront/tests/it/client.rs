@@ -132,9 +132,7 @@ impl Client<TcpStream> {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     pub async fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        soon(self.stream.write_all(bytes.as_ref()))
-            .await
-            .expect("the server reads");
+        soon(self.stream.write_all(bytes.as_ref())).await.expect("the server reads");
     }
 
     /// The next message; `None` when the server has closed.

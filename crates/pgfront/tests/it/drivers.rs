@@ -28,16 +28,7 @@ async fn values_travel_in_binary() {
     let row = client
         .query_one(
             &statement,
-            &[
-                &-2i16,
-                &i32::MIN,
-                &i64::MAX,
-                &0.1f64,
-                &true,
-                &"häß",
-                &&b"\0\xff"[..],
-                &None::<&str>,
-            ],
+            &[&-2i16, &i32::MIN, &i64::MAX, &0.1f64, &true, &"häß", &&b"\0\xff"[..], &None::<&str>],
         )
         .await
         .expect("a row");
@@ -85,10 +76,7 @@ async fn portals_and_transactions() {
     assert_eq!(fetched, [1, 2, 3, 4, 5]);
     transaction.rollback().await.expect("an end");
     let messages = client.simple_query("rows 2").await.expect("rows");
-    assert!(matches!(
-        messages.last(),
-        Some(SimpleQueryMessage::CommandComplete(2))
-    ));
+    assert!(matches!(messages.last(), Some(SimpleQueryMessage::CommandComplete(2))));
 }
 
 #[tokio::test]
@@ -104,10 +92,7 @@ async fn copy_in_and_out() {
     assert_eq!(sink.finish().await.expect("an end"), 100_000);
     let lines = client.copy_out("copy out 1000").await.expect("a stream");
     let chunks: Vec<_> = lines.try_collect().await.expect("lines");
-    assert_eq!(
-        chunks.concat().iter().filter(|b| **b == b'\n').count(),
-        1000
-    );
+    assert_eq!(chunks.concat().iter().filter(|b| **b == b'\n').count(), 1000);
     // Dropping the sink is CopyFail.
     let sink = client.copy_in::<_, bytes::Bytes>("copy in").await;
     drop(sink.expect("a sink"));
@@ -180,25 +165,13 @@ async fn program(server: &TestServer, name: &str, arguments: &[&str]) -> Option<
         .args(arguments)
         .env("PGOPTIONS", "-c work_mem=1MB")
         .env("PGSSLMODE", "prefer");
-    tokio::task::spawn_blocking(move || command.output().ok())
-        .await
-        .expect("no panic")
+    tokio::task::spawn_blocking(move || command.output().ok()).await.expect("no panic")
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn psql_is_content() {
     let server = TestServer::start().await;
-    let script = [
-        "-d",
-        "x",
-        "-qAt",
-        "-c",
-        "rows 2",
-        "-c",
-        "copy out 2",
-        "-c",
-        "who",
-    ];
+    let script = ["-d", "x", "-qAt", "-c", "rows 2", "-c", "copy out 2", "-c", "who"];
     let Some(output) = program(&server, "psql", &script).await else {
         return;
     };
@@ -216,18 +189,13 @@ async fn pgbench_is_content() {
     std::fs::write(&script, statements).expect("a script");
     let path = script.to_string_lossy().into_owned();
     for mode in ["simple", "extended", "prepared"] {
-        let arguments = [
-            "-n", "-M", mode, "-D", "aid=1", "-c2", "-t20", "-f", &path, "x",
-        ];
+        let arguments = ["-n", "-M", mode, "-D", "aid=1", "-c2", "-t20", "-f", &path, "x"];
         let Some(output) = program(&server, "pgbench", &arguments).await else {
             break;
         };
         let report = String::from_utf8_lossy(&output.stdout);
         let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(
-            report.contains("processed: 40/40"),
-            "{mode}: {report}{errors}"
-        );
+        assert!(report.contains("processed: 40/40"), "{mode}: {report}{errors}");
     }
     std::fs::remove_file(script).expect("the script");
 }

@@ -14,11 +14,8 @@ use crate::soon;
 
 #[tokio::test]
 async fn messages_are_limited() {
-    let server = TestServer::with(Options {
-        message_bytes_max: 100_000,
-        ..Options::default()
-    })
-    .await;
+    let server =
+        TestServer::with(Options { message_bytes_max: 100_000, ..Options::default() }).await;
     let mut client = Client::connect(server.address).await;
     let long = format!("rows 1 {}", "x".repeat(90_000));
     assert_eq!(kinds(&client.ask(query(&long)).await), "TDCZ");
@@ -29,9 +26,7 @@ async fn messages_are_limited() {
     // Before authentication the limit is small, whatever the length claims.
     for length in [0i32, 3, 7, -1, i32::MIN, i32::MAX, 20_000] {
         let mut client = Client::raw(server.address).await;
-        client
-            .send([&length.to_be_bytes()[..], &[0, 3, 0, 0]].concat())
-            .await;
+        client.send([&length.to_be_bytes()[..], &[0, 3, 0, 0]].concat()).await;
         let replies = client.until_closed().await;
         assert_eq!(kinds(&replies), "E", "length {length}");
     }
@@ -40,11 +35,7 @@ async fn messages_are_limited() {
 #[tokio::test]
 async fn unknown_messages_end_the_connection_and_broken_ones_the_statement() {
     let server = TestServer::start().await;
-    for bad in [
-        message(b'?', b""),
-        vec![b'Q', 0, 0, 0, 3],
-        vec![b'Q', 255, 0, 0, 0],
-    ] {
+    for bad in [message(b'?', b""), vec![b'Q', 0, 0, 0, 3], vec![b'Q', 255, 0, 0, 0]] {
         let mut client = Client::connect(server.address).await;
         client.send(&bad).await;
         let replies = client.until_closed().await;
@@ -98,10 +89,8 @@ fn garbage_closes_its_own_connection_and_nothing_else() {
     let server = runtime.block_on(TestServer::start());
     let address = server.address;
     let mut runner = TestRunner::new(Config::with_cases(150));
-    let garbage = prop_oneof![
-        proptest::collection::vec(any::<u8>(), 0..200),
-        plausible_messages(),
-    ];
+    let garbage =
+        prop_oneof![proptest::collection::vec(any::<u8>(), 0..200), plausible_messages(),];
     let check = |(bytes, logged_in): (Vec<u8>, u8)| {
         let start = match logged_in {
             0 => Vec::new(),

@@ -56,11 +56,7 @@ async fn startup_tells_what_drivers_ask_for() {
     let mut client = Client::raw(server.address).await;
     let parameters = [("user", "bench"), ("application_name", "test")];
     let replies = client.ask(startup(&parameters)).await;
-    let told: Vec<String> = replies
-        .iter()
-        .filter(|r| r.kind == 'S')
-        .map(Reply::text)
-        .collect();
+    let told: Vec<String> = replies.iter().filter(|r| r.kind == 'S').map(Reply::text).collect();
     for expected in [
         "server_version\x0016.4 (Tallystick 0.1.0)\0",
         "client_encoding\0UTF8\0",
@@ -70,10 +66,7 @@ async fn startup_tells_what_drivers_ask_for() {
         "session_authorization\0bench\0",
         "application_name\0test\0",
     ] {
-        assert!(
-            told.iter().any(|t| t == expected),
-            "{expected} not in {told:?}"
-        );
+        assert!(told.iter().any(|t| t == expected), "{expected} not in {told:?}");
     }
     assert_eq!(replies[replies.len() - 2].kind, 'K');
     assert_eq!(replies[replies.len() - 2].body.len(), 8);
@@ -145,18 +138,13 @@ async fn tls_by_request_and_directly() {
         let replies = client.ask(query("who")).await;
         assert_eq!(replies[1].values()[2], Some(b"t".to_vec()));
         // Larger than any record, in both directions.
-        let replies = client
-            .ask(query(&format!("rows 20000 {}", "x".repeat(100_000))))
-            .await;
+        let replies = client.ask(query(&format!("rows 20000 {}", "x".repeat(100_000)))).await;
         assert_eq!(replies.len(), 20_003);
     }
     // Who skips SSLRequest has to name the protocol.
     let plain = Client::raw(server.address).await;
     let name = ServerName::try_from("localhost").expect("a name");
-    let mut stream = tls_connector(&[])
-        .connect(name, plain.stream)
-        .await
-        .expect("a handshake");
+    let mut stream = tls_connector(&[]).connect(name, plain.stream).await.expect("a handshake");
     let mut answer = [0];
     let read = stream.read(&mut answer);
     assert_eq!(soon(read).await.expect("a goodbye"), 0);
@@ -167,9 +155,7 @@ async fn encrypted(server: &TestServer, user: &str) -> Client<TlsStream<TcpStrea
     let mut plain = Client::raw(server.address).await;
     plain.send(SSL_REQUEST).await;
     let mut answer = [0];
-    soon(plain.stream.read_exact(&mut answer))
-        .await
-        .expect("an answer");
+    soon(plain.stream.read_exact(&mut answer)).await.expect("an answer");
     assert_eq!(answer, *b"S");
     let name = ServerName::try_from("localhost").expect("a name");
     let connecting = tls_connector(&[b"postgresql"]).connect(name, plain.stream);
@@ -223,8 +209,7 @@ async fn psql_binds_the_channel() {
             "host=127.0.0.1 port={} user=alice dbname=x sslmode=require channel_binding=require",
             address.port()
         );
-        psql.args([&connection, "-qAt", "-c", "who"])
-            .env("PGPASSWORD", password);
+        psql.args([&connection, "-qAt", "-c", "who"]).env("PGPASSWORD", password);
         let run = tokio::task::spawn_blocking(move || psql.output());
         run.await.expect("no panic").ok()
     };
@@ -232,11 +217,7 @@ async fn psql_binds_the_channel() {
         return;
     };
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(
-        String::from_utf8_lossy(&output.stdout),
-        "alice|[]|t\n",
-        "{errors}"
-    );
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "alice|[]|t\n", "{errors}");
     assert!(!psql("wrong").await.expect("psql is there").status.success());
 }
 
@@ -253,16 +234,10 @@ async fn a_cancel_request_needs_the_secret() {
     for secret in [&wrong[..], &[], &secret[..3]] {
         let mut other = Client::raw(server.address).await;
         other.send(cancel_request(process_id, secret)).await;
-        assert!(
-            other.until_closed().await.is_empty(),
-            "no answer, right or wrong"
-        );
+        assert!(other.until_closed().await.is_empty(), "no answer, right or wrong");
     }
     let waiting = tokio::time::timeout(Duration::from_millis(100), client.next()).await;
-    assert!(
-        waiting.is_err(),
-        "nobody who does not know the secret can cancel"
-    );
+    assert!(waiting.is_err(), "nobody who does not know the secret can cancel");
     let mut other = Client::raw(server.address).await;
     other.send(cancel_request(process_id, secret)).await;
     assert_eq!(client.until_ready().await[0].sqlstate(), "57014");
@@ -276,11 +251,7 @@ async fn a_cancel_request_needs_the_secret() {
 
 #[tokio::test]
 async fn connections_are_limited_and_places_are_given_back() {
-    let server = TestServer::with(Options {
-        max_connections: 2,
-        ..Options::default()
-    })
-    .await;
+    let server = TestServer::with(Options { max_connections: 2, ..Options::default() }).await;
     let first = Client::connect(server.address).await;
     let _second = Client::connect(server.address).await;
     let mut third = Client::raw(server.address).await;
@@ -288,10 +259,7 @@ async fn connections_are_limited_and_places_are_given_back() {
     let replies = third.until_closed().await;
     let last = replies.last().expect("a report");
     assert_eq!(last.sqlstate(), "53300");
-    assert!(
-        last.field('H')
-            .is_some_and(|hint| hint.contains("2 connections"))
-    );
+    assert!(last.field('H').is_some_and(|hint| hint.contains("2 connections")));
     drop(first);
     // The server notices at its own pace.
     soon(async {
@@ -316,9 +284,7 @@ async fn a_panic_ends_its_own_session_only() {
     let server = TestServer::start().await;
     let mut other = Client::connect(server.address).await;
     let mut client = Client::connect(server.address).await;
-    client
-        .send([query("rows 1"), query("panic"), query("rows 1")].concat())
-        .await;
+    client.send([query("rows 1"), query("panic"), query("rows 1")].concat()).await;
     let replies = client.until_closed().await;
     assert_eq!(kinds(&replies), "TDCZE");
     assert_eq!(replies[4].sqlstate(), "XX000");
@@ -337,11 +303,7 @@ async fn shutdown_lets_statements_finish() {
     tokio::time::sleep(Duration::from_millis(50)).await;
     server.stop().await;
     let replies = busy.until_closed().await;
-    assert_eq!(
-        kinds(&replies),
-        "CZE",
-        "the statement that ran has its answer"
-    );
+    assert_eq!(kinds(&replies), "CZE", "the statement that ran has its answer");
     assert_eq!(replies[2].sqlstate(), "57P01");
     for client in [&mut idle, &mut in_block] {
         let replies = client.until_closed().await;

@@ -36,33 +36,20 @@ impl TestServer {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let (shutdown, asked) = oneshot::channel();
-        let serving = tokio::spawn(serve(
-            vec![listener],
-            Arc::new(fake::Fake::new()),
-            options,
-            async {
+        let serving =
+            tokio::spawn(serve(vec![listener], Arc::new(fake::Fake::new()), options, async {
                 let _ = asked.await;
-            },
-        ));
-        TestServer {
-            address,
-            shutdown,
-            serving,
-        }
+            }));
+        TestServer { address, shutdown, serving }
     }
 
     async fn stop(self) {
         self.shutdown.send(()).expect("the server listens");
-        soon(self.serving)
-            .await
-            .expect("no panic")
-            .expect("no error");
+        soon(self.serving).await.expect("no panic").expect("no error");
     }
 }
 
 /// What must not hang.
 async fn soon<F: Future>(future: F) -> F::Output {
-    tokio::time::timeout(Duration::from_secs(10), future)
-        .await
-        .expect("an answer in time")
+    tokio::time::timeout(Duration::from_secs(10), future).await.expect("an answer in time")
 }

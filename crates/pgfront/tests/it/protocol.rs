@@ -41,9 +41,7 @@ async fn a_script_is_one_transaction() {
 async fn a_script_may_open_and_close_blocks() {
     let server = TestServer::start().await;
     let mut client = Client::connect(server.address).await;
-    let replies = client
-        .ask(query("add 1; begin; add 2; commit; add 3; fail"))
-        .await;
+    let replies = client.ask(query("add 1; begin; add 2; commit; add 3; fail")).await;
     assert_eq!(kinds(&replies), "CCCCCEZ");
     assert_eq!(replies[6].body, b"I");
     let replies = client.ask(query("list")).await;
@@ -54,14 +52,7 @@ async fn a_script_may_open_and_close_blocks() {
 async fn a_pipeline_is_one_transaction_and_one_error_skips_to_sync() {
     let server = TestServer::start().await;
     let mut client = Client::connect(server.address).await;
-    let batch = [
-        run("add 1"),
-        run("fail"),
-        run("add 2"),
-        parse("s", "x"),
-        sync(),
-    ]
-    .concat();
+    let batch = [run("add 1"), run("fail"), run("add 2"), parse("s", "x"), sync()].concat();
     let replies = client.ask(batch).await;
     assert_eq!(kinds(&replies), "12C12EZ");
     assert_eq!(kinds(&client.ask(query("list")).await), "TCZ");
@@ -70,9 +61,7 @@ async fn a_pipeline_is_one_transaction_and_one_error_skips_to_sync() {
     assert_eq!(kinds(&client.ask(batch).await), "12C12CZ");
     assert_eq!(kinds(&client.until_ready().await), "12DDCZ");
 
-    let replies = client
-        .ask([run("add 3"), run("add 13"), sync()].concat())
-        .await;
+    let replies = client.ask([run("add 3"), run("add 13"), sync()].concat()).await;
     assert_eq!(kinds(&replies), "12C12CEZ", "the commit is at Sync");
     assert_eq!(kinds(&client.ask(query("list")).await), "TDDCZ");
     // Alone, a statement commits before it is complete.
@@ -85,9 +74,7 @@ async fn an_error_in_a_block_fails_the_block_wherever_it_is_found() {
     let server = TestServer::start().await;
     let mut client = Client::connect(server.address).await;
     client.ask(query("begin")).await;
-    let replies = client
-        .ask([bind("", "missing", &[], 0), sync()].concat())
-        .await;
+    let replies = client.ask([bind("", "missing", &[], 0), sync()].concat()).await;
     assert_eq!(replies[0].sqlstate(), "26000");
     assert_eq!(replies[1].body, b"E");
 }
@@ -96,9 +83,8 @@ async fn an_error_in_a_block_fails_the_block_wherever_it_is_found() {
 async fn describe_tells_parameters_and_columns() {
     let server = TestServer::start().await;
     let mut client = Client::connect(server.address).await;
-    let replies = client
-        .ask([parse("s", "echo int8 text"), describe('S', "s"), sync()].concat())
-        .await;
+    let replies =
+        client.ask([parse("s", "echo int8 text"), describe('S', "s"), sync()].concat()).await;
     assert_eq!(kinds(&replies), "1tTZ");
     assert_eq!(replies[1].body, [0, 2, 0, 0, 0, 20, 0, 0, 0, 25]);
     let column = |name: &[u8], oid: u8, length: i16, format: u8| {
@@ -115,25 +101,12 @@ async fn describe_tells_parameters_and_columns() {
     assert_eq!(replies[2].body, expected(0));
     let values = [Some("7"), None];
     let replies = client
-        .ask(
-            [
-                bind("p", "s", &values, 1),
-                describe('P', "p"),
-                execute("p", 0),
-                sync(),
-            ]
-            .concat(),
-        )
+        .ask([bind("p", "s", &values, 1), describe('P', "p"), execute("p", 0), sync()].concat())
         .await;
     assert_eq!(kinds(&replies), "2TDCZ");
     assert_eq!(replies[1].body, expected(1));
-    assert_eq!(
-        replies[2].values(),
-        [Some(7i64.to_be_bytes().to_vec()), None]
-    );
-    let replies = client
-        .ask([parse("", "add 1"), describe('S', ""), sync()].concat())
-        .await;
+    assert_eq!(replies[2].values(), [Some(7i64.to_be_bytes().to_vec()), None]);
+    let replies = client.ask([parse("", "add 1"), describe('S', ""), sync()].concat()).await;
     assert_eq!(kinds(&replies), "1tnZ");
 }
 
@@ -144,10 +117,7 @@ async fn portals_are_fetched_in_parts_and_end_with_their_transaction() {
     client.ask(query("begin")).await;
     let fetch = |rows| [execute("p", rows), sync()].concat();
     let open = [parse("s", "rows 5"), bind("p", "s", &[], 0)].concat();
-    assert_eq!(
-        kinds(&client.ask([open.clone(), fetch(2)].concat()).await),
-        "12DDsZ"
-    );
+    assert_eq!(kinds(&client.ask([open.clone(), fetch(2)].concat()).await), "12DDsZ");
     assert_eq!(kinds(&client.ask(fetch(2)).await), "DDsZ");
     let replies = client.ask(fetch(2)).await;
     assert_eq!(kinds(&replies), "DCZ");
@@ -159,14 +129,8 @@ async fn portals_are_fetched_in_parts_and_end_with_their_transaction() {
     client.ask(query("rollback")).await;
     assert_eq!(client.ask(fetch(1)).await[0].sqlstate(), "34000");
     let replies = client.ask([parse("s", "rows 1"), sync()].concat()).await;
-    assert_eq!(
-        replies[0].sqlstate(),
-        "42P05",
-        "statements outlive transactions"
-    );
-    let replies = client
-        .ask([close('S', "s"), close('S', "s"), open, fetch(0)].concat())
-        .await;
+    assert_eq!(replies[0].sqlstate(), "42P05", "statements outlive transactions");
+    let replies = client.ask([close('S', "s"), close('S', "s"), open, fetch(0)].concat()).await;
     assert_eq!(kinds(&replies), "3312DDDDDCZ");
 }
 
@@ -188,17 +152,11 @@ async fn bind_checks_counts_types_and_formats() {
     let mut refused = async |bind: Vec<u8>| client.ask([bind, sync()].concat()).await[0].sqlstate();
     assert_eq!(refused(bind("", "s", &[], 0)).await, "08P01");
     assert_eq!(refused(bind("", "s", &[Some("x")], 0)).await, "22P02");
-    assert_eq!(
-        refused(bind("", "s", &[Some("9999999999")], 0)).await,
-        "22003"
-    );
+    assert_eq!(refused(bind("", "s", &[Some("9999999999")], 0)).await, "22003");
     assert_eq!(refused(bind("", "s", &[Some("1")], 7)).await, "22023");
     assert_eq!(refused(message(b'B', b"\0s\0")).await, "08P01");
     assert_eq!(refused(parse("", "rows 1; rows 2")).await, "42601");
-    assert_eq!(
-        refused(message(b'P', b"\0echo x\0\0\x01\0\0\xff\xff")).await,
-        "0A000"
-    );
+    assert_eq!(refused(message(b'P', b"\0echo x\0\0\x01\0\0\xff\xff")).await, "0A000");
     assert_eq!(refused(message(b'P', b"\0echo \xff\0\0\0")).await, "22021");
 }
 
@@ -217,9 +175,7 @@ async fn messages_may_arrive_byte_by_byte() {
 async fn flush_shows_replies_before_sync() {
     let server = TestServer::start().await;
     let mut client = Client::connect(server.address).await;
-    client
-        .send([run("rows 1"), message(b'H', &[])].concat())
-        .await;
+    client.send([run("rows 1"), message(b'H', &[])].concat()).await;
     for expected in "12DC".chars() {
         assert_eq!(client.next().await.expect("a reply").kind, expected);
     }
@@ -246,20 +202,13 @@ async fn copy_in_both_protocols() {
     client.send(query("add 1; copy in; add 2")).await;
     assert_eq!(client.next().await.expect("a tag").kind, 'C');
     let response = client.next().await.expect("a response");
-    assert_eq!(
-        (response.kind, response.body),
-        ('G', vec![0, 0, 2, 0, 0, 0, 0])
-    );
-    let replies = client
-        .ask([data(b"1\ta\n2"), data(b"\tb\n"), done.clone()].concat())
-        .await;
+    assert_eq!((response.kind, response.body), ('G', vec![0, 0, 2, 0, 0, 0, 0]));
+    let replies = client.ask([data(b"1\ta\n2"), data(b"\tb\n"), done.clone()].concat()).await;
     assert_eq!(tags(&replies), ["COPY 2", "INSERT 0 1"]);
 
     // Clients send a Sync before they know that a copy has started.
     let start = [run("copy in"), sync()].concat();
-    let replies = client
-        .ask([start.clone(), data(b"1\n"), done.clone(), sync()].concat())
-        .await;
+    let replies = client.ask([start.clone(), data(b"1\n"), done.clone(), sync()].concat()).await;
     assert_eq!(kinds(&replies), "12GCZ");
 
     let failed = [data(b"1\n"), message(b'f', b"changed my mind\0"), sync()].concat();
@@ -308,18 +257,9 @@ async fn deallocate_drops_what_the_protocol_prepared() {
     let mut client = Client::connect(server.address).await;
     let prepare = [parse("a", "rows 1"), parse("b", "rows 1"), sync()].concat();
     client.ask(&prepare).await;
-    assert_eq!(
-        tags(&client.ask(query("deallocate a")).await),
-        ["DEALLOCATE"]
-    );
-    assert_eq!(
-        client.ask(query("deallocate a")).await[0].sqlstate(),
-        "26000"
-    );
-    assert_eq!(
-        kinds(&client.ask([describe('S', "b"), sync()].concat()).await),
-        "tTZ"
-    );
+    assert_eq!(tags(&client.ask(query("deallocate a")).await), ["DEALLOCATE"]);
+    assert_eq!(client.ask(query("deallocate a")).await[0].sqlstate(), "26000");
+    assert_eq!(kinds(&client.ask([describe('S', "b"), sync()].concat()).await), "tTZ");
     client.ask(query("deallocate")).await;
     assert_eq!(kinds(&client.ask(&prepare).await), "11Z");
 }

@@ -12,16 +12,11 @@ const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 fn to_base64(bytes: &[u8]) -> String {
     let mut text = String::new();
     for chunk in bytes.chunks(3) {
-        let bits = (0..3).fold(0u32, |bits, i| {
-            bits << 8 | u32::from(chunk.get(i).copied().unwrap_or(0))
-        });
+        let bits =
+            (0..3).fold(0u32, |bits, i| bits << 8 | u32::from(chunk.get(i).copied().unwrap_or(0)));
         for i in 0..4 {
             let sextet = (bits >> (18 - 6 * i)) as usize & 63;
-            text.push(if i > chunk.len() {
-                '='
-            } else {
-                ALPHABET[sextet].into()
-            });
+            text.push(if i > chunk.len() { '=' } else { ALPHABET[sextet].into() });
         }
     }
     text
@@ -31,10 +26,7 @@ fn from_base64(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     let (mut bits, mut count) = (0u32, 0);
     for character in text.bytes().take_while(|&b| b != b'=') {
-        let sextet = ALPHABET
-            .iter()
-            .position(|&a| a == character)
-            .expect("base64");
+        let sextet = ALPHABET.iter().position(|&a| a == character).expect("base64");
         (bits, count) = (bits << 6 | sextet as u32, count + 6);
         if count >= 8 {
             count -= 8;
@@ -46,9 +38,7 @@ fn from_base64(text: &str) -> Vec<u8> {
 
 fn hmac(key: &[u8], message: &[u8]) -> [u8; 32] {
     let pad = |with: u8| -> Vec<u8> {
-        (0..64)
-            .map(|i| key.get(i).copied().unwrap_or(0) ^ with)
-            .collect()
+        (0..64).map(|i| key.get(i).copied().unwrap_or(0) ^ with).collect()
     };
     let inner = Sha256::digest([&pad(0x36), message].concat());
     Sha256::digest([&pad(0x5c)[..], &inner].concat()).into()
@@ -92,16 +82,9 @@ async fn begin(server: &TestServer, user: &str) -> Exchange {
     let first = format!("n,,{client_first}");
     client.send(initial_response("SCRAM-SHA-256", &first)).await;
     let server_first = client.next().await.expect("a challenge");
-    assert_eq!(
-        (server_first.kind, &server_first.body[..4]),
-        ('R', &[0, 0, 0, 11][..])
-    );
+    assert_eq!((server_first.kind, &server_first.body[..4]), ('R', &[0, 0, 0, 11][..]));
     let server_first = String::from_utf8(server_first.body[4..].to_vec()).expect("text");
-    Exchange {
-        client,
-        client_first,
-        server_first,
-    }
+    Exchange { client, client_first, server_first }
 }
 
 impl Exchange {
@@ -115,10 +98,7 @@ impl Exchange {
         let iterations = self.part(2).parse().expect("a number");
         let salted = salted_password(password, &from_base64(self.part(1)), iterations);
         let client_key = hmac(&salted, b"Client Key");
-        let signed = format!(
-            "{},{},{without_proof}",
-            self.client_first, self.server_first
-        );
+        let signed = format!("{},{},{without_proof}", self.client_first, self.server_first);
         let stored_key: [u8; 32] = Sha256::digest(client_key).into();
         let proof = xor(client_key, hmac(&stored_key, signed.as_bytes()));
         let server_key = hmac(&salted, b"Server Key");
@@ -151,10 +131,7 @@ impl Exchange {
 async fn the_right_proof_opens_and_the_server_proves_itself() {
     let server = TestServer::start().await;
     let exchange = begin(&server, "alice").await;
-    assert!(
-        exchange.part(0).len() > "clientnonce".len() + 16,
-        "a nonce of the server's own"
-    );
+    assert!(exchange.part(0).len() > "clientnonce".len() + 16, "a nonce of the server's own");
     let without_proof = exchange.without_proof();
     let (signature, proof) = exchange.proof(ALICE_PASSWORD, &without_proof);
     let replies = exchange.finish(&without_proof, &proof).await;
@@ -170,9 +147,7 @@ async fn every_wrong_proof_is_refused() {
         let exchange = begin(&server, "alice").await;
         let without_proof = exchange.without_proof();
         let (_, proof) = exchange.proof(password, &without_proof);
-        let replies = exchange
-            .finish(&without_proof, &mangle(proof.to_vec()))
-            .await;
+        let replies = exchange.finish(&without_proof, &mangle(proof.to_vec())).await;
         assert_eq!(replies.len(), 1);
         assert_eq!(replies[0].field('S').as_deref(), Some("FATAL"));
         replies[0].sqlstate()
@@ -187,14 +162,8 @@ async fn every_wrong_proof_is_refused() {
     assert_eq!(refusal(|p| p[..31].to_vec(), ALICE_PASSWORD).await, "08P01");
     assert_eq!(refusal(|p| p[..1].to_vec(), ALICE_PASSWORD).await, "08P01");
     assert_eq!(refusal(|_| Vec::new(), ALICE_PASSWORD).await, "08P01");
-    assert_eq!(
-        refusal(|p| [&p[..], &[0]].concat(), ALICE_PASSWORD).await,
-        "08P01"
-    );
-    assert_eq!(
-        refusal(|p| [&p[..], &p[..]].concat(), ALICE_PASSWORD).await,
-        "08P01"
-    );
+    assert_eq!(refusal(|p| [&p[..], &[0]].concat(), ALICE_PASSWORD).await, "08P01");
+    assert_eq!(refusal(|p| [&p[..], &p[..]].concat(), ALICE_PASSWORD).await, "08P01");
 }
 
 #[tokio::test]

@@ -98,13 +98,11 @@ fn class_of(column: ColumnId, expr: &Expr) -> CommandClass {
         Expr::Cast { input, to, .. } if to.is_integer() => {
             is_sum(column, input, &|result, _| result.is_integer())
         }
-        Expr::Cast {
-            input,
-            to: DataType::Numeric(Some((_, scale))),
-            explicit: false,
-        } => is_sum(column, input, &|_, amount| {
-            scale_of(amount).is_some_and(|digits| digits <= *scale)
-        }),
+        Expr::Cast { input, to: DataType::Numeric(Some((_, scale))), explicit: false } => {
+            is_sum(column, input, &|_, amount| {
+                scale_of(amount).is_some_and(|digits| digits <= *scale)
+            })
+        }
         other => is_sum(column, other, &|result, _| {
             result.is_integer() || matches!(result, DataType::Numeric(_))
         }),
@@ -118,13 +116,7 @@ fn class_of(column: ColumnId, expr: &Expr) -> CommandClass {
 /// Whether `expr` is the column, plus and minus amounts that do not depend on the row. `is_exact`
 /// judges each addition by the type of its sum and by its amount.
 fn is_sum(column: ColumnId, expr: &Expr, is_exact: &dyn Fn(&DataType, &Expr) -> bool) -> bool {
-    let Expr::Binary {
-        op,
-        left,
-        right,
-        result,
-    } = expr
-    else {
+    let Expr::Binary { op, left, right, result } = expr else {
         return is_column(expr, column);
     };
     let (rest, amount) = match op {
@@ -152,15 +144,8 @@ fn scale_of(expr: &Expr) -> Option<u8> {
         Expr::Const(Value::Int(_)) => Some(0),
         Expr::Const(Value::Numeric(number)) => u8::try_from(number.normalize().scale()).ok(),
         Expr::Cast { to, .. } if to.is_integer() => Some(0),
-        Expr::Cast {
-            to: DataType::Numeric(Some((_, scale))),
-            ..
-        } => Some(*scale),
-        Expr::Cast {
-            input,
-            to: DataType::Numeric(None),
-            ..
-        } => scale_of(input),
+        Expr::Cast { to: DataType::Numeric(Some((_, scale))), .. } => Some(*scale),
+        Expr::Cast { input, to: DataType::Numeric(None), .. } => scale_of(input),
         Expr::Unary { input, .. } => scale_of(input),
         _ => None,
     }
@@ -172,12 +157,7 @@ mod tests {
     use crate::expr::Reg;
 
     fn binary(op: BinaryOp, left: Expr, right: Expr) -> Expr {
-        Expr::Binary {
-            op,
-            left: Box::new(left),
-            right: Box::new(right),
-            result: DataType::Int8,
-        }
+        Expr::Binary { op, left: Box::new(left), right: Box::new(right), result: DataType::Int8 }
     }
 
     fn command(assignments: Vec<(ColumnId, Expr)>) -> CommandFacts {
@@ -195,30 +175,12 @@ mod tests {
         let column = || Expr::Column(1);
         let class = |expr| command(vec![(1, expr)]).class;
         assert_eq!(class(input()), CommandClass::Set);
-        assert_eq!(
-            class(binary(BinaryOp::Add, column(), input())),
-            CommandClass::Add
-        );
-        assert_eq!(
-            class(binary(BinaryOp::Add, input(), column())),
-            CommandClass::Add
-        );
-        assert_eq!(
-            class(binary(BinaryOp::Subtract, column(), input())),
-            CommandClass::Add
-        );
-        assert_eq!(
-            class(binary(BinaryOp::Subtract, input(), column())),
-            CommandClass::General
-        );
-        assert_eq!(
-            class(binary(BinaryOp::Multiply, column(), input())),
-            CommandClass::General
-        );
-        assert_eq!(
-            class(binary(BinaryOp::Add, column(), column())),
-            CommandClass::General
-        );
+        assert_eq!(class(binary(BinaryOp::Add, column(), input())), CommandClass::Add);
+        assert_eq!(class(binary(BinaryOp::Add, input(), column())), CommandClass::Add);
+        assert_eq!(class(binary(BinaryOp::Subtract, column(), input())), CommandClass::Add);
+        assert_eq!(class(binary(BinaryOp::Subtract, input(), column())), CommandClass::General);
+        assert_eq!(class(binary(BinaryOp::Multiply, column(), input())), CommandClass::General);
+        assert_eq!(class(binary(BinaryOp::Add, column(), column())), CommandClass::General);
         assert_eq!(class(Expr::Column(2)), CommandClass::General);
     }
 

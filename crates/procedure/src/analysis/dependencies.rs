@@ -121,11 +121,7 @@ fn place(
         control.extend(parent);
         control.sort_unstable();
         control.dedup();
-        places.push(Place {
-            parent,
-            depth,
-            control: control.into(),
-        });
+        places.push(Place { parent, depth, control: control.into() });
         for inner in visit::blocks(step).into_iter().flatten() {
             place(inner, Some(id), depth + 1, &leavers, places);
         }
@@ -160,19 +156,11 @@ struct Touch<'s> {
 fn touches(step: &Step) -> Vec<Touch<'_>> {
     if let Some((table, key)) = visit::row_access(step) {
         let writes = !matches!(step, Step::Read { .. } | Step::Exists { .. });
-        return vec![Touch {
-            table,
-            writes,
-            key: Some(key),
-        }];
+        return vec![Touch { table, writes, key: Some(key) }];
     }
     let mut found = Vec::new();
     match step {
-        Step::Insert { table, .. } => found.push(Touch {
-            table: *table,
-            writes: true,
-            key: None,
-        }),
+        Step::Insert { table, .. } => found.push(Touch { table: *table, writes: true, key: None }),
         Step::Fetch { query, .. } | Step::EmitQuery { query } | Step::ForRows { query, .. } => {
             visit::each_query(query, &mut |query| match query {
                 Query::Get { table, key, .. } => found.push(Touch {
@@ -180,11 +168,9 @@ fn touches(step: &Step) -> Vec<Touch<'_>> {
                     writes: false,
                     key: Some(key.iter().collect()),
                 }),
-                Query::Scan { table, .. } => found.push(Touch {
-                    table: *table,
-                    writes: false,
-                    key: None,
-                }),
+                Query::Scan { table, .. } => {
+                    found.push(Touch { table: *table, writes: false, key: None })
+                }
                 _ => {}
             });
         }
@@ -200,9 +186,7 @@ fn row_dependencies(id: StepId, numbered: &[&Step]) -> Box<[StepId]> {
     }
     let earlier = numbered[..id as usize].iter().enumerate();
     let conflicting = earlier.filter(|(_, step)| {
-        touches(step)
-            .iter()
-            .any(|theirs| own.iter().any(|own| conflict(theirs, own)))
+        touches(step).iter().any(|theirs| own.iter().any(|own| conflict(theirs, own)))
     });
     conflicting.map(|(id, _)| id as StepId).collect()
 }

@@ -72,12 +72,8 @@ impl Footprint {
                 let facts = CommandFacts::of(code);
                 let table = self.table(*table);
                 table.existence = true;
-                table
-                    .writes
-                    .extend(facts.assignments.iter().map(|(column, _)| *column));
-                table
-                    .command_reads
-                    .extend(facts.reads.iter().chain(&facts.checked));
+                table.writes.extend(facts.assignments.iter().map(|(column, _)| *column));
+                table.command_reads.extend(facts.reads.iter().chain(&facts.checked));
             }
             Step::Insert { table, .. } => {
                 let table = self.table(*table);
@@ -99,12 +95,7 @@ impl Footprint {
     fn add_query(&mut self, query: &Query) {
         match query {
             Query::Get { table, columns, .. } => self.table(*table).reads.extend(columns),
-            Query::Scan {
-                table,
-                index,
-                columns,
-                ..
-            } => {
+            Query::Scan { table, index, columns, .. } => {
                 let table = self.table(*table);
                 table.reads.extend(columns);
                 table.scans.insert(*index);

@@ -72,12 +72,7 @@ pub(super) fn of(procedure: &Procedure, facts: &[StepFacts]) -> Box<[Fragment]> 
         let steps = id..id + size;
         let depends: BTreeSet<FragmentId> = facts[steps.clone()]
             .iter()
-            .flat_map(|facts| {
-                facts
-                    .key_dependencies
-                    .iter()
-                    .chain(&facts.value_dependencies)
-            })
+            .flat_map(|facts| facts.key_dependencies.iter().chain(&facts.value_dependencies))
             .filter(|on| (**on as usize) < id)
             .map(|on| home[*on as usize])
             .collect();
@@ -93,10 +88,8 @@ pub(super) fn of(procedure: &Procedure, facts: &[StepFacts]) -> Box<[Fragment]> 
         fragment.abortable = fragment.abortable.max(worst.unwrap_or(Abortable::Never));
         let known: BTreeSet<FragmentId> = fragment.data_dependencies.iter().copied().collect();
         let others = known.into_iter().chain(depends).collect::<BTreeSet<_>>();
-        fragment.data_dependencies = others
-            .into_iter()
-            .filter(|on| *on as usize != chosen)
-            .collect();
+        fragment.data_dependencies =
+            others.into_iter().filter(|on| *on as usize != chosen).collect();
     }
     commit_dependencies(&mut fragments);
     fragments.into()
@@ -104,10 +97,7 @@ pub(super) fn of(procedure: &Procedure, facts: &[StepFacts]) -> Box<[Fragment]> 
 
 fn inner_steps(step: &Step) -> usize {
     let inner = visit::blocks(step).into_iter().flatten();
-    inner
-        .flat_map(|block| block.iter())
-        .map(|step| 1 + inner_steps(step))
-        .sum()
+    inner.flat_map(|block| block.iter()).map(|step| 1 + inner_steps(step)).sum()
 }
 
 /// The fragment that a step joins, if it does.
@@ -117,10 +107,7 @@ fn choose(step: &Step, depends: &BTreeSet<FragmentId>, fragments: &[Fragment]) -
             let same = |f: &Fragment| matches!(&f.records, Records::One(r) if *r == record);
             let place = fragments.iter().position(same)?;
             // Joining an earlier fragment must not make it depend on a later one.
-            depends
-                .iter()
-                .all(|on| *on as usize <= place)
-                .then_some(place)
+            depends.iter().all(|on| *on as usize <= place).then_some(place)
         }
         Records::New(_) | Records::Many => None,
         Records::None => match depends.last() {
@@ -165,11 +152,7 @@ fn records_inside(step: &Step) -> Records {
         return Records::Many;
     }
     let mut all = Records::None;
-    for step in visit::blocks(step)
-        .into_iter()
-        .flatten()
-        .flat_map(|block| block.iter())
-    {
+    for step in visit::blocks(step).into_iter().flatten().flat_map(|block| block.iter()) {
         all = match (all, records(step)) {
             (all, Records::None) => all,
             (Records::None, records) => records,
@@ -213,10 +196,7 @@ fn reads_tables(query: &Query) -> bool {
 }
 
 fn writes(step: &Step) -> bool {
-    let own = matches!(
-        step,
-        Step::Update { .. } | Step::Insert { .. } | Step::Delete { .. }
-    );
+    let own = matches!(step, Step::Update { .. } | Step::Insert { .. } | Step::Delete { .. });
     let mut inner = visit::blocks(step).into_iter().flatten();
     own || inner.any(|block| block.iter().any(writes))
 }

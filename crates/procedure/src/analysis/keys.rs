@@ -234,15 +234,9 @@ impl Slicer {
 
     fn step(&mut self, id: StepId, step: &Step, out: &mut Vec<PlanStep>) {
         match step {
-            Step::Let {
-                out: register,
-                value,
-            } if self.is_known(value) => {
+            Step::Let { out: register, value } if self.is_known(value) => {
                 self.learn(*register);
-                out.push(PlanStep::Let {
-                    out: *register,
-                    value: value.clone(),
-                });
+                out.push(PlanStep::Let { out: *register, value: value.clone() });
             }
             Step::Require { condition, .. } if self.is_known(condition) => {
                 out.push(PlanStep::Require(condition.clone()));
@@ -261,12 +255,9 @@ impl Slicer {
                 let body = self.block(body);
                 push_perhaps(body, true, out);
             }
-            Step::If {
-                condition,
-                then,
-                otherwise,
-                phis,
-            } => self.branch(condition, then, otherwise, phis, out),
+            Step::If { condition, then, otherwise, phis } => {
+                self.branch(condition, then, otherwise, phis, out)
+            }
             _ => self.row(id, step, out),
         }
     }
@@ -300,16 +291,9 @@ impl Slicer {
                 key: key.clone(),
                 mode: AccessMode::Read,
             }),
-            Query::Scan {
-                table,
-                index,
-                nullable,
-                low,
-                high,
-                reverse,
-                ..
-            } if self.all_known(visit::bound_exprs(low))
-                && self.all_known(visit::bound_exprs(high)) =>
+            Query::Scan { table, index, nullable, low, high, reverse, .. }
+                if self.all_known(visit::bound_exprs(low))
+                    && self.all_known(visit::bound_exprs(high)) =>
             {
                 out.push(PlanStep::Range {
                     step: id,
@@ -344,26 +328,13 @@ impl Slicer {
         let known = |phi: &&Phi| self.is_known(&phi.then) && self.is_known(&phi.otherwise);
         let phis: Box<[Phi]> = phis.iter().filter(known).cloned().collect();
         phis.iter().for_each(|phi| self.learn(phi.out));
-        out.push(PlanStep::If {
-            condition: condition.clone(),
-            then,
-            otherwise,
-            phis,
-        });
+        out.push(PlanStep::If { condition: condition.clone(), then, otherwise, phis });
     }
 
     /// A loop whose turns may follow from the arguments. What it carries is taken for unknown.
     fn counted_loop(&mut self, step: &Step, out: &mut Vec<PlanStep>) {
         match step {
-            Step::ForRange {
-                register,
-                first,
-                last,
-                step,
-                reverse,
-                body,
-                ..
-            } => {
+            Step::ForRange { register, first, last, step, reverse, body, .. } => {
                 let bounds = [first, last, step].map(Expr::clone);
                 if !self.all_known(&bounds) {
                     let body = self.block(body);
@@ -379,23 +350,14 @@ impl Slicer {
                 };
                 push_loop(turns, out);
             }
-            Step::ForEach {
-                register,
-                array,
-                body,
-                ..
-            } => {
+            Step::ForEach { register, array, body, .. } => {
                 if !self.is_known(array) {
                     let body = self.block(body);
                     return push_perhaps(body, true, out);
                 }
                 self.learn(*register);
                 let body = self.block(body);
-                let turns = PlanStep::ForEach {
-                    register: *register,
-                    array: array.clone(),
-                    body,
-                };
+                let turns = PlanStep::ForEach { register: *register, array: array.clone(), body };
                 push_loop(turns, out);
             }
             _ => {}
@@ -439,9 +401,7 @@ fn uncertain_leaves(
             PlanStep::Perhaps { body, is_loop } => {
                 uncertain_leaves(body, true, loops + u16::from(*is_loop), leaves);
             }
-            PlanStep::If {
-                then, otherwise, ..
-            } => {
+            PlanStep::If { then, otherwise, .. } => {
                 uncertain_leaves(then, is_uncertain, loops, leaves);
                 uncertain_leaves(otherwise, is_uncertain, loops, leaves);
             }
@@ -519,12 +479,7 @@ impl Evaluation {
                     return Err(End::TooLong);
                 }
             }
-            PlanStep::If {
-                condition,
-                then,
-                otherwise,
-                phis,
-            } => {
+            PlanStep::If { condition, then, otherwise, phis } => {
                 let taken = self.eval(condition)? == Value::Bool(true);
                 let flow = self.block(if taken { then } else { otherwise })?;
                 if flow.is_some() {
@@ -535,22 +490,13 @@ impl Evaluation {
                     self.registers[usize::from(phi.out.0)] = value;
                 }
             }
-            PlanStep::ForRange {
-                register,
-                bounds,
-                reverse,
-                body,
-            } => {
+            PlanStep::ForRange { register, bounds, reverse, body } => {
                 let [first, last, by] = &**bounds;
                 let (first, last, by) = (self.eval(first)?, self.eval(last)?, self.eval(by)?);
                 let turns = Counter::from_values(&first, &last, &by, *reverse)?;
                 return self.turns(*register, turns.map(Value::Int), body);
             }
-            PlanStep::ForEach {
-                register,
-                array,
-                body,
-            } => {
+            PlanStep::ForEach { register, array, body } => {
                 let Value::Array(elements) = self.eval(array)? else {
                     return Err(End::Here);
                 };
@@ -579,13 +525,7 @@ impl Evaluation {
     }
 
     fn key(&mut self, step: &PlanStep) -> Result<(), End> {
-        let PlanStep::Key {
-            step,
-            table,
-            key,
-            mode,
-        } = step
-        else {
+        let PlanStep::Key { step, table, key, mode } = step else {
             return Ok(());
         };
         if let Some(key) = eval_key(key, &self.registers, &[], 0)? {
@@ -601,29 +541,14 @@ impl Evaluation {
     }
 
     fn range(&mut self, step: &PlanStep) -> Result<(), End> {
-        let PlanStep::Range {
-            step,
-            table,
-            index,
-            nullable,
-            low,
-            high,
-            reverse,
-        } = step
-        else {
+        let PlanStep::Range { step, table, index, nullable, low, high, reverse } = step else {
             return Ok(());
         };
         let (Some(low), Some(high)) = (self.bound(low, nullable)?, self.bound(high, nullable)?)
         else {
             return Ok(());
         };
-        let range = Range {
-            table: *table,
-            index: *index,
-            low,
-            high,
-            reverse: *reverse,
-        };
+        let range = Range { table: *table, index: *index, low, high, reverse: *reverse };
         self.found.ranges.push((*step, range));
         Ok(())
     }

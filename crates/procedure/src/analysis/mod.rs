@@ -6,13 +6,14 @@
 //!
 //! | Here | In the literature | Read by |
 //! |---|---|---|
-//! | `key_dependencies`, `value_dependencies` | key and value dependencies | transaction healing (Wu, SIGMOD 2016) |
-//! | `row_dependencies`, [`Analysis::dependents`] | flow, anti and output dependencies; the restoration set | healing, PACMAN's slices (Wu, SIGMOD 2017) |
-//! | `control_dependencies`, `guards` | control dependence (Ferrante, 1987) | all that reorder steps |
+//! | `key_dependencies`, `value_dependencies` | key and value dependencies | healing (Wu, 2016) |
+//! | `row_dependencies` | flow, anti and output dependencies | PACMAN's slices (Wu, 2017) |
+//! | [`Analysis::dependents`] | the restoration set | healing |
+//! | `control_dependencies`, `guards` | control dependence (Ferrante, 1987) | all that reorder |
 //! | [`KeyPlan`] | read and write sets known in advance | Calvin, BOHM, ChainifyDB, prefetching |
 //! | [`CommandFacts`] | commutative and blind updates | Harmony's reordering and coalescence |
 //! | [`Footprint`] | tables and columns read and written | lock granularity, PACMAN's blocks |
-//! | [`Fragment`] | fragments, data, commit and conflict dependencies | QueCC (Qadah, Middleware 2018), Q-Store |
+//! | [`Fragment`] | fragments and their dependencies | QueCC (Qadah, 2018), Q-Store |
 //! | [`Abortable`] | abortable fragments; user-defined aborts | QueCC, speculative execution |
 //!
 //! **Dependencies.** A step depends on the one that wrote a register which it reads. As registers
@@ -83,10 +84,7 @@ impl Analysis {
                 // That a write waits for an earlier read of its row is order, not influence.
                 let written = facts.row_dependencies.iter().copied();
                 let written = written.filter(|on| self.steps[*on as usize].writes);
-                let depends = facts
-                    .inputs()
-                    .chain(written)
-                    .any(|on| affected[on as usize]);
+                let depends = facts.inputs().chain(written).any(|on| affected[on as usize]);
                 changed |= depends && !affected[id];
                 affected[id] |= depends;
             }

@@ -56,9 +56,7 @@ pub fn each_query_expr<'q>(query: &'q Query, visit: &mut dyn FnMut(&'q Expr)) {
         Query::Unnest(array) => visit(array),
         Query::Series { first, last, step } => [first, last, step].into_iter().for_each(visit),
         Query::Get { key, filter, .. } => key.iter().chain(filter).for_each(visit),
-        Query::Scan {
-            low, high, filter, ..
-        } => {
+        Query::Scan { low, high, filter, .. } => {
             bound_exprs(low).iter().for_each(&mut *visit);
             bound_exprs(high).iter().for_each(&mut *visit);
             filter.iter().for_each(visit);
@@ -66,18 +64,11 @@ pub fn each_query_expr<'q>(query: &'q Query, visit: &mut dyn FnMut(&'q Expr)) {
         Query::Filter { condition, .. } => visit(condition),
         Query::Project { expressions, .. } => expressions.iter().for_each(visit),
         Query::NestedLoop { condition, .. } => condition.iter().for_each(visit),
-        Query::HashJoin {
-            outer_keys,
-            inner_keys,
-            condition,
-            ..
-        } => {
+        Query::HashJoin { outer_keys, inner_keys, condition, .. } => {
             let keys = outer_keys.iter().chain(inner_keys);
             keys.chain(condition).for_each(visit);
         }
-        Query::Aggregate {
-            groups, aggregates, ..
-        } => {
+        Query::Aggregate { groups, aggregates, .. } => {
             groups.iter().for_each(&mut *visit);
             for aggregate in aggregates {
                 aggregate.input.iter().for_each(&mut *visit);
@@ -113,9 +104,7 @@ pub fn carried(step: &Step) -> &[Carried] {
 pub fn each_own_expr<'s>(step: &'s Step, visit: &mut dyn FnMut(&'s Expr)) {
     match step {
         Step::ForRows { query, .. } => query_uses(query, &mut |_, expr| visit(expr)),
-        Step::ForRange {
-            first, last, step, ..
-        } => [first, last, step].into_iter().for_each(visit),
+        Step::ForRange { first, last, step, .. } => [first, last, step].into_iter().for_each(visit),
         Step::ForEach { array, .. } => visit(array),
         Step::While { condition, .. } | Step::If { condition, .. } => visit(condition),
         step => each_step_expr(step, &mut |_, expr| visit(expr)),
@@ -145,11 +134,7 @@ pub fn each_step_expr<'s>(step: &'s Step, visit: &mut dyn FnMut(Use, &'s Expr)) 
             all(Use::Key, key);
             all(Use::Value, inputs);
         }
-        Step::Insert {
-            key: columns,
-            values,
-            ..
-        } => {
+        Step::Insert { key: columns, values, .. } => {
             for (column, value) in values.iter().enumerate() {
                 let is_key = columns.iter().any(|key| usize::from(*key) == column);
                 visit(if is_key { Use::Key } else { Use::Value }, value);
@@ -160,36 +145,21 @@ pub fn each_step_expr<'s>(step: &'s Step, visit: &mut dyn FnMut(Use, &'s Expr)) 
             query_uses(query, visit);
             carried_uses(carried, visit);
         }
-        Step::ForRange {
-            first,
-            last,
-            step,
-            carried,
-            ..
-        } => {
-            [first, last, step]
-                .into_iter()
-                .for_each(|expr| visit(Use::Control, expr));
+        Step::ForRange { first, last, step, carried, .. } => {
+            [first, last, step].into_iter().for_each(|expr| visit(Use::Control, expr));
             carried_uses(carried, visit);
         }
         Step::ForEach { array, carried, .. } => {
             visit(Use::Control, array);
             carried_uses(carried, visit);
         }
-        Step::While {
-            condition, carried, ..
-        } => {
+        Step::While { condition, carried, .. } => {
             visit(Use::Control, condition);
             carried_uses(carried, visit);
         }
-        Step::If {
-            condition, phis, ..
-        } => {
+        Step::If { condition, phis, .. } => {
             visit(Use::Control, condition);
-            for Phi {
-                then, otherwise, ..
-            } in phis
-            {
+            for Phi { then, otherwise, .. } in phis {
                 visit(Use::Value, then);
                 visit(Use::Value, otherwise);
             }
@@ -242,12 +212,7 @@ fn error_uses<'s>(error: &'s OnError, visit: &mut dyn FnMut(Use, &'s Expr)) {
 pub fn each_output(step: &Step, visit: &mut dyn FnMut(Reg)) {
     match step {
         Step::Let { out, .. } => visit(*out),
-        Step::Read {
-            columns,
-            out,
-            found,
-            ..
-        } => {
+        Step::Read { columns, out, found, .. } => {
             (0..columns.len() as u16).for_each(|i| visit(Reg(out.0 + i)));
             visit(*found);
         }
@@ -263,12 +228,7 @@ pub fn each_output(step: &Step, visit: &mut dyn FnMut(Reg)) {
             row.iter().copied().for_each(&mut *visit);
             carried.iter().for_each(|c| visit(c.register));
         }
-        Step::ForRange {
-            register, carried, ..
-        }
-        | Step::ForEach {
-            register, carried, ..
-        } => {
+        Step::ForRange { register, carried, .. } | Step::ForEach { register, carried, .. } => {
             visit(*register);
             carried.iter().for_each(|c| visit(c.register));
         }
@@ -292,9 +252,7 @@ pub fn blocks(step: &Step) -> [Option<&Block>; 2] {
         | Step::ForRange { body, .. }
         | Step::ForEach { body, .. }
         | Step::While { body, .. } => [Some(body), None],
-        Step::If {
-            then, otherwise, ..
-        } => [Some(then), Some(otherwise)],
+        Step::If { then, otherwise, .. } => [Some(then), Some(otherwise)],
         _ => [None, None],
     }
 }
@@ -333,16 +291,8 @@ pub fn row_access(step: &Step) -> Option<(TableId, Vec<&Expr>)> {
         | Step::Exists { table, key, .. }
         | Step::Update { table, key, .. }
         | Step::Delete { table, key, .. } => Some((*table, key.iter().collect())),
-        Step::Insert {
-            table,
-            key,
-            hidden_row_id: false,
-            values,
-            ..
-        } => {
-            let key = key
-                .iter()
-                .filter_map(|column| values.get(usize::from(*column)));
+        Step::Insert { table, key, hidden_row_id: false, values, .. } => {
+            let key = key.iter().filter_map(|column| values.get(usize::from(*column)));
             Some((*table, key.collect()))
         }
         _ => None,

@@ -58,31 +58,20 @@ impl Namer<'_> {
                     UnaryOp::BitNot => ("~", Binding::Sign),
                     UnaryOp::Not => ("not ", Binding::Not),
                 };
-                (
-                    format!("{sign}{}", self.inner(input, row, binding)),
-                    binding,
-                )
+                (format!("{sign}{}", self.inner(input, row, binding)), binding)
             }
-            Expr::Binary {
-                op, left, right, ..
-            } => self.binary(*op, left, right, row),
+            Expr::Binary { op, left, right, .. } => self.binary(*op, left, right, row),
             Expr::And(list) => (self.joined(list, row, " and ", Binding::And), Binding::And),
             Expr::Or(list) => (self.joined(list, row, " or ", Binding::Or), Binding::Or),
             Expr::IsNull { input, negated } => {
                 let test = if *negated { "is not null" } else { "is null" };
-                (
-                    format!("{} {test}", self.inner(input, row, Binding::Is)),
-                    Binding::Is,
-                )
+                (format!("{} {test}", self.inner(input, row, Binding::Is)), Binding::Is)
             }
             Expr::Case { whens, otherwise } => {
                 let mut text = "case".to_string();
                 for (when, then) in whens {
-                    text += &format!(
-                        " when {} then {}",
-                        self.expr(when, row),
-                        self.expr(then, row)
-                    );
+                    text +=
+                        &format!(" when {} then {}", self.expr(when, row), self.expr(then, row));
                 }
                 atom(format!("{text} else {} end", self.expr(otherwise, row)))
             }
@@ -98,47 +87,25 @@ impl Namer<'_> {
                 let array = self.inner(array, row, Binding::Sign);
                 atom(format!("{array}[{}]", self.expr(index, row)))
             }
-            Expr::Call {
-                function,
-                arguments,
-                ..
-            } => atom(format!(
-                "{}({})",
-                function_name(*function),
-                self.list(arguments, row)
-            )),
+            Expr::Call { function, arguments, .. } => {
+                atom(format!("{}({})", function_name(*function), self.list(arguments, row)))
+            }
         }
     }
 
     /// `in`, `= any`, `like`.
     fn membership(&self, expr: &Expr, row: &[String]) -> (String, Binding) {
         match expr {
-            Expr::InList {
-                input,
-                list,
-                negated,
-            } => {
+            Expr::InList { input, list, negated } => {
                 let not = if *negated { "not " } else { "" };
                 let input = self.inner(input, row, Binding::Like);
-                (
-                    format!("{input} {not}in ({})", self.list(list, row)),
-                    Binding::Like,
-                )
+                (format!("{input} {not}in ({})", self.list(list, row)), Binding::Like)
             }
             Expr::AnyEqual { input, array } => {
                 let input = self.inner(input, row, Binding::Comparison);
-                (
-                    format!("{input} = any ({})", self.expr(array, row)),
-                    Binding::Comparison,
-                )
+                (format!("{input} = any ({})", self.expr(array, row)), Binding::Comparison)
             }
-            Expr::Like {
-                input,
-                pattern,
-                case_insensitive,
-                negated,
-                ..
-            } => {
+            Expr::Like { input, pattern, case_insensitive, negated, .. } => {
                 let not = if *negated { "not " } else { "" };
                 let like = if *case_insensitive { "ilike" } else { "like" };
                 let input = self.inner(input, row, Binding::Like);
@@ -150,10 +117,7 @@ impl Namer<'_> {
     }
 
     fn joined(&self, list: &[Expr], row: &[String], word: &str, binding: Binding) -> String {
-        let texts: Vec<String> = list
-            .iter()
-            .map(|expr| self.inner(expr, row, binding))
-            .collect();
+        let texts: Vec<String> = list.iter().map(|expr| self.inner(expr, row, binding)).collect();
         texts.join(word)
     }
 

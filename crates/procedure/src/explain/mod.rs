@@ -43,12 +43,8 @@ pub fn explain(procedure: &Procedure, names: &dyn NameResolver) -> String {
     let namer = Namer::new(procedure, names);
     let mut text = namer.heading();
     text.push_str("\n\nsteps\n");
-    let mut listing = Listing {
-        namer: &namer,
-        analysis: &analysis,
-        lines: Vec::new(),
-        next_step: 0,
-    };
+    let mut listing =
+        Listing { namer: &namer, analysis: &analysis, lines: Vec::new(), next_step: 0 };
     listing.block(&procedure.body, 0);
     listing.print(&mut text);
     text.push('\n');
@@ -89,35 +85,25 @@ impl<'a> Namer<'a> {
         let mut is_read = vec![false; count];
         for step in visit::numbered(&procedure.body) {
             visit::each_step_expr(step, &mut |_, expr| {
-                visit::each_register(expr, &mut |register| {
-                    is_read[usize::from(register.0)] = true
-                });
+                visit::each_register(expr, &mut |register| is_read[usize::from(register.0)] = true);
             });
         }
-        Namer {
-            procedure,
-            schemas,
-            registers,
-            is_read,
-        }
+        Namer { procedure, schemas, registers, is_read }
     }
 
     fn heading(&self) -> String {
         let procedure = self.procedure;
         let parameters = procedure.parameters.iter().enumerate();
-        let parameters: Vec<String> = parameters
-            .map(|(i, p)| format!("{} {}", self.registers[i], p.data_type))
-            .collect();
+        let parameters: Vec<String> =
+            parameters.map(|(i, p)| format!("{} {}", self.registers[i], p.data_type)).collect();
         let mut text = match procedure.tag.as_str() {
             "CALL" => format!("procedure {}({})", procedure.name, parameters.join(", ")),
             _ if parameters.is_empty() => procedure.name.clone(),
             _ => format!("{} ({})", procedure.name, parameters.join(", ")),
         };
         if let Output::Rows(columns) = &procedure.output {
-            let columns: Vec<String> = columns
-                .iter()
-                .map(|c| format!("{} {}", c.name, c.data_type))
-                .collect();
+            let columns: Vec<String> =
+                columns.iter().map(|c| format!("{} {}", c.name, c.data_type)).collect();
             let _ = write!(text, " → ({})", columns.join(", "));
         }
         text
@@ -150,9 +136,7 @@ impl<'a> Namer<'a> {
     /// All columns of a table, as the names of a row.
     fn row_names(&self, table: TableId) -> Vec<String> {
         let schema = self.schemas.schema(table);
-        schema.map_or(Vec::new(), |s| {
-            s.columns.iter().map(|c| c.name.clone()).collect()
-        })
+        schema.map_or(Vec::new(), |s| s.columns.iter().map(|c| c.name.clone()).collect())
     }
 
     fn index(&self, table: TableId, index: IndexId) -> String {
@@ -202,10 +186,7 @@ impl Listing<'_> {
     fn print(&self, text: &mut String) {
         let number_width = self.next_step.to_string().len();
         let widths = self.lines.iter().map(|line| line.text.chars().count());
-        let column = widths
-            .filter(|w| *w < DEPENDENCY_COLUMN_MAX)
-            .max()
-            .unwrap_or(0);
+        let column = widths.filter(|w| *w < DEPENDENCY_COLUMN_MAX).max().unwrap_or(0);
         for line in &self.lines {
             let number = line.number.map_or(String::new(), |id| (id + 1).to_string());
             let _ = write!(text, "  {number:>number_width$}  {}", line.text);
@@ -256,9 +237,8 @@ impl Listing<'_> {
             ("after ", control.filter(|on| Some(*on) != parent).collect()),
         ];
         let groups = groups.into_iter().filter(|(_, steps)| !steps.is_empty());
-        let texts: Vec<String> = groups
-            .map(|(word, steps)| format!("{word}{}", numbers(&steps)))
-            .collect();
+        let texts: Vec<String> =
+            groups.map(|(word, steps)| format!("{word}{}", numbers(&steps))).collect();
         texts.join("; ")
     }
 
@@ -294,18 +274,9 @@ impl Listing<'_> {
                 self.leave(id, depth, "continue", *out, values);
             }
             Step::Return => self.head(id, depth, "return", ""),
-            Step::Fetch {
-                query,
-                outputs,
-                found,
-                strict,
-            } => {
+            Step::Fetch { query, outputs, found, strict } => {
                 let outputs: Vec<&str> = outputs.iter().map(|r| namer.register(*r)).collect();
-                let strict = if *strict {
-                    "the only row of"
-                } else {
-                    "the first row of"
-                };
+                let strict = if *strict { "the only row of" } else { "the first row of" };
                 let mut text = strict.to_string();
                 if !outputs.is_empty() {
                     let _ = write!(text, " → {}", outputs.join(", "));
@@ -323,13 +294,7 @@ impl Listing<'_> {
     fn row_step(&mut self, id: StepId, step: &Step, depth: usize) {
         let namer = self.namer;
         match step {
-            Step::Read {
-                table,
-                key,
-                columns,
-                out,
-                found,
-            } => {
+            Step::Read { table, key, columns, out, found } => {
                 let names = namer.columns(*table, columns).into_iter();
                 let outputs = names.zip(out.0..).map(|(column, register)| {
                     let register = namer.register(Reg(register));
@@ -352,24 +317,13 @@ impl Listing<'_> {
                 let text = namer.record(*table, key, &[]) + &namer.flag("found", *found);
                 self.head(id, depth, "delete", &text);
             }
-            Step::Insert {
-                table,
-                values,
-                inserted,
-                ..
-            } => {
+            Step::Insert { table, values, inserted, .. } => {
                 let table = namer.table(*table);
                 let values = namer.list(values, &[]);
                 let flag = namer.flag("inserted", *inserted);
                 self.head(id, depth, "insert", &format!("{table} ({values}){flag}"));
             }
-            Step::Update {
-                table,
-                key,
-                code,
-                inputs,
-                found,
-            } => {
+            Step::Update { table, key, code, inputs, found } => {
                 let row = namer.row_names(*table);
                 let assignments = code.assignments.iter().map(|(column, expr)| {
                     let value = namer.expr(&with_inputs(expr, inputs), &row);
@@ -417,13 +371,7 @@ impl Listing<'_> {
     }
 
     fn branch(&mut self, id: StepId, step: &Step, depth: usize) {
-        let Step::If {
-            condition,
-            then,
-            otherwise,
-            phis,
-        } = step
-        else {
+        let Step::If { condition, then, otherwise, phis } = step else {
             return;
         };
         let namer = self.namer;
@@ -448,10 +396,7 @@ impl Listing<'_> {
             self.query(query, depth);
         }
         let carried = visit::carried(step);
-        for Carried {
-            register, initial, ..
-        } in carried
-        {
+        for Carried { register, initial, .. } in carried {
             let (register, initial) = (namer.register(*register), namer.expr(initial, &[]));
             self.more(depth + 1, &format!("carry    {register} := {initial}"));
         }
@@ -476,14 +421,7 @@ impl Listing<'_> {
 fn loop_head(namer: &Namer<'_>, step: &Step) -> (&'static str, String) {
     match step {
         Step::While { condition, .. } => ("loop", format!("while {}", namer.expr(condition, &[]))),
-        Step::ForRange {
-            register,
-            first,
-            last,
-            step,
-            reverse,
-            ..
-        } => {
+        Step::ForRange { register, first, last, step, reverse, .. } => {
             let (first, last) = (namer.expr(first, &[]), namer.expr(last, &[]));
             let direction = if *reverse { "down to" } else { "to" };
             let register = namer.register(*register);
@@ -493,9 +431,7 @@ fn loop_head(namer: &Namer<'_>, step: &Step) -> (&'static str, String) {
             }
             ("for", head)
         }
-        Step::ForEach {
-            register, array, ..
-        } => {
+        Step::ForEach { register, array, .. } => {
             let array = namer.expr(array, &[]);
             ("for", format!("{} of {array}", namer.register(*register)))
         }

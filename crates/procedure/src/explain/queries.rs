@@ -37,27 +37,19 @@ impl Namer<'_> {
             }
             Query::Project { input, expressions } => {
                 let names = self.operator(input, outer, depth + 1, lines);
-                let texts: Vec<String> = expressions
-                    .iter()
-                    .map(|expr| self.expr(expr, &names))
-                    .collect();
+                let texts: Vec<String> =
+                    expressions.iter().map(|expr| self.expr(expr, &names)).collect();
                 (format!("select {}", texts.join(", ")), texts)
             }
             Query::NestedLoop { .. } | Query::HashJoin { .. } => {
                 self.join(query, outer, depth, lines)
             }
-            Query::Aggregate {
-                input,
-                groups,
-                aggregates,
-            } => {
+            Query::Aggregate { input, groups, aggregates } => {
                 let names = self.operator(input, outer, depth + 1, lines);
                 let group_texts: Vec<String> =
                     groups.iter().map(|expr| self.expr(expr, &names)).collect();
-                let texts: Vec<String> = aggregates
-                    .iter()
-                    .map(|a| self.aggregate(a, &names))
-                    .collect();
+                let texts: Vec<String> =
+                    aggregates.iter().map(|a| self.aggregate(a, &names)).collect();
                 let mut text = format!("aggregate {}", texts.join(", "));
                 if !group_texts.is_empty() {
                     text += &format!(" by {}", group_texts.join(", "));
@@ -69,18 +61,10 @@ impl Namer<'_> {
                 let keys: Vec<String> = keys.iter().map(|key| self.sort_key(key, &names)).collect();
                 (format!("sort by {}", keys.join(", ")), names)
             }
-            Query::Limit {
-                input,
-                limit,
-                offset,
-            } => {
+            Query::Limit { input, limit, offset } => {
                 let names = self.operator(input, outer, depth + 1, lines);
-                let limit = limit
-                    .iter()
-                    .map(|expr| format!("limit {}", self.expr(expr, &[])));
-                let offset = offset
-                    .iter()
-                    .map(|expr| format!("offset {}", self.expr(expr, &[])));
+                let limit = limit.iter().map(|expr| format!("limit {}", self.expr(expr, &[])));
+                let offset = offset.iter().map(|expr| format!("offset {}", self.expr(expr, &[])));
                 (limit.chain(offset).collect::<Vec<_>>().join(" "), names)
             }
             Query::Distinct { input } => {
@@ -106,27 +90,19 @@ impl Namer<'_> {
     fn source(&self, query: &Query, outer: &[String]) -> (String, Vec<String>) {
         match query {
             Query::Values(rows) => {
-                let texts = rows
-                    .iter()
-                    .map(|row| format!("({})", self.list(row, outer)));
+                let texts = rows.iter().map(|row| format!("({})", self.list(row, outer)));
                 let texts: Vec<String> = texts.collect();
                 (format!("values {}", texts.join(", ")), Vec::new())
             }
-            Query::Unnest(array) => (
-                format!("unnest {}", self.expr(array, outer)),
-                vec!["element".to_string()],
-            ),
+            Query::Unnest(array) => {
+                (format!("unnest {}", self.expr(array, outer)), vec!["element".to_string()])
+            }
             Query::Series { first, last, step } => {
                 let (first, last) = (self.expr(first, outer), self.expr(last, outer));
                 let text = format!("series {first} to {last} by {}", self.expr(step, outer));
                 (text, vec!["series".to_string()])
             }
-            Query::Get {
-                table,
-                key,
-                columns,
-                filter,
-            } => {
+            Query::Get { table, key, columns, filter } => {
                 let record = self.record(*table, key, outer);
                 self.access(format!("get {record}"), *table, columns, filter)
             }
@@ -153,24 +129,10 @@ impl Namer<'_> {
     }
 
     fn scan(&self, query: &Query, outer: &[String]) -> (String, Vec<String>) {
-        let Query::Scan {
-            table,
-            index,
-            low,
-            high,
-            reverse,
-            columns,
-            filter,
-            ..
-        } = query
-        else {
+        let Query::Scan { table, index, low, high, reverse, columns, filter, .. } = query else {
             return Default::default();
         };
-        let mut text = format!(
-            "scan {} by {}",
-            self.table(*table),
-            self.index(*table, *index)
-        );
+        let mut text = format!("scan {} by {}", self.table(*table), self.index(*table, *index));
         let side = |bound: &Bound<Box<[Expr]>>, closed: &str, open: &str| match bound {
             Bound::Included(exprs) => format!(" {closed} ({})", self.list(exprs, outer)),
             Bound::Excluded(exprs) => format!(" {open} ({})", self.list(exprs, outer)),
@@ -202,13 +164,7 @@ impl Namer<'_> {
                 names.extend(inner);
                 ("for each".to_string(), names)
             }
-            Query::HashJoin {
-                outer,
-                inner,
-                outer_keys,
-                inner_keys,
-                ..
-            } => {
+            Query::HashJoin { outer, inner, outer_keys, inner_keys, .. } => {
                 let mut names = self.operator(outer, around, depth + 1, lines);
                 let inner = self.operator(inner, around, depth + 1, lines);
                 let pairs = outer_keys.iter().zip(inner_keys).map(|(left, right)| {
@@ -220,12 +176,8 @@ impl Namer<'_> {
             }
             _ => return Default::default(),
         };
-        if let Query::NestedLoop {
-            condition, left, ..
-        }
-        | Query::HashJoin {
-            condition, left, ..
-        } = query
+        if let Query::NestedLoop { condition, left, .. } | Query::HashJoin { condition, left, .. } =
+            query
         {
             if *left {
                 text = format!("left {text}");
@@ -267,11 +219,7 @@ impl Namer<'_> {
         }
         // SQL's own order is NULLs last when ascending and first when descending.
         if key.nulls_first != key.descending {
-            text += if key.nulls_first {
-                " nulls first"
-            } else {
-                " nulls last"
-            };
+            text += if key.nulls_first { " nulls first" } else { " nulls last" };
         }
         text
     }

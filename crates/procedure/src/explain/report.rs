@@ -57,12 +57,7 @@ fn commands(namer: &Namer<'_>, analysis: &Analysis) -> Vec<String> {
             format!("{} {class}", namer.column(*table, *column))
         });
         let assignments: Vec<String> = assignments.collect();
-        let mut line = format!(
-            "{}  {}: {}",
-            id + 1,
-            namer.table(*table),
-            assignments.join(", ")
-        );
+        let mut line = format!("{}  {}: {}", id + 1, namer.table(*table), assignments.join(", "));
         if command.commutes_with(command) {
             line.push_str("; commutes with itself");
         } else if !command.checked.is_empty() {
@@ -116,11 +111,8 @@ fn table_footprint(namer: &Namer<'_>, table: TableId, of: &TableFootprint) -> Ve
 
 fn fragments(namer: &Namer<'_>, analysis: &Analysis) -> Vec<String> {
     let number_width = analysis.fragments.len().to_string().len();
-    let rows: Vec<[String; 3]> = analysis
-        .fragments
-        .iter()
-        .map(|fragment| fragment_row(namer, fragment))
-        .collect();
+    let rows: Vec<[String; 3]> =
+        analysis.fragments.iter().map(|fragment| fragment_row(namer, fragment)).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
     let (steps_width, records_width) = (width(0).unwrap_or(0), width(1).unwrap_or(0));
     let lines = rows.iter().enumerate().map(|(i, [steps, records, rest])| {
@@ -134,11 +126,7 @@ fn fragments(namer: &Namer<'_>, analysis: &Analysis) -> Vec<String> {
 }
 
 fn fragment_row(namer: &Namer<'_>, fragment: &Fragment) -> [String; 3] {
-    let word = if fragment.steps.len() == 1 {
-        "step"
-    } else {
-        "steps"
-    };
+    let word = if fragment.steps.len() == 1 { "step" } else { "steps" };
     let steps = format!("{word} {}", numbers(&fragment.steps));
     let records = match &fragment.records {
         Records::None => "on arguments".to_string(),
@@ -151,16 +139,10 @@ fn fragment_row(namer: &Namer<'_>, fragment: &Fragment) -> [String; 3] {
         rest.push("may abort".to_string());
     }
     if !fragment.data_dependencies.is_empty() {
-        rest.push(format!(
-            "data from {}",
-            numbers(&fragment.data_dependencies)
-        ));
+        rest.push(format!("data from {}", numbers(&fragment.data_dependencies)));
     }
     if !fragment.commit_dependencies.is_empty() {
-        rest.push(format!(
-            "commits after {}",
-            numbers(&fragment.commit_dependencies)
-        ));
+        rest.push(format!("commits after {}", numbers(&fragment.commit_dependencies)));
     }
     [steps, records, rest.join(", ")]
 }

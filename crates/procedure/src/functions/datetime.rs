@@ -106,11 +106,7 @@ fn days_of(date: NaiveDate) -> i32 {
 
 fn make_date(year: i32, month: i32, day: i32) -> Result<Value> {
     // There is no year 0: PostgreSQL counts 1 BC as -1, the calendar as 0.
-    let astronomical = if year < 0 {
-        year.saturating_add(1)
-    } else {
-        year
-    };
+    let astronomical = if year < 0 { year.saturating_add(1) } else { year };
     let date = match (u32::try_from(month), u32::try_from(day)) {
         (Ok(month), Ok(day)) if year != 0 => NaiveDate::from_ymd_opt(astronomical, month, day),
         _ => None,
@@ -196,8 +192,6 @@ fn truncated(us: i64, field: DateField, name: &str) -> Result<i64> {
         Decade => first_of(year.div_euclid(10) * 10, 1),
         Century => first_of((year - 1).div_euclid(100) * 100 + 1, 1),
         Millennium => first_of((year - 1).div_euclid(1000) * 1000 + 1, 1),
-        _ => Err(Error::unsupported(format_args!(
-            "date_trunc unit \"{name}\""
-        ))),
+        _ => Err(Error::unsupported(format_args!("date_trunc unit \"{name}\""))),
     }
 }

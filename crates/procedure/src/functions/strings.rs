@@ -44,11 +44,7 @@ pub(super) fn call(function: Function, arguments: &[Cow<'_, Value>]) -> Result<V
         Replace if text(1).is_empty() => first.to_owned(),
         Replace => {
             let times = first.matches(text(1)).count();
-            made(
-                first
-                    .len()
-                    .saturating_add(times.saturating_mul(text(2).len())),
-            )?;
+            made(first.len().saturating_add(times.saturating_mul(text(2).len())))?;
             first.replace(text(1), text(2))
         }
         Concat => concatenated("", arguments)?,
@@ -68,17 +64,12 @@ pub(super) fn call(function: Function, arguments: &[Cow<'_, Value>]) -> Result<V
         Initcap => initcap(first),
         Translate => translate(first, text(1), text(2)),
         Ascii => {
-            return Ok(Value::Int(
-                first.chars().next().map_or(0, |c| i64::from(u32::from(c))),
-            ));
+            return Ok(Value::Int(first.chars().next().map_or(0, |c| i64::from(u32::from(c)))));
         }
         Chr => match char::from_u32(number(0).unsigned_abs()) {
             Some(c) if number(0) > 0 => c.to_string(),
             _ => {
-                return Err(Error::new(
-                    SqlState(*b"54000"),
-                    "requested character not valid",
-                ));
+                return Err(Error::new(SqlState(*b"54000"), "requested character not valid"));
             }
         },
         Decode => return decode(first, text(1)).map(Value::from),
@@ -87,10 +78,7 @@ pub(super) fn call(function: Function, arguments: &[Cow<'_, Value>]) -> Result<V
             None => return Ok(Value::Null),
         },
         _ => {
-            return Err(Error::new(
-                SqlState::INTERNAL_ERROR,
-                "no such function of text",
-            ));
+            return Err(Error::new(SqlState::INTERNAL_ERROR, "no such function of text"));
         }
     };
     Ok(Value::from(answer))
@@ -109,10 +97,7 @@ fn of_bytes(function: Function, bytes: &[u8], arguments: &[Cow<'_, Value>]) -> R
             let part: Vec<u8> = bytes.iter().copied().skip(skip).take(take).collect();
             Ok(Value::from(part))
         }
-        _ => Err(Error::new(
-            SqlState::INTERNAL_ERROR,
-            "no such function of bytes",
-        )),
+        _ => Err(Error::new(SqlState::INTERNAL_ERROR, "no such function of bytes")),
     }
 }
 
@@ -120,10 +105,7 @@ fn of_bytes(function: Function, bytes: &[u8], arguments: &[Cow<'_, Value>]) -> R
 fn made(bytes: usize) -> Result<()> {
     match bytes <= MADE_BYTES_MAX {
         true => Ok(()),
-        false => Err(Error::new(
-            SqlState::PROGRAM_LIMIT_EXCEEDED,
-            "requested length too large",
-        )),
+        false => Err(Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "requested length too large")),
     }
 }
 
@@ -133,29 +115,20 @@ fn substring_range(start: i32, count: Option<i32>) -> Result<(usize, usize)> {
     let end = match count {
         None => i64::MAX,
         Some(count) if count < 0 => {
-            return Err(Error::new(
-                SqlState(*b"22011"),
-                "negative substring length not allowed",
-            ));
+            return Err(Error::new(SqlState(*b"22011"), "negative substring length not allowed"));
         }
         Some(count) => start + i64::from(count),
     };
     let skip = start.max(0);
     let take = (end - skip).max(0);
-    Ok((
-        usize::try_from(skip).unwrap_or(usize::MAX),
-        usize::try_from(take).unwrap_or(usize::MAX),
-    ))
+    Ok((usize::try_from(skip).unwrap_or(usize::MAX), usize::try_from(take).unwrap_or(usize::MAX)))
 }
 
 /// Characters that `left(text, n)` keeps; a negative n counts from the end.
 fn end_of(text: &str, n: i32) -> usize {
     match usize::try_from(n) {
         Ok(n) => n,
-        Err(_) => text
-            .chars()
-            .count()
-            .saturating_sub(n.unsigned_abs() as usize),
+        Err(_) => text.chars().count().saturating_sub(n.unsigned_abs() as usize),
     }
 }
 
@@ -196,11 +169,7 @@ fn padded(
     let length = usize::try_from(length).unwrap_or(0);
     made(length)?;
     let missing = length.saturating_sub(text.chars().count());
-    let padding = || {
-        fill.chars()
-            .cycle()
-            .take(if fill.is_empty() { 0 } else { missing })
-    };
+    let padding = || fill.chars().cycle().take(if fill.is_empty() { 0 } else { missing });
     let kept = text.chars().take(length);
     Ok(match function {
         Function::Lpad => padding().chain(kept).collect(),
@@ -258,10 +227,7 @@ fn encode(bytes: &[u8], format: &str) -> Result<String> {
     match format.to_ascii_lowercase().as_str() {
         "hex" => {
             let digit = |nibble: u8| char::from(HEX_DIGITS[usize::from(nibble)]);
-            Ok(bytes
-                .iter()
-                .flat_map(|b| [digit(b >> 4), digit(b & 15)])
-                .collect())
+            Ok(bytes.iter().flat_map(|b| [digit(b >> 4), digit(b & 15)]).collect())
         }
         "base64" => {
             let mut out = String::with_capacity(bytes.len() / 3 * 4 + 4);
@@ -302,16 +268,12 @@ fn decode(text: &str, format: &str) -> Result<Vec<u8>> {
 fn decode_hex(text: &str) -> Result<Vec<u8>> {
     let mut nibbles = Vec::with_capacity(text.len());
     for c in text.chars().filter(|c| !c.is_ascii_whitespace()) {
-        let digit = c
-            .to_digit(16)
-            .ok_or_else(|| invalid(format!("invalid hexadecimal digit: \"{c}\"")))?;
+        let digit =
+            c.to_digit(16).ok_or_else(|| invalid(format!("invalid hexadecimal digit: \"{c}\"")))?;
         nibbles.push(digit as u8);
     }
     match nibbles.len().is_multiple_of(2) {
-        true => Ok(nibbles
-            .chunks(2)
-            .map(|pair| pair[0] << 4 | pair[1])
-            .collect()),
+        true => Ok(nibbles.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()),
         false => Err(invalid("invalid hexadecimal data: odd number of digits")),
     }
 }

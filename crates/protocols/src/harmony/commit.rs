@@ -52,11 +52,8 @@ pub fn fold(
     let count = if order.len() < 64 { 1 } else { crew.workers() };
     let shards: Arc<Vec<Mutex<Shard>>> = Arc::new((0..count).map(|_| Mutex::default()).collect());
     let job = {
-        let (shards, block, simulated) = (
-            Arc::clone(&shards),
-            Arc::clone(block),
-            Arc::clone(simulated),
-        );
+        let (shards, block, simulated) =
+            (Arc::clone(&shards), Arc::clone(block), Arc::clone(simulated));
         let (order, catalog) = (order.to_vec(), Arc::clone(catalog));
         move |worker: usize| {
             let shard = fold_shard(&block, &simulated, &order, &catalog, worker, count);
@@ -64,10 +61,7 @@ pub fn fold(
         }
     };
     crew.run_if_large(order.len(), job);
-    let mut folds = Folds {
-        shards: Vec::with_capacity(count),
-        failed: Vec::new(),
-    };
+    let mut folds = Folds { shards: Vec::with_capacity(count), failed: Vec::new() };
     for shard in shards.iter() {
         let shard = std::mem::take(&mut *shard.lock().unwrap_or_else(|e| e.into_inner()));
         if let Some(why) = shard.halt {
@@ -110,9 +104,7 @@ fn fold_shard(
         |e: &Entry| -> &PendingWrite { &simulated[e.tid as usize].writes[e.write as usize] };
     entries.sort_unstable_by(|a, b| {
         let by_record = (a.table, a.record).cmp(&(b.table, b.record));
-        by_record
-            .then_with(|| write_of(a).key.cmp(&write_of(b).key))
-            .then(a.rank.cmp(&b.rank))
+        by_record.then_with(|| write_of(a).key.cmp(&write_of(b).key)).then(a.rank.cmp(&b.rank))
     });
     let mut shard = Shard::default();
     let mut scratch = Vec::new();
@@ -158,11 +150,7 @@ fn fold_record<'s>(
 pub fn install(folds: Folds, store: &Arc<Store>, writes: &mut BlockWrites, crew: &Crew) {
     let catalog = store.catalog();
     let parallel = folds.shards.len() > 1;
-    let shards = folds
-        .shards
-        .into_iter()
-        .map(Some)
-        .chain(std::iter::repeat_with(|| None));
+    let shards = folds.shards.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
     let jobs: Vec<_> = writes
         .take()
         .into_iter()
@@ -177,13 +165,7 @@ pub fn install(folds: Folds, store: &Arc<Store>, writes: &mut BlockWrites, crew:
         let Some((folded, arena)) = job.as_mut() else {
             return;
         };
-        for Folded {
-            table,
-            key,
-            stamp,
-            resolved,
-        } in folded.drain(..)
-        {
+        for Folded { table, key, stamp, resolved } in folded.drain(..) {
             if let Some(table) = catalog.table(table) {
                 resolved.install(table, &key, stamp, arena);
             }

@@ -40,11 +40,7 @@ impl Smallest {
     }
 
     fn other_than(&self, tid: i64) -> i64 {
-        if self.0[0] == tid {
-            self.0[1]
-        } else {
-            self.0[0]
-        }
+        if self.0[0] == tid { self.0[1] } else { self.0[0] }
     }
 }
 
@@ -61,11 +57,7 @@ impl Largest {
     }
 
     fn other_than(&self, tid: i64) -> i64 {
-        if self.0[0] == tid {
-            self.0[1]
-        } else {
-            self.0[0]
-        }
+        if self.0[0] == tid { self.0[1] } else { self.0[0] }
     }
 }
 
@@ -146,9 +138,7 @@ pub fn validate(
         simulated: Arc::clone(simulated),
         catalog: Arc::clone(catalog),
         flaw,
-        min_out: (0..count as i64)
-            .map(|tid| AtomicI64::new(tid + 1))
-            .collect(),
+        min_out: (0..count as i64).map(|tid| AtomicI64::new(tid + 1)).collect(),
         max_in: (0..count).map(|_| AtomicI64::new(NOBODY_READS)).collect(),
     });
     let shards = if count < 64 { 1 } else { crew.workers() };
@@ -160,11 +150,7 @@ pub fn validate(
         }
     });
     let edges = Arc::into_inner(edges).expect("the crew has let go of a finished job");
-    let min_out: Vec<i64> = edges
-        .min_out
-        .into_iter()
-        .map(AtomicI64::into_inner)
-        .collect();
+    let min_out: Vec<i64> = edges.min_out.into_iter().map(AtomicI64::into_inner).collect();
     let rejected = min_out
         .iter()
         .zip(edges.max_in)
@@ -174,11 +160,7 @@ pub fn validate(
             rule_1(tid as i64, min_out, max_in.into_inner() - lenient)
         })
         .collect();
-    Verdict {
-        min_out,
-        rejected,
-        flaw,
-    }
+    Verdict { min_out, rejected, flaw }
 }
 
 /// Rule 1: the middle of a backward dangerous structure `Ti <-rw- Tj <-rw- Tk`, i < j and i <= k.
@@ -225,11 +207,7 @@ fn record_edges(edges: &Edges, shard: u64, shards: u64) {
             if !read.value && edges.flaw == Some(Flaw::NoExistenceEdges) {
                 continue;
             }
-            let writers = if read.value {
-                mark.writers
-            } else {
-                mark.changers
-            };
+            let writers = if read.value { mark.writers } else { mark.changers };
             let writer = writers.other_than(tid);
             if writer < tid {
                 edges.min_out[tid as usize].fetch_min(writer, Ordering::Relaxed);
@@ -239,11 +217,7 @@ fn record_edges(edges: &Edges, shard: u64, shards: u64) {
             let Some(mark) = marks.get(&(write.table, write.record)) else {
                 continue;
             };
-            let readers = if write.changes_existence() {
-                mark.readers
-            } else {
-                mark.value_readers
-            };
+            let readers = if write.changes_existence() { mark.readers } else { mark.value_readers };
             let reader = readers.other_than(tid);
             edges.max_in[tid as usize].fetch_max(reader, Ordering::Relaxed);
         }
@@ -314,12 +288,9 @@ fn may_touch(table: &Table, range: &Range, write: &PendingWrite) -> bool {
         WriteState::Delete => false,
         WriteState::Put(row) => index_key(table, range.index, &write.key, |c| &row[usize::from(c)])
             .map_or(true, |key| covers(range, key.as_bytes())),
-        WriteState::Commands(commands) => commands.iter().any(|c| {
-            c.code
-                .assignments
-                .iter()
-                .any(|(column, _)| columns.contains(column))
-        }),
+        WriteState::Commands(commands) => commands
+            .iter()
+            .any(|c| c.code.assignments.iter().any(|(column, _)| columns.contains(column))),
     };
     after || write.existed && before_image_in(table, range, write, &columns)
 }
@@ -332,9 +303,7 @@ fn before_image_in(
 ) -> bool {
     let mut values = vec![Value::Null; columns.len()];
     // Nothing of the block is installed yet, so the newest state is the one before it.
-    let stored = write
-        .slot
-        .and_then(|slot| table.read(slot, LATEST, columns, &mut values));
+    let stored = write.slot.and_then(|slot| table.read(slot, LATEST, columns, &mut values));
     stored.is_some()
         && index_key(table, range.index, &write.key, |column| {
             let at = columns.iter().position(|&c| c == column);

@@ -64,10 +64,7 @@ use types::{Height, Position};
 pub use flaw::Flaw;
 use simulate::Simulated;
 
-pub const ENTRY: crate::Entry = crate::Entry {
-    info: &INFO,
-    make: || Arc::new(Harmony::default()),
-};
+pub const ENTRY: crate::Entry = crate::Entry { info: &INFO, make: || Arc::new(Harmony::default()) };
 
 pub static INFO: ProtocolInfo = ProtocolInfo {
     name: "harmony",
@@ -104,12 +101,7 @@ impl Protocol for Harmony {
         snapshot_height: Height,
         crew: &Crew,
     ) -> Result<Prepared, String> {
-        Ok(Box::new(simulate::simulate(
-            block,
-            store,
-            snapshot_height,
-            crew,
-        )))
+        Ok(Box::new(simulate::simulate(block, store, snapshot_height, crew)))
     }
 
     fn finish(
@@ -120,9 +112,8 @@ impl Protocol for Harmony {
         writes: &mut BlockWrites,
         crew: &Crew,
     ) -> Result<BlockOutcome, String> {
-        let simulated: Box<Vec<Simulated>> = prepared
-            .downcast()
-            .map_err(|_| "harmony was handed another protocol's block")?;
+        let simulated: Box<Vec<Simulated>> =
+            prepared.downcast().map_err(|_| "harmony was handed another protocol's block")?;
         let simulated = Arc::new(*simulated);
         let mut verdict = edges::validate(&simulated, &store.catalog(), crew, self.flaw);
         let order = loop {
@@ -156,17 +147,10 @@ fn settle(
     let mut outcomes = simulated
         .into_iter()
         .zip(&survived)
-        .map(|(s, &survived)| {
-            if survived {
-                Outcome::from_run(s.run).map(Some)
-            } else {
-                Ok(None)
-            }
-        })
+        .map(|(s, &survived)| if survived { Outcome::from_run(s.run).map(Some) } else { Ok(None) })
         .collect::<Result<Vec<_>, _>>()?;
-    let rejected: Vec<Position> = (0..count as Position)
-        .filter(|&at| !survived[at as usize])
-        .collect();
+    let rejected: Vec<Position> =
+        (0..count as Position).filter(|&at| !survived[at as usize]).collect();
     if !rejected.is_empty() {
         let first_rank = order.len() as Position;
         let rerun = rerun::rerun(block, &rejected, first_rank, store, writes, crew)?;
@@ -178,8 +162,6 @@ fn settle(
     Ok(BlockOutcome {
         outcomes: outcomes.into_iter().flatten().collect(),
         serial_order: order,
-        report: BlockReport {
-            rerun: rejected.len() as u32,
-        },
+        report: BlockReport { rerun: rejected.len() as u32 },
     })
 }

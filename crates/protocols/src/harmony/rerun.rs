@@ -63,11 +63,7 @@ struct Lock {
 impl Lock {
     fn new(table: TableId, key: &Key, exclusive: bool) -> Lock {
         let record = RecordId::of(None, key);
-        Lock {
-            table,
-            record,
-            exclusive,
-        }
+        Lock { table, record, exclusive }
     }
 }
 
@@ -123,10 +119,7 @@ fn one_by_one(
 ) -> Result<Vec<Outcome>, String> {
     let mut runner = Runner::new(Arc::clone(catalog));
     let undo = writes.arena(0);
-    turns
-        .iter()
-        .map(|turn| runner.run_one(block, turn.position, turn.rank, undo))
-        .collect()
+    turns.iter().map(|turn| runner.run_one(block, turn.position, turn.rank, undo)).collect()
 }
 
 /// The locks of every transaction, planned in parallel.
@@ -157,9 +150,7 @@ fn plan_all(block: &Arc<Block>, rejected: &[Position], crew: &Crew) -> Vec<Locks
     });
     let planning = Arc::into_inner(planning).expect("the crew has let go of a finished job");
     let locks = planning.locks.into_iter();
-    locks
-        .map(|locks| locks.into_inner().expect("every transaction is planned"))
-        .collect()
+    locks.map(|locks| locks.into_inner().expect("every transaction is planned")).collect()
 }
 
 #[derive(Default)]
@@ -253,11 +244,7 @@ impl Queued {
             }
             waits.push(AtomicU32::new(count));
         }
-        Queued {
-            waits,
-            heirs,
-            longest_chain: depths.into_iter().max().unwrap_or(0),
-        }
+        Queued { waits, heirs, longest_chain: depths.into_iter().max().unwrap_or(0) }
     }
 
     fn is_wide(&self) -> bool {
@@ -307,11 +294,7 @@ fn in_parallel(
         outcomes: turns.iter().map(|_| OnceLock::new()).collect(),
     });
     let arenas: Arc<Vec<_>> = Arc::new(writes.take().into_iter().map(Mutex::new).collect());
-    let job = (
-        Arc::clone(&running),
-        Arc::clone(&arenas),
-        Arc::clone(catalog),
-    );
+    let job = (Arc::clone(&running), Arc::clone(&arenas), Arc::clone(catalog));
     crew.run(move |worker| {
         let (running, arenas, catalog) = &job;
         let mut undo = arenas[worker].lock().unwrap_or_else(|e| e.into_inner());
@@ -327,9 +310,7 @@ fn in_parallel(
         return Err(why);
     }
     let outcomes = running.outcomes.into_iter();
-    Ok(outcomes
-        .map(|outcome| outcome.into_inner().expect("every transaction is run"))
-        .collect())
+    Ok(outcomes.map(|outcome| outcome.into_inner().expect("every transaction is run")).collect())
 }
 
 impl Running {
@@ -417,19 +398,14 @@ mod tests {
     use super::*;
 
     fn lock(record: u64, exclusive: bool) -> Lock {
-        Lock {
-            table: TableId(1),
-            record: RecordId(record),
-            exclusive,
-        }
+        Lock { table: TableId(1), record: RecordId(record), exclusive }
     }
 
     fn conflict(a: &Locks, b: &Locks) -> bool {
         let b: Vec<_> = b.iter().flatten().collect();
-        a.iter().flatten().any(|a| {
-            b.iter()
-                .any(|b| a.record == b.record && (a.exclusive || b.exclusive))
-        })
+        a.iter()
+            .flatten()
+            .any(|a| b.iter().any(|b| a.record == b.record && (a.exclusive || b.exclusive)))
     }
 
     /// Whatever the moment at which each runs: all that conflict before it are done, and everyone
@@ -474,11 +450,7 @@ mod tests {
         let one = |exclusive| -> Locks { Some([lock(7, exclusive)].into_iter().collect()) };
         let locks = [true, false, false, true].map(one);
         let queued = Queued::of(&locks);
-        let waits: Vec<_> = queued
-            .waits
-            .iter()
-            .map(|w| w.load(Ordering::Relaxed))
-            .collect();
+        let waits: Vec<_> = queued.waits.iter().map(|w| w.load(Ordering::Relaxed)).collect();
         assert_eq!(waits, [0, 1, 1, 2]);
         assert_eq!(queued.longest_chain, 3);
     }

@@ -39,19 +39,11 @@ impl Recorder for Reads {
     const DIGESTS: bool = false;
 
     fn value_read(&mut self, read: RowRead<'_>) {
-        self.rows.push(ReadMark {
-            table: read.table,
-            record: read.record,
-            value: true,
-        });
+        self.rows.push(ReadMark { table: read.table, record: read.record, value: true });
     }
 
     fn existence_read(&mut self, read: RowRead<'_>) {
-        self.rows.push(ReadMark {
-            table: read.table,
-            record: read.record,
-            value: false,
-        });
+        self.rows.push(ReadMark { table: read.table, record: read.record, value: false });
     }
 
     fn range_read(&mut self, range: &Range, _: RangeDigest) {
@@ -84,19 +76,11 @@ pub fn simulate(
     let job = Arc::clone(&shared);
     crew.run_if_large(count, move |_| work(&job));
     let shared = Arc::into_inner(shared).expect("the crew has let go of a finished job");
-    shared
-        .done
-        .into_iter()
-        .map(|s| s.into_inner().expect("every transaction is run"))
-        .collect()
+    shared.done.into_iter().map(|s| s.into_inner().expect("every transaction is run")).collect()
 }
 
 fn work(shared: &Shared) {
-    let nowhere = Moment {
-        height: 0,
-        position: 0,
-        now_us: 0,
-    };
+    let nowhere = Moment { height: 0, position: 0, now_us: 0 };
     let catalog = Arc::clone(&shared.catalog);
     let mut overlay = Overlay::new(catalog, shared.snapshot_height, nowhere, Reads::default());
     let mut frame = Frame::default();
@@ -117,15 +101,9 @@ fn work(shared: &Shared) {
             });
             let run = work.run(&mut frame, &mut overlay);
             let reads = std::mem::take(&mut overlay.recorder);
-            let writes = if run.is_ok() {
-                overlay.take_writes()
-            } else {
-                Vec::new()
-            };
+            let writes = if run.is_ok() { overlay.take_writes() } else { Vec::new() };
             let simulated = Simulated { run, reads, writes };
-            shared.done[position]
-                .set(simulated)
-                .expect("a position is drawn once");
+            shared.done[position].set(simulated).expect("a position is drawn once");
         }
     }
 }

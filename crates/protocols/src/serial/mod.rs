@@ -20,10 +20,7 @@ use procedure::{Frame, ProgramResult};
 use storage::{BlockWrites, Catalog, LATEST, Store, UndoArena};
 use types::{Height, Position, Stamp, Stop, Value};
 
-pub const ENTRY: crate::Entry = crate::Entry {
-    info: &INFO,
-    make: || Arc::new(Serial),
-};
+pub const ENTRY: crate::Entry = crate::Entry { info: &INFO, make: || Arc::new(Serial) };
 
 pub static INFO: ProtocolInfo = ProtocolInfo {
     name: "serial",
@@ -92,11 +89,7 @@ pub struct Runner {
 
 impl Runner {
     pub fn new(catalog: Arc<Catalog>) -> Self {
-        let nowhere = Moment {
-            height: 0,
-            position: 0,
-            now_us: 0,
-        };
+        let nowhere = Moment { height: 0, position: 0, now_us: 0 };
         Runner {
             overlay: Overlay::new(Arc::clone(&catalog), LATEST, nowhere, NoRecord),
             catalog,
@@ -128,18 +121,13 @@ impl Runner {
     ) -> Result<ProgramResult, Stop> {
         let work = &block.transactions[position as usize];
         let now_us = work.now_us(block.time_us);
-        self.overlay.restart(Moment {
-            height: block.height,
-            position,
-            now_us,
-        });
+        self.overlay.restart(Moment { height: block.height, position, now_us });
         let result = work.run(&mut self.frame, &mut self.overlay)?;
         let writes = self.overlay.take_writes();
         self.resolved.clear();
         for write in &writes {
             let table = self.catalog.table(write.table).ok_or_else(gone)?;
-            self.resolved
-                .push(resolve(table, write, now_us, &mut self.scratch)?);
+            self.resolved.push(resolve(table, write, now_us, &mut self.scratch)?);
         }
         for (write, resolved) in writes.iter().zip(self.resolved.drain(..)) {
             let table = self.catalog.table(write.table).ok_or_else(gone)?;

@@ -1,9 +1,9 @@
 //! Aggregate calls, and the rule that everything else must be grouped.
 //!
-//! While a select list is bound, an aggregate call becomes the placeholder `Column(FIRST + n)`, where n
-//! is its place in the list of calls. Afterwards each expression is rewritten over the aggregated
-//! row: a subexpression equal to a grouping expression becomes that group's column, a placeholder
-//! becomes the aggregate's, and any column left over is an error.
+//! While a select list is bound, an aggregate call becomes the placeholder `Column(FIRST + n)`,
+//! where n is its place in the list of calls. Afterwards each expression is rewritten over the
+//! aggregated row: a subexpression equal to a grouping expression becomes that group's column, a
+//! placeholder becomes the aggregate's, and any column left over is an error.
 
 use procedure::Expr;
 use procedure::query::{Aggregate, AggregateFunction};
@@ -78,10 +78,7 @@ impl Binder<'_> {
         if known.is_none() {
             self.aggregates.calls.push(aggregate);
         }
-        Ok(Typed::new(
-            Expr::Column(FIRST_PLACEHOLDER + n as u16),
-            data_type,
-        ))
+        Ok(Typed::new(Expr::Column(FIRST_PLACEHOLDER + n as u16), data_type))
     }
 
     fn check_place(&self) -> Result<()> {

@@ -1,5 +1,5 @@
-//! The binder's state: what names and parameters mean, which registers are taken, and the steps that
-//! the statement has become so far.
+//! The binder's state: what names and parameters mean, which registers are taken, and the steps
+//! that the statement has become so far.
 
 use procedure::{Expr, Reg, Step};
 use types::cast::{CastContext, cast, cast_context, common_type};
@@ -84,10 +84,7 @@ impl<'a> Binder<'a> {
     pub fn register(&mut self) -> Result<Reg> {
         let register = Reg(self.next_register);
         self.next_register = self.next_register.checked_add(1).ok_or_else(|| {
-            Error::new(
-                SqlState::PROGRAM_LIMIT_EXCEEDED,
-                "the statement needs too many registers",
-            )
+            Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "the statement needs too many registers")
         })?;
         Ok(register)
     }
@@ -185,15 +182,14 @@ impl<'a> Binder<'a> {
     /// An expression that is to be stored in a column.
     pub fn assign(&mut self, typed: Typed, column: &str, to: &DataType) -> Result<Expr> {
         let from = typed.data_type.clone();
-        self.coerce(typed, to, CastContext::Assignment)
-            .map_err(|error| match error.code() {
-                SqlState::DATATYPE_MISMATCH | SqlState::CANNOT_COERCE => Error::new(
-                    SqlState::DATATYPE_MISMATCH,
-                    format!("column \"{column}\" is of type {to} but expression is of type {from}"),
-                )
-                .with_hint("You will need to rewrite or cast the expression."),
-                _ => error,
-            })
+        self.coerce(typed, to, CastContext::Assignment).map_err(|error| match error.code() {
+            SqlState::DATATYPE_MISMATCH | SqlState::CANNOT_COERCE => Error::new(
+                SqlState::DATATYPE_MISMATCH,
+                format!("column \"{column}\" is of type {to} but expression is of type {from}"),
+            )
+            .with_hint("You will need to rewrite or cast the expression."),
+            _ => error,
+        })
     }
 
     /// A condition.
@@ -201,10 +197,7 @@ impl<'a> Binder<'a> {
         if !matches!(typed.data_type, DataType::Bool | DataType::Unknown) {
             return Err(Error::new(
                 SqlState::DATATYPE_MISMATCH,
-                format!(
-                    "argument of {place} must be type boolean, not type {}",
-                    typed.data_type
-                ),
+                format!("argument of {place} must be type boolean, not type {}", typed.data_type),
             ));
         }
         self.coerce(typed, &DataType::Bool, CastContext::Implicit)
@@ -228,10 +221,7 @@ impl<'a> Binder<'a> {
             common = common_type(&common, &input.data_type).ok_or_else(|| {
                 Error::new(
                     SqlState::DATATYPE_MISMATCH,
-                    format!(
-                        "{what} types {common} and {} cannot be matched",
-                        input.data_type
-                    ),
+                    format!("{what} types {common} and {} cannot be matched", input.data_type),
                 )
             })?;
         }
@@ -266,11 +256,7 @@ fn converted(expr: Expr, from: &DataType, to: &DataType, explicit: bool) -> Expr
     };
     match same_values {
         true => expr,
-        false => Expr::Cast {
-            input: Box::new(expr),
-            to: to.clone(),
-            explicit,
-        },
+        false => Expr::Cast { input: Box::new(expr), to: to.clone(), explicit },
     }
 }
 

@@ -1,12 +1,14 @@
 //! Constraints as steps: what a row must satisfy before it is stored, updated or deleted.
 //!
-//! All checks come before the write, so that a transaction that is going to be rejected has written as little
-//! as possible. Their order is fixed (NOT NULL, CHECK by name, FOREIGN KEY, UNIQUE, primary key), so
-//! that every replica rejects for the same reason. A foreign key is an existence read of the parent
-//! where it points at a primary key, and the first row of an index range otherwise.
+//! All checks come before the write, so that a transaction that is going to be rejected has written
+//! as little as possible. Their order is fixed (NOT NULL, CHECK by name, FOREIGN KEY, UNIQUE,
+//! primary key), so that every replica rejects for the same reason. A foreign key is an existence
+//! read of the parent where it points at a primary key, and the first row of an index range
+//! otherwise.
 //!
-//! Departure: foreign keys are checked row by row, not at the end of the statement. A statement that
-//! deletes a parent before its child, both of its own, is rejected although PostgreSQL accepts it.
+//! Departure: foreign keys are checked row by row, not at the end of the statement. A statement
+//! that deletes a parent before its child, both of its own, is rejected although PostgreSQL accepts
+//! it.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -50,11 +52,7 @@ impl Binder<'_> {
         for (column, schema) in table.schema.visible_columns() {
             if !schema.nullable && changed(column) {
                 let condition = Expr::is_null(values[usize::from(column)].clone(), true);
-                self.require(
-                    condition,
-                    null_violation(table, column),
-                    Some(detail.clone()),
-                );
+                self.require(condition, null_violation(table, column), Some(detail.clone()));
             }
         }
         for check in relevant_checks(table, changed) {
@@ -82,23 +80,12 @@ impl Binder<'_> {
 
     fn check_parent(&mut self, table: &Table, key: &ForeignKey, values: &[Expr]) -> Result<()> {
         let Some(parent) = self.catalog.table_by_id(key.parent).cloned() else {
-            return Err(Error::new(
-                SqlState::INTERNAL_ERROR,
-                "a foreign key without parent",
-            ));
+            return Err(Error::new(SqlState::INTERNAL_ERROR, "a foreign key without parent"));
         };
-        let own: Vec<Expr> = key
-            .columns
-            .iter()
-            .map(|c| values[usize::from(*c)].clone())
-            .collect();
+        let own: Vec<Expr> = key.columns.iter().map(|c| values[usize::from(*c)].clone()).collect();
         let found = self.register()?;
         if key.parent_index == 0 {
-            self.steps.push(Step::Exists {
-                table: parent.id(),
-                key: own.clone().into(),
-                found,
-            });
+            self.steps.push(Step::Exists { table: parent.id(), key: own.clone().into(), found });
         } else {
             self.steps.push(Step::Fetch {
                 query: first_in_index(&parent, key.parent_index, &own, &[]),
@@ -136,8 +123,8 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// Unique indexes that have a changed column. `own_key` is the primary key of the row that is being
-    /// updated, which does not stand in its own way.
+    /// Unique indexes that have a changed column. `own_key` is the primary key of the row that is
+    /// being updated, which does not stand in its own way.
     pub(super) fn check_unique(
         &mut self,
         table: &Table,
@@ -150,11 +137,8 @@ impl Binder<'_> {
             if !schema.columns.iter().any(|c| changed(*c)) {
                 continue;
             }
-            let own: Vec<Expr> = schema
-                .columns
-                .iter()
-                .map(|c| values[usize::from(*c)].clone())
-                .collect();
+            let own: Vec<Expr> =
+                schema.columns.iter().map(|c| values[usize::from(*c)].clone()).collect();
             let key_columns = match own_key {
                 Some(_) => table.schema.primary_key.as_slice(),
                 None => &[],
@@ -174,11 +158,7 @@ impl Binder<'_> {
                 accepted.extend(Expr::all(itself.collect()));
             }
             let detail = key_detail(table, &schema.columns, &own, " already exists.");
-            self.require(
-                any_of(accepted),
-                unique_violation(table, &schema.name),
-                Some(detail),
-            );
+            self.require(any_of(accepted), unique_violation(table, &schema.name), Some(detail));
         }
         Ok(())
     }
@@ -202,16 +182,14 @@ impl Binder<'_> {
             return;
         }
         let columns = &table.schema.primary_key;
-        let own: Vec<Expr> = columns
-            .iter()
-            .map(|c| values[usize::from(*c)].clone())
-            .collect();
+        let own: Vec<Expr> = columns.iter().map(|c| values[usize::from(*c)].clone()).collect();
         let detail = key_detail(table, columns, &own, " already exists.");
         let error = unique_violation(table, &table.primary_key_name);
         self.require(Expr::Reg(inserted), error, Some(detail));
     }
 
-    /// What happens to the rows that point at one which is deleted, or whose key changes from `old` to
+    /// What happens to the rows that point at one which is deleted, or whose key changes from `old`
+    /// to
     /// `new`. Both give values of columns of `table`.
     pub(super) fn release_children(
         &mut self,
@@ -319,12 +297,7 @@ impl Binder<'_> {
             let assigned: Vec<(ColumnId, Expr)> = assigned.collect();
             binder.update_row(child, &old, &assigned).map(drop)
         })?;
-        self.steps.push(Step::ForRows {
-            query,
-            row: row.into(),
-            body,
-            carried: Box::default(),
-        });
+        self.steps.push(Step::ForRows { query, row: row.into(), body, carried: Box::default() });
         Ok(())
     }
 }
@@ -379,10 +352,7 @@ pub(super) fn null_violation(table: &Table, column: ColumnId) -> Error {
 pub(super) fn check_violation(table: &Table, name: &str) -> Error {
     Error::new(
         SqlState::CHECK_VIOLATION,
-        format!(
-            "new row for relation \"{}\" violates check constraint \"{name}\"",
-            table.name()
-        ),
+        format!("new row for relation \"{}\" violates check constraint \"{name}\"", table.name()),
     )
     .with_table(table.name())
     .with_constraint(name)
@@ -398,10 +368,7 @@ fn unique_violation(table: &Table, name: &str) -> Error {
 }
 
 fn failing_row(table: &Table, values: &[Expr]) -> Expr {
-    let shown = table
-        .schema
-        .visible_columns()
-        .map(|(c, _)| values[usize::from(c)].clone());
+    let shown = table.schema.visible_columns().map(|(c, _)| values[usize::from(c)].clone());
     Expr::Call {
         function: Function::FailingRow,
         arguments: shown.collect(),
@@ -421,11 +388,7 @@ fn key_detail(table: &Table, columns: &[ColumnId], values: &[Expr], end: &str) -
         parts.push(value.clone());
     }
     parts.push(text(format!("){end}")));
-    Expr::Call {
-        function: Function::Concat,
-        arguments: parts.into(),
-        result: DataType::Text,
-    }
+    Expr::Call { function: Function::Concat, arguments: parts.into(), result: DataType::Text }
 }
 
 /// The first row of an index whose columns have the given values.
@@ -445,18 +408,12 @@ pub(super) fn first_in_index(
         columns: columns.into(),
         filter: None,
     };
-    Query::Limit {
-        input: Box::new(scan),
-        limit: Some(Expr::Const(Value::Int(1))),
-        offset: None,
-    }
+    Query::Limit { input: Box::new(scan), limit: Some(Expr::Const(Value::Int(1))), offset: None }
 }
 
 fn children_of(key: &ForeignKey, values: &[Expr]) -> Vec<Expr> {
     let pairs = key.columns.iter().zip(values);
-    pairs
-        .map(|(c, v)| Expr::equal(Expr::Column(*c), v.clone()))
-        .collect()
+    pairs.map(|(c, v)| Expr::equal(Expr::Column(*c), v.clone())).collect()
 }
 
 /// The rows of a table that satisfy `conditions`, by the best path; the output is `columns`.
@@ -471,10 +428,7 @@ pub(super) fn rows_of(
         width: table.schema.columns.len() as u16,
         left: None,
     };
-    let wishes = Wishes {
-        columns: columns.to_vec(),
-        ..Wishes::default()
-    };
+    let wishes = Wishes { columns: columns.to_vec(), ..Wishes::default() };
     let planned = plan(vec![item], conditions, &wishes)?;
     Ok(planned.project(columns))
 }

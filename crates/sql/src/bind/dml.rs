@@ -40,10 +40,7 @@ pub(super) struct RowResult {
 
 impl RowResult {
     pub fn none() -> RowResult {
-        RowResult {
-            count: Expr::Const(Value::Int(0)),
-            returned: Vec::new(),
-        }
+        RowResult { count: Expr::Const(Value::Int(0)), returned: Vec::new() }
     }
 }
 
@@ -83,10 +80,7 @@ impl Binder<'_> {
             ast::Statement::Insert(insert) => self.insert(insert, emit),
             ast::Statement::Update(update) => self.update(update, emit),
             ast::Statement::Delete(delete) => self.delete(delete, emit),
-            _ => Err(Error::new(
-                SqlState::INTERNAL_ERROR,
-                "not a data-modifying statement",
-            )),
+            _ => Err(Error::new(SqlState::INTERNAL_ERROR, "not a data-modifying statement")),
         }
     }
 
@@ -113,22 +107,17 @@ impl Binder<'_> {
         }
         let mut returned = Vec::new();
         if returning.emit && !returning.is_none() {
-            self.steps.push(Step::Emit {
-                values: values.into(),
-            });
+            self.steps.push(Step::Emit { values: values.into() });
         } else {
             for value in values {
                 returned.push(self.let_value(value)?);
             }
         }
-        Ok(RowResult {
-            count: Expr::Const(Value::Int(1)),
-            returned,
-        })
+        Ok(RowResult { count: Expr::Const(Value::Int(1)), returned })
     }
 
-    /// The steps of `body` for each row of a query; counts add up, the last row's values are kept. A
-    /// query for one row by its key is a read and a branch, so that the key stays in sight.
+    /// The steps of `body` for each row of a query; counts add up, the last row's values are kept.
+    /// A query for one row by its key is a read and a branch, so that the key stays in sight.
     pub(super) fn for_rows(
         &mut self,
         query: Query,
@@ -137,12 +126,7 @@ impl Binder<'_> {
         body: impl FnOnce(&mut Self, &[Reg]) -> Result<RowResult>,
     ) -> Result<RowResult> {
         let query = match query {
-            Query::Get {
-                table,
-                key,
-                columns,
-                filter: None,
-            } if columns.len() == width => {
+            Query::Get { table, key, columns, filter: None } if columns.len() == width => {
                 let row = self.registers(width)?;
                 let found = self.register()?;
                 self.steps.push(Step::Read {
@@ -183,12 +167,7 @@ impl Binder<'_> {
                 next: next.unwrap_or(Expr::Reg(*register)),
             });
         }
-        self.steps.push(Step::ForRows {
-            query,
-            row: row.into(),
-            body,
-            carried: carried.into(),
-        });
+        self.steps.push(Step::ForRows { query, row: row.into(), body, carried: carried.into() });
         Ok(RowResult {
             count: Expr::Reg(count),
             returned: kept.into_iter().map(Expr::Reg).collect(),
@@ -215,23 +194,14 @@ impl Binder<'_> {
         let outs = self.registers(1 + returned)?;
         let value = |result: &RowResult, i: usize| match i {
             0 => result.count.clone(),
-            i => result
-                .returned
-                .get(i - 1)
-                .cloned()
-                .unwrap_or(Expr::Const(Value::Null)),
+            i => result.returned.get(i - 1).cloned().unwrap_or(Expr::Const(Value::Null)),
         };
         let phis = outs.iter().enumerate().map(|(i, out)| Phi {
             out: *out,
             then: value(&yes, i),
             otherwise: value(&no, i),
         });
-        self.steps.push(Step::If {
-            condition,
-            then,
-            otherwise,
-            phis: phis.collect(),
-        });
+        self.steps.push(Step::If { condition, then, otherwise, phis: phis.collect() });
         let mut outs = outs.into_iter().map(Expr::Reg);
         Ok(RowResult {
             count: outs.next().unwrap_or(Expr::Const(Value::Int(0))),
@@ -303,27 +273,18 @@ impl Binder<'_> {
         self.check_parents(table, &new, &changed)?;
         self.check_unique(table, &new, Some(&key), &changed)?;
         let new_value = |c: ColumnId| new[usize::from(c)].clone();
-        let new_key = NewKey {
-            value: &new_value,
-            changed: &changed,
-        };
+        let new_key = NewKey { value: &new_value, changed: &changed };
         self.release_children(table, old, Some(new_key), 0)?;
         let found = self.register()?;
         if table.schema.primary_key.iter().any(|c| changed(*c)) {
-            self.steps.push(Step::Delete {
-                table: table.id(),
-                key: key.into(),
-                found,
-            });
+            self.steps.push(Step::Delete { table: table.id(), key: key.into(), found });
             let inserted = self.insert_step(table, &new)?;
             self.require_inserted(table, &new, inserted);
             return Ok(new);
         }
         let assignments = assigned.iter().enumerate();
         let code = CommandCode::new(
-            assignments
-                .map(|(i, (column, _))| (*column, Expr::Reg(Reg(i as u16))))
-                .collect(),
+            assignments.map(|(i, (column, _))| (*column, Expr::Reg(Reg(i as u16)))).collect(),
             Box::default(),
         );
         let inputs = assigned.iter().map(|(c, _)| new_value(*c));
@@ -358,8 +319,5 @@ impl Binder<'_> {
 /// 1 where `found`, else 0.
 pub(super) fn one_if(found: Reg) -> Expr {
     let int = |i| Expr::Const(Value::Int(i));
-    Expr::Case {
-        whens: [(Expr::Reg(found), int(1))].into(),
-        otherwise: Box::new(int(0)),
-    }
+    Expr::Case { whens: [(Expr::Reg(found), int(1))].into(), otherwise: Box::new(int(0)) }
 }

@@ -62,17 +62,9 @@ impl Binder<'_> {
             } => self.cast(scope, expr, to),
             E::UnaryOp { op, expr } => self.unary(scope, *op, expr),
             E::BinaryOp { left, op, right } => self.binary(scope, left, op, right),
-            E::Case {
-                operand,
-                conditions,
-                else_result,
-                ..
-            } => self.case(
-                scope,
-                operand.as_deref(),
-                conditions,
-                else_result.as_deref(),
-            ),
+            E::Case { operand, conditions, else_result, .. } => {
+                self.case(scope, operand.as_deref(), conditions, else_result.as_deref())
+            }
             E::Subquery(query) => self.scalar_subquery(scope, query),
             E::Array(array) => self.array(scope, &array.elem),
             E::CompoundFieldAccess { root, access_chain } => {
@@ -102,54 +94,30 @@ impl Binder<'_> {
             E::IsNotUnknown(e) => self.truth_test(scope, e, None, true),
             E::IsDistinctFrom(a, b) => self.compared(scope, a, BinaryOp::IsDistinctFrom, b),
             E::IsNotDistinctFrom(a, b) => self.compared(scope, a, BinaryOp::IsNotDistinctFrom, b),
-            E::Between {
-                expr,
-                negated,
-                low,
-                high,
-            } => self.between(scope, expr, *negated, low, high),
-            E::InList {
-                expr,
-                list,
-                negated,
-            } => self.in_list(scope, expr, list, *negated),
-            E::InSubquery {
-                expr,
-                subquery,
-                negated,
-            } => self.in_subquery(scope, expr, subquery, *negated),
+            E::Between { expr, negated, low, high } => {
+                self.between(scope, expr, *negated, low, high)
+            }
+            E::InList { expr, list, negated } => self.in_list(scope, expr, list, *negated),
+            E::InSubquery { expr, subquery, negated } => {
+                self.in_subquery(scope, expr, subquery, *negated)
+            }
             E::Exists { subquery, negated } => {
                 let found = self.exists_subquery(scope, subquery)?;
                 Ok(negated_if(*negated, found))
             }
-            E::AnyOp {
-                left,
-                compare_op: ast::BinaryOperator::Eq,
-                right,
-                ..
-            } => self.any_equal(scope, left, right),
-            E::AllOp {
-                left,
-                compare_op: ast::BinaryOperator::NotEq,
-                right,
-            } => {
+            E::AnyOp { left, compare_op: ast::BinaryOperator::Eq, right, .. } => {
+                self.any_equal(scope, left, right)
+            }
+            E::AllOp { left, compare_op: ast::BinaryOperator::NotEq, right } => {
                 let any = self.any_equal(scope, left, right)?;
                 Ok(negated_if(true, any))
             }
-            E::Like {
-                negated,
-                any: false,
-                expr,
-                pattern,
-                escape_char,
-            } => self.like(scope, expr, pattern, escape_char.as_ref(), false, *negated),
-            E::ILike {
-                negated,
-                any: false,
-                expr,
-                pattern,
-                escape_char,
-            } => self.like(scope, expr, pattern, escape_char.as_ref(), true, *negated),
+            E::Like { negated, any: false, expr, pattern, escape_char } => {
+                self.like(scope, expr, pattern, escape_char.as_ref(), false, *negated)
+            }
+            E::ILike { negated, any: false, expr, pattern, escape_char } => {
+                self.like(scope, expr, pattern, escape_char.as_ref(), true, *negated)
+            }
             _ => self.function_syntax(scope, expr),
         }
     }
@@ -188,10 +156,7 @@ impl Binder<'_> {
     }
 
     fn column(&mut self, scope: &Scope, name: &str) -> Result<Typed> {
-        let variable = self
-            .variables
-            .iter()
-            .rfind(|v| v.name == name && !v.qualified_only);
+        let variable = self.variables.iter().rfind(|v| v.name == name && !v.qualified_only);
         match (scope.find(name)?, variable) {
             (Some(_), Some(_)) if self.strict_variables => Err(Error::new(
                 SqlState::AMBIGUOUS_COLUMN,
@@ -200,26 +165,20 @@ impl Binder<'_> {
             .with_detail("It could refer to either a PL/pgSQL variable or a table column.")
             .with_hint("Qualify it by the table's name, or by that of the procedure or block.")),
             (Some((expr, data_type)), _) => Ok(Typed::new(expr, data_type)),
-            (None, Some(variable)) => Ok(Typed::new(
-                variable.value.clone(),
-                variable.data_type.clone(),
-            )),
+            (None, Some(variable)) => {
+                Ok(Typed::new(variable.value.clone(), variable.data_type.clone()))
+            }
             (None, None) => Err(self.unknown_column(scope, name)),
         }
     }
 
     fn unknown_column(&self, scope: &Scope, name: &str) -> Error {
-        let outside = self
-            .enclosing
-            .iter()
-            .any(|s| matches!(s.find(name), Ok(Some(_))));
+        let outside = self.enclosing.iter().any(|s| matches!(s.find(name), Ok(Some(_))));
         if outside {
             return correlated(name);
         }
-        let error = Error::new(
-            SqlState::UNDEFINED_COLUMN,
-            format!("column \"{name}\" does not exist"),
-        );
+        let error =
+            Error::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist"));
         match scope.suggestion(name) {
             Some(hint) => error.with_hint(hint),
             None => error,
@@ -231,10 +190,7 @@ impl Binder<'_> {
             [qualifier, name] => (qualifier, name),
             [schema, qualifier, name] if schema == "public" => (qualifier, name),
             _ => {
-                return Err(Error::unsupported(format_args!(
-                    "the name {}",
-                    parts.join(".")
-                )));
+                return Err(Error::unsupported(format_args!("the name {}", parts.join("."))));
             }
         };
         if let Some((expr, data_type)) = scope.find_qualified(qualifier, name)? {
@@ -242,16 +198,9 @@ impl Binder<'_> {
         }
         let mut variables = self.variables.iter();
         if let Some(variable) = variables.rfind(|v| v.qualifier == *qualifier && v.name == *name) {
-            return Ok(Typed::new(
-                variable.value.clone(),
-                variable.data_type.clone(),
-            ));
+            return Ok(Typed::new(variable.value.clone(), variable.data_type.clone()));
         }
-        if self
-            .enclosing
-            .iter()
-            .any(|s| s.relation(qualifier).is_some())
-        {
+        if self.enclosing.iter().any(|s| s.relation(qualifier).is_some()) {
             return Err(correlated(&format!("{qualifier}.{name}")));
         }
         Err(Error::new(
@@ -281,12 +230,7 @@ impl Binder<'_> {
             return number(&format!("-{digits}"));
         }
         let typed = self.expression(scope, expr)?;
-        let unary = |op, expr| {
-            fold(Expr::Unary {
-                op,
-                input: Box::new(expr),
-            })
-        };
+        let unary = |op, expr| fold(Expr::Unary { op, input: Box::new(expr) });
         match op {
             U::Not | U::BangNot => {
                 let expr = self.boolean(typed, "NOT")?;
@@ -307,10 +251,9 @@ impl Binder<'_> {
                 };
                 Ok(Typed::new(expr, data_type))
             }
-            U::BitwiseNot if typed.data_type.is_integer() => Ok(Typed::new(
-                unary(UnaryOp::BitNot, typed.expr),
-                typed.data_type,
-            )),
+            U::BitwiseNot if typed.data_type.is_integer() => {
+                Ok(Typed::new(unary(UnaryOp::BitNot, typed.expr), typed.data_type))
+            }
             U::PGAbs => self.call_by_name("abs", vec![typed]),
             U::PGSquareRoot => self.call_by_name("sqrt", vec![typed]),
             _ => Err(Error::new(
@@ -389,10 +332,7 @@ impl Binder<'_> {
     fn null_test(&mut self, scope: &Scope, expr: &ast::Expr, negated: bool) -> Result<Typed> {
         let typed = self.expression(scope, expr)?;
         let typed = self.resolved(typed)?;
-        Ok(Typed::new(
-            fold(Expr::is_null(typed.expr, negated)),
-            DataType::Bool,
-        ))
+        Ok(Typed::new(fold(Expr::is_null(typed.expr, negated)), DataType::Bool))
     }
 
     fn truth_test(
@@ -450,9 +390,7 @@ impl Binder<'_> {
         for item in list {
             inputs.push(self.expression(scope, item)?);
         }
-        let blank_padded = inputs
-            .iter()
-            .any(|i| matches!(i.data_type, DataType::Char(_)));
+        let blank_padded = inputs.iter().any(|i| matches!(i.data_type, DataType::Char(_)));
         let mut common = DataType::Unknown;
         for input in &inputs {
             common = common_type(&common, &input.data_type)
@@ -466,11 +404,7 @@ impl Binder<'_> {
             exprs.push(self.comparand(input, &common, blank_padded)?);
         }
         let input = Box::new(exprs.remove(0));
-        let expr = Expr::InList {
-            input,
-            list: exprs.into(),
-            negated,
-        };
+        let expr = Expr::InList { input, list: exprs.into(), negated };
         Ok(Typed::new(fold(expr), DataType::Bool))
     }
 
@@ -516,13 +450,7 @@ impl Binder<'_> {
         }
         let pattern = Box::new(sides.pop().unwrap_or(Expr::Const(Value::Null)));
         let input = Box::new(sides.pop().unwrap_or(Expr::Const(Value::Null)));
-        let expr = Expr::Like {
-            input,
-            pattern,
-            escape,
-            case_insensitive,
-            negated,
-        };
+        let expr = Expr::Like { input, pattern, escape, case_insensitive, negated };
         Ok(Typed::new(fold(expr), DataType::Bool))
     }
 
@@ -560,10 +488,7 @@ impl Binder<'_> {
         }
         if inputs.is_empty() {
             // `ARRAY[]::int[]` reads the braces as the type it is cast to.
-            return Ok(Typed::new(
-                Expr::Const(Value::text("{}")),
-                DataType::Unknown,
-            ));
+            return Ok(Typed::new(Expr::Const(Value::text("{}")), DataType::Unknown));
         }
         let (inputs, element) = self.unify(inputs, "ARRAY")?;
         if matches!(element, DataType::Array(_)) {
@@ -595,10 +520,7 @@ impl Binder<'_> {
         };
         let index = self.expression(scope, index)?;
         let index = self.coerce(index, &DataType::Int4, CastContext::Assignment)?;
-        let expr = Expr::Element {
-            array: Box::new(array.expr),
-            index: Box::new(index),
-        };
+        let expr = Expr::Element { array: Box::new(array.expr), index: Box::new(index) };
         Ok(Typed::new(fold(expr), *element))
     }
 
@@ -618,10 +540,7 @@ impl Binder<'_> {
         }
         if let (ast::FunctionArguments::Subquery(query), "array") = (&call.args, name.as_str()) {
             let bound = self.subquery(scope, query)?;
-            let element = bound
-                .columns
-                .first()
-                .map_or(DataType::Text, |c| c.data_type.clone());
+            let element = bound.columns.first().map_or(DataType::Text, |c| c.data_type.clone());
             return self.gather(bound.query, &element);
         }
         let arguments = self.call_arguments(scope, call)?;
@@ -645,10 +564,7 @@ impl Binder<'_> {
             FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => self.expression(scope, expr),
             FunctionArg::Unnamed(_) => Err(Error::new(
                 SqlState::WRONG_OBJECT_TYPE,
-                format!(
-                    "{}(*) specified, but it is not an aggregate function",
-                    call.name
-                ),
+                format!("{}(*) specified, but it is not an aggregate function", call.name),
             )),
             _ => Err(Error::unsupported("named arguments")
                 .with_hint("Give the arguments in their order.")),
@@ -658,10 +574,8 @@ impl Binder<'_> {
 }
 
 fn correlated(name: &str) -> Error {
-    Error::unsupported(format_args!(
-        "a subquery that refers to \"{name}\" of the outer query"
-    ))
-    .with_hint("Write it as a join.")
+    Error::unsupported(format_args!("a subquery that refers to \"{name}\" of the outer query"))
+        .with_hint("Write it as a join.")
 }
 
 /// A number as PostgreSQL types it: the narrowest of integer, bigint, numeric.
@@ -675,13 +589,7 @@ fn number(digits: &str) -> Result<Typed> {
         return Ok(Typed::new(Expr::Const(Value::Int(i)), data_type));
     }
     match types::numeric::parse(&plain)? {
-        Some(d) => Ok(Typed::new(
-            Expr::Const(Value::Numeric(d)),
-            DataType::Numeric(None),
-        )),
-        None => Err(Error::new(
-            SqlState::SYNTAX_ERROR,
-            format!("invalid number \"{digits}\""),
-        )),
+        Some(d) => Ok(Typed::new(Expr::Const(Value::Numeric(d)), DataType::Numeric(None))),
+        None => Err(Error::new(SqlState::SYNTAX_ERROR, format!("invalid number \"{digits}\""))),
     }
 }

@@ -97,12 +97,8 @@ impl Binder<'_> {
                 ),
             )
         };
-        let left = Scope {
-            relations: from.scope.relations[..left_relations].to_vec(),
-        };
-        let right = Scope {
-            relations: from.scope.relations[left_relations..].to_vec(),
-        };
+        let left = Scope { relations: from.scope.relations[..left_relations].to_vec() };
+        let right = Scope { relations: from.scope.relations[left_relations..].to_vec() };
         let (left, left_type) = left.find(name)?.ok_or_else(|| missing("left"))?;
         let (right, right_type) = right.find(name)?.ok_or_else(|| missing("right"))?;
         for relation in &mut from.scope.relations[left_relations..] {
@@ -122,55 +118,26 @@ impl Binder<'_> {
     fn relation(&mut self, from: &mut From, factor: &ast::TableFactor) -> Result<()> {
         use ast::TableFactor as F;
         match factor {
-            F::Table {
-                name,
-                alias,
-                args: None,
-                with_hints,
-                ..
-            } if with_hints.is_empty() => self.named_relation(from, name, alias.as_ref()),
-            F::Table {
-                name,
-                alias,
-                args: Some(args),
-                with_ordinality: false,
-                ..
-            } => {
+            F::Table { name, alias, args: None, with_hints, .. } if with_hints.is_empty() => {
+                self.named_relation(from, name, alias.as_ref())
+            }
+            F::Table { name, alias, args: Some(args), with_ordinality: false, .. } => {
                 let function = crate::names::function_name(name)?;
-                let exprs = args
-                    .args
-                    .iter()
-                    .map(positional)
-                    .collect::<Result<Vec<_>>>()?;
+                let exprs = args.args.iter().map(positional).collect::<Result<Vec<_>>>()?;
                 self.table_function(from, &function, &exprs, alias.as_ref())
             }
-            F::Function {
-                lateral: false,
-                name,
-                args,
-                with_ordinality: false,
-                alias,
-            } => {
+            F::Function { lateral: false, name, args, with_ordinality: false, alias } => {
                 let function = crate::names::function_name(name)?;
                 let exprs = args.iter().map(positional).collect::<Result<Vec<_>>>()?;
                 self.table_function(from, &function, &exprs, alias.as_ref())
             }
             F::UNNEST {
-                alias,
-                array_exprs,
-                with_offset: false,
-                with_ordinality: false,
-                ..
+                alias, array_exprs, with_offset: false, with_ordinality: false, ..
             } => {
                 let exprs: Vec<&ast::Expr> = array_exprs.iter().collect();
                 self.table_function(from, "unnest", &exprs, alias.as_ref())
             }
-            F::Derived {
-                lateral: false,
-                subquery,
-                alias,
-                ..
-            } => {
+            F::Derived { lateral: false, subquery, alias, .. } => {
                 let bound = self.nested(|binder| binder.query(subquery))?;
                 let columns = bound.columns.into_iter().map(|c| (c.name, c.data_type));
                 let name = alias.as_ref().map_or("subquery".into(), |a| fold(&a.name));
@@ -203,12 +170,7 @@ impl Binder<'_> {
         if let (Some(alias), Some(relation)) = (alias, from.scope.relations.last_mut()) {
             rename(&mut relation.columns, alias)?;
         }
-        from.items.push(Item {
-            source: Source::Table(table),
-            offset,
-            width,
-            left: None,
-        });
+        from.items.push(Item { source: Source::Table(table), offset, width, left: None });
         Ok(())
     }
 
@@ -269,11 +231,7 @@ impl Binder<'_> {
         }
         let mut exprs = exprs.into_iter();
         let mut next = |default| exprs.next().unwrap_or(Expr::Const(Value::Int(default)));
-        let query = Query::Series {
-            first: next(1),
-            last: next(1),
-            step: next(1),
-        };
+        let query = Query::Series { first: next(1), last: next(1), step: next(1) };
         Ok((query, data_type))
     }
 }
@@ -306,23 +264,14 @@ fn add_derived(
     let offset = from.scope.width();
     let mut columns: Vec<ScopeColumn> = columns
         .into_iter()
-        .map(|(name, data_type)| ScopeColumn {
-            name,
-            data_type,
-            hidden: false,
-        })
+        .map(|(name, data_type)| ScopeColumn { name, data_type, hidden: false })
         .collect();
     if let Some(alias) = alias {
         rename(&mut columns, alias)?;
     }
     let width = columns.len() as u16;
     from.scope.add(name, columns, None);
-    from.items.push(Item {
-        source: Source::Query(query),
-        offset,
-        width,
-        left: None,
-    });
+    from.items.push(Item { source: Source::Query(query), offset, width, left: None });
     Ok(())
 }
 
@@ -335,10 +284,7 @@ fn rename(columns: &mut [ScopeColumn], alias: &ast::TableAlias) -> Result<()> {
             None => {
                 return Err(Error::new(
                     SqlState::INVALID_COLUMN_REFERENCE,
-                    format!(
-                        "table \"{}\" has fewer columns than its alias names",
-                        alias.name
-                    ),
+                    format!("table \"{}\" has fewer columns than its alias names", alias.name),
                 ));
             }
         }

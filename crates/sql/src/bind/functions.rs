@@ -1,8 +1,8 @@
 //! Built-in functions: which there are, for which types, and what they return.
 //!
-//! PostgreSQL's overload resolution is replaced by one rule per function, which gives the same types
-//! for the calls that people write. Functions whose answer could differ between replicas are known by
-//! name and refused.
+//! PostgreSQL's overload resolution is replaced by one rule per function, which gives the same
+//! types for the calls that people write. Functions whose answer could differ between replicas are
+//! known by name and refused.
 
 use procedure::{Expr, Function};
 use sqlparser::ast;
@@ -14,70 +14,25 @@ use super::scope::Scope;
 
 /// Functions of PostgreSQL that give another answer each time, and what to do instead.
 const NON_DETERMINISTIC: &[(&str, &str)] = &[
-    (
-        "random",
-        "Let the client choose the value and pass it as a parameter.",
-    ),
-    (
-        "setseed",
-        "Let the client choose the value and pass it as a parameter.",
-    ),
-    (
-        "random_normal",
-        "Let the client choose the value and pass it as a parameter.",
-    ),
-    (
-        "gen_random_uuid",
-        "Let the client make the uuid and pass it as a parameter.",
-    ),
-    (
-        "gen_random_bytes",
-        "Let the client make the bytes and pass them as a parameter.",
-    ),
-    (
-        "uuid_generate_v1",
-        "Let the client make the uuid and pass it as a parameter.",
-    ),
-    (
-        "uuid_generate_v4",
-        "Let the client make the uuid and pass it as a parameter.",
-    ),
-    (
-        "uuidv4",
-        "Let the client make the uuid and pass it as a parameter.",
-    ),
-    (
-        "uuidv7",
-        "Let the client make the uuid and pass it as a parameter.",
-    ),
-    (
-        "clock_timestamp",
-        "Use now(), which is the time of the block.",
-    ),
+    ("random", "Let the client choose the value and pass it as a parameter."),
+    ("setseed", "Let the client choose the value and pass it as a parameter."),
+    ("random_normal", "Let the client choose the value and pass it as a parameter."),
+    ("gen_random_uuid", "Let the client make the uuid and pass it as a parameter."),
+    ("gen_random_bytes", "Let the client make the bytes and pass them as a parameter."),
+    ("uuid_generate_v1", "Let the client make the uuid and pass it as a parameter."),
+    ("uuid_generate_v4", "Let the client make the uuid and pass it as a parameter."),
+    ("uuidv4", "Let the client make the uuid and pass it as a parameter."),
+    ("uuidv7", "Let the client make the uuid and pass it as a parameter."),
+    ("clock_timestamp", "Use now(), which is the time of the block."),
     ("timeofday", "Use now(), which is the time of the block."),
-    (
-        "nextval",
-        "Use a key that the client makes, or a counter table.",
-    ),
-    (
-        "currval",
-        "Use a key that the client makes, or a counter table.",
-    ),
-    (
-        "lastval",
-        "Use a key that the client makes, or a counter table.",
-    ),
-    (
-        "setval",
-        "Use a key that the client makes, or a counter table.",
-    ),
+    ("nextval", "Use a key that the client makes, or a counter table."),
+    ("currval", "Use a key that the client makes, or a counter table."),
+    ("lastval", "Use a key that the client makes, or a counter table."),
+    ("setval", "Use a key that the client makes, or a counter table."),
     ("pg_sleep", "Sleep in the client."),
     ("pg_sleep_for", "Sleep in the client."),
     ("txid_current", "Keep an identifier of your own in the row."),
-    (
-        "pg_current_xact_id",
-        "Keep an identifier of your own in the row.",
-    ),
+    ("pg_current_xact_id", "Keep an identifier of your own in the row."),
     ("dblink", "A ledger's transactions see the ledger alone."),
 ];
 
@@ -124,11 +79,7 @@ impl Binder<'_> {
     fn niladic(&mut self, name: &str) -> Result<Option<Typed>> {
         let now_as = |to: DataType| {
             let input = Box::new(Expr::Now);
-            let expr = Expr::Cast {
-                input,
-                to: to.clone(),
-                explicit: true,
-            };
+            let expr = Expr::Cast { input, to: to.clone(), explicit: true };
             Ok(Some(Typed::new(expr, to)))
         };
         match name {
@@ -141,10 +92,7 @@ impl Binder<'_> {
         }
         let session = self.session;
         let value = match name {
-            "version" => Value::text(format!(
-                "PostgreSQL {} (Tallystick)",
-                session.server_version
-            )),
+            "version" => Value::text(format!("PostgreSQL {} (Tallystick)", session.server_version)),
             "current_user" | "session_user" | "user" | "current_role" => Value::text(&session.user),
             "current_database" | "current_catalog" => Value::text(&session.database),
             "current_schema" => Value::text("public"),
@@ -168,11 +116,7 @@ impl Binder<'_> {
                 Ok(Some(Typed::new(Expr::Coalesce(inputs.into()), data_type)))
             }
             ("greatest" | "least", [_, ..]) => {
-                let what = if name == "greatest" {
-                    "GREATEST"
-                } else {
-                    "LEAST"
-                };
+                let what = if name == "greatest" { "GREATEST" } else { "LEAST" };
                 let function = match name {
                     "greatest" => Function::Greatest,
                     _ => Function::Least,
@@ -239,11 +183,7 @@ impl Binder<'_> {
                     Some(T::Numeric(_)) => numeric,
                     _ => T::Float8,
                 };
-                (
-                    Function::Power,
-                    vec![common.clone(), common.clone()],
-                    common,
-                )
+                (Function::Power, vec![common.clone(), common.clone()], common)
             }
             ("to_hex", 1) if first.is_integer() => (Function::ToHex, vec![first], T::Text),
             ("chr", 1) => (Function::Chr, vec![T::Int4], T::Text),
@@ -263,13 +203,7 @@ impl Binder<'_> {
             }
             return Ok(Some(called(function, inputs, T::Text)));
         }
-        let bytes = matches!(
-            arguments.first(),
-            Some(Typed {
-                data_type: T::Bytea,
-                ..
-            })
-        );
+        let bytes = matches!(arguments.first(), Some(Typed { data_type: T::Bytea, .. }));
         let subject = if bytes { T::Bytea } else { T::Text };
         let text = T::Text;
         let (function, types, result) = match (name, arguments.len()) {
@@ -319,9 +253,7 @@ impl Binder<'_> {
             ("date_trunc", 2) => Function::DateTrunc,
             ("make_date", 3) => {
                 let types = [T::Int4, T::Int4, T::Int4];
-                return self
-                    .call(Function::MakeDate, &types, arguments, T::Date)
-                    .map(Some);
+                return self.call(Function::MakeDate, &types, arguments, T::Date).map(Some);
             }
             _ => return Ok(None),
         };
@@ -336,8 +268,7 @@ impl Binder<'_> {
             Function::Extract => T::Numeric(None),
             _ => moment.clone(),
         };
-        self.call(function, &[T::Text, moment], arguments, result)
-            .map(Some)
+        self.call(function, &[T::Text, moment], arguments, result).map(Some)
     }
 
     fn array_function(&mut self, name: &str, arguments: &[Typed]) -> Result<Option<Typed>> {
@@ -358,11 +289,7 @@ impl Binder<'_> {
             ("cardinality", 1) => (Function::Cardinality, vec![array], T::Int4),
             ("array_append", 2) => (Function::ArrayAppend, vec![array.clone(), element], array),
             ("array_prepend", 2) => (Function::ArrayPrepend, vec![element, array.clone()], array),
-            ("array_cat", 2) => (
-                Function::ArrayCat,
-                vec![array.clone(), array.clone()],
-                array,
-            ),
+            ("array_cat", 2) => (Function::ArrayCat, vec![array.clone(), array.clone()], array),
             ("array_position", 2) => (Function::ArrayPosition, vec![array, element], T::Int4),
             _ => return Ok(None),
         };
@@ -407,12 +334,7 @@ impl Binder<'_> {
                 arguments.push(self.expression(scope, expr)?);
                 "position"
             }
-            E::Substring {
-                expr,
-                substring_from,
-                substring_for,
-                ..
-            } => {
+            E::Substring { expr, substring_from, substring_for, .. } => {
                 arguments.push(self.expression(scope, expr)?);
                 arguments.push(match substring_from {
                     Some(from) => self.expression(scope, from)?,
@@ -423,12 +345,7 @@ impl Binder<'_> {
                 }
                 "substring"
             }
-            E::Trim {
-                trim_where,
-                trim_what,
-                expr,
-                trim_characters,
-            } => {
+            E::Trim { trim_where, trim_what, expr, trim_characters } => {
                 arguments.push(self.expression(scope, expr)?);
                 let listed = trim_characters.iter().flatten().next();
                 if let Some(what) = trim_what.as_deref().or(listed) {
@@ -452,10 +369,6 @@ impl Binder<'_> {
 }
 
 fn called(function: Function, arguments: Vec<Expr>, result: DataType) -> Typed {
-    let expr = Expr::Call {
-        function,
-        arguments: arguments.into(),
-        result: result.clone(),
-    };
+    let expr = Expr::Call { function, arguments: arguments.into(), result: result.clone() };
     Typed::new(expr, result)
 }

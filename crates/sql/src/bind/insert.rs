@@ -41,12 +41,7 @@ impl Binder<'_> {
         scope.add_table(&table, &shown);
         let returning = self.returning_clause(&scope, insert.returning.as_deref(), emit)?;
         let conflict = self.conflict(&table, &shown, insert.on.as_ref())?;
-        let plan = InsertPlan {
-            table,
-            columns,
-            conflict,
-            returning,
-        };
+        let plan = InsertPlan { table, columns, conflict, returning };
         match &insert.source {
             None => {
                 let row = self.insert_values(&plan, Vec::new())?;
@@ -110,11 +105,8 @@ impl Binder<'_> {
     }
 
     fn insert_query(&mut self, plan: &InsertPlan, query: &ast::Query) -> Result<Dml> {
-        let targets: Vec<DataType> = plan
-            .columns
-            .iter()
-            .map(|c| plan.table.column_type(*c).clone())
-            .collect();
+        let targets: Vec<DataType> =
+            plan.columns.iter().map(|c| plan.table.column_type(*c).clone()).collect();
         let (query, types) = match &*query.body {
             ast::SetExpr::Values(values) if is_plain(query) => {
                 let mut rows = Vec::with_capacity(values.rows.len());
@@ -190,10 +182,7 @@ impl Binder<'_> {
         index: Option<u16>,
     ) -> Result<RowResult> {
         let table = &plan.table;
-        let unique = table
-            .live_indexes()
-            .filter(|(_, i)| i.unique)
-            .map(|(id, _)| id);
+        let unique = table.live_indexes().filter(|(_, i)| i.unique).map(|(id, _)| id);
         let own_key = (!table.schema.hidden_row_id).then_some(0);
         let arbiters: Vec<u16> = match index {
             Some(index) => vec![index],
@@ -202,17 +191,10 @@ impl Binder<'_> {
         let mut taken = Vec::new();
         for index in arbiters {
             let columns = table.index_columns(index);
-            let values: Vec<Expr> = columns
-                .iter()
-                .map(|c| row[usize::from(*c)].clone())
-                .collect();
+            let values: Vec<Expr> = columns.iter().map(|c| row[usize::from(*c)].clone()).collect();
             let found = self.register()?;
             self.steps.push(match index {
-                0 => Step::Exists {
-                    table: table.id(),
-                    key: values.into(),
-                    found,
-                },
+                0 => Step::Exists { table: table.id(), key: values.into(), found },
                 _ => Step::Fetch {
                     query: first_in_index(table, index, &values, &[]),
                     outputs: Box::default(),
@@ -232,12 +214,7 @@ impl Binder<'_> {
     }
 
     fn insert_or_update(&mut self, plan: &InsertPlan, row: &[Expr]) -> Result<RowResult> {
-        let Conflict::Update {
-            index,
-            assignments,
-            condition,
-        } = &plan.conflict
-        else {
+        let Conflict::Update { index, assignments, condition } = &plan.conflict else {
             return self.insert_checked(plan, row);
         };
         let table = &plan.table;
@@ -284,12 +261,7 @@ impl Binder<'_> {
             |binder| match condition {
                 None => update(binder),
                 Some(condition) => {
-                    binder.either(
-                        in_place(condition),
-                        width,
-                        update,
-                        |_| Ok(RowResult::none()),
-                    )
+                    binder.either(in_place(condition), width, update, |_| Ok(RowResult::none()))
                 }
             },
             |binder| binder.insert_checked(plan, row),
@@ -337,11 +309,7 @@ impl Binder<'_> {
                 Some(self.boolean(typed, "WHERE")?)
             }
         };
-        Ok(Conflict::Update {
-            index,
-            assignments,
-            condition,
-        })
+        Ok(Conflict::Update { index, assignments, condition })
     }
 
     /// Steps that insert one row whose listed columns are the first parameters: COPY's.
@@ -449,10 +417,7 @@ fn arbiter(table: &Table, target: &ast::ConflictTarget) -> Result<u16> {
             found.ok_or_else(|| {
                 Error::new(
                     SqlState::UNDEFINED_OBJECT,
-                    format!(
-                        "constraint \"{name}\" for table \"{}\" does not exist",
-                        table.name()
-                    ),
+                    format!("constraint \"{name}\" for table \"{}\" does not exist", table.name()),
                 )
             })
         }

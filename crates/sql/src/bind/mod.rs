@@ -6,9 +6,9 @@
 //!                 insert · update ──────────┴─ dml · constraints ───► Steps
 //! ```
 //!
-//! A statement becomes steps over registers; `$n` is register n-1. Bound expressions name columns by their
-//! number in the whole FROM clause until [`plan`] has placed them. The same [`Binder`] serves
-//! single statements, LANGUAGE sql and PL/pgSQL bodies; the difference is in its variables.
+//! A statement becomes steps over registers; `$n` is register n-1. Bound expressions name columns
+//! by their number in the whole FROM clause until [`plan`] has placed them. The same [`Binder`]
+//! serves single statements, LANGUAGE sql and PL/pgSQL bodies; the difference is in its variables.
 
 mod aggregates;
 mod binder;
@@ -67,30 +67,20 @@ pub fn bind_in_session(
     let mut binder = Binder::new(catalog, session, types);
     let (statement, output) = match &parsed.body {
         Body::Statement(statement) => binder.statement(statement, &parsed.text)?,
-        Body::CreateRoutine {
-            procedure,
-            definition,
-        } => {
+        Body::CreateRoutine { procedure, definition } => {
             let ddl = Ddl::CreateRoutine {
                 function: Box::new(CreateFunction::from_ast(definition, *procedure)?),
                 or_replace: definition.or_replace,
             };
             (Statement::Ddl(ddl), Output::Tag)
         }
-        Body::DropRoutine {
-            procedure,
-            definition,
-        } => {
+        Body::DropRoutine { procedure, definition } => {
             let ddl = Ddl::DropRoutines {
                 kind: match procedure {
                     true => RoutineKind::Procedure,
                     false => RoutineKind::Function,
                 },
-                names: definition
-                    .func_desc
-                    .iter()
-                    .map(|d| d.name.clone())
-                    .collect(),
+                names: definition.func_desc.iter().map(|d| d.name.clone()).collect(),
                 if_exists: definition.if_exists,
             };
             (Statement::Ddl(ddl), Output::Tag)
@@ -123,14 +113,9 @@ impl Binder<'_> {
             S::Update(_) => self.dml_statement(statement, text, "UPDATE"),
             S::Delete(_) => self.dml_statement(statement, text, "DELETE"),
             S::Call(call) => self.call_statement(call),
-            S::Copy {
-                source,
-                to,
-                target,
-                options,
-                legacy_options,
-                ..
-            } => self.copy(source, *to, target, options, legacy_options, text),
+            S::Copy { source, to, target, options, legacy_options, .. } => {
+                self.copy(source, *to, target, options, legacy_options, text)
+            }
             _ => match ddl(statement)? {
                 Some(ddl) => Ok((Statement::Ddl(ddl), Output::Tag)),
                 None => self.session_statement(statement, text),
@@ -162,10 +147,7 @@ impl Binder<'_> {
         Procedure {
             name: name.to_owned(),
             parameters: parameters
-                .map(|(i, data_type)| procedure::Column {
-                    name: format!("${}", i + 1),
-                    data_type,
-                })
+                .map(|(i, data_type)| procedure::Column { name: format!("${}", i + 1), data_type })
                 .collect(),
             registers: self.next_register,
             register_names: Box::default(),
@@ -190,34 +172,18 @@ fn ddl(statement: &ast::Statement) -> Result<Option<Ddl>> {
             cascade,
             temporary: false,
             ..
-        } => Ddl::DropTables {
-            names: names.clone(),
-            if_exists: *if_exists,
-            cascade: *cascade,
-        },
-        S::Drop {
-            object_type: ast::ObjectType::Index,
-            if_exists,
-            names,
-            ..
-        } => Ddl::DropIndexes {
-            names: names.clone(),
-            if_exists: *if_exists,
-        },
-        S::Drop {
-            object_type,
-            if_exists: true,
-            ..
-        } if *object_type == ast::ObjectType::View => return Ok(None),
+        } => Ddl::DropTables { names: names.clone(), if_exists: *if_exists, cascade: *cascade },
+        S::Drop { object_type: ast::ObjectType::Index, if_exists, names, .. } => {
+            Ddl::DropIndexes { names: names.clone(), if_exists: *if_exists }
+        }
+        S::Drop { object_type, if_exists: true, .. } if *object_type == ast::ObjectType::View => {
+            return Ok(None);
+        }
         S::Drop { object_type, .. } => {
             return Err(Error::unsupported(format_args!("DROP {object_type}")));
         }
         S::Truncate(truncate) => Ddl::Truncate {
-            names: truncate
-                .table_names
-                .iter()
-                .map(|t| t.name.clone())
-                .collect(),
+            names: truncate.table_names.iter().map(|t| t.name.clone()).collect(),
             cascade: matches!(truncate.cascade, Some(ast::CascadeOption::Cascade)),
         },
         _ => return Ok(None),
@@ -237,9 +203,7 @@ pub fn is_read_only(steps: &[Step]) -> bool {
         | Step::ForRange { body, .. }
         | Step::ForEach { body, .. }
         | Step::While { body, .. } => is_read_only(body),
-        Step::If {
-            then, otherwise, ..
-        } => is_read_only(then) && is_read_only(otherwise),
+        Step::If { then, otherwise, .. } => is_read_only(then) && is_read_only(otherwise),
         _ => true,
     })
 }

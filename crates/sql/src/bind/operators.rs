@@ -89,11 +89,7 @@ impl Binder<'_> {
         let Some(result) = result else {
             return Err(no_operator(&left.data_type, shown, &right.data_type));
         };
-        let amount = if shift {
-            DataType::Int4
-        } else {
-            result.clone()
-        };
+        let amount = if shift { DataType::Int4 } else { result.clone() };
         let left = self.coerce(left, &result, CastContext::Implicit)?;
         let right = self.coerce(right, &amount, CastContext::Implicit)?;
         let expr = Expr::Binary {
@@ -117,8 +113,8 @@ impl Binder<'_> {
         self.comparison(op, left, right)
     }
 
-    /// Both sides become values of one kind. The planner relies on it: a bare column that is compared
-    /// with an expression can be looked up by that expression's value.
+    /// Both sides become values of one kind. The planner relies on it: a bare column that is
+    /// compared with an expression can be looked up by that expression's value.
     pub fn comparison(&mut self, op: BinaryOp, left: Typed, right: Typed) -> Result<Typed> {
         let (l, r) = (left.data_type.clone(), right.data_type.clone());
         let common = match common_type(&l, &r) {
@@ -138,8 +134,8 @@ impl Binder<'_> {
         Ok(Typed::new(fold(expr), DataType::Bool))
     }
 
-    /// One side of a comparison in the common type. `char(n)` values are kept without their blanks, so what is compared
-    /// with one loses its own.
+    /// One side of a comparison in the common type. `char(n)` values are kept without their blanks,
+    /// so what is compared with one loses its own.
     pub(super) fn comparand(
         &mut self,
         typed: Typed,
@@ -185,15 +181,9 @@ impl Binder<'_> {
             Some(common) => common,
         };
         let input = self.coerce(input, &common, CastContext::Implicit)?;
-        let array = self.coerce(
-            array,
-            &DataType::Array(Box::new(common)),
-            CastContext::Implicit,
-        )?;
-        let expr = Expr::AnyEqual {
-            input: Box::new(input),
-            array: Box::new(array),
-        };
+        let array =
+            self.coerce(array, &DataType::Array(Box::new(common)), CastContext::Implicit)?;
+        let expr = Expr::AnyEqual { input: Box::new(input), array: Box::new(array) };
         Ok(Typed::new(fold(expr), DataType::Bool))
     }
 }

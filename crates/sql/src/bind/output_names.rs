@@ -16,9 +16,7 @@ pub(super) fn output_name(expr: &ast::Expr) -> String {
             Some(ast::ObjectNamePart::Identifier(ident)) => fold(ident),
             _ => "?column?".into(),
         },
-        E::Cast {
-            expr, data_type, ..
-        } => match output_name(expr) {
+        E::Cast { expr, data_type, .. } => match output_name(expr) {
             name if name == "?column?" => type_label(data_type),
             name => name,
         },
@@ -28,9 +26,7 @@ pub(super) fn output_name(expr: &ast::Expr) -> String {
             _ => "case".into(),
         },
         E::Extract { .. } => "extract".into(),
-        E::Substring {
-            shorthand: true, ..
-        } => "substr".into(),
+        E::Substring { shorthand: true, .. } => "substr".into(),
         E::Substring { .. } => "substring".into(),
         E::Position { .. } => "position".into(),
         E::Ceil { .. } => "ceil".into(),

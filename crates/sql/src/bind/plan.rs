@@ -7,13 +7,13 @@
 //! 2. the longest prefix of an index by equality, then a range on the column behind it;
 //! 3. everything, in primary-key order.
 //!
-//! Inner joins start with the relation that has the best path by itself and go on with the one that has the
-//! best path given those before (nested loop), or else with a hash join; ties go to the order of the
-//! text, which also rules when there is an outer join. `c IN (…)` and `c = ANY (…)` over an indexed column
-//! become a join with the list.
+//! Inner joins start with the relation that has the best path by itself and go on with the one that
+//! has the best path given those before (nested loop), or else with a hash join; ties go to the
+//! order of the text, which also rules when there is an outer join. `c IN (…)` and `c = ANY (…)`
+//! over an indexed column become a join with the list.
 //!
-//! Conditions are split into conjuncts. Each is used exactly once: by an access path, as a relation's filter, or
-//! as a join's condition, as early as its columns are there.
+//! Conditions are split into conjuncts. Each is used exactly once: by an access path, as a
+//! relation's filter, or as a join's condition, as early as its columns are there.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -60,10 +60,7 @@ impl Planned {
         }
         let mut expressions: Vec<Expr> = columns.iter().map(|c| Expr::Column(*c)).collect();
         expressions.iter_mut().for_each(|e| self.place(e));
-        Query::Project {
-            input: Box::new(self.query),
-            expressions: expressions.into(),
-        }
+        Query::Project { input: Box::new(self.query), expressions: expressions.into() }
     }
 
     /// Rewrites an expression over all columns to one over the plan's output.
@@ -119,10 +116,7 @@ pub(super) fn plan(
     let mut planner = Planner {
         pending,
         wanted: &wishes.columns,
-        later: items
-            .iter()
-            .flat_map(|i| i.left.clone().unwrap_or_default())
-            .collect(),
+        later: items.iter().flat_map(|i| i.left.clone().unwrap_or_default()).collect(),
         layout: Vec::new(),
         query: None,
         ordered: wishes.order.is_empty(),
@@ -133,10 +127,7 @@ pub(super) fn plan(
         let order = if alone { wishes.order } else { &[] };
         planner.join(item, order, wishes.limited);
     }
-    let query = planner
-        .query
-        .take()
-        .unwrap_or(Query::Values(Box::default()));
+    let query = planner.query.take().unwrap_or(Query::Values(Box::default()));
     let mut left_over = planner.pending;
     left_over.iter_mut().for_each(|e| place(e, &planner.layout));
     Ok(Planned {
@@ -148,10 +139,7 @@ pub(super) fn plan(
 
 fn filtered(input: Query, conditions: Vec<Expr>) -> Query {
     match Expr::all(conditions) {
-        Some(condition) => Query::Filter {
-            input: Box::new(input),
-            condition,
-        },
+        Some(condition) => Query::Filter { input: Box::new(input), condition },
         None => input,
     }
 }
@@ -161,17 +149,17 @@ fn lists_as_items(items: &mut Vec<Item>, pending: &mut [Expr]) {
     let mut next_column = items.iter().map(|i| i.offset + i.width).max().unwrap_or(0);
     for conjunct in pending.iter_mut() {
         let (column, query) = match &*conjunct {
-            Expr::InList {
-                input,
-                list,
-                negated: false,
-            } if list.iter().all(|e| e.columns().is_empty()) => match **input {
-                Expr::Column(column) => {
-                    let rows = list.iter().map(|e| Box::from([e.clone()]));
-                    (column, Query::Values(rows.collect()))
+            Expr::InList { input, list, negated: false }
+                if list.iter().all(|e| e.columns().is_empty()) =>
+            {
+                match **input {
+                    Expr::Column(column) => {
+                        let rows = list.iter().map(|e| Box::from([e.clone()]));
+                        (column, Query::Values(rows.collect()))
+                    }
+                    _ => continue,
                 }
-                _ => continue,
-            },
+            }
             Expr::AnyEqual { input, array } if array.columns().is_empty() => match **input {
                 Expr::Column(column) => (column, Query::Unnest((**array).clone())),
                 _ => continue,
@@ -191,9 +179,7 @@ fn lists_as_items(items: &mut Vec<Item>, pending: &mut [Expr]) {
         }
         *conjunct = Expr::equal(Expr::Column(column), Expr::Column(next_column));
         items.push(Item {
-            source: Source::List(Query::Distinct {
-                input: Box::new(query),
-            }),
+            source: Source::List(Query::Distinct { input: Box::new(query) }),
             offset: next_column,
             width: 1,
             left: None,
@@ -274,20 +260,12 @@ impl Planner<'_> {
     }
 
     fn has_equi_join(&self, item: &Item) -> bool {
-        self.pending
-            .iter()
-            .any(|c| self.equi_join(c, item).is_some())
+        self.pending.iter().any(|c| self.equi_join(c, item).is_some())
     }
 
     /// The sides of `outer = inner`, if the conjunct is such an equation.
     fn equi_join(&self, conjunct: &Expr, item: &Item) -> Option<(Expr, Expr)> {
-        let Expr::Binary {
-            op: BinaryOp::Equal,
-            left,
-            right,
-            ..
-        } = conjunct
-        else {
+        let Expr::Binary { op: BinaryOp::Equal, left, right, .. } = conjunct else {
             return None;
         };
         let outer = |e: &Expr| {
@@ -316,33 +294,21 @@ impl Planner<'_> {
         order: &[SortKey],
         limited: bool,
     ) -> Path {
-        let bounds: Vec<Bounding> = conjuncts
-            .iter()
-            .enumerate()
-            .flat_map(|(i, c)| self.boundings(i, c, item))
-            .collect();
+        let bounds: Vec<Bounding> =
+            conjuncts.iter().enumerate().flat_map(|(i, c)| self.boundings(i, c, item)).collect();
         let paths = indexes(table).map(|index| path_by(table, index, &bounds, item, order));
         let useful = paths.filter(|path| {
             path.index == 0 || !path.is_full_scan() || (limited && path.ordered.is_some())
         });
         // Of equals the first one, so that the primary key comes before other indexes.
         useful
-            .reduce(|best, path| {
-                if path.rank() > best.rank() {
-                    path
-                } else {
-                    best
-                }
-            })
+            .reduce(|best, path| if path.rank() > best.rank() { path } else { best })
             .unwrap_or_else(|| path_by(table, 0, &[], item, &[]))
     }
 
     /// `column op value` read off a conjunct, for columns of `item` and values known before it.
     fn boundings(&self, number: usize, conjunct: &Expr, item: &Item) -> Vec<Bounding> {
-        let Expr::Binary {
-            op, left, right, ..
-        } = conjunct
-        else {
+        let Expr::Binary { op, left, right, .. } = conjunct else {
             return Vec::new();
         };
         let mut found = Vec::new();
@@ -385,10 +351,7 @@ impl Planner<'_> {
             Source::Table(table) => Some(self.path(&item, table, &conjuncts, order, limited)),
             _ => None,
         };
-        let used = path
-            .as_ref()
-            .map(|path| path.exactly_used(&item))
-            .unwrap_or_default();
+        let used = path.as_ref().map(|path| path.exactly_used(&item)).unwrap_or_default();
         let mut number = 0;
         conjuncts.retain(|_| {
             number += 1;
@@ -398,10 +361,7 @@ impl Planner<'_> {
             .into_iter()
             .partition(|c| !c.columns().is_empty() && c.columns().iter().all(|c| item.has(*c)));
         let (mut across, unready): (Vec<Expr>, Vec<Expr>) = rest.into_iter().partition(|c| {
-            is_left
-                || c.columns()
-                    .iter()
-                    .all(|c| item.has(*c) || self.layout.contains(c))
+            is_left || c.columns().iter().all(|c| item.has(*c) || self.layout.contains(c))
         });
         if !is_left {
             self.pending = unready;
@@ -459,13 +419,7 @@ impl Planner<'_> {
         let condition = Expr::all(across);
         let inner_width = columns.len() as u16;
         match by_path {
-            true => Query::NestedLoop {
-                outer,
-                inner,
-                condition,
-                left,
-                inner_width,
-            },
+            true => Query::NestedLoop { outer, inner, condition, left, inner_width },
             false => {
                 let (outer_keys, inner_keys) = placed_keys(keys, &outer_layout, &columns);
                 Query::HashJoin {
@@ -491,9 +445,7 @@ impl Planner<'_> {
             return (item.offset..item.offset + item.width).collect();
         }
         let conditions = conditions.chain(&self.pending).chain(&self.later);
-        let used = conditions
-            .flat_map(Expr::columns)
-            .chain(self.wanted.iter().copied());
+        let used = conditions.flat_map(Expr::columns).chain(self.wanted.iter().copied());
         let mut columns: Vec<u16> = used.filter(|c| item.has(*c)).collect();
         columns.sort_unstable();
         columns.dedup();
@@ -577,12 +529,7 @@ impl Path {
         used.extend(self.high.iter().map(|b| b.conjunct));
         let lets_nulls_through =
             |low: &&Bounding| self.high.is_none() && item.is_nullable(low.column);
-        used.extend(
-            self.low
-                .iter()
-                .filter(|low| !lets_nulls_through(low))
-                .map(|b| b.conjunct),
-        );
+        used.extend(self.low.iter().filter(|low| !lets_nulls_through(low)).map(|b| b.conjunct));
         used
     }
 }
@@ -604,9 +551,7 @@ fn placed_keys(
 /// Which columns of an index have a NULL byte in their keys.
 pub(super) fn index_nullability(table: &Table, index: IndexId) -> Box<[bool]> {
     let columns = table.index_columns(index).iter();
-    columns
-        .map(|c| table.schema.columns[usize::from(*c)].nullable)
-        .collect()
+    columns.map(|c| table.schema.columns[usize::from(*c)].nullable).collect()
 }
 
 fn mirrored(op: BinaryOp) -> Option<BinaryOp> {
@@ -633,10 +578,8 @@ fn path_by(
         let mut on_column = bounds.iter().filter(move |b| b.column == column);
         on_column.find(|b| accept(b.op)).cloned()
     };
-    let equal: Vec<Bounding> = columns
-        .iter()
-        .map_while(|c| on(*c, |op| op == BinaryOp::Equal))
-        .collect();
+    let equal: Vec<Bounding> =
+        columns.iter().map_while(|c| on(*c, |op| op == BinaryOp::Equal)).collect();
     let next = columns.get(equal.len()).copied();
     let above = |op| matches!(op, BinaryOp::Greater | BinaryOp::GreaterOrEqual);
     let below = |op| matches!(op, BinaryOp::Less | BinaryOp::LessOrEqual);
@@ -664,11 +607,7 @@ fn gives_order(
         return None;
     }
     let own = table.index_columns(index).iter();
-    let key = if index == 0 {
-        &[][..]
-    } else {
-        &table.schema.primary_key
-    };
+    let key = if index == 0 { &[][..] } else { &table.schema.primary_key };
     let mut entry = own.chain(key).filter(|c| !fixed.contains(c));
     let mut direction = None;
     for sort in order {

@@ -31,11 +31,7 @@ pub(crate) fn parameter_defaults(
 ) -> Result<Vec<Option<Expr>>> {
     let session = SessionInfo::default();
     let mut defaults = Vec::new();
-    for parameter in function
-        .parameters
-        .iter()
-        .filter(|p| p.mode != ParameterMode::Out)
-    {
+    for parameter in function.parameters.iter().filter(|p| p.mode != ParameterMode::Out) {
         let mut binder = Binder::new(catalog, &session, Vec::new());
         defaults.push(match &parameter.default {
             None => None,
@@ -52,11 +48,7 @@ pub(crate) fn parameter_defaults(
 }
 
 fn compile_sql(catalog: &Catalog, function: &CreateFunction) -> Result<Procedure> {
-    if function
-        .parameters
-        .iter()
-        .any(|p| p.mode != ParameterMode::In)
-    {
+    if function.parameters.iter().any(|p| p.mode != ParameterMode::In) {
         return Err(Error::unsupported("OUT parameters in LANGUAGE sql")
             .with_hint("Use RETURNS TABLE (…), or LANGUAGE plpgsql."));
     }
@@ -106,14 +98,9 @@ fn compile_sql(catalog: &Catalog, function: &CreateFunction) -> Result<Procedure
 
 /// The parameters that a call gives, as the procedure's.
 pub fn parameter_columns(function: &CreateFunction) -> Vec<Column> {
-    let inputs = function
-        .parameters
-        .iter()
-        .filter(|p| p.mode != ParameterMode::Out);
-    let column = |p: &crate::ddl::Parameter| Column {
-        name: p.name.clone(),
-        data_type: p.data_type.clone(),
-    };
+    let inputs = function.parameters.iter().filter(|p| p.mode != ParameterMode::Out);
+    let column =
+        |p: &crate::ddl::Parameter| Column { name: p.name.clone(), data_type: p.data_type.clone() };
     inputs.map(column).collect()
 }
 
@@ -121,10 +108,9 @@ pub fn parameter_columns(function: &CreateFunction) -> Vec<Column> {
 pub fn result_columns(function: &CreateFunction) -> Vec<Column> {
     match &function.returns {
         Returns::Void => Vec::new(),
-        Returns::Scalar(data_type) | Returns::Set(data_type) => vec![Column {
-            name: function.name.clone(),
-            data_type: data_type.clone(),
-        }],
+        Returns::Scalar(data_type) | Returns::Set(data_type) => {
+            vec![Column { name: function.name.clone(), data_type: data_type.clone() }]
+        }
         Returns::Table(columns) => columns.clone(),
     }
 }
@@ -185,10 +171,7 @@ impl Binder<'_> {
             let value = self.coerce(typed, &to.data_type, CastContext::Assignment);
             values.push(value.map_err(|_| return_mismatch(function))?);
         }
-        let query = Query::Project {
-            input: Box::new(bound.query),
-            expressions: values.into(),
-        };
+        let query = Query::Project { input: Box::new(bound.query), expressions: values.into() };
         if !matches!(function.returns, Returns::Scalar(_)) {
             self.steps.push(Step::EmitQuery { query });
             return Ok(());
@@ -202,9 +185,7 @@ impl Binder<'_> {
             found,
             strict: false,
         });
-        self.steps.push(Step::Emit {
-            values: outputs.into_iter().map(Expr::Reg).collect(),
-        });
+        self.steps.push(Step::Emit { values: outputs.into_iter().map(Expr::Reg).collect() });
         Ok(())
     }
 
@@ -220,11 +201,8 @@ impl Binder<'_> {
             .with_hint("To call a function, use SELECT."));
         }
         let arguments = self.routine_arguments(&routine, call)?;
-        let statement = Statement::Call {
-            procedure: routine.procedure.clone(),
-            arguments,
-            tag: "CALL",
-        };
+        let statement =
+            Statement::Call { procedure: routine.procedure.clone(), arguments, tag: "CALL" };
         Ok((statement, routine.procedure.output.clone()))
     }
 
@@ -266,19 +244,13 @@ impl Binder<'_> {
         let arguments = self.routine_arguments(&routine, &call)?;
         let mut output = match &routine.procedure.output {
             Output::Rows(columns) => columns.clone(),
-            Output::Tag => vec![Column {
-                name: name.clone(),
-                data_type: DataType::Void,
-            }],
+            Output::Tag => vec![Column { name: name.clone(), data_type: DataType::Void }],
         };
         if let (Some(alias), [column]) = (alias, output.as_mut_slice()) {
             column.name = alias;
         }
-        let statement = Statement::Call {
-            procedure: routine.procedure.clone(),
-            arguments,
-            tag: "SELECT",
-        };
+        let statement =
+            Statement::Call { procedure: routine.procedure.clone(), arguments, tag: "SELECT" };
         Ok(Some((statement, Output::Rows(output))))
     }
 
@@ -295,17 +267,9 @@ impl Binder<'_> {
             };
             Error::new(
                 SqlState::UNDEFINED_FUNCTION,
-                format!(
-                    "{word} {}({}) does not exist",
-                    definition.name,
-                    shown.join(", ")
-                ),
+                format!("{word} {}({}) does not exist", definition.name, shown.join(", ")),
             )
-            .with_hint(format!(
-                "There is {}({}).",
-                definition.name,
-                wanted.join(", ")
-            ))
+            .with_hint(format!("There is {}({}).", definition.name, wanted.join(", ")))
         };
         if given.len() > types.len() {
             return Err(mismatch());
@@ -313,9 +277,7 @@ impl Binder<'_> {
         let given_count = given.len();
         let mut arguments = Vec::with_capacity(types.len());
         for (argument, to) in given.into_iter().zip(&types) {
-            supports(&argument.data_type, to)
-                .then_some(())
-                .ok_or_else(mismatch)?;
+            supports(&argument.data_type, to).then_some(()).ok_or_else(mismatch)?;
             arguments.push(self.coerce(argument, to, CastContext::Assignment)?);
         }
         for place in given_count..types.len() {
@@ -346,22 +308,12 @@ fn lone_call(query: &ast::Query) -> Option<(ast::Function, Option<String>)> {
         ([ast::SelectItem::UnnamedExpr(ast::Expr::Function(call))], []) => {
             Some((call.clone(), None))
         }
-        (
-            [
-                ast::SelectItem::ExprWithAlias {
-                    expr: ast::Expr::Function(call),
-                    alias,
-                },
-            ],
-            [],
-        ) => Some((call.clone(), Some(crate::names::fold(alias)))),
+        ([ast::SelectItem::ExprWithAlias { expr: ast::Expr::Function(call), alias }], []) => {
+            Some((call.clone(), Some(crate::names::fold(alias))))
+        }
         ([ast::SelectItem::Wildcard(_)], [from]) if from.joins.is_empty() => {
             let (name, args) = match &from.relation {
-                ast::TableFactor::Table {
-                    name,
-                    args: Some(args),
-                    ..
-                } => (name, &args.args),
+                ast::TableFactor::Table { name, args: Some(args), .. } => (name, &args.args),
                 ast::TableFactor::Function { name, args, .. } => (name, args),
                 _ => return None,
             };
@@ -389,15 +341,10 @@ fn function_call(name: &ast::ObjectName, args: &[ast::FunctionArg]) -> ast::Func
 }
 
 fn return_mismatch(function: &CreateFunction) -> Error {
-    let wanted: Vec<String> = result_columns(function)
-        .iter()
-        .map(|c| c.data_type.to_string())
-        .collect();
+    let wanted: Vec<String> =
+        result_columns(function).iter().map(|c| c.data_type.to_string()).collect();
     Error::new(
         SqlState(*b"42P13"),
-        format!(
-            "return type mismatch in function declared to return {}",
-            wanted.join(", ")
-        ),
+        format!("return type mismatch in function declared to return {}", wanted.join(", ")),
     )
 }

@@ -60,11 +60,7 @@ impl Scope {
         let columns = table.schema.columns.iter().enumerate();
         let columns = columns.map(|(i, column)| ScopeColumn {
             // No SQL name is empty, so what is invisible cannot be named.
-            name: if visible(i) {
-                column.name.clone()
-            } else {
-                String::new()
-            },
+            name: if visible(i) { column.name.clone() } else { String::new() },
             data_type: column.data_type.clone(),
             hidden: !visible(i),
         });
@@ -74,18 +70,11 @@ impl Scope {
 
     pub fn add(&mut self, name: &str, columns: Vec<ScopeColumn>, table: Option<Arc<Table>>) {
         let offset = self.width();
-        self.relations.push(Relation {
-            name: name.to_owned(),
-            columns,
-            offset,
-            table,
-        });
+        self.relations.push(Relation { name: name.to_owned(), columns, offset, table });
     }
 
     pub fn width(&self) -> u16 {
-        self.relations
-            .last()
-            .map_or(0, |r| r.offset + r.columns.len() as u16)
+        self.relations.last().map_or(0, |r| r.offset + r.columns.len() as u16)
     }
 
     /// The column of that name, if there is exactly one.

@@ -41,8 +41,8 @@ impl Binder<'_> {
         self.query_into(query, &[])
     }
 
-    /// Binds a query whose values go into columns of the types `targets`, which decide about literals
-    /// and parameters that have no type of their own.
+    /// Binds a query whose values go into columns of the types `targets`, which decide about
+    /// literals and parameters that have no type of their own.
     pub(super) fn query_into(
         &mut self,
         query: &ast::Query,
@@ -72,21 +72,14 @@ impl Binder<'_> {
             Some(ast::OrderByKind::All(_)) => return Err(Error::unsupported("ORDER BY ALL")),
         };
         let (limit, offset) = self.limits(query)?;
-        let tail = Tail {
-            order,
-            limit,
-            offset,
-        };
+        let tail = Tail { order, limit, offset };
         match &*query.body {
             ast::SetExpr::Select(select) => self.select(select, tail, targets),
             body => {
                 let bound = self.set_expression(body, targets)?;
                 let keys = order_of_columns(&bound.columns, tail.order)?;
                 let query = limited(sorted(bound.query, keys), tail);
-                Ok(BoundQuery {
-                    query,
-                    columns: bound.columns,
-                })
+                Ok(BoundQuery { query, columns: bound.columns })
             }
         }
     }
@@ -127,8 +120,7 @@ impl Binder<'_> {
             None => Ok(None),
             Some(expr) => {
                 let typed = self.bare_expression(expr)?;
-                self.coerce(typed, &DataType::Int8, CastContext::Assignment)
-                    .map(Some)
+                self.coerce(typed, &DataType::Int8, CastContext::Assignment).map(Some)
             }
         };
         Ok((count(limit)?, count(offset)?))
@@ -148,15 +140,11 @@ impl Binder<'_> {
             ast::SetExpr::SetOperation { op, .. } => Err(Error::unsupported(op)),
             ast::SetExpr::Table(table) => {
                 let name = table.table_name.clone().unwrap_or_default();
-                let text = format!(
-                    "SELECT * FROM \"{}\"",
-                    name.to_lowercase().replace('"', "\"\"")
-                );
+                let text =
+                    format!("SELECT * FROM \"{}\"", name.to_lowercase().replace('"', "\"\""));
                 self.query_text(&text)
             }
-            _ => Err(Error::unsupported(
-                "a data-modifying statement inside a query",
-            )),
+            _ => Err(Error::unsupported("a data-modifying statement inside a query")),
         }
     }
 
@@ -195,16 +183,10 @@ impl Binder<'_> {
                 None => self.unify(column, "VALUES")?,
             };
             rows.iter_mut().zip(exprs).for_each(|(row, e)| row.push(e));
-            described.push(Column {
-                name: format!("column{}", i + 1),
-                data_type,
-            });
+            described.push(Column { name: format!("column{}", i + 1), data_type });
         }
         let rows = rows.into_iter().map(Vec::into_boxed_slice);
-        Ok(BoundQuery {
-            query: Query::Values(rows.collect()),
-            columns: described,
-        })
+        Ok(BoundQuery { query: Query::Values(rows.collect()), columns: described })
     }
 
     fn union(
@@ -232,10 +214,7 @@ impl Binder<'_> {
             let data_type = common_type(&l.data_type, &r.data_type).ok_or_else(|| {
                 Error::new(
                     SqlState::DATATYPE_MISMATCH,
-                    format!(
-                        "UNION types {} and {} cannot be matched",
-                        l.data_type, r.data_type
-                    ),
+                    format!("UNION types {} and {} cannot be matched", l.data_type, r.data_type),
                 )
             })?;
             columns.push(Column {
@@ -251,9 +230,7 @@ impl Binder<'_> {
         let query = Query::Append([left, right].into());
         let query = match all {
             true => query,
-            false => Query::Distinct {
-                input: Box::new(query),
-            },
+            false => Query::Distinct { input: Box::new(query) },
         };
         Ok(BoundQuery { query, columns })
     }
@@ -291,10 +268,7 @@ impl Binder<'_> {
         }
         let outside = std::mem::replace(
             &mut self.aggregates,
-            Aggregates {
-                place: Place::Allowed,
-                calls: Vec::new(),
-            },
+            Aggregates { place: Place::Allowed, calls: Vec::new() },
         );
         let bound = self.select_list(select, from, tail, targets, keep_unknown);
         self.aggregates = outside;
@@ -344,12 +318,7 @@ impl Binder<'_> {
         let expressions: Vec<Expr> = outputs.into_iter().map(|o| o.value.expr).collect();
         let calls = std::mem::take(&mut self.aggregates.calls);
         let grouped = !groups.is_empty() || !calls.is_empty() || having.is_some();
-        let body = SelectBody {
-            expressions,
-            keys,
-            having,
-            distinct,
-        };
+        let body = SelectBody { expressions, keys, having, distinct };
         let query = match grouped {
             true => {
                 whole_keys_group(&scope, &mut groups);
@@ -418,10 +387,7 @@ impl Binder<'_> {
         for output in outputs {
             let value = self.resolved(output.value)?;
             exprs.push(value.expr);
-            columns.push(Column {
-                name: output.name,
-                data_type: value.data_type,
-            });
+            columns.push(Column { name: output.name, data_type: value.data_type });
         }
         Ok((exprs, columns))
     }
@@ -509,10 +475,7 @@ struct SelectBody {
 
 impl SelectBody {
     fn plain(mut self, from: From, tail: Tail<'_>) -> Result<Query> {
-        let used = self
-            .expressions
-            .iter()
-            .chain(self.keys.iter().map(|k| &k.expr));
+        let used = self.expressions.iter().chain(self.keys.iter().map(|k| &k.expr));
         let wishes = Wishes {
             columns: used.flat_map(Expr::columns).collect(),
             order: &self.keys,
@@ -538,11 +501,8 @@ impl SelectBody {
         let inputs = calls.iter().flat_map(|c| c.input.iter().chain(&c.filter));
         let used = inputs.chain(&groups).flat_map(Expr::columns).collect();
         let extreme = extreme_key(&groups, &calls);
-        let wishes = Wishes {
-            columns: used,
-            order: extreme.as_slice(),
-            limited: extreme.is_some(),
-        };
+        let wishes =
+            Wishes { columns: used, order: extreme.as_slice(), limited: extreme.is_some() };
         let planned = plan(from.items, from.conditions, &wishes)?;
         for expr in self
             .expressions
@@ -553,9 +513,7 @@ impl SelectBody {
             over_groups(expr, &groups, scope)?;
         }
         let mut groups = groups;
-        let inputs = calls
-            .iter_mut()
-            .flat_map(|c| c.input.iter_mut().chain(&mut c.filter));
+        let inputs = calls.iter_mut().flat_map(|c| c.input.iter_mut().chain(&mut c.filter));
         inputs.chain(&mut groups).for_each(|e| planned.place(e));
         let input = match extreme {
             Some(_) if planned.ordered => first_not_null(planned.query, &calls),
@@ -567,29 +525,21 @@ impl SelectBody {
             aggregates: calls.into(),
         };
         if let Some(condition) = self.having.take() {
-            query = Query::Filter {
-                input: Box::new(query),
-                condition,
-            };
+            query = Query::Filter { input: Box::new(query), condition };
         }
         Ok(self.finish(query, tail))
     }
 
     fn place(&mut self, planned: &Planned) {
         let keys = self.keys.iter_mut().map(|k| &mut k.expr);
-        self.expressions
-            .iter_mut()
-            .chain(keys)
-            .for_each(|e| planned.place(e));
+        self.expressions.iter_mut().chain(keys).for_each(|e| planned.place(e));
     }
 
     fn finish(self, query: Query, tail: Tail<'_>) -> Query {
         let query = sorted(query, self.keys);
         let mut query = projected(query, self.expressions);
         if self.distinct {
-            query = Query::Distinct {
-                input: Box::new(query),
-            };
+            query = Query::Distinct { input: Box::new(query) };
         }
         limited(query, tail)
     }
@@ -605,16 +555,9 @@ fn extreme_key(groups: &[Expr], calls: &[procedure::query::Aggregate]) -> Option
                 Max => true,
                 _ => return None,
             };
-            let expr = call
-                .input
-                .clone()
-                .filter(|e| matches!(e, Expr::Column(_)))?;
+            let expr = call.input.clone().filter(|e| matches!(e, Expr::Column(_)))?;
             // NULLs are filtered out, so they may be wherever the index has them.
-            Some(SortKey {
-                expr,
-                descending,
-                nulls_first: descending,
-            })
+            Some(SortKey { expr, descending, nulls_first: descending })
         }
         _ => None,
     }
@@ -624,10 +567,7 @@ fn first_not_null(input: Query, calls: &[procedure::query::Aggregate]) -> Query 
     let value = calls.first().and_then(|c| c.input.clone());
     let condition = Expr::is_null(value.unwrap_or(Expr::Const(types::Value::Null)), true);
     Query::Limit {
-        input: Box::new(Query::Filter {
-            input: Box::new(input),
-            condition,
-        }),
+        input: Box::new(Query::Filter { input: Box::new(input), condition }),
         limit: Some(Expr::Const(types::Value::Int(1))),
         offset: None,
     }
@@ -643,9 +583,7 @@ fn whole_keys_group(scope: &Scope, groups: &mut Vec<Expr>) {
         if table.schema.primary_key.iter().all(|c| grouped(*c)) {
             let columns = 0..table.schema.columns.len() as u16;
             let missing: Vec<u16> = columns.filter(|c| !grouped(*c)).collect();
-            let placed = missing
-                .into_iter()
-                .map(|c| Expr::Column(relation.offset + c));
+            let placed = missing.into_iter().map(|c| Expr::Column(relation.offset + c));
             groups.extend(placed);
         }
     }
@@ -708,16 +646,11 @@ fn order_of_columns(columns: &[Column], order: &[ast::OrderByExpr]) -> Result<Ve
         (None, ast::Expr::Identifier(ident)) => {
             let name = fold(ident);
             columns.iter().position(|c| c.name == name).ok_or_else(|| {
-                Error::new(
-                    SqlState::UNDEFINED_COLUMN,
-                    format!("column \"{name}\" does not exist"),
-                )
+                Error::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist"))
             })
         }
-        _ => Err(
-            Error::unsupported("ORDER BY an expression on a UNION or VALUES")
-                .with_hint("Order by a column's name or position."),
-        ),
+        _ => Err(Error::unsupported("ORDER BY an expression on a UNION or VALUES")
+            .with_hint("Order by a column's name or position.")),
     };
     let key = |item: &ast::OrderByExpr| {
         let expr = Expr::Column(place(&item.expr)? as u16);
@@ -728,20 +661,13 @@ fn order_of_columns(columns: &[Column], order: &[ast::OrderByExpr]) -> Result<Ve
 
 fn sort_key(expr: Expr, options: &ast::OrderByOptions) -> SortKey {
     let descending = options.asc == Some(false);
-    SortKey {
-        expr,
-        descending,
-        nulls_first: options.nulls_first.unwrap_or(descending),
-    }
+    SortKey { expr, descending, nulls_first: options.nulls_first.unwrap_or(descending) }
 }
 
 fn sorted(input: Query, keys: Vec<SortKey>) -> Query {
     match keys.is_empty() {
         true => input,
-        false => Query::Sort {
-            input: Box::new(input),
-            keys: keys.into(),
-        },
+        false => Query::Sort { input: Box::new(input), keys: keys.into() },
     }
 }
 
@@ -763,19 +689,12 @@ fn projected(input: Query, expressions: Vec<Expr>) -> Query {
     {
         return Query::Values([expressions.into_boxed_slice()].into());
     }
-    Query::Project {
-        input: Box::new(input),
-        expressions: expressions.into(),
-    }
+    Query::Project { input: Box::new(input), expressions: expressions.into() }
 }
 
 fn limited(input: Query, tail: Tail<'_>) -> Query {
     if tail.limit.is_none() && tail.offset.is_none() {
         return input;
     }
-    Query::Limit {
-        input: Box::new(input),
-        limit: tail.limit,
-        offset: tail.offset,
-    }
+    Query::Limit { input: Box::new(input), limit: tail.limit, offset: tail.offset }
 }

@@ -20,21 +20,14 @@ impl Binder<'_> {
     ) -> Result<(Statement, Output)> {
         use ast::Statement as S;
         let bound = match statement {
-            S::StartTransaction {
-                modes,
-                statements,
-                modifier: None,
-                ..
-            } if statements.is_empty() => Statement::Begin(transaction_modes(modes)?),
+            S::StartTransaction { modes, statements, modifier: None, .. }
+                if statements.is_empty() =>
+            {
+                Statement::Begin(transaction_modes(modes)?)
+            }
             S::Commit { chain: false, .. } => Statement::Commit,
-            S::Rollback {
-                chain: false,
-                savepoint: None,
-            } => Statement::Rollback,
-            S::Rollback {
-                savepoint: Some(name),
-                ..
-            } => Statement::RollbackTo(fold(name)),
+            S::Rollback { chain: false, savepoint: None } => Statement::Rollback,
+            S::Rollback { savepoint: Some(name), .. } => Statement::RollbackTo(fold(name)),
             S::Commit { .. } | S::Rollback { .. } => return Err(Error::unsupported("AND CHAIN")),
             S::Savepoint { name } => Statement::Savepoint(fold(name)),
             S::ReleaseSavepoint { name } => Statement::Release(fold(name)),
@@ -45,21 +38,15 @@ impl Binder<'_> {
                 ast::Reset::ConfigurationParameter(name) => Some(setting_name(name)?),
             }),
             S::Discard { .. } => Statement::Discard,
-            S::Prepare {
-                name, data_types, ..
-            } => prepare(name, data_types, text)?,
-            S::Execute {
-                name: Some(name),
-                parameters,
-                ..
-            } => self.execute(name, parameters)?,
+            S::Prepare { name, data_types, .. } => prepare(name, data_types, text)?,
+            S::Execute { name: Some(name), parameters, .. } => self.execute(name, parameters)?,
             S::Deallocate { name, .. } => match fold(name).as_str() {
                 "all" => Statement::Deallocate(None),
                 name => Statement::Deallocate(Some(name.to_owned())),
             },
-            S::Explain {
-                statement, analyze, ..
-            } => return self.explain(statement, *analyze, text),
+            S::Explain { statement, analyze, .. } => {
+                return self.explain(statement, *analyze, text);
+            }
             S::Drop { .. } => Statement::Nothing("DROP VIEW"),
             S::Comment { .. } => Statement::Nothing("COMMENT"),
             S::Analyze(_) => Statement::Nothing("ANALYZE"),
@@ -76,10 +63,7 @@ impl Binder<'_> {
         if !self.steps.is_empty() {
             return Err(Error::unsupported("a subquery as an argument"));
         }
-        Ok(Statement::Execute {
-            name: object_name(name)?,
-            arguments,
-        })
+        Ok(Statement::Execute { name: object_name(name)?, arguments })
     }
 
     fn explain(
@@ -97,10 +81,7 @@ impl Binder<'_> {
             }
             _ => return Err(Error::unsupported("EXPLAIN of this statement")),
         };
-        let column = procedure::Column {
-            name: "QUERY PLAN".into(),
-            data_type: DataType::Text,
-        };
+        let column = procedure::Column { name: "QUERY PLAN".into(), data_type: DataType::Text };
         Ok((Statement::Explain(lines), Output::Rows(vec![column])))
     }
 
@@ -114,29 +95,15 @@ impl Binder<'_> {
         text: &str,
     ) -> Result<(Statement, Output)> {
         if !matches!(target, ast::CopyTarget::Stdin | ast::CopyTarget::Stdout) {
-            return Err(
-                Error::unsupported("COPY with a file or program of the server")
-                    .with_hint("Use STDIN or STDOUT; psql's \\copy does."),
-            );
+            return Err(Error::unsupported("COPY with a file or program of the server")
+                .with_hint("Use STDIN or STDOUT; psql's \\copy does."));
         }
         let options = CopyOptions::from_ast(options, legacy)?;
         let bound = match (source, to) {
-            (
-                ast::CopySource::Table {
-                    table_name,
-                    columns,
-                },
-                false,
-            ) => {
+            (ast::CopySource::Table { table_name, columns }, false) => {
                 return self.copy_in(table_name, columns, options, text);
             }
-            (
-                ast::CopySource::Table {
-                    table_name,
-                    columns,
-                },
-                true,
-            ) => {
+            (ast::CopySource::Table { table_name, columns }, true) => {
                 let table = self.catalog.table(&object_name(table_name)?)?.clone();
                 let columns = self.copy_columns(&table, columns)?;
                 let described = columns.iter().map(|c| procedure::Column {
@@ -150,18 +117,12 @@ impl Binder<'_> {
             }
             (ast::CopySource::Query(query), true) => self.query(query)?,
             (ast::CopySource::Query(_), false) => {
-                return Err(Error::new(
-                    SqlState::SYNTAX_ERROR,
-                    "COPY FROM needs a table",
-                ));
+                return Err(Error::new(SqlState::SYNTAX_ERROR, "COPY FROM needs a table"));
             }
         };
         let output = Output::Rows(bound.columns);
         let query = super::query_program(text, self, bound.query, output.clone());
-        let statement = Statement::CopyOut {
-            query: Arc::new(query),
-            options,
-        };
+        let statement = Statement::CopyOut { query: Arc::new(query), options };
         Ok((statement, output))
     }
 
@@ -173,10 +134,7 @@ impl Binder<'_> {
         if names.is_empty() {
             return Ok(table.schema.visible_columns().map(|(c, _)| c).collect());
         }
-        names
-            .iter()
-            .map(|name| table.column_named(&fold(name)))
-            .collect()
+        names.iter().map(|name| table.column_named(&fold(name))).collect()
     }
 
     fn copy_in(
@@ -228,12 +186,7 @@ fn set_statement(set: &ast::Set) -> Result<Statement> {
     let is_local =
         |scope: &Option<ast::ContextModifier>| matches!(scope, Some(ast::ContextModifier::Local));
     match set {
-        Set::SingleAssignment {
-            scope,
-            variable,
-            values,
-            ..
-        } => Ok(Statement::Set {
+        Set::SingleAssignment { scope, variable, values, .. } => Ok(Statement::Set {
             name: setting_name(variable)?,
             value: setting_value(values)?,
             local: is_local(scope),
@@ -248,26 +201,17 @@ fn set_statement(set: &ast::Set) -> Result<Statement> {
             value: Some(charset_name.value.clone()),
             local: false,
         }),
-        Set::SetNamesDefault {} => Ok(Statement::Set {
-            name: "client_encoding".into(),
-            value: None,
-            local: false,
-        }),
-        Set::SetTransaction {
-            modes,
-            snapshot: None,
-            session,
-        } => {
+        Set::SetNamesDefault {} => {
+            Ok(Statement::Set { name: "client_encoding".into(), value: None, local: false })
+        }
+        Set::SetTransaction { modes, snapshot: None, session } => {
             let modes = transaction_modes(modes)?;
             Ok(match session {
                 false => Statement::SetTransaction(modes),
                 true => Statement::SetSessionCharacteristics(modes),
             })
         }
-        Set::SetRole {
-            context_modifier,
-            role_name,
-        } => Ok(Statement::Set {
+        Set::SetRole { context_modifier, role_name } => Ok(Statement::Set {
             name: "role".into(),
             value: role_name.as_ref().map(fold),
             local: is_local(context_modifier),
@@ -307,10 +251,7 @@ fn show(variable: &[ast::Ident]) -> (Statement, Output) {
         "session authorization" => "session_authorization".to_owned(),
         _ => words.join("."),
     };
-    let column = procedure::Column {
-        name: name.clone(),
-        data_type: DataType::Text,
-    };
+    let column = procedure::Column { name: name.clone(), data_type: DataType::Text };
     (Statement::Show(name), Output::Rows(vec![column]))
 }
 
@@ -322,11 +263,7 @@ fn prepare(name: &ast::Ident, types: &[ast::DataType], text: &str) -> Result<Sta
     });
     let body = crate::parse::text_after_as(text)
         .ok_or_else(|| Error::new(SqlState::SYNTAX_ERROR, "PREPARE needs AS and a statement"))?;
-    Ok(Statement::Prepare {
-        name: fold(name),
-        types: types.collect::<Result<_>>()?,
-        text: body,
-    })
+    Ok(Statement::Prepare { name: fold(name), types: types.collect::<Result<_>>()?, text: body })
 }
 
 fn unsupported_statement(statement: &ast::Statement) -> Error {

@@ -1,5 +1,6 @@
-//! Subqueries in expressions: they become steps that come before the statement's own, and the expression
-//! sees their result in a register. A subquery that refers to the outer query is not supported.
+//! Subqueries in expressions: they become steps that come before the statement's own, and the
+//! expression sees their result in a register. A subquery that refers to the outer query is not
+//! supported.
 
 use procedure::{Expr, Step};
 use sqlparser::ast;
@@ -14,10 +15,7 @@ impl Binder<'_> {
     pub(super) fn scalar_subquery(&mut self, scope: &Scope, query: &ast::Query) -> Result<Typed> {
         let bound = self.subquery(scope, query)?;
         let [column] = bound.columns.as_slice() else {
-            return Err(Error::new(
-                SqlState::SYNTAX_ERROR,
-                "subquery must return only one column",
-            ));
+            return Err(Error::new(SqlState::SYNTAX_ERROR, "subquery must return only one column"));
         };
         let data_type = column.data_type.clone();
         let (row, count, value) = (self.register()?, self.register()?, self.register()?);
@@ -28,21 +26,14 @@ impl Binder<'_> {
                 "more than one row returned by a subquery used as an expression",
             ),
         };
-        let carried = |register, initial, next| procedure::step::Carried {
-            register,
-            initial,
-            next,
-        };
+        let carried =
+            |register, initial, next| procedure::step::Carried { register, initial, next };
         self.steps.push(Step::ForRows {
             query: bound.query,
             row: [row].into(),
             body: [first_only].into(),
             carried: [
-                carried(
-                    count,
-                    Expr::Const(Value::Int(0)),
-                    Expr::Const(Value::Int(1)),
-                ),
+                carried(count, Expr::Const(Value::Int(0)), Expr::Const(Value::Int(1))),
                 carried(value, Expr::Const(Value::Null), Expr::Reg(row)),
             ]
             .into(),
@@ -72,10 +63,7 @@ impl Binder<'_> {
     ) -> Result<Typed> {
         let bound = self.subquery(scope, query)?;
         let [column] = bound.columns.as_slice() else {
-            return Err(Error::new(
-                SqlState::SYNTAX_ERROR,
-                "subquery has too many columns",
-            ));
+            return Err(Error::new(SqlState::SYNTAX_ERROR, "subquery has too many columns"));
         };
         let array = self.gather(bound.query, &column.data_type.clone())?;
         let input = self.expression(scope, expr)?;

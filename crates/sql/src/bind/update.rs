@@ -2,9 +2,9 @@
 //!
 //! An UPDATE of one row by its primary key becomes an update *command*: the new values are a
 //! function of the row as it will be found, so nothing is read, and two such updates of one row
-//! commute with all others' existence. That holds as long as nothing but the row decides: no RETURNING, and
-//! no column of a key, a unique index or a foreign key is assigned. Every other UPDATE reads its rows
-//! first and writes them one by one.
+//! commute with all others' existence. That holds as long as nothing but the row decides: no
+//! RETURNING, and no column of a key, a unique index or a foreign key is assigned. Every other
+//! UPDATE reads its rows first and writes them one by one.
 
 use std::sync::Arc;
 
@@ -36,10 +36,7 @@ impl Binder<'_> {
         let conditions = self.where_clause(&scope, update.selection.as_ref())?;
         if returning.is_none() && is_free(&table, &assignments) {
             let query = rows_of(&table, conditions.clone(), &[])?;
-            if let Query::Get {
-                key, filter: None, ..
-            } = query
-            {
+            if let Query::Get { key, filter: None, .. } = query {
                 let row = self.update_by_command(&table, key, assignments)?;
                 return Ok(returning.finish(row));
             }
@@ -74,10 +71,8 @@ impl Binder<'_> {
             take_inputs(&mut value, &mut inputs);
             (column, value)
         };
-        let code = CommandCode::new(
-            assignments.into_iter().map(as_command).collect(),
-            checks.into(),
-        );
+        let code =
+            CommandCode::new(assignments.into_iter().map(as_command).collect(), checks.into());
         let found = self.register()?;
         self.steps.push(Step::Update {
             table: table.id(),
@@ -86,10 +81,7 @@ impl Binder<'_> {
             inputs: inputs.into(),
             found,
         });
-        Ok(RowResult {
-            count: one_if(found),
-            returned: Vec::new(),
-        })
+        Ok(RowResult { count: one_if(found), returned: Vec::new() })
     }
 
     fn update_by_rows(
@@ -104,23 +96,13 @@ impl Binder<'_> {
         needed.extend(returning.columns_used());
         needed.extend(assignments.iter().flat_map(|(_, value)| value.columns()));
         let keys = table.foreign_keys.iter().map(|f| &f.columns);
-        let unique = table
-            .schema
-            .indexes
-            .iter()
-            .filter(|i| i.unique)
-            .map(|i| &i.columns);
-        for columns in keys
-            .chain(unique)
-            .filter(|cs| cs.iter().any(|c| changed(*c)))
-        {
+        let unique = table.schema.indexes.iter().filter(|i| i.unique).map(|i| &i.columns);
+        for columns in keys.chain(unique).filter(|cs| cs.iter().any(|c| changed(*c))) {
             needed.extend(columns);
         }
         let moves = table.schema.primary_key.iter().any(|c| changed(*c));
         let can_fail = !relevant_checks(table, &changed).is_empty()
-            || assignments
-                .iter()
-                .any(|(c, _)| !table.schema.columns[usize::from(*c)].nullable);
+            || assignments.iter().any(|(c, _)| !table.schema.columns[usize::from(*c)].nullable);
         // A failing row is shown whole, and a row that moves is written whole.
         if moves || can_fail {
             needed.extend(0..table.schema.columns.len() as ColumnId);
@@ -175,18 +157,13 @@ impl Binder<'_> {
         let only_key = needed.iter().all(|c| table.schema.primary_key.contains(c));
         if returning.is_none()
             && only_key
-            && let Query::Get {
-                key, filter: None, ..
-            } = &query
+            && let Query::Get { key, filter: None, .. } = &query
         {
             // All that the steps need to know is in the statement.
             let place = |c: ColumnId| table.schema.primary_key.iter().position(|k| *k == c);
             let old = |c: ColumnId| place(c).map_or(Expr::Const(Value::Null), |i| key[i].clone());
             let found = self.delete_row(&table, &old, 0)?;
-            let row = RowResult {
-                count: one_if(found),
-                returned: Vec::new(),
-            };
+            let row = RowResult { count: one_if(found), returned: Vec::new() };
             return Ok(returning.finish(row));
         }
         let known = known_key(&table, &query);
@@ -203,17 +180,12 @@ impl Binder<'_> {
     /// The table that UPDATE and DELETE name.
     fn target(&mut self, tables: &[ast::TableWithJoins]) -> Result<(Arc<Table>, Scope)> {
         let [ast::TableWithJoins { relation, joins }] = tables else {
-            return Err(Error::unsupported(
-                "changing several tables in one statement",
-            ));
+            return Err(Error::unsupported("changing several tables in one statement"));
         };
         let (name, alias) = match relation {
-            ast::TableFactor::Table {
-                name,
-                alias,
-                args: None,
-                ..
-            } if joins.is_empty() => (name, alias),
+            ast::TableFactor::Table { name, alias, args: None, .. } if joins.is_empty() => {
+                (name, alias)
+            }
             _ => return Err(Error::unsupported("changing anything but one table")),
         };
         let table = self.catalog.table(&object_name(name)?)?.clone();
@@ -253,13 +225,11 @@ fn old_values<'r>(
     }
 }
 
-/// The key of the one row that a query finds, as the statement gives it: so the steps that write the row
-/// say which it is before it has been read. Left out are types in which equal values can look different.
+/// The key of the one row that a query finds, as the statement gives it: so the steps that write
+/// the row say which it is before it has been read. Left out are types in which equal values can
+/// look different.
 fn known_key(table: &Table, query: &Query) -> Vec<(ColumnId, Expr)> {
-    let Query::Get {
-        key, filter: None, ..
-    } = query
-    else {
+    let Query::Get { key, filter: None, .. } = query else {
         return Vec::new();
     };
     let columns = table.schema.primary_key.iter().copied();
@@ -270,37 +240,26 @@ fn known_key(table: &Table, query: &Query) -> Vec<(ColumnId, Expr)> {
         )
     };
     let pairs = columns.zip(key.iter().cloned());
-    pairs
-        .filter(|(column, _)| looks_its_value(*column))
-        .collect()
+    pairs.filter(|(column, _)| looks_its_value(*column)).collect()
 }
 
 /// Nothing outside the row depends on the assigned columns.
 fn is_free(table: &Table, assignments: &[(ColumnId, Expr)]) -> bool {
-    let assigned = |columns: &[ColumnId]| {
-        columns
-            .iter()
-            .any(|c| assignments.iter().any(|(a, _)| a == c))
-    };
+    let assigned =
+        |columns: &[ColumnId]| columns.iter().any(|c| assignments.iter().any(|(a, _)| a == c));
     let unique = table.live_indexes().filter(|(_, index)| index.unique);
     !assigned(&table.schema.primary_key)
-        && !unique
-            .into_iter()
-            .any(|(_, index)| assigned(&index.columns))
+        && !unique.into_iter().any(|(_, index)| assigned(&index.columns))
         && !table.foreign_keys.iter().any(|f| assigned(&f.columns))
     // What may be pointed at is the primary key or a unique index.
 }
 
-/// Moves what does not depend on the row out of a command's expression: `inputs[i]` is computed before,
-/// and `Reg(i)` stands for it. Behind a condition only bare registers move, since computing more than
-/// SQL would might fail where SQL would not.
+/// Moves what does not depend on the row out of a command's expression: `inputs[i]` is computed
+/// before, and `Reg(i)` stands for it. Behind a condition only bare registers move, since computing
+/// more than SQL would might fail where SQL would not.
 fn take_inputs(expr: &mut Expr, inputs: &mut Vec<Expr>) {
-    let conditional = |e: &Expr| {
-        matches!(
-            e,
-            Expr::Case { .. } | Expr::Coalesce(_) | Expr::And(_) | Expr::Or(_)
-        )
-    };
+    let conditional =
+        |e: &Expr| matches!(e, Expr::Case { .. } | Expr::Coalesce(_) | Expr::And(_) | Expr::Or(_));
     expr.rewrite(&mut |e| {
         if conditional(e) {
             e.rewrite(&mut |e| {

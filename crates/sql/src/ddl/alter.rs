@@ -40,39 +40,28 @@ impl Transition {
     ) -> Result<()> {
         use ast::AlterTableOperation as O;
         match operation {
-            O::AddConstraint {
-                constraint,
-                not_valid: false,
-            } => self.add_constraint(draft, constraint),
-            O::AddColumn {
-                if_not_exists,
-                column_def,
-                column_position: None,
-                ..
-            } => {
+            O::AddConstraint { constraint, not_valid: false } => {
+                self.add_constraint(draft, constraint)
+            }
+            O::AddColumn { if_not_exists, column_def, column_position: None, .. } => {
                 let present = draft.table.schema.column(&fold(&column_def.name)).is_some();
                 match *if_not_exists && present {
                     true => Ok(()),
                     false => self.add_column(draft, column_def),
                 }
             }
-            O::DropColumn {
-                column_names,
-                if_exists,
-                ..
-            } => {
+            O::DropColumn { column_names, if_exists, .. } => {
                 for name in column_names {
                     self.drop_column(draft, &fold(name), *if_exists)?;
                 }
                 Ok(())
             }
-            O::DropConstraint {
-                if_exists, name, ..
-            } => self.drop_constraint(draft, &fold(name), *if_exists),
-            O::RenameColumn {
-                old_column_name,
-                new_column_name,
-            } => self.rename_column(draft, &fold(old_column_name), &fold(new_column_name)),
+            O::DropConstraint { if_exists, name, .. } => {
+                self.drop_constraint(draft, &fold(name), *if_exists)
+            }
+            O::RenameColumn { old_column_name, new_column_name } => {
+                self.rename_column(draft, &fold(old_column_name), &fold(new_column_name))
+            }
             O::RenameTable {
                 table_name: ast::RenameTableNameKind::To(name) | ast::RenameTableNameKind::As(name),
             } => self.rename_table(draft, &object_name(name)?),
@@ -146,10 +135,7 @@ impl Transition {
         if !table.schema.hidden_row_id {
             return Err(Error::new(
                 SqlState::INVALID_TABLE_DEFINITION,
-                format!(
-                    "multiple primary keys for table \"{}\" are not allowed",
-                    table.name()
-                ),
+                format!("multiple primary keys for table \"{}\" are not allowed", table.name()),
             ));
         }
         let name = name.unwrap_or_else(|| format!("{}_pkey", table.name()));
@@ -197,17 +183,13 @@ impl Transition {
             None => Value::Null,
             Some(Expr::Const(value)) => value.clone(),
             Some(_) => {
-                return Err(
-                    Error::unsupported("ADD COLUMN with a default that is not constant")
-                        .with_hint("Add the column, UPDATE it, then SET DEFAULT."),
-                );
+                return Err(Error::unsupported("ADD COLUMN with a default that is not constant")
+                    .with_hint("Add the column, UPDATE it, then SET DEFAULT."));
             }
         };
         if !value.is_null() && !constraints.is_empty() {
-            return Err(
-                Error::unsupported("ADD COLUMN with both a default and a constraint")
-                    .with_hint("Add the constraint in a second statement."),
-            );
+            return Err(Error::unsupported("ADD COLUMN with both a default and a constraint")
+                .with_hint("Add the constraint in a second statement."));
         }
         if value.is_null() && !draft.table.schema.columns[usize::from(place)].nullable {
             let name = draft.table.column_name(place);
@@ -234,10 +216,8 @@ impl Transition {
                     draft.add_check(&self.catalog, check, Some(&column))?;
                     let holds = draft.table.checks.last().map(|c| c.condition.clone());
                     if holds.is_some_and(|c| c.columns().iter().any(|c| *c != place)) {
-                        return Err(
-                            Error::unsupported("ADD COLUMN with a check of other columns")
-                                .with_hint("Add the constraint in a second statement."),
-                        );
+                        return Err(Error::unsupported("ADD COLUMN with a check of other columns")
+                            .with_hint("Add the constraint in a second statement."));
                     }
                 }
                 ast::TableConstraint::ForeignKey(foreign) => {
@@ -272,20 +252,11 @@ impl Transition {
             .collect();
         for index in indexes {
             self.refuse_if_referenced(&table, index)?;
-            self.store.push(StoreChange::DropIndex {
-                table: table.id(),
-                index,
-            });
+            self.store.push(StoreChange::DropIndex { table: table.id(), index });
             draft.schema().indexes[usize::from(index) - 1].dropped = true;
         }
-        draft
-            .table
-            .checks
-            .retain(|c| !c.condition.columns().contains(&column));
-        draft
-            .table
-            .foreign_keys
-            .retain(|f| !f.columns.contains(&column));
+        draft.table.checks.retain(|c| !c.condition.columns().contains(&column));
+        draft.table.foreign_keys.retain(|f| !f.columns.contains(&column));
         draft.table.defaults[usize::from(column)] = None;
         let dropped = &mut draft.schema().columns[usize::from(column)];
         dropped.dropped = true;
@@ -296,17 +267,11 @@ impl Transition {
 
     fn drop_constraint(&mut self, draft: &mut Draft, name: &str, if_exists: bool) -> Result<()> {
         let table = draft.original.clone();
-        let index = draft
-            .table
-            .live_indexes()
-            .find(|(_, i)| i.unique && i.name == name);
+        let index = draft.table.live_indexes().find(|(_, i)| i.unique && i.name == name);
         if let Some((index, _)) = index {
             self.refuse_if_referenced(&table, index)?;
             draft.schema().indexes[usize::from(index) - 1].dropped = true;
-            self.store.push(StoreChange::DropIndex {
-                table: table.id(),
-                index,
-            });
+            self.store.push(StoreChange::DropIndex { table: table.id(), index });
             return Ok(());
         }
         if !table.schema.hidden_row_id && table.primary_key_name == name {
@@ -320,10 +285,7 @@ impl Transition {
             true => Ok(()),
             false => Err(Error::new(
                 SqlState::UNDEFINED_OBJECT,
-                format!(
-                    "constraint \"{name}\" of relation \"{}\" does not exist",
-                    table.name()
-                ),
+                format!("constraint \"{name}\" of relation \"{}\" does not exist", table.name()),
             )),
         }
     }
@@ -333,10 +295,7 @@ impl Transition {
         if draft.table.schema.column(new).is_some() {
             return Err(Error::new(
                 SqlState::DUPLICATE_COLUMN,
-                format!(
-                    "column \"{new}\" of relation \"{}\" already exists",
-                    draft.table.name()
-                ),
+                format!("column \"{new}\" of relation \"{}\" already exists", draft.table.name()),
             ));
         }
         draft.schema().columns[usize::from(column)].name = new.to_owned();
@@ -398,10 +357,7 @@ impl Transition {
             return;
         }
         changed.nullable = nullable;
-        let indexed = draft
-            .table
-            .live_indexes()
-            .any(|(_, i)| i.columns.contains(&column));
+        let indexed = draft.table.live_indexes().any(|(_, i)| i.columns.contains(&column));
         match indexed {
             true => {
                 let columns = 0..draft.table.schema.columns.len() as ColumnId;
@@ -420,9 +376,6 @@ impl Transition {
 fn contains_nulls(table: &Table, column: &str) -> Error {
     Error::new(
         SqlState::NOT_NULL_VIOLATION,
-        format!(
-            "column \"{column}\" of relation \"{}\" contains null values",
-            table.name()
-        ),
+        format!("column \"{column}\" of relation \"{}\" contains null values", table.name()),
     )
 }

@@ -27,11 +27,8 @@ impl Catalog {
     ///
     /// A pure function: the same catalog and text give the same ids on every replica.
     pub fn apply(&self, ddl: &Ddl) -> Result<(Catalog, Vec<StoreChange>, Vec<Validation>)> {
-        let mut transition = Transition {
-            catalog: self.clone(),
-            store: Vec::new(),
-            validations: Vec::new(),
-        };
+        let mut transition =
+            Transition { catalog: self.clone(), store: Vec::new(), validations: Vec::new() };
         transition.run(ddl)?;
         transition.catalog.version += 1;
         Ok((transition.catalog, transition.store, transition.validations))
@@ -43,23 +40,18 @@ impl Transition {
         match ddl {
             Ddl::CreateTable(create) => self.create_table(create)?,
             Ddl::AlterTable(alter) => self.alter_table(alter)?,
-            Ddl::DropTables {
-                names,
-                if_exists,
-                cascade,
-            } => self.drop_tables(names, *if_exists, *cascade)?,
+            Ddl::DropTables { names, if_exists, cascade } => {
+                self.drop_tables(names, *if_exists, *cascade)?
+            }
             Ddl::Truncate { names, cascade } => return self.truncate(names, *cascade),
             Ddl::CreateIndex(create) => self.create_index(create)?,
             Ddl::DropIndexes { names, if_exists } => self.drop_indexes(names, *if_exists)?,
-            Ddl::CreateRoutine {
-                function,
-                or_replace,
-            } => return self.create_routine(function, *or_replace),
-            Ddl::DropRoutines {
-                kind,
-                names,
-                if_exists,
-            } => return self.drop_routines(*kind, names, *if_exists),
+            Ddl::CreateRoutine { function, or_replace } => {
+                return self.create_routine(function, *or_replace);
+            }
+            Ddl::DropRoutines { kind, names, if_exists } => {
+                return self.drop_routines(*kind, names, *if_exists);
+            }
         }
         self.link_references();
         self.recompile_routines();
@@ -77,8 +69,7 @@ impl Transition {
         let id = TableId(self.catalog.next_table);
         self.catalog.next_table += 1;
         let table = Draft::create(&self.catalog, id, &name, create)?;
-        self.store
-            .push(StoreChange::CreateTable((*table.schema).clone()));
+        self.store.push(StoreChange::CreateTable((*table.schema).clone()));
         self.catalog.table_names.insert(name, id);
         self.catalog.tables.insert(id, Arc::new(table));
         Ok(())
@@ -137,15 +128,9 @@ impl Transition {
         };
         Error::new(
             SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
-            format!(
-                "cannot drop table {} because other objects depend on it",
-                table.name()
-            ),
+            format!("cannot drop table {} because other objects depend on it", table.name()),
         )
-        .with_detail(format!(
-            "constraint {key} on table {child} depends on table {}",
-            table.name()
-        ))
+        .with_detail(format!("constraint {key} on table {child} depends on table {}", table.name()))
         .with_hint("Use DROP ... CASCADE to drop the dependent objects too.")
     }
 
@@ -185,8 +170,7 @@ impl Transition {
         let mut ids: Vec<TableId> = tables.iter().map(|t| t.id()).collect();
         ids.sort_unstable();
         ids.dedup();
-        self.store
-            .extend(ids.into_iter().map(StoreChange::Truncate));
+        self.store.extend(ids.into_iter().map(StoreChange::Truncate));
         Ok(())
     }
 
@@ -200,10 +184,7 @@ impl Transition {
         if create.nulls_distinct == Some(false) {
             return Err(Error::unsupported("NULLS NOT DISTINCT"));
         }
-        let table = self
-            .catalog
-            .table(&object_name(&create.table_name)?)?
-            .clone();
+        let table = self.catalog.table(&object_name(&create.table_name)?)?.clone();
         let mut draft = Draft::alter(&table);
         let columns = draft.index_columns(&create.columns)?;
         let name = match &create.name {
@@ -237,18 +218,9 @@ impl Transition {
             .with_detail(format!("Key ({}) is duplicated.", draft.names(&columns)));
             self.require_distinct(&draft.original, &columns, error)?;
         }
-        let schema = IndexSchema {
-            name,
-            columns,
-            unique,
-            dropped: false,
-        };
+        let schema = IndexSchema { name, columns, unique, dropped: false };
         let index = draft.push_index(schema.clone());
-        self.store.push(StoreChange::CreateIndex {
-            table: draft.table.id(),
-            index,
-            schema,
-        });
+        self.store.push(StoreChange::CreateIndex { table: draft.table.id(), index, schema });
         Ok(())
     }
 
@@ -259,10 +231,7 @@ impl Transition {
         columns: &[u16],
         error: Error,
     ) -> Result<()> {
-        let names: Vec<String> = columns
-            .iter()
-            .map(|c| quoted(table.column_name(*c)))
-            .collect();
+        let names: Vec<String> = columns.iter().map(|c| quoted(table.column_name(*c))).collect();
         let not_null: Vec<String> = names.iter().map(|n| format!("{n} IS NOT NULL")).collect();
         let text = format!(
             "SELECT 1 FROM {} WHERE {} GROUP BY {} HAVING count(*) > 1 LIMIT 1",
@@ -279,10 +248,7 @@ impl Transition {
         let session = SessionInfo::default();
         let mut binder = Binder::new(&self.catalog, &session, Vec::new());
         let Some(query) = parse_query(text)? else {
-            return Err(Error::new(
-                SqlState::INTERNAL_ERROR,
-                "a validation is no query",
-            ));
+            return Err(Error::new(SqlState::INTERNAL_ERROR, "a validation is no query"));
         };
         let bound = binder.query(&query)?;
         let mut steps = std::mem::take(&mut binder.steps);
@@ -320,10 +286,7 @@ impl Transition {
                 return Err(Error::unsupported("dropping a primary key's index"));
             }
             self.refuse_if_referenced(&table, index)?;
-            self.store.push(StoreChange::DropIndex {
-                table: table.id(),
-                index,
-            });
+            self.store.push(StoreChange::DropIndex { table: table.id(), index });
             self.edit(table.id(), |table| {
                 let schema = Arc::make_mut(&mut table.schema);
                 schema.indexes[usize::from(index) - 1].dropped = true;
@@ -375,9 +338,7 @@ impl Transition {
             definition: function.clone(),
             procedure: Arc::new(procedure),
         };
-        self.catalog
-            .routines
-            .insert(function.name.clone(), Arc::new(routine));
+        self.catalog.routines.insert(function.name.clone(), Arc::new(routine));
         Ok(())
     }
 
@@ -437,9 +398,7 @@ impl Transition {
                 defaults: routine.defaults.clone(),
                 procedure: Arc::new(procedure),
             };
-            self.catalog
-                .routines
-                .insert(definition.name.clone(), Arc::new(recompiled));
+            self.catalog.routines.insert(definition.name.clone(), Arc::new(recompiled));
         }
     }
 
@@ -482,10 +441,7 @@ fn failing(procedure: &Procedure, error: Error) -> Procedure {
         parameters: procedure.parameters.clone(),
         registers: procedure.registers,
         register_names: Box::default(),
-        body: [Step::Raise {
-            error: OnError::from(error),
-        }]
-        .into(),
+        body: [Step::Raise { error: OnError::from(error) }].into(),
         output: procedure.output.clone(),
         tag: procedure.tag.clone(),
         read_only: procedure.read_only,
@@ -493,10 +449,7 @@ fn failing(procedure: &Procedure, error: Error) -> Procedure {
 }
 
 pub(super) fn relation_exists(name: &str) -> Error {
-    Error::new(
-        SqlState::DUPLICATE_TABLE,
-        format!("relation \"{name}\" already exists"),
-    )
+    Error::new(SqlState::DUPLICATE_TABLE, format!("relation \"{name}\" already exists"))
 }
 
 /// A name as SQL text, whatever is in it.
@@ -508,9 +461,7 @@ pub(super) fn quoted(name: &str) -> String {
 pub(super) fn plain_columns(columns: &[ast::IndexColumn]) -> Result<Vec<String>> {
     let plain = |column: &ast::IndexColumn| match &column.column.expr {
         ast::Expr::Identifier(ident) => Ok(fold(ident)),
-        other => Err(Error::unsupported(format_args!(
-            "an index over the expression {other}"
-        ))),
+        other => Err(Error::unsupported(format_args!("an index over the expression {other}"))),
     };
     columns.iter().map(plain).collect()
 }

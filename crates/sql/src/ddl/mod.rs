@@ -1,9 +1,9 @@
 //! Data definition: what a DDL statement asks for, before a catalog has judged it.
 //!
 //! A [`Ddl`] is a pure function of its text. [`Catalog::apply`](crate::Catalog::apply) turns a
-//! catalog and a `Ddl` into the next catalog, the changes that storage must make, and queries that must
-//! find nothing if the data already there is to satisfy the change. The ledger records the text;
-//! replay parses and applies it again and comes to the same ids.
+//! catalog and a `Ddl` into the next catalog, the changes that storage must make, and queries that
+//! must find nothing if the data already there is to satisfy the change. The ledger records the
+//! text; replay parses and applies it again and comes to the same ids.
 
 mod alter;
 mod apply;
@@ -21,29 +21,12 @@ pub use routine::{CreateFunction, Parameter, ParameterMode, Returns, RoutineKind
 pub enum Ddl {
     CreateTable(Box<ast::CreateTable>),
     AlterTable(Box<ast::AlterTable>),
-    DropTables {
-        names: Vec<ast::ObjectName>,
-        if_exists: bool,
-        cascade: bool,
-    },
-    Truncate {
-        names: Vec<ast::ObjectName>,
-        cascade: bool,
-    },
+    DropTables { names: Vec<ast::ObjectName>, if_exists: bool, cascade: bool },
+    Truncate { names: Vec<ast::ObjectName>, cascade: bool },
     CreateIndex(Box<ast::CreateIndex>),
-    DropIndexes {
-        names: Vec<ast::ObjectName>,
-        if_exists: bool,
-    },
-    CreateRoutine {
-        function: Box<CreateFunction>,
-        or_replace: bool,
-    },
-    DropRoutines {
-        kind: RoutineKind,
-        names: Vec<ast::ObjectName>,
-        if_exists: bool,
-    },
+    DropIndexes { names: Vec<ast::ObjectName>, if_exists: bool },
+    CreateRoutine { function: Box<CreateFunction>, or_replace: bool },
+    DropRoutines { kind: RoutineKind, names: Vec<ast::ObjectName>, if_exists: bool },
 }
 
 impl Ddl {

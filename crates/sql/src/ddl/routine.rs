@@ -79,10 +79,7 @@ impl CreateFunction {
 
     /// Types of the arguments that a call gives.
     pub fn input_types(&self) -> impl Iterator<Item = &DataType> {
-        self.parameters
-            .iter()
-            .filter(|p| p.mode != ParameterMode::Out)
-            .map(|p| &p.data_type)
+        self.parameters.iter().filter(|p| p.mode != ParameterMode::Out).map(|p| &p.data_type)
     }
 }
 
@@ -103,11 +100,7 @@ fn parameter(arg: &ast::OperateFunctionArg) -> Result<Parameter> {
 
 /// sqlparser gives a parameter's name as its source text, quotes included.
 fn parameter_name(ident: &ast::Ident) -> String {
-    match ident
-        .value
-        .strip_prefix('"')
-        .and_then(|v| v.strip_suffix('"'))
-    {
+    match ident.value.strip_prefix('"').and_then(|v| v.strip_suffix('"')) {
         Some(quoted) => quoted.replace("\"\"", "\""),
         None => fold(ident),
     }
@@ -150,10 +143,7 @@ fn returns(definition: &ast::CreateFunction, is_procedure: bool) -> Result<Retur
 
 fn body_text(definition: &ast::CreateFunction) -> Result<String> {
     match &definition.function_body {
-        Some(ast::CreateFunctionBody::AsBeforeOptions {
-            body,
-            link_symbol: None,
-        }) => match body {
+        Some(ast::CreateFunctionBody::AsBeforeOptions { body, link_symbol: None }) => match body {
             ast::Expr::Value(value) => match &value.value {
                 ast::Value::DollarQuotedString(s) => Ok(s.value.clone()),
                 ast::Value::SingleQuotedString(s) => Ok(s.clone()),
@@ -163,9 +153,6 @@ fn body_text(definition: &ast::CreateFunction) -> Result<String> {
         },
         Some(ast::CreateFunctionBody::Return(expression)) => Ok(format!("SELECT {expression}")),
         Some(_) => Err(Error::unsupported("this form of function body")),
-        None => Err(Error::new(
-            SqlState::INVALID_TABLE_DEFINITION,
-            "no function body specified",
-        )),
+        None => Err(Error::new(SqlState::INVALID_TABLE_DEFINITION, "no function body specified")),
     }
 }

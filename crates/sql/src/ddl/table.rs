@@ -28,10 +28,7 @@ pub(super) struct Draft {
 
 impl Draft {
     pub fn alter(table: &Arc<Table>) -> Draft {
-        Draft {
-            original: table.clone(),
-            table: (**table).clone(),
-        }
+        Draft { original: table.clone(), table: (**table).clone() }
     }
 
     pub fn create(
@@ -56,10 +53,7 @@ impl Draft {
             foreign_keys: Vec::new(),
             referenced_by: Vec::new(),
         };
-        let mut draft = Draft {
-            original: Arc::new(table.clone()),
-            table,
-        };
+        let mut draft = Draft { original: Arc::new(table.clone()), table };
         let mut constraints: Vec<(Option<String>, ast::TableConstraint)> = Vec::new();
         for column in &create.columns {
             let place = draft.add_column(catalog, column)?;
@@ -68,10 +62,7 @@ impl Draft {
             }
         }
         constraints.extend(create.constraints.iter().map(|c| (None, c.clone())));
-        let primary_keys = constraints
-            .iter()
-            .filter(|(_, c)| is_primary_key(c))
-            .count();
+        let primary_keys = constraints.iter().filter(|(_, c)| is_primary_key(c)).count();
         if primary_keys > 1 {
             return Err(Error::new(
                 SqlState::INVALID_TABLE_DEFINITION,
@@ -114,12 +105,7 @@ impl Draft {
                 if self.has_unique(&columns) {
                     return Ok(());
                 }
-                self.push_index(IndexSchema {
-                    name,
-                    columns,
-                    unique: true,
-                    dropped: false,
-                });
+                self.push_index(IndexSchema { name, columns, unique: true, dropped: false });
             }
             ast::TableConstraint::Check(check) => self.add_check(catalog, check, column)?,
             ast::TableConstraint::ForeignKey(foreign) => {
@@ -151,15 +137,11 @@ impl Draft {
             ));
         }
         let data_type = data_type(&column.data_type)?;
-        if matches!(
-            data_type,
-            DataType::Array(_) | DataType::Unknown | DataType::Void
-        ) {
-            return Err(
-                Error::unsupported(format_args!("a column of type {data_type}")).with_hint(
+        if matches!(data_type, DataType::Array(_) | DataType::Unknown | DataType::Void) {
+            return Err(Error::unsupported(format_args!("a column of type {data_type}"))
+                .with_hint(
                     "Arrays are for parameters and variables; store a row for each element.",
-                ),
-            );
+                ));
         }
         let mut nullable = true;
         let mut default = None;
@@ -175,15 +157,7 @@ impl Draft {
         // The hidden row id stays last.
         let place = self.table.schema.columns.len() - usize::from(self.table.schema.hidden_row_id);
         let schema = self.schema();
-        schema.columns.insert(
-            place,
-            ColumnSchema {
-                name,
-                data_type,
-                nullable,
-                dropped: false,
-            },
-        );
+        schema.columns.insert(place, ColumnSchema { name, data_type, nullable, dropped: false });
         if schema.hidden_row_id {
             schema.primary_key = vec![place as ColumnId + 1];
         }
@@ -220,10 +194,7 @@ impl Draft {
 
     pub fn has_unique(&self, columns: &[ColumnId]) -> bool {
         !self.table.schema.hidden_row_id && self.table.schema.primary_key == columns
-            || self
-                .table
-                .live_indexes()
-                .any(|(_, i)| i.unique && i.columns == columns)
+            || self.table.live_indexes().any(|(_, i)| i.unique && i.columns == columns)
     }
 
     pub fn index_columns(&self, columns: &[ast::IndexColumn]) -> Result<Vec<ColumnId>> {
@@ -303,9 +274,7 @@ impl Draft {
             return Err(Error::unsupported("a subquery in a check constraint"));
         }
         if binder.session_dependent {
-            return Err(Error::unsupported(
-                "a session's own functions in a check constraint",
-            ));
+            return Err(Error::unsupported("a session's own functions in a check constraint"));
         }
         let taken = |name: &str| self.has_constraint(name);
         let name = match &check.name {
@@ -328,30 +297,20 @@ impl Draft {
         if taken(&name) {
             return Err(self.duplicate_constraint(&name));
         }
-        self.table.checks.push(CheckConstraint {
-            name,
-            condition,
-            text: check.expr.to_string(),
-        });
+        self.table.checks.push(CheckConstraint { name, condition, text: check.expr.to_string() });
         Ok(())
     }
 
     pub fn has_constraint(&self, name: &str) -> bool {
         self.table.checks.iter().any(|c| c.name == name)
             || self.table.foreign_keys.iter().any(|c| c.name == name)
-            || self
-                .table
-                .live_indexes()
-                .any(|(_, i)| i.unique && i.name == name)
+            || self.table.live_indexes().any(|(_, i)| i.unique && i.name == name)
     }
 
     fn duplicate_constraint(&self, name: &str) -> Error {
         Error::new(
             SqlState::DUPLICATE_OBJECT,
-            format!(
-                "constraint \"{name}\" for relation \"{}\" already exists",
-                self.table.name()
-            ),
+            format!("constraint \"{name}\" for relation \"{}\" already exists", self.table.name()),
         )
     }
 
@@ -362,7 +321,7 @@ impl Draft {
         foreign: &ast::ForeignKeyConstraint,
     ) -> Result<String> {
         refuse_deferred(foreign.characteristics.as_ref())?;
-        if matches!(foreign.match_kind, Some(ref kind) if *kind != ast::ConstraintReferenceMatchKind::Simple)
+        if foreign.match_kind.is_some_and(|kind| kind != ast::ConstraintReferenceMatchKind::Simple)
         {
             return Err(Error::unsupported("MATCH FULL and MATCH PARTIAL"));
         }
@@ -390,9 +349,7 @@ impl Draft {
         }
         let name = match &foreign.name {
             Some(name) => fold(name),
-            None => free_name(&self.default_name(&columns, "fkey"), |n| {
-                self.has_constraint(n)
-            }),
+            None => free_name(&self.default_name(&columns, "fkey"), |n| self.has_constraint(n)),
         };
         if self.has_constraint(&name) {
             return Err(self.duplicate_constraint(&name));
@@ -421,13 +378,8 @@ fn orphans(
     let own = |c: &ColumnId| format!("c.{}", quoted(child.column_name(*c)));
     let theirs = |c: &ColumnId| format!("p.{}", quoted(parent.column_name(*c)));
     let pairs = columns.iter().zip(parent_columns);
-    let on: Vec<String> = pairs
-        .map(|(c, p)| format!("{} = {}", own(c), theirs(p)))
-        .collect();
-    let present: Vec<String> = columns
-        .iter()
-        .map(|c| format!("{} IS NOT NULL", own(c)))
-        .collect();
+    let on: Vec<String> = pairs.map(|(c, p)| format!("{} = {}", own(c), theirs(p))).collect();
+    let present: Vec<String> = columns.iter().map(|c| format!("{} IS NOT NULL", own(c))).collect();
     format!(
         "SELECT 1 FROM {} c LEFT JOIN {} p ON {} WHERE {} AND {} IS NULL LIMIT 1",
         quoted(child.name()),
@@ -467,10 +419,7 @@ fn matched_key(
         if parent.schema.hidden_row_id {
             return Err(Error::new(
                 SqlState::UNDEFINED_OBJECT,
-                format!(
-                    "there is no primary key for referenced table \"{}\"",
-                    parent.name()
-                ),
+                format!("there is no primary key for referenced table \"{}\"", parent.name()),
             ));
         }
         theirs = parent.schema.primary_key.clone();
@@ -481,10 +430,7 @@ fn matched_key(
             "number of referencing and referenced columns for foreign key disagree",
         ));
     }
-    let unique = parent
-        .live_indexes()
-        .filter(|(_, i)| i.unique)
-        .map(|(id, _)| id);
+    let unique = parent.live_indexes().filter(|(_, i)| i.unique).map(|(id, _)| id);
     let mut keys = std::iter::once(0).chain(unique);
     let index = keys.find(|index| {
         let key = parent.index_columns(*index);
@@ -493,10 +439,7 @@ fn matched_key(
     let index = index.ok_or_else(no_key)?;
     let mut pairs = Vec::with_capacity(columns.len());
     for key_column in parent.index_columns(index) {
-        let place = theirs
-            .iter()
-            .position(|c| c == key_column)
-            .ok_or_else(no_key)?;
+        let place = theirs.iter().position(|c| c == key_column).ok_or_else(no_key)?;
         pairs.push((columns[place], *key_column));
     }
     Ok((index, pairs))
@@ -551,10 +494,7 @@ pub(super) fn column_constraints(column: &ast::ColumnDef) -> Vec<ast::TableConst
         vec![ast::IndexColumn {
             column: ast::OrderByExpr {
                 expr: ast::Expr::Identifier(column.name.clone()),
-                options: ast::OrderByOptions {
-                    asc: None,
-                    nulls_first: None,
-                },
+                options: ast::OrderByOptions { asc: None, nulls_first: None },
                 with_fill: None,
             },
             operator_class: None,
@@ -608,9 +548,7 @@ fn accept_option(option: &ast::ColumnOption) -> Result<()> {
             Err(Error::unsupported("a generated or identity column")
                 .with_hint("Let the client make the value, or keep a counter in a table."))
         }
-        other => Err(Error::unsupported(format_args!(
-            "the column option {other}"
-        ))),
+        other => Err(Error::unsupported(format_args!("the column option {other}"))),
     }
 }
 
@@ -635,10 +573,7 @@ fn refuse_unsupported(create: &ast::CreateTable) -> Result<()> {
         (create.query.is_some(), "CREATE TABLE AS"),
         (create.like.is_some(), "CREATE TABLE … LIKE"),
         (create.inherits.is_some(), "INHERITS"),
-        (
-            create.partition_by.is_some() || create.partition_of.is_some(),
-            "partitioning",
-        ),
+        (create.partition_by.is_some() || create.partition_of.is_some(), "partitioning"),
         (create.or_replace, "CREATE OR REPLACE TABLE"),
         (create.external, "an external table"),
         (create.columns.is_empty(), "a table without columns"),

@@ -19,9 +19,7 @@ impl<'s> Assigned<'s> {
     }
 
     fn nodes(&mut self, nodes: &'s [Node]) {
-        nodes
-            .iter()
-            .for_each(|node| self.statement(&node.statement));
+        nodes.iter().for_each(|node| self.statement(&node.statement));
     }
 
     pub fn statement(&mut self, statement: &'s Statement) {
@@ -29,24 +27,16 @@ impl<'s> Assigned<'s> {
             Statement::Assign { target, .. } => self.targets.push(target),
             Statement::Sql { into, .. } => {
                 self.runs_sql = true;
-                self.targets
-                    .extend(into.iter().flat_map(|into| &into.targets));
+                self.targets.extend(into.iter().flat_map(|into| &into.targets));
             }
             Statement::Perform(_) | Statement::ReturnQuery(_) => self.runs_sql = true,
             Statement::RowCount(targets) => self.targets.extend(targets),
             Statement::Block(block) => self.nodes(&block.body),
-            Statement::If {
-                branches,
-                otherwise,
-            } => {
+            Statement::If { branches, otherwise } => {
                 branches.iter().for_each(|(_, body)| self.nodes(body));
                 self.nodes(otherwise);
             }
-            Statement::Case {
-                branches,
-                otherwise,
-                ..
-            } => {
+            Statement::Case { branches, otherwise, .. } => {
                 branches.iter().for_each(|(_, body)| self.nodes(body));
                 otherwise.iter().for_each(|body| self.nodes(body));
             }

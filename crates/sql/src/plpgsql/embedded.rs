@@ -14,11 +14,12 @@ impl Lowering<'_> {
     pub(super) fn sql(&mut self, statement: &ast::Statement, into: Option<&Into>) -> Result<()> {
         match (statement, into) {
             (ast::Statement::Query(query), Some(into)) => self.select_into(query, into),
-            (ast::Statement::Query(_), None) => Err(Error::new(
-                SqlState::SYNTAX_ERROR,
-                "query has no destination for result data",
-            )
-            .with_hint("If you want to discard the results of a SELECT, use PERFORM instead.")),
+            (ast::Statement::Query(_), None) => {
+                Err(Error::new(SqlState::SYNTAX_ERROR, "query has no destination for result data")
+                    .with_hint(
+                        "If you want to discard the results of a SELECT, use PERFORM instead.",
+                    ))
+            }
             _ => self.change(statement, into),
         }
     }
@@ -69,12 +70,7 @@ impl Lowering<'_> {
         places: &[Place],
         strict: bool,
     ) -> Result<(Vec<Expr>, Reg)> {
-        let PointRead {
-            table,
-            key,
-            columns,
-            outputs,
-        } = read;
+        let PointRead { table, key, columns, outputs } = read;
         let registers = self.binder.registers(columns.len())?;
         for (place, output) in places.iter().zip(&outputs) {
             if let (Place::Variable(slot), Expr::Column(column)) = (place, output) {
@@ -201,10 +197,8 @@ impl Lowering<'_> {
         }
         let row = self.binder.registers(columns.len())?;
         let (count, next) = (self.binder.register()?, self.binder.register()?);
-        let body = [Step::Let {
-            out: next,
-            value: plus(Expr::Reg(count), Expr::Const(Value::Int(1))),
-        }];
+        let body =
+            [Step::Let { out: next, value: plus(Expr::Reg(count), Expr::Const(Value::Int(1))) }];
         self.binder.steps.push(Step::ForRows {
             query,
             row: row.into(),
@@ -246,10 +240,7 @@ impl Lowering<'_> {
         }
         let query = match is_same {
             true => query,
-            false => Query::Project {
-                input: Box::new(query),
-                expressions: expressions.into(),
-            },
+            false => Query::Project { input: Box::new(query), expressions: expressions.into() },
         };
         self.binder.steps.push(Step::EmitQuery { query });
         Ok(())
@@ -257,11 +248,7 @@ impl Lowering<'_> {
 
     /// INSERT, UPDATE, DELETE, with RETURNING or without.
     fn change(&mut self, statement: &ast::Statement, into: Option<&Into>) -> Result<()> {
-        let Dml {
-            count,
-            columns,
-            returned,
-        } = self.binder.dml(statement, false)?;
+        let Dml { count, columns, returned } = self.binder.dml(statement, false)?;
         match (columns, into) {
             (None, None) => {}
             (None, Some(_)) => {
@@ -380,12 +367,7 @@ struct PointRead {
 fn as_point_read(query: Query) -> std::result::Result<PointRead, Box<Query>> {
     let is_get = |query: &Query| matches!(query, Query::Get { filter: None, .. });
     match query {
-        Query::Get {
-            table,
-            key,
-            columns,
-            filter: None,
-        } => Ok(PointRead {
+        Query::Get { table, key, columns, filter: None } => Ok(PointRead {
             outputs: (0..columns.len() as u16).map(Expr::Column).collect(),
             table,
             key,
@@ -393,10 +375,7 @@ fn as_point_read(query: Query) -> std::result::Result<PointRead, Box<Query>> {
         }),
         Query::Project { input, expressions } if is_get(&input) => {
             let read = as_point_read(*input)?;
-            Ok(PointRead {
-                outputs: expressions.into(),
-                ..read
-            })
+            Ok(PointRead { outputs: expressions.into(), ..read })
         }
         query => Err(Box::new(query)),
     }

@@ -69,10 +69,7 @@ impl Lowering<'_> {
             self.set(slot, Expr::Reg(register));
             entered.push((slot, register, initial));
         }
-        self.loops.push(LoopFrame {
-            label: label.clone(),
-            carried: slots.into_iter().collect(),
-        });
+        self.loops.push(LoopFrame { label: label.clone(), carried: slots.into_iter().collect() });
         Ok(entered)
     }
 
@@ -82,11 +79,7 @@ impl Lowering<'_> {
         let carried = entered.into_iter().map(|(slot, register, initial)| {
             let next = self.value(slot).clone();
             self.set(slot, Expr::Reg(register));
-            Carried {
-                register,
-                initial,
-                next,
-            }
+            Carried { register, initial, next }
         });
         carried.collect()
     }
@@ -125,11 +118,7 @@ impl Lowering<'_> {
         self.records = records;
         // A LOOP without an EXIT ends only by RETURN or an error.
         self.reachable = was_reachable && (condition.is_some() || is_left(&block, 0));
-        self.binder.steps.push(Step::While {
-            condition: test,
-            body: block,
-            carried,
-        });
+        self.binder.steps.push(Step::While { condition: test, body: block, carried });
         Ok(())
     }
 
@@ -146,9 +135,8 @@ impl Lowering<'_> {
         let (outside, was_reachable) = (self.mark(), self.reachable);
         let records = self.records.clone();
         let no = Expr::Const(Value::Bool(false));
-        let turned = self
-            .tracks_found
-            .then(|| self.declare("", "", no, DataType::Bool, Rules::default()));
+        let turned =
+            self.tracks_found.then(|| self.declare("", "", no, DataType::Bool, Rules::default()));
         let entered = self.enter(label, body, also, turned)?;
         let inside = self.mark();
         let block = self.apart(|lowering| {
@@ -173,14 +161,7 @@ impl Lowering<'_> {
     }
 
     fn range_loop(&mut self, label: &Option<String>, kind: &LoopKind, body: &[Node]) -> Result<()> {
-        let LoopKind::Range {
-            variable,
-            reverse,
-            first,
-            last,
-            step,
-        } = kind
-        else {
+        let LoopKind::Range { variable, reverse, first, last, step } = kind else {
             return Ok(());
         };
         let (first, last) = (self.loop_bound(first)?, self.loop_bound(last)?);
@@ -189,8 +170,7 @@ impl Lowering<'_> {
             None => Expr::Const(Value::Int(1)),
         };
         let register = self.binder.register()?;
-        self.register_names
-            .insert(register, variable.as_str().into());
+        self.register_names.insert(register, variable.as_str().into());
         let qualifier = label.clone().unwrap_or_default();
         self.for_loop(
             label,
@@ -198,13 +178,7 @@ impl Lowering<'_> {
             &[],
             |lowering| {
                 let value = Expr::Reg(register);
-                lowering.declare(
-                    &qualifier,
-                    variable,
-                    value,
-                    DataType::Int4,
-                    Rules::default(),
-                );
+                lowering.declare(&qualifier, variable, value, DataType::Int4, Rules::default());
                 Ok(())
             },
             |body, carried| Step::ForRange {
@@ -248,12 +222,7 @@ impl Lowering<'_> {
             body,
             std::slice::from_ref(target),
             |lowering| lowering.assign_to(target, Typed::new(Expr::Reg(register), *element)),
-            |body, carried| Step::ForEach {
-                register,
-                array: array.expr,
-                body,
-                carried,
-            },
+            |body, carried| Step::ForEach { register, array: array.expr, body, carried },
         )
     }
 
@@ -285,12 +254,7 @@ impl Lowering<'_> {
                 }
                 lowering.store_row(targets, values)
             },
-            |body, carried| Step::ForRows {
-                query,
-                row: row.into(),
-                body,
-                carried,
-            },
+            |body, carried| Step::ForRows { query, row: row.into(), body, carried },
         )
     }
 
@@ -361,9 +325,7 @@ impl Lowering<'_> {
 fn is_left(block: &Block, depth: u16) -> bool {
     block.iter().any(|step| match step {
         Step::Exit { depth: out, .. } => *out == depth,
-        Step::If {
-            then, otherwise, ..
-        } => is_left(then, depth) || is_left(otherwise, depth),
+        Step::If { then, otherwise, .. } => is_left(then, depth) || is_left(otherwise, depth),
         Step::While { body, .. }
         | Step::ForRange { body, .. }
         | Step::ForEach { body, .. }

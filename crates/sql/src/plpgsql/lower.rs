@@ -55,9 +55,7 @@ pub fn lower(
         .iter()
         .filter(|parameter| parameter.mode != ParameterMode::Out)
         .collect();
-    let types = inputs
-        .iter()
-        .map(|parameter| Some(parameter.data_type.clone()));
+    let types = inputs.iter().map(|parameter| Some(parameter.data_type.clone()));
     let mut binder = Binder::new(catalog, &session, types.collect());
     binder.strict_variables = true;
     let mut lowering = Lowering {
@@ -163,13 +161,8 @@ impl Lowering<'_> {
         if let Returns::Table(columns) = &function.returns {
             for column in columns {
                 let (null, data_type) = (Expr::Const(Value::Null), column.data_type.clone());
-                let slot = self.declare(
-                    &function.name,
-                    &column.name,
-                    null,
-                    data_type,
-                    Rules::default(),
-                );
+                let slot =
+                    self.declare(&function.name, &column.name, null, data_type, Rules::default());
                 self.outputs.push(slot);
             }
         }
@@ -181,10 +174,8 @@ impl Lowering<'_> {
             Returns::Set(_) | Returns::Table(_) => {}
             _ if !self.outputs.is_empty() => self.emit_outputs(),
             Returns::Scalar(_) => {
-                let message = format!(
-                    "control reached end of function \"{}\" without RETURN",
-                    function.name
-                );
+                let message =
+                    format!("control reached end of function \"{}\" without RETURN", function.name);
                 let error = OnError::new(NO_RETURN, &message);
                 self.binder.steps.push(Step::Raise { error });
             }
@@ -226,19 +217,9 @@ impl Lowering<'_> {
                 let error = Error::unsupported(format!("ALIAS FOR \"{of}\""));
                 return Err(error.with_hint("Use the parameter's own name, or a variable."));
             }
-            DeclarationKind::Variable {
-                type_name,
-                constant,
-                not_null,
-                default,
-            } => (
-                type_name,
-                default,
-                Rules {
-                    constant: *constant,
-                    not_null: *not_null,
-                },
-            ),
+            DeclarationKind::Variable { type_name, constant, not_null, default } => {
+                (type_name, default, Rules { constant: *constant, not_null: *not_null })
+            }
         };
         let data_type = match type_name {
             TypeName::Sql(sql) => data_type(sql)?,
@@ -264,10 +245,7 @@ impl Lowering<'_> {
             None => Typed::null(),
         };
         let null = Expr::Const(Value::Null);
-        let without_constant = Rules {
-            constant: false,
-            ..rules
-        };
+        let without_constant = Rules { constant: false, ..rules };
         let slot = self.declare(&qualifier, name, null, data_type, without_constant);
         self.assign(slot, value)?;
         self.rules[slot] = rules;
@@ -275,19 +253,13 @@ impl Lowering<'_> {
     }
 
     fn declare_record(&mut self, name: &str, type_name: &TypeName) -> Result<()> {
-        self.records.push(Record {
-            name: name.to_string(),
-            fields: None,
-        });
+        self.records.push(Record { name: name.to_string(), fields: None });
         if let TypeName::Row(table) = type_name {
             let table = self.binder.catalog.table(table)?.clone();
             let columns = table.schema.visible_columns();
             let fields = columns.map(|(_, column)| {
                 let null = Expr::Const(Value::Null);
-                (
-                    column.name.clone(),
-                    Typed::new(null, column.data_type.clone()),
-                )
+                (column.name.clone(), Typed::new(null, column.data_type.clone()))
             });
             let fields: Vec<_> = fields.collect();
             self.declare_fields(self.records.len() - 1, fields);
@@ -320,8 +292,7 @@ impl Lowering<'_> {
 
     pub(super) fn nodes(&mut self, nodes: &[Node]) -> Result<()> {
         for node in nodes {
-            self.statement(&node.statement)
-                .map_err(|error| at_line(error, node.line))?;
+            self.statement(&node.statement).map_err(|error| at_line(error, node.line))?;
         }
         Ok(())
     }
@@ -336,10 +307,7 @@ impl Lowering<'_> {
             }
             Statement::Sql { statement, into } => self.sql(statement, into.as_ref()),
             Statement::Perform(query) => self.perform(query),
-            Statement::If {
-                branches,
-                otherwise,
-            } => self.if_chain(branches, otherwise),
+            Statement::If { branches, otherwise } => self.if_chain(branches, otherwise),
             Statement::Case { .. } => self.case(statement),
             Statement::Loop { label, kind, body } => self.any_loop(label, kind, body),
             Statement::Exit { label, when } => self.leave(label, when, true),
@@ -432,12 +400,7 @@ impl Lowering<'_> {
             (true, false) => self.restore(&after_then),
             (false, _) => {}
         }
-        self.binder.steps.push(Step::If {
-            condition,
-            then,
-            otherwise,
-            phis: phis.into(),
-        });
+        self.binder.steps.push(Step::If { condition, then, otherwise, phis: phis.into() });
         Ok(())
     }
 
@@ -450,23 +413,14 @@ impl Lowering<'_> {
                 continue;
             }
             let out = self.version_of(slot)?;
-            phis.push(Phi {
-                out,
-                then: then.clone(),
-                otherwise: self.value(slot).clone(),
-            });
+            phis.push(Phi { out, then: then.clone(), otherwise: self.value(slot).clone() });
             self.set(slot, Expr::Reg(out));
         }
         Ok(phis)
     }
 
     fn case(&mut self, statement: &Statement) -> Result<()> {
-        let Statement::Case {
-            operand,
-            branches,
-            otherwise,
-        } = statement
-        else {
+        let Statement::Case { operand, branches, otherwise } = statement else {
             return Ok(());
         };
         let operand = match operand {
@@ -505,9 +459,7 @@ impl Lowering<'_> {
                 None => self.condition(value, "CASE/WHEN")?,
                 Some(operand) => {
                     let value = self.binder.bare_expression(value)?;
-                    self.binder
-                        .comparison(BinaryOp::Equal, operand.clone(), value)?
-                        .expr
+                    self.binder.comparison(BinaryOp::Equal, operand.clone(), value)?.expr
                 }
             });
         }
@@ -546,10 +498,7 @@ impl Lowering<'_> {
                 self.binder.steps.push(Step::Emit { values });
             }
             (Returns::Scalar(_), None) => {
-                return Err(Error::new(
-                    SqlState::SYNTAX_ERROR,
-                    "missing expression after RETURN",
-                ));
+                return Err(Error::new(SqlState::SYNTAX_ERROR, "missing expression after RETURN"));
             }
             (Returns::Void, Some(_)) => {
                 return Err(misplaced(
@@ -610,10 +559,7 @@ fn as_guard(condition: &Expr, then: &Block, flags: &BTreeSet<Reg>) -> Option<Ste
     let [Step::Raise { error }] = &**then else {
         return None;
     };
-    Some(Step::Require {
-        condition: not_true(condition, flags),
-        error: error.clone(),
-    })
+    Some(Step::Require { condition: not_true(condition, flags), error: error.clone() })
 }
 
 /// True where `condition` is false or unknown.
@@ -621,10 +567,7 @@ fn not_true(condition: &Expr, flags: &BTreeSet<Reg>) -> Expr {
     let is_flag = |expr: &Expr| matches!(expr, Expr::Reg(register) if flags.contains(register));
     match condition {
         // NOT NOT FOUND; a flag is never unknown.
-        Expr::Unary {
-            op: UnaryOp::Not,
-            input,
-        } if is_flag(input) => (**input).clone(),
+        Expr::Unary { op: UnaryOp::Not, input } if is_flag(input) => (**input).clone(),
         Expr::IsNull { input, negated } => Expr::is_null((**input).clone(), !negated),
         condition if is_flag(condition) => Expr::negated(condition.clone()),
         condition => Expr::Binary {

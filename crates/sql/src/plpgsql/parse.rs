@@ -12,10 +12,7 @@ use super::tokens::{NESTING_MAX, Reads, Tokens, at_line, is_range, is_word};
 
 /// Parse a whole body. `parameters` are the names that `$1`, `$2`… stand for.
 pub fn parse_body(body: &str, parameters: &[String]) -> Result<(Block, Reads)> {
-    let mut parser = Parser {
-        tokens: Tokens::new(body, parameters)?,
-        depth: 0,
-    };
+    let mut parser = Parser { tokens: Tokens::new(body, parameters)?, depth: 0 };
     let reads = parser.tokens.reads();
     if *parser.tokens.peek() == Token::Sharp {
         return Err(Error::unsupported("a # option of PL/pgSQL"));
@@ -23,11 +20,7 @@ pub fn parse_body(body: &str, parameters: &[String]) -> Result<(Block, Reads)> {
     let label = parser.label()?;
     let block = parser.block(label)?;
     parser.tokens.take(&Token::SemiColon);
-    if parser.tokens.at_end() {
-        Ok((block, reads))
-    } else {
-        Err(parser.tokens.unexpected())
-    }
+    if parser.tokens.at_end() { Ok((block, reads)) } else { Err(parser.tokens.unexpected()) }
 }
 
 struct Parser {
@@ -65,11 +58,7 @@ impl Parser {
         }
         self.tokens.expect_word("end")?;
         self.end_label(&label)?;
-        Ok(Block {
-            label,
-            declarations,
-            body,
-        })
+        Ok(Block { label, declarations, body })
     }
 
     /// `END name` must repeat the block's own label.
@@ -122,21 +111,14 @@ impl Parser {
             self.tokens.expect_semicolon()?;
             None
         };
-        let kind = DeclarationKind::Variable {
-            type_name,
-            constant,
-            not_null,
-            default,
-        };
+        let kind = DeclarationKind::Variable { type_name, constant, not_null, default };
         Ok(Declaration { line, name, kind })
     }
 
     fn type_name(&mut self) -> Result<TypeName> {
         let mut tokens = self.tokens.until(|token| {
             matches!(token, Token::SemiColon | Token::Assignment | Token::Eq)
-                || ["default", "not", "collate"]
-                    .iter()
-                    .any(|word| is_word(token, word))
+                || ["default", "not", "collate"].iter().any(|word| is_word(token, word))
         })?;
         let Some(length) = tokens.distance(|token| *token == Token::Mod) else {
             if tokens.next_is_word("record") && matches!(tokens.peek_at(1), Token::EOF) {
@@ -288,10 +270,7 @@ impl Parser {
             break;
         }
         self.end_of("if")?;
-        Ok(Statement::If {
-            branches,
-            otherwise,
-        })
+        Ok(Statement::If { branches, otherwise })
     }
 
     fn end_of(&mut self, word: &str) -> Result<()> {
@@ -313,17 +292,10 @@ impl Parser {
             self.tokens.expect_word("then")?;
             branches.push((values, self.statements(&["when", "else", "end"])?));
         }
-        let otherwise = if self.tokens.take_word("else") {
-            Some(self.statements(&["end"])?)
-        } else {
-            None
-        };
+        let otherwise =
+            if self.tokens.take_word("else") { Some(self.statements(&["end"])?) } else { None };
         self.end_of("case")?;
-        Ok(Statement::Case {
-            operand,
-            branches,
-            otherwise,
-        })
+        Ok(Statement::Case { operand, branches, otherwise })
     }
 
     fn any_loop(&mut self, label: Option<String>) -> Result<Statement> {
@@ -376,13 +348,9 @@ impl Parser {
             }
         };
         match <[Target; 1]>::try_from(targets) {
-            Ok([Target(mut path)]) if path.len() == 1 => Ok(LoopKind::Range {
-                variable: path.remove(0),
-                reverse,
-                first,
-                last,
-                step,
-            }),
+            Ok([Target(mut path)]) if path.len() == 1 => {
+                Ok(LoopKind::Range { variable: path.remove(0), reverse, first, last, step })
+            }
             _ => Err(Error::new(
                 SqlState::SYNTAX_ERROR,
                 "integer FOR loop must have only one target variable",
@@ -393,11 +361,7 @@ impl Parser {
     fn leave_statement(&mut self, word: &str) -> Result<Statement> {
         self.tokens.advance();
         let at_end = self.tokens.next_is(&Token::SemiColon) || self.tokens.next_is_word("when");
-        let label = if at_end {
-            None
-        } else {
-            Some(self.tokens.name()?)
-        };
+        let label = if at_end { None } else { Some(self.tokens.name()?) };
         let when = if self.tokens.take_word("when") {
             Some(self.tokens.until_semicolon()?.expression()?)
         } else {
@@ -420,9 +384,7 @@ impl Parser {
             if self.tokens.next_is_word("execute") {
                 return Err(self.refusal("execute"));
             }
-            return Ok(Statement::ReturnQuery(
-                self.tokens.until_semicolon()?.query()?,
-            ));
+            return Ok(Statement::ReturnQuery(self.tokens.until_semicolon()?.query()?));
         }
         if self.tokens.take_word("next") {
             if self.tokens.take(&Token::SemiColon) {
@@ -595,9 +557,8 @@ impl Parser {
             if !self.tokens.take(&Token::Assignment) {
                 self.tokens.expect(&Token::Eq)?;
             }
-            let value = self
-                .tokens
-                .until(|token| matches!(token, Token::Comma | Token::SemiColon))?;
+            let value =
+                self.tokens.until(|token| matches!(token, Token::Comma | Token::SemiColon))?;
             raise.options.push((option, value.expression()?));
             if !self.tokens.take(&Token::Comma) {
                 return Ok(());
@@ -622,10 +583,7 @@ fn remove_into(tokens: &mut Tokens) -> Result<Into> {
         }
     }
     let removed = tokens.remove(length);
-    let mut clause = Parser {
-        tokens: removed,
-        depth: 0,
-    };
+    let mut clause = Parser { tokens: removed, depth: 0 };
     clause.tokens.expect_word("into")?;
     let strict = clause.tokens.take_word("strict");
     let targets = clause.targets()?;
@@ -637,15 +595,8 @@ fn check_placeholders(raise: &Raise) -> Result<()> {
     let Some(format) = &raise.format else {
         return Ok(());
     };
-    if raise
-        .options
-        .iter()
-        .any(|(option, _)| *option == RaiseOption::Message)
-    {
-        return Err(Error::new(
-            SqlState::SYNTAX_ERROR,
-            "RAISE option already specified: MESSAGE",
-        ));
+    if raise.options.iter().any(|(option, _)| *option == RaiseOption::Message) {
+        return Err(Error::new(SqlState::SYNTAX_ERROR, "RAISE option already specified: MESSAGE"));
     }
     let placeholders = format.replace("%%", "").matches('%').count();
     let arguments = raise.arguments.len();

@@ -86,10 +86,7 @@ impl Lowering<'_> {
     }
 
     pub(super) fn mark(&self) -> Mark {
-        Mark {
-            variables: self.binder.variables.len(),
-            records: self.records.len(),
-        }
+        Mark { variables: self.binder.variables.len(), records: self.records.len() }
     }
 
     /// Forget what was declared since `mark`.
@@ -115,11 +112,7 @@ impl Lowering<'_> {
 
     /// The values of all variables.
     pub(super) fn values(&self) -> Vec<Expr> {
-        self.binder
-            .variables
-            .iter()
-            .map(|v| v.value.clone())
-            .collect()
+        self.binder.variables.iter().map(|v| v.value.clone()).collect()
     }
 
     pub(super) fn restore(&mut self, values: &[Expr]) {
@@ -151,9 +144,7 @@ impl Lowering<'_> {
         let variables = &self.binder.variables;
         match target.0.as_slice() {
             [name] => {
-                let variable = variables
-                    .iter()
-                    .rposition(|v| v.name == *name && !v.qualified_only);
+                let variable = variables.iter().rposition(|v| v.name == *name && !v.qualified_only);
                 let record = self.records.iter().rposition(|record| record.name == *name);
                 // A record is never also a variable of the same block, so the inner one is meant.
                 variable.map(Place::Variable).or(record.map(Place::Record))
@@ -169,18 +160,13 @@ impl Lowering<'_> {
     pub(super) fn place(&self, target: &Target) -> Result<Place> {
         self.find(target).ok_or_else(|| {
             let name = target.0.join(".");
-            Error::new(
-                SqlState::SYNTAX_ERROR,
-                format!("\"{name}\" is not a known variable"),
-            )
+            Error::new(SqlState::SYNTAX_ERROR, format!("\"{name}\" is not a known variable"))
         })
     }
 
     /// Gives a variable a value of any type that can be assigned to it.
     pub(super) fn assign(&mut self, slot: Slot, value: Typed) -> Result<()> {
-        let Variable {
-            name, data_type, ..
-        } = self.binder.variables[slot].clone();
+        let Variable { name, data_type, .. } = self.binder.variables[slot].clone();
         if self.rules[slot].constant {
             return Err(Error::new(
                 SqlState(*b"22005"),
@@ -235,11 +221,7 @@ impl Lowering<'_> {
         };
         // An explicit cast cuts what is too long for the variable; an assignment must not.
         let bounded = matches!(to, DataType::Varchar(Some(_)) | DataType::Char(_));
-        let context = if bounded {
-            CastContext::Assignment
-        } else {
-            context
-        };
+        let context = if bounded { CastContext::Assignment } else { context };
         self.binder.coerce(value, to, context)
     }
 }

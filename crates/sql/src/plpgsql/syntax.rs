@@ -106,21 +106,9 @@ pub enum Statement {
 pub enum LoopKind {
     Forever,
     While(Expr),
-    Range {
-        variable: String,
-        reverse: bool,
-        first: Expr,
-        last: Expr,
-        step: Option<Expr>,
-    },
-    Rows {
-        targets: Vec<Target>,
-        statement: Box<ast::Statement>,
-    },
-    Each {
-        target: Target,
-        array: Expr,
-    },
+    Range { variable: String, reverse: bool, first: Expr, last: Expr, step: Option<Expr> },
+    Rows { targets: Vec<Target>, statement: Box<ast::Statement> },
+    Each { target: Target, array: Expr },
 }
 
 /// What is assigned to: `name`, `label.name` or `record.field`.

@@ -43,18 +43,12 @@ impl Tokens {
             .filter(|token| !matches!(token.token, Token::Whitespace(_)))
             .map(|token| without_placeholder(token, parameters))
             .collect::<Result<_>>()?;
-        Ok(Tokens {
-            tokens: with_ranges(tokens),
-            at: 0,
-        })
+        Ok(Tokens { tokens: with_ranges(tokens), at: 0 })
     }
 
     pub fn reads(&self) -> Reads {
         let mentions = |word| self.tokens.iter().any(|token| is_word(&token.token, word));
-        Reads {
-            found: mentions("found"),
-            row_count: mentions("row_count"),
-        }
+        Reads { found: mentions("found"), row_count: mentions("row_count") }
     }
 
     /// The line of the next token, counted from the first line of the body.
@@ -92,11 +86,7 @@ impl Tokens {
     }
 
     pub fn expect(&mut self, token: &Token) -> Result<()> {
-        if self.take(token) {
-            Ok(())
-        } else {
-            Err(self.unexpected())
-        }
+        if self.take(token) { Ok(()) } else { Err(self.unexpected()) }
     }
 
     pub fn next_is_word(&self, word: &str) -> bool {
@@ -111,11 +101,7 @@ impl Tokens {
     }
 
     pub fn expect_word(&mut self, word: &str) -> Result<()> {
-        if self.take_word(word) {
-            Ok(())
-        } else {
-            Err(self.unexpected())
-        }
+        if self.take_word(word) { Ok(()) } else { Err(self.unexpected()) }
     }
 
     pub fn expect_semicolon(&mut self) -> Result<()> {
@@ -151,10 +137,7 @@ impl Tokens {
     /// How many tokens lie before the first one that `stop` accepts, outside parentheses and CASE.
     pub fn distance(&self, stop: impl Fn(&Token) -> bool) -> Option<usize> {
         let mut depth = 0_u32;
-        for (offset, token) in self.tokens[self.at.min(self.tokens.len())..]
-            .iter()
-            .enumerate()
-        {
+        for (offset, token) in self.tokens[self.at.min(self.tokens.len())..].iter().enumerate() {
             let token = &token.token;
             if depth == 0 && stop(token) {
                 return Some(offset);
@@ -204,10 +187,7 @@ impl Tokens {
     }
 
     pub fn prepend_word(&mut self, word: &str) {
-        let span = self
-            .tokens
-            .first()
-            .map_or(Span::empty(), |token| token.span);
+        let span = self.tokens.first().map_or(Span::empty(), |token| token.span);
         let token = Token::make_word(word, None);
         self.tokens.insert(0, TokenWithSpan::new(token, span));
     }
@@ -245,10 +225,7 @@ impl Tokens {
 
     fn parse<T>(self, parse: impl FnOnce(&mut Parser<'_>) -> Result<T, ParserError>) -> Result<T> {
         let line = self.line();
-        if let Some(token) = self.tokens[self.at..]
-            .iter()
-            .find(|token| is_range(&token.token))
-        {
+        if let Some(token) = self.tokens[self.at..].iter().find(|token| is_range(&token.token)) {
             return Err(syntax_error_near(&token.token, line));
         }
         let dialect = PostgreSqlDialect {};
@@ -285,10 +262,9 @@ pub fn at_line(error: Error, line: u64) -> Error {
 
 fn not_sql(error: ParserError, line: u64) -> Error {
     let error = match error {
-        ParserError::RecursionLimitExceeded => Error::new(
-            SqlState::PROGRAM_LIMIT_EXCEEDED,
-            "the expression is nested too deeply",
-        ),
+        ParserError::RecursionLimitExceeded => {
+            Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "the expression is nested too deeply")
+        }
         ParserError::ParserError(text) | ParserError::TokenizerError(text) => {
             // The parser counts lines of the stretch as those of the body: its own words do.
             Error::new(SqlState::SYNTAX_ERROR, format!("syntax error: {text}"))
@@ -318,20 +294,14 @@ fn without_placeholder(token: TokenWithSpan, parameters: &[String]) -> Result<To
     let Token::Placeholder(placeholder) = &token.token else {
         return Ok(token);
     };
-    let number = placeholder
-        .strip_prefix('$')
-        .and_then(|n| n.parse::<usize>().ok());
+    let number = placeholder.strip_prefix('$').and_then(|n| n.parse::<usize>().ok());
     let name = number.and_then(|number| parameters.get(number.checked_sub(1)?));
     let Some(name) = name else {
         let message = format!("there is no parameter {placeholder}");
         let error = Error::new(SqlState::UNDEFINED_PARAMETER, message);
         return Err(at_line(error, token.span.start.line));
     };
-    let word = Word {
-        value: name.clone(),
-        quote_style: Some('"'),
-        keyword: Keyword::NoKeyword,
-    };
+    let word = Word { value: name.clone(), quote_style: Some('"'), keyword: Keyword::NoKeyword };
     Ok(TokenWithSpan::new(Token::Word(word), token.span))
 }
 
@@ -343,16 +313,16 @@ fn with_ranges(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     while let Some(token) = tokens.next() {
         let before = match &token.token {
             Token::Period => Some(None),
-            Token::Number(digits, _) => digits
-                .strip_suffix('.')
-                .map(|digits| Some(digits.to_string())),
+            Token::Number(digits, _) => {
+                digits.strip_suffix('.').map(|digits| Some(digits.to_string()))
+            }
             _ => None,
         };
         let after = match tokens.peek().map(|next| &next.token) {
             Some(Token::Period) => Some(None),
-            Some(Token::Number(digits, _)) => digits
-                .strip_prefix('.')
-                .map(|digits| Some(digits.to_string())),
+            Some(Token::Number(digits, _)) => {
+                digits.strip_prefix('.').map(|digits| Some(digits.to_string()))
+            }
             _ => None,
         };
         let (Some(before), Some(after)) = (before, after) else {

@@ -20,11 +20,7 @@ pub fn apply_change(change: &StoreChange, store: &Store) -> Result<()> {
         StoreChange::Describe(schema) => {
             store.alter_table(Arc::new(schema.clone()))?;
         }
-        StoreChange::CreateIndex {
-            table,
-            index,
-            schema,
-        } => {
+        StoreChange::CreateIndex { table, index, schema } => {
             let place = usize::from(*index) - 1;
             with_indexes(store, *table, |indexes| {
                 indexes.truncate(place);
@@ -57,10 +53,7 @@ fn with_indexes(
     change: impl FnOnce(&mut Vec<IndexSchema>),
 ) -> Result<()> {
     let table = store.table(id).ok_or_else(|| {
-        Error::new(
-            SqlState::UNDEFINED_TABLE,
-            format!("table {} does not exist", id.0),
-        )
+        Error::new(SqlState::UNDEFINED_TABLE, format!("table {} does not exist", id.0))
     })?;
     let mut schema = TableSchema::clone(table.schema());
     change(&mut schema.indexes);

@@ -23,26 +23,15 @@ pub struct CopyIn {
 
 impl CopyIn {
     pub fn new(text: String, row: Arc<Procedure>, options: &CopyOptions) -> CopyIn {
-        CopyIn {
-            text,
-            row,
-            parser: CopyParser::new(options),
-            rows: Vec::new(),
-            bytes: 0,
-        }
+        CopyIn { text, row, parser: CopyParser::new(options), rows: Vec::new(), bytes: 0 }
     }
 
     pub fn push(&mut self, bytes: &[u8]) -> Result<()> {
         self.bytes += bytes.len();
         if self.bytes > LOAD_BYTES_MAX {
-            return Err(Error::new(
-                SqlState::PROGRAM_LIMIT_EXCEEDED,
-                "too much data for one COPY",
-            )
-            .with_detail(format!(
-                "One transaction holds at most {LOAD_BYTES_MAX} bytes."
-            ))
-            .with_hint("Split the data into several COPY statements."));
+            return Err(Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "too much data for one COPY")
+                .with_detail(format!("One transaction holds at most {LOAD_BYTES_MAX} bytes."))
+                .with_hint("Split the data into several COPY statements."));
         }
         let (row, rows) = (&self.row, &mut self.rows);
         let taken = self.parser.push(bytes, &mut |fields| {
@@ -60,17 +49,8 @@ impl CopyIn {
             Ok(())
         });
         taken.map_err(|error| at_line(error, self.parser.line()))?;
-        let body = Body::Load {
-            text: self.text,
-            rows: self.rows.clone(),
-        };
-        Ok((
-            body,
-            Load {
-                procedure: self.row,
-                rows: self.rows,
-            },
-        ))
+        let body = Body::Load { text: self.text, rows: self.rows.clone() };
+        Ok((body, Load { procedure: self.row, rows: self.rows }))
     }
 }
 
@@ -88,14 +68,11 @@ fn values_of(row: &Procedure, fields: &Fields<'_>) -> Result<Box<[Value]>> {
             "extra data after last expected column",
         ));
     }
-    let values = fields
-        .iter()
-        .zip(columns)
-        .map(|(field, column)| match field {
-            Some(text) => Value::read_text(&column.data_type, text)
-                .map_err(|error| error.with_column(column.name.clone())),
-            None => Ok(Value::Null),
-        });
+    let values = fields.iter().zip(columns).map(|(field, column)| match field {
+        Some(text) => Value::read_text(&column.data_type, text)
+            .map_err(|error| error.with_column(column.name.clone())),
+        None => Ok(Value::Null),
+    });
     values.collect()
 }
 

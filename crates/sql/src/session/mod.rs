@@ -1,15 +1,15 @@
 //! Sessions: a client's statements on their way to a snapshot or into a block.
 //!
 //! ```text
-//!                       ┌ reads only ─────► newest durable snapshot, at once, on the caller's thread
+//!                       ┌ reads only ─────► newest durable snapshot, on the caller's thread
 //!   statement outside   │
 //!   a transaction ──────┼ writes ─────────► one ledger transaction (statement, call, load)
 //!                       └ schema change ──► a block of its own
 //!   BEGIN … COMMIT ───────────────────────► snapshot + overlay, lowered at COMMIT
 //! ```
 //!
-//! A session waits for its answer before it sends the next request, and is answered only when its block is
-//! durable and published: the snapshot that it reads next holds what it was acknowledged.
+//! A session waits for its answer before it sends the next request, and is answered only when its
+//! block is durable and published: the snapshot that it reads next holds what it was acknowledged.
 
 pub mod apply_store;
 mod copy_in;
@@ -160,8 +160,7 @@ impl Session {
             if self.bound.len() >= CACHED_STATEMENTS_MAX {
                 self.bound.clear();
             }
-            self.bound
-                .insert(prepared.parsed.text.clone(), Arc::clone(&prepared));
+            self.bound.insert(prepared.parsed.text.clone(), Arc::clone(&prepared));
         }
         Ok(prepared)
     }
@@ -180,17 +179,10 @@ impl Session {
         };
         if writes {
             // As every replica will bind it, which knows the user but not the session.
-            let canonical = SessionInfo {
-                user: self.info.user.clone(),
-                ..SessionInfo::default()
-            };
+            let canonical = SessionInfo { user: self.info.user.clone(), ..SessionInfo::default() };
             bound = bind_in_session(&versioned.catalog, &canonical, &parsed, types)?;
         }
-        Ok(Prepared {
-            parsed,
-            bound,
-            version: versioned.version,
-        })
+        Ok(Prepared { parsed, bound, version: versioned.version })
     }
 
     /// A transaction keeps the schema that it began with.
@@ -208,13 +200,7 @@ impl Session {
     ) -> Result<Answer> {
         let current = self.versioned();
         if prepared.version != current.version {
-            let types: Vec<_> = prepared
-                .bound
-                .parameters
-                .iter()
-                .cloned()
-                .map(Some)
-                .collect();
+            let types: Vec<_> = prepared.bound.parameters.iter().cloned().map(Some).collect();
             let again = self.bind(&current, prepared.parsed.clone(), &types)?;
             return self.run(&Arc::new(again), parameters).await;
         }
@@ -248,19 +234,13 @@ impl Session {
                 let result = self.run_procedure(procedure, arguments, body).await?;
                 Ok(answer(&procedure.tag, &prepared.bound.output, result))
             }
-            Statement::Call {
-                procedure,
-                arguments,
-                tag,
-            } => {
+            Statement::Call { procedure, arguments, tag } => {
                 let mut values = Vec::with_capacity(arguments.len());
                 for argument in arguments {
                     values.push(argument.eval(parameters, &[], self.now_us())?);
                 }
-                let body = || Body::Call {
-                    procedure: procedure.name.clone(),
-                    arguments: values.clone(),
-                };
+                let body =
+                    || Body::Call { procedure: procedure.name.clone(), arguments: values.clone() };
                 let arguments = values.clone().into();
                 let mut result = self.run_procedure(procedure, arguments, body).await?;
                 if let (Output::Rows(_), Output::Tag) = (&prepared.bound.output, &procedure.output)
@@ -270,17 +250,10 @@ impl Session {
                 Ok(answer(tag, &prepared.bound.output, result))
             }
             Statement::Ddl(ddl) => self.change_schema(ddl, text).await,
-            Statement::CopyIn {
-                columns,
-                row,
-                options,
-                ..
-            } => {
+            Statement::CopyIn { columns, row, options, .. } => {
                 let copy = CopyIn::new(text.clone(), Arc::clone(row), options);
                 self.copy = Some(copy);
-                Ok(Answer::CopyIn {
-                    columns: columns.len(),
-                })
+                Ok(Answer::CopyIn { columns: columns.len() })
             }
             Statement::CopyOut { query, options } => {
                 let work = Work::Statement(Call {
@@ -292,11 +265,7 @@ impl Session {
                     return Ok(plain("COPY 0"));
                 };
                 let formatter = CopyFormatter::new(options, columns);
-                Ok(Answer::CopyOut {
-                    columns: columns.len(),
-                    rows: result.rows,
-                    formatter,
-                })
+                Ok(Answer::CopyOut { columns: columns.len(), rows: result.rows, formatter })
             }
             other => self.run_control(other, text).await,
         }
@@ -308,10 +277,7 @@ impl Session {
         arguments: Box<[Value]>,
         body: impl FnOnce() -> Body,
     ) -> Result<ProgramResult> {
-        let work = Work::Statement(Call {
-            procedure: Arc::clone(procedure),
-            arguments,
-        });
+        let work = Work::Statement(Call { procedure: Arc::clone(procedure), arguments });
         if procedure.read_only {
             return self.query(&work);
         }
@@ -325,11 +291,7 @@ impl Session {
         }
         let snapshot = self.database.engine.store().snapshot();
         let now_us = self.database.engine.head().time_us;
-        let moment = Moment {
-            height: snapshot.height(),
-            position: 0,
-            now_us,
-        };
+        let moment = Moment { height: snapshot.height(), position: 0, now_us };
         let catalog = Arc::clone(snapshot.catalog());
         let mut overlay = Overlay::new(catalog, snapshot.height(), moment, NoRecord)
             .with_interrupt(Arc::clone(&self.interrupt));
@@ -357,14 +319,9 @@ impl Session {
     }
 
     async fn submit(&self, body: Body, work: Option<(Work, u64)>) -> Result<Completion> {
-        let transaction = Transaction {
-            user: self.info.user.clone(),
-            body,
-        };
-        let compiled = work.map(|(work, schema_version)| Compiled {
-            work: Arc::new(work),
-            schema_version,
-        });
+        let transaction = Transaction { user: self.info.user.clone(), body };
+        let compiled =
+            work.map(|(work, schema_version)| Compiled { work: Arc::new(work), schema_version });
         let answer = self.database.engine.submit(&transaction, compiled)?;
         answer.await.unwrap_or_else(|_| {
             Err(Error::new(
@@ -383,22 +340,14 @@ impl Session {
                 return self.truncate_in_transaction(names);
             }
             if !transaction.implicit {
-                return Err(
-                    Error::unsupported(format_args!("{tag} inside a transaction block")).with_hint(
+                return Err(Error::unsupported(format_args!("{tag} inside a transaction block"))
+                    .with_hint(
                         "A schema change takes a block of its own: run it outside BEGIN … COMMIT.",
-                    ),
-                );
+                    ));
             }
             self.end_implicit_block(true).await?;
         }
-        let completion = self
-            .submit(
-                Body::Schema {
-                    text: text.to_owned(),
-                },
-                None,
-            )
-            .await?;
+        let completion = self.submit(Body::Schema { text: text.to_owned() }, None).await?;
         match completion.outcome {
             Outcome::Committed(_) => Ok(plain(tag)),
             Outcome::Rejected(error) | Outcome::Retry(error) => Err(error),
@@ -408,23 +357,14 @@ impl Session {
     /// Inside a transaction TRUNCATE is what it means: DELETE of every row.
     fn truncate_in_transaction(&mut self, tables: Vec<String>) -> Result<Answer> {
         let versioned = self.versioned();
-        let canonical = SessionInfo {
-            user: self.info.user.clone(),
-            ..SessionInfo::default()
-        };
+        let canonical = SessionInfo { user: self.info.user.clone(), ..SessionInfo::default() };
         for table in tables {
             let text = format!("DELETE FROM {table}");
             for parsed in parse(&text)? {
                 let bound = bind_in_session(&versioned.catalog, &canonical, &parsed, &[])?;
                 let procedure = schema::procedure_of(&bound)?;
-                let work = Work::Statement(Call {
-                    procedure,
-                    arguments: Box::default(),
-                });
-                let statement = StatementText {
-                    text: text.clone(),
-                    arguments: Vec::new(),
-                };
+                let work = Work::Statement(Call { procedure, arguments: Box::default() });
+                let statement = StatementText { text: text.clone(), arguments: Vec::new() };
                 if let Some(transaction) = &mut self.transaction {
                     transaction.write(Body::Statement(statement), work)?;
                 }
@@ -458,8 +398,7 @@ impl Session {
                 Ok(plain("RELEASE"))
             }
             Statement::RollbackTo(name) => {
-                self.open_transaction("ROLLBACK TO SAVEPOINT")?
-                    .roll_back_to(name)?;
+                self.open_transaction("ROLLBACK TO SAVEPOINT")?.roll_back_to(name)?;
                 self.failed = false;
                 Ok(plain("ROLLBACK"))
             }
@@ -473,23 +412,14 @@ impl Session {
                 Ok(plain("RESET"))
             }
             Statement::Explain(lines) => {
-                let rows = lines
-                    .iter()
-                    .map(|line| [Value::from(line.as_str())].into())
-                    .collect();
-                Ok(Answer::Rows {
-                    rows,
-                    tag: Tag::Plain("EXPLAIN".into()),
-                })
+                let rows = lines.iter().map(|line| [Value::from(line.as_str())].into()).collect();
+                Ok(Answer::Rows { rows, tag: Tag::Plain("EXPLAIN".into()) })
             }
             Statement::Discard => {
                 self.bound.clear();
                 self.named.clear();
                 self.settings.reset_all();
-                Ok(Answer::Deallocated {
-                    name: None,
-                    tag: Tag::Plain("DISCARD ALL".into()),
-                })
+                Ok(Answer::Deallocated { name: None, tag: Tag::Plain("DISCARD ALL".into()) })
             }
             Statement::Prepare { name, types, text } => {
                 if self.named.contains_key(name) {
@@ -498,8 +428,7 @@ impl Session {
                         format!("prepared statement \"{name}\" already exists"),
                     ));
                 }
-                self.named
-                    .insert(name.clone(), (types.clone(), text.clone()));
+                self.named.insert(name.clone(), (types.clone(), text.clone()));
                 Ok(plain("PREPARE"))
             }
             Statement::Execute { name, arguments } => {
@@ -508,10 +437,7 @@ impl Session {
                 for argument in arguments {
                     values.push(argument.eval(&[], &[], self.now_us())?);
                 }
-                let parsed = parse(&text)?
-                    .into_iter()
-                    .next()
-                    .ok_or_else(|| unknown(name))?;
+                let parsed = parse(&text)?.into_iter().next().ok_or_else(|| unknown(name))?;
                 let prepared = self.prepare(parsed, &types)?;
                 let wanted = &prepared.bound.parameters;
                 if wanted.len() != values.len() {
@@ -538,10 +464,7 @@ impl Session {
                     None => self.named.clear(),
                 }
                 let tag = Tag::Plain("DEALLOCATE".into());
-                Ok(Answer::Deallocated {
-                    name: name.clone(),
-                    tag,
-                })
+                Ok(Answer::Deallocated { name: name.clone(), tag })
             }
             Statement::Nothing(tag) => Ok(plain(tag)),
             Statement::Empty => Ok(plain("")),
@@ -550,9 +473,8 @@ impl Session {
     }
 
     fn begin(&mut self, modes: &TransactionModes) -> Result<Answer> {
-        let read_only = modes
-            .read_only
-            .unwrap_or_else(|| self.settings.is_on("default_transaction_read_only"));
+        let read_only =
+            modes.read_only.unwrap_or_else(|| self.settings.is_on("default_transaction_read_only"));
         match &mut self.transaction {
             // BEGIN within the statements of one query makes their block an explicit one.
             Some(transaction) => {
@@ -622,10 +544,7 @@ impl Session {
     pub fn copy_data(&mut self, bytes: &[u8]) -> Result<()> {
         match &mut self.copy {
             Some(copy) => copy.push(bytes),
-            None => Err(Error::new(
-                SqlState::PROTOCOL_VIOLATION,
-                "no COPY is in progress",
-            )),
+            None => Err(Error::new(SqlState::PROTOCOL_VIOLATION, "no COPY is in progress")),
         }
     }
 
@@ -647,10 +566,7 @@ impl Session {
         // `SET ledger.protocol = 'serial'` is a ledger transaction: the protocol belongs to all.
         if let Some(parameter) = name.strip_prefix("ledger.") {
             let value = value.ok_or_else(|| {
-                Error::new(
-                    SqlState::INVALID_PARAMETER_VALUE,
-                    "a ledger parameter needs a value",
-                )
+                Error::new(SqlState::INVALID_PARAMETER_VALUE, "a ledger parameter needs a value")
             })?;
             if self.transaction.as_ref().is_some_and(|t| !t.implicit) {
                 return Err(Error::unsupported(
@@ -680,10 +596,7 @@ impl Session {
             "ledger.protocol" => vec![[Value::from(self.database.engine.protocol())].into()],
             name => vec![[Value::from(self.settings.show(name)?.1)].into()],
         };
-        Ok(Answer::Rows {
-            rows,
-            tag: Tag::Plain("SHOW".into()),
-        })
+        Ok(Answer::Rows { rows, tag: Tag::Plain("SHOW".into()) })
     }
 
     fn open_transaction(&mut self, what: &str) -> Result<&mut OpenTransaction> {
@@ -718,10 +631,7 @@ fn answer(tag: &str, output: &Output, result: ProgramResult) -> Answer {
         counted => Tag::Counted(counted.to_owned(), result.count),
     };
     match output {
-        Output::Rows(_) => Answer::Rows {
-            rows: result.rows,
-            tag,
-        },
+        Output::Rows(_) => Answer::Rows { rows: result.rows, tag },
         Output::Tag => Answer::Tag(tag),
     }
 }

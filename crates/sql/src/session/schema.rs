@@ -1,12 +1,13 @@
 //! The schema as the engine sees it: compiles ledger transactions, applies schema changes.
 //!
 //! Two catalogs are at hand. *Next* is what the block in execution sees; sessions compile against
-//! *published*, which follows when the block is durable. A program compiled under an older version is
+//! *published*, which follows when the block is durable. A program compiled under an older version
+//!  is
 //! compiled again by the sequencer, so a race costs time and never correctness.
 //!
 //! What a transaction compiles to depends on its text, its user and the catalog, on nothing of the
-//! session that sent it: `current_user` is the transaction's, the other session functions answer the
-//! same everywhere.
+//! session that sent it: `current_user` is the transaction's, the other session functions answer
+//! the same everywhere.
 
 use std::sync::Arc;
 
@@ -58,10 +59,7 @@ impl Default for Schema {
 
 impl Schema {
     pub fn new() -> Schema {
-        let genesis = Arc::new(Versioned {
-            catalog: Catalog::genesis(),
-            version: 0,
-        });
+        let genesis = Arc::new(Versioned { catalog: Catalog::genesis(), version: 0 });
         Schema {
             next: ArcSwap::from(Arc::clone(&genesis)),
             published: ArcSwap::from(genesis),
@@ -80,10 +78,7 @@ impl Schema {
         {
             let mut compiled = self.compiled.lock();
             if compiled.version != next.version {
-                *compiled = Compiled {
-                    version: next.version,
-                    ..Compiled::default()
-                };
+                *compiled = Compiled { version: next.version, ..Compiled::default() };
             }
             if let Some(bound) = compiled.programs.get(&key) {
                 return Ok(Arc::clone(bound));
@@ -104,15 +99,9 @@ impl Schema {
                 let bound = self.compile_text(user, statement)?;
                 let procedure = procedure_of(&bound)?;
                 let arguments = statement.arguments.as_slice().into();
-                Ok(Work::Statement(Statement {
-                    procedure,
-                    arguments,
-                }))
+                Ok(Work::Statement(Statement { procedure, arguments }))
             }
-            Body::Call {
-                procedure,
-                arguments,
-            } => {
+            Body::Call { procedure, arguments } => {
                 let next = self.next.load();
                 let routine = next.catalog.routine(procedure).ok_or_else(|| {
                     Error::new(
@@ -122,41 +111,30 @@ impl Schema {
                 })?;
                 let arguments = arguments.as_slice().into();
                 let procedure = Arc::clone(&routine.procedure);
-                Ok(Work::Statement(Statement {
-                    procedure,
-                    arguments,
-                }))
+                Ok(Work::Statement(Statement { procedure, arguments }))
             }
             Body::Load { text, rows } => {
-                let statement = StatementText {
-                    text: text.clone(),
-                    arguments: Vec::new(),
-                };
+                let statement = StatementText { text: text.clone(), arguments: Vec::new() };
                 let bound = self.compile_text(user, &statement)?;
                 match &bound.statement {
                     BoundStatement::CopyIn { row, .. } => {
                         let procedure = Arc::clone(row);
-                        Ok(Work::Load(Load {
-                            procedure,
-                            rows: rows.clone(),
-                        }))
+                        Ok(Work::Load(Load { procedure, rows: rows.clone() }))
                     }
                     _ => Err(not_a_write(text)),
                 }
             }
-            Body::Interactive(interactive) => self
-                .compile_interactive(user, interactive)
-                .map(Work::Interactive),
+            Body::Interactive(interactive) => {
+                self.compile_interactive(user, interactive).map(Work::Interactive)
+            }
             Body::Schema { text } | Body::Parameter { name: text, .. } => Err(not_a_write(text)),
         }
     }
 
     fn compile_interactive(&self, user: &str, text: &InteractiveText) -> Result<Interactive> {
         let writes = text.writes.iter().map(|write| {
-            let expected = Expectation {
-                count: write.expected_count,
-                rows: write.expected_rows.clone(),
-            };
+            let expected =
+                Expectation { count: write.expected_count, rows: write.expected_rows.clone() };
             Ok((self.compile_body(user, &write.body)?, expected))
         });
         Ok(Interactive {
@@ -168,18 +146,13 @@ impl Schema {
     }
 }
 
-/// The one way a text is compiled for the ledger, by the session that sends it and by every replica.
+/// The one way a text is compiled for the ledger, by the session that sends it and by every
+/// replica.
 pub fn compile_for_ledger(catalog: &Catalog, user: &str, text: &str) -> Result<Bound> {
-    let info = SessionInfo {
-        user: user.to_owned(),
-        ..SessionInfo::default()
-    };
+    let info = SessionInfo { user: user.to_owned(), ..SessionInfo::default() };
     let parsed = parse(text)?;
     let [parsed] = parsed.as_slice() else {
-        return Err(Error::new(
-            SqlState::SYNTAX_ERROR,
-            "a transaction holds one statement",
-        ));
+        return Err(Error::new(SqlState::SYNTAX_ERROR, "a transaction holds one statement"));
     };
     bind_in_session(catalog, &info, parsed, &[])
 }
@@ -193,11 +166,8 @@ pub fn procedure_of(bound: &Bound) -> Result<Arc<Procedure>> {
 }
 
 fn not_a_write(text: &str) -> Error {
-    Error::new(
-        SqlState::WRONG_OBJECT_TYPE,
-        "not a statement that a block can hold",
-    )
-    .with_detail(text.to_owned())
+    Error::new(SqlState::WRONG_OBJECT_TYPE, "not a statement that a block can hold")
+        .with_detail(text.to_owned())
 }
 
 impl Language for Schema {
@@ -238,15 +208,8 @@ impl Language for Schema {
         self.next.store(Arc::new(Versioned { catalog, version }));
         // The schema is the sum of its statements, so the statement is the change's image.
         let name = format!("schema {version}");
-        let object = ObjectChange {
-            name,
-            before: None,
-            after: Some(text.to_owned()),
-        };
-        Ok(SchemaChange {
-            tag: ddl.tag().to_owned(),
-            objects: vec![object],
-        })
+        let object = ObjectChange { name, before: None, after: Some(text.to_owned()) };
+        Ok(SchemaChange { tag: ddl.tag().to_owned(), objects: vec![object] })
     }
 }
 
@@ -259,11 +222,7 @@ fn parse_ddl(catalog: &Catalog, text: &str) -> Result<Ddl> {
 
 /// Run a validation query on the newest state, which is the one before this block.
 fn emits_rows(query: &Procedure, store: &Arc<Store>, height: Height, time_us: i64) -> Result<bool> {
-    let moment = Moment {
-        height,
-        position: 0,
-        now_us: time_us,
-    };
+    let moment = Moment { height, position: 0, now_us: time_us };
     let mut overlay = Overlay::new(store.catalog(), LATEST, moment, NoRecord);
     match run(query, &[], &mut Frame::default(), &mut overlay) {
         Ok(result) => Ok(!result.rows.is_empty()),

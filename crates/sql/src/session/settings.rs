@@ -15,30 +15,15 @@ struct Known {
 }
 
 const fn known(name: &'static str, default: &'static str) -> Known {
-    Known {
-        name,
-        default,
-        reported: false,
-        fixed: false,
-    }
+    Known { name, default, reported: false, fixed: false }
 }
 
 const fn reported(name: &'static str, default: &'static str) -> Known {
-    Known {
-        name,
-        default,
-        reported: true,
-        fixed: false,
-    }
+    Known { name, default, reported: true, fixed: false }
 }
 
 const fn fixed(name: &'static str, default: &'static str) -> Known {
-    Known {
-        name,
-        default,
-        reported: false,
-        fixed: true,
-    }
+    Known { name, default, reported: false, fixed: true }
 }
 
 /// Every level of isolation runs as SERIALIZABLE, which is more than any of them promises.
@@ -82,10 +67,7 @@ impl Settings {
     pub fn show(&self, name: &str) -> Result<(&'static str, String)> {
         let known = find(name)?;
         let value = self.changed.get(known.name).cloned();
-        Ok((
-            known.name,
-            value.unwrap_or_else(|| known.default.to_owned()),
-        ))
+        Ok((known.name, value.unwrap_or_else(|| known.default.to_owned())))
     }
 
     pub fn show_all(&self) -> Vec<(&'static str, String)> {
@@ -127,13 +109,9 @@ impl Settings {
     }
 
     pub fn reset_all(&mut self) {
-        for known in KNOWN
-            .iter()
-            .filter(|known| self.changed.contains_key(known.name))
-        {
+        for known in KNOWN.iter().filter(|known| self.changed.contains_key(known.name)) {
             if known.reported {
-                self.unreported
-                    .push((known.name.to_owned(), known.default.to_owned()));
+                self.unreported.push((known.name.to_owned(), known.default.to_owned()));
             }
         }
         self.changed.clear();
@@ -144,8 +122,7 @@ impl Settings {
     }
 
     pub fn is_on(&self, name: &str) -> bool {
-        self.show(name)
-            .is_ok_and(|(_, value)| matches!(value.as_str(), "on" | "true" | "1"))
+        self.show(name).is_ok_and(|(_, value)| matches!(value.as_str(), "on" | "true" | "1"))
     }
 }
 
@@ -156,16 +133,13 @@ fn find(name: &str) -> Result<&'static Known> {
         "session characteristics" => "default_transaction_isolation".to_owned(),
         other => other.to_owned(),
     };
-    KNOWN
-        .iter()
-        .find(|known| known.name.eq_ignore_ascii_case(&spelt))
-        .ok_or_else(|| {
-            Error::new(
-                SqlState::UNDEFINED_OBJECT,
-                format!("unrecognized configuration parameter \"{name}\""),
-            )
-            .with_hint("SHOW ALL lists the parameters that there are.")
-        })
+    KNOWN.iter().find(|known| known.name.eq_ignore_ascii_case(&spelt)).ok_or_else(|| {
+        Error::new(
+            SqlState::UNDEFINED_OBJECT,
+            format!("unrecognized configuration parameter \"{name}\""),
+        )
+        .with_hint("SHOW ALL lists the parameters that there are.")
+    })
 }
 
 fn check(name: &str, value: &str) -> Result<()> {
@@ -206,10 +180,7 @@ mod tests {
         let mut settings = Settings::default();
         settings.set("Application_Name", Some("psql")).unwrap();
         assert_eq!(settings.show("APPLICATION_NAME").unwrap().1, "psql");
-        assert_eq!(
-            settings.take_changes(),
-            [("application_name".into(), "psql".into())]
-        );
+        assert_eq!(settings.take_changes(), [("application_name".into(), "psql".into())]);
         assert!(settings.take_changes().is_empty());
         settings.reset_all();
         assert_eq!(settings.show("application_name").unwrap().1, "");

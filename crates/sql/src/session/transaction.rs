@@ -1,8 +1,9 @@
 //! An interactive transaction, from BEGIN to COMMIT.
 //!
-//! It reads the block snapshot it began on, with its own writes over it, and remembers two things: what
-//! its queries showed the client (rows and ranges with their stamps), and the statements that wrote, with
-//! what they answered. COMMIT lowers both to one request: *require the first, run the second again*.
+//! It reads the block snapshot it began on, with its own writes over it, and remembers two things:
+//! what its queries showed the client (rows and ranges with their stamps), and the statements that
+//! wrote, with what they answered. COMMIT lowers both to one request: *require the first, run the
+//! second again*.
 
 use std::sync::Arc;
 
@@ -52,11 +53,8 @@ impl OpenTransaction {
         implicit: bool,
     ) -> OpenTransaction {
         // Rows that get a hidden id here get another one at COMMIT: it is the block's to give.
-        let moment = Moment {
-            height: snapshot.height() + 1,
-            position: Stamp::POSITIONS_MAX,
-            now_us,
-        };
+        let moment =
+            Moment { height: snapshot.height() + 1, position: Stamp::POSITIONS_MAX, now_us };
         let at = snapshot.height();
         let catalog = Arc::clone(snapshot.catalog());
         OpenTransaction {
@@ -88,25 +86,15 @@ impl OpenTransaction {
                 "cannot execute a writing statement in a read-only transaction",
             ));
         }
-        let answered = work
-            .run(&mut self.frame, &mut self.overlay)
-            .map_err(error_of)?;
+        let answered = work.run(&mut self.frame, &mut self.overlay).map_err(error_of)?;
         let shown = answered.clone();
-        self.writes.push(Write {
-            body,
-            work,
-            answered,
-        });
+        self.writes.push(Write { body, work, answered });
         Ok(shown)
     }
 
     pub fn savepoint(&mut self, name: String) {
         let mark = self.overlay.mark();
-        self.savepoints.push(Savepoint {
-            name,
-            mark,
-            writes: self.writes.len(),
-        });
+        self.savepoints.push(Savepoint { name, mark, writes: self.writes.len() });
     }
 
     pub fn release(&mut self, name: &str) -> Result<()> {
@@ -115,8 +103,8 @@ impl OpenTransaction {
         Ok(())
     }
 
-    /// Undo the writes since the savepoint, which stays. What was read stays read, and what the undone
-    /// statements read as well: the client had their answers.
+    /// Undo the writes since the savepoint, which stays. What was read stays read, and what the
+    /// undone statements read as well: the client had their answers.
     pub fn roll_back_to(&mut self, name: &str) -> Result<()> {
         let at = self.find(name)?;
         self.savepoints.truncate(at + 1);
@@ -128,15 +116,12 @@ impl OpenTransaction {
     }
 
     fn find(&self, name: &str) -> Result<usize> {
-        self.savepoints
-            .iter()
-            .rposition(|s| s.name == name)
-            .ok_or_else(|| {
-                Error::new(
-                    SqlState::INVALID_SAVEPOINT_SPECIFICATION,
-                    format!("savepoint \"{name}\" does not exist"),
-                )
-            })
+        self.savepoints.iter().rposition(|s| s.name == name).ok_or_else(|| {
+            Error::new(
+                SqlState::INVALID_SAVEPOINT_SPECIFICATION,
+                format!("savepoint \"{name}\" does not exist"),
+            )
+        })
     }
 
     /// What COMMIT asks of the ledger; `None` when nothing was written: the transaction read one
@@ -150,47 +135,24 @@ impl OpenTransaction {
         let (texts, writes) = self
             .writes
             .into_iter()
-            .map(
-                |Write {
-                     body,
-                     work,
-                     answered: ProgramResult { rows, count },
-                 }| {
-                    let text = WriteText {
-                        body,
-                        expected_count: count,
-                        expected_rows: rows.clone(),
-                    };
-                    (text, (work, Expectation { count, rows }))
-                },
-            )
+            .map(|Write { body, work, answered: ProgramResult { rows, count } }| {
+                let text = WriteText { body, expected_count: count, expected_rows: rows.clone() };
+                (text, (work, Expectation { count, rows }))
+            })
             .unzip();
         let now_us = self.now_us;
-        let text = InteractiveText {
-            now_us,
-            rows: rows.clone(),
-            ranges: ranges.clone(),
-            writes: texts,
-        };
-        Some((
-            text,
-            Interactive {
-                now_us,
-                rows,
-                ranges,
-                writes,
-            },
-        ))
+        let text =
+            InteractiveText { now_us, rows: rows.clone(), ranges: ranges.clone(), writes: texts };
+        Some((text, Interactive { now_us, rows, ranges, writes }))
     }
 }
 
 pub fn error_of(stop: Stop) -> Error {
     match stop {
         Stop::Rejected(error) | Stop::Retry(error) => error,
-        Stop::Halt(why) => Error::new(
-            SqlState::INTERNAL_ERROR,
-            "the statement met an impossible state",
-        )
-        .with_detail(why),
+        Stop::Halt(why) => {
+            Error::new(SqlState::INTERNAL_ERROR, "the statement met an impossible state")
+                .with_detail(why)
+        }
     }
 }

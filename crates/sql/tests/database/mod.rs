@@ -26,31 +26,20 @@ impl Default for Database {
         let mut memory = Memory::default();
         // 2026-03-01 12:00:00 UTC.
         memory.now_us = 825_681_600_000_000;
-        Database {
-            catalog: Catalog::genesis(),
-            memory,
-            schemas: Vec::new(),
-        }
+        Database { catalog: Catalog::genesis(), memory, schemas: Vec::new() }
     }
 }
 
 impl Database {
     pub fn bind(&self, text: &str) -> Result<Vec<Bound>, Error> {
         let parsed = sql::parse(text)?;
-        parsed
-            .iter()
-            .map(|p| sql::bind(&self.catalog, p, &[]))
-            .collect()
+        parsed.iter().map(|p| sql::bind(&self.catalog, p, &[])).collect()
     }
 
     /// Runs a text; parameters go to each of its statements that has any. Each statement is a
     /// transaction.
     pub fn run(&mut self, text: &str, parameters: &[Value]) -> Result<Answer, Error> {
-        let mut answer = Answer {
-            tag: String::new(),
-            columns: Vec::new(),
-            rows: Vec::new(),
-        };
+        let mut answer = Answer { tag: String::new(), columns: Vec::new(), rows: Vec::new() };
         for parsed in sql::parse(text)? {
             let bound = sql::bind(&self.catalog, &parsed, &[])?;
             let before = self.memory.clone();
@@ -71,16 +60,10 @@ impl Database {
         let wanted = bound.parameters.len().min(parameters.len());
         let (rows, tag) = match &bound.statement {
             Statement::Procedure(procedure) => self.program(procedure, &parameters[..wanted])?,
-            Statement::Call {
-                procedure,
-                arguments,
-                tag,
-            } => {
+            Statement::Call { procedure, arguments, tag } => {
                 let now_us = self.memory.now_us();
-                let arguments: Result<Vec<Value>, Error> = arguments
-                    .iter()
-                    .map(|a| a.eval(parameters, &[], now_us))
-                    .collect();
+                let arguments: Result<Vec<Value>, Error> =
+                    arguments.iter().map(|a| a.eval(parameters, &[], now_us)).collect();
                 let (rows, _) = self.program(procedure, &arguments?)?;
                 (rows, tag.to_string())
             }
@@ -141,11 +124,7 @@ impl Database {
                 self.schemas.retain(|s| s.id != id);
                 Ok(())
             }
-            StoreChange::Rebuild {
-                table,
-                schema,
-                columns,
-            } => {
+            StoreChange::Rebuild { table, schema, columns } => {
                 let rows = self.memory.rows(table).into_iter().map(|row| {
                     let new = columns.iter().map(|source| match source {
                         ColumnSource::Old(c) => row[usize::from(*c)].clone(),
@@ -156,11 +135,7 @@ impl Database {
                 let rows = rows.collect();
                 self.replace(schema, rows)
             }
-            StoreChange::CreateIndex {
-                table,
-                index,
-                schema,
-            } => {
+            StoreChange::CreateIndex { table, index, schema } => {
                 let mut changed = self.schema(table);
                 assert_eq!(changed.indexes.len() + 1, usize::from(index));
                 changed.indexes.push(schema);
@@ -190,8 +165,7 @@ impl Database {
         self.schemas.push(schema.clone());
         let id = schema.id;
         self.memory.create_table(schema);
-        rows.into_iter()
-            .try_for_each(|row| self.memory.put(id, row))
+        rows.into_iter().try_for_each(|row| self.memory.put(id, row))
     }
 
     /// The answer as lines of text.
@@ -202,21 +176,15 @@ impl Database {
         };
         let mut lines = Vec::new();
         if !answer.columns.is_empty() {
-            let names: Vec<String> = answer
-                .columns
-                .iter()
-                .map(|c| format!("{} {}", c.name, c.data_type))
-                .collect();
+            let names: Vec<String> =
+                answer.columns.iter().map(|c| format!("{} {}", c.name, c.data_type)).collect();
             lines.push(names.join(" | "));
         }
         for row in &answer.rows {
-            let shown = row
-                .iter()
-                .zip(&answer.columns)
-                .map(|(value, column)| match value {
-                    Value::Null => "NULL".to_string(),
-                    value => value.to_text(&column.data_type),
-                });
+            let shown = row.iter().zip(&answer.columns).map(|(value, column)| match value {
+                Value::Null => "NULL".to_string(),
+                value => value.to_text(&column.data_type),
+            });
             lines.push(shown.collect::<Vec<_>>().join(" | "));
         }
         lines.push(answer.tag);

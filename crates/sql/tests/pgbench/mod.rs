@@ -32,18 +32,13 @@ const INITIALISE: &[&str] = &[
 fn initialised() -> Database {
     let mut database = Database::default();
     for text in INITIALISE {
-        database
-            .run(text, &[])
-            .unwrap_or_else(|e| panic!("{text}: {e}"));
+        database.run(text, &[]).unwrap_or_else(|e| panic!("{text}: {e}"));
     }
     database
 }
 
 fn bound(database: &Database, text: &str) -> Bound {
-    database
-        .bind(text)
-        .unwrap_or_else(|e| panic!("{text}: {e}"))
-        .remove(0)
+    database.bind(text).unwrap_or_else(|e| panic!("{text}: {e}")).remove(0)
 }
 
 fn steps(bound: &Bound) -> &[Step] {
@@ -68,20 +63,15 @@ fn a_balance_is_updated_by_command() {
             steps(&bound)
         );
     }
-    let bound = bound(
-        &database,
-        "UPDATE pgbench_accounts SET abalance = abalance + $1 WHERE aid = $2;",
-    );
+    let bound =
+        bound(&database, "UPDATE pgbench_accounts SET abalance = abalance + $1 WHERE aid = $2;");
     assert_eq!(bound.parameters, [DataType::Int4, DataType::Int4]);
 }
 
 #[test]
 fn a_balance_is_read_by_key() {
     let database = initialised();
-    let bound = bound(
-        &database,
-        "SELECT abalance FROM pgbench_accounts WHERE aid = $1;",
-    );
+    let bound = bound(&database, "SELECT abalance FROM pgbench_accounts WHERE aid = $1;");
     assert!(
         matches!(
             steps(&bound),
@@ -97,34 +87,20 @@ fn tpcb_like_runs() {
     let mut database = initialised();
     let parameters = [Value::Int(5), Value::Int(7)];
     let mut run = |text: &str, parameters: &[Value]| {
-        database
-            .run(text, parameters)
-            .unwrap_or_else(|e| panic!("{text}: {e}"))
+        database.run(text, parameters).unwrap_or_else(|e| panic!("{text}: {e}"))
     };
     run("BEGIN;", &[]);
-    run(
-        "UPDATE pgbench_accounts SET abalance = abalance + $1 WHERE aid = $2;",
-        &parameters,
-    );
+    run("UPDATE pgbench_accounts SET abalance = abalance + $1 WHERE aid = $2;", &parameters);
     let answer = run("SELECT abalance FROM pgbench_accounts WHERE aid = 7;", &[]);
     assert_eq!(answer.rows, [[Value::Int(5)]]);
-    run(
-        "UPDATE pgbench_tellers SET tbalance = tbalance + 5 WHERE tid = 1;",
-        &[],
-    );
-    run(
-        "UPDATE pgbench_branches SET bbalance = bbalance + 5 WHERE bid = 1;",
-        &[],
-    );
+    run("UPDATE pgbench_tellers SET tbalance = tbalance + 5 WHERE tid = 1;", &[]);
+    run("UPDATE pgbench_branches SET bbalance = bbalance + 5 WHERE bid = 1;", &[]);
     run(
         "INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) VALUES (1, 1, 7, 5, CURRENT_TIMESTAMP);",
         &[],
     );
     run("END;", &[]);
-    let answer = run(
-        "select count(*), sum(delta), min(filler) from pgbench_history",
-        &[],
-    );
+    let answer = run("select count(*), sum(delta), min(filler) from pgbench_history", &[]);
     assert_eq!(answer.rows, [[Value::Int(1), Value::Int(5), Value::Null]]);
     let answer = run("select count(*) from pgbench_branches", &[]);
     assert_eq!(answer.rows, [[Value::Int(1)]]);
@@ -143,11 +119,7 @@ fn lifted_literals_give_the_same_answers() {
     for text in texts {
         let expected = plain.run(text, &[]).unwrap();
         let normalised = sql::normalise(text).unwrap();
-        let types: Vec<_> = normalised
-            .literals
-            .iter()
-            .map(|l| l.data_type.clone())
-            .collect();
+        let types: Vec<_> = normalised.literals.iter().map(|l| l.data_type.clone()).collect();
         let parsed = sql::parse(&normalised.text).unwrap().remove(0);
         let bound = sql::bind(&lifted.catalog, &parsed, &types).unwrap();
         let values = normalised.literals.iter().zip(&bound.parameters);

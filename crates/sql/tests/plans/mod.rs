@@ -35,12 +35,9 @@ fn column() -> impl Strategy<Value = &'static str> {
 }
 
 fn condition() -> impl Strategy<Value = String> {
-    let comparison = (
-        column(),
-        prop::sample::select(vec!["=", "=", "<", "<=", ">", ">=", "<>"]),
-        -1..5i64,
-    )
-        .prop_map(|(column, op, value)| format!("{column} {op} {value}"));
+    let comparison =
+        (column(), prop::sample::select(vec!["=", "=", "<", "<=", ">", ">=", "<>"]), -1..5i64)
+            .prop_map(|(column, op, value)| format!("{column} {op} {value}"));
     prop_oneof![
         5 => comparison,
         1 => (column(), 0..4i64, 0..4i64).prop_map(|(c, x, y)| format!("{c} in ({x}, {y}, null)")),
@@ -52,18 +49,13 @@ fn condition() -> impl Strategy<Value = String> {
 }
 
 fn order() -> impl Strategy<Value = String> {
-    let key = (
-        column(),
-        prop::sample::select(vec!["", " desc", " nulls first", " desc nulls last"]),
-    );
+    let key =
+        (column(), prop::sample::select(vec!["", " desc", " nulls first", " desc nulls last"]));
     prop::collection::vec(key, 0..3).prop_map(|keys| {
         // The key at the end makes the order of rows, and so LIMIT, unambiguous.
-        let keys = keys
-            .into_iter()
-            .map(|(column, direction)| format!("{}{direction}", &column[1..]));
-        keys.chain(["c".into(), "a".into()])
-            .collect::<Vec<_>>()
-            .join(", ")
+        let keys =
+            keys.into_iter().map(|(column, direction)| format!("{}{direction}", &column[1..]));
+        keys.chain(["c".into(), "a".into()]).collect::<Vec<_>>().join(", ")
     })
 }
 

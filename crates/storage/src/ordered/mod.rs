@@ -18,9 +18,9 @@
 //!   grow, over all of a node's lives.
 //! - *Splits on the way down.* An insert splits every full node it meets, so the parent of a node
 //!   that splits always has room. Separators are the shortest that separate.
-//! - *No sibling pointers.* A scan notes the separators beside its path; the one nearest to the leaf
-//!   is where the next leaf begins, in either direction, and a new descent leads there. It costs
-//!   one descent per leaf, some nanoseconds per entry, and spares the upkeep of a list.
+//! - *No sibling pointers.* A scan notes the separators beside its path; the one nearest to the
+//!   leaf is where the next leaf begins, in either direction, and a new descent leads there. It
+//!   costs one descent per leaf, some nanoseconds per entry, and spares the upkeep of a list.
 //! - *Removing* unlinks leaves that become empty, with the inner nodes that led only to them, and
 //!   merges nothing else. Entries fall away when blocks are collected, in bulk, and usually come
 //!   back near where they were.
@@ -178,12 +178,7 @@ impl OrderedIndex {
         if self.root.load(Ordering::Acquire) != u64::from(number) {
             return Err(Restart);
         }
-        Ok(Step {
-            number,
-            node,
-            seen,
-            place: 0,
-        })
+        Ok(Step { number, node, seen, place: 0 })
     }
 
     /// The next step down, to the child in a place of `step`'s node.
@@ -195,12 +190,7 @@ impl OrderedIndex {
         let node = self.node(number)?;
         let seen = node.see();
         step.node.validate(step.seen)?;
-        Ok(Step {
-            number,
-            node,
-            seen,
-            place: 0,
-        })
+        Ok(Step { number, node, seen, place: 0 })
     }
 
     #[inline]
@@ -281,12 +271,7 @@ impl OrderedIndex {
         let mut right = node.key(at, &self.heap);
         if node.is_leaf() {
             let left = node.key(at - 1, &self.heap);
-            let common = left
-                .0
-                .iter()
-                .zip(&right.0)
-                .take_while(|(l, r)| l == r)
-                .count();
+            let common = left.0.iter().zip(&right.0).take_while(|(l, r)| l == r).count();
             right.0.truncate(common + 1);
         }
         right
@@ -323,18 +308,13 @@ impl OrderedIndex {
         }
         path.push(step);
         // The lowest node that leads elsewhere too; if there is none, the tree is this path.
-        let Some(keeper) = path
-            .iter()
-            .rposition(|step| !step.node.is_leaf() && step.node.count() > 0)
+        let Some(keeper) =
+            path.iter().rposition(|step| !step.node.is_leaf() && step.node.count() > 0)
         else {
-            return path
-                .iter()
-                .try_for_each(|step| step.node.validate(step.seen));
+            return path.iter().try_for_each(|step| step.node.validate(step.seen));
         };
-        let locks: SmallVec<[Locked<'_>; 8]> = path[keeper..]
-            .iter()
-            .map(|step| step.node.lock(step.seen))
-            .collect::<Attempt<_>>()?;
+        let locks: SmallVec<[Locked<'_>; 8]> =
+            path[keeper..].iter().map(|step| step.node.lock(step.seen)).collect::<Attempt<_>>()?;
         locks[0].remove_child(path[keeper].place);
         drop(locks);
         let unlinked = path[keeper + 1..].iter().map(|step| step.number);
@@ -364,11 +344,7 @@ impl OrderedIndex {
         let mut step = self.root()?;
         while !step.node.is_leaf() {
             let place = self.place(step.node, target);
-            let beside = if reverse {
-                place.checked_sub(1)
-            } else {
-                Some(place)
-            };
+            let beside = if reverse { place.checked_sub(1) } else { Some(place) };
             if let Some(i) = beside.filter(|i| *i < step.node.count()) {
                 fence = Some(step.node.key(i, &self.heap));
             }

@@ -63,16 +63,8 @@ impl<'a> SearchKey<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Self {
         let (head, tail) = bytes.split_at(bytes.len().min(HEAD_BYTES));
         let short = bytes.len() <= KEY_BYTES_MAX;
-        let tail = if short {
-            tail.chunks(8).map(big_endian).collect()
-        } else {
-            SmallVec::new()
-        };
-        SearchKey {
-            bytes,
-            head: big_endian(head),
-            tail,
-        }
+        let tail = if short { tail.chunks(8).map(big_endian).collect() } else { SmallVec::new() };
+        SearchKey { bytes, head: big_endian(head), tail }
     }
 }
 
@@ -210,12 +202,7 @@ impl<'a> Node<'a> {
 
     #[inline]
     pub(super) fn is_full(self) -> bool {
-        let Shape {
-            count,
-            low,
-            garbage,
-            ..
-        } = self.shape();
+        let Shape { count, low, garbage, .. } = self.shape();
         (low + garbage).saturating_sub(ENTRIES + 2 * count) < ENTRY_WORDS_MAX
     }
 
@@ -269,9 +256,7 @@ impl<'a> Node<'a> {
 
     #[inline]
     fn compare(self, i: usize, key: &SearchKey<'_>, heap: &Heap) -> Order {
-        self.head(i)
-            .cmp(&key.head)
-            .then_with(|| self.compare_tails(i, key, heap))
+        self.head(i).cmp(&key.head).then_with(|| self.compare_tails(i, key, heap))
     }
 
     fn compare_tails(self, i: usize, key: &SearchKey<'_>, heap: &Heap) -> Order {
@@ -310,15 +295,9 @@ pub(super) struct Locked<'a>(Node<'a>);
 impl<'a> Locked<'a> {
     /// Makes the node an empty leaf, or an inner node with one child.
     pub(super) fn reset(&self, first_child: Option<u32>) {
-        self.0
-            .set_word(FIRST_CHILD, u64::from(first_child.unwrap_or(0)));
+        self.0.set_word(FIRST_CHILD, u64::from(first_child.unwrap_or(0)));
         let leaf = first_child.is_none();
-        self.0.set_shape(Shape {
-            count: 0,
-            low: NODE_WORDS,
-            garbage: 0,
-            leaf,
-        });
+        self.0.set_shape(Shape { count: 0, low: NODE_WORDS, garbage: 0, leaf });
     }
 
     pub(super) fn set_value(&self, i: usize, value: u32) {
@@ -330,12 +309,7 @@ impl<'a> Locked<'a> {
     /// Inserts an entry; the node is not full.
     pub(super) fn insert(&self, i: usize, key: &SearchKey<'_>, value: u32, heap: &Heap) {
         if key.bytes.len() > KEY_BYTES_MAX {
-            self.insert_words(
-                i,
-                key.head,
-                Meta::new(value, LONG, 0),
-                &heap.store(key.bytes),
-            );
+            self.insert_words(i, key.head, Meta::new(value, LONG, 0), &heap.store(key.bytes));
         } else {
             let meta = Meta::new(value, key.bytes.len() as u64, 0);
             self.insert_words(i, key.head, meta, &key.tail);
@@ -349,10 +323,7 @@ impl<'a> Locked<'a> {
         }
         let mut shape = node.shape();
         shape.low -= tail.len();
-        debug_assert!(
-            shape.low >= ENTRIES + 2 * (shape.count + 1),
-            "no room for an entry"
-        );
+        debug_assert!(shape.low >= ENTRIES + 2 * (shape.count + 1), "no room for an entry");
         for (offset, word) in tail.iter().enumerate() {
             node.set_word(shape.low + offset, *word);
         }
@@ -396,15 +367,11 @@ impl<'a> Locked<'a> {
         let first = if leaf { at } else { at + 1 };
         for (to, from) in (first..node.count()).enumerate() {
             let meta = node.meta(from);
-            let tail: SmallVec<[u64; 16]> = (0..meta.tail_words())
-                .map(|w| node.word(meta.tail() + w))
-                .collect();
+            let tail: SmallVec<[u64; 16]> =
+                (0..meta.tail_words()).map(|w| node.word(meta.tail() + w)).collect();
             right.insert_words(to, node.head(from), meta, &tail);
         }
-        node.set_shape(Shape {
-            count: at,
-            ..node.shape()
-        });
+        node.set_shape(Shape { count: at, ..node.shape() });
         self.compact();
     }
 
@@ -420,10 +387,7 @@ impl<'a> Locked<'a> {
             let words = meta.tail_words();
             shape.low -= words;
             for word in 0..words {
-                node.set_word(
-                    shape.low + word,
-                    old[(meta.tail() + word) & (NODE_WORDS - 1)],
-                );
+                node.set_word(shape.low + word, old[(meta.tail() + word) & (NODE_WORDS - 1)]);
             }
             node.set_word(ENTRIES + 2 * i + 1, meta.with_tail(shape.low).0);
         }

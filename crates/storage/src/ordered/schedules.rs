@@ -51,10 +51,7 @@ fn history() {
     for reverse in [false, true] {
         let met: Vec<u32> = scan(&index, reverse);
         assert!(met.is_sorted_by(|a, b| a < b), "{met:?}");
-        assert_eq!(
-            met.into_iter().filter(is_settled).collect::<Vec<_>>(),
-            settled
-        );
+        assert_eq!(met.into_iter().filter(is_settled).collect::<Vec<_>>(), settled);
     }
     for writer in writers {
         writer.join().expect("a writer ends");

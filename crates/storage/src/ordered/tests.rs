@@ -17,11 +17,7 @@ fn key(random: &mut Random, space: u64) -> Vec<u8> {
         0 => number.to_be_bytes().to_vec(),
         1 => [b"same head".as_slice(), &number.to_be_bytes()].concat(),
         2 => vec![0; number as usize % 30],
-        3 => [
-            vec![b'x'; 100 + number as usize % 60],
-            number.to_string().into_bytes(),
-        ]
-        .concat(),
+        3 => [vec![b'x'; 100 + number as usize % 60], number.to_string().into_bytes()].concat(),
         _ => number.to_string().into_bytes(),
     }
 }
@@ -35,9 +31,7 @@ fn collect(
 ) -> Vec<(Vec<u8>, u32)> {
     let mut out = Vec::new();
     index.collect(low, high, reverse, limit, &mut out);
-    out.into_iter()
-        .map(|(key, slot)| (key.0.to_vec(), slot.0))
-        .collect()
+    out.into_iter().map(|(key, slot)| (key.0.to_vec(), slot.0)).collect()
 }
 
 fn check_whole(index: &OrderedIndex, model: &Model) {
@@ -57,21 +51,14 @@ fn check_range(index: &OrderedIndex, model: &Model, random: &mut Random, space: 
         _ => Bound::Included(key),
     };
     let (low, high) = (bound(random, a), bound(random, b));
-    let (low, high) = (
-        low.as_ref().map(Vec::as_slice),
-        high.as_ref().map(Vec::as_slice),
-    );
+    let (low, high) = (low.as_ref().map(Vec::as_slice), high.as_ref().map(Vec::as_slice));
     if let (Bound::Excluded(l), Bound::Excluded(h)) = (low, high)
         && l == h
     {
         return;
     }
     let limit = random.below(40) as usize;
-    let range = || {
-        model
-            .range::<[u8], _>((low, high))
-            .map(|(k, v)| (k.clone(), *v))
-    };
+    let range = || model.range::<[u8], _>((low, high)).map(|(k, v)| (k.clone(), *v));
     let forward: Vec<_> = range().take(limit).collect();
     assert_eq!(collect(index, low, high, false, limit), forward);
     let backward: Vec<_> = range().rev().take(limit).collect();
@@ -136,9 +123,8 @@ fn agrees_with_btree_maps_under_threads() {
     const SETTLED: u32 = if cfg!(miri) { 40 } else { 500 };
     const SCANS: u32 = if cfg!(miri) { 3 } else { 60 };
     let index = OrderedIndex::new();
-    let settled: Vec<Vec<u8>> = (0..SETTLED)
-        .map(|i| format!("settled {i:05}").into_bytes())
-        .collect();
+    let settled: Vec<Vec<u8>> =
+        (0..SETTLED).map(|i| format!("settled {i:05}").into_bytes()).collect();
     for (key, slot) in settled.iter().zip(0..) {
         index.insert(key, Slot(slot));
     }
@@ -166,10 +152,8 @@ fn agrees_with_btree_maps_under_threads() {
             })
             .collect();
         for turn in 0..SCANS {
-            let range = (
-                Bound::Included(b"settled".as_slice()),
-                Bound::Excluded(b"settlee".as_slice()),
-            );
+            let range =
+                (Bound::Included(b"settled".as_slice()), Bound::Excluded(b"settlee".as_slice()));
             let met = collect(&index, range.0, range.1, turn % 2 == 1, usize::MAX >> 1);
             let keys = met.iter().map(|(key, _)| key).filter(|key| key.len() == 13);
             let expected: Vec<_> = if turn % 2 == 1 {
@@ -179,10 +163,7 @@ fn agrees_with_btree_maps_under_threads() {
             };
             assert_eq!(keys.collect::<Vec<_>>(), expected);
         }
-        workers
-            .into_iter()
-            .map(|worker| worker.join().expect("no worker fails"))
-            .collect()
+        workers.into_iter().map(|worker| worker.join().expect("no worker fails")).collect()
     });
     let mut model: Model = models.into_iter().flatten().collect();
     model.extend(settled.into_iter().zip(0..));

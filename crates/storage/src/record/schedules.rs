@@ -77,19 +77,13 @@ fn check(shared: &Shared, slot: Slot) {
 fn write(shared: &Shared, slot: Slot) {
     for height in 2..=BLOCKS + 1 {
         let mut arena = UndoArena::new(shared.undo.clone(), height);
-        let state = if height <= BLOCKS {
-            State::Live
-        } else {
-            State::Tombstone
-        };
+        let state = if height <= BLOCKS { State::Live } else { State::Tombstone };
         let new = payload(&shared.records, height);
-        shared
-            .records
-            .write(slot, Stamp::new(height, 0), state, &mut arena, |words| {
-                if state == State::Live {
-                    store_words(words, &new);
-                }
-            });
+        shared.records.write(slot, Stamp::new(height, 0), state, &mut arena, |words| {
+            if state == State::Live {
+                store_words(words, &new);
+            }
+        });
         arena.close();
         shared.pins.publish(height);
         shared.undo.collect(shared.pins.horizon());
@@ -114,11 +108,7 @@ fn history() {
     let mut arena = UndoArena::new(undo.clone(), 1);
     let row = payload(&records, 1);
     let slot = records.create(b"key", Stamp::new(1, 0), &row, &mut arena);
-    let shared = kit::sync::Arc::new(Shared {
-        records,
-        undo,
-        pins: Pins::new(),
-    });
+    let shared = kit::sync::Arc::new(Shared { records, undo, pins: Pins::new() });
     shared.pins.publish(1);
     let readers: Vec<_> = (0..2)
         .map(|_| {

@@ -10,21 +10,11 @@ use types::{
 };
 
 pub fn column(name: &str, data_type: DataType, nullable: bool) -> ColumnSchema {
-    ColumnSchema {
-        name: name.to_owned(),
-        data_type,
-        nullable,
-        dropped: false,
-    }
+    ColumnSchema { name: name.to_owned(), data_type, nullable, dropped: false }
 }
 
 pub fn index(name: &str, columns: &[ColumnId]) -> IndexSchema {
-    IndexSchema {
-        name: name.to_owned(),
-        columns: columns.to_vec(),
-        unique: false,
-        dropped: false,
-    }
+    IndexSchema { name: name.to_owned(), columns: columns.to_vec(), unique: false, dropped: false }
 }
 
 /// `(id text primary key, amount bigint, note text, index on amount, index on (note, amount))`.
@@ -85,22 +75,10 @@ pub fn scan(
 ) -> Scanned {
     let columns: Vec<ColumnId> = (0..table.schema().columns.len() as ColumnId).collect();
     let mut rows = Scanned::new();
-    table.scan(
-        index,
-        low,
-        high,
-        reverse,
-        at,
-        &columns,
-        &mut |key, stamp, values| {
-            rows.push((Key::from(key), stamp, values.to_vec()));
-            if rows.len() < limit {
-                ControlFlow::Continue(())
-            } else {
-                ControlFlow::Break(())
-            }
-        },
-    );
+    table.scan(index, low, high, reverse, at, &columns, &mut |key, stamp, values| {
+        rows.push((Key::from(key), stamp, values.to_vec()));
+        if rows.len() < limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
     rows
 }
 

@@ -20,12 +20,7 @@ fn filled(rows: i64) -> (Store, Arc<Table>) {
     for id in 0..rows {
         let row = row(id, id * 10);
         let key = primary_key(table.schema(), &row);
-        table.insert(
-            key.as_bytes(),
-            &row,
-            Stamp::new(1, id as u32),
-            block.arena(0),
-        );
+        table.insert(key.as_bytes(), &row, Stamp::new(1, id as u32), block.arena(0));
     }
     drop(store.finish(block));
     store.publish(1);
@@ -48,10 +43,8 @@ fn a_new_column_has_its_default_and_old_snapshots_do_not_see_it() {
     let mut schema = TableSchema::clone(old.schema());
     schema.columns.push(column("note", DataType::Text, true));
     let default = Value::text("a default longer than twelve bytes");
-    let new = in_block(&store, 2, || {
-        store.add_column(Arc::new(schema), 2, &default)
-    })
-    .expect("the table exists");
+    let new = in_block(&store, 2, || store.add_column(Arc::new(schema), 2, &default))
+        .expect("the table exists");
     for (key, stamp, values) in scan(&new, 0, ALL, false, 2, usize::MAX) {
         assert_eq!(stamp.height(), 1);
         assert_eq!(values[2], default);
@@ -59,29 +52,10 @@ fn a_new_column_has_its_default_and_old_snapshots_do_not_see_it() {
     }
     let shown = before.table(ID).expect("pinned with it");
     assert_eq!(shown.schema().columns.len(), 2);
+    assert_eq!(scan(shown, 0, ALL, false, before.height(), usize::MAX).len(), 5);
+    assert_eq!(store.snapshot().table(ID).expect("there").schema().columns.len(), 3);
     assert_eq!(
-        scan(shown, 0, ALL, false, before.height(), usize::MAX).len(),
-        5
-    );
-    assert_eq!(
-        store
-            .snapshot()
-            .table(ID)
-            .expect("there")
-            .schema()
-            .columns
-            .len(),
-        3
-    );
-    assert_eq!(
-        store
-            .snapshot_at(1)
-            .expect("pinned")
-            .table(ID)
-            .expect("there")
-            .schema()
-            .columns
-            .len(),
+        store.snapshot_at(1).expect("pinned").table(ID).expect("there").schema().columns.len(),
         2
     );
 }
@@ -93,21 +67,13 @@ fn a_new_index_holds_the_rows_and_follows_them() {
     schema.indexes.push(index("by_balance", &[1]));
     let table = in_block(&store, 2, || store.alter_table(Arc::new(schema))).expect("exists");
     let order = |at| -> Vec<Value> {
-        scan(&table, 1, ALL, true, at, 9)
-            .into_iter()
-            .map(|r| r.2[0].clone())
-            .collect()
+        scan(&table, 1, ALL, true, at, 9).into_iter().map(|r| r.2[0].clone()).collect()
     };
     assert_eq!(order(2), [4, 3, 2, 1, 0].map(Value::Int));
     let mut block = store.begin_block(3, 1);
     let key = primary_key(table.schema(), &row(0, 0));
     let slot = table.find(key.as_bytes()).expect("inserted");
-    table.update(
-        slot,
-        &[(1, Value::Int(35))],
-        Stamp::new(3, 0),
-        block.arena(0),
-    );
+    table.update(slot, &[(1, Value::Int(35))], Stamp::new(3, 0), block.arena(0));
     drop(store.finish(block));
     store.publish(3);
     assert_eq!(order(3), [4, 0, 3, 2, 1].map(Value::Int));
@@ -131,15 +97,7 @@ fn truncated_and_dropped_tables_stay_for_their_snapshots() {
     assert!(store.truncate(ID).is_err());
     store.collect(store.horizon());
     let rows = |snapshot: &storage::Snapshot| {
-        scan(
-            snapshot.table(ID).expect("pinned"),
-            0,
-            ALL,
-            false,
-            snapshot.height(),
-            9,
-        )
-        .len()
+        scan(snapshot.table(ID).expect("pinned"), 0, ALL, false, snapshot.height(), 9).len()
     };
     assert_eq!((rows(&before), rows(&empty)), (5, 0));
     assert!(store.snapshot().table(ID).is_none());
@@ -162,10 +120,8 @@ fn an_index_is_rebuilt_when_its_column_becomes_nullable() {
     table.update(slot, &[(1, Value::Null)], Stamp::new(4, 0), block.arena(0));
     drop(store.finish(block));
     store.publish(4);
-    let ids: Vec<Value> = scan(&table, 1, ALL, false, 4, 9)
-        .into_iter()
-        .map(|r| r.2[0].clone())
-        .collect();
+    let ids: Vec<Value> =
+        scan(&table, 1, ALL, false, 4, 9).into_iter().map(|r| r.2[0].clone()).collect();
     assert_eq!(ids, [0, 2, 1].map(Value::Int), "NULLs last");
 }
 

@@ -11,22 +11,10 @@ use crate::common::{ALL, Scanned, encode, notes, primary_key, scan};
 
 #[derive(Clone, Debug)]
 enum Op {
-    Put {
-        key: u8,
-        amount: i64,
-        note: Option<u8>,
-    },
-    SetAmount {
-        key: u8,
-        amount: i64,
-    },
-    SetNote {
-        key: u8,
-        note: Option<u8>,
-    },
-    Delete {
-        key: u8,
-    },
+    Put { key: u8, amount: i64, note: Option<u8> },
+    SetAmount { key: u8, amount: i64 },
+    SetNote { key: u8, note: Option<u8> },
+    Delete { key: u8 },
 }
 
 #[derive(Clone, Debug)]
@@ -59,12 +47,7 @@ fn block() -> impl Strategy<Value = Block> {
         proptest::option::of(0..8usize),
         any::<bool>(),
     )
-        .prop_map(|(ops, pin, unpin, collect)| Block {
-            ops,
-            pin,
-            unpin,
-            collect,
-        })
+        .prop_map(|(ops, pin, unpin, collect)| Block { ops, pin, unpin, collect })
 }
 
 /// Short, inline, and long texts: the last keys and notes do not fit a view.
@@ -73,11 +56,7 @@ fn text(number: u8) -> Value {
 }
 
 fn row(key: u8, amount: i64, note: Option<u8>) -> Vec<Value> {
-    vec![
-        text(key),
-        Value::Int(amount),
-        note.map_or(Value::Null, text),
-    ]
+    vec![text(key), Value::Int(amount), note.map_or(Value::Null, text)]
 }
 
 /// Applies an operation to the table and the model alike, as a transaction would: look, then do.
@@ -92,14 +71,7 @@ fn apply(op: &Op, stamp: Stamp, table: &Table, state: &mut State, block: &mut Bl
     assert_eq!(live.is_some(), state.contains_key(&key));
     let undo = block.arena(stamp.position() as usize % 2);
     match (op, live) {
-        (
-            Op::Put {
-                key: number,
-                amount,
-                note,
-            },
-            _,
-        ) => {
+        (Op::Put { key: number, amount, note }, _) => {
             let row = row(*number, *amount, *note);
             match live {
                 Some(slot) => table.update_row(slot, &row, stamp, undo),
@@ -108,14 +80,7 @@ fn apply(op: &Op, stamp: Stamp, table: &Table, state: &mut State, block: &mut Bl
             state.insert(key, (stamp, row));
         }
         (Op::SetAmount { amount, .. }, Some(slot)) => {
-            set(
-                table,
-                state,
-                (slot, &key),
-                (1, Value::Int(*amount)),
-                stamp,
-                undo,
-            );
+            set(table, state, (slot, &key), (1, Value::Int(*amount)), stamp, undo);
         }
         (Op::SetNote { note, .. }, Some(slot)) => {
             let note = note.map_or(Value::Null, text);
@@ -149,11 +114,9 @@ fn expected(table: &Table, state: &State, index: u16) -> Scanned {
         .map(|(key, (stamp, row))| {
             let mut entry = match index {
                 0 => Key::default(),
-                n => encode(
-                    table.schema(),
-                    &table.schema().indexes[usize::from(n) - 1].columns,
-                    row,
-                ),
+                n => {
+                    encode(table.schema(), &table.schema().indexes[usize::from(n) - 1].columns, row)
+                }
             };
             entry.0.extend_from_slice(key.as_bytes());
             (entry, vec![(key.clone(), *stamp, row.clone())])
@@ -188,17 +151,11 @@ fn check_state(table: &Table, at: Height, state: &State) {
         assert_eq!(scan(table, index, ALL, false, at, usize::MAX), rows);
         rows.reverse();
         assert_eq!(scan(table, index, ALL, true, at, usize::MAX), rows);
-        assert_eq!(
-            scan(table, index, ALL, true, at, 2),
-            rows[..rows.len().min(2)]
-        );
+        assert_eq!(scan(table, index, ALL, true, at, 2), rows[..rows.len().min(2)]);
     }
     let from = primary_key(table.schema(), &row(2, 0, None));
     let range = (Bound::Excluded(from.as_bytes()), Bound::Unbounded);
-    let above: Vec<_> = expected(table, state, 0)
-        .into_iter()
-        .filter(|r| r.0 > from)
-        .collect();
+    let above: Vec<_> = expected(table, state, 0).into_iter().filter(|r| r.0 > from).collect();
     assert_eq!(scan(table, 0, range, false, at, usize::MAX), above);
 }
 
@@ -209,14 +166,7 @@ fn check_changes(changes: &storage::Changes, before: &State, after: &State) {
         .into_iter()
         .filter(|key| before.get(*key).map(|r| &r.1) != after.get(*key).map(|r| &r.1))
         .collect();
-    assert_eq!(
-        changes
-            .touched()
-            .iter()
-            .map(storage::Change::key)
-            .collect::<Vec<_>>(),
-        net
-    );
+    assert_eq!(changes.touched().iter().map(storage::Change::key).collect::<Vec<_>>(), net);
     for change in changes.touched() {
         let mut read = Vec::new();
         let stamp = change.before(&mut read);
@@ -238,13 +188,7 @@ fn run(history: &[Block]) {
         let before = state.clone();
         let mut writes = store.begin_block(height, 2);
         for (op, position) in block.ops.iter().zip(0..) {
-            apply(
-                op,
-                Stamp::new(height, position),
-                &table,
-                &mut state,
-                &mut writes,
-            );
+            apply(op, Stamp::new(height, position), &table, &mut state, &mut writes);
         }
         check_state(&table, LATEST, &state);
         let changes = store.finish(writes);
@@ -265,9 +209,7 @@ fn run(history: &[Block]) {
             store.collect(store.horizon());
         }
         for (snapshot, state) in &pinned {
-            let table = snapshot
-                .table(TableId(3))
-                .expect("created before every pin");
+            let table = snapshot.table(TableId(3)).expect("created before every pin");
             check_state(table, snapshot.height(), state);
         }
         check_state(&table, height, &state);

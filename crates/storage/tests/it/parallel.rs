@@ -43,9 +43,7 @@ fn block(
 
 fn ids(table: &Table, index: u16) -> Vec<i64> {
     let rows = scan(table, index, ALL, false, LATEST, usize::MAX);
-    rows.into_iter()
-        .filter_map(|(_, _, row)| row[0].as_int())
-        .collect()
+    rows.into_iter().filter_map(|(_, _, row)| row[0].as_int()).collect()
 }
 
 #[test]
@@ -56,27 +54,16 @@ fn workers_share_tables_indexes_and_free_slots() {
     let table = store.create_table(Arc::new(schema));
     let insert = |id: i64, balance: i64, stamp: Stamp, undo: &mut UndoArena| {
         let row = row(id, balance);
-        table.insert(
-            primary_key(table.schema(), &row).as_bytes(),
-            &row,
-            stamp,
-            undo,
-        );
+        table.insert(primary_key(table.schema(), &row).as_bytes(), &row, stamp, undo);
     };
     let delete = |id: i64, stamp: Stamp, undo: &mut UndoArena| {
         let key = primary_key(table.schema(), &row(id, 0));
         table.delete(table.find(key.as_bytes()).expect("inserted"), stamp, undo);
     };
     let all: Vec<i64> = (0..ROWS).collect();
-    assert_eq!(
-        block(&store, 1, 0..ROWS, |id, s, u| insert(id, -id, s, u)),
-        all.len()
-    );
+    assert_eq!(block(&store, 1, 0..ROWS, |id, s, u| insert(id, -id, s, u)), all.len());
     assert_eq!(ids(&table, 0), all);
-    assert_eq!(
-        ids(&table, 1),
-        all.iter().rev().copied().collect::<Vec<_>>()
-    );
+    assert_eq!(ids(&table, 1), all.iter().rev().copied().collect::<Vec<_>>());
 
     assert_eq!(block(&store, 2, 0..ROWS / 2, delete), all.len() / 2);
     assert_eq!(ids(&table, 0), all[all.len() / 2..]);
@@ -84,17 +71,12 @@ fn workers_share_tables_indexes_and_free_slots() {
 
     // Other keys in the slots just freed, beside deletes of keys that the block itself inserted.
     let (others, passing) = (ROWS..ROWS + ROWS / 2, 2 * ROWS);
-    let changed = block(
-        &store,
-        3,
-        others.clone().chain(passing..passing + 8),
-        |id, s, u| {
-            insert(id, id, s, u);
-            if id >= passing {
-                delete(id, s, u);
-            }
-        },
-    );
+    let changed = block(&store, 3, others.clone().chain(passing..passing + 8), |id, s, u| {
+        insert(id, id, s, u);
+        if id >= passing {
+            delete(id, s, u);
+        }
+    });
     assert_eq!(changed, all.len() / 2);
     let expected: Vec<i64> = (ROWS / 2..ROWS).chain(others).collect();
     assert_eq!(ids(&table, 0), expected);
@@ -109,9 +91,7 @@ fn workers_share_tables_indexes_and_free_slots() {
     let left = expected.into_iter();
     block(&store, 4, left.clone(), |id, s, u| update(id, -7, s, u));
     block(&store, 5, left.clone(), |id, s, u| {
-        [id, -7, 1, id]
-            .into_iter()
-            .for_each(|balance| update(id, balance, s, u));
+        [id, -7, 1, id].into_iter().for_each(|balance| update(id, balance, s, u));
     });
     block(&store, 6, left, |id, s, u| {
         update(id, 3, s, u);

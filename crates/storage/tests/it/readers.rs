@@ -39,11 +39,7 @@ fn transfer(
         out[0].as_int()
     };
     let Some(amount) = balance(from) else { return };
-    let part = if random.chance(3) {
-        amount
-    } else {
-        random.below(amount as u64 + 1) as i64
-    };
+    let part = if random.chance(3) { amount } else { random.below(amount as u64 + 1) as i64 };
     let source = table.find(key(from).as_bytes()).expect("has a balance");
     if part == amount {
         table.delete(source, stamp, undo);
@@ -84,9 +80,7 @@ fn write_blocks(store: &Store, table: &Table) {
 
 fn sum_by_scan(table: &Table, index: u16, at: u64, reverse: bool) -> i64 {
     let rows = scan(table, index, ALL, reverse, at, usize::MAX);
-    rows.iter()
-        .map(|(_, _, row)| row[1].as_int().expect("not null"))
-        .sum()
+    rows.iter().map(|(_, _, row)| row[1].as_int().expect("not null")).sum()
 }
 
 fn sum_by_key(table: &Table, at: u64) -> i64 {
@@ -110,12 +104,7 @@ fn snapshots_are_whole_while_blocks_are_written() {
     for id in 0..ACCOUNTS {
         let row = [Value::Int(id as i64), Value::Int(100)];
         let key = primary_key(table.schema(), &row);
-        table.insert(
-            key.as_bytes(),
-            &row,
-            Stamp::new(1, id as u32),
-            block.arena(0),
-        );
+        table.insert(key.as_bytes(), &row, Stamp::new(1, id as u32), block.arena(0));
     }
     drop(store.finish(block));
     store.publish(1);

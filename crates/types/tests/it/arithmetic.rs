@@ -185,10 +185,7 @@ fn numeric_results_are_postgresqls() {
 #[test]
 fn numerics_round_and_overflow() {
     let max = decimal("79228162514264337593543950335");
-    assert_eq!(
-        code(numeric::add(max, Decimal::ONE)),
-        SqlState::NUMERIC_VALUE_OUT_OF_RANGE
-    );
+    assert_eq!(code(numeric::add(max, Decimal::ONE)), SqlState::NUMERIC_VALUE_OUT_OF_RANGE);
     assert_eq!(numeric::add(max, decimal("0.4")).unwrap(), max);
     assert!(numeric::add(max, decimal("0.5")).is_err());
     assert_eq!(numeric::sub(max, max).unwrap(), Decimal::ZERO);
@@ -197,10 +194,7 @@ fn numerics_round_and_overflow() {
         numeric::mul(max, decimal("0.1")).unwrap().to_string(),
         "7922816251426433759354395033.5"
     );
-    assert_eq!(
-        numeric::mul(decimal("1e-20"), decimal("5e-9")).unwrap(),
-        decimal("1e-28")
-    );
+    assert_eq!(numeric::mul(decimal("1e-20"), decimal("5e-9")).unwrap(), decimal("1e-28"));
     let round = |text, scale| numeric::round(decimal(text), scale).unwrap().to_string();
     assert_eq!(round("2.5", 0), "3");
     assert_eq!(round("-2.5", 0), "-3");
@@ -215,64 +209,33 @@ fn numerics_round_and_overflow() {
 fn errors_are_postgresqls() {
     let message = |r: types::Result<Value>| r.unwrap_err().message().to_owned();
     let (one, zero) = (Value::Int(1), Value::Int(0));
-    assert_eq!(
-        message(add(&i32::MAX.into(), &one, &DataType::Int4)),
-        "integer out of range"
-    );
+    assert_eq!(message(add(&i32::MAX.into(), &one, &DataType::Int4)), "integer out of range");
     assert_eq!(
         message(mul(&i64::MAX.into(), &2i64.into(), &DataType::Int8)),
         "bigint out of range"
     );
-    assert_eq!(
-        message(neg(&i16::MIN.into(), &DataType::Int2)),
-        "smallint out of range"
-    );
-    assert_eq!(
-        message(div(&one, &zero, &DataType::Int4)),
-        "division by zero"
-    );
-    assert_eq!(
-        message(abs(&i64::MIN.into(), &DataType::Int8)),
-        "bigint out of range"
-    );
+    assert_eq!(message(neg(&i16::MIN.into(), &DataType::Int2)), "smallint out of range");
+    assert_eq!(message(div(&one, &zero, &DataType::Int4)), "division by zero");
+    assert_eq!(message(abs(&i64::MIN.into(), &DataType::Int8)), "bigint out of range");
     let minus_one = Value::Int(-1);
-    assert_eq!(
-        modulo(&i64::MIN.into(), &minus_one, &DataType::Int8).unwrap(),
-        zero
-    );
+    assert_eq!(modulo(&i64::MIN.into(), &minus_one, &DataType::Int8).unwrap(), zero);
     let float = DataType::Float8;
     let huge = Value::Float(1e308);
-    assert_eq!(
-        message(mul(&huge, &huge, &float)),
-        "value out of range: overflow"
-    );
+    assert_eq!(message(mul(&huge, &huge, &float)), "value out of range: overflow");
     let tiny = Value::Float(1e-300);
-    assert_eq!(
-        message(mul(&tiny, &tiny, &float)),
-        "value out of range: underflow"
-    );
-    assert_eq!(
-        code(div(&huge, &Value::Float(0.0), &float)),
-        SqlState::DIVISION_BY_ZERO
-    );
+    assert_eq!(message(mul(&tiny, &tiny, &float)), "value out of range: underflow");
+    assert_eq!(code(div(&huge, &Value::Float(0.0), &float)), SqlState::DIVISION_BY_ZERO);
 }
 
 #[test]
 fn nulls_and_mixed_types() {
     let numeric = DataType::Numeric(None);
-    assert!(
-        add(&Value::Null, &1i64.into(), &DataType::Int8)
-            .unwrap()
-            .is_null()
-    );
+    assert!(add(&Value::Null, &1i64.into(), &DataType::Int8).unwrap().is_null());
     let sum = add(&1i64.into(), &decimal("0.50").into(), &numeric).unwrap();
     assert_eq!(sum.to_text(&numeric), "1.50");
     let sum = add(&1i64.into(), &Value::Float(0.5), &DataType::Float8).unwrap();
     assert_eq!(sum, Value::Float(1.5));
-    assert_eq!(
-        concat(&"a".into(), &Value::Bool(true)).unwrap(),
-        "atrue".into()
-    );
+    assert_eq!(concat(&"a".into(), &Value::Bool(true)).unwrap(), "atrue".into());
     assert_eq!(round(&Value::Float(2.5), 0).unwrap(), Value::Float(2.0));
 }
 
@@ -283,14 +246,8 @@ fn dates() {
     assert_eq!(add(&day, &days, &date).unwrap(), Value::Date(13));
     assert_eq!(add(&days, &day, &date).unwrap(), Value::Date(13));
     assert_eq!(sub(&day, &days, &date).unwrap(), Value::Date(7));
-    assert_eq!(
-        sub(&day, &Value::Date(13), &DataType::Int4).unwrap(),
-        Value::Int(-3)
-    );
-    assert_eq!(
-        code(add(&day, &i64::MAX.into(), &date)),
-        SqlState::DATETIME_FIELD_OVERFLOW
-    );
+    assert_eq!(sub(&day, &Value::Date(13), &DataType::Int4).unwrap(), Value::Int(-3));
+    assert_eq!(code(add(&day, &i64::MAX.into(), &date)), SqlState::DATETIME_FIELD_OVERFLOW);
 }
 
 #[test]
@@ -300,10 +257,7 @@ fn result_types_are_postgresqls() {
     let of = |op, a: &DataType, b: &DataType| result_type(op, a, b);
     assert_eq!(of(Add, &T::Int2, &T::Int4).unwrap(), T::Int4);
     assert_eq!(of(Add, &T::Int2, &T::Int2).unwrap(), T::Int2);
-    assert_eq!(
-        of(Add, &T::Int8, &T::Numeric(Some((5, 2)))).unwrap(),
-        T::Numeric(None)
-    );
+    assert_eq!(of(Add, &T::Int8, &T::Numeric(Some((5, 2)))).unwrap(), T::Numeric(None));
     assert_eq!(of(Add, &T::Numeric(None), &T::Float8).unwrap(), T::Float8);
     assert_eq!(of(Add, &T::Unknown, &T::Int8).unwrap(), T::Int8);
     assert_eq!(of(Add, &T::Date, &T::Int4).unwrap(), T::Date);
@@ -311,12 +265,6 @@ fn result_types_are_postgresqls() {
     let refused = of(Add, &T::Text, &T::Int4).unwrap_err();
     assert_eq!(refused.code(), SqlState::UNDEFINED_FUNCTION);
     assert_eq!(refused.message(), "operator does not exist: text + integer");
-    assert_eq!(
-        code(of(Mod, &T::Float8, &T::Float8)),
-        SqlState::UNDEFINED_FUNCTION
-    );
-    assert_eq!(
-        code(of(Sub, &T::Timestamp, &T::Timestamp)),
-        SqlState::FEATURE_NOT_SUPPORTED
-    );
+    assert_eq!(code(of(Mod, &T::Float8, &T::Float8)), SqlState::UNDEFINED_FUNCTION);
+    assert_eq!(code(of(Sub, &T::Timestamp, &T::Timestamp)), SqlState::FEATURE_NOT_SUPPORTED);
 }

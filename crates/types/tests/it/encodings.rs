@@ -128,10 +128,7 @@ fn binary_forms_are_postgresqls() {
     // What `numeric_send` and its sisters gave in PostgreSQL 15.
     assert_eq!(binary(numeric(), "0"), "0000000000000000");
     assert_eq!(binary(numeric(), "0.00"), "0000000000000002");
-    assert_eq!(
-        binary(numeric(), "12345.678"),
-        "0003000100000003000109291a7c"
-    );
+    assert_eq!(binary(numeric(), "12345.678"), "0003000100000003000109291a7c");
     assert_eq!(binary(numeric(), "-0.00012"), "0002ffff40000005000107d0");
     assert_eq!(binary(numeric(), "10000"), "00010001000000000001");
     assert_eq!(binary(numeric(), "10000.0"), "00010001000000010001");
@@ -142,20 +139,14 @@ fn binary_forms_are_postgresqls() {
     assert_eq!(binary(DataType::Float8, "NaN"), "7ff8000000000000");
     assert_eq!(binary(DataType::Bool, "yes"), "01");
     assert_eq!(binary(DataType::Date, "2000-01-02"), "00000001");
-    assert_eq!(
-        binary(DataType::Timestamp, "2000-01-01 00:00:01"),
-        "00000000000f4240"
-    );
+    assert_eq!(binary(DataType::Timestamp, "2000-01-01 00:00:01"), "00000000000f4240");
     assert_eq!(binary(DataType::Char(4), "ab"), "61622020");
     assert_eq!(
         binary(DataType::Array(Box::new(DataType::Int4)), "{1,NULL}"),
         "000000010000000100000017000000020000000100000004\
          00000001ffffffff"
     );
-    assert_eq!(
-        binary(DataType::Array(Box::new(DataType::Int4)), "{}"),
-        "000000000000000000000017"
-    );
+    assert_eq!(binary(DataType::Array(Box::new(DataType::Int4)), "{}"), "000000000000000000000017");
 }
 
 #[test]
@@ -177,21 +168,14 @@ fn the_codec_refuses_other_forms() {
     let refused = |bytes: &[u8]| decode_value(&mut &*bytes).is_err();
     assert!(refused(&[]));
     assert!(refused(&[3, 0x80, 0x00]), "an overlong varint");
-    assert!(refused(&[
-        3, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 2
-    ]));
-    assert!(!refused(&[
-        3, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 1
-    ]));
+    assert!(refused(&[3, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 2]));
+    assert!(!refused(&[3, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 1]));
     assert!(refused(&[4, 0xFF, 0xF8, 0, 0, 0, 0, 0, 0]), "a second NaN");
     assert!(refused(&[5, 0x80, 0]), "a negative zero");
     assert!(refused(&[5, 29, 1]), "a scale too large");
     assert!(refused(&[6, 2, 0xFF, 0xFF]), "not UTF-8");
     assert!(refused(&[6, 2, b'a']), "cut short");
-    assert!(
-        refused(&[12, 0xFF, 0xFF, 0xFF, 0xFF, 0x0F]),
-        "a false count"
-    );
+    assert!(refused(&[12, 0xFF, 0xFF, 0xFF, 0xFF, 0x0F]), "a false count");
     assert!(refused(&[99]));
 }
 
@@ -219,22 +203,14 @@ fn binary_numerics_beyond_28_digits_round() {
 
 #[test]
 fn row_layout() {
-    let columns = [
-        column(DataType::Int4, false),
-        column(DataType::Text, true),
-        column(DataType::Text, true),
-    ];
+    let columns =
+        [column(DataType::Int4, false), column(DataType::Text, true), column(DataType::Text, true)];
     let mut bytes = Vec::new();
     let row = [Value::Int(1), Value::Null, Value::text("ab")];
     encode_row(&columns, &row, &mut bytes).unwrap();
     assert_eq!(
         bytes,
-        [
-            &[0, 0, 0, 4, 0, 0, 0, 1][..],
-            &[0xFF; 4],
-            &[0, 0, 0, 2, b'a', b'b']
-        ]
-        .concat()
+        [&[0, 0, 0, 4, 0, 0, 0, 1][..], &[0xFF; 4], &[0, 0, 0, 2, b'a', b'b']].concat()
     );
     assert!(encode_row(&columns, &row[1..], &mut bytes).is_err());
 }

@@ -33,13 +33,7 @@ fn two_rows() -> impl Strategy<Value = (Vec<KeyColumn>, Vec<Value>, Vec<Value>)>
         let row = |columns: &[KeyColumn]| -> Vec<BoxedStrategy<Value>> {
             columns
                 .iter()
-                .map(|(t, is_nullable)| {
-                    if *is_nullable {
-                        nullable(t)
-                    } else {
-                        value_of(t)
-                    }
-                })
+                .map(|(t, is_nullable)| if *is_nullable { nullable(t) } else { value_of(t) })
                 .collect()
         };
         let shared = 0..=columns.len();
@@ -195,10 +189,7 @@ fn the_layout_is_what_the_module_says() {
     assert_eq!(float(1.0), [0xBF, 0xF0, 0, 0, 0, 0, 0, 0]);
     assert_eq!(float(-1.0), [0x40, 0x0F, 255, 255, 255, 255, 255, 255]);
     assert_eq!(encode_int_key(0), [0x80, 0, 0, 0, 0, 0, 0, 0]);
-    assert_eq!(
-        encode_int_key(-1),
-        [0x7F, 255, 255, 255, 255, 255, 255, 255]
-    );
+    assert_eq!(encode_int_key(-1), [0x7F, 255, 255, 255, 255, 255, 255, 255]);
 }
 
 #[test]
@@ -213,12 +204,6 @@ fn sorting_is_total() {
     values.sort_by(sort_cmp);
     assert_eq!(
         values,
-        [
-            Value::Bool(true),
-            Value::Int(1),
-            Value::Float(f64::NAN),
-            Value::text("a"),
-            Value::Null
-        ]
+        [Value::Bool(true), Value::Int(1), Value::Float(f64::NAN), Value::text("a"), Value::Null]
     );
 }

@@ -44,11 +44,7 @@ pub fn decimals() -> impl Strategy<Value = Decimal> {
 
 /// Short strings over few characters, so that prefixes and equal strings are frequent.
 pub fn strings() -> impl Strategy<Value = String> {
-    prop_oneof![
-        "[ab\u{1} {}\"\\\\,é]{0,4}",
-        "\\PC{0,40}",
-        Just("NULL".to_owned())
-    ]
+    prop_oneof!["[ab\u{1} {}\"\\\\,é]{0,4}", "\\PC{0,40}", Just("NULL".to_owned())]
 }
 
 pub fn byte_strings() -> impl Strategy<Value = Vec<u8>> {
@@ -57,12 +53,7 @@ pub fn byte_strings() -> impl Strategy<Value = Vec<u8>> {
 }
 
 pub fn dates() -> impl Strategy<Value = i32> {
-    prop_oneof![
-        DATE_MIN..=DATE_MAX,
-        -40_000..40_000i32,
-        Just(DATE_MIN),
-        Just(DATE_MAX)
-    ]
+    prop_oneof![DATE_MIN..=DATE_MAX, -40_000..40_000i32, Just(DATE_MIN), Just(DATE_MAX)]
 }
 
 pub fn timestamps() -> impl Strategy<Value = i64> {
@@ -108,17 +99,15 @@ pub fn value_of(data_type: &DataType) -> BoxedStrategy<Value> {
         }
         DataType::Float8 => floats().prop_map(Value::from).boxed(),
         DataType::Text | DataType::Varchar(_) => strings().prop_map(Value::from).boxed(),
-        DataType::Char(_) => strings()
-            .prop_map(|s| Value::from(s.trim_end_matches(' ')))
-            .boxed(),
+        DataType::Char(_) => strings().prop_map(|s| Value::from(s.trim_end_matches(' '))).boxed(),
         DataType::Bytea => byte_strings().prop_map(Value::from).boxed(),
         DataType::Uuid => any::<[u8; 16]>().prop_map(Value::from).boxed(),
         DataType::Date => dates().prop_map(Value::Date).boxed(),
         DataType::Timestamp => timestamps().prop_map(Value::Timestamp).boxed(),
         DataType::Timestamptz => timestamps().prop_map(Value::Timestamptz).boxed(),
-        DataType::Array(element) => prop::collection::vec(nullable(&element), 0..5)
-            .prop_map(Value::from)
-            .boxed(),
+        DataType::Array(element) => {
+            prop::collection::vec(nullable(&element), 0..5).prop_map(Value::from).boxed()
+        }
         DataType::Unknown | DataType::Void => Just(Value::Null).boxed(),
     }
 }
@@ -147,10 +136,5 @@ pub fn typed_value() -> impl Strategy<Value = (DataType, Value)> {
 }
 
 pub fn column(data_type: DataType, nullable: bool) -> ColumnSchema {
-    ColumnSchema {
-        name: "c".to_owned(),
-        data_type,
-        nullable,
-        dropped: false,
-    }
+    ColumnSchema { name: "c".to_owned(), data_type, nullable, dropped: false }
 }

@@ -82,14 +82,8 @@ fn small_integers_print() {
 
 #[test]
 fn the_calendars_ends() {
-    assert_eq!(
-        Value::Date(DATE_MIN).to_text(&DataType::Date),
-        "4714-11-24 BC"
-    );
-    assert_eq!(
-        Value::Date(DATE_MAX).to_text(&DataType::Date),
-        "262142-12-31"
-    );
+    assert_eq!(Value::Date(DATE_MIN).to_text(&DataType::Date), "4714-11-24 BC");
+    assert_eq!(Value::Date(DATE_MAX).to_text(&DataType::Date), "262142-12-31");
     assert_refused(
         DataType::Date,
         SqlState::DATETIME_FIELD_OVERFLOW,
@@ -111,10 +105,7 @@ fn integers() {
         &["32768", "-32769", "99999999999999999999"],
     );
     let refused = Value::read_text(&DataType::Int4, "99999999999").unwrap_err();
-    assert_eq!(
-        refused.message(),
-        "value \"99999999999\" is out of range for type integer"
-    );
+    assert_eq!(refused.message(), "value \"99999999999\" is out of range for type integer");
 }
 
 #[test]
@@ -195,10 +186,7 @@ fn numerics() {
             ("1e-3", "0.001"),
             ("0e-3", "0.000"),
             ("000123", "123"),
-            (
-                "79228162514264337593543950335",
-                "79228162514264337593543950335",
-            ),
+            ("79228162514264337593543950335", "79228162514264337593543950335"),
         ],
     );
     assert_refused(
@@ -206,33 +194,19 @@ fn numerics() {
         SqlState::INVALID_TEXT_REPRESENTATION,
         &["", ".", "x", "1e", "1e+", "1,5", "- 1", "1e1e1"],
     );
-    assert_refused(
-        DataType::Numeric(None),
-        SqlState::FEATURE_NOT_SUPPORTED,
-        &["NaN", "-Infinity"],
-    );
+    assert_refused(DataType::Numeric(None), SqlState::FEATURE_NOT_SUPPORTED, &["NaN", "-Infinity"]);
     assert_refused(
         DataType::Numeric(None),
         SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
-        &[
-            "1e29",
-            "1e999999999999999999999",
-            "79228162514264337593543950336",
-        ],
+        &["1e29", "1e999999999999999999999", "79228162514264337593543950336"],
     );
     // Digits beyond the 28th round away.
     assert_printed(
         DataType::Numeric(None),
         &[
-            (
-                "0.33333333333333333333333333335",
-                "0.3333333333333333333333333334",
-            ),
+            ("0.33333333333333333333333333335", "0.3333333333333333333333333334"),
             ("1e-99999999999999999999", "0.0000000000000000000000000000"),
-            (
-                ".11e-99999999999999999999",
-                "0.0000000000000000000000000000",
-            ),
+            (".11e-99999999999999999999", "0.0000000000000000000000000000"),
             ("0e99999999999999999999", "0"),
         ],
     );
@@ -373,34 +347,18 @@ fn arrays() {
             ("{\"a\\\"b\",c\\\\d}", "{\"a\\\"b\",\"c\\\\d\"}"),
         ],
     );
-    assert_printed(
-        array(DataType::Bytea),
-        &[("{\"\\\\x01\"}", "{\"\\\\x01\"}")],
-    );
-    assert_printed(
-        array(DataType::Timestamp),
-        &[("{2024-01-01}", "{\"2024-01-01 00:00:00\"}")],
-    );
+    assert_printed(array(DataType::Bytea), &[("{\"\\\\x01\"}", "{\"\\\\x01\"}")]);
+    assert_printed(array(DataType::Timestamp), &[("{2024-01-01}", "{\"2024-01-01 00:00:00\"}")]);
     assert_refused(
         array(DataType::Int4),
         SqlState::INVALID_TEXT_REPRESENTATION,
-        &[
-            "", "1", "{1", "{1,}", "{,1}", "{1}x", "{1 2}", "{\"1}", "{x}",
-        ],
+        &["", "1", "{1", "{1,}", "{,1}", "{1}x", "{1 2}", "{\"1}", "{x}"],
     );
-    assert_refused(
-        array(DataType::Int4),
-        SqlState::FEATURE_NOT_SUPPORTED,
-        &["{{1},{2}}"],
-    );
+    assert_refused(array(DataType::Int4), SqlState::FEATURE_NOT_SUPPORTED, &["{{1},{2}}"]);
 }
 
 #[test]
 fn text_holds_no_nul() {
-    assert_refused(
-        DataType::Text,
-        SqlState::CHARACTER_NOT_IN_REPERTOIRE,
-        &["a\0b"],
-    );
+    assert_refused(DataType::Text, SqlState::CHARACTER_NOT_IN_REPERTOIRE, &["a\0b"]);
     assert!(Value::read_binary(&DataType::Text, b"a\0b").is_err());
 }

@@ -43,15 +43,8 @@ fn live_and_die(seed: u64, blocks: &[EncodedBlock], sync: bool) -> u64 {
     let (mut durable, mut handed, mut torn_tails) = (0, 0, 0);
     loop {
         let (found, error) = read(&files);
-        assert_eq!(
-            found,
-            blocks[..found.len()],
-            "seed {seed}: blocks are whole or absent"
-        );
-        assert!(
-            found.len() >= durable,
-            "seed {seed}: {durable} blocks were synced"
-        );
+        assert_eq!(found, blocks[..found.len()], "seed {seed}: blocks are whole or absent");
+        assert!(found.len() >= durable, "seed {seed}: {durable} blocks were synced");
         assert!(found.len() <= handed, "seed {seed}");
         match error {
             None => {}
@@ -71,16 +64,9 @@ fn live_and_die(seed: u64, blocks: &[EncodedBlock], sync: bool) -> u64 {
         if let Ok(mut writer) = writer_from(&files, from, options) {
             assert_eq!(writer.next_height(), found.len() as u64, "seed {seed}");
             let head_hash = found.last().map_or([0; 32], EncodedBlock::hash);
-            assert_eq!(
-                writer.head_hash(),
-                head_hash,
-                "seed {seed}, read from {from}"
-            );
+            assert_eq!(writer.head_hash(), head_hash, "seed {seed}, read from {from}");
             durable = durable.max(found.len());
-            assert!(
-                read(&files).1.is_none(),
-                "seed {seed}: recovery leaves a clean log"
-            );
+            assert!(read(&files).1.is_none(), "seed {seed}: recovery leaves a clean log");
             handed = append_rest(&mut writer, blocks, &mut random, &mut durable);
         }
         files.fail_at(None);
@@ -95,48 +81,20 @@ fn live_and_die(seed: u64, blocks: &[EncodedBlock], sync: bool) -> u64 {
 fn nothing_synced_is_lost_and_no_block_is_half() {
     let blocks = encoded(&chain(20, 6));
     let torn_tails: u64 = (0..400).map(|seed| live_and_die(seed, &blocks, true)).sum();
-    assert!(
-        torn_tails > 100,
-        "only {torn_tails} torn tails: the test has lost its teeth"
-    );
-    let torn_tails: u64 = (0..400)
-        .map(|seed| live_and_die(seed, &blocks, false))
-        .sum();
-    assert!(
-        torn_tails > 100,
-        "only {torn_tails} torn tails without sync"
-    );
+    assert!(torn_tails > 100, "only {torn_tails} torn tails: the test has lost its teeth");
+    let torn_tails: u64 = (0..400).map(|seed| live_and_die(seed, &blocks, false)).sum();
+    assert!(torn_tails > 100, "only {torn_tails} torn tails without sync");
 }
 
 /// The power goes in the middle of the last write, after any number of its bytes.
 #[test]
 fn a_write_cut_anywhere_is_kept_aside() {
     let blocks = encoded(&chain(3, 3));
-    let whole = written(
-        &blocks,
-        2,
-        LogOptions {
-            segment_bytes: 1 << 20,
-            ..OPTIONS
-        },
-    );
+    let whole = written(&blocks, 2, LogOptions { segment_bytes: 1 << 20, ..OPTIONS });
     let path = whole.paths().remove(0);
     let bytes = whole.contents(&path).unwrap();
-    let synced = written(
-        &blocks[..2],
-        2,
-        LogOptions {
-            segment_bytes: 1 << 20,
-            ..OPTIONS
-        },
-    );
-    let start = bytes
-        .windows(4)
-        .enumerate()
-        .filter(|(_, four)| *four == b"TREC")
-        .nth(2)
-        .unwrap()
-        .0;
+    let synced = written(&blocks[..2], 2, LogOptions { segment_bytes: 1 << 20, ..OPTIONS });
+    let start = bytes.windows(4).enumerate().filter(|(_, four)| *four == b"TREC").nth(2).unwrap().0;
     let end = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1;
     for cut in start..end {
         let mut torn = bytes.clone();
@@ -151,17 +109,10 @@ fn a_write_cut_anywhere_is_kept_aside() {
         };
         let mut writer = writer(&files, OPTIONS).unwrap();
         assert_eq!(writer.next_height(), tail.height);
-        let aside = files
-            .paths()
-            .into_iter()
-            .find(|path| path.starts_with("quarantine/"));
+        let aside = files.paths().into_iter().find(|path| path.starts_with("quarantine/"));
         let kept = files.contents(&aside.unwrap()).unwrap();
         let offset = tail.offset as usize;
-        assert_eq!(
-            kept,
-            bytes[offset..offset + tail.cut_bytes as usize],
-            "cut at {cut}"
-        );
+        assert_eq!(kept, bytes[offset..offset + tail.cut_bytes as usize], "cut at {cut}");
         writer.append(&blocks[found.len()..]).unwrap();
         let (found, error) = read(&files);
         assert!(error.is_none() && found == blocks, "cut at {cut}");

@@ -10,9 +10,7 @@ fn verify(files: &MemoryFiles) -> Result<u64, LogError> {
     while let Some(block) = reader.next_block()? {
         let height = block.height();
         let decoded = block.decode().expect("a checksummed block decodes");
-        chain
-            .push(&decoded)
-            .unwrap_or_else(|fault| panic!("checksums missed {height}: {fault}"));
+        chain.push(&decoded).unwrap_or_else(|fault| panic!("checksums missed {height}: {fault}"));
         blocks += 1;
     }
     Ok(blocks)
@@ -42,11 +40,7 @@ fn every_byte_of_the_folder_is_covered() {
     assert_eq!(verify(&files).unwrap(), blocks.len() as u64);
     let paths = files.paths();
     assert!(paths.len() >= 3);
-    assert_eq!(
-        files.contents(&paths[paths.len() - 1]).unwrap().last(),
-        Some(&0),
-        "a zero tail"
-    );
+    assert_eq!(files.contents(&paths[paths.len() - 1]).unwrap().last(), Some(&0), "a zero tail");
     let (mut torn, mut damaged) = (0, 0);
     for path in &paths {
         let bytes = files.contents(path).unwrap();
@@ -75,8 +69,8 @@ fn every_byte_of_the_folder_is_covered() {
     assert!(torn > 0 && damaged > torn);
 }
 
-/// Damage in a group of blocks whose sync is proven by a later block is never taken for a torn tail;
-/// in the last group it is, as nothing proves that the group was whole.
+/// Damage in a group of blocks whose sync is proven by a later block is never taken for a torn
+/// tail; in the last group it is, as nothing proves that the group was whole.
 #[test]
 fn a_group_is_proven_by_the_next_one() {
     let blocks = encoded(&chain(5, 3));

@@ -24,12 +24,7 @@ fn catalog() -> Catalog {
     let (int, text) = (DataType::Int8, DataType::Text);
     let id_and = |name: &'static str| [("id", DataType::Int8), (name, DataType::Int8)];
     let tables = [
-        table(
-            ACCOUNTS,
-            "accounts",
-            &[("name", text), ("id", int.clone())],
-            &[0],
-        ),
+        table(ACCOUNTS, "accounts", &[("name", text), ("id", int.clone())], &[0]),
         table(SAVINGS, "savings", &id_and("bal"), &[0]),
         table(CHECKING, "checking", &id_and("bal"), &[0]),
         table(TELLERS, "tellers", &id_and("bal"), &[0]),
@@ -37,11 +32,7 @@ fn catalog() -> Catalog {
         table(
             HISTORY,
             "history",
-            &[
-                ("aid", int.clone()),
-                ("tid", int.clone()),
-                ("delta", int.clone()),
-            ],
+            &[("aid", int.clone()), ("tid", int.clone()), ("delta", int.clone())],
             &[],
         ),
         table(DISTRICT, "district", &id_and("next_order"), &[0]),
@@ -90,11 +81,7 @@ impl Bank {
             memory.put(ITEM, vec![int(id), int(10 * id)]).unwrap();
         }
         memory.put(DISTRICT, vec![int(1), int(3001)]).unwrap();
-        let mut bank = Bank {
-            catalog,
-            memory,
-            procedures: BTreeMap::new(),
-        };
+        let mut bank = Bank { catalog, memory, procedures: BTreeMap::new() };
         bank.create_all();
         bank
     }
@@ -118,29 +105,13 @@ impl Bank {
         let (int, text) = (DataType::Int8, DataType::Text);
         let name = ("customer", In, text.clone());
         let amount = ("amount", In, int.clone());
-        self.create(
-            "balance",
-            &[name.clone(), ("total", Out, int.clone())],
-            BALANCE,
-        );
-        self.create(
-            "deposit_checking",
-            &[name.clone(), amount.clone()],
-            DEPOSIT_CHECKING,
-        );
-        self.create(
-            "transact_savings",
-            &[name.clone(), amount.clone()],
-            TRANSACT_SAVINGS,
-        );
+        self.create("balance", &[name.clone(), ("total", Out, int.clone())], BALANCE);
+        self.create("deposit_checking", &[name.clone(), amount.clone()], DEPOSIT_CHECKING);
+        self.create("transact_savings", &[name.clone(), amount.clone()], TRANSACT_SAVINGS);
         let two = [("first", In, text.clone()), ("second", In, text.clone())];
         self.create("amalgamate", &two, AMALGAMATE);
         self.create("write_check", &[name, amount.clone()], WRITE_CHECK);
-        let ids = [
-            ("source", In, int.clone()),
-            ("target", In, int.clone()),
-            amount,
-        ];
+        let ids = [("source", In, int.clone()), ("target", In, int.clone()), amount];
         self.create("send_payment", &ids, SEND_PAYMENT);
         let tpc_b = [
             ("aid", In, int.clone()),
@@ -177,10 +148,7 @@ impl Bank {
     }
 
     fn balances(&self, table: TableId) -> Vec<i64> {
-        int_rows(table, &self.memory)
-            .iter()
-            .map(|row| row[1])
-            .collect()
+        int_rows(table, &self.memory).iter().map(|row| row[1]).collect()
     }
 }
 
@@ -322,10 +290,7 @@ fn small_bank() {
     assert_eq!(bank.fails("deposit_checking", &[name(1), int(-5)]), "22023");
     bank.call("transact_savings", &[name(2), int(-30)]).unwrap();
     assert_eq!(bank.balances(SAVINGS), [100, 70, 100]);
-    assert_eq!(
-        bank.fails("transact_savings", &[name(2), int(-71)]),
-        "23514"
-    );
+    assert_eq!(bank.fails("transact_savings", &[name(2), int(-71)]), "23514");
     assert_eq!(bank.fails("transact_savings", &[name(9), int(1)]), "P0002");
     bank.call("amalgamate", &[name(1), name(2)]).unwrap();
     assert_eq!(bank.balances(SAVINGS), [0, 70, 100]);
@@ -333,17 +298,10 @@ fn small_bank() {
     bank.call("write_check", &[name(3), int(200)]).unwrap();
     bank.call("write_check", &[name(3), int(200)]).unwrap();
     assert_eq!(bank.balances(CHECKING), [0, 305, -301]);
-    bank.call("send_payment", &[int(2), int(1), int(300)])
-        .unwrap();
+    bank.call("send_payment", &[int(2), int(1), int(300)]).unwrap();
     assert_eq!(bank.balances(CHECKING), [300, 5, -301]);
-    assert_eq!(
-        bank.fails("send_payment", &[int(2), int(1), int(6)]),
-        "23514"
-    );
-    assert_eq!(
-        bank.fails("send_payment", &[int(1), int(7), int(6)]),
-        "P0001"
-    );
+    assert_eq!(bank.fails("send_payment", &[int(2), int(1), int(6)]), "23514");
+    assert_eq!(bank.fails("send_payment", &[int(1), int(7), int(6)]), "P0001");
 }
 
 #[test]
@@ -357,10 +315,7 @@ fn tpc_b() {
     assert_eq!(int_rows(HISTORY, &bank.memory), [[1, 2, 50]]);
     let analysis = Analysis::of(&bank.procedures["tpc_b"]);
     assert!(analysis.is_straight_line && analysis.keys.is_complete());
-    let commands = analysis
-        .steps
-        .iter()
-        .filter_map(|step| step.command.as_ref());
+    let commands = analysis.steps.iter().filter_map(|step| step.command.as_ref());
     let classes: Vec<CommandClass> = commands.map(|command| command.class).collect();
     assert_eq!(classes, [CommandClass::Add; 3]);
 }
@@ -375,14 +330,8 @@ fn new_order() {
     assert_eq!(bank.balances(DISTRICT), [3002]);
     let lines = int_rows(ORDER_LINE, &bank.memory);
     assert_eq!(lines, [[1, 3001, 1, 3, 60], [1, 3001, 2, 1, 50]]);
-    assert_eq!(
-        bank.fails("new_order", &[Value::Int(1), ints(&[7]), ints(&[1])]),
-        "P0001"
-    );
-    assert_eq!(
-        bank.fails("new_order", &[Value::Int(2), ints(&[1]), ints(&[1])]),
-        "P0002"
-    );
+    assert_eq!(bank.fails("new_order", &[Value::Int(1), ints(&[7]), ints(&[1])]), "P0001");
+    assert_eq!(bank.fails("new_order", &[Value::Int(2), ints(&[1]), ints(&[1])]), "P0002");
 }
 
 /// Compares with a text in `tests/explain`; `BLESS=1` writes it.

@@ -5,25 +5,12 @@ use super::*;
 #[test]
 fn expressions_and_assignments() {
     assert_eq!(int("BEGIN RETURN a + b; END", 2, 3), 5);
-    assert_eq!(
-        int("DECLARE x int := a; BEGIN x := x * 2; RETURN x; END;", 4, 0),
-        8
-    );
-    assert_eq!(
-        int(
-            "DECLARE x bigint = 1; y x%TYPE DEFAULT x + 1; BEGIN RETURN y; END",
-            0,
-            0
-        ),
-        2
-    );
+    assert_eq!(int("DECLARE x int := a; BEGIN x := x * 2; RETURN x; END;", 4, 0), 8);
+    assert_eq!(int("DECLARE x bigint = 1; y x%TYPE DEFAULT x + 1; BEGIN RETURN y; END", 0, 0), 2);
     assert_eq!(int("BEGIN a := a + 1; RETURN a; END", 1, 0), 2);
     assert_eq!(int("BEGIN RETURN $1 - $2; END", 5, 3), 2);
     assert_eq!(int("BEGIN RETURN f.a; END", 5, 3), 5);
-    assert_eq!(
-        int("DECLARE x int; BEGIN RETURN coalesce(x, 7); END", 5, 3),
-        7
-    );
+    assert_eq!(int("DECLARE x int; BEGIN RETURN coalesce(x, 7); END", 5, 3), 7);
 }
 
 #[test]
@@ -43,10 +30,7 @@ fn case_statement_takes_the_first_match() {
     assert_eq!(int(body, 2, 0), 10);
     assert_eq!(int(body, 3, 0), 30);
     assert_eq!(int(body, 4, 0), 40);
-    assert_eq!(
-        code("BEGIN CASE WHEN a > 5 THEN RETURN 1; END CASE; RETURN 0; END"),
-        "20000"
-    );
+    assert_eq!(code("BEGIN CASE WHEN a > 5 THEN RETURN 1; END CASE; RETURN 0; END"), "20000");
     let searched = "BEGIN CASE WHEN a > b THEN RETURN 1; WHEN a < b THEN RETURN 2; \
                     ELSE RETURN CASE WHEN a = 0 THEN 3 ELSE 4 END; END CASE; END";
     assert_eq!(int(searched, 1, 0), 1);
@@ -181,26 +165,11 @@ fn raise_tells_code_message_detail_and_hint() {
     assert_eq!(error.fields().hint.as_deref(), Some("h"));
     assert_eq!(code("BEGIN RAISE 'plain'; END"), "P0001");
     assert_eq!(code("BEGIN RAISE division_by_zero; END"), "22012");
-    assert_eq!(
-        code("BEGIN RAISE SQLSTATE '22012' USING MESSAGE = 'm' || b::text; END"),
-        "22012"
-    );
-    assert_eq!(
-        code("BEGIN RAISE EXCEPTION USING ERRCODE = '2' || '3514'; END"),
-        "23514"
-    );
-    assert_eq!(
-        failure("BEGIN RAISE division_by_zero; END").message(),
-        "division_by_zero"
-    );
-    assert_eq!(
-        failure("DECLARE x int; BEGIN RAISE 'x is %', x; END").message(),
-        "x is <NULL>"
-    );
-    assert_eq!(
-        int("BEGIN RAISE NOTICE 'a is %', a; RETURN a; END", 3, 0),
-        3
-    );
+    assert_eq!(code("BEGIN RAISE SQLSTATE '22012' USING MESSAGE = 'm' || b::text; END"), "22012");
+    assert_eq!(code("BEGIN RAISE EXCEPTION USING ERRCODE = '2' || '3514'; END"), "23514");
+    assert_eq!(failure("BEGIN RAISE division_by_zero; END").message(), "division_by_zero");
+    assert_eq!(failure("DECLARE x int; BEGIN RAISE 'x is %', x; END").message(), "x is <NULL>");
+    assert_eq!(int("BEGIN RAISE NOTICE 'a is %', a; RETURN a; END", 3, 0), 3);
     assert_eq!(code("BEGIN RAISE '% %', a; END"), "42601");
     assert_eq!(code("BEGIN RAISE no_such_condition; END"), "42704");
     assert_eq!(code("BEGIN ASSERT a > b; RETURN 1; END"), "P0004");
@@ -216,14 +185,8 @@ fn what_is_wrong_is_said_with_its_code() {
         ("BEGIN RETURN a / 0; END", "22012"),
         ("BEGIN RETURN x; END", "42703"),
         ("BEGIN x := 1; RETURN 1; END", "42601"),
-        (
-            "DECLARE x CONSTANT int := 1; BEGIN x := 2; RETURN x; END",
-            "22005",
-        ),
-        (
-            "DECLARE x int NOT NULL := 1; BEGIN x := NULL; RETURN x; END",
-            "22004",
-        ),
+        ("DECLARE x CONSTANT int := 1; BEGIN x := 2; RETURN x; END", "22005"),
+        ("DECLARE x int NOT NULL := 1; BEGIN x := NULL; RETURN x; END", "22004"),
         ("DECLARE x int NOT NULL; BEGIN RETURN x; END", "22004"),
         ("DECLARE x int; x int; BEGIN RETURN x; END", "42601"),
         ("BEGIN EXIT; RETURN 1; END", "42601"),
@@ -233,21 +196,12 @@ fn what_is_wrong_is_said_with_its_code() {
         ("BEGIN IF a THEN RETURN 1; END IF; RETURN 2; END", "42804"),
         ("BEGIN RETURN 1 END", "42601"),
         ("BEGIN RETURN 1;", "42601"),
-        (
-            "BEGIN RETURN 1; EXCEPTION WHEN OTHERS THEN RETURN 2; END",
-            "0A000",
-        ),
+        ("BEGIN RETURN 1; EXCEPTION WHEN OTHERS THEN RETURN 2; END", "0A000"),
         ("BEGIN COMMIT; RETURN 1; END", "0A000"),
         ("BEGIN EXECUTE 'SELECT 1'; RETURN 1; END", "0A000"),
         ("BEGIN RETURN random(); END", "0A000"),
-        (
-            "BEGIN FOR i IN 1..3 BY 0 LOOP NULL; END LOOP; RETURN 1; END",
-            "22023",
-        ),
-        (
-            "BEGIN FOR i IN NULL..3 LOOP NULL; END LOOP; RETURN 1; END",
-            "22004",
-        ),
+        ("BEGIN FOR i IN 1..3 BY 0 LOOP NULL; END LOOP; RETURN 1; END", "22023"),
+        ("BEGIN FOR i IN NULL..3 LOOP NULL; END LOOP; RETURN 1; END", "22004"),
         ("BEGIN LOOP NULL; END LOOP; RETURN 1; END", "54000"),
         (
             "DECLARE x int; BEGIN FOREACH x IN ARRAY NULL::int[] LOOP NULL; END LOOP; RETURN 1; END",
@@ -258,10 +212,7 @@ fn what_is_wrong_is_said_with_its_code() {
     }
     let error = failure("BEGIN\n  a := 1;\n  nonsense;\nEND");
     assert_eq!(error.message(), "syntax error at or near \"nonsense\"");
-    assert_eq!(
-        error.fields().detail.as_deref(),
-        Some("In line 3 of the body.")
-    );
+    assert_eq!(error.fields().detail.as_deref(), Some("In line 3 of the body."));
 }
 
 #[test]
@@ -278,18 +229,10 @@ fn output_parameters_make_the_row() {
     let procedure = compile(&Catalog::genesis(), head, body).unwrap();
     let run = |a| {
         let arguments = [Value::Int(a), Value::Int(2)];
-        call(&procedure, &arguments, &mut Memory::default())
-            .unwrap()
-            .rows
+        call(&procedure, &arguments, &mut Memory::default()).unwrap().rows
     };
-    assert_eq!(
-        run(1),
-        [vec![Value::Int(3), Value::from("done")].into_boxed_slice()]
-    );
-    assert_eq!(
-        run(0),
-        [vec![Value::Int(2), Value::Null].into_boxed_slice()]
-    );
+    assert_eq!(run(1), [vec![Value::Int(3), Value::from("done")].into_boxed_slice()]);
+    assert_eq!(run(0), [vec![Value::Int(2), Value::Null].into_boxed_slice()]);
 }
 
 #[test]
@@ -305,15 +248,8 @@ fn set_returning_functions_emit_rows() {
     let result = call(&procedure, &[Value::Int(2)], &mut Memory::default()).unwrap();
     let rows: Vec<Vec<Value>> = result.rows.iter().map(|row| row.to_vec()).collect();
     let expected = [(1, 1), (2, 4), (8, 8), (9, 9)];
-    assert_eq!(
-        rows,
-        expected.map(|(x, y)| vec![Value::Int(x), Value::Int(y)])
-    );
-    let wrong = compile(
-        &Catalog::genesis(),
-        head(),
-        "BEGIN RETURN QUERY SELECT 1; END",
-    );
+    assert_eq!(rows, expected.map(|(x, y)| vec![Value::Int(x), Value::Int(y)]));
+    let wrong = compile(&Catalog::genesis(), head(), "BEGIN RETURN QUERY SELECT 1; END");
     assert_eq!(wrong.unwrap_err().code().as_str(), "42804");
 }
 
@@ -326,18 +262,14 @@ fn with_table(body: &str, a: i64) -> Result<(Value, Vec<(i64, i64)>)> {
     let catalog = catalog_of([table(T, "t", &columns, &[0])]);
     let mut memory = Memory::new(catalog.tables().map(|table| table.schema.clone()));
     for id in 1..=3 {
-        memory
-            .put(T, vec![Value::Int(id), Value::Int(10 * id)])
-            .unwrap();
+        memory.put(T, vec![Value::Int(id), Value::Int(10 * id)]).unwrap();
     }
     let parameters = [("a", ParameterMode::In, DataType::Int8)];
     let head = function(&parameters, Returns::Scalar(DataType::Int8));
     let procedure = compile(&catalog, head, body)?;
     let result = call(&procedure, &[Value::Int(a)], &mut memory)?;
     let rows = memory.rows(T);
-    let rows = rows
-        .iter()
-        .map(|row| (row[0].as_int().unwrap(), row[1].as_int().unwrap()));
+    let rows = rows.iter().map(|row| (row[0].as_int().unwrap(), row[1].as_int().unwrap()));
     Ok((result.rows[0][0].clone(), rows.collect()))
 }
 
@@ -350,10 +282,7 @@ fn rows_are_changed_and_counted() {
     let counted = "DECLARE n bigint; BEGIN UPDATE t SET v = v + a WHERE v >= 20; \
                    GET DIAGNOSTICS n = ROW_COUNT; RETURN n; END";
     let (count, rows) = with_table(counted, 5).unwrap();
-    assert_eq!(
-        (count, rows),
-        (Value::Int(2), vec![(1, 10), (2, 25), (3, 35)])
-    );
+    assert_eq!((count, rows), (Value::Int(2), vec![(1, 10), (2, 25), (3, 35)]));
     let returning = "DECLARE x bigint; BEGIN UPDATE t SET v = v + 1 WHERE id = a RETURNING v INTO x; \
                      IF NOT FOUND THEN RETURN -1; END IF; RETURN x; END";
     assert_eq!(with_table(returning, 2).unwrap().0, Value::Int(21));
@@ -372,14 +301,8 @@ fn rows_are_changed_and_counted() {
         ),
         "P0002"
     );
-    assert_eq!(
-        table_code("BEGIN INSERT INTO t VALUES (1, 1); RETURN 1; END"),
-        "23505"
-    );
-    assert_eq!(
-        table_code("BEGIN DELETE FROM t RETURNING v; RETURN 1; END"),
-        "42601"
-    );
+    assert_eq!(table_code("BEGIN INSERT INTO t VALUES (1, 1); RETURN 1; END"), "23505");
+    assert_eq!(table_code("BEGIN DELETE FROM t RETURNING v; RETURN 1; END"), "42601");
 }
 
 #[test]
@@ -389,10 +312,7 @@ fn records_have_the_fields_of_their_query() {
                   s := s * 1000 + r.w; UPDATE t SET v = r.id WHERE id = r.id; \
                 END LOOP; RETURN s; END";
     let (s, rows) = with_table(each, 2).unwrap();
-    assert_eq!(
-        (s, rows),
-        (Value::Int(60_040), vec![(1, 10), (2, 2), (3, 3)])
-    );
+    assert_eq!((s, rows), (Value::Int(60_040), vec![(1, 10), (2, 2), (3, 3)]));
     let row_type = "DECLARE r t%ROWTYPE; BEGIN SELECT * INTO r FROM t WHERE id = a; \
                     r.v := r.v + 1; INSERT INTO t VALUES (r.id + 10, r.v); RETURN r.v; END";
     let (v, rows) = with_table(row_type, 3).unwrap();
@@ -418,12 +338,6 @@ fn a_name_with_two_meanings_is_ambiguous() {
 fn a_nullable_condition_guards_as_it_branches() {
     let body = "DECLARE c boolean; BEGIN IF NOT c THEN RAISE 'false'; END IF; RETURN a; END";
     assert_eq!(int(body, 1, 0), 1);
-    assert_eq!(
-        code(&body.replace("c boolean", "c boolean := false")),
-        "P0001"
-    );
-    assert_eq!(
-        int(&body.replace("c boolean", "c boolean := true"), 1, 0),
-        1
-    );
+    assert_eq!(code(&body.replace("c boolean", "c boolean := false")), "P0001");
+    assert_eq!(int(&body.replace("c boolean", "c boolean := true"), 1, 0), 1);
 }

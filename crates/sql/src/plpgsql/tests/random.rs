@@ -131,11 +131,8 @@ impl Generator {
                 let branches = 1 + self.random.below(2);
                 let branches = (0..branches).map(|_| (self.condition(), self.body(depth - 1)));
                 let branches = branches.collect();
-                let otherwise = if self.random.chance(2) {
-                    self.body(depth - 1)
-                } else {
-                    Vec::new()
-                };
+                let otherwise =
+                    if self.random.chance(2) { self.body(depth - 1) } else { Vec::new() };
                 Statement::If(branches, otherwise)
             }
             8 => Statement::Block(self.variable(), self.expr(1), self.body(depth - 1)),
@@ -154,11 +151,7 @@ impl Generator {
                 Statement::Each(variable, elements, without_label(body))
             }
             _ => self.in_loop(depth, |this, label, body| {
-                let condition = if this.random.chance(3) {
-                    None
-                } else {
-                    Some(this.condition())
-                };
+                let condition = if this.random.chance(3) { None } else { Some(this.condition()) };
                 Statement::While(label, condition, body)
             }),
         }
@@ -178,10 +171,7 @@ fn without_label(body: Vec<Statement>) -> Vec<Statement> {
                 Statement::Leave(exit, None, condition)
             }
             Statement::If(branches, otherwise) => Statement::If(
-                branches
-                    .into_iter()
-                    .map(|(c, body)| (c, all(body)))
-                    .collect(),
+                branches.into_iter().map(|(c, body)| (c, all(body))).collect(),
                 all(otherwise),
             ),
             Statement::Block(name, value, body) => Statement::Block(name, value, all(body)),
@@ -245,11 +235,8 @@ fn print(body: &[Statement], text: &mut String) {
             }
             Statement::Each(name, elements, body) => {
                 let elements: Vec<String> = elements.iter().map(show).collect();
-                let _ = writeln!(
-                    text,
-                    "FOREACH {name} IN ARRAY array[{}] LOOP",
-                    elements.join(", ")
-                );
+                let _ =
+                    writeln!(text, "FOREACH {name} IN ARRAY array[{}] LOOP", elements.join(", "));
                 print(body, text);
                 text.push_str("END LOOP;\n");
             }
@@ -258,19 +245,14 @@ fn print(body: &[Statement], text: &mut String) {
                     Some(condition) => format!("WHILE {} LOOP", show_condition(condition)),
                     None => "LOOP".to_string(),
                 };
-                let _ = writeln!(
-                    text,
-                    "<<{label}>> {head}\nfuel := fuel - 1; EXIT WHEN fuel < 0;"
-                );
+                let _ = writeln!(text, "<<{label}>> {head}\nfuel := fuel - 1; EXIT WHEN fuel < 0;");
                 print(body, text);
                 text.push_str("END LOOP;\n");
             }
             Statement::Leave(exit, label, when) => {
                 let word = if *exit { "EXIT" } else { "CONTINUE" };
                 let label = label.as_deref().unwrap_or_default();
-                let when = when
-                    .as_ref()
-                    .map(|when| format!(" WHEN {}", show_condition(when)));
+                let when = when.as_ref().map(|when| format!(" WHEN {}", show_condition(when)));
                 let _ = writeln!(text, "{word} {label}{};", when.unwrap_or_default());
             }
             Statement::Update(key, amount, variable) => {
@@ -291,11 +273,7 @@ fn print(body: &[Statement], text: &mut String) {
                 let _ = writeln!(text, "INSERT INTO t VALUES ({key}, {value});");
             }
             Statement::Return(Some(condition)) => {
-                let _ = writeln!(
-                    text,
-                    "IF {} THEN RETURN; END IF;",
-                    show_condition(condition)
-                );
+                let _ = writeln!(text, "IF {} THEN RETURN; END IF;", show_condition(condition));
             }
             Statement::Return(None) => text.push_str("RETURN;\n"),
             Statement::Raise(condition) => {
@@ -325,11 +303,7 @@ impl Machine {
     }
 
     fn set(&mut self, name: &str, value: Int) {
-        self.variables
-            .iter_mut()
-            .rfind(|(n, _)| n == name)
-            .unwrap()
-            .1 = value;
+        self.variables.iter_mut().rfind(|(n, _)| n == name).unwrap().1 = value;
     }
 
     fn eval(&self, expr: &Expr) -> Result<Int, String> {
@@ -419,10 +393,8 @@ impl Machine {
                 }
             }
             Statement::Each(name, elements, body) => {
-                let values = elements
-                    .iter()
-                    .map(|e| self.eval(e))
-                    .collect::<Result<Vec<_>, _>>()?;
+                let values =
+                    elements.iter().map(|e| self.eval(e)).collect::<Result<Vec<_>, _>>()?;
                 for value in values {
                     self.set(name, value);
                     if let Some(flow) = self.turn("none", body)? {
@@ -459,9 +431,7 @@ impl Machine {
                 self.set(variable, Some(i64::from(found)));
             }
             Statement::Select(key, variable) => {
-                let row = self
-                    .eval(key)?
-                    .and_then(|key| self.table.get(&key).copied());
+                let row = self.eval(key)?.and_then(|key| self.table.get(&key).copied());
                 self.set(variable, row.flatten());
             }
             Statement::Delete(key) => {
@@ -484,9 +454,7 @@ impl Machine {
             }
             Statement::Raise(condition) => {
                 if self.holds(condition)? {
-                    let a = self
-                        .get("a")
-                        .map_or("<NULL>".to_string(), |a| a.to_string());
+                    let a = self.get("a").map_or("<NULL>".to_string(), |a| a.to_string());
                     return Err(format!("P0001 a is {a}"));
                 }
             }
@@ -505,15 +473,9 @@ fn initial_table() -> BTreeMap<i64, Int> {
 
 fn expected(program: &[Statement], a: i64, b: i64) -> Outcome {
     let values = [Some(a), Some(b), Some(0), None];
-    let variables = VARIABLES
-        .iter()
-        .zip(values)
-        .map(|(name, value)| (name.to_string(), value));
-    let mut machine = Machine {
-        variables: variables.collect(),
-        fuel: FUEL,
-        table: initial_table(),
-    };
+    let variables = VARIABLES.iter().zip(values).map(|(name, value)| (name.to_string(), value));
+    let mut machine =
+        Machine { variables: variables.collect(), fuel: FUEL, table: initial_table() };
     machine.block(program)?;
     let values = VARIABLES.iter().map(|name| machine.get(name)).collect();
     Ok((values, machine.table.into_iter().collect()))
@@ -601,32 +563,21 @@ fn actual(catalog: &Catalog, procedure: &Procedure, a: i64, b: i64) -> (Outcome,
         let row = vec![Value::Int(id), value.map_or(Value::Null, Value::Int)];
         memory.put(TABLE, row).unwrap();
     }
-    let mut recorder = Recorder {
-        memory,
-        touched: BTreeSet::new(),
-    };
+    let mut recorder = Recorder { memory, touched: BTreeSet::new() };
     let arguments = [Value::Int(a), Value::Int(b), Value::Int(0), Value::Null];
     let outcome = run(procedure, &arguments, &mut Frame::new(), &mut recorder);
     let plan = Analysis::of(procedure).keys;
     let planned = plan.keys(&arguments).unwrap().into_iter();
-    let planned: BTreeSet<_> = planned
-        .map(|planned| (planned.table, planned.key))
-        .collect();
+    let planned: BTreeSet<_> = planned.map(|planned| (planned.table, planned.key)).collect();
     if plan.is_complete() {
-        assert!(
-            recorder.touched.is_subset(&planned),
-            "{:?}",
-            recorder.touched
-        );
+        assert!(recorder.touched.is_subset(&planned), "{:?}", recorder.touched);
     }
     let is_complete = plan.is_complete() && !recorder.touched.is_empty();
     let outcome = match outcome {
         Ok(result) => {
             let values = result.rows[0].iter().map(Value::as_int).collect();
             let rows = recorder.memory.rows(TABLE);
-            let rows = rows
-                .iter()
-                .map(|row| (row[0].as_int().unwrap(), row[1].as_int()));
+            let rows = rows.iter().map(|row| (row[0].as_int().unwrap(), row[1].as_int()));
             Ok((values, rows.collect()))
         }
         Err(Stop::Rejected(error)) if error.code().as_str() == "P0001" => {
@@ -643,11 +594,8 @@ fn random_programs_do_what_their_text_says() {
     let catalog = one_table();
     let (mut failed, mut planned) = (0, 0);
     for seed in 0..2_500 {
-        let mut generator = Generator {
-            random: Random::new(seed),
-            loops: Vec::new(),
-            next_label: 0,
-        };
+        let mut generator =
+            Generator { random: Random::new(seed), loops: Vec::new(), next_label: 0 };
         let program = generator.body(3);
         let mut text = format!("DECLARE fuel int := {FUEL}; BEGIN\n");
         print(&program, &mut text);
