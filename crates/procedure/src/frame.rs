@@ -191,30 +191,21 @@ impl Frame {
         if plain {
             return Ok(on_error.error.clone());
         }
-        let fields = on_error.error.fields();
-        let arguments = on_error.arguments.iter().map(|a| self.eval(a));
-        let arguments = arguments.collect::<Result<Vec<_>, _>>()?;
-        let message = if arguments.is_empty() {
-            fields.message.clone()
-        } else {
-            fill_in(&fields.message, &arguments)
-        };
-        let code = match &on_error.code {
-            Some(code) => self.sqlstate(code)?,
-            None => fields.code,
-        };
-        let mut error = Error::new(code, message);
-        let text = |expr: &Option<Expr>, fixed: &Option<String>| match expr {
-            Some(expr) => Ok::<_, Error>(Some(shown(&self.eval(expr)?))),
-            None => Ok(fixed.clone()),
-        };
-        if let Some(detail) = text(&on_error.detail, &fields.detail)? {
-            error = error.with_detail(detail);
+        let mut fields = on_error.error.fields().clone();
+        if !on_error.arguments.is_empty() {
+            let arguments = on_error.arguments.iter().map(|a| self.eval(a));
+            fields.message = fill_in(&fields.message, &arguments.collect::<Result<Vec<_>, _>>()?);
         }
-        if let Some(hint) = text(&on_error.hint, &fields.hint)? {
-            error = error.with_hint(hint);
+        if let Some(code) = &on_error.code {
+            fields.code = self.sqlstate(code)?;
         }
-        Ok(error)
+        if let Some(detail) = &on_error.detail {
+            fields.detail = Some(shown(&self.eval(detail)?));
+        }
+        if let Some(hint) = &on_error.hint {
+            fields.hint = Some(shown(&self.eval(hint)?));
+        }
+        Ok(fields.into())
     }
 
     pub(crate) fn sqlstate(&self, code: &Expr) -> Result<SqlState, Error> {

@@ -202,6 +202,12 @@ impl Error {
     }
 }
 
+impl From<ErrorFields> for Error {
+    fn from(fields: ErrorFields) -> Self {
+        Error(Box::new(fields))
+    }
+}
+
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.0, f)
