@@ -12,11 +12,10 @@
 //! `quarantine/`, syncs the copy, and only then cuts them from the segment.
 //!
 //! **Writing.** A group of blocks costs one write and one fdatasync. The writer syncs a full
-//!  segment
-//! before it creates the next one, and the next one (with its folder entry) before it writes a
-//! block to it; so only the newest segment can be torn. After an error of a write or a sync nobody
-//! knows what is on disk (the kernel may have dropped the dirty pages), so the writer refuses
-//! everything from then on; a new reader finds out what is there.
+//! segment before it creates the next one, and the next one (with its folder entry) before it
+//! writes a block to it; so only the newest segment can be torn. After an error of a write or a
+//! sync nobody knows what is on disk (the kernel may have dropped the dirty pages), so the writer
+//! refuses everything from then on; a new reader finds out what is there.
 //!
 //! **What a reader accepts.** Segments without gaps, overlaps or strangers; records without gaps;
 //! blocks in order, of one ledger; nothing but zeros at the end. Links and roots are for

@@ -28,8 +28,7 @@
 //! torn by a crash, and the two cannot be told apart: "torn or damaged tail at block N".
 //!
 //! **Salt.** To find those later records, a reader looks at every offset, and transactions are
-//!  bytes
-//! that a stranger chose, for instance a complete record. All record checksums start with the
+//! bytes that a stranger chose, for instance a complete record. All record checksums start with the
 //! segment's salt, which the stranger cannot know, so what lies inside a payload never passes.
 
 use types::Height;

@@ -8,7 +8,7 @@ use types::Height;
 use super::TornTail;
 use super::reader::{LogEnd, LogReader, read_block, segment_path};
 use crate::block::EncodedBlock;
-use crate::files::{Files, StorageFile};
+use crate::files::{DIRECT_ALIGNMENT, Files, StorageFile};
 use crate::hash::{Hash, ZERO_HASH};
 use crate::header::LedgerId;
 use crate::segment::{
@@ -48,7 +48,6 @@ pub struct LogWriter {
     durable_below: Height,
     /// The error after which nothing is known about the disk.
     poison: Option<String>,
-    buffer: Vec<u8>,
 }
 
 struct WrittenSegment {
@@ -58,6 +57,7 @@ struct WrittenSegment {
     offset: u64,
     /// The file's size; zeros from `offset` on.
     size: u64,
+    pages: Pages,
 }
 
 impl LogWriter {
@@ -83,7 +83,6 @@ impl LogWriter {
             head_hash: head_hash.unwrap_or(ZERO_HASH),
             durable_below: next_height,
             poison: None,
-            buffer: Vec::new(),
         };
         let Some(last) = segment else {
             return Ok(writer);
@@ -107,8 +106,9 @@ impl LogWriter {
         // process that wrote them was killed before it synced.
         file.sync()?;
         writer.files.sync_folder(SEGMENT_FOLDER)?;
+        let pages = Pages::new(&writer.options);
         writer.segment =
-            Some(WrittenSegment { file, salt: header.salt, offset: last.offset, size });
+            Some(WrittenSegment { file, salt: header.salt, offset: last.offset, size, pages });
         Ok(writer)
     }
 
@@ -195,17 +195,19 @@ impl LogWriter {
         let Some(segment) = &mut self.segment else {
             return Err(io::Error::other("no segment is open"));
         };
-        self.buffer.clear();
-        for block in blocks {
-            let payload = block.payload();
-            put_record(&mut self.buffer, segment.salt, block.height(), self.durable_below, payload);
-        }
         let end = segment.offset + group_bytes;
+        let pages = &mut segment.pages;
+        let mut written_end = end.next_multiple_of(pages.page_bytes).min(segment.size);
         if end > segment.size {
             segment.size = filled_size(&self.options, end);
-            self.buffer.resize((segment.size - segment.offset) as usize, 0);
+            written_end = segment.size;
         }
-        segment.file.write_at(&self.buffer, segment.offset)?;
+        let begin = pages.begin(&*segment.file, segment.offset, written_end)?;
+        for block in blocks {
+            let payload = block.payload();
+            put_record(&mut pages.bytes, segment.salt, block.height(), self.durable_below, payload);
+        }
+        segment.file.write_at(pages.fill(written_end), begin)?;
         segment.offset = end;
         Ok(())
     }
@@ -239,7 +241,8 @@ impl LogWriter {
         file.write_at(&bytes, 0)?;
         file.sync()?;
         self.files.sync_folder(SEGMENT_FOLDER)?;
-        Ok(WrittenSegment { file, salt: header.salt, offset, size })
+        let pages = Pages::new(&self.options);
+        Ok(WrittenSegment { file, salt: header.salt, offset, size, pages })
     }
 
     /// Keeps a copy of what is about to be cut, for whoever wants to know what it was.
@@ -255,6 +258,60 @@ impl LogWriter {
         copy.write_at(&bytes, 0)?;
         copy.sync()?;
         self.files.sync_folder(QUARANTINE_FOLDER)
+    }
+}
+
+/// The bytes of a group on whole pages, so that they can be written past the page cache: what the
+/// page in which the last group ended holds already, the group, zeros.
+///
+/// ```text
+/// bytes   unused │ page begin … last end │ group │ zeros      `unused` aligns the page in memory
+///                └ start                                      file offset `begin` is a page's
+/// ```
+///
+/// Writes that nobody waits for belong into the page cache: then a page is one byte.
+struct Pages {
+    page_bytes: u64,
+    bytes: Vec<u8>,
+    start: usize,
+    /// File offset of `start`, and of what was last put there.
+    begin: u64,
+    end: u64,
+}
+
+impl Pages {
+    fn new(options: &LogOptions) -> Self {
+        let page_bytes = if options.sync { DIRECT_ALIGNMENT as u64 } else { 1 };
+        Pages { page_bytes, bytes: Vec::new(), start: 0, begin: 0, end: 0 }
+    }
+
+    /// Makes ready for bytes from `offset` on, of which `written_end` is an upper bound. Returns
+    /// the offset of the page. What it holds before `offset` is read from the file only if these
+    /// pages do not come from the group before.
+    fn begin(&mut self, file: &dyn StorageFile, offset: u64, written_end: u64) -> io::Result<u64> {
+        let begin = offset - offset % self.page_bytes;
+        let mut head = [0; DIRECT_ALIGNMENT];
+        let head = &mut head[..(offset - begin) as usize];
+        if self.end == offset && self.begin <= begin {
+            let from = self.start + (begin - self.begin) as usize;
+            head.copy_from_slice(&self.bytes[from..from + head.len()]);
+        } else {
+            file.read_at(head, begin)?;
+        }
+        self.bytes.clear();
+        self.bytes.reserve((written_end - begin) as usize + DIRECT_ALIGNMENT);
+        self.start = self.bytes.as_ptr().align_offset(DIRECT_ALIGNMENT);
+        self.bytes.resize(self.start, 0);
+        self.bytes.extend_from_slice(head);
+        self.begin = begin;
+        Ok(begin)
+    }
+
+    /// The pages, filled with zeros up to `written_end`.
+    fn fill(&mut self, written_end: u64) -> &[u8] {
+        self.end = self.begin + (self.bytes.len() - self.start) as u64;
+        self.bytes.resize(self.start + (written_end - self.begin) as usize, 0);
+        &self.bytes[self.start..]
     }
 }
 
