@@ -187,7 +187,7 @@ impl Shared {
     fn stop(&self, error: &Error) {
         self.halted.store(true, Ordering::Release);
         self.queue.close(error.clone());
-        while let Some(requests) = self.queue.cut(0) {
+        while let Some(requests) = self.queue.cut(0, Duration::ZERO) {
             for request in requests {
                 let _ = request.reply.send(Err(error.clone()));
             }
@@ -242,8 +242,8 @@ struct Sequencer {
 
 impl Sequencer {
     fn run(mut self) {
-        let mut released = 0;
-        while let Some(requests) = self.shared.queue.cut(released) {
+        let (mut released, mut sync) = (0, Duration::ZERO);
+        while let Some(requests) = self.shared.queue.cut(released, sync) {
             released = requests.len();
             let (inputs, replies): (Vec<_>, Vec<_>) = requests
                 .into_iter()
@@ -258,7 +258,10 @@ impl Sequencer {
                 self.make_durable(inputs)
             }));
             match block {
-                Ok(Ok(durable)) => self.release(durable, replies),
+                Ok(Ok(durable)) => {
+                    sync = durable.sync;
+                    self.release(durable, replies);
+                }
                 Ok(Err(error)) => return self.halt(error, replies),
                 Err(_) => {
                     let error = Error::new(SqlState::INTERNAL_ERROR, "the sequencer panicked");
