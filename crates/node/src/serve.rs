@@ -16,7 +16,10 @@ use anyhow::{Context, Result, bail};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
-use tracing::info;
+use tracing::{info, warn};
+
+use pgfront::Listener;
+use pgfront::listener::socket_path;
 
 use crate::cli::{Exit, Output};
 use crate::config::Settings;
@@ -26,6 +29,7 @@ use crate::sessions::Front;
 
 pub fn run(settings: &Settings, output: Output) -> Result<Exit> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(io_threads(settings))
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
@@ -38,6 +42,7 @@ async fn serve(settings: &Settings, output: Output) -> Result<()> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let front = Front::prepare(settings)?;
     let listener = bind(settings.listen, "listen").await?;
+    let listen = listener.local_addr()?;
     let observed = Arc::new(Observed::default());
     let mut http_listen = None;
     if let Some(address) = settings.http_listen {
@@ -55,7 +60,9 @@ async fn serve(settings: &Settings, output: Output) -> Result<()> {
     observed.watch(database.engine.clone());
     observed.enter(Phase::Ready);
     let height = database.engine.head().height;
-    let ports = Ports { listen: listener.local_addr()?, http_listen };
+    let socket = local_socket(settings, listen.port());
+    let ports = Ports { listen, http_listen };
+    let listeners = socket.into_iter().chain([listener.into()]).collect();
     announce(settings, &ports, height, output);
     info!(height, recovery_ms, "ready");
 
@@ -70,7 +77,10 @@ async fn serve(settings: &Settings, output: Output) -> Result<()> {
         let _ = stop.send(true);
     });
     let metrics = observed.metrics.clone();
-    front.serve(database.clone(), metrics, listener, stopped).await?;
+    front.serve(database.clone(), metrics, listeners, stopped).await?;
+    if let Some(folder) = &settings.socket_folder {
+        let _ = std::fs::remove_file(socket_path(&settings.data.join(folder), listen.port()));
+    }
     let engine = database.engine.clone();
     tokio::task::spawn_blocking(move || engine.stop()).await?;
     if database.engine.is_halted() {
@@ -84,6 +94,24 @@ async fn bind(address: SocketAddr, setting: &str) -> Result<TcpListener> {
     TcpListener::bind(address)
         .await
         .with_context(|| format!("cannot listen on {address} (setting `{setting}`)"))
+}
+
+/// More of them than there is work for cost more than they bring: each wakes the others to steal
+/// from them, while the threads that execute blocks, and often the clients, want the cores too.
+fn io_threads(settings: &Settings) -> usize {
+    match settings.io_threads {
+        0 => std::thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(2)),
+        threads => threads as usize,
+    }
+}
+
+/// The way in for clients of this machine; it lies in the data folder, which exists by now. A node
+/// without it (the path is too long for a socket, say) still has its port.
+fn local_socket(settings: &Settings, port: u16) -> Option<Listener> {
+    let folder = settings.data.join(settings.socket_folder.as_ref()?);
+    Listener::unix(&folder, port)
+        .inspect_err(|error| warn!(folder = %folder.display(), %error, "no `socket_folder`"))
+        .ok()
 }
 
 /// Where a node answers.

@@ -3,20 +3,18 @@
 //! `pgfront` knows nothing of SQL and `sql` nothing of the protocol; this is the adapter between
 //! the two vocabularies, and it decides nothing but who may come in, and to which database.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use pgfront::{
-    Authentication, ColumnDescription, CopyChunk, CopyChunks, Notice, Options, Prepared, Response,
-    SessionOptions, Tag, Tls, TransactionStatus,
+    Authentication, ColumnDescription, CopyChunk, CopyChunks, Listener, Notice, Options, Peer,
+    Prepared, Response, SessionOptions, Tag, Tls, TransactionStatus,
 };
 use procedure::Output;
 use sql::SessionInfo;
 use sql::session::{self, Answer, Status};
-use tokio::net::TcpListener;
 use tokio::sync::watch;
 use types::{DataType, Error, SqlState, Value};
 
@@ -48,7 +46,7 @@ impl Front {
         self,
         database: Arc<session::Database>,
         metrics: Arc<Metrics>,
-        listener: TcpListener,
+        listeners: Vec<Listener>,
         mut stop: watch::Receiver<bool>,
     ) -> Result<()> {
         let doors = Arc::new(Doors { database, users: self.users, metrics });
@@ -56,7 +54,7 @@ impl Front {
             // An error means that nobody is left who could ask for a stop: stop.
             let _ = stop.wait_for(|stop| *stop).await;
         };
-        pgfront::serve(vec![listener], doors, self.options, stopped)
+        pgfront::serve(listeners, doors, self.options, stopped)
             .await
             .context("cannot serve sessions")
     }
@@ -106,7 +104,7 @@ impl pgfront::Database for Doors {
         Ok(Session { inner, _counted: self.metrics.sessions.hold() })
     }
 
-    fn authentication(&self, user: &str, peer: IpAddr) -> Authentication {
+    fn authentication(&self, user: &str, peer: Peer) -> Authentication {
         self.users.authentication(user, peer)
     }
 }

@@ -7,15 +7,14 @@
 //! SCRAM-SHA-256$<iterations>:<salt>$<StoredKey>:<ServerKey>        (base64, RFC 4648)
 //! ```
 //!
-//! Without a file, whoever comes over the loopback interface is trusted, and nobody else is
-//! admitted. With one, everybody proves who they are, wherever they come from.
+//! Without a file, whoever comes from the same machine (loopback, the Unix-domain socket) is
+//! trusted, and nobody else is admitted. With one, everybody proves who they are, wherever they come from.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use pgfront::{Authentication, Verifier};
+use pgfront::{Authentication, Peer, Verifier};
 
 const MECHANISM: &str = "SCRAM-SHA-256$";
 
@@ -35,9 +34,9 @@ impl Users {
     }
 
     /// How `user`, who comes from `peer`, has to prove who they are.
-    pub fn authentication(&self, user: &str, peer: IpAddr) -> Authentication {
+    pub fn authentication(&self, user: &str, peer: Peer) -> Authentication {
         match &self.0 {
-            None if peer.to_canonical().is_loopback() => Authentication::Trust,
+            None if peer.is_local() => Authentication::Trust,
             None => Authentication::Unknown,
             Some(users) => match users.get(user) {
                 Some(verifier) => Authentication::ScramSha256(verifier.clone()),
@@ -176,11 +175,12 @@ mod tests {
 
     #[test]
     fn trust_ends_at_the_loopback_interface_and_where_a_file_begins() {
-        let local = "127.0.0.1".parse().unwrap();
-        let mapped = "::ffff:127.0.0.1".parse().unwrap();
-        let remote = "192.0.2.1".parse().unwrap();
+        let local = Peer::Tcp("127.0.0.1:1".parse().unwrap());
+        let mapped = Peer::Tcp("[::ffff:127.0.0.1]:1".parse().unwrap());
+        let remote = Peer::Tcp("192.0.2.1:1".parse().unwrap());
         let open = Users(None);
         assert!(matches!(open.authentication("a", local), Authentication::Trust));
+        assert!(matches!(open.authentication("a", Peer::Unix), Authentication::Trust));
         assert!(matches!(open.authentication("a", mapped), Authentication::Trust));
         assert!(matches!(open.authentication("a", remote), Authentication::Unknown));
         let verifier = Verifier::from_password("x").unwrap();

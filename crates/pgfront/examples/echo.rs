@@ -24,5 +24,5 @@ async fn main() -> std::io::Result<()> {
             tracing::error!(%error, "cannot wait for a signal");
         }
     };
-    serve(vec![listener], Arc::new(fake::Fake::new()), Options::default(), shutdown).await
+    serve(vec![listener.into()], Arc::new(fake::Fake::new()), Options::default(), shutdown).await
 }

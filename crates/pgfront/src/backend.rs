@@ -11,7 +11,6 @@
 //! so a session may run it whole, as one request.
 
 use std::future::Future;
-use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -19,6 +18,7 @@ use types::{DataType, Error, Value};
 
 use crate::auth::Verifier;
 use crate::cancel::Cancel;
+use crate::listener::Peer;
 use crate::reply::RowDescription;
 pub use crate::reply::Tag;
 
@@ -29,13 +29,13 @@ pub trait Database: Send + Sync + 'static {
     fn open_session(&self, options: SessionOptions) -> Result<Self::Session, Error>;
 
     /// How `user` has to prove itself.
-    fn authentication(&self, user: &str, peer: IpAddr) -> Authentication;
+    fn authentication(&self, user: &str, peer: Peer) -> Authentication;
 }
 
 /// How a client proves that it is the user it names.
 #[derive(Clone, Debug)]
 pub enum Authentication {
-    /// No proof at all. The front end grants this on loopback addresses only.
+    /// No proof at all. The front end grants this to clients of the same machine only.
     Trust,
     /// The password that this verifier was made from.
     ScramSha256(Verifier),
@@ -52,7 +52,7 @@ pub struct SessionOptions {
     pub application_name: String,
     /// Other startup parameters, `options=-c name=value` unfolded, in the client's order.
     pub settings: Vec<(String, String)>,
-    pub peer: SocketAddr,
+    pub peer: Peer,
     pub tls: bool,
     /// What `pg_backend_pid()` returns.
     pub process_id: i32,

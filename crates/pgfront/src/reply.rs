@@ -311,6 +311,9 @@ fn error_fields(severity: &str, error: &Error) -> Vec<(u8, String)> {
         (b'c', &fields.column),
         (b'n', &fields.constraint),
     ];
+    if fields.table.is_some() {
+        coded.push((b's', "public".to_owned()));
+    }
     for (code, text) in optional {
         coded.extend(text.as_deref().map(|text| (code, clean(text))));
     }

@@ -8,7 +8,6 @@
 use std::any::Any;
 use std::future::{Future, poll_fn};
 use std::io;
-use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::task::Poll;
@@ -16,7 +15,6 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{self, Instant, MissedTickBehavior};
 use types::{Error, SqlState};
@@ -25,6 +23,7 @@ use crate::auth;
 use crate::backend::Database;
 use crate::cancel::{Eviction, Registry};
 use crate::connection::Connection;
+use crate::listener::{Listener, Peer, Stream};
 use crate::reply::{self, Severity};
 use crate::startup::{self, Negotiated, Startup};
 use crate::tls::Tls;
@@ -77,7 +76,7 @@ pub(crate) struct Server<D> {
 /// Serves clients on all `listeners` until `shutdown` completes, and returns when the last one has
 /// gone.
 pub async fn serve<D: Database>(
-    listeners: Vec<TcpListener>,
+    listeners: Vec<Listener>,
     database: Arc<D>,
     options: Options,
     shutdown: impl Future<Output = ()>,
@@ -107,7 +106,7 @@ pub async fn serve<D: Database>(
 
 async fn accept_until<D: Database>(
     server: &Arc<Server<D>>,
-    listeners: &[TcpListener],
+    listeners: &[Listener],
     connections: &mut JoinSet<()>,
     shutdown: impl Future<Output = ()>,
 ) {
@@ -144,7 +143,7 @@ async fn accept_until<D: Database>(
     }
 }
 
-async fn accept_any(listeners: &[TcpListener]) -> io::Result<(TcpStream, SocketAddr)> {
+async fn accept_any(listeners: &[Listener]) -> io::Result<(Stream, Peer)> {
     poll_fn(|context| {
         for listener in listeners {
             if let Poll::Ready(accepted) = listener.poll_accept(context) {
@@ -156,22 +155,43 @@ async fn accept_any(listeners: &[TcpListener]) -> io::Result<(TcpStream, SocketA
     .await
 }
 
-async fn connection<D: Database>(server: Arc<Server<D>>, stream: TcpStream, peer: SocketAddr) {
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%peer, %error, "cannot set TCP_NODELAY");
-    }
+async fn connection<D: Database>(server: Arc<Server<D>>, stream: Stream, peer: Peer) {
     let deadline = Instant::now() + server.options.authentication_timeout;
-    let negotiated = time::timeout_at(deadline, startup::negotiate(&server, stream)).await;
-    match negotiated {
-        Ok(Ok(Negotiated::Plain(wire, startup))) => {
-            converse(&server, wire, startup, peer, false, deadline).await;
+    match stream {
+        Stream::Tcp(stream) => {
+            let negotiated = time::timeout_at(deadline, startup::negotiate(&server, stream)).await;
+            match negotiated {
+                Ok(Ok(Negotiated::Tls(wire, startup))) => {
+                    converse(&server, *wire, startup, peer, true, deadline).await;
+                }
+                Ok(Ok(Negotiated::Plain(wire, startup))) => {
+                    converse(&server, wire, startup, peer, false, deadline).await;
+                }
+                Ok(Err((wire, closed))) => turn_away(wire, closed, peer).await,
+                Err(_) => tracing::debug!(%peer, "no startup message in time"),
+            }
         }
-        Ok(Ok(Negotiated::Tls(wire, startup))) => {
-            converse(&server, *wire, startup, peer, true, deadline).await;
+        Stream::Unix(stream) => {
+            let mut wire = Wire::new(stream);
+            let negotiated = startup::negotiate_local(&server, &mut wire);
+            match time::timeout_at(deadline, negotiated).await {
+                Ok(Ok(startup)) => {
+                    converse(&server, wire, startup, peer, false, deadline).await;
+                }
+                Ok(Err(closed)) => turn_away(Some(wire), closed, peer).await,
+                Err(_) => tracing::debug!(%peer, "no startup message in time"),
+            }
         }
-        Ok(Err((Some(wire), closed))) => farewell(wire, closed, peer).await,
-        Ok(Err((None, closed))) => tracing::debug!(%peer, ?closed, "no connection was made"),
-        Err(_) => tracing::debug!(%peer, "no startup message in time"),
+    }
+}
+
+async fn turn_away<S>(wire: Option<Wire<S>>, closed: Closed, peer: Peer)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    match wire {
+        Some(wire) => farewell(wire, closed, peer).await,
+        None => tracing::debug!(%peer, ?closed, "no connection was made"),
     }
 }
 
@@ -180,7 +200,7 @@ async fn converse<S, D>(
     server: &Server<D>,
     mut wire: Wire<S>,
     startup: Startup,
-    peer: SocketAddr,
+    peer: Peer,
     tls: bool,
     deadline: Instant,
 ) where
@@ -229,7 +249,7 @@ fn panic_message(panic: &(dyn Any + Send)) -> &str {
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Tells the client why the connection ends, and ends it.
-async fn farewell<S>(mut wire: Wire<S>, closed: Closed, peer: SocketAddr)
+async fn farewell<S>(mut wire: Wire<S>, closed: Closed, peer: Peer)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {

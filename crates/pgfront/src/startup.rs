@@ -12,8 +12,6 @@
 //! A CancelRequest takes StartupMessage's place: the client opens a second connection only to say
 //! which session is to stop, and hears nothing back.
 
-use std::net::{IpAddr, SocketAddr};
-
 use pgwire::messages::startup::{
     Authentication as AuthenticationMessage, BackendKeyData, NegotiateProtocolVersion, SecretKey,
 };
@@ -25,10 +23,11 @@ use types::{Error, Result, SqlState};
 use crate::auth::{self, Verifier};
 use crate::backend::{Authentication, Database, SessionOptions};
 use crate::cancel::{Registration, RegistrationRefused};
+use crate::listener::Peer;
 use crate::message::Body;
 use crate::reply;
 use crate::server::Server;
-use crate::tls::ALPN;
+use crate::tls::{ALPN, Tls};
 use crate::wire::{Closed, Wire, malformed};
 
 const CANCEL_REQUEST: i32 = 80_877_102;
@@ -102,7 +101,7 @@ pub async fn negotiate<D: Database>(
         return accept_tls(server, stream, true).await.map_err(|e| (None, e));
     }
     let mut wire = Wire::new(stream);
-    match negotiate_plain(server, &mut wire).await {
+    match negotiate_plain(server, &mut wire, server.options.tls.as_ref()).await {
         Ok(Some(startup)) => Ok(Negotiated::Plain(wire, startup)),
         Ok(None) => match wire.into_stream() {
             Ok(stream) => accept_tls(server, stream, false).await.map_err(|closed| (None, closed)),
@@ -112,20 +111,38 @@ pub async fn negotiate<D: Database>(
     }
 }
 
+/// Reads the startup message where there is no TLS to agree on.
+pub async fn negotiate_local<S, D>(
+    server: &Server<D>,
+    wire: &mut Wire<S>,
+) -> Result<Startup, Closed>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    D: Database,
+{
+    let startup = negotiate_plain(server, wire, None).await?;
+    startup.ok_or_else(|| malformed("expected a startup message"))
+}
+
 async fn starts_with_tls(stream: &TcpStream) -> std::io::Result<bool> {
     let mut first = [0];
     Ok(stream.peek(&mut first).await? == 1 && first == [TLS_HANDSHAKE])
 }
 
-/// The startup message, or `None` if the client asked for TLS and will get it.
-async fn negotiate_plain<D: Database>(
+/// The startup message, or `None` if the client asked for TLS and `tls` is there to give it.
+async fn negotiate_plain<S, D>(
     server: &Server<D>,
-    wire: &mut Wire<TcpStream>,
-) -> Result<Option<Startup>, Closed> {
+    wire: &mut Wire<S>,
+    tls: Option<&Tls>,
+) -> Result<Option<Startup>, Closed>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    D: Database,
+{
     // A client asks for each kind of encryption once.
     for _ in 0..3 {
         match opening(wire).await? {
-            Opening::Ssl if server.options.tls.is_some() => {
+            Opening::Ssl if tls.is_some() => {
                 // Checked before the answer: nothing may have been sent ahead of the handshake.
                 wire.output.push(b'S');
                 wire.flush().await?;
@@ -179,7 +196,7 @@ pub async fn open<S, D>(
     server: &Server<D>,
     wire: &mut Wire<S>,
     startup: Startup,
-    peer: SocketAddr,
+    peer: Peer,
     tls: bool,
 ) -> Result<(D::Session, Registration), Closed>
 where
@@ -241,9 +258,8 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
     D: Database,
 {
-    let address = options.peer.ip().to_canonical();
-    let demanded = server.database.authentication(&options.user, address);
-    let verifier = match proof(demanded, &options.user, address).map_err(Closed::Fatal)? {
+    let demanded = server.database.authentication(&options.user, options.peer);
+    let verifier = match proof(demanded, &options.user, options.peer).map_err(Closed::Fatal)? {
         Proof::None => return Ok(()),
         Proof::Password(verifier) => verifier,
     };
@@ -263,11 +279,11 @@ enum Proof {
 }
 
 /// Trust reaches as far as the machine.
-fn proof(demanded: Authentication, user: &str, address: IpAddr) -> Result<Proof> {
+fn proof(demanded: Authentication, user: &str, peer: Peer) -> Result<Proof> {
     match demanded {
         Authentication::ScramSha256(verifier) => Ok(Proof::Password(Some(verifier))),
         Authentication::Unknown => Ok(Proof::Password(None)),
-        Authentication::Trust if address.is_loopback() => Ok(Proof::None),
+        Authentication::Trust if peer.is_local() => Ok(Proof::None),
         Authentication::Trust => Err(Error::new(
             SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
             format!("user \"{user}\" has no password"),
@@ -279,7 +295,7 @@ fn proof(demanded: Authentication, user: &str, address: IpAddr) -> Result<Proof>
 /// Sorts the startup parameters. The second result names protocol extensions, which we have none.
 fn session_options(
     startup: Startup,
-    peer: SocketAddr,
+    peer: Peer,
     tls: bool,
 ) -> Result<(SessionOptions, Vec<String>)> {
     let mut options = SessionOptions {
@@ -408,13 +424,15 @@ fn put_parameters(out: &mut Vec<u8>, options: &SessionOptions, version: &str) ->
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use super::*;
 
     fn startup(parameters: &[(&str, &str)]) -> Result<(SessionOptions, Vec<String>)> {
         let pair = |(name, value): &(&str, &str)| (name.to_string(), value.to_string());
         let startup =
             Startup { protocol: 3 << 16, parameters: parameters.iter().map(pair).collect() };
-        session_options(startup, ([127, 0, 0, 1], 1).into(), false)
+        session_options(startup, Peer::Unix, false)
     }
 
     #[test]
@@ -456,11 +474,13 @@ mod tests {
             ("10.0.0.1", false),
             ("2001:db8::1", false),
         ] {
-            let granted = proof(Authentication::Trust, "u", address.parse().unwrap());
+            let peer = Peer::Tcp((address.parse::<IpAddr>().unwrap(), 1).into());
+            let granted = proof(Authentication::Trust, "u", peer);
             assert_eq!(granted.is_ok(), trusted, "{address}");
-            let unknown = proof(Authentication::Unknown, "u", address.parse().unwrap());
+            let unknown = proof(Authentication::Unknown, "u", peer);
             assert_eq!(unknown.unwrap(), Proof::Password(None));
         }
+        assert_eq!(proof(Authentication::Trust, "u", Peer::Unix).unwrap(), Proof::None);
     }
 
     #[test]

@@ -12,8 +12,7 @@
 //! single key. Keys are compared in the record, once the 32 bits agree.
 //!
 //! **Readers take no lock and never wait.** Writers of one shard exclude each other by a mutex;
-//!  when
-//! the table is five eighths full, the writer fills one of twice the size and publishes it. A
+//! when the table is five eighths full, the writer fills one of twice the size and publishes it. A
 //! reader that still probes the older table finds what was there when it began. Older tables are
 //! kept until the index is dropped: they add up to less than the current one (26 to 51 bytes a key
 //! in all), and in exchange readers need no epoch, no counter and no unsafe code.

@@ -97,15 +97,20 @@ settings! {
     "Connections", Start {
         /// Address of the PostgreSQL port.
         listen: SocketAddr = "127.0.0.1:5460";
+        /// Folder, relative to `data`, of a Unix-domain socket: clients of the same machine that
+        /// connect to it (`psql -h FOLDER`) spend half of what TCP costs. Empty means none.
+        socket_folder: Option<PathBuf> = ".";
         /// Sessions at a time; one more is refused with SQLSTATE 53300.
         max_connections: u32 = "500";
         /// File with one `user:verifier` a line, as `tally config password USER` prints it.
-        /// Without it, clients on the loopback interface are trusted and no others are admitted.
+        /// Without it, clients of the same machine are trusted and no others are admitted.
         password_file: Option<PathBuf> = "";
         /// Certificate chain (PEM). TLS is offered when this and `tls_key` are set.
         tls_certificate: Option<PathBuf> = "";
         /// Private key (PEM) of `tls_certificate`.
         tls_key: Option<PathBuf> = "";
+        /// Threads that serve connections; 0 means one for every two cores.
+        io_threads: u32 = "0";
         /// How long, in milliseconds, a clean stop waits for open sessions to finish their
         /// transactions.
         stop_wait_ms_max: u64 = "5000";
@@ -115,9 +120,9 @@ settings! {
         block_transactions_max: u32 = "10000";
         /// Bytes of transactions in a block, at most. A larger transaction is refused.
         block_bytes_max: u64 = "16777216";
-        /// How long, in microseconds, a block may wait for more transactions while others are
-        /// being executed. An idle node never waits.
-        block_wait_us_max: u64 = "200";
+        /// How long, in microseconds, a block may wait for the clients of the last one. It never
+        /// waits longer than an eighth of a sync, so not at all on a fast disk or an idle node.
+        block_wait_us_max: u64 = "1000";
         /// Threads that execute a block; 0 means one for each core.
         workers: u32 = "0";
     }

@@ -238,14 +238,16 @@ pub fn plant(data: &Path, newest: &Segment, image: &Image, copy: &Path) -> Resul
     Ok(())
 }
 
-/// All files of a folder and those in it, in order.
+/// All files of a folder and those in it, in order; a socket is none.
 pub fn files_below(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        match path.is_dir() {
-            true => files.extend(files_below(&path)?),
-            false => files.push(path),
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            files.extend(files_below(&entry.path())?);
+        } else if kind.is_file() {
+            files.push(entry.path());
         }
     }
     files.sort();

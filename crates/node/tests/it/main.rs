@@ -69,6 +69,17 @@ impl Node {
         answer
     }
 
+    /// By the socket in the data folder.
+    async fn connect_locally(&self, data: &Path) -> tokio_postgres::Client {
+        let address = self.ready["listen"].as_str().unwrap();
+        let (host, port) = (data.display(), address.rsplit(':').next().unwrap());
+        let config = format!("host={host} port={port} user=tally dbname=tally");
+        let (client, connection) =
+            tokio_postgres::connect(&config, tokio_postgres::NoTls).await.unwrap();
+        tokio::spawn(connection);
+        client
+    }
+
     async fn connect(&self) -> tokio_postgres::Client {
         let address = self.ready["listen"].as_str().unwrap();
         let url = format!("postgresql://tally@{address}/tally");
@@ -107,6 +118,23 @@ fn a_node_starts_answers_probes_and_stops_cleanly() {
     let verified = run(&["--output", "json", "verify", path(&data)]);
     assert_eq!(verified.status.code(), Some(0));
     assert_eq!(json(&verified)["verdict"]["kind"], "sound");
+}
+
+#[tokio::test]
+async fn local_clients_come_in_by_the_data_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    for signal in [rustix::process::Signal::KILL, rustix::process::Signal::TERM] {
+        let mut node = Node::start(folder.path());
+        let client = node.connect_locally(folder.path()).await;
+        client.simple_query("SELECT 1").await.unwrap();
+        drop(client);
+        node.signal(signal);
+    }
+    let verified = run(&["verify", path(folder.path())]);
+    assert_eq!(verified.status.code(), Some(0));
+    let left = std::fs::read_dir(folder.path()).unwrap();
+    let names = left.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    assert_eq!(names.filter(|name| name.contains("PGSQL")).count(), 1, "only the killed one's");
 }
 
 #[test]

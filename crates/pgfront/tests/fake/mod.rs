@@ -5,11 +5,10 @@
 //! `wait` waits to be cancelled, `copy in`, `copy out 5`, `fail`, `panic`, `notice`, `set`.
 //! Anything else that starts with `select` answers one integer, whatever it asks.
 
-use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
 use pgfront::{
-    Authentication, Cancel, ColumnDescription, CopyChunk, Database, Notice, NoticeSeverity,
+    Authentication, Cancel, ColumnDescription, CopyChunk, Database, Notice, NoticeSeverity, Peer,
     Prepared, Response, Row, Session, SessionOptions, Tag, TransactionStatus, Verifier,
 };
 use types::{DataType, Error, Result, SqlState, Value};
@@ -51,7 +50,7 @@ impl Database for Fake {
         })
     }
 
-    fn authentication(&self, user: &str, _: IpAddr) -> Authentication {
+    fn authentication(&self, user: &str, _: Peer) -> Authentication {
         match user {
             "alice" => Authentication::ScramSha256(self.alice.clone()),
             "mallory" => Authentication::Unknown,

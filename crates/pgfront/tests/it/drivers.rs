@@ -4,6 +4,7 @@ use std::process::{Command, Output};
 
 use futures::future::try_join_all;
 use futures::{SinkExt, StreamExt, TryStreamExt, pin_mut};
+use pgfront::{Listener, Options};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
@@ -15,6 +16,29 @@ async fn connect(server: &TestServer, more: &str) -> Result<Client, tokio_postgr
     let (client, connection) = tokio_postgres::connect(&config, NoTls).await?;
     tokio::spawn(connection);
     Ok(client)
+}
+
+/// As libpq does it: the folder as host, the port as part of the file's name. The file that a killed
+/// server left is replaced, that of a running one is not.
+#[tokio::test]
+async fn a_folder_is_a_host_too() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let port = 5460;
+    drop(Listener::unix(folder.path(), port).expect("a socket"));
+    let listener = Listener::unix(folder.path(), port).expect("a left file is replaced");
+    let nowhere = "127.0.0.1:0".parse().expect("an address");
+    let server = TestServer::on(listener, nowhere, Options::default());
+    assert!(Listener::unix(folder.path(), port).is_err(), "a running server's file is kept");
+
+    // `prefer` asks for TLS first, and takes no for an answer.
+    let host = folder.path().display();
+    let config = format!("host={host} port={port} user=bench sslmode=prefer");
+    let (client, connection) = tokio_postgres::connect(&config, NoTls).await.expect("a client");
+    tokio::spawn(connection);
+    let row = client.query_one("echo int4", &[&7i32]).await.expect("a row");
+    assert_eq!(row.get::<_, i32>(0), 7);
+    drop(client);
+    server.stop().await;
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pgfront::{Options, serve};
+use pgfront::{Listener, Options, serve};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -35,6 +35,10 @@ impl TestServer {
     async fn with(options: Options) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
+        Self::on(listener.into(), address, options)
+    }
+
+    fn on(listener: Listener, address: SocketAddr, options: Options) -> Self {
         let (shutdown, asked) = oneshot::channel();
         let serving =
             tokio::spawn(serve(vec![listener], Arc::new(fake::Fake::new()), options, async {

@@ -2,8 +2,7 @@
 //!
 //! Two catalogs are at hand. *Next* is what the block in execution sees; sessions compile against
 //! *published*, which follows when the block is durable. A program compiled under an older version
-//!  is
-//! compiled again by the sequencer, so a race costs time and never correctness.
+//! is compiled again by the sequencer, so a race costs time and never correctness.
 //!
 //! What a transaction compiles to depends on its text, its user and the catalog, on nothing of the
 //! session that sent it: `current_user` is the transaction's, the other session functions answer
