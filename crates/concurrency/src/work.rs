@@ -88,7 +88,7 @@ impl Work {
                 Ok(ProgramResult { rows: Vec::new(), count })
             }
             Work::Interactive(transaction) => transaction.run(frame, access),
-            Work::Void(error) => Err(Stop::Rejected(error.clone())),
+            Work::Void(error) => Err(Stop::from(error.clone())),
         }
     }
 

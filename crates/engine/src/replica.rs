@@ -121,7 +121,6 @@ impl Replica {
 
     /// Readers and sessions may see everything up to the head.
     pub fn publish(&self) {
-        self.language.publish();
         self.store.publish(self.head.height);
     }
 

@@ -141,8 +141,13 @@ impl OpenTransaction {
             })
             .unzip();
         let now_us = self.now_us;
-        let text =
-            InteractiveText { now_us, rows: rows.clone(), ranges: ranges.clone(), writes: texts };
+        let text = InteractiveText {
+            now_us,
+            schema_version: self.versioned.version,
+            rows: rows.clone(),
+            ranges: ranges.clone(),
+            writes: texts,
+        };
         Some((text, Interactive { now_us, rows, ranges, writes }))
     }
 }
