@@ -210,7 +210,7 @@ impl Replica {
         };
         let (outcome, change) = match applied {
             Ok(change) => (Outcome::Committed(Default::default()), change),
-            Err(error) => (Outcome::Rejected(error), SchemaChange::default()),
+            Err(error) => (Outcome::Rejected(error.cut()), SchemaChange::default()),
         };
         let effects = schema_effects(&change)?;
         let payloads = inputs.into_iter().map(|input| input.payload).collect();

@@ -21,6 +21,8 @@
 //!   2 retry       sqlstate: 5, message: str
 //! ```
 //!
+//! Messages are cut at `types::error::TEXT_BYTES_MAX` when the outcome is made.
+//!
 //! `str` is a varint length and UTF-8; `values` is a varint count and tagged values
 //! (`types::codec`). Result rows up to [`INLINE_ROWS_BYTES_MAX`] stand in the outcome itself, so
 //! that a receipt shows them; larger results are represented by their hash.
@@ -34,11 +36,15 @@ use types::codec::{
     decode_bytes, decode_i64, decode_str, decode_u64, decode_value, encode_bytes, encode_i64,
     encode_str, encode_u64, encode_value,
 };
+use types::error::TEXT_BYTES_MAX;
 use types::{Error, Key, Result, SqlState, Stamp, TableId, Value};
 
 use crate::parameter_types::ParameterTypes;
 
 pub const INLINE_ROWS_BYTES_MAX: usize = 256;
+
+/// What an outcome's bytes may be at most: an error's message is the longest that it holds.
+pub const OUTCOME_BYTES_MAX: usize = TEXT_BYTES_MAX + 64;
 
 /// One transaction of a block, before it is compiled.
 #[derive(Clone, PartialEq, Debug)]

@@ -126,6 +126,9 @@ pub struct ErrorFields {
     pub position: Option<u32>,
 }
 
+/// Bytes of each text of an error that a ledger records.
+pub const TEXT_BYTES_MAX: usize = 4096;
+
 impl Error {
     pub fn new(code: SqlState, message: impl Into<String>) -> Self {
         Error(Box::new(ErrorFields {
@@ -185,6 +188,15 @@ impl Error {
         self
     }
 
+    /// With every text cut to [`TEXT_BYTES_MAX`]: a program may raise what it likes, but a block has
+    /// to hold it.
+    pub fn cut(mut self) -> Self {
+        cut(&mut self.0.message);
+        let ErrorFields { detail, hint, table, column, constraint, .. } = &mut *self.0;
+        [detail, hint, table, column, constraint].into_iter().flatten().for_each(cut);
+        self
+    }
+
     pub fn code(&self) -> SqlState {
         self.0.code
     }
@@ -199,6 +211,14 @@ impl Error {
 
     pub fn into_fields(self) -> ErrorFields {
         *self.0
+    }
+}
+
+fn cut(text: &mut String) {
+    const SIGN: &str = "…";
+    if text.len() > TEXT_BYTES_MAX {
+        text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX - SIGN.len()));
+        text.push_str(SIGN);
     }
 }
 
@@ -238,5 +258,27 @@ impl From<Error> for Stop {
         } else {
             Stop::Rejected(error)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_cut_between_characters_and_short_ones_are_not() {
+        for filler in ["a", "é", "…", "🦀"] {
+            for prefix in ["", "1", "12", "123"] {
+                let long = prefix.to_owned() + &filler.repeat(TEXT_BYTES_MAX);
+                let error =
+                    Error::new(SqlState::RAISE_EXCEPTION, long.clone()).with_hint(long).cut();
+                for text in [error.message(), error.fields().hint.as_deref().unwrap()] {
+                    assert!((TEXT_BYTES_MAX - 3..=TEXT_BYTES_MAX).contains(&text.len()));
+                    assert!(text.starts_with(prefix) && text.ends_with('…'));
+                }
+            }
+        }
+        let whole = Error::new(SqlState::RAISE_EXCEPTION, "x".repeat(TEXT_BYTES_MAX));
+        assert_eq!(whole.clone().cut(), whole);
     }
 }

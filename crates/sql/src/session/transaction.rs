@@ -154,7 +154,7 @@ impl OpenTransaction {
 
 pub fn error_of(stop: Stop) -> Error {
     match stop {
-        Stop::Rejected(error) | Stop::Retry(error) => error,
+        Stop::Rejected(error) | Stop::Retry(error) => error.cut(),
         Stop::Halt(why) => {
             Error::new(SqlState::INTERNAL_ERROR, "the statement met an impossible state")
                 .with_detail(why)
