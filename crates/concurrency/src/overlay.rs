@@ -9,7 +9,6 @@
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use procedure::access::{Access, Command, Range, Row};
 use smallvec::{SmallVec, smallvec};
@@ -38,8 +37,6 @@ pub struct Overlay<R> {
     pub recorder: R,
     /// A row's values while its commands are applied.
     scratch: Vec<Value>,
-    /// Ends long scans with 57014.
-    interrupt: Option<Arc<AtomicBool>>,
 }
 
 /// Where a key's row lies below the own writes, and when it last changed.
@@ -67,15 +64,7 @@ impl<R: Recorder> Overlay<R> {
             writes: WriteSet::default(),
             recorder,
             scratch: Vec::new(),
-            interrupt: None,
         }
-    }
-
-    /// Scans end with an error when `interrupt` becomes true. For sessions only: a block is never
-    /// interrupted.
-    pub fn with_interrupt(mut self, interrupt: Arc<AtomicBool>) -> Self {
-        self.interrupt = Some(interrupt);
-        self
     }
 
     /// Forget the writes and go on with another transaction over the same state.
@@ -220,13 +209,9 @@ impl<R: Recorder> Overlay<R> {
         V: FnMut(&Key, Stamp, &[Value]) -> Result<ControlFlow<()>, Stop>,
     {
         let mut digest = RangeDigest::default();
-        let interrupt = self.interrupt.clone();
         let step = |key: &Key, stamp: Stamp, values: &[Value]| {
             if R::DIGESTS {
                 digest.add(key.as_bytes(), stamp);
-            }
-            if interrupt.as_ref().is_some_and(|asked| asked.load(Ordering::Relaxed)) {
-                return Err(canceled().into());
             }
             visit(key, stamp, values)
         };
@@ -494,6 +479,10 @@ impl<R: Recorder> Access for Overlay<R> {
         }
     }
 
+    fn scan_cost(&self, table: TableId) -> u64 {
+        self.writes.writes().iter().filter(|write| write.table == table).count() as u64
+    }
+
     fn next_row_id(&mut self) -> [u8; 16] {
         let mut id = [0; 16];
         id[..8].copy_from_slice(&self.moment.height.to_be_bytes());
@@ -512,10 +501,6 @@ impl<R: Recorder> Access for Overlay<R> {
             table.prefetch(key.as_bytes());
         }
     }
-}
-
-fn canceled() -> Error {
-    Error::new(SqlState::QUERY_CANCELED, "canceling statement due to user request")
 }
 
 fn table_of(catalog: &Catalog, id: TableId) -> Result<&Table, Stop> {

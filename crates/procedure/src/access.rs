@@ -47,6 +47,12 @@ pub trait Access {
     where
         V: FnMut(&Key, Stamp, &[Value]) -> Result<ControlFlow<()>, Stop>;
 
+    /// What a scan of this table costs beyond the rows that it shows: a function of what the
+    /// transaction did itself.
+    fn scan_cost(&self, _table: TableId) -> u64 {
+        0
+    }
+
     /// The next hidden row id of this transaction: (height, position, ordinal), big endian.
     fn next_row_id(&mut self) -> [u8; 16];
 

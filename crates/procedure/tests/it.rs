@@ -9,8 +9,8 @@ use procedure::explain::{NameResolver, explain};
 use procedure::step::{Carried, OnError, Phi};
 use procedure::testing::Memory;
 use procedure::{
-    Access, BinaryOp, Block, Column, CommandCode, Expr, Frame, Output, Procedure, Reg, Step, run,
-    run_step,
+    Access, BinaryOp, Block, Column, CommandCode, Expr, Frame, Meter, Output, Procedure, Reg, Step,
+    run, run_step,
 };
 use types::{
     ColumnSchema, DataType, Error, Key, Result, SqlState, Stop, TableId, TableSchema, Value,
@@ -389,8 +389,9 @@ fn a_loop_without_end_is_rejected() {
         carried: Box::default(),
     }];
     let procedure = procedure(&[], 0, body);
-    let result = run(&procedure, &[], &mut Frame::new(), &mut bank());
-    assert_eq!(error_code(result), "54000");
+    let mut frame = Frame::metered(Meter::new(1_000_000, None));
+    let result = run(&procedure, &[], &mut frame, &mut bank());
+    assert_eq!(error_code(result), "54001");
 }
 
 #[test]

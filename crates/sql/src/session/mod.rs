@@ -13,6 +13,7 @@
 
 pub mod apply_store;
 mod copy_in;
+mod guard;
 pub mod schema;
 pub mod settings;
 pub mod transaction;
@@ -34,6 +35,7 @@ use crate::ddl::Ddl;
 use crate::parse::{Parsed, parse};
 use crate::statement::{Bound, SessionInfo, Statement, TransactionModes};
 use copy_in::CopyIn;
+use guard::{Guard, aside, query_frame};
 use schema::{Schema, Versioned};
 use settings::Settings;
 use transaction::{OpenTransaction, error_of};
@@ -120,12 +122,13 @@ pub struct Session {
     /// Schema version of the program that runs, or of the COPY that is in progress.
     program_version: u64,
     frame: Frame,
-    interrupt: Arc<AtomicBool>,
+    guard: Arc<Guard>,
 }
 
 impl Session {
-    /// `interrupt` ends a running query with 57014 when it becomes true.
+    /// `interrupt` ends what the session runs with 57014 when it becomes true.
     pub fn new(database: Arc<Database>, info: SessionInfo, interrupt: Arc<AtomicBool>) -> Session {
+        let guard = Arc::new(Guard::new(interrupt));
         Session {
             database,
             info,
@@ -136,8 +139,8 @@ impl Session {
             named: FxHashMap::default(),
             program_version: 0,
             copy: None,
-            frame: Frame::default(),
-            interrupt,
+            frame: query_frame(&guard),
+            guard,
         }
     }
 
@@ -215,6 +218,7 @@ impl Session {
         prepared: &Arc<Prepared>,
         parameters: &[Value],
     ) -> Result<Answer> {
+        self.guard.start(self.settings.statement_timeout());
         let view = self.view();
         if prepared.version == view.versioned.version {
             return self.run(prepared, parameters, view).await;
@@ -330,9 +334,9 @@ impl Session {
         let now_us = self.database.engine.head().time_us;
         let moment = Moment { height: snapshot.height(), position: 0, now_us };
         let catalog = Arc::clone(snapshot.catalog());
-        let mut overlay = Overlay::new(catalog, snapshot.height(), moment, NoRecord)
-            .with_interrupt(Arc::clone(&self.interrupt));
-        work.run(&mut self.frame, &mut overlay).map_err(error_of)
+        let mut overlay = Overlay::new(catalog, snapshot.height(), moment, NoRecord);
+        let frame = &mut self.frame;
+        aside(work.is_short(), || work.run(frame, &mut overlay)).map_err(error_of)
     }
 
     /// Run what may write: in the transaction, or as a ledger transaction of its own.
@@ -355,7 +359,8 @@ impl Session {
         }
     }
 
-    async fn submit(&self, body: Body, work: Option<(Work, u64)>) -> Result<Completion> {
+    /// By `&mut`, since a session is used by one task at a time and need not be `Sync`.
+    async fn submit(&mut self, body: Body, work: Option<(Work, u64)>) -> Result<Completion> {
         let transaction = Transaction { user: self.info.user.clone(), body };
         let compiled =
             work.map(|(work, schema_version)| Compiled { work: Arc::new(work), schema_version });
@@ -531,7 +536,8 @@ impl Session {
         let snapshot = self.database.engine.store().snapshot();
         let versioned = self.database.schema.of(&snapshot);
         let now_us = self.database.engine.head().time_us;
-        let transaction = OpenTransaction::begin(versioned, snapshot, now_us, read_only, implicit);
+        let transaction =
+            OpenTransaction::begin(versioned, snapshot, now_us, &self.guard, read_only, implicit);
         self.transaction = Some(Box::new(transaction));
     }
 
@@ -594,6 +600,7 @@ impl Session {
             .copy
             .take()
             .ok_or_else(|| Error::new(SqlState::PROTOCOL_VIOLATION, "no COPY is in progress"))?;
+        self.guard.start(self.settings.statement_timeout());
         let (body, load) = copy.finish()?;
         let result = self.write(body, Work::Load(load)).await?;
         Ok(Answer::Tag(Tag::Counted("COPY".into(), result.count)))

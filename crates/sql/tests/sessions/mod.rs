@@ -79,7 +79,6 @@ fn read(files: &MemoryFiles, schema: &Arc<Schema>, workers: usize) -> engine::Re
 
 pub struct Client {
     pub session: Session,
-    #[expect(dead_code, reason = "for what is yet to be interrupted")]
     pub interrupt: Arc<AtomicBool>,
 }
 
