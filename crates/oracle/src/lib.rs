@@ -30,7 +30,8 @@ use std::collections::BTreeMap;
 
 use crate::model::Model;
 use crate::session::Session;
-use concurrency::{Block, BlockOutcome, Crew, Outcome, Protocol};
+use concurrency::{Block, BlockOutcome, Crew, Moment, NoRecord, Outcome, Overlay, Protocol, Work};
+use procedure::Frame;
 use protocols::serial::Runner;
 use storage::{Changes, LATEST, Store};
 use types::{Height, Position, Stamp, TableId, TableSchema, Value};
@@ -100,7 +101,7 @@ impl Twin {
         &mut self,
         protocol: &dyn Protocol,
         crew: &Crew,
-        transactions: Vec<Arc<concurrency::Work>>,
+        transactions: Vec<Arc<Work>>,
     ) -> Result<BlockOutcome, Divergence> {
         self.run_with_sessions(protocol, crew, transactions, &BTreeMap::new())
     }
@@ -110,7 +111,7 @@ impl Twin {
         &mut self,
         protocol: &dyn Protocol,
         crew: &Crew,
-        transactions: Vec<Arc<concurrency::Work>>,
+        transactions: Vec<Arc<Work>>,
         sessions: &BTreeMap<Position, Session>,
     ) -> Result<BlockOutcome, Divergence> {
         self.height += 1;
@@ -140,6 +141,24 @@ impl Twin {
             self.subject.collect(self.subject.horizon());
         }
         Ok(outcome)
+    }
+
+    /// What `work` would have left to spend now: on the subject's newest block, on the serial
+    /// twin's, and on plain maps. There it is not told of work that fails: plain maps evaluate
+    /// commands at once, so they may fail earlier.
+    pub fn left_to_spend(&self, work: &Work) -> (u64, u64, Option<u64>) {
+        let moment = Moment { height: self.height + 1, position: 0, now_us: 0 };
+        let on = |catalog, at| {
+            let mut overlay = Overlay::new(catalog, at, moment, NoRecord);
+            let mut frame = Frame::default();
+            let _ = work.run(&mut frame, &mut overlay);
+            frame.meter().left()
+        };
+        (
+            on(self.subject.catalog(), self.subject.newest()),
+            on(self.specification.catalog(), LATEST),
+            self.model.left_after(work, Stamp::new(moment.height, moment.position)),
+        )
     }
 
     fn replay(

@@ -224,6 +224,37 @@ fn rows_written_with_the_values_they_had_are_effects() {
     }
 }
 
+/// What a transaction costs is a function of what it asks and finds: not of the protocol that made
+/// the state, of what was collected, of where its rows lie.
+#[test]
+fn the_cost_of_a_transaction_does_not_depend_on_the_data_path() {
+    let mut scans = 0;
+    for entry in protocols::ALL {
+        let protocol = (entry.make)();
+        let crew = Crew::new(2);
+        for seed in 0..seeds(30) {
+            let mut random = Random::new(seed);
+            let mut twin = Twin::new(&schemas());
+            twin.collects = seed % 2 == 0;
+            twin.run(&*protocol, &crew, fill(8)).unwrap();
+            for _ in 0..4 {
+                let block = (0..20).map(|_| random_work(&mut random, 12, 6)).collect();
+                twin.run(&*protocol, &crew, block).unwrap();
+                for _ in 0..20 {
+                    let work = random_work(&mut random, 12, 12);
+                    let (subject, serial, plain) = twin.left_to_spend(&work);
+                    assert_eq!(subject, serial, "{work:?}");
+                    if let Some(plain) = plain {
+                        assert_eq!(subject, plain, "{work:?}");
+                        scans += u64::from(subject < procedure::UNITS_MAX - 25);
+                    }
+                }
+            }
+        }
+    }
+    assert!(scans > 100, "{scans}");
+}
+
 /// Interactive transactions that began some blocks ago commit beside programs; whoever commits was
 /// told what it would have been told at its place in the serial order.
 #[test]

@@ -91,7 +91,8 @@ impl Meter {
         Ok(())
     }
 
-    fn left(&self) -> u64 {
+    /// What is left to spend.
+    pub fn left(&self) -> u64 {
         self.at_hand.get() + self.reserve.get()
     }
 

@@ -203,7 +203,7 @@ fn duration(text: &str) -> Option<Duration> {
 /// In the largest unit that leaves no fraction.
 fn shown(duration: Duration) -> String {
     let us = duration.as_micros() as u64;
-    let unit = DURATION_UNITS_US.iter().find(|(_, unit_us)| us > 0 && us % unit_us == 0);
+    let unit = DURATION_UNITS_US.iter().find(|(_, unit_us)| us > 0 && us.is_multiple_of(*unit_us));
     unit.map_or_else(|| "0".to_owned(), |(name, unit_us)| format!("{}{name}", us / unit_us))
 }
 
