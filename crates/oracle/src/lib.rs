@@ -144,8 +144,8 @@ impl Twin {
     }
 
     /// What `work` would have left to spend now: on the subject's newest block, on the serial
-    /// twin's, and on plain maps. There it is not told of work that fails: plain maps evaluate
-    /// commands at once, so they may fail earlier.
+    /// twin's, and on plain maps. There only work that reads is told of: commands are evaluated at
+    /// once, so they fail earlier, and no scan passes over a row.
     pub fn left_to_spend(&self, work: &Work) -> (u64, u64, Option<u64>) {
         let moment = Moment { height: self.height + 1, position: 0, now_us: 0 };
         let on = |catalog, at| {

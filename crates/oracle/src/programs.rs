@@ -460,6 +460,33 @@ pub fn random_program(random: &mut Random, keys: u64, operations_max: u64) -> Ar
     builder.finish()
 }
 
+/// A program that only reads.
+pub fn random_query(random: &mut Random, keys: u64, operations: u64) -> Arc<Work> {
+    let mut builder = Builder::default();
+    for _ in 0..operations {
+        let operation = QUERIES[random.below(QUERIES.len() as u64) as usize];
+        builder.push(operation, random.below(keys) as i64, random.below(20) as i64 - 6);
+    }
+    builder.finish()
+}
+
+/// A program of many operations, none of which gives up.
+pub fn random_large(random: &mut Random, keys: u64, operations: u64) -> Arc<Work> {
+    let gives_up = |operation: &Operation| {
+        use Operation::{CheckedAdd, DivideRange, Insert, InsertUnique, Require};
+        matches!(operation, CheckedAdd | DivideRange | Insert | InsertUnique | Require)
+    };
+    let mut builder = Builder::default();
+    for _ in 0..operations {
+        let operation = OPERATIONS[random.below(OPERATIONS.len() as u64) as usize];
+        if !gives_up(&operation) {
+            let number = random.below(20) as i64 - 6;
+            builder.push(operation, random.below(keys) as i64, number);
+        }
+    }
+    builder.finish()
+}
+
 /// A program, or now and then a load.
 pub fn random_work(random: &mut Random, keys: u64, operations_max: u64) -> Arc<Work> {
     match random.below(8) {

@@ -47,9 +47,9 @@ pub trait Access {
     where
         V: FnMut(&Key, Stamp, &[Value]) -> Result<ControlFlow<()>, Stop>;
 
-    /// What a scan of this table costs beyond the rows that it shows: a function of what the
-    /// transaction did itself.
-    fn scan_cost(&self, _table: TableId) -> u64 {
+    /// Rows that scans since the last call met and did not show, since the transaction itself has
+    /// changed or deleted them.
+    fn take_passed_over(&mut self) -> u64 {
         0
     }
 

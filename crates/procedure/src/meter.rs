@@ -5,8 +5,7 @@
 //!
 //! * a step that runs, and a turn of a loop;
 //! * a row that a scan shows (before any filter), and a row looked up by key within a query;
-//! * a scan, and each row of the table that the transaction has written itself: the scan looks at
-//!   all of them;
+//! * a scan, and a row that it passes over because the transaction itself has written it;
 //! * a row that VALUES, `unnest` or `generate_series` makes, and a pair that a hash join makes;
 //! * a row that a sort moves, once for each merge beyond the first runs.
 //!

@@ -250,7 +250,7 @@ impl Run<'_> {
         else {
             return Ok(ControlFlow::Continue(()));
         };
-        self.meter.spend(1 + access.scan_cost(*table))?;
+        self.meter.spend(1)?;
         let range = Range { table: *table, index: *index, low, high, reverse: *reverse };
         let mut flow = ControlFlow::Continue(());
         access.scan(&range, columns, |_, _, row| {
@@ -260,6 +260,7 @@ impl Run<'_> {
             }
             Ok(flow)
         })?;
+        self.meter.spend(access.take_passed_over())?;
         Ok(flow)
     }
 

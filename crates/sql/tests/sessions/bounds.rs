@@ -73,6 +73,26 @@ fn a_timeout_does_not_reach_into_a_block() {
     });
 }
 
+/// Each row's UNIQUE check scans an index of the table that the statement has written so far; were
+/// that a look at every row written, this would take hours.
+#[test]
+fn a_statement_may_check_and_write_many_rows() {
+    block_on(async {
+        for protocol in ["serial", "harmony"] {
+            let node = Node::new(protocol);
+            let mut client = node.session();
+            client.run("CREATE TABLE u (id int PRIMARY KEY, v int UNIQUE)").await.unwrap();
+            let fill = "INSERT INTO u SELECT n, n FROM generate_series(1, 10000) n";
+            client.run(fill).await.unwrap();
+            client.run("UPDATE u SET v = v + 100000").await.unwrap();
+            let again = client.run("UPDATE u SET v = 7 WHERE id > 9000").await;
+            assert_eq!(code(again), SqlState::UNIQUE_VIOLATION);
+            assert_eq!(client.number("SELECT max(v) FROM u").await, 110_000);
+            node.verify();
+        }
+    });
+}
+
 /// A statement without an end leaves the runtime's workers to the others.
 #[test]
 fn long_queries_do_not_hold_up_other_sessions() {
