@@ -270,7 +270,7 @@ mod tests {
     fn texts_are_cut_between_characters_and_short_ones_are_not() {
         for filler in ["a", "é", "…", "🦀"] {
             for prefix in ["", "1", "12", "123"] {
-                let long = prefix.to_owned() + &filler.repeat(TEXT_BYTES_MAX);
+                let long = prefix.to_owned() + &filler.repeat(TEXT_BYTES_MAX + 1);
                 let error =
                     Error::new(SqlState::RAISE_EXCEPTION, long.clone()).with_hint(long).cut();
                 for text in [error.message(), error.fields().hint.as_deref().unwrap()] {

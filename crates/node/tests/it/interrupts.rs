@@ -12,7 +12,7 @@ const ENDLESS: &str = "SELECT count(*) FROM generate_series(1, 1000000000000) n 
 fn long_statements_can_be_ended_and_hold_up_nobody() {
     let folder = tempfile::tempdir().unwrap();
     let node = Node::start(folder.path());
-    tokio::runtime::Runtime::new().unwrap().block_on(async {
+    let run = async {
         let client = node.connect().await;
         client.batch_execute("SET statement_timeout = '50ms'").await.unwrap();
         let error = client.simple_query(ENDLESS).await.unwrap_err();
@@ -30,8 +30,7 @@ fn long_statements_can_be_ended_and_hold_up_nobody() {
             running.push(tokio::spawn(async move { busy.simple_query(ENDLESS).await }));
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
-        let point = tokio::time::timeout(Duration::from_secs(20), client.simple_query("SELECT 1"));
-        assert!(point.await.is_ok(), "a session waits for those that are busy");
+        client.simple_query("SELECT 1").await.unwrap();
         assert!(running.iter().all(|task| !task.is_finished()));
         for token in tokens {
             token.cancel_query(tokio_postgres::NoTls).await.unwrap();
@@ -40,5 +39,8 @@ fn long_statements_can_be_ended_and_hold_up_nobody() {
             let error = task.await.unwrap().unwrap_err();
             assert_eq!(error.code(), Some(&SqlState::QUERY_CANCELED));
         }
-    });
+    };
+    let run = async { tokio::time::timeout(Duration::from_secs(60), run).await };
+    let ended = tokio::runtime::Runtime::new().unwrap().block_on(run);
+    assert!(ended.is_ok(), "sessions wait for those that are busy");
 }

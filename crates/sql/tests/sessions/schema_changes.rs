@@ -95,6 +95,24 @@ fn a_transaction_that_a_schema_change_overtakes_is_not_serializable() {
     });
 }
 
+/// The last of several changes fails: none has happened.
+#[test]
+fn a_schema_change_happens_whole_or_not_at_all() {
+    block_on(async {
+        let node = Node::new("serial");
+        let mut client = node.session();
+        client.run("CREATE TABLE t (id int, v int)").await.unwrap();
+        client.run("INSERT INTO t VALUES (1, 1), (1, 2)").await.unwrap();
+        let change = "ALTER TABLE t ADD COLUMN more int DEFAULT 5, ADD PRIMARY KEY (id)";
+        assert_eq!(code(client.run(change).await), SqlState::UNIQUE_VIOLATION);
+        client.run("INSERT INTO t VALUES (3, 3)").await.unwrap();
+        let stored = node.database.engine.store().tables();
+        assert_eq!(stored[0].schema().visible_columns().count(), 2);
+        assert_eq!(client.number("SELECT sum(v) FROM t").await, 6);
+        node.verify();
+    });
+}
+
 /// Arguments that were read by the types of one schema mean nothing under another.
 #[test]
 fn arguments_that_no_longer_fit_are_not_serializable() {
