@@ -1,8 +1,8 @@
 //! A transaction's own rows in the order of an index, for scans of tables that it has written.
 //!
-//! A few writes are sorted anew for each scan. From [`SCANNED_MAX`] on that would make statements
-//! that scan once a row (a UNIQUE check, say) quadratic, so each index that is scanned gets a map of
-//! its own rows, which is brought up to date with the writes since its last scan.
+//! A few writes are sorted anew for each scan. Beyond [`SCANNED_MAX`] that would make statements
+//! that scan once a row (a UNIQUE check, say) quadratic, so each index that is scanned gets a map
+//! of its own rows, which is brought up to date with the writes since its last scan.
 //!
 //! ```text
 //!   log    0 1 2 3 1 4        positions of writes, as they were made or changed

@@ -1,10 +1,11 @@
 //! Requests on their way into blocks, and the rule that cuts blocks.
 //!
 //! *Idle means at once, load means batches.* The sequencer takes whatever waits the moment it is
-//! free, so a lone request is a block of its own and meets no timer; while a block is executed and synced,
-//! requests gather and make the next one. When the last block had many clients, most of them will
-//! be back within a round trip: the sequencer then waits for as many as it released, at most
-//! `block_wait`, so that they share one sync instead of falling into two halves that alternate.
+//! free, so a lone request is a block of its own and meets no timer; while a block is executed and
+//! synced, requests gather and make the next one. When the last block had many clients, most of
+//! them will be back within a round trip: the sequencer then waits for as many as it released, at
+//! most `block_wait`, so that they share one sync instead of falling into two halves that
+//! alternate.
 //!
 //! A request that must be alone (a schema change) ends the block before it and makes its own. A
 //! block always fits the ledger's bound: whatever its transactions come to, with the longest

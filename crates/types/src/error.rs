@@ -189,8 +189,8 @@ impl Error {
         self
     }
 
-    /// With every text cut to [`TEXT_BYTES_MAX`]: a program may raise what it likes, but a block has
-    /// to hold it.
+    /// With every text cut to [`TEXT_BYTES_MAX`]: a program may raise what it likes, but a block
+    /// has to hold it.
     pub fn cut(mut self) -> Self {
         cut(&mut self.0.message);
         let ErrorFields { detail, hint, table, column, constraint, .. } = &mut *self.0;
