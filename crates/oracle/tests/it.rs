@@ -51,7 +51,7 @@ fn large_transactions_equal_the_serial_replay_as_well() {
     for entry in protocols::ALL {
         let protocol = (entry.make)();
         let crew = Crew::new(2);
-        for seed in 0..seeds(20) {
+        for seed in 0..seeds(8) {
             let mut random = Random::new(seed);
             let mut twin = Twin::new(&schemas());
             twin.run(&*protocol, &crew, fill(40)).unwrap();
