@@ -6,6 +6,7 @@
 
 use std::ops::ControlFlow;
 
+use procedure::Meter;
 use procedure::access::{Access, Range};
 use types::{Key, Stamp, Stop, TableId};
 
@@ -161,12 +162,14 @@ impl RangeDigest {
         access: &mut A,
         range: &Range,
         like: &RangeDigest,
+        meter: &Meter,
     ) -> Result<RangeDigest, Stop> {
         let mut digest = RangeDigest { stopped: like.stopped, ..RangeDigest::default() };
         if like.stopped && like.rows == 0 {
             return Ok(digest);
         }
         access.scan(range, &[], |key, stamp, _| {
+            meter.spend(1)?;
             digest.add(key.as_bytes(), stamp);
             let enough = like.stopped && digest.rows == like.rows;
             Ok(if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })

@@ -14,6 +14,7 @@ pub mod footprint;
 pub mod foresight;
 pub mod install;
 pub mod overlay;
+mod own_rows;
 mod pending;
 pub mod protocol;
 pub mod work;

@@ -9,7 +9,6 @@
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use procedure::access::{Access, Command, Range, Row};
 use smallvec::{SmallVec, smallvec};
@@ -18,6 +17,7 @@ use types::key::{encode_key, upper_bound_of_prefix};
 use types::{ColumnId, Error, Height, Key, Position, SqlState, Stamp, Stop, TableId, Value};
 
 use crate::footprint::{RangeDigest, Recorder, RowRead};
+use crate::own_rows::SCANNED_MAX;
 use crate::pending::{PendingWrite, RecordId, WriteSet, WriteState};
 
 /// Where in the ledger a transaction runs: what its hidden row ids and `now()` are made of.
@@ -38,8 +38,7 @@ pub struct Overlay<R> {
     pub recorder: R,
     /// A row's values while its commands are applied.
     scratch: Vec<Value>,
-    /// Ends long scans with 57014.
-    interrupt: Option<Arc<AtomicBool>>,
+    passed_over: u64,
 }
 
 /// Where a key's row lies below the own writes, and when it last changed.
@@ -67,20 +66,14 @@ impl<R: Recorder> Overlay<R> {
             writes: WriteSet::default(),
             recorder,
             scratch: Vec::new(),
-            interrupt: None,
+            passed_over: 0,
         }
-    }
-
-    /// Scans end with an error when `interrupt` becomes true. For sessions only: a block is never
-    /// interrupted.
-    pub fn with_interrupt(mut self, interrupt: Arc<AtomicBool>) -> Self {
-        self.interrupt = Some(interrupt);
-        self
     }
 
     /// Forget the writes and go on with another transaction over the same state.
     pub fn restart(&mut self, moment: Moment) {
         self.writes.clear();
+        self.passed_over = 0;
         self.moment = moment;
         self.row_ids = 0;
     }
@@ -178,8 +171,69 @@ impl<R: Recorder> Overlay<R> {
         Ok(Some(stamp))
     }
 
-    /// Own rows of a range: (index key, primary key, write), in scan order.
+    /// Own rows of a range: (index key, write), in scan order.
     fn own_rows(&mut self, range: &Range) -> Result<Vec<(Key, usize)>, Stop> {
+        let mut rows = match self.writes.writes().len() <= SCANNED_MAX {
+            true => self.own_rows_sorted(range)?,
+            false => self.own_rows_mapped(range)?,
+        };
+        if range.reverse {
+            rows.reverse();
+        }
+        Ok(rows)
+    }
+
+    fn own_rows_mapped(&mut self, range: &Range) -> Result<Vec<(Key, usize)>, Stop> {
+        let count = self.writes.writes().len();
+        let (map, stale) = self.writes.own_rows.stale(range.table, range.index, count);
+        let catalog = Arc::clone(&self.catalog);
+        let table = table_of(&catalog, range.table)?;
+        for at in stale {
+            let place = at as usize;
+            if self.writes.writes()[place].table != range.table {
+                continue;
+            }
+            match self.own_entry(table, range.index, place) {
+                Ok(key) => self.writes.own_rows.set(map, at, key),
+                Err(stop) => {
+                    // The map has missed the rest.
+                    self.writes.own_rows.clear();
+                    return Err(stop);
+                }
+            }
+        }
+        let Some((low, high)) = byte_bounds(range) else {
+            return Ok(Vec::new());
+        };
+        let rows = self.writes.own_rows.range(map, low, high);
+        for (_, at) in &rows {
+            self.evaluate(*at)?;
+        }
+        Ok(rows)
+    }
+
+    /// What a write's row is in an index; `None`: there is no row. An entry in the primary index
+    /// needs no value, so there commands stay what they are.
+    fn own_entry(
+        &mut self,
+        table: &Table,
+        index: types::IndexId,
+        at: usize,
+    ) -> Result<Option<Key>, Stop> {
+        if index != 0 {
+            self.evaluate(at)?;
+        }
+        let write = &self.writes.writes()[at];
+        match &write.state {
+            WriteState::Delete => Ok(None),
+            WriteState::Commands(_) => Ok(Some(write.key.clone())),
+            WriteState::Put(row) => {
+                index_key(table, index, &write.key, |column| &row[usize::from(column)]).map(Some)
+            }
+        }
+    }
+
+    fn own_rows_sorted(&mut self, range: &Range) -> Result<Vec<(Key, usize)>, Stop> {
         for at in 0..self.writes.writes().len() {
             let write = &self.writes.writes()[at];
             if write.table == range.table
@@ -203,9 +257,6 @@ impl<R: Recorder> Overlay<R> {
             }
         }
         rows.sort();
-        if range.reverse {
-            rows.reverse();
-        }
         Ok(rows)
     }
 
@@ -220,13 +271,9 @@ impl<R: Recorder> Overlay<R> {
         V: FnMut(&Key, Stamp, &[Value]) -> Result<ControlFlow<()>, Stop>,
     {
         let mut digest = RangeDigest::default();
-        let interrupt = self.interrupt.clone();
         let step = |key: &Key, stamp: Stamp, values: &[Value]| {
             if R::DIGESTS {
                 digest.add(key.as_bytes(), stamp);
-            }
-            if interrupt.as_ref().is_some_and(|asked| asked.load(Ordering::Relaxed)) {
-                return Err(canceled().into());
             }
             visit(key, stamp, values)
         };
@@ -258,6 +305,7 @@ impl<R: Recorder> Overlay<R> {
             next_own: 0,
             own_stamp: Stamp::new(self.moment.height, self.moment.position),
             digest: RangeDigest::default(),
+            passed_over: 0,
             stopped_at: None,
             visit,
         };
@@ -267,7 +315,8 @@ impl<R: Recorder> Overlay<R> {
         if matches!(outcome, Ok(ControlFlow::Continue(()))) {
             outcome = merge.own_rows_before(None);
         }
-        let Merge { mut digest, stopped_at, .. } = merge;
+        let Merge { mut digest, passed_over, stopped_at, .. } = merge;
+        self.passed_over += passed_over;
         match stopped_at {
             // All base rows before this own row, and none behind it.
             Some(own) => self.recorder.range_read(&before(range, own), digest),
@@ -303,6 +352,8 @@ struct Merge<'a, V> {
     next_own: usize,
     own_stamp: Stamp,
     digest: RangeDigest,
+    /// Base rows that own writes hide.
+    passed_over: u64,
     /// Entry of the own row that ended the scan.
     stopped_at: Option<Key>,
     visit: V,
@@ -329,6 +380,7 @@ where
         self.digest.add(key.as_bytes(), stamp);
         let record = RecordId::of(self.table.find(key.as_bytes()), key);
         if self.writes.find(self.range.table, record, key).is_some() {
+            self.passed_over += 1;
             return Ok(ControlFlow::Continue(()));
         }
         (self.visit)(key, stamp, shown)
@@ -487,11 +539,15 @@ impl<R: Recorder> Access for Overlay<R> {
     {
         // Before anything is recorded: whoever uses a recorded range may count on its index.
         check_index(table_of(&self.catalog, range.table)?, range.index)?;
-        if self.writes.writes().iter().any(|w| w.table == range.table) {
+        if self.writes.touches(range.table) {
             self.scan_merged(range, columns, visit)
         } else {
             self.scan_base(range, columns, visit)
         }
+    }
+
+    fn take_passed_over(&mut self) -> u64 {
+        std::mem::take(&mut self.passed_over)
     }
 
     fn next_row_id(&mut self) -> [u8; 16] {
@@ -512,10 +568,6 @@ impl<R: Recorder> Access for Overlay<R> {
             table.prefetch(key.as_bytes());
         }
     }
-}
-
-fn canceled() -> Error {
-    Error::new(SqlState::QUERY_CANCELED, "canceling statement due to user request")
 }
 
 fn table_of(catalog: &Catalog, id: TableId) -> Result<&Table, Stop> {

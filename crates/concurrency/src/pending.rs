@@ -9,6 +9,8 @@ use smallvec::SmallVec;
 use storage::Slot;
 use types::{Key, TableId};
 
+use crate::own_rows::OwnRows;
+
 /// A record's identity within one block: its slot, or a hash of its key where no row is visible.
 /// Two absent keys may share an id; whoever compares ids only must take that as "may be the same".
 /// All replicas must then see the same two keys as absent, so the slot of a deleted row does not
@@ -89,6 +91,9 @@ type Places = FxHashMap<(TableId, RecordId), SmallVec<[u32; 1]>>;
 pub struct WriteSet {
     writes: Vec<PendingWrite>,
     index: Option<Places>,
+    /// Tables with a write.
+    tables: SmallVec<[TableId; 4]>,
+    pub(crate) own_rows: OwnRows,
 }
 
 const LINEAR_MAX: usize = 16;
@@ -100,7 +105,18 @@ impl WriteSet {
 
     pub fn clear(&mut self) {
         self.writes.clear();
+        self.forget();
+    }
+
+    fn forget(&mut self) {
         self.index = None;
+        self.tables.clear();
+        self.own_rows.clear();
+    }
+
+    /// Whether there is a write to this table.
+    pub fn touches(&self, table: TableId) -> bool {
+        self.tables.contains(&table)
     }
 
     pub fn writes(&self) -> &[PendingWrite] {
@@ -108,11 +124,12 @@ impl WriteSet {
     }
 
     pub fn get_mut(&mut self, at: usize) -> &mut PendingWrite {
+        self.own_rows.note(at);
         &mut self.writes[at]
     }
 
     pub fn take(&mut self) -> Vec<PendingWrite> {
-        self.index = None;
+        self.forget();
         std::mem::take(&mut self.writes)
     }
 
@@ -141,6 +158,10 @@ impl WriteSet {
         let at = self.writes.len() as u32;
         if let Some(index) = &mut self.index {
             index.entry((write.table, write.record)).or_default().push(at);
+        }
+        self.own_rows.note(self.writes.len());
+        if !self.tables.contains(&write.table) {
+            self.tables.push(write.table);
         }
         self.writes.push(write);
         if self.index.is_none() && self.writes.len() > LINEAR_MAX {

@@ -52,12 +52,13 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// `Halt` is nobody's outcome: it stops the replica.
+    /// `Halt` is nobody's outcome: it stops the replica. Texts are [cut](Error::cut) here, where
+    /// every replica and the client get the same ones.
     pub fn from_run(run: Result<ProgramResult, Stop>) -> Result<Outcome, String> {
         match run {
             Ok(result) => Ok(Outcome::Committed(result)),
-            Err(Stop::Rejected(error)) => Ok(Outcome::Rejected(error)),
-            Err(Stop::Retry(error)) => Ok(Outcome::Retry(error)),
+            Err(Stop::Rejected(error)) => Ok(Outcome::Rejected(error.cut())),
+            Err(Stop::Retry(error)) => Ok(Outcome::Retry(error.cut())),
             Err(Stop::Halt(why)) => Err(why),
         }
     }

@@ -13,10 +13,10 @@
 use std::sync::Arc;
 
 use procedure::access::{Access, Range};
-use procedure::run;
+use procedure::run_within;
 use procedure::step::Procedure;
 use procedure::{Frame, ProgramResult};
-use types::{Error, Key, Stamp, Stop, TableId, Value};
+use types::{Error, Key, SqlState, Stamp, Stop, TableId, Value};
 
 use crate::footprint::RangeDigest;
 
@@ -78,17 +78,36 @@ pub struct Expectation {
 impl Work {
     /// Run against `access`. Generic, so each protocol's data path is compiled into it.
     pub fn run<A: Access>(&self, frame: &mut Frame, access: &mut A) -> Result<ProgramResult, Stop> {
+        frame.meter().refill();
+        self.run_within(frame, access)
+    }
+
+    /// Run as a part of a transaction: with what it has left to spend.
+    pub fn run_within<A: Access>(
+        &self,
+        frame: &mut Frame,
+        access: &mut A,
+    ) -> Result<ProgramResult, Stop> {
         match self {
-            Work::Statement(s) => run(&s.procedure, &s.arguments, frame, access),
+            Work::Statement(s) => run_within(&s.procedure, &s.arguments, frame, access),
             Work::Load(load) => {
                 let mut count = 0;
                 for row in &load.rows {
-                    count += run(&load.procedure, row, frame, access)?.count;
+                    count += run_within(&load.procedure, row, frame, access)?.count;
                 }
                 Ok(ProgramResult { rows: Vec::new(), count })
             }
             Work::Interactive(transaction) => transaction.run(frame, access),
-            Work::Void(error) => Err(Stop::Rejected(error.clone())),
+            Work::Void(error) => Err(Stop::from(error.clone())),
+        }
+    }
+
+    /// Over soon, whatever the data.
+    pub fn is_short(&self) -> bool {
+        match self {
+            Work::Statement(statement) => statement.procedure.is_short(),
+            Work::Load(_) | Work::Interactive(_) => false,
+            Work::Void(_) => true,
         }
     }
 
@@ -104,14 +123,16 @@ impl Work {
 impl Interactive {
     fn run<A: Access>(&self, frame: &mut Frame, access: &mut A) -> Result<ProgramResult, Stop> {
         for row in &self.rows {
+            frame.meter().spend(1)?;
             let stamp = access.read(row.table, &row.key, &[], &mut []).map_err(schema_changed)?;
             if stamp != row.stamp {
                 return Err(stale("A row that the transaction read was changed since."));
             }
         }
         for requirement in &self.ranges {
-            let now = RangeDigest::again(access, &requirement.range, &requirement.digest)
-                .map_err(schema_changed)?;
+            let now =
+                RangeDigest::again(access, &requirement.range, &requirement.digest, frame.meter())
+                    .map_err(schema_changed)?;
             if now != requirement.digest {
                 return Err(stale("Rows of a range that the transaction read were changed since."));
             }
@@ -119,8 +140,8 @@ impl Interactive {
         let mut count = 0;
         for (write, expected) in &self.writes {
             // A statement that succeeded for the client and fails now has met a newer state.
-            let result = write.run(frame, access).map_err(|stop| match stop {
-                Stop::Rejected(error) => stale(&format!(
+            let result = write.run_within(frame, access).map_err(|stop| match stop {
+                Stop::Rejected(error) if !is_too_much(&error) => stale(&format!(
                     "A statement that had succeeded now fails: {}.",
                     error.message()
                 )),
@@ -138,11 +159,16 @@ impl Interactive {
 /// What a requirement names is no more.
 fn schema_changed(stop: Stop) -> Stop {
     match stop {
-        Stop::Rejected(error) => {
+        Stop::Rejected(error) if !is_too_much(&error) => {
             stale(&format!("The schema was changed since: {}.", error.message()))
         }
         other => other,
     }
+}
+
+/// To try again would be in vain.
+fn is_too_much(error: &Error) -> bool {
+    error.code() == SqlState::STATEMENT_TOO_COMPLEX
 }
 
 fn stale(detail: &str) -> Stop {

@@ -15,13 +15,12 @@ pub trait Language: Send + Sync + 'static {
     /// outcome.
     fn compile(&self, transaction: &Transaction) -> Result<Work>;
 
-    /// Blocks up to now are durable: what sessions compile against may follow.
-    fn publish(&self);
-
     /// Changes whenever a compiled program might mean something else.
     fn schema_version(&self) -> u64;
 
-    /// Run a schema change in the block at `height`, whole or not at all.
+    /// Run a schema change in the block at `height`, whole or not at all. What sessions compile
+    /// against must become part of the store's catalog: a snapshot's data and schema belong
+    /// together.
     fn apply(
         &self,
         text: &str,

@@ -10,6 +10,7 @@
 
 pub mod engine;
 pub mod language;
+pub mod parameter_types;
 pub mod queue;
 pub mod recovery;
 pub mod replica;
@@ -17,6 +18,7 @@ pub mod transaction;
 
 pub use engine::{BlockEvent, Clock, Engine, NoObserver, Observer};
 pub use language::{Language, ObjectChange, SCHEMA_TABLE, SchemaChange};
+pub use parameter_types::ParameterTypes;
 pub use queue::{BlockLimits, Completion};
 pub use recovery::{Fault, Mismatch, Progress, Replayed, replay};
 pub use replica::{Compiled, Executed, Halt, Head, Input, Replica};

@@ -10,7 +10,9 @@
 //! round trip, for an eighth of the sync at most. SmallBank, 16 clients, two cores, a sync of
 //! 0.1 ms: waiting for everybody brings 43,000 per second, not waiting 60,000.
 //!
-//! A request that must be alone (a schema change) ends the block before it and makes its own.
+//! A request that must be alone (a schema change) ends the block before it and makes its own. A
+//! block always fits the ledger's bound: whatever its transactions come to, with the longest
+//! outcomes that they can have; what would not fit alone is refused at the door.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard};
@@ -18,10 +20,12 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use concurrency::Outcome;
+use ledger::block::BLOCK_BYTES_MAX;
 use tokio::sync::oneshot;
 use types::{Error, Height, SqlState};
 
 use crate::replica::Compiled;
+use crate::transaction::OUTCOME_BYTES_MAX;
 
 /// What a sleep takes at least: a shorter wait is not worth beginning.
 const PATIENCE_MIN: Duration = Duration::from_micros(50);
@@ -42,6 +46,14 @@ pub struct Completion {
     /// Index in the block: with the height, the transaction's address for receipts.
     pub index: u32,
     pub outcome: Outcome,
+}
+
+/// A block's bound less its header.
+const BLOCK_WEIGHT_MAX: usize = BLOCK_BYTES_MAX - (1 << 20);
+
+/// What a transaction may add to a block: its bytes, its outcome's, and their lengths.
+fn weight(payload: &[u8]) -> usize {
+    payload.len() + OUTCOME_BYTES_MAX + 8
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -84,6 +96,15 @@ impl Queue {
     }
 
     pub fn push(&self, request: Request) -> Result<(), Error> {
+        if weight(&request.payload) > BLOCK_WEIGHT_MAX {
+            let bytes = request.payload.len();
+            return Err(Error::new(
+                SqlState::PROGRAM_LIMIT_EXCEEDED,
+                "the transaction is too large",
+            )
+            .with_detail(format!("It has {bytes} bytes; a block holds {BLOCK_BYTES_MAX}."))
+            .with_hint("Split it into several transactions."));
+        }
         let mut state = self.lock();
         if let Some(error) = &state.closed {
             return Err(error.clone());
@@ -163,11 +184,13 @@ impl Queue {
 }
 
 fn take(waiting: &mut VecDeque<Request>, limits: &BlockLimits) -> Vec<Request> {
-    let mut bytes = 0;
+    let (mut bytes, mut weights) = (0, 0);
     let mut count = 0;
     for request in waiting.iter() {
         bytes += request.payload.len();
-        let full = count == limits.transactions_max || bytes > limits.bytes_max;
+        weights += weight(&request.payload);
+        let too_large = bytes > limits.bytes_max || weights > BLOCK_WEIGHT_MAX;
+        let full = count == limits.transactions_max || too_large;
         if count > 0 && (request.alone || full) {
             break;
         }
@@ -237,6 +260,24 @@ mod tests {
         queue.push(request(1, false)).unwrap();
         let some = Duration::from_millis(80);
         assert_eq!(queue.cut(9, some).unwrap().len(), 1, "patience ends");
+    }
+
+    #[test]
+    fn a_block_has_room_for_the_longest_outcomes_and_what_cannot_fit_is_refused() {
+        let limits = BlockLimits {
+            transactions_max: usize::MAX,
+            bytes_max: usize::MAX,
+            queued_max: usize::MAX,
+            ..BlockLimits::default()
+        };
+        let queue = Queue::new(limits);
+        let error = queue.push(request(BLOCK_WEIGHT_MAX - OUTCOME_BYTES_MAX, false)).unwrap_err();
+        assert_eq!(error.code(), SqlState::PROGRAM_LIMIT_EXCEEDED);
+        let most = BLOCK_WEIGHT_MAX / (OUTCOME_BYTES_MAX + 9);
+        for _ in 0..=most {
+            queue.push(request(1, false)).unwrap();
+        }
+        assert_eq!(sizes(&queue, 2), [most, 1]);
     }
 
     #[test]

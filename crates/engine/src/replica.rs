@@ -121,7 +121,6 @@ impl Replica {
 
     /// Readers and sessions may see everything up to the head.
     pub fn publish(&self) {
-        self.language.publish();
         self.store.publish(self.head.height);
     }
 
@@ -211,7 +210,7 @@ impl Replica {
         };
         let (outcome, change) = match applied {
             Ok(change) => (Outcome::Committed(Default::default()), change),
-            Err(error) => (Outcome::Rejected(error), SchemaChange::default()),
+            Err(error) => (Outcome::Rejected(error.cut()), SchemaChange::default()),
         };
         let effects = schema_effects(&change)?;
         let payloads = inputs.into_iter().map(|input| input.payload).collect();

@@ -9,15 +9,19 @@
 //!   1 statement   text: str, arguments: values
 //!   2 call        procedure: str, arguments: values
 //!   3 load        text: str (the COPY), rows: varint × values
-//!   4 interactive now: zigzag | rows | ranges | writes (kinds 1 to 3, each with what it answered)
+//!   4 interactive now: zigzag | schema: varint | rows | ranges
+//!                 | writes (kinds 1, 2, 3 and 7, each with what it answered)
 //!   5 schema      text: str (DDL)
 //!   6 parameter   name: str, value: str
+//!   7 statement   text: str, types (`parameter_types`), arguments: values
 //!
 //! outcome       kind: 1 | body
 //!   0 committed   count: varint, rows: 0 (none) | 1 len bytes (inline) | 2 SHA-256 of them
 //!   1 rejected    sqlstate: 5, message: str
 //!   2 retry       sqlstate: 5, message: str
 //! ```
+//!
+//! Messages are cut at `types::error::TEXT_BYTES_MAX` when the outcome is made.
 //!
 //! `str` is a varint length and UTF-8; `values` is a varint count and tagged values
 //! (`types::codec`). Result rows up to [`INLINE_ROWS_BYTES_MAX`] stand in the outcome itself, so
@@ -32,9 +36,15 @@ use types::codec::{
     decode_bytes, decode_i64, decode_str, decode_u64, decode_value, encode_bytes, encode_i64,
     encode_str, encode_u64, encode_value,
 };
+use types::error::TEXT_BYTES_MAX;
 use types::{Error, Key, Result, SqlState, Stamp, TableId, Value};
 
+use crate::parameter_types::ParameterTypes;
+
 pub const INLINE_ROWS_BYTES_MAX: usize = 256;
+
+/// What an outcome's bytes may be at most: an error's message is the longest that it holds.
+pub const OUTCOME_BYTES_MAX: usize = TEXT_BYTES_MAX + 64;
 
 /// One transaction of a block, before it is compiled.
 #[derive(Clone, PartialEq, Debug)]
@@ -53,10 +63,11 @@ pub enum Body {
     Parameter { name: String, value: String },
 }
 
-/// A statement with its arguments: text as the client sent it.
+/// A statement with its arguments: text as the client sent it, and the types it gave with it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct StatementText {
     pub text: String,
+    pub types: ParameterTypes,
     pub arguments: Vec<Value>,
 }
 
@@ -65,6 +76,9 @@ pub struct StatementText {
 #[derive(Clone, PartialEq, Debug)]
 pub struct InteractiveText {
     pub now_us: i64,
+    /// Schema changes before the transaction began: its keys and its statements mean something
+    /// under that schema only.
+    pub schema_version: u64,
     pub rows: Vec<RowRequirement>,
     pub ranges: Vec<RangeRequirement>,
     pub writes: Vec<WriteText>,
@@ -106,7 +120,12 @@ impl Transaction {
         };
         let what = match &self.body {
             Body::Statement(s) if s.arguments.is_empty() => s.text.clone(),
-            Body::Statement(s) => format!("{} with ({})", s.text, arguments(&s.arguments)),
+            Body::Statement(s) if s.types.is_empty() => {
+                format!("{} with ({})", s.text, arguments(&s.arguments))
+            }
+            Body::Statement(StatementText { text, types, arguments: values }) => {
+                format!("{text} with ({}) as ({types})", arguments(values))
+            }
             Body::Call { procedure, arguments: values } => {
                 format!("CALL {procedure}({})", arguments(values))
             }
@@ -132,9 +151,13 @@ impl Transaction {
 impl Body {
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            Body::Statement(StatementText { text, arguments }) => {
-                out.push(1);
+            Body::Statement(StatementText { text, types, arguments }) => {
+                // Most statements declare nothing, and pay no byte for it.
+                out.push(if types.is_empty() { 1 } else { 7 });
                 encode_str(text, out);
+                if !types.is_empty() {
+                    types.encode(out);
+                }
                 encode_values(arguments, out);
             }
             Body::Call { procedure, arguments } => {
@@ -168,6 +191,7 @@ impl Body {
         Ok(match decode_byte(input)? {
             1 => Body::Statement(StatementText {
                 text: text(input)?,
+                types: ParameterTypes::default(),
                 arguments: decode_values(input)?,
             }),
             2 => Body::Call { procedure: text(input)?, arguments: decode_values(input)? },
@@ -175,6 +199,11 @@ impl Body {
             4 => Body::Interactive(InteractiveText::decode(input)?),
             5 => Body::Schema { text: text(input)? },
             6 => Body::Parameter { name: text(input)?, value: text(input)? },
+            7 => Body::Statement(StatementText {
+                text: text(input)?,
+                types: ParameterTypes::decode(input)?,
+                arguments: decode_values(input)?,
+            }),
             _ => return Err(corrupt("a transaction of unknown kind")),
         })
     }
@@ -182,7 +211,7 @@ impl Body {
     /// One that may stand within an interactive transaction.
     fn decode_write(input: &mut &[u8]) -> Result<Body> {
         match input.first() {
-            Some(1..=3) => Body::decode(input),
+            Some(1..=3 | 7) => Body::decode(input),
             _ => Err(corrupt("a write of unknown kind")),
         }
     }
@@ -191,6 +220,7 @@ impl Body {
 impl InteractiveText {
     fn encode(&self, out: &mut Vec<u8>) {
         encode_i64(self.now_us, out);
+        encode_u64(self.schema_version, out);
         encode_u64(self.rows.len() as u64, out);
         for row in &self.rows {
             encode_u64(u64::from(row.table.0), out);
@@ -218,6 +248,7 @@ impl InteractiveText {
     fn decode(input: &mut &[u8]) -> Result<InteractiveText> {
         Ok(InteractiveText {
             now_us: decode_i64(input)?,
+            schema_version: decode_u64(input)?,
             rows: decode_list(input, |input| {
                 Ok(RowRequirement {
                     table: decode_table(input)?,
@@ -395,11 +426,20 @@ fn decode_range(input: &mut &[u8]) -> Result<Range> {
 
 #[cfg(test)]
 mod tests {
+    use types::DataType;
+
     use super::*;
 
     fn samples() -> Vec<Transaction> {
+        let text = "UPDATE t SET a = a + $1";
         let statement = Body::Statement(StatementText {
-            text: "UPDATE t SET a = a + $1".into(),
+            text: text.into(),
+            types: ParameterTypes::default(),
+            arguments: vec![Value::Int(-3), Value::Null],
+        });
+        let typed = Body::Statement(StatementText {
+            text: text.into(),
+            types: ParameterTypes::new(&[None, Some(DataType::Numeric(Some((9, 2))))]),
             arguments: vec![Value::Int(-3), Value::Null],
         });
         let load =
@@ -407,12 +447,14 @@ mod tests {
         let key = Key::from(&[1, 2, 3][..]);
         let bodies = [
             statement.clone(),
+            typed.clone(),
             load.clone(),
             Body::Call { procedure: "p".into(), arguments: vec![Value::Bool(true)] },
             Body::Schema { text: "CREATE TABLE t (a int)".into() },
             Body::Parameter { name: "protocol".into(), value: "serial".into() },
             Body::Interactive(InteractiveText {
                 now_us: -7,
+                schema_version: 300,
                 rows: vec![
                     RowRequirement { table: TableId(3), key: key.clone(), stamp: None },
                     RowRequirement {
@@ -431,7 +473,7 @@ mod tests {
                     },
                     digest: RangeDigest::from_parts(9, true, [1, u64::MAX]),
                 }],
-                writes: [statement, load]
+                writes: [statement, typed, load]
                     .map(|body| WriteText {
                         body,
                         expected_count: 2,

@@ -2,8 +2,8 @@
 //!
 //! A protocol says which serial order its block is equivalent to. The [`Twin`] runs the same block
 //! again, one transaction after another in that order, and compares everything that can be seen:
-//! every outcome with its rows, and after the block every row of every table with its stamp. It
-//! does so twice:
+//! every outcome with its rows, the net changes that the ledger would hash, and after the block
+//! every row of every table with its stamp. It does so twice:
 //!
 //! * under the serial protocol, on a store of its own that never collects;
 //! * on plain maps ([`procedure::testing::Memory`]), which share no code with the overlays, the
@@ -30,14 +30,17 @@ use std::collections::BTreeMap;
 
 use crate::model::Model;
 use crate::session::Session;
-use concurrency::{Block, BlockOutcome, Crew, Outcome, Protocol};
+use concurrency::{Block, BlockOutcome, Crew, Moment, NoRecord, Outcome, Overlay, Protocol, Work};
+use procedure::Frame;
 use protocols::serial::Runner;
-use storage::{LATEST, Store};
+use storage::{Changes, LATEST, Store};
 use types::{Height, Position, Stamp, TableId, TableSchema, Value};
 
 /// A store under the protocol in question, and its serial twin.
 pub struct Twin {
     pub subject: Arc<Store>,
+    /// The last block's.
+    pub changes: Vec<NetChange>,
     specification: Arc<Store>,
     model: Model,
     /// The subject collects what no snapshot needs after every block.
@@ -58,6 +61,15 @@ impl std::fmt::Display for Divergence {
     }
 }
 
+/// What a block did to one row, as the effects root has it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct NetChange {
+    pub table: TableId,
+    pub key: Vec<u8>,
+    pub before: Option<(Height, Vec<Value>)>,
+    pub after: Option<Vec<Value>>,
+}
+
 /// One stored row: its key, when it last changed, its values.
 pub type StoredRow = (Vec<u8>, Stamp, Vec<Value>);
 
@@ -72,6 +84,7 @@ impl Twin {
         };
         Twin {
             subject: store(),
+            changes: Vec::new(),
             specification: store(),
             model: Model::new(schemas),
             collects: true,
@@ -88,7 +101,7 @@ impl Twin {
         &mut self,
         protocol: &dyn Protocol,
         crew: &Crew,
-        transactions: Vec<Arc<concurrency::Work>>,
+        transactions: Vec<Arc<Work>>,
     ) -> Result<BlockOutcome, Divergence> {
         self.run_with_sessions(protocol, crew, transactions, &BTreeMap::new())
     }
@@ -98,16 +111,17 @@ impl Twin {
         &mut self,
         protocol: &dyn Protocol,
         crew: &Crew,
-        transactions: Vec<Arc<concurrency::Work>>,
+        transactions: Vec<Arc<Work>>,
         sessions: &BTreeMap<Position, Session>,
     ) -> Result<BlockOutcome, Divergence> {
         self.height += 1;
         let height = self.height;
         let block = Arc::new(Block { height, time_us: height as i64, transactions });
         let wrong = |what: String| Divergence { height, what };
-        let outcome = run_block(protocol, crew, &self.subject, &block).map_err(wrong)?;
+        let (outcome, changes) = run_block(protocol, crew, &self.subject, &block).map_err(wrong)?;
+        let changes = net_changes(&changes);
         check_order(&outcome, block.transactions.len()).map_err(wrong)?;
-        let replayed = self.replay(&block, &outcome, sessions).map_err(wrong)?;
+        let (replayed, serial) = self.replay(&block, &outcome, sessions).map_err(wrong)?;
         for (position, (ours, theirs)) in outcome.outcomes.iter().zip(&replayed).enumerate() {
             if ours != theirs {
                 return Err(wrong(format!(
@@ -117,7 +131,11 @@ impl Twin {
             }
         }
         compare_states(&self.subject, &self.specification).map_err(wrong)?;
-        self.model.run(&block, &outcome).map_err(wrong)?;
+        let plain = self.model.run(&block, &outcome).map_err(wrong)?;
+        for (who, others) in [("serially", serial), ("on plain maps", plain)] {
+            compare_changes(&changes, &others, who).map_err(wrong)?;
+        }
+        self.changes = changes;
         self.model.compare(&self.subject).map_err(wrong)?;
         if self.collects {
             self.subject.collect(self.subject.horizon());
@@ -125,12 +143,30 @@ impl Twin {
         Ok(outcome)
     }
 
+    /// What `work` would have left to spend now: on the subject's newest block, on the serial
+    /// twin's, and on plain maps. There only work that reads is told of: commands are evaluated at
+    /// once, so they fail earlier, and no scan passes over a row.
+    pub fn left_to_spend(&self, work: &Work) -> (u64, u64, Option<u64>) {
+        let moment = Moment { height: self.height + 1, position: 0, now_us: 0 };
+        let on = |catalog, at| {
+            let mut overlay = Overlay::new(catalog, at, moment, NoRecord);
+            let mut frame = Frame::default();
+            let _ = work.run(&mut frame, &mut overlay);
+            frame.meter().left()
+        };
+        (
+            on(self.subject.catalog(), self.subject.newest()),
+            on(self.specification.catalog(), LATEST),
+            self.model.left_after(work, Stamp::new(moment.height, moment.position)),
+        )
+    }
+
     fn replay(
         &self,
         block: &Arc<Block>,
         outcome: &BlockOutcome,
         sessions: &BTreeMap<Position, Session>,
-    ) -> Result<Vec<Outcome>, String> {
+    ) -> Result<(Vec<Outcome>, Vec<NetChange>), String> {
         let store = &self.specification;
         let mut writes = store.begin_block(block.height, 1);
         let mut runner = Runner::new(store.catalog());
@@ -149,9 +185,9 @@ impl Twin {
             }
             outcomes[position as usize] = Some(outcome);
         }
-        store.finish(writes);
+        let changes = net_changes(&store.finish(writes));
         store.publish(block.height);
-        Ok(outcomes.into_iter().flatten().collect())
+        Ok((outcomes.into_iter().flatten().collect(), changes))
     }
 }
 
@@ -161,13 +197,32 @@ pub fn run_block(
     crew: &Crew,
     store: &Arc<Store>,
     block: &Arc<Block>,
-) -> Result<BlockOutcome, String> {
+) -> Result<(BlockOutcome, Changes), String> {
     let mut writes = store.begin_block(block.height, crew.workers());
     let prepared = protocol.prepare(block, store, block.height - 1, crew)?;
     let outcome = protocol.finish(prepared, block, store, &mut writes, crew)?;
-    store.finish(writes);
+    let changes = store.finish(writes);
     store.publish(block.height);
-    Ok(outcome)
+    Ok((outcome, changes))
+}
+
+fn net_changes(changes: &Changes) -> Vec<NetChange> {
+    let mut row = Vec::new();
+    let changes = changes.touched().iter().map(|change| {
+        let before = change.before(&mut row).map(|stamp| (stamp.height(), row.clone()));
+        let after = change.after(&mut row).map(|_| row.clone());
+        NetChange { table: change.table(), key: change.key().as_bytes().to_vec(), before, after }
+    });
+    changes.collect()
+}
+
+fn compare_changes(ours: &[NetChange], theirs: &[NetChange], who: &str) -> Result<(), String> {
+    if ours == theirs {
+        return Ok(());
+    }
+    let differing = ours.iter().zip(theirs).find(|(a, b)| a != b);
+    let (ours, theirs) = (ours.len(), theirs.len());
+    Err(format!("{ours} net changes, {who} {theirs}; first difference {differing:?}"))
 }
 
 fn check_order(outcome: &BlockOutcome, count: usize) -> Result<(), String> {

@@ -1,15 +1,18 @@
 //! The specification a second time, on plain maps: slow, short, and without a line in common with
 //! the overlays, folds and stores that the protocols share.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use concurrency::{Block, BlockOutcome, Outcome};
+use concurrency::{Block, BlockOutcome, Outcome, Work};
 use procedure::Frame;
 use procedure::access::{Access, Command, Range, Row};
 use procedure::testing::Memory;
 use storage::Store;
 use types::{ColumnId, Key, Position, Stamp, Stop, TableId, TableSchema, Value};
+
+use crate::NetChange;
 
 pub struct Model {
     memory: Memory,
@@ -26,7 +29,8 @@ impl Model {
 
     /// Run a block in its claimed order. Which of several errors a rejected transaction names
     /// depends on when commands are evaluated, so only committed ones are compared in full.
-    pub fn run(&mut self, block: &Block, outcome: &BlockOutcome) -> Result<(), String> {
+    pub fn run(&mut self, block: &Block, outcome: &BlockOutcome) -> Result<Vec<NetChange>, String> {
+        let before = self.memory.clone();
         let mut frame = Frame::default();
         for (rank, &position) in outcome.serial_order.iter().enumerate() {
             let work = &block.transactions[position as usize];
@@ -51,7 +55,39 @@ impl Model {
                 self.memory = access.memory;
             }
         }
-        Ok(())
+        Ok(self.changes_since(&before))
+    }
+
+    /// What is left to spend after a run that changes nothing here; `None`: it failed, or it wrote,
+    /// since there is nothing that scans could pass over on plain maps.
+    pub fn left_after(&self, work: &Work, stamp: Stamp) -> Option<u64> {
+        let mut access = ModelAccess { memory: self.memory.clone(), stamp, row_ids: 0 };
+        let mut frame = Frame::default();
+        work.run(&mut frame, &mut access).ok()?;
+        let wrote = self
+            .tables
+            .iter()
+            .any(|&t| access.memory.stamped_rows(t) != self.memory.stamped_rows(t));
+        (!wrote).then(|| frame.meter().left())
+    }
+
+    /// Rows that came, went or have another stamp.
+    fn changes_since(&self, before: &Memory) -> Vec<NetChange> {
+        let mut changes = Vec::new();
+        for &table in &self.tables {
+            let by_key = |memory: &Memory| -> BTreeMap<Key, (Stamp, Vec<Value>)> {
+                let rows = memory.stamped_rows(table).into_iter();
+                rows.map(|(key, stamp, row)| (key, (stamp, row))).collect()
+            };
+            let (was, is) = (by_key(before), by_key(&self.memory));
+            let keys: BTreeSet<&Key> = was.keys().chain(is.keys()).collect();
+            for key in keys.into_iter().filter(|&key| was.get(key) != is.get(key)) {
+                let before = was.get(key).map(|(stamp, row)| (stamp.height(), row.clone()));
+                let after = is.get(key).map(|(_, row)| row.clone());
+                changes.push(NetChange { table, key: key.as_bytes().to_vec(), before, after });
+            }
+        }
+        changes
     }
 
     pub fn compare(&self, store: &Store) -> Result<(), String> {

@@ -5,12 +5,12 @@
 //! and without checks, inserts, deletes and both in one program, unique checks, range scans over
 //! both indexes that end early or in an error, existence reads, and user aborts. Every register is
 //! emitted at the end, so what a transaction saw is part of its outcome; a *silent* program emits
-//! none.
+//! none. Beside the programs there are loads of a few rows, which may fail in the middle.
 
 use std::ops::Bound;
 use std::sync::Arc;
 
-use concurrency::{Statement, Work};
+use concurrency::{Load, Statement, Work};
 use kit::random::Random;
 use procedure::query::{Aggregate, AggregateFunction, Query};
 use procedure::step::{Column, OnError, Output, Procedure, Step};
@@ -88,6 +88,8 @@ pub enum Operation {
     Set,
     /// `a = n`: blind.
     BlindSet,
+    /// `a = a`: a write that changes nothing.
+    Touch,
     /// Rejects the transaction when the key is taken.
     Insert,
     /// Does nothing when the key is taken.
@@ -130,13 +132,14 @@ pub const QUERIES: [Operation; 9] = [
     Operation::ListLog,
 ];
 
-pub const OPERATIONS: [Operation; 22] = [
+pub const OPERATIONS: [Operation; 23] = [
     Operation::Read,
     Operation::Exists,
     Operation::Add,
     Operation::CheckedAdd,
     Operation::Set,
     Operation::BlindSet,
+    Operation::Touch,
     Operation::Insert,
     Operation::InsertIfAbsent,
     Operation::Delete,
@@ -187,6 +190,7 @@ impl Builder {
             Operation::Add => self.update(key, number, A, add(A), Box::default()),
             Operation::CheckedAdd => self.update(key, number, B, add(B), within_limit(B)),
             Operation::BlindSet => self.update(key, number, A, Expr::Reg(Reg(0)), Box::default()),
+            Operation::Touch => self.update(key, number, A, Expr::Column(A), Box::default()),
             Operation::Set => {
                 let code = CommandCode::new(Box::new([(A, Expr::Reg(Reg(0)))]), Box::default());
                 let input = self.last.map_or(Expr::Const(Value::Int(number)), Expr::Reg);
@@ -454,6 +458,99 @@ pub fn random_program(random: &mut Random, keys: u64, operations_max: u64) -> Ar
         builder.push(operation, key, number);
     }
     builder.finish()
+}
+
+/// A program that only reads.
+pub fn random_query(random: &mut Random, keys: u64, operations: u64) -> Arc<Work> {
+    let mut builder = Builder::default();
+    for _ in 0..operations {
+        let operation = QUERIES[random.below(QUERIES.len() as u64) as usize];
+        builder.push(operation, random.below(keys) as i64, random.below(20) as i64 - 6);
+    }
+    builder.finish()
+}
+
+/// A program of many operations, none of which gives up.
+pub fn random_large(random: &mut Random, keys: u64, operations: u64) -> Arc<Work> {
+    let gives_up = |operation: &Operation| {
+        use Operation::{CheckedAdd, DivideRange, Insert, InsertUnique, Require};
+        matches!(operation, CheckedAdd | DivideRange | Insert | InsertUnique | Require)
+    };
+    let mut builder = Builder::default();
+    for _ in 0..operations {
+        let operation = OPERATIONS[random.below(OPERATIONS.len() as u64) as usize];
+        if !gives_up(&operation) {
+            let number = random.below(20) as i64 - 6;
+            builder.push(operation, random.below(keys) as i64, number);
+        }
+    }
+    builder.finish()
+}
+
+/// A program, or now and then a load.
+pub fn random_work(random: &mut Random, keys: u64, operations_max: u64) -> Arc<Work> {
+    match random.below(8) {
+        0 => Arc::new(Work::Load(random_load(random, keys))),
+        _ => random_program(random, keys, operations_max),
+    }
+}
+
+/// COPY of a few rows. Twice as many keys as programs use, so that some loads find all of theirs
+/// free; the others are rejected as a whole.
+pub fn random_load(random: &mut Random, keys: u64) -> Load {
+    let into_log = random.chance(4);
+    let row = |random: &mut Random| -> Box<[Value]> {
+        let number = random.below(20) as i64 - 6;
+        match into_log {
+            true => [Value::Int(number)].into(),
+            false => {
+                let key = random.below(keys * 2) as i64;
+                [Value::Int(key), Value::Int(number), Value::Null].into()
+            }
+        }
+    };
+    let rows = (0..=random.below(4)).map(|_| row(random)).collect();
+    Load { procedure: if into_log { load_log() } else { load_table() }, rows }
+}
+
+/// Inserts one row of its parameters, as COPY does for each line.
+fn load_table() -> Arc<Procedure> {
+    let inserted = Reg(3);
+    let error = OnError::new(SqlState::UNIQUE_VIOLATION, "duplicate key");
+    let insert = Step::Insert {
+        table: TABLE,
+        key: Box::new([ID]),
+        hidden_row_id: false,
+        values: (0..3).map(|column| Expr::Reg(Reg(column))).collect(),
+        inserted,
+    };
+    load_by(3, vec![insert, Step::Require { condition: Expr::Reg(inserted), error }])
+}
+
+fn load_log() -> Arc<Procedure> {
+    let insert = Step::Insert {
+        table: LOG,
+        key: Box::new([1]),
+        hidden_row_id: true,
+        values: Box::new([Expr::Reg(Reg(0))]),
+        inserted: Reg(1),
+    };
+    load_by(1, vec![insert])
+}
+
+fn load_by(parameters: u16, mut steps: Vec<Step>) -> Arc<Procedure> {
+    steps.push(Step::CountRows { by: constant(1) });
+    let column = |i| Column { name: format!("${}", i + 1), data_type: DataType::Int8 };
+    Arc::new(Procedure {
+        name: "load".into(),
+        parameters: (0..parameters).map(column).collect(),
+        registers: parameters + 1,
+        body: steps.into(),
+        output: Output::Tag,
+        tag: "COPY".into(),
+        read_only: false,
+        register_names: Box::default(),
+    })
 }
 
 /// Programs that fill the table.

@@ -7,21 +7,23 @@
 use std::sync::Arc;
 
 use concurrency::{
-    Expectation, Footprint, Interactive, Moment, Overlay, RangeRequirement, RowRequirement,
+    Expectation, Footprint, Interactive, Load, Moment, Overlay, RangeRequirement, RowRequirement,
     Statement, Work,
 };
 use kit::random::Random;
 use procedure::step::Procedure;
 use procedure::{Frame, ProgramResult};
 use storage::{Catalog, LATEST, Store};
-use types::{Error, Height, Stamp, Stop};
+use types::{Error, Height, Stamp, Stop, Value};
 
-use crate::programs::{Builder, OPERATIONS, QUERIES};
+use crate::programs::{Builder, OPERATIONS, QUERIES, random_load};
 
 #[derive(Clone, Debug)]
 pub enum Action {
     Query(Arc<Procedure>),
     Write(Arc<Procedure>),
+    /// COPY.
+    Load(Arc<Procedure>, Vec<Box<[Value]>>),
     Savepoint,
     /// To the last savepoint; a no-op without one.
     RollBack,
@@ -74,9 +76,13 @@ fn play(script: &[Action], catalog: Arc<Catalog>, at: Height, height: Height) ->
     let (mut answers, mut writes) = (Vec::new(), Vec::new());
     let mut savepoint = (overlay.mark(), 0);
     for action in script {
-        let (procedure, reads_only) = match action {
-            Action::Query(procedure) => (procedure, true),
-            Action::Write(procedure) => (procedure, false),
+        let (work, reads_only) = match action {
+            Action::Query(procedure) => (statement(procedure), true),
+            Action::Write(procedure) => (statement(procedure), false),
+            Action::Load(procedure, rows) => {
+                let load = Load { procedure: Arc::clone(procedure), rows: rows.clone() };
+                (Work::Load(load), false)
+            }
             Action::Savepoint => {
                 savepoint = (overlay.mark(), writes.len());
                 continue;
@@ -88,10 +94,6 @@ fn play(script: &[Action], catalog: Arc<Catalog>, at: Height, height: Height) ->
                 continue;
             }
         };
-        let work = Work::Statement(Statement {
-            procedure: Arc::clone(procedure),
-            arguments: Box::default(),
-        });
         let before = overlay.mark();
         overlay.recorder.enabled = reads_only;
         let answer = work.run(&mut frame, &mut overlay);
@@ -119,12 +121,20 @@ fn play(script: &[Action], catalog: Arc<Catalog>, at: Height, height: Height) ->
     Played { answers, writes, rows, ranges }
 }
 
+fn statement(procedure: &Arc<Procedure>) -> Work {
+    Work::Statement(Statement { procedure: Arc::clone(procedure), arguments: Box::default() })
+}
+
 /// A random conversation over `keys` keys.
 pub fn random_script(random: &mut Random, keys: u64) -> Vec<Action> {
     (0..2 + random.below(4))
-        .map(|_| match random.below(8) {
+        .map(|_| match random.below(9) {
             0 => Action::Savepoint,
             1 => Action::RollBack,
+            8 => {
+                let Load { procedure, rows } = random_load(random, keys);
+                Action::Load(procedure, rows)
+            }
             2..=4 => Action::Query(random_procedure(random, keys, &QUERIES, false)),
             _ => Action::Write(random_procedure(random, keys, &OPERATIONS, true)),
         })

@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use concurrency::{Crew, Outcome, RecordId, Work};
 use kit::random::Random;
-use oracle::programs::{Builder, OPERATIONS, Operation, fill, random_program, schemas};
+use oracle::programs::{
+    Builder, OPERATIONS, Operation, fill, random_large, random_program, random_query, random_work,
+    schemas,
+};
 use oracle::session::{Action, Session, random_script};
 use oracle::{Twin, rows};
 use procedure::step::Step;
@@ -33,7 +36,27 @@ fn random_blocks_equal_the_serial_replay_of_the_claimed_order() {
             twin.run(&*protocol, &crew, fill(keys / 2 + 1)).unwrap();
             for _ in 0..6 {
                 let count = 1 + random.below(size);
-                let block = (0..count).map(|_| random_program(&mut random, keys, 6)).collect();
+                let block = (0..count).map(|_| random_work(&mut random, keys, 6)).collect();
+                if let Err(divergence) = twin.run(&*protocol, &crew, block) {
+                    panic!("{}, seed {seed}: {divergence}", entry.info.name);
+                }
+            }
+        }
+    }
+}
+
+/// Transactions that write more rows than are looked at one by one, and scan them.
+#[test]
+fn large_transactions_equal_the_serial_replay_as_well() {
+    for entry in protocols::ALL {
+        let protocol = (entry.make)();
+        let crew = Crew::new(2);
+        for seed in 0..seeds(8) {
+            let mut random = Random::new(seed);
+            let mut twin = Twin::new(&schemas());
+            twin.run(&*protocol, &crew, fill(40)).unwrap();
+            for _ in 0..3 {
+                let block = (0..4).map(|_| random_large(&mut random, 60, 90)).collect();
                 if let Err(divergence) = twin.run(&*protocol, &crew, block) {
                     panic!("{}, seed {seed}: {divergence}", entry.info.name);
                 }
@@ -56,9 +79,10 @@ fn the_number_of_workers_is_invisible() {
                 let mut outcomes = Vec::new();
                 twin.run(&*protocol, &crew, fill(10)).unwrap();
                 for _ in 0..3 {
-                    let block = (0..150).map(|_| random_program(&mut random, 20, 5)).collect();
+                    let block = (0..150).map(|_| random_work(&mut random, 20, 5)).collect();
                     let outcome = twin.run(&*protocol, &crew, block).unwrap();
-                    outcomes.push((outcome.outcomes, outcome.serial_order));
+                    let changes = twin.changes.clone();
+                    outcomes.push((outcome.outcomes, outcome.serial_order, changes));
                 }
                 seen.push((outcomes, rows(&twin.subject, oracle::programs::TABLE)));
             }
@@ -106,7 +130,7 @@ fn reruns_in_parallel_equal_reruns_one_by_one() {
                 let mut block: Vec<_> = (0..800).map(|_| keyed(&mut random, keys)).collect();
                 for _ in 0..seed % 3 {
                     let at = random.below(800) as usize;
-                    block[at] = random_program(&mut random, keys, 4);
+                    block[at] = random_work(&mut random, keys, 4);
                 }
                 let outcome = twin.run(&*protocol, &crew, block).unwrap();
                 assert!(outcome.report.rerun > 300, "{:?}", outcome.report);
@@ -169,6 +193,92 @@ fn commands_on_a_hot_record_all_survive() {
     assert!(outcome.outcomes.iter().all(Outcome::is_committed));
 }
 
+/// A row that a block wrote is among its net changes even if it holds what it held: alone, by two
+/// transactions that undo each other, by one that deletes and inserts it again. A row that came and
+/// went is not, nor one that was only read or that a rejected transaction would have written. Every
+/// protocol says so on any number of workers.
+#[test]
+fn rows_written_with_the_values_they_had_are_effects() {
+    let one = |operations: &[(Operation, i64, i64)]| {
+        let mut builder = Builder::default();
+        for &(operation, key, number) in operations {
+            builder.push(operation, key, number);
+        }
+        builder.finish()
+    };
+    // Key k holds a = k + 3 and b = (k + 3) % 7.
+    let block = || {
+        let touched = [
+            one(&[(Operation::BlindSet, 0, 3)]),
+            one(&[(Operation::BlindSet, 1, 9)]),
+            one(&[(Operation::BlindSet, 1, 4)]),
+            one(&[(Operation::Add, 2, 6)]),
+            one(&[(Operation::Add, 2, -6)]),
+            one(&[(Operation::Replace, 3, 6)]),
+            one(&[(Operation::Touch, 4, 0)]),
+        ];
+        let untouched = [
+            one(&[(Operation::Insert, 61, 1), (Operation::Delete, 61, 0)]),
+            one(&[(Operation::Read, 6, 0), (Operation::Exists, 7, 0)]),
+            one(&[(Operation::BlindSet, 8, 5), (Operation::Insert, 9, 1)]),
+            one(&[(Operation::Delete, 62, 0), (Operation::Touch, 63, 0)]),
+        ];
+        let filler = (10..50).map(|key| one(&[(Operation::Touch, key, 0)]));
+        touched.into_iter().chain(untouched).chain(filler).collect::<Vec<_>>()
+    };
+    let written = (0..5).chain(10..50).map(|key| Key::from_int(key).as_bytes().to_vec());
+    let written: Vec<_> = written.collect();
+    for entry in protocols::ALL {
+        let protocol = (entry.make)();
+        for workers in [1, 2, 8] {
+            let crew = Crew::new(workers);
+            let mut twin = Twin::new(&schemas());
+            twin.run(&*protocol, &crew, fill(50)).unwrap();
+            twin.run(&*protocol, &crew, block()).unwrap();
+            let keys: Vec<_> = twin.changes.iter().map(|change| change.key.clone()).collect();
+            assert_eq!(keys, written, "{}, {workers} workers", entry.info.name);
+            for change in &twin.changes {
+                let before = change.before.as_ref().map(|(height, row)| (*height, Some(row)));
+                assert_eq!(before, Some((1, change.after.as_ref())));
+            }
+        }
+    }
+}
+
+/// What a transaction costs is a function of what it asks and finds: not of the protocol that made
+/// the state, of what was collected, of where its rows lie.
+#[test]
+fn the_cost_of_a_transaction_does_not_depend_on_the_data_path() {
+    let mut scans = 0;
+    for entry in protocols::ALL {
+        let protocol = (entry.make)();
+        let crew = Crew::new(2);
+        for seed in 0..seeds(30) {
+            let mut random = Random::new(seed);
+            let mut twin = Twin::new(&schemas());
+            twin.collects = seed % 2 == 0;
+            twin.run(&*protocol, &crew, fill(8)).unwrap();
+            for _ in 0..4 {
+                let block = (0..20).map(|_| random_work(&mut random, 12, 6)).collect();
+                twin.run(&*protocol, &crew, block).unwrap();
+                for probe in 0..20 {
+                    let work = match probe % 2 {
+                        0 => random_work(&mut random, 12, 12),
+                        _ => random_query(&mut random, 12, 6),
+                    };
+                    let (subject, serial, plain) = twin.left_to_spend(&work);
+                    assert_eq!(subject, serial, "{work:?}");
+                    if let Some(plain) = plain {
+                        assert_eq!(subject, plain, "{work:?}");
+                        scans += u64::from(subject < procedure::UNITS_MAX - 15);
+                    }
+                }
+            }
+        }
+    }
+    assert!(scans > 100, "{scans}");
+}
+
 /// Interactive transactions that began some blocks ago commit beside programs; whoever commits was
 /// told what it would have been told at its place in the serial order.
 #[test]
@@ -196,7 +306,7 @@ fn committed_sessions_were_told_the_truth() {
                         sessions.insert(block.len() as u32, session);
                         block.push(commit);
                     }
-                    block.push(random_program(&mut random, keys, 2));
+                    block.push(random_work(&mut random, keys, 2));
                 }
                 match twin.run_with_sessions(&*protocol, &crew, block, &sessions) {
                     Ok(outcome) => {

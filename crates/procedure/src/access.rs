@@ -47,6 +47,12 @@ pub trait Access {
     where
         V: FnMut(&Key, Stamp, &[Value]) -> Result<ControlFlow<()>, Stop>;
 
+    /// Rows that scans since the last call met and did not show, since the transaction itself has
+    /// changed or deleted them.
+    fn take_passed_over(&mut self) -> u64 {
+        0
+    }
+
     /// The next hidden row id of this transaction: (height, position, ordinal), big endian.
     fn next_row_id(&mut self) -> [u8; 16];
 

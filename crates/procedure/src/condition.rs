@@ -76,6 +76,7 @@ const CONDITIONS: &[(&str, &[u8; 5])] = &[
     ("with_check_option_violation", b"44000"),
     ("insufficient_resources", b"53000"),
     ("program_limit_exceeded", b"54000"),
+    ("statement_too_complex", b"54001"),
     ("object_not_in_prerequisite_state", b"55000"),
     ("object_in_use", b"55006"),
     ("lock_not_available", b"55P03"),

@@ -8,11 +8,9 @@ use crate::access::Row;
 use crate::condition::sqlstate_of_condition;
 use crate::expr::{Expr, Reg};
 use crate::interpret::Flow;
+use crate::meter::Meter;
 use crate::run_query::eval_key;
 use crate::step::{Carried, OnError, Phi, Procedure};
-
-/// Steps that one run may take: some seconds of work, beyond anything a transaction should do.
-pub const STEPS_MAX: u64 = 10_000_000;
 
 /// What a procedure gives back.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -28,7 +26,7 @@ pub struct Frame {
     pub(crate) registers: Vec<Value>,
     staged: SmallVec<[Value; 4]>,
     pub(crate) result: ProgramResult,
-    steps_left: u64,
+    pub(crate) meter: Meter,
     pub(crate) now_us: i64,
 }
 
@@ -37,7 +35,17 @@ impl Frame {
         Frame::default()
     }
 
-    /// Get ready to run `procedure` from its start. `now_us`: what `now()` answers.
+    /// One whose runs spend from `meter`.
+    pub fn metered(meter: Meter) -> Self {
+        Frame { meter, ..Frame::default() }
+    }
+
+    pub fn meter(&self) -> &Meter {
+        &self.meter
+    }
+
+    /// Get ready to run `procedure` from its start. `now_us`: what `now()` answers. The meter goes
+    /// on: a transaction may be several runs.
     pub fn enter(
         &mut self,
         procedure: &Procedure,
@@ -61,7 +69,6 @@ impl Frame {
         self.staged.clear();
         self.result.rows.clear();
         self.result.count = 0;
-        self.steps_left = STEPS_MAX;
         self.now_us = now_us;
         Ok(())
     }
@@ -91,17 +98,6 @@ impl Frame {
     pub(crate) fn holds(&self, condition: &Expr) -> Result<bool, Error> {
         let truth = condition.eval_truth(&self.registers, &[], self.now_us)?;
         Ok(truth == Some(true))
-    }
-
-    #[inline]
-    pub(crate) fn spend_step(&mut self) -> Result<(), Error> {
-        match self.steps_left.checked_sub(1) {
-            Some(left) => {
-                self.steps_left = left;
-                Ok(())
-            }
-            None => Err(out_of_steps()),
-        }
     }
 
     /// `None`: the key has a NULL in it, so that no row has it.
@@ -312,15 +308,6 @@ pub(crate) fn row_key(table: TableId, columns: &[ColumnId], row: &Row) -> Result
         }
     }
     Ok(key)
-}
-
-#[cold]
-fn out_of_steps() -> Error {
-    Error::new(
-        SqlState::PROGRAM_LIMIT_EXCEEDED,
-        format!("the procedure took more than {STEPS_MAX} steps"),
-    )
-    .with_hint("Look for a loop without an end, or split the work into several transactions.")
 }
 
 #[cold]

@@ -13,9 +13,8 @@
 //! A frame is used again and again: after its first runs it has the size that the procedures need
 //! and a run allocates nothing but what its values need (a new row, a long text).
 //!
-//! **Bounds.** Every step that runs is taken from a budget, so that no procedure, however it
-//! loops, holds a block up for ever; running out is a deterministic rejection (54000), because the
-//! count of steps is a function of the program and of what it reads. Nesting is bounded by the
+//! **Bounds.** Every step that runs is paid for, as is every row of a query (see
+//! [`meter`](crate::meter)); running out is a deterministic rejection. Nesting is bounded by the
 //! parsers, hence the recursion here too.
 //!
 //! **Single steps.** [`run_step`] runs one step of a frame that was [entered](Frame::enter).
@@ -45,8 +44,19 @@ pub enum Flow {
     Return,
 }
 
-/// Run `procedure` from start to end.
+/// Run `procedure` from start to end, as a transaction of its own.
 pub fn run<A: Access>(
+    procedure: &Procedure,
+    arguments: &[Value],
+    frame: &mut Frame,
+    access: &mut A,
+) -> Result<ProgramResult, Stop> {
+    frame.meter.refill();
+    run_within(procedure, arguments, frame, access)
+}
+
+/// Run `procedure` from start to end, with what the transaction has left to spend.
+pub fn run_within<A: Access>(
     procedure: &Procedure,
     arguments: &[Value],
     frame: &mut Frame,
@@ -74,7 +84,7 @@ pub fn run_block<A: Access>(
 
 /// Run one step, the blocks inside it included.
 pub fn run_step<A: Access>(step: &Step, frame: &mut Frame, access: &mut A) -> Result<Flow, Stop> {
-    frame.spend_step()?;
+    frame.meter.spend(1)?;
     match step {
         Step::Let { out, value } => {
             let value = frame.eval(value)?;
@@ -214,7 +224,7 @@ fn rows_of<A: Access>(
     access: &mut A,
 ) -> Result<Vec<Row>, Stop> {
     let mut rows = Vec::new();
-    run_query(access, query, &frame.registers, &mut |row| {
+    run_query(access, query, &frame.registers, &frame.meter, &mut |row| {
         rows.push(Row::from(row));
         Ok(match rows.len() < wanted {
             true => ControlFlow::Continue(()),
@@ -278,7 +288,7 @@ fn run_turn<A: Access>(
     access: &mut A,
 ) -> Result<Turn, Stop> {
     // An empty body must not loop for free.
-    frame.spend_step()?;
+    frame.meter.spend(1)?;
     let flow = run_block(body, frame, access)?;
     Ok(frame.end_turn(flow, carried)?)
 }

@@ -8,7 +8,7 @@
 //! `Access::scan` keeps the access borrowed while it pushes, so a nested loop gathers its outer
 //! rows before it asks for inner ones. Whatever is gathered (by joins, sorts, groups, DISTINCT)
 //! counts against one bound per query, the same on every replica, and beyond it the query is
-//! rejected.
+//! rejected. Every row that an operator makes or moves is paid for (see [`meter`](crate::meter)).
 //!
 //! Order is deterministic everywhere: scans go in key order, groups and distinct rows come out in
 //! the order in which they first appear, and sorts are stable. Hash tables are only looked up.
@@ -29,10 +29,17 @@ use types::{Error, Key, SqlState, Stop, Value};
 use crate::access::{Access, Range, Row};
 use crate::aggregate::Accumulator;
 use crate::expr::Expr;
+use crate::meter::Meter;
 use crate::query::{Aggregate, Query, SortKey};
 
 /// Most values that one query may gather in memory: half a GiB of them.
 pub const GATHERED_VALUES_MAX: usize = 16 << 20;
+
+/// Rows that are sorted in one go.
+const FIRST_RUN_ROWS: usize = 1 << 14;
+
+/// What a row is sorted by, and the row.
+type SortRow = (SmallVec<[Value; 2]>, Row);
 
 /// Whether more rows are wanted.
 pub type Flow = Result<ControlFlow<()>, Stop>;
@@ -45,10 +52,11 @@ pub fn run_query<A: Access>(
     access: &mut A,
     query: &Query,
     registers: &[Value],
+    meter: &Meter,
     sink: Sink<'_>,
 ) -> Result<(), Stop> {
-    let run =
-        Run { registers, now_us: access.now_us(), values_left: Cell::new(GATHERED_VALUES_MAX) };
+    let values_left = Cell::new(GATHERED_VALUES_MAX);
+    let run = Run { registers, now_us: access.now_us(), meter, values_left };
     run.query(access, query, &[], sink).map(drop)
 }
 
@@ -86,6 +94,7 @@ pub(crate) fn eval_index_key(
 struct Run<'r> {
     registers: &'r [Value],
     now_us: i64,
+    meter: &'r Meter,
     values_left: Cell<usize>,
 }
 
@@ -154,6 +163,7 @@ impl Run<'_> {
 
     fn values(&self, rows: &[Box<[Expr]>], outer: &[Value], sink: Sink<'_>) -> Flow {
         for expressions in rows {
+            self.meter.spend(1)?;
             let mut row: SmallVec<[Value; 8]> = SmallVec::with_capacity(expressions.len());
             for expression in expressions {
                 row.push(self.eval(expression, outer)?);
@@ -168,14 +178,31 @@ impl Run<'_> {
     fn series(&self, bounds: [&Expr; 3], outer: &[Value], sink: Sink<'_>) -> Flow {
         let [first, last, step] = bounds.map(|e| self.eval(e, outer).map(|v| v.as_int()));
         match (first?, last?, step?) {
-            (Some(first), Some(last), Some(step)) => series(first, last, step, sink),
+            (Some(first), Some(last), Some(step)) => self.count(first, last, step, sink),
             _ => Ok(ControlFlow::Continue(())),
         }
+    }
+
+    fn count(&self, first: i64, last: i64, step: i64, sink: Sink<'_>) -> Flow {
+        if step == 0 {
+            let code = SqlState::INVALID_PARAMETER_VALUE;
+            return Err(Error::new(code, "step size cannot equal zero").into());
+        }
+        let mut next = Some(first);
+        while let Some(i) = next.filter(|i| if step > 0 { *i <= last } else { *i >= last }) {
+            self.meter.spend(1)?;
+            if sink(&[Value::Int(i)])?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+            next = i.checked_add(step);
+        }
+        Ok(ControlFlow::Continue(()))
     }
 
     fn unnest(&self, array: &Expr, outer: &[Value], sink: Sink<'_>) -> Flow {
         let array = array.eval_ref(self.registers, outer, self.now_us)?;
         for element in array.as_array().unwrap_or(&[]) {
+            self.meter.spend(1)?;
             if sink(std::slice::from_ref(element))?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
@@ -196,6 +223,7 @@ impl Run<'_> {
         let Some(key) = eval_key(key, self.registers, outer, self.now_us)? else {
             return Ok(ControlFlow::Continue(()));
         };
+        self.meter.spend(1)?;
         let mut row: SmallVec<[Value; 8]> = smallvec![Value::Null; columns.len()];
         if access.read(*table, &key, columns, &mut row)?.is_none() {
             return Ok(ControlFlow::Continue(()));
@@ -222,14 +250,17 @@ impl Run<'_> {
         else {
             return Ok(ControlFlow::Continue(()));
         };
+        self.meter.spend(1)?;
         let range = Range { table: *table, index: *index, low, high, reverse: *reverse };
         let mut flow = ControlFlow::Continue(());
         access.scan(&range, columns, |_, _, row| {
+            self.meter.spend(1)?;
             if self.passes(filter.as_ref(), row)? {
                 flow = sink(row)?;
             }
             Ok(flow)
         })?;
+        self.meter.spend(access.take_passed_over())?;
         Ok(flow)
     }
 
@@ -306,6 +337,7 @@ impl Run<'_> {
             let matches = key.and_then(|key| buckets.get(&key));
             let mut matched = false;
             for inner_row in matches.into_iter().flatten() {
+                self.meter.spend(1)?;
                 joined.clear();
                 joined.extend(row.iter().chain(inner_row).cloned());
                 if self.passes(condition.as_ref(), &joined)? {
@@ -399,7 +431,7 @@ impl Run<'_> {
         outer: &[Value],
         sink: Sink<'_>,
     ) -> Flow {
-        let mut rows: Vec<(SmallVec<[Value; 2]>, Row)> = Vec::new();
+        let mut rows: Vec<SortRow> = Vec::new();
         self.query(access, input, outer, &mut |row| {
             self.charge(row.len() + keys.len())?;
             let mut values = SmallVec::with_capacity(keys.len());
@@ -410,13 +442,32 @@ impl Run<'_> {
             Ok(ControlFlow::Continue(()))
         })
         .map(drop)?;
-        rows.sort_by(|(a, _), (b, _)| compare_sort_keys(keys, a, b));
+        self.sort_rows(&mut rows, keys)?;
         for (_, row) in &rows {
             if sink(row)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// A stable sort in runs that double, so that it is paid for and can be interrupted: sorting a
+    /// slice that is two sorted runs merges them.
+    fn sort_rows(&self, rows: &mut [SortRow], keys: &[SortKey]) -> Result<(), Error> {
+        let mut run = FIRST_RUN_ROWS;
+        loop {
+            for chunk in rows.chunks_mut(run) {
+                // Small sorts, which are nearly all, are paid for by what made their rows.
+                if chunk.len() > FIRST_RUN_ROWS {
+                    self.meter.spend(chunk.len() as u64)?;
+                }
+                chunk.sort_by(|(a, _), (b, _)| compare_sort_keys(keys, a, b));
+            }
+            if run >= rows.len() {
+                return Ok(());
+            }
+            run *= 2;
+        }
     }
 
     fn limit<A: Access>(
@@ -510,22 +561,6 @@ impl Run<'_> {
     fn passes(&self, condition: Option<&Expr>, row: &[Value]) -> Result<bool, Error> {
         condition.map_or(Ok(true), |condition| self.holds(condition, row))
     }
-}
-
-fn series(first: i64, last: i64, step: i64, sink: Sink<'_>) -> Flow {
-    if step == 0 {
-        return Err(
-            Error::new(SqlState::INVALID_PARAMETER_VALUE, "step size cannot equal zero").into()
-        );
-    }
-    let mut next = Some(first);
-    while let Some(i) = next.filter(|i| if step > 0 { *i <= last } else { *i >= last }) {
-        if sink(&[Value::Int(i)])?.is_break() {
-            return Ok(ControlFlow::Break(()));
-        }
-        next = i.checked_add(step);
-    }
-    Ok(ControlFlow::Continue(()))
 }
 
 fn too_much_gathered() -> Error {

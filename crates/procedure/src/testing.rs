@@ -59,6 +59,12 @@ impl Memory {
             .collect()
     }
 
+    /// The same with keys and stamps.
+    pub fn stamped_rows(&self, table: TableId) -> Vec<(Key, Stamp, Vec<Value>)> {
+        let rows = self.tables.get(&table).into_iter().flat_map(|table| &table.rows);
+        rows.map(|(key, (stamp, row))| (key.clone(), *stamp, row.to_vec())).collect()
+    }
+
     fn table(&self, id: TableId) -> Result<&Table, Error> {
         self.tables.get(&id).ok_or_else(|| unknown(id))
     }

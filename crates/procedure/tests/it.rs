@@ -1,16 +1,18 @@
 //! The interpreter, the analysis and EXPLAIN on programs written step by step.
 
+use std::ops::Bound;
 use std::sync::Arc;
 
 use procedure::analysis::{
     Abortable, AccessMode, Analysis, CommandClass, Coverage, FragmentId, Records, StepId,
 };
 use procedure::explain::{NameResolver, explain};
+use procedure::query::SortKey;
 use procedure::step::{Carried, OnError, Phi};
 use procedure::testing::Memory;
 use procedure::{
-    Access, BinaryOp, Block, Column, CommandCode, Expr, Frame, Output, Procedure, Reg, Step, run,
-    run_step,
+    Access, BinaryOp, Block, Column, CommandCode, Expr, Frame, Meter, Output, Procedure, Query,
+    Reg, Step, run, run_step,
 };
 use types::{
     ColumnSchema, DataType, Error, Key, Result, SqlState, Stop, TableId, TableSchema, Value,
@@ -389,8 +391,75 @@ fn a_loop_without_end_is_rejected() {
         carried: Box::default(),
     }];
     let procedure = procedure(&[], 0, body);
-    let result = run(&procedure, &[], &mut Frame::new(), &mut bank());
-    assert_eq!(error_code(result), "54000");
+    let mut frame = Frame::metered(Meter::new(1_000_000, None));
+    let result = run(&procedure, &[], &mut frame, &mut bank());
+    assert_eq!(error_code(result), "54001");
+}
+
+/// What each operator costs: with that much it runs, with one unit less it does not.
+#[test]
+fn every_row_is_paid_for() {
+    let scan = || Query::Scan {
+        table: CHECKING,
+        index: 0,
+        nullable: Box::default(),
+        low: Bound::Unbounded,
+        high: Bound::Unbounded,
+        reverse: false,
+        columns: Box::new([0]),
+        filter: Some(Expr::Const(Value::Bool(false))),
+    };
+    let series = |last| Query::Series { first: int(1), last: int(last), step: int(1) };
+    let get = |key| Query::Get {
+        table: CHECKING,
+        key: Box::new([key]),
+        columns: Box::new([0]),
+        filter: None,
+    };
+    let values = |count: i64| Query::Values((0..count).map(|i| [int(i)].into()).collect());
+    let nested = Query::NestedLoop {
+        outer: Box::new(series(5)),
+        inner: Box::new(get(Expr::Column(0))),
+        condition: None,
+        left: false,
+        inner_width: 1,
+    };
+    let hash = Query::HashJoin {
+        outer: Box::new(series(6)),
+        inner: Box::new(series(4)),
+        outer_keys: Box::new([Expr::Const(Value::Int(1))]),
+        inner_keys: Box::new([Expr::Const(Value::Int(1))]),
+        condition: None,
+        left: false,
+        inner_width: 1,
+    };
+    let sort = |last| Query::Sort {
+        input: Box::new(series(last)),
+        keys: Box::new([SortKey { expr: Expr::Column(0), descending: true, nulls_first: false }]),
+    };
+    let rows = bank().rows(CHECKING).len() as u64;
+    let cases = [
+        (scan(), 1 + rows),
+        (series(7), 7),
+        (values(3), 3),
+        (get(int(1)), 1),
+        (nested, 5 + 5),
+        (hash, 6 + 4 + 6 * 4),
+        (sort(10), 10),
+        // Runs of 16,384 are merged twice.
+        (sort(40_000), 40_000 + (32_768 + 40_000)),
+    ];
+    for (query, cost) in cases {
+        let shown = format!("{query:?}");
+        let procedure = procedure(&[], 0, vec![Step::EmitQuery { query }]);
+        let with = |units| {
+            let mut frame = Frame::metered(Meter::new(units, None));
+            run(&procedure, &[], &mut frame, &mut bank())
+        };
+        // One for the step.
+        assert!(with(cost + 1).is_ok(), "{shown}");
+        assert_eq!(error_code(with(cost)), "54001", "{shown}");
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@
 //! steps of the programs that write (`bind::constraints`), so protocols treat them as any other
 //! read.
 //!
-//! Absence: no storage, no clock, no sockets. Nothing here runs a program.
+//! Absence: no wire protocol, no sockets. Nothing but `session` runs a program.
 
 pub mod bind;
 pub mod catalog;

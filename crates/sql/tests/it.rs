@@ -7,6 +7,7 @@
 mod database;
 mod pgbench;
 mod plans;
+mod sessions;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

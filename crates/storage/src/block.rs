@@ -1,9 +1,12 @@
 //! A block being written, and the net changes it made.
 //!
 //! A record counts once however often the block touched it: its before-image is the version that
-//! the first touch saved, its after-image is what stands when the block is finished. Where both
-//! hold the same bytes, or neither holds a row, the record is not among the changes. They come
-//! sorted by (table, encoded key), the order in which the ledger hashes them.
+//! the first touch saved, its after-image is what stands when the block is finished. Where neither
+//! holds a row, the record is not among the changes; where both hold the same bytes it is, for its
+//! stamp has moved. So the changes are the rows whose stamps are the block's, and the rows that are
+//! gone: whoever agrees on the stamps agrees on the changes, whatever protocol made them, and a
+//! row's history can be followed from change to change without a gap. They come sorted by (table,
+//! encoded key), the order in which the ledger hashes them.
 
 use std::sync::Arc;
 
@@ -89,14 +92,13 @@ impl Changes {
         catalog: Arc<Catalog>,
         touched: Vec<Touched>,
     ) -> Self {
-        let mut scratch = (Vec::new(), Vec::new());
         let mut changes: Vec<Change> = touched
             .into_iter()
             .filter_map(|touched| {
                 let table = catalog.table(touched.table)?.clone();
                 let key = table.records.key(touched.slot);
                 let change = Change { key, table, touched, height };
-                change.is_net(&mut scratch).then_some(change)
+                change.is_net().then_some(change)
             })
             .collect();
         changes.sort_unstable_by(|a, b| (a.table(), &a.key).cmp(&(b.table(), &b.key)));
@@ -153,17 +155,10 @@ impl Change {
         records.before_image(self.touched.before, |payload| load_words(payload, words))
     }
 
-    fn is_net(&self, (before, after): &mut (Vec<u64>, Vec<u64>)) -> bool {
+    /// A row that came and went within the block left no trace.
+    fn is_net(&self) -> bool {
         let records = &self.table.records;
-        let was = self.before_words(before).is_some();
-        let slot = self.touched.slot;
-        let is = records.read(slot, self.height, |payload| load_words(payload, after)).is_some();
-        match (was, is) {
-            (true, true) => records.layout.columns.iter().any(|column| {
-                let old = column.cell(|i| before[i]);
-                !column.same(old, column.cell(|i| after[i]), &records.heap)
-            }),
-            (was, is) => was != is,
-        }
+        let was = records.before_image(self.touched.before, |_| ()).is_some();
+        was || records.read(self.touched.slot, self.height, |_| ()).is_some()
     }
 }

@@ -220,18 +220,6 @@ impl Column {
             Kind::Bytes => heap.with_bytes(cell.words, |bytes| Value::Bytes(Arc::from(bytes))),
         }
     }
-
-    /// Whether two cells of the column hold the same bytes.
-    pub(crate) fn same(&self, a: Cell, b: Cell, heap: &Heap) -> bool {
-        if a == b {
-            return true;
-        }
-        let string = matches!(self.kind, Kind::Text | Kind::Bytes);
-        string
-            && a.null == b.null
-            && a.words[0] == b.words[0]
-            && heap.with_bytes(a.words, |bytes| heap.equals(b.words, bytes))
-    }
 }
 
 /// The layout of a table's records.

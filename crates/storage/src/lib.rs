@@ -39,6 +39,6 @@ pub use layout::PROTOCOL_WORDS_MAX;
 pub use pins::{Pin, Pins};
 pub use record::{GROUP_ROWS_LOG2, LATEST, Slot};
 pub use scan::Visit;
-pub use store::{Catalog, Collected, Snapshot, Store, StoreUsage};
+pub use store::{Annotation, Catalog, Collected, Snapshot, Store, StoreUsage};
 pub use table::{Table, TableUsage};
 pub use undo::UndoArena;

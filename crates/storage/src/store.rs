@@ -10,6 +10,7 @@
 //! readers). DDL runs in a block of its own, whose writers are the store's own methods; the
 //! catalogue it makes becomes part of the snapshots at the block's height when that is published.
 
+use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,10 +24,14 @@ use crate::pins::{Pin, Pins};
 use crate::table::Table;
 use crate::undo::{Garbage, Touched, UndoSpace};
 
-/// Tables by id.
+/// What the layers above know of the tables.
+pub type Annotation = Arc<dyn Any + Send + Sync>;
+
+/// Tables by id, and an annotation that changes together with them.
 #[derive(Clone, Default)]
 pub struct Catalog {
     tables: Vec<Option<Arc<Table>>>,
+    annotation: Option<Annotation>,
 }
 
 impl Catalog {
@@ -37,6 +42,10 @@ impl Catalog {
     /// In the order of their ids.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
         self.tables.iter().flatten()
+    }
+
+    pub fn annotation(&self) -> Option<&Annotation> {
+        self.annotation.as_ref()
     }
 
     fn set(&mut self, id: TableId, table: Option<Arc<Table>>) {
@@ -136,6 +145,13 @@ impl Store {
     fn change_catalog(&self, id: TableId, table: Option<Arc<Table>>) {
         let mut catalog = Catalog::clone(&self.current.load());
         catalog.set(id, table);
+        self.current.store(Arc::new(catalog));
+    }
+
+    /// Part of the catalogue from the block on that is being written.
+    pub fn annotate(&self, annotation: Annotation) {
+        let mut catalog = Catalog::clone(&self.current.load());
+        catalog.annotation = Some(annotation);
         self.current.store(Arc::new(catalog));
     }
 

@@ -69,6 +69,7 @@ sqlstates! {
     INVALID_TABLE_DEFINITION = b"42P16";
     DEPENDENT_OBJECTS_STILL_EXIST = b"2BP01";
     PROGRAM_LIMIT_EXCEEDED = b"54000";
+    STATEMENT_TOO_COMPLEX = b"54001";
     CANT_CHANGE_RUNTIME_PARAM = b"55P02";
     TOO_MANY_CONNECTIONS = b"53300";
     OBJECT_NOT_IN_PREREQUISITE_STATE = b"55000";
@@ -125,6 +126,9 @@ pub struct ErrorFields {
     /// 1-based character offset in the statement's text.
     pub position: Option<u32>,
 }
+
+/// Bytes of each text of an error that a ledger records.
+pub const TEXT_BYTES_MAX: usize = 4096;
 
 impl Error {
     pub fn new(code: SqlState, message: impl Into<String>) -> Self {
@@ -185,6 +189,15 @@ impl Error {
         self
     }
 
+    /// With every text cut to [`TEXT_BYTES_MAX`]: a program may raise what it likes, but a block
+    /// has to hold it.
+    pub fn cut(mut self) -> Self {
+        cut(&mut self.0.message);
+        let ErrorFields { detail, hint, table, column, constraint, .. } = &mut *self.0;
+        [detail, hint, table, column, constraint].into_iter().flatten().for_each(cut);
+        self
+    }
+
     pub fn code(&self) -> SqlState {
         self.0.code
     }
@@ -205,6 +218,14 @@ impl Error {
 impl From<ErrorFields> for Error {
     fn from(fields: ErrorFields) -> Self {
         Error(Box::new(fields))
+    }
+}
+
+fn cut(text: &mut String) {
+    const SIGN: &str = "…";
+    if text.len() > TEXT_BYTES_MAX {
+        text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX - SIGN.len()));
+        text.push_str(SIGN);
     }
 }
 
@@ -244,5 +265,27 @@ impl From<Error> for Stop {
         } else {
             Stop::Rejected(error)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_cut_between_characters_and_short_ones_are_not() {
+        for filler in ["a", "é", "…", "🦀"] {
+            for prefix in ["", "1", "12", "123"] {
+                let long = prefix.to_owned() + &filler.repeat(TEXT_BYTES_MAX + 1);
+                let error =
+                    Error::new(SqlState::RAISE_EXCEPTION, long.clone()).with_hint(long).cut();
+                for text in [error.message(), error.fields().hint.as_deref().unwrap()] {
+                    assert!((TEXT_BYTES_MAX - 3..=TEXT_BYTES_MAX).contains(&text.len()));
+                    assert!(text.starts_with(prefix) && text.ends_with('…'));
+                }
+            }
+        }
+        let whole = Error::new(SqlState::RAISE_EXCEPTION, "x".repeat(TEXT_BYTES_MAX));
+        assert_eq!(whole.clone().cut(), whole);
     }
 }

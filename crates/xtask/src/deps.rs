@@ -65,7 +65,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("pgwire", &["pgfront"]),
     ("prometheus-client", &["node"]),
     ("sqlparser", &["sql"]),
-    ("tokio", &["engine", "node", "pgfront"]),
+    ("tokio", &["engine", "node", "pgfront", "sql"]),
     ("tokio-postgres", &["node"]),
     ("toml", &["node"]),
 ];

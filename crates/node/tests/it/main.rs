@@ -1,6 +1,7 @@
 //! The `tally` program from outside: processes, signals, ports, exit codes.
 
 mod disasters;
+mod interrupts;
 mod proofs;
 
 use std::io::{BufRead, BufReader, Read, Write};

@@ -13,6 +13,7 @@
 
 pub mod apply_store;
 mod copy_in;
+mod guard;
 pub mod schema;
 pub mod settings;
 pub mod transaction;
@@ -22,9 +23,10 @@ use std::sync::atomic::AtomicBool;
 
 use concurrency::{Moment, NoRecord, Outcome, Overlay, Statement as Call, Work};
 use engine::transaction::StatementText;
-use engine::{Body, Compiled, Completion, Engine, Transaction};
+use engine::{Body, Compiled, Completion, Engine, ParameterTypes, Transaction};
 use procedure::{Frame, Output, Procedure, ProgramResult};
 use rustc_hash::FxHashMap;
+use storage::Snapshot;
 use types::{DataType, Error, Result, SqlState, Value};
 
 use crate::bind::bind_in_session;
@@ -33,6 +35,7 @@ use crate::ddl::Ddl;
 use crate::parse::{Parsed, parse};
 use crate::statement::{Bound, SessionInfo, Statement, TransactionModes};
 use copy_in::CopyIn;
+use guard::{Guard, aside, query_frame};
 use schema::{Schema, Versioned};
 use settings::Settings;
 use transaction::{OpenTransaction, error_of};
@@ -46,11 +49,19 @@ pub struct Database {
     pub schema: Arc<Schema>,
 }
 
-/// A statement that a session has bound, and the schema it was bound under.
+/// A statement that a session has bound, and what it was bound under.
 pub struct Prepared {
     pub parsed: Parsed,
     pub bound: Bound,
+    types: ParameterTypes,
     version: u64,
+}
+
+/// What a statement reads: a schema, and the data that belongs to it.
+struct View {
+    versioned: Arc<Versioned>,
+    /// `None`: the open transaction's.
+    snapshot: Option<Snapshot>,
 }
 
 /// What a statement answers.
@@ -111,12 +122,13 @@ pub struct Session {
     /// Schema version of the program that runs, or of the COPY that is in progress.
     program_version: u64,
     frame: Frame,
-    interrupt: Arc<AtomicBool>,
+    guard: Arc<Guard>,
 }
 
 impl Session {
-    /// `interrupt` ends a running query with 57014 when it becomes true.
+    /// `interrupt` ends what the session runs with 57014 when it becomes true.
     pub fn new(database: Arc<Database>, info: SessionInfo, interrupt: Arc<AtomicBool>) -> Session {
+        let guard = Arc::new(Guard::new(interrupt));
         Session {
             database,
             info,
@@ -127,8 +139,8 @@ impl Session {
             named: FxHashMap::default(),
             program_version: 0,
             copy: None,
-            frame: Frame::default(),
-            interrupt,
+            frame: query_frame(&guard),
+            guard,
         }
     }
 
@@ -147,7 +159,8 @@ impl Session {
 
     /// Bind a statement against the newest schema, or find it bound already.
     pub fn prepare(&mut self, parsed: Parsed, types: &[Option<DataType>]) -> Result<Arc<Prepared>> {
-        let versioned = self.versioned();
+        let versioned = self.view().versioned;
+        let types = ParameterTypes::new(types);
         let cachable = types.is_empty() && parsed.text.len() <= CACHED_TEXT_BYTES_MAX;
         if cachable
             && let Some(prepared) = self.bound.get(&parsed.text)
@@ -169,9 +182,10 @@ impl Session {
         &self,
         versioned: &Versioned,
         parsed: Parsed,
-        types: &[Option<DataType>],
+        types: ParameterTypes,
     ) -> Result<Prepared> {
-        let mut bound = bind_in_session(&versioned.catalog, &self.info, &parsed, types)?;
+        let declared = types.declared();
+        let mut bound = bind_in_session(&versioned.catalog, &self.info, &parsed, &declared)?;
         let writes = match &bound.statement {
             Statement::Procedure(procedure) => !procedure.read_only,
             Statement::CopyIn { .. } => true,
@@ -180,16 +194,22 @@ impl Session {
         if writes {
             // As every replica will bind it, which knows the user but not the session.
             let canonical = SessionInfo { user: self.info.user.clone(), ..SessionInfo::default() };
-            bound = bind_in_session(&versioned.catalog, &canonical, &parsed, types)?;
+            bound = bind_in_session(&versioned.catalog, &canonical, &parsed, &declared)?;
         }
-        Ok(Prepared { parsed, bound, version: versioned.version })
+        Ok(Prepared { parsed, bound, types, version: versioned.version })
     }
 
-    /// A transaction keeps the schema that it began with.
-    fn versioned(&self) -> Arc<Versioned> {
+    /// A transaction keeps the schema and the data that it began with; everything else sees the
+    /// newest durable block.
+    fn view(&self) -> View {
         match &self.transaction {
-            Some(transaction) => Arc::clone(&transaction.versioned),
-            None => self.database.schema.published(),
+            Some(transaction) => {
+                View { versioned: Arc::clone(&transaction.versioned), snapshot: None }
+            }
+            None => {
+                let snapshot = self.database.engine.store().snapshot();
+                View { versioned: self.database.schema.of(&snapshot), snapshot: Some(snapshot) }
+            }
         }
     }
 
@@ -198,16 +218,31 @@ impl Session {
         prepared: &Arc<Prepared>,
         parameters: &[Value],
     ) -> Result<Answer> {
-        let current = self.versioned();
-        if prepared.version != current.version {
-            let types: Vec<_> = prepared.bound.parameters.iter().cloned().map(Some).collect();
-            let again = self.bind(&current, prepared.parsed.clone(), &types)?;
-            return self.run(&Arc::new(again), parameters).await;
+        self.guard.start(self.settings.statement_timeout());
+        let view = self.view();
+        if prepared.version == view.versioned.version {
+            return self.run(prepared, parameters, view).await;
         }
-        self.run(prepared, parameters).await
+        // The client has been told the types: they stay what they were.
+        let told: Vec<_> = prepared.bound.parameters.iter().cloned().map(Some).collect();
+        let types = ParameterTypes::new(&told);
+        let again = self.bind(&view.versioned, prepared.parsed.clone(), types)?;
+        if again.bound.output != prepared.bound.output {
+            return Err(Error::new(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                "cached plan must not change result type",
+            )
+            .with_hint("The schema was changed since: prepare the statement again."));
+        }
+        self.run(&Arc::new(again), parameters, view).await
     }
 
-    async fn run(&mut self, prepared: &Arc<Prepared>, parameters: &[Value]) -> Result<Answer> {
+    async fn run(
+        &mut self,
+        prepared: &Arc<Prepared>,
+        parameters: &[Value],
+        view: View,
+    ) -> Result<Answer> {
         let statement = &prepared.bound.statement;
         if self.failed
             && !matches!(
@@ -224,14 +259,16 @@ impl Session {
         let text = &prepared.parsed.text;
         match statement {
             Statement::Procedure(procedure) => {
+                check_kinds(&prepared.bound.parameters, parameters)?;
                 let arguments: Box<[Value]> = parameters.into();
                 let body = || {
                     Body::Statement(StatementText {
                         text: text.clone(),
+                        types: prepared.types.clone(),
                         arguments: parameters.to_vec(),
                     })
                 };
-                let result = self.run_procedure(procedure, arguments, body).await?;
+                let result = self.run_procedure(procedure, arguments, body, view).await?;
                 Ok(answer(&procedure.tag, &prepared.bound.output, result))
             }
             Statement::Call { procedure, arguments, tag } => {
@@ -242,7 +279,7 @@ impl Session {
                 let body =
                     || Body::Call { procedure: procedure.name.clone(), arguments: values.clone() };
                 let arguments = values.clone().into();
-                let mut result = self.run_procedure(procedure, arguments, body).await?;
+                let mut result = self.run_procedure(procedure, arguments, body, view).await?;
                 if let (Output::Rows(_), Output::Tag) = (&prepared.bound.output, &procedure.output)
                 {
                     result.rows = vec![[Value::Null].into()];
@@ -260,7 +297,7 @@ impl Session {
                     procedure: Arc::clone(query),
                     arguments: parameters.into(),
                 });
-                let result = self.query(&work)?;
+                let result = self.query(&work, view)?;
                 let Output::Rows(columns) = &query.output else {
                     return Ok(plain("COPY 0"));
                 };
@@ -276,26 +313,30 @@ impl Session {
         procedure: &Arc<Procedure>,
         arguments: Box<[Value]>,
         body: impl FnOnce() -> Body,
+        view: View,
     ) -> Result<ProgramResult> {
         let work = Work::Statement(Call { procedure: Arc::clone(procedure), arguments });
         if procedure.read_only {
-            return self.query(&work);
+            return self.query(&work, view);
         }
+        drop(view);
         self.write(body(), work).await
     }
 
     /// Run what cannot write: in the transaction, or on the newest durable block.
-    fn query(&mut self, work: &Work) -> Result<ProgramResult> {
+    fn query(&mut self, work: &Work, view: View) -> Result<ProgramResult> {
         if let Some(transaction) = &mut self.transaction {
             return transaction.query(work);
         }
-        let snapshot = self.database.engine.store().snapshot();
+        let Some(snapshot) = view.snapshot else {
+            return Err(Error::new(SqlState::INTERNAL_ERROR, "a query without a snapshot"));
+        };
         let now_us = self.database.engine.head().time_us;
         let moment = Moment { height: snapshot.height(), position: 0, now_us };
         let catalog = Arc::clone(snapshot.catalog());
-        let mut overlay = Overlay::new(catalog, snapshot.height(), moment, NoRecord)
-            .with_interrupt(Arc::clone(&self.interrupt));
-        work.run(&mut self.frame, &mut overlay).map_err(error_of)
+        let mut overlay = Overlay::new(catalog, snapshot.height(), moment, NoRecord);
+        let frame = &mut self.frame;
+        aside(work.is_short(), || work.run(frame, &mut overlay)).map_err(error_of)
     }
 
     /// Run what may write: in the transaction, or as a ledger transaction of its own.
@@ -318,7 +359,8 @@ impl Session {
         }
     }
 
-    async fn submit(&self, body: Body, work: Option<(Work, u64)>) -> Result<Completion> {
+    /// By `&mut`, since a session is used by one task at a time and need not be `Sync`.
+    async fn submit(&mut self, body: Body, work: Option<(Work, u64)>) -> Result<Completion> {
         let transaction = Transaction { user: self.info.user.clone(), body };
         let compiled =
             work.map(|(work, schema_version)| Compiled { work: Arc::new(work), schema_version });
@@ -356,7 +398,7 @@ impl Session {
 
     /// Inside a transaction TRUNCATE is what it means: DELETE of every row.
     fn truncate_in_transaction(&mut self, tables: Vec<String>) -> Result<Answer> {
-        let versioned = self.versioned();
+        let versioned = self.view().versioned;
         let canonical = SessionInfo { user: self.info.user.clone(), ..SessionInfo::default() };
         for table in tables {
             let text = format!("DELETE FROM {table}");
@@ -364,7 +406,11 @@ impl Session {
                 let bound = bind_in_session(&versioned.catalog, &canonical, &parsed, &[])?;
                 let procedure = schema::procedure_of(&bound)?;
                 let work = Work::Statement(Call { procedure, arguments: Box::default() });
-                let statement = StatementText { text: text.clone(), arguments: Vec::new() };
+                let statement = StatementText {
+                    text: text.clone(),
+                    types: ParameterTypes::default(),
+                    arguments: Vec::new(),
+                };
                 if let Some(transaction) = &mut self.transaction {
                     transaction.write(Body::Statement(statement), work)?;
                 }
@@ -454,7 +500,7 @@ impl Session {
                 for (value, data_type) in values.iter_mut().zip(wanted) {
                     *value = types::cast::assign_to(std::mem::take(value), data_type)?;
                 }
-                Box::pin(self.run(&prepared, &values)).await
+                Box::pin(self.execute(&prepared, &values)).await
             }
             Statement::Deallocate(name) => {
                 match name {
@@ -487,10 +533,11 @@ impl Session {
     }
 
     fn open(&mut self, read_only: bool, implicit: bool) {
-        let versioned = self.database.schema.published();
         let snapshot = self.database.engine.store().snapshot();
+        let versioned = self.database.schema.of(&snapshot);
         let now_us = self.database.engine.head().time_us;
-        let transaction = OpenTransaction::begin(versioned, snapshot, now_us, read_only, implicit);
+        let transaction =
+            OpenTransaction::begin(versioned, snapshot, now_us, &self.guard, read_only, implicit);
         self.transaction = Some(Box::new(transaction));
     }
 
@@ -553,6 +600,7 @@ impl Session {
             .copy
             .take()
             .ok_or_else(|| Error::new(SqlState::PROTOCOL_VIOLATION, "no COPY is in progress"))?;
+        self.guard.start(self.settings.statement_timeout());
         let (body, load) = copy.finish()?;
         let result = self.write(body, Work::Load(load)).await?;
         Ok(Answer::Tag(Tag::Counted("COPY".into(), result.count)))
@@ -610,6 +658,18 @@ impl Session {
 
     fn now_us(&self) -> i64 {
         self.database.engine.head().time_us
+    }
+}
+
+/// Replicas check it as well, so it must not be found out there.
+fn check_kinds(types: &[DataType], parameters: &[Value]) -> Result<()> {
+    let same = |(value, data_type)| schema::is_of(value, data_type);
+    match parameters.len() == types.len() && parameters.iter().zip(types).all(same) {
+        true => Ok(()),
+        false => Err(Error::new(
+            SqlState::PROTOCOL_VIOLATION,
+            "the parameters are not those of the statement",
+        )),
     }
 }
 

@@ -1,24 +1,32 @@
 //! The schema as the engine sees it: compiles ledger transactions, applies schema changes.
 //!
-//! Two catalogs are at hand. *Next* is what the block in execution sees; sessions compile against
-//! *published*, which follows when the block is durable. A program compiled under an older version
+//! Two catalogs are at hand. *Next* is what the block in execution sees. Sessions compile against
+//! the one that came with their snapshot: it travels in the store's catalog, so that nobody reads
+//! new data under an old schema or the other way round. A program compiled under an older version
 //! is compiled again by the sequencer, so a race costs time and never correctness.
 //!
-//! What a transaction compiles to depends on its text, its user and the catalog, on nothing of the
-//! session that sent it: `current_user` is the transaction's, the other session functions answer
-//! the same everywhere.
+//! What a transaction compiles to depends on its text, the parameter types that it came with, its
+//! user and the catalog, on nothing of the session that sent it: `current_user` is the
+//! transaction's, the other session functions answer the same everywhere.
+//!
+//! *Schema changes in between.* A statement that was bound before one and runs after it is compiled
+//! again; where its arguments no longer fit, it ends in 40001. So does an interactive transaction
+//! that began before, whatever it touched: its requirements are keys, stamps and ranges of that
+//! schema, and mean nothing under another.
 
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use concurrency::{Expectation, Interactive, Load, Moment, NoRecord, Overlay, Statement, Work};
-use engine::transaction::{InteractiveText, StatementText};
-use engine::{Body, Language, ObjectChange, SchemaChange, Transaction};
+use engine::transaction::InteractiveText;
+use engine::{Body, Language, ObjectChange, ParameterTypes, SchemaChange, Transaction};
+use hashbrown::HashTable;
 use parking_lot::Mutex;
-use procedure::{Frame, Procedure, run};
-use rustc_hash::FxHashMap;
-use storage::{LATEST, Store};
-use types::{Error, Height, Result, SqlState, Stop};
+use procedure::{Column, Frame, Procedure, run};
+use rustc_hash::FxBuildHasher;
+use storage::{LATEST, Snapshot, Store};
+use types::{DataType, Error, Height, Result, SqlState, Stop, Value};
 
 use crate::bind::bind_in_session;
 use crate::catalog::Catalog;
@@ -35,20 +43,31 @@ pub struct Versioned {
 }
 
 pub struct Schema {
+    genesis: Arc<Versioned>,
     next: ArcSwap<Versioned>,
-    published: ArcSwap<Versioned>,
     compiled: Mutex<Compiled>,
 }
 
-/// Programs by (user, text), for one version of the catalog.
+/// Programs for one version of the catalog.
 #[derive(Default)]
 struct Compiled {
     version: u64,
-    programs: FxHashMap<(String, String), Arc<Bound>>,
+    programs: HashTable<Program>,
+}
+
+struct Program {
+    user: String,
+    text: String,
+    types: ParameterTypes,
+    bound: Arc<Bound>,
 }
 
 /// Texts with literals in them would otherwise fill the memory.
 const COMPILED_MAX: usize = 4096;
+
+fn hash_of(user: &str, text: &str, types: &ParameterTypes) -> u64 {
+    FxBuildHasher.hash_one((user, text, types))
+}
 
 impl Default for Schema {
     fn default() -> Self {
@@ -59,44 +78,50 @@ impl Default for Schema {
 impl Schema {
     pub fn new() -> Schema {
         let genesis = Arc::new(Versioned { catalog: Catalog::genesis(), version: 0 });
-        Schema {
-            next: ArcSwap::from(Arc::clone(&genesis)),
-            published: ArcSwap::from(genesis),
-            compiled: Mutex::default(),
-        }
+        Schema { next: ArcSwap::from(Arc::clone(&genesis)), genesis, compiled: Mutex::default() }
     }
 
-    /// What sessions compile against: the catalog of the last durable block.
-    pub fn published(&self) -> Arc<Versioned> {
-        self.published.load_full()
+    /// What a reader of this snapshot compiles against.
+    pub fn of(&self, snapshot: &Snapshot) -> Arc<Versioned> {
+        let annotation = snapshot.catalog().annotation().cloned();
+        let versioned = annotation.and_then(|annotation| annotation.downcast().ok());
+        versioned.unwrap_or_else(|| Arc::clone(&self.genesis))
     }
 
-    fn compile_text(&self, user: &str, statement: &StatementText) -> Result<Arc<Bound>> {
+    fn compile_text(&self, user: &str, text: &str, types: &ParameterTypes) -> Result<Arc<Bound>> {
         let next = self.next.load();
-        let key = (user.to_owned(), statement.text.clone());
+        let hash = hash_of(user, text, types);
         {
             let mut compiled = self.compiled.lock();
             if compiled.version != next.version {
                 *compiled = Compiled { version: next.version, ..Compiled::default() };
             }
-            if let Some(bound) = compiled.programs.get(&key) {
-                return Ok(Arc::clone(bound));
+            let is_it = |p: &Program| p.text == text && p.user == user && p.types == *types;
+            if let Some(program) = compiled.programs.find(hash, is_it) {
+                return Ok(Arc::clone(&program.bound));
             }
         }
-        let bound = Arc::new(compile_for_ledger(&next.catalog, user, &statement.text)?);
+        let bound = Arc::new(compile_for_ledger(&next.catalog, user, text, types)?);
+        let program = Program {
+            user: user.to_owned(),
+            text: text.to_owned(),
+            types: types.clone(),
+            bound: Arc::clone(&bound),
+        };
         let mut compiled = self.compiled.lock();
         if compiled.programs.len() >= COMPILED_MAX {
             compiled.programs.clear();
         }
-        compiled.programs.insert(key, Arc::clone(&bound));
+        compiled.programs.insert_unique(hash, program, |p| hash_of(&p.user, &p.text, &p.types));
         Ok(bound)
     }
 
     fn compile_body(&self, user: &str, body: &Body) -> Result<Work> {
         match body {
             Body::Statement(statement) => {
-                let bound = self.compile_text(user, statement)?;
+                let bound = self.compile_text(user, &statement.text, &statement.types)?;
                 let procedure = procedure_of(&bound)?;
+                check_arguments(&procedure.parameters, &statement.arguments)?;
                 let arguments = statement.arguments.as_slice().into();
                 Ok(Work::Statement(Statement { procedure, arguments }))
             }
@@ -108,15 +133,17 @@ impl Schema {
                         format!("procedure {procedure} does not exist"),
                     )
                 })?;
+                check_arguments(&routine.procedure.parameters, arguments)?;
                 let arguments = arguments.as_slice().into();
                 let procedure = Arc::clone(&routine.procedure);
                 Ok(Work::Statement(Statement { procedure, arguments }))
             }
             Body::Load { text, rows } => {
-                let statement = StatementText { text: text.clone(), arguments: Vec::new() };
-                let bound = self.compile_text(user, &statement)?;
+                let bound = self.compile_text(user, text, &ParameterTypes::default())?;
                 match &bound.statement {
                     BoundStatement::CopyIn { row, .. } => {
+                        rows.iter()
+                            .try_for_each(|values| check_arguments(&row.parameters, values))?;
                         let procedure = Arc::clone(row);
                         Ok(Work::Load(Load { procedure, rows: rows.clone() }))
                     }
@@ -131,6 +158,9 @@ impl Schema {
     }
 
     fn compile_interactive(&self, user: &str, text: &InteractiveText) -> Result<Interactive> {
+        if text.schema_version != self.next.load().version {
+            return Err(schema_changed());
+        }
         let writes = text.writes.iter().map(|write| {
             let expected =
                 Expectation { count: write.expected_count, rows: write.expected_rows.clone() };
@@ -147,13 +177,45 @@ impl Schema {
 
 /// The one way a text is compiled for the ledger, by the session that sends it and by every
 /// replica.
-pub fn compile_for_ledger(catalog: &Catalog, user: &str, text: &str) -> Result<Bound> {
+fn compile_for_ledger(
+    catalog: &Catalog,
+    user: &str,
+    text: &str,
+    types: &ParameterTypes,
+) -> Result<Bound> {
     let info = SessionInfo { user: user.to_owned(), ..SessionInfo::default() };
     let parsed = parse(text)?;
     let [parsed] = parsed.as_slice() else {
         return Err(Error::new(SqlState::SYNTAX_ERROR, "a transaction holds one statement"));
     };
-    bind_in_session(catalog, &info, parsed, &[])
+    bind_in_session(catalog, &info, parsed, &types.declared())
+}
+
+/// Arguments were read by the types that the sender's schema gave them. Their number is the
+/// program's to check.
+fn check_arguments(parameters: &[Column], arguments: &[Value]) -> Result<()> {
+    let is_it = |(parameter, value): (&Column, _)| is_of(value, &parameter.data_type);
+    match parameters.iter().zip(arguments).all(is_it) {
+        true => Ok(()),
+        false => Err(schema_changed()),
+    }
+}
+
+/// Whether a value is of the kind that values of a type have.
+pub fn is_of(value: &Value, data_type: &DataType) -> bool {
+    match (value, data_type) {
+        (Value::Null, _) | (_, DataType::Unknown | DataType::Void) => true,
+        (Value::Int(_), data_type) => data_type.is_integer(),
+        (Value::Text(_), data_type) => data_type.is_string(),
+        (Value::Array(values), DataType::Array(element)) => {
+            values.iter().all(|value| is_of(value, element))
+        }
+        (value, data_type) => value.data_type_hint() == data_type.without_modifier(),
+    }
+}
+
+fn schema_changed() -> Error {
+    Error::serialization("The schema was changed since.")
 }
 
 /// The program of a bound statement that may stand in the ledger as text.
@@ -172,13 +234,6 @@ fn not_a_write(text: &str) -> Error {
 impl Language for Schema {
     fn compile(&self, transaction: &Transaction) -> Result<Work> {
         self.compile_body(&transaction.user, &transaction.body)
-    }
-
-    fn publish(&self) {
-        let next = self.next.load();
-        if next.version != self.published.load().version {
-            self.published.store(Arc::clone(&next));
-        }
     }
 
     fn schema_version(&self) -> u64 {
@@ -204,7 +259,9 @@ impl Language for Schema {
             apply_change(change, store)?;
         }
         let version = current.version + 1;
-        self.next.store(Arc::new(Versioned { catalog, version }));
+        let next = Arc::new(Versioned { catalog, version });
+        store.annotate(next.clone());
+        self.next.store(next);
         // The schema is the sum of its statements, so the statement is the change's image.
         let name = format!("schema {version}");
         let object = ObjectChange { name, before: None, after: Some(text.to_owned()) };
@@ -213,7 +270,7 @@ impl Language for Schema {
 }
 
 fn parse_ddl(catalog: &Catalog, text: &str) -> Result<Ddl> {
-    match compile_for_ledger(catalog, "", text)?.statement {
+    match compile_for_ledger(catalog, "", text, &ParameterTypes::default())?.statement {
         BoundStatement::Ddl(ddl) => Ok(ddl),
         _ => Err(Error::new(SqlState::SYNTAX_ERROR, "not a schema change")),
     }

@@ -1,6 +1,7 @@
 //! A session's settings: what SET, SHOW and drivers' startup parameters speak of.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use types::{Error, Result, SqlState};
 
@@ -61,6 +62,8 @@ pub struct Settings {
     changed: BTreeMap<&'static str, String>,
     /// Told to the client with the next answer.
     unreported: Vec<(String, String)>,
+    /// What `statement_timeout` says, since every statement asks; zero: none.
+    statement_timeout: Duration,
 }
 
 impl Settings {
@@ -97,6 +100,9 @@ impl Settings {
             check(known.name, value)?;
         }
         let value = value.map(|value| canonical(known.name, value));
+        if known.name == "statement_timeout" {
+            self.statement_timeout = value.as_deref().and_then(duration).unwrap_or_default();
+        }
         match &value {
             Some(value) => self.changed.insert(known.name, value.clone()),
             None => self.changed.remove(known.name),
@@ -115,6 +121,11 @@ impl Settings {
             }
         }
         self.changed.clear();
+        self.statement_timeout = Duration::ZERO;
+    }
+
+    pub fn statement_timeout(&self) -> Option<Duration> {
+        Some(self.statement_timeout).filter(|timeout| !timeout.is_zero())
     }
 
     pub fn take_changes(&mut self) -> Vec<(String, String)> {
@@ -154,11 +165,46 @@ fn check(name: &str, value: &str) -> Result<()> {
     match name {
         "client_encoding" if !is(&["UTF8", "UTF-8", "UNICODE"]) => invalid("Use UTF8."),
         "DateStyle" if !value.to_ascii_uppercase().starts_with("ISO") => invalid("Use ISO, MDY."),
+        "statement_timeout" if duration(value).is_none() => {
+            invalid("Use a number of milliseconds, or a number with one of us, ms, s, min, h, d.")
+        }
         "standard_conforming_strings" if !is(&["on", "true", "1"]) => {
             invalid("Backslashes have no special meaning here; use E'' strings.")
         }
         _ => Ok(()),
     }
+}
+
+const DURATION_UNITS_US: [(&str, u64); 6] = [
+    ("d", 86_400_000_000),
+    ("h", 3_600_000_000),
+    ("min", 60_000_000),
+    ("s", 1_000_000),
+    ("ms", 1_000),
+    ("us", 1),
+];
+
+/// A time as settings are given: a number of milliseconds, or a number and a unit. At most what
+/// PostgreSQL takes, 2^31 - 1 milliseconds.
+fn duration(text: &str) -> Option<Duration> {
+    let text = text.trim();
+    let (number, unit) =
+        text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let unit_us = match unit.trim_start() {
+        "" => 1_000,
+        unit => DURATION_UNITS_US.iter().find(|(name, _)| *name == unit)?.1,
+    };
+    let us = number.parse::<u64>().ok()?.checked_mul(unit_us)?;
+    // Whole milliseconds, as PostgreSQL rounds.
+    let ms = us.checked_add(500)? / 1_000;
+    i32::try_from(ms).is_ok().then(|| Duration::from_millis(ms))
+}
+
+/// In the largest unit that leaves no fraction.
+fn shown(duration: Duration) -> String {
+    let us = duration.as_micros() as u64;
+    let unit = DURATION_UNITS_US.iter().find(|(_, unit_us)| us > 0 && us.is_multiple_of(*unit_us));
+    unit.map_or_else(|| "0".to_owned(), |(name, unit_us)| format!("{}{name}", us / unit_us))
 }
 
 fn canonical(name: &str, value: &str) -> String {
@@ -167,6 +213,7 @@ fn canonical(name: &str, value: &str) -> String {
         "DateStyle" => "ISO, MDY".into(),
         // Timestamps are rendered in UTC whatever a client asks; it is told so.
         "TimeZone" => "UTC".into(),
+        "statement_timeout" => duration(value).map(shown).unwrap_or_default(),
         _ => value.to_owned(),
     }
 }
@@ -184,6 +231,33 @@ mod tests {
         assert!(settings.take_changes().is_empty());
         settings.reset_all();
         assert_eq!(settings.show("application_name").unwrap().1, "");
+    }
+
+    #[test]
+    fn timeouts_are_read_and_shown_in_any_unit() {
+        let mut settings = Settings::default();
+        assert_eq!(settings.statement_timeout(), None);
+        let cases = [
+            ("1500", "1500ms", 1_500),
+            ("2000", "2s", 2_000),
+            ("3 min", "3min", 180_000),
+            ("1d", "1d", 86_400_000),
+            ("700us", "1ms", 1),
+            ("0", "0", 0),
+        ];
+        for (given, shown, ms) in cases {
+            settings.set("statement_timeout", Some(given)).unwrap();
+            assert_eq!(settings.show("statement_timeout").unwrap().1, shown);
+            let timeout = Some(Duration::from_millis(ms)).filter(|t| !t.is_zero());
+            assert_eq!(settings.statement_timeout(), timeout);
+        }
+        for wrong in ["", "-1", "1 week", "soon", "3000000000", "99999999999999999999d"] {
+            let error = settings.set("statement_timeout", Some(wrong)).unwrap_err();
+            assert_eq!(error.code(), SqlState::INVALID_PARAMETER_VALUE);
+        }
+        settings.set("statement_timeout", Some("5")).unwrap();
+        settings.reset_all();
+        assert_eq!(settings.statement_timeout(), None);
     }
 
     #[test]

@@ -15,6 +15,7 @@ use procedure::{Frame, ProgramResult};
 use storage::Snapshot;
 use types::{Error, Result, SqlState, Stamp, Stop};
 
+use crate::session::guard::{Guard, aside, query_frame, transaction_frame};
 use crate::session::schema::Versioned;
 
 pub struct OpenTransaction {
@@ -49,6 +50,7 @@ impl OpenTransaction {
         versioned: Arc<Versioned>,
         snapshot: Snapshot,
         now_us: i64,
+        guard: &Arc<Guard>,
         read_only: bool,
         implicit: bool,
     ) -> OpenTransaction {
@@ -61,7 +63,8 @@ impl OpenTransaction {
             versioned,
             overlay: Overlay::new(catalog, at, moment, Footprint::default()),
             _snapshot: snapshot,
-            frame: Frame::default(),
+            // What a transaction only reads, no block reads again.
+            frame: if read_only { query_frame(guard) } else { transaction_frame(guard) },
             now_us,
             read_only,
             implicit,
@@ -73,7 +76,8 @@ impl OpenTransaction {
     /// Run a statement that cannot write; what it reads becomes part of the footprint.
     pub fn query(&mut self, work: &Work) -> Result<ProgramResult> {
         self.overlay.recorder.enabled = !self.read_only;
-        let run = work.run(&mut self.frame, &mut self.overlay);
+        let (frame, overlay) = (&mut self.frame, &mut self.overlay);
+        let run = aside(work.is_short(), || work.run_within(frame, overlay));
         self.overlay.recorder.enabled = false;
         run.map_err(error_of)
     }
@@ -86,7 +90,9 @@ impl OpenTransaction {
                 "cannot execute a writing statement in a read-only transaction",
             ));
         }
-        let answered = work.run(&mut self.frame, &mut self.overlay).map_err(error_of)?;
+        let (frame, overlay) = (&mut self.frame, &mut self.overlay);
+        let run = aside(work.is_short(), || work.run_within(frame, overlay));
+        let answered = run.map_err(error_of)?;
         let shown = answered.clone();
         self.writes.push(Write { body, work, answered });
         Ok(shown)
@@ -141,15 +147,20 @@ impl OpenTransaction {
             })
             .unzip();
         let now_us = self.now_us;
-        let text =
-            InteractiveText { now_us, rows: rows.clone(), ranges: ranges.clone(), writes: texts };
+        let text = InteractiveText {
+            now_us,
+            schema_version: self.versioned.version,
+            rows: rows.clone(),
+            ranges: ranges.clone(),
+            writes: texts,
+        };
         Some((text, Interactive { now_us, rows, ranges, writes }))
     }
 }
 
 pub fn error_of(stop: Stop) -> Error {
     match stop {
-        Stop::Rejected(error) | Stop::Retry(error) => error,
+        Stop::Rejected(error) | Stop::Retry(error) => error.cut(),
         Stop::Halt(why) => {
             Error::new(SqlState::INTERNAL_ERROR, "the statement met an impossible state")
                 .with_detail(why)

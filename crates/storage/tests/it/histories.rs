@@ -159,13 +159,12 @@ fn check_state(table: &Table, at: Height, state: &State) {
     assert_eq!(scan(table, 0, range, false, at, usize::MAX), above);
 }
 
-/// The net changes between two states, as the block must report them.
+/// The net changes between two states, as the block must report them: a row that was written with
+/// the values it had has another stamp.
 fn check_changes(changes: &storage::Changes, before: &State, after: &State) {
     let keys: std::collections::BTreeSet<&Key> = before.keys().chain(after.keys()).collect();
-    let net: Vec<&Key> = keys
-        .into_iter()
-        .filter(|key| before.get(*key).map(|r| &r.1) != after.get(*key).map(|r| &r.1))
-        .collect();
+    let net: Vec<&Key> =
+        keys.into_iter().filter(|key| before.get(*key) != after.get(*key)).collect();
     assert_eq!(changes.touched().iter().map(storage::Change::key).collect::<Vec<_>>(), net);
     for change in changes.touched() {
         let mut read = Vec::new();

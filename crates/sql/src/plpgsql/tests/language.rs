@@ -202,7 +202,7 @@ fn what_is_wrong_is_said_with_its_code() {
         ("BEGIN RETURN random(); END", "0A000"),
         ("BEGIN FOR i IN 1..3 BY 0 LOOP NULL; END LOOP; RETURN 1; END", "22023"),
         ("BEGIN FOR i IN NULL..3 LOOP NULL; END LOOP; RETURN 1; END", "22004"),
-        ("BEGIN LOOP NULL; END LOOP; RETURN 1; END", "54000"),
+        ("BEGIN LOOP NULL; END LOOP; RETURN 1; END", "54001"),
         (
             "DECLARE x int; BEGIN FOREACH x IN ARRAY NULL::int[] LOOP NULL; END LOOP; RETURN 1; END",
             "22004",

@@ -7,7 +7,7 @@ mod random;
 use std::sync::Arc;
 
 use procedure::testing::Memory;
-use procedure::{Column, Frame, Procedure, ProgramResult, run};
+use procedure::{Column, Frame, Meter, Procedure, ProgramResult, run};
 use types::{ColumnSchema, DataType, Error, Result, Stop, TableId, TableSchema, Value};
 
 use crate::catalog::{Catalog, Table};
@@ -40,7 +40,9 @@ fn compile(catalog: &Catalog, mut function: CreateFunction, body: &str) -> Resul
 }
 
 fn call(procedure: &Procedure, arguments: &[Value], memory: &mut Memory) -> Result<ProgramResult> {
-    run(procedure, arguments, &mut Frame::new(), memory).map_err(|stop| match stop {
+    // Loops without an end come to it soon.
+    let mut frame = Frame::metered(Meter::new(1_000_000, None));
+    run(procedure, arguments, &mut frame, memory).map_err(|stop| match stop {
         Stop::Rejected(error) | Stop::Retry(error) => error,
         Stop::Halt(text) => panic!("{text}"),
     })

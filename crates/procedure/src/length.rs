@@ -1,0 +1,42 @@
+//! Whether a program is over soon, whatever the data: it follows keys, and neither scans nor loops.
+//!
+//! Sessions ask, to run what may take long where it holds up nobody else.
+
+use crate::query::Query;
+use crate::step::{Procedure, Step};
+
+impl Procedure {
+    pub fn is_short(&self) -> bool {
+        self.body.iter().all(step_is_short)
+    }
+}
+
+fn step_is_short(step: &Step) -> bool {
+    match step {
+        Step::Fetch { query, .. } | Step::EmitQuery { query } => query_is_short(query),
+        // As many turns as rows, and a short query has few.
+        Step::ForRows { query, body, .. } => {
+            query_is_short(query) && body.iter().all(step_is_short)
+        }
+        Step::If { then, otherwise, .. } => then.iter().chain(otherwise).all(step_is_short),
+        Step::ForRange { .. } | Step::ForEach { .. } | Step::While { .. } => false,
+        _ => true,
+    }
+}
+
+fn query_is_short(query: &Query) -> bool {
+    match query {
+        Query::Values(_) | Query::Get { .. } => true,
+        Query::Unnest(_) | Query::Series { .. } | Query::Scan { .. } => false,
+        Query::Filter { input, .. }
+        | Query::Project { input, .. }
+        | Query::Aggregate { input, .. }
+        | Query::Sort { input, .. }
+        | Query::Limit { input, .. }
+        | Query::Distinct { input } => query_is_short(input),
+        Query::NestedLoop { outer, inner, .. } | Query::HashJoin { outer, inner, .. } => {
+            query_is_short(outer) && query_is_short(inner)
+        }
+        Query::Append(inputs) => inputs.iter().all(query_is_short),
+    }
+}

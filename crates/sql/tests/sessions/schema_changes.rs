@@ -1,0 +1,141 @@
+//! Schema changes between what a client was told and what its block does.
+
+use ::types::{SqlState, Value};
+
+use super::{Node, block_on, code};
+
+/// A reader between two blocks sees the one or the other, never data of one under the schema of
+/// the other.
+#[test]
+fn schema_and_data_of_a_snapshot_belong_together() {
+    block_on(async {
+        let node = Node::new("serial");
+        let mut client = node.session();
+        client.run("CREATE TABLE t (id int PRIMARY KEY)").await.unwrap();
+        client.run("INSERT INTO t VALUES (1)").await.unwrap();
+        let before = node.database.engine.store().snapshot();
+        let database = node.database.clone();
+        let reader = tokio::task::spawn_blocking(move || {
+            let mut pairs = 0;
+            loop {
+                let snapshot = database.engine.store().snapshot();
+                let versioned = database.schema.of(&snapshot);
+                let bound = versioned.catalog.table("t").unwrap();
+                let stored = snapshot.table(bound.id()).unwrap();
+                assert_eq!(bound.schema.columns.len(), stored.schema().columns.len());
+                pairs += 1;
+                if stored.schema().columns.len() == 21 {
+                    return pairs;
+                }
+            }
+        });
+        for column in 0..20 {
+            client.run(&format!("ALTER TABLE t ADD COLUMN c{column} int")).await.unwrap();
+        }
+        assert!(reader.await.unwrap() > 0);
+        assert_eq!(node.database.schema.of(&before).version, 1);
+        assert_eq!(client.run("SELECT * FROM t").await.unwrap()[0].len(), 21);
+        node.verify();
+    });
+}
+
+#[test]
+fn a_prepared_statement_keeps_the_result_that_it_was_described_with() {
+    block_on(async {
+        let node = Node::new("serial");
+        let mut client = node.session();
+        client.run("CREATE TABLE t (id int PRIMARY KEY)").await.unwrap();
+        client.run("INSERT INTO t VALUES (1)").await.unwrap();
+        let mut prepare = |text: &str| {
+            let parsed = client.session.parse(text).unwrap().remove(0);
+            client.session.prepare(parsed, &[]).unwrap()
+        };
+        let (all, one) = (prepare("SELECT * FROM t"), prepare("SELECT id FROM t"));
+        client.run("ALTER TABLE t ADD COLUMN more int").await.unwrap();
+        let answer = client.session.execute(&all, &[]).await;
+        assert_eq!(code(answer), SqlState::FEATURE_NOT_SUPPORTED);
+        assert!(client.session.execute(&one, &[]).await.is_ok());
+    });
+}
+
+/// A transaction that began before a schema change cannot be told what its reads mean after it.
+#[test]
+fn a_transaction_that_a_schema_change_overtakes_is_not_serializable() {
+    let changes = [
+        "ALTER TABLE t ADD PRIMARY KEY (id)",
+        "ALTER TABLE t ADD COLUMN more int",
+        "ALTER TABLE t DROP COLUMN other",
+        "CREATE INDEX ON t (other)",
+        "DROP TABLE t",
+        "DROP TABLE t; CREATE TABLE t (id int, other int)",
+        "TRUNCATE t",
+    ];
+    block_on(async {
+        for protocol in ["serial", "harmony"] {
+            let node = Node::new(protocol);
+            let (mut client, mut other) = (node.session(), node.session());
+            for change in changes {
+                other.run("DROP TABLE IF EXISTS t").await.unwrap();
+                other.run("CREATE TABLE t (id int, other int)").await.unwrap();
+                other.run("CREATE TABLE IF NOT EXISTS log (id int PRIMARY KEY)").await.unwrap();
+                other.run("INSERT INTO t VALUES (1, 2), (2, 1)").await.unwrap();
+                client.run("BEGIN").await.unwrap();
+                assert_eq!(client.number("SELECT other FROM t WHERE id = 1").await, 2);
+                assert_eq!(client.number("SELECT count(*) FROM t WHERE id > 1").await, 1);
+                client.run("INSERT INTO log SELECT count(*) + 10 FROM log").await.unwrap();
+                if let Err(error) = other.run(change).await {
+                    panic!("{change}: {error}");
+                }
+                let end = client.run("COMMIT").await;
+                assert_eq!(code(end), SqlState::SERIALIZATION_FAILURE, "{change}");
+            }
+            assert_eq!(client.number("SELECT count(*) FROM log").await, 0);
+            node.verify();
+        }
+    });
+}
+
+/// The last of several changes fails: none has happened.
+#[test]
+fn a_schema_change_happens_whole_or_not_at_all() {
+    block_on(async {
+        let node = Node::new("serial");
+        let mut client = node.session();
+        client.run("CREATE TABLE t (id int, v int)").await.unwrap();
+        client.run("INSERT INTO t VALUES (1, 1), (1, 2)").await.unwrap();
+        let change = "ALTER TABLE t ADD COLUMN more int DEFAULT 5, ADD PRIMARY KEY (id)";
+        assert_eq!(code(client.run(change).await), SqlState::UNIQUE_VIOLATION);
+        client.run("INSERT INTO t VALUES (3, 3)").await.unwrap();
+        let stored = node.database.engine.store().tables();
+        assert_eq!(stored[0].schema().visible_columns().count(), 2);
+        assert_eq!(client.number("SELECT sum(v) FROM t").await, 6);
+        node.verify();
+    });
+}
+
+/// Arguments that were read by the types of one schema mean nothing under another.
+#[test]
+fn arguments_that_no_longer_fit_are_not_serializable() {
+    block_on(async {
+        let node = Node::new("serial");
+        let (mut client, mut other) = (node.session(), node.session());
+        client.run("CREATE TABLE t (id int PRIMARY KEY, v int)").await.unwrap();
+        let recreate = "DROP TABLE t; CREATE TABLE t (id int PRIMARY KEY, v text)";
+        let engine = node.database.engine.clone();
+        let text = "INSERT INTO t VALUES ($1, $2)";
+        let transaction = |id| engine::Transaction {
+            user: "tally".into(),
+            body: engine::Body::Statement(engine::transaction::StatementText {
+                text: text.into(),
+                types: engine::ParameterTypes::default(),
+                arguments: vec![Value::Int(id), Value::Int(2)],
+            }),
+        };
+        let first = engine.submit(&transaction(1), None).unwrap().await.unwrap().unwrap();
+        assert!(first.outcome.is_committed());
+        other.run(recreate).await.unwrap();
+        let second = engine.submit(&transaction(2), None).unwrap().await.unwrap().unwrap();
+        assert!(matches!(second.outcome, concurrency::Outcome::Retry(_)), "{:?}", second.outcome);
+        node.verify();
+    });
+}
