@@ -6,8 +6,8 @@
 //! **Past the page cache.** A write that begins and ends on [`DIRECT_ALIGNMENT`], in memory as in
 //! the file, goes straight to the device where the file system can do that. For 2 kB and an
 //! fdatasync that is 92 µs instead of 113, and 36 µs of processor time instead of 48 (virtio disk,
-//! ext4): no page is made dirty, found again and copied. Everything else goes through the cache, and
-//! the two may alternate on one file, as the kernel keeps them coherent.
+//! ext4): no page is made dirty, found again and copied. Everything else goes through the cache,
+//! and the two may alternate on one file, as the kernel keeps them coherent.
 //!
 //! **One owner.** [`RealFiles::open`] holds an exclusive lock on the file `LOCK` (empty, never
 //! deleted) as long as it lives, so two nodes never write one folder; [`RealFiles::read_only`]

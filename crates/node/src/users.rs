@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Without a file, whoever comes from the same machine (loopback, the Unix-domain socket) is
-//! trusted, and nobody else is admitted. With one, everybody proves who they are, wherever they come from.
+//! trusted, and nobody else is admitted. With one, everybody proves who they are, wherever they
+//! come from.
 
 use std::collections::BTreeMap;
 use std::path::Path;
