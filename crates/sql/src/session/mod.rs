@@ -344,7 +344,7 @@ impl Session {
         if let Some(transaction) = &mut self.transaction {
             return transaction.write(body, work);
         }
-        if self.settings.is_on("default_transaction_read_only") {
+        if self.settings.read_only() {
             return Err(Error::new(
                 SqlState::READ_ONLY_SQL_TRANSACTION,
                 "cannot execute a writing statement in a read-only transaction",
@@ -519,8 +519,7 @@ impl Session {
     }
 
     fn begin(&mut self, modes: &TransactionModes) -> Result<Answer> {
-        let read_only =
-            modes.read_only.unwrap_or_else(|| self.settings.is_on("default_transaction_read_only"));
+        let read_only = modes.read_only.unwrap_or_else(|| self.settings.read_only());
         match &mut self.transaction {
             // BEGIN within the statements of one query makes their block an explicit one.
             Some(transaction) => {

@@ -132,8 +132,10 @@ impl Settings {
         std::mem::take(&mut self.unreported)
     }
 
-    pub fn is_on(&self, name: &str) -> bool {
-        self.show(name).is_ok_and(|(_, value)| matches!(value.as_str(), "on" | "true" | "1"))
+    /// Asked of every statement: no search among all that there are.
+    pub fn read_only(&self) -> bool {
+        let value = self.changed.get("default_transaction_read_only");
+        value.is_some_and(|value| matches!(value.as_str(), "on" | "true" | "1"))
     }
 }
 
