@@ -15,6 +15,8 @@ pub mod queue;
 pub mod recovery;
 pub mod replica;
 pub mod transaction;
+#[cfg(test)]
+mod vectors;
 
 pub use engine::{BlockEvent, Clock, Engine, NoObserver, Observer};
 pub use language::{Language, ObjectChange, SCHEMA_TABLE, SchemaChange};
