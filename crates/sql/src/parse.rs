@@ -40,6 +40,16 @@ pub(crate) enum Body {
     Empty,
 }
 
+impl Parsed {
+    pub(crate) fn is_execute(&self) -> bool {
+        matches!(&self.body, Body::Statement(s) if matches!(**s, ast::Statement::Execute { .. }))
+    }
+
+    fn is_prepare(body: &Body) -> bool {
+        matches!(body, Body::Statement(s) if matches!(**s, ast::Statement::Prepare { .. }))
+    }
+}
+
 /// Cuts `sql` into statements. A text without any gives one empty statement.
 pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
     let tokens = Tokenizer::new(&PostgreSqlDialect {}, sql)
@@ -56,11 +66,13 @@ pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
             continue;
         };
         let text = &sql[lines.offset(sql, first.span.start)..lines.offset(sql, last.span.end)];
-        parsed.push(Parsed {
-            text: text.to_owned(),
-            body: parse_statement(sql, statement)?,
-            placeholders: placeholders(statement),
-        });
+        let body = parse_statement(sql, statement)?;
+        // The parameters in PREPARE are those of the statement that it prepares.
+        let placeholders = match Parsed::is_prepare(&body) {
+            true => 0,
+            false => placeholders(statement),
+        };
+        parsed.push(Parsed { text: text.to_owned(), body, placeholders });
     }
     if parsed.is_empty() {
         parsed.push(Parsed { text: String::new(), body: Body::Empty, placeholders: 0 });

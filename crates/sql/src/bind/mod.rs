@@ -192,7 +192,7 @@ fn ddl(statement: &ast::Statement) -> Result<Option<Ddl>> {
 
 /// Whether a value of one type may be an argument of another.
 fn supports(from: &DataType, to: &DataType) -> bool {
-    cast_context(from, to).is_some_and(|context| context <= CastContext::Assignment)
+    cast_context(from, to).is_some_and(|context| context == CastContext::Implicit)
 }
 
 /// Whether no step writes.

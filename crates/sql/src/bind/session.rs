@@ -251,8 +251,14 @@ fn show(variable: &[ast::Ident]) -> (Statement, Output) {
         "session authorization" => "session_authorization".to_owned(),
         _ => words.join("."),
     };
-    let column = procedure::Column { name: name.clone(), data_type: DataType::Text };
-    (Statement::Show(name), Output::Rows(vec![column]))
+    let columns: &[&str] = match name.as_str() {
+        "all" => &["name", "setting", "description"],
+        name => &[name],
+    };
+    let column =
+        |name: &&str| procedure::Column { name: (*name).to_owned(), data_type: DataType::Text };
+    let columns = columns.iter().map(column).collect();
+    (Statement::Show(name), Output::Rows(columns))
 }
 
 /// The statement's text is what stands after AS, so that it is bound when it is executed.
