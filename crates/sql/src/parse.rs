@@ -11,7 +11,7 @@ use sqlparser::ast;
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
-use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
+use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Whitespace};
 use types::{Error, Result, SqlState};
 
 /// One statement of a text.
@@ -55,6 +55,7 @@ pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
     let tokens = Tokenizer::new(&PostgreSqlDialect {}, sql)
         .tokenize_with_location()
         .map_err(|e| syntax_error(sql, &e.message, Some(e.location)))?;
+    let tokens = as_sqlparser_reads(sql, tokens)?;
     let lines = LineStarts::new(sql);
     let mut parsed = Vec::new();
     for statement in tokens.split(|t| t.token == Token::SemiColon) {
@@ -78,6 +79,54 @@ pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
         parsed.push(Parsed { text: String::new(), body: Body::Empty, placeholders: 0 });
     }
     Ok(parsed)
+}
+
+/// Where sqlparser reads PostgreSQL wrongly or not at all: strings that continue on another line
+/// are one, strings side by side are an error (not an alias), and TRIM's `FROM` may follow its
+/// direction.
+fn as_sqlparser_reads(sql: &str, tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
+    let mut read: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
+    // The last token that is no white space, and whether a line ended since.
+    let (mut last, mut line_ended) = (None, false);
+    for token in tokens {
+        if let Token::Whitespace(space) = &token.token {
+            line_ended |= matches!(space, Whitespace::Newline);
+            line_ended |= matches!(space, Whitespace::SingleLineComment { .. });
+            read.push(token);
+            continue;
+        }
+        let before = last.map(|at: usize| &mut read[at]);
+        let (before, end) = before.map(|before| (&mut before.token, &mut before.span.end)).unzip();
+        match (before, &token.token) {
+            (
+                Some(Token::SingleQuotedString(start) | Token::EscapedStringLiteral(start)),
+                Token::SingleQuotedString(rest),
+            ) => {
+                if !line_ended {
+                    let message = format!("syntax error at or near \"{}\"", token.token);
+                    return Err(syntax_error(sql, &message, Some(token.span.start)));
+                }
+                start.push_str(rest);
+                end.into_iter().for_each(|end| *end = token.span.end);
+                continue;
+            }
+            (Some(Token::Word(direction)), Token::Word(word))
+                if word.keyword == Keyword::FROM
+                    && direction.quote_style.is_none()
+                    && matches!(
+                        direction.keyword,
+                        Keyword::LEADING | Keyword::TRAILING | Keyword::BOTH
+                    ) =>
+            {
+                continue;
+            }
+            _ => {}
+        }
+        last = Some(read.len());
+        line_ended = false;
+        read.push(token);
+    }
+    Ok(read)
 }
 
 /// Parses a text that must be exactly one expression, such as a PL/pgSQL condition.
@@ -332,6 +381,18 @@ mod tests {
         let error = parse("SELECT 'é' FROM").unwrap_err();
         assert_eq!(error.message(), "syntax error at end of input");
         assert!(parse("SELECT 'open").is_err());
+    }
+
+    #[test]
+    fn strings_continue_on_the_next_line_only() {
+        assert_eq!(
+            parse("SELECT 'a'\n -- b\n'c'").unwrap()[0].body,
+            parse("SELECT 'ac'").unwrap()[0].body
+        );
+        assert_eq!(parse("SELECT 'a'\n'c'; SELECT 1").unwrap()[0].text, "SELECT 'a'\n'c'");
+        let error = parse("SELECT 'a' 'b'").unwrap_err();
+        assert_eq!(error.fields().position, Some(12), "{error}");
+        assert!(parse("SELECT trim(BOTH FROM x), trim(trailing from ' a '), 'a', 'b'").is_ok());
     }
 
     #[test]

@@ -163,9 +163,8 @@ impl Session {
         let versioned = self.view().versioned;
         let types = ParameterTypes::new(types);
         // What EXECUTE answers is not in its text.
-        let cachable = types.is_empty()
-            && parsed.text.len() <= CACHED_TEXT_BYTES_MAX
-            && !parsed.is_execute();
+        let cachable =
+            types.is_empty() && parsed.text.len() <= CACHED_TEXT_BYTES_MAX && !parsed.is_execute();
         if cachable
             && let Some(prepared) = self.bound.get(&parsed.text)
             && prepared.version == versioned.version
@@ -457,9 +456,7 @@ impl Session {
                 self.failed = false;
                 Ok(plain("ROLLBACK"))
             }
-            Statement::Set { name, value, local } => {
-                self.set(name, value.as_deref(), *local).await
-            }
+            Statement::Set { name, value, local } => self.set(name, value.as_deref(), *local).await,
             Statement::Show(name) => self.show(name),
             Statement::Reset(name) => {
                 match name {

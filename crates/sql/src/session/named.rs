@@ -56,11 +56,7 @@ impl Session {
         }
     }
 
-    pub(super) async fn execute_named(
-        &mut self,
-        name: &str,
-        arguments: &[Expr],
-    ) -> Result<Answer> {
+    pub(super) async fn execute_named(&mut self, name: &str, arguments: &[Expr]) -> Result<Answer> {
         let prepared = self.named_statement(name)?;
         let wanted = &prepared.bound.parameters;
         if wanted.len() != arguments.len() {

@@ -169,8 +169,24 @@ impl Settings {
     /// it had one. (A client that names its zone as it connects is told UTC instead.)
     pub fn refuse_time_zone(name: &str, value: Option<&str>) -> Result<()> {
         const UTC: &[&str] = &[
-            "utc", "etc/utc", "gmt", "etc/gmt", "uct", "etc/uct", "zulu", "etc/zulu", "z",
-            "universal", "local", "0", "+0", "-0", "+00", "00", "+00:00", "00:00",
+            "utc",
+            "etc/utc",
+            "gmt",
+            "etc/gmt",
+            "uct",
+            "etc/uct",
+            "zulu",
+            "etc/zulu",
+            "z",
+            "universal",
+            "local",
+            "0",
+            "+0",
+            "-0",
+            "+00",
+            "00",
+            "+00:00",
+            "00:00",
         ];
         let is_zone = find(name).is_ok_and(|known| known.name == "TimeZone");
         match value {
