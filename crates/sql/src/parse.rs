@@ -178,6 +178,9 @@ fn parse_statement(sql: &str, tokens: &[TokenWithSpan]) -> Result<Body> {
             _ => Keyword::NoKeyword,
         })
         .collect();
+    if let Some(name) = unknown_to_sqlparser(tokens) {
+        return Err(Error::unsupported(name));
+    }
     let mut parser = Parser::new(&PostgreSqlDialect {}).with_tokens_with_locations(tokens.to_vec());
     let skip = |parser: &mut Parser<'_>, n: usize| (0..n).for_each(|_| drop(parser.next_token()));
     let body = match words.as_slice() {
@@ -204,6 +207,28 @@ fn parse_statement(sql: &str, tokens: &[TokenWithSpan]) -> Result<Body> {
         expect_end(sql, &mut parser)?;
     }
     Ok(body)
+}
+
+/// Statements of PostgreSQL that sqlparser takes for no statement at all.
+fn unknown_to_sqlparser(tokens: &[TokenWithSpan]) -> Option<&'static str> {
+    const NAMES: &[&str] = &[
+        "CHECKPOINT",
+        "CLUSTER",
+        "DO",
+        "IMPORT",
+        "MOVE",
+        "REASSIGN",
+        "REFRESH",
+        "REINDEX",
+        "SECURITY",
+        "TABLE",
+    ];
+    let first = tokens.iter().find_map(|token| match &token.token {
+        Token::Whitespace(_) => None,
+        Token::Word(word) if word.quote_style.is_none() => Some(word.value.as_str()),
+        _ => Some(""),
+    })?;
+    NAMES.iter().copied().find(|name| name.eq_ignore_ascii_case(first))
 }
 
 fn classify(statement: ast::Statement) -> Body {
@@ -393,6 +418,14 @@ mod tests {
         let error = parse("SELECT 'a' 'b'").unwrap_err();
         assert_eq!(error.fields().position, Some(12), "{error}");
         assert!(parse("SELECT trim(BOTH FROM x), trim(trailing from ' a '), 'a', 'b'").is_ok());
+    }
+
+    #[test]
+    fn what_the_grammar_does_not_know_is_refused_by_name() {
+        for text in ["do $$ begin null; end $$", "CHECKPOINT", "reindex table t", "TABLE t"] {
+            let error = parse(text).unwrap_err();
+            assert_eq!(error.code(), SqlState::FEATURE_NOT_SUPPORTED, "{error}");
+        }
     }
 
     #[test]

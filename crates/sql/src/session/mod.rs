@@ -438,6 +438,14 @@ impl Session {
                 }
                 Ok(plain("SET"))
             }
+            // Every level of isolation runs as the strongest.
+            Statement::SetSessionCharacteristics(modes) => {
+                if let Some(read_only) = modes.read_only {
+                    let value = if read_only { "on" } else { "off" };
+                    self.change_setting("default_transaction_read_only", Some(value), false)?;
+                }
+                Ok(plain("SET"))
+            }
             Statement::Commit => self.commit().await,
             Statement::Rollback => {
                 self.roll_back();

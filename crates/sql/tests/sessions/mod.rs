@@ -174,6 +174,12 @@ fn settings_obey_the_transaction_that_they_are_set_in() {
         let zone = client.run("SET TIME ZONE 'Europe/Berlin'").await;
         assert_eq!(code(zone), SqlState::FEATURE_NOT_SUPPORTED);
         client.run("SET TIME ZONE 'UTC'").await.unwrap();
+        let characteristics = "SET SESSION CHARACTERISTICS AS TRANSACTION";
+        let read_only = format!("{characteristics} ISOLATION LEVEL READ COMMITTED, READ ONLY");
+        client.run(&read_only).await.unwrap();
+        let shown = client.run("SHOW default_transaction_read_only").await.unwrap();
+        assert_eq!(shown[0][0], Value::text("on"));
+        client.run(&format!("{characteristics} READ WRITE")).await.unwrap();
         node.verify();
     });
 }
