@@ -99,6 +99,9 @@ impl pgfront::Database for Doors {
         };
         let database = Arc::clone(&self.database);
         let mut inner = session::Session::new(database, info, options.cancel.flag());
+        if !options.application_name.is_empty() {
+            inner.settings.set("application_name", Some(&options.application_name))?;
+        }
         for (name, value) in &options.settings {
             inner.settings.set(name, Some(value))?;
         }

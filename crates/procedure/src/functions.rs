@@ -220,6 +220,17 @@ fn power(base: &Value, exponent: &Value, result: &DataType) -> Result<Value> {
     };
     let one = cast(&Value::Int(1), result, true)?;
     let base = cast(base, result, true)?;
+    let is_zero = match &base {
+        Value::Numeric(d) => d.is_zero(),
+        Value::Float(x) => *x == 0.0,
+        _ => false,
+    };
+    if exponent < 0 && is_zero {
+        return Err(Error::new(
+            SqlState(*b"2201F"),
+            "zero raised to a negative power is undefined",
+        ));
+    }
     let (mut power, mut square, mut bits) = (one.clone(), base, exponent.unsigned_abs());
     while bits > 0 {
         if bits & 1 == 1 {

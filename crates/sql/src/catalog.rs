@@ -85,8 +85,11 @@ impl Catalog {
     }
 
     pub fn table(&self, name: &str) -> Result<&Arc<Table>> {
-        self.find_table(name).ok_or_else(|| {
-            Error::new(SqlState::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))
+        self.find_table(name).ok_or_else(|| match name.starts_with("pg_") {
+            true => crate::names::no_catalog(name),
+            false => {
+                Error::new(SqlState::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))
+            }
         })
     }
 

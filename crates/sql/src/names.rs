@@ -18,6 +18,9 @@ pub fn object_name(name: &ast::ObjectName) -> Result<String> {
         [name] => Ok(name.clone()),
         [schema, name] if schema == "public" => Ok(name.clone()),
         [database, schema, name] if schema == "public" && database == "tally" => Ok(name.clone()),
+        [.., schema, name] if matches!(schema.as_str(), "pg_catalog" | "information_schema") => {
+            Err(no_catalog(&format!("{schema}.{name}")))
+        }
         [.., schema, _] => Err(Error::new(
             SqlState::INVALID_SCHEMA_NAME,
             format!("schema \"{schema}\" does not exist"),
@@ -25,6 +28,12 @@ pub fn object_name(name: &ast::ObjectName) -> Result<String> {
         .with_hint("Everything lives in the schema public.")),
         [] => Err(Error::new(SqlState::SYNTAX_ERROR, "empty name")),
     }
+}
+
+/// PostgreSQL's system catalogs are known and not there.
+pub(crate) fn no_catalog(name: &str) -> Error {
+    Error::unsupported(format_args!("the system catalog {name}"))
+        .with_hint("Tables are not listed by SQL yet; psql's \\d and its kin ask for catalogs too.")
 }
 
 /// The name of a built-in or stored function; `pg_catalog.` may stand before it as well.

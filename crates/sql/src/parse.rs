@@ -11,7 +11,7 @@ use sqlparser::ast;
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
-use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
+use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Whitespace};
 use types::{Error, Result, SqlState};
 
 /// One statement of a text.
@@ -40,11 +40,22 @@ pub(crate) enum Body {
     Empty,
 }
 
+impl Parsed {
+    pub(crate) fn is_execute(&self) -> bool {
+        matches!(&self.body, Body::Statement(s) if matches!(**s, ast::Statement::Execute { .. }))
+    }
+
+    fn is_prepare(body: &Body) -> bool {
+        matches!(body, Body::Statement(s) if matches!(**s, ast::Statement::Prepare { .. }))
+    }
+}
+
 /// Cuts `sql` into statements. A text without any gives one empty statement.
 pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
     let tokens = Tokenizer::new(&PostgreSqlDialect {}, sql)
         .tokenize_with_location()
         .map_err(|e| syntax_error(sql, &e.message, Some(e.location)))?;
+    let tokens = as_sqlparser_reads(sql, tokens)?;
     let lines = LineStarts::new(sql);
     let mut parsed = Vec::new();
     for statement in tokens.split(|t| t.token == Token::SemiColon) {
@@ -56,16 +67,66 @@ pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
             continue;
         };
         let text = &sql[lines.offset(sql, first.span.start)..lines.offset(sql, last.span.end)];
-        parsed.push(Parsed {
-            text: text.to_owned(),
-            body: parse_statement(sql, statement)?,
-            placeholders: placeholders(statement),
-        });
+        let body = parse_statement(sql, statement)?;
+        // The parameters in PREPARE are those of the statement that it prepares.
+        let placeholders = match Parsed::is_prepare(&body) {
+            true => 0,
+            false => placeholders(statement),
+        };
+        parsed.push(Parsed { text: text.to_owned(), body, placeholders });
     }
     if parsed.is_empty() {
         parsed.push(Parsed { text: String::new(), body: Body::Empty, placeholders: 0 });
     }
     Ok(parsed)
+}
+
+/// Where sqlparser reads PostgreSQL wrongly or not at all: strings that continue on another line
+/// are one, strings side by side are an error (not an alias), and TRIM's `FROM` may follow its
+/// direction.
+fn as_sqlparser_reads(sql: &str, tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
+    let mut read: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
+    // The last token that is no white space, and whether a line ended since.
+    let (mut last, mut line_ended) = (None, false);
+    for token in tokens {
+        if let Token::Whitespace(space) = &token.token {
+            line_ended |= matches!(space, Whitespace::Newline);
+            line_ended |= matches!(space, Whitespace::SingleLineComment { .. });
+            read.push(token);
+            continue;
+        }
+        let before = last.map(|at: usize| &mut read[at]);
+        let (before, end) = before.map(|before| (&mut before.token, &mut before.span.end)).unzip();
+        match (before, &token.token) {
+            (
+                Some(Token::SingleQuotedString(start) | Token::EscapedStringLiteral(start)),
+                Token::SingleQuotedString(rest),
+            ) => {
+                if !line_ended {
+                    let message = format!("syntax error at or near \"{}\"", token.token);
+                    return Err(syntax_error(sql, &message, Some(token.span.start)));
+                }
+                start.push_str(rest);
+                end.into_iter().for_each(|end| *end = token.span.end);
+                continue;
+            }
+            (Some(Token::Word(direction)), Token::Word(word))
+                if word.keyword == Keyword::FROM
+                    && direction.quote_style.is_none()
+                    && matches!(
+                        direction.keyword,
+                        Keyword::LEADING | Keyword::TRAILING | Keyword::BOTH
+                    ) =>
+            {
+                continue;
+            }
+            _ => {}
+        }
+        last = Some(read.len());
+        line_ended = false;
+        read.push(token);
+    }
+    Ok(read)
 }
 
 /// Parses a text that must be exactly one expression, such as a PL/pgSQL condition.
@@ -117,6 +178,9 @@ fn parse_statement(sql: &str, tokens: &[TokenWithSpan]) -> Result<Body> {
             _ => Keyword::NoKeyword,
         })
         .collect();
+    if let Some(name) = unknown_to_sqlparser(tokens) {
+        return Err(Error::unsupported(name));
+    }
     let mut parser = Parser::new(&PostgreSqlDialect {}).with_tokens_with_locations(tokens.to_vec());
     let skip = |parser: &mut Parser<'_>, n: usize| (0..n).for_each(|_| drop(parser.next_token()));
     let body = match words.as_slice() {
@@ -143,6 +207,28 @@ fn parse_statement(sql: &str, tokens: &[TokenWithSpan]) -> Result<Body> {
         expect_end(sql, &mut parser)?;
     }
     Ok(body)
+}
+
+/// Statements of PostgreSQL that sqlparser takes for no statement at all.
+fn unknown_to_sqlparser(tokens: &[TokenWithSpan]) -> Option<&'static str> {
+    const NAMES: &[&str] = &[
+        "CHECKPOINT",
+        "CLUSTER",
+        "DO",
+        "IMPORT",
+        "MOVE",
+        "REASSIGN",
+        "REFRESH",
+        "REINDEX",
+        "SECURITY",
+        "TABLE",
+    ];
+    let first = tokens.iter().find_map(|token| match &token.token {
+        Token::Whitespace(_) => None,
+        Token::Word(word) if word.quote_style.is_none() => Some(word.value.as_str()),
+        _ => Some(""),
+    })?;
+    NAMES.iter().copied().find(|name| name.eq_ignore_ascii_case(first))
 }
 
 fn classify(statement: ast::Statement) -> Body {
@@ -320,6 +406,26 @@ mod tests {
         let error = parse("SELECT 'é' FROM").unwrap_err();
         assert_eq!(error.message(), "syntax error at end of input");
         assert!(parse("SELECT 'open").is_err());
+    }
+
+    #[test]
+    fn strings_continue_on_the_next_line_only() {
+        assert_eq!(
+            parse("SELECT 'a'\n -- b\n'c'").unwrap()[0].body,
+            parse("SELECT 'ac'").unwrap()[0].body
+        );
+        assert_eq!(parse("SELECT 'a'\n'c'; SELECT 1").unwrap()[0].text, "SELECT 'a'\n'c'");
+        let error = parse("SELECT 'a' 'b'").unwrap_err();
+        assert_eq!(error.fields().position, Some(12), "{error}");
+        assert!(parse("SELECT trim(BOTH FROM x), trim(trailing from ' a '), 'a', 'b'").is_ok());
+    }
+
+    #[test]
+    fn what_the_grammar_does_not_know_is_refused_by_name() {
+        for text in ["do $$ begin null; end $$", "CHECKPOINT", "reindex table t", "TABLE t"] {
+            let error = parse(text).unwrap_err();
+            assert_eq!(error.code(), SqlState::FEATURE_NOT_SUPPORTED, "{error}");
+        }
     }
 
     #[test]

@@ -216,7 +216,13 @@ impl Binder<'_> {
             Err(_) if to.to_string().eq_ignore_ascii_case("name") => DataType::Text,
             Err(error) => return Err(error),
         };
-        let typed = self.expression(scope, expr)?;
+        // A literal need not fit numeric on its way to a float.
+        let typed = match (&to, number_text(expr)) {
+            (DataType::Float8, Some(digits)) => {
+                Typed::new(Expr::Const(Value::text(digits)), DataType::Unknown)
+            }
+            _ => self.expression(scope, expr)?,
+        };
         let expr = self.coerce(typed, &to, CastContext::Explicit)?;
         Ok(Typed::new(expr, to))
     }
@@ -274,6 +280,9 @@ impl Binder<'_> {
         use ast::BinaryOperator as B;
         if matches!(op, B::And | B::Or) {
             return self.connective(scope, op, left, right);
+        }
+        if let Some(compared) = self.rows_compared(scope, left, op, right)? {
+            return Ok(compared);
         }
         let l = self.expression(scope, left)?;
         let r = self.expression(scope, right)?;
@@ -386,6 +395,9 @@ impl Binder<'_> {
         list: &[ast::Expr],
         negated: bool,
     ) -> Result<Typed> {
+        if let Some(found) = self.row_in_list(scope, expr, list, negated)? {
+            return Ok(found);
+        }
         let mut inputs = vec![self.expression(scope, expr)?];
         for item in list {
             inputs.push(self.expression(scope, item)?);
@@ -576,6 +588,19 @@ impl Binder<'_> {
 fn correlated(name: &str) -> Error {
     Error::unsupported(format_args!("a subquery that refers to \"{name}\" of the outer query"))
         .with_hint("Write it as a join.")
+}
+
+fn number_text(expr: &ast::Expr) -> Option<String> {
+    match expr {
+        ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Number(digits, _), .. }) => {
+            Some(digits.replace('_', ""))
+        }
+        ast::Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr } => {
+            number_text(expr).map(|digits| format!("-{digits}"))
+        }
+        ast::Expr::Nested(inner) => number_text(inner),
+        _ => None,
+    }
 }
 
 /// A number as PostgreSQL types it: the narrowest of integer, bigint, numeric.

@@ -10,39 +10,14 @@ use types::cast::{CastContext, common_type};
 use types::{DataType, Error, Result, SqlState, Value};
 
 use super::binder::{Binder, Typed, fold};
+use super::refused;
 use super::scope::Scope;
-
-/// Functions of PostgreSQL that give another answer each time, and what to do instead.
-const NON_DETERMINISTIC: &[(&str, &str)] = &[
-    ("random", "Let the client choose the value and pass it as a parameter."),
-    ("setseed", "Let the client choose the value and pass it as a parameter."),
-    ("random_normal", "Let the client choose the value and pass it as a parameter."),
-    ("gen_random_uuid", "Let the client make the uuid and pass it as a parameter."),
-    ("gen_random_bytes", "Let the client make the bytes and pass them as a parameter."),
-    ("uuid_generate_v1", "Let the client make the uuid and pass it as a parameter."),
-    ("uuid_generate_v4", "Let the client make the uuid and pass it as a parameter."),
-    ("uuidv4", "Let the client make the uuid and pass it as a parameter."),
-    ("uuidv7", "Let the client make the uuid and pass it as a parameter."),
-    ("clock_timestamp", "Use now(), which is the time of the block."),
-    ("timeofday", "Use now(), which is the time of the block."),
-    ("nextval", "Use a key that the client makes, or a counter table."),
-    ("currval", "Use a key that the client makes, or a counter table."),
-    ("lastval", "Use a key that the client makes, or a counter table."),
-    ("setval", "Use a key that the client makes, or a counter table."),
-    ("pg_sleep", "Sleep in the client."),
-    ("pg_sleep_for", "Sleep in the client."),
-    ("txid_current", "Keep an identifier of your own in the row."),
-    ("pg_current_xact_id", "Keep an identifier of your own in the row."),
-    ("dblink", "A ledger's transactions see the ledger alone."),
-];
 
 impl Binder<'_> {
     /// A call of a built-in with bound arguments.
     pub(super) fn call_by_name(&mut self, name: &str, arguments: Vec<Typed>) -> Result<Typed> {
-        if let Some((_, hint)) = NON_DETERMINISTIC.iter().find(|(n, _)| *n == name) {
-            return Err(Error::unsupported(format_args!("function {name}()"))
-                .with_detail("Its answer would differ between replicas.")
-                .with_hint(*hint));
+        if let Some(error) = refused::non_deterministic(name) {
+            return Err(error);
         }
         if arguments.is_empty()
             && let Some(typed) = self.niladic(name)?
@@ -67,6 +42,9 @@ impl Binder<'_> {
                 "calling the stored function {name}() inside a larger statement"
             ))
             .with_hint(format!("Call it alone: SELECT {name}(…).")));
+        }
+        if let Some(error) = refused::not_there_yet(name) {
+            return Err(error);
         }
         Err(Error::new(
             SqlState::UNDEFINED_FUNCTION,

@@ -21,7 +21,9 @@ mod insert;
 mod operators;
 mod output_names;
 mod plan;
+mod refused;
 mod routine;
+mod rows;
 mod scope;
 mod select;
 mod session;
@@ -192,7 +194,7 @@ fn ddl(statement: &ast::Statement) -> Result<Option<Ddl>> {
 
 /// Whether a value of one type may be an argument of another.
 fn supports(from: &DataType, to: &DataType) -> bool {
-    cast_context(from, to).is_some_and(|context| context <= CastContext::Assignment)
+    cast_context(from, to).is_some_and(|context| context == CastContext::Implicit)
 }
 
 /// Whether no step writes.

@@ -16,9 +16,13 @@ pub(super) fn output_name(expr: &ast::Expr) -> String {
             Some(ast::ObjectNamePart::Identifier(ident)) => fold(ident),
             _ => "?column?".into(),
         },
-        E::Cast { expr, data_type, .. } => match output_name(expr) {
-            name if name == "?column?" => type_label(data_type),
-            name => name,
+        // The outermost of several casts names a value that has no name of its own.
+        E::Cast { expr, data_type, .. } => match innermost(expr) {
+            E::Value(_) | E::TypedString(_) => type_label(data_type),
+            inner => match output_name(inner) {
+                name if name == "?column?" => type_label(data_type),
+                name => name,
+            },
         },
         E::CompoundFieldAccess { root, .. } => output_name(root),
         E::Case { else_result, .. } => match else_result.as_deref().map(output_name) {
@@ -49,6 +53,13 @@ pub(super) fn output_name(expr: &ast::Expr) -> String {
         },
         E::Value(value) if matches!(value.value, ast::Value::Boolean(_)) => "bool".into(),
         _ => "?column?".into(),
+    }
+}
+
+fn innermost(expr: &ast::Expr) -> &ast::Expr {
+    match expr {
+        ast::Expr::Cast { expr, .. } | ast::Expr::Nested(expr) => innermost(expr),
+        other => other,
     }
 }
 

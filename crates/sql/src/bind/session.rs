@@ -44,6 +44,14 @@ impl Binder<'_> {
                 "all" => Statement::Deallocate(None),
                 name => Statement::Deallocate(Some(name.to_owned())),
             },
+            S::Explain { format: Some(_), .. } => {
+                return Err(Error::unsupported("EXPLAIN in another format than text"));
+            }
+            S::Explain { options: Some(options), .. }
+                if let Some(option) = refused_explain_option(options) =>
+            {
+                return Err(Error::unsupported(format_args!("EXPLAIN ({option})")));
+            }
             S::Explain { statement, analyze, .. } => {
                 return self.explain(statement, *analyze, text);
             }
@@ -149,12 +157,13 @@ impl Binder<'_> {
         let types = columns.iter().map(|c| Some(table.column_type(*c).clone()));
         let mut row = Binder::new(self.catalog, self.session, types.collect());
         row.insert_parameters(&table, &columns)?;
-        let statement = Statement::CopyIn {
-            table: table.id(),
-            columns,
-            row: Arc::new(row.procedure(text, Output::Tag, "COPY")),
-            options,
-        };
+        let mut row = row.procedure(text, Output::Tag, "COPY");
+        // What errors in the data speak of.
+        for (parameter, column) in row.parameters.iter_mut().zip(&columns) {
+            parameter.name = table.column_name(*column).to_owned();
+        }
+        let statement =
+            Statement::CopyIn { table: table.id(), columns, row: Arc::new(row), options };
         Ok((statement, Output::Tag))
     }
 }
@@ -251,8 +260,14 @@ fn show(variable: &[ast::Ident]) -> (Statement, Output) {
         "session authorization" => "session_authorization".to_owned(),
         _ => words.join("."),
     };
-    let column = procedure::Column { name: name.clone(), data_type: DataType::Text };
-    (Statement::Show(name), Output::Rows(vec![column]))
+    let columns: &[&str] = match name.as_str() {
+        "all" => &["name", "setting", "description"],
+        name => &[name],
+    };
+    let column =
+        |name: &&str| procedure::Column { name: (*name).to_owned(), data_type: DataType::Text };
+    let columns = columns.iter().map(column).collect();
+    (Statement::Show(name), Output::Rows(columns))
 }
 
 /// The statement's text is what stands after AS, so that it is bound when it is executed.
@@ -264,6 +279,17 @@ fn prepare(name: &ast::Ident, types: &[ast::DataType], text: &str) -> Result<Sta
     let body = crate::parse::text_after_as(text)
         .ok_or_else(|| Error::new(SqlState::SYNTAX_ERROR, "PREPARE needs AS and a statement"))?;
     Ok(Statement::Prepare { name: fold(name), types: types.collect::<Result<_>>()?, text: body })
+}
+
+/// What is off, or only says more of what is not shown, changes nothing.
+fn refused_explain_option(options: &[ast::UtilityOption]) -> Option<&ast::UtilityOption> {
+    const WITHOUT_EFFECT: &[&str] = &["costs", "verbose", "summary"];
+    options.iter().find(|option| {
+        let value = option.arg.as_ref().map(|arg| arg.to_string().to_lowercase());
+        let off = matches!(value.as_deref(), Some("off" | "false" | "0"));
+        let is_text = matches!(value.as_deref(), Some("text" | "'text'"));
+        !off && !is_text && !WITHOUT_EFFECT.contains(&fold(&option.name).as_str())
+    })
 }
 
 fn unsupported_statement(statement: &ast::Statement) -> Error {

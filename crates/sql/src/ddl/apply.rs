@@ -181,6 +181,11 @@ impl Transition {
         if !create.include.is_empty() {
             return Err(Error::unsupported("INCLUDE"));
         }
+        let method = create.using.as_ref().map(ToString::to_string).unwrap_or_default();
+        if !matches!(method.to_lowercase().as_str(), "" | "btree" | "hash") {
+            return Err(Error::unsupported(format_args!("an index USING {method}"))
+                .with_hint("Indexes are ordered; USING btree says so."));
+        }
         if create.nulls_distinct == Some(false) {
             return Err(Error::unsupported("NULLS NOT DISTINCT"));
         }
@@ -320,6 +325,18 @@ impl Transition {
                 return Err(Error::new(
                     SqlState::WRONG_OBJECT_TYPE,
                     format!("cannot change the kind of routine \"{}\"", function.name),
+                ));
+            }
+            let inputs = |routine: &CreateFunction| -> Vec<types::DataType> {
+                routine.input_types().map(types::DataType::without_modifier).collect()
+            };
+            if inputs(&existing.definition) != inputs(function) {
+                return Err(Error::unsupported(format_args!(
+                    "a second routine of the name \"{}\"",
+                    function.name
+                ))
+                .with_hint(
+                    "A name stands for one routine here. Use another name, or DROP that one first.",
                 ));
             }
             if !or_replace {

@@ -61,6 +61,17 @@ impl CreateFunction {
         if !definition.set_params.is_empty() {
             return Err(Error::unsupported("SET in a function definition"));
         }
+        if matches!(
+            definition.called_on_null,
+            Some(
+                ast::FunctionCalledOnNull::Strict
+                    | ast::FunctionCalledOnNull::ReturnsNullOnNullInput
+            )
+        ) {
+            return Err(Error::unsupported("STRICT").with_hint(
+                "Test the arguments in the body: IF a IS NULL THEN RETURN NULL; END IF;",
+            ));
+        }
         let language = definition.language.as_ref().map_or("sql".into(), fold);
         if !matches!(language.as_str(), "sql" | "plpgsql") {
             return Err(Error::unsupported(format_args!("language \"{language}\""))

@@ -15,6 +15,7 @@ pub mod apply_store;
 mod copy_in;
 mod guard;
 pub mod lifted;
+mod named;
 pub mod schema;
 pub mod settings;
 pub mod transaction;
@@ -165,14 +166,20 @@ impl Session {
     pub fn prepare(&mut self, parsed: Parsed, types: &[Option<DataType>]) -> Result<Arc<Prepared>> {
         let versioned = self.view().versioned;
         let types = ParameterTypes::new(types);
-        let cachable = types.is_empty() && parsed.text.len() <= CACHED_TEXT_BYTES_MAX;
+        // What EXECUTE answers is not in its text.
+        let cachable =
+            types.is_empty() && parsed.text.len() <= CACHED_TEXT_BYTES_MAX && !parsed.is_execute();
         if cachable
             && let Some(prepared) = self.bound.get(&parsed.text)
             && prepared.version == versioned.version
         {
             return Ok(Arc::clone(prepared));
         }
-        let prepared = Arc::new(self.bind(&versioned, parsed, types)?);
+        let mut prepared = self.bind(&versioned, parsed, types)?;
+        if let Statement::Execute { name, .. } = &prepared.bound.statement {
+            prepared.bound.output = self.named_statement(name)?.bound.output.clone();
+        }
+        let prepared = Arc::new(prepared);
         if cachable {
             if self.bound.len() >= CACHED_STATEMENTS_MAX {
                 self.bound.clear();
@@ -224,7 +231,9 @@ impl Session {
     ) -> Result<Answer> {
         self.guard.start(self.settings.statement_timeout());
         let view = self.view();
-        if prepared.version == view.versioned.version {
+        let is_current = prepared.version == view.versioned.version;
+        // EXECUTE looks after the statement that it names.
+        if is_current || matches!(prepared.bound.statement, Statement::Execute { .. }) {
             return self.run(prepared, parameters, view).await;
         }
         // The client has been told the types: they stay what they were.
@@ -433,10 +442,17 @@ impl Session {
                 }
                 Ok(plain("SET"))
             }
+            // Every level of isolation runs as the strongest.
+            Statement::SetSessionCharacteristics(modes) => {
+                if let Some(read_only) = modes.read_only {
+                    let value = if read_only { "on" } else { "off" };
+                    self.change_setting("default_transaction_read_only", Some(value), false)?;
+                }
+                Ok(plain("SET"))
+            }
             Statement::Commit => self.commit().await,
             Statement::Rollback => {
-                self.transaction = None;
-                self.failed = false;
+                self.roll_back();
                 Ok(plain("ROLLBACK"))
             }
             Statement::Savepoint(name) => {
@@ -452,11 +468,11 @@ impl Session {
                 self.failed = false;
                 Ok(plain("ROLLBACK"))
             }
-            Statement::Set { name, value, .. } => self.set(name, value.as_deref()).await,
+            Statement::Set { name, value, local } => self.set(name, value.as_deref(), *local).await,
             Statement::Show(name) => self.show(name),
             Statement::Reset(name) => {
                 match name {
-                    Some(name) => self.settings.set(name, None)?,
+                    Some(name) => self.change_setting(name, None, false)?,
                     None => self.settings.reset_all(),
                 }
                 Ok(plain("RESET"))
@@ -471,51 +487,11 @@ impl Session {
                 self.settings.reset_all();
                 Ok(Answer::Deallocated { name: None, tag: Tag::Plain("DISCARD ALL".into()) })
             }
-            Statement::Prepare { name, types, text } => {
-                if self.named.contains_key(name) {
-                    return Err(Error::new(
-                        SqlState::DUPLICATE_PREPARED_STATEMENT,
-                        format!("prepared statement \"{name}\" already exists"),
-                    ));
-                }
-                self.named.insert(name.clone(), (types.clone(), text.clone()));
-                Ok(plain("PREPARE"))
-            }
+            Statement::Prepare { name, types, text } => self.prepare_named(name, types, text),
             Statement::Execute { name, arguments } => {
-                let (types, text) = self.named.get(name).cloned().ok_or_else(|| unknown(name))?;
-                let mut values = Vec::with_capacity(arguments.len());
-                for argument in arguments {
-                    values.push(argument.eval(&[], &[], self.now_us())?);
-                }
-                let parsed = parse(&text)?.into_iter().next().ok_or_else(|| unknown(name))?;
-                let prepared = self.prepare(parsed, &types)?;
-                let wanted = &prepared.bound.parameters;
-                if wanted.len() != values.len() {
-                    return Err(Error::new(
-                        SqlState::SYNTAX_ERROR,
-                        format!("wrong number of parameters for prepared statement \"{name}\""),
-                    )
-                    .with_detail(format!(
-                        "Expected {} parameters but got {}.",
-                        wanted.len(),
-                        values.len()
-                    )));
-                }
-                for (value, data_type) in values.iter_mut().zip(wanted) {
-                    *value = types::cast::assign_to(std::mem::take(value), data_type)?;
-                }
-                Box::pin(self.execute(&prepared, &values)).await
+                Box::pin(self.execute_named(name, arguments)).await
             }
-            Statement::Deallocate(name) => {
-                match name {
-                    Some(name) => {
-                        self.named.remove(name);
-                    }
-                    None => self.named.clear(),
-                }
-                let tag = Tag::Plain("DEALLOCATE".into());
-                Ok(Answer::Deallocated { name: name.clone(), tag })
-            }
+            Statement::Deallocate(name) => Ok(self.deallocate(name.as_deref())),
             Statement::Nothing(tag) => Ok(plain(tag)),
             Statement::Empty => Ok(plain("")),
             _ => Err(Error::unsupported(text)),
@@ -544,13 +520,26 @@ impl Session {
         self.transaction = Some(Box::new(transaction));
     }
 
+    fn roll_back(&mut self) {
+        self.transaction = None;
+        self.failed = false;
+        self.settings.transaction_ended(false);
+    }
+
     async fn commit(&mut self) -> Result<Answer> {
+        if self.failed {
+            self.roll_back();
+            return Ok(plain("ROLLBACK"));
+        }
+        let committed = self.commit_writes().await;
+        self.settings.transaction_ended(committed.is_ok());
+        committed
+    }
+
+    async fn commit_writes(&mut self) -> Result<Answer> {
         let Some(transaction) = self.transaction.take() else {
             return Ok(plain("COMMIT"));
         };
-        if std::mem::take(&mut self.failed) {
-            return Ok(plain("ROLLBACK"));
-        }
         let version = transaction.versioned.version;
         let Some((text, work)) = transaction.lower() else {
             return Ok(plain("COMMIT"));
@@ -577,8 +566,7 @@ impl Session {
         if commit && !self.failed {
             self.commit().await?;
         } else {
-            self.transaction = None;
-            self.failed = false;
+            self.roll_back();
         }
         Ok(())
     }
@@ -613,7 +601,17 @@ impl Session {
         self.copy = None;
     }
 
-    async fn set(&mut self, name: &str, value: Option<&str>) -> Result<Answer> {
+    /// SET LOCAL outside of a transaction has nothing to last for.
+    fn change_setting(&mut self, name: &str, value: Option<&str>, local: bool) -> Result<()> {
+        Settings::refuse_time_zone(name, value)?;
+        match self.transaction.is_some() {
+            true => self.settings.set_in_transaction(name, value, local),
+            false if local => self.settings.clone().set(name, value),
+            false => self.settings.set(name, value),
+        }
+    }
+
+    async fn set(&mut self, name: &str, value: Option<&str>, local: bool) -> Result<Answer> {
         // `SET ledger.protocol = 'serial'` is a ledger transaction: the protocol belongs to all.
         if let Some(parameter) = name.strip_prefix("ledger.") {
             let value = value.ok_or_else(|| {
@@ -631,7 +629,7 @@ impl Session {
                 Outcome::Rejected(error) | Outcome::Retry(error) => Err(error),
             };
         }
-        self.settings.set(name, value)?;
+        self.change_setting(name, value, local)?;
         Ok(plain("SET"))
     }
 
@@ -674,13 +672,6 @@ fn check_kinds(types: &[DataType], parameters: &[Value]) -> Result<()> {
             "the parameters are not those of the statement",
         )),
     }
-}
-
-fn unknown(name: &str) -> Error {
-    Error::new(
-        SqlState::INVALID_SQL_STATEMENT_NAME,
-        format!("prepared statement \"{name}\" does not exist"),
-    )
 }
 
 fn plain(tag: &str) -> Answer {

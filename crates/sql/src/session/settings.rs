@@ -60,10 +60,19 @@ static KNOWN: &[Known] = &[
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     changed: BTreeMap<&'static str, String>,
+    /// What the open transaction's end makes of them; `None` while it has set nothing.
+    pending: Option<Pending>,
     /// Told to the client with the next answer.
     unreported: Vec<(String, String)>,
     /// What `statement_timeout` says, since every statement asks; zero: none.
     statement_timeout: Duration,
+}
+
+/// SET obeys the transaction around it, and SET LOCAL ends with it.
+#[derive(Clone, Debug)]
+struct Pending {
+    after_rollback: BTreeMap<&'static str, String>,
+    after_commit: BTreeMap<&'static str, String>,
 }
 
 impl Settings {
@@ -112,6 +121,82 @@ impl Settings {
             self.unreported.push((known.name.to_owned(), value));
         }
         Ok(())
+    }
+
+    /// [`Settings::set`] within a transaction: its end may take the value back.
+    pub fn set_in_transaction(
+        &mut self,
+        name: &str,
+        value: Option<&str>,
+        local: bool,
+    ) -> Result<()> {
+        let before = self.changed.clone();
+        self.set(name, value)?;
+        let pending = self.pending.get_or_insert_with(|| Pending {
+            after_rollback: before.clone(),
+            after_commit: before,
+        });
+        if !local {
+            let known = find(name)?;
+            match self.changed.get(known.name) {
+                Some(value) => pending.after_commit.insert(known.name, value.clone()),
+                None => pending.after_commit.remove(known.name),
+            };
+        }
+        Ok(())
+    }
+
+    pub fn transaction_ended(&mut self, committed: bool) {
+        let Some(pending) = self.pending.take() else {
+            return;
+        };
+        let values = match committed {
+            true => pending.after_commit,
+            false => pending.after_rollback,
+        };
+        for known in KNOWN.iter().filter(|known| known.reported) {
+            if values.get(known.name) != self.changed.get(known.name) {
+                let value = values.get(known.name).map_or(known.default, String::as_str);
+                self.unreported.push((known.name.to_owned(), value.to_owned()));
+            }
+        }
+        let timeout = values.get("statement_timeout");
+        self.statement_timeout = timeout.and_then(|v| duration(v)).unwrap_or_default();
+        self.changed = values;
+    }
+
+    /// Whether a value can be accepted without effect: a SET of anything else must not look as if
+    /// it had one. (A client that names its zone as it connects is told UTC instead.)
+    pub fn refuse_time_zone(name: &str, value: Option<&str>) -> Result<()> {
+        const UTC: &[&str] = &[
+            "utc",
+            "etc/utc",
+            "gmt",
+            "etc/gmt",
+            "uct",
+            "etc/uct",
+            "zulu",
+            "etc/zulu",
+            "z",
+            "universal",
+            "local",
+            "0",
+            "+0",
+            "-0",
+            "+00",
+            "00",
+            "+00:00",
+            "00:00",
+        ];
+        let is_zone = find(name).is_ok_and(|known| known.name == "TimeZone");
+        match value {
+            Some(zone) if is_zone && !UTC.contains(&zone.to_ascii_lowercase().as_str()) => {
+                Err(Error::unsupported(format_args!("the time zone \"{zone}\"")).with_hint(
+                    "Sessions speak UTC: give timestamps with their offset, or convert in the client.",
+                ))
+            }
+            _ => Ok(()),
+        }
     }
 
     pub fn reset_all(&mut self) {
@@ -166,6 +251,7 @@ fn check(name: &str, value: &str) -> Result<()> {
     let is = |accepted: &[&str]| accepted.iter().any(|a| a.eq_ignore_ascii_case(value));
     match name {
         "client_encoding" if !is(&["UTF8", "UTF-8", "UNICODE"]) => invalid("Use UTF8."),
+        "bytea_output" if !is(&["hex"]) => invalid("Use hex."),
         "DateStyle" if !value.to_ascii_uppercase().starts_with("ISO") => invalid("Use ISO, MDY."),
         "statement_timeout" if duration(value).is_none() => {
             invalid("Use a number of milliseconds, or a number with one of us, ms, s, min, h, d.")
@@ -233,6 +319,36 @@ mod tests {
         assert!(settings.take_changes().is_empty());
         settings.reset_all();
         assert_eq!(settings.show("application_name").unwrap().1, "");
+    }
+
+    #[test]
+    fn a_transactions_end_decides_over_its_settings() {
+        let shown = |settings: &Settings| settings.show("application_name").unwrap().1;
+        let mut settings = Settings::default();
+        settings.set("application_name", Some("before")).unwrap();
+        settings.set_in_transaction("application_name", Some("kept"), false).unwrap();
+        settings.set_in_transaction("application_name", Some("local"), true).unwrap();
+        settings.set_in_transaction("statement_timeout", Some("5"), true).unwrap();
+        assert_eq!(shown(&settings), "local");
+        settings.take_changes();
+        settings.transaction_ended(true);
+        assert_eq!(shown(&settings), "kept");
+        assert_eq!(settings.statement_timeout(), None);
+        assert_eq!(settings.take_changes(), [("application_name".into(), "kept".into())]);
+        settings.set_in_transaction("application_name", Some("lost"), false).unwrap();
+        settings.transaction_ended(false);
+        assert_eq!(shown(&settings), "kept");
+    }
+
+    #[test]
+    fn a_setting_without_effect_is_refused() {
+        let mut settings = Settings::default();
+        let escape = settings.set("bytea_output", Some("escape")).unwrap_err();
+        assert_eq!(escape.code(), SqlState::INVALID_PARAMETER_VALUE);
+        assert!(Settings::refuse_time_zone("timezone", Some("Etc/UTC")).is_ok());
+        assert!(Settings::refuse_time_zone("application_name", Some("Europe/Berlin")).is_ok());
+        let berlin = Settings::refuse_time_zone("TimeZone", Some("Europe/Berlin")).unwrap_err();
+        assert_eq!(berlin.code(), SqlState::FEATURE_NOT_SUPPORTED);
     }
 
     #[test]

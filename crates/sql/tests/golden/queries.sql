@@ -490,3 +490,106 @@ select id from e for update;
 -- 4
 -- 5
 -- SELECT 3
+
+-- # Row values
+create table rv (a int, b int);
+-- CREATE TABLE
+insert into rv values (1, 1), (1, 2), (2, 1), (2, null);
+-- INSERT 0 4
+select * from rv where (a, b) = (1, 2);
+-- a integer | b integer
+-- 1 | 2
+-- SELECT 1
+select * from rv where (a, b) in ((1, 1), (2, 1), (9, 9)) order by a;
+-- a integer | b integer
+-- 1 | 1
+-- 2 | 1
+-- SELECT 2
+select * from rv where (a, b) not in ((1, 1), (2, 1)) order by a, b;
+-- a integer | b integer
+-- 1 | 2
+-- SELECT 1
+select * from rv where (a, b) > (1, 1) order by a, b;
+-- a integer | b integer
+-- 1 | 2
+-- 2 | 1
+-- 2 | NULL
+-- SELECT 3
+select * from rv where row(a, b) <= (2, 1) and (a, b) <> (1, 1) order by a, b;
+-- a integer | b integer
+-- 1 | 2
+-- 2 | 1
+-- SELECT 2
+select (null, 1) = (null, 1), (null, 1) = (null, 2), (1, null) < (2, 1), (1, null) < (1, 1), (1, 2) >= (1, 2);
+-- ?column? boolean | ?column? boolean | ?column? boolean | ?column? boolean | ?column? boolean
+-- NULL | f | t | NULL | t
+-- SELECT 1
+select (1, 2) = (1, 2, 3);
+-- ERROR 42601: unequal number of entries in row expressions
+select (1, 2);
+-- ERROR 0A000: a row constructor here is not supported
+
+-- # Refused by name
+select exp(1.0), md5('a');
+-- ERROR 0A000: function exp() is not supported
+-- DETAIL: Its last digits would differ between machines.
+-- HINT: Compute it in the client and pass the result as a parameter.
+select to_char(now(), 'YYYY');
+-- ERROR 0A000: function to_char() is not supported
+-- HINT: Compute it in the client.
+select generate_series(1, 3);
+-- ERROR 0A000: function generate_series() is not supported
+-- HINT: Compute it in the client.
+select relname from pg_class;
+-- ERROR 0A000: the system catalog pg_class is not supported
+-- HINT: Tables are not listed by SQL yet; psql's \d and its kin ask for catalogs too.
+select * from information_schema.tables;
+-- ERROR 0A000: the system catalog information_schema.tables is not supported
+-- HINT: Tables are not listed by SQL yet; psql's \d and its kin ask for catalogs too.
+select n.nspname from pg_catalog.pg_namespace n;
+-- ERROR 0A000: the system catalog pg_catalog.pg_namespace is not supported
+-- HINT: Tables are not listed by SQL yet; psql's \d and its kin ask for catalogs too.
+explain (format json) select 1;
+-- ERROR 0A000: EXPLAIN (format json) is not supported
+explain (analyze) select 1;
+-- ERROR 0A000: EXPLAIN (analyze) is not supported
+create index on rv using gin (a);
+-- ERROR 0A000: an index USING GIN is not supported
+-- HINT: Indexes are ordered; USING btree says so.
+create function strict_one(a int) returns int language sql strict as 'select a';
+-- ERROR 0A000: STRICT is not supported
+-- HINT: Test the arguments in the body: IF a IS NULL THEN RETURN NULL; END IF;
+create function over_one(a int) returns int language sql as 'select 1';
+-- CREATE FUNCTION
+create function over_one(a text) returns int language sql as 'select 2';
+-- ERROR 0A000: a second routine of the name "over_one" is not supported
+-- HINT: A name stands for one routine here. Use another name, or DROP that one first.
+create or replace function over_one(a text) returns int language sql as 'select 2';
+-- ERROR 0A000: a second routine of the name "over_one" is not supported
+-- HINT: A name stands for one routine here. Use another name, or DROP that one first.
+create procedure wants_int(a int) language plpgsql as $$ begin null; end $$;
+-- CREATE PROCEDURE
+call wants_int(1.5);
+-- ERROR 42883: procedure wants_int(numeric) does not exist
+-- HINT: There is wants_int(integer).
+call wants_int('1');
+-- CALL
+
+-- # Literals
+select 'a'
+  'b', 1e300::float8, -1e-300::float8, 1e400::float8;
+-- ERROR 22003: "1e400" is out of range for type double precision
+select 1e300::float8, -(1e-300)::float8, 'x'::text::varchar(3), 2.5::float8::int;
+-- float8 double precision | ?column? double precision | varchar character varying(3) | int4 integer
+-- 1e+300 | -1e-300 | x | 2
+-- SELECT 1
+select power(0, -1);
+-- ERROR 2201F: zero raised to a negative power is undefined
+select power(2.0, 3), power(2, -1), power(0, 0);
+-- power numeric | power double precision | power double precision
+-- 8.000 | 0.5 | 1
+-- SELECT 1
+select trim(both from ' a '), trim(trailing from 'a  '), trim(leading 'x' from 'xa');
+-- btrim text | rtrim text | ltrim text
+-- a | a | a
+-- SELECT 1

@@ -129,3 +129,60 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     runtime.worker_threads(2).build().unwrap().block_on(future)
 }
+
+#[test]
+fn what_sql_prepares_is_executed_with_its_columns_and_forgotten() {
+    block_on(async {
+        let node = Node::new("harmony");
+        let mut client = node.session();
+        client.run("CREATE TABLE t (id int PRIMARY KEY, v int)").await.unwrap();
+        client.run("PREPARE put AS INSERT INTO t VALUES ($1, $2) RETURNING v").await.unwrap();
+        client.run("PREPARE sum (int) AS SELECT $1 + sum(v) FROM t").await.unwrap();
+        assert_eq!(client.number("EXECUTE put (1, '5')").await, 5);
+        assert_eq!(client.number("EXECUTE sum (3)").await, 8);
+        let parsed = client.session.parse("EXECUTE sum (3)").unwrap().remove(0);
+        let told = client.session.prepare(parsed, &[]).unwrap().bound.output.clone();
+        assert!(matches!(told, procedure::Output::Rows(columns) if columns.len() == 1));
+        // The same text, another statement.
+        client.run("DEALLOCATE sum; PREPARE sum (int) AS SELECT $1 * 2").await.unwrap();
+        assert_eq!(client.number("EXECUTE sum (3)").await, 6);
+        for (wrong, expected) in [
+            ("EXECUTE sum", "42601"),
+            ("EXECUTE sum ('x')", "22P02"),
+            ("EXECUTE nothing", "26000"),
+            ("PREPARE sum AS SELECT 1", "42P05"),
+            ("PREPARE x AS SELECT nothing", "42703"),
+            ("PREPARE x AS EXECUTE x", "42601"),
+            ("PREPARE x AS CREATE TABLE u (a int)", "42601"),
+        ] {
+            assert_eq!(code(client.run(wrong).await).as_str(), expected, "{wrong}");
+        }
+        assert_eq!(client.run("SHOW ALL").await.unwrap()[0].len(), 3);
+        node.verify();
+    });
+}
+
+#[test]
+fn settings_obey_the_transaction_that_they_are_set_in() {
+    block_on(async {
+        let node = Node::new("serial");
+        let mut client = node.session();
+        let name = "SHOW application_name";
+        client.run("BEGIN; SET LOCAL application_name = 'local'").await.unwrap();
+        assert_eq!(client.run(name).await.unwrap()[0][0], Value::text("local"));
+        client.run("COMMIT; BEGIN; SET application_name = 'lost'; ROLLBACK").await.unwrap();
+        assert_eq!(client.run(name).await.unwrap()[0][0], Value::text(""));
+        client.run("BEGIN; SET application_name = 'kept'; COMMIT").await.unwrap();
+        assert_eq!(client.run(name).await.unwrap()[0][0], Value::text("kept"));
+        let zone = client.run("SET TIME ZONE 'Europe/Berlin'").await;
+        assert_eq!(code(zone), SqlState::FEATURE_NOT_SUPPORTED);
+        client.run("SET TIME ZONE 'UTC'").await.unwrap();
+        let characteristics = "SET SESSION CHARACTERISTICS AS TRANSACTION";
+        let read_only = format!("{characteristics} ISOLATION LEVEL READ COMMITTED, READ ONLY");
+        client.run(&read_only).await.unwrap();
+        let shown = client.run("SHOW default_transaction_read_only").await.unwrap();
+        assert_eq!(shown[0][0], Value::text("on"));
+        client.run(&format!("{characteristics} READ WRITE")).await.unwrap();
+        node.verify();
+    });
+}

@@ -1,0 +1,137 @@
+//! Functions of PostgreSQL that are known by name and refused, so that a client is told why rather
+//! than that they do not exist.
+
+use types::Error;
+
+/// Functions of PostgreSQL that give another answer each time, and what to do instead.
+const NON_DETERMINISTIC: &[(&str, &str)] = &[
+    ("random", "Let the client choose the value and pass it as a parameter."),
+    ("setseed", "Let the client choose the value and pass it as a parameter."),
+    ("random_normal", "Let the client choose the value and pass it as a parameter."),
+    ("gen_random_uuid", "Let the client make the uuid and pass it as a parameter."),
+    ("gen_random_bytes", "Let the client make the bytes and pass them as a parameter."),
+    ("uuid_generate_v1", "Let the client make the uuid and pass it as a parameter."),
+    ("uuid_generate_v4", "Let the client make the uuid and pass it as a parameter."),
+    ("uuidv4", "Let the client make the uuid and pass it as a parameter."),
+    ("uuidv7", "Let the client make the uuid and pass it as a parameter."),
+    ("clock_timestamp", "Use now(), which is the time of the block."),
+    ("timeofday", "Use now(), which is the time of the block."),
+    ("nextval", "Use a key that the client makes, or a counter table."),
+    ("currval", "Use a key that the client makes, or a counter table."),
+    ("lastval", "Use a key that the client makes, or a counter table."),
+    ("setval", "Use a key that the client makes, or a counter table."),
+    ("pg_sleep", "Sleep in the client."),
+    ("pg_sleep_for", "Sleep in the client."),
+    ("txid_current", "Keep an identifier of your own in the row."),
+    ("pg_current_xact_id", "Keep an identifier of your own in the row."),
+    ("dblink", "A ledger's transactions see the ledger alone."),
+];
+
+/// Whose last digits depend on the machine's mathematical library.
+const MACHINE_DEPENDENT: &[&str] = &[
+    "acos", "asin", "atan", "atan2", "cbrt", "cos", "cosh", "cot", "degrees", "exp", "ln", "log",
+    "log10", "pi", "radians", "sin", "sinh", "tan", "tanh",
+];
+
+/// Everything else that clients and people are known to ask for.
+const MISSING: &[&str] = &[
+    "age",
+    "array_remove",
+    "array_replace",
+    "array_to_string",
+    "bit_length",
+    "col_description",
+    "current_schemas",
+    "current_setting",
+    "date_bin",
+    "div",
+    "factorial",
+    "format",
+    "format_type",
+    "gcd",
+    "generate_series",
+    "get_byte",
+    "has_database_privilege",
+    "has_schema_privilege",
+    "has_table_privilege",
+    "inet_client_addr",
+    "inet_server_addr",
+    "isfinite",
+    "json_agg",
+    "json_build_object",
+    "jsonb_agg",
+    "jsonb_build_object",
+    "justify_days",
+    "justify_hours",
+    "lcm",
+    "make_interval",
+    "make_timestamp",
+    "make_timestamptz",
+    "md5",
+    "obj_description",
+    "overlay",
+    "pg_advisory_lock",
+    "pg_advisory_unlock",
+    "pg_advisory_xact_lock",
+    "pg_client_encoding",
+    "pg_encoding_to_char",
+    "pg_get_constraintdef",
+    "pg_get_expr",
+    "pg_get_indexdef",
+    "pg_get_userbyid",
+    "pg_relation_size",
+    "pg_size_pretty",
+    "pg_table_is_visible",
+    "pg_table_size",
+    "pg_total_relation_size",
+    "pg_try_advisory_lock",
+    "quote_ident",
+    "quote_literal",
+    "quote_nullable",
+    "regexp_match",
+    "regexp_matches",
+    "regexp_replace",
+    "regexp_split_to_array",
+    "regexp_split_to_table",
+    "row",
+    "row_to_json",
+    "set_byte",
+    "set_config",
+    "stddev",
+    "stddev_pop",
+    "stddev_samp",
+    "string_agg",
+    "string_to_array",
+    "string_to_table",
+    "to_char",
+    "to_date",
+    "to_json",
+    "to_jsonb",
+    "to_number",
+    "to_regclass",
+    "to_timestamp",
+    "unnest",
+    "var_pop",
+    "var_samp",
+    "variance",
+    "width_bucket",
+];
+
+pub(super) fn non_deterministic(name: &str) -> Option<Error> {
+    let (_, hint) = NON_DETERMINISTIC.iter().find(|(n, _)| *n == name)?;
+    let error = Error::unsupported(format_args!("function {name}()"))
+        .with_detail("Its answer would differ between replicas.");
+    Some(error.with_hint(*hint))
+}
+
+pub(super) fn not_there_yet(name: &str) -> Option<Error> {
+    let refused = || Error::unsupported(format_args!("function {name}()"));
+    if MACHINE_DEPENDENT.contains(&name) {
+        return Some(
+            refused()
+                .with_detail("Its last digits would differ between machines.")
+                .with_hint("Compute it in the client and pass the result as a parameter."),
+        );
+    }
+    MISSING.contains(&name).then(|| refused().with_hint("Compute it in the client."))
+}
