@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use engine::ChangedRow;
 use ledger::hash::to_hex;
 use serde_json::json;
 
@@ -54,8 +55,9 @@ fn verification_json(found: &Verification) -> serde_json::Value {
         Verdict::Damaged { height, detail } => {
             json!({"kind": "damaged", "height": height, "detail": detail})
         }
-        Verdict::Differs { height, transaction, detail } => json!({
+        Verdict::Differs { height, transaction, changes, detail } => json!({
             "kind": "differs", "height": height, "transaction": transaction, "detail": detail,
+            "changes": changes.iter().map(change_json).collect::<Vec<_>>(),
         }),
     };
     json!({
@@ -65,6 +67,12 @@ fn verification_json(found: &Verification) -> serde_json::Value {
         "ledger_bytes": found.ledger_bytes,
         "block_hash": to_hex(&found.block_hash),
         "verdict": verdict,
+    })
+}
+
+fn change_json(row: &ChangedRow) -> serde_json::Value {
+    json!({
+        "transaction": row.transaction, "table": row.table, "key": row.key, "change": row.change,
     })
 }
 
@@ -137,6 +145,7 @@ mod tests {
         let differs = found(Verdict::Differs {
             height: 1,
             transaction: Some(4),
+            changes: Vec::new(),
             detail: "block 1, transaction 4: the outcome differs".into(),
         });
         assert_eq!(exit_of(&differs.verdict), Exit::Damaged);
