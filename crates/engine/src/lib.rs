@@ -3,11 +3,13 @@
 //! * [`replica`]: the deterministic core, a value without clock, files or sockets;
 //! * [`queue`] and [`engine`]: the live node's sequencer around it;
 //! * [`recovery`]: the same core fed from a ledger, which is recovery and verification at once;
-//! * [`transaction`]: what the ledger holds of a request; [`effects`]: what its block changed.
+//! * [`transaction`]: what the ledger holds of a request; [`effects`]: what its block changed;
+//!   [`describe`]: both in words.
 //!
 //! Absence: no SQL (see [`language::Language`]), no wire format, no knowledge of what a protocol
 //! does.
 
+pub mod describe;
 pub mod effects;
 pub mod engine;
 pub mod language;

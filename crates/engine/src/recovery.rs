@@ -14,11 +14,12 @@ use ledger::{
 use storage::Store;
 use types::Height;
 
+use crate::describe::describe_outcome;
 use crate::effects::ChangedRow;
 use crate::engine::collect;
 use crate::language::Language;
 use crate::replica::{Executed, Halt, Input, Replica};
-use crate::transaction::{Transaction, describe_outcome, encode_outcome};
+use crate::transaction::{Transaction, encode_outcome};
 
 /// What is wrong with a ledger.
 #[derive(Debug)]
@@ -205,7 +206,7 @@ fn compare(block: &Block, executed: &Executed) -> Result<(), Fault> {
         let again = encode_outcome(outcome);
         if *recorded != again {
             let what = match Transaction::decode(&block.transactions[index]) {
-                Ok(transaction) => format!("the outcome of {:?}", transaction.body),
+                Ok(transaction) => format!("the outcome of `{}`", transaction.body.describe()),
                 Err(_) => "the outcome".into(),
             };
             let (expected, found) = (describe_outcome(recorded), describe_outcome(&again));

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use engine::ChangedRow;
+use ledger::Hash;
 use ledger::hash::to_hex;
 use serde_json::json;
 
@@ -12,7 +13,8 @@ use crate::database::{self, Verdict, Verification};
 use crate::receipts::{self, Summary};
 
 pub fn verify(arguments: &cli::Verify, output: Output) -> Result<Exit> {
-    let found = database::verify(&arguments.data, arguments.workers.unwrap_or(0))?;
+    let found = database::verify(&arguments.data, arguments.workers.unwrap_or(0))
+        .with_context(|| format!("cannot verify {}", arguments.data.display()))?;
     match output {
         Output::Text => print!("{}", verification_text(&found)),
         Output::Json => println!("{}", verification_json(&found)),
@@ -93,11 +95,9 @@ pub fn receipt(arguments: &cli::Receipt, output: Output) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
-fn check_receipt(file: &Path, block_hash: &str, output: Output) -> Result<Exit> {
-    let hash = ledger::hash::hash_from_hex(block_hash)
-        .context("a block hash is 64 lower-case hexadecimal digits")?;
+fn check_receipt(file: &Path, block_hash: &Hash, output: Output) -> Result<Exit> {
     let bytes = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-    let summary = receipts::check(&bytes, &hash)?;
+    let summary = receipts::check(&bytes, block_hash)?;
     print_receipt(&summary, "holds", output);
     Ok(Exit::Ok)
 }

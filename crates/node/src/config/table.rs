@@ -111,8 +111,8 @@ settings! {
         tls_key: Option<PathBuf> = "";
         /// Threads that serve connections; 0 means one for every two cores.
         io_threads: u32 = "0";
-        /// How long, in milliseconds, a clean stop waits for open sessions to finish their
-        /// transactions.
+        /// How long, in milliseconds, a clean stop waits for statements that are being executed.
+        /// Sessions that wait for their client are ended at once, open transactions rolled back.
         stop_wait_ms_max: u64 = "5000";
     }
     "Blocks", Start {

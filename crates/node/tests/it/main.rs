@@ -167,7 +167,7 @@ fn receipts_go_through_files_and_exit_codes() {
     assert_eq!(check(hash).status.code(), Some(0));
     let other = format!("{}{}", if hash.starts_with('0') { "1" } else { "0" }, &hash[1..]);
     assert_eq!(check(&other).status.code(), Some(1));
-    assert_eq!(check("nonsense").status.code(), Some(1));
+    assert_eq!(check("nonsense").status.code(), Some(2));
 }
 
 #[test]
