@@ -8,7 +8,7 @@ use ledger::Hash;
 use ledger::effects::{Effect, EffectsBuilder, row_image_hash};
 use storage::{Change, Changes};
 use types::row::encode_row;
-use types::{Result, Value};
+use types::{Position, Result, Value};
 
 use crate::language::{ObjectChange, SCHEMA_TABLE};
 
@@ -60,10 +60,13 @@ impl Effects {
         }
     }
 
-    /// The changes in the order of the root's leaves.
-    pub fn rows(&self) -> Vec<ChangedRow> {
+    /// The changes in the order of the root's leaves. `serial_order` is the block's: stamps count in
+    /// it, and the ledger has block order.
+    pub fn rows(&self, serial_order: &[Position]) -> Vec<ChangedRow> {
         match self {
-            Effects::Rows(changes) => changes.touched().iter().map(changed_row).collect(),
+            Effects::Rows(changes) => {
+                changes.touched().iter().map(|change| changed_row(change, serial_order)).collect()
+            }
             Effects::Objects(objects) => objects.iter().map(changed_object).collect(),
         }
     }
@@ -110,7 +113,7 @@ fn object_root(objects: &[ObjectChange]) -> Result<Hash> {
     Ok(effects.root())
 }
 
-fn changed_row(change: &Change) -> ChangedRow {
+fn changed_row(change: &Change, serial_order: &[Position]) -> ChangedRow {
     let (mut before, mut after) = (Vec::new(), Vec::new());
     let was = change.before(&mut before);
     let is = change.after(&mut after);
@@ -121,7 +124,10 @@ fn changed_row(change: &Change) -> ChangedRow {
         row[id].to_text(&schema.columns[id].data_type)
     });
     ChangedRow {
-        transaction: is.map(|stamp| stamp.position() as usize),
+        transaction: is.and_then(|stamp| {
+            let position = serial_order.get(stamp.position() as usize)?;
+            Some(*position as usize)
+        }),
         table: schema.name.clone(),
         key: format!("({})", key.collect::<Vec<_>>().join(", ")),
         change: change_word(was.is_some(), is.is_some()),

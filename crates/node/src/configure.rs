@@ -9,7 +9,6 @@ use serde_json::json;
 use crate::cli::{self, ConfigAction, Exit, Output};
 use crate::config::table::Scope;
 use crate::config::{self, ConfigError, Inputs, Resolved, SETTINGS, page};
-use crate::users;
 
 /// The effective settings of this process.
 pub fn resolve(flags: &cli::Settings) -> Result<Resolved, ConfigError> {
@@ -97,7 +96,7 @@ fn password(user: &str, output: Output) -> Result<Exit> {
         bail!("the password on standard input is empty");
     }
     let verifier = pgfront::Verifier::from_password(password)?;
-    let line = format!("{user}:{}", users::format_verifier(&verifier));
+    let line = format!("{user}:{}", verifier.to_text());
     match output {
         Output::Text => println!("{line}"),
         Output::Json => println!("{}", json!({"user": user, "line": line})),
