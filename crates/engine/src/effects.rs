@@ -60,8 +60,8 @@ impl Effects {
         }
     }
 
-    /// The changes in the order of the root's leaves. `serial_order` is the block's: stamps count in
-    /// it, and the ledger has block order.
+    /// The changes in the order of the root's leaves. `serial_order` is the block's: stamps count
+    /// in it, and the ledger has block order.
     pub fn rows(&self, serial_order: &[Position]) -> Vec<ChangedRow> {
         match self {
             Effects::Rows(changes) => {

@@ -147,10 +147,6 @@ impl Engine {
         self.shared.halted.load(Ordering::Acquire)
     }
 
-    pub fn queued(&self) -> usize {
-        self.shared.queue.len()
-    }
-
     /// Finish what waits, then stop.
     pub fn stop(&self) {
         self.shared.queue.close(

@@ -16,6 +16,7 @@ use ledger::genesis::Genesis;
 use ledger::parameters::Parameters;
 use ledger::{Hash, LedgerId};
 use storage::Store;
+use types::row::ROW_ENCODING;
 use types::{Error, Height, Position, SqlState};
 
 use crate::effects::Effects;
@@ -99,6 +100,10 @@ impl Replica {
         workers: usize,
     ) -> Result<Replica, Halt> {
         let block = genesis.to_block()?;
+        let encoding = &genesis.parameters.row_encoding;
+        if encoding != ROW_ENCODING {
+            return Err(Halt(format!("the ledger names an unknown row encoding: {encoding}")));
+        }
         Ok(Replica {
             ledger_id: genesis.ledger_id,
             store,
