@@ -85,7 +85,7 @@ macro_rules! settings {
 
 settings! {
     "Data", Start {
-        /// Folder that holds the ledger. Created when it does not exist.
+        /// Folder that holds the ledger. Created, for its owner alone, when it does not exist.
         data: PathBuf = "tally-data";
         /// `on`: a block is on disk (fdatasync) before any result in it is released.
         /// `off`: results are released earlier, and a crash of the machine may lose the newest
