@@ -18,6 +18,8 @@ pub mod queue;
 pub mod recovery;
 pub mod replica;
 pub mod transaction;
+#[cfg(test)]
+mod vectors;
 
 pub use effects::{ChangedRow, Effects};
 pub use engine::{BlockEvent, Clock, Engine, NoObserver, Observer};

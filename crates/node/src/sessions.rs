@@ -14,6 +14,7 @@ use pgfront::{
 };
 use procedure::Output;
 use sql::SessionInfo;
+use sql::session::lifted::Source;
 use sql::session::{self, Answer, Status};
 use tokio::sync::watch;
 use types::{DataType, Error, SqlState, Value};
@@ -109,31 +110,41 @@ impl pgfront::Database for Doors {
     }
 }
 
+/// A bound statement, and the arguments that stood in its text.
+struct Statement {
+    prepared: Arc<session::Prepared>,
+    literals: Box<[Value]>,
+}
+
 struct Session {
     inner: session::Session,
     _counted: GaugeGuard,
 }
 
 impl pgfront::Session for Session {
-    type Parsed = sql::Parsed;
-    type Statement = Arc<session::Prepared>;
+    type Parsed = Source;
+    type Statement = Statement;
 
-    fn parse(&mut self, text: &str) -> Result<Vec<sql::Parsed>, Error> {
-        self.inner.parse(text)
+    fn parse(&mut self, text: &str) -> Result<Vec<Source>, Error> {
+        self.inner.read(text)
     }
 
     fn prepare(
         &mut self,
-        parsed: sql::Parsed,
+        source: Source,
         parameter_types: &[Option<DataType>],
     ) -> Result<Arc<Prepared<Self::Statement>>, Error> {
-        let prepared = self.inner.prepare(parsed, parameter_types)?;
+        let (prepared, literals) = self.inner.prepare_source(source, parameter_types)?;
         let columns = match &prepared.bound.output {
             Output::Rows(columns) => Some(columns.iter().map(describe).collect()),
             Output::Tag => None,
         };
-        let parameters = prepared.bound.parameters.clone();
-        Ok(Arc::new(Prepared::new(parameters, columns, prepared)))
+        // The client wrote its literals itself: to it they are no parameters.
+        let parameters = match literals.is_empty() {
+            true => prepared.bound.parameters.clone(),
+            false => Vec::new(),
+        };
+        Ok(Arc::new(Prepared::new(parameters, columns, Statement { prepared, literals })))
     }
 
     async fn execute(
@@ -141,7 +152,9 @@ impl pgfront::Session for Session {
         prepared: &Arc<Prepared<Self::Statement>>,
         parameters: &[Value],
     ) -> Result<Response, Error> {
-        let answer = self.inner.execute(&prepared.body, parameters).await?;
+        let Statement { prepared, literals } = &prepared.body;
+        let arguments = if literals.is_empty() { parameters } else { literals };
+        let answer = self.inner.execute(prepared, arguments).await?;
         Ok(response(answer))
     }
 

@@ -63,6 +63,15 @@ fn make_ledger(data: &Path) -> Vec<(String, usize)> {
 }
 
 #[test]
+fn a_reader_written_from_the_page_reads_transactions_and_outcomes() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../");
+    let script = format!("{root}clients/read_transaction.py");
+    let vectors = format!("{root}docs/vectors/transactions.json");
+    let read = Command::new("python3").args([&script, "vectors", &vectors]).output().unwrap();
+    assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));
+}
+
+#[test]
 fn every_transaction_has_a_receipt_that_two_programs_accept() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");

@@ -14,6 +14,7 @@
 pub mod apply_store;
 mod copy_in;
 mod guard;
+pub mod lifted;
 pub mod schema;
 pub mod settings;
 pub mod transaction;
@@ -36,6 +37,7 @@ use crate::parse::{Parsed, parse};
 use crate::statement::{Bound, SessionInfo, Statement, TransactionModes};
 use copy_in::CopyIn;
 use guard::{Guard, aside, query_frame};
+use lifted::Lifted;
 use schema::{Schema, Versioned};
 use settings::Settings;
 use transaction::{OpenTransaction, error_of};
@@ -116,6 +118,7 @@ pub struct Session {
     /// An error ended the transaction's usefulness; only its end is accepted.
     failed: bool,
     bound: FxHashMap<String, Arc<Prepared>>,
+    lifted: FxHashMap<(String, ParameterTypes), Lifted>,
     /// SQL-level PREPARE.
     named: FxHashMap<String, (Vec<Option<DataType>>, String)>,
     copy: Option<CopyIn>,
@@ -136,6 +139,7 @@ impl Session {
             transaction: None,
             failed: false,
             bound: FxHashMap::default(),
+            lifted: FxHashMap::default(),
             named: FxHashMap::default(),
             program_version: 0,
             copy: None,

@@ -91,9 +91,12 @@ impl Client {
         parameters: &[Value],
     ) -> Result<Vec<Row>> {
         let mut rows = Vec::new();
-        for parsed in self.session.parse(text)? {
-            let answer = match self.session.prepare(parsed, types) {
-                Ok(prepared) => self.session.execute(&prepared, parameters).await,
+        for source in self.session.read(text)? {
+            let answer = match self.session.prepare_source(source, types) {
+                Ok((prepared, literals)) if literals.is_empty() => {
+                    self.session.execute(&prepared, parameters).await
+                }
+                Ok((prepared, literals)) => self.session.execute(&prepared, &literals).await,
                 Err(error) => Err(error),
             };
             match answer {

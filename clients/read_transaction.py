@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+"""Reads transactions and outcomes as docs/transaction-format.md describes them.
+
+    read_transaction.py transaction HEX      prints it as JSON
+    read_transaction.py outcome HEX
+    read_transaction.py vectors FILE         compares with docs/vectors/transactions.json
+"""
+
+import json
+import struct
+import sys
+
+TYPES = [
+    "not declared", "boolean", "smallint", "integer", "bigint", "double precision", "numeric",
+    "text", "varchar", "bytea", "uuid", "date", "timestamp", "timestamptz", "void",
+]
+
+
+class Reader:
+    def __init__(self, data):
+        self.data, self.at = data, 0
+
+    def take(self, count):
+        if self.at + count > len(self.data):
+            raise ValueError("cut short")
+        self.at += count
+        return self.data[self.at - count : self.at]
+
+    def byte(self):
+        return self.take(1)[0]
+
+    def varint(self):
+        number, shift = 0, 0
+        while True:
+            byte = self.byte()
+            number |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                if byte == 0 and shift > 0:
+                    raise ValueError("an overlong number")
+                return number
+            shift += 7
+
+    def zigzag(self):
+        number = self.varint()
+        return number >> 1 if number % 2 == 0 else -(number >> 1) - 1
+
+    def string(self):
+        return self.take(self.varint())
+
+    def text(self):
+        return self.string().decode()
+
+    def list(self, item):
+        return [item() for _ in range(self.varint())]
+
+    def value(self):
+        tag = self.byte()
+        if tag <= 2:
+            return [None, False, True][tag]
+        if tag == 5:
+            sign_scale, mantissa = self.byte(), self.varint()
+            digits, scale = str(mantissa), sign_scale & 0x7F
+            digits = digits.rjust(scale + 1, "0")
+            point = len(digits) - scale
+            shown = digits[:point] + ("." + digits[point:] if scale else "")
+            return {"numeric": ("-" if sign_scale & 0x80 else "") + shown}
+        return {
+            3: self.zigzag,
+            4: lambda: struct.unpack(">d", self.take(8))[0],
+            6: self.text,
+            7: lambda: {"bytea": self.string().hex()},
+            8: lambda: {"uuid": self.take(16).hex()},
+            9: lambda: {"date": self.zigzag()},
+            10: lambda: {"timestamp": self.zigzag()},
+            11: lambda: {"timestamptz": self.zigzag()},
+            12: lambda: self.list(self.value),
+        }[tag]()
+
+    def row(self):
+        return self.list(self.value)
+
+    def type(self):
+        code = self.byte()
+        if code == 16:
+            return f"numeric({self.byte()},{self.byte()})"
+        if code in (17, 18):
+            return f"{'varchar' if code == 17 else 'char'}({self.varint()})"
+        return self.type() + "[]" if code == 19 else TYPES[code]
+
+    def body(self):
+        kind = self.byte()
+        if kind in (1, 7):
+            said = {"statement": self.text()}
+            if kind == 7:
+                said["types"] = self.list(self.type)
+            return said | {"arguments": self.row()}
+        if kind == 2:
+            return {"call": self.text(), "arguments": self.row()}
+        if kind == 3:
+            return {"load": self.text(), "rows": self.list(self.row)}
+        if kind == 4:
+            return {
+                "now": self.zigzag(),
+                "schema_version": self.varint(),
+                "rows_read": self.list(self.row_read),
+                "ranges_read": self.list(self.range_read),
+                "writes": self.list(self.write),
+            }
+        if kind == 5:
+            return {"schema": self.text()}
+        if kind == 6:
+            return {"parameter": self.text(), "value": self.text()}
+        raise ValueError(f"a transaction of kind {kind}")
+
+    def row_read(self):
+        return {"table": self.varint(), "key": self.string().hex(), "stamp": self.varint()}
+
+    def bound(self):
+        kind = self.byte()
+        return None if kind == 0 else {["", "at", "beyond"][kind]: self.string().hex()}
+
+    def range_read(self):
+        said = {"table": self.varint(), "index": self.varint(), "backwards": self.byte() == 1}
+        said |= {"low": self.bound(), "high": self.bound()}
+        rows = self.varint()
+        return said | {"rows": rows >> 1, "stopped": rows % 2 == 1, "digest": self.take(16).hex()}
+
+    def write(self):
+        return self.body() | {"count": self.varint(), "answer": self.list(self.row)}
+
+    def end(self):
+        if self.at != len(self.data):
+            raise ValueError("bytes after the end")
+
+
+def transaction(data):
+    reader = Reader(data)
+    said = {"user": reader.text()} | reader.body()
+    reader.end()
+    return said
+
+
+def outcome(data):
+    reader = Reader(data)
+    kind = reader.byte()
+    if kind == 0:
+        said, form = {"committed": reader.varint()}, reader.byte()
+        if form == 1:
+            rows = Reader(reader.string())
+            said["rows"] = rows.list(rows.row)
+            rows.end()
+        elif form == 2:
+            said["rows_hash"] = reader.take(32).hex()
+    else:
+        said = {{1: "rejected", 2: "retry"}[kind]: reader.take(5).decode()}
+        said["message"] = reader.text()
+    reader.end()
+    return said
+
+
+def vectors(path):
+    wrong = 0
+    for vector in json.load(open(path, encoding="utf-8")):
+        read = transaction if vector["of"] == "transaction" else outcome
+        said = read(bytes.fromhex(vector["bytes"]))
+        if said != vector["means"]:
+            wrong += 1
+            print(f"{vector['bytes']}\n  means {vector['means']}\n  read  {said}", file=sys.stderr)
+    return wrong
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3 or sys.argv[1] not in ("transaction", "outcome", "vectors"):
+        sys.exit(__doc__)
+    if sys.argv[1] == "vectors":
+        sys.exit(1 if vectors(sys.argv[2]) else 0)
+    read = transaction if sys.argv[1] == "transaction" else outcome
+    print(json.dumps(read(bytes.fromhex(sys.argv[2])), indent=2, ensure_ascii=False))
