@@ -116,6 +116,19 @@ impl<R: Recorder> Overlay<R> {
         Ok(Located { slot, stamp: row.map(|(_, stamp)| stamp), record: RecordId::of(slot, key) })
     }
 
+    /// The first write to a key.
+    fn begin_write(
+        &mut self,
+        table: TableId,
+        key: Key,
+        place: Located,
+        existed: bool,
+        state: WriteState,
+    ) {
+        let Located { record, slot, .. } = place;
+        self.writes.push(PendingWrite { table, record, slot, key, existed, state });
+    }
+
     /// Whether the row is there below the own writes.
     fn base_exists(&mut self, table: TableId, key: &Key, place: Located) -> bool {
         self.recorder.existence_read(RowRead {
@@ -462,15 +475,7 @@ impl<R: Recorder> Access for Overlay<R> {
             let existed = self.base_exists(table, key, place);
             if existed {
                 let state = WriteState::Commands(smallvec![command]);
-                let key = key.clone();
-                self.writes.push(PendingWrite {
-                    table,
-                    record: place.record,
-                    slot: place.slot,
-                    key,
-                    existed,
-                    state,
-                });
+                self.begin_write(table, key.clone(), place, existed, state);
             }
             return Ok(existed);
         };
@@ -494,15 +499,7 @@ impl<R: Recorder> Access for Overlay<R> {
         }
         let taken = self.base_exists(table, &key, place);
         if !taken {
-            let state = WriteState::Put(row);
-            self.writes.push(PendingWrite {
-                table,
-                record: place.record,
-                slot: place.slot,
-                key,
-                existed: false,
-                state,
-            });
+            self.begin_write(table, key, place, false, WriteState::Put(row));
         }
         Ok(!taken)
     }
@@ -519,16 +516,7 @@ impl<R: Recorder> Access for Overlay<R> {
         }
         let existed = self.base_exists(table, key, place);
         if existed {
-            let key = key.clone();
-            let state = WriteState::Delete;
-            self.writes.push(PendingWrite {
-                table,
-                record: place.record,
-                slot: place.slot,
-                key,
-                existed,
-                state,
-            });
+            self.begin_write(table, key.clone(), place, existed, WriteState::Delete);
         }
         Ok(existed)
     }

@@ -147,10 +147,6 @@ impl Engine {
         self.shared.halted.load(Ordering::Acquire)
     }
 
-    pub fn queued(&self) -> usize {
-        self.shared.queue.len()
-    }
-
     /// Finish what waits, then stop.
     pub fn stop(&self) {
         self.shared.queue.close(
@@ -219,7 +215,7 @@ impl Durable {
             rejected,
             retried,
             rerun: u64::from(self.executed.report.rerun),
-            effects: self.executed.effects as u64,
+            effects: self.executed.effects.len() as u64,
             ledger_bytes: self.ledger_bytes,
             execute: self.execute,
             sync: self.sync,
@@ -306,8 +302,11 @@ impl Sequencer {
             }
         }
         let now = Instant::now();
-        let outcomes = durable.executed.outcomes.into_iter();
-        for (index, (outcome, Reply { arrived, reply })) in outcomes.zip(replies).enumerate() {
+        let Executed { outcomes, effects, .. } = durable.executed;
+        // Row images that it holds could not be collected below.
+        drop(effects);
+        let answers = outcomes.into_iter().zip(replies);
+        for (index, (outcome, Reply { arrived, reply })) in answers.enumerate() {
             // A client that went away does not need its answer.
             let _ = reply.send(Ok(Completion { height, index: index as u32, outcome }));
             shared.observer.answered(now - arrived);

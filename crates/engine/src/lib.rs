@@ -3,11 +3,14 @@
 //! * [`replica`]: the deterministic core, a value without clock, files or sockets;
 //! * [`queue`] and [`engine`]: the live node's sequencer around it;
 //! * [`recovery`]: the same core fed from a ledger, which is recovery and verification at once;
-//! * [`transaction`]: what the ledger holds of a request.
+//! * [`transaction`]: what the ledger holds of a request; [`effects`]: what its block changed;
+//!   [`describe`]: both in words.
 //!
 //! Absence: no SQL (see [`language::Language`]), no wire format, no knowledge of what a protocol
 //! does.
 
+pub mod describe;
+pub mod effects;
 pub mod engine;
 pub mod language;
 pub mod parameter_types;
@@ -18,6 +21,7 @@ pub mod transaction;
 #[cfg(test)]
 mod vectors;
 
+pub use effects::{ChangedRow, Effects};
 pub use engine::{BlockEvent, Clock, Engine, NoObserver, Observer};
 pub use language::{Language, ObjectChange, SCHEMA_TABLE, SchemaChange};
 pub use parameter_types::ParameterTypes;

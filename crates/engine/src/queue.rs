@@ -170,14 +170,6 @@ impl Queue {
         state
     }
 
-    pub fn len(&self) -> usize {
-        self.lock().waiting.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }

@@ -14,10 +14,12 @@ use ledger::{
 use storage::Store;
 use types::Height;
 
+use crate::describe::describe_outcome;
+use crate::effects::ChangedRow;
 use crate::engine::collect;
 use crate::language::Language;
 use crate::replica::{Executed, Halt, Input, Replica};
-use crate::transaction::{Transaction, describe_outcome, encode_outcome};
+use crate::transaction::{Transaction, encode_outcome};
 
 /// What is wrong with a ledger.
 #[derive(Debug)]
@@ -45,6 +47,28 @@ pub struct Mismatch {
     pub what: String,
     pub expected: String,
     pub found: String,
+    /// What executing changed, by the one transaction if there is one. Where a block's effects are
+    /// not the recorded ones, the difference is in one of these rows or in one that is missing.
+    pub changes: Vec<ChangedRow>,
+}
+
+impl std::fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        const ROWS_MAX: usize = 3;
+        write!(f, "block {}", self.height)?;
+        if let Some(index) = self.transaction {
+            write!(f, ", transaction {index}")?;
+        }
+        write!(f, ": {} differs: expected {}, found {}", self.what, self.expected, self.found)?;
+        for (place, row) in self.changes.iter().take(ROWS_MAX).enumerate() {
+            let before = if place == 0 { "; run again, it" } else { "," };
+            write!(f, "{before} {row}")?;
+        }
+        match self.changes.len().saturating_sub(ROWS_MAX) {
+            0 => Ok(()),
+            more => write!(f, " and changed {more} more rows"),
+        }
+    }
 }
 
 impl std::fmt::Display for Fault {
@@ -54,13 +78,7 @@ impl std::fmt::Display for Fault {
             Fault::Empty => f.write_str("the folder holds no ledger"),
             Fault::TornTail(tail) => tail.fmt(f),
             Fault::Damage(damage) => damage.fmt(f),
-            Fault::Mismatch(m) => {
-                write!(f, "block {}", m.height)?;
-                if let Some(index) = m.transaction {
-                    write!(f, ", transaction {index}")?;
-                }
-                write!(f, ": {} differs: expected {}, found {}", m.what, m.expected, m.found)
-            }
+            Fault::Mismatch(mismatch) => mismatch.fmt(f),
             Fault::Halt(height, halt) => write!(f, "block {height}: {halt}"),
         }
     }
@@ -149,7 +167,7 @@ pub fn replay(
 
 fn decode(encoded: &EncodedBlock) -> Result<Block, Fault> {
     encoded.decode().map_err(|error| {
-        mismatch(encoded.height(), None, "the block's encoding", "a block", error.to_string())
+        mismatch(encoded.height(), "the block's encoding", "a block", error.to_string())
     })
 }
 
@@ -157,7 +175,7 @@ fn check_chain(chain: &mut ChainVerifier, block: &Block) -> Result<(), Fault> {
     match chain.push(block) {
         Ok(_) => Ok(()),
         Err(ChainFault { height, what, expected, found }) => {
-            Err(mismatch(height, None, what, &expected, found))
+            Err(mismatch(height, what, &expected, found))
         }
     }
 }
@@ -172,9 +190,11 @@ fn execute(replica: &mut Replica, block: &Block) -> Result<(), Fault> {
         .collect();
     let executed =
         replica.execute(block.header.time_us, inputs).map_err(|halt| Fault::Halt(height, halt))?;
+    compare(block, &executed)?;
     replica.publish();
+    drop(executed);
     collect(replica.store(), height);
-    compare(block, &executed)
+    Ok(())
 }
 
 fn compare(block: &Block, executed: &Executed) -> Result<(), Fault> {
@@ -186,40 +206,54 @@ fn compare(block: &Block, executed: &Executed) -> Result<(), Fault> {
         let again = encode_outcome(outcome);
         if *recorded != again {
             let what = match Transaction::decode(&block.transactions[index]) {
-                Ok(transaction) => format!("the outcome of {:?}", transaction.body),
+                Ok(transaction) => format!("the outcome of `{}`", transaction.body.describe()),
                 Err(_) => "the outcome".into(),
             };
-            let expected = describe_outcome(recorded);
-            return Err(mismatch(height, Some(index), &what, &expected, describe_outcome(&again)));
+            let (expected, found) = (describe_outcome(recorded), describe_outcome(&again));
+            let mut changes = executed.effects.rows(&executed.serial_order);
+            changes.retain(|row| row.transaction == Some(index));
+            let transaction = Some(index);
+            let fault = Mismatch { height, transaction, what, expected, found, changes };
+            return Err(Fault::Mismatch(fault));
         }
     }
     let (ours, theirs) = (&executed.block.header, &block.header);
     let hex = |hash: &ledger::Hash| ledger::hash::to_hex(hash);
-    let roots = [
+    if ours.effects_root != theirs.effects_root {
+        let changes = executed.effects.rows(&executed.serial_order);
+        return Err(Fault::Mismatch(Mismatch {
+            height,
+            transaction: only_transaction(block),
+            what: "the effects root".into(),
+            expected: hex(&theirs.effects_root),
+            found: hex(&ours.effects_root),
+            changes,
+        }));
+    }
+    for (what, ours, theirs) in [
         ("the parameters", ours.parameters_hash, theirs.parameters_hash),
-        ("the effects root", ours.effects_root, theirs.effects_root),
         ("the previous block's hash", ours.previous_hash, theirs.previous_hash),
-    ];
-    for (what, ours, theirs) in roots {
+    ] {
         if ours != theirs {
-            return Err(mismatch(height, None, what, &hex(&theirs), hex(&ours)));
+            return Err(mismatch(height, what, &hex(&theirs), hex(&ours)));
         }
     }
-    Err(mismatch(height, None, "the header", &format!("{theirs:?}"), format!("{ours:?}")))
+    Err(mismatch(height, "the header", &format!("{theirs:?}"), format!("{ours:?}")))
 }
 
-fn mismatch(
-    height: Height,
-    transaction: Option<usize>,
-    what: &str,
-    expected: &str,
-    found: String,
-) -> Fault {
+/// The transaction whose effects differ, where there is no choice.
+fn only_transaction(block: &Block) -> Option<usize> {
+    (block.transactions.len() == 1).then_some(0)
+}
+
+/// A difference that is the block's as a whole.
+fn mismatch(height: Height, what: &str, expected: &str, found: String) -> Fault {
     Fault::Mismatch(Mismatch {
         height,
-        transaction,
+        transaction: None,
         what: what.to_owned(),
         expected: expected.to_owned(),
         found,
+        changes: Vec::new(),
     })
 }

@@ -12,15 +12,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 use concurrency::{Block, BlockReport, Crew, Outcome, Protocol, Work};
 use ledger::block::{Block as LedgerBlock, BlockSeal};
-use ledger::effects::{Effect, EffectsBuilder, row_image_hash};
 use ledger::genesis::Genesis;
 use ledger::parameters::Parameters;
 use ledger::{Hash, LedgerId};
-use storage::{Changes, Store};
-use types::row::encode_row;
-use types::{Error, Height, Position, SqlState, Value};
+use storage::Store;
+use types::row::ROW_ENCODING;
+use types::{Error, Height, Position, SqlState};
 
-use crate::language::{Language, SCHEMA_TABLE, SchemaChange};
+use crate::effects::Effects;
+use crate::language::{Language, SchemaChange};
 use crate::transaction::{Body, Transaction, encode_outcome};
 
 /// A transaction on its way into a block: its ledger bytes and, where its session has done so
@@ -44,7 +44,8 @@ pub struct Executed {
     pub outcomes: Vec<Outcome>,
     pub serial_order: Vec<Position>,
     pub report: BlockReport,
-    pub effects: usize,
+    /// Keeps the images of the changed rows readable as long as it lives.
+    pub effects: Effects,
 }
 
 /// The last block of a chain.
@@ -99,6 +100,10 @@ impl Replica {
         workers: usize,
     ) -> Result<Replica, Halt> {
         let block = genesis.to_block()?;
+        let encoding = &genesis.parameters.row_encoding;
+        if encoding != ROW_ENCODING {
+            return Err(Halt(format!("the ledger names an unknown row encoding: {encoding}")));
+        }
         Ok(Replica {
             ledger_id: genesis.ledger_id,
             store,
@@ -152,17 +157,16 @@ impl Replica {
         let prepared = self.protocol.prepare(&block, &self.store, self.head.height, &self.crew)?;
         let outcome =
             self.protocol.finish(prepared, &block, &self.store, &mut writes, &self.crew)?;
-        let changes = self.store.finish(writes);
-        let effects = row_effects(&changes)?;
+        let effects = Effects::Rows(self.store.finish(writes));
         let outcome_bytes = outcome.outcomes.iter().map(encode_outcome).collect();
-        let (block, hash) = self.seal(time_us, effects, payloads, outcome_bytes)?;
+        let (block, hash) = self.seal(time_us, effects.root()?, payloads, outcome_bytes)?;
         Ok(Executed {
             block,
             hash,
             outcomes: outcome.outcomes,
             serial_order: outcome.serial_order,
             report: outcome.report,
-            effects: changes.len(),
+            effects,
         })
     }
 
@@ -212,11 +216,11 @@ impl Replica {
             Ok(change) => (Outcome::Committed(Default::default()), change),
             Err(error) => (Outcome::Rejected(error.cut()), SchemaChange::default()),
         };
-        let effects = schema_effects(&change)?;
+        let effects = Effects::Objects(change.objects);
         let payloads = inputs.into_iter().map(|input| input.payload).collect();
         let outcomes = vec![encode_outcome(&outcome)];
         // The header names the parameters that the block itself ran under.
-        let (block, hash) = self.seal(time_us, effects, payloads, outcomes)?;
+        let (block, hash) = self.seal(time_us, effects.root()?, payloads, outcomes)?;
         self.parameters_hash = self.parameters.hash()?;
         Ok(Executed {
             block,
@@ -224,7 +228,7 @@ impl Replica {
             outcomes: vec![outcome],
             serial_order: vec![0],
             report: BlockReport::default(),
-            effects: change.objects.len(),
+            effects,
         })
     }
 
@@ -292,45 +296,4 @@ fn protocol_of(parameters: &Parameters) -> Result<Arc<dyn Protocol>, Halt> {
     protocols::by_name(&parameters.protocol).ok_or_else(|| {
         Halt(format!("the ledger names an unknown protocol: {}", parameters.protocol))
     })
-}
-
-fn row_effects(changes: &Changes) -> Result<Hash, Halt> {
-    let mut effects = EffectsBuilder::new();
-    let mut row: Vec<Value> = Vec::new();
-    let mut image = Vec::new();
-    for change in changes.touched() {
-        let columns = &change.schema().columns;
-        let mut hash_of = |row: &[Value]| {
-            image.clear();
-            encode_row(columns, row, &mut image).map(|()| row_image_hash(&image))
-        };
-        let previous = change.before(&mut row);
-        let before = previous.map(|_| hash_of(&row)).transpose()?;
-        let after = change.after(&mut row).map(|_| hash_of(&row)).transpose()?;
-        effects.push(&Effect {
-            table: change.table(),
-            key: change.key().as_bytes(),
-            before,
-            after,
-            previous_height: previous.map_or(0, |stamp| stamp.height()),
-        })?;
-    }
-    Ok(effects.root())
-}
-
-/// Schema objects stand in the effects as rows of table 0: their names are keys, their definitions
-/// images. They have no stamps, so the height of the previous change is not told.
-fn schema_effects(change: &SchemaChange) -> Result<Hash, Halt> {
-    let mut effects = EffectsBuilder::new();
-    for object in &change.objects {
-        let hash = |text: &Option<String>| text.as_ref().map(|t| row_image_hash(t.as_bytes()));
-        effects.push(&Effect {
-            table: SCHEMA_TABLE,
-            key: object.name.as_bytes(),
-            before: hash(&object.before),
-            after: hash(&object.after),
-            previous_height: 0,
-        })?;
-    }
-    Ok(effects.root())
 }

@@ -111,37 +111,6 @@ impl Transaction {
         Ok(Transaction { user, body })
     }
 
-    /// In words, for people.
-    pub fn describe(&self) -> String {
-        let arguments = |values: &[Value]| {
-            let texts: Vec<String> =
-                values.iter().map(|v| v.to_text(&v.data_type_hint())).collect();
-            texts.join(", ")
-        };
-        let what = match &self.body {
-            Body::Statement(s) if s.arguments.is_empty() => s.text.clone(),
-            Body::Statement(s) if s.types.is_empty() => {
-                format!("{} with ({})", s.text, arguments(&s.arguments))
-            }
-            Body::Statement(StatementText { text, types, arguments: values }) => {
-                format!("{text} with ({}) as ({types})", arguments(values))
-            }
-            Body::Call { procedure, arguments: values } => {
-                format!("CALL {procedure}({})", arguments(values))
-            }
-            Body::Load { text, rows } => format!("{text}: {} rows", rows.len()),
-            Body::Interactive(t) => {
-                let (reads, writes) = (t.rows.len() + t.ranges.len(), t.writes.len());
-                format!(
-                    "interactive transaction: {reads} requirements, {writes} writing statements"
-                )
-            }
-            Body::Schema { text } => text.clone(),
-            Body::Parameter { name, value } => format!("SET ledger.{name} = '{value}'"),
-        };
-        format!("{what}, by {}", self.user)
-    }
-
     /// Schema and parameter changes take a block of their own.
     pub fn is_alone(&self) -> bool {
         matches!(self.body, Body::Schema { .. } | Body::Parameter { .. })
@@ -310,23 +279,6 @@ fn encode_error(kind: u8, error: &Error, out: &mut Vec<u8>) {
     encode_str(error.message(), out);
 }
 
-/// An outcome for people: what a receipt shows.
-pub fn describe_outcome(bytes: &[u8]) -> String {
-    match bytes.split_first() {
-        Some((0, mut rest)) => match decode_u64(&mut rest) {
-            Ok(count) => format!("committed, {count} rows"),
-            Err(_) => "committed".into(),
-        },
-        Some((kind @ (1 | 2), rest)) if rest.len() >= 5 => {
-            let (code, mut message) = rest.split_at(5);
-            let verdict = if *kind == 1 { "rejected" } else { "not serializable" };
-            let message = decode_str(&mut message).unwrap_or_default();
-            format!("{verdict}, {}: {message}", String::from_utf8_lossy(code))
-        }
-        _ => "unreadable".into(),
-    }
-}
-
 fn corrupt(what: &str) -> Error {
     Error::new(SqlState::DATA_CORRUPTED, format!("invalid ledger transaction: {what}"))
 }
@@ -349,7 +301,7 @@ fn encode_rows(rows: &[Box<[Value]>], out: &mut Vec<u8>) {
     }
 }
 
-fn decode_rows(input: &mut &[u8]) -> Result<Vec<Box<[Value]>>> {
+pub(crate) fn decode_rows(input: &mut &[u8]) -> Result<Vec<Box<[Value]>>> {
     decode_list(input, |input| Ok(decode_values(input)?.into_boxed_slice()))
 }
 

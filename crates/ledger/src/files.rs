@@ -13,10 +13,10 @@
 //! deleted) as long as it lives, so two nodes never write one folder; [`RealFiles::read_only`]
 //! holds a shared one and refuses to write. The operating system drops the lock with its process.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// What a write must be a multiple of, in address, offset and length, to pass the page cache by.
@@ -192,10 +192,14 @@ impl StorageFile for RealFile {
     }
 }
 
-/// Creates a folder and those above it; their names survive a crash once this returns.
+/// Creates a folder, for its owner alone, and those above it; their names survive a crash once this
+/// returns.
 fn create_durably(folder: &Path) -> io::Result<()> {
     let missing: Vec<&Path> = folder.ancestors().take_while(|path| !exists(path)).collect();
     fs::create_dir_all(folder)?;
+    if !missing.is_empty() {
+        fs::set_permissions(folder, Permissions::from_mode(0o700))?;
+    }
     for created in missing {
         let above = created.parent().filter(|above| !above.as_os_str().is_empty());
         File::open(above.unwrap_or(Path::new(".")))?.sync_all()?;

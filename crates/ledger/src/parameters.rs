@@ -18,12 +18,10 @@
 use std::collections::BTreeMap;
 
 use types::Result;
+use types::row::ROW_ENCODING;
 
 use crate::hash::{Hash, TAG_PARAMETERS, tagged_hash};
 use crate::wire::{Cursor, put_prefixed};
-
-/// The row encoding of this version: columns as PostgreSQL's binary wire format has them.
-pub const ROW_ENCODING_PGBINARY_V1: &str = "pgbinary-v1";
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Parameters {
@@ -37,7 +35,7 @@ impl Parameters {
     pub fn new(protocol: impl Into<String>) -> Self {
         Parameters {
             protocol: protocol.into(),
-            row_encoding: ROW_ENCODING_PGBINARY_V1.to_owned(),
+            row_encoding: ROW_ENCODING.to_owned(),
             others: BTreeMap::new(),
         }
     }

@@ -45,7 +45,7 @@ pub enum Output {
 #[command(name = "tally", version, after_help = EXIT_CODES, max_term_width = 100)]
 pub struct Cli {
     /// Form of the result on standard output.
-    #[arg(long, global = true, value_enum, default_value_t = Output::Text)]
+    #[arg(long, global = true, value_enum, default_value_t = Output::Text, display_order = 900)]
     pub output: Output,
 
     #[command(subcommand)]
@@ -160,9 +160,14 @@ pub enum ReceiptCheck {
         /// The receipt's file.
         file: PathBuf,
         /// SHA-256 hash of the block's header, 64 hexadecimal digits.
-        #[arg(long, value_name = "HEX")]
-        block_hash: String,
+        #[arg(long, value_name = "HEX", value_parser = block_hash)]
+        block_hash: ledger::Hash,
     },
+}
+
+fn block_hash(text: &str) -> Result<ledger::Hash, String> {
+    let hash = ledger::hash::hash_from_hex(text);
+    hash.map_err(|_| "64 lower-case hexadecimal digits are expected".into())
 }
 
 #[derive(Args, Debug)]
@@ -322,7 +327,9 @@ mod tests {
         let parse = |line: &str| Cli::try_parse_from(line.split(' '));
         assert!(parse("tally receipt --data d --height 1 --index 0").is_ok());
         assert!(parse("tally receipt --data d --height 1").is_err());
-        assert!(parse("tally receipt verify f --block-hash 00").is_ok());
+        let hash = "0a".repeat(32);
+        assert!(parse(&format!("tally receipt verify f --block-hash {hash}")).is_ok());
+        assert!(parse("tally receipt verify f --block-hash 0a").is_err());
         assert!(parse("tally receipt verify f").is_err());
     }
 }

@@ -9,7 +9,6 @@ use serde_json::json;
 use crate::cli::{self, ConfigAction, Exit, Output};
 use crate::config::table::Scope;
 use crate::config::{self, ConfigError, Inputs, Resolved, SETTINGS, page};
-use crate::users;
 
 /// The effective settings of this process.
 pub fn resolve(flags: &cli::Settings) -> Result<Resolved, ConfigError> {
@@ -24,18 +23,22 @@ pub fn resolve(flags: &cli::Settings) -> Result<Resolved, ConfigError> {
 
 pub fn run(arguments: &cli::Config, output: Output) -> Result<Exit> {
     match &arguments.action {
-        ConfigAction::Init { file } => init(file),
+        ConfigAction::Init { file } => init(file, output),
         ConfigAction::Check(flags) => check(&resolve(flags)?, output),
         ConfigAction::Show(flags) => show(&resolve(flags)?, output),
-        ConfigAction::Password { user } => password(user),
+        ConfigAction::Password { user } => password(user, output),
     }
 }
 
-fn init(file: &Path) -> Result<Exit> {
+fn init(file: &Path, output: Output) -> Result<Exit> {
     let mut created = std::fs::File::create_new(file)
         .with_context(|| format!("cannot create {}", file.display()))?;
     created.write_all(page::commented_file().as_bytes())?;
-    println!("wrote {}", file.display());
+    let file = file.display().to_string();
+    match output {
+        Output::Text => println!("wrote {file}"),
+        Output::Json => println!("{}", json!({"written": file})),
+    }
     Ok(Exit::Ok)
 }
 
@@ -82,7 +85,7 @@ fn show(resolved: &Resolved, output: Output) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
-fn password(user: &str) -> Result<Exit> {
+fn password(user: &str, output: Output) -> Result<Exit> {
     if user.is_empty() || user.contains([':', '\n']) {
         bail!("a user's name is not empty and holds no colon");
     }
@@ -93,6 +96,10 @@ fn password(user: &str) -> Result<Exit> {
         bail!("the password on standard input is empty");
     }
     let verifier = pgfront::Verifier::from_password(password)?;
-    println!("{user}:{}", users::format_verifier(&verifier));
+    let line = format!("{user}:{}", verifier.to_text());
+    match output {
+        Output::Text => println!("{line}"),
+        Output::Json => println!("{}", json!({"user": user, "line": line})),
+    }
     Ok(Exit::Ok)
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow, bail};
-use engine::{BlockLimits, Clock, Engine, Fault, Language, Replayed, replay};
+use engine::{BlockLimits, ChangedRow, Clock, Engine, Fault, Language, Replayed, replay};
 use ledger::{
     Files, Genesis, Hash, LedgerId, LogError, LogOptions, LogReader, LogWriter, Parameters,
     RealFiles,
@@ -179,7 +179,7 @@ pub enum Verdict {
     /// Bytes that were durable have changed.
     Damaged { height: u64, detail: String },
     /// The bytes are whole, but hashes, roots, outcomes or effects are not what they should be.
-    Differs { height: u64, transaction: Option<usize>, detail: String },
+    Differs { height: u64, transaction: Option<usize>, changes: Vec<ChangedRow>, detail: String },
 }
 
 /// Checks the ledger in `data`; `workers` of 0 means one for each core.
@@ -219,10 +219,12 @@ fn verdict_of(fault: Fault) -> Result<Verdict> {
     Ok(match fault {
         Fault::TornTail(tail) => Verdict::TornTail { height: tail.height, detail },
         Fault::Damage(damage) => Verdict::Damaged { height: damage.height, detail },
-        Fault::Mismatch(mismatch) => {
-            Verdict::Differs { height: mismatch.height, transaction: mismatch.transaction, detail }
+        Fault::Mismatch(engine::Mismatch { height, transaction, changes, .. }) => {
+            Verdict::Differs { height, transaction, changes, detail }
         }
-        Fault::Halt(height, _) => Verdict::Differs { height, transaction: None, detail },
+        Fault::Halt(height, _) => {
+            Verdict::Differs { height, transaction: None, changes: Vec::new(), detail }
+        }
         Fault::Io(_) | Fault::Empty => return Err(fault.into()),
     })
 }

@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use engine::ChangedRow;
+use ledger::Hash;
 use ledger::hash::to_hex;
 use serde_json::json;
 
@@ -11,7 +13,8 @@ use crate::database::{self, Verdict, Verification};
 use crate::receipts::{self, Summary};
 
 pub fn verify(arguments: &cli::Verify, output: Output) -> Result<Exit> {
-    let found = database::verify(&arguments.data, arguments.workers.unwrap_or(0))?;
+    let found = database::verify(&arguments.data, arguments.workers.unwrap_or(0))
+        .with_context(|| format!("cannot verify {}", arguments.data.display()))?;
     match output {
         Output::Text => print!("{}", verification_text(&found)),
         Output::Json => println!("{}", verification_json(&found)),
@@ -54,8 +57,9 @@ fn verification_json(found: &Verification) -> serde_json::Value {
         Verdict::Damaged { height, detail } => {
             json!({"kind": "damaged", "height": height, "detail": detail})
         }
-        Verdict::Differs { height, transaction, detail } => json!({
+        Verdict::Differs { height, transaction, changes, detail } => json!({
             "kind": "differs", "height": height, "transaction": transaction, "detail": detail,
+            "changes": changes.iter().map(change_json).collect::<Vec<_>>(),
         }),
     };
     json!({
@@ -65,6 +69,12 @@ fn verification_json(found: &Verification) -> serde_json::Value {
         "ledger_bytes": found.ledger_bytes,
         "block_hash": to_hex(&found.block_hash),
         "verdict": verdict,
+    })
+}
+
+fn change_json(row: &ChangedRow) -> serde_json::Value {
+    json!({
+        "transaction": row.transaction, "table": row.table, "key": row.key, "change": row.change,
     })
 }
 
@@ -85,11 +95,9 @@ pub fn receipt(arguments: &cli::Receipt, output: Output) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
-fn check_receipt(file: &Path, block_hash: &str, output: Output) -> Result<Exit> {
-    let hash = ledger::hash::hash_from_hex(block_hash)
-        .context("a block hash is 64 lower-case hexadecimal digits")?;
+fn check_receipt(file: &Path, block_hash: &Hash, output: Output) -> Result<Exit> {
     let bytes = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-    let summary = receipts::check(&bytes, &hash)?;
+    let summary = receipts::check(&bytes, block_hash)?;
     print_receipt(&summary, "holds", output);
     Ok(Exit::Ok)
 }
@@ -137,6 +145,7 @@ mod tests {
         let differs = found(Verdict::Differs {
             height: 1,
             transaction: Some(4),
+            changes: Vec::new(),
             detail: "block 1, transaction 4: the outcome differs".into(),
         });
         assert_eq!(exit_of(&differs.verdict), Exit::Damaged);

@@ -1,8 +1,7 @@
 //! The `tally` binary: command line, configuration, signals, ports, files.
 //!
-//! This crate and the other binaries are the only users of clock, disk and sockets; what happens to
-//! a transaction is decided below, in crates that have none of these. They meet in [`database`]
-//! and [`sessions`].
+//! The time of day, the folder and the ports come from here; what happens to a transaction is
+//! decided below, in crates that know none of these. They meet in [`database`] and [`sessions`].
 
 mod benchmark;
 mod cli;

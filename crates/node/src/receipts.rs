@@ -5,8 +5,8 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use engine::transaction::describe_outcome;
-use engine::{Body, Transaction};
+use engine::Transaction;
+use engine::describe::describe_outcome;
 use ledger::{Hash, RealFiles, Receipt};
 
 /// What a receipt says, for people.
@@ -28,8 +28,7 @@ pub fn take(data: &Path, height: u64, index: u32) -> Result<(Vec<u8>, Summary)> 
     };
     let block = encoded.decode()?;
     let Some(receipt) = Receipt::of(&block, index) else {
-        let count = block.transactions.len();
-        bail!("block {height} has {count} transactions, numbered from 0");
+        bail!("block {height} has no transaction {index}; it has {}", block.transactions.len());
     };
     let text = serde_json::to_string_pretty(&receipt.to_json())? + "\n";
     Ok((text.into_bytes(), summary(&receipt)))
@@ -49,7 +48,7 @@ pub fn check(receipt: &[u8], block_hash: &Hash) -> Result<Summary> {
 
 fn summary(receipt: &Receipt) -> Summary {
     let (user, transaction) = match Transaction::decode(&receipt.transaction) {
-        Ok(transaction) => (transaction.user, describe(&transaction.body)),
+        Ok(transaction) => (transaction.user, transaction.body.describe()),
         // Genesis, or a later version's transaction: what is proven is proven all the same.
         Err(_) => (String::new(), format!("{} bytes", receipt.transaction.len())),
     };
@@ -64,40 +63,6 @@ fn summary(receipt: &Receipt) -> Summary {
         user,
         transaction,
         outcome,
-    }
-}
-
-fn describe(body: &Body) -> String {
-    match body {
-        Body::Statement(statement) => {
-            format!("{}{}", one_line(&statement.text), listed(&statement.arguments))
-        }
-        Body::Call { procedure, arguments } => format!("call of {procedure}{}", listed(arguments)),
-        Body::Load { text, rows } => format!("{} of {} rows", one_line(text), rows.len()),
-        Body::Interactive(transaction) => {
-            format!("interactive transaction of {} writes", transaction.writes.len())
-        }
-        Body::Schema { text } => one_line(text),
-        Body::Parameter { name, value } => format!("parameter {name} = {value}"),
-    }
-}
-
-fn listed(arguments: &[types::Value]) -> String {
-    if arguments.is_empty() {
-        return String::new();
-    }
-    let texts: Vec<String> = arguments.iter().map(|a| format!("{a:?}")).collect();
-    format!(" ({})", texts.join(", "))
-}
-
-/// A statement's text, short enough for a line.
-fn one_line(text: &str) -> String {
-    const CHARACTERS_MAX: usize = 160;
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let line = words.join(" ");
-    match line.char_indices().nth(CHARACTERS_MAX) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line,
     }
 }
 
@@ -135,11 +100,5 @@ mod tests {
         }
         assert!(take(folder.path(), 1, 0).is_err());
         assert!(take(folder.path(), 0, 1).is_err());
-    }
-
-    #[test]
-    fn long_statements_are_cut_at_a_character() {
-        assert_eq!(one_line("SELECT\n  1"), "SELECT 1");
-        assert_eq!(one_line(&"é".repeat(200)).chars().count(), 161);
     }
 }

@@ -125,9 +125,12 @@ fn announce(settings: &Settings, ports: &Ports, height: u64, output: Output) {
     let data = settings.data.display();
     let listen = ports.listen;
     match output {
-        Output::Text => println!(
-            "READY: ledger {data}, height {height}\n\n    psql postgresql://tally@{listen}/tally\n"
-        ),
+        Output::Text => {
+            // Whoever comes without a password file is admitted by any name.
+            let user = if settings.password_file.is_some() { "USER" } else { "tally" };
+            println!("READY: ledger {data}, height {height}\n");
+            println!("    psql postgresql://{user}@{listen}/tally\n");
+        }
         Output::Json => println!(
             "{}",
             serde_json::json!({

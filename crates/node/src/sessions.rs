@@ -41,7 +41,7 @@ impl Front {
         })
     }
 
-    /// Admits sessions until `stop` becomes true, then waits for open transactions as long as the
+    /// Admits sessions until `stop` becomes true, then waits for running statements as long as the
     /// settings allow.
     pub async fn serve(
         self,

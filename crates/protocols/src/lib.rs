@@ -20,9 +20,6 @@ pub struct Entry {
 /// Every protocol that a ledger can be run under.
 pub static ALL: &[Entry] = &[serial::ENTRY, harmony::ENTRY];
 
-/// The protocol that new ledgers start with.
-pub const DEFAULT: &str = "harmony";
-
 pub fn by_name(name: &str) -> Option<Arc<dyn Protocol>> {
     ALL.iter().find(|entry| entry.info.name == name).map(|entry| (entry.make)())
 }

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
-use types::{ColumnId, Error, Height, Result, SqlState, TableId, TableSchema, Value};
+use types::{Error, Height, Result, SqlState, TableId, TableSchema};
 
 use crate::block::{BlockWrites, Changes};
 use crate::pins::{Pin, Pins};
@@ -192,31 +192,6 @@ impl Store {
         let table = Arc::new(old.with_schema(schema));
         self.change_catalog(table.id(), Some(table.clone()));
         Ok(table)
-    }
-
-    /// Rewrites a table for a schema that has a new column at `column`, where every row gets
-    /// `default`.
-    pub fn add_column(
-        &self,
-        schema: Arc<TableSchema>,
-        column: ColumnId,
-        default: &Value,
-    ) -> Result<Arc<Table>> {
-        self.rewrite_table(schema, |row| row.insert(usize::from(column), default.clone()))
-    }
-
-    /// Rewrites a table for a schema whose rows `convert` makes of the old ones. Rows keep their
-    /// keys and their stamps.
-    pub fn rewrite_table(
-        &self,
-        schema: Arc<TableSchema>,
-        convert: impl FnMut(&mut Vec<Value>),
-    ) -> Result<Arc<Table>> {
-        let old = self.existing(schema.id)?;
-        let new = self.empty_table(schema);
-        old.copy_into(&new, convert);
-        self.change_catalog(new.id(), Some(new.clone()));
-        Ok(new)
     }
 
     /// Puts a table in the place of the one with its id.

@@ -159,21 +159,6 @@ impl Table {
         index
     }
 
-    /// Copies the current rows into `to`, whose columns `convert` provides. Stamps stay.
-    pub(crate) fn copy_into(&self, to: &Table, mut convert: impl FnMut(&mut Vec<Value>)) {
-        let mut row = Vec::new();
-        let mut payload = Vec::new();
-        for slot in self.records.slots() {
-            let Some(stamp) = self.read_row(slot, crate::LATEST, &mut row) else {
-                continue;
-            };
-            convert(&mut row);
-            to.encode(&row, &mut payload);
-            let key = self.records.key(slot);
-            to.place(key.as_bytes(), &payload, stamp);
-        }
-    }
-
     pub fn id(&self) -> TableId {
         self.schema.id
     }
@@ -314,19 +299,14 @@ impl Table {
         slot
     }
 
-    /// Puts a row under a new key with the stamp that a checkpoint recorded. Outside of blocks, and
-    /// before the first snapshot at the checkpoint's height.
-    pub fn restore(&self, key: &[u8], row: &[Value], stamp: Stamp) -> Slot {
+    /// Puts a row with the stamp that it already had under a new key of a table that nobody can see
+    /// yet.
+    pub(crate) fn restore(&self, key: &[u8], row: &[Value], stamp: Stamp) {
         let mut payload = Vec::new();
         self.encode(row, &mut payload);
-        self.place(key, &payload, stamp)
-    }
-
-    fn place(&self, key: &[u8], payload: &[u64], stamp: Stamp) -> Slot {
         let slot = self.records.allocate();
-        self.records.fill_new(slot, key, stamp, payload);
-        self.link(slot, key, payload);
-        slot
+        self.records.fill_new(slot, key, stamp, &payload);
+        self.link(slot, key, &payload);
     }
 
     /// Changes columns of the current row. Columns of the primary key change by `delete` and

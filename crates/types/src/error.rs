@@ -209,10 +209,6 @@ impl Error {
     pub fn fields(&self) -> &ErrorFields {
         &self.0
     }
-
-    pub fn into_fields(self) -> ErrorFields {
-        *self.0
-    }
 }
 
 impl From<ErrorFields> for Error {

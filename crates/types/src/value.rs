@@ -70,13 +70,6 @@ impl Value {
         }
     }
 
-    pub fn as_float(&self) -> Option<f64> {
-        match self {
-            Value::Float(x) => Some(*x),
-            _ => None,
-        }
-    }
-
     pub fn as_numeric(&self) -> Option<Decimal> {
         match self {
             Value::Numeric(d) => Some(*d),
@@ -94,13 +87,6 @@ impl Value {
     pub fn as_bytes(&self) -> Option<&[u8]> {
         match self {
             Value::Bytes(bytes) => Some(bytes),
-            _ => None,
-        }
-    }
-
-    pub fn as_uuid(&self) -> Option<[u8; 16]> {
-        match self {
-            Value::Uuid(uuid) => Some(*uuid),
             _ => None,
         }
     }

@@ -192,11 +192,15 @@ fn check(settings: &Settings, faults: &mut Vec<String>) {
         protocols.contains(&settings.protocol.as_str()),
         &format!("`protocol` is one of {}", protocols.join(", ")),
     );
-    for path in [&settings.tls_certificate, &settings.tls_key, &settings.password_file]
-        .into_iter()
-        .flatten()
-    {
-        require(path.is_file(), &format!("`{}` does not exist or is not a file", path.display()));
+    for (key, path) in [
+        ("tls_certificate", &settings.tls_certificate),
+        ("tls_key", &settings.tls_key),
+        ("password_file", &settings.password_file),
+    ] {
+        if let Some(path) = path {
+            let fault = format!("`{key}`: {} does not exist or is not a file", path.display());
+            require(path.is_file(), &fault);
+        }
     }
 }
 

@@ -85,7 +85,7 @@ macro_rules! settings {
 
 settings! {
     "Data", Start {
-        /// Folder that holds the ledger. Created when it does not exist.
+        /// Folder that holds the ledger. Created, for its owner alone, when it does not exist.
         data: PathBuf = "tally-data";
         /// `on`: a block is on disk (fdatasync) before any result in it is released.
         /// `off`: results are released earlier, and a crash of the machine may lose the newest
@@ -111,8 +111,8 @@ settings! {
         tls_key: Option<PathBuf> = "";
         /// Threads that serve connections; 0 means one for every two cores.
         io_threads: u32 = "0";
-        /// How long, in milliseconds, a clean stop waits for open sessions to finish their
-        /// transactions.
+        /// How long, in milliseconds, a clean stop waits for statements that are being executed.
+        /// Sessions that wait for their client are ended at once, open transactions rolled back.
         stop_wait_ms_max: u64 = "5000";
     }
     "Blocks", Start {

@@ -119,6 +119,8 @@ fn a_node_starts_answers_probes_and_stops_cleanly() {
     let verified = run(&["--output", "json", "verify", path(&data)]);
     assert_eq!(verified.status.code(), Some(0));
     assert_eq!(json(&verified)["verdict"]["kind"], "sound");
+    let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&data).unwrap());
+    assert_eq!(mode & 0o777, 0o700, "others cannot read a ledger");
 }
 
 #[tokio::test]
@@ -167,7 +169,7 @@ fn receipts_go_through_files_and_exit_codes() {
     assert_eq!(check(hash).status.code(), Some(0));
     let other = format!("{}{}", if hash.starts_with('0') { "1" } else { "0" }, &hash[1..]);
     assert_eq!(check(&other).status.code(), Some(1));
-    assert_eq!(check("nonsense").status.code(), Some(1));
+    assert_eq!(check("nonsense").status.code(), Some(2));
 }
 
 #[test]

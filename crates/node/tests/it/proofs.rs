@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+use ledger::block::{Block, BlockSeal};
 use ledger::hash::to_hex;
-use ledger::{Files, LogReader, RealFiles};
+use ledger::{Files, LogOptions, LogReader, LogWriter, RealFiles};
 use rustix::process::Signal;
 
 use super::*;
@@ -102,4 +104,74 @@ fn every_transaction_has_a_receipt_that_two_programs_accept() {
         }
     }
     assert!(receipts >= STATEMENTS.len() + 17, "{receipts} receipts");
+}
+
+/// Writes the ledger anew with the one byte string `was` turned into `is` in the block at `height`,
+/// all roots, hashes and checksums made to fit.
+fn forge(data: &Path, to: &Path, height: u64, was: &[u8], is: &[u8]) {
+    let mut reader = LogReader::open(Arc::new(RealFiles::read_only(data).unwrap())).unwrap();
+    let mut begun = LogReader::open(Arc::new(RealFiles::open(to).unwrap())).unwrap();
+    assert!(begun.next_block().unwrap().is_none());
+    let mut log = LogWriter::resume(begun, LogOptions::default()).unwrap();
+    let (mut previous_hash, mut forged) = (None, 0);
+    while let Some(encoded) = reader.next_block().unwrap() {
+        let Block { header, mut transactions, mut outcomes } = encoded.decode().unwrap();
+        if header.height == height {
+            for part in transactions.iter_mut().chain(&mut outcomes) {
+                let place = part.windows(was.len()).position(|window| window == was);
+                let Some(place) = place else { continue };
+                let mut bytes = part.to_vec();
+                bytes[place..place + was.len()].copy_from_slice(is);
+                *part = Bytes::from(bytes);
+                forged += 1;
+            }
+        }
+        let seal = BlockSeal {
+            ledger_id: header.ledger_id,
+            height: header.height,
+            previous_hash: previous_hash.unwrap_or(header.previous_hash),
+            time_us: header.time_us,
+            snapshot_height: header.snapshot_height,
+            parameters_hash: header.parameters_hash,
+            effects_root: header.effects_root,
+        };
+        let block = Block::seal(seal, transactions, outcomes).unwrap();
+        previous_hash = Some(block.header.hash());
+        log.append(&[block.encode().unwrap()]).unwrap();
+    }
+    assert_eq!(forged, 1);
+}
+
+/// Whoever can recompute every hash still cannot make the transactions give other results.
+#[test]
+fn forged_blocks_are_found_by_running_them_and_the_rows_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    make_ledger(&data);
+    let verdict = |name: &str, height: u64, was: &[u8], is: &[u8]| {
+        let forged = folder.path().join(name);
+        forge(&data, &forged, height, was, is);
+        let found = run(&["--output", "json", "verify", path(&forged)]);
+        let code = found.status.code();
+        (code, json(&found)["verdict"].take())
+    };
+    // The block of the first INSERT: another value, with the same outcome.
+    let (code, found) = verdict("value", 2, b"two", b"toe");
+    assert_eq!(code, Some(4), "{found:#}");
+    let place = (found["kind"].as_str(), found["height"].as_u64(), found["transaction"].as_u64());
+    assert_eq!(place, (Some("differs"), Some(2), Some(0)));
+    assert_eq!(found["changes"][1]["table"], "notes");
+    assert_eq!(found["changes"][1]["key"], "(2)");
+    let detail = found["detail"].as_str().unwrap();
+    assert!(detail.contains("inserted notes (2) by transaction 0"), "{detail}");
+    // An outcome that was not: the refused INSERT.
+    let (code, found) = verdict("outcome", 9, b"23505", b"23514");
+    assert_eq!(code, Some(4), "{found:#}");
+    let detail = found["detail"].as_str().unwrap();
+    assert!(detail.starts_with("block 9, transaction 0: the outcome of `INSERT"), "{detail}");
+    assert!(
+        detail.contains("expected rejected, 23514") && detail.contains("found rejected, 23505")
+    );
+    // Nothing changed is nothing found.
+    assert_eq!(verdict("same", 2, b"two", b"two").0, Some(0));
 }

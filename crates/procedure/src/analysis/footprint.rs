@@ -30,11 +30,6 @@ impl TableFootprint {
     pub fn is_written(&self) -> bool {
         self.inserts || self.deletes || !self.writes.is_empty()
     }
-
-    /// Rows are only ever changed by command, and never looked at.
-    pub fn is_blind(&self) -> bool {
-        self.reads.is_empty() && self.scans.is_empty()
-    }
 }
 
 /// By table.

@@ -43,7 +43,8 @@ fn a_new_column_has_its_default_and_old_snapshots_do_not_see_it() {
     let mut schema = TableSchema::clone(old.schema());
     schema.columns.push(column("note", DataType::Text, true));
     let default = Value::text("a default longer than twelve bytes");
-    let new = in_block(&store, 2, || store.add_column(Arc::new(schema), 2, &default))
+    let mut widen = |row: &[Value]| [row, std::slice::from_ref(&default)].concat();
+    let new = in_block(&store, 2, || store.rebuild(Arc::new(schema), &mut widen))
         .expect("the table exists");
     for (key, stamp, values) in scan(&new, 0, ALL, false, 2, usize::MAX) {
         assert_eq!(stamp.height(), 1);
@@ -132,8 +133,9 @@ fn a_table_is_rewritten_where_its_rows_would_be_other_words() {
     schema.columns[1].data_type = DataType::Text;
     let schema = Arc::new(schema);
     assert!(store.alter_table(schema.clone()).is_err());
-    let text = |row: &mut Vec<Value>| row[1] = Value::text(format!("{:?}", row[1].as_int()));
-    let table = in_block(&store, 2, || store.rewrite_table(schema, text)).expect("exists");
+    let mut text =
+        |row: &[Value]| vec![row[0].clone(), Value::text(format!("{:?}", row[1].as_int()))];
+    let table = in_block(&store, 2, || store.rebuild(schema, &mut text)).expect("exists");
     let rows = scan(&table, 0, ALL, true, 2, 1);
     assert_eq!(rows[0].2, [Value::Int(2), Value::text("Some(20)")]);
     assert_eq!(rows[0].1, Stamp::new(1, 2));

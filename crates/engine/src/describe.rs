@@ -1,0 +1,105 @@
+//! Transactions and outcomes in words: what a receipt shows and what `verify` names.
+
+use types::Value;
+use types::codec::{decode_bytes, decode_str, decode_u64};
+
+use crate::transaction::{Body, StatementText, decode_rows};
+
+impl Body {
+    /// On one line, shortened where it is long.
+    pub fn describe(&self) -> String {
+        match self {
+            Body::Statement(StatementText { text, types, arguments }) => {
+                let mut line = one_line(text);
+                if !arguments.is_empty() {
+                    line += &format!(" with {}", listed(arguments));
+                }
+                if !types.is_empty() {
+                    line += &format!(" as ({types})");
+                }
+                line
+            }
+            Body::Call { procedure, arguments } => {
+                format!("call of {procedure}{}", listed(arguments))
+            }
+            Body::Load { text, rows } => format!("{}: {} rows", one_line(text), rows.len()),
+            Body::Interactive(transaction) => {
+                let requirements = transaction.rows.len() + transaction.ranges.len();
+                let writes = transaction.writes.len();
+                format!("COMMIT with {requirements} requirements and {writes} writing statements")
+            }
+            Body::Schema { text } => one_line(text),
+            Body::Parameter { name, value } => format!("SET ledger.{name} = '{value}'"),
+        }
+    }
+}
+
+/// An outcome as a block records it. Answers that stand in it whole are shown.
+pub fn describe_outcome(bytes: &[u8]) -> String {
+    match bytes.split_first() {
+        Some((0, rest)) => describe_committed(rest).unwrap_or_else(|| "unreadable".into()),
+        Some((kind @ (1 | 2), rest)) if rest.len() >= 5 => {
+            let (code, mut message) = rest.split_at(5);
+            let verdict = if *kind == 1 { "rejected" } else { "not serializable" };
+            let message = decode_str(&mut message).unwrap_or_default();
+            format!("{verdict}, {}: {message}", String::from_utf8_lossy(code))
+        }
+        _ => "unreadable".into(),
+    }
+}
+
+fn describe_committed(mut rest: &[u8]) -> Option<String> {
+    let count = decode_u64(&mut rest).ok()?;
+    let (kind, mut rest) = rest.split_first()?;
+    if *kind != 1 {
+        return Some(format!("committed, row count {count}"));
+    }
+    let rows = decode_rows(&mut decode_bytes(&mut rest).ok()?).ok()?;
+    let rows: Vec<String> = rows.iter().map(|row| listed(row)).collect();
+    Some(format!("committed, answered {}", one_line(&rows.join(", "))))
+}
+
+fn listed(values: &[Value]) -> String {
+    let texts: Vec<String> = values.iter().map(Value::to_string).collect();
+    one_line(&format!("({})", texts.join(", ")))
+}
+
+fn one_line(text: &str) -> String {
+    const CHARACTERS_MAX: usize = 160;
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let line = words.join(" ");
+    match line.char_indices().nth(CHARACTERS_MAX) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use concurrency::Outcome;
+    use procedure::ProgramResult;
+
+    use super::*;
+    use crate::transaction::encode_outcome;
+
+    #[test]
+    fn long_statements_are_cut_at_a_character() {
+        assert_eq!(one_line("SELECT\n  1"), "SELECT 1");
+        assert_eq!(one_line(&"é".repeat(200)).chars().count(), 161);
+    }
+
+    #[test]
+    fn calls_and_their_answers_are_shown() {
+        let arguments = vec![Value::Int(1), Value::text("a b"), Value::Null];
+        let call = Body::Call { procedure: "pay".into(), arguments };
+        assert_eq!(call.describe(), "call of pay(1, a b, NULL)");
+        let rows = vec![vec![Value::Int(7), Value::Null].into_boxed_slice()];
+        let answer = ProgramResult { count: 1, rows };
+        let bytes = encode_outcome(&Outcome::Committed(answer));
+        assert_eq!(describe_outcome(&bytes), "committed, answered (7, NULL)");
+        for cut in 1..bytes.len() {
+            describe_outcome(&bytes[..cut]);
+        }
+        assert_eq!(describe_outcome(&[]), "unreadable");
+    }
+}
