@@ -4,10 +4,11 @@
 //! Paths are relative to the data folder, with `/` between their parts; `""` is the folder itself.
 //!
 //! **Past the page cache.** A write that begins and ends on [`DIRECT_ALIGNMENT`], in memory as in
-//! the file, goes straight to the device where the file system can do that. For 2 kB and an
-//! fdatasync that is 92 µs instead of 113, and 36 µs of processor time instead of 48 (virtio disk,
-//! ext4): no page is made dirty, found again and copied. Everything else goes through the cache,
-//! and the two may alternate on one file, as the kernel keeps them coherent.
+//! the file, goes straight to the device where the file system can do that. For 1.5 kB and an
+//! fdatasync, two rounds of 20,000 on a virtio disk with ext4 gave 92 and 122 µs instead of 113 and
+//! 130, and 36 and 44 µs of processor time instead of 48 and 48: no page is made dirty, found again
+//! and copied. Everything else goes through the cache, and the two may alternate on one file, as
+//! the kernel keeps them coherent.
 //!
 //! **One owner.** [`RealFiles::open`] holds an exclusive lock on the file `LOCK` (empty, never
 //! deleted) as long as it lives, so two nodes never write one folder; [`RealFiles::read_only`]
