@@ -19,7 +19,6 @@ use tokio::sync::watch;
 use tracing::{info, warn};
 
 use pgfront::Listener;
-use pgfront::listener::socket_path;
 
 use crate::cli::{Exit, Output};
 use crate::config::Settings;
@@ -78,9 +77,6 @@ async fn serve(settings: &Settings, output: Output) -> Result<()> {
     });
     let metrics = observed.metrics.clone();
     front.serve(database.clone(), metrics, listeners, stopped).await?;
-    if let Some(folder) = &settings.socket_folder {
-        let _ = std::fs::remove_file(socket_path(&settings.data.join(folder), listen.port()));
-    }
     let engine = database.engine.clone();
     tokio::task::spawn_blocking(move || engine.stop()).await?;
     if database.engine.is_halted() {

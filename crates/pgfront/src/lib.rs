@@ -33,7 +33,7 @@ pub mod backend;
 pub mod cancel;
 mod connection;
 mod copy;
-pub mod listener;
+mod listener;
 mod message;
 mod reply;
 mod server;

@@ -14,7 +14,19 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 pub enum Listener {
     Tcp(TcpListener),
-    Unix(UnixListener),
+    Unix(UnixSocket),
+}
+
+/// A listening socket and its file, which goes with it: nobody else's is ever removed.
+pub struct UnixSocket {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+impl Drop for UnixSocket {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
 }
 
 pub(crate) enum Stream {
@@ -52,7 +64,7 @@ impl fmt::Display for Peer {
 impl Listener {
     /// A socket for libpq in `folder`. The file of a server that is gone is replaced.
     pub fn unix(folder: &Path, port: u16) -> io::Result<Listener> {
-        let path = socket_path(folder, port);
+        let path = folder.join(format!(".s.PGSQL.{port}"));
         match std::os::unix::net::UnixStream::connect(&path) {
             Ok(_) => return Err(io::ErrorKind::AddrInUse.into()),
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
@@ -60,7 +72,8 @@ impl Listener {
             }
             Err(_) => {}
         }
-        UnixListener::bind(path).map(Listener::Unix)
+        let listener = UnixListener::bind(&path)?;
+        Ok(Listener::Unix(UnixSocket { listener, path }))
     }
 
     pub(crate) fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(Stream, Peer)>> {
@@ -71,9 +84,10 @@ impl Listener {
                 }
                 (Stream::Tcp(stream), Peer::Tcp(address))
             }),
-            Listener::Unix(listener) => {
-                listener.poll_accept(cx).map_ok(|(stream, _)| (Stream::Unix(stream), Peer::Unix))
-            }
+            Listener::Unix(socket) => socket
+                .listener
+                .poll_accept(cx)
+                .map_ok(|(stream, _)| (Stream::Unix(stream), Peer::Unix)),
         }
     }
 }
@@ -82,8 +96,4 @@ impl From<TcpListener> for Listener {
     fn from(listener: TcpListener) -> Self {
         Listener::Tcp(listener)
     }
-}
-
-pub fn socket_path(folder: &Path, port: u16) -> PathBuf {
-    folder.join(format!(".s.PGSQL.{port}"))
 }

@@ -24,7 +24,8 @@ async fn connect(server: &TestServer, more: &str) -> Result<Client, tokio_postgr
 async fn a_folder_is_a_host_too() {
     let folder = tempfile::tempdir().expect("a folder");
     let port = 5460;
-    drop(Listener::unix(folder.path(), port).expect("a socket"));
+    let path = folder.path().join(format!(".s.PGSQL.{port}"));
+    drop(std::os::unix::net::UnixListener::bind(&path).expect("a file that nobody removes"));
     let listener = Listener::unix(folder.path(), port).expect("a left file is replaced");
     let nowhere = "127.0.0.1:0".parse().expect("an address");
     let server = TestServer::on(listener, nowhere, Options::default());
@@ -37,8 +38,10 @@ async fn a_folder_is_a_host_too() {
     tokio::spawn(connection);
     let row = client.query_one("echo int4", &[&7i32]).await.expect("a row");
     assert_eq!(row.get::<_, i32>(0), 7);
+    assert!(path.exists(), "who was refused has not removed it");
     drop(client);
     server.stop().await;
+    assert!(!path.exists(), "the file goes with its server");
 }
 
 #[tokio::test]
