@@ -61,7 +61,10 @@ impl Session {
             Source::Lifted(prepared, literals) => return Ok((prepared, literals)),
             Source::Parsed(parsed) => parsed,
             Source::Known(text) => {
-                if let Some(prepared) = self.bound_already(&text, types) {
+                let version = self.view().versioned.version;
+                if ParameterTypes::new(types).is_empty()
+                    && let Some(prepared) = self.bound_already(&text, version)
+                {
                     return Ok((prepared, Box::default()));
                 }
                 self.parse(&text)?.remove(0)
@@ -70,9 +73,9 @@ impl Session {
         Ok((self.prepare(parsed, types)?, Box::default()))
     }
 
-    fn bound_already(&self, text: &str, types: &[Option<DataType>]) -> Option<Arc<Prepared>> {
-        let prepared = self.bound.get(text).filter(|_| ParameterTypes::new(types).is_empty())?;
-        (prepared.version == self.view().versioned.version).then(|| Arc::clone(prepared))
+    /// What the text was bound to under this version of the schema, with no types declared.
+    pub(super) fn bound_already(&self, text: &str, version: u64) -> Option<Arc<Prepared>> {
+        self.bound.get(text).filter(|prepared| prepared.version == version).cloned()
     }
 
     fn lift(&mut self, sql: &str) -> Option<(Arc<Prepared>, Box<[Value]>)> {

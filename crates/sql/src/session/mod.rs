@@ -169,11 +169,8 @@ impl Session {
         // What EXECUTE answers is not in its text.
         let cachable =
             types.is_empty() && parsed.text.len() <= CACHED_TEXT_BYTES_MAX && !parsed.is_execute();
-        if cachable
-            && let Some(prepared) = self.bound.get(&parsed.text)
-            && prepared.version == versioned.version
-        {
-            return Ok(Arc::clone(prepared));
+        if cachable && let Some(prepared) = self.bound_already(&parsed.text, versioned.version) {
+            return Ok(prepared);
         }
         let mut prepared = self.bind(&versioned, parsed, types)?;
         if let Statement::Execute { name, .. } = &prepared.bound.statement {
