@@ -80,9 +80,11 @@ impl Plan {
     }
 
     fn check(&self) -> Result<()> {
-        if let Some(name) = self.protocols.iter().find(|name| protocols::by_name(name).is_none()) {
-            let names: Vec<_> = protocols::ALL.iter().map(|entry| entry.info.name).collect();
-            bail!("unknown protocol \"{name}\"; there are: {}", names.join(", "));
+        for name in &self.protocols {
+            if let Err(error) = protocols::by_name(name) {
+                let hint = error.fields().hint.clone().unwrap_or_default();
+                bail!("{}; {hint}", error.message());
+            }
         }
         if self.durability.is_some() && self.sealing.contains(&false) {
             bail!("durability needs sealing: only sealed blocks can be written");

@@ -81,7 +81,7 @@ fn sealed(bed: &mut Bed, blocks: Vec<Vec<Input>>, run: &mut Run) -> Result<()> {
 }
 
 fn unsealed(store: &Arc<Store>, cell: &Cell, blocks: Vec<Vec<Input>>, run: &mut Run) -> Result<()> {
-    let protocol = protocols::by_name(&cell.protocol).ok_or_else(|| anyhow!("no such protocol"))?;
+    let protocol = protocols::by_name(&cell.protocol).map_err(|e| anyhow!("{}", e.message()))?;
     let crew = Crew::new(cell.threads);
     for (height, inputs) in (store.newest() + 1..).zip(blocks) {
         let began = Instant::now();

@@ -5,6 +5,8 @@
 //! * [`Work`]: what one transaction of a block runs; every kind runs through the same `Access`.
 //! * [`Overlay`]: a transaction's own writes over a block snapshot, the workspace that serial
 //!   execution, simulation and interactive sessions share.
+//! * [`Runner`]: a serial order, carried out; [`ordered_locks`] does so in parallel.
+//! * [`simulation`]: every transaction on one snapshot, with what it read and would write.
 //! * [`Crew`]: the workers.
 //!
 //! Absence: no concrete protocol, no SQL, no ledger bytes.
@@ -13,10 +15,13 @@ pub mod crew;
 pub mod footprint;
 pub mod foresight;
 pub mod install;
+pub mod ordered_locks;
 pub mod overlay;
 mod own_rows;
 mod pending;
 pub mod protocol;
+pub mod runner;
+pub mod simulation;
 pub mod work;
 
 pub use crew::Crew;
@@ -25,6 +30,9 @@ pub use foresight::{Foresight, Plans};
 pub use overlay::{Moment, Overlay};
 pub use pending::{PendingWrite, RecordId, WriteSet, WriteState};
 pub use protocol::{
-    Block, BlockOutcome, BlockReport, Isolation, Outcome, Prepared, Protocol, ProtocolInfo,
+    Block, BlockOutcome, BlockReport, Isolation, OptionValues, Options, Outcome, Prepared,
+    Protocol, ProtocolInfo, ProtocolOption,
 };
+pub use runner::Runner;
+pub use simulation::{ReadMark, Reads, Simulated};
 pub use work::{Expectation, Interactive, Load, RangeRequirement, RowRequirement, Statement, Work};

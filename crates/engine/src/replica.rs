@@ -249,11 +249,7 @@ impl Replica {
                 .with_hint("The ledger's parameters are: protocol."));
             }
         }
-        let protocol = protocol_of(&parameters).map_err(|_| {
-            let names: Vec<_> = protocols::ALL.iter().map(|entry| entry.info.name).collect();
-            Error::new(SqlState::INVALID_PARAMETER_VALUE, format!("unknown protocol \"{value}\""))
-                .with_hint(format!("Protocols are: {}.", names.join(", ")))
-        })?;
+        let protocol = protocols::by_name(&parameters.protocol)?;
         Ok((parameters, protocol))
     }
 
@@ -293,7 +289,6 @@ impl Replica {
 }
 
 fn protocol_of(parameters: &Parameters) -> Result<Arc<dyn Protocol>, Halt> {
-    protocols::by_name(&parameters.protocol).ok_or_else(|| {
-        Halt(format!("the ledger names an unknown protocol: {}", parameters.protocol))
-    })
+    protocols::by_name(&parameters.protocol)
+        .map_err(|error| Halt(format!("the ledger's parameters are unknown: {}", error.message())))
 }

@@ -29,10 +29,19 @@ impl Model {
 
     /// Run a block in its claimed order. Which of several errors a rejected transaction names
     /// depends on when commands are evaluated, so only committed ones are compared in full.
-    pub fn run(&mut self, block: &Block, outcome: &BlockOutcome) -> Result<Vec<NetChange>, String> {
+    /// What the protocol has put off is left out.
+    pub fn run(
+        &mut self,
+        block: &Block,
+        outcome: &BlockOutcome,
+        put_off: &dyn Fn(usize) -> bool,
+    ) -> Result<Vec<NetChange>, String> {
         let before = self.memory.clone();
         let mut frame = Frame::default();
         for (rank, &position) in outcome.serial_order.iter().enumerate() {
+            if put_off(position as usize) {
+                continue;
+            }
             let work = &block.transactions[position as usize];
             let mut memory = self.memory.clone();
             memory.stamp = Stamp::new(block.height, rank as Position);

@@ -13,7 +13,6 @@ use oracle::session::{Action, Session, random_script};
 use oracle::{Twin, rows};
 use procedure::step::Step;
 use procedure::{Expr, Reg};
-use protocols::harmony::{Flaw, Harmony};
 use types::{Key, TableSchema, Value};
 
 /// More seeds on demand: `TALLY_ORACLE_SEEDS=20` runs twenty times as many.
@@ -26,7 +25,7 @@ fn seeds(count: u64) -> u64 {
 #[test]
 fn random_blocks_equal_the_serial_replay_of_the_claimed_order() {
     for entry in protocols::ALL {
-        let protocol = (entry.make)();
+        let protocol = protocols::by_name(entry.info.name).unwrap();
         let crew = Crew::new(3);
         for seed in 0..seeds(60) {
             let mut random = Random::new(seed);
@@ -49,7 +48,7 @@ fn random_blocks_equal_the_serial_replay_of_the_claimed_order() {
 #[test]
 fn large_transactions_equal_the_serial_replay_as_well() {
     for entry in protocols::ALL {
-        let protocol = (entry.make)();
+        let protocol = protocols::by_name(entry.info.name).unwrap();
         let crew = Crew::new(2);
         for seed in 0..seeds(8) {
             let mut random = Random::new(seed);
@@ -69,7 +68,7 @@ fn large_transactions_equal_the_serial_replay_as_well() {
 #[test]
 fn the_number_of_workers_is_invisible() {
     for entry in protocols::ALL {
-        let protocol = (entry.make)();
+        let protocol = protocols::by_name(entry.info.name).unwrap();
         for seed in 0..20 {
             let mut seen = Vec::new();
             for workers in [1, 2, 8] {
@@ -160,7 +159,7 @@ fn every_small_world() {
         .collect();
     let crew = Crew::new(1);
     for entry in protocols::ALL {
-        let protocol = (entry.make)();
+        let protocol = protocols::by_name(entry.info.name).unwrap();
         // A stride keeps the run short; it is coprime to the count, so all are met over the
         // offsets.
         let pairs = programs.len() * programs.len();
@@ -229,7 +228,7 @@ fn rows_written_with_the_values_they_had_are_effects() {
     let written = (0..5).chain(10..50).map(|key| Key::from_int(key).as_bytes().to_vec());
     let written: Vec<_> = written.collect();
     for entry in protocols::ALL {
-        let protocol = (entry.make)();
+        let protocol = protocols::by_name(entry.info.name).unwrap();
         for workers in [1, 2, 8] {
             let crew = Crew::new(workers);
             let mut twin = Twin::new(&schemas());
@@ -251,7 +250,7 @@ fn rows_written_with_the_values_they_had_are_effects() {
 fn the_cost_of_a_transaction_does_not_depend_on_the_data_path() {
     let mut scans = 0;
     for entry in protocols::ALL {
-        let protocol = (entry.make)();
+        let protocol = protocols::by_name(entry.info.name).unwrap();
         let crew = Crew::new(2);
         for seed in 0..seeds(30) {
             let mut random = Random::new(seed);
@@ -284,7 +283,7 @@ fn the_cost_of_a_transaction_does_not_depend_on_the_data_path() {
 #[test]
 fn committed_sessions_were_told_the_truth() {
     for entry in protocols::ALL {
-        let protocol = (entry.make)();
+        let protocol = protocols::by_name(entry.info.name).unwrap();
         let crew = Crew::new(2);
         let mut committed = 0;
         for seed in 0..seeds(100) {
@@ -325,21 +324,23 @@ fn committed_sessions_were_told_the_truth() {
 #[test]
 fn seeded_bugs_are_found() {
     let crew = Crew::new(1);
-    for flaw in Flaw::ALL {
-        let protocol = Harmony::flawed(flaw);
+    let flawed =
+        protocols::ALL.iter().flat_map(|e| e.flaws.iter().map(|flaw| (e.info.name, *flaw)));
+    for (name, flaw) in flawed {
+        let protocol = protocols::mutant(name, flaw).unwrap();
         let found = (0..200).any(|seed| {
             let mut random = Random::new(seed);
             let keys = [2, 5, 12][random.below(3) as usize];
             let mut twin = Twin::new(&schemas());
-            twin.run(&protocol, &crew, fill(keys / 2 + 1)).unwrap();
+            twin.run(&*protocol, &crew, fill(keys / 2 + 1)).unwrap();
             (0..3).any(|_| {
                 let block = (0..2 + random.below(6))
                     .map(|_| random_program(&mut random, keys, 4))
                     .collect();
-                twin.run(&protocol, &crew, block).is_err()
+                twin.run(&*protocol, &crew, block).is_err()
             })
         });
-        assert!(found, "{flaw:?} was not found");
+        assert!(found, "{name}: {flaw} was not found");
     }
 }
 
@@ -356,7 +357,7 @@ fn what_a_query_saw_through_own_writes_must_still_hold() {
     };
     let crew = Crew::new(1);
     for entry in protocols::ALL {
-        let protocol = (entry.make)();
+        let protocol = protocols::by_name(entry.info.name).unwrap();
         for looks in [false, true] {
             let mut twin = Twin::new(&schemas());
             twin.run(&*protocol, &crew, fill(2)).unwrap();

@@ -4,11 +4,9 @@
 use std::sync::{Arc, Mutex};
 
 use concurrency::install::{Fold, Resolved};
-use concurrency::{Block, Crew, PendingWrite, RecordId};
+use concurrency::{Block, Crew, PendingWrite, RecordId, Simulated};
 use storage::{BlockWrites, Catalog, Store};
 use types::{Key, Position, Stamp, Stop, TableId, Value};
-
-use super::simulate::Simulated;
 
 /// A record's final write.
 struct Folded {

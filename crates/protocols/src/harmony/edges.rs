@@ -13,14 +13,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use concurrency::overlay::{covers, index_columns, index_key};
-use concurrency::{Crew, PendingWrite, RecordId, WriteState};
+use concurrency::{Crew, PendingWrite, RecordId, Simulated, WriteState};
 use procedure::access::Range;
 use rustc_hash::FxHashMap;
 use storage::{Catalog, LATEST, Table};
 use types::{ColumnId, Position, TableId, Value};
 
 use super::flaw::Flaw;
-use super::simulate::Simulated;
 
 const NOBODY_READS: i64 = -1;
 

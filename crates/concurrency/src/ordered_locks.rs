@@ -1,10 +1,10 @@
-//! What Rule 1 rejected runs again in the same block: by ordered locks, after the survivors.
+//! Ordered locks: a serial order that is known in advance, carried out in parallel.
 //!
-//! *Idea.* The serial order of the rejected is fixed, ascending TID, so they need no validation,
-//! only that no two of them that touch one record change places. Calvin (Thomson, SIGMOD 2012)
-//! does that with a lock manager which grants every record's locks in the order of the sequence. A
-//! transaction's locks are known before it runs, by its key plan; nobody can starve, since the
-//! first in the order always runs.
+//! *Idea.* The order of the transactions is fixed, so they need no validation, only that no two of
+//! them that touch one record change places. Calvin (Thomson, SIGMOD 2012) does that with a lock
+//! manager which grants every record's locks in the order of the sequence. A transaction's locks
+//! are known before it runs, by its key plan; nobody can starve, since the first in the order
+//! always runs.
 //!
 //! ```text
 //!   TID     3        8        9        14          record   queue
@@ -34,17 +34,21 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 
-use concurrency::{Block, Crew, Outcome, Plans, RecordId, Work};
 use procedure::analysis::AccessMode;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use storage::{BlockWrites, Catalog, Store};
 use types::{Key, Position, TableId};
 
-use crate::serial::Runner;
+use crate::crew::Crew;
+use crate::foresight::Plans;
+use crate::pending::RecordId;
+use crate::protocol::{Block, Outcome};
+use crate::runner::Runner;
+use crate::work::Work;
 
 /// Fewer than these are soon done, and planning them would take nearly as long.
-const RERUN_MIN: usize = 256;
+const TRANSACTIONS_MIN: usize = 256;
 
 /// Fewer than these, between two barriers, are done before other workers are awake.
 const PARALLEL_MIN: usize = 64;
@@ -70,25 +74,26 @@ impl Lock {
 /// In order of record, each once. `None`: a barrier.
 type Locks = Option<SmallVec<[Lock; 4]>>;
 
-/// Run `rejected`, which are in ascending order, as the numbers `first_rank`… of the serial order.
-pub fn rerun(
+/// Run the transactions at `positions`, in this order, as the numbers `first_rank`… of the block's
+/// serial order. `Err`: halt.
+pub fn run(
     block: &Arc<Block>,
-    rejected: &[Position],
+    positions: &[Position],
     first_rank: Position,
     store: &Arc<Store>,
     writes: &mut BlockWrites,
     crew: &Crew,
 ) -> Result<Vec<Outcome>, String> {
     let catalog = store.catalog();
-    let turns: Vec<Turn> = rejected
+    let turns: Vec<Turn> = positions
         .iter()
         .zip(first_rank..)
         .map(|(&position, rank)| Turn { position, rank })
         .collect();
-    if crew.workers() == 1 || turns.len() < RERUN_MIN {
+    if crew.workers() == 1 || turns.len() < TRANSACTIONS_MIN {
         return one_by_one(block, &turns, &catalog, writes);
     }
-    let locks = plan_all(block, rejected, crew);
+    let locks = plan_all(block, positions, crew);
     let mut outcomes = Vec::with_capacity(turns.len());
     let (mut turns, mut locks) = (&*turns, &*locks);
     while !turns.is_empty() {
@@ -123,25 +128,25 @@ fn one_by_one(
 }
 
 /// The locks of every transaction, planned in parallel.
-fn plan_all(block: &Arc<Block>, rejected: &[Position], crew: &Crew) -> Vec<Locks> {
+fn plan_all(block: &Arc<Block>, positions: &[Position], crew: &Crew) -> Vec<Locks> {
     struct Planning {
         block: Arc<Block>,
-        rejected: Vec<Position>,
+        positions: Vec<Position>,
         next: AtomicUsize,
         locks: Vec<OnceLock<Locks>>,
     }
     let planning = Arc::new(Planning {
         block: Arc::clone(block),
-        rejected: rejected.to_vec(),
+        positions: positions.to_vec(),
         next: AtomicUsize::new(0),
-        locks: rejected.iter().map(|_| OnceLock::new()).collect(),
+        locks: positions.iter().map(|_| OnceLock::new()).collect(),
     });
     let job = Arc::clone(&planning);
-    crew.run_if_large(rejected.len(), move |_| {
+    crew.run_if_large(positions.len(), move |_| {
         let mut planner = Planner::default();
         loop {
             let at = job.next.fetch_add(1, Ordering::Relaxed);
-            let Some(&position) = job.rejected.get(at) else {
+            let Some(&position) = job.positions.get(at) else {
                 return;
             };
             let locks = planner.locks(&job.block.transactions[position as usize]);
