@@ -7,11 +7,13 @@
 //!   execution, simulation and interactive sessions share.
 //! * [`Runner`]: a serial order, carried out; [`ordered_locks`] does so in parallel.
 //! * [`simulation`]: every transaction on one snapshot, with what it read and would write.
+//! * [`endorsement`]: the same with versions, and the check whether they are still the newest.
 //! * [`Crew`]: the workers.
 //!
 //! Absence: no concrete protocol, no SQL, no ledger bytes.
 
 pub mod crew;
+pub mod endorsement;
 pub mod footprint;
 pub mod foresight;
 pub mod install;

@@ -5,20 +5,18 @@ use std::sync::Arc;
 
 use procedure::{Frame, ProgramResult};
 use storage::{Catalog, LATEST, UndoArena};
-use types::{Position, Stamp, Stop, Value};
+use types::{Position, Stamp, Stop};
 
 use crate::footprint::NoRecord;
-use crate::install::{Resolved, resolve};
+use crate::install::Installer;
 use crate::overlay::{Moment, Overlay};
 use crate::protocol::{Block, Outcome};
 
 /// Runs transactions one at a time over the newest state.
 pub struct Runner {
-    catalog: Arc<Catalog>,
     overlay: Overlay<NoRecord>,
     frame: Frame,
-    resolved: Vec<Resolved>,
-    scratch: Vec<Value>,
+    installer: Installer,
 }
 
 impl Runner {
@@ -26,10 +24,8 @@ impl Runner {
         let nowhere = Moment { height: 0, position: 0, now_us: 0 };
         Runner {
             overlay: Overlay::new(Arc::clone(&catalog), LATEST, nowhere, NoRecord),
-            catalog,
             frame: Frame::default(),
-            resolved: Vec::new(),
-            scratch: Vec::new(),
+            installer: Installer::new(catalog),
         }
     }
 
@@ -54,21 +50,9 @@ impl Runner {
         self.overlay.restart(Moment { height: block.height, position, now_us });
         let result = work.run(&mut self.frame, &mut self.overlay)?;
         let writes = self.overlay.take_writes();
-        self.resolved.clear();
-        for write in &writes {
-            let table = self.catalog.table(write.table).ok_or_else(gone)?;
-            self.resolved.push(resolve(table, write, now_us, &mut self.scratch)?);
-        }
         let stamp = Stamp::new(block.height, position);
-        for (write, resolved) in writes.iter().zip(self.resolved.drain(..)) {
-            let table = self.catalog.table(write.table).ok_or_else(gone)?;
-            resolved.install(table, &write.key, stamp, undo);
-        }
+        self.installer.install(&writes, now_us, stamp, undo)?;
         self.overlay.recycle(writes);
         Ok(result)
     }
-}
-
-fn gone() -> Stop {
-    Stop::Halt("a table vanished within a block".into())
 }

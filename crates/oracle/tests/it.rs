@@ -236,6 +236,10 @@ fn rows_written_with_the_values_they_had_are_effects() {
             twin.run(&*protocol, &crew, block()).unwrap();
             let keys: Vec<_> = twin.changes.iter().map(|change| change.key.clone()).collect();
             assert_eq!(keys, written, "{}, {workers} workers", entry.info.name);
+            if entry.info.may_retry {
+                // One of two that undo each other may have been turned away.
+                continue;
+            }
             for change in &twin.changes {
                 let before = change.before.as_ref().map(|(height, row)| (*height, Some(row)));
                 assert_eq!(before, Some((1, change.after.as_ref())));
@@ -324,11 +328,15 @@ fn committed_sessions_were_told_the_truth() {
 #[test]
 fn seeded_bugs_are_found() {
     let crew = Crew::new(1);
-    let flawed =
-        protocols::ALL.iter().flat_map(|e| e.flaws.iter().map(|flaw| (e.info.name, *flaw)));
-    for (name, flaw) in flawed {
-        let protocol = protocols::mutant(name, flaw).unwrap();
+    let flawed = protocols::ALL.iter().flat_map(|e| e.flaws.iter().map(|flaw| (e.info, *flaw)));
+    for (info, flaw) in flawed {
+        let name = info.name;
+        // Some bugs show only where transactions were simulated some blocks ago.
+        let lags = info.options.iter().any(|option| option.name == "lag");
+        let lagging = if lags { format!("{name}:lag=1") } else { name.to_owned() };
         let found = (0..200).any(|seed| {
+            let text = if seed % 2 == 0 { name } else { &*lagging };
+            let protocol = protocols::mutant(text, flaw).unwrap();
             let mut random = Random::new(seed);
             let keys = [2, 5, 12][random.below(3) as usize];
             let mut twin = Twin::new(&schemas());

@@ -156,6 +156,6 @@ fn settle(
         outcomes: outcomes.into_iter().flatten().collect(),
         serial_order: order,
         deferred: Vec::new(),
-        report: BlockReport { rerun: rejected.len() as u32 },
+        report: BlockReport { rerun: rejected.len() as u32, ..BlockReport::default() },
     })
 }
