@@ -100,8 +100,12 @@ pub struct CommandCode {
 impl CommandCode {
     pub fn new(assignments: Box<[(ColumnId, Expr)]>, checks: Box<[Check]>) -> Self {
         let mut columns = Vec::new();
-        let assigned = assignments.iter().map(|(_, expression)| expression);
-        for expression in assigned.chain(checks.iter().map(|check| &check.condition)) {
+        for check in &checks {
+            columns.extend(check.condition.columns());
+        }
+        // Checks see what was assigned.
+        columns.retain(|column| !assignments.iter().any(|(assigned, _)| assigned == column));
+        for (_, expression) in &assignments {
             columns.extend(expression.columns());
         }
         columns.sort_unstable();

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use concurrency::{Options, Protocol, ProtocolInfo};
 use types::{Error, SqlState};
 
+pub mod block_stm;
 pub mod fabric;
 pub mod fabric_pp;
 pub mod harmony;
@@ -24,7 +25,8 @@ pub struct Entry {
 }
 
 /// Every protocol that a ledger can be run under.
-pub static ALL: &[Entry] = &[serial::ENTRY, harmony::ENTRY, fabric::ENTRY, fabric_pp::ENTRY];
+pub static ALL: &[Entry] =
+    &[serial::ENTRY, harmony::ENTRY, fabric::ENTRY, fabric_pp::ENTRY, block_stm::ENTRY];
 
 /// The protocol that a text such as `harmony` or `harmony:reordering=off` names.
 pub fn by_name(text: &str) -> Result<Arc<dyn Protocol>, Error> {
