@@ -46,6 +46,8 @@ mod flaw;
 mod memory;
 mod scan;
 mod scheduler;
+#[cfg(test)]
+mod schedules;
 mod view;
 
 use std::sync::{Arc, Mutex, MutexGuard};
