@@ -19,6 +19,7 @@ pub mod ordered_locks;
 pub mod overlay;
 mod own_rows;
 mod pending;
+pub mod phantoms;
 pub mod protocol;
 pub mod runner;
 pub mod simulation;
