@@ -7,6 +7,7 @@
 //!   execution, simulation and interactive sessions share.
 //! * [`Runner`]: a serial order, carried out; [`ordered_locks`] does so in parallel.
 //! * [`simulation`]: every transaction on one snapshot, with what it read and would write.
+//! * [`RecordNumbers`]: the records that a block touches, numbered for flat arrays.
 //! * [`Crew`]: the workers.
 //!
 //! Absence: no concrete protocol, no SQL, no ledger bytes.
@@ -19,7 +20,9 @@ pub mod ordered_locks;
 pub mod overlay;
 mod own_rows;
 mod pending;
+pub mod phantoms;
 pub mod protocol;
+pub mod record_numbers;
 pub mod runner;
 pub mod simulation;
 pub mod work;
@@ -33,6 +36,7 @@ pub use protocol::{
     Block, BlockOutcome, BlockReport, Isolation, OptionValues, Options, Outcome, Prepared,
     Protocol, ProtocolInfo, ProtocolOption,
 };
+pub use record_numbers::RecordNumbers;
 pub use runner::Runner;
 pub use simulation::{ReadMark, Reads, Simulated};
 pub use work::{Expectation, Interactive, Load, RangeRequirement, RowRequirement, Statement, Work};
