@@ -1,5 +1,6 @@
 //! One cell for a profiler, with allocations counted. Arguments, all of them optional: workload,
-//! protocol, transactions of a block, sealing (on, off), transactions, theta, threads, rows.
+//! protocol, transactions of a block, sealing (on, off), transactions, theta, threads, and settings of
+//! the workload as name=value.
 //!
 //! `cargo run --release -p bench --example engine_alone -- smallbank serial 1000 off 300000`
 
@@ -9,7 +10,7 @@
 use std::alloc::{GlobalAlloc, Layout};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bench::{Plan, measure};
+use bench::{Plan, Settings, measure};
 use mimalloc::MiMalloc;
 
 struct Counting;
@@ -41,6 +42,10 @@ fn main() -> anyhow::Result<()> {
     let text = |at: usize, default: &str| arguments.get(at).map_or(default, |a| a).to_owned();
     let workload = text(0, "smallbank").parse().map_err(anyhow::Error::msg)?;
     let transactions: usize = text(4, "300000").parse()?;
+    let mut settings = Settings::default();
+    for (name, value) in arguments.iter().skip(7).filter_map(|a| a.split_once('=')) {
+        settings.set(name, value);
+    }
     let plan = Plan {
         workload,
         protocols: vec![text(1, "serial")],
@@ -49,7 +54,7 @@ fn main() -> anyhow::Result<()> {
         sealing: vec![text(3, "off") == "on"],
         block_transactions: text(2, "1000").parse()?,
         transactions,
-        rows: text(7, "100000").parse()?,
+        settings,
         durability: None,
         repetitions: 1,
         seed: 1,
