@@ -6,7 +6,6 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use concurrency::{Outcome, Statement, Work};
 use engine::{Body, Compiled, Input, Language, Replica, Transaction};
-use kit::random::Random;
 use ledger::{
     EncodedBlock, Files, Genesis, Hash, LogOptions, LogReader, LogWriter, Parameters, RealFiles,
 };
@@ -14,17 +13,20 @@ use procedure::step::Procedure;
 use sql::session::schema::Schema;
 use storage::Store;
 use types::Value;
+use workloads::{Call, Workload};
 
+use crate::workload::Newest;
 use crate::{Cell, Plan};
 
 const USER: &str = "tally";
-const ROWS_PER_LOAD: u64 = 10_000;
+const ROWS_PER_LOAD: usize = 10_000;
 
 pub struct Bed {
     pub replica: Replica,
     /// With durability: every block from genesis on.
     pub log: Option<Log>,
     language: Arc<Schema>,
+    workload: Box<dyn Workload>,
 }
 
 /// A ledger in a folder that goes with it.
@@ -59,20 +61,15 @@ impl Bed {
         let store = Arc::new(Store::new());
         let replica = Replica::new(&genesis, store, language.clone(), cell.threads)?;
         let folder = plan.durability.as_deref();
-        let mut bed =
-            Bed { replica, log: folder.map(|f| Log::begin(f, &genesis)).transpose()?, language };
-        for statement in sql::parse(&plan.workload.schema())? {
+        let log = folder.map(|f| Log::begin(f, &genesis)).transpose()?;
+        let workload = plan.make(cell)?;
+        let mut bed = Bed { replica, log, language, workload };
+        for statement in sql::parse(&bed.workload.schema())? {
             bed.submit(Body::Schema { text: statement.text })?;
         }
-        for fill in plan.workload.fills(plan.rows) {
-            let mut first = 1;
-            while first <= fill.rows {
-                let last = fill.rows.min(first + ROWS_PER_LOAD - 1);
-                bed.submit(Body::Load {
-                    text: fill.copy.to_owned(),
-                    rows: (first..=last).map(fill.row).collect(),
-                })?;
-                first = last + 1;
+        for fill in bed.workload.fills() {
+            for rows in fill.batches(ROWS_PER_LOAD) {
+                bed.submit(Body::Load { text: fill.copy.clone(), rows })?;
             }
         }
         Ok(bed)
@@ -96,37 +93,32 @@ impl Bed {
     }
 
     /// The blocks to run, drawn and compiled as sessions would have done.
-    pub fn blocks(&self, plan: &Plan, cell: &Cell) -> Result<Vec<Vec<Input>>> {
-        let Plan { workload, rows, .. } = *plan;
-        let programs = workload
-            .procedures()
-            .iter()
-            .map(|name| self.compile(name))
-            .collect::<Result<Vec<_>>>()?;
-        let skew = workload.skew(rows, cell.theta);
-        let mut random = Random::new(plan.seed);
+    pub fn blocks(&self, plan: &Plan) -> Result<Vec<Vec<Input>>> {
+        let names = self.workload.procedures();
+        let programs = names.iter().map(|name| self.compile(name)).collect::<Result<Vec<_>>>()?;
+        let mut calls = self.workload.calls(plan.seed).take(plan.transactions);
         let schema_version = self.language.schema_version();
-        let mut left = plan.transactions;
-        let mut blocks = Vec::new();
-        while left > 0 {
-            let size = left.min(plan.block_transactions);
-            left -= size;
-            let block = (0..size).map(|_| {
-                let call = workload.call(&skew, &mut random);
-                let body = Body::Call {
-                    procedure: workload.procedures()[call.procedure].to_owned(),
-                    arguments: call.arguments.to_vec(),
-                };
-                let work = Work::Statement(Statement {
-                    arguments: call.arguments,
-                    procedure: Arc::clone(&programs[call.procedure]),
-                });
-                let compiled = Compiled { work: Arc::new(work), schema_version };
-                Input { payload: transaction(body).encode(), compiled: Some(compiled) }
+        let input = |call: Call| {
+            let body = Body::Call {
+                procedure: names[call.procedure].to_owned(),
+                arguments: call.arguments.to_vec(),
+            };
+            let work = Work::Statement(Statement {
+                arguments: call.arguments,
+                procedure: Arc::clone(&programs[call.procedure]),
             });
-            blocks.push(block.collect());
+            let compiled = Compiled { work: Arc::new(work), schema_version };
+            Input { payload: transaction(body).encode(), compiled: Some(compiled) }
+        };
+        let mut blocks = Vec::new();
+        loop {
+            let block: Vec<Input> =
+                calls.by_ref().take(plan.block_transactions).map(input).collect();
+            if block.is_empty() {
+                return Ok(blocks);
+            }
+            blocks.push(block);
         }
-        Ok(blocks)
     }
 
     fn compile(&self, name: &str) -> Result<Arc<Procedure>> {
@@ -135,6 +127,11 @@ impl Bed {
             Work::Statement(statement) => Ok(statement.procedure),
             _ => bail!("not a procedure: {name}"),
         }
+    }
+
+    /// Whether the state is one that the workload can have led to.
+    pub fn check(&self) -> Result<()> {
+        Ok(self.workload.check(&Newest(self.replica.store()))?)
     }
 
     /// SHA-256 over all rows of all tables, by table and key.

@@ -1,5 +1,6 @@
 //! From runs to figures: medians, and their two forms, a table row and a JSON object.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
@@ -15,7 +16,8 @@ pub struct Figure {
     pub protocol: String,
     pub theta: f64,
     pub warehouses: Option<u32>,
-    pub rows: u64,
+    /// What the workload's settings were, where they were not the defaults.
+    pub settings: BTreeMap<String, String>,
     pub threads: usize,
     pub block_transactions: usize,
     pub transactions: usize,
@@ -64,7 +66,7 @@ impl Figure {
             protocol: cell.protocol.clone(),
             theta: cell.theta,
             warehouses: None,
-            rows: plan.rows,
+            settings: plan.settings.iter().map(|(n, v)| (n.to_owned(), v.to_owned())).collect(),
             threads: cell.threads,
             block_transactions: plan.block_transactions,
             transactions: plan.transactions,

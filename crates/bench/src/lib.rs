@@ -29,7 +29,8 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 
 pub use figures::Figure;
-pub use workload::Workload;
+pub use workload::{Newest, Workload};
+pub use workloads::Settings;
 
 /// What to measure: every combination of the lists is a cell.
 #[derive(Clone, Debug)]
@@ -41,8 +42,8 @@ pub struct Plan {
     pub sealing: Vec<bool>,
     pub block_transactions: usize,
     pub transactions: usize,
-    /// Rows of the workload's largest table.
-    pub rows: u64,
+    /// Of the workload; a cell's theta comes on top where the workload has one.
+    pub settings: Settings,
     /// Where to write a ledger; `None`: nowhere.
     pub durability: Option<PathBuf>,
     pub repetitions: usize,
@@ -90,10 +91,20 @@ impl Plan {
             bail!("durability needs sealing: only sealed blocks can be written");
         }
         let sizes = [self.block_transactions, self.transactions, self.repetitions];
-        if sizes.contains(&0) || self.rows < 2 || self.threads.contains(&0) {
-            bail!("block, transactions, repetitions, threads and rows must be positive");
+        if sizes.contains(&0) || self.threads.contains(&0) {
+            bail!("block, transactions, repetitions and threads must be positive");
         }
-        Ok(())
+        self.cells().iter().try_for_each(|cell| self.make(cell).map(drop))
+    }
+
+    /// The workload as a cell has it.
+    fn make(&self, cell: &Cell) -> Result<Box<dyn workloads::Workload>> {
+        let entry = self.workload.entry();
+        let mut settings = self.settings.clone();
+        if entry.has("theta") {
+            settings.set("theta", cell.theta);
+        }
+        Ok(entry.make(&settings)?)
     }
 }
 

@@ -46,7 +46,7 @@ impl Run {
 
 pub fn run(plan: &Plan, cell: &Cell) -> Result<Run> {
     let mut bed = Bed::load(plan, cell)?;
-    let blocks = bed.blocks(plan, cell)?;
+    let blocks = bed.blocks(plan)?;
     let mut run = Run::default();
     let allocated = plan.allocations.map(|count| count());
     let (began, cpu) = (Instant::now(), cpu_time());
@@ -58,6 +58,7 @@ pub fn run(plan: &Plan, cell: &Cell) -> Result<Run> {
     run.wall = began.elapsed();
     run.cpu = cpu_time() - cpu;
     run.allocations = plan.allocations.zip(allocated).map(|(count, before)| count() - before);
+    bed.check()?;
     run.digest = bed.digest()?;
     Ok(run)
 }

@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use bench::{Cell, Plan, figures::TABLE_HEAD, measure};
+use bench::{Cell, Plan, Settings, figures::TABLE_HEAD, measure};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cli::{Bench, Exit, Output, Switch};
@@ -45,12 +45,25 @@ fn plan_of(arguments: &Bench) -> Plan {
         sealing: arguments.sealing.iter().map(|&s| s == Switch::On).collect(),
         block_transactions: arguments.block_transactions,
         transactions: arguments.transactions,
-        rows: arguments.rows.unwrap_or_else(|| arguments.workload.default_rows()),
+        settings: settings_of(arguments),
         durability: (!off).then(|| arguments.durability.clone()),
         repetitions: arguments.repetitions,
         seed: arguments.seed,
         allocations: None,
     }
+}
+
+fn settings_of(arguments: &Bench) -> Settings {
+    let mut settings = Settings::default();
+    for (name, value) in &arguments.with {
+        settings.set(name, value);
+    }
+    for (name, value) in [("rows", arguments.rows), ("warehouses", arguments.warehouses)] {
+        if let Some(value) = value {
+            settings.set(name, value);
+        }
+    }
+    settings
 }
 
 fn name_of(cell: &Cell) -> String {

@@ -197,13 +197,13 @@ pub enum ConfigAction {
 
 #[derive(Args, Debug, Clone)]
 pub struct Bench {
-    /// What to run: smallbank, tpcb or ycsb.
+    /// What to run: smallbank, tpcb, ycsb, tpcc or custom.
     #[arg(default_value = "smallbank")]
     pub workload: bench::Workload,
     /// Protocols to compare.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "serial,harmony")]
     pub protocol: Vec<String>,
-    /// Skews of the keys: 0 is uniform, below 1 Zipf's.
+    /// Zipf skews of the keys; 0 is uniform.
     #[arg(
         long,
         value_name = "LIST",
@@ -221,9 +221,15 @@ pub struct Bench {
     /// Transactions of a run.
     #[arg(long, value_name = "N", default_value_t = 200_000)]
     pub transactions: usize,
-    /// Rows of the largest table [default: smallbank 100000, others 1000000].
+    /// Rows of the largest table, where that is the workload's size.
     #[arg(long, value_name = "N")]
     pub rows: Option<u64>,
+    /// TPC-C's size [default: 1].
+    #[arg(long, value_name = "N")]
+    pub warehouses: Option<u64>,
+    /// Any setting of the workload; can be given more than once.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = key_and_value)]
+    pub with: Vec<(String, String)>,
     /// Whether blocks are hashed into a chain, or the protocol runs alone.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum, default_value = "off")]
     pub sealing: Vec<Switch>,
@@ -249,8 +255,8 @@ pub enum Switch {
 
 fn theta(text: &str) -> Result<f64, String> {
     match text.parse() {
-        Ok(theta) if (0.0..1.0).contains(&theta) => Ok(theta),
-        _ => Err("a number from 0 to below 1 is expected".into()),
+        Ok(theta) if (0.0..=2.0).contains(&theta) => Ok(theta),
+        _ => Err("a number from 0 to 2 is expected".into()),
     }
 }
 
