@@ -24,6 +24,7 @@ use procedure::step::Procedure;
 use rustc_hash::FxHashMap;
 use storage::Catalog;
 
+use crate::accesses::KeyAccess;
 use crate::work::{Statement, Work};
 
 /// Transactions whose fetches overlap.
@@ -62,13 +63,13 @@ impl Foresight {
     }
 
     /// Fetch what a group of transactions, about to run, will probably look at.
-    pub fn fetch(&mut self, group: &[Arc<Work>]) {
+    pub fn fetch<'w>(&mut self, group: impl IntoIterator<Item = &'w Work>) {
         if !self.pays {
             return;
         }
         self.keys.clear();
         for work in group {
-            if let Work::Statement(statement) = &**work {
+            if let Work::Statement(statement) = work {
                 self.plan(statement);
             }
         }
@@ -80,6 +81,23 @@ impl Foresight {
         for planned in &self.keys {
             if let Some(table) = self.catalog.table(planned.table) {
                 table.prefetch_record(planned.key.as_bytes());
+            }
+        }
+    }
+
+    /// Fetch records whose keys are known already.
+    pub fn fetch_keys<'k, K: Iterator<Item = &'k KeyAccess>>(&self, keys: impl Fn() -> K) {
+        if !self.pays {
+            return;
+        }
+        for access in keys() {
+            if let Some(table) = self.catalog.table(access.table) {
+                table.prefetch(access.key.as_bytes());
+            }
+        }
+        for access in keys() {
+            if let Some(table) = self.catalog.table(access.table) {
+                table.prefetch_record(access.key.as_bytes());
             }
         }
     }

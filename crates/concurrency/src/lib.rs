@@ -11,6 +11,7 @@
 //!
 //! Absence: no concrete protocol, no SQL, no ledger bytes.
 
+pub mod accesses;
 pub mod crew;
 pub mod footprint;
 pub mod foresight;
@@ -20,7 +21,9 @@ pub mod overlay;
 mod own_rows;
 mod pending;
 pub mod protocol;
+pub mod reconnaissance;
 pub mod runner;
+pub mod schedule;
 pub mod simulation;
 pub mod work;
 
