@@ -19,10 +19,11 @@
 
 use std::sync::Arc;
 
-use procedure::analysis::{KeyPlan, PlannedKey};
+use procedure::analysis::{KeyPlan, Planning};
 use procedure::step::Procedure;
 use rustc_hash::FxHashMap;
-use storage::Catalog;
+use storage::{Catalog, Place};
+use types::TableId;
 
 use crate::accesses::KeyAccess;
 use crate::work::{Statement, Work};
@@ -52,14 +53,22 @@ pub struct Foresight {
     catalog: Arc<Catalog>,
     pays: bool,
     plans: Plans,
-    keys: Vec<PlannedKey>,
+    planning: Planning,
+    /// What the group's keys hash to.
+    places: Vec<(TableId, Place)>,
 }
 
 impl Foresight {
     pub fn new(catalog: Arc<Catalog>, transactions: usize) -> Foresight {
         let row_bytes = |c: &Catalog| -> u64 { c.tables().map(|t| t.usage().row_bytes).sum() };
         let pays = transactions >= TRANSACTIONS_MIN && row_bytes(&catalog) >= ROW_BYTES_MIN;
-        Foresight { catalog, pays, plans: Plans::default(), keys: Vec::new() }
+        Foresight {
+            catalog,
+            pays,
+            plans: Plans::default(),
+            planning: Planning::default(),
+            places: Vec::new(),
+        }
     }
 
     /// Fetch what a group of transactions, about to run, will probably look at.
@@ -67,20 +76,15 @@ impl Foresight {
         if !self.pays {
             return;
         }
-        self.keys.clear();
+        self.places.clear();
         for work in group {
             if let Work::Statement(statement) = work {
                 self.plan(statement);
             }
         }
-        for planned in &self.keys {
-            if let Some(table) = self.catalog.table(planned.table) {
-                table.prefetch(planned.key.as_bytes());
-            }
-        }
-        for planned in &self.keys {
-            if let Some(table) = self.catalog.table(planned.table) {
-                table.prefetch_record(planned.key.as_bytes());
+        for (table, place) in &self.places {
+            if let Some(table) = self.catalog.table(*table) {
+                table.prefetch_record(*place);
             }
         }
     }
@@ -104,8 +108,15 @@ impl Foresight {
 
     fn plan(&mut self, statement: &Statement) {
         let plan = self.plans.of(&statement.procedure);
-        if let Ok(mut keys) = plan.keys(&statement.arguments) {
-            self.keys.append(&mut keys);
+        if plan.evaluate(&statement.arguments, &mut self.planning).is_err() {
+            return;
+        }
+        for planned in &self.planning.found.keys {
+            if let Some(table) = self.catalog.table(planned.table) {
+                let place = table.place(planned.key.as_bytes());
+                table.prefetch(place);
+                self.places.push((planned.table, place));
+            }
         }
     }
 }
