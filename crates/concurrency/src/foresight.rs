@@ -25,6 +25,7 @@ use rustc_hash::FxHashMap;
 use storage::{Catalog, Place};
 use types::TableId;
 
+use crate::accesses::KeyAccess;
 use crate::work::{Statement, Work};
 
 /// Transactions whose fetches overlap.
@@ -71,19 +72,36 @@ impl Foresight {
     }
 
     /// Fetch what a group of transactions, about to run, will probably look at.
-    pub fn fetch(&mut self, group: &[Arc<Work>]) {
+    pub fn fetch<'w>(&mut self, group: impl IntoIterator<Item = &'w Work>) {
         if !self.pays {
             return;
         }
         self.places.clear();
         for work in group {
-            if let Work::Statement(statement) = &**work {
+            if let Work::Statement(statement) = work {
                 self.plan(statement);
             }
         }
         for (table, place) in &self.places {
             if let Some(table) = self.catalog.table(*table) {
                 table.prefetch_record(*place);
+            }
+        }
+    }
+
+    /// Fetch records whose keys are known already.
+    pub fn fetch_keys<'k, K: Iterator<Item = &'k KeyAccess>>(&self, keys: impl Fn() -> K) {
+        if !self.pays {
+            return;
+        }
+        for access in keys() {
+            if let Some(table) = self.catalog.table(access.table) {
+                table.prefetch(access.key.as_bytes());
+            }
+        }
+        for access in keys() {
+            if let Some(table) = self.catalog.table(access.table) {
+                table.prefetch_record(access.key.as_bytes());
             }
         }
     }

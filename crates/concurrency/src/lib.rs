@@ -12,6 +12,7 @@
 //!
 //! Absence: no concrete protocol, no SQL, no ledger bytes.
 
+pub mod accesses;
 pub mod crew;
 pub mod footprint;
 pub mod foresight;
@@ -23,7 +24,9 @@ mod pending;
 pub mod phantoms;
 pub mod protocol;
 pub mod record_numbers;
+pub mod reconnaissance;
 pub mod runner;
+pub mod schedule;
 pub mod simulation;
 pub mod work;
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use concurrency::{Options, Protocol, ProtocolInfo};
 use types::{Error, SqlState};
 
+pub mod calvin;
 pub mod harmony;
 pub mod serial;
 
@@ -22,7 +23,7 @@ pub struct Entry {
 }
 
 /// Every protocol that a ledger can be run under.
-pub static ALL: &[Entry] = &[serial::ENTRY, harmony::ENTRY];
+pub static ALL: &[Entry] = &[serial::ENTRY, calvin::ENTRY, harmony::ENTRY];
 
 /// The protocol that a text such as `harmony` or `harmony:reordering=off` names.
 pub fn by_name(text: &str) -> Result<Arc<dyn Protocol>, Error> {

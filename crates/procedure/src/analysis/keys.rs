@@ -75,10 +75,12 @@ pub enum Coverage {
 }
 
 /// See the module's documentation. Rows that are inserted under a hidden row id are left out:
-/// nobody else can have that key.
+/// nobody else can have that key. Only scans meet them, so their tables are told.
 #[derive(Clone, Debug)]
 pub struct KeyPlan {
     pub coverage: Coverage,
+    /// Tables that may get rows under hidden row ids.
+    pub appends: Box<[TableId]>,
     /// Accesses whose keys need data.
     pub unplanned: Box<[StepId]>,
     steps: Box<[PlanStep]>,
@@ -142,11 +144,15 @@ impl KeyPlan {
             known: vec![false; usize::from(procedure.registers)],
             next_step: 0,
             unplanned: Vec::new(),
+            appends: Vec::new(),
         };
         slicer.known[..procedure.parameters.len()].fill(true);
         let steps = slicer.block(&procedure.body);
         slicer.unplanned.dedup();
+        slicer.appends.sort_unstable();
+        slicer.appends.dedup();
         KeyPlan {
+            appends: slicer.appends.into(),
             coverage: match slicer.unplanned.is_empty() {
                 true => Coverage::Complete,
                 false => Coverage::Partial,
@@ -191,6 +197,7 @@ struct Slicer {
     known: Vec<bool>,
     next_step: StepId,
     unplanned: Vec<StepId>,
+    appends: Vec<TableId>,
 }
 
 impl Slicer {
@@ -261,6 +268,9 @@ impl Slicer {
     }
 
     fn row(&mut self, id: StepId, step: &Step, out: &mut Vec<PlanStep>) {
+        if let Step::Insert { table, hidden_row_id: true, .. } = step {
+            self.appends.push(*table);
+        }
         let Some((table, key)) = visit::row_access(step) else {
             return;
         };
