@@ -6,7 +6,8 @@
 //! * [`Overlay`]: a transaction's own writes over a block snapshot, the workspace that serial
 //!   execution, simulation and interactive sessions share.
 //! * [`Runner`]: a serial order, carried out; [`ordered_locks`] does so in parallel.
-//! * [`simulation`]: every transaction on one snapshot, with what it read and would write.
+//! * [`simulation`]: every transaction on one snapshot, with what it read and would write;
+//!   [`phantoms`]: who wrote into a range that another read.
 //! * [`Crew`]: the workers.
 //!
 //! Absence: no concrete protocol, no SQL, no ledger bytes.
@@ -19,6 +20,7 @@ pub mod ordered_locks;
 pub mod overlay;
 mod own_rows;
 mod pending;
+pub mod phantoms;
 pub mod protocol;
 pub mod runner;
 pub mod simulation;
