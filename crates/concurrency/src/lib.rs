@@ -8,11 +8,13 @@
 //! * [`Runner`]: a serial order, carried out; [`ordered_locks`] does so in parallel.
 //! * [`simulation`]: every transaction on one snapshot, with what it read and would write;
 //!   [`phantoms`]: who wrote into a range that another read.
+//! * [`disjoint`]: those that write different records, installed in parallel.
 //! * [`Crew`]: the workers.
 //!
 //! Absence: no concrete protocol, no SQL, no ledger bytes.
 
 pub mod crew;
+pub mod disjoint;
 pub mod footprint;
 pub mod foresight;
 pub mod install;
