@@ -33,7 +33,7 @@ fn must_agree(one: &Measurement, other: &Measurement) -> bool {
     let same_input = one.workload == other.workload
         && one.theta == other.theta
         && one.warehouses == other.warehouses
-        && one.rows == other.rows
+        && one.settings == other.settings
         && one.transactions == other.transactions
         && one.seed == other.seed;
     let same_protocol =

@@ -20,7 +20,6 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use concurrency::{Outcome, Statement, Work};
 use engine::{Body, Compiled, Input, Language, Replica, Transaction};
-use kit::random::Random;
 use ledger::{
     EncodedBlock, Files, Genesis, Hash, LogOptions, LogReader, LogWriter, Parameters, RealFiles,
 };
@@ -30,40 +29,36 @@ use sql::session::schema::Schema;
 use storage::{LATEST, Store, Table};
 use types::{Stamp, Value};
 
-use crate::workload::Call;
-use crate::{Cell, Plan, Workload};
+use workloads::Call;
+
+use crate::workload::{Newest, Workload};
+use crate::{Cell, Plan};
 
 const USER: &str = "tally";
-const ROWS_PER_LOAD: u64 = 10_000;
+const ROWS_PER_LOAD: usize = 10_000;
 
 /// A workload's tables with their rows.
 pub struct Source {
     store: Arc<Store>,
     /// What makes the tables and the procedures.
     statements: Vec<String>,
-    rows: u64,
 }
 
 impl Source {
-    pub fn load(workload: Workload, rows: u64) -> Result<Source> {
+    pub fn load(workload: &Workload) -> Result<Source> {
+        let workload = workload.make(None)?;
         let statements = sql::parse(&workload.schema())?;
-        let statements = statements.into_iter().map(|statement| statement.text).collect();
-        let mut source = Source { store: Arc::new(Store::new()), statements, rows };
-        let mut bed = Bed::empty("serial", 1, None)?;
-        for text in &source.statements {
+        let statements: Vec<String> = statements.into_iter().map(|s| s.text).collect();
+        let mut bed = Bed::empty(workload, "serial", 1, None)?;
+        for text in &statements {
             bed.submit(Body::Schema { text: text.clone() }, |_| Ok(()))?;
         }
-        for fill in workload.fills(rows) {
-            let mut first = 1;
-            while first <= fill.rows {
-                let last = fill.rows.min(first + ROWS_PER_LOAD - 1);
-                let rows = (first..=last).map(fill.row).collect();
-                bed.submit(Body::Load { text: fill.copy.to_owned(), rows }, |_| Ok(()))?;
-                first = last + 1;
+        for fill in bed.workload.fills() {
+            for rows in fill.batches(ROWS_PER_LOAD) {
+                bed.submit(Body::Load { text: fill.copy.clone(), rows }, |_| Ok(()))?;
             }
         }
-        source.store = Arc::clone(bed.replica.store());
-        Ok(source)
+        Ok(Source { store: Arc::clone(bed.replica.store()), statements })
     }
 
     /// Puts all rows into the same tables of another store, as a part of the block at `height`.
@@ -89,7 +84,7 @@ pub struct Bed {
     /// With durability: every block from genesis on, but for the rows that were copied.
     pub log: Option<Log>,
     language: Arc<Schema>,
-    rows: u64,
+    workload: Box<dyn workloads::Workload>,
 }
 
 /// A ledger in a folder that goes with it.
@@ -116,19 +111,25 @@ impl Log {
 }
 
 impl Bed {
-    fn empty(protocol: &str, threads: usize, durability: Option<&Path>) -> Result<Bed> {
+    fn empty(
+        workload: Box<dyn workloads::Workload>,
+        protocol: &str,
+        threads: usize,
+        durability: Option<&Path>,
+    ) -> Result<Bed> {
         let genesis =
             Genesis { ledger_id: [7; 16], time_us: 0, parameters: Parameters::new(protocol) };
         let language = Arc::new(Schema::new());
         let replica = Replica::new(&genesis, Arc::new(Store::new()), language.clone(), threads)?;
         let log = durability.map(|folder| Log::begin(folder, &genesis)).transpose()?;
-        Ok(Bed { replica, log, language, rows: 0 })
+        Ok(Bed { replica, log, language, workload })
     }
 
     /// A fresh database with the source's tables and rows.
     pub fn copy(source: &Source, plan: &Plan, cell: &Cell) -> Result<Bed> {
-        let mut bed = Bed::empty(&cell.protocol, cell.threads, plan.durability.as_deref())?;
-        bed.rows = source.rows;
+        let workload = cell.workload.make(cell.theta)?;
+        let folder = plan.durability.as_deref();
+        let mut bed = Bed::empty(workload, &cell.protocol, cell.threads, folder)?;
         for (at, text) in source.statements.iter().enumerate() {
             let last = at + 1 == source.statements.len();
             bed.submit(Body::Schema { text: text.clone() }, |replica| match last {
@@ -158,27 +159,24 @@ impl Bed {
     }
 
     /// The calls to run, drawn from the plan's seed: the same for every protocol.
-    fn calls(&self, plan: &Plan, cell: &Cell) -> impl Iterator<Item = Call> {
-        let workload = cell.workload;
-        let skew = workload.skew(self.rows, cell.theta);
-        let mut random = Random::new(plan.seed);
-        (0..plan.transactions).map(move |_| workload.call(&skew, &mut random))
+    fn calls(&self, plan: &Plan) -> impl Iterator<Item = Call> {
+        self.workload.calls(plan.seed).take(plan.transactions)
     }
 
-    fn programs(&self, workload: Workload) -> Result<Vec<Arc<Procedure>>> {
-        workload.procedures().iter().map(|name| self.compile(name)).collect()
+    fn programs(&self) -> Result<Vec<Arc<Procedure>>> {
+        self.workload.procedures().iter().map(|name| self.compile(name)).collect()
     }
 
     /// What a protocol is given.
-    pub fn works(&self, plan: &Plan, cell: &Cell) -> Result<Vec<Arc<Work>>> {
-        let programs = self.programs(cell.workload)?;
-        Ok(self.calls(plan, cell).map(|call| work_of(&programs, call)).collect())
+    pub fn works(&self, plan: &Plan) -> Result<Vec<Arc<Work>>> {
+        let programs = self.programs()?;
+        Ok(self.calls(plan).map(|call| work_of(&programs, call)).collect())
     }
 
     /// What a replica is given, compiled as sessions would have done.
-    pub fn inputs(&self, plan: &Plan, cell: &Cell) -> Result<Vec<Input>> {
-        let programs = self.programs(cell.workload)?;
-        let names = cell.workload.procedures();
+    pub fn inputs(&self, plan: &Plan) -> Result<Vec<Input>> {
+        let programs = self.programs()?;
+        let names = self.workload.procedures();
         let schema_version = self.language.schema_version();
         let input = |call: Call| {
             let body = Body::Call {
@@ -188,7 +186,7 @@ impl Bed {
             let compiled = Compiled { work: work_of(&programs, call), schema_version };
             Input { payload: transaction(body).encode(), compiled: Some(compiled) }
         };
-        Ok(self.calls(plan, cell).map(input).collect())
+        Ok(self.calls(plan).map(input).collect())
     }
 
     fn compile(&self, name: &str) -> Result<Arc<Procedure>> {
@@ -197,6 +195,11 @@ impl Bed {
             Work::Statement(statement) => Ok(statement.procedure),
             _ => bail!("not a procedure: {name}"),
         }
+    }
+
+    /// Whether the state is one that the workload can have led to.
+    pub fn check(&self) -> Result<()> {
+        Ok(self.workload.check(&Newest(self.replica.store()))?)
     }
 
     /// SHA-256 over all rows of all tables, by table and key.
@@ -256,8 +259,9 @@ mod tests {
     /// What a run starts from is what a client would have loaded.
     #[test]
     fn a_copy_is_the_loaded_database() {
-        for workload in crate::workload::WORKLOADS {
-            let source = Source::load(workload, 300).unwrap();
+        for text in ["smallbank:rows=300", "ycsb:rows=300", "tpcb:rows=300"] {
+            let workload: Workload = text.parse().unwrap();
+            let source = Source::load(&workload).unwrap();
             let plan = Plan { workloads: vec![workload], ..Plan::default() };
             let bed = Bed::copy(&source, &plan, &plan.cells()[0]).unwrap();
             assert_eq!(bed.digest().unwrap(), digest(&source.store).unwrap());

@@ -41,7 +41,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 
 pub use measurement::Measurement;
-pub use workload::Workload;
+pub use workload::{Newest, Workload};
 
 use bed::Source;
 use run::Run;
@@ -51,13 +51,12 @@ use run::Run;
 pub struct Plan {
     pub workloads: Vec<Workload>,
     pub protocols: Vec<String>,
+    /// For workloads that have one.
     pub thetas: Vec<f64>,
     pub threads: Vec<usize>,
     pub sealing: Vec<bool>,
     pub block_transactions: Vec<usize>,
     pub transactions: usize,
-    /// Rows of the workload's largest table; `None`: the workload's own default.
-    pub rows: Option<u64>,
     /// Where to write a ledger; `None`: nowhere.
     pub durability: Option<PathBuf>,
     pub repetitions: usize,
@@ -69,14 +68,13 @@ pub struct Plan {
 impl Default for Plan {
     fn default() -> Plan {
         Plan {
-            workloads: vec![Workload::Ycsb],
+            workloads: Vec::new(),
             protocols: vec!["serial".to_owned()],
             thetas: vec![0.0],
             threads: vec![1],
             sealing: vec![false],
             block_transactions: vec![1_000],
             transactions: 200_000,
-            rows: None,
             durability: None,
             repetitions: 3,
             seed: 1,
@@ -90,7 +88,7 @@ impl Default for Plan {
 pub struct Cell {
     pub workload: Workload,
     pub protocol: String,
-    pub theta: f64,
+    pub theta: Option<f64>,
     pub threads: usize,
     pub sealing: bool,
     pub block_transactions: usize,
@@ -98,8 +96,10 @@ pub struct Cell {
 
 impl std::fmt::Display for Cell {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Cell { workload, protocol, theta, threads, .. } = self;
-        write!(f, "{} {protocol}, theta {theta}, threads {threads}", workload.name())?;
+        write!(f, "{}, {}, {} threads", self.workload, self.protocol, self.threads)?;
+        if let Some(theta) = self.theta {
+            write!(f, ", theta {theta}")?;
+        }
         f.write_str(if self.sealing { ", sealing" } else { "" })
     }
 }
@@ -119,16 +119,27 @@ impl std::fmt::Display for PlanError {
 
 impl std::error::Error for PlanError {}
 
+impl PlanError {
+    fn of(error: &types::Error) -> PlanError {
+        let hint = error.fields().hint.as_deref().unwrap_or("See `tally bench --help`.");
+        PlanError { message: error.message().to_owned(), hint: hint.to_owned() }
+    }
+}
+
 impl Plan {
     /// The cells of one workload, in the order in which they alternate.
-    fn cells_of(&self, workload: Workload) -> Vec<Cell> {
+    fn cells_of(&self, workload: &Workload) -> Vec<Cell> {
+        let thetas = match workload.has_theta() {
+            true => self.thetas.iter().copied().map(Some).collect(),
+            false => vec![None],
+        };
         let mut cells = Vec::new();
-        for &theta in &self.thetas {
+        for theta in thetas {
             for &threads in &self.threads {
                 for &sealing in &self.sealing {
                     for &block_transactions in &self.block_transactions {
                         cells.extend(self.protocols.iter().map(|protocol| Cell {
-                            workload,
+                            workload: workload.clone(),
                             protocol: protocol.clone(),
                             theta,
                             threads,
@@ -143,7 +154,7 @@ impl Plan {
     }
 
     pub fn cells(&self) -> Vec<Cell> {
-        self.workloads.iter().flat_map(|&workload| self.cells_of(workload)).collect()
+        self.workloads.iter().flat_map(|workload| self.cells_of(workload)).collect()
     }
 
     /// Runs that it takes.
@@ -151,17 +162,10 @@ impl Plan {
         self.cells().len() * (self.repetitions + usize::from(self.allocations))
     }
 
-    pub fn rows(&self, workload: Workload) -> u64 {
-        self.rows.unwrap_or_else(|| workload.default_rows())
-    }
-
     pub fn check(&self) -> Result<(), PlanError> {
         let fault = |message: String, hint: &str| Err(PlanError { message, hint: hint.to_owned() });
         for name in &self.protocols {
-            if let Err(error) = protocols::by_name(name) {
-                let hint = error.fields().hint.as_deref().unwrap_or("See `tally bench --help`.");
-                return fault(error.message().to_owned(), hint);
-            }
+            protocols::by_name(name).map_err(|error| PlanError::of(&error))?;
         }
         if self.durability.is_some() && self.sealing.contains(&false) {
             let hint = "Add --sealing on.";
@@ -173,10 +177,10 @@ impl Plan {
             let hint = "Transactions, blocks, repetitions and threads are at least 1.";
             return fault("0 is none at all".to_owned(), hint);
         }
-        if self.rows.is_some_and(|rows| rows < 2) {
-            return fault("the tables are too small".to_owned(), "Use --rows 2 or more.");
-        }
-        Ok(())
+        self.cells().iter().try_for_each(|cell| match cell.workload.make(cell.theta) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(PlanError::of(&error)),
+        })
     }
 }
 
@@ -189,8 +193,8 @@ pub fn measure(plan: &Plan, report: Report<'_>) -> Result<Vec<Measurement>> {
     let total = plan.runs();
     let mut done = 0;
     let mut measurements = Vec::new();
-    for &workload in &plan.workloads {
-        let source = Source::load(workload, plan.rows(workload))?;
+    for workload in &plan.workloads {
+        let source = Source::load(workload)?;
         let cells = plan.cells_of(workload);
         let mut runs: Vec<Vec<Run>> = cells.iter().map(|_| Vec::new()).collect();
         let mut run = |cell: &Cell, count_allocations: bool| {

@@ -1,5 +1,6 @@
 //! From runs to figures: medians and extremes, and their form as a JSON object.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
@@ -16,7 +17,9 @@ pub struct Measurement {
     pub protocol: String,
     pub theta: Option<f64>,
     pub warehouses: Option<u32>,
-    pub rows: u64,
+    pub rows: Option<u64>,
+    /// What the workload's settings were, where they were given.
+    pub settings: BTreeMap<String, String>,
     pub threads: usize,
     pub block_transactions: usize,
     pub transactions: usize,
@@ -76,13 +79,16 @@ impl Measurement {
         }
         let syncs = Spread::of(runs.iter().map(|run| median_us(&run.syncs)));
         let durability = plan.durability.is_some();
+        let number = |setting| cell.workload.setting(setting).and_then(|text| text.parse().ok());
+        let settings = cell.workload.settings();
         let share = |count: u64| count as f64 / first.executions as f64;
         Ok(Measurement {
             workload: cell.workload.name().to_owned(),
             protocol: cell.protocol.clone(),
-            theta: Some(cell.theta),
-            warehouses: None,
-            rows: plan.rows(cell.workload),
+            theta: cell.theta,
+            warehouses: number("warehouses").and_then(|n: u64| n.try_into().ok()),
+            rows: number("rows"),
+            settings: settings.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
             threads: cell.threads,
             block_transactions: cell.block_transactions,
             transactions: plan.transactions,

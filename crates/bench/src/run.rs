@@ -1,5 +1,6 @@
 //! One run of one cell: copy, draw, then the clock.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
@@ -7,7 +8,6 @@ use concurrency::{Block, Crew, Outcome};
 use hdrhistogram::Histogram;
 use ledger::Hash;
 use rustix::time::{ClockId, clock_gettime};
-use std::sync::Arc;
 use storage::Store;
 use types::Position;
 
@@ -167,13 +167,14 @@ pub fn run(plan: &Plan, source: &Source, cell: &Cell, count_allocations: bool) -
     let mut bed = Bed::copy(source, plan, cell)?;
     let mut run = Run::new()?;
     if cell.sealing {
-        let inputs = bed.inputs(plan, cell)?;
+        let inputs = bed.inputs(plan)?;
         timed(&mut run, count_allocations, |run| sealed(&mut bed, cell, inputs, run))?;
     } else {
-        let works = bed.works(plan, cell)?;
+        let works = bed.works(plan)?;
         let store = bed.replica.store();
         timed(&mut run, count_allocations, |run| unsealed(store, cell, works, run))?;
     }
+    bed.check()?;
     run.digest = bed.digest()?;
     Ok(run)
 }

@@ -64,7 +64,7 @@ enum Shown {
 
 const COLUMNS: &[Column] = &[
     column("protocol", |m| m.protocol.clone(), Shown::Always),
-    column("workload", |m| m.workload.clone(), Shown::IfItVaries),
+    column("workload", workload, Shown::IfItVaries),
     column("theta", |m| optional(m.theta), Shown::IfItVaries),
     column("warehouses", |m| optional(m.warehouses), Shown::IfItVaries),
     column("threads", |m| m.threads.to_string(), Shown::IfItVaries),
@@ -119,8 +119,10 @@ pub fn heading(measurements: &[Measurement]) -> String {
         measurements.iter().all(|m| cell(m) == cell(first)).then(|| cell(first))
     };
     let mut parts = Vec::new();
-    parts.extend(constant(|m| m.workload.clone()));
-    parts.extend(constant(|m| format!("{} rows", thousands(m.rows as f64))));
+    parts.extend(constant(workload));
+    parts.extend(constant(|m| {
+        m.rows.map_or_else(String::new, |rows| format!("{} rows", thousands(rows as f64)))
+    }));
     parts.extend(constant(|m| m.theta.map_or_else(String::new, |t| format!("theta {t}"))));
     parts
         .extend(constant(|m| m.warehouses.map_or_else(String::new, |w| format!("{w} warehouses"))));
@@ -140,6 +142,17 @@ pub fn heading(measurements: &[Measurement]) -> String {
 
 pub(crate) fn on_off(on: bool) -> &'static str {
     if on { "on" } else { "off" }
+}
+
+/// With its settings, but for those that have columns of their own.
+pub(crate) fn workload(measurement: &Measurement) -> String {
+    let mut text = measurement.workload.clone();
+    for (name, value) in &measurement.settings {
+        if !["rows", "warehouses"].contains(&name.as_str()) {
+            text.push_str(&format!(":{name}={value}"));
+        }
+    }
+    text
 }
 
 fn optional<T: ToString>(value: Option<T>) -> String {

@@ -1,17 +1,18 @@
 //! Tiny runs: they must work, agree with each other and say so in the agreed keys.
 
-use bench::{Plan, Workload, agreement, measure};
+use bench::{Plan, agreement, measure};
 
-fn tiny(workload: Workload) -> Plan {
+const YCSB: &str = "ycsb:rows=200";
+
+fn tiny(workload: &str) -> Plan {
     Plan {
-        workloads: vec![workload],
+        workloads: vec![workload.parse().unwrap()],
         protocols: vec!["serial".into(), "harmony".into()],
         thetas: vec![0.0, 0.9],
         threads: vec![1, 2],
         sealing: vec![true, false],
         block_transactions: vec![100],
         transactions: 250,
-        rows: Some(200),
         repetitions: 1,
         ..Plan::default()
     }
@@ -20,7 +21,7 @@ fn tiny(workload: Workload) -> Plan {
 /// Neither sealing nor the number of threads may show in the state.
 #[test]
 fn a_cell_leads_to_one_state_however_it_runs() {
-    for workload in [Workload::Smallbank, Workload::Tpcb, Workload::Ycsb] {
+    for workload in ["smallbank:rows=200", "tpcb:rows=200", YCSB] {
         let plan = tiny(workload);
         let measurements = measure(&plan, &mut |_, _, _| {}).unwrap();
         assert_eq!(measurements.len(), plan.cells().len());
@@ -34,7 +35,7 @@ fn a_cell_leads_to_one_state_however_it_runs() {
                     .collect();
                 assert_eq!(digests.len(), 4);
                 digests.dedup();
-                assert_eq!(digests.len(), 1, "{workload:?} {protocol} {theta}");
+                assert_eq!(digests.len(), 1, "{workload} {protocol} {theta}");
             }
         }
         assert!(measurements.iter().all(|m| m.rejected_share == 0.0 && m.undecided == 0));
@@ -48,7 +49,7 @@ fn block_order_leads_to_one_state_in_blocks_of_any_size() {
     let plan = Plan {
         protocols: vec!["serial".into()],
         block_transactions: vec![1, 7, 250],
-        ..tiny(Workload::Ycsb)
+        ..tiny(YCSB)
     };
     let measurements = measure(&plan, &mut |_, _, _| {}).unwrap();
     for pair in measurements.windows(2) {
@@ -58,7 +59,7 @@ fn block_order_leads_to_one_state_in_blocks_of_any_size() {
 
 #[test]
 fn a_state_that_should_be_another_one_is_shouted_about() {
-    let mut measurements = measure(&tiny(Workload::Ycsb), &mut |_, _, _| {}).unwrap();
+    let mut measurements = measure(&tiny(YCSB), &mut |_, _, _| {}).unwrap();
     measurements[0].digest_agrees = false;
     let mismatches = agreement::mismatches(&measurements);
     assert_eq!(mismatches.len(), 1);
@@ -74,7 +75,7 @@ fn a_ledger_is_written_on_request_and_a_figure_has_the_agreed_keys() {
         thetas: vec![0.5],
         threads: vec![1],
         sealing: vec![true],
-        ..tiny(Workload::Smallbank)
+        ..tiny("smallbank:rows=200")
     };
     let measurements = measure(&plan, &mut |_, _, _| {}).unwrap();
     assert!(measurements.iter().all(|m| m.sync_us_p50 > Some(0.0)));
@@ -92,17 +93,17 @@ fn a_ledger_is_written_on_request_and_a_figure_has_the_agreed_keys() {
 
 #[test]
 fn what_cannot_be_measured_is_refused_with_a_hint() {
-    let mut unknown = tiny(Workload::Ycsb);
+    let mut unknown = tiny(YCSB);
     unknown.protocols = vec!["nonesuch".into()];
     let error = unknown.check().unwrap_err();
     assert!(error.message.contains("nonesuch") && error.hint.contains("serial"));
-    let mut unsealed = tiny(Workload::Ycsb);
+    let mut unsealed = tiny(YCSB);
     unsealed.durability = Some(".".into());
     assert!(unsealed.check().is_err());
     for nothing in [
-        Plan { repetitions: 0, ..tiny(Workload::Ycsb) },
-        Plan { threads: vec![1, 0], ..tiny(Workload::Ycsb) },
-        Plan { rows: Some(1), ..tiny(Workload::Ycsb) },
+        Plan { repetitions: 0, ..tiny(YCSB) },
+        Plan { threads: vec![1, 0], ..tiny(YCSB) },
+        Plan { thetas: vec![7.0], ..tiny(YCSB) },
     ] {
         assert!(measure(&nothing, &mut |_, _, _| {}).is_err());
     }

@@ -26,7 +26,7 @@ pub enum Special {
 /// A comparison of the caller's own making.
 #[derive(Args, Debug, Clone)]
 pub struct Comparison {
-    /// What to run: smallbank, tpcb or ycsb.
+    /// What to run: smallbank, tpcb, ycsb, tpcc or custom, as `name` or `name:setting=value:…`.
     #[arg(default_value = "ycsb")]
     pub workload: Workload,
     /// Protocols to compare, as `name` or `name:option=value:…` [default: all].
@@ -50,9 +50,12 @@ pub struct Comparison {
     /// Transactions of a run.
     #[arg(long, value_name = "N", default_value_t = 200_000)]
     pub transactions: usize,
-    /// Rows of the largest table [default: smallbank 100000, others 1000000].
+    /// Rows of the largest table, where that is the workload's size.
     #[arg(long, value_name = "N")]
     pub rows: Option<u64>,
+    /// TPC-C's sizes [default: 1].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub warehouses: Vec<u64>,
     /// Whether blocks are hashed into a chain, or the protocol runs alone.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum, default_value = "off")]
     pub sealing: Vec<Switch>,
@@ -84,8 +87,8 @@ pub enum Switch {
 
 fn theta(text: &str) -> Result<f64, String> {
     match text.parse() {
-        Ok(theta) if (0.0..1.0).contains(&theta) => Ok(theta),
-        _ => Err("a number from 0 to below 1 is expected".into()),
+        Ok(theta) if (0.0..=2.0).contains(&theta) => Ok(theta),
+        _ => Err("a number from 0 to 2 is expected".into()),
     }
 }
 
@@ -94,18 +97,30 @@ impl Comparison {
         let all = || protocols::ALL.iter().map(|entry| entry.info.name.to_owned()).collect();
         let off = self.durability == Path::new("off");
         Plan {
-            workloads: vec![self.workload],
+            workloads: self.workloads(),
             protocols: if self.protocol.is_empty() { all() } else { self.protocol.clone() },
             thetas: self.theta.clone(),
             threads: self.threads.clone(),
             sealing: self.sealing.iter().map(|&switch| switch == Switch::On).collect(),
             block_transactions: self.block_transactions.clone(),
             transactions: self.transactions,
-            rows: self.rows,
             durability: (!off).then(|| self.durability.clone()),
             repetitions: self.repetitions,
             seed: self.seed,
             allocations: self.allocations,
         }
+    }
+
+    /// One for each number of warehouses.
+    fn workloads(&self) -> Vec<Workload> {
+        let workload = match self.rows {
+            Some(rows) => self.workload.clone().with("rows", rows),
+            None => self.workload.clone(),
+        };
+        if self.warehouses.is_empty() {
+            return vec![workload];
+        }
+        let of = |count: &u64| workload.clone().with("warehouses", count);
+        self.warehouses.iter().map(of).collect()
     }
 }
