@@ -74,57 +74,43 @@ impl Lock {
 /// In order of record, each once. `None`: a barrier.
 type Locks = Option<SmallVec<[Lock; 4]>>;
 
-/// Run the transactions at `positions`, in this order, as the numbers `first_rank`… of the block's
-/// serial order. `Err`: halt.
+/// Run the transactions at `positions` as one after another in this order would. `Err`: halt.
 pub fn run(
     block: &Arc<Block>,
     positions: &[Position],
-    first_rank: Position,
     store: &Arc<Store>,
     writes: &mut BlockWrites,
     crew: &Crew,
 ) -> Result<Vec<Outcome>, String> {
     let catalog = store.catalog();
-    let turns: Vec<Turn> = positions
-        .iter()
-        .zip(first_rank..)
-        .map(|(&position, rank)| Turn { position, rank })
-        .collect();
-    if crew.workers() == 1 || turns.len() < TRANSACTIONS_MIN {
-        return one_by_one(block, &turns, &catalog, writes);
+    if crew.workers() == 1 || positions.len() < TRANSACTIONS_MIN {
+        return one_by_one(block, positions, &catalog, writes);
     }
     let locks = plan_all(block, positions, crew);
-    let mut outcomes = Vec::with_capacity(turns.len());
-    let (mut turns, mut locks) = (&*turns, &*locks);
-    while !turns.is_empty() {
+    let mut outcomes = Vec::with_capacity(positions.len());
+    let (mut left, mut locks) = (positions, &*locks);
+    while !left.is_empty() {
         let planned = locks.iter().take_while(|locks| locks.is_some()).count();
         let length = planned.max(1);
         let queued = Queued::of(&locks[..planned]);
         outcomes.extend(match queued.is_wide() {
-            true => in_parallel(block, &turns[..length], queued, &catalog, writes, crew)?,
-            false => one_by_one(block, &turns[..length], &catalog, writes)?,
+            true => in_parallel(block, &left[..length], queued, &catalog, writes, crew)?,
+            false => one_by_one(block, &left[..length], &catalog, writes)?,
         });
-        (turns, locks) = (&turns[length..], &locks[length..]);
+        (left, locks) = (&left[length..], &locks[length..]);
     }
     Ok(outcomes)
 }
 
-/// A transaction and its place in the serial order.
-#[derive(Clone, Copy)]
-struct Turn {
-    position: Position,
-    rank: Position,
-}
-
 fn one_by_one(
     block: &Block,
-    turns: &[Turn],
+    positions: &[Position],
     catalog: &Arc<Catalog>,
     writes: &mut BlockWrites,
 ) -> Result<Vec<Outcome>, String> {
     let mut runner = Runner::new(Arc::clone(catalog));
     let undo = writes.arena(0);
-    turns.iter().map(|turn| runner.run_one(block, turn.position, turn.rank, undo)).collect()
+    positions.iter().map(|&position| runner.run_one(block, position, undo)).collect()
 }
 
 /// The locks of every transaction, planned in parallel.
@@ -261,7 +247,7 @@ impl Queued {
 /// What the workers share while they run transactions.
 struct Running {
     block: Arc<Block>,
-    turns: Vec<Turn>,
+    positions: Vec<Position>,
     queued: Queued,
     ready: Mutex<Ready>,
     changed: Condvar,
@@ -278,7 +264,7 @@ struct Ready {
 
 fn in_parallel(
     block: &Arc<Block>,
-    turns: &[Turn],
+    positions: &[Position],
     queued: Queued,
     catalog: &Arc<Catalog>,
     writes: &mut BlockWrites,
@@ -286,17 +272,17 @@ fn in_parallel(
 ) -> Result<Vec<Outcome>, String> {
     let free = |at: &u32| queued.waits[*at as usize].load(Ordering::Relaxed) == 0;
     let ready = Ready {
-        queue: (0..turns.len() as u32).filter(free).collect(),
-        left: turns.len(),
+        queue: (0..positions.len() as u32).filter(free).collect(),
+        left: positions.len(),
         stopped: None,
     };
     let running = Arc::new(Running {
         block: Arc::clone(block),
-        turns: turns.to_vec(),
+        positions: positions.to_vec(),
         queued,
         ready: Mutex::new(ready),
         changed: Condvar::new(),
-        outcomes: turns.iter().map(|_| OnceLock::new()).collect(),
+        outcomes: positions.iter().map(|_| OnceLock::new()).collect(),
     });
     let arenas: Arc<Vec<_>> = Arc::new(writes.take().into_iter().map(Mutex::new).collect());
     let job = (Arc::clone(&running), Arc::clone(&arenas), Arc::clone(catalog));
@@ -304,7 +290,7 @@ fn in_parallel(
         let (running, arenas, catalog) = &job;
         let mut undo = arenas[worker].lock().unwrap_or_else(|e| e.into_inner());
         let mut runner = Runner::new(Arc::clone(catalog));
-        running.work(|turn| runner.run_one(&running.block, turn.position, turn.rank, &mut undo));
+        running.work(|position| runner.run_one(&running.block, position, &mut undo));
     });
     let arenas = Arc::into_inner(arenas).expect("the crew has let go of a finished job");
     for arena in arenas {
@@ -324,11 +310,11 @@ impl Running {
     }
 
     /// Run what is ready until nothing is left.
-    fn work(&self, mut run: impl FnMut(Turn) -> Result<Outcome, String>) {
+    fn work(&self, mut run: impl FnMut(Position) -> Result<Outcome, String>) {
         let guard = StopOnPanic(self);
         let mut next = self.take();
         while let Some(at) = next {
-            match run(self.turns[at as usize]) {
+            match run(self.positions[at as usize]) {
                 Ok(outcome) => {
                     let fresh = self.outcomes[at as usize].set(outcome).is_ok();
                     debug_assert!(fresh, "a transaction runs once");

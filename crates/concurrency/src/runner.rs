@@ -33,24 +33,20 @@ impl Runner {
         }
     }
 
-    /// Run the transaction at `position` of the block as number `rank` of the serial order. `Err`:
-    /// halt.
+    /// Run the transaction at `position` of the block. `Err`: halt.
     pub fn run_one(
         &mut self,
         block: &Block,
         position: Position,
-        rank: Position,
         undo: &mut UndoArena,
     ) -> Result<Outcome, String> {
-        let stamp = Stamp::new(block.height, rank);
-        Outcome::from_run(self.attempt(block, position, stamp, undo))
+        Outcome::from_run(self.attempt(block, position, undo))
     }
 
     fn attempt(
         &mut self,
         block: &Block,
         position: Position,
-        stamp: Stamp,
         undo: &mut UndoArena,
     ) -> Result<ProgramResult, Stop> {
         let work = &block.transactions[position as usize];
@@ -63,6 +59,7 @@ impl Runner {
             let table = self.catalog.table(write.table).ok_or_else(gone)?;
             self.resolved.push(resolve(table, write, now_us, &mut self.scratch)?);
         }
+        let stamp = Stamp::new(block.height, position);
         for (write, resolved) in writes.iter().zip(self.resolved.drain(..)) {
             let table = self.catalog.table(write.table).ok_or_else(gone)?;
             resolved.install(table, &write.key, stamp, undo);

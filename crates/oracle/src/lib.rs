@@ -179,14 +179,14 @@ impl Twin {
         let mut writes = store.begin_block(block.height, 1);
         let mut runner = Runner::new(store.catalog());
         let mut outcomes: Vec<Option<Outcome>> = vec![None; block.transactions.len()];
-        for (rank, &position) in outcome.serial_order.iter().enumerate() {
+        for &position in &outcome.serial_order {
             if put_off(position as usize) {
                 outcomes[position as usize] = Some(outcome.outcomes[position as usize].clone());
                 continue;
             }
             let session = sessions.get(&position);
             let again = session.map(|session| session.again(store.catalog()));
-            let outcome = runner.run_one(block, position, rank as Position, writes.arena(0))?;
+            let outcome = runner.run_one(block, position, writes.arena(0))?;
             if let (Some(session), Some(again), true) = (session, again, outcome.is_committed())
                 && session.answers != again
             {

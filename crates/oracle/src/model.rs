@@ -38,13 +38,13 @@ impl Model {
     ) -> Result<Vec<NetChange>, String> {
         let before = self.memory.clone();
         let mut frame = Frame::default();
-        for (rank, &position) in outcome.serial_order.iter().enumerate() {
+        for &position in &outcome.serial_order {
             if put_off(position as usize) {
                 continue;
             }
             let work = &block.transactions[position as usize];
             let mut memory = self.memory.clone();
-            memory.stamp = Stamp::new(block.height, rank as Position);
+            memory.stamp = Stamp::new(block.height, position);
             memory.now_us = work.now_us(block.time_us);
             let mut access =
                 ModelAccess { memory, stamp: Stamp::new(block.height, position), row_ids: 0 };
@@ -112,7 +112,7 @@ impl Model {
     }
 }
 
-/// Hidden row ids come from the position in the block, stamps from the rank in the serial order.
+/// Hidden row ids and stamps come from the position in the block.
 struct ModelAccess {
     memory: Memory,
     stamp: Stamp,

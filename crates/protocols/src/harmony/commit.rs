@@ -139,7 +139,7 @@ fn fold_record<'s>(
     Ok(Folded {
         table: first.table,
         key: key.clone(),
-        stamp: Stamp::new(block.height, last.rank),
+        stamp: Stamp::new(block.height, last.tid),
         resolved: fold.finish()?,
     })
 }

@@ -146,8 +146,7 @@ fn settle(
     let rejected: Vec<Position> =
         (0..count as Position).filter(|&at| !survived[at as usize]).collect();
     if !rejected.is_empty() {
-        let first_rank = order.len() as Position;
-        let rerun = ordered_locks::run(block, &rejected, first_rank, store, writes, crew)?;
+        let rerun = ordered_locks::run(block, &rejected, store, writes, crew)?;
         for (&position, outcome) in rejected.iter().zip(rerun) {
             outcomes[position as usize] = Some(outcome);
         }

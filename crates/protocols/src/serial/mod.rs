@@ -66,7 +66,7 @@ impl Protocol for Serial {
             foresight.fetch(group);
             for _ in group {
                 let at = outcomes.len() as Position;
-                outcomes.push(runner.run_one(block, at, at, writes.arena(0))?);
+                outcomes.push(runner.run_one(block, at, writes.arena(0))?);
             }
         }
         Ok(BlockOutcome {
