@@ -3,9 +3,8 @@
 -- for the order's number. An item number of which there is no item rolls the order back (2.4.2.3).
 CREATE FUNCTION tpcc_new_order(
     warehouse_id integer, district_id integer, customer_id integer, all_local integer,
-    items integer[], suppliers integer[], quantities integer[],
-    OUT order_id integer, OUT total bigint
-) LANGUAGE plpgsql AS $$
+    items integer[], suppliers integer[], quantities integer[]
+) RETURNS TABLE (order_id integer, total bigint) LANGUAGE plpgsql AS $$
 DECLARE
     warehouse_tax bigint;
     district_tax bigint;
@@ -82,5 +81,6 @@ BEGIN
         amounts := amounts + quantities[n] * price;
     END LOOP;
     total := amounts * (10000 - discount) * (10000 + warehouse_tax + district_tax) / 100000000;
+    RETURN NEXT;
 END;
 $$;

@@ -46,7 +46,7 @@ const SETTINGS: &[Setting] = &[
     setting("warehouses", "1", "how many warehouses"),
     setting("customers", "3000", "customers and first orders of a district"),
     setting("items", "100000", "items, and stock rows of a warehouse"),
-    setting("mix", "standard", "standard (45/43/4/4/4), or neworder-payment"),
+    setting("mix", "standard", "standard (45/43/4/4/4), even, or neworder-payment"),
     setting("payment", "50", "percent of Payment in the mix neworder-payment"),
     setting("by_name", "60", "percent of customers that are looked up by last name"),
     setting("remote_lines", "1", "percent of order lines that another warehouse supplies"),
@@ -116,7 +116,11 @@ impl Tpcc {
             },
             weights: reader.choice(
                 "mix",
-                &[("standard", STANDARD), ("neworder-payment", [100 - payment, payment, 0, 0, 0])],
+                &[
+                    ("standard", STANDARD),
+                    ("even", [20; 5]),
+                    ("neworder-payment", [100 - payment, payment, 0, 0, 0]),
+                ],
             )?,
             by_name: reader.percent("by_name")?,
             remote_lines: reader.percent("remote_lines")?,
