@@ -259,7 +259,7 @@ mod tests {
     /// What a run starts from is what a client would have loaded.
     #[test]
     fn a_copy_is_the_loaded_database() {
-        for text in ["smallbank:rows=300", "ycsb:rows=300", "tpcb:rows=300"] {
+        for text in ["smallbank:rows=300", "ycsb:rows=300", "tpcc:customers=30:items=100"] {
             let workload: Workload = text.parse().unwrap();
             let source = Source::load(&workload).unwrap();
             let plan = Plan { workloads: vec![workload], ..Plan::default() };
