@@ -32,6 +32,7 @@ pub mod agreement;
 pub mod allocations;
 mod bed;
 mod measurement;
+pub mod page;
 mod run;
 pub mod table;
 mod workload;

@@ -1,10 +1,11 @@
 //! `tally bench`: the command line and the terminal around the crate `bench`.
 
 pub mod arguments;
+mod machine;
 mod progress;
 
-use anyhow::Result;
-use bench::{PlanError, agreement, measure, table};
+use anyhow::{Context, Result};
+use bench::{PlanError, agreement, measure, page, table};
 
 use crate::cli::{Exit, Output};
 use arguments::{Bench, Comparison, Special};
@@ -49,6 +50,12 @@ fn compare(arguments: &Comparison, output: Output) -> Result<Exit> {
         for measurement in &measurements {
             println!("{}", measurement.to_json()?);
         }
+    }
+    if let Some(file) = &arguments.html {
+        let title = format!("tally bench: {}", arguments.workload);
+        let page = page::render(&title, &measurements, &machine::facts(&plan));
+        let context = || format!("cannot write {}", file.display());
+        std::fs::write(file, page).with_context(context)?;
     }
     Ok(verdict(&measurements))
 }
