@@ -33,6 +33,7 @@ pub mod allocations;
 mod bed;
 mod measurement;
 pub mod page;
+pub mod paper;
 mod run;
 pub mod table;
 mod workload;
