@@ -31,6 +31,7 @@
 pub mod agreement;
 pub mod allocations;
 mod bed;
+pub mod canonical;
 mod measurement;
 pub mod page;
 pub mod paper;
