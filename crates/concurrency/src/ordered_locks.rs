@@ -28,7 +28,7 @@
 //!
 //! *Cost.* Planning is nearly as dear as running a short transaction, though it is shared among
 //! the workers; so few transactions, or long chains on one hot record, are run one after another
-//! at once.
+//! at once. Whether there are long chains, the first transactions tell.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -83,7 +83,8 @@ pub fn run(
     crew: &Crew,
 ) -> Result<Vec<Outcome>, String> {
     let catalog = store.catalog();
-    if crew.workers() == 1 || positions.len() < TRANSACTIONS_MIN {
+    let few = positions.len() < TRANSACTIONS_MIN;
+    if crew.workers() == 1 || few || !begins_wide(block, &positions[..PARALLEL_MIN]) {
         return one_by_one(block, positions, &catalog, writes);
     }
     let locks = plan_all(block, positions, crew);
@@ -100,6 +101,15 @@ pub fn run(
         (left, locks) = (&left[length..], &locks[length..]);
     }
     Ok(outcomes)
+}
+
+/// Whether the first of the transactions would keep several workers busy.
+fn begins_wide(block: &Block, first: &[Position]) -> bool {
+    let mut planner = Planner::default();
+    let works = first.iter().map(|&position| &block.transactions[position as usize]);
+    let locks: Vec<_> = works.map(|work| planner.locks(work)).collect();
+    let planned = locks.iter().take_while(|locks| locks.is_some()).count();
+    planned < locks.len() || Queued::of(&locks).is_wide()
 }
 
 fn one_by_one(
