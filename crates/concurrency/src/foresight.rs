@@ -76,32 +76,33 @@ impl Foresight {
         if !self.pays {
             return;
         }
-        self.places.clear();
         for work in group {
             if let Work::Statement(statement) = work {
                 self.plan(statement);
             }
         }
-        for (table, place) in &self.places {
-            if let Some(table) = self.catalog.table(*table) {
-                table.prefetch_record(*place);
-            }
-        }
+        self.fetch_records();
     }
 
-    /// Fetch records whose keys are known already.
-    pub fn fetch_keys<'k, K: Iterator<Item = &'k KeyAccess>>(&self, keys: impl Fn() -> K) {
+    /// The same for keys that are known already.
+    pub fn fetch_keys<'k>(&mut self, keys: impl Iterator<Item = &'k KeyAccess>) {
         if !self.pays {
             return;
         }
-        for access in keys() {
+        for access in keys {
             if let Some(table) = self.catalog.table(access.table) {
-                table.prefetch(access.key.as_bytes());
+                let place = table.place(access.key.as_bytes());
+                table.prefetch(place);
+                self.places.push((access.table, place));
             }
         }
-        for access in keys() {
-            if let Some(table) = self.catalog.table(access.table) {
-                table.prefetch_record(access.key.as_bytes());
+        self.fetch_records();
+    }
+
+    fn fetch_records(&mut self) {
+        for (table, place) in self.places.drain(..) {
+            if let Some(table) = self.catalog.table(table) {
+                table.prefetch_record(place);
             }
         }
     }
