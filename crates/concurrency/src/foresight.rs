@@ -23,7 +23,7 @@ use procedure::analysis::{KeyPlan, Planning};
 use procedure::step::Procedure;
 use rustc_hash::FxHashMap;
 use storage::{Catalog, Place};
-use types::TableId;
+use types::{Key, TableId};
 
 use crate::accesses::KeyAccess;
 use crate::work::{Statement, Work};
@@ -84,11 +84,16 @@ impl Foresight {
         self.fetch_records();
     }
 
+<<<<<<< HEAD
     /// The same for keys that are known already.
+=======
+    /// Fetch records whose keys are known already.
+>>>>>>> main
     pub fn fetch_keys<'k>(&mut self, keys: impl Iterator<Item = &'k KeyAccess>) {
         if !self.pays {
             return;
         }
+<<<<<<< HEAD
         for access in keys {
             if let Some(table) = self.catalog.table(access.table) {
                 let place = table.place(access.key.as_bytes());
@@ -104,7 +109,13 @@ impl Foresight {
             if let Some(table) = self.catalog.table(table) {
                 table.prefetch_record(place);
             }
+=======
+        self.places.clear();
+        for access in keys {
+            self.look(access.table, &access.key);
+>>>>>>> main
         }
+        self.fetch_records();
     }
 
     fn plan(&mut self, statement: &Statement) {
@@ -112,11 +123,26 @@ impl Foresight {
         if plan.evaluate(&statement.arguments, &mut self.planning).is_err() {
             return;
         }
-        for planned in &self.planning.found.keys {
-            if let Some(table) = self.catalog.table(planned.table) {
-                let place = table.place(planned.key.as_bytes());
-                table.prefetch(place);
-                self.places.push((planned.table, place));
+        let keys = std::mem::take(&mut self.planning.found.keys);
+        for planned in &keys {
+            self.look(planned.table, &planned.key);
+        }
+        self.planning.found.keys = keys;
+    }
+
+    /// Fetch the index entry of a key, and keep its place in mind.
+    fn look(&mut self, table: TableId, key: &Key) {
+        if let Some(of_table) = self.catalog.table(table) {
+            let place = of_table.place(key.as_bytes());
+            of_table.prefetch(place);
+            self.places.push((table, place));
+        }
+    }
+
+    fn fetch_records(&self) {
+        for (table, place) in &self.places {
+            if let Some(table) = self.catalog.table(*table) {
+                table.prefetch_record(*place);
             }
         }
     }

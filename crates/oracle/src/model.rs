@@ -10,7 +10,7 @@ use procedure::Frame;
 use procedure::access::{Access, Command, Range, Row};
 use procedure::testing::Memory;
 use storage::Store;
-use types::{ColumnId, Key, Position, Stamp, Stop, TableId, TableSchema, Value};
+use types::{ColumnId, Key, Stamp, Stop, TableId, TableSchema, Value};
 
 use crate::NetChange;
 

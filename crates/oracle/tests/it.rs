@@ -24,8 +24,8 @@ fn seeds(count: u64) -> u64 {
 /// Random blocks: from two transactions to hundreds, on few keys and on many.
 #[test]
 fn random_blocks_equal_the_serial_replay_of_the_claimed_order() {
-    for entry in protocols::ALL {
-        let protocol = protocols::by_name(entry.info.name).unwrap();
+    for name in protocols::variants() {
+        let protocol = protocols::by_name(&name).unwrap();
         let crew = Crew::new(3);
         for seed in 0..seeds(60) {
             let mut random = Random::new(seed);
@@ -37,7 +37,7 @@ fn random_blocks_equal_the_serial_replay_of_the_claimed_order() {
                 let count = 1 + random.below(size);
                 let block = (0..count).map(|_| random_work(&mut random, keys, 6)).collect();
                 if let Err(divergence) = twin.run(&*protocol, &crew, block) {
-                    panic!("{}, seed {seed}: {divergence}", entry.info.name);
+                    panic!("{name}, seed {seed}: {divergence}");
                 }
             }
         }
@@ -67,8 +67,8 @@ fn large_transactions_equal_the_serial_replay_as_well() {
 /// The same blocks give the same bytes whatever the number of workers.
 #[test]
 fn the_number_of_workers_is_invisible() {
-    for entry in protocols::ALL {
-        let protocol = protocols::by_name(entry.info.name).unwrap();
+    for name in protocols::variants() {
+        let protocol = protocols::by_name(&name).unwrap();
         for seed in 0..20 {
             let mut seen = Vec::new();
             for workers in [1, 2, 8] {
@@ -85,7 +85,7 @@ fn the_number_of_workers_is_invisible() {
                 }
                 seen.push((outcomes, rows(&twin.subject, oracle::programs::TABLE)));
             }
-            assert!(seen.windows(2).all(|w| w[0] == w[1]), "{} seed {seed}", entry.info.name);
+            assert!(seen.windows(2).all(|w| w[0] == w[1]), "{name} seed {seed}");
         }
     }
 }
@@ -236,7 +236,9 @@ fn rows_written_with_the_values_they_had_are_effects() {
             twin.run(&*protocol, &crew, block()).unwrap();
             let keys: Vec<_> = twin.changes.iter().map(|change| change.key.clone()).collect();
             assert_eq!(keys, written, "{}, {workers} workers", entry.info.name);
-            for change in &twin.changes {
+            // Of two writers of a row, one may have been turned away.
+            let alone = |key: &[u8]| !entry.info.may_retry || key > Key::from_int(2).as_bytes();
+            for change in twin.changes.iter().filter(|change| alone(&change.key)) {
                 let before = change.before.as_ref().map(|(height, row)| (*height, Some(row)));
                 assert_eq!(before, Some((1, change.after.as_ref())));
             }

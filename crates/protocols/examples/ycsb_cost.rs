@@ -1,6 +1,6 @@
 //! What a YCSB transaction costs a protocol, without SQL, ledger and clients: for profilers.
 //!
-//! `cargo run --release -p protocols --example ycsb_cost -- PROTOCOL WORKERS THETA ROWS BLOCK COUNT`
+//! `cargo run --release -p protocols --example ycsb_cost -- NAME WORKERS THETA ROWS BLOCK COUNT`
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

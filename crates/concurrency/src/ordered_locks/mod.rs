@@ -46,8 +46,8 @@
 //! workers; so few transactions, long chains on one hot record, and a single worker, run one after
 //! another at once.
 
-mod points;
-mod queues;
+pub mod points;
+pub mod queues;
 
 use std::sync::{Arc, Mutex, OnceLock};
 
