@@ -76,6 +76,7 @@ impl Foresight {
         if !self.pays {
             return;
         }
+        self.places.clear();
         for work in group {
             if let Work::Statement(statement) = work {
                 self.plan(statement);
@@ -84,36 +85,14 @@ impl Foresight {
         self.fetch_records();
     }
 
-<<<<<<< HEAD
-    /// The same for keys that are known already.
-=======
     /// Fetch records whose keys are known already.
->>>>>>> main
     pub fn fetch_keys<'k>(&mut self, keys: impl Iterator<Item = &'k KeyAccess>) {
         if !self.pays {
             return;
         }
-<<<<<<< HEAD
-        for access in keys {
-            if let Some(table) = self.catalog.table(access.table) {
-                let place = table.place(access.key.as_bytes());
-                table.prefetch(place);
-                self.places.push((access.table, place));
-            }
-        }
-        self.fetch_records();
-    }
-
-    fn fetch_records(&mut self) {
-        for (table, place) in self.places.drain(..) {
-            if let Some(table) = self.catalog.table(table) {
-                table.prefetch_record(place);
-            }
-=======
         self.places.clear();
         for access in keys {
             self.look(access.table, &access.key);
->>>>>>> main
         }
         self.fetch_records();
     }
