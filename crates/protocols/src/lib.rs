@@ -12,6 +12,7 @@ use types::{Error, SqlState};
 
 pub mod aria;
 pub mod harmony;
+pub mod rbc;
 pub mod serial;
 
 /// A protocol's card and how to make one.
@@ -23,7 +24,7 @@ pub struct Entry {
 }
 
 /// Every protocol that a ledger can be run under.
-pub static ALL: &[Entry] = &[serial::ENTRY, harmony::ENTRY, aria::ENTRY];
+pub static ALL: &[Entry] = &[serial::ENTRY, harmony::ENTRY, aria::ENTRY, rbc::ENTRY];
 
 /// Names of every protocol as it is by default and with any one choice made otherwise: what a
 /// test should run to have seen them all.
