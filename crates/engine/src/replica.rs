@@ -43,6 +43,8 @@ pub struct Executed {
     /// One for each transaction, in block order.
     pub outcomes: Vec<Outcome>,
     pub serial_order: Vec<Position>,
+    /// What the protocol has put off, by position: to stand first in the next block, in this order.
+    pub deferred: Vec<(Position, Input)>,
     pub report: BlockReport,
     /// Keeps the images of the changed rows readable as long as it lives.
     pub effects: Effects,
@@ -158,6 +160,13 @@ impl Replica {
         let outcome =
             self.protocol.finish(prepared, &block, &self.store, &mut writes, &self.crew)?;
         let effects = Effects::Rows(self.store.finish(writes));
+        let schema_version = self.language.schema_version();
+        let again = |position: Position| {
+            let work = Arc::clone(&block.transactions[position as usize]);
+            let payload = payloads[position as usize].clone();
+            (position, Input { payload, compiled: Some(Compiled { work, schema_version }) })
+        };
+        let deferred = outcome.deferred.into_iter().map(again).collect();
         let outcome_bytes = outcome.outcomes.iter().map(encode_outcome).collect();
         let (block, hash) = self.seal(time_us, effects.root()?, payloads, outcome_bytes)?;
         Ok(Executed {
@@ -165,6 +174,7 @@ impl Replica {
             hash,
             outcomes: outcome.outcomes,
             serial_order: outcome.serial_order,
+            deferred,
             report: outcome.report,
             effects,
         })
@@ -227,6 +237,7 @@ impl Replica {
             hash,
             outcomes: vec![outcome],
             serial_order: vec![0],
+            deferred: Vec::new(),
             report: BlockReport::default(),
             effects,
         })

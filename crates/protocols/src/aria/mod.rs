@@ -190,6 +190,6 @@ impl Protocol for Aria {
 
 fn put_off() -> Outcome {
     Outcome::Retry(Error::serialization(
-        "The transaction conflicts with an earlier one of its block, and is put off to the next.",
+        "The transaction conflicts with an earlier one of its block and was put off.",
     ))
 }
