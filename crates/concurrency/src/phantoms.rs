@@ -1,68 +1,84 @@
-//! Phantoms: writes whose row is in a range that another transaction of the block read.
+//! Phantoms: the writes of a block that touch a range which another transaction read.
 //!
-//! A write touches a range when its row lies in it before the write or after it. Ranges of primary
-//! keys find their writes by binary search among the block's writes; others pass all writes of the
-//! table, since a row's entry in another index depends on values which commands may still change.
-//! So "touches" may be a false alarm, but never differs between replicas.
+//! A write touches a range when its row lies in the range before it or after it. What the row will
+//! be is not always known (update commands are kept unevaluated), so the answer may be a "yes" too
+//! many, never one too few.
 //!
-//! *Cost.* Nothing where nobody reads a range. Otherwise each worker sorts the block's writes.
+//! *Cost.* Writes are sorted by primary key once; a range of primary keys finds its own by binary
+//! search, a range of another index looks at all writes of its table.
 
 use std::ops::Bound;
 
 use procedure::access::Range;
 use rustc_hash::FxHashMap;
 use storage::{Catalog, LATEST, Table};
-use types::{ColumnId, Position, TableId, Value};
+use types::{ColumnId, TableId, Value};
 
 use crate::overlay::{covers, index_columns, index_key};
 use crate::pending::{PendingWrite, WriteState};
 use crate::simulation::Simulated;
 
 /// Call `edge(writer, reader)` for every two transactions of which one writes into a range that the
-/// other read. Of `shards` workers, worker `shard` sees to its share of the readers. Nothing of the
-/// block may be installed yet.
+/// other read. Of `shards` workers, worker `shard` sees to its share of the readers.
 pub fn for_each(
     simulated: &[Simulated],
     catalog: &Catalog,
     (shard, shards): (usize, usize),
-    mut edge: impl FnMut(Position, Position),
+    mut edge: impl FnMut(usize, usize),
 ) {
-    let all = || (0..).zip(simulated);
+    let all = || simulated.iter().enumerate();
     let mut ranges = all()
-        .filter(|(reader, _): &(Position, _)| *reader as usize % shards == shard)
+        .filter(|(reader, _)| reader % shards == shard)
         .flat_map(|(reader, s)| s.reads.ranges.iter().map(move |range| (reader, range)))
         .peekable();
     if ranges.peek().is_none() {
         return;
     }
-    let mut writes: FxHashMap<TableId, Vec<(&PendingWrite, Position)>> = FxHashMap::default();
-    for (writer, simulated) in all() {
-        for write in &simulated.writes {
-            writes.entry(write.table).or_default().push((write, writer));
+    let writes = all().flat_map(|(writer, s)| s.writes.iter().map(move |write| (writer, write)));
+    let writes = WritesInOrder::new(catalog, writes);
+    for (reader, range) in ranges {
+        for (writer, _) in writes.touching(range) {
+            if writer != reader {
+                edge(writer, reader);
+            }
         }
     }
-    for of_table in writes.values_mut() {
-        of_table.sort_unstable_by(|(a, _), (b, _)| a.key.cmp(&b.key));
+}
+
+/// A transaction's number, with one of its writes.
+type Written<'s> = (usize, &'s PendingWrite);
+
+/// The writes of some transactions, none of which is installed yet.
+pub struct WritesInOrder<'s> {
+    catalog: &'s Catalog,
+    by_table: FxHashMap<TableId, Vec<Written<'s>>>,
+}
+
+impl<'s> WritesInOrder<'s> {
+    pub fn new(catalog: &'s Catalog, writes: impl Iterator<Item = Written<'s>>) -> Self {
+        let mut by_table: FxHashMap<TableId, Vec<Written<'s>>> = FxHashMap::default();
+        for (writer, write) in writes {
+            by_table.entry(write.table).or_default().push((writer, write));
+        }
+        for writes in by_table.values_mut() {
+            writes.sort_unstable_by(|(_, a), (_, b)| a.key.cmp(&b.key));
+        }
+        WritesInOrder { catalog, by_table }
     }
-    for (reader, range) in ranges {
-        let (Some(table), Some(writes)) = (catalog.table(range.table), writes.get(&range.table))
-        else {
-            continue;
-        };
+
+    /// Writes that may touch `range`, its reader's own included.
+    pub fn touching<'r>(&'r self, range: &'r Range) -> impl Iterator<Item = Written<'s>> + 'r {
+        let table = self.catalog.table(range.table);
+        let writes = self.by_table.get(&range.table).map_or(&[][..], Vec::as_slice);
         let first = match &range.low {
             Bound::Included(low) | Bound::Excluded(low) if range.index == 0 => {
-                writes.partition_point(|(write, _)| write.key < *low)
+                writes.partition_point(|(_, write)| write.key < *low)
             }
             _ => 0,
         };
-        for (write, writer) in &writes[first..] {
-            if range.index == 0 && is_behind(range, write.key.as_bytes()) {
-                break;
-            }
-            if *writer != reader && may_touch(table, range, write) {
-                edge(*writer, reader);
-            }
-        }
+        let within = |write: &PendingWrite| range.index != 0 || !is_behind(range, &write.key.0);
+        let ahead = writes[first..].iter().take_while(move |(_, write)| within(write));
+        ahead.copied().filter(move |(_, write)| table.is_some_and(|t| may_touch(t, range, write)))
     }
 }
 
@@ -100,7 +116,7 @@ fn before_image_in(
     columns: &[ColumnId],
 ) -> bool {
     let mut values = vec![Value::Null; columns.len()];
-    // Nothing of the block is installed yet, so the newest state is the one before it.
+    // None of the writes is installed yet, so the newest state is the one before them.
     let stored = write.slot.and_then(|slot| table.read(slot, LATEST, columns, &mut values));
     stored.is_some()
         && index_key(table, range.index, &write.key, |column| {

@@ -332,11 +332,11 @@ impl Sequencer {
         let height = executed.block.header.height;
         let now = Instant::now();
         let mut again = Vec::with_capacity(executed.deferred.len());
-        let mut deferred = std::mem::take(&mut executed.deferred).into_iter().peekable();
+        let put_off = std::mem::take(&mut executed.put_off);
+        let mut put_off = executed.deferred.iter().zip(put_off).peekable();
         let answers = (0..).zip(executed.outcomes.drain(..).zip(replies));
         for (index, (outcome, Reply { arrived, deferrals, reply })) in answers {
-            let put_off = deferred.next_if(|(position, _)| *position == index);
-            match put_off {
+            match put_off.next_if(|(position, _)| **position == index) {
                 Some((_, Input { payload, compiled })) if deferrals < DEFERRALS_MAX => {
                     let (alone, deferrals) = (false, deferrals + 1);
                     again.push(Request { payload, compiled, alone, arrived, deferrals, reply });

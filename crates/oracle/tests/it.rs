@@ -6,7 +6,7 @@ use std::sync::Arc;
 use concurrency::{Crew, Outcome, RecordId, Work};
 use kit::random::Random;
 use oracle::programs::{
-    Builder, OPERATIONS, Operation, fill, random_large, random_program, random_query, random_work,
+    Builder, OPERATIONS, Operation, fill, random_follower, random_large, random_query, random_work,
     schemas,
 };
 use oracle::session::{Action, Session, random_script};
@@ -337,7 +337,7 @@ fn seeded_bugs_are_found() {
             twin.run(&*protocol, &crew, fill(keys / 2 + 1)).unwrap();
             (0..3).any(|_| {
                 let block = (0..2 + random.below(6))
-                    .map(|_| random_program(&mut random, keys, 4))
+                    .map(|_| random_follower(&mut random, keys, 4))
                     .collect();
                 twin.run(&*protocol, &crew, block).is_err()
             })

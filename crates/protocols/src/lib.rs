@@ -11,6 +11,7 @@ use concurrency::{OptionValues, Options, Protocol, ProtocolInfo};
 use types::{Error, SqlState};
 
 pub mod aria;
+pub mod calvin;
 pub mod harmony;
 pub mod rbc;
 pub mod serial;
@@ -24,7 +25,7 @@ pub struct Entry {
 }
 
 /// Every protocol that a ledger can be run under.
-pub static ALL: &[Entry] = &[serial::ENTRY, harmony::ENTRY, aria::ENTRY, rbc::ENTRY];
+pub static ALL: &[Entry] = &[serial::ENTRY, calvin::ENTRY, aria::ENTRY, rbc::ENTRY, harmony::ENTRY];
 
 /// Names of every protocol as it is by default and with any one choice made otherwise: what a
 /// test should run to have seen them all.

@@ -11,7 +11,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use concurrency::{Crew, RecordId, Simulated, phantoms};
+use concurrency::phantoms::WritesInOrder;
+use concurrency::{Crew, RecordId, Simulated};
 use rustc_hash::FxHashMap;
 use storage::Catalog;
 use types::{Position, TableId};
@@ -142,9 +143,7 @@ pub fn validate(
     crew.run_if_large(count, move |shard| {
         record_edges(&job, shard as u64, shards as u64);
         if flaw != Some(Flaw::NoRangeEdges) {
-            phantoms::for_each(&job.simulated, &job.catalog, (shard, shards), |writer, reader| {
-                job.add(i64::from(writer), i64::from(reader));
-            });
+            range_edges(&job, shard, shards);
         }
     });
     let edges = Arc::into_inner(edges).expect("the crew has let go of a finished job");
@@ -218,6 +217,28 @@ fn record_edges(edges: &Edges, shard: u64, shards: u64) {
             let readers = if write.changes_existence() { mark.readers } else { mark.value_readers };
             let reader = readers.other_than(tid);
             edges.max_in[tid as usize].fetch_max(reader, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Phantoms: a write whose row is in a range that another transaction read, before or after the
+/// write.
+fn range_edges(edges: &Edges, shard: usize, shards: usize) {
+    let readers = || edges.simulated.iter().enumerate();
+    let mut ranges = readers()
+        .filter(|(reader, _)| reader % shards == shard)
+        .flat_map(|(reader, s)| s.reads.ranges.iter().map(move |range| (reader, range)))
+        .peekable();
+    if ranges.peek().is_none() {
+        return;
+    }
+    let writes = readers().flat_map(|(writer, s)| s.writes.iter().map(move |w| (writer, w)));
+    let writes = WritesInOrder::new(&edges.catalog, writes);
+    for (reader, range) in ranges {
+        for (writer, _) in writes.touching(range) {
+            if writer != reader {
+                edges.add(writer as i64, reader as i64);
+            }
         }
     }
 }

@@ -84,7 +84,7 @@ impl Edges {
         }
         if flaw != Some(Flaw::NoRangeEdges) {
             phantoms::for_each(simulated, catalog, (0, 1), |writer, reader| {
-                writers[writer as usize].range_readers.push(reader);
+                writers[writer].range_readers.push(reader as Position);
             });
         }
         Edges { records, writers }
