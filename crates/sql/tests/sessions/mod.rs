@@ -18,6 +18,11 @@ use storage::Store;
 
 pub type Row = Box<[Value]>;
 
+/// What any protocol must bring about is tested under each of them.
+pub fn protocols() -> impl Iterator<Item = &'static str> {
+    protocols::ALL.iter().map(|entry| entry.info.name)
+}
+
 /// A ledger in memory and the node on it.
 pub struct Node {
     files: MemoryFiles,
