@@ -357,7 +357,7 @@ fn is_found(name: &str, flaw: &'static str) -> bool {
         twin.run(protocol, &crew, fill(keys / 2 + 1)).unwrap();
         let blocks = (0..3).map(|_| {
             let programs = 0..2 + random.below(6);
-            programs.map(|_| random_program(&mut random, keys, 4)).collect()
+            programs.map(|_| random_follower(&mut random, keys, 4)).collect()
         });
         let blocks: Vec<Vec<_>> = blocks.collect();
         twin.run_all(protocol, &crew, blocks).map(|outcomes| {
