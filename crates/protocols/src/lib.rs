@@ -11,6 +11,7 @@ use concurrency::{Options, Protocol, ProtocolInfo};
 use types::{Error, SqlState};
 
 pub mod harmony;
+pub mod quecc;
 pub mod serial;
 
 /// A protocol's card and how to make one.
@@ -22,7 +23,7 @@ pub struct Entry {
 }
 
 /// Every protocol that a ledger can be run under.
-pub static ALL: &[Entry] = &[serial::ENTRY, harmony::ENTRY];
+pub static ALL: &[Entry] = &[serial::ENTRY, harmony::ENTRY, quecc::ENTRY];
 
 /// The protocol that a text such as `harmony` or `harmony:reordering=off` names.
 pub fn by_name(text: &str) -> Result<Arc<dyn Protocol>, Error> {

@@ -102,6 +102,8 @@ impl Changes {
             })
             .collect();
         changes.sort_unstable_by(|a, b| (a.table(), &a.key).cmp(&(b.table(), &b.key)));
+        // Written, rolled back and written again: touched first twice, with one image before.
+        changes.dedup_by(|a, b| a.table() == b.table() && a.key == b.key);
         Changes { height, changes, _pin: pin }
     }
 
@@ -155,9 +157,12 @@ impl Change {
         records.before_image(self.touched.before, |payload| load_words(payload, words))
     }
 
-    /// A row that came and went within the block left no trace.
+    /// A row that came and went within the block left no trace, nor did writes that were undone.
     fn is_net(&self) -> bool {
         let records = &self.table.records;
+        if records.stamp_word(self.touched.slot).height() != self.height {
+            return false;
+        }
         let was = records.before_image(self.touched.before, |_| ()).is_some();
         was || records.read(self.touched.slot, self.height, |_| ()).is_some()
     }
