@@ -214,8 +214,15 @@ impl<'a> InPlace<'a> {
         slot: Option<Slot>,
         columns: &[(ColumnId, Value)],
     ) -> bool {
-        let Some(slot) = slot.filter(|slot| table.last_change(*slot).1) else { return false };
-        self.depend_by_overwriting(table, slot);
+        let Some(slot) = slot else { return false };
+        let is_there = table.last_change(slot).1;
+        match is_there {
+            true => self.depend_by_overwriting(table, slot),
+            false => self.depend(table, slot),
+        }
+        if !is_there {
+            return false;
+        }
         if self.keeps_images {
             self.keep_image(table, slot);
         }
@@ -232,11 +239,12 @@ impl<'a> InPlace<'a> {
     ) -> Result<bool, Stop> {
         let Some(slot) = slot else { return Ok(false) };
         let CommandCode { assignments, columns, .. } = code;
-        match columns.is_empty() {
+        let is_there = table.last_change(slot).1;
+        match is_there && columns.is_empty() {
             true => self.depend_by_overwriting(table, slot),
             false => self.depend(table, slot),
         }
-        if !table.last_change(slot).1 {
+        if !is_there {
             return Ok(false);
         }
         self.scratch.resize(table.schema().columns.len().max(columns.len()), Value::Null);
