@@ -6,13 +6,19 @@
 //! * [`Overlay`]: a transaction's own writes over a block snapshot, the workspace that serial
 //!   execution, simulation and interactive sessions share.
 //! * [`Runner`]: a serial order, carried out; [`ordered_locks`] does so in parallel.
-//! * [`simulation`]: every transaction on one snapshot, with what it read and would write.
+//! * [`simulation`]: every transaction on one snapshot, with what it read and would write;
+//!   [`phantoms`]: who wrote into a range that another read.
+//! * [`RecordNumbers`]: the records that a block touches, numbered for flat arrays.
+//! * [`disjoint`]: those that write different records, installed in parallel.
 //! * [`endorsement`]: the same with versions, and the check whether they are still the newest.
 //! * [`Crew`]: the workers.
 //!
 //! Absence: no concrete protocol, no SQL, no ledger bytes.
 
+pub mod accesses;
+pub mod below;
 pub mod crew;
+pub mod disjoint;
 pub mod endorsement;
 pub mod footprint;
 pub mod foresight;
@@ -23,10 +29,14 @@ pub mod own_rows;
 mod pending;
 pub mod phantoms;
 pub mod protocol;
+pub mod reconnaissance;
+pub mod record_numbers;
 pub mod runner;
+pub mod schedule;
 pub mod simulation;
 pub mod work;
 
+pub use below::{Below, Stored};
 pub use crew::Crew;
 pub use footprint::{Footprint, NoRecord, RangeDigest, Recorder, RowRead};
 pub use foresight::{Foresight, Plans};
@@ -36,6 +46,7 @@ pub use protocol::{
     Block, BlockOutcome, BlockReport, Isolation, OptionValues, Options, Outcome, Prepared,
     Protocol, ProtocolInfo, ProtocolOption,
 };
+pub use record_numbers::RecordNumbers;
 pub use runner::Runner;
 pub use simulation::{ReadMark, Reads, Simulated};
 pub use work::{Expectation, Interactive, Load, RangeRequirement, RowRequirement, Statement, Work};

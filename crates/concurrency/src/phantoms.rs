@@ -16,6 +16,34 @@ use types::{ColumnId, TableId, Value};
 
 use crate::overlay::{covers, index_columns, index_key};
 use crate::pending::{PendingWrite, WriteState};
+use crate::simulation::Simulated;
+
+/// Call `edge(writer, reader)` for every two transactions of which one writes into a range that the
+/// other read. Of `shards` workers, worker `shard` sees to its share of the readers.
+pub fn for_each(
+    simulated: &[Simulated],
+    catalog: &Catalog,
+    (shard, shards): (usize, usize),
+    mut edge: impl FnMut(usize, usize),
+) {
+    let all = || simulated.iter().enumerate();
+    let mut ranges = all()
+        .filter(|(reader, _)| reader % shards == shard)
+        .flat_map(|(reader, s)| s.reads.ranges.iter().map(move |range| (reader, range)))
+        .peekable();
+    if ranges.peek().is_none() {
+        return;
+    }
+    let writes = all().flat_map(|(writer, s)| s.writes.iter().map(move |write| (writer, write)));
+    let writes = WritesInOrder::new(catalog, writes);
+    for (reader, range) in ranges {
+        for (writer, _) in writes.touching(range) {
+            if writer != reader {
+                edge(writer, reader);
+            }
+        }
+    }
+}
 
 /// A transaction's number, with one of its writes.
 type Written<'s> = (usize, &'s PendingWrite);

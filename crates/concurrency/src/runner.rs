@@ -7,23 +7,33 @@ use procedure::{Frame, ProgramResult};
 use storage::{Catalog, LATEST, UndoArena};
 use types::{Position, Stamp, Stop};
 
-use crate::footprint::NoRecord;
+use crate::footprint::{NoRecord, Recorder};
 use crate::install::Installer;
 use crate::overlay::{Moment, Overlay};
+use crate::pending::PendingWrite;
 use crate::protocol::{Block, Outcome};
+use crate::reconnaissance::{Held, run_checked};
+use crate::work::Work;
 
 /// Runs transactions one at a time over the newest state.
-pub struct Runner {
-    overlay: Overlay<NoRecord>,
+pub struct Runner<R = NoRecord> {
+    overlay: Overlay<R>,
     frame: Frame,
     installer: Installer,
 }
 
 impl Runner {
     pub fn new(catalog: Arc<Catalog>) -> Self {
+        Runner::recording(catalog, NoRecord)
+    }
+}
+
+impl<R: Recorder> Runner<R> {
+    /// One that tells `recorder` of every read.
+    pub fn recording(catalog: Arc<Catalog>, recorder: R) -> Self {
         let nowhere = Moment { height: 0, position: 0, now_us: 0 };
         Runner {
-            overlay: Overlay::new(Arc::clone(&catalog), LATEST, nowhere, NoRecord),
+            overlay: Overlay::new(Arc::clone(&catalog), LATEST, nowhere, recorder),
             frame: Frame::default(),
             installer: Installer::new(catalog),
         }
@@ -36,7 +46,47 @@ impl Runner {
         position: Position,
         undo: &mut UndoArena,
     ) -> Result<Outcome, String> {
-        Outcome::from_run(self.attempt(block, position, undo))
+        self.run_and_show(block, position, undo, |_, _| ())
+    }
+
+    /// As `run_one`; then `show` gets the recorder and what was installed.
+    pub fn run_and_show(
+        &mut self,
+        block: &Block,
+        position: Position,
+        undo: &mut UndoArena,
+        show: impl FnOnce(&mut R, &[PendingWrite]),
+    ) -> Result<Outcome, String> {
+        let run = self.attempt(block, position, undo);
+        let (result, writes) = match run {
+            Ok((result, writes)) => (Ok(result), writes),
+            Err(stop) => (Err(stop), Vec::new()),
+        };
+        show(&mut self.overlay.recorder, &writes);
+        self.overlay.recycle(writes);
+        Outcome::from_run(result)
+    }
+
+    /// As `run_one`, every access checked before it happens. `None`: one was not covered by
+    /// `held`, and the transaction had no effect.
+    pub fn run_foretold(
+        &mut self,
+        block: &Block,
+        position: Position,
+        held: &Held,
+        undo: &mut UndoArena,
+    ) -> Result<Option<Outcome>, String> {
+        let (work, moment) = begin(block, position);
+        self.overlay.restart(moment);
+        let Some(run) = run_checked(work, held, &mut self.frame, &mut self.overlay) else {
+            return Ok(None);
+        };
+        let installed = run.and_then(|result| {
+            let writes = self.install(moment, undo)?;
+            self.overlay.recycle(writes);
+            Ok(result)
+        });
+        Outcome::from_run(installed).map(Some)
     }
 
     fn attempt(
@@ -44,15 +94,26 @@ impl Runner {
         block: &Block,
         position: Position,
         undo: &mut UndoArena,
-    ) -> Result<ProgramResult, Stop> {
-        let work = &block.transactions[position as usize];
-        let now_us = work.now_us(block.time_us);
-        self.overlay.restart(Moment { height: block.height, position, now_us });
+    ) -> Result<(ProgramResult, Vec<PendingWrite>), Stop> {
+        let (work, moment) = begin(block, position);
+        self.overlay.restart(moment);
         let result = work.run(&mut self.frame, &mut self.overlay)?;
-        let writes = self.overlay.take_writes();
-        let stamp = Stamp::new(block.height, position);
-        self.installer.install(&writes, now_us, stamp, undo)?;
-        self.overlay.recycle(writes);
-        Ok(result)
+        let writes = self.install(moment, undo)?;
+        Ok((result, writes))
     }
+
+    /// All of the transaction's writes, or none.
+    fn install(&mut self, moment: Moment, undo: &mut UndoArena) -> Result<Vec<PendingWrite>, Stop> {
+        let Moment { height, position, now_us } = moment;
+        let writes = self.overlay.take_writes();
+        let stamp = Stamp::new(height, position);
+        self.installer.install(&writes, now_us, stamp, undo)?;
+        Ok(writes)
+    }
+}
+
+fn begin(block: &Block, position: Position) -> (&Work, Moment) {
+    let work = &block.transactions[position as usize];
+    let now_us = work.now_us(block.time_us);
+    (work, Moment { height: block.height, position, now_us })
 }

@@ -130,7 +130,7 @@ where
         if group.is_empty() {
             return;
         }
-        foresight.fetch(group);
+        foresight.fetch(group.iter().map(|work| &**work));
         for (position, work) in (first..).zip(group) {
             let turn = position % overlays.len();
             let overlay = &mut overlays[turn];

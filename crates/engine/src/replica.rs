@@ -25,12 +25,14 @@ use crate::transaction::{Body, Transaction, encode_outcome};
 
 /// A transaction on its way into a block: its ledger bytes and, where its session has done so
 /// already, its program.
+#[derive(Clone)]
 pub struct Input {
     pub payload: Bytes,
     pub compiled: Option<Compiled>,
 }
 
 /// A program and the schema version it was compiled under.
+#[derive(Clone)]
 pub struct Compiled {
     pub work: Arc<Work>,
     pub schema_version: u64,
@@ -43,6 +45,10 @@ pub struct Executed {
     /// One for each transaction, in block order.
     pub outcomes: Vec<Outcome>,
     pub serial_order: Vec<Position>,
+    /// Those that the protocol puts off to the next block, in ascending order.
+    pub deferred: Vec<Position>,
+    /// What they were made of: to stand first in the next block, in this order.
+    pub put_off: Vec<Input>,
     pub report: BlockReport,
     /// Keeps the images of the changed rows readable as long as it lives.
     pub effects: Effects,
@@ -158,6 +164,13 @@ impl Replica {
         let outcome =
             self.protocol.finish(prepared, &block, &self.store, &mut writes, &self.crew)?;
         let effects = Effects::Rows(self.store.finish(writes));
+        let schema_version = self.language.schema_version();
+        let again = |&position: &Position| {
+            let work = Arc::clone(&block.transactions[position as usize]);
+            let payload = payloads[position as usize].clone();
+            Input { payload, compiled: Some(Compiled { work, schema_version }) }
+        };
+        let put_off = outcome.deferred.iter().map(again).collect();
         let outcome_bytes = outcome.outcomes.iter().map(encode_outcome).collect();
         let (block, hash) = self.seal(time_us, effects.root()?, payloads, outcome_bytes)?;
         Ok(Executed {
@@ -165,6 +178,8 @@ impl Replica {
             hash,
             outcomes: outcome.outcomes,
             serial_order: outcome.serial_order,
+            deferred: outcome.deferred,
+            put_off,
             report: outcome.report,
             effects,
         })
@@ -227,6 +242,8 @@ impl Replica {
             hash,
             outcomes: vec![outcome],
             serial_order: vec![0],
+            deferred: Vec::new(),
+            put_off: Vec::new(),
             report: BlockReport::default(),
             effects,
         })

@@ -7,13 +7,18 @@
 
 use std::sync::Arc;
 
-use concurrency::{Options, Protocol, ProtocolInfo};
+use concurrency::{OptionValues, Options, Protocol, ProtocolInfo};
 use types::{Error, SqlState};
 
+pub mod aria;
 pub mod block_stm;
+pub mod calvin;
+pub mod conflict_graph;
 pub mod fabric;
 pub mod fabric_pp;
 pub mod harmony;
+pub mod quecc;
+pub mod rbc;
 pub mod serial;
 
 /// A protocol's card and how to make one.
@@ -25,8 +30,32 @@ pub struct Entry {
 }
 
 /// Every protocol that a ledger can be run under.
-pub static ALL: &[Entry] =
-    &[serial::ENTRY, harmony::ENTRY, fabric::ENTRY, fabric_pp::ENTRY, block_stm::ENTRY];
+pub static ALL: &[Entry] = &[
+    serial::ENTRY,
+    calvin::ENTRY,
+    conflict_graph::ENTRY,
+    aria::ENTRY,
+    rbc::ENTRY,
+    harmony::ENTRY,
+    quecc::ENTRY,
+    fabric::ENTRY,
+    fabric_pp::ENTRY,
+];
+
+/// Names of every protocol as it is by default and with any one choice made otherwise: what a
+/// test should run to have seen them all.
+pub fn variants() -> Vec<String> {
+    let mut names = Vec::new();
+    for ProtocolInfo { name, options, .. } in ALL.iter().map(|entry| entry.info) {
+        names.push((*name).to_owned());
+        for option in *options {
+            if let OptionValues::OneOf([_, others @ ..]) = option.values {
+                names.extend(others.iter().map(|value| format!("{name}:{}={value}", option.name)));
+            }
+        }
+    }
+    names
+}
 
 /// The protocol that a text such as `harmony` or `harmony:reordering=off` names.
 pub fn by_name(text: &str) -> Result<Arc<dyn Protocol>, Error> {
@@ -63,6 +92,9 @@ mod tests {
             assert!(by_name(entry.info.name).is_ok());
             let error = by_name(&format!("{}:no_such_option=1", entry.info.name)).err();
             assert!(error.is_some_and(|e| e.message().contains("no_such_option")));
+        }
+        for name in variants() {
+            assert!(by_name(&name).is_ok(), "{name}");
         }
         let error = by_name("nothing").err().expect("there is no such protocol");
         assert!(error.fields().hint.as_ref().is_some_and(|hint| hint.contains("serial")));

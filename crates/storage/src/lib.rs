@@ -3,11 +3,11 @@
 //! Modules from the ground up: `words` (memory that never moves), `heap` (strings), `header` and
 //! `layout` (what a record looks like), `undo` (what it looked like before), `record` (how one
 //! writer and many readers share it), `hash` and `ordered` (how it is found), `table`, `scan`,
-//! `pins` (who still reads what), `block` and `store` (blocks in, snapshots out).
+//! `exclusive` (for workers who share no record), `pins` (who still reads what), `block` and `store` (blocks in, snapshots out).
 //!
 //! The parts that threads share are checked under a model of their schedules by
 //! `RUSTFLAGS="--cfg shuttle" cargo test -p storage --lib schedules`. The only unsafe code is in
-//! `words::raw`: two functions, a zeroed allocation and a prefetch.
+//! `words::raw` (a zeroed allocation and a prefetch) and in `heap::ascii` (a text known to be one).
 //!
 //! Left out so far: space of overwritten long strings and of long index keys comes back only when a
 //! table is rewritten; undo chunks, nodes and slots are reused by their own table or store, not
@@ -19,9 +19,11 @@
 
 mod block;
 mod entry;
+mod exclusive;
 mod hash;
 mod header;
 mod heap;
+mod image;
 mod layout;
 mod ordered;
 mod pins;
@@ -34,11 +36,12 @@ mod undo;
 mod words;
 
 pub use block::{BlockWrites, Change, Changes};
+pub use hash::KeyHash;
 pub use header::HEIGHT_MAX;
 pub use layout::PROTOCOL_WORDS_MAX;
 pub use pins::{Pin, Pins};
 pub use record::{GROUP_ROWS_LOG2, LATEST, Slot};
 pub use scan::Visit;
 pub use store::{Annotation, Catalog, Collected, Snapshot, Store, StoreUsage};
-pub use table::{Table, TableUsage};
+pub use table::{Place, Table, TableUsage};
 pub use undo::UndoArena;

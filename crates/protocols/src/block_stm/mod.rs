@@ -224,7 +224,7 @@ impl BlockRun {
     fn look_ahead(&self, version: Version, foresight: &mut Foresight) {
         let next = version.transaction as usize + self.workers;
         if version.incarnation == 0 && next < self.block.transactions.len() {
-            foresight.fetch(&self.block.transactions[next..=next]);
+            foresight.fetch(Some(&*self.block.transactions[next]));
         }
     }
 
@@ -334,7 +334,7 @@ fn install(
 
 /// What a block makes of a record.
 enum Final {
-    Patch(SmallVec<[(ColumnId, Value); 4]>),
+    Patch(SmallVec<[(ColumnId, Value); 2]>),
     State(WriteState),
 }
 

@@ -361,7 +361,7 @@ impl Access for View<'_> {
 
     fn prefetch(&mut self, table: TableId, key: &Key) {
         if let Ok(table) = self.table(table) {
-            table.prefetch(key.as_bytes());
+            table.prefetch(table.place(key.as_bytes()));
         }
     }
 }
