@@ -18,11 +18,12 @@
 //! the row:
 //!
 //! ```text
-//!   63                        32 31                         0
-//!   [ low half of the height: 32 | number of the record: 32 ]
+//!   63                        26 25                         0
+//!   [   height of the block: 38 |  number of the record: 26 ]
 //! ```
 //!
-//! A word with another height is an older block's. Keys without a stored record are found in hash
+//! That is the layout of all protocols that use the word, so one with another height is an older
+//! block's. Keys without a stored record are found in hash
 //! maps. Numbers are dealt out as records are first written, so they depend on timing; nothing
 //! that leaves the block does.
 //!
@@ -157,7 +158,11 @@ const SHARDS: usize = 32;
 
 /// Records of the first segment; each further one has twice as many.
 const SEGMENT_RECORDS: u32 = 1024;
-const SEGMENTS: usize = 22;
+const SEGMENTS: usize = 16;
+
+const NUMBER_BITS: u32 = 26;
+const _: () = assert!(storage::HEIGHT_MAX.leading_zeros() == NUMBER_BITS);
+const _: () = assert!((SEGMENT_RECORDS as u64) << SEGMENTS <= 1 << NUMBER_BITS);
 
 type Segment = Box<[OnceLock<Record>]>;
 
@@ -217,11 +222,10 @@ impl Memory {
 
     fn by_word(&self, table: TableId, slot: Slot) -> Option<&Record> {
         let word = self.catalog.table(table)?.protocol_word(slot, 0)?.load(Ordering::Acquire);
-        if (word >> 32) as u32 != self.height as u32 {
+        if word >> NUMBER_BITS != self.height {
             return None;
         }
-        // Another protocol may have left a word that looks like one of this block.
-        self.record(word as u32).filter(|r| (r.table, r.slot) == (table, Some(slot)))
+        self.record((word & ((1 << NUMBER_BITS) - 1)) as u32)
     }
 
     /// The record at a place, if the block has written it.
@@ -252,8 +256,7 @@ impl Memory {
             let _creating = lock(self.shard(key));
             if self.by_word(*table, *slot).is_none() {
                 let number = self.create(*table, Some(*slot), key)?;
-                let tag = u64::from(self.height as u32) << 32;
-                word.store(tag | u64::from(number), Ordering::Release);
+                word.store(self.height << NUMBER_BITS | u64::from(number), Ordering::Release);
             }
             return self.by_word(*table, *slot);
         }
@@ -298,7 +301,7 @@ impl Memory {
         }
         for (place, key, change) in writes {
             let record = self.find_or_create(&place, &key);
-            moved |= record.ok_or("a record was lost within a block")?.put(version, change);
+            moved |= record.ok_or("a block wrote more records than have numbers")?.put(version, change);
         }
         Ok(moved)
     }
