@@ -341,7 +341,9 @@ fn configurations(entry: &protocols::Entry) -> Vec<String> {
         OptionValues::OneOf(values) => {
             values.iter().skip(1).map(|value| format!("{name}:{}={value}", option.name)).collect()
         }
-        OptionValues::Integer { .. } => Vec::new(),
+        OptionValues::Integer { max, default, .. } => Vec::from_iter(
+            (default < max).then(|| format!("{name}:{}={}", option.name, default + 1)),
+        ),
     });
     std::iter::once(name.to_owned()).chain(choices).collect()
 }
