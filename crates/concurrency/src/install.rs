@@ -12,6 +12,7 @@ use storage::{LATEST, Slot, Table, UndoArena};
 use types::{ColumnId, Key, Stamp, Stop, Value};
 
 use crate::pending::{PendingWrite, WriteState};
+use crate::trial::{Flaw, flawed};
 
 /// A write whose every value is known.
 #[derive(Debug)]
@@ -99,7 +100,9 @@ impl<'a> Fold<'a> {
         command.apply(self.row, now_us)?;
         for (column, _) in &command.code.assignments {
             self.assigned.insert(*column);
-            self.loaded.insert(*column);
+            if !flawed(Flaw::FoldLoadsAgain) {
+                self.loaded.insert(*column);
+            }
         }
         Ok(())
     }

@@ -8,6 +8,7 @@
 //! * [`Runner`]: a serial order, carried out; [`ordered_locks`] does so in parallel.
 //! * [`simulation`]: every transaction on one snapshot, with what it read and would write.
 //! * [`Crew`]: the workers.
+//! * [`trial`]: what tests switch on to see whether they would notice.
 //!
 //! Absence: no concrete protocol, no SQL, no ledger bytes.
 
@@ -22,6 +23,7 @@ mod pending;
 pub mod protocol;
 pub mod runner;
 pub mod simulation;
+pub mod trial;
 pub mod work;
 
 pub use crew::Crew;

@@ -45,6 +45,7 @@ use crate::foresight::Plans;
 use crate::pending::RecordId;
 use crate::protocol::{Block, Outcome};
 use crate::runner::Runner;
+use crate::trial::{self, Flaw};
 use crate::work::Work;
 
 /// Fewer than these are soon done, and planning them would take nearly as long.
@@ -67,6 +68,7 @@ struct Lock {
 impl Lock {
     fn new(table: TableId, key: &Key, exclusive: bool) -> Lock {
         let record = RecordId::of(None, key);
+        let exclusive = exclusive && !trial::flawed(Flaw::NoExclusiveLocks);
         Lock { table, record, exclusive }
     }
 }
@@ -83,7 +85,7 @@ pub fn run(
     crew: &Crew,
 ) -> Result<Vec<Outcome>, String> {
     let catalog = store.catalog();
-    if crew.workers() == 1 || positions.len() < TRANSACTIONS_MIN {
+    if crew.workers() == 1 || positions.len() < trial::threshold(TRANSACTIONS_MIN) {
         return one_by_one(block, positions, &catalog, writes);
     }
     let locks = plan_all(block, positions, crew);
@@ -174,7 +176,7 @@ impl Planner {
             }
             Work::Statement(statement) => {
                 let plan = self.plans.of(&statement.procedure);
-                if !plan.is_complete() {
+                if !plan.is_complete() && !trial::flawed(Flaw::NoBarriers) {
                     return None;
                 }
                 let accesses = plan.accesses(&statement.arguments).ok()?;
@@ -182,7 +184,7 @@ impl Planner {
                     let exclusive = key.mode == AccessMode::Write;
                     Lock::new(key.table, &key.key, exclusive)
                 }));
-                accesses.ranges.is_empty().then_some(())
+                (accesses.ranges.is_empty() || trial::flawed(Flaw::NoBarriers)).then_some(())
             }
         }
     }
@@ -219,7 +221,8 @@ impl Queued {
             };
             for lock in locks.iter().flatten() {
                 let tail = tails.entry((lock.table, lock.record)).or_default();
-                if lock.exclusive && !tail.readers.is_empty() {
+                let awaited = !trial::flawed(Flaw::ReadersNotAwaited);
+                if lock.exclusive && !tail.readers.is_empty() && awaited {
                     // They wait for the last writer themselves.
                     tail.readers.iter().for_each(|&r| wait_for(r, &mut heirs));
                 } else if let Some(writer) = tail.writer {
@@ -240,7 +243,7 @@ impl Queued {
 
     fn is_wide(&self) -> bool {
         let count = self.waits.len();
-        count >= PARALLEL_MIN && count >= self.longest_chain * WIDTH_MIN
+        count >= trial::threshold(PARALLEL_MIN) && count >= self.longest_chain * WIDTH_MIN
     }
 }
 
@@ -357,6 +360,7 @@ impl Running {
             Some((own, others)) => (Some(*own), others),
             None => (None, &[][..]),
         };
+        trial::pause();
         let mut ready = self.lock();
         ready.left -= 1;
         ready.queue.extend(others);

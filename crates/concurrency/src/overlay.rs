@@ -19,6 +19,7 @@ use types::{ColumnId, Error, Height, Key, Position, SqlState, Stamp, Stop, Table
 use crate::footprint::{RangeDigest, Recorder, RowRead};
 use crate::own_rows::SCANNED_MAX;
 use crate::pending::{PendingWrite, RecordId, WriteSet, WriteState};
+use crate::trial::{Flaw, flawed};
 
 /// Where in the ledger a transaction runs: what its hidden row ids and `now()` are made of.
 #[derive(Clone, Copy, Debug)]
@@ -131,13 +132,11 @@ impl<R: Recorder> Overlay<R> {
 
     /// Whether the row is there below the own writes.
     fn base_exists(&mut self, table: TableId, key: &Key, place: Located) -> bool {
-        self.recorder.existence_read(RowRead {
-            table,
-            key,
-            record: place.record,
-            stamp: place.stamp,
-        });
-        place.stamp.is_some()
+        let Located { record, stamp, .. } = place;
+        if !flawed(Flaw::ExistenceUnrecorded) {
+            self.recorder.existence_read(RowRead { table, key, record, stamp });
+        }
+        stamp.is_some()
     }
 
     /// Turn the commands of a write into the row they make of the base row.
@@ -148,12 +147,10 @@ impl<R: Recorder> Overlay<R> {
         };
         let table = table_of(&self.catalog, write.table)?;
         let stamp = write.slot.and_then(|slot| table.read_row(slot, self.at, &mut self.scratch));
-        self.recorder.value_read(RowRead {
-            table: write.table,
-            key: &write.key,
-            record: write.record,
-            stamp,
-        });
+        let PendingWrite { table, ref key, record, .. } = *write;
+        if !flawed(Flaw::EvaluationUnrecorded) {
+            self.recorder.value_read(RowRead { table, key, record, stamp });
+        }
         if stamp.is_none() {
             return Err(Stop::Halt("a row vanished from the snapshot that it was found in".into()));
         }
@@ -293,7 +290,9 @@ impl<R: Recorder> Overlay<R> {
         let outcome = scan_storage(&self.catalog, self.at, range, columns, step);
         // An error that a row caused is an answer too, and it rests on what was read.
         digest.stopped = !matches!(outcome, Ok(ControlFlow::Continue(())));
-        self.recorder.range_read(range, digest);
+        if !flawed(Flaw::RangeUnrecorded) {
+            self.recorder.range_read(range, digest);
+        }
         outcome.map(drop)
     }
 
@@ -392,7 +391,8 @@ where
         }
         self.digest.add(key.as_bytes(), stamp);
         let record = RecordId::of(self.table.find(key.as_bytes()), key);
-        if self.writes.find(self.range.table, record, key).is_some() {
+        let own = self.writes.find(self.range.table, record, key).is_some();
+        if own && !flawed(Flaw::OwnRowsTwice) {
             self.passed_over += 1;
             return Ok(ControlFlow::Continue(()));
         }
@@ -437,7 +437,7 @@ impl<R: Recorder> Access for Overlay<R> {
     ) -> Result<Option<Stamp>, Stop> {
         let base = table_of(&self.catalog, table)?;
         let slot = base.find(key.as_bytes());
-        if !self.writes.is_empty() {
+        if !self.writes.is_empty() && !flawed(Flaw::OwnWritesUnseen) {
             let visible = slot.filter(|&slot| base.stamp(slot, self.at).is_some());
             let record = RecordId::of(visible, key);
             if let Some(at) = self.writes.find(table, record, key) {
@@ -449,12 +449,10 @@ impl<R: Recorder> Access for Overlay<R> {
             Some((slot, stamp))
         });
         let stamp = row.map(|(_, stamp)| stamp);
-        self.recorder.value_read(RowRead {
-            table,
-            key,
-            record: RecordId::of(row.map(|(slot, _)| slot), key),
-            stamp,
-        });
+        let record = RecordId::of(row.map(|(slot, _)| slot), key);
+        if !flawed(Flaw::ReadUnrecorded) {
+            self.recorder.value_read(RowRead { table, key, record, stamp });
+        }
         Ok(stamp)
     }
 
@@ -508,7 +506,9 @@ impl<R: Recorder> Access for Overlay<R> {
         let place = self.locate(table, key)?;
         if let Some(at) = self.writes.find(table, place.record, key) {
             // A command that fails must not vanish with the row.
-            self.evaluate(at)?;
+            if !flawed(Flaw::FailedCommandVanishes) {
+                self.evaluate(at)?;
+            }
             let write = self.writes.get_mut(at);
             let existed = write.exists();
             write.state = WriteState::Delete;

@@ -11,6 +11,7 @@ use crate::footprint::NoRecord;
 use crate::install::{Resolved, resolve};
 use crate::overlay::{Moment, Overlay};
 use crate::protocol::{Block, Outcome};
+use crate::trial::{Flaw, flawed};
 
 /// Runs transactions one at a time over the newest state.
 pub struct Runner {
@@ -55,11 +56,16 @@ impl Runner {
         let result = work.run(&mut self.frame, &mut self.overlay)?;
         let writes = self.overlay.take_writes();
         self.resolved.clear();
+        let stamp = Stamp::new(block.height, position);
         for write in &writes {
             let table = self.catalog.table(write.table).ok_or_else(gone)?;
-            self.resolved.push(resolve(table, write, now_us, &mut self.scratch)?);
+            let resolved = resolve(table, write, now_us, &mut self.scratch)?;
+            if flawed(Flaw::HalfInstalled) {
+                resolved.install(table, &write.key, stamp, undo);
+                continue;
+            }
+            self.resolved.push(resolved);
         }
-        let stamp = Stamp::new(block.height, position);
         for (write, resolved) in writes.iter().zip(self.resolved.drain(..)) {
             let table = self.catalog.table(write.table).ok_or_else(gone)?;
             resolved.install(table, &write.key, stamp, undo);

@@ -15,6 +15,7 @@ use crate::foresight::{self, Foresight};
 use crate::overlay::{Moment, Overlay};
 use crate::pending::{PendingWrite, RecordId};
 use crate::protocol::Block;
+use crate::trial::{Flaw, flawed};
 
 /// One transaction after its simulation.
 #[derive(Debug)]
@@ -114,8 +115,14 @@ fn work(shared: &Shared) {
                 now_us: work.now_us(shared.block.time_us),
             });
             let run = work.run(&mut frame, &mut overlay);
-            let reads = std::mem::take(&mut overlay.recorder);
-            let writes = if run.is_ok() { overlay.take_writes() } else { Vec::new() };
+            let mut reads = std::mem::take(&mut overlay.recorder);
+            if run.is_err() && flawed(Flaw::RejectedReadsForgotten) {
+                reads = Reads::default();
+            }
+            let writes = match run.is_ok() || flawed(Flaw::RejectedWritesKept) {
+                true => overlay.take_writes(),
+                false => Vec::new(),
+            };
             let simulated = Simulated { run, reads, writes };
             shared.done[position].set(simulated).expect("a position is drawn once");
         }

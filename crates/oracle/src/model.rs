@@ -10,7 +10,7 @@ use procedure::Frame;
 use procedure::access::{Access, Command, Range, Row};
 use procedure::testing::Memory;
 use storage::Store;
-use types::{ColumnId, Key, Position, Stamp, Stop, TableId, TableSchema, Value};
+use types::{ColumnId, Key, Stamp, Stop, TableId, TableSchema, Value};
 
 use crate::NetChange;
 
@@ -56,8 +56,8 @@ impl Model {
             };
             if !agrees {
                 return Err(format!(
-                    "transaction {position} ended as {:?}, on plain maps as {run:?}; order {:?}",
-                    outcome.outcomes[position as usize], outcome.serial_order
+                    "transaction {position} ended as {:?}, on plain maps as {run:?}",
+                    outcome.outcomes[position as usize]
                 ));
             }
             if run.is_ok() {
