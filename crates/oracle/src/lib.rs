@@ -27,6 +27,7 @@ pub mod programs;
 pub mod recipe;
 pub mod session;
 pub mod shrink;
+pub mod small;
 pub mod subjects;
 mod twin;
 pub mod world;

@@ -238,7 +238,7 @@ fn compare_changes(ours: &[NetChange], theirs: &[NetChange], who: &str) -> Resul
     Err(format!("{ours} net changes, {who} {theirs}; first difference {differing:?}"))
 }
 
-fn check_order(outcome: &BlockOutcome, count: usize) -> Result<(), String> {
+pub(crate) fn check_order(outcome: &BlockOutcome, count: usize) -> Result<(), String> {
     let mut sorted = outcome.serial_order.clone();
     sorted.sort_unstable();
     let complete = sorted.iter().copied().eq(0..count as Position);

@@ -2,6 +2,7 @@
 
 mod families;
 mod mutants;
+mod small_worlds;
 mod threads;
 
 use std::collections::BTreeMap;
