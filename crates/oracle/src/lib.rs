@@ -22,6 +22,7 @@
 //! Absence: no concrete protocol.
 
 pub mod families;
+pub mod history;
 pub mod model;
 pub mod programs;
 pub mod recipe;

@@ -44,7 +44,7 @@ impl Failure {
         let fails = |world: &World| {
             (0..tries).find_map(|_| world.run(&*subject.protocol, crew, trial).err())
         };
-        let (world, divergence) = shrink(world, divergence, fails);
+        let (world, divergence) = shrink(world, divergence, candidates, fails);
         Box::new(Failure {
             subject: subject.name.clone(),
             family: family.to_owned(),
@@ -58,32 +58,31 @@ impl Failure {
     }
 }
 
-/// Takes away blocks, transactions and operations as long as `fails` finds a divergence.
-pub fn shrink(
-    mut world: World,
-    mut divergence: Divergence,
-    fails: impl Fn(&World) -> Option<Divergence>,
-) -> (World, Divergence) {
+/// Goes on to a smaller candidate as long as one fails as well.
+pub fn shrink<T, F>(
+    mut thing: T,
+    mut fault: F,
+    candidates: impl Fn(&T) -> Box<dyn Iterator<Item = T> + '_>,
+    fails: impl Fn(&T) -> Option<F>,
+) -> (T, F) {
     let mut runs_left = RUNS_MAX;
-    let mut smaller = |world: &World| {
-        candidates(world)
-            .take_while(|_| {
-                runs_left = runs_left.saturating_sub(1);
-                runs_left > 0
-            })
-            .find_map(|candidate| {
-                let found = fails(&candidate)?;
-                Some((candidate, found))
-            })
+    let mut smaller = |thing: &T| {
+        let affordable = candidates(thing).take_while(|_| {
+            runs_left = runs_left.saturating_sub(1);
+            runs_left > 0
+        });
+        affordable
+            .map(|candidate| (fails(&candidate), candidate))
+            .find_map(|(fault, candidate)| Some((candidate, fault?)))
     };
-    while let Some(found) = smaller(&world) {
-        (world, divergence) = found;
+    while let Some(found) = smaller(&thing) {
+        (thing, fault) = found;
     }
-    (world, divergence)
+    (thing, fault)
 }
 
 /// Smaller worlds, the much smaller ones first.
-fn candidates(world: &World) -> impl Iterator<Item = World> {
+fn candidates(world: &World) -> Box<dyn Iterator<Item = World> + '_> {
     let with_blocks = |blocks| World { blocks, ..world.clone() };
     let fewer_blocks = without_one(&world.blocks).map(with_blocks);
     let places = (0..world.blocks.len()).rev();
@@ -105,7 +104,8 @@ fn candidates(world: &World) -> impl Iterator<Item = World> {
         })
     });
     let fewer_rows = (0..world.filled).map(|filled| World { filled, ..world.clone() });
-    fewer_blocks.chain(fewer_transactions).chain(smaller_transactions).chain(fewer_rows)
+    let fewer = fewer_blocks.chain(fewer_transactions);
+    Box::new(fewer.chain(smaller_transactions).chain(fewer_rows))
 }
 
 /// A list without its halves, its quarters, … its single items.
@@ -189,7 +189,7 @@ mod tests {
             (delete < read).then_some(Divergence { height: 1, what, outcome: None })
         };
         let divergence = fails(&world).expect("the world fails");
-        let (smallest, _) = shrink(world, divergence, fails);
+        let (smallest, _) = shrink(world, divergence, candidates, fails);
         assert_eq!((smallest.filled, smallest.transactions()), (0, 2));
         let lengths = smallest.blocks.iter().flatten().map(|recipe| match recipe {
             Recipe::Program(calls) => calls.len(),

@@ -1,6 +1,7 @@
 //! Every protocol against the serial replay of the order it claims.
 
 mod families;
+mod histories;
 mod mutants;
 mod small_worlds;
 mod threads;
