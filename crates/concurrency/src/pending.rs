@@ -31,6 +31,11 @@ impl RecordId {
             None => RecordId(hash(key.as_bytes()) << 1 | 1),
         }
     }
+
+    /// Of the row that was visible.
+    pub fn slot(self) -> Option<Slot> {
+        (self.0 & 1 == 0).then_some(Slot((self.0 >> 1) as _))
+    }
 }
 
 fn hash(bytes: &[u8]) -> u64 {

@@ -11,7 +11,9 @@ use crate::footprint::NoRecord;
 use crate::install::{Resolved, resolve};
 use crate::overlay::{Moment, Overlay};
 use crate::protocol::{Block, Outcome};
+use crate::reconnaissance::{Held, run_checked};
 use crate::trial::{Flaw, flawed};
+use crate::work::Work;
 
 /// Runs transactions one at a time over the newest state.
 pub struct Runner {
@@ -44,19 +46,46 @@ impl Runner {
         Outcome::from_run(self.attempt(block, position, undo))
     }
 
+    /// As `run_one`, every access checked before it happens. `None`: one was not covered by
+    /// `held`, and the transaction had no effect.
+    pub fn run_foretold(
+        &mut self,
+        block: &Block,
+        position: Position,
+        held: &Held,
+        undo: &mut UndoArena,
+    ) -> Result<Option<Outcome>, String> {
+        let (work, moment) = begin(block, position);
+        self.overlay.restart(moment);
+        let Some(run) = run_checked(work, held, &mut self.frame, &mut self.overlay) else {
+            return Ok(None);
+        };
+        let installed = run.and_then(|result| {
+            self.install(moment, undo)?;
+            Ok(result)
+        });
+        Outcome::from_run(installed).map(Some)
+    }
+
     fn attempt(
         &mut self,
         block: &Block,
         position: Position,
         undo: &mut UndoArena,
     ) -> Result<ProgramResult, Stop> {
-        let work = &block.transactions[position as usize];
-        let now_us = work.now_us(block.time_us);
-        self.overlay.restart(Moment { height: block.height, position, now_us });
+        let (work, moment) = begin(block, position);
+        self.overlay.restart(moment);
         let result = work.run(&mut self.frame, &mut self.overlay)?;
+        self.install(moment, undo)?;
+        Ok(result)
+    }
+
+    /// All of the transaction's writes, or none.
+    fn install(&mut self, moment: Moment, undo: &mut UndoArena) -> Result<(), Stop> {
+        let Moment { height, position, now_us } = moment;
         let writes = self.overlay.take_writes();
         self.resolved.clear();
-        let stamp = Stamp::new(block.height, position);
+        let stamp = Stamp::new(height, position);
         for write in &writes {
             let table = self.catalog.table(write.table).ok_or_else(gone)?;
             let resolved = resolve(table, write, now_us, &mut self.scratch)?;
@@ -71,8 +100,14 @@ impl Runner {
             resolved.install(table, &write.key, stamp, undo);
         }
         self.overlay.recycle(writes);
-        Ok(result)
+        Ok(())
     }
+}
+
+fn begin(block: &Block, position: Position) -> (&Work, Moment) {
+    let work = &block.transactions[position as usize];
+    let now_us = work.now_us(block.time_us);
+    (work, Moment { height: block.height, position, now_us })
 }
 
 fn gone() -> Stop {

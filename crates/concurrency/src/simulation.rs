@@ -107,7 +107,7 @@ fn work(shared: &Shared) {
         if group.is_empty() {
             return;
         }
-        foresight.fetch(group);
+        foresight.fetch(group.iter().map(|work| &**work));
         for (position, work) in (first..).zip(group) {
             overlay.restart(Moment {
                 height: shared.block.height,

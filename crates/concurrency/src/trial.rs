@@ -35,12 +35,6 @@ pub enum Flaw {
     FoldLoadsAgain,
     /// A transaction's writes are installed one by one, until one of them fails.
     HalfInstalled,
-    /// Every lock is shared.
-    NoExclusiveLocks,
-    /// A writer does not wait for the readers before it.
-    ReadersNotAwaited,
-    /// A transaction whose keys are known in part is taken for one whose keys are known.
-    NoBarriers,
     /// What a rejected transaction read is forgotten.
     RejectedReadsForgotten,
     /// What a rejected transaction wrote is kept.
@@ -54,7 +48,7 @@ pub enum Flaw {
 }
 
 impl Flaw {
-    pub const ALL: [Flaw; 18] = [
+    pub const ALL: [Flaw; 15] = [
         Flaw::OwnWritesUnseen,
         Flaw::ReadUnrecorded,
         Flaw::ExistenceUnrecorded,
@@ -65,9 +59,6 @@ impl Flaw {
         Flaw::OwnRowsOutdated,
         Flaw::FoldLoadsAgain,
         Flaw::HalfInstalled,
-        Flaw::NoExclusiveLocks,
-        Flaw::ReadersNotAwaited,
-        Flaw::NoBarriers,
         Flaw::RejectedReadsForgotten,
         Flaw::RejectedWritesKept,
         Flaw::UndoneReadsForgotten,

@@ -25,12 +25,14 @@ use crate::transaction::{Body, Transaction, encode_outcome};
 
 /// A transaction on its way into a block: its ledger bytes and, where its session has done so
 /// already, its program.
+#[derive(Clone)]
 pub struct Input {
     pub payload: Bytes,
     pub compiled: Option<Compiled>,
 }
 
 /// A program and the schema version it was compiled under.
+#[derive(Clone)]
 pub struct Compiled {
     pub work: Arc<Work>,
     pub schema_version: u64,
@@ -43,6 +45,8 @@ pub struct Executed {
     /// One for each transaction, in block order.
     pub outcomes: Vec<Outcome>,
     pub serial_order: Vec<Position>,
+    /// Those that the protocol puts off to the next block, in ascending order.
+    pub deferred: Vec<Position>,
     pub report: BlockReport,
     /// Keeps the images of the changed rows readable as long as it lives.
     pub effects: Effects,
@@ -165,6 +169,7 @@ impl Replica {
             hash,
             outcomes: outcome.outcomes,
             serial_order: outcome.serial_order,
+            deferred: outcome.deferred,
             report: outcome.report,
             effects,
         })
@@ -227,6 +232,7 @@ impl Replica {
             hash,
             outcomes: vec![outcome],
             serial_order: vec![0],
+            deferred: Vec::new(),
             report: BlockReport::default(),
             effects,
         })

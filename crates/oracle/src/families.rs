@@ -79,7 +79,16 @@ pub static FAMILIES: &[Family] = &[
     Family {
         name: "keys unknown in advance",
         world: |random| {
-            let among = [Read, SumRange, ReadAt, AddAt, InsertAt, DeleteAt, AddOrSet, Set];
+            let among = [
+                Read,
+                SumRange,
+                Follow,
+                FollowAdd,
+                FollowInsert,
+                FollowDelete,
+                FollowRange,
+                AddOrSet,
+            ];
             programs(random, &among, 4)
         },
     },

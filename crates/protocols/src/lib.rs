@@ -7,9 +7,11 @@
 
 use std::sync::Arc;
 
-use concurrency::{Options, Protocol, ProtocolInfo};
+use concurrency::{OptionValues, Options, Protocol, ProtocolInfo};
 use types::{Error, SqlState};
 
+pub mod aria;
+pub mod calvin;
 pub mod harmony;
 pub mod serial;
 
@@ -22,7 +24,22 @@ pub struct Entry {
 }
 
 /// Every protocol that a ledger can be run under.
-pub static ALL: &[Entry] = &[serial::ENTRY, harmony::ENTRY];
+pub static ALL: &[Entry] = &[serial::ENTRY, calvin::ENTRY, aria::ENTRY, harmony::ENTRY];
+
+/// Names of every protocol as it is by default and with any one choice made otherwise: what a
+/// test should run to have seen them all.
+pub fn variants() -> Vec<String> {
+    let mut names = Vec::new();
+    for ProtocolInfo { name, options, .. } in ALL.iter().map(|entry| entry.info) {
+        names.push((*name).to_owned());
+        for option in *options {
+            if let OptionValues::OneOf([_, others @ ..]) = option.values {
+                names.extend(others.iter().map(|value| format!("{name}:{}={value}", option.name)));
+            }
+        }
+    }
+    names
+}
 
 /// The protocol that a text such as `harmony` or `harmony:reordering=off` names.
 pub fn by_name(text: &str) -> Result<Arc<dyn Protocol>, Error> {
@@ -59,6 +76,9 @@ mod tests {
             assert!(by_name(entry.info.name).is_ok());
             let error = by_name(&format!("{}:no_such_option=1", entry.info.name)).err();
             assert!(error.is_some_and(|e| e.message().contains("no_such_option")));
+        }
+        for name in variants() {
+            assert!(by_name(&name).is_ok(), "{name}");
         }
         let error = by_name("nothing").err().expect("there is no such protocol");
         assert!(error.fields().hint.as_ref().is_some_and(|hint| hint.contains("serial")));

@@ -39,7 +39,6 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use compact_str::CompactString;
 use kit::sync::atomic::{AtomicU64, Ordering};
 use rust_decimal::Decimal;
 use types::{ColumnId, DataType, TableSchema, Value};
@@ -212,11 +211,7 @@ impl Column {
             Kind::Date => Value::Date(word as i32),
             Kind::Timestamp => Value::Timestamp(word as i64),
             Kind::Timestamptz => Value::Timestamptz(word as i64),
-            Kind::Text => heap.with_bytes(cell.words, |bytes| {
-                // Only text is ever stored in a text column; checking costs less than doubt.
-                let text = CompactString::from_utf8(bytes);
-                Value::Text(text.unwrap_or_else(|_| CompactString::from_utf8_lossy(bytes)))
-            }),
+            Kind::Text => Value::Text(heap.text(cell.words)),
             Kind::Bytes => heap.with_bytes(cell.words, |bytes| Value::Bytes(Arc::from(bytes))),
         }
     }

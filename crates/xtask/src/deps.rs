@@ -22,7 +22,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("engine", &["concurrency", "kit", "ledger", "procedure", "protocols", "storage", "types"]),
     ("sql", &["concurrency", "engine", "kit", "ledger", "procedure", "storage", "types"]),
     ("pgfront", &["types"]),
-    ("workloads", &["kit"]),
+    ("workloads", &["kit", "procedure", "types"]),
     (
         "bench",
         &[

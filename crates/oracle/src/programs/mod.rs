@@ -22,8 +22,8 @@ use types::{
 mod random;
 
 pub use random::{
-    LASTING, random_calls, random_large, random_load, random_program, random_query, random_rows,
-    random_work,
+    LASTING, random_calls, random_follower, random_large, random_load, random_program,
+    random_query, random_rows, random_work,
 };
 
 pub const TABLE: TableId = TableId(1);
@@ -124,11 +124,13 @@ pub enum Operation {
     LogLast,
     CountLog,
     ListLog,
-    /// As `Read`, of the key that was read last; as are the three that follow.
-    ReadAt,
-    AddAt,
-    InsertAt,
-    DeleteAt,
+    /// Reads the row whose key was read last: like the next four, it has a key that nobody can
+    /// tell from the arguments.
+    Follow,
+    FollowAdd,
+    FollowInsert,
+    FollowDelete,
+    FollowRange,
     /// Adds to what was read to be positive, overwrites anything else.
     AddOrSet,
     /// Adds to every row of a key range.
@@ -150,7 +152,7 @@ pub const QUERIES: [Operation; 9] = [
     Operation::ListLog,
 ];
 
-pub const OPERATIONS: [Operation; 30] = [
+pub const OPERATIONS: [Operation; 31] = [
     Operation::Read,
     Operation::Exists,
     Operation::Add,
@@ -174,13 +176,23 @@ pub const OPERATIONS: [Operation; 30] = [
     Operation::LogLast,
     Operation::CountLog,
     Operation::ListLog,
-    Operation::ReadAt,
-    Operation::AddAt,
-    Operation::InsertAt,
-    Operation::DeleteAt,
+    Operation::Follow,
+    Operation::FollowAdd,
+    Operation::FollowInsert,
+    Operation::FollowDelete,
+    Operation::FollowRange,
     Operation::AddOrSet,
     Operation::AddToRange,
     Operation::DeleteRange,
+];
+
+/// Operations whose keys depend on what was read before.
+pub const FOLLOWERS: [Operation; 5] = [
+    Operation::Follow,
+    Operation::FollowAdd,
+    Operation::FollowInsert,
+    Operation::FollowDelete,
+    Operation::FollowRange,
 ];
 
 /// Values that `CheckedAdd` may reach.
@@ -201,16 +213,21 @@ impl Builder {
     pub fn push(&mut self, operation: Operation, key: i64, number: i64) {
         match operation {
             Operation::Read => self.read(at(key)),
-            Operation::ReadAt => self.read(self.at_last(number)),
-            Operation::AddAt => {
+            Operation::Follow => self.read(self.at_last(number)),
+            Operation::FollowAdd => {
                 let code = CommandCode::new(Box::new([(A, add(A))]), Box::default());
                 self.command(self.at_last(key), code, constant(number));
             }
-            Operation::InsertAt => {
+            Operation::FollowInsert => {
                 let [key] = *self.at_last(key);
                 self.insert_row(key, number);
             }
-            Operation::DeleteAt => self.delete(self.at_last(key)),
+            Operation::FollowDelete => self.delete(self.at_last(key)),
+            Operation::FollowRange => {
+                let [low] = *self.at_last(key);
+                let range = scan_between(TABLE, 0, low, constant(number), A, key % 2 == 0);
+                self.aggregate(range, AggregateFunction::Sum);
+            }
             Operation::AddOrSet => self.add_or_set(key, number),
             Operation::AddToRange => {
                 let code = CommandCode::new(Box::new([(A, add(A))]), Box::default());
@@ -508,13 +525,24 @@ fn scan_log(index: u16, low: i64, high: i64) -> Query {
 }
 
 fn scan_of(table: TableId, index: u16, low: i64, high: i64, column: ColumnId) -> Query {
+    scan_between(table, index, constant(low), constant(high), column, low % 2 == 0)
+}
+
+fn scan_between(
+    table: TableId,
+    index: u16,
+    low: Expr,
+    high: Expr,
+    column: ColumnId,
+    reverse: bool,
+) -> Query {
     Query::Scan {
         table,
         index,
         nullable: Box::new([index == 1]),
-        low: Bound::Included(Box::new([constant(low)])),
-        high: Bound::Included(Box::new([constant(high)])),
-        reverse: low % 2 == 0,
+        low: Bound::Included(Box::new([low])),
+        high: Bound::Included(Box::new([high])),
+        reverse,
         columns: Box::new([column]),
         filter: None,
     }

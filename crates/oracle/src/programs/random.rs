@@ -5,7 +5,7 @@ use std::sync::Arc;
 use concurrency::{Load, Work};
 use kit::random::Random;
 
-use super::{OPERATIONS, Operation, QUERIES};
+use super::{FOLLOWERS, OPERATIONS, Operation, QUERIES};
 use crate::recipe::{Call, Recipe, Rows};
 
 /// `count` calls among some operations on `keys` keys, which lean towards the first, so that blocks
@@ -32,6 +32,13 @@ pub fn random_rows(random: &mut Random, keys: u64) -> Rows {
 pub fn random_program(random: &mut Random, keys: u64, operations_max: u64) -> Arc<Work> {
     let count = 1 + random.below(operations_max);
     work_of(random_calls(random, &OPERATIONS, keys, count))
+}
+
+/// A program many of whose keys depend on what it reads.
+pub fn random_follower(random: &mut Random, keys: u64, operations_max: u64) -> Arc<Work> {
+    let among = [&OPERATIONS[..], &FOLLOWERS].concat();
+    let count = 1 + random.below(operations_max);
+    work_of(random_calls(random, &among, keys, count))
 }
 
 /// A program that only reads.
@@ -76,10 +83,10 @@ pub const LASTING: [Operation; 24] = [
     Operation::LogLast,
     Operation::CountLog,
     Operation::ListLog,
-    Operation::ReadAt,
-    Operation::AddAt,
-    Operation::InsertAt,
-    Operation::DeleteAt,
+    Operation::Follow,
+    Operation::FollowAdd,
+    Operation::FollowInsert,
+    Operation::FollowDelete,
     Operation::AddOrSet,
     Operation::AddToRange,
 ];

@@ -63,7 +63,7 @@ impl Protocol for Serial {
         let mut runner = Runner::new(store.catalog());
         let mut outcomes = Vec::with_capacity(transactions.len());
         for group in transactions.chunks(foresight::GROUP) {
-            foresight.fetch(group);
+            foresight.fetch(group.iter().map(|work| &**work));
             for _ in group {
                 let at = outcomes.len() as Position;
                 outcomes.push(runner.run_one(block, at, writes.arena(0))?);

@@ -15,14 +15,31 @@
 use std::io::{self, Write};
 
 use kit::random::Random;
+use types::{Result, Value};
 
 use crate::PgbenchScript;
+use crate::settings::{Reader, Setting, setting};
 use crate::skew::Skew;
+use crate::workload::{Call, Entry, Fill, Row, Workload};
 
-pub const SCHEMA: &str = include_str!("../sql/smallbank/schema.sql");
+pub const ENTRY: Entry = Entry {
+    name: "smallbank",
+    about: "SmallBank: six short transactions on savings and checking accounts",
+    settings: SETTINGS,
+    read: |reader| Ok(Box::new(Smallbank::read(reader)?)),
+};
+
+const SETTINGS: &[Setting] = &[
+    setting("rows", "100000", "customers"),
+    setting("theta", "0", "Zipf skew of the customers, 0 to 2"),
+    setting("mix", "standard", "standard (OLTP-Bench's), chainify (four of six), or fabric (P_w)"),
+    setting("modifying", "95", "P_w of the mix fabric: percent that are not Balance"),
+];
+
+pub const SCHEMA: &str = include_str!("../../sql/smallbank/schema.sql");
 /// Tables and a procedure for clients that keep count of what was acknowledged.
-pub const AUDIT: &str = include_str!("../sql/smallbank/audit.sql");
-const PROCEDURES: &str = include_str!("../sql/smallbank/procedures.sql");
+pub const AUDIT: &str = include_str!("../../sql/smallbank/audit.sql");
+const PROCEDURES: &str = include_str!("../../sql/smallbank/procedures.sql");
 
 /// Rows of `outside`; `procedures.sql` has the same number.
 pub const OUTSIDE_ROWS: u64 = 1024;
@@ -75,6 +92,14 @@ impl Table {
         Ok(())
     }
 
+    fn row(self, customer: u64) -> Row {
+        let second = match self {
+            Table::Accounts => Value::text(format!("customer {customer}")),
+            _ => Value::Int(self.initial_cents(customer)),
+        };
+        [Value::Int(customer as i64), second].into()
+    }
+
     /// The balance that a customer begins with: 100 to 500 of the currency.
     pub fn initial_cents(self, customer: u64) -> i64 {
         let salt = match self {
@@ -125,6 +150,93 @@ pub fn scripts(skew: &Skew) -> Vec<PgbenchScript> {
         ),
         script("write_check", 15, format!("{one}SELECT sb_write_check(:customer, 500);\n")),
     ]
+}
+
+/// Percentages, or shares of any sum, of the procedures in their order.
+type Weights = [u32; 6];
+
+/// As [`scripts`] has them.
+const STANDARD: Weights = [15, 15, 15, 25, 15, 15];
+/// TransactSavings, DepositChecking, SendPayment, WriteCheck: ChainifyDB's evaluation.
+const CHAINIFY: Weights = [0, 0, 1, 1, 1, 1];
+
+struct Smallbank {
+    customers: u64,
+    skew: Skew,
+    weights: Weights,
+}
+
+impl Smallbank {
+    fn read(reader: &Reader<'_>) -> Result<Smallbank> {
+        let customers = reader.number("rows", 2..=1_000_000_000)?;
+        // Fabric++: one of the five modifying ones, alike, with probability P_w, else Balance.
+        let modifying = reader.percent("modifying")?;
+        let mut fabric = [modifying; 6];
+        fabric[BALANCE] = 5 * (100 - modifying);
+        let mixes = [("standard", STANDARD), ("chainify", CHAINIFY), ("fabric", fabric)];
+        Ok(Smallbank {
+            customers,
+            skew: Skew::zipf(customers, reader.number("theta", 0.0..=2.0)?),
+            weights: reader.choice("mix", &mixes)?,
+        })
+    }
+}
+
+/// Places in [`Workload::procedures`].
+const AMALGAMATE: usize = 0;
+const BALANCE: usize = 1;
+const DEPOSIT_CHECKING: usize = 2;
+const SEND_PAYMENT: usize = 3;
+const TRANSACT_SAVINGS: usize = 4;
+
+impl Workload for Smallbank {
+    fn schema(&self) -> String {
+        SCHEMA.to_owned() + &procedures(Variant::default())
+    }
+
+    fn procedures(&self) -> Vec<&'static str> {
+        vec![
+            "sb_amalgamate",
+            "sb_balance",
+            "sb_deposit_checking",
+            "sb_send_payment",
+            "sb_transact_savings",
+            "sb_write_check",
+        ]
+    }
+
+    fn fills(&self) -> Vec<Fill> {
+        TABLES.map(|table| Fill::rows(table.name(), self.customers, move |n| table.row(n))).into()
+    }
+
+    fn calls(&self, seed: u64) -> Box<dyn Iterator<Item = Call> + Send> {
+        let (skew, weights) = (self.skew.clone(), self.weights);
+        let mut random = Random::new(seed);
+        Box::new(std::iter::repeat_with(move || call(&skew, &weights, &mut random)))
+    }
+}
+
+fn call(skew: &Skew, weights: &Weights, random: &mut Random) -> Call {
+    let mut drawn = random.below(u64::from(weights.iter().sum::<u32>())) as u32;
+    let mut procedure = 0;
+    while drawn >= weights[procedure] {
+        drawn -= weights[procedure];
+        procedure += 1;
+    }
+    let one = skew.key(random);
+    let mut other = || match skew.key(random) {
+        other if other == one => one % skew.keys() + 1,
+        other => other,
+    };
+    let arguments: &[u64] = match procedure {
+        AMALGAMATE => &[one, other()],
+        BALANCE => &[one],
+        DEPOSIT_CHECKING => &[one, 130],
+        SEND_PAYMENT => &[one, other(), 500],
+        TRANSACT_SAVINGS => &[one, 2020],
+        _ => &[one, 500],
+    };
+    Call { procedure, arguments: arguments.iter().map(|n| Value::Int(*n as i64)).collect() }
 }
 
 #[cfg(test)]

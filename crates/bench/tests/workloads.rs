@@ -1,0 +1,63 @@
+//! Every workload under every protocol, on small worlds: `measure` checks the workload's own
+//! conditions after each run, TPC-C's consistency conditions 1 to 4 among them.
+
+use bench::{Measurement, Plan, Workload, measure};
+
+fn plan(workload: Workload) -> Plan {
+    Plan {
+        workloads: vec![workload],
+        protocols: protocols::ALL.iter().map(|entry| entry.info.name.to_owned()).collect(),
+        threads: vec![1, 2],
+        block_transactions: vec![50],
+        transactions: 250,
+        repetitions: 1,
+        ..Plan::default()
+    }
+}
+
+fn measured(plan: &Plan) -> Vec<Measurement> {
+    measure(plan, &mut |_, _, _| {}).unwrap()
+}
+
+fn workload(text: &str) -> Workload {
+    text.parse().unwrap()
+}
+
+fn small_tpcc(warehouses: u64) -> Workload {
+    workload("tpcc:customers=30:items=100").with("warehouses", warehouses)
+}
+
+#[test]
+fn tpcc_keeps_conditions_1_to_4_under_every_protocol() {
+    for warehouses in [1, 3] {
+        let tpcc = small_tpcc(warehouses).with("mix", "even").with("remote_lines", 20);
+        let plan = Plan { transactions: 1000, ..plan(tpcc) };
+        for measurement in measured(&plan) {
+            // Of 200 NewOrders one in a hundred rolls back.
+            assert!((0.0..0.01).contains(&measurement.rejected_share), "{measurement:?}");
+        }
+    }
+}
+
+#[test]
+fn an_order_with_an_unused_item_leaves_nothing() {
+    let tpcc = small_tpcc(1).with("mix", "neworder-payment").with("payment", 0);
+    let all_abort = plan(tpcc.with("user_aborts", 100));
+    let runs = [20, 40].map(|transactions| Plan { transactions, ..all_abort.clone() });
+    let measurements: Vec<Measurement> = runs.iter().flat_map(measured).collect();
+    for measurement in &measurements {
+        assert_eq!(measurement.rejected_share, 1.0, "{measurement:?}");
+        assert_eq!(measurement.digest, measurements[0].digest, "{measurement:?}");
+    }
+}
+
+#[test]
+fn the_same_calls_of_serial_protocols_lead_to_the_same_state() {
+    let mixed = "ycsb:rows=300:reads=20:writes=20:rmws=20:commands=20:scans=10:inserts=10";
+    for workload in [small_tpcc(1), workload(mixed), workload("custom:rows=300")] {
+        let serial = Plan { protocols: vec!["serial".into()], ..plan(workload.clone()) };
+        let measurements = measured(&serial);
+        assert!(measurements.iter().all(|m| m.digest == measurements[0].digest), "{workload}");
+        assert!(measurements.iter().all(|m| m.committed_per_second > 0.0), "{workload}");
+    }
+}
