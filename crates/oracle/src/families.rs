@@ -77,6 +77,19 @@ pub static FAMILIES: &[Family] = &[
         },
     },
     Family {
+        name: "numbers that overflow",
+        world: |random| {
+            let among = [Add, Add, BlindSet, Set, Read, SumRange, AddToRange, CheckedAdd];
+            let mut world = programs(random, &among, 3);
+            each_call(&mut world, |call| match call.number {
+                ..0 => call.number = i64::MAX - call.number.abs(),
+                0..4 => call.number += i64::MIN,
+                _ => {}
+            });
+            world
+        },
+    },
+    Family {
         name: "keys unknown in advance",
         world: |random| {
             let among = [

@@ -22,7 +22,7 @@ use types::{Key, Value};
 use crate::programs::Operation::{self, *};
 use crate::programs::{LIMIT, TABLE, schemas};
 use crate::recipe::{Call, Recipe};
-use crate::twin::check_order;
+use crate::twin::{check_order, check_progress};
 use crate::{rows, run_block};
 
 /// Every operation that worlds are made of.
@@ -314,13 +314,11 @@ fn run(
             .enumerate()
             .map(move |(at, world)| work(world.programs[t].calls(t, at as i64 * KEYS_PER_WORLD)))
     });
-    let block = Block { height: 2, time_us: 2, transactions: transactions.collect() };
-    let (outcome, _) = run_block(protocol, crew, &store, &Arc::new(block))?;
+    let transactions = transactions.collect();
+    let block = Arc::new(Block { height: 2, time_us: 2, transactions });
+    let (outcome, _) = run_block(protocol, crew, &store, &block)?;
     check_order(&outcome, worlds.len() * 3)?;
-    let may_retry = protocol.info().may_retry;
-    if !may_retry && outcome.outcomes.iter().any(|o| matches!(o, Outcome::Retry(_))) {
-        return Err("a call is to be retried, which the card rules out".into());
-    }
+    check_progress(protocol, &block, &outcome)?;
     Ok((store, outcome))
 }
 

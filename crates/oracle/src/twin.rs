@@ -133,7 +133,10 @@ impl Twin {
         check_order(outcome, block.transactions.len())?;
         check_progress(protocol, block, outcome)?;
         let may_retry = protocol.info().may_retry;
-        let put_off = |at: usize| may_retry && matches!(outcome.outcomes[at], Outcome::Retry(_));
+        let put_off = |at: usize| {
+            let retries = matches!(outcome.outcomes[at], Outcome::Retry(_));
+            retries && (may_retry || outcome.deferred.contains(&(at as Position)))
+        };
         let (replayed, serial) = self.replay(block, outcome, &put_off, sessions)?;
         for (position, (ours, theirs)) in outcome.outcomes.iter().zip(&replayed).enumerate() {
             if ours != theirs {
@@ -248,8 +251,9 @@ pub(crate) fn check_order(outcome: &BlockOutcome, count: usize) -> Result<(), St
     Ok(())
 }
 
-/// What the card promises: nobody is put off, or somebody always gets on.
-fn check_progress(
+/// Calls are retried only where the card says so, or because they are put off; and whoever is put
+/// off, somebody gets on.
+pub(crate) fn check_progress(
     protocol: &dyn Protocol,
     block: &Block,
     outcome: &BlockOutcome,
@@ -257,14 +261,13 @@ fn check_progress(
     let is_retry = |at: usize| matches!(outcome.outcomes[at], Outcome::Retry(_));
     let is_call = |at: usize| !matches!(*block.transactions[at], Work::Interactive(_));
     let all = 0..block.transactions.len();
-    if !protocol.info().may_retry {
-        return match all.clone().find(|&at| is_retry(at) && is_call(at)) {
-            Some(at) => Err(format!("call {at} is to be retried, which the card rules out")),
-            None if !outcome.deferred.is_empty() => Err("the card rules out deferral".into()),
-            None => Ok(()),
-        };
-    }
     let deferred = &outcome.deferred;
+    let for_good = |at: usize| is_retry(at) && !deferred.contains(&(at as Position));
+    if !protocol.info().may_retry
+        && let Some(at) = all.clone().find(|&at| for_good(at) && is_call(at))
+    {
+        return Err(format!("call {at} is to be retried, which the card rules out"));
+    }
     if !deferred.is_sorted_by(|a, b| a < b) {
         return Err(format!("the deferred are not in ascending order: {deferred:?}"));
     }

@@ -24,6 +24,8 @@ fn everywhere(name: &str) {
         let counts = run(&subject, name, seeds(40));
         let total = counts.committed + counts.rejected + counts.retried;
         assert!(counts.committed * 5 > total, "{}, {name}: {counts:?}", subject.name);
+        let never_defers = !subject.protocol.info().may_retry;
+        assert!(!never_defers || counts.deferred == 0, "{}: {counts:?}", subject.name);
     }
 }
 
@@ -65,6 +67,11 @@ fn hot_keys() {
 #[test]
 fn user_aborts() {
     everywhere("user aborts");
+}
+
+#[test]
+fn numbers_that_overflow() {
+    everywhere("numbers that overflow");
 }
 
 #[test]

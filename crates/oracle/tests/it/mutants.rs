@@ -1,74 +1,116 @@
 //! Every seeded bug is found, or the oracle is blind.
+//!
+//! `cargo test -p oracle mutants -- --nocapture` shows who found each, and after how many worlds.
 
 use concurrency::Crew;
 use concurrency::trial::{Flaw, Trial};
+use kit::random::Random;
 use oracle::families::FAMILIES;
+use oracle::history::History;
+use oracle::small::{self, FULL, Initial, SmallWorlds};
 use oracle::subjects::{Subject, names_of_variants};
+use protocols::Entry;
 
 /// Seeds of each family that a bug may survive.
 const SEEDS_MAX: u64 = 400;
 
-/// Who found a bug: the family, and after how many worlds of all families.
+/// Who found a bug, and after how many worlds of all kinds.
 struct Kill {
-    family: &'static str,
+    by: &'static str,
     worlds: usize,
 }
 
-/// The first world that shows the bug, among those of all families in turn.
-fn kill(subjects: &[Subject], crew: &Crew, trial: Trial) -> Option<Kill> {
+/// Small worlds of the full alphabet, some at a time.
+struct Sample {
+    worlds: SmallWorlds,
+}
+
+impl Sample {
+    fn new() -> Sample {
+        Sample { worlds: SmallWorlds::over(&FULL, &Initial::ALL) }
+    }
+
+    fn of(&self, seed: u64) -> Vec<small::SmallWorld> {
+        let mut random = Random::new(seed);
+        let numbers = (0..40).map(|_| random.below(self.worlds.count() as u64) as usize);
+        numbers.filter_map(|number| self.worlds.world(number)).collect()
+    }
+}
+
+/// The first world that shows the bug: of all families in turn, then histories, then small worlds;
+/// by turns on one worker and on four with a shaken schedule.
+fn kill(subjects: &[Subject], sample: &Sample, flaw: Option<Flaw>) -> Option<Kill> {
+    let crews = [Crew::new(1), Crew::new(4)];
     let mut worlds = 0;
     for seed in 0..SEEDS_MAX {
-        // The large ones are slow, and seldom find what the others do not.
-        let families = FAMILIES.iter().filter(|f| f.name != "large transactions" || seed % 4 == 0);
-        for family in families {
-            for subject in subjects {
+        let crew = &crews[seed as usize % 2];
+        let trial = Trial { shake: (crew.workers() > 1).then_some(seed), flaw };
+        for subject in subjects {
+            let protocol = &*subject.protocol;
+            // The large ones are slow, and seldom find what the others do not.
+            let families =
+                FAMILIES.iter().filter(|f| f.name != "large transactions" || seed % 8 == 0);
+            for family in families {
                 worlds += 1;
-                if family.world(seed).run(&*subject.protocol, crew, trial).is_err() {
-                    return Some(Kill { family: family.name, worlds });
+                if family.world(seed).run(protocol, crew, trial).is_err() {
+                    return Some(Kill { by: family.name, worlds });
                 }
+            }
+            worlds += 1;
+            let history = History::random(&mut Random::new(seed));
+            if history.check(protocol, crew, trial).is_err() {
+                return Some(Kill { by: "histories", worlds });
+            }
+            let small = sample.of(seed);
+            worlds += small.len();
+            if flaw.is_none() && small::check(protocol, crew, &small).is_err() {
+                return Some(Kill { by: "small worlds", worlds });
             }
         }
     }
     None
 }
 
-/// Prints the table of kills (`--nocapture`) and fails with the names of all survivors.
+/// Prints the table of kills and fails with the names of all survivors.
 fn report(kills: impl Iterator<Item = (String, Option<Kill>)>) {
     let mut survivors = Vec::new();
     for (name, kill) in kills {
         match kill {
-            Some(Kill { family, worlds }) => println!("{name:<50} {family:<26} {worlds:>6}"),
+            Some(Kill { by, worlds }) => println!("{name:<50} {by:<26} {worlds:>6}"),
             None => survivors.push(name),
         }
     }
     assert!(survivors.is_empty(), "nobody found {survivors:?}");
 }
 
+/// A protocol with a bug, by default and with each of its options.
+fn mutants(entry: &Entry, flaw: &'static str) -> Vec<Subject> {
+    let names = std::iter::once(entry.info.name.to_owned()).chain(names_of_variants(entry));
+    let mutant = |name: String| {
+        let protocol = protocols::mutant(&name, flaw).expect("a variant of the protocol");
+        Subject { name, protocol }
+    };
+    names.map(mutant).collect()
+}
+
 #[test]
 fn every_seeded_bug_of_every_protocol_is_found() {
-    let crew = Crew::new(2);
+    let sample = Sample::new();
     let flaws = protocols::ALL.iter().flat_map(|e| e.flaws.iter().map(move |&flaw| (e, flaw)));
     report(flaws.map(|(entry, flaw)| {
-        let name = entry.info.name;
-        let names = std::iter::once(name.to_owned()).chain(names_of_variants(entry));
-        let mutants: Vec<_> = names
-            .map(|name| {
-                let protocol = protocols::mutant(&name, flaw).expect("a variant of the protocol");
-                Subject { name, protocol }
-            })
-            .collect();
-        (format!("{name}: {flaw}"), kill(&mutants, &crew, Trial::default()))
+        let name = format!("{}: {flaw}", entry.info.name);
+        (name, kill(&mutants(entry, flaw), &sample, None))
     }));
 }
 
 /// Of what all protocols are made of: each is found under one of those that use it.
 #[test]
 fn every_seeded_bug_of_the_shared_parts_is_found() {
-    let crew = Crew::new(4);
+    let sample = Sample::new();
     let subjects = ["serial", "harmony"].map(Subject::named);
-    report(Flaw::ALL.into_iter().map(|flaw| {
-        // Shaken, since small blocks are then shared among workers as well.
-        let trial = Trial { shake: Some(1), flaw: Some(flaw) };
-        (format!("{flaw:?}"), kill(&subjects, &crew, trial))
-    }));
+    report(
+        Flaw::ALL
+            .into_iter()
+            .map(|flaw| (format!("{flaw:?}"), kill(&subjects, &sample, Some(flaw)))),
+    );
 }
