@@ -135,7 +135,9 @@ impl WriteSet {
 
     pub fn take(&mut self) -> Vec<PendingWrite> {
         self.forget();
-        std::mem::take(&mut self.writes)
+        // The next transaction will probably write as much.
+        let room = Vec::with_capacity(self.writes.len());
+        std::mem::replace(&mut self.writes, room)
     }
 
     /// Use the room of an installed write set again.

@@ -448,9 +448,12 @@ type Flow = Option<(bool, u16)>;
 
 impl Planning {
     fn begin(&mut self, arguments: &[Value], registers: usize) {
-        self.registers.clear();
-        self.registers.extend_from_slice(arguments);
-        self.registers.resize(registers, Value::Null);
+        self.registers.resize(registers.max(arguments.len()), Value::Null);
+        let (given, others) = self.registers.split_at_mut(arguments.len());
+        given.clone_from_slice(arguments);
+        for other in others {
+            *other = Value::Null;
+        }
         self.found.keys.clear();
         self.found.ranges.clear();
         self.uncertain = 0;
