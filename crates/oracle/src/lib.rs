@@ -13,8 +13,22 @@
 //! again where it stands in the serial order, and every answer must be the one that the client got
 //! ([`session`]).
 //!
-//! What a protocol puts off (an [`Outcome::Retry`], where its card says that it may) must have had
-//! no effect: it is left out of the replay.
+//! What a protocol puts off (`Outcome::Retry`, where its card says that it may) must have had no
+//! effect: it is left out of the replay. It stands first in the next block, and in every block
+//! somebody must get on.
+//!
+//! | What is run | Where | Compared with |
+//! |---|---|---|
+//! | random blocks, a [family](families) for each kind of conflict | [`world`] | both twins |
+//! | every [small] world | three transactions on two records | a specification of its own |
+//! | [histories](history) of lists | any number of blocks | nobody: its graph has no cycle |
+//! | all of them on 1, 2 and 8 workers, the schedule [shaken](concurrency::trial) | | each other |
+//! | [every option](subjects) of every protocol | | as the default |
+//! | every seeded bug, of protocols and of what they share | | must be found |
+//!
+//! A world that fails is made [as small as it goes](shrink) and printed. More seeds:
+//! `TALLY_ORACLE_SEEDS=20`. All small worlds of the full alphabet: `TALLY_ORACLE_SMALL=all`. Builds
+//! with overflow checks and without: `make overflow`.
 //!
 //! A difference is a bug of the protocol, of what it shares with others, or of the specification;
 //! which of them does not matter to the alarm.
@@ -31,6 +45,7 @@ pub mod shrink;
 pub mod small;
 pub mod subjects;
 mod twin;
+mod watchdog;
 pub mod world;
 
 pub use twin::{Divergence, NetChange, StoredRow, Twin, rows, run_block};

@@ -16,6 +16,7 @@ use types::Position;
 use crate::programs::{LOG, TABLE, fill, schemas};
 use crate::recipe::{Line, Recipe};
 use crate::session::Session;
+use crate::watchdog::Watch;
 use crate::{Divergence, NetChange, StoredRow, Twin, rows};
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -95,6 +96,8 @@ impl World {
         crew: &Crew,
         trial: Trial,
     ) -> Result<Trace, Divergence> {
+        let name = protocol.info().name;
+        let _watch = Watch::new(format!("{name}, {} workers, {trial:?}\n{self}", crew.workers()));
         let run = catch_unwind(AssertUnwindSafe(|| self.run_all(protocol, crew, trial)));
         run.unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<String>().map(String::as_str);

@@ -56,7 +56,6 @@ use crate::undo::{Garbage, GarbageKind, UndoArena, UndoSpace};
 /// Up to so many columns are picked out of a record one by one; of more, the whole record is taken.
 const FEW_COLUMNS: usize = 4;
 
-
 /// The place of a key in a table's hash index, found.
 #[derive(Clone, Copy)]
 pub struct Place(KeyHash);

@@ -21,7 +21,7 @@ fn run(subject: &Subject, name: &str, count: u64) -> Counts {
 /// Under every protocol; enough of it must commit for the family to say anything.
 fn everywhere(name: &str) {
     for subject in defaults() {
-        let counts = run(&subject, name, seeds(40));
+        let counts = run(&subject, name, seeds(80));
         let total = counts.committed + counts.rejected + counts.retried;
         assert!(counts.committed * 5 > total, "{}, {name}: {counts:?}", subject.name);
         let never_defers = !subject.protocol.info().may_retry;
@@ -101,4 +101,15 @@ fn options_keep_every_promise() {
             run(&subject, family.name, seeds(6));
         }
     }
+}
+
+/// What a failing test prints: two transactions are enough for the bug, and more are not shown.
+#[test]
+fn a_failure_prints_the_smallest_world() {
+    let protocol = protocols::mutant("harmony", "strict_rule_1").unwrap();
+    let mutant = Subject { name: "harmony with a bug".into(), protocol };
+    let stage = Stage { crew: &Crew::new(1), trial: Trial::default() };
+    let failure = check(&mutant, family("blind writes"), 0..40, &stage).unwrap_err();
+    assert_eq!(failure.world.transactions(), 2, "{failure}");
+    assert!(failure.to_string().contains("claimed order"), "{failure}");
 }

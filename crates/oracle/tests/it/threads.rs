@@ -55,7 +55,7 @@ fn same_on_any_number_of_workers(subject: &Subject, count: u64) {
 #[test]
 fn the_number_of_workers_is_invisible() {
     for subject in defaults() {
-        same_on_any_number_of_workers(&subject, seeds(10));
+        same_on_any_number_of_workers(&subject, seeds(20));
     }
 }
 
