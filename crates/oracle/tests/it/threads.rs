@@ -7,6 +7,7 @@ use kit::random::Random;
 use oracle::families::FAMILIES;
 use oracle::programs::{OPERATIONS, random_calls, random_rows};
 use oracle::recipe::Recipe;
+use oracle::shrink::Failure;
 use oracle::subjects::{Subject, defaults, variants};
 use oracle::world::World;
 
@@ -36,13 +37,9 @@ fn same_on_any_number_of_workers(subject: &Subject, count: u64) {
             let runs = crews.iter().map(|crew| {
                 let shake = (crew.workers() > 1).then_some(seed << 16);
                 let trial = Trial { shake, flaw: None };
-                let run = world.run(&*subject.protocol, crew, trial);
-                run.unwrap_or_else(|divergence| {
-                    panic!(
-                        "{}, \"{name}\", seed {seed}, {} workers: {divergence}",
-                        subject.name,
-                        crew.workers()
-                    )
+                world.run(&*subject.protocol, crew, trial).unwrap_or_else(|divergence| {
+                    let found = (world.clone(), divergence);
+                    panic!("{}", Failure::smallest(subject, (name, seed), crew, trial, found))
                 })
             });
             let traces: Vec<_> = runs.collect();
