@@ -26,8 +26,19 @@ use crate::twin::{check_order, check_progress};
 use crate::{rows, run_block};
 
 /// Every operation that worlds are made of.
-pub const FULL: [Operation; 10] =
-    [Read, Exists, Add, CheckedAdd, BlindSet, Set, InsertIfAbsent, Delete, SumRange, Require];
+pub const FULL: [Operation; 11] = [
+    Read,
+    Exists,
+    Add,
+    CheckedAdd,
+    BlindSet,
+    Set,
+    Insert,
+    InsertIfAbsent,
+    Delete,
+    SumRange,
+    Require,
+];
 
 /// One of each kind: value read, command, copy, coming and going, range.
 pub const CORE: [Operation; 6] = [Read, Add, Set, InsertIfAbsent, Delete, SumRange];
@@ -165,7 +176,8 @@ impl Program {
                 CheckedAdd => *record = record.map(|(a, b)| (a, b + n)),
                 BlindSet => *record = record.map(|(_, b)| (Some(n), b)),
                 Set => *record = record.map(|(_, b)| (last, b)),
-                InsertIfAbsent => *record = record.or(Some((Some(n), n % 7))),
+                Insert if there => return None,
+                Insert | InsertIfAbsent => *record = record.or(Some((Some(n), n % 7))),
                 Delete => *record = None,
                 SumRange => {
                     let present = now.iter().flatten().filter_map(|(a, _)| *a);
@@ -177,7 +189,7 @@ impl Program {
                 Require => continue,
                 _ => {}
             }
-            let inserts = step.operation == InsertIfAbsent;
+            let inserts = matches!(step.operation, Insert | InsertIfAbsent);
             emitted.push(Value::Bool(there != inserts));
             if now[step.record].is_some_and(|(_, b)| step.operation == CheckedAdd && b > LIMIT) {
                 return None;
