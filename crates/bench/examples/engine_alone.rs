@@ -1,6 +1,6 @@
 //! One cell for a profiler, with allocations counted. Arguments, all of them optional: workload,
 //! protocol, transactions of a block, sealing (on, off), transactions, theta, threads, and settings of
-//! the workload as name=value.
+//! the workload as name=value (and programs=ir).
 //!
 //! `cargo run --release -p bench --example engine_alone -- smallbank serial 1000 off 300000`
 
@@ -10,7 +10,7 @@
 use std::alloc::{GlobalAlloc, Layout};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bench::{Plan, Settings, measure};
+use bench::{Plan, Programs, Settings, measure};
 use mimalloc::MiMalloc;
 
 struct Counting;
@@ -43,8 +43,12 @@ fn main() -> anyhow::Result<()> {
     let workload = text(0, "smallbank").parse().map_err(anyhow::Error::msg)?;
     let transactions: usize = text(4, "300000").parse()?;
     let mut settings = Settings::default();
+    let mut programs = Programs::Sql;
     for (name, value) in arguments.iter().skip(7).filter_map(|a| a.split_once('=')) {
-        settings.set(name, value);
+        match (name, value) {
+            ("programs", "ir") => programs = Programs::Ir,
+            _ => settings.set(name, value),
+        }
     }
     let plan = Plan {
         workload,
@@ -55,6 +59,7 @@ fn main() -> anyhow::Result<()> {
         block_transactions: text(2, "1000").parse()?,
         transactions,
         settings,
+        programs,
         durability: None,
         repetitions: 1,
         seed: 1,

@@ -15,7 +15,7 @@ use storage::Store;
 use types::Value;
 use workloads::{Call, Workload};
 
-use crate::workload::Newest;
+use crate::workload::{Newest, Programs};
 use crate::{Cell, Plan};
 
 const USER: &str = "tally";
@@ -95,7 +95,7 @@ impl Bed {
     /// The blocks to run, drawn and compiled as sessions would have done.
     pub fn blocks(&self, plan: &Plan) -> Result<Vec<Vec<Input>>> {
         let names = self.workload.procedures();
-        let programs = names.iter().map(|name| self.compile(name)).collect::<Result<Vec<_>>>()?;
+        let programs = self.programs(plan.programs)?;
         let mut calls = self.workload.calls(plan.seed).take(plan.transactions);
         let schema_version = self.language.schema_version();
         let input = |call: Call| {
@@ -118,6 +118,19 @@ impl Bed {
                 return Ok(blocks);
             }
             blocks.push(block);
+        }
+    }
+
+    fn programs(&self, programs: Programs) -> Result<Vec<Arc<Procedure>>> {
+        match programs {
+            Programs::Sql => {
+                self.workload.procedures().iter().map(|name| self.compile(name)).collect()
+            }
+            Programs::Ir => {
+                let tables = self.replica.store().tables();
+                let tables = tables.iter().map(|table| Arc::clone(table.schema())).collect();
+                Ok(self.workload.programs(&tables)?.into_iter().map(Arc::new).collect())
+            }
         }
     }
 

@@ -29,7 +29,7 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 
 pub use figures::Figure;
-pub use workload::{Newest, Workload};
+pub use workload::{Newest, Programs, Workload};
 pub use workloads::Settings;
 
 /// What to measure: every combination of the lists is a cell.
@@ -44,6 +44,7 @@ pub struct Plan {
     pub transactions: usize,
     /// Of the workload; a cell's theta comes on top where the workload has one.
     pub settings: Settings,
+    pub programs: Programs,
     /// Where to write a ledger; `None`: nowhere.
     pub durability: Option<PathBuf>,
     pub repetitions: usize,

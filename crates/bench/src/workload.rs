@@ -45,6 +45,16 @@ impl FromStr for Workload {
     }
 }
 
+/// Where the programs of a run come from.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Programs {
+    /// Compiled from the workload's SQL, as a client's calls are.
+    #[default]
+    Sql,
+    /// Made by the IR's builder.
+    Ir,
+}
+
 /// The newest state of a store, for [`workloads::Workload::check`].
 pub struct Newest<'a>(pub &'a Store);
 

@@ -1,6 +1,6 @@
 //! Tiny runs: they must work, agree with each other and say so in the agreed keys.
 
-use bench::{Figure, Plan, Settings, measure};
+use bench::{Figure, Plan, Programs, Settings, measure};
 
 fn tiny(workload: &str) -> Plan {
     Plan {
@@ -12,6 +12,7 @@ fn tiny(workload: &str) -> Plan {
         block_transactions: 100,
         transactions: 250,
         settings: Settings::default().with("rows", 200),
+        programs: Programs::Sql,
         durability: None,
         repetitions: 1,
         seed: 1,

@@ -1,7 +1,7 @@
 //! Every workload under every protocol, on small worlds: `measure` checks the workload's own
 //! conditions after each run, TPC-C's consistency conditions 1 to 4 among them.
 
-use bench::{Figure, Plan, Settings, measure};
+use bench::{Figure, Plan, Programs, Settings, measure};
 
 fn plan(workload: &str, settings: Settings) -> Plan {
     Plan {
@@ -13,6 +13,7 @@ fn plan(workload: &str, settings: Settings) -> Plan {
         block_transactions: 50,
         transactions: 250,
         settings,
+        programs: Programs::Sql,
         durability: None,
         repetitions: 1,
         seed: 1,
@@ -54,8 +55,7 @@ fn an_order_with_an_unused_item_leaves_nothing() {
 }
 
 #[test]
-fn the_same_calls_of_serial_protocols_lead_to_the_same_state() {
-    let tpcc = small_tpcc(1);
+fn programs_from_sql_and_from_the_builder_lead_serial_to_the_same_state() {
     let mixed = Settings::default()
         .with("rows", 300)
         .with("reads", 20)
@@ -64,11 +64,18 @@ fn the_same_calls_of_serial_protocols_lead_to_the_same_state() {
         .with("commands", 20)
         .with("scans", 10)
         .with("inserts", 10);
-    let custom = Settings::default().with("rows", 300);
-    for (workload, settings) in [("tpcc", tpcc), ("ycsb", mixed), ("custom", custom)] {
-        let serial = Plan { protocols: vec!["serial".into()], ..plan(workload, settings) };
-        let figures = figures(&serial);
-        assert!(figures.iter().all(|figure| figure.digest == figures[0].digest), "{workload}");
-        assert!(figures.iter().all(|figure| figure.committed_per_second > 0.0), "{workload}");
+    let rows = Settings::default().with("rows", 300);
+    for (workload, settings) in [
+        ("tpcc", small_tpcc(1)),
+        ("ycsb", mixed),
+        ("custom", rows.clone()),
+        ("smallbank", rows.clone()),
+        ("tpcb", rows),
+    ] {
+        let sql = Plan { protocols: vec!["serial".into()], ..plan(workload, settings) };
+        let built = Plan { programs: Programs::Ir, sealing: vec![true, false], ..sql.clone() };
+        let all: Vec<Figure> = [sql, built].iter().flat_map(figures).collect();
+        assert!(all.iter().all(|figure| figure.digest == all[0].digest), "{workload}");
+        assert!(all.iter().all(|figure| figure.committed_per_second > 0.0), "{workload}");
     }
 }

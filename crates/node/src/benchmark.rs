@@ -4,10 +4,10 @@ use std::io::IsTerminal;
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use bench::{Cell, Plan, Settings, figures::TABLE_HEAD, measure};
+use bench::{Cell, Plan, Programs, Settings, figures::TABLE_HEAD, measure};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::cli::{Bench, Exit, Output, Switch};
+use crate::cli::{Bench, Exit, Output, ProgramSource, Switch};
 
 pub fn run(arguments: &Bench, output: Output) -> Result<Exit> {
     if cfg!(debug_assertions) && !arguments.smoke {
@@ -46,10 +46,20 @@ fn plan_of(arguments: &Bench) -> Plan {
         block_transactions: arguments.block_transactions,
         transactions: arguments.transactions,
         settings: settings_of(arguments),
+        programs: arguments.programs.into(),
         durability: (!off).then(|| arguments.durability.clone()),
         repetitions: arguments.repetitions,
         seed: arguments.seed,
         allocations: None,
+    }
+}
+
+impl From<ProgramSource> for Programs {
+    fn from(source: ProgramSource) -> Programs {
+        match source {
+            ProgramSource::Sql => Programs::Sql,
+            ProgramSource::Ir => Programs::Ir,
+        }
     }
 }
 

@@ -230,6 +230,9 @@ pub struct Bench {
     /// Any setting of the workload; can be given more than once.
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_and_value)]
     pub with: Vec<(String, String)>,
+    /// Whether procedures are compiled from SQL or made by the IR's builder.
+    #[arg(long, value_enum, default_value = "sql")]
+    pub programs: ProgramSource,
     /// Whether blocks are hashed into a chain, or the protocol runs alone.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum, default_value = "off")]
     pub sealing: Vec<Switch>,
@@ -245,6 +248,12 @@ pub struct Bench {
     /// Only see whether it works: allow a build without optimisation.
     #[arg(long)]
     pub smoke: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum ProgramSource {
+    Sql,
+    Ir,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]

@@ -27,8 +27,11 @@
 mod check;
 mod draw;
 mod load;
+mod programs;
 
 use kit::random::Random;
+use procedure::Procedure;
+use procedure::build::Tables;
 use types::{Result, Value};
 
 use crate::settings::{Reader, Setting, setting};
@@ -160,6 +163,10 @@ impl Workload for Tpcc {
             "tpcc_delivery",
             "tpcc_stock_level",
         ]
+    }
+
+    fn programs(&self, tables: &Tables) -> Result<Vec<Procedure>> {
+        programs::all(tables)
     }
 
     fn fills(&self) -> Vec<Fill> {

@@ -13,7 +13,11 @@
 //! What is drawn are keys by kind of operation, and each kind has its array: the operations are
 //! independent of each other, so their order within a transaction is of no consequence.
 
+mod programs;
+
 use kit::random::Random;
+use procedure::Procedure;
+use procedure::build::Tables;
 use types::{Result, Value};
 
 use crate::PgbenchScript;
@@ -182,6 +186,10 @@ impl Workload for Ycsb {
 
     fn procedures(&self) -> Vec<&'static str> {
         vec!["ycsb", "ycsb_mixed"]
+    }
+
+    fn programs(&self, tables: &Tables) -> Result<Vec<Procedure>> {
+        programs::all(tables, self.columns)
     }
 
     fn fills(&self) -> Vec<Fill> {
