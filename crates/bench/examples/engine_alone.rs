@@ -47,6 +47,7 @@ fn main() -> anyhow::Result<()> {
     for (name, value) in arguments.iter().skip(7).filter_map(|a| a.split_once('=')) {
         match (name, value) {
             ("programs", "ir") => programs = Programs::Ir,
+            ("programs", _) => programs = Programs::Sql,
             _ => settings.set(name, value),
         }
     }
