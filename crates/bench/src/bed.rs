@@ -1,5 +1,19 @@
-//! The test bed: a loaded database and the blocks that will run on it.
+//! The test bed: a loaded database and the transactions that will run on it.
+//!
+//! Loading a million rows by COPY takes seconds, and every run wants a fresh database. So a
+//! workload is loaded once, by blocks as a client would (the [`Source`]), and each run gets a copy:
+//! a new replica runs the schema's statements, and the rows go straight from the one store to the
+//! other, in key order, with the block of the last statement.
+//!
+//! ```text
+//!   Source   schema blocks, COPY blocks                                 once for a workload
+//!   Bed      schema blocks, rows copied table by table                  once for a run
+//! ```
+//!
+//! Nothing of a run is left to the next one: no undo version, no index entry of a deleted row, no
+//! word that another protocol wrote into a record.
 
+use std::ops::{Bound, ControlFlow};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,23 +24,67 @@ use ledger::{
     EncodedBlock, Files, Genesis, Hash, LogOptions, LogReader, LogWriter, Parameters, RealFiles,
 };
 use procedure::step::Procedure;
+use sha2::{Digest, Sha256};
 use sql::session::schema::Schema;
-use storage::Store;
-use types::Value;
-use workloads::{Call, Workload};
+use storage::{LATEST, Store, Table};
+use types::{Stamp, Value};
 
-use crate::workload::{Newest, Programs};
+use workloads::Call;
+
+use crate::workload::{Newest, Programs, Workload};
 use crate::{Cell, Plan};
 
 const USER: &str = "tally";
 const ROWS_PER_LOAD: usize = 10_000;
 
+/// A workload's tables with their rows.
+pub struct Source {
+    store: Arc<Store>,
+    /// What makes the tables and the procedures.
+    statements: Vec<String>,
+}
+
+impl Source {
+    pub fn load(workload: &Workload) -> Result<Source> {
+        let workload = workload.make(None)?;
+        let statements = sql::parse(&workload.schema())?;
+        let statements: Vec<String> = statements.into_iter().map(|s| s.text).collect();
+        let mut bed = Bed::empty(workload, "serial", 1, None)?;
+        for text in &statements {
+            bed.submit(Body::Schema { text: text.clone() }, |_| Ok(()))?;
+        }
+        for fill in bed.workload.fills() {
+            for rows in fill.batches(ROWS_PER_LOAD) {
+                bed.submit(Body::Load { text: fill.copy.clone(), rows }, |_| Ok(()))?;
+            }
+        }
+        Ok(Source { store: Arc::clone(bed.replica.store()), statements })
+    }
+
+    /// Puts all rows into the same tables of another store, as a part of the block at `height`.
+    fn copy_to(&self, store: &Store, height: types::Height) -> Result<()> {
+        let mut writes = store.begin_block(height, 1);
+        for from in self.store.tables() {
+            let Some(to) = store.table(from.id()) else {
+                bail!("the schema did not make table {} again", from.schema().name);
+            };
+            let undo = writes.arena(0);
+            each_row(&from, &mut |key, row| {
+                to.insert(key, row, Stamp::new(height, 0), undo);
+                Ok(())
+            })?;
+        }
+        store.finish_unread(writes);
+        Ok(())
+    }
+}
+
 pub struct Bed {
     pub replica: Replica,
-    /// With durability: every block from genesis on.
+    /// With durability: every block from genesis on, but for the rows that were copied.
     pub log: Option<Log>,
     language: Arc<Schema>,
-    workload: Box<dyn Workload>,
+    workload: Box<dyn workloads::Workload>,
 }
 
 /// A ledger in a folder that goes with it.
@@ -53,36 +111,44 @@ impl Log {
 }
 
 impl Bed {
-    /// The workload's tables, procedures and rows.
-    pub fn load(plan: &Plan, cell: &Cell) -> Result<Bed> {
+    fn empty(
+        workload: Box<dyn workloads::Workload>,
+        protocol: &str,
+        threads: usize,
+        durability: Option<&Path>,
+    ) -> Result<Bed> {
         let genesis =
-            Genesis { ledger_id: [7; 16], time_us: 0, parameters: Parameters::new(&cell.protocol) };
+            Genesis { ledger_id: [7; 16], time_us: 0, parameters: Parameters::new(protocol) };
         let language = Arc::new(Schema::new());
-        let store = Arc::new(Store::new());
-        let replica = Replica::new(&genesis, store, language.clone(), cell.threads)?;
+        let replica = Replica::new(&genesis, Arc::new(Store::new()), language.clone(), threads)?;
+        let log = durability.map(|folder| Log::begin(folder, &genesis)).transpose()?;
+        Ok(Bed { replica, log, language, workload })
+    }
+
+    /// A fresh database with the source's tables and rows.
+    pub fn copy(source: &Source, plan: &Plan, cell: &Cell) -> Result<Bed> {
+        let workload = cell.workload.make(cell.theta)?;
         let folder = plan.durability.as_deref();
-        let log = folder.map(|f| Log::begin(f, &genesis)).transpose()?;
-        let workload = plan.make(cell)?;
-        let mut bed = Bed { replica, log, language, workload };
-        for statement in sql::parse(&bed.workload.schema())? {
-            bed.submit(Body::Schema { text: statement.text })?;
-        }
-        for fill in bed.workload.fills() {
-            for rows in fill.batches(ROWS_PER_LOAD) {
-                bed.submit(Body::Load { text: fill.copy.clone(), rows })?;
-            }
+        let mut bed = Bed::empty(workload, &cell.protocol, cell.threads, folder)?;
+        for (at, text) in source.statements.iter().enumerate() {
+            let last = at + 1 == source.statements.len();
+            bed.submit(Body::Schema { text: text.clone() }, |replica| match last {
+                true => source.copy_to(replica.store(), replica.head().height),
+                false => Ok(()),
+            })?;
         }
         Ok(bed)
     }
 
-    /// One transaction in a block of its own.
-    fn submit(&mut self, body: Body) -> Result<()> {
+    /// One transaction in a block of its own, and something that is done before anybody sees it.
+    fn submit(&mut self, body: Body, also: impl FnOnce(&Replica) -> Result<()>) -> Result<()> {
         let transaction = transaction(body);
         let input = Input { payload: transaction.encode(), compiled: None };
         let executed = self.replica.execute(0, vec![input])?;
         if let Some(log) = &mut self.log {
             log.append(&executed.block.encode()?)?;
         }
+        also(&self.replica)?;
         self.replica.publish();
         let store = self.replica.store();
         store.collect(store.horizon());
@@ -92,33 +158,9 @@ impl Bed {
         }
     }
 
-    /// The blocks to run, drawn and compiled as sessions would have done.
-    pub fn blocks(&self, plan: &Plan) -> Result<Vec<Vec<Input>>> {
-        let names = self.workload.procedures();
-        let programs = self.programs(plan.programs)?;
-        let mut calls = self.workload.calls(plan.seed).take(plan.transactions);
-        let schema_version = self.language.schema_version();
-        let input = |call: Call| {
-            let body = Body::Call {
-                procedure: names[call.procedure].to_owned(),
-                arguments: call.arguments.to_vec(),
-            };
-            let work = Work::Statement(Statement {
-                arguments: call.arguments,
-                procedure: Arc::clone(&programs[call.procedure]),
-            });
-            let compiled = Compiled { work: Arc::new(work), schema_version };
-            Input { payload: transaction(body).encode(), compiled: Some(compiled) }
-        };
-        let mut blocks = Vec::new();
-        loop {
-            let block: Vec<Input> =
-                calls.by_ref().take(plan.block_transactions).map(input).collect();
-            if block.is_empty() {
-                return Ok(blocks);
-            }
-            blocks.push(block);
-        }
+    /// The calls to run, drawn from the plan's seed: the same for every protocol.
+    fn calls(&self, plan: &Plan) -> impl Iterator<Item = Call> {
+        self.workload.calls(plan.seed).take(plan.transactions)
     }
 
     fn programs(&self, programs: Programs) -> Result<Vec<Arc<Procedure>>> {
@@ -132,6 +174,28 @@ impl Bed {
                 Ok(self.workload.programs(&tables)?.into_iter().map(Arc::new).collect())
             }
         }
+    }
+
+    /// What a protocol is given.
+    pub fn works(&self, plan: &Plan) -> Result<Vec<Arc<Work>>> {
+        let programs = self.programs(plan.programs)?;
+        Ok(self.calls(plan).map(|call| work_of(&programs, call)).collect())
+    }
+
+    /// What a replica is given, compiled as sessions would have done.
+    pub fn inputs(&self, plan: &Plan) -> Result<Vec<Input>> {
+        let programs = self.programs(plan.programs)?;
+        let names = self.workload.procedures();
+        let schema_version = self.language.schema_version();
+        let input = |call: Call| {
+            let body = Body::Call {
+                procedure: names[call.procedure].to_owned(),
+                arguments: call.arguments.to_vec(),
+            };
+            let compiled = Compiled { work: work_of(&programs, call), schema_version };
+            Input { payload: transaction(body).encode(), compiled: Some(compiled) }
+        };
+        Ok(self.calls(plan).map(input).collect())
     }
 
     fn compile(&self, name: &str) -> Result<Arc<Procedure>> {
@@ -149,48 +213,72 @@ impl Bed {
 
     /// SHA-256 over all rows of all tables, by table and key.
     pub fn digest(&self) -> Result<Hash> {
-        state_digest(self.replica.store())
+        digest(self.replica.store())
     }
+}
+
+fn work_of(programs: &[Arc<Procedure>], call: Call) -> Arc<Work> {
+    let procedure = Arc::clone(&programs[call.procedure]);
+    Arc::new(Work::Statement(Statement { procedure, arguments: call.arguments }))
 }
 
 fn transaction(body: Body) -> Transaction {
     Transaction { user: USER.to_owned(), body }
 }
 
-/// The Merkle root over the state as if one block had inserted it.
-fn state_digest(store: &Store) -> Result<Hash> {
-    use ledger::effects::{Effect, EffectsBuilder, row_image_hash};
-    use std::ops::{Bound, ControlFlow};
+/// Visits the rows of a table in the order of their keys.
+fn each_row(table: &Table, visit: &mut dyn FnMut(&[u8], &[Value]) -> Result<()>) -> Result<()> {
+    let columns: Vec<_> = (0..table.schema().columns.len() as u16).collect();
+    let (low, high) = (Bound::Unbounded, Bound::Unbounded);
+    let mut result = Ok(());
+    table.scan(0, low, high, false, LATEST, &columns, &mut |key, _, row| {
+        result = visit(key, row);
+        match result {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
+        }
+    });
+    result
+}
 
-    let mut effects = EffectsBuilder::new();
+/// Each row as: table, length of the key, key, length of the image, image.
+fn digest(store: &Store) -> Result<Hash> {
+    let mut hasher = Sha256::new();
+    let mut image = Vec::new();
     for table in store.tables() {
         let schema = table.schema();
-        let columns: Vec<_> = (0..schema.columns.len() as u16).collect();
-        let mut image = Vec::new();
-        let mut fault = None;
-        let mut visit = |key: &[u8], _, values: &[Value]| {
+        each_row(&table, &mut |key, row| {
             image.clear();
-            let pushed =
-                types::row::encode_row(&schema.columns, values, &mut image).and_then(|()| {
-                    effects.push(&Effect {
-                        table: schema.id,
-                        key,
-                        before: None,
-                        after: Some(row_image_hash(&image)),
-                        previous_height: 0,
-                    })
-                });
-            fault = pushed.err();
-            match fault {
-                None => ControlFlow::Continue(()),
-                Some(_) => ControlFlow::Break(()),
-            }
-        };
-        let (low, high) = (Bound::Unbounded, Bound::Unbounded);
-        table.scan(0, low, high, false, storage::LATEST, &columns, &mut visit);
-        if let Some(fault) = fault {
-            return Err(fault.into());
+            types::row::encode_row(&schema.columns, row, &mut image)?;
+            hasher.update(schema.id.0.to_be_bytes());
+            hasher.update((key.len() as u64).to_be_bytes());
+            hasher.update(key);
+            hasher.update((image.len() as u64).to_be_bytes());
+            hasher.update(&image);
+            Ok(())
+        })?;
+    }
+    Ok(hasher.finalize().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a run starts from is what a client would have loaded.
+    #[test]
+    fn a_copy_is_the_loaded_database() {
+        for text in ["smallbank:rows=300", "ycsb:rows=300", "tpcc:customers=30:items=100"] {
+            let workload: Workload = text.parse().unwrap();
+            let source = Source::load(&workload).unwrap();
+            let plan = Plan { workloads: vec![workload], ..Plan::default() };
+            let bed = Bed::copy(&source, &plan, &plan.cells()[0]).unwrap();
+            assert_eq!(bed.digest().unwrap(), digest(&source.store).unwrap());
+            let rows = |store: &Store| -> u64 {
+                store.tables().iter().map(|table| table.usage().records).sum()
+            };
+            assert!(rows(bed.replica.store()) >= 300);
+            assert_eq!(rows(bed.replica.store()), rows(&source.store));
         }
     }
-    Ok(effects.root())
 }

@@ -1,7 +1,8 @@
 //! The engine alone, measured: no clients, no sockets, a fresh database for every run.
 //!
-//! A run loads a workload's tables through blocks, draws and compiles all its transactions, and
-//! only then starts the clock. What the clock sees is one of
+//! A *cell* is one combination of what a [`Plan`] varies. A *run* copies the workload's loaded
+//! tables into a new store, draws and compiles all its transactions, and only then starts the
+//! clock. What the clock sees is one of
 //!
 //! ```text
 //!   sealing on    payloads ─► replica: compile, execute, effects, roots, header
@@ -12,115 +13,208 @@
 //! so that the difference of the two is the price of the ledger.
 //!
 //! *Fair figures.* Runs of different cells alternate (A-B-A-B), and a cell reports the median of
-//! its repetitions, since the machine is not as constant as one would like. Beside the wall clock
-//! stands the CPU time of the whole process, which is what a busier or slower machine blurs least.
-//! Every figure has the digest of the state that it led to: a protocol that is fast because it is
-//! wrong does not pass, and the same cell gives the same digest on any number of threads.
+//! its repetitions beside their extremes, since the machine is not as constant as one would like.
+//! Beside the wall clock stands the CPU time of the whole process, which is what a busier or slower
+//! machine blurs least.
+//!
+//! *Right figures.* Every figure has the digest of the state that it led to. Protocols whose serial
+//! order is block order must agree on it with each other; any protocol must agree with itself over
+//! repetitions, threads and sealing. [`agreement`] looks for those that do not, so that a protocol
+//! that is fast because it is wrong does not pass.
+//!
+//! *What counts.* Shares are of all executions that blocks asked for, a transaction that was put
+//! off and came again counting twice. *Latency* is that of a transaction: from the start of the
+//! first block that it was in to the end of the block that decided it.
 //!
 //! Absence: no command line, no terminal (the caller draws the progress), no network.
 
+pub mod agreement;
+pub mod allocations;
 mod bed;
-pub mod figures;
+mod measurement;
+pub mod page;
 mod run;
+pub mod table;
 mod workload;
 
 use std::path::PathBuf;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 
-pub use figures::Figure;
+pub use measurement::Measurement;
 pub use workload::{Newest, Programs, Workload};
-pub use workloads::Settings;
+
+use bed::Source;
+use run::Run;
 
 /// What to measure: every combination of the lists is a cell.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    pub workload: Workload,
+    pub workloads: Vec<Workload>,
+    pub programs: Programs,
     pub protocols: Vec<String>,
+    /// For workloads that have one.
     pub thetas: Vec<f64>,
     pub threads: Vec<usize>,
     pub sealing: Vec<bool>,
-    pub block_transactions: usize,
+    pub block_transactions: Vec<usize>,
     pub transactions: usize,
-    /// Of the workload; a cell's theta comes on top where the workload has one.
-    pub settings: Settings,
-    pub programs: Programs,
     /// Where to write a ledger; `None`: nowhere.
     pub durability: Option<PathBuf>,
     pub repetitions: usize,
     pub seed: u64,
-    /// Allocations of the whole process up to now, where the program's allocator counts them.
-    pub allocations: Option<fn() -> u64>,
+    /// One more run for each cell, of which nothing counts but its allocations.
+    pub allocations: bool,
+}
+
+impl Default for Plan {
+    fn default() -> Plan {
+        Plan {
+            workloads: Vec::new(),
+            programs: Programs::Sql,
+            protocols: vec!["serial".to_owned()],
+            thetas: vec![0.0],
+            threads: vec![1],
+            sealing: vec![false],
+            block_transactions: vec![1_000],
+            transactions: 200_000,
+            durability: None,
+            repetitions: 3,
+            seed: 1,
+            allocations: false,
+        }
+    }
 }
 
 /// One combination.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Cell {
+    pub workload: Workload,
     pub protocol: String,
-    pub theta: f64,
+    pub theta: Option<f64>,
     pub threads: usize,
     pub sealing: bool,
+    pub block_transactions: usize,
+}
+
+impl std::fmt::Display for Cell {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}, {}, {} threads", self.workload, self.protocol, self.threads)?;
+        if let Some(theta) = self.theta {
+            write!(f, ", theta {theta}")?;
+        }
+        f.write_str(if self.sealing { ", sealing" } else { "" })
+    }
+}
+
+/// A plan that cannot be carried out, and what to do about it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PlanError {
+    pub message: String,
+    pub hint: String,
+}
+
+impl std::fmt::Display for PlanError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}\n  hint: {}", self.message, self.hint)
+    }
+}
+
+impl std::error::Error for PlanError {}
+
+impl PlanError {
+    fn of(error: &types::Error) -> PlanError {
+        let hint = error.fields().hint.as_deref().unwrap_or("See `tally bench --help`.");
+        PlanError { message: error.message().to_owned(), hint: hint.to_owned() }
+    }
 }
 
 impl Plan {
-    /// In the order in which they alternate.
-    pub fn cells(&self) -> Vec<Cell> {
+    /// The cells of one workload, in the order in which they alternate.
+    fn cells_of(&self, workload: &Workload) -> Vec<Cell> {
+        let thetas = match workload.has_theta() {
+            true => self.thetas.iter().copied().map(Some).collect(),
+            false => vec![None],
+        };
         let mut cells = Vec::new();
-        for &theta in &self.thetas {
+        for theta in thetas {
             for &threads in &self.threads {
                 for &sealing in &self.sealing {
-                    cells.extend(self.protocols.iter().map(|protocol| Cell {
-                        protocol: protocol.clone(),
-                        theta,
-                        threads,
-                        sealing,
-                    }));
+                    for &block_transactions in &self.block_transactions {
+                        cells.extend(self.protocols.iter().map(|protocol| Cell {
+                            workload: workload.clone(),
+                            protocol: protocol.clone(),
+                            theta,
+                            threads,
+                            sealing,
+                            block_transactions,
+                        }));
+                    }
                 }
             }
         }
         cells
     }
 
-    fn check(&self) -> Result<()> {
-        if let Some(name) = self.protocols.iter().find(|name| protocols::by_name(name).is_none()) {
-            let names: Vec<_> = protocols::ALL.iter().map(|entry| entry.info.name).collect();
-            bail!("unknown protocol \"{name}\"; there are: {}", names.join(", "));
-        }
-        if self.durability.is_some() && self.sealing.contains(&false) {
-            bail!("durability needs sealing: only sealed blocks can be written");
-        }
-        let sizes = [self.block_transactions, self.transactions, self.repetitions];
-        if sizes.contains(&0) || self.threads.contains(&0) {
-            bail!("block, transactions, repetitions and threads must be positive");
-        }
-        self.cells().iter().try_for_each(|cell| self.make(cell).map(drop))
+    pub fn cells(&self) -> Vec<Cell> {
+        self.workloads.iter().flat_map(|workload| self.cells_of(workload)).collect()
     }
 
-    /// The workload as a cell has it.
-    fn make(&self, cell: &Cell) -> Result<Box<dyn workloads::Workload>> {
-        let entry = self.workload.entry();
-        let mut settings = self.settings.clone();
-        if entry.has("theta") {
-            settings.set("theta", cell.theta);
+    /// Runs that it takes.
+    pub fn runs(&self) -> usize {
+        self.cells().len() * (self.repetitions + usize::from(self.allocations))
+    }
+
+    pub fn check(&self) -> Result<(), PlanError> {
+        let fault = |message: String, hint: &str| Err(PlanError { message, hint: hint.to_owned() });
+        for name in &self.protocols {
+            protocols::by_name(name).map_err(|error| PlanError::of(&error))?;
         }
-        Ok(entry.make(&settings)?)
+        if self.durability.is_some() && self.sealing.contains(&false) {
+            let hint = "Add --sealing on.";
+            return fault("only sealed blocks can be written to a ledger".to_owned(), hint);
+        }
+        let sizes = [self.transactions, self.repetitions];
+        let all = sizes.iter().chain(&self.threads).chain(&self.block_transactions);
+        if all.min() == Some(&0) {
+            let hint = "Transactions, blocks, repetitions and threads are at least 1.";
+            return fault("0 is none at all".to_owned(), hint);
+        }
+        self.cells().iter().try_for_each(|cell| match cell.workload.make(cell.theta) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(PlanError::of(&error)),
+        })
     }
 }
 
 /// Told before every run: how many are done, how many there will be, and what comes.
 pub type Report<'a> = &'a mut dyn FnMut(usize, usize, &Cell);
 
-/// Measure every cell of a plan; the figures come in the order of the cells.
-pub fn measure(plan: &Plan, report: Report<'_>) -> Result<Vec<Figure>> {
+/// Measure every cell of a plan; the measurements come in the order of the cells.
+pub fn measure(plan: &Plan, report: Report<'_>) -> Result<Vec<Measurement>> {
     plan.check()?;
-    let cells = plan.cells();
-    let mut runs = vec![Vec::new(); cells.len()];
-    let total = cells.len() * plan.repetitions;
-    for repetition in 0..plan.repetitions {
-        for (at, cell) in cells.iter().enumerate() {
-            report(repetition * cells.len() + at, total, cell);
-            runs[at].push(run::run(plan, cell)?);
+    let total = plan.runs();
+    let mut done = 0;
+    let mut measurements = Vec::new();
+    for workload in &plan.workloads {
+        let source = Source::load(workload)?;
+        let cells = plan.cells_of(workload);
+        let mut runs: Vec<Vec<Run>> = cells.iter().map(|_| Vec::new()).collect();
+        let mut run = |cell: &Cell, count_allocations: bool| {
+            report(done, total, cell);
+            done += 1;
+            run::run(plan, &source, cell, count_allocations)
+        };
+        for _ in 0..plan.repetitions {
+            for (cell, runs) in cells.iter().zip(&mut runs) {
+                runs.push(run(cell, false)?);
+            }
+        }
+        for (cell, runs) in cells.iter().zip(&runs) {
+            let allocations = if plan.allocations { run(cell, true)?.allocations } else { None };
+            measurements.push(Measurement::of(plan, cell, runs, allocations)?);
         }
     }
-    cells.iter().zip(&runs).map(|(cell, runs)| Figure::of(plan, cell, runs)).collect()
+    agreement::mark(&mut measurements);
+    Ok(measurements)
 }

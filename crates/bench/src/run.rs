@@ -1,71 +1,232 @@
-//! One run of one cell: load, draw, then the clock.
+//! One run of one cell: copy, draw, then the clock.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 use concurrency::{Block, Crew, Outcome};
-use engine::Input;
+use hdrhistogram::Histogram;
 use ledger::Hash;
 use rustix::time::{ClockId, clock_gettime};
 use storage::Store;
+use types::Position;
 
-use crate::bed::Bed;
+use crate::allocations;
+use crate::bed::{Bed, Source};
 use crate::{Cell, Plan};
 
+/// Where transactions are put off, they come again in more blocks than there would be without: up
+/// to so many times as many. What is then still undecided stays so.
+const BLOCKS_OVER_PLAN_MAX: usize = 8;
+
+const LATENCY_DIGITS: u8 = 3;
+const LATENCY_US_MAX: u64 = 3_600_000_000;
+
 /// What one run gave.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Run {
     pub wall: Duration,
     pub cpu: Duration,
     pub committed: u64,
-    /// Ended in a deterministic error.
+    /// Ended in an error of the program's own.
     pub rejected: u64,
-    /// Turned away by the protocol at first.
+    /// Ended in SQLSTATE 40001.
+    pub failed: u64,
+    /// Turned away by the protocol's rule, and run again in the same block.
     pub rerun: u64,
-    /// By the program's allocator, where it counts them.
-    pub allocations: Option<u64>,
-    /// Of each block: from its inputs to its results.
-    pub latencies: Vec<Duration>,
+    /// Turned away by the protocol's rule, and put off to the next block.
+    pub deferred: u64,
+    /// Still put off when the run ended.
+    pub undecided: u64,
+    /// Transactions that blocks were asked to run, one that was put off once for each block.
+    pub executions: u64,
+    /// Whether each block's serial order was the order in the block, and nothing was put off.
+    pub block_order: bool,
+    /// Of transactions, in microseconds.
+    pub latencies_us: Histogram<u64>,
     /// Of each block: waiting for the disk. Empty without durability.
     pub syncs: Vec<Duration>,
+    pub allocations: Option<u64>,
     pub digest: Hash,
 }
 
 impl Run {
-    fn count(&mut self, outcomes: &[Outcome], rerun: u32) {
-        for outcome in outcomes {
+    fn new() -> Result<Run> {
+        Ok(Run {
+            wall: Duration::ZERO,
+            cpu: Duration::ZERO,
+            committed: 0,
+            rejected: 0,
+            failed: 0,
+            rerun: 0,
+            deferred: 0,
+            undecided: 0,
+            executions: 0,
+            block_order: true,
+            latencies_us: Histogram::new_with_bounds(1, LATENCY_US_MAX, LATENCY_DIGITS)?,
+            syncs: Vec::new(),
+            allocations: None,
+            digest: Hash::default(),
+        })
+    }
+
+    fn count(&mut self, block: &Decided<'_>) {
+        for outcome in block.outcomes {
             match outcome {
                 Outcome::Committed(_) => self.committed += 1,
-                Outcome::Rejected(_) | Outcome::Retry(_) => self.rejected += 1,
+                Outcome::Rejected(_) => self.rejected += 1,
+                Outcome::Retry(_) => self.failed += 1,
             }
         }
-        self.rerun += u64::from(rerun);
+        let deferred = block.deferred.len() as u64;
+        self.failed -= deferred;
+        self.deferred += deferred;
+        self.rerun += u64::from(block.rerun);
+        self.executions += block.outcomes.len() as u64;
+        let in_order = block.serial_order.iter().copied().eq(0..block.outcomes.len() as Position);
+        self.block_order &= in_order && deferred == 0;
     }
 }
 
-pub fn run(plan: &Plan, cell: &Cell) -> Result<Run> {
-    let mut bed = Bed::load(plan, cell)?;
-    let blocks = bed.blocks(plan)?;
-    let mut run = Run::default();
-    let allocated = plan.allocations.map(|count| count());
-    let (began, cpu) = (Instant::now(), cpu_time());
-    if cell.sealing {
-        sealed(&mut bed, blocks, &mut run)?;
-    } else {
-        unsealed(bed.replica.store(), cell, blocks, &mut run)?;
+/// What a block gave, whoever ran it.
+struct Decided<'a> {
+    outcomes: &'a [Outcome],
+    serial_order: &'a [Position],
+    deferred: &'a [Position],
+    rerun: u32,
+}
+
+/// Transactions on their way into blocks: those that were put off first, then new ones.
+struct Feed<T> {
+    new: std::vec::IntoIter<T>,
+    put_off: Vec<Waiting<T>>,
+    block_transactions: usize,
+    blocks_left: usize,
+}
+
+struct Waiting<T> {
+    what: T,
+    /// In earlier blocks.
+    waited: Duration,
+}
+
+impl<T> Feed<T> {
+    fn new(all: Vec<T>, block_transactions: usize) -> Feed<T> {
+        let blocks = all.len().div_ceil(block_transactions);
+        Feed {
+            new: all.into_iter(),
+            put_off: Vec::new(),
+            block_transactions,
+            blocks_left: blocks * BLOCKS_OVER_PLAN_MAX,
+        }
     }
-    run.wall = began.elapsed();
-    run.cpu = cpu_time() - cpu;
-    run.allocations = plan.allocations.zip(allocated).map(|(count, before)| count() - before);
+
+    /// The next block; empty at the end.
+    fn block(&mut self) -> Vec<Waiting<T>> {
+        if self.blocks_left == 0 {
+            return Vec::new();
+        }
+        self.blocks_left -= 1;
+        let mut block = std::mem::take(&mut self.put_off);
+        let room = self.block_transactions.saturating_sub(block.len());
+        let new = self.new.by_ref().take(room);
+        block.extend(new.map(|what| Waiting { what, waited: Duration::ZERO }));
+        block
+    }
+
+    /// A block took so long: put off whom it deferred, and note how long the others took in all.
+    /// Returns those that are through, so that freeing them is not on the clock.
+    fn settle(
+        &mut self,
+        block: Vec<Waiting<T>>,
+        deferred: &[Position],
+        took: Duration,
+        latencies_us: &mut Histogram<u64>,
+    ) -> Vec<Waiting<T>> {
+        let mut deferred = deferred.iter().map(|&position| position as usize).peekable();
+        let mut through = Vec::with_capacity(block.len());
+        for (position, mut item) in block.into_iter().enumerate() {
+            item.waited += took;
+            if deferred.next_if_eq(&position).is_some() {
+                self.put_off.push(item);
+            } else {
+                latencies_us.saturating_record(item.waited.as_micros() as u64);
+                through.push(item);
+            }
+        }
+        through
+    }
+
+    /// New ones among them, if the run was cut short.
+    fn undecided(&self) -> u64 {
+        (self.put_off.len() + self.new.len()) as u64
+    }
+}
+
+pub fn run(plan: &Plan, source: &Source, cell: &Cell, count_allocations: bool) -> Result<Run> {
+    let mut bed = Bed::copy(source, plan, cell)?;
+    let mut run = Run::new()?;
+    if cell.sealing {
+        let inputs = bed.inputs(plan)?;
+        timed(&mut run, count_allocations, |run| sealed(&mut bed, cell, inputs, run))?;
+    } else {
+        let works = bed.works(plan)?;
+        let store = bed.replica.store();
+        timed(&mut run, count_allocations, |run| unsealed(store, cell, works, run))?;
+    }
     bed.check()?;
     run.digest = bed.digest()?;
     Ok(run)
 }
 
-fn sealed(bed: &mut Bed, blocks: Vec<Vec<Input>>, run: &mut Run) -> Result<()> {
-    for inputs in blocks {
+fn timed(
+    run: &mut Run,
+    count_allocations: bool,
+    work: impl FnOnce(&mut Run) -> Result<Spent>,
+) -> Result<()> {
+    let spent = match count_allocations {
+        true => {
+            let (spent, count) = allocations::during(|| work(run));
+            run.allocations = count;
+            spent?
+        }
+        false => work(run)?,
+    };
+    (run.wall, run.cpu) = (spent.wall, spent.cpu);
+    Ok(())
+}
+
+struct Spent {
+    wall: Duration,
+    cpu: Duration,
+}
+
+struct Stopwatch {
+    began: Instant,
+    cpu: Duration,
+}
+
+impl Stopwatch {
+    fn start() -> Stopwatch {
+        Stopwatch { cpu: cpu_time(), began: Instant::now() }
+    }
+
+    fn stop(&self) -> Spent {
+        Spent { wall: self.began.elapsed(), cpu: cpu_time() - self.cpu }
+    }
+}
+
+fn sealed(bed: &mut Bed, cell: &Cell, inputs: Vec<engine::Input>, run: &mut Run) -> Result<Spent> {
+    let mut feed = Feed::new(inputs, cell.block_transactions);
+    let mut through = Vec::new();
+    let stopwatch = Stopwatch::start();
+    loop {
+        let items = feed.block();
+        if items.is_empty() {
+            break;
+        }
         let began = Instant::now();
+        let inputs = items.iter().map(|item| item.what.clone()).collect();
         let executed = bed.replica.execute(0, inputs)?;
         if let Some(log) = &mut bed.log {
             let encoded = executed.block.encode()?;
@@ -74,24 +235,39 @@ fn sealed(bed: &mut Bed, blocks: Vec<Vec<Input>>, run: &mut Run) -> Result<()> {
             run.syncs.push(executed_at.elapsed());
         }
         bed.replica.publish();
-        run.latencies.push(began.elapsed());
-        run.count(&executed.outcomes, executed.report.rerun);
+        let deferred = &executed.deferred;
+        through.push(feed.settle(items, deferred, began.elapsed(), &mut run.latencies_us));
+        run.count(&Decided {
+            outcomes: &executed.outcomes,
+            serial_order: &executed.serial_order,
+            deferred,
+            rerun: executed.report.rerun,
+        });
         collect(bed.replica.store(), bed.replica.head().height);
     }
-    Ok(())
+    run.undecided = feed.undecided();
+    Ok(stopwatch.stop())
 }
 
-fn unsealed(store: &Arc<Store>, cell: &Cell, blocks: Vec<Vec<Input>>, run: &mut Run) -> Result<()> {
-    let protocol = protocols::by_name(&cell.protocol).ok_or_else(|| anyhow!("no such protocol"))?;
+fn unsealed(
+    store: &Arc<Store>,
+    cell: &Cell,
+    works: Vec<Arc<concurrency::Work>>,
+    run: &mut Run,
+) -> Result<Spent> {
+    let protocol = protocols::by_name(&cell.protocol)?;
     let crew = Crew::new(cell.threads);
-    for (height, inputs) in (store.newest() + 1..).zip(blocks) {
+    let mut feed = Feed::new(works, cell.block_transactions);
+    let mut through = Vec::new();
+    let stopwatch = Stopwatch::start();
+    for height in store.newest() + 1.. {
+        let items = feed.block();
+        if items.is_empty() {
+            break;
+        }
         let began = Instant::now();
-        let programs = inputs.into_iter().filter_map(|input| input.compiled);
-        let block = Arc::new(Block {
-            height,
-            time_us: 0,
-            transactions: programs.map(|compiled| compiled.work).collect(),
-        });
+        let transactions = items.iter().map(|item| Arc::clone(&item.what)).collect();
+        let block = Arc::new(Block { height, time_us: 0, transactions });
         let mut writes = store.begin_block(height, crew.workers());
         let halted = |why: String| anyhow!("block {height}: {why}");
         let prepared = protocol.prepare(&block, store, height - 1, &crew).map_err(halted)?;
@@ -99,11 +275,18 @@ fn unsealed(store: &Arc<Store>, cell: &Cell, blocks: Vec<Vec<Input>>, run: &mut 
             protocol.finish(prepared, &block, store, &mut writes, &crew).map_err(halted)?;
         store.finish_unread(writes);
         store.publish(height);
-        run.latencies.push(began.elapsed());
-        run.count(&outcome.outcomes, outcome.report.rerun);
+        let deferred = &outcome.deferred;
+        through.push(feed.settle(items, deferred, began.elapsed(), &mut run.latencies_us));
+        run.count(&Decided {
+            outcomes: &outcome.outcomes,
+            serial_order: &outcome.serial_order,
+            deferred,
+            rerun: outcome.report.rerun,
+        });
         collect(store, height);
     }
-    Ok(())
+    run.undecided = feed.undecided();
+    Ok(stopwatch.stop())
 }
 
 /// As the live engine does, every few blocks.
@@ -117,4 +300,53 @@ fn collect(store: &Store, height: u64) {
 fn cpu_time() -> Duration {
     let spent = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(spent.tv_sec as u64, spent.tv_nsec as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TICK: Duration = Duration::from_millis(1);
+
+    fn histogram() -> Histogram<u64> {
+        Histogram::new_with_bounds(1, LATENCY_US_MAX, LATENCY_DIGITS).unwrap()
+    }
+
+    fn names(block: &[Waiting<char>]) -> String {
+        block.iter().map(|item| item.what).collect()
+    }
+
+    #[test]
+    fn what_is_put_off_comes_first_in_the_next_block_and_blocks_keep_their_size() {
+        let mut feed = Feed::new("abcdefg".chars().collect(), 3);
+        let mut latencies = histogram();
+        let mut seen = Vec::new();
+        for deferred in [&[1, 2][..], &[0], &[], &[], &[]] {
+            let block = feed.block();
+            seen.push(names(&block));
+            feed.settle(block, deferred, TICK, &mut latencies);
+        }
+        assert_eq!(seen, ["abc", "bcd", "bef", "g", ""]);
+        assert_eq!(feed.undecided(), 0);
+        // b was in three blocks, c in two, the other five in one.
+        assert_eq!(latencies.len(), 7);
+        assert_eq!(latencies.max() / 1000, 3);
+        assert_eq!(latencies.value_at_percentile(50.0) / 1000, 1);
+    }
+
+    #[test]
+    fn a_run_that_makes_no_progress_ends() {
+        let mut feed = Feed::new(vec!['a', 'b'], 1);
+        let mut blocks = 0;
+        loop {
+            let block = feed.block();
+            if block.is_empty() {
+                break;
+            }
+            blocks += 1;
+            feed.settle(block, &[0], TICK, &mut histogram());
+        }
+        assert_eq!(blocks, 2 * BLOCKS_OVER_PLAN_MAX);
+        assert_eq!(feed.undecided(), 2);
+    }
 }

@@ -19,11 +19,13 @@
 
 use std::sync::Arc;
 
-use procedure::analysis::{KeyPlan, PlannedKey};
+use procedure::analysis::{KeyPlan, Planning};
 use procedure::step::Procedure;
 use rustc_hash::FxHashMap;
-use storage::Catalog;
+use storage::{Catalog, Place};
+use types::{Key, TableId};
 
+use crate::accesses::KeyAccess;
 use crate::work::{Statement, Work};
 
 /// Transactions whose fetches overlap.
@@ -51,43 +53,76 @@ pub struct Foresight {
     catalog: Arc<Catalog>,
     pays: bool,
     plans: Plans,
-    keys: Vec<PlannedKey>,
+    planning: Planning,
+    /// What the group's keys hash to.
+    places: Vec<(TableId, Place)>,
 }
 
 impl Foresight {
     pub fn new(catalog: Arc<Catalog>, transactions: usize) -> Foresight {
         let row_bytes = |c: &Catalog| -> u64 { c.tables().map(|t| t.usage().row_bytes).sum() };
         let pays = transactions >= TRANSACTIONS_MIN && row_bytes(&catalog) >= ROW_BYTES_MIN;
-        Foresight { catalog, pays, plans: Plans::default(), keys: Vec::new() }
+        Foresight {
+            catalog,
+            pays,
+            plans: Plans::default(),
+            planning: Planning::default(),
+            places: Vec::new(),
+        }
     }
 
     /// Fetch what a group of transactions, about to run, will probably look at.
-    pub fn fetch(&mut self, group: &[Arc<Work>]) {
+    pub fn fetch<'w>(&mut self, group: impl IntoIterator<Item = &'w Work>) {
         if !self.pays {
             return;
         }
-        self.keys.clear();
+        self.places.clear();
         for work in group {
-            if let Work::Statement(statement) = &**work {
+            if let Work::Statement(statement) = work {
                 self.plan(statement);
             }
         }
-        for planned in &self.keys {
-            if let Some(table) = self.catalog.table(planned.table) {
-                table.prefetch(planned.key.as_bytes());
-            }
+        self.fetch_records();
+    }
+
+    /// Fetch records whose keys are known already.
+    pub fn fetch_keys<'k>(&mut self, keys: impl Iterator<Item = &'k KeyAccess>) {
+        if !self.pays {
+            return;
         }
-        for planned in &self.keys {
-            if let Some(table) = self.catalog.table(planned.table) {
-                table.prefetch_record(planned.key.as_bytes());
-            }
+        self.places.clear();
+        for access in keys {
+            self.look(access.table, &access.key);
         }
+        self.fetch_records();
     }
 
     fn plan(&mut self, statement: &Statement) {
         let plan = self.plans.of(&statement.procedure);
-        if let Ok(mut keys) = plan.keys(&statement.arguments) {
-            self.keys.append(&mut keys);
+        if plan.evaluate(&statement.arguments, &mut self.planning).is_err() {
+            return;
+        }
+        let keys = std::mem::take(&mut self.planning.found.keys);
+        for planned in &keys {
+            self.look(planned.table, &planned.key);
+        }
+        self.planning.found.keys = keys;
+    }
+
+    /// Fetch the index entry of a key, and keep its place in mind.
+    fn look(&mut self, table: TableId, key: &Key) {
+        if let Some(of_table) = self.catalog.table(table) {
+            let place = of_table.place(key.as_bytes());
+            of_table.prefetch(place);
+            self.places.push((table, place));
+        }
+    }
+
+    fn fetch_records(&self) {
+        for (table, place) in &self.places {
+            if let Some(table) = self.catalog.table(*table) {
+                table.prefetch_record(*place);
+            }
         }
     }
 }

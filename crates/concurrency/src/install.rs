@@ -17,7 +17,7 @@ use crate::pending::{PendingWrite, WriteState};
 #[derive(Debug)]
 pub enum Resolved {
     Insert(Row),
-    Patch(Slot, SmallVec<[(ColumnId, Value); 4]>),
+    Patch(Slot, SmallVec<[(ColumnId, Value); 2]>),
     Delete(Slot),
     Nothing,
 }
@@ -29,9 +29,34 @@ pub fn resolve(
     now_us: i64,
     scratch: &mut Vec<Value>,
 ) -> Result<Resolved, Stop> {
+    if let Some(patch) = blind_patch(table, write, now_us) {
+        return patch;
+    }
     let mut fold = Fold::new(table, write.slot, scratch);
     fold.apply(write, now_us)?;
     fold.finish()
+}
+
+/// One command that looks at nothing of the row it writes: no row need be put together.
+fn blind_patch(table: &Table, write: &PendingWrite, now_us: i64) -> Option<Result<Resolved, Stop>> {
+    let WriteState::Commands(commands) = &write.state else {
+        return None;
+    };
+    let ([command], Some(slot)) = (&commands[..], write.slot) else {
+        return None;
+    };
+    let code = &command.code;
+    if !code.columns.is_empty() || !code.checks.is_empty() || table.stamp(slot, LATEST).is_none() {
+        return None;
+    }
+    let mut columns = SmallVec::new();
+    for (column, expression) in &code.assignments {
+        match expression.eval(&command.inputs, &[], now_us) {
+            Ok(value) => columns.push((*column, value)),
+            Err(error) => return Some(Err(error.into())),
+        }
+    }
+    Some(Ok(Resolved::Patch(slot, columns)))
 }
 
 /// Several writes to one record, applied in order to one in-memory row: the look-up, the undo
@@ -194,9 +219,9 @@ impl ColumnSet {
 
     fn iter(&self) -> impl Iterator<Item = ColumnId> + '_ {
         self.0.iter().enumerate().flat_map(|(word, &bits)| {
-            (0..64)
-                .filter(move |bit| bits >> bit & 1 == 1)
-                .map(move |bit| (word * 64 + bit) as ColumnId)
+            let next = |left: &u64| Some(left & left.wrapping_sub(1)).filter(|&left| left != 0);
+            std::iter::successors(Some(bits).filter(|&bits| bits != 0), next)
+                .map(move |left| (word * 64) as ColumnId + left.trailing_zeros() as ColumnId)
         })
     }
 }

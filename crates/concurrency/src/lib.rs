@@ -5,18 +5,32 @@
 //! * [`Work`]: what one transaction of a block runs; every kind runs through the same `Access`.
 //! * [`Overlay`]: a transaction's own writes over a block snapshot, the workspace that serial
 //!   execution, simulation and interactive sessions share.
+//! * [`Runner`]: a serial order, carried out; [`ordered_locks`] does so in parallel.
+//! * [`simulation`]: every transaction on one snapshot, with what it read and would write;
+//!   [`phantoms`]: who wrote into a range that another read.
+//! * [`RecordNumbers`]: the records that a block touches, numbered for flat arrays.
+//! * [`disjoint`]: those that write different records, installed in parallel.
 //! * [`Crew`]: the workers.
 //!
 //! Absence: no concrete protocol, no SQL, no ledger bytes.
 
+pub mod accesses;
 pub mod crew;
+pub mod disjoint;
 pub mod footprint;
 pub mod foresight;
 pub mod install;
+pub mod ordered_locks;
 pub mod overlay;
 mod own_rows;
 mod pending;
+pub mod phantoms;
 pub mod protocol;
+pub mod reconnaissance;
+pub mod record_numbers;
+pub mod runner;
+pub mod schedule;
+pub mod simulation;
 pub mod work;
 
 pub use crew::Crew;
@@ -25,6 +39,10 @@ pub use foresight::{Foresight, Plans};
 pub use overlay::{Moment, Overlay};
 pub use pending::{PendingWrite, RecordId, WriteSet, WriteState};
 pub use protocol::{
-    Block, BlockOutcome, BlockReport, Isolation, Outcome, Prepared, Protocol, ProtocolInfo,
+    Block, BlockOutcome, BlockReport, Isolation, OptionValues, Options, Outcome, Prepared,
+    Protocol, ProtocolInfo, ProtocolOption,
 };
+pub use record_numbers::RecordNumbers;
+pub use runner::Runner;
+pub use simulation::{ReadMark, Reads, Simulated};
 pub use work::{Expectation, Interactive, Load, RangeRequirement, RowRequirement, Statement, Work};

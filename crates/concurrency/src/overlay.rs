@@ -553,7 +553,7 @@ impl<R: Recorder> Access for Overlay<R> {
 
     fn prefetch(&mut self, table: TableId, key: &Key) {
         if let Some(table) = self.catalog.table(table) {
-            table.prefetch(key.as_bytes());
+            table.prefetch(table.place(key.as_bytes()));
         }
     }
 }

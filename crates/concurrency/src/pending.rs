@@ -31,6 +31,11 @@ impl RecordId {
             None => RecordId(hash(key.as_bytes()) << 1 | 1),
         }
     }
+
+    /// Of the row that was visible.
+    pub fn slot(self) -> Option<Slot> {
+        (self.0 & 1 == 0).then_some(Slot((self.0 >> 1) as _))
+    }
 }
 
 fn hash(bytes: &[u8]) -> u64 {
@@ -130,7 +135,9 @@ impl WriteSet {
 
     pub fn take(&mut self) -> Vec<PendingWrite> {
         self.forget();
-        std::mem::take(&mut self.writes)
+        // The next transaction will probably write as much.
+        let room = Vec::with_capacity(self.writes.len());
+        std::mem::replace(&mut self.writes, room)
     }
 
     /// Use the room of an installed write set again.

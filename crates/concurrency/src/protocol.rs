@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use procedure::ProgramResult;
 use storage::{BlockWrites, Store};
-use types::{Error, Height, Position, Stop};
+use types::{Error, Height, Position, SqlState, Stop};
 
 use crate::crew::Crew;
 use crate::work::Work;
@@ -25,6 +25,119 @@ pub struct ProtocolInfo {
     pub interactive: bool,
     /// Procedure calls and single statements may end in 40001.
     pub may_retry: bool,
+    /// What can be chosen when it is named, `harmony:reordering=off`.
+    pub options: &'static [ProtocolOption],
+}
+
+/// A choice that a protocol leaves open. It is a part of the ledger's parameters, since it may
+/// affect outcomes.
+#[derive(Clone, Copy, Debug)]
+pub struct ProtocolOption {
+    pub name: &'static str,
+    pub values: OptionValues,
+    /// One line for people.
+    pub what: &'static str,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum OptionValues {
+    /// The first is the default.
+    OneOf(&'static [&'static str]),
+    Integer {
+        min: u64,
+        max: u64,
+        default: u64,
+    },
+}
+
+/// The options that a protocol was named with, checked against its card.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    chosen: Vec<(&'static str, String)>,
+    /// The protocol shall have this bug, for tests of the tests; never set in a product build.
+    pub flaw: Option<&'static str>,
+}
+
+impl Options {
+    /// `text` is what follows the protocol's name: `a=1:b=off`, or nothing.
+    pub fn parse(info: &ProtocolInfo, text: &str) -> Result<Options, Error> {
+        let mut options = Options::default();
+        for part in text.split(':').filter(|part| !part.is_empty()) {
+            let (name, value) = part.split_once('=').unwrap_or((part, ""));
+            let option = info.options.iter().find(|option| option.name == name);
+            let option = option.ok_or_else(|| unknown_option(info, name))?;
+            if !option.values.allow(value) {
+                return Err(bad_value(option, value));
+            }
+            options.chosen.retain(|(chosen, _)| *chosen != option.name);
+            options.chosen.push((option.name, value.to_owned()));
+        }
+        Ok(options)
+    }
+
+    pub fn with_flaw(self, flaw: &'static str) -> Options {
+        Options { flaw: Some(flaw), ..self }
+    }
+
+    fn chosen(&self, name: &str) -> Option<&str> {
+        self.chosen.iter().find(|(chosen, _)| *chosen == name).map(|(_, value)| &**value)
+    }
+
+    /// Whether an option of `info`, chosen or by default, has this value.
+    pub fn is(&self, info: &ProtocolInfo, name: &str, value: &str) -> bool {
+        let default = info.options.iter().find(|o| o.name == name).map(|o| o.values);
+        match (self.chosen(name), default) {
+            (Some(chosen), _) => chosen == value,
+            (None, Some(OptionValues::OneOf(values))) => values.first() == Some(&value),
+            _ => false,
+        }
+    }
+
+    /// The number that an option of `info` has, chosen or by default.
+    pub fn number(&self, info: &ProtocolInfo, name: &str) -> u64 {
+        let option = info.options.iter().find(|o| o.name == name).map(|o| o.values);
+        let chosen = self.chosen(name).and_then(|value| value.parse().ok());
+        chosen.unwrap_or(match option {
+            Some(OptionValues::Integer { default, .. }) => default,
+            _ => 0,
+        })
+    }
+}
+
+impl OptionValues {
+    fn allow(&self, value: &str) -> bool {
+        match self {
+            OptionValues::OneOf(values) => values.contains(&value),
+            OptionValues::Integer { min, max, .. } => {
+                value.parse().is_ok_and(|n: u64| (*min..=*max).contains(&n))
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for OptionValues {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            OptionValues::OneOf(values) => f.write_str(&values.join("|")),
+            OptionValues::Integer { min, max, .. } => write!(f, "{min}..{max}"),
+        }
+    }
+}
+
+fn unknown_option(info: &ProtocolInfo, name: &str) -> Error {
+    let names: Vec<_> = info.options.iter().map(|option| option.name).collect();
+    let hint = match names.is_empty() {
+        true => format!("\"{}\" has no options.", info.name),
+        false => format!("Its options are: {}.", names.join(", ")),
+    };
+    let message = format!("protocol \"{}\" has no option \"{name}\"", info.name);
+    Error::new(SqlState::INVALID_PARAMETER_VALUE, message).with_hint(hint)
+}
+
+fn bad_value(option: &ProtocolOption, value: &str) -> Error {
+    let message = format!("invalid value \"{value}\" of protocol option \"{}\"", option.name);
+    Error::new(SqlState::INVALID_PARAMETER_VALUE, message)
+        .with_hint(format!("It is one of {}.", option.values))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -76,6 +189,9 @@ pub struct BlockOutcome {
     /// The serial order that the protocol claims to be equivalent to: a permutation of the block's
     /// positions, rejected and retried transactions included.
     pub serial_order: Vec<Position>,
+    /// Transactions, in ascending order, that ended in `Retry` only because the protocol puts them
+    /// off: whoever forms blocks puts them first into the next one.
+    pub deferred: Vec<Position>,
     pub report: BlockReport,
 }
 

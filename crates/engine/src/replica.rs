@@ -25,12 +25,14 @@ use crate::transaction::{Body, Transaction, encode_outcome};
 
 /// A transaction on its way into a block: its ledger bytes and, where its session has done so
 /// already, its program.
+#[derive(Clone)]
 pub struct Input {
     pub payload: Bytes,
     pub compiled: Option<Compiled>,
 }
 
 /// A program and the schema version it was compiled under.
+#[derive(Clone)]
 pub struct Compiled {
     pub work: Arc<Work>,
     pub schema_version: u64,
@@ -43,6 +45,8 @@ pub struct Executed {
     /// One for each transaction, in block order.
     pub outcomes: Vec<Outcome>,
     pub serial_order: Vec<Position>,
+    /// Those that the protocol puts off to the next block, in ascending order.
+    pub deferred: Vec<Position>,
     pub report: BlockReport,
     /// Keeps the images of the changed rows readable as long as it lives.
     pub effects: Effects,
@@ -165,6 +169,7 @@ impl Replica {
             hash,
             outcomes: outcome.outcomes,
             serial_order: outcome.serial_order,
+            deferred: outcome.deferred,
             report: outcome.report,
             effects,
         })
@@ -227,6 +232,7 @@ impl Replica {
             hash,
             outcomes: vec![outcome],
             serial_order: vec![0],
+            deferred: Vec::new(),
             report: BlockReport::default(),
             effects,
         })
@@ -249,11 +255,7 @@ impl Replica {
                 .with_hint("The ledger's parameters are: protocol."));
             }
         }
-        let protocol = protocol_of(&parameters).map_err(|_| {
-            let names: Vec<_> = protocols::ALL.iter().map(|entry| entry.info.name).collect();
-            Error::new(SqlState::INVALID_PARAMETER_VALUE, format!("unknown protocol \"{value}\""))
-                .with_hint(format!("Protocols are: {}.", names.join(", ")))
-        })?;
+        let protocol = protocols::by_name(&parameters.protocol)?;
         Ok((parameters, protocol))
     }
 
@@ -293,7 +295,6 @@ impl Replica {
 }
 
 fn protocol_of(parameters: &Parameters) -> Result<Arc<dyn Protocol>, Halt> {
-    protocols::by_name(&parameters.protocol).ok_or_else(|| {
-        Halt(format!("the ledger names an unknown protocol: {}", parameters.protocol))
-    })
+    protocols::by_name(&parameters.protocol)
+        .map_err(|error| Halt(format!("the ledger's parameters are unknown: {}", error.message())))
 }

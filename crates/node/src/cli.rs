@@ -64,8 +64,9 @@ pub enum Command {
     Receipt(Receipt),
     /// Write, check or show the configuration.
     Config(Config),
-    /// Measure the engine alone: no clients, a fresh database for every run.
-    Bench(Bench),
+    /// Compare protocols on the engine alone: no clients, a fresh database for every run.
+    #[command(args_conflicts_with_subcommands = true)]
+    Bench(crate::benchmark::arguments::Bench),
     /// Show the whole of it in a minute: load, run, kill, recover, prove.
     Demo(Demo),
     /// Kill nodes, cut files and flip bytes until something is lost.
@@ -193,80 +194,6 @@ pub enum ConfigAction {
         /// The user it is for.
         user: String,
     },
-}
-
-#[derive(Args, Debug, Clone)]
-pub struct Bench {
-    /// What to run: smallbank, tpcb, ycsb, tpcc or custom.
-    #[arg(default_value = "smallbank")]
-    pub workload: bench::Workload,
-    /// Protocols to compare.
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "serial,harmony")]
-    pub protocol: Vec<String>,
-    /// Zipf skews of the keys; 0 is uniform.
-    #[arg(
-        long,
-        value_name = "LIST",
-        value_delimiter = ',',
-        default_value = "0,0.99",
-        value_parser = theta
-    )]
-    pub theta: Vec<f64>,
-    /// Numbers of threads that execute a block.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1")]
-    pub threads: Vec<usize>,
-    /// Transactions of a block.
-    #[arg(long, value_name = "N", default_value_t = 1_000)]
-    pub block_transactions: usize,
-    /// Transactions of a run.
-    #[arg(long, value_name = "N", default_value_t = 200_000)]
-    pub transactions: usize,
-    /// Rows of the largest table, where that is the workload's size.
-    #[arg(long, value_name = "N")]
-    pub rows: Option<u64>,
-    /// TPC-C's size [default: 1].
-    #[arg(long, value_name = "N")]
-    pub warehouses: Option<u64>,
-    /// Any setting of the workload; can be given more than once.
-    #[arg(long, value_name = "KEY=VALUE", value_parser = key_and_value)]
-    pub with: Vec<(String, String)>,
-    /// Whether procedures are compiled from SQL or made by the IR's builder.
-    #[arg(long, value_enum, default_value = "sql")]
-    pub programs: ProgramSource,
-    /// Whether blocks are hashed into a chain, or the protocol runs alone.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum, default_value = "off")]
-    pub sealing: Vec<Switch>,
-    /// Folder for a ledger that is written and synced, block by block; needs sealing.
-    #[arg(long, value_name = "off|DIR", default_value = "off")]
-    pub durability: PathBuf,
-    /// Runs of each combination, of which the median counts.
-    #[arg(long, value_name = "N", default_value_t = 3)]
-    pub repetitions: usize,
-    /// Seed of the draws.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub seed: u64,
-    /// Only see whether it works: allow a build without optimisation.
-    #[arg(long)]
-    pub smoke: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum ProgramSource {
-    Sql,
-    Ir,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum Switch {
-    On,
-    Off,
-}
-
-fn theta(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(theta) if (0.0..=2.0).contains(&theta) => Ok(theta),
-        _ => Err("a number from 0 to 2 is expected".into()),
-    }
 }
 
 #[derive(Args, Debug, Clone)]

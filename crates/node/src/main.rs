@@ -27,7 +27,8 @@ use clap::Parser;
 use cli::{Cli, Command, Exit};
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: bench::allocations::Counting<mimalloc::MiMalloc> =
+    bench::allocations::Counting(mimalloc::MiMalloc);
 
 fn main() -> ExitCode {
     let cli = Cli::parse();

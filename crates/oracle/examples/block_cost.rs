@@ -32,7 +32,7 @@ fn main() {
 
 /// Share of transactions that ran twice, and microseconds for each.
 fn measure(entry: &protocols::Entry, crew: &Crew, size: usize) -> (f64, f64) {
-    let protocol = (entry.make)();
+    let protocol = protocols::by_name(entry.info.name).expect("a listed protocol");
     let store = Arc::new(Store::new());
     for schema in schemas() {
         store.create_table(schema);

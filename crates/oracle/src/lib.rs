@@ -13,10 +13,13 @@
 //! again where it stands in the serial order, and every answer must be the one that the client got
 //! ([`session`]).
 //!
+//! What a protocol puts off (an [`Outcome::Retry`], where its card says that it may) must have had
+//! no effect: it is left out of the replay.
+//!
 //! A difference is a bug of the protocol, of what it shares with others, or of the specification;
 //! which of them does not matter to the alarm.
 //!
-//! Absence: no concrete protocol but the specification.
+//! Absence: no concrete protocol.
 
 pub mod model;
 pub mod programs;
@@ -30,9 +33,10 @@ use std::collections::BTreeMap;
 
 use crate::model::Model;
 use crate::session::Session;
-use concurrency::{Block, BlockOutcome, Crew, Moment, NoRecord, Outcome, Overlay, Protocol, Work};
+use concurrency::{
+    Block, BlockOutcome, Crew, Moment, NoRecord, Outcome, Overlay, Protocol, Runner, Work,
+};
 use procedure::Frame;
-use protocols::serial::Runner;
 use storage::{Changes, LATEST, Store};
 use types::{Height, Position, Stamp, TableId, TableSchema, Value};
 
@@ -121,7 +125,10 @@ impl Twin {
         let (outcome, changes) = run_block(protocol, crew, &self.subject, &block).map_err(wrong)?;
         let changes = net_changes(&changes);
         check_order(&outcome, block.transactions.len()).map_err(wrong)?;
-        let (replayed, serial) = self.replay(&block, &outcome, sessions).map_err(wrong)?;
+        let may_retry = protocol.info().may_retry;
+        let put_off = |at: usize| may_retry && matches!(outcome.outcomes[at], Outcome::Retry(_));
+        let (replayed, serial) =
+            self.replay(&block, &outcome, &put_off, sessions).map_err(wrong)?;
         for (position, (ours, theirs)) in outcome.outcomes.iter().zip(&replayed).enumerate() {
             if ours != theirs {
                 return Err(wrong(format!(
@@ -131,7 +138,7 @@ impl Twin {
             }
         }
         compare_states(&self.subject, &self.specification).map_err(wrong)?;
-        let plain = self.model.run(&block, &outcome).map_err(wrong)?;
+        let plain = self.model.run(&block, &outcome, &put_off).map_err(wrong)?;
         for (who, others) in [("serially", serial), ("on plain maps", plain)] {
             compare_changes(&changes, &others, who).map_err(wrong)?;
         }
@@ -165,16 +172,21 @@ impl Twin {
         &self,
         block: &Arc<Block>,
         outcome: &BlockOutcome,
+        put_off: &dyn Fn(usize) -> bool,
         sessions: &BTreeMap<Position, Session>,
     ) -> Result<(Vec<Outcome>, Vec<NetChange>), String> {
         let store = &self.specification;
         let mut writes = store.begin_block(block.height, 1);
         let mut runner = Runner::new(store.catalog());
         let mut outcomes: Vec<Option<Outcome>> = vec![None; block.transactions.len()];
-        for (rank, &position) in outcome.serial_order.iter().enumerate() {
+        for &position in &outcome.serial_order {
+            if put_off(position as usize) {
+                outcomes[position as usize] = Some(outcome.outcomes[position as usize].clone());
+                continue;
+            }
             let session = sessions.get(&position);
             let again = session.map(|session| session.again(store.catalog()));
-            let outcome = runner.run_one(block, position, rank as Position, writes.arena(0))?;
+            let outcome = runner.run_one(block, position, writes.arena(0))?;
             if let (Some(session), Some(again), true) = (session, again, outcome.is_committed())
                 && session.answers != again
             {

@@ -10,7 +10,7 @@ use procedure::Frame;
 use procedure::access::{Access, Command, Range, Row};
 use procedure::testing::Memory;
 use storage::Store;
-use types::{ColumnId, Key, Position, Stamp, Stop, TableId, TableSchema, Value};
+use types::{ColumnId, Key, Stamp, Stop, TableId, TableSchema, Value};
 
 use crate::NetChange;
 
@@ -29,13 +29,22 @@ impl Model {
 
     /// Run a block in its claimed order. Which of several errors a rejected transaction names
     /// depends on when commands are evaluated, so only committed ones are compared in full.
-    pub fn run(&mut self, block: &Block, outcome: &BlockOutcome) -> Result<Vec<NetChange>, String> {
+    /// What the protocol has put off is left out.
+    pub fn run(
+        &mut self,
+        block: &Block,
+        outcome: &BlockOutcome,
+        put_off: &dyn Fn(usize) -> bool,
+    ) -> Result<Vec<NetChange>, String> {
         let before = self.memory.clone();
         let mut frame = Frame::default();
-        for (rank, &position) in outcome.serial_order.iter().enumerate() {
+        for &position in &outcome.serial_order {
+            if put_off(position as usize) {
+                continue;
+            }
             let work = &block.transactions[position as usize];
             let mut memory = self.memory.clone();
-            memory.stamp = Stamp::new(block.height, rank as Position);
+            memory.stamp = Stamp::new(block.height, position);
             memory.now_us = work.now_us(block.time_us);
             let mut access =
                 ModelAccess { memory, stamp: Stamp::new(block.height, position), row_ids: 0 };
@@ -103,7 +112,7 @@ impl Model {
     }
 }
 
-/// Hidden row ids come from the position in the block, stamps from the rank in the serial order.
+/// Hidden row ids and stamps come from the position in the block.
 struct ModelAccess {
     memory: Memory,
     stamp: Stamp,

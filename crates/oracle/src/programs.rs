@@ -117,6 +117,13 @@ pub enum Operation {
     LogLast,
     CountLog,
     ListLog,
+    /// Reads the row whose key was read last: like the next four, it has a key that nobody can
+    /// tell from the arguments.
+    Follow,
+    FollowAdd,
+    FollowInsert,
+    FollowDelete,
+    FollowRange,
 }
 
 /// Operations that do not write.
@@ -158,6 +165,15 @@ pub const OPERATIONS: [Operation; 23] = [
     Operation::ListLog,
 ];
 
+/// Operations whose keys depend on what was read before.
+pub const FOLLOWERS: [Operation; 5] = [
+    Operation::Follow,
+    Operation::FollowAdd,
+    Operation::FollowInsert,
+    Operation::FollowDelete,
+    Operation::FollowRange,
+];
+
 /// Values that `CheckedAdd` may reach.
 pub const LIMIT: i64 = 40;
 
@@ -175,32 +191,34 @@ pub struct Builder {
 impl Builder {
     pub fn push(&mut self, operation: Operation, key: i64, number: i64) {
         match operation {
-            Operation::Read => {
-                let out = self.register();
-                self.register();
-                let found = self.register();
-                let columns = Box::new([A, B]);
-                self.steps.push(Step::Read { table: TABLE, key: at(key), columns, out, found });
-                self.last = Some(out);
-            }
+            Operation::Read => self.read(at(key)),
             Operation::Exists => {
                 let found = self.register();
                 self.steps.push(Step::Exists { table: TABLE, key: at(key), found });
             }
-            Operation::Add => self.update(key, number, A, add(A), Box::default()),
-            Operation::CheckedAdd => self.update(key, number, B, add(B), within_limit(B)),
-            Operation::BlindSet => self.update(key, number, A, Expr::Reg(Reg(0)), Box::default()),
-            Operation::Touch => self.update(key, number, A, Expr::Column(A), Box::default()),
+            Operation::Add => self.update(at(key), number, A, add(A), Box::default()),
+            Operation::CheckedAdd => self.update(at(key), number, B, add(B), within_limit(B)),
+            Operation::BlindSet => {
+                self.update(at(key), number, A, Expr::Reg(Reg(0)), Box::default());
+            }
+            Operation::Touch => self.update(at(key), number, A, Expr::Column(A), Box::default()),
             Operation::Set => {
                 let code = CommandCode::new(Box::new([(A, Expr::Reg(Reg(0)))]), Box::default());
                 let input = self.last.map_or(Expr::Const(Value::Int(number)), Expr::Reg);
-                self.command(key, code, input);
+                self.command(at(key), code, input);
             }
-            Operation::Insert | Operation::InsertIfAbsent => self.insert(operation, key, number),
-            Operation::Delete => self.delete(key),
+            Operation::Insert | Operation::InsertIfAbsent => {
+                self.insert(operation, constant(key), number);
+            }
+            Operation::Delete => self.delete(at(key)),
             Operation::SumRange => {
                 self.aggregate(scan(0, key, key + 3), AggregateFunction::Sum);
             }
+            Operation::Follow
+            | Operation::FollowAdd
+            | Operation::FollowInsert
+            | Operation::FollowDelete
+            | Operation::FollowRange => self.follow(operation, key, number),
             Operation::CountIndexRange => {
                 self.aggregate(scan(1, number, number + 5), AggregateFunction::Count);
             }
@@ -227,16 +245,16 @@ impl Builder {
                 let error = OnError::new(SqlState::UNIQUE_VIOLATION, "duplicate value");
                 let condition = Expr::Unary { op: UnaryOp::Not, input: Box::new(Expr::Reg(found)) };
                 self.steps.push(Step::Require { condition, error });
-                self.insert(Operation::InsertIfAbsent, key, number);
+                self.insert(Operation::InsertIfAbsent, constant(key), number);
             }
             Operation::Replace => {
-                self.delete(key);
-                self.insert(Operation::InsertIfAbsent, key, number);
+                self.delete(at(key));
+                self.insert(Operation::InsertIfAbsent, constant(key), number);
             }
             Operation::InsertDeleteInsert => {
-                self.insert(Operation::InsertIfAbsent, key, number);
-                self.delete(key);
-                self.insert(Operation::InsertIfAbsent, key, number + 1);
+                self.insert(Operation::InsertIfAbsent, constant(key), number);
+                self.delete(at(key));
+                self.insert(Operation::InsertIfAbsent, constant(key), number + 1);
             }
             Operation::Log => self.log(constant(number)),
             Operation::LogLast => {
@@ -313,9 +331,34 @@ impl Builder {
         Arc::new(procedure)
     }
 
-    fn delete(&mut self, key: i64) {
+    fn follow(&mut self, operation: Operation, key: i64, number: i64) {
+        let to = self.last.map_or_else(|| constant(key), Expr::Reg);
+        match operation {
+            Operation::FollowAdd => {
+                self.update(Box::new([to]), number, A, add(A), Box::default());
+            }
+            Operation::FollowInsert => self.insert(Operation::InsertIfAbsent, to, number),
+            Operation::FollowDelete => self.delete(Box::new([to])),
+            Operation::FollowRange => {
+                let range = scan_between(TABLE, 0, to, constant(number), A, key % 2 == 0);
+                self.aggregate(range, AggregateFunction::Sum);
+            }
+            _ => self.read(Box::new([to])),
+        }
+    }
+
+    fn read(&mut self, key: Box<[Expr]>) {
+        let out = self.register();
+        self.register();
         let found = self.register();
-        self.steps.push(Step::Delete { table: TABLE, key: at(key), found });
+        let columns = Box::new([A, B]);
+        self.steps.push(Step::Read { table: TABLE, key, columns, out, found });
+        self.last = Some(out);
+    }
+
+    fn delete(&mut self, key: Box<[Expr]>) {
+        let found = self.register();
+        self.steps.push(Step::Delete { table: TABLE, key, found });
     }
 
     fn log(&mut self, value: Expr) {
@@ -336,29 +379,36 @@ impl Builder {
         register
     }
 
-    fn update(&mut self, key: i64, number: i64, column: ColumnId, to: Expr, checks: Box<[Check]>) {
+    fn update(
+        &mut self,
+        key: Box<[Expr]>,
+        number: i64,
+        column: ColumnId,
+        to: Expr,
+        checks: Box<[Check]>,
+    ) {
         let code = CommandCode::new(Box::new([(column, to)]), checks);
         self.command(key, code, constant(number));
     }
 
-    fn command(&mut self, key: i64, code: CommandCode, input: Expr) {
+    fn command(&mut self, key: Box<[Expr]>, code: CommandCode, input: Expr) {
         let found = self.register();
         self.steps.push(Step::Update {
             table: TABLE,
-            key: at(key),
+            key,
             code: Arc::new(code),
             inputs: Box::new([input]),
             found,
         });
     }
 
-    fn insert(&mut self, operation: Operation, key: i64, number: i64) {
+    fn insert(&mut self, operation: Operation, key: Expr, number: i64) {
         let inserted = self.register();
         self.steps.push(Step::Insert {
             table: TABLE,
             key: Box::new([ID]),
             hidden_row_id: false,
-            values: Box::new([constant(key), constant(number), constant(number % 7)]),
+            values: Box::new([key, constant(number), constant(number % 7)]),
             inserted,
         });
         if operation == Operation::Insert {
@@ -409,13 +459,24 @@ fn scan_log(index: u16, low: i64, high: i64) -> Query {
 }
 
 fn scan_of(table: TableId, index: u16, low: i64, high: i64, column: ColumnId) -> Query {
+    scan_between(table, index, constant(low), constant(high), column, low % 2 == 0)
+}
+
+fn scan_between(
+    table: TableId,
+    index: u16,
+    low: Expr,
+    high: Expr,
+    column: ColumnId,
+    reverse: bool,
+) -> Query {
     Query::Scan {
         table,
         index,
         nullable: Box::new([index == 1]),
-        low: Bound::Included(Box::new([constant(low)])),
-        high: Bound::Included(Box::new([constant(high)])),
-        reverse: low % 2 == 0,
+        low: Bound::Included(Box::new([low])),
+        high: Bound::Included(Box::new([high])),
+        reverse,
         columns: Box::new([column]),
         filter: None,
     }
@@ -449,9 +510,19 @@ fn within_limit(column: ColumnId) -> Box<[Check]> {
 
 /// A random program over `keys` keys.
 pub fn random_program(random: &mut Random, keys: u64, operations_max: u64) -> Arc<Work> {
+    random_of(random, keys, operations_max, &[])
+}
+
+/// A random program some of whose keys may depend on what it reads.
+pub fn random_follower(random: &mut Random, keys: u64, operations_max: u64) -> Arc<Work> {
+    random_of(random, keys, operations_max, &FOLLOWERS)
+}
+
+fn random_of(random: &mut Random, keys: u64, operations_max: u64, more: &[Operation]) -> Arc<Work> {
+    let choices: Vec<Operation> = OPERATIONS.iter().chain(more).copied().collect();
     let mut builder = Builder::default();
     for _ in 0..=random.below(operations_max) {
-        let operation = OPERATIONS[random.below(OPERATIONS.len() as u64) as usize];
+        let operation = choices[random.below(choices.len() as u64) as usize];
         // Keys lean towards the first, so that blocks have a hot record.
         let key = random.below(keys).min(random.below(keys)) as i64;
         let number = random.below(20) as i64 - 6;

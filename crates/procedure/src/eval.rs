@@ -31,8 +31,27 @@ struct Sight<'a> {
 }
 
 impl Expr {
+    /// A value that is there already: a constant, a register or a column.
+    #[inline]
+    pub fn in_place<'a>(&'a self, registers: &'a [Value], row: &'a [Value]) -> Option<&'a Value> {
+        match self {
+            Expr::Reg(register) => registers.get(usize::from(register.0)),
+            Expr::Column(column) => row.get(usize::from(*column)),
+            Expr::Const(value) => Some(value),
+            _ => None,
+        }
+    }
+
     /// The value of this expression.
+    #[inline]
     pub fn eval(&self, registers: &[Value], row: &[Value], now_us: i64) -> Result<Value> {
+        match self.in_place(registers, row) {
+            Some(value) => Ok(value.copied()),
+            None => self.compute(registers, row, now_us),
+        }
+    }
+
+    fn compute(&self, registers: &[Value], row: &[Value], now_us: i64) -> Result<Value> {
         let sight = Sight { registers, row, now_us };
         sight.eval(self)
     }
@@ -55,6 +74,9 @@ impl Expr {
         row: &[Value],
         now_us: i64,
     ) -> Result<Option<bool>> {
+        if let Some(value) = self.in_place(registers, row) {
+            return Ok(value.as_bool());
+        }
         let sight = Sight { registers, row, now_us };
         sight.truth(self)
     }
@@ -233,13 +255,22 @@ impl<'a> Sight<'a> {
         right: &'a Expr,
         result: &DataType,
     ) -> Result<Value> {
-        let (left, right) = (self.look(left)?, self.look(right)?);
-        if let (BinaryOp::Add, Value::Int(a), Value::Int(b), DataType::Int8) =
-            (op, &*left, &*right, result)
-            && let Some(sum) = a.checked_add(*b)
+        let in_place = |side: &'a Expr| side.in_place(self.registers, self.row);
+        if let (Some(Value::Int(a)), Some(Value::Int(b)), DataType::Int8) =
+            (in_place(left), in_place(right), result)
         {
-            return Ok(Value::Int(sum));
+            // An overflow goes the long way, to its error.
+            let number = match op {
+                BinaryOp::Add => a.checked_add(*b),
+                BinaryOp::Subtract => a.checked_sub(*b),
+                BinaryOp::Multiply => a.checked_mul(*b),
+                _ => None,
+            };
+            if let Some(number) = number {
+                return Ok(Value::Int(number));
+            }
         }
+        let (left, right) = (self.look(left)?, self.look(right)?);
         let numbers = |op| arithmetic(op, &left, &right, result);
         let bits = |op| bit_op(op, &left, &right, result);
         match op {

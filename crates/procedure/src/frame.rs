@@ -63,9 +63,13 @@ impl Frame {
                 ),
             ));
         }
-        self.registers.clear();
-        self.registers.extend_from_slice(arguments);
-        self.registers.resize(usize::from(procedure.registers), Value::Null);
+        let registers = usize::from(procedure.registers).max(arguments.len());
+        self.registers.resize(registers, Value::Null);
+        let (given, others) = self.registers.split_at_mut(arguments.len());
+        given.clone_from_slice(arguments);
+        for other in others {
+            *other = Value::Null;
+        }
         self.staged.clear();
         self.result.rows.clear();
         self.result.count = 0;
@@ -82,19 +86,23 @@ impl Frame {
         &self.registers
     }
 
+    #[inline]
     pub fn get(&self, register: Reg) -> &Value {
         &self.registers[usize::from(register.0)]
     }
 
+    #[inline]
     pub fn set(&mut self, register: Reg, value: Value) {
         self.registers[usize::from(register.0)] = value;
     }
 
+    #[inline]
     pub(crate) fn eval(&self, expr: &Expr) -> Result<Value, Error> {
         expr.eval(&self.registers, &[], self.now_us)
     }
 
     /// Only true is true: SQL's unknown is not.
+    #[inline]
     pub(crate) fn holds(&self, condition: &Expr) -> Result<bool, Error> {
         let truth = condition.eval_truth(&self.registers, &[], self.now_us)?;
         Ok(truth == Some(true))
@@ -125,6 +133,11 @@ impl Frame {
     }
 
     pub(crate) fn enter_loop(&mut self, carried: &[Carried]) -> Result<(), Error> {
+        if let [one] = carried {
+            let value = self.eval(&one.initial)?;
+            self.set(one.register, value);
+            return Ok(());
+        }
         self.stage(carried.iter().map(|c| &c.initial))?;
         self.settle(carried);
         Ok(())
@@ -133,6 +146,13 @@ impl Frame {
     /// What follows a turn that ended with `flow`: the next one, or the loop ends with a flow.
     pub(crate) fn end_turn(&mut self, flow: Flow, carried: &[Carried]) -> Result<Turn, Error> {
         Ok(match flow {
+            Flow::Next if carried.len() <= 1 => {
+                for one in carried {
+                    let value = self.eval(&one.next)?;
+                    self.set(one.register, value);
+                }
+                Turn::Again
+            }
             Flow::Next => {
                 self.stage(carried.iter().map(|c| &c.next))?;
                 self.settle(carried);

@@ -24,6 +24,7 @@
 
 use std::ops::ControlFlow;
 
+use smallvec::SmallVec;
 use types::{Error, SqlState, Stop, Value};
 
 use crate::access::{Access, Command, Row};
@@ -182,8 +183,10 @@ fn run_update<A: Access>(step: &Step, frame: &mut Frame, access: &mut A) -> Resu
     };
     let present = match frame.key(key)? {
         Some(key) => {
-            let inputs = inputs.iter().map(|input| frame.eval(input));
-            let command = Command { inputs: inputs.collect::<Result<_, _>>()?, code: code.clone() };
+            let mut command = Command { inputs: SmallVec::new(), code: code.clone() };
+            for input in inputs {
+                command.inputs.push(frame.eval(input)?);
+            }
             access.update(*table, &key, command)?
         }
         None => false,
@@ -260,7 +263,7 @@ fn run_loop<A: Access>(step: &Step, frame: &mut Frame, access: &mut A) -> Result
             };
             frame.enter_loop(carried)?;
             for element in elements.iter() {
-                frame.set(*register, element.clone());
+                frame.set(*register, element.copied());
                 if let Turn::End(flow) = run_turn(body, carried, frame, access)? {
                     return Ok(flow);
                 }

@@ -23,7 +23,7 @@ use hashbrown::hash_table::Entry;
 use rustc_hash::FxHasher;
 use smallvec::{SmallVec, smallvec};
 use types::compare::sort_cmp;
-use types::key::encode_column;
+use types::key::{encode_column, encode_int_key};
 use types::{Error, Key, SqlState, Stop, Value};
 
 use crate::access::{Access, Range, Row};
@@ -79,14 +79,29 @@ pub(crate) fn eval_index_key(
     row: &[Value],
     now_us: i64,
 ) -> Result<Option<Key>, Error> {
+    if let ([expression], []) = (expressions, nullable)
+        && let Some(Value::Int(number)) = expression.in_place(registers, row)
+    {
+        return Ok(Some(Key::from_int(*number)));
+    }
     let mut key = Key::default();
     for (i, expression) in expressions.iter().enumerate() {
-        let value = expression.eval_ref(registers, row, now_us)?;
-        if value.is_null() {
-            return Ok(None);
-        }
+        let evaluated;
+        let value = match expression.in_place(registers, row) {
+            Some(value) => value,
+            None => {
+                evaluated = expression.eval(registers, row, now_us)?;
+                &evaluated
+            }
+        };
         let nullable = nullable.get(i).copied().unwrap_or(false);
-        encode_column(&value.data_type_hint(), nullable, &value, &mut key)?;
+        match value {
+            Value::Int(number) if !nullable => {
+                key.0.extend_from_slice(&encode_int_key(*number));
+            }
+            Value::Null => return Ok(None),
+            value => encode_column(&value.data_type_hint(), nullable, value, &mut key)?,
+        }
     }
     Ok(Some(key))
 }

@@ -1,25 +1,86 @@
 //! The strategies: one folder each, one line in [`ALL`].
 //!
+//! A protocol is named as `name` or `name:option=value:…`; the options are on its card.
+//!
 //! Absence: no SQL, no ledger, and no protocol uses another; what they share lives in
-//! `concurrency`, and serial execution of the few that a parallel protocol could not place is
-//! [`serial::run_one`].
+//! `concurrency`.
 
 use std::sync::Arc;
 
-use concurrency::{Protocol, ProtocolInfo};
+use concurrency::{OptionValues, Options, Protocol, ProtocolInfo};
+use types::{Error, SqlState};
 
+pub mod aria;
+pub mod calvin;
 pub mod harmony;
 pub mod serial;
 
 /// A protocol's card and how to make one.
 pub struct Entry {
     pub info: &'static ProtocolInfo,
-    pub make: fn() -> Arc<dyn Protocol>,
+    pub make: fn(&Options) -> Arc<dyn Protocol>,
+    /// Bugs that it can have on purpose, for tests of the tests.
+    pub flaws: &'static [&'static str],
 }
 
 /// Every protocol that a ledger can be run under.
-pub static ALL: &[Entry] = &[serial::ENTRY, harmony::ENTRY];
+pub static ALL: &[Entry] = &[serial::ENTRY, calvin::ENTRY, aria::ENTRY, harmony::ENTRY];
 
-pub fn by_name(name: &str) -> Option<Arc<dyn Protocol>> {
-    ALL.iter().find(|entry| entry.info.name == name).map(|entry| (entry.make)())
+/// Names of every protocol as it is by default and with any one choice made otherwise: what a
+/// test should run to have seen them all.
+pub fn variants() -> Vec<String> {
+    let mut names = Vec::new();
+    for ProtocolInfo { name, options, .. } in ALL.iter().map(|entry| entry.info) {
+        names.push((*name).to_owned());
+        for option in *options {
+            if let OptionValues::OneOf([_, others @ ..]) = option.values {
+                names.extend(others.iter().map(|value| format!("{name}:{}={value}", option.name)));
+            }
+        }
+    }
+    names
+}
+
+/// The protocol that a text such as `harmony` or `harmony:reordering=off` names.
+pub fn by_name(text: &str) -> Result<Arc<dyn Protocol>, Error> {
+    let (entry, options) = parse(text)?;
+    Ok((entry.make)(&options))
+}
+
+/// One with a bug, which a test must find.
+#[cfg(feature = "mutants")]
+pub fn mutant(text: &str, flaw: &'static str) -> Result<Arc<dyn Protocol>, Error> {
+    let (entry, options) = parse(text)?;
+    assert!(entry.flaws.contains(&flaw), "{text} has no flaw {flaw}");
+    Ok((entry.make)(&options.with_flaw(flaw)))
+}
+
+fn parse(text: &str) -> Result<(&'static Entry, Options), Error> {
+    let (name, options) = text.split_once(':').unwrap_or((text, ""));
+    let entry = ALL.iter().find(|entry| entry.info.name == name).ok_or_else(|| {
+        let names: Vec<_> = ALL.iter().map(|entry| entry.info.name).collect();
+        Error::new(SqlState::INVALID_PARAMETER_VALUE, format!("unknown protocol \"{name}\""))
+            .with_hint(format!("Protocols are: {}.", names.join(", ")))
+    })?;
+    Ok((entry, Options::parse(entry.info, options)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_protocol_is_named_once_and_what_it_does_not_know_is_refused() {
+        for (at, entry) in ALL.iter().enumerate() {
+            assert!(ALL[..at].iter().all(|other| other.info.name != entry.info.name));
+            assert!(by_name(entry.info.name).is_ok());
+            let error = by_name(&format!("{}:no_such_option=1", entry.info.name)).err();
+            assert!(error.is_some_and(|e| e.message().contains("no_such_option")));
+        }
+        for name in variants() {
+            assert!(by_name(&name).is_ok(), "{name}");
+        }
+        let error = by_name("nothing").err().expect("there is no such protocol");
+        assert!(error.fields().hint.as_ref().is_some_and(|hint| hint.contains("serial")));
+    }
 }

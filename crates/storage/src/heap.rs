@@ -14,6 +14,7 @@
 //! strings is not reclaimed yet (a rewrite of the table does it); what that costs is
 //! [`Heap::used_bytes`] against the live strings.
 
+use compact_str::CompactString;
 use kit::sync::atomic::{AtomicU64, Ordering};
 
 use crate::words::Words;
@@ -40,6 +41,11 @@ pub(crate) fn length(view: View) -> usize {
 pub(crate) fn inline_view(bytes: &[u8]) -> Option<View> {
     if bytes.len() > INLINE_BYTES {
         return None;
+    }
+    // The most usual key.
+    if let Ok(eight) = <[u8; 8]>::try_from(bytes) {
+        let word = u64::from_le_bytes(eight);
+        return Some([word << 32 | 8, word >> 32]);
     }
     let mut image = [0u8; 16];
     image[..4].copy_from_slice(&(bytes.len() as u32).to_le_bytes());
@@ -120,6 +126,20 @@ impl Heap {
         with(&bytes[..length])
     }
 
+    /// The string of a text column. Bytes that are no UTF-8 can only come from a view that was not
+    /// validated, and are replaced.
+    #[inline]
+    pub(crate) fn text(&self, view: View) -> CompactString {
+        const NOT_ASCII: u64 = 0x8080_8080_8080_8080;
+        if length(view) <= INLINE_BYTES && (view[0] >> 32 | view[1]) & NOT_ASCII == 0 {
+            return ascii::text(view);
+        }
+        self.with_bytes(view, |bytes| match std::str::from_utf8(bytes) {
+            Ok(text) => CompactString::new(text),
+            Err(_) => CompactString::from_utf8_lossy(bytes),
+        })
+    }
+
     #[inline]
     pub(crate) fn equals(&self, view: View, bytes: &[u8]) -> bool {
         match inline_view(bytes) {
@@ -130,6 +150,29 @@ impl Heap {
 
     pub(crate) fn used_bytes(&self) -> u64 {
         self.next.load(Ordering::Relaxed) * 8
+    }
+}
+
+#[allow(unsafe_code)]
+mod ascii {
+    //! Texts that need no look at their encoding.
+
+    use compact_str::CompactString;
+
+    use super::{INLINE_BYTES, View, length};
+
+    /// The text of an inline view whose every byte is below 128.
+    #[inline]
+    pub(super) fn text(view: View) -> CompactString {
+        let low = view[0] >> 32 | view[1] << 32;
+        let high = view[1] >> 32;
+        let both = u128::from(low) | u128::from(high) << 64;
+        let bytes = both.to_le_bytes();
+        let bytes = &bytes[..length(view).min(INLINE_BYTES)];
+        debug_assert!(bytes.is_ascii());
+        // SAFETY: the caller has seen that no byte of the view has its highest bit set, and the
+        // rest of the sixteen bytes is zero: ASCII, which is UTF-8.
+        CompactString::new(unsafe { std::str::from_utf8_unchecked(bytes) })
     }
 }
 

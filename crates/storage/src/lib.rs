@@ -7,7 +7,7 @@
 //!
 //! The parts that threads share are checked under a model of their schedules by
 //! `RUSTFLAGS="--cfg shuttle" cargo test -p storage --lib schedules`. The only unsafe code is in
-//! `words::raw`: two functions, a zeroed allocation and a prefetch.
+//! `words::raw` (a zeroed allocation and a prefetch) and in `heap::ascii` (a text known to be one).
 //!
 //! Left out so far: space of overwritten long strings and of long index keys comes back only when a
 //! table is rewritten; undo chunks, nodes and slots are reused by their own table or store, not
@@ -40,5 +40,5 @@ pub use pins::{Pin, Pins};
 pub use record::{GROUP_ROWS_LOG2, LATEST, Slot};
 pub use scan::Visit;
 pub use store::{Annotation, Catalog, Collected, Snapshot, Store, StoreUsage};
-pub use table::{Table, TableUsage};
+pub use table::{Place, Table, TableUsage};
 pub use undo::UndoArena;

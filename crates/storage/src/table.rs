@@ -46,15 +46,19 @@ use smallvec::SmallVec;
 use types::{ColumnId, Height, IndexId, Key, Stamp, TableId, TableSchema, Value};
 
 use crate::entry::{self, EntryColumn};
-use crate::hash::HashIndex;
+use crate::hash::{HashIndex, KeyHash};
 use crate::header::State;
-use crate::layout::Cell;
+use crate::layout::{Cell, IMAGE_WORDS};
 use crate::ordered::OrderedIndex;
 use crate::record::{Records, Slot, load_words, store_words};
 use crate::undo::{Garbage, GarbageKind, UndoArena, UndoSpace};
 
-/// Up to so many columns are read without a look at the allocator.
-const FEW_COLUMNS: usize = 8;
+/// Up to so many columns are picked out of a record one by one; of more, the whole record is taken.
+const FEW_COLUMNS: usize = 4;
+
+/// The place of a key in a table's hash index, found.
+#[derive(Clone, Copy)]
+pub struct Place(KeyHash);
 
 pub struct Table {
     schema: Arc<TableSchema>,
@@ -178,23 +182,35 @@ impl Table {
         }
     }
 
+    /// Where a look-up of a key will begin.
+    #[inline]
+    pub fn place(&self, key: &[u8]) -> Place {
+        Place(self.hash.hash(key))
+    }
+
     /// The record of a primary key, whether or not a row is visible in it at any height.
     #[inline]
     pub fn find(&self, key: &[u8]) -> Option<Slot> {
-        self.hash.find(self.hash.hash(key), |slot| self.records.has_key(slot, key))
+        self.find_at(self.place(key), key)
     }
 
-    /// Fetches the place where a look-up of `key` will begin.
+    /// The same, by a place that `key` has in this table.
     #[inline]
-    pub fn prefetch(&self, key: &[u8]) {
-        self.hash.prefetch(self.hash.hash(key));
+    pub fn find_at(&self, place: Place, key: &[u8]) -> Option<Slot> {
+        self.hash.find(place.0, |slot| self.records.has_key(slot, key))
     }
 
-    /// Fetches the record where a look-up of `key` will probably end; of use some hundred
-    /// nanoseconds after [`Table::prefetch`].
+    /// Fetches the place where a look-up will begin.
     #[inline]
-    pub fn prefetch_record(&self, key: &[u8]) {
-        if let Some(slot) = self.hash.guess(self.hash.hash(key)) {
+    pub fn prefetch(&self, place: Place) {
+        self.hash.prefetch(place.0);
+    }
+
+    /// Fetches the record where a look-up will probably end; of use some hundred nanoseconds after
+    /// [`Table::prefetch`].
+    #[inline]
+    pub fn prefetch_record(&self, place: Place) {
+        if let Some(slot) = self.hash.guess(place.0) {
             self.records.prefetch(slot);
         }
     }
@@ -235,29 +251,42 @@ impl Table {
             out[0] = column.decode(cell, &self.records.heap);
             return Some(stamp);
         }
-        let mut few = [Cell::default(); FEW_COLUMNS];
-        let mut many = Vec::new();
-        let cells = match few.get_mut(..columns.len()) {
-            Some(cells) => cells,
-            None => {
-                many.resize(columns.len(), Cell::default());
-                &mut many[..]
+        if columns.len() <= FEW_COLUMNS {
+            let mut cells = [Cell::default(); FEW_COLUMNS];
+            let stamp = self.records.read(slot, at, |payload| {
+                for (cell, id) in cells.iter_mut().zip(columns) {
+                    *cell = load_cell(layout.column(*id), payload);
+                }
+            })?;
+            for ((value, cell), id) in out.iter_mut().zip(cells).zip(columns) {
+                *value = layout.column(*id).decode(cell, &self.records.heap);
             }
-        };
-        let stamp = self.records.read(slot, at, |payload| {
-            for (cell, id) in cells.iter_mut().zip(columns) {
-                *cell = load_cell(layout.column(*id), payload);
+            return Some(stamp);
+        }
+        if layout.payload_words <= IMAGE_WORDS {
+            let mut words = [0; IMAGE_WORDS];
+            let stamp = self.records.read(slot, at, |payload| {
+                for (to, from) in words.iter_mut().zip(payload) {
+                    *to = from.load(Ordering::Relaxed);
+                }
+            })?;
+            for (value, id) in out.iter_mut().zip(columns) {
+                layout.column(*id).decode_into(&words, &self.records.heap, value);
             }
-        })?;
-        for ((value, cell), id) in out.iter_mut().zip(&*cells).zip(columns) {
-            *value = layout.column(*id).decode(*cell, &self.records.heap);
+            return Some(stamp);
+        }
+        let mut words = Vec::new();
+        let stamp = self.records.read(slot, at, |payload| load_words(payload, &mut words))?;
+        for (value, id) in out.iter_mut().zip(columns) {
+            let column = layout.column(*id);
+            *value = column.decode(column.cell(|i| words[i]), &self.records.heap);
         }
         Some(stamp)
     }
 
     /// The whole row visible at `at`, in place of what `out` held.
     pub fn read_row(&self, slot: Slot, at: Height, out: &mut Vec<Value>) -> Option<Stamp> {
-        let mut words: SmallVec<[u64; 32]> = SmallVec::new();
+        let mut words: SmallVec<[u64; IMAGE_WORDS]> = SmallVec::new();
         let stamp = self.records.read(slot, at, |payload| {
             words.clear();
             words.extend(payload.iter().map(|word| word.load(Ordering::Relaxed)));

@@ -90,9 +90,10 @@ impl Words {
         self.segments.iter().filter_map(OnceLock::get).map(|s| s.words.len() * 8).sum()
     }
 
+    /// Fetches a unit, all of it unless it is very long.
     #[inline]
     pub(crate) fn prefetch(&self, unit: u64) {
-        if let Some(word) = self.unit(unit).and_then(|words| words.first()) {
+        for word in self.unit(unit).unwrap_or_default().iter().step_by(WORDS_PER_LINE).take(8) {
             raw::prefetch(word);
         }
     }

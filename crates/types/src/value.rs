@@ -52,6 +52,18 @@ impl Value {
         Value::Array(elements.into())
     }
 
+    /// A clone that is cheap to make in place where the value is a number or a truth value, as most
+    /// are.
+    #[inline]
+    pub fn copied(&self) -> Value {
+        match self {
+            Value::Int(number) => Value::Int(*number),
+            Value::Bool(truth) => Value::Bool(*truth),
+            Value::Null => Value::Null,
+            other => other.clone(),
+        }
+    }
+
     pub fn is_null(&self) -> bool {
         matches!(self, Value::Null)
     }

@@ -187,11 +187,10 @@ fn check(settings: &Settings, faults: &mut Vec<String>) {
         "`segment_bytes_max` is at least `block_bytes_max`: a block lies in one segment",
     );
     require(settings.workers <= 1024, "`workers` is at most 1024");
-    let protocols: Vec<&str> = protocols::ALL.iter().map(|p| p.info.name).collect();
-    require(
-        protocols.contains(&settings.protocol.as_str()),
-        &format!("`protocol` is one of {}", protocols.join(", ")),
-    );
+    if let Err(error) = protocols::by_name(&settings.protocol) {
+        let hint = error.fields().hint.clone().unwrap_or_default();
+        require(false, &format!("`protocol`: {}. {hint}", error.message()));
+    }
     for (key, path) in [
         ("tls_certificate", &settings.tls_certificate),
         ("tls_key", &settings.tls_key),

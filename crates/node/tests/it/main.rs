@@ -224,11 +224,12 @@ fn the_bench_measures_and_refuses_to_mislead() {
         "--block-transactions=20",
         "--repetitions=2",
         "--theta=0.9",
+        "--protocol=serial,harmony",
         "--sealing=on,off",
     ];
     if cfg!(debug_assertions) {
         let refused = run(&small);
-        assert_eq!(refused.status.code(), Some(1));
+        assert_eq!(refused.status.code(), Some(2));
         assert!(String::from_utf8_lossy(&refused.stderr).contains("--release"));
     }
     let output = run(&[&small[..], &["--smoke"]].concat());

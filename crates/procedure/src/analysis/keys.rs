@@ -75,10 +75,12 @@ pub enum Coverage {
 }
 
 /// See the module's documentation. Rows that are inserted under a hidden row id are left out:
-/// nobody else can have that key.
+/// nobody else can have that key. Only scans meet them, so their tables are told.
 #[derive(Clone, Debug)]
 pub struct KeyPlan {
     pub coverage: Coverage,
+    /// Tables that may get rows under hidden row ids.
+    pub appends: Box<[TableId]>,
     /// Accesses whose keys need data.
     pub unplanned: Box<[StepId]>,
     steps: Box<[PlanStep]>,
@@ -142,11 +144,15 @@ impl KeyPlan {
             known: vec![false; usize::from(procedure.registers)],
             next_step: 0,
             unplanned: Vec::new(),
+            appends: Vec::new(),
         };
         slicer.known[..procedure.parameters.len()].fill(true);
         let steps = slicer.block(&procedure.body);
         slicer.unplanned.dedup();
+        slicer.appends.sort_unstable();
+        slicer.appends.dedup();
         KeyPlan {
+            appends: slicer.appends.into(),
             coverage: match slicer.unplanned.is_empty() {
                 true => Coverage::Complete,
                 false => Coverage::Partial,
@@ -163,22 +169,20 @@ impl KeyPlan {
 
     /// What a call with these arguments will touch, as far as the plan covers it.
     pub fn accesses(&self, arguments: &[Value]) -> Result<PlannedAccesses, Error> {
-        let mut registers = vec![Value::Null; self.registers];
-        for (register, argument) in registers.iter_mut().zip(arguments) {
-            *register = argument.clone();
-        }
-        let mut evaluation = Evaluation {
-            registers,
-            found: PlannedAccesses::default(),
-            uncertain: 0,
-            steps_left: PLAN_STEPS_MAX,
-        };
-        match evaluation.block(&self.steps) {
+        let mut planning = Planning::default();
+        self.evaluate(arguments, &mut planning)?;
+        Ok(planning.found)
+    }
+
+    /// The same into `planning.found`, in place of what it held: its room serves call after call.
+    pub fn evaluate(&self, arguments: &[Value], planning: &mut Planning) -> Result<(), Error> {
+        planning.begin(arguments, self.registers);
+        match planning.block(&self.steps) {
             Err(End::TooLong) => Err(Error::new(
                 SqlState::PROGRAM_LIMIT_EXCEEDED,
                 format!("the call would touch more than {PLAN_STEPS_MAX} rows"),
             )),
-            Ok(_) | Err(End::Here) => Ok(evaluation.found),
+            Ok(_) | Err(End::Here) => Ok(()),
         }
     }
 
@@ -193,6 +197,7 @@ struct Slicer {
     known: Vec<bool>,
     next_step: StepId,
     unplanned: Vec<StepId>,
+    appends: Vec<TableId>,
 }
 
 impl Slicer {
@@ -263,6 +268,9 @@ impl Slicer {
     }
 
     fn row(&mut self, id: StepId, step: &Step, out: &mut Vec<PlanStep>) {
+        if let Step::Insert { table, hidden_row_id: true, .. } = step {
+            self.appends.push(*table);
+        }
         let Some((table, key)) = visit::row_access(step) else {
             return;
         };
@@ -413,10 +421,12 @@ fn uncertain_leaves(
     }
 }
 
-/// Runs the slice.
-struct Evaluation {
+/// Runs slices.
+#[derive(Default, Debug)]
+pub struct Planning {
     registers: Vec<Value>,
-    found: PlannedAccesses,
+    /// Of the last call.
+    pub found: PlannedAccesses,
     /// How many `Perhaps` there are around.
     uncertain: u32,
     steps_left: u64,
@@ -436,7 +446,20 @@ impl From<Error> for End {
 
 type Flow = Option<(bool, u16)>;
 
-impl Evaluation {
+impl Planning {
+    fn begin(&mut self, arguments: &[Value], registers: usize) {
+        self.registers.resize(registers.max(arguments.len()), Value::Null);
+        let (given, others) = self.registers.split_at_mut(arguments.len());
+        given.clone_from_slice(arguments);
+        for other in others {
+            *other = Value::Null;
+        }
+        self.found.keys.clear();
+        self.found.ranges.clear();
+        self.uncertain = 0;
+        self.steps_left = PLAN_STEPS_MAX;
+    }
+
     fn eval(&self, expr: &Expr) -> Result<Value, Error> {
         expr.eval(&self.registers, &[], 0)
     }

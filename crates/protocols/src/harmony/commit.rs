@@ -4,11 +4,9 @@
 use std::sync::{Arc, Mutex};
 
 use concurrency::install::{Fold, Resolved};
-use concurrency::{Block, Crew, PendingWrite, RecordId};
+use concurrency::{Block, Crew, PendingWrite, RecordId, Simulated};
 use storage::{BlockWrites, Catalog, Store};
 use types::{Key, Position, Stamp, Stop, TableId, Value};
-
-use super::simulate::Simulated;
 
 /// A record's final write.
 struct Folded {
@@ -141,7 +139,7 @@ fn fold_record<'s>(
     Ok(Folded {
         table: first.table,
         key: key.clone(),
-        stamp: Stamp::new(block.height, last.rank),
+        stamp: Stamp::new(block.height, last.tid),
         resolved: fold.finish()?,
     })
 }

@@ -8,19 +8,16 @@
 //! Records are divided among the workers by their ids; `min_out` and `max_in` are atomic, and
 //! minima and maxima commute, so the outcome does not depend on the division.
 
-use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use concurrency::overlay::{covers, index_columns, index_key};
-use concurrency::{Crew, PendingWrite, RecordId, WriteState};
-use procedure::access::Range;
+use concurrency::phantoms::WritesInOrder;
+use concurrency::{Crew, RecordId, Simulated};
 use rustc_hash::FxHashMap;
-use storage::{Catalog, LATEST, Table};
-use types::{ColumnId, Position, TableId, Value};
+use storage::Catalog;
+use types::{Position, TableId};
 
 use super::flaw::Flaw;
-use super::simulate::Simulated;
 
 const NOBODY_READS: i64 = -1;
 
@@ -225,8 +222,7 @@ fn record_edges(edges: &Edges, shard: u64, shards: u64) {
 }
 
 /// Phantoms: a write whose row is in a range that another transaction read, before or after the
-/// write. Ranges of primary keys find their writes by binary search, others pass all writes of the
-/// table.
+/// write.
 fn range_edges(edges: &Edges, shard: usize, shards: usize) {
     let readers = || edges.simulated.iter().enumerate();
     let mut ranges = readers()
@@ -236,80 +232,15 @@ fn range_edges(edges: &Edges, shard: usize, shards: usize) {
     if ranges.peek().is_none() {
         return;
     }
-    let mut writes: FxHashMap<TableId, Vec<(&PendingWrite, usize)>> = FxHashMap::default();
-    for (writer, simulated) in readers() {
-        for write in &simulated.writes {
-            writes.entry(write.table).or_default().push((write, writer));
-        }
-    }
-    for of_table in writes.values_mut() {
-        of_table.sort_unstable_by(|(a, _), (b, _)| a.key.cmp(&b.key));
-    }
+    let writes = readers().flat_map(|(writer, s)| s.writes.iter().map(move |w| (writer, w)));
+    let writes = WritesInOrder::new(&edges.catalog, writes);
     for (reader, range) in ranges {
-        let (Some(table), Some(writes)) =
-            (edges.catalog.table(range.table), writes.get(&range.table))
-        else {
-            continue;
-        };
-        let first = match &range.low {
-            Bound::Included(low) | Bound::Excluded(low) if range.index == 0 => {
-                writes.partition_point(|(write, _)| write.key < *low)
-            }
-            _ => 0,
-        };
-        for (write, writer) in &writes[first..] {
-            if range.index == 0 && is_behind(range, write.key.as_bytes()) {
-                break;
-            }
-            if *writer != reader && may_touch(table, range, write) {
-                edges.add(*writer as i64, reader as i64);
+        for (writer, _) in writes.touching(range) {
+            if writer != reader {
+                edges.add(writer as i64, reader as i64);
             }
         }
     }
-}
-
-/// Whether a primary key, and with it every larger one, lies beyond the end of a range.
-fn is_behind(range: &Range, key: &[u8]) -> bool {
-    match &range.high {
-        Bound::Unbounded => false,
-        Bound::Included(high) => key > high.as_bytes() && !key.starts_with(high.as_bytes()),
-        Bound::Excluded(high) => key >= high.as_bytes(),
-    }
-}
-
-/// Whether the row of `write` lies in `range` before or after it; "yes" where that cannot be known
-/// before the commands are folded.
-fn may_touch(table: &Table, range: &Range, write: &PendingWrite) -> bool {
-    if range.index == 0 {
-        return covers(range, write.key.as_bytes());
-    }
-    let columns = index_columns(table, range.index);
-    let after = match &write.state {
-        WriteState::Delete => false,
-        WriteState::Put(row) => index_key(table, range.index, &write.key, |c| &row[usize::from(c)])
-            .map_or(true, |key| covers(range, key.as_bytes())),
-        WriteState::Commands(commands) => commands
-            .iter()
-            .any(|c| c.code.assignments.iter().any(|(column, _)| columns.contains(column))),
-    };
-    after || write.existed && before_image_in(table, range, write, &columns)
-}
-
-fn before_image_in(
-    table: &Table,
-    range: &Range,
-    write: &PendingWrite,
-    columns: &[ColumnId],
-) -> bool {
-    let mut values = vec![Value::Null; columns.len()];
-    // Nothing of the block is installed yet, so the newest state is the one before it.
-    let stored = write.slot.and_then(|slot| table.read(slot, LATEST, columns, &mut values));
-    stored.is_some()
-        && index_key(table, range.index, &write.key, |column| {
-            let at = columns.iter().position(|&c| c == column);
-            &values[at.expect("an index column")]
-        })
-        .map_or(true, |key| covers(range, key.as_bytes()))
 }
 
 #[cfg(test)]

@@ -1,6 +1,4 @@
 //! Bugs on purpose: a test that no seeded bug can fail is not a test.
-//!
-//! Only a build with the feature `mutants` can make a protocol that has one.
 
 /// What a careless implementation would get wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,13 +15,18 @@ pub enum Flaw {
     NoDemotion,
 }
 
-#[cfg(feature = "mutants")]
 impl Flaw {
-    pub const ALL: [Flaw; 5] = [
-        Flaw::StrictRule1,
-        Flaw::NoRangeEdges,
-        Flaw::NoExistenceEdges,
-        Flaw::BlockOrder,
-        Flaw::NoDemotion,
-    ];
+    pub const NAMES: &[&str] =
+        &["strict_rule_1", "no_range_edges", "no_existence_edges", "block_order", "no_demotion"];
+
+    pub fn by_name(name: &str) -> Option<Flaw> {
+        Some(match name {
+            "strict_rule_1" => Flaw::StrictRule1,
+            "no_range_edges" => Flaw::NoRangeEdges,
+            "no_existence_edges" => Flaw::NoExistenceEdges,
+            "block_order" => Flaw::BlockOrder,
+            "no_demotion" => Flaw::NoDemotion,
+            _ => return None,
+        })
+    }
 }

@@ -39,8 +39,8 @@
 //!   command on that record joins the rejected and the folds are computed again. Taking a node out
 //!   of an acyclic order leaves it acyclic, and each round removes a transaction, so this ends.
 //! - What Rule 1 rejects runs again in the same block, after the survivors and in TID order (see
-//!   [`rerun`]), so a call never fails for concurrency and nothing starves. The paper's retry in
-//!   the next block is not enough: at high skew it feeds on itself.
+//!   [`ordered_locks`]), so a call never fails for concurrency and nothing starves. The
+//!   paper's retry in the next block is not enough: at high skew it feeds on itself.
 //! - A transaction that ends in a deterministic error is a read-only transaction for Rule 1: its
 //!   error is a fact about the snapshot, and it takes its place in the order.
 //! - Inter-block parallelism (Rule 3) is not built; `prepare` and `finish` are cut for it.
@@ -50,21 +50,23 @@
 mod commit;
 mod edges;
 mod flaw;
-mod rerun;
-mod simulate;
 
 use std::sync::Arc;
 
 use concurrency::{
     Block, BlockOutcome, BlockReport, Crew, Isolation, Outcome, Prepared, Protocol, ProtocolInfo,
+    Simulated, ordered_locks, simulation,
 };
 use storage::{BlockWrites, Store};
 use types::{Height, Position};
 
-pub use flaw::Flaw;
-use simulate::Simulated;
+use flaw::Flaw;
 
-pub const ENTRY: crate::Entry = crate::Entry { info: &INFO, make: || Arc::new(Harmony::default()) };
+pub const ENTRY: crate::Entry = crate::Entry {
+    info: &INFO,
+    make: |options| Arc::new(Harmony { flaw: options.flaw.and_then(Flaw::by_name) }),
+    flaws: Flaw::NAMES,
+};
 
 pub static INFO: ProtocolInfo = ProtocolInfo {
     name: "harmony",
@@ -74,19 +76,11 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
     needs_keys_up_front: false,
     interactive: false,
     may_retry: false,
+    options: &[],
 };
 
-#[derive(Default)]
 pub struct Harmony {
     flaw: Option<Flaw>,
-}
-
-impl Harmony {
-    /// A protocol with a bug, for tests of the tests.
-    #[cfg(feature = "mutants")]
-    pub fn flawed(flaw: Flaw) -> Harmony {
-        Harmony { flaw: Some(flaw) }
-    }
 }
 
 impl Protocol for Harmony {
@@ -101,7 +95,7 @@ impl Protocol for Harmony {
         snapshot_height: Height,
         crew: &Crew,
     ) -> Result<Prepared, String> {
-        Ok(Box::new(simulate::simulate(block, store, snapshot_height, crew)))
+        Ok(Box::new(simulation::simulate(block, store, snapshot_height, crew)))
     }
 
     fn finish(
@@ -152,8 +146,7 @@ fn settle(
     let rejected: Vec<Position> =
         (0..count as Position).filter(|&at| !survived[at as usize]).collect();
     if !rejected.is_empty() {
-        let first_rank = order.len() as Position;
-        let rerun = rerun::rerun(block, &rejected, first_rank, store, writes, crew)?;
+        let rerun = ordered_locks::run(block, &rejected, store, writes, crew)?;
         for (&position, outcome) in rejected.iter().zip(rerun) {
             outcomes[position as usize] = Some(outcome);
         }
@@ -162,6 +155,7 @@ fn settle(
     Ok(BlockOutcome {
         outcomes: outcomes.into_iter().flatten().collect(),
         serial_order: order,
+        deferred: Vec::new(),
         report: BlockReport { rerun: rejected.len() as u32 },
     })
 }

@@ -1,5 +1,5 @@
-//! The custom workload of Fabric++ (Sharma et al., SIGMOD 2019): accounts that are read and written,
-//! some of them hot.
+//! The custom workload of Fabric++ (Sharma et al., SIGMOD 2019): accounts that are read and
+//! written, some of them hot.
 //!
 //! The paper's RW can be read as reads and writes together or as so many of each. Here a
 //! transaction has RW reads *and* RW writes, drawn independently, so that an account may be among

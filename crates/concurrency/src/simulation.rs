@@ -1,16 +1,20 @@
-//! Simulation: every transaction on the snapshot before the block, in parallel.
+//! Simulation: every transaction of a block on one snapshot, in parallel: the first half of every
+//! optimistic protocol.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use concurrency::foresight;
-use concurrency::{
-    Block, Crew, Foresight, Moment, Overlay, PendingWrite, RangeDigest, RecordId, Recorder, RowRead,
-};
 use procedure::access::Range;
 use procedure::{Frame, ProgramResult};
 use storage::{Catalog, Store};
-use types::{Height, Position, Stop, TableId};
+use types::{Height, Position, Stamp, Stop, TableId};
+
+use crate::crew::Crew;
+use crate::footprint::{RangeDigest, Recorder, RowRead};
+use crate::foresight::{self, Foresight};
+use crate::overlay::{Moment, Overlay};
+use crate::pending::{PendingWrite, RecordId};
+use crate::protocol::Block;
 
 /// One transaction after its simulation.
 #[derive(Debug)]
@@ -21,6 +25,7 @@ pub struct Simulated {
     pub writes: Vec<PendingWrite>,
 }
 
+/// What a transaction read, below its own writes.
 #[derive(Clone, Debug, Default)]
 pub struct Reads {
     pub rows: Vec<ReadMark>,
@@ -31,19 +36,27 @@ pub struct Reads {
 pub struct ReadMark {
     pub table: TableId,
     pub record: RecordId,
+    /// Of the row's last change; `None`: there was no row.
+    pub stamp: Option<Stamp>,
     /// The row's value, not only whether it was there.
     pub value: bool,
+}
+
+impl ReadMark {
+    fn of(read: &RowRead<'_>, value: bool) -> ReadMark {
+        ReadMark { table: read.table, record: read.record, stamp: read.stamp, value }
+    }
 }
 
 impl Recorder for Reads {
     const DIGESTS: bool = false;
 
     fn value_read(&mut self, read: RowRead<'_>) {
-        self.rows.push(ReadMark { table: read.table, record: read.record, value: true });
+        self.rows.push(ReadMark::of(&read, true));
     }
 
     fn existence_read(&mut self, read: RowRead<'_>) {
-        self.rows.push(ReadMark { table: read.table, record: read.record, value: false });
+        self.rows.push(ReadMark::of(&read, false));
     }
 
     fn range_read(&mut self, range: &Range, _: RangeDigest) {
@@ -59,6 +72,7 @@ struct Shared {
     done: Vec<OnceLock<Simulated>>,
 }
 
+/// Run every transaction of a block on the snapshot at `snapshot_height`; none sees another.
 pub fn simulate(
     block: &Arc<Block>,
     store: &Arc<Store>,
@@ -92,7 +106,7 @@ fn work(shared: &Shared) {
         if group.is_empty() {
             return;
         }
-        foresight.fetch(group);
+        foresight.fetch(group.iter().map(|work| &**work));
         for (position, work) in (first..).zip(group) {
             overlay.restart(Moment {
                 height: shared.block.height,

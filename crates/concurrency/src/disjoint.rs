@@ -1,0 +1,126 @@
+//! Installing transactions that write different records, in parallel.
+//!
+//! Protocols that let one writer of a record through each block (Aria, snapshot validation) end
+//! here: whoever may commit evaluates its commands on the rows it found and writes them, in no
+//! order, since nobody else touches those rows. A transaction whose command fails there (an
+//! overflow, a CHECK) is rejected and writes nothing.
+//!
+//! *Invariant.* A row that was there and carries this block's stamp already has two writers: the
+//! protocol has erred, and the replica stops before it diverges.
+//!
+//! *Cost.* One evaluation and one record write for each write; two locks for each worker.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use storage::{BlockWrites, Catalog, LATEST, Store, UndoArena};
+use types::{Position, Stamp, Stop, Value};
+
+use crate::crew::Crew;
+use crate::install::{Resolved, resolve};
+use crate::protocol::{Block, Outcome};
+use crate::simulation::Simulated;
+
+/// Transactions that a worker takes at a time.
+const BATCH: usize = 16;
+
+struct Shared {
+    block: Arc<Block>,
+    simulated: Vec<Simulated>,
+    positions: Vec<Position>,
+    catalog: Arc<Catalog>,
+    next: AtomicUsize,
+    arenas: Vec<Mutex<UndoArena>>,
+    /// Commands that could not be applied.
+    stopped: Mutex<Vec<(Position, Stop)>>,
+}
+
+/// Install the transactions at `positions`, of which no two write one record, and tell how each
+/// ended; `None` for all others. `Err`: halt.
+pub fn install(
+    block: &Arc<Block>,
+    simulated: Vec<Simulated>,
+    positions: &[Position],
+    store: &Arc<Store>,
+    writes: &mut BlockWrites,
+    crew: &Crew,
+) -> Result<Vec<Option<Outcome>>, String> {
+    let shared = Arc::new(Shared {
+        block: Arc::clone(block),
+        simulated,
+        positions: positions.to_vec(),
+        catalog: store.catalog(),
+        next: AtomicUsize::new(0),
+        arenas: writes.take().into_iter().map(Mutex::new).collect(),
+        stopped: Mutex::default(),
+    });
+    let job = Arc::clone(&shared);
+    crew.run_if_large(positions.len(), move |worker| job.work(worker));
+    let shared = Arc::into_inner(shared).expect("the crew has let go of a finished job");
+    for arena in shared.arenas {
+        writes.give(arena.into_inner().unwrap_or_else(|e| e.into_inner()));
+    }
+    let mut simulated = shared.simulated;
+    for (position, stop) in shared.stopped.into_inner().unwrap_or_else(|e| e.into_inner()) {
+        simulated[position as usize].run = Err(stop);
+    }
+    let mut installed = vec![false; simulated.len()];
+    for &position in positions {
+        installed[position as usize] = true;
+    }
+    let runs = simulated.into_iter().map(|simulated| simulated.run).zip(installed);
+    runs.map(|(run, installed)| match installed {
+        true => Outcome::from_run(run).map(Some),
+        false => Ok(None),
+    })
+    .collect()
+}
+
+impl Shared {
+    fn work(&self, worker: usize) {
+        let mut undo = self.arenas[worker].lock().unwrap_or_else(|e| e.into_inner());
+        let mut resolved = Vec::new();
+        let mut scratch = Vec::new();
+        loop {
+            let first = self.next.fetch_add(BATCH, Ordering::Relaxed);
+            let rest = self.positions.get(first..).unwrap_or_default();
+            if rest.is_empty() {
+                return;
+            }
+            for &position in &rest[..rest.len().min(BATCH)] {
+                if let Err(stop) = self.one(position, &mut undo, &mut resolved, &mut scratch) {
+                    let mut stopped = self.stopped.lock().unwrap_or_else(|e| e.into_inner());
+                    stopped.push((position, stop));
+                }
+            }
+        }
+    }
+
+    /// All commands are evaluated before anything is written.
+    fn one(
+        &self,
+        position: Position,
+        undo: &mut UndoArena,
+        resolved: &mut Vec<Resolved>,
+        scratch: &mut Vec<Value>,
+    ) -> Result<(), Stop> {
+        let gone = || Stop::Halt("a table vanished within a block".into());
+        let writes = &self.simulated[position as usize].writes;
+        let now_us = self.block.transactions[position as usize].now_us(self.block.time_us);
+        resolved.clear();
+        for write in writes {
+            let table = self.catalog.table(write.table).ok_or_else(gone)?;
+            let newest = write.slot.and_then(|slot| table.stamp(slot, LATEST));
+            if newest.is_some_and(|stamp| stamp.height() == self.block.height) {
+                return Err(Stop::Halt("two transactions of a block write one row".into()));
+            }
+            resolved.push(resolve(table, write, now_us, scratch)?);
+        }
+        let stamp = Stamp::new(self.block.height, position);
+        for (write, resolved) in writes.iter().zip(resolved.drain(..)) {
+            let table = self.catalog.table(write.table).ok_or_else(gone)?;
+            resolved.install(table, &write.key, stamp, undo);
+        }
+        Ok(())
+    }
+}

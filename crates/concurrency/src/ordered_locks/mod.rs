@@ -1,0 +1,251 @@
+//! Ordered locks: a serial order that is known in advance, carried out in parallel.
+//!
+//! *Idea.* The order of the transactions is fixed, so they need no validation, only that no two of
+//! them that touch one record change places. Calvin (Thomson, SIGMOD 2012) does that with a lock
+//! manager which grants every record's locks in the order of the sequence. A transaction's locks
+//! are [declared](crate::accesses) before it runs; nobody can starve, since the first in the order
+//! always runs.
+//!
+//! ```text
+//!   TID     3        8        9        14          record   queue
+//!   locks   x:W y:R  y:R      x:W      y:W           x      3:W ─► 9:W
+//!                                                    y      3:R  8:R ─► 14:W
+//!   waits   0        0        1        2
+//!           └ ready ─┘        └ 3      └ 3, 8
+//! ```
+//!
+//! *Timeline.*
+//!
+//! ```text
+//!   declare    key plans; reconnaissance on a snapshot      parallel by transaction
+//!   lay out    requests ─► queues ─► edges                  parallel by record
+//!   run        whoever waits for nobody                     parallel by transaction
+//! ```
+//!
+//! The queues are not kept: all requests are known at once, so they are turned into a
+//! [graph](crate::schedule).
+//!
+//! *Ranges* are shared locks on whatever others write in them (`points`).
+//!
+//! *Predictions.* What a transaction touched on the snapshot is what it will touch, if nobody
+//! before it writes what it then read; since its reads are locked, that shows in the queues.
+//! Otherwise it is *suspect*. A suspect runs at its turn with every access
+//! [checked](crate::reconnaissance). When one is not covered, nothing has happened yet: it is
+//! postponed until all before it are done, and runs unchecked. None after it that may touch one of
+//! its tables has begun by then, as a *fence* makes all of those wait for it. A transaction whose
+//! accesses cannot be told at all is postponed at once.
+//!
+//! *Invariants.* The outcome is that of running one after another, whatever the number of workers:
+//! of two that conflict the later waits, and who may touch more than it has declared is fenced off.
+//!
+//! *Departures from the paper.* No lock-manager thread: the queues are laid out by all workers
+//! before anything runs. A stale prediction does not go back to the sequencer for a later place in
+//! the order, so the order is the block's.
+//!
+//! *Cost.* Planning is nearly as dear as running a short transaction, though it is shared among the
+//! workers; so few transactions, long chains on one hot record, and a single worker, run one after
+//! another at once.
+
+mod points;
+mod queues;
+
+use std::sync::{Arc, Mutex, OnceLock};
+
+use storage::{BlockWrites, Catalog, LATEST, Store, UndoArena};
+use types::Position;
+
+use crate::accesses::{Declared, declare};
+use crate::crew::Crew;
+use crate::foresight::{self, Foresight};
+use crate::protocol::{Block, Outcome};
+use crate::reconnaissance::Held;
+use crate::runner::Runner;
+use crate::schedule::{Graph, Preference, Ran, Schedule, Turn};
+use crate::work::Work;
+use points::Points;
+use queues::{Queues, Requests};
+
+/// Fewer than these are done before other workers are awake.
+const TRANSACTIONS_MIN: usize = 64;
+
+/// Transactions that the longest chain must be outnumbered by, to be worth more than one worker.
+const WIDTH_MIN: usize = 2;
+
+/// How to run; the flags are on but for tests of the tests.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    pub preference: Preference,
+    pub shared_locks: bool,
+    pub range_locks: bool,
+    pub fences: bool,
+    /// Predictions that may be stale are checked.
+    pub checks: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            preference: Preference::Earliest,
+            shared_locks: true,
+            range_locks: true,
+            fences: true,
+            checks: true,
+        }
+    }
+}
+
+impl Settings {
+    /// Whether so many transactions are worth the planning.
+    pub fn pays(&self, transactions: usize, crew: &Crew) -> bool {
+        let many = crew.workers() > 1 && transactions >= TRANSACTIONS_MIN;
+        many || self.preference == Preference::Latest
+    }
+}
+
+/// Run the transactions at `positions`, ascending, as one after another in this order would. `Err`:
+/// halt.
+pub fn run(
+    block: &Arc<Block>,
+    positions: &[Position],
+    store: &Arc<Store>,
+    writes: &mut BlockWrites,
+    crew: &Crew,
+) -> Result<Vec<Outcome>, String> {
+    let settings = Settings::default();
+    let catalog = store.catalog();
+    if !settings.pays(positions.len(), crew) {
+        return one_by_one(block, positions, &catalog, writes);
+    }
+    let declared = declare(block, positions, &catalog, LATEST, crew);
+    run_declared(block, positions, declared, true, settings, &catalog, writes, crew)
+}
+
+/// As [`run`], for transactions whose accesses were declared before. `fresh`: predictions are of
+/// the state that the first one meets.
+#[expect(clippy::too_many_arguments, reason = "a block is run on this much")]
+pub fn run_declared(
+    block: &Arc<Block>,
+    positions: &[Position],
+    declared: Vec<Declared>,
+    fresh: bool,
+    settings: Settings,
+    catalog: &Arc<Catalog>,
+    writes: &mut BlockWrites,
+    crew: &Crew,
+) -> Result<Vec<Outcome>, String> {
+    let works: Vec<Arc<Work>> =
+        positions.iter().map(|&at| Arc::clone(&block.transactions[at as usize])).collect();
+    let points = Points::of(&declared, &works, catalog);
+    let requests = Arc::new(Requests { declared, points, settings, fresh });
+    let Queues { edges, fenced } = Queues::of(&requests, &works, crew);
+    let graph = Graph::new(positions.len(), &edges);
+    let longest_chain = graph.depths().into_iter().max().map_or(0, |depth| depth as usize + 1);
+    let is_narrow = positions.len() < longest_chain * WIDTH_MIN;
+    if is_narrow && settings.preference == Preference::Earliest {
+        return one_by_one(block, positions, catalog, writes);
+    }
+    let running = Arc::new(Running {
+        block: Arc::clone(block),
+        positions: positions.to_vec(),
+        schedule: Schedule::new(graph, settings.preference, fenced.contains(&true)),
+        requests,
+        fenced,
+        outcomes: positions.iter().map(|_| OnceLock::new()).collect(),
+    });
+    running.run(catalog, writes, crew)
+}
+
+/// The transactions at `positions` one after another on this thread.
+pub fn one_by_one(
+    block: &Block,
+    positions: &[Position],
+    catalog: &Arc<Catalog>,
+    writes: &mut BlockWrites,
+) -> Result<Vec<Outcome>, String> {
+    let mut runner = Runner::new(Arc::clone(catalog));
+    let mut foresight = Foresight::new(Arc::clone(catalog), positions.len());
+    let undo = writes.arena(0);
+    let mut outcomes = Vec::with_capacity(positions.len());
+    for group in positions.chunks(foresight::GROUP) {
+        foresight.fetch(group.iter().map(|&at| &*block.transactions[at as usize]));
+        for &position in group {
+            outcomes.push(runner.run_one(block, position, undo)?);
+        }
+    }
+    Ok(outcomes)
+}
+
+/// What the workers share while they run transactions.
+struct Running {
+    block: Arc<Block>,
+    positions: Vec<Position>,
+    schedule: Schedule,
+    requests: Arc<Requests>,
+    fenced: Vec<bool>,
+    outcomes: Vec<OnceLock<Outcome>>,
+}
+
+impl Running {
+    fn run(
+        self: Arc<Self>,
+        catalog: &Arc<Catalog>,
+        writes: &mut BlockWrites,
+        crew: &Crew,
+    ) -> Result<Vec<Outcome>, String> {
+        let arenas: Arc<Vec<_>> = Arc::new(writes.take().into_iter().map(Mutex::new).collect());
+        let job = (Arc::clone(&self), Arc::clone(&arenas), Arc::clone(catalog));
+        crew.run(move |worker| {
+            let (running, arenas, catalog) = &job;
+            let mut undo = arenas[worker].lock().unwrap_or_else(|e| e.into_inner());
+            running.work(catalog, &mut undo);
+        });
+        let arenas = Arc::into_inner(arenas).expect("the crew has let go of a finished job");
+        for arena in arenas {
+            writes.give(arena.into_inner().unwrap_or_else(|e| e.into_inner()));
+        }
+        let running = Arc::into_inner(self).expect("the crew has let go of a finished job");
+        if let Some(why) = running.schedule.stopped() {
+            return Err(why);
+        }
+        let outcomes = running.outcomes.into_iter();
+        Ok(outcomes.map(|one| one.into_inner().expect("every transaction is run")).collect())
+    }
+
+    fn work(&self, catalog: &Arc<Catalog>, undo: &mut UndoArena) {
+        let mut runner = Runner::new(Arc::clone(catalog));
+        let mut foresight = Foresight::new(Arc::clone(catalog), self.positions.len());
+        let foresee = |group: &[u32]| {
+            let accesses =
+                group.iter().filter_map(|&at| self.requests.declared[at as usize].accesses());
+            foresight.fetch_keys(accesses.flat_map(|a| &a.keys));
+        };
+        self.schedule.work(foresee, |turn| {
+            let Some(outcome) = self.turn(turn, &mut runner, undo)? else {
+                return Ok(Ran::Postponed);
+            };
+            let fresh = self.outcomes[turn.at as usize].set(outcome).is_ok();
+            debug_assert!(fresh, "a transaction runs once");
+            Ok(Ran::Done)
+        });
+    }
+
+    /// `None`: it touches what it has not declared.
+    fn turn(
+        &self,
+        Turn { at, after_all }: Turn,
+        runner: &mut Runner,
+        undo: &mut UndoArena,
+    ) -> Result<Option<Outcome>, String> {
+        let position = self.positions[at as usize];
+        let requests = &self.requests;
+        if after_all || !self.fenced[at as usize] || !requests.settings.checks {
+            return runner.run_one(&self.block, position, undo).map(Some);
+        }
+        match requests.declared[at as usize].accesses() {
+            Some(accesses) => {
+                runner.run_foretold(&self.block, position, &Held::new(accesses), undo)
+            }
+            None => Ok(None),
+        }
+    }
+}

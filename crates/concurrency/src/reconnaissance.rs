@@ -1,0 +1,246 @@
+//! Reconnaissance: what a transaction will touch, found by running it beforehand.
+//!
+//! *Idea.* Where keys depend on reads (Calvin's "dependent transactions"), the transaction first
+//! runs on a snapshot and its writes are thrown away; what it touched is the prediction. At its
+//! turn every access is checked against the prediction before it happens. The first one that is
+//! not covered ends the run: nothing was installed, so it can run again under whatever protects
+//! all that it may touch.
+//!
+//! Both are the same wrapper around a transaction's [`Overlay`], which notes accesses or checks
+//! them.
+//!
+//! *Deterministic.* Up to the first uncovered access, all that the transaction saw was covered,
+//! hence as the serial order has it; so whether, and where, a prediction fails does not depend on
+//! threads.
+
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+
+use procedure::access::{Access, Command, Range, Row};
+use procedure::{Frame, ProgramResult};
+use storage::Catalog;
+use types::{ColumnId, Height, Key, Position, Stamp, Stop, TableId, Value};
+
+use crate::accesses::{Accesses, KEYS_MAX, KeyAccess};
+use crate::footprint::NoRecord;
+use crate::overlay::{Moment, Overlay, byte_bounds};
+use crate::pending::RecordId;
+use crate::protocol::Block;
+use crate::work::Work;
+
+/// Runs transactions on a snapshot to see what they touch.
+pub struct Scout {
+    overlay: Overlay<NoRecord>,
+    frame: Frame,
+}
+
+impl Scout {
+    pub fn new(catalog: Arc<Catalog>, at: Height) -> Scout {
+        let nowhere = Moment { height: 0, position: 0, now_us: 0 };
+        Scout { overlay: Overlay::new(catalog, at, nowhere, NoRecord), frame: Frame::default() }
+    }
+
+    /// `None`: it touches more than can be told.
+    pub fn predict(&mut self, block: &Block, position: Position) -> Option<Accesses> {
+        let work = &block.transactions[position as usize];
+        let now_us = work.now_us(block.time_us);
+        self.overlay.restart(Moment { height: block.height, position, now_us });
+        let mut noted = Accesses::default();
+        let watch = Watch::Note(&mut noted);
+        let mut watched =
+            Watched { overlay: &mut self.overlay, watch, row_id: None, uncovered: false };
+        // How it ends does not matter: a run on another state may end elsewhere.
+        let _ = work.run(&mut self.frame, &mut watched);
+        (!watched.uncovered).then_some(noted)
+    }
+}
+
+/// What a transaction may touch, ordered for look-ups.
+#[derive(Debug)]
+pub struct Held {
+    /// The stronger of two accesses to one record comes last and stays.
+    keys: Vec<(TableId, RecordId, bool)>,
+    ranges: Vec<Range>,
+    appends: Vec<TableId>,
+}
+
+impl Held {
+    pub fn new(accesses: &Accesses) -> Held {
+        let keys = accesses.keys.iter().map(|key| (key.table, key.record, key.writes));
+        let mut keys: Vec<_> = keys.collect();
+        keys.sort_unstable();
+        Held { keys, ranges: accesses.ranges.clone(), appends: accesses.appends.to_vec() }
+    }
+
+    fn covers_key(&self, table: TableId, key: &Key, writes: bool) -> bool {
+        let wanted = (table, RecordId::of(None, key), writes);
+        let at = self.keys.partition_point(|held| *held < wanted);
+        self.keys.get(at).is_some_and(|held| (held.0, held.1) == (wanted.0, wanted.1))
+    }
+
+    fn covers_range(&self, range: &Range) -> bool {
+        let same = |held: &&Range| held.table == range.table && held.index == range.index;
+        self.ranges.iter().filter(same).any(|held| encloses(held, range))
+    }
+}
+
+/// Whether every entry of `inner` is one of `outer`, as far as their bounds tell.
+fn encloses(outer: &Range, inner: &Range) -> bool {
+    let (Some(outer), Some(inner)) = (byte_bounds(outer), byte_bounds(inner)) else {
+        // Only an empty range has no bounds.
+        return byte_bounds(inner).is_none();
+    };
+    let low = match (&outer.0, &inner.0) {
+        (Bound::Unbounded, _) => true,
+        (Bound::Included(outer), Bound::Included(inner) | Bound::Excluded(inner)) => inner >= outer,
+        _ => outer.0 == inner.0,
+    };
+    let high = match (&outer.1, &inner.1) {
+        (Bound::Unbounded, _) => true,
+        (Bound::Excluded(outer), Bound::Excluded(inner)) => inner <= outer,
+        (Bound::Excluded(outer), Bound::Included(inner)) => inner < outer,
+        _ => outer.1 == inner.1,
+    };
+    low && high
+}
+
+/// Run `work` over `overlay`, each access checked before it happens. `None`: one was not covered by
+/// `held`, so that the run means nothing.
+pub fn run_checked(
+    work: &Work,
+    held: &Held,
+    frame: &mut Frame,
+    overlay: &mut Overlay<NoRecord>,
+) -> Option<Result<ProgramResult, Stop>> {
+    let watch = Watch::Check(held);
+    let mut watched = Watched { overlay, watch, row_id: None, uncovered: false };
+    let run = work.run(frame, &mut watched);
+    (!watched.uncovered).then_some(run)
+}
+
+enum Watch<'a> {
+    Note(&'a mut Accesses),
+    Check(&'a Held),
+}
+
+/// An overlay whose accesses are noted, or checked.
+struct Watched<'a> {
+    overlay: &'a mut Overlay<NoRecord>,
+    watch: Watch<'a>,
+    /// Given out last.
+    row_id: Option<[u8; 16]>,
+    /// The run was ended by the watch.
+    uncovered: bool,
+}
+
+impl Watched<'_> {
+    fn touch(&mut self, table: TableId, key: &Key, writes: bool) -> Result<(), Stop> {
+        let allowed = match &mut self.watch {
+            Watch::Note(accesses) => {
+                accesses.keys.push(KeyAccess::new(table, key.clone(), writes));
+                accesses.keys.len() <= KEYS_MAX
+            }
+            Watch::Check(held) => held.covers_key(table, key, writes),
+        };
+        self.end_unless(allowed)
+    }
+
+    fn touch_range(&mut self, range: &Range) -> Result<(), Stop> {
+        let allowed = match &mut self.watch {
+            Watch::Note(accesses) => {
+                accesses.ranges.push(range.clone());
+                accesses.ranges.len() <= KEYS_MAX
+            }
+            Watch::Check(held) => held.covers_range(range),
+        };
+        self.end_unless(allowed)
+    }
+
+    fn touch_append(&mut self, table: TableId) -> Result<(), Stop> {
+        let allowed = match &mut self.watch {
+            Watch::Note(accesses) => {
+                accesses.append(table);
+                true
+            }
+            Watch::Check(held) => held.appends.contains(&table),
+        };
+        self.end_unless(allowed)
+    }
+
+    fn end_unless(&mut self, allowed: bool) -> Result<(), Stop> {
+        if allowed {
+            return Ok(());
+        }
+        self.uncovered = true;
+        // Nobody sees it: who asks for the run is told that there is none.
+        Err(Stop::Halt("an access that was not foretold".to_owned()))
+    }
+}
+
+impl Access for Watched<'_> {
+    fn read(
+        &mut self,
+        table: TableId,
+        key: &Key,
+        columns: &[ColumnId],
+        out: &mut [Value],
+    ) -> Result<Option<Stamp>, Stop> {
+        self.touch(table, key, false)?;
+        self.overlay.read(table, key, columns, out)
+    }
+
+    fn exists(&mut self, table: TableId, key: &Key) -> Result<bool, Stop> {
+        self.touch(table, key, false)?;
+        self.overlay.exists(table, key)
+    }
+
+    fn update(&mut self, table: TableId, key: &Key, command: Command) -> Result<bool, Stop> {
+        self.touch(table, key, true)?;
+        self.overlay.update(table, key, command)
+    }
+
+    fn insert(&mut self, table: TableId, key: Key, row: Row) -> Result<bool, Stop> {
+        match self.row_id {
+            Some(id) if key.as_bytes() == id => {
+                self.touch_append(table)?;
+                // Later steps may come back to the row by its key.
+                if let Watch::Note(_) = self.watch {
+                    self.touch(table, &key, true)?;
+                }
+            }
+            _ => self.touch(table, &key, true)?,
+        }
+        self.overlay.insert(table, key, row)
+    }
+
+    fn delete(&mut self, table: TableId, key: &Key) -> Result<bool, Stop> {
+        self.touch(table, key, true)?;
+        self.overlay.delete(table, key)
+    }
+
+    fn scan<V>(&mut self, range: &Range, columns: &[ColumnId], visit: V) -> Result<(), Stop>
+    where
+        V: FnMut(&Key, Stamp, &[Value]) -> Result<ControlFlow<()>, Stop>,
+    {
+        self.touch_range(range)?;
+        self.overlay.scan(range, columns, visit)
+    }
+
+    fn take_passed_over(&mut self) -> u64 {
+        self.overlay.take_passed_over()
+    }
+
+    fn next_row_id(&mut self) -> [u8; 16] {
+        let id = self.overlay.next_row_id();
+        self.row_id = Some(id);
+        id
+    }
+
+    fn now_us(&self) -> i64 {
+        self.overlay.now_us()
+    }
+
+    fn prefetch(&mut self, table: TableId, key: &Key) {
+        self.overlay.prefetch(table, key);
+    }
+}

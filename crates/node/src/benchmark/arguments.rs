@@ -1,0 +1,130 @@
+//! What can be asked of `tally bench`.
+
+use std::path::{Path, PathBuf};
+
+use bench::{Plan, Programs, Workload};
+use clap::{Args, Subcommand, ValueEnum};
+
+#[derive(Args, Debug, Clone)]
+pub struct Bench {
+    #[command(subcommand)]
+    pub special: Option<Special>,
+    #[command(flatten)]
+    pub comparison: Comparison,
+}
+
+#[derive(Subcommand, Debug, Clone)]
+pub enum Special {
+    /// Two numbers in two minutes, to compare machines and versions by.
+    Canonical {
+        /// Only see whether it works: tiny, and allowed in a build without optimisation.
+        #[arg(long)]
+        smoke: bool,
+    },
+}
+
+/// A comparison of the caller's own making.
+#[derive(Args, Debug, Clone)]
+pub struct Comparison {
+    /// What to run: smallbank, tpcb, ycsb, tpcc or custom, as `name` or `name:setting=value:…`.
+    #[arg(default_value = "ycsb")]
+    pub workload: Workload,
+    /// Where procedures come from: sql, or ir, the builder.
+    #[arg(long, value_name = "sql|ir", default_value = "sql")]
+    pub programs: Programs,
+    /// Protocols to compare, as `name` or `name:option=value:…` [default: all].
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub protocol: Vec<String>,
+    /// Skews of the keys: 0 is uniform, above it Zipf's.
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "0,0.6,0.9,0.99",
+        value_parser = theta
+    )]
+    pub theta: Vec<f64>,
+    /// Numbers of threads that execute a block.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "2")]
+    pub threads: Vec<usize>,
+    /// Transactions of a block.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1000")]
+    pub block_transactions: Vec<usize>,
+    /// Transactions of a run.
+    #[arg(long, value_name = "N", default_value_t = 200_000)]
+    pub transactions: usize,
+    /// Rows of the largest table, where that is the workload's size.
+    #[arg(long, value_name = "N")]
+    pub rows: Option<u64>,
+    /// TPC-C's sizes [default: 1].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub warehouses: Vec<u64>,
+    /// Whether blocks are hashed into a chain, or the protocol runs alone.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum, default_value = "off")]
+    pub sealing: Vec<Switch>,
+    /// Folder for a ledger that is written and synced, block by block; needs sealing.
+    #[arg(long, value_name = "off|DIR", default_value = "off")]
+    pub durability: PathBuf,
+    /// Runs of each combination; the median counts, the extremes are shown.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub repetitions: usize,
+    /// Seed of the draws.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Count allocations too, in one more run of each combination.
+    #[arg(long)]
+    pub allocations: bool,
+    /// Also write a page with plots and tables.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Only see whether it works: allow a build without optimisation.
+    #[arg(long)]
+    pub smoke: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Switch {
+    On,
+    Off,
+}
+
+fn theta(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(theta) if (0.0..=2.0).contains(&theta) => Ok(theta),
+        _ => Err("a number from 0 to 2 is expected".into()),
+    }
+}
+
+impl Comparison {
+    pub fn plan(&self) -> Plan {
+        let all = || protocols::ALL.iter().map(|entry| entry.info.name.to_owned()).collect();
+        let off = self.durability == Path::new("off");
+        Plan {
+            workloads: self.workloads(),
+            programs: self.programs,
+            protocols: if self.protocol.is_empty() { all() } else { self.protocol.clone() },
+            thetas: self.theta.clone(),
+            threads: self.threads.clone(),
+            sealing: self.sealing.iter().map(|&switch| switch == Switch::On).collect(),
+            block_transactions: self.block_transactions.clone(),
+            transactions: self.transactions,
+            durability: (!off).then(|| self.durability.clone()),
+            repetitions: self.repetitions,
+            seed: self.seed,
+            allocations: self.allocations,
+        }
+    }
+
+    /// One for each number of warehouses.
+    fn workloads(&self) -> Vec<Workload> {
+        let workload = match self.rows {
+            Some(rows) => self.workload.clone().with("rows", rows),
+            None => self.workload.clone(),
+        };
+        if self.warehouses.is_empty() {
+            return vec![workload];
+        }
+        let of = |count: &u64| workload.clone().with("warehouses", count);
+        self.warehouses.iter().map(of).collect()
+    }
+}

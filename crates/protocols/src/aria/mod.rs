@@ -1,0 +1,195 @@
+//! Aria (Lu, Yu, Cao, Madden, PVLDB 13(12), 2020): deterministic without knowing keys in advance.
+//!
+//! *Idea.* Every transaction of a block runs on the snapshot before the block and keeps its writes
+//! to itself. Each reserves the records it read and those it writes; the smallest TID holds the
+//! reservation. A transaction looks at the reservations of its records and decides alone:
+//!
+//! ```text
+//!   for i < j:   WAW(j): both write x      RAW(j): j read x, i writes it      WAR(j): j writes x, i read it
+//!
+//!   reordering=off   commit Tj unless WAW(j) or RAW(j)
+//!   reordering=on    commit Tj unless WAW(j) or (RAW(j) and WAR(j))
+//! ```
+//!
+//! *Timeline.*
+//!
+//! ```text
+//!   prepare  simulate T0 T1 T2 …            parallel by transaction, reads the snapshot only
+//!   finish   reserve and compare            parallel by record
+//!            decide, serial order           a pass over one byte for each transaction
+//!            install                        parallel by transaction: no two write one record
+//!            fallback=off: put off          the conflicting stand first in the next block
+//!            fallback=on:  run again        by ordered locks, in TID order, after the others
+//! ```
+//!
+//! *Serial order.* Who commits read the snapshot and no two write one record, so all that orders
+//! them is: a reader of x comes before the writer of x. Take them by TID. A transaction without RAW
+//! has no such debt to a smaller TID and is appended; one with RAW has no WAR, so no smaller TID
+//! must precede it, and it goes to the front:
+//!
+//! ```text
+//!   those with RAW by descending TID, then those without by ascending TID
+//! ```
+//!
+//! *Invariants.* The first transaction of a block has no smaller TID, so it commits; what was put
+//! off comes first in the next block, so nothing starves. With reordering, who writes nothing
+//! commits. The outcome does not depend on the number of workers: reservations are minima.
+//!
+//! *Departures from the paper.*
+//! - Aria knows values only. An update command is a write, evaluated on the snapshot's row when its
+//!   transaction commits, be it blind (`a = 1`) or not (`a = a + 1`). That the latter also reads
+//!   the row needs no reservation: whoever else writes the row is in WAW conflict with it already.
+//!   So a hot counter lets one transaction a block through; that is what Harmony improves on.
+//! - Two kinds of read, see [`reservations`]: an update, insert or delete reports whether the row
+//!   was there, which conflicts with inserts and deletes only.
+//! - Ranges that were read are reserved as such and compared with the rows that others write,
+//!   before and after (see [`phantoms`](concurrency::phantoms)).
+//! - A transaction that ends in a deterministic error has no writes and reserves none; its error
+//!   is a fact about the snapshot, and it takes its place in the order. So does a commit whose
+//!   command fails on the row it meets, but it keeps the reservations it made.
+//! - A table of reservations for each worker, passed in TID order, in the place of words that all
+//!   workers compare and swap.
+//! - The fallback plans its locks anew from arguments (see [`ordered_locks`]) instead of reusing
+//!   the keys of the simulation: a rerun may touch others.
+//!
+//! *Cost.* Per access one hash-table entry of 16 bytes and its key.
+
+mod flaw;
+mod reservations;
+
+use std::sync::Arc;
+
+use concurrency::{
+    Block, BlockOutcome, BlockReport, Crew, Isolation, OptionValues, Options, Outcome, Prepared,
+    Protocol, ProtocolInfo, ProtocolOption, Simulated, disjoint, ordered_locks, simulation,
+};
+use storage::{BlockWrites, Store};
+use types::{Error, Height, Position};
+
+use flaw::Flaw;
+use reservations::{Conflicts, conflicts};
+
+pub const ENTRY: crate::Entry =
+    crate::Entry { info: &INFO, make: |options| Arc::new(Aria::new(options)), flaws: Flaw::NAMES };
+
+/// `may_retry` is said of blocks: a transaction that is put off ends its block in a retry, which
+/// whoever forms blocks takes up again.
+pub static INFO: ProtocolInfo = ProtocolInfo {
+    name: "aria",
+    paper: "Lu, Yu, Cao, Madden: Aria, PVLDB 13(12), 2020",
+    isolation: Isolation::Serializable,
+    deterministic: true,
+    needs_keys_up_front: false,
+    interactive: false,
+    may_retry: true,
+    options: &[
+        ProtocolOption {
+            name: "reordering",
+            values: OptionValues::OneOf(&["on", "off"]),
+            what: "let readers of a written record commit before its writer",
+        },
+        ProtocolOption {
+            name: "fallback",
+            values: OptionValues::OneOf(&["off", "on"]),
+            what: "run conflicting transactions again in the same block instead of the next",
+        },
+    ],
+};
+
+pub struct Aria {
+    reordering: bool,
+    fallback: bool,
+    flaw: Option<Flaw>,
+}
+
+impl Aria {
+    fn new(options: &Options) -> Aria {
+        Aria {
+            reordering: options.is(&INFO, "reordering", "on"),
+            fallback: options.is(&INFO, "fallback", "on"),
+            flaw: options.flaw.and_then(Flaw::by_name),
+        }
+    }
+
+    fn commits(&self, found: Conflicts) -> bool {
+        let waw = found.has(Conflicts::WAW) && self.flaw != Some(Flaw::NoWaw);
+        let raw = found.has(Conflicts::RAW) && self.flaw != Some(Flaw::NoRaw);
+        let war = found.has(Conflicts::WAR) && self.flaw != Some(Flaw::NoWar);
+        !waw && !(raw && (war || !self.reordering))
+    }
+
+    /// Who commits, in serial order, and who does not, by TID.
+    fn decide(&self, conflicts: &[Conflicts]) -> (Vec<Position>, Vec<Position>) {
+        let mut conflicting = Vec::new();
+        let (mut early, mut late) = (Vec::new(), Vec::new());
+        for (tid, &found) in (0..).zip(conflicts) {
+            if !self.commits(found) {
+                conflicting.push(tid);
+            } else if found.has(Conflicts::RAW) && self.flaw != Some(Flaw::BlockOrder) {
+                early.push(tid);
+            } else {
+                late.push(tid);
+            }
+        }
+        early.reverse();
+        early.append(&mut late);
+        (early, conflicting)
+    }
+}
+
+impl Protocol for Aria {
+    fn info(&self) -> &'static ProtocolInfo {
+        &INFO
+    }
+
+    fn prepare(
+        &self,
+        block: &Arc<Block>,
+        store: &Arc<Store>,
+        snapshot_height: Height,
+        crew: &Crew,
+    ) -> Result<Prepared, String> {
+        if snapshot_height + 1 != block.height {
+            return Err("aria reads the state right before its block".to_owned());
+        }
+        Ok(Box::new(simulation::simulate(block, store, snapshot_height, crew)))
+    }
+
+    fn finish(
+        &self,
+        prepared: Prepared,
+        block: &Arc<Block>,
+        store: &Arc<Store>,
+        writes: &mut BlockWrites,
+        crew: &Crew,
+    ) -> Result<BlockOutcome, String> {
+        let simulated: Box<Vec<Simulated>> =
+            prepared.downcast().map_err(|_| "aria was handed another protocol's block")?;
+        let simulated = Arc::new(*simulated);
+        let conflicts = conflicts(&simulated, &store.catalog(), crew, self.flaw);
+        let (mut order, conflicting) = self.decide(&conflicts);
+        let simulated = Arc::into_inner(simulated).ok_or("a worker kept a finished block")?;
+        let mut outcomes = disjoint::install(block, simulated, &order, store, writes, crew)?;
+        let again = match self.fallback {
+            true => ordered_locks::run(block, &conflicting, store, writes, crew)?,
+            false => vec![put_off(); conflicting.len()],
+        };
+        for (&position, outcome) in conflicting.iter().zip(again) {
+            outcomes[position as usize] = Some(outcome);
+        }
+        order.extend(&conflicting);
+        let rerun = if self.fallback { conflicting.len() as u32 } else { 0 };
+        Ok(BlockOutcome {
+            outcomes: outcomes.into_iter().flatten().collect(),
+            serial_order: order,
+            deferred: if self.fallback { Vec::new() } else { conflicting },
+            report: BlockReport { rerun },
+        })
+    }
+}
+
+fn put_off() -> Outcome {
+    Outcome::Retry(Error::serialization(
+        "The transaction conflicts with an earlier one of its block, and is put off to the next.",
+    ))
+}

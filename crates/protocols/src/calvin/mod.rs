@@ -1,0 +1,136 @@
+//! Calvin (Thomson et al., SIGMOD 2012): locks are granted in the order of the sequence.
+//!
+//! *Idea.* Replicas that agree on the order of their input need not agree on anything else, if the
+//! outcome is that of running it in this order. Locking gives that without validation: each
+//! transaction asks for all of its locks before it begins, records grant theirs in the order of the
+//! sequence, and nobody ever aborts for concurrency. How it is done is told in [`ordered_locks`],
+//! which others use for what they could not place; here it is the whole block's way.
+//!
+//! ```text
+//!   prepare  key plans, reconnaissance       parallel by transaction, reads the snapshot only
+//!   finish   lay out the lock queues         parallel by record
+//!            run whoever holds all locks     parallel by transaction
+//! ```
+//!
+//! *Invariants.* The claimed serial order is the block order. Nothing is ever retried but an
+//! interactive transaction whose reads are stale.
+//!
+//! *Cost.* With one worker there is nothing to lock, and the block runs as under the serial
+//! protocol. With more, each transaction pays for its plan and each of its keys for a look-up in a
+//! hash table of queues; a hot record makes a chain, and once the chain is longer than half of the
+//! block, one worker runs all of it.
+
+mod flaw;
+
+use std::sync::Arc;
+
+use concurrency::accesses::{Declared, declare};
+use concurrency::ordered_locks::{self, Settings};
+use concurrency::schedule::Preference;
+use concurrency::{
+    Block, BlockOutcome, BlockReport, Crew, Isolation, OptionValues, Options, Prepared, Protocol,
+    ProtocolInfo, ProtocolOption,
+};
+use storage::{BlockWrites, Store};
+use types::{Height, Position};
+
+use flaw::Flaw;
+
+pub const ENTRY: crate::Entry = crate::Entry {
+    info: &INFO,
+    make: |options| Arc::new(Calvin::new(options)),
+    flaws: Flaw::NAMES,
+};
+
+pub static INFO: ProtocolInfo = ProtocolInfo {
+    name: "calvin",
+    paper: "Thomson, Diamond, Weng, Ren, Shao, Abadi: Calvin, SIGMOD 2012",
+    isolation: Isolation::Serializable,
+    deterministic: true,
+    needs_keys_up_front: true,
+    interactive: false,
+    may_retry: false,
+    options: &[ProtocolOption {
+        name: "ready",
+        values: OptionValues::OneOf(&["earliest", "latest"]),
+        what: "which of those that hold their locks runs first; latest is for tests",
+    }],
+};
+
+pub struct Calvin {
+    settings: Settings,
+}
+
+/// What `prepare` found out.
+struct Plan {
+    /// `None`: the block is not worth it.
+    declared: Option<Vec<Declared>>,
+    snapshot_height: Height,
+}
+
+impl Calvin {
+    fn new(options: &Options) -> Calvin {
+        let mut settings = Settings::default();
+        if options.is(&INFO, "ready", "latest") || options.flaw.is_some() {
+            settings.preference = Preference::Latest;
+        }
+        if let Some(flaw) = options.flaw.and_then(Flaw::by_name) {
+            flaw.apply(&mut settings);
+        }
+        Calvin { settings }
+    }
+}
+
+impl Protocol for Calvin {
+    fn info(&self) -> &'static ProtocolInfo {
+        &INFO
+    }
+
+    fn prepare(
+        &self,
+        block: &Arc<Block>,
+        store: &Arc<Store>,
+        snapshot_height: Height,
+        crew: &Crew,
+    ) -> Result<Prepared, String> {
+        let pays = self.settings.pays(block.transactions.len(), crew);
+        let all = || (0..block.transactions.len() as Position).collect::<Vec<_>>();
+        let declared =
+            pays.then(|| declare(block, &all(), &store.catalog(), snapshot_height, crew));
+        Ok(Box::new(Plan { declared, snapshot_height }))
+    }
+
+    fn finish(
+        &self,
+        prepared: Prepared,
+        block: &Arc<Block>,
+        store: &Arc<Store>,
+        writes: &mut BlockWrites,
+        crew: &Crew,
+    ) -> Result<BlockOutcome, String> {
+        let plan: Box<Plan> =
+            prepared.downcast().map_err(|_| "calvin was handed another protocol's block")?;
+        let serial_order: Vec<_> = (0..block.transactions.len() as Position).collect();
+        let fresh = plan.snapshot_height + 1 == block.height;
+        let catalog = store.catalog();
+        let outcomes = match plan.declared {
+            Some(declared) => ordered_locks::run_declared(
+                block,
+                &serial_order,
+                declared,
+                fresh,
+                self.settings,
+                &catalog,
+                writes,
+                crew,
+            )?,
+            None => ordered_locks::one_by_one(block, &serial_order, &catalog, writes)?,
+        };
+        Ok(BlockOutcome {
+            outcomes,
+            serial_order,
+            deferred: Vec::new(),
+            report: BlockReport::default(),
+        })
+    }
+}
