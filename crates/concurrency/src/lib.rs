@@ -15,6 +15,7 @@
 //! Absence: no concrete protocol, no SQL, no ledger bytes.
 
 pub mod accesses;
+pub mod below;
 pub mod crew;
 pub mod disjoint;
 pub mod footprint;
@@ -33,6 +34,7 @@ pub mod schedule;
 pub mod simulation;
 pub mod work;
 
+pub use below::{Below, Stored};
 pub use crew::Crew;
 pub use footprint::{Footprint, NoRecord, RangeDigest, Recorder, RowRead};
 pub use foresight::{Foresight, Plans};

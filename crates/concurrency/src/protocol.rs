@@ -213,6 +213,19 @@ pub type Prepared = Box<dyn Any + Send>;
 pub trait Protocol: Send + Sync {
     fn info(&self) -> &'static ProtocolInfo;
 
+    /// How far behind its block the snapshot of `prepare` may be. With two, block H may be prepared
+    /// on snapshot H - 2, before or while block H - 1 is finished by the same protocol.
+    fn snapshot_lag(&self) -> Height {
+        1
+    }
+
+    /// Of the block finished last: (t, u) when its transaction t comes, in the serial order, right
+    /// before transaction u of the block before. Only a block that was prepared two behind has any;
+    /// several before one u come in their block's own order.
+    fn overtakings(&self) -> Vec<(Position, Position)> {
+        Vec::new()
+    }
+
     fn prepare(
         &self,
         block: &Arc<Block>,

@@ -12,7 +12,9 @@ use types::{Error, SqlState};
 
 pub mod aria;
 pub mod calvin;
+pub mod conflict_graph;
 pub mod harmony;
+pub mod rbc;
 pub mod serial;
 
 /// A protocol's card and how to make one.
@@ -24,7 +26,8 @@ pub struct Entry {
 }
 
 /// Every protocol that a ledger can be run under.
-pub static ALL: &[Entry] = &[serial::ENTRY, calvin::ENTRY, aria::ENTRY, harmony::ENTRY];
+pub static ALL: &[Entry] =
+    &[serial::ENTRY, calvin::ENTRY, conflict_graph::ENTRY, aria::ENTRY, rbc::ENTRY, harmony::ENTRY];
 
 /// Names of every protocol as it is by default and with any one choice made otherwise: what a
 /// test should run to have seen them all.

@@ -22,6 +22,7 @@ mod entry;
 mod hash;
 mod header;
 mod heap;
+mod image;
 mod layout;
 mod ordered;
 mod pins;

@@ -215,6 +215,12 @@ impl Table {
         }
     }
 
+    /// Fetches a record that is known already.
+    #[inline]
+    pub fn prefetch_slot(&self, slot: Slot) {
+        self.records.prefetch(slot);
+    }
+
     /// A record's encoded primary key.
     pub fn key(&self, slot: Slot) -> Key {
         self.records.key(slot)
