@@ -72,6 +72,11 @@ pub fn schema(columns: usize) -> String {
         .replace("{contents}", &list(", ", |_| "content".to_owned()))
 }
 
+/// The procedures of [`schema`], in its order, by the builder.
+pub fn built(tables: &Tables, columns: usize) -> Result<Vec<Procedure>> {
+    programs::all(tables, columns)
+}
+
 /// For pgbench: ten keys, of which `writes` are written and the others read.
 pub fn script(skew: &Skew, writes: u32, column_bytes: usize) -> PgbenchScript {
     const KEYS: u32 = 10;
@@ -189,7 +194,7 @@ impl Workload for Ycsb {
     }
 
     fn programs(&self, tables: &Tables) -> Result<Vec<Procedure>> {
-        programs::all(tables, self.columns)
+        built(tables, self.columns)
     }
 
     fn fills(&self) -> Vec<Fill> {
