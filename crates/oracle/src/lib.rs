@@ -38,6 +38,7 @@
 pub mod families;
 pub mod history;
 pub mod model;
+pub mod pipeline;
 pub mod programs;
 pub mod recipe;
 pub mod session;

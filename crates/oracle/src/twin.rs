@@ -28,12 +28,12 @@ pub struct Twin {
     /// The last block's.
     pub changes: Vec<NetChange>,
     specification: Arc<Store>,
-    model: Model,
+    pub(crate) model: Model,
     /// The subject collects what no snapshot needs after every block.
     pub collects: bool,
     /// Holds while the subject runs, and not for its twins.
     pub trial: Trial,
-    height: Height,
+    pub(crate) height: Height,
 }
 
 /// What the twins disagree on.
@@ -43,6 +43,12 @@ pub struct Divergence {
     pub what: String,
     /// The subject's, where it came so far.
     pub outcome: Option<Box<BlockOutcome>>,
+}
+
+impl Divergence {
+    pub fn new(height: Height, what: String) -> Divergence {
+        Divergence { height, what, outcome: None }
+    }
 }
 
 impl std::fmt::Display for Divergence {
@@ -108,7 +114,7 @@ impl Twin {
         self.height += 1;
         let height = self.height;
         let block = Arc::new(Block { height, time_us: height as i64, transactions });
-        let wrong = |what: String| Divergence { height, what, outcome: None };
+        let wrong = |what: String| Divergence::new(height, what);
         let (outcome, changes) = {
             let _on = trial::enter(self.trial);
             run_block(protocol, crew, &self.subject, &block).map_err(wrong)?

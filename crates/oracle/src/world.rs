@@ -103,7 +103,7 @@ impl World {
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
             let what = format!("panicked: {}", text.unwrap_or("?"));
-            Err(Divergence { height: 0, what, outcome: None })
+            Err(Divergence::new(0, what))
         })
     }
 

@@ -2,11 +2,15 @@
 //!
 //! `cargo test -p oracle mutants -- --nocapture` shows who found each, and after how many worlds.
 
-use concurrency::Crew;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use concurrency::trial::{Flaw, Trial};
+use concurrency::{BlockOutcome, Crew};
 use kit::random::Random;
+use oracle::Twin;
 use oracle::families::FAMILIES;
 use oracle::history::History;
+use oracle::programs::{fill, random_follower, schemas};
 use oracle::small::{self, FULL, Initial, SmallWorlds};
 use oracle::subjects::{Subject, names_of_variants};
 use protocols::Entry;
@@ -37,6 +41,11 @@ impl Sample {
     }
 }
 
+/// By an error or by a panic.
+fn fails<T, E>(run: impl FnOnce() -> Result<T, E>) -> bool {
+    !matches!(catch_unwind(AssertUnwindSafe(run)), Ok(Ok(_)))
+}
+
 /// One thing to run: a subject on a crew, under a trial.
 struct Attempt<'a> {
     subject: &'a Subject,
@@ -45,6 +54,28 @@ struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
+    /// Runs blocks that overlap where the protocol can; how many were turned away at first or put
+    /// off. A wrong result counts as more than any number.
+    fn turned_away(&self, seed: u64) -> usize {
+        let mut random = Random::new(seed);
+        let keys = [2, 5, 12][random.below(3) as usize];
+        let mut block = || -> Vec<_> {
+            let programs = 0..2 + random.below(6);
+            programs.map(|_| random_follower(&mut random, keys, 4)).collect()
+        };
+        let blocks = vec![block(), block(), block()];
+        let run = || {
+            let protocol = &*self.subject.protocol;
+            let mut twin = Twin::new(&schemas());
+            twin.trial = self.trial;
+            twin.run(protocol, self.crew, fill(keys / 2 + 1))?;
+            twin.run_all(protocol, self.crew, blocks)
+        };
+        let rejected = |o: &BlockOutcome| o.report.rerun as usize + o.deferred.len();
+        let outcomes = catch_unwind(AssertUnwindSafe(run)).ok().and_then(Result::ok);
+        outcomes.map_or(usize::MAX, |outcomes| outcomes.iter().map(rejected).sum())
+    }
+
     /// Who of the families, the histories and the small worlds of a seed sees a fault.
     fn found_by(&self, seed: u64, sample: &Sample, worlds: &mut usize) -> Option<&'static str> {
         let protocol = &*self.subject.protocol;
@@ -58,18 +89,20 @@ impl Attempt<'_> {
         }
         *worlds += 1;
         let history = History::random(&mut Random::new(seed));
-        if history.check(protocol, self.crew, self.trial).is_err() {
+        if fails(|| history.check(protocol, self.crew, self.trial)) {
             return Some("histories");
         }
         let small = sample.of(seed);
         *worlds += small.len();
-        let found = self.trial.flaw.is_none() && small::check(protocol, self.crew, &small).is_err();
+        let found =
+            self.trial.flaw.is_none() && fails(|| small::check(protocol, self.crew, &small));
         found.then_some("small worlds")
     }
 }
 
 /// The first world that shows the bug: of all families in turn, then histories, then small worlds;
-/// by turns on one worker and on four with a shaken schedule. Beside the first mutant one of the
+/// by turns on one worker and on four with a shaken schedule. A bug that only turns transactions
+/// away without need is one as well. Beside the first mutant one of the
 /// others has its turn. `sound`: the same without the bug, which must pass what its mutant fails.
 fn kill(
     mutants: &[Subject],
@@ -87,6 +120,11 @@ fn kill(
         for turn in turns {
             let attempt = |subject, flaw| Attempt { subject, crew, trial: Trial { shake, flaw } };
             let mutant = attempt(&mutants[turn], flaw);
+            let more = mutant.turned_away(seed) > attempt(&sound[turn], None).turned_away(seed);
+            worlds += 1;
+            if more {
+                return Some(Kill { by: "needless rejections", worlds });
+            }
             if let Some(by) = mutant.found_by(seed, sample, &mut worlds) {
                 let innocent = attempt(&sound[turn], None).found_by(seed, sample, &mut 0);
                 let name = &sound[turn].name;
