@@ -24,6 +24,8 @@ fn everywhere(name: &str) {
         let counts = run(&subject, name, seeds(80));
         let total = counts.committed + counts.rejected + counts.retried;
         assert!(counts.committed * 5 > total, "{}, {name}: {counts:?}", subject.name);
+        let is_among_calls = name != "sessions, loads and calls";
+        assert!(!is_among_calls || counts.standstills == 0, "{}: {counts:?}", subject.name);
         let never_defers = !subject.protocol.info().may_retry;
         assert!(!never_defers || counts.deferred == 0, "{}: {counts:?}", subject.name);
     }

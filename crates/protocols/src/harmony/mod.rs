@@ -193,7 +193,10 @@ impl Protocol for Harmony {
         let order = self.commit(&mut verdict, &touched, block, writes, crew)?;
         let touched = Arc::into_inner(touched).ok_or("a worker kept a finished block")?;
         let rejected = verdict.rejected();
-        let again = if self.defers {
+        // Where nobody survives, putting all off would go on for ever: a command that fails on the
+        // snapshot fails on the next one as well.
+        let defers = self.defers && !order.is_empty();
+        let again = if defers {
             vec![Outcome::Retry(put_off()); rejected.len()]
         } else if self.inter_block {
             Vec::new()
@@ -204,7 +207,7 @@ impl Protocol for Harmony {
             true => self.remember(&touched, &verdict, previous, &order, again, block, writes)?,
             false => again,
         };
-        self.settle(touched, &rejected, order, again)
+        self.settle(touched, &rejected, order, again, defers)
     }
 }
 
@@ -278,7 +281,7 @@ impl Harmony {
         writes: &mut BlockWrites,
     ) -> Result<Vec<Outcome>, String> {
         let rejected = verdict.rejected();
-        let reruns = if self.defers { &[][..] } else { &rejected };
+        let reruns = if again.is_empty() { &rejected } else { &[][..] };
         let whole: Vec<Position> = order.iter().chain(reruns).copied().collect();
         let mut previous = Previous::new(block.height, &whole);
         let mut overtakings = Vec::new();
@@ -306,6 +309,7 @@ impl Harmony {
         rejected: &[Position],
         mut order: Vec<Position>,
         again: Vec<Outcome>,
+        defers: bool,
     ) -> Result<BlockOutcome, String> {
         let Touched { simulation: Simulation { transactions, mut lanes, .. }, mut shards, .. } =
             touched;
@@ -318,7 +322,7 @@ impl Harmony {
         });
         let outcomes = outcomes.collect::<Result<Vec<_>, _>>()?;
         order.extend(rejected);
-        let (rerun, deferred) = match self.defers {
+        let (rerun, deferred) = match defers {
             true => (0, rejected.to_vec()),
             false => (rejected.len() as u32, Vec::new()),
         };
