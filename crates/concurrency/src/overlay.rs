@@ -332,9 +332,9 @@ impl<R: Recorder, B: Below> Overlay<R, B> {
             stopped_at: None,
             visit,
         };
-        let mut outcome = self.below.scan(table, range, &wanted, |key, stamp, values| {
-            merge.base_row(key, stamp, values)
-        });
+        let mut outcome = self
+            .below
+            .scan(table, range, &wanted, |key, stamp, values| merge.base_row(key, stamp, values));
         if matches!(outcome, Ok(ControlFlow::Continue(()))) {
             outcome = merge.own_rows_before(None);
         }

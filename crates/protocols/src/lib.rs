@@ -11,6 +11,7 @@ use concurrency::{OptionValues, Options, Protocol, ProtocolInfo};
 use types::{Error, SqlState};
 
 pub mod aria;
+pub mod bohm;
 pub mod calvin;
 pub mod conflict_graph;
 pub mod harmony;
@@ -25,8 +26,14 @@ pub struct Entry {
 }
 
 /// Every protocol that a ledger can be run under.
-pub static ALL: &[Entry] =
-    &[serial::ENTRY, calvin::ENTRY, conflict_graph::ENTRY, aria::ENTRY, harmony::ENTRY];
+pub static ALL: &[Entry] = &[
+    serial::ENTRY,
+    calvin::ENTRY,
+    conflict_graph::ENTRY,
+    bohm::ENTRY,
+    aria::ENTRY,
+    harmony::ENTRY,
+];
 
 /// Names of every protocol as it is by default and with any one choice made otherwise: what a
 /// test should run to have seen them all.

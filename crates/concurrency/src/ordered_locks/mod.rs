@@ -68,13 +68,12 @@ use queues::{Queues, Requests};
 /// Fewer than these are done before other workers are awake.
 const TRANSACTIONS_MIN: usize = 64;
 
-/// Transactions that the longest chain must be outnumbered by, to be worth more than one worker.
-const WIDTH_MIN: usize = 2;
-
 /// How to run; the flags are on but for tests of the tests.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     pub preference: Preference,
+    /// Off where readers have versions of their own to read.
+    pub writers_wait_for_readers: bool,
     pub shared_locks: bool,
     pub range_locks: bool,
     pub fences: bool,
@@ -86,6 +85,7 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             preference: Preference::Earliest,
+            writers_wait_for_readers: true,
             shared_locks: true,
             range_locks: true,
             fences: true,
@@ -139,9 +139,7 @@ pub fn run_declared(
     let requests = Arc::new(Requests { declared, points, settings, fresh });
     let Queues { edges, fenced } = Queues::of(&requests, &works, crew);
     let graph = Graph::new(positions.len(), &edges);
-    let longest_chain = graph.depths().into_iter().max().map_or(0, |depth| depth as usize + 1);
-    let is_narrow = positions.len() < longest_chain * WIDTH_MIN;
-    if is_narrow && settings.preference == Preference::Earliest {
+    if settings.preference == Preference::Earliest && !graph.is_wide() {
         return one_by_one(block, positions, catalog, writes);
     }
     let running = Arc::new(Running {
