@@ -28,7 +28,7 @@ use smallvec::SmallVec;
 use crate::foresight;
 
 /// Transactions that the longest chain must be outnumbered by, to be worth more than one worker.
-const WIDTH_MIN: usize = 2;
+const WIDTH_MIN: usize = 4;
 
 /// Who must wait for whom, by their places in the order.
 #[derive(Debug)]

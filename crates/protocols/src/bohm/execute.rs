@@ -30,7 +30,7 @@ impl Executor {
         flaw: Option<Flaw>,
     ) -> Executor {
         let scans_see_versions = flaw != Some(Flaw::NoVersionsInScans);
-        let sight = Sight { versions, height: block.height, at: 0, scans_see_versions };
+        let sight = Sight::new(versions, block.height, scans_see_versions);
         let nowhere = Moment { height: 0, position: 0, now_us: 0 };
         Executor {
             overlay: Overlay::over(Arc::clone(&catalog), sight, nowhere, NoRecord),
@@ -57,7 +57,7 @@ impl Executor {
     fn attempt(&mut self, block: &Block, at: u32) -> Result<ProgramResult, Stop> {
         let work = &block.transactions[at as usize];
         let now_us = work.now_us(block.time_us);
-        self.overlay.below_mut().at = at;
+        self.overlay.below_mut().turn_to(at);
         self.overlay.restart(Moment { height: block.height, position: at, now_us });
         let result = work.run(&mut self.frame, &mut self.overlay)?;
         let mut writes = self.overlay.take_writes();

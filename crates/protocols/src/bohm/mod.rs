@@ -56,7 +56,7 @@ mod versions;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use concurrency::accesses::{Declared, declare};
+use concurrency::accesses::Declared;
 use concurrency::ordered_locks::points::Points;
 use concurrency::ordered_locks::queues::{Queues, Requests};
 use concurrency::ordered_locks::{self, Settings};
@@ -118,10 +118,6 @@ impl Bohm {
         }
         Bohm { settings, flaw }
     }
-
-    fn is_eager(&self) -> bool {
-        self.settings.preference == Preference::Latest
-    }
 }
 
 impl Protocol for Bohm {
@@ -136,10 +132,10 @@ impl Protocol for Bohm {
         snapshot_height: Height,
         crew: &Crew,
     ) -> Result<Prepared, String> {
-        let pays = self.settings.pays(block.transactions.len(), crew);
-        let all = || (0..block.transactions.len() as Position).collect::<Vec<_>>();
+        let all: Vec<_> = (0..block.transactions.len() as Position).collect();
+        let (catalog, settings) = (store.catalog(), self.settings);
         let declared =
-            pays.then(|| declare(block, &all(), &store.catalog(), snapshot_height, crew));
+            ordered_locks::declare_if_wide(block, &all, &catalog, snapshot_height, settings, crew);
         Ok(Box::new(Plan { declared, snapshot_height }))
     }
 
@@ -185,24 +181,19 @@ impl Bohm {
         writes: &mut BlockWrites,
         crew: &Crew,
     ) -> Result<Vec<Outcome>, String> {
-        let Queues { edges, mut fenced } = Queues::of(&requests, &block.transactions, crew);
-        if self.flaw == Some(Flaw::StalePredictions) {
-            fenced.fill(false);
-        }
+        let fenced = self.fenced(&requests, block, crew);
         let mut outcomes = Vec::with_capacity(fenced.len());
         while outcomes.len() < fenced.len() {
             let first = outcomes.len() as u32;
             let left = &fenced[first as usize..];
             let length = left.iter().position(|&fenced| fenced).unwrap_or(left.len()) as u32;
             let segment = first..first + length;
-            let graph = Graph::new(length as usize, &edges_within(&edges, &segment));
-            let is_worth_it = length as usize >= TRANSACTIONS_MIN && graph.is_wide();
-            if is_worth_it || self.is_eager() {
-                let segment = Segment::new(self, &requests, block, segment.clone(), graph, crew);
-                outcomes.extend(segment.run(catalog, writes, crew)?);
-            } else {
-                let positions: Vec<Position> = segment.clone().collect();
-                outcomes.extend(ordered_locks::one_by_one(block, &positions, catalog, writes)?);
+            match self.segment(&requests, block, segment.clone(), crew) {
+                Some(segment) => outcomes.extend(segment.run(catalog, writes, crew)?),
+                None => {
+                    let positions: Vec<Position> = segment.clone().collect();
+                    outcomes.extend(ordered_locks::one_by_one(block, &positions, catalog, writes)?);
+                }
             }
             if (segment.end as usize) < fenced.len() {
                 let alone = [segment.end];
@@ -211,13 +202,53 @@ impl Bohm {
         }
         Ok(outcomes)
     }
+
+    /// Who cannot be trusted to touch what was foretold.
+    fn fenced(&self, requests: &Arc<Requests>, block: &Arc<Block>, crew: &Crew) -> Vec<bool> {
+        let all_planned = requests.declared.iter().all(|d| matches!(d, Declared::Planned(_)));
+        if all_planned || self.flaw == Some(Flaw::StalePredictions) {
+            return vec![false; block.transactions.len()];
+        }
+        Queues::of(requests, &block.transactions, crew).fenced
+    }
+
+    /// The placeholders of a segment. `None`: better one by one.
+    fn segment(
+        &self,
+        requests: &Arc<Requests>,
+        block: &Arc<Block>,
+        segment: Range<u32>,
+        crew: &Crew,
+    ) -> Option<Segment> {
+        let is_eager = self.settings.preference == Preference::Latest;
+        if segment.len() < TRANSACTIONS_MIN && !is_eager {
+            return None;
+        }
+        let versions = lay(requests, segment, crew);
+        let graph = Graph::new(versions.segment.len(), &versions.edges());
+        (is_eager || graph.is_wide()).then(|| Segment {
+            block: Arc::clone(block),
+            schedule: Schedule::new(graph, self.settings.preference, false),
+            outcomes: versions.segment.clone().map(|_| OnceLock::new()).collect(),
+            versions: Arc::new(versions),
+            flaw: self.flaw,
+        })
+    }
 }
 
-/// Edges between members of a segment, counted from its first.
-fn edges_within(edges: &[Vec<(u32, u32)>], segment: &Range<u32>) -> [Vec<(u32, u32)>; 1] {
-    let both = |(before, after): &&(u32, u32)| segment.contains(before) && segment.contains(after);
-    let within = edges.iter().flatten().filter(both);
-    [within.map(|(before, after)| (before - segment.start, after - segment.start)).collect()]
+/// Placeholders, each worker those of its share of the records.
+fn lay(requests: &Arc<Requests>, segment: Range<u32>, crew: &Crew) -> Versions {
+    let shards = crew.workers();
+    let laid: Arc<Vec<OnceLock<Shard>>> = Arc::new((0..shards).map(|_| OnceLock::new()).collect());
+    let job = (Arc::clone(requests), Arc::clone(&laid), segment.clone());
+    crew.run(move |worker| {
+        let (requests, laid, segment) = &job;
+        let shard = Shard::lay(requests, segment.clone(), worker, shards);
+        laid[worker].set(shard).expect("a worker lays its shard once");
+    });
+    let laid = Arc::into_inner(laid).expect("the crew has let go of a finished job");
+    let shards = laid.into_iter().map(|shard| shard.into_inner().unwrap_or_default());
+    Versions { requests: Arc::clone(requests), shards: shards.collect(), segment }
 }
 
 /// Transactions that run together.
@@ -230,36 +261,6 @@ struct Segment {
 }
 
 impl Segment {
-    fn new(
-        bohm: &Bohm,
-        requests: &Arc<Requests>,
-        block: &Arc<Block>,
-        segment: Range<u32>,
-        graph: Graph,
-        crew: &Crew,
-    ) -> Segment {
-        let shards = crew.workers();
-        let laid: Arc<Vec<OnceLock<Shard>>> =
-            Arc::new((0..shards).map(|_| OnceLock::new()).collect());
-        let job = (Arc::clone(requests), Arc::clone(&laid), segment.clone());
-        crew.run(move |worker| {
-            let (requests, laid, segment) = &job;
-            let shard = Shard::lay(requests, segment.clone(), worker, shards);
-            laid[worker].set(shard).expect("a worker lays its shard once");
-        });
-        let laid = Arc::into_inner(laid).expect("the crew has let go of a finished job");
-        let shards = laid.into_iter().map(|shard| shard.into_inner().unwrap_or_default());
-        let versions =
-            Versions { requests: Arc::clone(requests), shards: shards.collect(), segment };
-        Segment {
-            block: Arc::clone(block),
-            schedule: Schedule::new(graph, bohm.settings.preference, false),
-            outcomes: versions.segment.clone().map(|_| OnceLock::new()).collect(),
-            versions: Arc::new(versions),
-            flaw: bohm.flaw,
-        }
-    }
-
     fn run(
         self,
         catalog: &Arc<Catalog>,

@@ -22,13 +22,30 @@ const STORED: Stored = Stored(LATEST);
 /// What lies below one transaction after another.
 pub struct Sight {
     pub versions: Arc<Versions>,
-    pub height: Height,
-    pub at: u32,
-    pub scans_see_versions: bool,
+    height: Height,
+    at: u32,
+    /// Any record that the transaction may touch has a version before it; most have none.
+    any_before: bool,
+    scans_see_versions: bool,
 }
 
 impl Sight {
+    pub fn new(versions: Arc<Versions>, height: Height, scans_see_versions: bool) -> Sight {
+        Sight { versions, height, at: 0, any_before: false, scans_see_versions }
+    }
+
+    /// Lie below another transaction.
+    pub fn turn_to(&mut self, at: u32) {
+        self.at = at;
+        self.any_before = self.versions.any_before(at);
+    }
+
+    /// What the block has made of a row before it.
+    #[inline]
     pub fn version(&self, table: &Table, key: &Key) -> Option<&Version> {
+        if !self.any_before {
+            return None;
+        }
         self.versions.before(self.at, &KeyAccess::new(table.id(), key.clone(), false))
     }
 
@@ -119,6 +136,9 @@ impl Below for Sight {
     where
         V: FnMut(&Key, Stamp, &[Value]) -> Result<ControlFlow<()>, Stop>,
     {
+        if !self.any_before {
+            return STORED.scan(table, range, columns, visit);
+        }
         let changed = self.changed(table, range, columns)?;
         if changed.rows.is_empty() || !self.scans_see_versions {
             return STORED.scan(table, range, columns, visit);

@@ -138,6 +138,16 @@ impl Shard {
         &self.sights[first..end]
     }
 
+    /// From the writer of each version to those who see it.
+    fn edges(&self, start: u32) -> Vec<(u32, u32)> {
+        let mut edges = Vec::new();
+        for place in 0..self.first.len() as u32 - 1 {
+            let before = self.sights_of(place).iter().filter_map(|s| self.version(s.before));
+            edges.extend(before.map(|version| (version.at - start, place)));
+        }
+        edges
+    }
+
     /// The last versions of all records.
     pub fn last(&self) -> impl Iterator<Item = &Version> {
         self.last.iter().filter_map(|&version| self.version(version))
@@ -261,6 +271,17 @@ impl Versions {
         shard.back_from(last).find(|version| {
             self.is_of(version, access) && !matches!(version.made(), State::Unchanged)
         })
+    }
+
+    /// Whether any record that it may touch has a version before it.
+    pub fn any_before(&self, at: u32) -> bool {
+        let place = at - self.segment.start;
+        self.shards.iter().any(|shard| shard.sights_of(place).iter().any(|s| s.before != NONE))
+    }
+
+    /// Who must have run before whom, as places in the segment.
+    pub fn edges(&self) -> Vec<Vec<(u32, u32)>> {
+        self.shards.iter().map(|shard| shard.edges(self.segment.start)).collect()
     }
 
     /// Its own placeholder.
