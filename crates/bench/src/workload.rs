@@ -22,7 +22,12 @@ impl Workload {
             Error::new(SqlState::INVALID_PARAMETER_VALUE, format!("unknown workload \"{name}\""))
                 .with_hint(format!("Workloads are: {}.", names.join(", ")))
         })?;
-        Ok(Workload { entry, settings: Settings::default() })
+        Ok(Workload::of(entry))
+    }
+
+    /// One that need not be on the list.
+    pub fn of(entry: &'static Entry) -> Workload {
+        Workload { entry, settings: Settings::default() }
     }
 
     #[must_use]
@@ -95,6 +100,28 @@ impl FromStr for Workload {
         }
         workload.make(None).map_err(with_hint)?;
         Ok(workload)
+    }
+}
+
+/// Where the programs of a run come from.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Programs {
+    /// Compiled from the workload's SQL, as a client's calls are.
+    #[default]
+    Sql,
+    /// Made by the IR's builder.
+    Ir,
+}
+
+impl FromStr for Programs {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "sql" => Ok(Programs::Sql),
+            "ir" => Ok(Programs::Ir),
+            _ => Err("programs come from sql or ir".to_owned()),
+        }
     }
 }
 

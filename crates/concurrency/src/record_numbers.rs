@@ -39,7 +39,8 @@ use crate::pending::RecordId;
 
 const NUMBER_BITS: u32 = 26;
 const NUMBERS_MAX: u32 = 1 << NUMBER_BITS;
-const SPAN: u32 = 64;
+/// Numbers that a worker takes at a time.
+pub const SPAN: u32 = 64;
 const ABSENT_SHARDS: usize = 16;
 
 const _: () = assert!(storage::HEIGHT_MAX.leading_zeros() == NUMBER_BITS);

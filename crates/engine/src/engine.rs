@@ -11,6 +11,14 @@
 //! sync leaves the cores to the sessions that prepare the next block, and a hand-over to a second
 //! thread costs more than it hides at the sync times measured here (80 to 120 microseconds).
 //!
+//! A protocol may put transactions off. Their block records a retry for each, which is what became
+//! of them there; their clients hear nothing of it, and they stand first in the next block. What a
+//! client is told, and has a receipt for, is how the last attempt ended. Nobody starves, since the
+//! first of a block commits; but each attempt costs the transaction's bytes in the ledger once
+//! more, so there is an end to it ([`DEFERRALS_MAX`]). Whoever waits for an answer when the node is
+//! stopped is put off until done; when it is killed, the transaction was not acknowledged, and has
+//! happened whole or not at all.
+//!
 //! When the disk fails, the state in memory is ahead of what is durable and nobody knows what
 //! reached the disk: the engine stops for good and every waiting client is told 58030. What had
 //! been acknowledged is in the ledger.
@@ -31,6 +39,9 @@ use crate::queue::{BlockLimits, Completion, Queue, Request};
 use crate::replica::{Compiled, Executed, Head, Input, Replica};
 use crate::transaction::Transaction;
 
+/// Blocks that a transaction may be put off by before its client is told to try again.
+pub const DEFERRALS_MAX: u32 = 100;
+
 /// Tells the time: microseconds since 2000-01-01 UTC. The only clock of the engine, handed in by
 /// the node.
 pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
@@ -49,7 +60,10 @@ pub struct BlockEvent {
     pub height: Height,
     pub committed: u64,
     pub rejected: u64,
+    /// Told to try again.
     pub retried: u64,
+    /// Put off to the next block.
+    pub deferred: u64,
     /// Transactions that the protocol turned away at first.
     pub rerun: u64,
     pub effects: u64,
@@ -122,7 +136,8 @@ impl Engine {
         let compiled = compiled.filter(|_| !alone);
         let payload = transaction.encode();
         let arrived = Instant::now();
-        self.shared.queue.push(Request { payload, compiled, alone, arrived, reply })?;
+        let request = Request { payload, compiled, alone, arrived, deferrals: 0, reply };
+        self.shared.queue.push(request)?;
         Ok(answer)
     }
 
@@ -214,6 +229,7 @@ impl Durable {
             committed,
             rejected,
             retried,
+            deferred: 0,
             rerun: u64::from(self.executed.report.rerun),
             effects: self.executed.effects.len() as u64,
             ledger_bytes: self.ledger_bytes,
@@ -226,6 +242,7 @@ impl Durable {
 /// Who waits for an answer, and since when.
 struct Reply {
     arrived: Instant,
+    deferrals: u32,
     reply: oneshot::Sender<Result<Completion, Error>>,
 }
 
@@ -244,8 +261,8 @@ impl Sequencer {
             let (inputs, replies): (Vec<_>, Vec<_>) = requests
                 .into_iter()
                 .map(|request| {
-                    let Request { payload, compiled, arrived, reply, .. } = request;
-                    (Input { payload, compiled }, Reply { arrived, reply })
+                    let Request { payload, compiled, arrived, deferrals, reply, .. } = request;
+                    (Input { payload, compiled }, Reply { arrived, deferrals, reply })
                 })
                 .unzip();
             // A panic in a block is a bug; the block is not in the ledger, so stopping loses
@@ -289,10 +306,9 @@ impl Sequencer {
 
     /// Publish the block to readers, then answer its clients: a session that has its answer reads a
     /// snapshot that holds it.
-    fn release(&mut self, durable: Durable, replies: Vec<Reply>) {
+    fn release(&mut self, mut durable: Durable, replies: Vec<Reply>) {
         let shared = &self.shared;
-        let event = durable.event();
-        let height = event.height;
+        let mut event = durable.event();
         self.replica.publish();
         *shared.head.lock().unwrap_or_else(|e| e.into_inner()) = self.replica.head();
         {
@@ -301,18 +317,38 @@ impl Sequencer {
                 protocol.clone_from(&self.replica.parameters().protocol);
             }
         }
-        let now = Instant::now();
-        let Executed { outcomes, effects, .. } = durable.executed;
-        // Row images that it holds could not be collected below.
-        drop(effects);
-        let answers = outcomes.into_iter().zip(replies);
-        for (index, (outcome, Reply { arrived, reply })) in answers.enumerate() {
-            // A client that went away does not need its answer.
-            let _ = reply.send(Ok(Completion { height, index: index as u32, outcome }));
-            shared.observer.answered(now - arrived);
-        }
+        let deferred = self.answer(&mut durable.executed, replies);
+        event.deferred = deferred.len() as u64;
+        event.retried -= event.deferred;
+        shared.queue.put_back(deferred);
+        // Row images that its effects hold could not be collected below.
+        drop(durable);
         shared.observer.block(&event);
-        collect(&shared.store, height);
+        collect(&shared.store, event.height);
+    }
+
+    /// Answer all clients but those whose transactions are to be tried again, which are returned.
+    fn answer(&self, executed: &mut Executed, replies: Vec<Reply>) -> Vec<Request> {
+        let height = executed.block.header.height;
+        let now = Instant::now();
+        let mut again = Vec::with_capacity(executed.deferred.len());
+        let put_off = std::mem::take(&mut executed.put_off);
+        let mut put_off = executed.deferred.iter().zip(put_off).peekable();
+        let answers = (0..).zip(executed.outcomes.drain(..).zip(replies));
+        for (index, (outcome, Reply { arrived, deferrals, reply })) in answers {
+            match put_off.next_if(|(position, _)| **position == index) {
+                Some((_, Input { payload, compiled })) if deferrals < DEFERRALS_MAX => {
+                    let (alone, deferrals) = (false, deferrals + 1);
+                    again.push(Request { payload, compiled, alone, arrived, deferrals, reply });
+                }
+                _ => {
+                    // A client that went away does not need its answer.
+                    let _ = reply.send(Ok(Completion { height, index, outcome }));
+                    self.shared.observer.answered(now - arrived);
+                }
+            }
+        }
+        again
     }
 
     fn halt(self, error: Error, replies: Vec<Reply>) {

@@ -22,7 +22,7 @@ pub mod transaction;
 mod vectors;
 
 pub use effects::{ChangedRow, Effects};
-pub use engine::{BlockEvent, Clock, Engine, NoObserver, Observer};
+pub use engine::{BlockEvent, Clock, DEFERRALS_MAX, Engine, NoObserver, Observer};
 pub use language::{Language, ObjectChange, SCHEMA_TABLE, SchemaChange};
 pub use parameter_types::ParameterTypes;
 pub use queue::{BlockLimits, Completion};

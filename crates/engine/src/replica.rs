@@ -47,6 +47,8 @@ pub struct Executed {
     pub serial_order: Vec<Position>,
     /// Those that the protocol puts off to the next block, in ascending order.
     pub deferred: Vec<Position>,
+    /// What they were made of: to stand first in the next block, in this order.
+    pub put_off: Vec<Input>,
     pub report: BlockReport,
     /// Keeps the images of the changed rows readable as long as it lives.
     pub effects: Effects,
@@ -162,6 +164,13 @@ impl Replica {
         let outcome =
             self.protocol.finish(prepared, &block, &self.store, &mut writes, &self.crew)?;
         let effects = Effects::Rows(self.store.finish(writes));
+        let schema_version = self.language.schema_version();
+        let again = |&position: &Position| {
+            let work = Arc::clone(&block.transactions[position as usize]);
+            let payload = payloads[position as usize].clone();
+            Input { payload, compiled: Some(Compiled { work, schema_version }) }
+        };
+        let put_off = outcome.deferred.iter().map(again).collect();
         let outcome_bytes = outcome.outcomes.iter().map(encode_outcome).collect();
         let (block, hash) = self.seal(time_us, effects.root()?, payloads, outcome_bytes)?;
         Ok(Executed {
@@ -170,6 +179,7 @@ impl Replica {
             outcomes: outcome.outcomes,
             serial_order: outcome.serial_order,
             deferred: outcome.deferred,
+            put_off,
             report: outcome.report,
             effects,
         })
@@ -233,6 +243,7 @@ impl Replica {
             outcomes: vec![outcome],
             serial_order: vec![0],
             deferred: Vec::new(),
+            put_off: Vec::new(),
             report: BlockReport::default(),
             effects,
         })

@@ -103,6 +103,8 @@ pub struct Metrics {
     pub committed: Counter,
     pub rejected: Counter,
     pub retry: Counter,
+    /// Transactions that the protocol put off to the next block, each time counted.
+    pub deferred: Counter,
     /// Transactions that the protocol turned away at first and ran again in the same block.
     pub rerun: Counter,
     /// From a transaction's submission to the release of its result.
@@ -125,6 +127,7 @@ impl Observer for Metrics {
         self.committed.add(event.committed);
         self.rejected.add(event.rejected);
         self.retry.add(event.retried);
+        self.deferred.add(event.deferred);
         self.rerun.add(event.rerun);
         self.block_execute_duration.observe(event.execute);
         self.block_sync_duration.observe(event.sync);
@@ -163,6 +166,8 @@ impl Collector for Reading {
         let mut page = Page(encoder);
         page.counter("blocks", "Sealed blocks", &metrics.blocks)?;
         page.outcomes(metrics)?;
+        let help = "Times that a transaction was put off to the next block";
+        page.counter("transactions_deferred", help, &metrics.deferred)?;
         let help = "Transactions that ran again in the same block";
         page.counter("transactions_rerun", help, &metrics.rerun)?;
         let help = "From a transaction's submission to the release of its result";
@@ -229,6 +234,7 @@ mod tests {
             committed: 40,
             rejected: 0,
             retried: 2,
+            deferred: 3,
             rerun: 1,
             effects: 80,
             ledger_bytes: 4096,
@@ -243,6 +249,7 @@ mod tests {
             "tally_transactions_total{outcome=\"committed\"} 40",
             "tally_transactions_total{outcome=\"rejected\"} 0",
             "tally_transactions_total{outcome=\"retry\"} 2",
+            "tally_transactions_deferred_total 3",
             "tally_transactions_rerun_total 1",
             "tally_commit_duration_seconds_bucket{le=\"0.0001\"} 0",
             "tally_commit_duration_seconds_bucket{le=\"0.0002\"} 4",

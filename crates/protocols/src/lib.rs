@@ -11,10 +11,15 @@ use concurrency::{OptionValues, Options, Protocol, ProtocolInfo};
 use types::{Error, SqlState};
 
 pub mod aria;
+pub mod block_stm;
 pub mod bohm;
 pub mod calvin;
 pub mod conflict_graph;
+pub mod fabric;
+pub mod fabric_pp;
 pub mod harmony;
+pub mod quecc;
+pub mod rbc;
 pub mod serial;
 
 /// A protocol's card and how to make one.
@@ -32,7 +37,11 @@ pub static ALL: &[Entry] = &[
     conflict_graph::ENTRY,
     bohm::ENTRY,
     aria::ENTRY,
+    rbc::ENTRY,
     harmony::ENTRY,
+    quecc::ENTRY,
+    fabric::ENTRY,
+    fabric_pp::ENTRY,
 ];
 
 /// Names of every protocol as it is by default and with any one choice made otherwise: what a

@@ -215,6 +215,12 @@ impl Table {
         }
     }
 
+    /// Fetches a record that is known already.
+    #[inline]
+    pub fn prefetch_slot(&self, slot: Slot) {
+        self.records.prefetch(slot);
+    }
+
     /// A record's encoded primary key.
     pub fn key(&self, slot: Slot) -> Key {
         self.records.key(slot)
@@ -494,6 +500,19 @@ impl Table {
 
     pub(crate) fn secondary(&self, id: IndexId) -> Option<&SecondaryIndex> {
         self.secondary.get(usize::from(id).checked_sub(1)?)?.as_deref()
+    }
+
+    pub(crate) fn index(&self) -> &HashIndex {
+        &self.hash
+    }
+
+    /// Leads the secondary indexes to an older image of a record again.
+    pub(crate) fn restore_entries(&self, slot: Slot, image: &[u64], undo: &mut UndoArena) {
+        if self.has_secondary {
+            let mut current = Vec::new();
+            self.load_payload(slot, &mut current);
+            self.move_entries(slot, &current, image, undo);
+        }
     }
 
     pub(crate) fn primary(&self) -> &OrderedIndex {

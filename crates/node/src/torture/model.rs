@@ -106,10 +106,7 @@ impl Operation {
     }
 
     pub fn protocol(&self) -> &'static str {
-        match self.amount % 2 {
-            0 => "harmony",
-            _ => "serial",
-        }
+        protocols::ALL[self.amount as usize % protocols::ALL.len()].info.name
     }
 }
 

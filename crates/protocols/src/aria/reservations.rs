@@ -1,26 +1,31 @@
 //! Reservations: for each record that a block touches, the smallest TIDs that read and write it.
 //!
 //! ```text
-//!   127          96 95          64 63          32 31           0
-//!   [ any reader   | value reader | changer      | writer       ]     u32::MAX: nobody
+//!   127            96 95             64 63              32 31             0
+//!   [ existence read |  value read      |  change         |  overwrite     ]   u32::MAX: nobody
 //! ```
 //!
-//! A *changer* is a writer that makes the row come or go; a reader that asked only whether the row
-//! is there conflicts with changers, one that saw the value with every writer.
+//! A *change* makes the row come or go, an *overwrite* does not. Who asked only whether the row is
+//! there conflicts with changes, who saw its value with both.
 //!
-//! Records are divided among the workers. Each passes the block's accesses in TID order, so a
-//! transaction meets the reservations of smaller TIDs and no others matter to it: one look-up for
-//! an access both compares and reserves, and no word is shared.
+//! Records are found by their [numbers](concurrency::RecordNumbers), so the words lie in one array.
+//! Two passes over the block, each parallel by transaction, with a barrier in between: all reserve,
+//! then all compare. A worker compares what it has reserved itself, and so keeps the numbers to
+//! itself.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
-use concurrency::{Crew, RecordId, Simulated, phantoms};
-use rustc_hash::FxHashMap;
+use concurrency::{
+    Crew, PendingWrite, ReadMark, RecordNumbers, Simulated, phantoms, record_numbers,
+};
 use storage::Catalog;
-use types::{Position, TableId};
+use types::{Height, Position};
 
 use super::flaw::Flaw;
+
+/// Transactions that a worker takes at a time.
+const CHUNK: usize = 16;
 
 /// What a transaction has to do with smaller TIDs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -45,103 +50,184 @@ impl Conflicts {
 
 const NOBODY: Position = Position::MAX;
 
-/// Smallest TIDs.
-#[derive(Clone, Copy)]
 struct Reservation {
-    writer: Position,
-    changer: Position,
-    value_reader: Position,
-    reader: Position,
+    overwrite: AtomicU32,
+    change: AtomicU32,
+    value_read: AtomicU32,
+    existence_read: AtomicU32,
 }
 
-impl Default for Reservation {
-    fn default() -> Self {
-        Reservation { writer: NOBODY, changer: NOBODY, value_reader: NOBODY, reader: NOBODY }
+const _: () = assert!(size_of::<Reservation>() == 16);
+
+impl Reservation {
+    fn free() -> Reservation {
+        let [overwrite, change, value_read, existence_read] = [const { AtomicU32::new(NOBODY) }; 4];
+        Reservation { overwrite, change, value_read, existence_read }
+    }
+
+    fn of_read(&self, read: &ReadMark) -> &AtomicU32 {
+        if read.value { &self.value_read } else { &self.existence_read }
+    }
+
+    fn of_write(&self, write: &PendingWrite) -> &AtomicU32 {
+        if write.changes_existence() { &self.change } else { &self.overwrite }
+    }
+
+    fn writer(&self) -> Position {
+        holder(&self.overwrite).min(holder(&self.change))
+    }
+
+    fn reader_of(&self, write: &PendingWrite) -> Position {
+        let value = holder(&self.value_read);
+        let changes = write.changes_existence();
+        if changes { value.min(holder(&self.existence_read)) } else { value }
     }
 }
 
-/// TIDs come in ascending order, so the first stays.
-fn reserve(place: &mut Position, tid: Position, when: bool) {
-    if when && *place == NOBODY {
-        *place = tid;
+/// The passes are divided by the crew's barrier, so no access needs an order of its own.
+fn holder(word: &AtomicU32) -> Position {
+    word.load(Ordering::Relaxed)
+}
+
+fn reserve(word: &AtomicU32, tid: Position) {
+    if holder(word) > tid {
+        word.fetch_min(tid, Ordering::Relaxed);
     }
+}
+
+/// What a worker has reserved.
+#[derive(Default)]
+struct Share {
+    /// First TIDs of the chunks that it took.
+    chunks: Vec<usize>,
+    /// Of its transactions' accesses, in order.
+    numbers: Vec<u32>,
 }
 
 struct Shared {
     simulated: Arc<Vec<Simulated>>,
+    catalog: Arc<Catalog>,
+    numbers: RecordNumbers,
+    reservations: Vec<Reservation>,
+    shares: Vec<Mutex<Share>>,
+    next: AtomicUsize,
     conflicts: Vec<AtomicU8>,
     flaw: Option<Flaw>,
 }
 
-impl Shared {
-    fn add(&self, tid: Position, found: Conflicts) {
-        if found != Conflicts::default() {
-            self.conflicts[tid as usize].fetch_or(found.0, Ordering::Relaxed);
-        }
-    }
-}
-
 /// The conflicts of every transaction, in block order.
 pub fn conflicts(
+    height: Height,
     simulated: &Arc<Vec<Simulated>>,
     catalog: &Arc<Catalog>,
     crew: &Crew,
     flaw: Option<Flaw>,
 ) -> Vec<Conflicts> {
-    let count = simulated.len();
+    let (count, workers) = (simulated.len(), crew.workers());
+    let accesses: usize = simulated.iter().map(|s| s.reads.rows.len() + s.writes.len()).sum();
+    let numbers_max = accesses + workers * record_numbers::SPAN as usize;
     let shared = Arc::new(Shared {
         simulated: Arc::clone(simulated),
+        catalog: Arc::clone(catalog),
+        numbers: RecordNumbers::new(height, Arc::clone(catalog)),
+        reservations: (0..numbers_max).map(|_| Reservation::free()).collect(),
+        shares: (0..workers).map(|_| Mutex::default()).collect(),
+        next: AtomicUsize::new(0),
         conflicts: (0..count).map(|_| AtomicU8::new(0)).collect(),
         flaw,
     });
-    let shards = if count < 64 { 1 } else { crew.workers() };
-    let (job, catalog) = (Arc::clone(&shared), Arc::clone(catalog));
-    crew.run_if_large(count, move |shard| {
-        of_records(&job, shard as u64, shards as u64);
-        if flaw != Some(Flaw::NoRangeReservations) {
-            of_ranges(&job, &catalog, (shard, shards));
-        }
-    });
+    let job = Arc::clone(&shared);
+    crew.run_if_large(count, move |worker| job.reserve(worker));
+    let job = Arc::clone(&shared);
+    let ranges = simulated.iter().any(|s| !s.reads.ranges.is_empty());
+    crew.run_if_large(count, move |worker| job.compare(worker));
+    if ranges && flaw != Some(Flaw::NoRangeReservations) {
+        let next = AtomicUsize::new(0);
+        let job = Arc::clone(&shared);
+        crew.run_if_large(count, move |_| {
+            // As many shards as workers came; one worker alone takes them all.
+            loop {
+                let shard = next.fetch_add(1, Ordering::Relaxed);
+                if shard >= workers {
+                    return;
+                }
+                job.compare_ranges((shard, workers));
+            }
+        });
+    }
     let shared = Arc::into_inner(shared).expect("the crew has let go of a finished job");
     shared.conflicts.into_iter().map(|found| Conflicts(found.into_inner())).collect()
 }
 
-fn of_records(shared: &Shared, shard: u64, shards: u64) {
-    let mine = |record: RecordId| {
-        shards == 1 || (record.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % shards == shard
-    };
-    let existence = shared.flaw != Some(Flaw::NoExistenceReservations);
-    let mut reservations: FxHashMap<(TableId, RecordId), Reservation> = FxHashMap::default();
-    for (tid, simulated) in (0..).zip(shared.simulated.iter()) {
-        let mut found = Conflicts::default();
-        for read in simulated.reads.rows.iter().filter(|read| mine(read.record)) {
-            let of_record = reservations.entry((read.table, read.record)).or_default();
-            let writer = match read.value {
-                true => of_record.writer,
-                false if existence => of_record.changer,
-                false => NOBODY,
-            };
-            found.add(Conflicts::RAW, writer < tid);
-            reserve(&mut of_record.value_reader, tid, read.value);
-            reserve(&mut of_record.reader, tid, read.value || existence);
-        }
-        let writes = simulated.writes.iter().filter(|write| !write.is_void());
-        for write in writes.filter(|write| mine(write.record)) {
-            let of_record = reservations.entry((write.table, write.record)).or_default();
-            let changes = write.changes_existence();
-            let reader = if changes { of_record.reader } else { of_record.value_reader };
-            found.add(Conflicts::WAW, of_record.writer < tid);
-            found.add(Conflicts::WAR, reader < tid);
-            reserve(&mut of_record.writer, tid, true);
-            reserve(&mut of_record.changer, tid, changes);
-        }
-        shared.add(tid, found);
+impl Shared {
+    fn chunk(&self, first: usize) -> impl Iterator<Item = (Position, &Simulated)> {
+        let rest = self.simulated.get(first..).unwrap_or_default();
+        (first as Position..).zip(&rest[..rest.len().min(CHUNK)])
     }
-}
 
-fn of_ranges(shared: &Shared, catalog: &Catalog, shard: (usize, usize)) {
-    phantoms::for_each(&shared.simulated, catalog, shard, |writer, reader| match writer < reader {
-        true => shared.add(reader as Position, Conflicts::RAW),
-        false => shared.add(writer as Position, Conflicts::WAR),
-    });
+    /// Whether a read counts at all.
+    fn counts(&self, read: &ReadMark) -> bool {
+        read.value || self.flaw != Some(Flaw::NoExistenceReservations)
+    }
+
+    fn reserve(&self, worker: usize) {
+        let mut share = self.shares[worker].lock().unwrap_or_else(|e| e.into_inner());
+        let mut counter = self.numbers.counter();
+        loop {
+            let first = self.next.fetch_add(CHUNK, Ordering::Relaxed);
+            if first >= self.simulated.len() {
+                return;
+            }
+            share.chunks.push(first);
+            for (tid, simulated) in self.chunk(first) {
+                for read in simulated.reads.rows.iter().filter(|read| self.counts(read)) {
+                    let number = counter.number(read.table, read.record);
+                    share.numbers.push(number);
+                    reserve(self.reservations[number as usize].of_read(read), tid);
+                }
+                for write in simulated.writes.iter().filter(|write| !write.is_void()) {
+                    let number = counter.number(write.table, write.record);
+                    share.numbers.push(number);
+                    reserve(self.reservations[number as usize].of_write(write), tid);
+                }
+            }
+        }
+    }
+
+    fn compare(&self, worker: usize) {
+        let share = self.shares[worker].lock().unwrap_or_else(|e| e.into_inner());
+        let mut reservations =
+            share.numbers.iter().map(|&number| &self.reservations[number as usize]);
+        let mut next = || reservations.next().expect("a number for each access");
+        for (tid, simulated) in share.chunks.iter().flat_map(|&first| self.chunk(first)) {
+            let mut found = Conflicts::default();
+            for read in simulated.reads.rows.iter().filter(|read| self.counts(read)) {
+                let reservation = next();
+                let writer =
+                    if read.value { reservation.writer() } else { holder(&reservation.change) };
+                found.add(Conflicts::RAW, writer < tid);
+            }
+            for write in simulated.writes.iter().filter(|write| !write.is_void()) {
+                let reservation = next();
+                found.add(Conflicts::WAW, reservation.writer() < tid);
+                found.add(Conflicts::WAR, reservation.reader_of(write) < tid);
+            }
+            self.add(tid as usize, found);
+        }
+    }
+
+    fn compare_ranges(&self, shard: (usize, usize)) {
+        phantoms::for_each(&self.simulated, &self.catalog, shard, |writer, reader| {
+            match writer < reader {
+                true => self.add(reader, Conflicts::RAW),
+                false => self.add(writer, Conflicts::WAR),
+            }
+        });
+    }
+
+    fn add(&self, tid: usize, found: Conflicts) {
+        if found != Conflicts::default() {
+            self.conflicts[tid].fetch_or(found.0, Ordering::Relaxed);
+        }
+    }
 }

@@ -28,9 +28,9 @@
 //! placeholder without effect, and readers pass on to the version before. Nothing is stored before
 //! the segment has ended, so the store is the version before all.
 //!
-//! *Versions* are patches of the stored row as long as nobody inserts it or puts it whole: an update
-//! of one column of ten copies one. Rows under hidden ids are one version for each transaction.
-//! *Scans* merge stored rows with the versions that the scanner sees in the range.
+//! *Versions* are patches of the stored row as long as nobody inserts it or puts it whole: an
+//! update of one column of ten copies one. Rows under hidden ids are one version for each
+//! transaction. *Scans* merge stored rows with the versions that the scanner sees in the range.
 //!
 //! *Departures from the paper.*
 //! - A worker that comes to an empty placeholder evaluates its writer first, on its own stack. Here

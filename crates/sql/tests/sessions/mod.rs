@@ -1,6 +1,7 @@
 //! Sessions on a live engine, over files in memory; and the same ledger, executed again.
 
 mod bounds;
+mod deferral;
 mod schema_changes;
 mod types;
 
@@ -8,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use ::types::{DataType, Error, Result, SqlState, Value};
-use engine::{BlockLimits, Engine, Language, NoObserver, replay};
+use engine::{BlockLimits, Clock, Engine, Language, NoObserver, replay};
 use ledger::{Genesis, LogOptions, LogReader, LogWriter, MemoryFiles, Parameters};
 use sql::SessionInfo;
 use sql::session::schema::Schema;
@@ -16,6 +17,11 @@ use sql::session::{Answer, Database, Session};
 use storage::Store;
 
 pub type Row = Box<[Value]>;
+
+/// What any protocol must bring about is tested under each of them.
+pub fn protocols() -> impl Iterator<Item = &'static str> {
+    protocols::ALL.iter().map(|entry| entry.info.name)
+}
 
 /// A ledger in memory and the node on it.
 pub struct Node {
@@ -25,6 +31,11 @@ pub struct Node {
 
 impl Node {
     pub fn new(protocol: &str) -> Node {
+        Node::with_clock(protocol, Arc::new(|| 0))
+    }
+
+    /// The clock is read when a block is begun.
+    pub fn with_clock(protocol: &str, clock: Clock) -> Node {
         let files = MemoryFiles::new();
         let genesis =
             Genesis { ledger_id: [7; 16], time_us: 0, parameters: Parameters::new(protocol) };
@@ -36,7 +47,6 @@ impl Node {
         let schema = Arc::new(Schema::new());
         let replayed = read(&files, &schema, 2);
         let log = LogWriter::resume(replayed.reader, options()).unwrap();
-        let clock = Arc::new(|| 0);
         let engine = Engine::start(
             replayed.replica,
             log,

@@ -1,0 +1,178 @@
+//! Transactions that a protocol puts off to later blocks.
+
+use std::sync::{Arc, Mutex};
+
+use concurrency::Outcome;
+use engine::transaction::StatementText;
+use engine::{Body, Completion, DEFERRALS_MAX, ParameterTypes, Transaction};
+use types::Value;
+
+use super::{Node, block_on, code};
+
+type Answer = tokio::sync::oneshot::Receiver<types::Result<Completion>>;
+
+/// A node whose next block does not begin before the gate is opened.
+fn gated(protocol: &str) -> (Node, Arc<Mutex<()>>) {
+    let gate = Arc::new(Mutex::new(()));
+    let clock = Arc::clone(&gate);
+    let node = Node::with_clock(
+        protocol,
+        Arc::new(move || {
+            drop(clock.lock().unwrap());
+            0
+        }),
+    );
+    (node, gate)
+}
+
+async fn counter(node: &Node) {
+    let mut client = node.session();
+    client.run("CREATE TABLE t (id int PRIMARY KEY, v int)").await.unwrap();
+    client.run("INSERT INTO t VALUES (1, 0)").await.unwrap();
+}
+
+/// Submitted at once, without waiting for answers.
+fn increments(node: &Node, count: u32) -> Vec<Answer> {
+    let body = |n| {
+        Body::Statement(StatementText {
+            text: "UPDATE t SET v = v + $1 WHERE id = 1".into(),
+            types: ParameterTypes::default(),
+            arguments: vec![Value::Int(n)],
+        })
+    };
+    let transaction = || Transaction { user: "tally".into(), body: body(1) };
+    let submit = |_| node.database.engine.submit(&transaction(), None).unwrap();
+    (0..count).map(submit).collect()
+}
+
+async fn completions(answers: Vec<Answer>) -> Vec<Completion> {
+    let mut completions = Vec::new();
+    for answer in answers {
+        completions.push(answer.await.unwrap().unwrap());
+    }
+    completions
+}
+
+/// Writers of one row: each block lets one through, and none hears of it.
+#[test]
+fn what_is_put_off_commits_in_order_in_the_blocks_after() {
+    block_on(async {
+        let (node, gate) = gated("aria");
+        counter(&node).await;
+        let held = gate.lock().unwrap();
+        let answers = increments(&node, 40);
+        drop(held);
+        let completions = completions(answers).await;
+        assert!(completions.iter().all(|c| c.outcome.is_committed()));
+        for pair in completions.windows(2) {
+            assert_eq!(pair[0].height + 1, pair[1].height, "one a block, in order of arrival");
+        }
+        // Put off, it stands first: that is the place that its receipt names.
+        assert!(completions.iter().all(|c| c.index == 0));
+        assert_eq!(node.session().number("SELECT v FROM t WHERE id = 1").await, 40);
+        node.verify();
+    });
+}
+
+#[test]
+fn a_node_that_stops_finishes_what_is_put_off() {
+    block_on(async {
+        let (node, gate) = gated("aria");
+        counter(&node).await;
+        let held = gate.lock().unwrap();
+        let answers = increments(&node, 20);
+        let engine = Arc::clone(&node.database.engine);
+        let stop = std::thread::spawn(move || engine.stop());
+        drop(held);
+        stop.join().unwrap();
+        assert!(completions(answers).await.iter().all(|c| c.outcome.is_committed()));
+        node.verify();
+    });
+}
+
+#[test]
+fn a_transaction_is_put_off_a_bounded_number_of_times() {
+    block_on(async {
+        let (node, gate) = gated("aria");
+        counter(&node).await;
+        let held = gate.lock().unwrap();
+        let count = DEFERRALS_MAX + 30;
+        let answers = increments(&node, count);
+        drop(held);
+        let completions = completions(answers).await;
+        let given_up = completions.iter().filter(|c| matches!(c.outcome, Outcome::Retry(_)));
+        let given_up = given_up.count() as u32;
+        // All but the first few entered the second block together.
+        assert!((28..=29).contains(&given_up), "{given_up}");
+        let last = completions.last().unwrap();
+        assert!(matches!(last.outcome, Outcome::Retry(_)));
+        let sum = node.session().number("SELECT v FROM t WHERE id = 1").await;
+        assert_eq!(sum, i64::from(count - given_up));
+        node.verify();
+    });
+}
+
+/// Sessions, as clients see them: no error, no lost update, and each reads what it wrote.
+#[test]
+fn sessions_on_one_row_see_neither_errors_nor_old_values() {
+    const SESSIONS: i64 = 8;
+    const ROUNDS: i64 = 30;
+    block_on(async {
+        let node = Node::new("aria");
+        counter(&node).await;
+        let mut tasks = Vec::new();
+        for session in 0..SESSIONS {
+            let mut client = node.session();
+            tasks.push(tokio::spawn(async move {
+                for round in 0..ROUNDS {
+                    let id = 10 + session;
+                    client.run("UPDATE t SET v = v + 1 WHERE id = 1").await.unwrap();
+                    let insert =
+                        format!("INSERT INTO t VALUES ({id}, (SELECT v FROM t WHERE id = 1))");
+                    client.run(&insert).await.unwrap();
+                    let own = client.number(&format!("SELECT v FROM t WHERE id = {id}")).await;
+                    assert!(own > round, "its own increments are there");
+                    client.run(&format!("DELETE FROM t WHERE id = {id}")).await.unwrap();
+                }
+            }));
+        }
+        for task in tasks {
+            task.await.unwrap();
+        }
+        assert_eq!(node.session().number("SELECT v FROM t WHERE id = 1").await, SESSIONS * ROUNDS);
+        node.verify();
+    });
+}
+
+/// A client that was shown a row which has changed since must know.
+#[test]
+fn a_stale_interactive_commit_is_told_to_retry() {
+    block_on(async {
+        let node = Node::new("aria");
+        counter(&node).await;
+        let (mut one, mut other) = (node.session(), node.session());
+        one.run("BEGIN").await.unwrap();
+        let v = one.number("SELECT v FROM t WHERE id = 1").await;
+        other.run("UPDATE t SET v = v + 1 WHERE id = 1").await.unwrap();
+        one.run(&format!("UPDATE t SET v = {} WHERE id = 1", v + 1)).await.unwrap();
+        assert_eq!(code(one.run("COMMIT").await), types::SqlState::SERIALIZATION_FAILURE);
+        node.verify();
+    });
+}
+
+/// The baseline leaves trying again to its clients.
+#[test]
+fn losers_under_rbc_are_told_to_retry_in_their_own_block() {
+    block_on(async {
+        let (node, gate) = gated("rbc");
+        counter(&node).await;
+        let held = gate.lock().unwrap();
+        let answers = increments(&node, 20);
+        drop(held);
+        let completions = completions(answers).await;
+        let committed = completions.iter().filter(|c| c.outcome.is_committed()).count() as i64;
+        assert!((1..=2).contains(&committed), "one of each of the two blocks");
+        assert_eq!(node.session().number("SELECT v FROM t WHERE id = 1").await, committed);
+        node.verify();
+    });
+}
