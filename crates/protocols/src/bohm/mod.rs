@@ -38,10 +38,10 @@
 //!   ([`concurrency::schedule`]), so depth is bounded and nobody waits within a transaction.
 //! - Every write here also tells whether the row was there, so writers of a record follow each
 //!   other; blind writes of the paper do not.
-//! - Versions live for the block, in lists of this protocol's own; the last of each record is stored
-//!   at the end, and older blocks are read through the store's undo versions.
-//! - Write sets need not be known: *suspects* (see [`concurrency::ordered_locks`]) end a segment and
-//!   run alone between two.
+//! - Versions live for the block, in lists of this protocol's own; the last of each record is
+//!   stored at the end, and older blocks are read through the store's undo versions.
+//! - Write sets need not be known: *suspects* (see [`concurrency::ordered_locks`]) end a segment
+//!   and run alone between two.
 //!
 //! *Cost.* Each declared write takes a placeholder of some 100 bytes and is touched three times:
 //! laid, filled, stored; the third meets a record that has long left the cache. A hot record's
