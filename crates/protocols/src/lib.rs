@@ -17,6 +17,7 @@ pub mod conflict_graph;
 pub mod fabric;
 pub mod fabric_pp;
 pub mod harmony;
+pub mod quecc;
 pub mod rbc;
 pub mod serial;
 
@@ -36,9 +37,9 @@ pub static ALL: &[Entry] = &[
     aria::ENTRY,
     rbc::ENTRY,
     harmony::ENTRY,
+    quecc::ENTRY,
     fabric::ENTRY,
     fabric_pp::ENTRY,
-    block_stm::ENTRY,
 ];
 
 /// Names of every protocol as it is by default and with any one choice made otherwise: what a
