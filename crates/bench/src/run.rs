@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
-use concurrency::{Block, Crew, Outcome};
+use concurrency::{Block, Crew, Outcome, Prepared, Protocol};
 use hdrhistogram::Histogram;
 use ledger::Hash;
 use rustix::time::{ClockId, clock_gettime};
@@ -256,6 +256,9 @@ fn unsealed(
     run: &mut Run,
 ) -> Result<Spent> {
     let protocol = protocols::by_name(&cell.protocol)?;
+    if protocol.snapshot_lag() > 1 {
+        return overlapping(&*protocol, store, cell, works, run);
+    }
     let crew = Crew::new(cell.threads);
     let mut feed = Feed::new(works, cell.block_transactions);
     let mut through = Vec::new();
@@ -283,6 +286,81 @@ fn unsealed(
             deferred,
             rerun: outcome.report.rerun,
         });
+        collect(store, height);
+    }
+    run.undecided = feed.undecided();
+    Ok(stopwatch.stop())
+}
+
+/// A block on its way, for a protocol that prepares it on the snapshot before last.
+struct Ahead {
+    items: Vec<Waiting<Arc<concurrency::Work>>>,
+    block: Arc<Block>,
+    prepared: Prepared,
+    began: Instant,
+}
+
+/// As [`unsealed`], but block H + 1 is prepared while block H is finished: by half of the threads
+/// each, or on one thread one after the other.
+fn overlapping(
+    protocol: &dyn Protocol,
+    store: &Arc<Store>,
+    cell: &Cell,
+    works: Vec<Arc<concurrency::Work>>,
+    run: &mut Run,
+) -> Result<Spent> {
+    let ahead_crew = Crew::new(cell.threads.div_ceil(2));
+    let crew = Crew::new((cell.threads / 2).max(1));
+    let mut feed = Feed::new(works, cell.block_transactions);
+    let mut through = Vec::new();
+    let prepare = |items: Vec<Waiting<Arc<concurrency::Work>>>, height, snapshot| {
+        if items.is_empty() {
+            return anyhow::Ok(None);
+        }
+        let began = Instant::now();
+        let transactions = items.iter().map(|item| Arc::clone(&item.what)).collect();
+        let block = Arc::new(Block { height, time_us: 0, transactions });
+        let prepared = protocol.prepare(&block, store, snapshot, &ahead_crew);
+        let prepared = prepared.map_err(|why| anyhow!("block {height}: {why}"))?;
+        Ok(Some(Ahead { items, block, prepared, began }))
+    };
+    let stopwatch = Stopwatch::start();
+    let first = store.newest() + 1;
+    let mut next = prepare(feed.block(), first, first - 1)?;
+    while let Some(Ahead { items, block, prepared, began }) = next {
+        let height = block.height;
+        let snapshot = store.snapshot_at(height - 1);
+        let items_ahead = feed.block();
+        let finish = || {
+            let mut writes = store.begin_block(height, crew.workers());
+            let outcome = protocol.finish(prepared, &block, store, &mut writes, &crew);
+            store.finish_unread(writes);
+            store.publish(height);
+            outcome.map_err(|why| anyhow!("block {height}: {why}"))
+        };
+        let (ahead, outcome) = match cell.threads {
+            1 => (prepare(items_ahead, height + 1, height - 1), finish()),
+            _ => std::thread::scope(|scope| {
+                let ahead = scope.spawn(|| prepare(items_ahead, height + 1, height - 1));
+                let outcome = finish();
+                let lost = |_| Err(anyhow!("preparing block {} panicked", height + 1));
+                (ahead.join().unwrap_or_else(lost), outcome)
+            }),
+        };
+        drop(snapshot);
+        let outcome = outcome?;
+        through.push(feed.settle(items, &outcome.deferred, began.elapsed(), &mut run.latencies_us));
+        run.count(&Decided {
+            outcomes: &outcome.outcomes,
+            serial_order: &outcome.serial_order,
+            deferred: &outcome.deferred,
+            rerun: outcome.report.rerun,
+        });
+        next = match ahead? {
+            // Nothing was left but what this block has put off.
+            None => prepare(feed.block(), height + 1, height)?,
+            ahead => ahead,
+        };
         collect(store, height);
     }
     run.undecided = feed.undecided();

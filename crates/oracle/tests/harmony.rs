@@ -1,0 +1,173 @@
+//! The claims of Lai 2023, one test each; those on overlapping blocks are in `inter_block.rs`.
+
+use std::sync::Arc;
+
+use concurrency::{Block, Crew, Outcome, Work};
+use kit::random::Random;
+use oracle::programs::{Builder, Operation, fill, random_program, schemas};
+use oracle::{Twin, run_block};
+use storage::Store;
+
+fn program(operations: &[(Operation, i64)]) -> Arc<Work> {
+    let mut builder = Builder::default();
+    for &(operation, key) in operations {
+        builder.push(operation, key, 4);
+    }
+    builder.finish()
+}
+
+/// How many of a block's transactions are rejected, after a fill of some rows.
+fn rejections(name: &str, flaw: Option<&'static str>, block: Vec<Arc<Work>>) -> u32 {
+    let protocol = match flaw {
+        Some(flaw) => protocols::mutant(name, flaw).unwrap(),
+        None => protocols::by_name(name).unwrap(),
+    };
+    let crew = Crew::new(1);
+    let mut twin = Twin::new(&schemas());
+    twin.run(&*protocol, &crew, fill(8)).unwrap();
+    let outcome = twin.run(&*protocol, &crew, block).unwrap();
+    outcome.report.rerun + outcome.deferred.len() as u32
+}
+
+/// Zipf's distribution by its cumulated weights.
+struct Zipf(Vec<f64>);
+
+impl Zipf {
+    fn new(keys: u64, theta: f64) -> Zipf {
+        let mut sum = 0.0;
+        let weights = (1..=keys).map(|rank| {
+            sum += (rank as f64).powf(-theta);
+            sum
+        });
+        Zipf(weights.collect())
+    }
+
+    fn key(&self, random: &mut Random) -> i64 {
+        let drawn = random.unit() * self.0.last().copied().unwrap_or_default();
+        self.0.partition_point(|sum| *sum < drawn) as i64
+    }
+}
+
+/// Section 5: YCSB's ten operations on distinct keys, each a read or a blind update.
+fn ycsb(skew: &Zipf, random: &mut Random) -> Arc<Work> {
+    let mut builder = Builder::default();
+    let mut keys = Vec::new();
+    while keys.len() < 10 {
+        let key = skew.key(random);
+        if keys.contains(&key) {
+            continue;
+        }
+        keys.push(key);
+        let operation = if random.chance(2) { Operation::Read } else { Operation::BlindSet };
+        builder.push(operation, key, 1);
+    }
+    builder.silent().finish()
+}
+
+/// Share of YCSB transactions that Rule 1 rejects, in percent.
+fn hit_rate(keys: u64, theta: f64, block_size: usize, transactions: usize) -> f64 {
+    let protocol = protocols::by_name("harmony:fallback=defer").unwrap();
+    let crew = Crew::new(1);
+    let store = Arc::new(Store::new());
+    for schema in schemas() {
+        store.create_table(schema);
+    }
+    let mut random = Random::new(1);
+    let skew = Zipf::new(keys, theta);
+    let mut rejected = 0;
+    let blocks = (0..transactions / block_size)
+        .map(|_| (0..block_size).map(|_| ycsb(&skew, &mut random)).collect());
+    for (height, transactions) in (1..).zip(std::iter::once(fill(keys)).chain(blocks)) {
+        let block = Arc::new(Block { height, time_us: 0, transactions });
+        let (outcome, _) = run_block(&*protocol, &crew, &store, &block).unwrap();
+        rejected += outcome.deferred.len();
+    }
+    100.0 * rejected as f64 / transactions as f64
+}
+
+/// Table 3: hit rates of the backward dangerous structure, blocks of 25 on 10,000 keys.
+#[test]
+fn the_dangerous_structure_is_as_rare_as_in_table_3() {
+    let paper = [(0.0, 1.1), (0.2, 1.2), (0.4, 2.4), (0.6, 9.9), (0.8, 38.3), (1.0, 74.3)];
+    let ours = paper.map(|(theta, rate)| (theta, rate, hit_rate(10_000, theta, 25, 2_500)));
+    println!("skew   paper    here");
+    for (theta, rate, here) in ours {
+        println!("{theta:4} {rate:6.1}% {here:6.1}%");
+    }
+    assert!(ours.windows(2).all(|two| two[0].2 <= two[1].2 + 0.5), "{ours:?}");
+    assert!(ours[0].2 < 3.0 && ours[3].2 < 15.0 && ours[5].2 > 30.0, "{ours:?}");
+}
+
+/// 3.3.1: reordering saves who read something that an earlier transaction writes.
+#[test]
+fn reordering_saves_a_backward_edge() {
+    let block = || vec![program(&[(Operation::BlindSet, 0)]), program(&[(Operation::Read, 0)])];
+    assert_eq!(rejections("harmony", None, block()), 0);
+    assert_eq!(rejections("harmony:reordering=off", None, block()), 1);
+}
+
+/// 3.2: a transaction that reads what it writes itself has no edge to itself.
+#[test]
+fn who_reads_what_it_writes_is_not_its_own_partner() {
+    let block = || {
+        vec![
+            program(&[(Operation::BlindSet, 0)]),
+            program(&[(Operation::Read, 0), (Operation::Read, 1), (Operation::Set, 1)]),
+        ]
+    };
+    assert_eq!(rejections("harmony", None, block()), 0);
+    assert_eq!(rejections("harmony", Some("self_edges"), block()), 1);
+}
+
+/// 3.3.2: coalescence changes how often a record is written, and nothing that can be seen.
+#[test]
+fn coalescence_is_invisible() {
+    let crew = Crew::new(2);
+    for seed in 0..60 {
+        let seen = ["harmony", "harmony:coalescence=off"].map(|name| {
+            let protocol = protocols::by_name(name).unwrap();
+            let mut random = Random::new(seed);
+            let mut twin = Twin::new(&schemas());
+            twin.run(&*protocol, &crew, fill(6)).unwrap();
+            let blocks =
+                (0..3).map(|_| (0..20).map(|_| random_program(&mut random, 9, 4)).collect());
+            let blocks: Vec<Vec<_>> = blocks.collect();
+            let outcomes = blocks.into_iter().map(|b| twin.run(&*protocol, &crew, b).unwrap());
+            outcomes.collect::<Vec<_>>()
+        });
+        assert_eq!(seen[0], seen[1], "seed {seed}");
+    }
+}
+
+/// The ablations are serializable, too.
+#[test]
+fn without_reordering_and_with_deferral_blocks_equal_the_serial_replay() {
+    for name in ["harmony:reordering=off", "harmony:fallback=defer"] {
+        let protocol = protocols::by_name(name).unwrap();
+        let crew = Crew::new(2);
+        for seed in 0..100 {
+            let mut random = Random::new(seed);
+            let mut twin = Twin::new(&schemas());
+            twin.run(&*protocol, &crew, fill(4)).unwrap();
+            for _ in 0..4 {
+                let block = (0..8).map(|_| random_program(&mut random, 7, 4)).collect();
+                if let Err(divergence) = twin.run(&*protocol, &crew, block) {
+                    panic!("{name}, seed {seed}: {divergence}");
+                }
+            }
+        }
+    }
+}
+
+/// Deferral is an outcome of its own: who is put off says so, and who is not does not.
+#[test]
+fn whoever_is_deferred_ends_in_a_retry() {
+    let protocol = protocols::by_name("harmony:fallback=defer").unwrap();
+    let crew = Crew::new(1);
+    let mut twin = Twin::new(&schemas());
+    twin.run(&*protocol, &crew, fill(2)).unwrap();
+    let swap = |a, b| program(&[(Operation::Read, a), (Operation::Set, b)]);
+    let outcome = twin.run(&*protocol, &crew, vec![swap(0, 1), swap(1, 0)]).unwrap();
+    assert_eq!(outcome.deferred, [1]);
+    assert!(matches!(outcome.outcomes[..], [Outcome::Committed(_), Outcome::Retry(_)]));
+}
