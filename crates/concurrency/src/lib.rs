@@ -10,6 +10,7 @@
 //!   [`phantoms`]: who wrote into a range that another read.
 //! * [`RecordNumbers`]: the records that a block touches, numbered for flat arrays.
 //! * [`disjoint`]: those that write different records, installed in parallel.
+//! * [`endorsement`]: the same with versions, and the check whether they are still the newest.
 //! * [`Crew`]: the workers.
 //!
 //! Absence: no concrete protocol, no SQL, no ledger bytes.
@@ -18,12 +19,13 @@ pub mod accesses;
 pub mod below;
 pub mod crew;
 pub mod disjoint;
+pub mod endorsement;
 pub mod footprint;
 pub mod foresight;
 pub mod install;
 pub mod ordered_locks;
 pub mod overlay;
-mod own_rows;
+pub mod own_rows;
 mod pending;
 pub mod phantoms;
 pub mod protocol;

@@ -200,6 +200,13 @@ pub struct BlockOutcome {
 pub struct BlockReport {
     /// Transactions that the protocol's rule turned away at first and that ran again in the block.
     pub rerun: u32,
+    /// Turned away since something they had read was no more.
+    pub stale: u32,
+    /// Turned away to break cycles of conflicts.
+    pub cycle_victims: u32,
+    /// Groups of conflicting transactions with too many cycles to be counted, whose victims were
+    /// found by degree.
+    pub uncounted_components: u32,
 }
 
 /// What `prepare` hands to `finish` of the same protocol.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use procedure::{Frame, ProgramResult};
 use storage::{Catalog, LATEST, UndoArena};
-use types::{Position, Stamp, Stop, Value};
+use types::{Position, Stamp, Stop};
 
 use crate::footprint::{NoRecord, Recorder};
-use crate::install::{Resolved, resolve};
+use crate::install::Installer;
 use crate::overlay::{Moment, Overlay};
 use crate::pending::PendingWrite;
 use crate::protocol::{Block, Outcome};
@@ -17,11 +17,9 @@ use crate::work::Work;
 
 /// Runs transactions one at a time over the newest state.
 pub struct Runner<R = NoRecord> {
-    catalog: Arc<Catalog>,
     overlay: Overlay<R>,
     frame: Frame,
-    resolved: Vec<Resolved>,
-    scratch: Vec<Value>,
+    installer: Installer,
 }
 
 impl Runner {
@@ -36,10 +34,8 @@ impl<R: Recorder> Runner<R> {
         let nowhere = Moment { height: 0, position: 0, now_us: 0 };
         Runner {
             overlay: Overlay::new(Arc::clone(&catalog), LATEST, nowhere, recorder),
-            catalog,
             frame: Frame::default(),
-            resolved: Vec::new(),
-            scratch: Vec::new(),
+            installer: Installer::new(catalog),
         }
     }
 
@@ -110,16 +106,8 @@ impl<R: Recorder> Runner<R> {
     fn install(&mut self, moment: Moment, undo: &mut UndoArena) -> Result<Vec<PendingWrite>, Stop> {
         let Moment { height, position, now_us } = moment;
         let writes = self.overlay.take_writes();
-        self.resolved.clear();
-        for write in &writes {
-            let table = self.catalog.table(write.table).ok_or_else(gone)?;
-            self.resolved.push(resolve(table, write, now_us, &mut self.scratch)?);
-        }
         let stamp = Stamp::new(height, position);
-        for (write, resolved) in writes.iter().zip(self.resolved.drain(..)) {
-            let table = self.catalog.table(write.table).ok_or_else(gone)?;
-            resolved.install(table, &write.key, stamp, undo);
-        }
+        self.installer.install(&writes, now_us, stamp, undo)?;
         Ok(writes)
     }
 }
@@ -128,8 +116,4 @@ fn begin(block: &Block, position: Position) -> (&Work, Moment) {
     let work = &block.transactions[position as usize];
     let now_us = work.now_us(block.time_us);
     (work, Moment { height: block.height, position, now_us })
-}
-
-fn gone() -> Stop {
-    Stop::Halt("a table vanished within a block".into())
 }

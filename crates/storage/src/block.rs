@@ -125,6 +125,8 @@ impl Changes {
             let by_prefix = (a.table, a.prefix).cmp(&(b.table, b.prefix));
             by_prefix.then_with(|| a.key.cmp(&b.key))
         });
+        // Written, rolled back and written again: touched first twice, with one image before.
+        keyed.dedup_by(|a, b| a.table == b.table && a.key == b.key);
         let changes = keyed.into_iter().filter_map(|Keyed { key, touched, .. }| {
             let table = catalog.table(touched.table)?.clone();
             let change = Change { key, table, touched, height };
@@ -203,9 +205,12 @@ impl Change {
         records.before_image(self.touched.before, |payload| load_words(payload, words))
     }
 
-    /// A row that came and went within the block left no trace.
+    /// A row that came and went within the block left no trace, nor did writes that were undone.
     fn is_net(&self) -> bool {
         let records = &self.table.records;
+        if records.stamp_word(self.touched.slot).height() != self.height {
+            return false;
+        }
         let was = records.before_image(self.touched.before, |_| ()).is_some();
         was || records.read(self.touched.slot, self.height, |_| ()).is_some()
     }

@@ -27,7 +27,7 @@ use kit::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 use crate::record::Slot;
-use crate::words;
+use crate::words::{self, Zeroed};
 
 const SHARD_BITS: u32 = 4;
 const FIRST_ENTRIES_LOG2: usize = 5;
@@ -42,17 +42,22 @@ pub(crate) struct HashIndex {
 }
 
 struct Shard {
-    generations: [OnceLock<Box<[AtomicU64]>>; GENERATIONS_MAX],
+    generations: [OnceLock<Zeroed>; GENERATIONS_MAX],
     current: AtomicUsize,
     /// Entries that are not empty in the current generation, deleted ones included.
     filled: Mutex<usize>,
 }
 
 /// The hash of a key in one index.
-#[derive(Clone, Copy)]
-pub(crate) struct KeyHash(u64);
+#[derive(Clone, Copy, Debug)]
+pub struct KeyHash(u64);
 
 impl KeyHash {
+    /// Differs from process to process: good for spreading work, never for a result.
+    pub fn number(self) -> u64 {
+        self.0
+    }
+
     fn shard(self) -> usize {
         (self.0 >> (64 - SHARD_BITS)) as usize
     }

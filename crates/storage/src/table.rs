@@ -502,6 +502,19 @@ impl Table {
         self.secondary.get(usize::from(id).checked_sub(1)?)?.as_deref()
     }
 
+    pub(crate) fn index(&self) -> &HashIndex {
+        &self.hash
+    }
+
+    /// Leads the secondary indexes to an older image of a record again.
+    pub(crate) fn restore_entries(&self, slot: Slot, image: &[u64], undo: &mut UndoArena) {
+        if self.has_secondary {
+            let mut current = Vec::new();
+            self.load_payload(slot, &mut current);
+            self.move_entries(slot, &current, image, undo);
+        }
+    }
+
     pub(crate) fn primary(&self) -> &OrderedIndex {
         &self.primary
     }

@@ -347,7 +347,7 @@ impl Harmony {
         lanes.iter_mut().for_each(Lane::clear);
         shards.iter_mut().for_each(Shard::clear);
         *self.spare() = Spare { lanes, shards };
-        let report = BlockReport { rerun };
+        let report = BlockReport { rerun, ..BlockReport::default() };
         Ok(BlockOutcome { outcomes, serial_order: order, deferred, report })
     }
 }
