@@ -31,8 +31,10 @@
 pub mod agreement;
 pub mod allocations;
 mod bed;
+pub mod canonical;
 mod measurement;
 pub mod page;
+pub mod paper;
 mod run;
 pub mod table;
 mod workload;

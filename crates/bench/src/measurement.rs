@@ -27,6 +27,8 @@ pub struct Measurement {
     pub seed: u64,
     pub sealing: bool,
     pub durability: bool,
+    /// In one repetition.
+    pub committed: u64,
     /// Medians of the repetitions, and their extremes.
     pub committed_per_second: f64,
     pub committed_per_second_min: f64,
@@ -96,6 +98,7 @@ impl Measurement {
             seed: plan.seed,
             sealing: cell.sealing,
             durability,
+            committed: first.committed,
             committed_per_second: per_second.median.round(),
             committed_per_second_min: per_second.min.round(),
             committed_per_second_max: per_second.max.round(),

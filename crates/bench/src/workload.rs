@@ -22,7 +22,12 @@ impl Workload {
             Error::new(SqlState::INVALID_PARAMETER_VALUE, format!("unknown workload \"{name}\""))
                 .with_hint(format!("Workloads are: {}.", names.join(", ")))
         })?;
-        Ok(Workload { entry, settings: Settings::default() })
+        Ok(Workload::of(entry))
+    }
+
+    /// One that need not be on the list.
+    pub fn of(entry: &'static Entry) -> Workload {
+        Workload { entry, settings: Settings::default() }
     }
 
     #[must_use]

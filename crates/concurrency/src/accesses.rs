@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use procedure::access::Range;
-use procedure::analysis::{AccessMode, Footprint};
+use procedure::analysis::{AccessMode, Footprint, Planning};
 use procedure::step::Procedure;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -145,12 +145,17 @@ impl Declaring {
 /// Evaluates key plans, and sends out a scout where they do not suffice.
 struct Declarer {
     plans: Plans,
+    planning: Planning,
     scout: Scout,
 }
 
 impl Declarer {
     fn new(catalog: Arc<Catalog>, at: Height) -> Declarer {
-        Declarer { plans: Plans::default(), scout: Scout::new(catalog, at) }
+        Declarer {
+            plans: Plans::default(),
+            planning: Planning::default(),
+            scout: Scout::new(catalog, at),
+        }
     }
 
     fn declare(&mut self, block: &Block, position: Position) -> Declared {
@@ -195,11 +200,12 @@ impl Declarer {
         if !plan.is_complete() || out.keys.len() > KEYS_MAX {
             return None;
         }
-        let found = plan.accesses(arguments).ok()?;
-        out.keys.extend(found.keys.into_iter().map(|planned| {
+        plan.evaluate(arguments, &mut self.planning).ok()?;
+        let found = &mut self.planning.found;
+        out.keys.extend(found.keys.drain(..).map(|planned| {
             KeyAccess::new(planned.table, planned.key, planned.mode == AccessMode::Write)
         }));
-        out.ranges.extend(found.ranges.into_iter().map(|(_, range)| range));
+        out.ranges.extend(found.ranges.drain(..).map(|(_, range)| range));
         plan.appends.iter().for_each(|&table| out.append(table));
         (out.keys.len() <= KEYS_MAX).then_some(())
     }

@@ -6,9 +6,11 @@
 //!
 //! Only columns that changed are written: unchanged long strings keep their place in the heap.
 
+use std::sync::Arc;
+
 use procedure::access::{Command, Row};
 use smallvec::SmallVec;
-use storage::{LATEST, Slot, Table, UndoArena};
+use storage::{Catalog, LATEST, Slot, Table, UndoArena};
 use types::{ColumnId, Key, Stamp, Stop, Value};
 
 use crate::pending::{PendingWrite, WriteState};
@@ -57,6 +59,43 @@ fn blind_patch(table: &Table, write: &PendingWrite, now_us: i64) -> Option<Resul
         }
     }
     Some(Ok(Resolved::Patch(slot, columns)))
+}
+
+/// Installs transactions one after another.
+pub struct Installer {
+    catalog: Arc<Catalog>,
+    resolved: Vec<Resolved>,
+    scratch: Vec<Value>,
+}
+
+impl Installer {
+    pub fn new(catalog: Arc<Catalog>) -> Installer {
+        Installer { catalog, resolved: Vec::new(), scratch: Vec::new() }
+    }
+
+    /// All of a transaction's writes, or none if one cannot be evaluated.
+    pub fn install(
+        &mut self,
+        writes: &[PendingWrite],
+        now_us: i64,
+        stamp: Stamp,
+        undo: &mut UndoArena,
+    ) -> Result<(), Stop> {
+        self.resolved.clear();
+        for write in writes {
+            let table = self.catalog.table(write.table).ok_or_else(gone)?;
+            self.resolved.push(resolve(table, write, now_us, &mut self.scratch)?);
+        }
+        for (write, resolved) in writes.iter().zip(self.resolved.drain(..)) {
+            let table = self.catalog.table(write.table).ok_or_else(gone)?;
+            resolved.install(table, &write.key, stamp, undo);
+        }
+        Ok(())
+    }
+}
+
+fn gone() -> Stop {
+    Stop::Halt("a table vanished within a block".into())
 }
 
 /// Several writes to one record, applied in order to one in-memory row: the look-up, the undo

@@ -10,19 +10,22 @@
 //!   [`phantoms`]: who wrote into a range that another read.
 //! * [`RecordNumbers`]: the records that a block touches, numbered for flat arrays.
 //! * [`disjoint`]: those that write different records, installed in parallel.
+//! * [`endorsement`]: the same with versions, and the check whether they are still the newest.
 //! * [`Crew`]: the workers.
 //!
 //! Absence: no concrete protocol, no SQL, no ledger bytes.
 
 pub mod accesses;
+pub mod below;
 pub mod crew;
 pub mod disjoint;
+pub mod endorsement;
 pub mod footprint;
 pub mod foresight;
 pub mod install;
 pub mod ordered_locks;
 pub mod overlay;
-mod own_rows;
+pub mod own_rows;
 mod pending;
 pub mod phantoms;
 pub mod protocol;
@@ -33,6 +36,7 @@ pub mod schedule;
 pub mod simulation;
 pub mod work;
 
+pub use below::{Below, Stored};
 pub use crew::Crew;
 pub use footprint::{Footprint, NoRecord, RangeDigest, Recorder, RowRead};
 pub use foresight::{Foresight, Plans};

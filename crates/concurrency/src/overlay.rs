@@ -16,6 +16,7 @@ use storage::{Catalog, Slot, Table};
 use types::key::{encode_key, upper_bound_of_prefix};
 use types::{ColumnId, Error, Height, Key, Position, SqlState, Stamp, Stop, TableId, Value};
 
+use crate::below::{Below, Stored};
 use crate::footprint::{RangeDigest, Recorder, RowRead};
 use crate::own_rows::SCANNED_MAX;
 use crate::pending::{PendingWrite, RecordId, WriteSet, WriteState};
@@ -28,10 +29,9 @@ pub struct Moment {
     pub now_us: i64,
 }
 
-pub struct Overlay<R> {
+pub struct Overlay<R, B = Stored> {
     catalog: Arc<Catalog>,
-    /// The state below: a block snapshot, or `storage::LATEST`.
-    at: Height,
+    below: B,
     moment: Moment,
     row_ids: u32,
     writes: WriteSet,
@@ -57,10 +57,21 @@ pub struct Mark {
 }
 
 impl<R: Recorder> Overlay<R> {
+    /// Over what the store holds at one height.
     pub fn new(catalog: Arc<Catalog>, at: Height, moment: Moment, recorder: R) -> Self {
+        Overlay::over(catalog, Stored(at), moment, recorder)
+    }
+
+    pub fn at(&self) -> Height {
+        self.below.0
+    }
+}
+
+impl<R: Recorder, B: Below> Overlay<R, B> {
+    pub fn over(catalog: Arc<Catalog>, below: B, moment: Moment, recorder: R) -> Self {
         Overlay {
             catalog,
-            at,
+            below,
             moment,
             row_ids: 0,
             writes: WriteSet::default(),
@@ -78,8 +89,9 @@ impl<R: Recorder> Overlay<R> {
         self.row_ids = 0;
     }
 
-    pub fn at(&self) -> Height {
-        self.at
+    /// The state below, for whoever lays it under one transaction after another.
+    pub fn below_mut(&mut self) -> &mut B {
+        &mut self.below
     }
 
     pub fn writes(&self) -> &WriteSet {
@@ -108,12 +120,10 @@ impl<R: Recorder> Overlay<R> {
     /// what this replica has collected, so a record without a visible row counts as none.
     fn locate(&self, table: TableId, key: &Key) -> Result<Located, Stop> {
         let table = table_of(&self.catalog, table)?;
-        let row = table.find(key.as_bytes()).and_then(|slot| {
-            let stamp = table.stamp(slot, self.at)?;
-            Some((slot, stamp))
-        });
-        let slot = row.map(|(slot, _)| slot);
-        Ok(Located { slot, stamp: row.map(|(_, stamp)| stamp), record: RecordId::of(slot, key) })
+        let slot = table.find(key.as_bytes());
+        let stamp = self.below.stamp(table, slot, key);
+        let slot = slot.filter(|_| stamp.is_some());
+        Ok(Located { slot, stamp, record: RecordId::of(slot, key) })
     }
 
     /// The first write to a key.
@@ -147,7 +157,7 @@ impl<R: Recorder> Overlay<R> {
             return Ok(None);
         };
         let table = table_of(&self.catalog, write.table)?;
-        let stamp = write.slot.and_then(|slot| table.read_row(slot, self.at, &mut self.scratch));
+        let stamp = self.below.read_row(table, write.slot, &write.key, &mut self.scratch);
         self.recorder.value_read(RowRead {
             table: write.table,
             key: &write.key,
@@ -290,7 +300,7 @@ impl<R: Recorder> Overlay<R> {
             }
             visit(key, stamp, values)
         };
-        let outcome = scan_storage(&self.catalog, self.at, range, columns, step);
+        let outcome = self.below.scan(table_of(&self.catalog, range.table)?, range, columns, step);
         // An error that a row caused is an answer too, and it rests on what was read.
         digest.stopped = !matches!(outcome, Ok(ControlFlow::Continue(())));
         self.recorder.range_read(range, digest);
@@ -322,9 +332,9 @@ impl<R: Recorder> Overlay<R> {
             stopped_at: None,
             visit,
         };
-        let mut outcome = scan_storage(&catalog, self.at, range, &wanted, |key, stamp, values| {
-            merge.base_row(key, stamp, values)
-        });
+        let mut outcome = self
+            .below
+            .scan(table, range, &wanted, |key, stamp, values| merge.base_row(key, stamp, values));
         if matches!(outcome, Ok(ControlFlow::Continue(()))) {
             outcome = merge.own_rows_before(None);
         }
@@ -427,7 +437,7 @@ where
     }
 }
 
-impl<R: Recorder> Access for Overlay<R> {
+impl<R: Recorder, B: Below> Access for Overlay<R, B> {
     fn read(
         &mut self,
         table: TableId,
@@ -438,23 +448,15 @@ impl<R: Recorder> Access for Overlay<R> {
         let base = table_of(&self.catalog, table)?;
         let slot = base.find(key.as_bytes());
         if !self.writes.is_empty() {
-            let visible = slot.filter(|&slot| base.stamp(slot, self.at).is_some());
+            let visible = slot.filter(|_| self.below.stamp(base, slot, key).is_some());
             let record = RecordId::of(visible, key);
             if let Some(at) = self.writes.find(table, record, key) {
                 return self.read_own(at, columns, out);
             }
         }
-        let row = slot.and_then(|slot| {
-            let stamp = base.read(slot, self.at, columns, out)?;
-            Some((slot, stamp))
-        });
-        let stamp = row.map(|(_, stamp)| stamp);
-        self.recorder.value_read(RowRead {
-            table,
-            key,
-            record: RecordId::of(row.map(|(slot, _)| slot), key),
-            stamp,
-        });
+        let stamp = self.below.read(base, slot, key, columns, out);
+        let record = RecordId::of(slot.filter(|_| stamp.is_some()), key);
+        self.recorder.value_read(RowRead { table, key, record, stamp });
         Ok(stamp)
     }
 
@@ -558,7 +560,7 @@ impl<R: Recorder> Access for Overlay<R> {
     }
 }
 
-fn table_of(catalog: &Catalog, id: TableId) -> Result<&Table, Stop> {
+pub fn table_of(catalog: &Catalog, id: TableId) -> Result<&Table, Stop> {
     catalog.table(id).map(|table| &**table).ok_or_else(|| {
         Error::new(SqlState::UNDEFINED_TABLE, format!("table {} does not exist", id.0))
             .with_hint("The table was dropped while the statement was on its way.")
@@ -567,7 +569,7 @@ fn table_of(catalog: &Catalog, id: TableId) -> Result<&Table, Stop> {
 }
 
 /// A range that was read before a schema change may name an index that is no more.
-fn check_index(table: &Table, index: types::IndexId) -> Result<(), Stop> {
+pub fn check_index(table: &Table, index: types::IndexId) -> Result<(), Stop> {
     let Some(place) = usize::from(index).checked_sub(1) else {
         return Ok(());
     };
@@ -581,34 +583,6 @@ fn check_index(table: &Table, index: types::IndexId) -> Result<(), Stop> {
         .with_hint("The index was dropped while the statement was on its way.")
         .into()),
     }
-}
-
-/// `Break` when `visit` stopped the scan.
-fn scan_storage<V>(
-    catalog: &Catalog,
-    at: Height,
-    range: &Range,
-    columns: &[ColumnId],
-    mut visit: V,
-) -> Result<ControlFlow<()>, Stop>
-where
-    V: FnMut(&Key, Stamp, &[Value]) -> Result<ControlFlow<()>, Stop>,
-{
-    let table = table_of(catalog, range.table)?;
-    let Some((low, high)) = byte_bounds(range) else {
-        return Ok(ControlFlow::Continue(()));
-    };
-    let mut outcome = Ok(ControlFlow::Continue(()));
-    let mut step = |key: &[u8], stamp: Stamp, values: &[Value]| {
-        outcome = visit(&Key::from(key), stamp, values);
-        match outcome {
-            Ok(ControlFlow::Continue(())) => ControlFlow::Continue(()),
-            _ => ControlFlow::Break(()),
-        }
-    };
-    let (low, high) = (low.as_ref().map(Key::as_bytes), high.as_ref().map(Key::as_bytes));
-    table.scan(range.index, low, high, range.reverse, at, columns, &mut step);
-    outcome
 }
 
 /// The bounds of a range, whose keys are prefixes, as plain byte-string bounds. `None`: an empty

@@ -98,7 +98,7 @@ pub struct WriteSet {
     index: Option<Places>,
     /// Tables with a write.
     tables: SmallVec<[TableId; 4]>,
-    pub(crate) own_rows: OwnRows,
+    pub own_rows: OwnRows,
 }
 
 const LINEAR_MAX: usize = 16;
@@ -135,7 +135,9 @@ impl WriteSet {
 
     pub fn take(&mut self) -> Vec<PendingWrite> {
         self.forget();
-        std::mem::take(&mut self.writes)
+        // The next transaction will probably write as much.
+        let room = Vec::with_capacity(self.writes.len());
+        std::mem::replace(&mut self.writes, room)
     }
 
     /// Use the room of an installed write set again.

@@ -200,6 +200,13 @@ pub struct BlockOutcome {
 pub struct BlockReport {
     /// Transactions that the protocol's rule turned away at first and that ran again in the block.
     pub rerun: u32,
+    /// Turned away since something they had read was no more.
+    pub stale: u32,
+    /// Turned away to break cycles of conflicts.
+    pub cycle_victims: u32,
+    /// Groups of conflicting transactions with too many cycles to be counted, whose victims were
+    /// found by degree.
+    pub uncounted_components: u32,
 }
 
 /// What `prepare` hands to `finish` of the same protocol.
@@ -212,6 +219,19 @@ pub type Prepared = Box<dyn Any + Send>;
 /// it took. An `Err` means that this replica is sick and must stop.
 pub trait Protocol: Send + Sync {
     fn info(&self) -> &'static ProtocolInfo;
+
+    /// How far behind its block the snapshot of `prepare` may be. With two, block H may be prepared
+    /// on snapshot H - 2, before or while block H - 1 is finished by the same protocol.
+    fn snapshot_lag(&self) -> Height {
+        1
+    }
+
+    /// Of the block finished last: (t, u) when its transaction t comes, in the serial order, right
+    /// before transaction u of the block before. Only a block that was prepared two behind has any;
+    /// several before one u come in their block's own order.
+    fn overtakings(&self) -> Vec<(Position, Position)> {
+        Vec::new()
+    }
 
     fn prepare(
         &self,

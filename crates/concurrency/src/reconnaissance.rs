@@ -22,7 +22,7 @@ use storage::Catalog;
 use types::{ColumnId, Height, Key, Position, Stamp, Stop, TableId, Value};
 
 use crate::accesses::{Accesses, KEYS_MAX, KeyAccess};
-use crate::footprint::NoRecord;
+use crate::footprint::{NoRecord, Recorder};
 use crate::overlay::{Moment, Overlay, byte_bounds};
 use crate::pending::RecordId;
 use crate::protocol::Block;
@@ -106,11 +106,11 @@ fn encloses(outer: &Range, inner: &Range) -> bool {
 
 /// Run `work` over `overlay`, each access checked before it happens. `None`: one was not covered by
 /// `held`, so that the run means nothing.
-pub fn run_checked(
+pub fn run_checked<R: Recorder>(
     work: &Work,
     held: &Held,
     frame: &mut Frame,
-    overlay: &mut Overlay<NoRecord>,
+    overlay: &mut Overlay<R>,
 ) -> Option<Result<ProgramResult, Stop>> {
     let watch = Watch::Check(held);
     let mut watched = Watched { overlay, watch, row_id: None, uncovered: false };
@@ -124,8 +124,8 @@ enum Watch<'a> {
 }
 
 /// An overlay whose accesses are noted, or checked.
-struct Watched<'a> {
-    overlay: &'a mut Overlay<NoRecord>,
+struct Watched<'a, R> {
+    overlay: &'a mut Overlay<R>,
     watch: Watch<'a>,
     /// Given out last.
     row_id: Option<[u8; 16]>,
@@ -133,7 +133,7 @@ struct Watched<'a> {
     uncovered: bool,
 }
 
-impl Watched<'_> {
+impl<R: Recorder> Watched<'_, R> {
     fn touch(&mut self, table: TableId, key: &Key, writes: bool) -> Result<(), Stop> {
         let allowed = match &mut self.watch {
             Watch::Note(accesses) => {
@@ -177,7 +177,7 @@ impl Watched<'_> {
     }
 }
 
-impl Access for Watched<'_> {
+impl<R: Recorder> Access for Watched<'_, R> {
     fn read(
         &mut self,
         table: TableId,

@@ -5,33 +5,37 @@ use std::sync::Arc;
 
 use procedure::{Frame, ProgramResult};
 use storage::{Catalog, LATEST, UndoArena};
-use types::{Position, Stamp, Stop, Value};
+use types::{Position, Stamp, Stop};
 
-use crate::footprint::NoRecord;
-use crate::install::{Resolved, resolve};
+use crate::footprint::{NoRecord, Recorder};
+use crate::install::Installer;
 use crate::overlay::{Moment, Overlay};
+use crate::pending::PendingWrite;
 use crate::protocol::{Block, Outcome};
 use crate::reconnaissance::{Held, run_checked};
 use crate::work::Work;
 
 /// Runs transactions one at a time over the newest state.
-pub struct Runner {
-    catalog: Arc<Catalog>,
-    overlay: Overlay<NoRecord>,
+pub struct Runner<R = NoRecord> {
+    overlay: Overlay<R>,
     frame: Frame,
-    resolved: Vec<Resolved>,
-    scratch: Vec<Value>,
+    installer: Installer,
 }
 
 impl Runner {
     pub fn new(catalog: Arc<Catalog>) -> Self {
+        Runner::recording(catalog, NoRecord)
+    }
+}
+
+impl<R: Recorder> Runner<R> {
+    /// One that tells `recorder` of every read.
+    pub fn recording(catalog: Arc<Catalog>, recorder: R) -> Self {
         let nowhere = Moment { height: 0, position: 0, now_us: 0 };
         Runner {
-            overlay: Overlay::new(Arc::clone(&catalog), LATEST, nowhere, NoRecord),
-            catalog,
+            overlay: Overlay::new(Arc::clone(&catalog), LATEST, nowhere, recorder),
             frame: Frame::default(),
-            resolved: Vec::new(),
-            scratch: Vec::new(),
+            installer: Installer::new(catalog),
         }
     }
 
@@ -42,7 +46,25 @@ impl Runner {
         position: Position,
         undo: &mut UndoArena,
     ) -> Result<Outcome, String> {
-        Outcome::from_run(self.attempt(block, position, undo))
+        self.run_and_show(block, position, undo, |_, _| ())
+    }
+
+    /// As `run_one`; then `show` gets the recorder and what was installed.
+    pub fn run_and_show(
+        &mut self,
+        block: &Block,
+        position: Position,
+        undo: &mut UndoArena,
+        show: impl FnOnce(&mut R, &[PendingWrite]),
+    ) -> Result<Outcome, String> {
+        let run = self.attempt(block, position, undo);
+        let (result, writes) = match run {
+            Ok((result, writes)) => (Ok(result), writes),
+            Err(stop) => (Err(stop), Vec::new()),
+        };
+        show(&mut self.overlay.recorder, &writes);
+        self.overlay.recycle(writes);
+        Outcome::from_run(result)
     }
 
     /// As `run_one`, every access checked before it happens. `None`: one was not covered by
@@ -60,7 +82,8 @@ impl Runner {
             return Ok(None);
         };
         let installed = run.and_then(|result| {
-            self.install(moment, undo)?;
+            let writes = self.install(moment, undo)?;
+            self.overlay.recycle(writes);
             Ok(result)
         });
         Outcome::from_run(installed).map(Some)
@@ -71,30 +94,21 @@ impl Runner {
         block: &Block,
         position: Position,
         undo: &mut UndoArena,
-    ) -> Result<ProgramResult, Stop> {
+    ) -> Result<(ProgramResult, Vec<PendingWrite>), Stop> {
         let (work, moment) = begin(block, position);
         self.overlay.restart(moment);
         let result = work.run(&mut self.frame, &mut self.overlay)?;
-        self.install(moment, undo)?;
-        Ok(result)
+        let writes = self.install(moment, undo)?;
+        Ok((result, writes))
     }
 
     /// All of the transaction's writes, or none.
-    fn install(&mut self, moment: Moment, undo: &mut UndoArena) -> Result<(), Stop> {
+    fn install(&mut self, moment: Moment, undo: &mut UndoArena) -> Result<Vec<PendingWrite>, Stop> {
         let Moment { height, position, now_us } = moment;
         let writes = self.overlay.take_writes();
-        self.resolved.clear();
-        for write in &writes {
-            let table = self.catalog.table(write.table).ok_or_else(gone)?;
-            self.resolved.push(resolve(table, write, now_us, &mut self.scratch)?);
-        }
         let stamp = Stamp::new(height, position);
-        for (write, resolved) in writes.iter().zip(self.resolved.drain(..)) {
-            let table = self.catalog.table(write.table).ok_or_else(gone)?;
-            resolved.install(table, &write.key, stamp, undo);
-        }
-        self.overlay.recycle(writes);
-        Ok(())
+        self.installer.install(&writes, now_us, stamp, undo)?;
+        Ok(writes)
     }
 }
 
@@ -102,8 +116,4 @@ fn begin(block: &Block, position: Position) -> (&Work, Moment) {
     let work = &block.transactions[position as usize];
     let now_us = work.now_us(block.time_us);
     (work, Moment { height: block.height, position, now_us })
-}
-
-fn gone() -> Stop {
-    Stop::Halt("a table vanished within a block".into())
 }

@@ -15,12 +15,13 @@ use crate::foresight::{self, Foresight};
 use crate::overlay::{Moment, Overlay};
 use crate::pending::{PendingWrite, RecordId};
 use crate::protocol::Block;
+use crate::work::Work;
 
 /// One transaction after its simulation.
 #[derive(Debug)]
-pub struct Simulated {
+pub struct Simulated<R = Reads> {
     pub run: Result<ProgramResult, Stop>,
-    pub reads: Reads,
+    pub reads: R,
     /// Empty when the transaction stopped.
     pub writes: Vec<PendingWrite>,
 }
@@ -64,12 +65,13 @@ impl Recorder for Reads {
     }
 }
 
-struct Shared {
+struct Shared<R, F> {
     block: Arc<Block>,
     catalog: Arc<Catalog>,
-    snapshot_height: Height,
+    snapshots: Vec<Height>,
+    run: F,
     next: AtomicUsize,
-    done: Vec<OnceLock<Simulated>>,
+    done: Vec<OnceLock<Simulated<R>>>,
 }
 
 /// Run every transaction of a block on the snapshot at `snapshot_height`; none sees another.
@@ -79,11 +81,29 @@ pub fn simulate(
     snapshot_height: Height,
     crew: &Crew,
 ) -> Vec<Simulated> {
+    simulate_with(block, store, &[snapshot_height], crew, Work::run)
+}
+
+/// As [`simulate`], with a recorder and a way to run of the caller's own, and on several snapshots
+/// dealt out in turn.
+pub fn simulate_with<R, F>(
+    block: &Arc<Block>,
+    store: &Arc<Store>,
+    snapshots: &[Height],
+    crew: &Crew,
+    run: F,
+) -> Vec<Simulated<R>>
+where
+    R: Recorder + Default + Send + Sync + 'static,
+    F: Fn(&Work, &mut Frame, &mut Overlay<R>) -> Result<ProgramResult, Stop>,
+    F: Send + Sync + 'static,
+{
     let count = block.transactions.len();
     let shared = Arc::new(Shared {
         block: Arc::clone(block),
         catalog: store.catalog(),
-        snapshot_height,
+        snapshots: snapshots.to_vec(),
+        run,
         next: AtomicUsize::new(0),
         done: (0..count).map(|_| OnceLock::new()).collect(),
     });
@@ -93,10 +113,14 @@ pub fn simulate(
     shared.done.into_iter().map(|s| s.into_inner().expect("every transaction is run")).collect()
 }
 
-fn work(shared: &Shared) {
+fn work<R, F>(shared: &Shared<R, F>)
+where
+    R: Recorder + Default,
+    F: Fn(&Work, &mut Frame, &mut Overlay<R>) -> Result<ProgramResult, Stop>,
+{
     let nowhere = Moment { height: 0, position: 0, now_us: 0 };
-    let catalog = Arc::clone(&shared.catalog);
-    let mut overlay = Overlay::new(catalog, shared.snapshot_height, nowhere, Reads::default());
+    let overlay = |at| Overlay::new(Arc::clone(&shared.catalog), at, nowhere, R::default());
+    let mut overlays: Vec<_> = shared.snapshots.iter().map(|&at| overlay(at)).collect();
     let mut frame = Frame::default();
     let mut foresight = Foresight::new(Arc::clone(&shared.catalog), shared.done.len());
     loop {
@@ -108,16 +132,19 @@ fn work(shared: &Shared) {
         }
         foresight.fetch(group.iter().map(|work| &**work));
         for (position, work) in (first..).zip(group) {
+            let turn = position % overlays.len();
+            let overlay = &mut overlays[turn];
             overlay.restart(Moment {
                 height: shared.block.height,
                 position: position as Position,
                 now_us: work.now_us(shared.block.time_us),
             });
-            let run = work.run(&mut frame, &mut overlay);
+            let run = (shared.run)(work, &mut frame, overlay);
             let reads = std::mem::take(&mut overlay.recorder);
             let writes = if run.is_ok() { overlay.take_writes() } else { Vec::new() };
             let simulated = Simulated { run, reads, writes };
-            shared.done[position].set(simulated).expect("a position is drawn once");
+            let fresh = shared.done[position].set(simulated).is_ok();
+            debug_assert!(fresh, "a position is drawn once");
         }
     }
 }

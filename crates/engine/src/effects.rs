@@ -7,8 +7,7 @@
 use ledger::Hash;
 use ledger::effects::{Effect, EffectsBuilder, row_image_hash};
 use storage::{Change, Changes};
-use types::row::encode_row;
-use types::{Position, Result, Value};
+use types::Result;
 
 use crate::language::{ObjectChange, SCHEMA_TABLE};
 
@@ -60,13 +59,10 @@ impl Effects {
         }
     }
 
-    /// The changes in the order of the root's leaves. `serial_order` is the block's: stamps count
-    /// in it, and the ledger has block order.
-    pub fn rows(&self, serial_order: &[Position]) -> Vec<ChangedRow> {
+    /// The changes in the order of the root's leaves.
+    pub fn rows(&self) -> Vec<ChangedRow> {
         match self {
-            Effects::Rows(changes) => {
-                changes.touched().iter().map(|change| changed_row(change, serial_order)).collect()
-            }
+            Effects::Rows(changes) => changes.touched().iter().map(changed_row).collect(),
             Effects::Objects(objects) => objects.iter().map(changed_object).collect(),
         }
     }
@@ -74,17 +70,13 @@ impl Effects {
 
 fn row_root(changes: &Changes) -> Result<Hash> {
     let mut effects = EffectsBuilder::new();
-    let mut row: Vec<Value> = Vec::new();
     let mut image = Vec::new();
     for change in changes.touched() {
-        let columns = &change.schema().columns;
-        let mut hash_of = |row: &[Value]| {
-            image.clear();
-            encode_row(columns, row, &mut image).map(|()| row_image_hash(&image))
-        };
-        let previous = change.before(&mut row);
-        let before = previous.map(|_| hash_of(&row)).transpose()?;
-        let after = change.after(&mut row).map(|_| hash_of(&row)).transpose()?;
+        image.clear();
+        let previous = change.before_image(&mut image)?;
+        let before = previous.map(|_| row_image_hash(&image));
+        image.clear();
+        let after = change.after_image(&mut image)?.map(|_| row_image_hash(&image));
         effects.push(&Effect {
             table: change.table(),
             key: change.key().as_bytes(),
@@ -113,7 +105,7 @@ fn object_root(objects: &[ObjectChange]) -> Result<Hash> {
     Ok(effects.root())
 }
 
-fn changed_row(change: &Change, serial_order: &[Position]) -> ChangedRow {
+fn changed_row(change: &Change) -> ChangedRow {
     let (mut before, mut after) = (Vec::new(), Vec::new());
     let was = change.before(&mut before);
     let is = change.after(&mut after);
@@ -124,10 +116,7 @@ fn changed_row(change: &Change, serial_order: &[Position]) -> ChangedRow {
         row[id].to_text(&schema.columns[id].data_type)
     });
     ChangedRow {
-        transaction: is.and_then(|stamp| {
-            let position = serial_order.get(stamp.position() as usize)?;
-            Some(*position as usize)
-        }),
+        transaction: is.map(|stamp| stamp.position() as usize),
         table: schema.name.clone(),
         key: format!("({})", key.collect::<Vec<_>>().join(", ")),
         change: change_word(was.is_some(), is.is_some()),

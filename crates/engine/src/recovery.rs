@@ -210,7 +210,7 @@ fn compare(block: &Block, executed: &Executed) -> Result<(), Fault> {
                 Err(_) => "the outcome".into(),
             };
             let (expected, found) = (describe_outcome(recorded), describe_outcome(&again));
-            let mut changes = executed.effects.rows(&executed.serial_order);
+            let mut changes = executed.effects.rows();
             changes.retain(|row| row.transaction == Some(index));
             let transaction = Some(index);
             let fault = Mismatch { height, transaction, what, expected, found, changes };
@@ -220,7 +220,7 @@ fn compare(block: &Block, executed: &Executed) -> Result<(), Fault> {
     let (ours, theirs) = (&executed.block.header, &block.header);
     let hex = |hash: &ledger::Hash| ledger::hash::to_hex(hash);
     if ours.effects_root != theirs.effects_root {
-        let changes = executed.effects.rows(&executed.serial_order);
+        let changes = executed.effects.rows();
         return Err(Fault::Mismatch(Mismatch {
             height,
             transaction: only_transaction(block),

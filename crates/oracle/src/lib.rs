@@ -22,6 +22,7 @@
 //! Absence: no concrete protocol.
 
 pub mod model;
+pub mod pipeline;
 pub mod programs;
 pub mod session;
 
@@ -126,7 +127,10 @@ impl Twin {
         let changes = net_changes(&changes);
         check_order(&outcome, block.transactions.len()).map_err(wrong)?;
         let may_retry = protocol.info().may_retry;
-        let put_off = |at: usize| may_retry && matches!(outcome.outcomes[at], Outcome::Retry(_));
+        let put_off = |at: usize| {
+            let retries = matches!(outcome.outcomes[at], Outcome::Retry(_));
+            retries && (may_retry || outcome.deferred.contains(&(at as Position)))
+        };
         let (replayed, serial) =
             self.replay(&block, &outcome, &put_off, sessions).map_err(wrong)?;
         for (position, (ours, theirs)) in outcome.outcomes.iter().zip(&replayed).enumerate() {

@@ -10,7 +10,7 @@ use procedure::Frame;
 use procedure::access::{Access, Command, Range, Row};
 use procedure::testing::Memory;
 use storage::Store;
-use types::{ColumnId, Key, Stamp, Stop, TableId, TableSchema, Value};
+use types::{ColumnId, Key, Position, Stamp, Stop, TableId, TableSchema, Value};
 
 use crate::NetChange;
 
@@ -37,34 +37,44 @@ impl Model {
         put_off: &dyn Fn(usize) -> bool,
     ) -> Result<Vec<NetChange>, String> {
         let before = self.memory.clone();
-        let mut frame = Frame::default();
         for &position in &outcome.serial_order {
-            if put_off(position as usize) {
-                continue;
-            }
-            let work = &block.transactions[position as usize];
-            let mut memory = self.memory.clone();
-            memory.stamp = Stamp::new(block.height, position);
-            memory.now_us = work.now_us(block.time_us);
-            let mut access =
-                ModelAccess { memory, stamp: Stamp::new(block.height, position), row_ids: 0 };
-            let run = work.run(&mut frame, &mut access);
-            let agrees = match (&run, &outcome.outcomes[position as usize]) {
-                (Ok(ours), Outcome::Committed(theirs)) => ours == theirs,
-                (Err(_), Outcome::Rejected(_) | Outcome::Retry(_)) => true,
-                _ => false,
-            };
-            if !agrees {
-                return Err(format!(
-                    "transaction {position} ended as {:?}, on plain maps as {run:?}; order {:?}",
-                    outcome.outcomes[position as usize], outcome.serial_order
-                ));
-            }
-            if run.is_ok() {
-                self.memory = access.memory;
+            if !put_off(position as usize) {
+                self.run_one(block, outcome, position)?;
             }
         }
         Ok(self.changes_since(&before))
+    }
+
+    /// Run one transaction of a block, and compare how it ends.
+    pub fn run_one(
+        &mut self,
+        block: &Block,
+        outcome: &BlockOutcome,
+        position: Position,
+    ) -> Result<(), String> {
+        let work = &block.transactions[position as usize];
+        let mut memory = self.memory.clone();
+        memory.stamp = Stamp::new(block.height, position);
+        memory.now_us = work.now_us(block.time_us);
+        let mut access =
+            ModelAccess { memory, stamp: Stamp::new(block.height, position), row_ids: 0 };
+        let run = work.run(&mut Frame::default(), &mut access);
+        let agrees = match (&run, &outcome.outcomes[position as usize]) {
+            (Ok(ours), Outcome::Committed(theirs)) => ours == theirs,
+            (Err(_), Outcome::Rejected(_) | Outcome::Retry(_)) => true,
+            _ => false,
+        };
+        if !agrees {
+            return Err(format!(
+                "transaction {position} of block {} ended as {:?}, on plain maps as {run:?}; order \
+                 {:?}",
+                block.height, outcome.outcomes[position as usize], outcome.serial_order
+            ));
+        }
+        if run.is_ok() {
+            self.memory = access.memory;
+        }
+        Ok(())
     }
 
     /// What is left to spend after a run that changes nothing here; `None`: it failed, or it wrote,

@@ -99,11 +99,11 @@ pub struct CommandCode {
 
 impl CommandCode {
     pub fn new(assignments: Box<[(ColumnId, Expr)]>, checks: Box<[Check]>) -> Self {
-        let mut columns = Vec::new();
-        let assigned = assignments.iter().map(|(_, expression)| expression);
-        for expression in assigned.chain(checks.iter().map(|check| &check.condition)) {
-            columns.extend(expression.columns());
-        }
+        // A check sees what was assigned, so that a blind update needs no look at the row.
+        let is_assigned = |column: &ColumnId| assignments.iter().any(|(c, _)| c == column);
+        let checked = checks.iter().flat_map(|check| check.condition.columns());
+        let mut columns: Vec<ColumnId> = checked.filter(|column| !is_assigned(column)).collect();
+        columns.extend(assignments.iter().flat_map(|(_, expression)| expression.columns()));
         columns.sort_unstable();
         columns.dedup();
         CommandCode { assignments, checks, columns: columns.into() }

@@ -17,7 +17,7 @@ use types::cast::cast;
 use types::compare::{compare, equal};
 use types::{ColumnId, DataType, Error, Result, SqlState, Value};
 
-use crate::access::Command;
+use crate::access::{Command, CommandCode};
 use crate::expr::{BinaryOp, Expr, UnaryOp};
 use crate::functions;
 use crate::like::like;
@@ -83,26 +83,32 @@ impl Expr {
 }
 
 impl Command {
+    pub fn apply(&self, row: &mut [Value], now_us: i64) -> Result<()> {
+        self.code.apply(&self.inputs, row, now_us)
+    }
+}
+
+impl CommandCode {
     /// Runs the command on a row: every assignment sees the row as it was, every check as it is
     /// then. On an error the row may be half changed; the caller discards it.
-    pub fn apply(&self, row: &mut [Value], now_us: i64) -> Result<()> {
-        match &*self.code.assignments {
+    pub fn apply(&self, inputs: &[Value], row: &mut [Value], now_us: i64) -> Result<()> {
+        match &*self.assignments {
             [(column, expression)] => {
-                let value = expression.eval(&self.inputs, row, now_us)?;
+                let value = expression.eval(inputs, row, now_us)?;
                 *place(row, *column)? = value;
             }
             assignments => {
                 let mut values: SmallVec<[Value; 4]> = SmallVec::with_capacity(assignments.len());
                 for (_, expression) in assignments {
-                    values.push(expression.eval(&self.inputs, row, now_us)?);
+                    values.push(expression.eval(inputs, row, now_us)?);
                 }
                 for ((column, _), value) in assignments.iter().zip(values) {
                     *place(row, *column)? = value;
                 }
             }
         }
-        for check in &self.code.checks {
-            if check.condition.eval_truth(&self.inputs, row, now_us)? == Some(false) {
+        for check in &self.checks {
+            if check.condition.eval_truth(inputs, row, now_us)? == Some(false) {
                 return Err(check.error.clone());
             }
         }

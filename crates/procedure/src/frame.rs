@@ -63,9 +63,13 @@ impl Frame {
                 ),
             ));
         }
-        self.registers.clear();
-        self.registers.extend_from_slice(arguments);
-        self.registers.resize(usize::from(procedure.registers), Value::Null);
+        let registers = usize::from(procedure.registers).max(arguments.len());
+        self.registers.resize(registers, Value::Null);
+        let (given, others) = self.registers.split_at_mut(arguments.len());
+        given.clone_from_slice(arguments);
+        for other in others {
+            *other = Value::Null;
+        }
         self.staged.clear();
         self.result.rows.clear();
         self.result.count = 0;

@@ -11,8 +11,13 @@ use concurrency::{OptionValues, Options, Protocol, ProtocolInfo};
 use types::{Error, SqlState};
 
 pub mod aria;
+pub mod block_stm;
 pub mod calvin;
+pub mod conflict_graph;
+pub mod fabric;
+pub mod fabric_pp;
 pub mod harmony;
+pub mod quecc;
 pub mod rbc;
 pub mod serial;
 
@@ -25,7 +30,17 @@ pub struct Entry {
 }
 
 /// Every protocol that a ledger can be run under.
-pub static ALL: &[Entry] = &[serial::ENTRY, calvin::ENTRY, aria::ENTRY, rbc::ENTRY, harmony::ENTRY];
+pub static ALL: &[Entry] = &[
+    serial::ENTRY,
+    calvin::ENTRY,
+    conflict_graph::ENTRY,
+    aria::ENTRY,
+    rbc::ENTRY,
+    harmony::ENTRY,
+    quecc::ENTRY,
+    fabric::ENTRY,
+    fabric_pp::ENTRY,
+];
 
 /// Names of every protocol as it is by default and with any one choice made otherwise: what a
 /// test should run to have seen them all.

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use types::{Height, Key, Stamp, TableId, Value};
+use types::{Height, Key, Result, Stamp, TableId, Value};
 
 use crate::pins::Pin;
 use crate::record::load_words;
@@ -85,6 +85,28 @@ pub struct Change {
     height: Height,
 }
 
+/// A touched record on its way to its place.
+struct Keyed {
+    table: TableId,
+    /// Decides nearly always, without a look at the key.
+    prefix: u64,
+    key: Key,
+    touched: Touched,
+}
+
+/// The first eight bytes of a key, zeros behind a shorter one, as a number.
+fn prefix(key: &Key) -> u64 {
+    let bytes = key.as_bytes();
+    match bytes.first_chunk::<8>() {
+        Some(eight) => u64::from_be_bytes(*eight),
+        None => {
+            let mut eight = [0; 8];
+            eight[..bytes.len()].copy_from_slice(bytes);
+            u64::from_be_bytes(eight)
+        }
+    }
+}
+
 impl Changes {
     pub(crate) fn new(
         height: Height,
@@ -92,17 +114,25 @@ impl Changes {
         catalog: Arc<Catalog>,
         touched: Vec<Touched>,
     ) -> Self {
-        let mut changes: Vec<Change> = touched
+        let mut keyed: Vec<Keyed> = touched
             .into_iter()
             .filter_map(|touched| {
-                let table = catalog.table(touched.table)?.clone();
-                let key = table.records.key(touched.slot);
-                let change = Change { key, table, touched, height };
-                change.is_net().then_some(change)
+                let key = catalog.table(touched.table)?.records.key(touched.slot);
+                Some(Keyed { table: touched.table, prefix: prefix(&key), key, touched })
             })
             .collect();
-        changes.sort_unstable_by(|a, b| (a.table(), &a.key).cmp(&(b.table(), &b.key)));
-        Changes { height, changes, _pin: pin }
+        keyed.sort_unstable_by(|a, b| {
+            let by_prefix = (a.table, a.prefix).cmp(&(b.table, b.prefix));
+            by_prefix.then_with(|| a.key.cmp(&b.key))
+        });
+        // Written, rolled back and written again: touched first twice, with one image before.
+        keyed.dedup_by(|a, b| a.table == b.table && a.key == b.key);
+        let changes = keyed.into_iter().filter_map(|Keyed { key, touched, .. }| {
+            let table = catalog.table(touched.table)?.clone();
+            let change = Change { key, table, touched, height };
+            change.is_net().then_some(change)
+        });
+        Changes { height, changes: changes.collect(), _pin: pin }
     }
 
     pub fn height(&self) -> Height {
@@ -150,14 +180,37 @@ impl Change {
         self.table.read_row(self.touched.slot, self.height, row)
     }
 
+    /// Appends the image of the row before the block, encoded as the ledger hashes it.
+    pub fn before_image(&self, out: &mut Vec<u8>) -> Result<Option<Stamp>> {
+        let mut encoded = Ok(());
+        let stamp = self.table.records.before_image(self.touched.before, |payload| {
+            encoded = self.table.encode_image(payload, out);
+        });
+        encoded.map(|()| stamp)
+    }
+
+    /// Appends the image of the row after the block.
+    pub fn after_image(&self, out: &mut Vec<u8>) -> Result<Option<Stamp>> {
+        let start = out.len();
+        let mut encoded = Ok(());
+        let stamp = self.table.records.read(self.touched.slot, self.height, |payload| {
+            out.truncate(start);
+            encoded = self.table.encode_image(payload, out);
+        });
+        encoded.map(|()| stamp)
+    }
+
     fn before_words(&self, words: &mut Vec<u64>) -> Option<Stamp> {
         let records = &self.table.records;
         records.before_image(self.touched.before, |payload| load_words(payload, words))
     }
 
-    /// A row that came and went within the block left no trace.
+    /// A row that came and went within the block left no trace, nor did writes that were undone.
     fn is_net(&self) -> bool {
         let records = &self.table.records;
+        if records.stamp_word(self.touched.slot).height() != self.height {
+            return false;
+        }
         let was = records.before_image(self.touched.before, |_| ()).is_some();
         was || records.read(self.touched.slot, self.height, |_| ()).is_some()
     }

@@ -49,10 +49,15 @@ struct Shard {
 }
 
 /// The hash of a key in one index.
-#[derive(Clone, Copy)]
-pub(crate) struct KeyHash(u64);
+#[derive(Clone, Copy, Debug)]
+pub struct KeyHash(u64);
 
 impl KeyHash {
+    /// Differs from process to process: good for spreading work, never for a result.
+    pub fn number(self) -> u64 {
+        self.0
+    }
+
     fn shard(self) -> usize {
         (self.0 >> (64 - SHARD_BITS)) as usize
     }

@@ -3,7 +3,7 @@
 //! Modules from the ground up: `words` (memory that never moves), `heap` (strings), `header` and
 //! `layout` (what a record looks like), `undo` (what it looked like before), `record` (how one
 //! writer and many readers share it), `hash` and `ordered` (how it is found), `table`, `scan`,
-//! `pins` (who still reads what), `block` and `store` (blocks in, snapshots out).
+//! `exclusive` (for workers who share no record), `pins` (who still reads what), `block` and `store` (blocks in, snapshots out).
 //!
 //! The parts that threads share are checked under a model of their schedules by
 //! `RUSTFLAGS="--cfg shuttle" cargo test -p storage --lib schedules`. The only unsafe code is in
@@ -19,9 +19,11 @@
 
 mod block;
 mod entry;
+mod exclusive;
 mod hash;
 mod header;
 mod heap;
+mod image;
 mod layout;
 mod ordered;
 mod pins;
@@ -34,6 +36,7 @@ mod undo;
 mod words;
 
 pub use block::{BlockWrites, Change, Changes};
+pub use hash::KeyHash;
 pub use header::HEIGHT_MAX;
 pub use layout::PROTOCOL_WORDS_MAX;
 pub use pins::{Pin, Pins};

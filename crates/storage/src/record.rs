@@ -23,6 +23,12 @@
 //! (6), so a writer that lost its processor delays nobody. Later touches in `H` make no version and
 //! skip (1) and (2): no snapshot lies inside a block.
 //!
+//! A block may take a write back ([`Records::revert`]): the record gets its old words and its old
+//! stamp again. Then (e) alone could take words of the time between for those of the stamp. So
+//! between the old words and the old stamp the writer publishes one more version, which nobody
+//! needs, and a reader compares `newest` as well. He loads it before (a). If it was the last one
+//! already, the old words were there too; if not, (e), an acquire, makes him see that it changed.
+//!
 //! A reader at [`LATEST`] sees the state inside the block. It is for the block's own workers, which
 //! their protocol orders against the record's writer; the stamp alone cannot tell them apart two
 //! writes of one transaction.
@@ -140,6 +146,7 @@ impl Records {
         let record = self.record(slot)?;
         let mut spin = Spin::new();
         loop {
+            let newest = record[NEWEST].load(Ordering::Acquire);
             let before = StampWord(record[STAMP].load(Ordering::Acquire));
             if before.height() > at {
                 return self.read_version(record, at, copy);
@@ -153,7 +160,9 @@ impl Records {
                 }
             }
             fence(Ordering::Acquire);
-            if record[STAMP].load(Ordering::Relaxed) == before.0 {
+            let same = record[STAMP].load(Ordering::Acquire) == before.0
+                && record[NEWEST].load(Ordering::Relaxed) == newest;
+            if same {
                 return Some(before.stamp());
             }
         }
@@ -254,6 +263,25 @@ impl Records {
         fence(Ordering::Release);
         fill(payload);
         record[STAMP].store(StampWord::new(stamp, state).0, Ordering::Release);
+    }
+
+    /// Brings back an image that the record had before writes of this block. The version on top is
+    /// only there to be another one than readers of the time between have seen.
+    pub(crate) fn revert(&self, slot: Slot, stamp: StampWord, image: &[u64], undo: &mut UndoArena) {
+        let record = self.record(slot).expect("the slot of a record");
+        let payload = &record[self.layout.payload..];
+        let now = StampWord(record[STAMP].load(Ordering::Relaxed));
+        debug_assert_eq!(now.height(), undo.height(), "only this block's writes are undone");
+        let older = record[NEWEST].load(Ordering::Relaxed);
+        let writing = StampWord::new(now.stamp(), State::Writing);
+        record[STAMP].store(writing.0, Ordering::Release);
+        fence(Ordering::Release);
+        store_words(payload, image);
+        if stamp.height() != now.height() {
+            let copy = undo.push(older, stamp, payload);
+            record[NEWEST].store(copy, Ordering::Release);
+        }
+        record[STAMP].store(stamp.0, Ordering::Release);
     }
 
     /// A new record, which no index leads to yet.

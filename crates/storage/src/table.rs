@@ -48,16 +48,13 @@ use types::{ColumnId, Height, IndexId, Key, Stamp, TableId, TableSchema, Value};
 use crate::entry::{self, EntryColumn};
 use crate::hash::{HashIndex, KeyHash};
 use crate::header::State;
-use crate::layout::Cell;
+use crate::layout::{Cell, IMAGE_WORDS};
 use crate::ordered::OrderedIndex;
 use crate::record::{Records, Slot, load_words, store_words};
 use crate::undo::{Garbage, GarbageKind, UndoArena, UndoSpace};
 
 /// Up to so many columns are picked out of a record one by one; of more, the whole record is taken.
 const FEW_COLUMNS: usize = 4;
-
-/// A payload of so many words is copied to the stack.
-const IMAGE_WORDS: usize = 32;
 
 /// The place of a key in a table's hash index, found.
 #[derive(Clone, Copy)]
@@ -218,6 +215,12 @@ impl Table {
         }
     }
 
+    /// Fetches a record that is known already.
+    #[inline]
+    pub fn prefetch_slot(&self, slot: Slot) {
+        self.records.prefetch(slot);
+    }
+
     /// A record's encoded primary key.
     pub fn key(&self, slot: Slot) -> Key {
         self.records.key(slot)
@@ -273,21 +276,18 @@ impl Table {
                     *to = from.load(Ordering::Relaxed);
                 }
             })?;
-            self.decode_columns(columns, &words, out);
+            for (value, id) in out.iter_mut().zip(columns) {
+                layout.column(*id).decode_into(&words, &self.records.heap, value);
+            }
             return Some(stamp);
         }
         let mut words = Vec::new();
         let stamp = self.records.read(slot, at, |payload| load_words(payload, &mut words))?;
-        self.decode_columns(columns, &words, out);
-        Some(stamp)
-    }
-
-    #[inline]
-    fn decode_columns(&self, columns: &[ColumnId], words: &[u64], out: &mut [Value]) {
         for (value, id) in out.iter_mut().zip(columns) {
-            let column = self.records.layout.column(*id);
+            let column = layout.column(*id);
             *value = column.decode(column.cell(|i| words[i]), &self.records.heap);
         }
+        Some(stamp)
     }
 
     /// The whole row visible at `at`, in place of what `out` held.
@@ -500,6 +500,19 @@ impl Table {
 
     pub(crate) fn secondary(&self, id: IndexId) -> Option<&SecondaryIndex> {
         self.secondary.get(usize::from(id).checked_sub(1)?)?.as_deref()
+    }
+
+    pub(crate) fn index(&self) -> &HashIndex {
+        &self.hash
+    }
+
+    /// Leads the secondary indexes to an older image of a record again.
+    pub(crate) fn restore_entries(&self, slot: Slot, image: &[u64], undo: &mut UndoArena) {
+        if self.has_secondary {
+            let mut current = Vec::new();
+            self.load_payload(slot, &mut current);
+            self.move_entries(slot, &current, image, undo);
+        }
     }
 
     pub(crate) fn primary(&self) -> &OrderedIndex {

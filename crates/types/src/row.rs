@@ -18,7 +18,8 @@ use crate::value::Value;
 /// The name of this encoding in the ledger's parameters.
 pub const ROW_ENCODING: &str = "pgbinary-v1";
 
-const NULL_LENGTH: u32 = u32::MAX;
+/// Stands for the length of a NULL.
+pub const NULL_LENGTH: u32 = u32::MAX;
 
 /// Appends the encoding of a row; `values` has one value per column, dropped ones included.
 pub fn encode_row(columns: &[ColumnSchema], values: &[Value], out: &mut Vec<u8>) -> Result<()> {
@@ -29,25 +30,30 @@ pub fn encode_row(columns: &[ColumnSchema], values: &[Value], out: &mut Vec<u8>)
         ));
     }
     for (column, value) in columns.iter().zip(values) {
-        if column.dropped {
-            continue;
+        if !column.dropped {
+            encode_field(column, value, out)?;
         }
-        if value.is_null() {
-            out.extend_from_slice(&NULL_LENGTH.to_be_bytes());
-            continue;
-        }
-        let length_at = out.len();
-        out.extend_from_slice(&[0; 4]);
-        value.write_binary(&column.data_type, out)?;
-        let length = u32::try_from(out.len() - length_at - 4)
-            .ok()
-            .filter(|length| *length != NULL_LENGTH)
-            .ok_or_else(|| {
-                Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "a value is too long")
-                    .with_column(&column.name)
-            })?;
-        out[length_at..length_at + 4].copy_from_slice(&length.to_be_bytes());
     }
+    Ok(())
+}
+
+/// Appends the encoding of one column that is not dropped.
+pub fn encode_field(column: &ColumnSchema, value: &Value, out: &mut Vec<u8>) -> Result<()> {
+    if value.is_null() {
+        out.extend_from_slice(&NULL_LENGTH.to_be_bytes());
+        return Ok(());
+    }
+    let length_at = out.len();
+    out.extend_from_slice(&[0; 4]);
+    value.write_binary(&column.data_type, out)?;
+    let length = u32::try_from(out.len() - length_at - 4)
+        .ok()
+        .filter(|length| *length != NULL_LENGTH)
+        .ok_or_else(|| {
+            Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "a value is too long")
+                .with_column(&column.name)
+        })?;
+    out[length_at..length_at + 4].copy_from_slice(&length.to_be_bytes());
     Ok(())
 }
 

@@ -32,7 +32,10 @@ pub fn render(title: &str, measurements: &[Measurement], facts: &Facts) -> Strin
     let axis = Axis::of(measurements);
     let protocols = distinct(measurements, |m| m.protocol.clone());
     for section in axis.sections(measurements) {
+        let title = axis.title(section[0], measurements);
+        let _ = writeln!(page, "<h2>{}</h2>\n<div class=\"plots\">", escape(&title));
         section_of(&axis, &section, &protocols, &mut page);
+        page.push_str("</div>\n");
     }
     page.push_str(NOTES);
     page.push_str("</main>\n</html>\n");
@@ -129,10 +132,12 @@ impl Axis {
         sections
     }
 
-    fn title(&self, measurement: &Measurement) -> String {
+    /// What sets a section apart from the others.
+    fn title(&self, one: &Measurement, all: &[Measurement]) -> String {
         let others = DIMENSIONS.iter().filter(|dimension| dimension.label != self.0.label);
-        let words = others.map(|dimension| (dimension.words)(measurement));
-        words.filter(|words| !words.is_empty()).collect::<Vec<_>>().join(", ")
+        let apart = others.filter(|dimension| distinct(all, dimension.value).len() > 1);
+        let words: Vec<String> = apart.map(|dimension| (dimension.words)(one)).collect();
+        if words.is_empty() { "Results".to_owned() } else { words.join(", ") }
     }
 }
 
@@ -212,7 +217,6 @@ const QUANTITIES: &[Quantity] = &[
 ];
 
 fn section_of(axis: &Axis, cells: &[&Measurement], protocols: &[String], page: &mut String) {
-    let _ = writeln!(page, "<h2>{}</h2>\n<div class=\"plots\">", escape(&axis.title(cells[0])));
     for quantity in QUANTITIES {
         let points = || cells.iter().map(|cell| (quantity.point)(cell).value);
         if quantity.optional && points().all(|value| value == 0.0) {
@@ -229,7 +233,6 @@ fn section_of(axis: &Axis, cells: &[&Measurement], protocols: &[String], page: &
         table_of(quantity, &plot, page);
         page.push_str("</figure>\n");
     }
-    page.push_str("</div>\n");
 }
 
 fn plot_of(axis: &Axis, quantity: &Quantity, cells: &[&Measurement], protocols: &[String]) -> Plot {
@@ -340,7 +343,7 @@ mod tests {
         let mut measurements = measure(&plan, &mut |_, _, _| {}).unwrap();
         let facts = [("processor", "a <fast> one".to_owned())];
         let page = super::render("tally bench: ycsb", &measurements, &facts);
-        for text in ["<h2>blocks of 20, 1 thread", "2 threads", "skew (Zipf theta)", "0.5"] {
+        for text in ["<h2>1 thread</h2>", "<h2>2 threads</h2>", "skew (Zipf theta)", "0.5"] {
             assert!(page.contains(text), "{text}");
         }
         assert!(page.contains("a &lt;fast&gt; one"));

@@ -13,8 +13,9 @@ pub const COLOURS: usize = 11;
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 340.0;
 const LEFT: f64 = 58.0;
-/// Room for names.
-const RIGHT: f64 = 150.0;
+/// Around a name, and for each of its characters.
+const NAME_GAP: f64 = 28.0;
+const CHARACTER_WIDTH: f64 = 7.2;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 46.0;
 const NAME_HEIGHT: f64 = 15.0;
@@ -48,7 +49,10 @@ impl Plot {
     pub fn svg(&self) -> String {
         let points = || self.lines.iter().flat_map(|line| line.points.iter().flatten());
         let greatest = points().map(|point| point.max).fold(0.0, f64::max);
-        let scale = Scale::up_to(greatest, self.places.len());
+        let names = self.lines.iter().map(|line| cut(&line.name).chars().count());
+        let name_width = CHARACTER_WIDTH * names.max().unwrap_or(0) as f64;
+        let right = WIDTH - NAME_GAP - name_width;
+        let scale = Scale::up_to(greatest, self.places.len(), right);
         let mut svg = format!(
             "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{} over {}\">\n",
             escape(&self.y_label),
@@ -64,7 +68,7 @@ impl Plot {
     }
 
     fn axes(&self, scale: &Scale, svg: &mut String) {
-        let (left, right) = (LEFT, WIDTH - RIGHT);
+        let (left, right) = (LEFT, scale.right);
         for tick in scale.ticks() {
             let y = scale.y(tick);
             let _ = writeln!(
@@ -109,7 +113,7 @@ impl Plot {
         names.sort_by(|a, b| a.0.total_cmp(&b.0));
         let ends: Vec<f64> = names.iter().map(|name| name.0).collect();
         for (y, (end, x, line)) in apart(&ends).into_iter().zip(names) {
-            let left = WIDTH - RIGHT + 16.0;
+            let left = scale.right + 16.0;
             let _ = writeln!(
                 svg,
                 "<path class=\"leader\" d=\"M{:.1} {end:.1}L{:.1} {y:.1}\"/>\
@@ -163,17 +167,19 @@ struct Scale {
     top: f64,
     step: f64,
     places: usize,
+    /// Where the names begin.
+    right: f64,
 }
 
 impl Scale {
     /// From 0 to a round number not below `greatest`, in about five steps.
-    fn up_to(greatest: f64, places: usize) -> Scale {
+    fn up_to(greatest: f64, places: usize, right: f64) -> Scale {
         let rough = (greatest / 5.0).max(f64::MIN_POSITIVE);
         let magnitude = 10f64.powf(rough.log10().floor());
         let factors = [1.0, 2.0, 2.5, 5.0, 10.0];
         let step = factors.map(|f| f * magnitude).into_iter().find(|&s| s >= rough * 0.999);
         let step = if greatest > 0.0 { step.unwrap_or(rough) } else { 1.0 };
-        Scale { top: (greatest / step - 1e-9).ceil().max(1.0) * step, step, places }
+        Scale { top: (greatest / step - 1e-9).ceil().max(1.0) * step, step, places, right }
     }
 
     fn ticks(&self) -> impl Iterator<Item = f64> + use<> {
@@ -187,7 +193,7 @@ impl Scale {
     }
 
     fn x(&self, place: usize) -> f64 {
-        let width = WIDTH - LEFT - RIGHT - 40.0;
+        let width = self.right - LEFT - 40.0;
         match self.places {
             0 | 1 => LEFT + 20.0 + width / 2.0,
             places => LEFT + 20.0 + width * place as f64 / (places - 1) as f64,
@@ -240,7 +246,7 @@ mod tests {
     #[test]
     fn a_scale_ends_in_a_round_number_just_above() {
         for (greatest, top) in [(0.0, 1.0), (97.0, 100.0), (412_000.0, 500_000.0), (1.0, 1.0)] {
-            let scale = Scale::up_to(greatest, 3);
+            let scale = Scale::up_to(greatest, 3, WIDTH);
             assert!((scale.top - top).abs() < 1e-9, "{greatest}: {}", scale.top);
             assert!((2..=7).contains(&scale.ticks().count()), "{greatest}");
         }

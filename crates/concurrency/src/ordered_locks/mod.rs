@@ -46,8 +46,8 @@
 //! workers; so few transactions, long chains on one hot record, and a single worker, run one after
 //! another at once.
 
-mod points;
-mod queues;
+pub mod points;
+pub mod queues;
 
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -214,10 +214,10 @@ impl Running {
     fn work(&self, catalog: &Arc<Catalog>, undo: &mut UndoArena) {
         let mut runner = Runner::new(Arc::clone(catalog));
         let mut foresight = Foresight::new(Arc::clone(catalog), self.positions.len());
+        let declared = &self.requests.declared;
         let foresee = |group: &[u32]| {
-            let accesses =
-                group.iter().filter_map(|&at| self.requests.declared[at as usize].accesses());
-            foresight.fetch_keys(accesses.flat_map(|a| &a.keys));
+            let accesses = group.iter().filter_map(|&at| declared[at as usize].accesses());
+            foresight.fetch_keys(accesses.flat_map(|accesses| &accesses.keys));
         };
         self.schedule.work(foresee, |turn| {
             let Some(outcome) = self.turn(turn, &mut runner, undo)? else {

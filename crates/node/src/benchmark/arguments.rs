@@ -21,6 +21,23 @@ pub enum Special {
         #[arg(long)]
         smoke: bool,
     },
+    /// Measure a figure of a paper again, beside its numbers; without a name, list them.
+    Figure(Figure),
+}
+
+#[derive(Args, Debug, Clone)]
+pub struct Figure {
+    /// Names of figures, or `all`.
+    pub names: Vec<String>,
+    /// Threads that execute a block [default: one for each core].
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+    /// Runs of each combination where times are compared; counts need one.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub repetitions: usize,
+    /// Only see whether it works: tiny, and allowed in a build without optimisation.
+    #[arg(long)]
+    pub smoke: bool,
 }
 
 /// A comparison of the caller's own making.

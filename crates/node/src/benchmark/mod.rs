@@ -5,16 +5,19 @@ mod machine;
 mod progress;
 
 use anyhow::{Context, Result};
-use bench::{PlanError, agreement, measure, page, table};
+use bench::paper::{self, Effort};
+use bench::{Plan, PlanError, agreement, canonical, measure, page, table};
 
 use crate::cli::{Exit, Output};
+use crate::config::Settings;
 use arguments::{Bench, Comparison, Special};
 use progress::Progress;
 
 pub fn run(arguments: &Bench, output: Output) -> Result<Exit> {
     let done = match &arguments.special {
         None => compare(&arguments.comparison, output),
-        Some(Special::Canonical { smoke }) => canonical(*smoke, output),
+        Some(Special::Canonical { smoke }) => run_canonical(*smoke, output),
+        Some(Special::Figure(arguments)) => figures(arguments, output),
     };
     done.or_else(|error| match error.downcast::<PlanError>() {
         Ok(wrong) => {
@@ -73,6 +76,112 @@ fn verdict(measurements: &[bench::Measurement]) -> Exit {
     Exit::Failed
 }
 
-fn canonical(_smoke: bool, _output: Output) -> Result<Exit> {
-    Ok(Exit::Ok)
+fn run_canonical(smoke: bool, output: Output) -> Result<Exit> {
+    refuse_a_debug_build(smoke)?;
+    let defaults = Settings::defaults().map_err(anyhow::Error::msg)?;
+    let protocol = defaults.protocol;
+    let plans = canonical::plans(&protocol, cores(), smoke)?;
+    let mut progress = Progress::new(plans.iter().map(Plan::runs).sum());
+    let mut done = 0;
+    let numbers = canonical::run(&plans, &mut |_, _, cell| {
+        progress.set(done, cell);
+        done += 1;
+    })?;
+    progress.finish();
+    if output == Output::Text {
+        let threads = cores().min(2);
+        println!("committed transactions, {protocol}, {threads} threads, sealing on, no disk\n");
+    }
+    for number in &numbers {
+        match output {
+            Output::Text => println!("{}", number.to_line()),
+            Output::Json => println!("{}", serde_json::to_string(number)?),
+        }
+    }
+    let measurements: Vec<_> = numbers.into_iter().map(|number| number.measurement).collect();
+    Ok(verdict(&measurements))
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn figures(arguments: &arguments::Figure, output: Output) -> Result<Exit> {
+    if arguments.names.is_empty() {
+        list_figures();
+        return Ok(Exit::Ok);
+    }
+    let all = arguments.names.iter().any(|name| name == "all");
+    let mut chosen = Vec::new();
+    for name in arguments.names.iter().filter(|_| !all) {
+        chosen.push(paper::by_name(name).ok_or_else(|| PlanError {
+            message: format!("unknown figure \"{name}\""),
+            hint: "`tally bench figure` lists them.".into(),
+        })?);
+    }
+    if all {
+        chosen.extend(paper::all());
+    }
+    refuse_a_debug_build(arguments.smoke)?;
+    let effort = Effort {
+        threads: arguments.threads.unwrap_or_else(cores),
+        repetitions: arguments.repetitions,
+        smoke: arguments.smoke,
+    };
+    let mut exit = Exit::Ok;
+    for figure in chosen {
+        if show_figure(figure, effort, output)? != Exit::Ok {
+            exit = Exit::Failed;
+        }
+    }
+    Ok(exit)
+}
+
+/// One line each.
+fn list_figures() {
+    for figure in paper::all() {
+        let missing = figure.missing();
+        println!("{:<24}{}", figure.name, figure.about);
+        if !missing.is_empty() {
+            println!("{:24}(not there yet: {})", "", missing.join(", "));
+        }
+    }
+}
+
+fn show_figure(figure: &paper::Figure, effort: Effort, output: Output) -> Result<Exit> {
+    let mut progress: Option<Progress> = None;
+    let findings = figure.find(effort, &mut |done, total, cell| {
+        if done == 0
+            && let Some(before) = progress.take()
+        {
+            before.finish();
+        }
+        progress.get_or_insert_with(|| Progress::new(total)).set(done, cell);
+    })?;
+    if let Some(progress) = &progress {
+        progress.finish();
+    }
+    let missing = figure.missing();
+    if output == Output::Text {
+        println!("{} ({}): {}", figure.name, figure.source, figure.about);
+        if !missing.is_empty() {
+            println!("  Not there yet: {}.", missing.join(", "));
+        }
+        println!();
+    }
+    let Some(findings) = findings else {
+        return Ok(Exit::Ok);
+    };
+    match output {
+        Output::Text => println!("{}", findings.render()),
+        Output::Json => {
+            for measurement in &findings.measurements {
+                println!("{}", measurement.to_json()?);
+            }
+            for claim in &findings.claims {
+                println!("{}", serde_json::json!({ "figure": figure.name, "claim": claim }));
+            }
+        }
+    }
+    Ok(verdict(&findings.measurements))
 }

@@ -18,6 +18,11 @@
 //! noted, and `Partial` when some key or range needs data; then the rest is what a reconnaissance
 //! run would find (Calvin's OLLP).
 //!
+//! **Leads.** Of a key that is not known as a whole the first column often is: an order's number
+//! needs data, its warehouse does not. That is enough to say which part of the database is touched,
+//! so the plan notes it, for ranges too. A plan all of whose unplanned accesses have a lead is
+//! [routable](KeyPlan::is_routable).
+//!
 //! **Errors.** Where evaluating the slice fails (a division by zero, an array too short), the run
 //! would fail at the same point and touch nothing behind it: the plan ends there too. In a branch
 //! that may not be taken, only the branch ends.
@@ -64,6 +69,18 @@ pub struct PlannedAccesses {
     pub keys: Vec<PlannedKey>,
     /// Ranges that are scanned, all of them value reads.
     pub ranges: Vec<(StepId, Range)>,
+    /// Of ranges, and of keys that need data.
+    pub leads: Vec<Lead>,
+}
+
+/// An access to rows that agree in the first column of an index.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Lead {
+    pub step: StepId,
+    pub table: TableId,
+    pub index: IndexId,
+    /// That column, encoded as in a key where it cannot be NULL.
+    pub column: Key,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,6 +100,8 @@ pub struct KeyPlan {
     pub appends: Box<[TableId]>,
     /// Accesses whose keys need data.
     pub unplanned: Box<[StepId]>,
+    /// Accesses, ranges among them, of which not even the lead is known.
+    pub leaderless: Box<[StepId]>,
     steps: Box<[PlanStep]>,
     registers: usize,
 }
@@ -107,6 +126,12 @@ enum PlanStep {
         low: Bound<Box<[Expr]>>,
         high: Bound<Box<[Expr]>>,
         reverse: bool,
+    },
+    Lead {
+        step: StepId,
+        table: TableId,
+        index: IndexId,
+        column: Box<Expr>,
     },
     /// `condition` follows from the arguments.
     If {
@@ -145,6 +170,7 @@ impl KeyPlan {
             next_step: 0,
             unplanned: Vec::new(),
             appends: Vec::new(),
+            leaderless: Vec::new(),
         };
         slicer.known[..procedure.parameters.len()].fill(true);
         let steps = slicer.block(&procedure.body);
@@ -158,6 +184,7 @@ impl KeyPlan {
                 false => Coverage::Partial,
             },
             unplanned: slicer.unplanned.into(),
+            leaderless: slicer.leaderless.into(),
             steps,
             registers: usize::from(procedure.registers),
         }
@@ -165,6 +192,11 @@ impl KeyPlan {
 
     pub fn is_complete(&self) -> bool {
         self.coverage == Coverage::Complete
+    }
+
+    /// Of every access at least the lead is known.
+    pub fn is_routable(&self) -> bool {
+        self.leaderless.is_empty()
     }
 
     /// What a call with these arguments will touch, as far as the plan covers it.
@@ -198,6 +230,7 @@ struct Slicer {
     next_step: StepId,
     unplanned: Vec<StepId>,
     appends: Vec<TableId>,
+    leaderless: Vec<StepId>,
 }
 
 impl Slicer {
@@ -288,11 +321,37 @@ impl Slicer {
             });
         } else {
             self.unplanned.push(id);
+            self.lead(id, table, 0, key.first().copied(), out);
+        }
+    }
+
+    fn lead(
+        &mut self,
+        step: StepId,
+        table: TableId,
+        index: IndexId,
+        column: Option<&Expr>,
+        out: &mut Vec<PlanStep>,
+    ) {
+        match column {
+            Some(column) if self.is_known(column) => {
+                let column = Box::new(column.clone());
+                out.push(PlanStep::Lead { step, table, index, column });
+            }
+            _ => self.leaderless.push(step),
         }
     }
 
     fn query(&mut self, id: StepId, query: &Query, out: &mut Vec<PlanStep>) {
-        each_query(query, &mut |query| match query {
+        each_query(query, &mut |query| self.row_source(id, query, out));
+    }
+
+    fn row_source(&mut self, id: StepId, query: &Query, out: &mut Vec<PlanStep>) {
+        if let Query::Scan { table, index, low, high, .. } = query {
+            let (low, high) = (visit::bound_exprs(low).first(), visit::bound_exprs(high).first());
+            self.lead(id, *table, *index, low.filter(|_| low == high), out);
+        }
+        match query {
             Query::Get { table, key, .. } if self.all_known(key) => out.push(PlanStep::Key {
                 step: id,
                 table: *table,
@@ -313,9 +372,13 @@ impl Slicer {
                     reverse: *reverse,
                 });
             }
-            Query::Get { .. } | Query::Scan { .. } => self.unplanned.push(id),
+            Query::Get { table, key, .. } => {
+                self.unplanned.push(id);
+                self.lead(id, *table, 0, key.first(), out);
+            }
+            Query::Scan { .. } => self.unplanned.push(id),
             _ => {}
-        });
+        }
     }
 
     fn branch(
@@ -448,9 +511,12 @@ type Flow = Option<(bool, u16)>;
 
 impl Planning {
     fn begin(&mut self, arguments: &[Value], registers: usize) {
-        self.registers.clear();
-        self.registers.extend_from_slice(arguments);
-        self.registers.resize(registers, Value::Null);
+        self.registers.resize(registers.max(arguments.len()), Value::Null);
+        let (given, others) = self.registers.split_at_mut(arguments.len());
+        given.clone_from_slice(arguments);
+        for other in others {
+            *other = Value::Null;
+        }
         self.found.keys.clear();
         self.found.ranges.clear();
         self.uncertain = 0;
@@ -484,6 +550,12 @@ impl Planning {
             }
             PlanStep::Key { .. } => self.key(step)?,
             PlanStep::Range { .. } => self.range(step)?,
+            PlanStep::Lead { step, table, index, column } => {
+                let key = eval_key(std::slice::from_ref(&**column), &self.registers, &[], 0)?;
+                let (step, table, index) = (*step, *table, *index);
+                let lead = key.map(|column| Lead { step, table, index, column });
+                self.found.leads.extend(lead);
+            }
             PlanStep::Require(condition) => {
                 if self.eval(condition)? != Value::Bool(true) {
                     return Err(End::Here);

@@ -26,14 +26,14 @@ mod dependencies;
 mod footprint;
 mod fragments;
 mod keys;
-pub(crate) mod visit;
+pub mod visit;
 
 pub use commands::{CommandClass, CommandFacts};
 pub(crate) use dependencies::may_fail;
 pub use dependencies::{Abortable, StepFacts};
 pub use footprint::{Footprint, TableFootprint};
 pub use fragments::{Fragment, FragmentId, RecordRef, Records};
-pub use keys::{AccessMode, Coverage, KeyPlan, PlannedAccesses, PlannedKey, Planning};
+pub use keys::{AccessMode, Coverage, KeyPlan, Lead, PlannedAccesses, PlannedKey, Planning};
 
 use crate::step::Procedure;
 

@@ -182,7 +182,7 @@ impl Protocol for Aria {
             outcomes: outcomes.into_iter().flatten().collect(),
             serial_order: order,
             deferred: if self.fallback { Vec::new() } else { conflicting },
-            report: BlockReport { rerun },
+            report: BlockReport { rerun, ..BlockReport::default() },
         })
     }
 }

@@ -1,22 +1,47 @@
 //! Rule 2 and coalescence: fold each record's commands in serial order, then write each record
 //! once.
+//!
+//! Blind updates cannot fail any more, and of several the last assignment to a column is what
+//! stays: they are written without a look at the row. Everything else is folded before anything is
+//! written, since a command may fail on the value that it meets.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use concurrency::install::{Fold, Resolved};
-use concurrency::{Block, Crew, PendingWrite, RecordId, Simulated};
-use storage::{BlockWrites, Catalog, Store};
-use types::{Key, Position, Stamp, Stop, TableId, Value};
+use concurrency::install::{Fold, Resolved, resolve};
+use concurrency::{Block, Crew, PendingWrite};
+use smallvec::SmallVec;
+use storage::{BlockWrites, Table, UndoArena};
+use types::{ColumnId, Position, Stamp, Stop, Value};
 
-/// A record's final write.
+use super::edges::{Entry, Shard, Touched, run_from};
+use super::flaw::Flaw;
+use super::simulation::{Kind, Mark};
+
+/// Records whose cache lines are on their way while one is written.
+const AHEAD: usize = 8;
+
+/// Fewer transactions are installed before another worker is awake.
+const PARALLEL_MIN: usize = 64;
+
+/// What both steps need to know.
+pub struct Commit {
+    pub block: Arc<Block>,
+    pub touched: Arc<Touched>,
+    /// By TID; [`Commit::AWAY`]: does not stay.
+    pub ranks: Vec<u32>,
+    pub coalescence: bool,
+    pub flaw: Option<Flaw>,
+}
+
+/// A record's final write, by the head of its chain.
 struct Folded {
-    table: TableId,
-    key: Key,
-    stamp: Stamp,
+    head: u32,
     resolved: Resolved,
 }
 
-/// All folds of a block, by shard.
+/// The folds of all records that need one, by shard.
+#[derive(Default)]
 pub struct Folds {
     shards: Vec<Vec<Folded>>,
     /// Transactions that cannot stay: a command failed on a record that they write.
@@ -24,160 +49,232 @@ pub struct Folds {
 }
 
 #[derive(Default)]
-struct Shard {
+struct FoldedShard {
     folded: Vec<Folded>,
     failed: Vec<Position>,
     halt: Option<String>,
 }
 
-/// One write of one surviving transaction, sortable into (record, serial order).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Entry {
-    table: TableId,
-    record: RecordId,
-    rank: Position,
-    tid: Position,
-    write: u32,
-}
+/// A record's surviving writers in serial order.
+type Survivors = SmallVec<[(u32, Entry); 4]>;
 
-pub fn fold(
-    block: &Arc<Block>,
-    simulated: &Arc<Vec<Simulated>>,
-    order: &[Position],
-    catalog: &Arc<Catalog>,
-    crew: &Crew,
-) -> Result<Folds, String> {
-    let count = if order.len() < 64 { 1 } else { crew.workers() };
-    let shards: Arc<Vec<Mutex<Shard>>> = Arc::new((0..count).map(|_| Mutex::default()).collect());
-    let job = {
-        let (shards, block, simulated) =
-            (Arc::clone(&shards), Arc::clone(block), Arc::clone(simulated));
-        let (order, catalog) = (order.to_vec(), Arc::clone(catalog));
-        move |worker: usize| {
-            let shard = fold_shard(&block, &simulated, &order, &catalog, worker, count);
-            *shards[worker].lock().unwrap_or_else(|e| e.into_inner()) = shard;
+impl Commit {
+    pub const AWAY: u32 = u32::MAX;
+
+    pub fn ranks(order: &[Position], count: usize) -> Vec<u32> {
+        let mut ranks = vec![Commit::AWAY; count];
+        for (rank, &tid) in order.iter().enumerate() {
+            ranks[tid as usize] = rank as u32;
         }
-    };
-    crew.run_if_large(order.len(), job);
-    let mut folds = Folds { shards: Vec::with_capacity(count), failed: Vec::new() };
-    for shard in shards.iter() {
-        let shard = std::mem::take(&mut *shard.lock().unwrap_or_else(|e| e.into_inner()));
-        if let Some(why) = shard.halt {
-            return Err(why);
-        }
-        folds.shards.push(shard.folded);
-        folds.failed.extend(shard.failed);
+        ranks
     }
-    folds.failed.sort_unstable();
-    folds.failed.dedup();
-    Ok(folds)
-}
 
-fn fold_shard(
-    block: &Block,
-    simulated: &[Simulated],
-    order: &[Position],
-    catalog: &Catalog,
-    worker: usize,
-    workers: usize,
-) -> Shard {
-    let mut entries = Vec::new();
-    for (rank, &tid) in order.iter().enumerate() {
-        for (at, write) in simulated[tid as usize].writes.iter().enumerate() {
-            let spread = write.record.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-            if !write.is_void() && spread as usize % workers == worker {
-                let (table, record) = (write.table, write.record);
-                entries.push(Entry {
-                    table,
-                    record,
-                    rank: rank as Position,
-                    tid,
-                    write: at as u32,
-                });
+    /// The first step, which changes nothing.
+    pub fn fold(self: &Arc<Self>, crew: &Crew) -> Result<Folds, String> {
+        if self.touched.simulation.is_blind() {
+            return Ok(Folds::default());
+        }
+        let count = self.touched.shards.len();
+        let done: Vec<_> = (0..count).map(|_| Mutex::new(FoldedShard::default())).collect();
+        let shared = Arc::new((done, AtomicUsize::new(0)));
+        let job = (Arc::clone(&shared), Arc::clone(self));
+        run_from(crew, self.ranks.len(), PARALLEL_MIN, move |_| {
+            let ((done, next), commit) = (&*job.0, &*job.1);
+            let mut scratch = Vec::new();
+            loop {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                let Some(shard) = done.get(at) else { return };
+                let folded = commit.fold_shard(&commit.touched.shards[at], &mut scratch);
+                *shard.lock().unwrap_or_else(|e| e.into_inner()) = folded;
+            }
+        });
+        let mut folds = Folds::default();
+        for shard in &shared.0 {
+            let shard = std::mem::take(&mut *shard.lock().unwrap_or_else(|e| e.into_inner()));
+            if let Some(why) = shard.halt {
+                return Err(why);
+            }
+            folds.shards.push(shard.folded);
+            folds.failed.extend(shard.failed);
+        }
+        Ok(folds)
+    }
+
+    fn fold_shard(&self, shard: &Shard, scratch: &mut Vec<Value>) -> FoldedShard {
+        let mut done = FoldedShard::default();
+        for head in shard.heads() {
+            let survivors = self.survivors(shard, head);
+            if !self.needs_fold(&survivors) {
+                continue;
+            }
+            match self.fold_record(&survivors, scratch) {
+                Ok(resolved) => done.folded.push(Folded { head, resolved }),
+                Err(Stop::Halt(why)) => done.halt = Some(why),
+                Err(_) => done.failed.extend(survivors.iter().map(|(_, entry)| entry.tid)),
             }
         }
+        done
     }
-    // Absent keys may share an id, so the key itself separates them.
-    let write_of =
-        |e: &Entry| -> &PendingWrite { &simulated[e.tid as usize].writes[e.write as usize] };
-    entries.sort_unstable_by(|a, b| {
-        let by_record = (a.table, a.record).cmp(&(b.table, b.record));
-        by_record.then_with(|| write_of(a).key.cmp(&write_of(b).key)).then(a.rank.cmp(&b.rank))
-    });
-    let mut shard = Shard::default();
-    let mut scratch = Vec::new();
-    let same = |a: &Entry, b: &Entry| {
-        (a.table, a.record) == (b.table, b.record) && write_of(a).key == write_of(b).key
-    };
-    for group in entries.chunk_by(same) {
-        match fold_record(block, catalog, group, write_of, &mut scratch) {
-            Ok(folded) => shard.folded.push(folded),
-            Err(Stop::Halt(why)) => shard.halt = Some(why),
-            Err(_) => shard.failed.extend(group.iter().map(|e| e.tid)),
+
+    fn fold_record(
+        &self,
+        survivors: &Survivors,
+        scratch: &mut Vec<Value>,
+    ) -> Result<Resolved, Stop> {
+        let first = self.pending(&survivors[0].1);
+        let mut fold = Fold::new(self.table(first.table)?, first.slot, scratch);
+        for (_, entry) in survivors {
+            fold.apply(self.pending(entry), self.now_us(entry.tid))?;
+        }
+        fold.finish()
+    }
+
+    fn survivors(&self, shard: &Shard, head: u32) -> Survivors {
+        let ranked = shard.chain(head).map(|entry| (self.ranks[entry.tid as usize], *entry));
+        let mut survivors: Survivors = ranked.filter(|(rank, _)| *rank != Commit::AWAY).collect();
+        if survivors.len() > 1 {
+            survivors.sort_unstable_by_key(|(rank, _)| *rank);
+            match self.flaw {
+                Some(Flaw::FoldsBackwards) => survivors.reverse(),
+                Some(Flaw::ForgetsCommand) => drop(survivors.remove(0)),
+                _ => {}
+            }
+        }
+        survivors
+    }
+
+    fn needs_fold(&self, survivors: &Survivors) -> bool {
+        survivors.iter().any(|(_, entry)| self.mark(entry).kind == Kind::Folded)
+    }
+
+    fn mark(&self, entry: &Entry) -> &Mark {
+        self.touched.simulation.lane(entry.tid).mark(entry.write)
+    }
+
+    fn pending(&self, entry: &Entry) -> &PendingWrite {
+        self.touched.simulation.lane(entry.tid).pending(entry.write)
+    }
+
+    fn patch(&self, entry: &Entry) -> &[(ColumnId, Value)] {
+        self.touched.simulation.lane(entry.tid).patch(self.mark(entry))
+    }
+
+    fn table(&self, id: types::TableId) -> Result<&Table, Stop> {
+        let table = self.touched.catalog.table(id);
+        table.map(|t| &**t).ok_or_else(|| Stop::Halt("a table vanished within a block".into()))
+    }
+
+    fn now_us(&self, tid: Position) -> i64 {
+        self.block.transactions[tid as usize].now_us(self.block.time_us)
+    }
+
+    fn stamp(&self, entry: &Entry) -> Stamp {
+        Stamp::new(self.block.height, entry.tid)
+    }
+
+    /// The second step: write every record, each by one worker only.
+    pub fn install(
+        self: &Arc<Self>,
+        mut folds: Folds,
+        writes: &mut BlockWrites,
+        crew: &Crew,
+    ) -> Result<(), String> {
+        folds.shards.resize_with(self.touched.shards.len(), Vec::new);
+        let folds: Vec<_> = folds.shards.into_iter().map(Mutex::new).collect();
+        let arenas: Vec<_> = writes.take().into_iter().map(Mutex::new).collect();
+        let shared = Arc::new((folds, arenas, AtomicUsize::new(0), Mutex::new(None)));
+        let job = (Arc::clone(&shared), Arc::clone(self));
+        run_from(crew, self.ranks.len(), PARALLEL_MIN, move |worker| {
+            let ((folds, arenas, next, halt), commit) = (&*job.0, &*job.1);
+            let mut undo = arenas[worker].lock().unwrap_or_else(|e| e.into_inner());
+            loop {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                let Some(folded) = folds.get(at) else { return };
+                let folded = std::mem::take(&mut *folded.lock().unwrap_or_else(|e| e.into_inner()));
+                let shard = &commit.touched.shards[at];
+                if let Err(stop) = commit.install_shard(shard, folded, &mut undo) {
+                    *halt.lock().unwrap_or_else(|e| e.into_inner()) = Some(stop);
+                }
+            }
+        });
+        let (_, arenas, _, halt) =
+            Arc::into_inner(shared).expect("the crew has let go of a finished job");
+        for arena in arenas {
+            writes.give(arena.into_inner().unwrap_or_else(|e| e.into_inner()));
+        }
+        match halt.into_inner().unwrap_or_else(|e| e.into_inner()) {
+            Some(stop) => Err(format!("a fold that had succeeded failed: {stop:?}")),
+            None => Ok(()),
         }
     }
-    shard
-}
 
-fn fold_record<'s>(
-    block: &Block,
-    catalog: &Catalog,
-    group: &[Entry],
-    write_of: impl Fn(&Entry) -> &'s PendingWrite,
-    scratch: &mut Vec<Value>,
-) -> Result<Folded, Stop> {
-    let (first, last) = (&group[0], &group[group.len() - 1]);
-    let table = catalog
-        .table(first.table)
-        .ok_or_else(|| Stop::Halt("a table vanished within a block".into()))?;
-    let key = &write_of(first).key;
-    let mut fold = Fold::new(table, write_of(first).slot, scratch);
-    for entry in group {
-        let now_us = block.transactions[entry.tid as usize].now_us(block.time_us);
-        fold.apply(write_of(entry), now_us)?;
+    fn install_shard(
+        &self,
+        shard: &Shard,
+        folded: Vec<Folded>,
+        undo: &mut UndoArena,
+    ) -> Result<(), Stop> {
+        let mut ahead = shard.heads().skip(AHEAD);
+        for head in shard.heads() {
+            if let Some(head) = ahead.next() {
+                let mark = self.mark(shard.entry(head));
+                self.table(mark.table)?.prefetch_slot(mark.slot());
+            }
+            let survivors = self.survivors(shard, head);
+            if survivors.is_empty() {
+                continue;
+            }
+            if !self.coalescence {
+                self.install_one_by_one(&survivors, undo)?;
+            } else if !self.needs_fold(&survivors) {
+                self.install_blind(&survivors, undo)?;
+            }
+        }
+        if !self.coalescence {
+            return Ok(());
+        }
+        for Folded { head, resolved } in folded {
+            let survivors = self.survivors(shard, head);
+            let Some((_, last)) = survivors.last() else { continue };
+            let PendingWrite { table, key, .. } = self.pending(last);
+            resolved.install(self.table(*table)?, key, self.stamp(last), undo);
+        }
+        Ok(())
     }
-    Ok(Folded {
-        table: first.table,
-        key: key.clone(),
-        stamp: Stamp::new(block.height, last.tid),
-        resolved: fold.finish()?,
-    })
-}
 
-/// Write every record once. Shards own disjoint records, so they may be written in parallel.
-pub fn install(folds: Folds, store: &Arc<Store>, writes: &mut BlockWrites, crew: &Crew) {
-    let catalog = store.catalog();
-    let parallel = folds.shards.len() > 1;
-    let shards = folds.shards.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
-    let jobs: Vec<_> = writes
-        .take()
-        .into_iter()
-        .zip(shards)
-        .map(|(arena, folded)| Mutex::new(Some((folded.unwrap_or_default(), arena))))
-        .collect();
-    let jobs = Arc::new(jobs);
-    let job = Arc::clone(&jobs);
-    let run = move |worker: usize| {
-        let Some(job) = job.get(worker) else { return };
-        let mut job = job.lock().unwrap_or_else(|e| e.into_inner());
-        let Some((folded, arena)) = job.as_mut() else {
-            return;
+    /// The last assignment to each column.
+    fn install_blind(&self, survivors: &Survivors, undo: &mut UndoArena) -> Result<(), Stop> {
+        let [earlier @ .., (_, last)] = &survivors[..] else {
+            return Ok(());
         };
-        for Folded { table, key, stamp, resolved } in folded.drain(..) {
-            if let Some(table) = catalog.table(table) {
-                resolved.install(table, &key, stamp, arena);
+        let mark = self.mark(last);
+        let table = self.table(mark.table)?;
+        let patch = self.patch(last);
+        let assigns = |patch: &[(ColumnId, Value)], column| patch.iter().any(|(c, _)| *c == column);
+        let mut hidden = earlier.iter().rev().flat_map(|(_, entry)| self.patch(entry));
+        if hidden.all(|(column, _)| assigns(patch, *column)) {
+            table.update(mark.slot(), patch, self.stamp(last), undo);
+            return Ok(());
+        }
+        let mut all: SmallVec<[(ColumnId, Value); 4]> = patch.iter().cloned().collect();
+        for (column, value) in earlier.iter().rev().flat_map(|(_, entry)| self.patch(entry)) {
+            if !assigns(&all, *column) {
+                all.push((*column, value.clone()));
             }
         }
-    };
-    if parallel {
-        crew.run(run)
-    } else {
-        run(0)
+        table.update(mark.slot(), &all, self.stamp(last), undo);
+        Ok(())
     }
-    for job in jobs.iter() {
-        let job = job.lock().unwrap_or_else(|e| e.into_inner()).take();
-        if let Some((_, arena)) = job {
-            writes.give(arena);
+
+    /// As if each transaction came to the record alone.
+    fn install_one_by_one(&self, survivors: &Survivors, undo: &mut UndoArena) -> Result<(), Stop> {
+        let mut scratch = Vec::new();
+        for (_, entry) in survivors {
+            let write = self.pending(entry);
+            let table = self.table(write.table)?;
+            let resolved = resolve(table, write, self.now_us(entry.tid), &mut scratch)?;
+            resolved.install(table, &write.key, self.stamp(entry), undo);
         }
+        Ok(())
     }
 }

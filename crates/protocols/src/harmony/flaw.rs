@@ -5,6 +5,8 @@
 pub enum Flaw {
     /// `min_out < max_in` instead of `<=`: two transactions no longer make a dangerous structure.
     StrictRule1,
+    /// A transaction counts as a partner of its own.
+    SelfEdges,
     /// No phantoms are looked for.
     NoRangeEdges,
     /// Row counts and failed inserts are not taken for reads.
@@ -13,19 +15,46 @@ pub enum Flaw {
     BlockOrder,
     /// A transaction with a command that fails stays.
     NoDemotion,
+    /// Coalescence loses the first of several commands.
+    ForgetsCommand,
+    /// Coalescence folds from the last command to the first.
+    FoldsBackwards,
+    /// Nobody looks at the block before.
+    NoRule3,
+    /// The later transaction stays, though the earlier one is decided already.
+    Rule3SparesTheLater,
+    /// Edges between two blocks are taken for edges to what follows.
+    Rule3Direction,
 }
 
 impl Flaw {
-    pub const NAMES: &[&str] =
-        &["strict_rule_1", "no_range_edges", "no_existence_edges", "block_order", "no_demotion"];
+    pub const NAMES: &[&str] = &[
+        "strict_rule_1",
+        "self_edges",
+        "no_range_edges",
+        "no_existence_edges",
+        "block_order",
+        "no_demotion",
+        "forgets_command",
+        "folds_backwards",
+        "no_rule_3",
+        "rule_3_spares_the_later",
+        "rule_3_direction",
+    ];
 
     pub fn by_name(name: &str) -> Option<Flaw> {
         Some(match name {
             "strict_rule_1" => Flaw::StrictRule1,
+            "self_edges" => Flaw::SelfEdges,
             "no_range_edges" => Flaw::NoRangeEdges,
             "no_existence_edges" => Flaw::NoExistenceEdges,
             "block_order" => Flaw::BlockOrder,
             "no_demotion" => Flaw::NoDemotion,
+            "forgets_command" => Flaw::ForgetsCommand,
+            "folds_backwards" => Flaw::FoldsBackwards,
+            "no_rule_3" => Flaw::NoRule3,
+            "rule_3_spares_the_later" => Flaw::Rule3SparesTheLater,
+            "rule_3_direction" => Flaw::Rule3Direction,
             _ => return None,
         })
     }

@@ -50,21 +50,39 @@
 mod commit;
 mod edges;
 mod flaw;
+mod previous;
+mod rules;
+mod simulation;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use concurrency::{
-    Block, BlockOutcome, BlockReport, Crew, Isolation, Outcome, Prepared, Protocol, ProtocolInfo,
-    Simulated, ordered_locks, simulation,
+    Block, BlockOutcome, BlockReport, Crew, Isolation, OptionValues, Outcome, Prepared, Protocol,
+    ProtocolInfo, ProtocolOption, Runner, ordered_locks,
 };
 use storage::{BlockWrites, Store};
-use types::{Height, Position};
+use types::{Error, Height, Position};
 
+use commit::Commit;
+use edges::{Extremes, Shard, Touched};
 use flaw::Flaw;
+use previous::Previous;
+use rules::Verdict;
+use simulation::{Lane, Reads, Simulation};
 
 pub const ENTRY: crate::Entry = crate::Entry {
     info: &INFO,
-    make: |options| Arc::new(Harmony { flaw: options.flaw.and_then(Flaw::by_name) }),
+    make: |options| {
+        Arc::new(Harmony {
+            reordering: options.is(&INFO, "reordering", "on"),
+            coalescence: options.is(&INFO, "coalescence", "on"),
+            inter_block: options.is(&INFO, "inter_block", "on"),
+            defers: options.is(&INFO, "fallback", "defer"),
+            flaw: options.flaw.and_then(Flaw::by_name),
+            spare: Mutex::default(),
+            finished: Mutex::default(),
+        })
+    },
     flaws: Flaw::NAMES,
 };
 
@@ -76,16 +94,65 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
     needs_keys_up_front: false,
     interactive: false,
     may_retry: false,
-    options: &[],
+    options: &[
+        ProtocolOption {
+            name: "reordering",
+            values: OptionValues::OneOf(&["on", "off"]),
+            what: "apply commands in the order of the rw edges, not of the block",
+        },
+        ProtocolOption {
+            name: "coalescence",
+            values: OptionValues::OneOf(&["on", "off"]),
+            what: "fold the commands of a record and write it once",
+        },
+        ProtocolOption {
+            name: "inter_block",
+            values: OptionValues::OneOf(&["off", "on"]),
+            what: "simulate a block while the one before is being installed",
+        },
+        ProtocolOption {
+            name: "fallback",
+            values: OptionValues::OneOf(&["rerun", "defer"]),
+            what: "run rejected transactions again in the block, or put them off to the next",
+        },
+    ],
 };
 
 pub struct Harmony {
+    reordering: bool,
+    coalescence: bool,
+    inter_block: bool,
+    defers: bool,
     flaw: Option<Flaw>,
+    spare: Mutex<Spare>,
+    finished: Mutex<Finished>,
+}
+
+/// What the block finished last leaves to the next one, where blocks overlap.
+#[derive(Default)]
+struct Finished {
+    previous: Option<Previous>,
+    overtakings: Vec<(Position, Position)>,
+}
+
+/// Arrays of finished blocks, empty, for the next one.
+#[derive(Default)]
+struct Spare {
+    lanes: Vec<Lane>,
+    shards: Vec<Shard>,
 }
 
 impl Protocol for Harmony {
     fn info(&self) -> &'static ProtocolInfo {
         &INFO
+    }
+
+    fn snapshot_lag(&self) -> Height {
+        if self.inter_block { 2 } else { 1 }
+    }
+
+    fn overtakings(&self) -> Vec<(Position, Position)> {
+        self.finished().overtakings.clone()
     }
 
     fn prepare(
@@ -95,7 +162,9 @@ impl Protocol for Harmony {
         snapshot_height: Height,
         crew: &Crew,
     ) -> Result<Prepared, String> {
-        Ok(Box::new(simulation::simulate(block, store, snapshot_height, crew)))
+        let lanes = std::mem::take(&mut self.spare().lanes);
+        let keyed = self.inter_block;
+        Ok(Box::new(simulation::simulate(block, store, snapshot_height, crew, lanes, keyed)))
     }
 
     fn finish(
@@ -106,56 +175,161 @@ impl Protocol for Harmony {
         writes: &mut BlockWrites,
         crew: &Crew,
     ) -> Result<BlockOutcome, String> {
-        let simulated: Box<Vec<Simulated>> =
+        let simulation: Box<Simulation> =
             prepared.downcast().map_err(|_| "harmony was handed another protocol's block")?;
-        let simulated = Arc::new(*simulated);
-        let mut verdict = edges::validate(&simulated, &store.catalog(), crew, self.flaw);
-        let order = loop {
-            let order = verdict.serial_order();
-            let folds = commit::fold(block, &simulated, &order, &store.catalog(), crew)?;
-            if folds.failed.is_empty() || self.flaw == Some(Flaw::NoDemotion) {
-                commit::install(folds, store, writes, crew);
-                break order;
+        let shards = std::mem::take(&mut self.spare().shards);
+        let touched =
+            Arc::new(edges::sum_up(*simulation, store.catalog(), crew, shards, self.flaw));
+        let extremes = edges::extremes(&touched, crew, self.flaw);
+        let previous = self.finished().previous.take();
+        let decided = self.look_back(&touched, previous.as_ref(), &extremes, block.height)?;
+        let mut verdict = Verdict::new(extremes.into_inner(), self.reordering, self.flaw);
+        decided.into_iter().for_each(|tid| verdict.reject(tid));
+        for (tid, simulated) in (0..).zip(&touched.simulation.transactions) {
+            if simulated.fails && self.flaw != Some(Flaw::NoDemotion) {
+                verdict.reject(tid);
             }
-            verdict.reject(&folds.failed);
+        }
+        let order = self.commit(&mut verdict, &touched, block, writes, crew)?;
+        let touched = Arc::into_inner(touched).ok_or("a worker kept a finished block")?;
+        let rejected = verdict.rejected();
+        let again = if self.defers {
+            vec![Outcome::Retry(put_off()); rejected.len()]
+        } else if self.inter_block {
+            Vec::new()
+        } else {
+            ordered_locks::run(block, &rejected, store, writes, crew)?
         };
-        settle(simulated, order, block, store, writes, crew)
+        let again = match self.inter_block {
+            true => self.remember(&touched, &verdict, previous, &order, again, block, writes)?,
+            false => again,
+        };
+        self.settle(touched, &rejected, order, again)
     }
 }
 
-/// Collect the survivors' outcomes and run the rejected after them.
-fn settle(
-    simulated: Arc<Vec<Simulated>>,
-    mut order: Vec<Position>,
-    block: &Arc<Block>,
-    store: &Arc<Store>,
-    writes: &mut BlockWrites,
-    crew: &Crew,
-) -> Result<BlockOutcome, String> {
-    let simulated = Arc::try_unwrap(simulated).map_err(|_| "a worker kept a finished block")?;
-    let count = simulated.len();
-    let mut survived = vec![false; count];
-    for &position in &order {
-        survived[position as usize] = true;
+impl Harmony {
+    fn finished(&self) -> std::sync::MutexGuard<'_, Finished> {
+        self.finished.lock().unwrap_or_else(|e| e.into_inner())
     }
-    let mut outcomes = simulated
-        .into_iter()
-        .zip(&survived)
-        .map(|(s, &survived)| if survived { Outcome::from_run(s.run).map(Some) } else { Ok(None) })
-        .collect::<Result<Vec<_>, _>>()?;
-    let rejected: Vec<Position> =
-        (0..count as Position).filter(|&at| !survived[at as usize]).collect();
-    if !rejected.is_empty() {
-        let rerun = ordered_locks::run(block, &rejected, store, writes, crew)?;
-        for (&position, outcome) in rejected.iter().zip(rerun) {
-            outcomes[position as usize] = Some(outcome);
+
+    fn spare(&self) -> std::sync::MutexGuard<'_, Spare> {
+        self.spare.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Install the survivors; whoever has a command that fails is rejected first. Returns their
+    /// order.
+    fn commit(
+        &self,
+        verdict: &mut Verdict,
+        touched: &Arc<Touched>,
+        block: &Arc<Block>,
+        writes: &mut BlockWrites,
+        crew: &Crew,
+    ) -> Result<Vec<Position>, String> {
+        loop {
+            let order = verdict.serial_order();
+            let commit = Arc::new(Commit {
+                block: Arc::clone(block),
+                touched: Arc::clone(touched),
+                ranks: Commit::ranks(&order, block.transactions.len()),
+                coalescence: self.coalescence,
+                flaw: self.flaw,
+            });
+            let folds = commit.fold(crew)?;
+            if folds.failed.is_empty() || self.flaw == Some(Flaw::NoDemotion) {
+                commit.install(folds, writes, crew)?;
+                return Ok(order);
+            }
+            folds.failed.into_iter().for_each(|tid| verdict.reject(tid));
         }
-        order.extend(&rejected);
     }
-    Ok(BlockOutcome {
-        outcomes: outcomes.into_iter().flatten().collect(),
-        serial_order: order,
-        deferred: Vec::new(),
-        report: BlockReport { rerun: rejected.len() as u32 },
-    })
+
+    /// Rule 3, for a block on the snapshot before last. Returns whom it rejects outright.
+    fn look_back(
+        &self,
+        touched: &Touched,
+        previous: Option<&Previous>,
+        extremes: &Extremes,
+        height: Height,
+    ) -> Result<Vec<Position>, String> {
+        let simulation = &touched.simulation;
+        match (height - simulation.snapshot_height, previous) {
+            (1, _) => Ok(Vec::new()),
+            (2, Some(previous)) if previous.height + 1 == height => match self.flaw {
+                Some(Flaw::NoRule3) => Ok(Vec::new()),
+                flaw => Ok(previous.add_edges(simulation, &touched.catalog, extremes, flaw)),
+            },
+            (lag, _) => Err(format!("block {height} was simulated {lag} blocks behind")),
+        }
+    }
+
+    /// Note what the next block must know of this one. `again` are the outcomes of the rejected, or
+    /// none: then they are run here, since what they read counts as well.
+    #[expect(clippy::too_many_arguments, reason = "the end of a block meets everything")]
+    fn remember(
+        &self,
+        touched: &Touched,
+        verdict: &Verdict,
+        before: Option<Previous>,
+        order: &[Position],
+        mut again: Vec<Outcome>,
+        block: &Block,
+        writes: &mut BlockWrites,
+    ) -> Result<Vec<Outcome>, String> {
+        let rejected = verdict.rejected();
+        let reruns = if self.defers { &[][..] } else { &rejected };
+        let whole: Vec<Position> = order.iter().chain(reruns).copied().collect();
+        let mut previous = Previous::new(block.height, &whole);
+        let mut overtakings = Vec::new();
+        for (rank, &tid) in order.iter().enumerate() {
+            let overtakes = verdict.min_out(tid) < 0;
+            previous.survivor(rank, tid, overtakes, &touched.simulation);
+            if let (true, Some(before)) = (overtakes, &before) {
+                overtakings.push((tid, before.at(verdict.min_out(tid))));
+            }
+        }
+        let mut runner = Runner::recording(Arc::clone(&touched.catalog), Reads::keyed());
+        for (rank, &tid) in (order.len()..).zip(reruns) {
+            again.push(runner.run_and_show(block, tid, writes.arena(0), |reads, written| {
+                previous.rerun(rank, reads, written);
+            })?);
+        }
+        *self.finished() = Finished { previous: Some(previous), overtakings };
+        Ok(again)
+    }
+
+    /// Collect everybody's outcome.
+    fn settle(
+        &self,
+        touched: Touched,
+        rejected: &[Position],
+        mut order: Vec<Position>,
+        again: Vec<Outcome>,
+    ) -> Result<BlockOutcome, String> {
+        let Touched { simulation: Simulation { transactions, mut lanes, .. }, mut shards, .. } =
+            touched;
+        let mut again = rejected.iter().zip(again).peekable();
+        let outcomes = transactions.into_iter().zip(0..).map(|(simulated, tid)| {
+            match again.next_if(|(rejected, _)| **rejected == tid) {
+                Some((_, outcome)) => Ok(outcome),
+                None => Outcome::from_run(simulated.run),
+            }
+        });
+        let outcomes = outcomes.collect::<Result<Vec<_>, _>>()?;
+        order.extend(rejected);
+        let (rerun, deferred) = match self.defers {
+            true => (0, rejected.to_vec()),
+            false => (rejected.len() as u32, Vec::new()),
+        };
+        lanes.iter_mut().for_each(Lane::clear);
+        shards.iter_mut().for_each(Shard::clear);
+        *self.spare() = Spare { lanes, shards };
+        let report = BlockReport { rerun, ..BlockReport::default() };
+        Ok(BlockOutcome { outcomes, serial_order: order, deferred, report })
+    }
+}
+
+fn put_off() -> Error {
+    Error::serialization("The transaction is put off to a later block.")
 }

@@ -78,7 +78,7 @@ fn a_timeout_does_not_reach_into_a_block() {
 #[test]
 fn a_statement_may_check_and_write_many_rows() {
     block_on(async {
-        for protocol in protocols() {
+        for protocol in super::protocols() {
             let node = Node::new(protocol);
             let mut client = node.session();
             client.run("CREATE TABLE u (id int PRIMARY KEY, v int UNIQUE)").await.unwrap();
@@ -128,7 +128,7 @@ fn long_queries_do_not_hold_up_other_sessions() {
 #[test]
 fn a_raised_message_is_cut_before_it_is_recorded() {
     block_on(async {
-        for protocol in protocols() {
+        for protocol in super::protocols() {
             let node = Node::new(protocol);
             let mut client = node.session();
             client.run("CREATE TABLE t (id int PRIMARY KEY)").await.unwrap();

@@ -71,7 +71,7 @@ fn a_transaction_that_a_schema_change_overtakes_is_not_serializable() {
         "TRUNCATE t",
     ];
     block_on(async {
-        for protocol in protocols() {
+        for protocol in super::protocols() {
             let node = Node::new(protocol);
             let (mut client, mut other) = (node.session(), node.session());
             for change in changes {

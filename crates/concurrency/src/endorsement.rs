@@ -1,0 +1,330 @@
+//! Endorsements: transactions that were simulated before they were ordered, with the version of
+//! everything they read, and the check whether that is still so.
+//!
+//! *Idea.* In Hyperledger Fabric a transaction reaches its block as a read set (keys with versions)
+//! and a write set. Between its simulation, the *endorsement*, and its block other blocks may have
+//! come in; a transaction is valid only if the newest state holds all that it read.
+//!
+//! ```text
+//!   block       H-3        H-2        H-1        H
+//!   snapshot   ─┬─────────────────────┬──────────┐
+//!               └ lag 2: endorsed     └ lag 0    └ checked: what was read must hold now
+//! ```
+//!
+//! *What is read.* A row's value at its stamp; whether a row is there (what an update, insert or
+//! delete reports); a range, as a digest of its keys and stamps. An update command whose
+//! expressions look at the row (`n = n + 1`) is a read of the row's value, since a write set holds
+//! values; one that does not look (`n = 5`) is a blind write, and only needs the row to be there.
+//!
+//! *Values.* Commands are evaluated when they are installed, just after the check has shown that
+//! the row is the one of the simulation: so the values are the simulation's.
+//!
+//! *Old snapshots* stay readable since [`Endorsers`] pins each snapshot that it is handed and keeps
+//! as many pins as the lag needs. It counts the blocks that it has seen since it was made or the
+//! schema changed, on which all replicas agree: not the blocks that some replica still remembers.
+
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, Weak};
+
+use procedure::access::{Access, Command, Range, Row};
+use procedure::{Frame, Meter, ProgramResult};
+use smallvec::SmallVec;
+use storage::{Catalog, LATEST, Pin, Store, Table};
+use types::{ColumnId, Error, Height, Key, Stamp, Stop, TableId, Value};
+
+use crate::crew::Crew;
+use crate::footprint::{NoRecord, RangeDigest, Recorder, RowRead};
+use crate::overlay::{Moment, Overlay};
+use crate::pending::{PendingWrite, RecordId, WriteState};
+use crate::protocol::Block;
+use crate::simulation::{Simulated, simulate_with};
+use crate::work::{RangeRequirement, Work};
+
+pub type Endorsed = Simulated<ReadSet>;
+
+/// What a transaction read, with versions.
+#[derive(Clone, Debug, Default)]
+pub struct ReadSet {
+    pub rows: Vec<RowVersion>,
+    pub absent: Vec<AbsentRow>,
+    pub ranges: Vec<RangeRequirement>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct RowVersion {
+    pub table: TableId,
+    pub record: RecordId,
+    pub stamp: Stamp,
+    /// The row's value, not only whether it was there.
+    pub value: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct AbsentRow {
+    pub table: TableId,
+    pub record: RecordId,
+    pub key: Key,
+}
+
+impl ReadSet {
+    fn row(&mut self, read: RowRead<'_>, value: bool) {
+        let RowRead { table, key, record, stamp } = read;
+        match stamp {
+            Some(stamp) => self.rows.push(RowVersion { table, record, stamp, value }),
+            None => self.absent.push(AbsentRow { table, record, key: key.clone() }),
+        }
+    }
+}
+
+impl Recorder for ReadSet {
+    const DIGESTS: bool = true;
+
+    fn value_read(&mut self, read: RowRead<'_>) {
+        self.row(read, true);
+    }
+
+    fn existence_read(&mut self, read: RowRead<'_>) {
+        self.row(read, false);
+    }
+
+    fn range_read(&mut self, range: &Range, digest: RangeDigest) {
+        self.ranges.push(RangeRequirement { range: range.clone(), digest });
+    }
+}
+
+/// Which snapshots the transactions of a block are endorsed on.
+pub struct Endorsers {
+    /// Blocks that every endorsement is behind.
+    lag: usize,
+    /// Further blocks, dealt out in turn: position p is `p mod (spread + 1)` more behind.
+    spread: usize,
+    history: Mutex<History>,
+}
+
+#[derive(Default)]
+struct History {
+    store: Weak<Store>,
+    catalog: Weak<Catalog>,
+    /// Snapshots of the blocks before, oldest first.
+    pins: VecDeque<Pin>,
+}
+
+impl Endorsers {
+    pub fn new(lag: u64, spread: u64) -> Endorsers {
+        Endorsers { lag: lag as usize, spread: spread as usize, history: Mutex::default() }
+    }
+
+    /// Whether something may have changed between endorsement and block.
+    pub fn lag_behind(&self) -> bool {
+        self.lag + self.spread > 0
+    }
+
+    /// The snapshots for the next block, whose predecessor is `newest`. `Err`: halt.
+    pub fn snapshots(&self, store: &Arc<Store>, newest: Height) -> Result<Vec<Height>, String> {
+        if !self.lag_behind() {
+            return Ok(vec![newest]);
+        }
+        let mut history = self.history.lock().unwrap_or_else(|e| e.into_inner());
+        let catalog = store.catalog();
+        let is_next = history.store.as_ptr() == Arc::as_ptr(store)
+            && history.catalog.as_ptr() == Arc::as_ptr(&catalog)
+            && history.pins.back().is_some_and(|pin| pin.height() < newest);
+        if !is_next {
+            let (store, catalog) = (Arc::downgrade(store), Arc::downgrade(&catalog));
+            *history = History { store, catalog, pins: VecDeque::new() };
+        }
+        let pin = store.pins().pin(newest).ok_or("the newest snapshot was collected")?;
+        history.pins.push_back(pin);
+        if history.pins.len() > self.lag + self.spread + 1 {
+            history.pins.pop_front();
+        }
+        let last = history.pins.len() - 1;
+        let behind = |blocks: usize| history.pins[last.saturating_sub(blocks)].height();
+        Ok((0..=self.spread).map(|more| behind(self.lag + more)).collect())
+    }
+}
+
+/// Simulate a block's transactions, each on its snapshot. With `early_abort` a transaction ends as
+/// soon as it meets a row that has changed since (Fabric++, "early abort in the simulation phase").
+pub fn endorse(
+    block: &Arc<Block>,
+    store: &Arc<Store>,
+    snapshots: &[Height],
+    crew: &Crew,
+    early_abort: bool,
+) -> Vec<Endorsed> {
+    let catalog = store.catalog();
+    simulate_with(block, store, snapshots, crew, move |work, frame, overlay| {
+        let result = match early_abort {
+            true => Watched::new(overlay, &catalog).run(work, frame),
+            false => work.run(frame, overlay),
+        };
+        read_for_commands(overlay, &catalog);
+        result
+    })
+}
+
+/// Commands that look at their row are reads of it.
+fn read_for_commands(overlay: &mut Overlay<ReadSet>, catalog: &Catalog) {
+    let looking: SmallVec<[(TableId, RecordId); 16]> = overlay
+        .writes()
+        .writes()
+        .iter()
+        .filter(|w| looks(w))
+        .map(|w| (w.table, w.record))
+        .collect();
+    for (table, record) in looking {
+        let stamp = version(catalog, table, record, overlay.at());
+        if let Some(stamp) = stamp {
+            overlay.recorder.rows.push(RowVersion { table, record, stamp, value: true });
+        }
+    }
+}
+
+fn looks(write: &PendingWrite) -> bool {
+    match &write.state {
+        WriteState::Commands(commands) => commands.iter().any(|c| !c.code.columns.is_empty()),
+        WriteState::Put(_) | WriteState::Delete => false,
+    }
+}
+
+fn version(catalog: &Catalog, table: TableId, record: RecordId, at: Height) -> Option<Stamp> {
+    catalog.table(table)?.stamp(record.slot()?, at)
+}
+
+/// The newest state holds what was read of a row.
+fn row_holds(catalog: &Catalog, read: &RowVersion) -> bool {
+    let now = version(catalog, read.table, read.record, LATEST);
+    now.is_some_and(|stamp| !read.value || stamp == read.stamp)
+}
+
+fn is_absent(catalog: &Catalog, read: &AbsentRow) -> bool {
+    let lookup = |table: &Arc<Table>| table.stamp(table.find(read.key.as_bytes())?, LATEST);
+    catalog.table(read.table).and_then(lookup).is_none()
+}
+
+/// The check of read sets against the newest state.
+pub struct VersionCheck {
+    catalog: Arc<Catalog>,
+    newest: Overlay<NoRecord>,
+    meter: Meter,
+}
+
+impl VersionCheck {
+    pub fn new(catalog: Arc<Catalog>) -> VersionCheck {
+        let nowhere = Moment { height: 0, position: 0, now_us: 0 };
+        let newest = Overlay::new(Arc::clone(&catalog), LATEST, nowhere, NoRecord);
+        VersionCheck { catalog, newest, meter: Meter::default() }
+    }
+
+    /// Whether all that was read is as it was: rows, missing rows, and ranges, which are read
+    /// again (as Fabric does against phantoms).
+    pub fn holds(&mut self, reads: &ReadSet) -> bool {
+        reads.rows.iter().all(|read| row_holds(&self.catalog, read))
+            && reads.absent.iter().all(|read| is_absent(&self.catalog, read))
+            && reads.ranges.iter().all(|required| self.range_holds(required))
+    }
+
+    fn range_holds(&mut self, required: &RangeRequirement) -> bool {
+        self.meter.refill();
+        let RangeRequirement { range, digest } = required;
+        let now = RangeDigest::again(&mut self.newest, range, digest, &self.meter);
+        now.is_ok_and(|now| now == *digest)
+    }
+}
+
+/// What a transaction is told that read something which is no more.
+pub fn stale() -> Error {
+    Error::serialization("What the transaction read was changed since.")
+}
+
+/// An overlay whose transaction ends when it has read something that is no more.
+struct Watched<'o> {
+    overlay: &'o mut Overlay<ReadSet>,
+    catalog: &'o Catalog,
+    /// Reads that were looked at.
+    rows: usize,
+    absent: usize,
+    stale: bool,
+}
+
+impl<'o> Watched<'o> {
+    fn new(overlay: &'o mut Overlay<ReadSet>, catalog: &'o Catalog) -> Self {
+        Watched { overlay, catalog, rows: 0, absent: 0, stale: false }
+    }
+
+    fn run(mut self, work: &Work, frame: &mut Frame) -> Result<ProgramResult, Stop> {
+        let result = work.run(frame, &mut self);
+        // Whatever the program made of the error.
+        if self.stale { Err(stale().into()) } else { result }
+    }
+
+    fn watch<T>(&mut self, result: Result<T, Stop>) -> Result<T, Stop> {
+        let reads = &self.overlay.recorder;
+        let rows = &reads.rows[self.rows..];
+        let absent = &reads.absent[self.absent..];
+        self.stale = self.stale
+            || rows.iter().any(|read| !row_holds(self.catalog, read))
+            || absent.iter().any(|read| !is_absent(self.catalog, read));
+        (self.rows, self.absent) = (reads.rows.len(), reads.absent.len());
+        if self.stale { Err(stale().into()) } else { result }
+    }
+}
+
+impl Access for Watched<'_> {
+    fn read(
+        &mut self,
+        table: TableId,
+        key: &Key,
+        columns: &[ColumnId],
+        out: &mut [Value],
+    ) -> Result<Option<Stamp>, Stop> {
+        let read = self.overlay.read(table, key, columns, out);
+        self.watch(read)
+    }
+
+    fn exists(&mut self, table: TableId, key: &Key) -> Result<bool, Stop> {
+        let exists = self.overlay.exists(table, key);
+        self.watch(exists)
+    }
+
+    fn update(&mut self, table: TableId, key: &Key, command: Command) -> Result<bool, Stop> {
+        let updated = self.overlay.update(table, key, command);
+        self.watch(updated)
+    }
+
+    fn insert(&mut self, table: TableId, key: Key, row: Row) -> Result<bool, Stop> {
+        let inserted = self.overlay.insert(table, key, row);
+        self.watch(inserted)
+    }
+
+    fn delete(&mut self, table: TableId, key: &Key) -> Result<bool, Stop> {
+        let deleted = self.overlay.delete(table, key);
+        self.watch(deleted)
+    }
+
+    fn scan<V>(&mut self, range: &Range, columns: &[ColumnId], visit: V) -> Result<(), Stop>
+    where
+        V: FnMut(&Key, Stamp, &[Value]) -> Result<ControlFlow<()>, Stop>,
+    {
+        let scanned = self.overlay.scan(range, columns, visit);
+        self.watch(scanned)
+    }
+
+    fn take_passed_over(&mut self) -> u64 {
+        self.overlay.take_passed_over()
+    }
+
+    fn next_row_id(&mut self) -> [u8; 16] {
+        self.overlay.next_row_id()
+    }
+
+    fn now_us(&self) -> i64 {
+        self.overlay.now_us()
+    }
+
+    fn prefetch(&mut self, table: TableId, key: &Key) {
+        self.overlay.prefetch(table, key);
+    }
+}

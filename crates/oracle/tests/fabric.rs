@@ -1,0 +1,181 @@
+//! Claims about Fabric and Fabric++, and their options against the serial replay.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use concurrency::{Crew, Outcome, Protocol, Work};
+use kit::random::Random;
+use oracle::Twin;
+use oracle::programs::{Builder, Operation, fill, random_work, schemas};
+use oracle::session::{Session, random_script};
+
+fn protocol(text: &str) -> Arc<dyn Protocol> {
+    protocols::by_name(text).unwrap()
+}
+
+fn program(operations: &[(Operation, i64)]) -> Arc<Work> {
+    let mut builder = Builder::default();
+    operations.iter().for_each(|&(operation, key)| builder.push(operation, key, 3));
+    builder.finish()
+}
+
+/// Which transactions of a block ended well.
+fn committed(protocol: &dyn Protocol, twin: &mut Twin, block: Vec<Arc<Work>>) -> Vec<bool> {
+    let outcome = twin.run(protocol, &Crew::new(2), block).unwrap();
+    outcome.outcomes.iter().map(Outcome::is_committed).collect()
+}
+
+fn twin(protocol: &dyn Protocol, rows: u64) -> Twin {
+    let mut twin = Twin::new(&schemas());
+    twin.run(protocol, &Crew::new(2), fill(rows)).unwrap();
+    twin
+}
+
+/// However stale endorsements are, and however blocks are cut: whoever is valid saw what it would
+/// have seen at its place.
+#[test]
+fn every_option_equals_the_serial_replay() {
+    let options = [
+        "fabric:lag=1",
+        "fabric:lag=2:spread=3",
+        "fabric_pp:lag=1",
+        "fabric_pp:lag=1:spread=2",
+        "fabric_pp:lag=3:early_abort=off",
+        "fabric_pp:reordering=off",
+        "fabric_pp:spread=1:reordering=off:early_abort=off",
+        "fabric_pp:unique_keys=7",
+        "fabric_pp:transactions=3:budget=0",
+        "fabric_pp:spread=2:unique_keys=12:budget=2",
+    ];
+    for text in options {
+        let (protocol, crew) = (protocol(text), Crew::new(3));
+        for seed in 0..25 {
+            let mut random = Random::new(seed);
+            let keys = [2, 5, 12, 40][random.below(4) as usize];
+            let mut twin = Twin::new(&schemas());
+            twin.run(&*protocol, &crew, fill(keys / 2 + 1)).unwrap();
+            let mut open = VecDeque::new();
+            for _ in 0..8 {
+                open.push_back(Session::hold(&twin.subject, random_script(&mut random, keys)));
+                let (mut block, mut sessions) = (Vec::new(), BTreeMap::new());
+                for _ in 0..1 + random.below(12) {
+                    if random.chance(4)
+                        && let Some((session, commit)) = open.pop_front()
+                    {
+                        sessions.insert(block.len() as u32, session);
+                        block.push(commit);
+                    }
+                    block.push(random_work(&mut random, keys, 5));
+                }
+                let outcome = twin.run_with_sessions(&*protocol, &crew, block, &sessions);
+                if let Err(divergence) = outcome {
+                    panic!("{text}, seed {seed}: {divergence}");
+                }
+            }
+        }
+    }
+}
+
+/// Sharma 2020, Tables 3.1 and 3.2: one writer ahead of three readers leaves one of four valid, in
+/// Fabric; Fabric++ puts the readers first.
+#[test]
+fn a_writer_ahead_of_three_readers_spoils_them_unless_reordered() {
+    let block = || {
+        let reader = |key| program(&[(Operation::Read, 0), (Operation::BlindSet, key)]);
+        vec![program(&[(Operation::BlindSet, 0)]), reader(1), reader(2), reader(3)]
+    };
+    let run = |text| {
+        let protocol = protocol(text);
+        committed(&*protocol, &mut twin(&*protocol, 5), block())
+    };
+    assert_eq!(run("fabric"), [true, false, false, false]);
+    assert_eq!(run("fabric_pp:reordering=off"), [true, false, false, false]);
+    assert_eq!(run("fabric_pp"), [true; 4]);
+}
+
+/// Sharma 2020, 3.5.1: two writes of one key make no edge. A write that looks at the row is a read.
+#[test]
+fn blind_writes_of_one_row_are_all_valid_and_increments_are_not() {
+    for text in ["fabric", "fabric_pp"] {
+        let protocol = protocol(text);
+        let mut twin = twin(&*protocol, 5);
+        let blind = (0..4).map(|_| program(&[(Operation::BlindSet, 0)])).collect();
+        assert_eq!(committed(&*protocol, &mut twin, blind), [true; 4], "{text}");
+        let adds = (0..4).map(|_| program(&[(Operation::Add, 0)])).collect();
+        let valid = committed(&*protocol, &mut twin, adds);
+        assert_eq!(valid.iter().filter(|&&valid| valid).count(), 1, "{text}");
+    }
+}
+
+/// Fabric's range queries are executed again at validation: a row that came into the range, or
+/// left it, makes the reader invalid; a row beside it does not.
+#[test]
+fn phantoms_make_a_range_reader_invalid() {
+    let protocol = protocol("fabric");
+    for (change, valid) in [
+        ((Operation::Insert, 2), false),
+        ((Operation::Delete, 1), false),
+        ((Operation::BlindSet, 1), false),
+        ((Operation::Insert, 90), true),
+    ] {
+        let mut twin = twin(&*protocol, 2);
+        let block = vec![program(&[change]), program(&[(Operation::SumRange, 0)])];
+        assert_eq!(committed(&*protocol, &mut twin, block), [true, valid], "{change:?}");
+    }
+}
+
+/// What was endorsed before another block came in is stale if that block wrote what it read, and
+/// only then; it stays so as long as the lag reaches back behind the write.
+#[test]
+fn lag_makes_the_staleness_between_blocks_visible() {
+    for text in ["fabric:lag=2", "fabric_pp:lag=2", "fabric_pp:lag=2:early_abort=off"] {
+        let protocol = protocol(text);
+        let mut twin = twin(&*protocol, 5);
+        let idle = || vec![program(&[(Operation::Exists, 4)])];
+        (0..3).for_each(|_| drop(committed(&*protocol, &mut twin, idle())));
+        committed(&*protocol, &mut twin, vec![program(&[(Operation::BlindSet, 0)])]);
+        let readers = || vec![program(&[(Operation::Read, 0)]), program(&[(Operation::Read, 1)])];
+        assert_eq!(committed(&*protocol, &mut twin, readers()), [false, true], "{text}");
+        assert_eq!(committed(&*protocol, &mut twin, readers()), [false, true], "{text}");
+        assert_eq!(committed(&*protocol, &mut twin, readers()), [true, true], "{text}");
+    }
+}
+
+/// Sharma 2020, 3.5.2: a doomed transaction that takes part in the reordering can take a sound one
+/// with it. Early abort drops it first.
+#[test]
+fn early_abort_saves_those_whom_a_stale_transaction_would_take_along() {
+    // The second reads row 0, which was written since, and is on a cycle with the first.
+    let block = || {
+        let cross = |read, write| [(Operation::Read, read), (Operation::BlindSet, write)];
+        vec![program(&cross(2, 1)), program(&[&cross(1, 2)[..], &[(Operation::Read, 0)]].concat())]
+    };
+    let run = |text| {
+        let protocol = protocol(text);
+        let mut twin = twin(&*protocol, 5);
+        committed(&*protocol, &mut twin, vec![program(&[(Operation::Exists, 4)])]);
+        committed(&*protocol, &mut twin, vec![program(&[(Operation::BlindSet, 0)])]);
+        committed(&*protocol, &mut twin, block())
+    };
+    assert_eq!(run("fabric_pp:lag=1:early_abort=off"), [false, false]);
+    assert_eq!(run("fabric_pp:lag=1"), [true, false]);
+}
+
+/// A batch takes the batches before it for blocks that came in since the simulation.
+#[test]
+fn a_block_of_many_keys_is_cut_into_batches_that_are_reordered_one_by_one() {
+    let block = || {
+        vec![
+            program(&[(Operation::BlindSet, 0)]),
+            program(&[(Operation::Read, 0)]),
+            program(&[(Operation::BlindSet, 1)]),
+            program(&[(Operation::Read, 0)]),
+        ]
+    };
+    let run = |text| {
+        let protocol = protocol(text);
+        committed(&*protocol, &mut twin(&*protocol, 5), block())
+    };
+    assert_eq!(run("fabric_pp"), [true; 4]);
+    assert_eq!(run("fabric_pp:unique_keys=1"), [true, true, true, false]);
+}

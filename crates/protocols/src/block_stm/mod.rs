@@ -1,0 +1,399 @@
+//! Block-STM (Gelashvili et al., PPoPP 2023): the block order is the serial order, and everyone
+//! runs ahead of it.
+//!
+//! *Idea.* Software transactional memory for a block whose order is fixed. Every transaction is
+//! executed as soon as a worker is free, reads the newest writes of those before it that are there,
+//! and is validated afterwards: would it read the same again? If not, its writes become
+//! *estimates*, and its next incarnation runs. Whoever meets an estimate waits for its transaction
+//! instead of reading what will probably be replaced.
+//!
+//! *Timeline.*
+//!
+//! ```text
+//!   worker 0   execute T0   validate T0   execute T2 ✗ meets an estimate of T1, waits
+//!   worker 1   execute T1   validate T1 ✗ execute T1 again   validate T1   execute T2 …
+//!                                                                          block's end: install
+//! ```
+//!
+//! - [`scheduler`]: who executes or validates what next, lower transactions first;
+//! - [`memory`]: the versions that the block's transactions wrote;
+//! - [`view`], [`scan`]: one execution over both and over the state before the block.
+//!
+//! *Invariants.* At the end every transaction's last incarnation has read what the transactions
+//! before it wrote and nothing else. So the outcome is the serial one whatever the number of
+//! workers and whatever their luck, nobody ever fails for concurrency, and the claimed order is the
+//! block order. Errors are outcomes; what led to them is validated like anything else. Nothing is
+//! installed before all is validated: then each record's last version is, once.
+//!
+//! *Departures from the paper.*
+//! - Versions are patches of columns where a transaction does not look at the row that it updates,
+//!   so blind writes are no reads. A command that looks (`n = n + 1`) reads the columns it looks
+//!   at, as in the paper.
+//! - Whether a row is there is read and validated as such: updates of a row do not conflict with
+//!   those who only found it. Since an answer can change without a new version (an update becomes
+//!   a deletion), an incarnation that writes in other places *or of another kind* than the last
+//!   makes its successors be validated again.
+//! - Ranges are validated by reading them again, inserts and deletes included.
+//! - Idle workers sleep; in the paper they poll.
+//!
+//! *Known limits.* An incarnation may see a state that never was, which validation finds out; what
+//! it does until then is bounded by the meter of its run.
+//!
+//! *Cost.* A read of a row that the block does not write costs a look at one word more than without
+//! versions, and the same again for its validation; a write costs a record of some hundred bytes.
+
+mod flaw;
+mod memory;
+mod scan;
+mod scheduler;
+mod view;
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use concurrency::install::{Resolved, resolve};
+use concurrency::{
+    Block, BlockOutcome, BlockReport, Crew, Foresight, Isolation, Moment, OptionValues, Options,
+    Outcome, PendingWrite, Prepared, Protocol, ProtocolInfo, ProtocolOption, RecordId, WriteState,
+};
+use procedure::{Frame, ProgramResult};
+use smallvec::SmallVec;
+use storage::{BlockWrites, Catalog, LATEST, Store, UndoArena};
+use types::{ColumnId, Height, Position, Stamp, Stop, Value};
+
+use flaw::Flaw;
+use memory::{Change, Memory, Place, Record};
+use scheduler::{Scheduler, Task, Version};
+use view::{ReadLog, View};
+
+pub const ENTRY: crate::Entry = crate::Entry {
+    info: &INFO,
+    make: |options| Arc::new(BlockStm::new(options)),
+    flaws: Flaw::NAMES,
+};
+
+pub static INFO: ProtocolInfo = ProtocolInfo {
+    name: "block_stm",
+    paper: "Gelashvili et al.: Block-STM: Scaling Blockchain Execution by Turning Ordering Curse \
+            to a Performance Blessing, PPoPP 2023",
+    isolation: Isolation::Serializable,
+    deterministic: true,
+    needs_keys_up_front: false,
+    interactive: false,
+    may_retry: false,
+    options: &[ProtocolOption {
+        name: "start",
+        values: OptionValues::OneOf(&["first", "last"]),
+        what: "where a block begins; \"last\" executes it backwards at first, which makes every \
+               conflict an abort",
+    }],
+};
+
+pub struct BlockStm {
+    backwards: bool,
+    flaw: Option<Flaw>,
+}
+
+impl BlockStm {
+    fn new(options: &Options) -> BlockStm {
+        BlockStm {
+            backwards: options.is(&INFO, "start", "last"),
+            flaw: options.flaw.and_then(Flaw::by_name),
+        }
+    }
+}
+
+impl Protocol for BlockStm {
+    fn info(&self) -> &'static ProtocolInfo {
+        &INFO
+    }
+
+    fn prepare(
+        &self,
+        _: &Arc<Block>,
+        _: &Arc<Store>,
+        _: Height,
+        _: &Crew,
+    ) -> Result<Prepared, String> {
+        Ok(Box::new(()))
+    }
+
+    fn finish(
+        &self,
+        _: Prepared,
+        block: &Arc<Block>,
+        store: &Arc<Store>,
+        writes: &mut BlockWrites,
+        crew: &Crew,
+    ) -> Result<BlockOutcome, String> {
+        let count = block.transactions.len();
+        let run = Arc::new(BlockRun {
+            block: Arc::clone(block),
+            memory: Memory::new(store.catalog(), block.height),
+            scheduler: Scheduler::new(count),
+            executions: (0..count).map(|_| Mutex::default()).collect(),
+            workers: crew.workers(),
+            backwards: self.backwards,
+            flaw: self.flaw,
+            halt: Mutex::new(None),
+        });
+        let job = Arc::clone(&run);
+        crew.run_if_large(count, move |_| job.work());
+        let mut run = Arc::into_inner(run).expect("the crew has let go of a finished job");
+        if let Some(why) = lock(&run.halt).take() {
+            return Err(why);
+        }
+        let mut outcomes = Vec::with_capacity(count);
+        let mut report = BlockReport::default();
+        for execution in std::mem::take(&mut run.executions) {
+            let execution = execution.into_inner().unwrap_or_else(|e| e.into_inner());
+            let result = execution.result.ok_or("a transaction was never executed")?;
+            outcomes.push(Outcome::from_run(result)?);
+            report.rerun += u32::from(execution.incarnation > 0);
+        }
+        install(Arc::new(run.memory), block, writes, crew)?;
+        let serial_order = (0..count as Position).collect();
+        Ok(BlockOutcome { outcomes, serial_order, deferred: Vec::new(), report })
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// The last execution of a transaction.
+#[derive(Default)]
+struct Execution {
+    incarnation: u32,
+    result: Option<Result<ProgramResult, Stop>>,
+    reads: Arc<ReadLog>,
+    written: Vec<Place>,
+}
+
+/// What the workers share.
+struct BlockRun {
+    block: Arc<Block>,
+    memory: Memory,
+    scheduler: Scheduler,
+    executions: Vec<Mutex<Execution>>,
+    workers: usize,
+    backwards: bool,
+    flaw: Option<Flaw>,
+    halt: Mutex<Option<String>>,
+}
+
+/// Nobody may wait for a worker that panicked.
+struct GiveUpOnPanic<'a>(&'a Scheduler);
+
+impl Drop for GiveUpOnPanic<'_> {
+    fn drop(&mut self) {
+        self.0.give_up();
+    }
+}
+
+impl BlockRun {
+    fn work(&self) {
+        let guard = GiveUpOnPanic(&self.scheduler);
+        let mut view = View::new(&self.memory);
+        let mut frame = Frame::default();
+        let mut foresight =
+            Foresight::new(Arc::clone(self.memory.catalog()), self.block.transactions.len());
+        if self.backwards {
+            for transaction in (0..self.block.transactions.len()).rev() {
+                if let Some(version) = self.scheduler.claim(transaction) {
+                    let task = self.execute(version, &mut view, &mut frame);
+                    debug_assert!(task.is_none(), "nobody is validated yet");
+                }
+            }
+        }
+        let mut task = None;
+        while let Some(next) = task.take().or_else(|| self.scheduler.next_task()) {
+            task = match next {
+                Task::Execute(version) => {
+                    self.look_ahead(version, &mut foresight);
+                    self.execute(version, &mut view, &mut frame)
+                }
+                Task::Validate(version) => self.validate(version),
+            };
+        }
+        std::mem::forget(guard);
+    }
+
+    /// Fetch what this worker will probably look at next.
+    fn look_ahead(&self, version: Version, foresight: &mut Foresight) {
+        let next = version.transaction as usize + self.workers;
+        if version.incarnation == 0 && next < self.block.transactions.len() {
+            foresight.fetch(Some(&*self.block.transactions[next]));
+        }
+    }
+
+    fn execute(&self, version: Version, view: &mut View<'_>, frame: &mut Frame) -> Option<Task> {
+        let position = version.transaction;
+        let work = &self.block.transactions[position as usize];
+        let now_us = work.now_us(self.block.time_us);
+        loop {
+            view.restart(Moment { height: self.block.height, position, now_us });
+            let run = work.run(frame, view);
+            let run = run.and_then(|result| Ok((result, view.take_changes()?)));
+            if let Some(blocking) = view.blocked_on() {
+                if self.scheduler.wait_for(position, blocking) {
+                    return None;
+                }
+                continue;
+            }
+            let (result, changes) = match run {
+                Ok((result, changes)) => (Ok(result), changes),
+                Err(stop) => (Err(stop), Vec::new()),
+            };
+            let mut execution = lock(&self.executions[position as usize]);
+            let written = changes.iter().map(|(place, ..)| place.clone()).collect();
+            let before = match self.flaw {
+                Some(Flaw::OldWritesStay) => &[][..],
+                _ => &execution.written,
+            };
+            let moved = self.memory.write(version, before, changes);
+            let reads = Arc::new(view.take_log());
+            let incarnation = version.incarnation;
+            *execution = Execution { incarnation, result: Some(result), reads, written };
+            drop(execution);
+            match moved {
+                Ok(moved) => {
+                    let moved = moved && self.flaw != Some(Flaw::NoRevalidation);
+                    return self.scheduler.executed(version, moved);
+                }
+                Err(why) => {
+                    lock(&self.halt).get_or_insert(why);
+                    self.scheduler.give_up();
+                    return None;
+                }
+            }
+        }
+    }
+
+    fn validate(&self, version: Version) -> Option<Task> {
+        let execution = &self.executions[version.transaction as usize];
+        let (reads, is_error) = {
+            let execution = lock(execution);
+            (Arc::clone(&execution.reads), matches!(execution.result, Some(Err(_))))
+        };
+        let unchecked = is_error && self.flaw == Some(Flaw::NoErrorValidation);
+        let valid = unchecked || reads.holds(&self.memory, version.transaction, self.flaw);
+        let aborted = !valid && self.scheduler.try_abort(version);
+        if aborted {
+            self.memory.expect_again(version.transaction, &lock(execution).written);
+        }
+        self.scheduler.validated(version, aborted)
+    }
+}
+
+/// Records that are worth a wake-up of the crew.
+const RECORDS_MIN: u32 = 512;
+
+/// Install each record's last version. Workers take records by their numbers, so each record has
+/// one.
+fn install(
+    memory: Arc<Memory>,
+    block: &Arc<Block>,
+    writes: &mut BlockWrites,
+    crew: &Crew,
+) -> Result<(), String> {
+    let workers = if memory.count() < RECORDS_MIN { 1 } else { crew.workers() as u32 };
+    let halt: Arc<Mutex<Option<String>>> = Arc::default();
+    let arenas: Arc<Vec<_>> = Arc::new(writes.take().into_iter().map(Mutex::new).collect());
+    let job = {
+        let (arenas, halt, block) = (Arc::clone(&arenas), Arc::clone(&halt), Arc::clone(block));
+        move |worker: usize| {
+            let (count, worker) = (memory.count(), worker as u32);
+            let share =
+                |worker: u32| (u64::from(count) * u64::from(worker) / u64::from(workers)) as u32;
+            let mut undo = lock(&arenas[worker as usize]);
+            let mut scratch = Vec::new();
+            for record in memory.records_in(share(worker)..share(worker + 1)) {
+                let done =
+                    install_record(record, memory.catalog(), &block, &mut undo, &mut scratch);
+                if let Err(stop) = done {
+                    lock(&halt).get_or_insert(format!("a validated write failed: {stop:?}"));
+                }
+            }
+        }
+    };
+    if workers == 1 {
+        job(0);
+        drop(job);
+    } else {
+        crew.run(job);
+    }
+    let arenas = Arc::into_inner(arenas).expect("the crew has let go of a finished job");
+    for arena in arenas {
+        writes.give(arena.into_inner().unwrap_or_else(|e| e.into_inner()));
+    }
+    let halt = lock(&halt).take();
+    halt.map_or(Ok(()), Err)
+}
+
+/// What a block makes of a record.
+enum Final {
+    Patch(SmallVec<[(ColumnId, Value); 2]>),
+    State(WriteState),
+}
+
+fn install_record(
+    record: &Record,
+    catalog: &Catalog,
+    block: &Block,
+    undo: &mut UndoArena,
+    scratch: &mut Vec<Value>,
+) -> Result<(), Stop> {
+    let mut last = None;
+    let mut state = Final::Patch(SmallVec::new());
+    for (transaction, change) in record.take_changes() {
+        last = Some(transaction);
+        state = match (state, change) {
+            (_, Change::Whole(row)) => Final::State(WriteState::Put(row)),
+            (_, Change::Delete) => Final::State(WriteState::Delete),
+            (Final::Patch(mut columns), Change::Patch(_, patch)) => {
+                for (column, value) in patch {
+                    match columns.iter_mut().find(|(patched, _)| *patched == column) {
+                        Some(place) => place.1 = value,
+                        None => columns.push((column, value)),
+                    }
+                }
+                Final::Patch(columns)
+            }
+            (Final::State(WriteState::Put(mut row)), Change::Patch(_, patch)) => {
+                patch.into_iter().for_each(|(column, value)| row[usize::from(column)] = value);
+                Final::State(WriteState::Put(row))
+            }
+            (Final::State(_), Change::Patch(..)) => {
+                return Err(Stop::Halt("an update met a deleted row".into()));
+            }
+        };
+    }
+    // Every incarnation that wrote here was followed by one that did not.
+    let Some(last) = last else {
+        return Ok(());
+    };
+    let table = catalog.table(record.table).ok_or_else(gone)?;
+    let slot = record.slot.filter(|&slot| table.stamp(slot, LATEST).is_some());
+    let resolved = match (state, slot) {
+        (Final::Patch(columns), Some(slot)) => Resolved::Patch(slot, columns),
+        (Final::Patch(_), None) => return Err(Stop::Halt("an update met no row".into())),
+        (Final::State(state), slot) => {
+            let Record { table: id, key, .. } = record;
+            let write = PendingWrite {
+                table: *id,
+                record: RecordId::of(slot, key),
+                slot,
+                key: key.clone(),
+                existed: slot.is_some(),
+                state,
+            };
+            resolve(table, &write, block.time_us, scratch)?
+        }
+    };
+    resolved.install(table, &record.key, Stamp::new(block.height, last), undo);
+    Ok(())
+}
+
+fn gone() -> Stop {
+    Stop::Halt("a table vanished within a block".into())
+}

@@ -1,0 +1,30 @@
+//! Bugs on purpose: a test that no seeded bug can fail is not a test.
+
+/// What a careless implementation would get wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Flaw {
+    /// Only writes conflict with each other.
+    NoReadEdges,
+    /// Intervals are taken for points.
+    NoIntervals,
+    /// Whatever the reconnaissance saw is taken for true.
+    StalePredictions,
+    /// A transaction comes one stage after the last that it conflicts with in its own sight, not
+    /// after the latest stage of all of them.
+    StageOfLastOnly,
+}
+
+impl Flaw {
+    pub const NAMES: &[&str] =
+        &["no_read_edges", "no_intervals", "stale_predictions", "stage_of_last_only"];
+
+    pub fn by_name(name: &str) -> Option<Flaw> {
+        Some(match name {
+            "no_read_edges" => Flaw::NoReadEdges,
+            "no_intervals" => Flaw::NoIntervals,
+            "stale_predictions" => Flaw::StalePredictions,
+            "stage_of_last_only" => Flaw::StageOfLastOnly,
+            _ => return None,
+        })
+    }
+}

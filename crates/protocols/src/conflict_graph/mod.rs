@@ -1,0 +1,237 @@
+//! ChainifyDB's external concurrency control (Sharma 2021, 4.5): a conflict graph, in stages.
+//!
+//! *Idea.* Whoever hands a block to a database that schedules as it pleases must see to it that no
+//! two of what it hands over at once conflict. Each transaction tells its reads and writes as
+//! intervals on keys (`pk = 100` is [100, 100]); in block order, each gets an edge from every
+//! earlier one that it overlaps with, unless both only read. The graph is acyclic, and its
+//! topological stages are handed over one after another:
+//!
+//! ```text
+//!   T0 r[1,1] w[2,2]                    stage 0   T0 T1 T4
+//!   T1 w[7,7]           T0 ─► T2        stage 1   T2
+//!   T2 w[1,1] r[7,7]    T1 ─► T2        stage 2   T3
+//!   T3 r[0,5]           T2 ─► T3
+//!   T4 w[9,9]                           inside a stage workers pull in parallel
+//! ```
+//!
+//! *Invariants.* Members of a stage do not conflict; the claimed serial order is the block order.
+//! Nothing is ever retried but an interactive transaction whose reads are stale.
+//!
+//! *Stand-in for PWV.* Where comparisons ask for PWV (Faleiro, Abadi, Hellerstein, VLDB 2017), this
+//! is the closest that is here: both build a dependency graph over a batch before running it. PWV
+//! divides transactions into pieces and shows a piece's writes as soon as nothing before it can
+//! abort; this shows none before the stage is over. It is slower than PWV on long transactions and
+//! hot records, so a ratio against it flatters the other side.
+//!
+//! *Departures.* Intervals are on keys of indexes, not on any column of a predicate: two predicates
+//! on different indexes meet at the records that somebody writes, as
+//! [`ordered_locks::points`] tells. Where the thesis calls for a barrier (statements that cannot be
+//! parsed, a `LIMIT`), reconnaissance may do: a prediction that nobody before writes into is as good
+//! as a plan. A suspect has a stage of its own.
+//!
+//! *Cost.* The graph is calvin's. What stages add is that everybody waits for the slowest at each
+//! stage's end; a hot record makes as many stages as it has writers, so a graph with many
+//! stages is run by one worker.
+
+mod flaw;
+mod stages;
+
+use std::sync::{Arc, Mutex, OnceLock};
+
+use concurrency::accesses::{Declared, declare};
+use concurrency::ordered_locks::points::Points;
+use concurrency::ordered_locks::queues::{Queues, Requests};
+use concurrency::ordered_locks::{self, Settings};
+use concurrency::schedule::{Graph, Preference};
+use concurrency::{
+    Block, BlockOutcome, BlockReport, Crew, Foresight, Isolation, OptionValues, Options, Outcome,
+    Prepared, Protocol, ProtocolInfo, ProtocolOption, Runner,
+};
+use storage::{BlockWrites, Catalog, Store, UndoArena};
+use types::{Height, Position};
+
+use flaw::Flaw;
+use stages::{Pull, Stages};
+
+pub const ENTRY: crate::Entry = crate::Entry {
+    info: &INFO,
+    make: |options| Arc::new(ConflictGraph::new(options)),
+    flaws: Flaw::NAMES,
+};
+
+pub static INFO: ProtocolInfo = ProtocolInfo {
+    name: "conflict_graph",
+    paper: "Sharma: ChainifyDB, 2021, 4.5 (external concurrency control; stand-in for PWV)",
+    isolation: Isolation::Serializable,
+    deterministic: true,
+    needs_keys_up_front: true,
+    interactive: false,
+    may_retry: false,
+    options: &[ProtocolOption {
+        name: "ready",
+        values: OptionValues::OneOf(&["earliest", "latest"]),
+        what: "which of a stage's members runs first; latest is for tests",
+    }],
+};
+
+/// Transactions that a stage must have on average, to be worth more than one worker.
+const MEMBERS_MIN: usize = 8;
+
+pub struct ConflictGraph {
+    settings: Settings,
+    flaw: Option<Flaw>,
+}
+
+/// What `prepare` found out.
+struct Plan {
+    /// `None`: the block is not worth it.
+    declared: Option<Vec<Declared>>,
+    snapshot_height: Height,
+}
+
+impl ConflictGraph {
+    fn new(options: &Options) -> ConflictGraph {
+        let flaw = options.flaw.and_then(Flaw::by_name);
+        let mut settings = Settings {
+            shared_locks: flaw != Some(Flaw::NoReadEdges),
+            range_locks: flaw != Some(Flaw::NoIntervals),
+            fences: flaw != Some(Flaw::StalePredictions),
+            ..Settings::default()
+        };
+        if options.is(&INFO, "ready", "latest") || flaw.is_some() {
+            settings.preference = Preference::Latest;
+        }
+        ConflictGraph { settings, flaw }
+    }
+
+    /// `None`: better one by one.
+    fn stages(&self, requests: &Arc<Requests>, block: &Arc<Block>, crew: &Crew) -> Option<Stages> {
+        let Queues { edges, mut fenced } = Queues::of(requests, &block.transactions, crew);
+        if self.flaw == Some(Flaw::StalePredictions) {
+            fenced.fill(false);
+        }
+        let graph = Graph::new(block.transactions.len(), &edges);
+        let last_only = self.flaw == Some(Flaw::StageOfLastOnly);
+        let stages = Stages::of(&graph, &fenced, last_only);
+        match self.settings.preference {
+            Preference::Latest => Some(stages.backwards()),
+            Preference::Earliest => {
+                let is_wide = stages.len() * MEMBERS_MIN <= block.transactions.len();
+                is_wide.then_some(stages)
+            }
+        }
+    }
+}
+
+impl Protocol for ConflictGraph {
+    fn info(&self) -> &'static ProtocolInfo {
+        &INFO
+    }
+
+    fn prepare(
+        &self,
+        block: &Arc<Block>,
+        store: &Arc<Store>,
+        snapshot_height: Height,
+        crew: &Crew,
+    ) -> Result<Prepared, String> {
+        let pays = self.settings.pays(block.transactions.len(), crew);
+        let all = || (0..block.transactions.len() as Position).collect::<Vec<_>>();
+        let declared =
+            pays.then(|| declare(block, &all(), &store.catalog(), snapshot_height, crew));
+        Ok(Box::new(Plan { declared, snapshot_height }))
+    }
+
+    fn finish(
+        &self,
+        prepared: Prepared,
+        block: &Arc<Block>,
+        store: &Arc<Store>,
+        writes: &mut BlockWrites,
+        crew: &Crew,
+    ) -> Result<BlockOutcome, String> {
+        let plan: Box<Plan> = prepared
+            .downcast()
+            .map_err(|_| "conflict_graph was handed another protocol's block")?;
+        let serial_order: Vec<_> = (0..block.transactions.len() as Position).collect();
+        let catalog = store.catalog();
+        let staged = plan.declared.and_then(|declared| {
+            let requests = Arc::new(Requests {
+                points: Points::of(&declared, &block.transactions, &catalog),
+                declared,
+                settings: self.settings,
+                fresh: plan.snapshot_height + 1 == block.height,
+            });
+            let stages = self.stages(&requests, block, crew)?;
+            Some((requests, stages))
+        });
+        let outcomes = match staged {
+            Some((requests, stages)) => {
+                let block = Arc::clone(block);
+                Running::new(block, requests, stages).run(&catalog, writes, crew)?
+            }
+            None => ordered_locks::one_by_one(block, &serial_order, &catalog, writes)?,
+        };
+        Ok(BlockOutcome {
+            outcomes,
+            serial_order,
+            deferred: Vec::new(),
+            report: BlockReport::default(),
+        })
+    }
+}
+
+/// What the workers share.
+struct Running {
+    block: Arc<Block>,
+    requests: Arc<Requests>,
+    pull: Pull,
+    outcomes: Vec<OnceLock<Outcome>>,
+}
+
+impl Running {
+    fn new(block: Arc<Block>, requests: Arc<Requests>, stages: Stages) -> Arc<Running> {
+        let outcomes = block.transactions.iter().map(|_| OnceLock::new()).collect();
+        Arc::new(Running { block, requests, pull: Pull::new(stages), outcomes })
+    }
+
+    fn run(
+        self: Arc<Self>,
+        catalog: &Arc<Catalog>,
+        writes: &mut BlockWrites,
+        crew: &Crew,
+    ) -> Result<Vec<Outcome>, String> {
+        let arenas: Arc<Vec<_>> = Arc::new(writes.take().into_iter().map(Mutex::new).collect());
+        let job = (Arc::clone(&self), Arc::clone(&arenas), Arc::clone(catalog));
+        crew.run(move |worker| {
+            let (running, arenas, catalog) = &job;
+            let mut undo = arenas[worker].lock().unwrap_or_else(|e| e.into_inner());
+            running.work(catalog, &mut undo);
+        });
+        let arenas = Arc::into_inner(arenas).expect("the crew has let go of a finished job");
+        for arena in arenas {
+            writes.give(arena.into_inner().unwrap_or_else(|e| e.into_inner()));
+        }
+        let running = Arc::into_inner(self).expect("the crew has let go of a finished job");
+        if let Some(why) = running.pull.stopped() {
+            return Err(why);
+        }
+        let outcomes = running.outcomes.into_iter();
+        Ok(outcomes.map(|one| one.into_inner().expect("every transaction is run")).collect())
+    }
+
+    fn work(&self, catalog: &Arc<Catalog>, undo: &mut UndoArena) {
+        let mut runner = Runner::new(Arc::clone(catalog));
+        let mut foresight = Foresight::new(Arc::clone(catalog), self.outcomes.len());
+        let declared = &self.requests.declared;
+        let foresee = |group: &[u32]| {
+            let accesses = group.iter().filter_map(|&at| declared[at as usize].accesses());
+            foresight.fetch_keys(accesses.flat_map(|accesses| &accesses.keys));
+        };
+        self.pull.work(foresee, |at| {
+            let outcome = runner.run_one(&self.block, at, undo)?;
+            self.outcomes[at as usize].set(outcome).expect("a transaction runs once");
+            Ok(())
+        });
+    }
+}

@@ -1,0 +1,45 @@
+//! Bugs on purpose: a test that no seeded bug can fail is not a test.
+
+use concurrency::endorsement::{Endorsed, ReadSet};
+
+/// What a careless implementation would leave out of a read set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Flaw {
+    /// The versions of rows.
+    NoVersionCheck,
+    /// Ranges are not read again.
+    NoPhantomCheck,
+    /// Row counts and failed inserts are not taken for reads.
+    NoExistenceCheck,
+    /// A transaction that ends in an error is not validated.
+    UncheckedErrors,
+}
+
+impl Flaw {
+    pub const NAMES: &[&str] =
+        &["no_version_check", "no_phantom_check", "no_existence_check", "unchecked_errors"];
+
+    pub fn by_name(name: &str) -> Option<Flaw> {
+        Some(match name {
+            "no_version_check" => Flaw::NoVersionCheck,
+            "no_phantom_check" => Flaw::NoPhantomCheck,
+            "no_existence_check" => Flaw::NoExistenceCheck,
+            "unchecked_errors" => Flaw::UncheckedErrors,
+            _ => return None,
+        })
+    }
+
+    pub fn spoil(self, endorsed: &mut Endorsed) {
+        let Endorsed { run, reads, .. } = endorsed;
+        match self {
+            Flaw::NoVersionCheck => reads.rows.clear(),
+            Flaw::NoPhantomCheck => reads.ranges.clear(),
+            Flaw::NoExistenceCheck => {
+                reads.rows.retain(|read| read.value);
+                reads.absent.clear();
+            }
+            Flaw::UncheckedErrors if run.is_err() => *reads = ReadSet::default(),
+            Flaw::UncheckedErrors => {}
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Hyperledger Fabric (1.2): simulate, order, validate.
+//!
+//! *Idea.* A transaction is simulated before it has a place in any block; what it read goes along
+//! with versions, what it would write as values. A block is validated in order: a transaction is
+//! valid if everything that it read still has the version that it read, and then its writes are
+//! installed. Otherwise it has no effect, and its client may try again.
+//!
+//! *Timeline.*
+//!
+//! ```text
+//!   prepare  endorse T0 T1 T2 …    parallel by transaction, on the snapshot of block H-1-lag
+//!   finish   T0 check, install     one after another, against the newest state: it holds the
+//!            T1 check, install     blocks since the snapshot and the block's earlier valid
+//!            T2 check ✗ 40001      transactions
+//! ```
+//!
+//! Arrival order makes avoidable aborts: one writer of a hot row ahead of a hundred readers spoils
+//! all of them. That is what Fabric++ (`fabric_pp`) was made for.
+//!
+//! *Invariants.* The serial order claimed is the block order of the valid transactions, then the
+//! others. A valid transaction saw just what it would have seen at its place, errors included: one
+//! that ends in an error is validated like a reader. Nothing waits, so nothing can deadlock;
+//! everything can starve.
+//!
+//! *Departures from Fabric.*
+//! - Endorsement policies, signatures and channels are not concurrency control: one endorser.
+//! - Reads are of rows: versions are stamps (block, position). Whether a row is there is read
+//!   apart from its value, so a blind write (Fabric's `PutState` without `GetState`) conflicts with
+//!   no other blind write.
+//! - Fabric locks the whole state between simulation and validation; here snapshots are versions.
+//! - `lag`: in a network an endorsement is some blocks old when its block is cut. Here it is as many
+//!   as the option says; `spread` makes the transactions of one block lag differently. The block's
+//!   predecessor counts as seen by an interactive COMMIT's client only if the lag lets it, so such
+//!   a transaction may need some quiet blocks.
+//!
+//! *Cost.* Per read one look at a record's stamp, in the cache since its simulation; per range a
+//! scan again. Validation has one worker, as in Fabric.
+
+mod flaw;
+
+use std::sync::Arc;
+
+use concurrency::endorsement::{Endorsed, Endorsers, VersionCheck, endorse, stale};
+use concurrency::install::Installer;
+use concurrency::{
+    Block, BlockOutcome, BlockReport, Crew, Isolation, OptionValues, Options, Outcome, Prepared,
+    Protocol, ProtocolInfo, ProtocolOption,
+};
+use storage::{BlockWrites, Store};
+use types::{Height, Position, Stamp};
+
+use flaw::Flaw;
+
+pub const ENTRY: crate::Entry = crate::Entry {
+    info: &INFO,
+    make: |options| Arc::new(Fabric::new(options)),
+    flaws: Flaw::NAMES,
+};
+
+pub static INFO: ProtocolInfo = ProtocolInfo {
+    name: "fabric",
+    paper: "Androulaki et al.: Hyperledger Fabric: A Distributed Operating System for Permissioned \
+            Blockchains, EuroSys 2018",
+    isolation: Isolation::Serializable,
+    deterministic: true,
+    needs_keys_up_front: false,
+    interactive: false,
+    may_retry: true,
+    options: &[
+        ProtocolOption {
+            name: "lag",
+            values: OptionValues::Integer { min: 0, max: 64, default: 0 },
+            what: "blocks between a transaction's simulation and its own",
+        },
+        ProtocolOption {
+            name: "spread",
+            values: OptionValues::Integer { min: 0, max: 7, default: 0 },
+            what: "further blocks of lag, dealt out in turn to a block's transactions",
+        },
+    ],
+};
+
+pub struct Fabric {
+    endorsers: Endorsers,
+    flaw: Option<Flaw>,
+}
+
+impl Fabric {
+    fn new(options: &Options) -> Fabric {
+        let number = |name| options.number(&INFO, name);
+        Fabric {
+            endorsers: Endorsers::new(number("lag"), number("spread")),
+            flaw: options.flaw.and_then(Flaw::by_name),
+        }
+    }
+}
+
+impl Protocol for Fabric {
+    fn info(&self) -> &'static ProtocolInfo {
+        &INFO
+    }
+
+    fn prepare(
+        &self,
+        block: &Arc<Block>,
+        store: &Arc<Store>,
+        snapshot_height: Height,
+        crew: &Crew,
+    ) -> Result<Prepared, String> {
+        let snapshots = self.endorsers.snapshots(store, snapshot_height)?;
+        let mut endorsed = endorse(block, store, &snapshots, crew, false);
+        if let Some(flaw) = self.flaw {
+            endorsed.iter_mut().for_each(|endorsed| flaw.spoil(endorsed));
+        }
+        Ok(Box::new(endorsed))
+    }
+
+    fn finish(
+        &self,
+        prepared: Prepared,
+        block: &Arc<Block>,
+        store: &Arc<Store>,
+        writes: &mut BlockWrites,
+        _: &Crew,
+    ) -> Result<BlockOutcome, String> {
+        let endorsed: Box<Vec<Endorsed>> =
+            prepared.downcast().map_err(|_| "fabric was handed another protocol's block")?;
+        let mut check = VersionCheck::new(store.catalog());
+        let mut installer = Installer::new(store.catalog());
+        let undo = writes.arena(0);
+        let mut outcomes = Vec::with_capacity(endorsed.len());
+        let (mut valid, mut invalid) = (Vec::with_capacity(endorsed.len()), Vec::new());
+        for (position, endorsed) in (0..).zip(*endorsed) {
+            if !check.holds(&endorsed.reads) {
+                outcomes.push(Outcome::Retry(stale().cut()));
+                invalid.push(position);
+                continue;
+            }
+            let now_us = block.transactions[position as usize].now_us(block.time_us);
+            let stamp = Stamp::new(block.height, position);
+            let run = endorsed.run.and_then(|result| {
+                installer.install(&endorsed.writes, now_us, stamp, undo)?;
+                Ok(result)
+            });
+            outcomes.push(Outcome::from_run(run)?);
+            valid.push(position);
+        }
+        let report = BlockReport { stale: invalid.len() as u32, ..BlockReport::default() };
+        let serial_order: Vec<Position> = valid.into_iter().chain(invalid).collect();
+        Ok(BlockOutcome { outcomes, serial_order, deferred: Vec::new(), report })
+    }
+}

@@ -1,0 +1,41 @@
+//! Bugs on purpose: a test that no seeded bug can fail is not a test.
+
+/// What a careless implementation would get wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Flaw {
+    /// The schedule is not reversed: writers come before the readers of what they write.
+    NotReversed,
+    /// Whoever should go to break a cycle stays, behind the others.
+    VictimsStay,
+    /// No phantoms are looked for.
+    NoRangeEdges,
+    /// Row counts and failed inserts are not taken for reads.
+    NoExistenceEdges,
+    /// A transaction that ends in an error reads nothing.
+    NoEdgesOfErrors,
+    /// Versions are not checked against the newest state.
+    NoVersionCheck,
+}
+
+impl Flaw {
+    pub const NAMES: &[&str] = &[
+        "not_reversed",
+        "victims_stay",
+        "no_range_edges",
+        "no_existence_edges",
+        "no_edges_of_errors",
+        "no_version_check",
+    ];
+
+    pub fn by_name(name: &str) -> Option<Flaw> {
+        Some(match name {
+            "not_reversed" => Flaw::NotReversed,
+            "victims_stay" => Flaw::VictimsStay,
+            "no_range_edges" => Flaw::NoRangeEdges,
+            "no_existence_edges" => Flaw::NoExistenceEdges,
+            "no_edges_of_errors" => Flaw::NoEdgesOfErrors,
+            "no_version_check" => Flaw::NoVersionCheck,
+            _ => return None,
+        })
+    }
+}

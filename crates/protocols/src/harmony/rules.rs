@@ -1,0 +1,85 @@
+//! Rules 1 and 2: who stays, and in which order.
+
+use types::Position;
+
+use super::edges::{NOBODY, Place};
+use super::flaw::Flaw;
+
+/// Who is rejected, and the numbers by which the others are ordered.
+pub struct Verdict {
+    min_out: Vec<Place>,
+    rejected: Vec<bool>,
+    reordering: bool,
+}
+
+impl Verdict {
+    /// Without reordering, commands are applied in block order: then whoever read what an earlier
+    /// transaction writes cannot stay, whether or not anybody read what it writes.
+    pub fn new(
+        (min_out, max_in): (Vec<Place>, Vec<Place>),
+        reordering: bool,
+        flaw: Option<Flaw>,
+    ) -> Verdict {
+        let both = min_out.iter().zip(max_in).enumerate();
+        let rejected = both.map(|(tid, (&min_out, max_in))| match reordering {
+            true => {
+                let lenient = Place::from(flaw == Some(Flaw::StrictRule1) && max_in != NOBODY);
+                rule_1(tid as Place, min_out, max_in - lenient)
+            }
+            false => min_out < tid as Place,
+        });
+        let rejected = rejected.collect();
+        Verdict { min_out, rejected, reordering: reordering && flaw != Some(Flaw::BlockOrder) }
+    }
+
+    /// Rule 2: the survivors by (min_out, TID).
+    pub fn serial_order(&self) -> Vec<Position> {
+        let tids = 0..self.rejected.len() as Position;
+        let mut order: Vec<Position> = tids.filter(|&tid| !self.is_rejected(tid)).collect();
+        if self.reordering {
+            order.sort_by_key(|&tid| self.min_out[tid as usize]);
+        }
+        order
+    }
+
+    pub fn rejected(&self) -> Vec<Position> {
+        (0..self.rejected.len() as Position).filter(|&tid| self.is_rejected(tid)).collect()
+    }
+
+    pub fn is_rejected(&self, tid: Position) -> bool {
+        self.rejected[tid as usize]
+    }
+
+    pub fn min_out(&self, tid: Position) -> Place {
+        self.min_out[tid as usize]
+    }
+
+    pub fn reject(&mut self, tid: Position) {
+        self.rejected[tid as usize] = true;
+    }
+}
+
+/// The middle of a backward dangerous structure `Ti <-rw- Tj <-rw- Tk`, i < j and i <= k.
+fn rule_1(tid: Place, min_out: Place, max_in: Place) -> bool {
+    min_out < tid && min_out <= max_in
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lai 2023, 3.2: i = k is allowed, so two transactions that read what the other writes are
+    /// enough.
+    #[test]
+    fn two_transactions_are_enough_for_a_dangerous_structure() {
+        assert!(rule_1(1, 0, 0));
+    }
+
+    /// Lai 2023, 3.2: without an edge to an earlier transaction nobody is rejected.
+    #[test]
+    fn a_transaction_without_backward_edge_survives() {
+        assert!(!rule_1(1, 2, 5));
+        assert!(!rule_1(3, 1, 0));
+        assert!(!rule_1(3, 1, NOBODY));
+    }
+}

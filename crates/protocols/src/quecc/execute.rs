@@ -1,0 +1,423 @@
+//! Executing: workers drain queues, each fragment straight into the store.
+//!
+//! ```text
+//!   take a queue from the board
+//!     fragment whose inputs are not there yet     park the queue, take another
+//!     whole transaction, other queues missing     park the queue, take another
+//!     … the last of its queues comes to it        run it, and publish that it is done
+//!     otherwise                                   run it, publish what others need
+//!   give the queue back as drained
+//! ```
+//!
+//! Records are fetched some fragments ahead: the planner has found them.
+//!
+//! A fragment that fails (an overflow, a CHECK, an input that failed) writes nothing, marks its
+//! transaction and poisons what it would have published. All other fragments of the transaction run
+//! nevertheless: what the block does must not depend on who was faster.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use concurrency::{Block, Moment, Outcome, Work};
+use procedure::{Expr, Frame, UNITS_MAX, eval_key};
+use storage::{Catalog, Slot, Table, UndoArena};
+use types::{ColumnId, Stop, Value};
+
+use super::board::{Board, Wait};
+use super::flaw::Flaw;
+use super::in_place::{InPlace, unforeseen};
+use super::plan::{Counter, Cut, Directory, Kind, Output, Share, fill};
+use super::program::{Action, Program, Publish, Template, Turns};
+use super::queues::{ABSENT, Entry, WHOLE};
+use super::settle::Findings;
+
+/// Fragments ahead of which a record is fetched.
+const AHEAD: usize = 12;
+
+/// A planned block.
+pub struct Batch {
+    pub block: Arc<Block>,
+    pub catalog: Arc<Catalog>,
+    pub directory: Directory,
+    pub shares: Vec<Share>,
+    /// Share and queue of each place of the board.
+    pub queues: Vec<(u32, u32)>,
+    pub board: Board,
+    /// By position: may be rolled back.
+    pub tentative: Vec<AtomicBool>,
+    /// By position: was rejected, for now.
+    pub failed: Vec<AtomicBool>,
+    pub speculates: bool,
+    pub flaw: Option<Flaw>,
+}
+
+impl Batch {
+    fn is_there(&self, wait: Wait) -> bool {
+        match wait {
+            Wait::Cell { share, cell } => {
+                self.shares[share as usize].cells[cell as usize].get().is_some()
+            }
+            Wait::Whole { share, whole } => {
+                self.shares[share as usize].wholes[whole as usize].done.load(Ordering::Acquire)
+            }
+        }
+    }
+
+    pub fn program(&self, cut: &Cut) -> &Program {
+        let compiled = &self.directory.compiled[cut.compiled as usize];
+        compiled.program.as_ref().expect("only a procedure with a program is cut")
+    }
+
+    pub fn arguments(&self, position: u32) -> &[Value] {
+        match &*self.block.transactions[position as usize] {
+            Work::Statement(statement) => &statement.arguments,
+            _ => &[],
+        }
+    }
+}
+
+/// What became of the head of a queue.
+enum Step {
+    /// So many entries are done.
+    Done(usize),
+    /// So many are done, and the next waits.
+    Wait(usize, Wait),
+}
+
+pub struct Worker<'a> {
+    batch: &'a Batch,
+    pub place: InPlace<'a>,
+    /// By share: turns that found their row, by reduction.
+    pub counts: Vec<Vec<u32>>,
+    registers: Vec<Value>,
+    outputs: Vec<Value>,
+    inputs: Vec<Value>,
+    assigned: Vec<(ColumnId, Value)>,
+    frame: Frame,
+}
+
+impl<'a> Worker<'a> {
+    pub fn new(batch: &'a Batch, undo: &'a mut UndoArena) -> Self {
+        let Batch { catalog, tentative, speculates, flaw, .. } = batch;
+        Worker {
+            place: InPlace::new(catalog, undo, tentative, *speculates, *flaw),
+            counts: batch.shares.iter().map(|share| vec![0; share.counts as usize]).collect(),
+            batch,
+            registers: Vec::new(),
+            outputs: Vec::new(),
+            inputs: Vec::new(),
+            assigned: Vec::new(),
+            frame: Frame::default(),
+        }
+    }
+
+    pub fn findings(self) -> Findings {
+        Findings { counts: self.counts, log: self.place.log, edges: self.place.edges }
+    }
+
+    /// Drain queues until none is left. `Err`: halt.
+    pub fn work(&mut self) -> Result<(), String> {
+        while let Some((id, position)) = self.batch.board.take(|wait| self.batch.is_there(wait)) {
+            self.drain(id, position)?;
+        }
+        Ok(())
+    }
+
+    fn drain(&mut self, id: usize, mut position: usize) -> Result<(), String> {
+        let batch = self.batch;
+        let (share_id, queue) = batch.queues[id];
+        let share = &batch.shares[share_id as usize];
+        let entries = &*share.queues[queue as usize].entries;
+        for entry in entries[position..].iter().take(AHEAD) {
+            self.fetch(share, entry);
+        }
+        while let Some(rest) = entries.get(position..).filter(|rest| !rest.is_empty()) {
+            if let Some(entry) = rest.get(AHEAD) {
+                self.fetch(share, entry);
+            }
+            let step = match &share.transactions[rest[0].transaction as usize].kind {
+                Kind::Cut(cut) => self.fragment(share_id, cut, &rest[0])?,
+                Kind::Whole(whole) => self.whole(share_id, *whole, rest)?,
+                Kind::Tail => Step::Done(1),
+            };
+            match step {
+                Step::Done(count) => position += count,
+                Step::Wait(count, wait) => {
+                    batch.board.park(id, position + count, wait);
+                    return Ok(());
+                }
+            }
+        }
+        batch.board.finish(id);
+        Ok(())
+    }
+
+    #[inline]
+    fn fetch(&self, share: &Share, entry: &Entry) {
+        if entry.slot == ABSENT || entry.template == WHOLE {
+            return;
+        }
+        if let Kind::Cut(cut) = &share.transactions[entry.transaction as usize].kind {
+            let template = &self.batch.program(cut).templates[usize::from(entry.template)];
+            if let Some(table) = self.batch.catalog.table(template.table) {
+                table.prefetch_row(Slot(entry.slot));
+            }
+        }
+    }
+
+    fn fragment(&mut self, share_id: u32, cut: &Cut, entry: &Entry) -> Result<Step, String> {
+        let batch = self.batch;
+        let share = &batch.shares[share_id as usize];
+        let position = share.transactions[entry.transaction as usize].position;
+        let program = batch.program(cut);
+        let template = &program.templates[usize::from(entry.template)];
+        let mut is_poisoned = false;
+        if !template.inputs.is_empty() {
+            match self.take_inputs(share_id, cut, program, template, entry.turn) {
+                Ok(poisoned) => is_poisoned = poisoned,
+                Err(wait) => return Ok(Step::Wait(0, wait)),
+            }
+        }
+        let Block { height, time_us: now_us, .. } = *batch.block;
+        let part = u64::from(template.part) << 32;
+        let ordinal = part | u64::from(entry.turn) << 16 | u64::from(entry.template);
+        self.place.enter(Moment { height, position, now_us }, ordinal, batch.speculates);
+        let found = match is_poisoned {
+            true => Err(unforeseen()),
+            false => self.perform(program, template, entry, position),
+        };
+        let found = match found {
+            Ok(found) => Some(found),
+            Err(Stop::Halt(why)) => return Err(why),
+            Err(_) => {
+                batch.failed[position as usize].store(true, Ordering::Relaxed);
+                None
+            }
+        };
+        match template.publish {
+            Publish::Nothing => {}
+            Publish::Count(reduction) => {
+                if found == Some(true) {
+                    let place = cut.first_count + u32::from(reduction);
+                    self.counts[share_id as usize][place as usize] += 1;
+                }
+            }
+            Publish::Cell { columns } => {
+                let columns = match columns && found == Some(true) {
+                    true => self.outputs.iter_mut().map(std::mem::take).collect(),
+                    false => Box::default(),
+                };
+                let output =
+                    Output { poisoned: found.is_none(), found: found == Some(true), columns };
+                publish(&share.cells, cut.cell(program, entry.template, entry.turn), output);
+                if program.has_data_dependencies {
+                    batch.board.published();
+                }
+            }
+        }
+        Ok(Step::Done(1))
+    }
+
+    /// Put what other fragments published into the registers. `Ok(true)`: one of them failed.
+    fn take_inputs(
+        &mut self,
+        share: u32,
+        cut: &Cut,
+        program: &Program,
+        template: &Template,
+        turn: u16,
+    ) -> Result<bool, Wait> {
+        let cells = &self.batch.shares[share as usize].cells;
+        let nothing = Output::default();
+        for input in &template.inputs {
+            // Within a loop the same turn's, else the only one's.
+            let theirs = &program.templates[usize::from(input.template)];
+            let turn = if theirs.part == template.part { turn } else { 0 };
+            let cell = cut.cell(program, input.template, turn);
+            let output = match cells[cell as usize].get() {
+                Some(output) => output,
+                None if self.batch.flaw == Some(Flaw::NoDataDependencies) => &nothing,
+                None => return Err(Wait::Cell { share, cell }),
+            };
+            if output.poisoned {
+                return Ok(true);
+            }
+            let place = usize::from(input.register.0);
+            if self.registers.len() <= place {
+                self.registers.resize(place + 1, Value::Null);
+            }
+            self.registers[place] = match input.column {
+                None => Value::Bool(output.found),
+                // A row that is not there reads as NULLs.
+                Some(column) => {
+                    output.columns.get(usize::from(column)).cloned().unwrap_or_default()
+                }
+            };
+        }
+        Ok(false)
+    }
+
+    /// Do what a fragment does. Returns whether the row was there (or, for an insert, was not).
+    fn perform(
+        &mut self,
+        program: &Program,
+        template: &Template,
+        entry: &Entry,
+        position: u32,
+    ) -> Result<bool, Stop> {
+        let batch = self.batch;
+        let arguments = batch.arguments(position);
+        let table = batch.catalog.table(template.table).ok_or_else(unforeseen)?;
+        let now_us = batch.block.time_us;
+        match &template.action {
+            Action::Read { columns } => {
+                let slot = self.slot(table, program, template, entry, arguments)?;
+                self.outputs.resize(columns.len(), Value::Null);
+                Ok(self.place.read_at(table, slot, columns, &mut self.outputs).is_some())
+            }
+            Action::Exists => {
+                let slot = self.slot(table, program, template, entry, arguments)?;
+                Ok(self.place.exists_at(table, slot))
+            }
+            Action::Delete => {
+                let slot = self.slot(table, program, template, entry, arguments)?;
+                Ok(self.place.delete_at(table, slot))
+            }
+            Action::Update { code, inputs, decided: true } => {
+                let slot = self.slot(table, program, template, entry, arguments)?;
+                eval_all(inputs, arguments, now_us, &mut self.inputs)?;
+                self.assigned.clear();
+                for (column, value) in &code.assignments {
+                    self.assigned.push((*column, value.eval(&self.inputs, &[], now_us)?));
+                }
+                Ok(self.place.assign_at(table, slot, &self.assigned))
+            }
+            Action::Update { code, inputs, decided: false } => {
+                let slot = self.slot(table, program, template, entry, arguments)?;
+                self.fill(program, template, entry, arguments)?;
+                // As in a run from start to end, inputs are evaluated whether or not there is a row.
+                eval_all(inputs, &self.registers, now_us, &mut self.inputs)?;
+                self.place.update_at(table, slot, code, &self.inputs)
+            }
+            Action::Insert { values, hidden_row_id } => {
+                self.fill(program, template, entry, arguments)?;
+                eval_all(values, &self.registers, now_us, &mut self.inputs)?;
+                let (slot, key) = match hidden_row_id {
+                    true => {
+                        let id = Value::Uuid(self.place.row_id(entry.slot));
+                        self.inputs.push(id.clone());
+                        let key = eval_key(&[Expr::Const(id)], &[], &[], now_us)?;
+                        (None, key.ok_or_else(unforeseen)?)
+                    }
+                    false => {
+                        let key = eval_key(&template.key, &self.registers, &[], now_us)?;
+                        let key = key.ok_or_else(unforeseen)?;
+                        (table.find(key.as_bytes()), key)
+                    }
+                };
+                Ok(self.place.insert_at(table, slot, key.as_bytes(), &self.inputs))
+            }
+        }
+    }
+
+    /// The record of a fragment: as planned, or looked up now.
+    #[inline]
+    fn slot(
+        &mut self,
+        table: &Table,
+        program: &Program,
+        template: &Template,
+        entry: &Entry,
+        arguments: &[Value],
+    ) -> Result<Option<Slot>, Stop> {
+        if entry.slot != ABSENT {
+            return Ok(Some(Slot(entry.slot)));
+        }
+        self.fill(program, template, entry, arguments)?;
+        let key = eval_key(&template.key, &self.registers, &[], self.batch.block.time_us)?;
+        Ok(key.and_then(|key| table.find(key.as_bytes())))
+    }
+
+    /// Arguments and the turn's value to their registers.
+    fn fill(
+        &mut self,
+        program: &Program,
+        template: &Template,
+        entry: &Entry,
+        arguments: &[Value],
+    ) -> Result<(), Stop> {
+        let registers = usize::from(program.registers);
+        fill(&mut self.registers, registers, template, arguments);
+        let now_us = self.batch.block.time_us;
+        let turn = usize::from(entry.turn);
+        let value = match &program.parts[usize::from(template.part)].turns {
+            Turns::Once => return Ok(()),
+            Turns::Each { array, .. } => {
+                let array = array.eval_ref(arguments, &[], now_us)?;
+                array.as_array().and_then(|elements| elements.get(turn)).cloned()
+            }
+            Turns::Count { bounds, reverse, .. } => {
+                let counter = Counter::of(bounds, *reverse, arguments, now_us);
+                counter.map(|counter| Value::Int(counter.at(turn)))
+            }
+        };
+        if let Some(register) = template.turn {
+            self.registers[usize::from(register.0)] = value.ok_or_else(unforeseen)?;
+        }
+        Ok(())
+    }
+
+    /// A transaction that runs in one piece, at the head of one of its queues.
+    fn whole(&mut self, share_id: u32, id: u32, rest: &[Entry]) -> Result<Step, String> {
+        let batch = self.batch;
+        let share = &batch.shares[share_id as usize];
+        let whole = &share.wholes[id as usize];
+        let transaction = rest[0].transaction;
+        let here = rest.iter().take_while(|entry| entry.transaction == transaction).count();
+        if whole.missing.fetch_sub(here as u32, Ordering::AcqRel) != here as u32 {
+            return Ok(Step::Wait(here, Wait::Whole { share: share_id, whole: id }));
+        }
+        let position = share.transactions[transaction as usize].position;
+        let work = &batch.block.transactions[position as usize];
+        let Block { height, time_us, .. } = *batch.block;
+        let moment = Moment { height, position, now_us: work.now_us(time_us) };
+        let frame = &mut self.frame;
+        let run = self.place.whole(moment, |access| {
+            let result = work.run(frame, access)?;
+            // What a scan passes over is paid for by the specification's workspace only.
+            match frame.meter().left() < UNITS_MAX / 2 {
+                true => Err(unforeseen()),
+                false => Ok(result),
+            }
+        });
+        match run {
+            Ok((result, depends)) => {
+                let _ = whole.outcome.set(Outcome::Committed(result));
+                batch.tentative[position as usize].store(depends, Ordering::Relaxed);
+            }
+            Err(Stop::Halt(why)) => return Err(why),
+            Err(_) => batch.failed[position as usize].store(true, Ordering::Relaxed),
+        }
+        whole.done.store(true, Ordering::Release);
+        batch.board.published();
+        Ok(Step::Done(here))
+    }
+}
+
+fn publish(cells: &[OnceLock<Output>], cell: u32, output: Output) {
+    let fresh = cells[cell as usize].set(output).is_ok();
+    debug_assert!(fresh, "a fragment runs once");
+}
+
+fn eval_all(
+    exprs: &[Expr],
+    registers: &[Value],
+    now_us: i64,
+    out: &mut Vec<Value>,
+) -> Result<(), Stop> {
+    out.clear();
+    for expr in exprs {
+        out.push(expr.eval(registers, &[], now_us)?);
+    }
+    Ok(())
+}

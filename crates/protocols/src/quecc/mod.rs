@@ -1,0 +1,398 @@
+//! QueCC (Qadah, Sadoghi, Middleware 2018; Qadah's thesis, 2021): plan first, then no concurrency
+//! control at all.
+//!
+//! *Idea.* Before a block runs, planners turn its transactions into *queues* of fragments, each
+//! queue holding what happens in one part of the database, in order. Executors drain the queues.
+//! Nobody validates, locks or aborts for concurrency: of two fragments that touch one record the
+//! earlier stands before the later one, and that is the whole of it.
+//!
+//! ```text
+//!              planner 0 (T0 … T499)          planner 1 (T500 … T999)
+//!              [ A ][ B ][   C   ]            [  A' ][   B'  ][ C' ]      ranges of routes
+//!                │    │      │                   │       │      │
+//!   executors    └────┴──────┴── A' waits for A and B, B' for B and C, … ─┘
+//!
+//!   finish   plan       in parallel by share of the block        plan, program, queues
+//!            execute    in parallel by queue                     execute, board, in_place
+//!            settle     epilogues in parallel; victims, tail     settle
+//! ```
+//!
+//! *Invariants.*
+//! - Serial order: survivors in block order, then the tail in block order (see `settle`). It
+//!   depends on neither planners, ranges nor timing, and so does nothing else.
+//! - A record is in one worker's hands at a time; snapshot readers are served by the store.
+//! - What a transaction reads was written by those before it, perhaps tentatively; then an edge of
+//!   speculation is noted, for blind overwrites too.
+//! - No call ends in 40001.
+//!
+//! *Departures from the thesis.*
+//! - Routes hash a key's first column, where the thesis has ranges of record ids: inserts and range
+//!   scans, which it leaves out, have a route before they have a record.
+//! - A transaction that cannot be cut is one fragment in several queues; who comes last runs it.
+//!   One of which nothing is known in advance runs after the queues, as victims do: the thesis
+//!   does not say what becomes of either.
+//! - Whether an update of arguments fails (NOT NULL, CHECK) is found out while planning, so that
+//!   nobody need be ready to undo it.
+//! - Executors take queues from a board as they become free, in place of a fixed assignment.
+
+mod board;
+mod execute;
+mod flaw;
+mod in_place;
+mod plan;
+mod program;
+mod queues;
+mod settle;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use concurrency::{
+    Block, BlockOutcome, BlockReport, Crew, Isolation, OptionValues, Options, Outcome, Prepared,
+    Protocol, ProtocolInfo, ProtocolOption, ordered_locks,
+};
+use rustc_hash::FxHashMap;
+use storage::{BlockWrites, Catalog, Pin, Store};
+use types::{Height, Position};
+
+use board::Board;
+use execute::{Batch, Worker};
+use flaw::Flaw;
+use plan::{Directory, Planner, Share};
+use program::{Compiled, Program};
+use queues::{Starts, equal_starts};
+use settle::{Epilogues, Findings};
+
+pub const ENTRY: crate::Entry = crate::Entry {
+    info: &INFO,
+    make: |options| Arc::new(Quecc::new(Modes::of(options))),
+    flaws: Flaw::NAMES,
+};
+
+pub static INFO: ProtocolInfo = ProtocolInfo {
+    name: "quecc",
+    paper: "Qadah, Sadoghi: QueCC, Middleware 2018; Qadah: thesis, Purdue 2021",
+    isolation: Isolation::Serializable,
+    deterministic: true,
+    needs_keys_up_front: false,
+    interactive: false,
+    may_retry: false,
+    options: &[
+        ProtocolOption {
+            name: "execution",
+            values: OptionValues::OneOf(&["speculative", "conservative"]),
+            what: "whether others may see what may yet be rejected",
+        },
+        ProtocolOption {
+            name: "planning",
+            values: OptionValues::OneOf(&["unpipelined", "pipelined"]),
+            what: "whether a block is planned while the one before it runs",
+        },
+        ProtocolOption {
+            name: "queue",
+            values: OptionValues::Integer { min: 16, max: 65_536, default: 512 },
+            what: "fragments beyond which a queue's range is split",
+        },
+    ],
+};
+
+/// What was chosen when the protocol was named.
+#[derive(Clone, Copy, Debug)]
+pub struct Modes {
+    conservative: bool,
+    pipelined: bool,
+    queue_capacity: usize,
+    flaw: Option<Flaw>,
+}
+
+impl Modes {
+    fn of(options: &Options) -> Modes {
+        Modes {
+            conservative: options.is(&INFO, "execution", "conservative"),
+            pipelined: options.is(&INFO, "planning", "pipelined"),
+            queue_capacity: options.number(&INFO, "queue") as usize,
+            flaw: options.flaw.and_then(Flaw::by_name),
+        }
+    }
+
+    /// Conservatively, a transaction that may be rejected runs in one piece: nobody sees anything
+    /// of it before it is through.
+    fn may_cut(&self, program: &Program) -> bool {
+        !(self.conservative && program.abortable)
+    }
+}
+
+/// Procedures that are kept compiled; beyond, all are forgotten.
+const COMPILED_MAX: usize = 1024;
+
+/// Transactions that are worth a second planner.
+const SHARE_MIN: usize = 32;
+
+/// Queues for each worker in a planner's first block.
+const QUEUES_PER_WORKER: usize = 4;
+
+pub struct Quecc {
+    modes: Modes,
+    /// By address; whoever is in here keeps his address taken.
+    compilations: Mutex<Addresses>,
+    /// By planner: where its ranges started in the block before.
+    starts: Mutex<Vec<Starts>>,
+}
+
+/// Addresses are compared and never followed, so they may change threads.
+#[derive(Default)]
+struct Addresses(FxHashMap<usize, Arc<Compiled>>);
+
+/// A block after planning.
+struct Plan {
+    directory: Directory,
+    shares: Vec<Share>,
+    /// The tables it was planned for. The pin keeps the slots that the plan names.
+    catalog: Arc<Catalog>,
+    _pin: Option<Pin>,
+}
+
+impl Quecc {
+    fn new(modes: Modes) -> Quecc {
+        Quecc { modes, compilations: Mutex::default(), starts: Mutex::default() }
+    }
+
+    fn directory(&self, block: &Block) -> Directory {
+        let mut known = self.compilations.lock().unwrap_or_else(|e| e.into_inner());
+        if known.0.len() > COMPILED_MAX {
+            known.0.clear();
+        }
+        Directory::new(block, &mut |procedure| {
+            let address = Arc::as_ptr(procedure) as usize;
+            let compiled =
+                known.0.entry(address).or_insert_with(|| Arc::new(Compiled::of(procedure)));
+            Arc::clone(compiled)
+        })
+    }
+
+    /// `settled`: planning overlaps the block before, and this is the height below it.
+    fn plan(&self, block: &Arc<Block>, store: &Store, settled: Option<Pin>, crew: &Crew) -> Plan {
+        let catalog = store.catalog();
+        let directory = Arc::new(self.directory(block));
+        let count = block.transactions.len();
+        let planners = (count / SHARE_MIN).clamp(1, crew.workers());
+        let shares: Arc<Vec<Mutex<Share>>> =
+            Arc::new((0..planners).map(|_| Mutex::default()).collect());
+        let starts = self.starts_for(planners, crew.workers());
+        let settled_at = settled.as_ref().map(Pin::height);
+        let job = (block.clone(), catalog.clone(), directory.clone(), shares.clone());
+        let modes = self.modes;
+        let planning = move |worker: usize| {
+            let (block, catalog, directory, shares) = &job;
+            let Some(share) = shares.get(worker) else { return };
+            let positions = worker * count / planners..(worker + 1) * count / planners;
+            let starts = &starts[worker];
+            let planner = Planner::new(block, catalog, directory, modes, settled_at, starts);
+            *share.lock().unwrap_or_else(|e| e.into_inner()) = planner.plan(positions);
+        };
+        if planners == 1 {
+            planning(0);
+            drop(planning);
+        } else {
+            crew.run(planning);
+        }
+        let shares = Arc::into_inner(shares).expect("the crew has let go of a finished job");
+        let shares: Vec<Share> =
+            shares.into_iter().map(|s| s.into_inner().unwrap_or_else(|e| e.into_inner())).collect();
+        let learnt = shares.iter().map(|share| share.starts.clone()).collect();
+        *self.starts.lock().unwrap_or_else(|e| e.into_inner()) = learnt;
+        let directory = Arc::into_inner(directory).expect("the crew has let go of a finished job");
+        Plan { directory, shares, catalog, _pin: settled }
+    }
+
+    fn starts_for(&self, planners: usize, workers: usize) -> Vec<Starts> {
+        let learnt = self.starts.lock().unwrap_or_else(|e| e.into_inner());
+        match learnt.len() == planners {
+            true => learnt.clone(),
+            false => vec![equal_starts(workers * QUEUES_PER_WORKER); planners],
+        }
+    }
+}
+
+impl Protocol for Quecc {
+    fn info(&self) -> &'static ProtocolInfo {
+        &INFO
+    }
+
+    fn prepare(
+        &self,
+        block: &Arc<Block>,
+        store: &Arc<Store>,
+        snapshot_height: Height,
+        crew: &Crew,
+    ) -> Result<Prepared, String> {
+        let plan = match self.modes.pipelined {
+            true => store
+                .pins()
+                .pin(snapshot_height)
+                .map(|pin| self.plan(block, store, Some(pin), crew)),
+            false => None,
+        };
+        Ok(Box::new(plan))
+    }
+
+    fn finish(
+        &self,
+        prepared: Prepared,
+        block: &Arc<Block>,
+        store: &Arc<Store>,
+        writes: &mut BlockWrites,
+        crew: &Crew,
+    ) -> Result<BlockOutcome, String> {
+        let prepared: Box<Option<Plan>> =
+            prepared.downcast().map_err(|_| "quecc was handed another protocol's block")?;
+        let catalog = store.catalog();
+        // The block before may have changed the tables.
+        let plan = prepared.filter(|plan| Arc::ptr_eq(&plan.catalog, &catalog));
+        let plan = plan.unwrap_or_else(|| self.plan(block, store, None, crew));
+        let batch = Arc::new(self.batch(block, catalog, plan));
+        let findings = drain(&batch, writes, crew)?;
+        let epilogues = Arc::new(Epilogues::new(&batch, &findings));
+        answer(&batch, &epilogues, crew)?;
+        self.settle(batch, findings, epilogues, store, writes, crew)
+    }
+}
+
+impl Quecc {
+    fn batch(&self, block: &Arc<Block>, catalog: Arc<Catalog>, plan: Plan) -> Batch {
+        let Plan { directory, shares, .. } = plan;
+        let speculates = shares.iter().any(|share| share.speculates);
+        let flag = |value| AtomicBool::new(value);
+        let tentative: Vec<_> = block.transactions.iter().map(|_| flag(false)).collect();
+        let mut queues = Vec::new();
+        for (id, share) in shares.iter().enumerate() {
+            queues.extend((0..share.queues.len()).map(|queue| (id as u32, queue as u32)));
+            if speculates {
+                // One that cannot fail itself may depend on one that can.
+                let cut =
+                    share.transactions.iter().filter(|t| matches!(t.kind, plan::Kind::Cut(_)));
+                cut.for_each(|t| tentative[t.position as usize].store(true, Ordering::Relaxed));
+            }
+        }
+        let by_share: Vec<&[queues::Queue]> = shares.iter().map(|share| &*share.queues).collect();
+        Batch {
+            board: Board::new(&by_share, self.modes.flaw == Some(Flaw::NoPriority)),
+            block: Arc::clone(block),
+            catalog,
+            directory,
+            queues,
+            failed: tentative.iter().map(|_| flag(false)).collect(),
+            tentative,
+            shares,
+            speculates,
+            flaw: self.modes.flaw,
+        }
+    }
+
+    fn settle(
+        &self,
+        batch: Arc<Batch>,
+        findings: Vec<Findings>,
+        epilogues: Arc<Epilogues>,
+        store: &Arc<Store>,
+        writes: &mut BlockWrites,
+        crew: &Crew,
+    ) -> Result<BlockOutcome, String> {
+        let batch = Arc::into_inner(batch).expect("the crew has let go of a finished job");
+        let epilogues = Arc::into_inner(epilogues).expect("the crew has let go of a finished job");
+        let victims = settle::victims(&batch, &findings);
+        let rerun = victims.iter().filter(|victim| **victim).count();
+        if rerun > 0 {
+            let (height, flaw) = (batch.block.height, self.modes.flaw);
+            let undo = writes.arena(0);
+            settle::roll_back(&findings, &victims, height, &batch.catalog, undo, flaw);
+        }
+        let mut outcomes: Vec<Option<Outcome>> =
+            epilogues.outcomes.into_iter().map(|outcome| outcome.into_inner()).collect();
+        let mut serial_order: Vec<Position> = Vec::with_capacity(outcomes.len());
+        let mut tail: Vec<Position> = Vec::new();
+        for mut share in batch.shares {
+            for planned in &share.transactions {
+                let position = planned.position as usize;
+                if let plan::Kind::Whole(id) = planned.kind {
+                    outcomes[position] = share.wholes[id as usize].outcome.take();
+                }
+                let survives = !victims[position] && outcomes[position].is_some();
+                if survives { &mut serial_order } else { &mut tail }.push(planned.position);
+            }
+        }
+        let last = ordered_locks::run(&batch.block, &tail, store, writes, crew)?;
+        for (&position, outcome) in tail.iter().zip(last) {
+            outcomes[position as usize] = Some(outcome);
+        }
+        serial_order.extend(&tail);
+        Ok(BlockOutcome {
+            outcomes: outcomes.into_iter().flatten().collect(),
+            serial_order,
+            deferred: Vec::new(),
+            report: BlockReport { rerun: rerun as u32, ..BlockReport::default() },
+        })
+    }
+}
+
+/// Run the queues of a block.
+fn drain(
+    batch: &Arc<Batch>,
+    writes: &mut BlockWrites,
+    crew: &Crew,
+) -> Result<Vec<Findings>, String> {
+    let arenas: Arc<Vec<_>> = Arc::new(writes.take().into_iter().map(Mutex::new).collect());
+    let found: Arc<Vec<Mutex<Findings>>> =
+        Arc::new(arenas.iter().map(|_| Mutex::default()).collect());
+    let job = (Arc::clone(batch), Arc::clone(&arenas), Arc::clone(&found));
+    crew.run_if_large(batch.block.transactions.len(), move |worker| {
+        let (batch, arenas, found) = &job;
+        let mut undo = arenas[worker].lock().unwrap_or_else(|e| e.into_inner());
+        let guard = StopOnPanic(batch);
+        let mut executor = Worker::new(batch, &mut undo);
+        if let Err(why) = executor.work() {
+            batch.board.stop(why);
+        }
+        let findings = executor.findings();
+        *found[worker].lock().unwrap_or_else(|e| e.into_inner()) = findings;
+        std::mem::forget(guard);
+    });
+    let arenas = Arc::into_inner(arenas).expect("the crew has let go of a finished job");
+    for arena in arenas {
+        writes.give(arena.into_inner().unwrap_or_else(|e| e.into_inner()));
+    }
+    match batch.board.stopped() {
+        Some(why) => Err(why),
+        None => {
+            let found = Arc::into_inner(found).expect("the crew has let go of a finished job");
+            let found =
+                found.into_iter().map(|f| f.into_inner().unwrap_or_else(|e| e.into_inner()));
+            Ok(found.collect())
+        }
+    }
+}
+
+/// Work out the answers of all that were cut.
+fn answer(batch: &Arc<Batch>, epilogues: &Arc<Epilogues>, crew: &Crew) -> Result<(), String> {
+    let halted: Arc<Mutex<Option<String>>> = Arc::default();
+    let job = (Arc::clone(batch), Arc::clone(epilogues), Arc::clone(&halted));
+    crew.run_if_large(batch.block.transactions.len(), move |_| {
+        let (batch, epilogues, halted) = &job;
+        if let Err(why) = epilogues.work(batch) {
+            halted.lock().unwrap_or_else(|e| e.into_inner()).get_or_insert(why);
+        }
+    });
+    match halted.lock().unwrap_or_else(|e| e.into_inner()).take() {
+        Some(why) => Err(why),
+        None => Ok(()),
+    }
+}
+
+/// Nobody may wait for the fragments of a worker that panicked.
+struct StopOnPanic<'a>(&'a Batch);
+
+impl Drop for StopOnPanic<'_> {
+    fn drop(&mut self) {
+        self.0.board.stop("a worker panicked".to_owned());
+    }
+}

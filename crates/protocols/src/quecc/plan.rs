@@ -1,0 +1,571 @@
+//! Planning: transactions into fragments, fragments into queues.
+//!
+//! Every planner takes a share of the block, in block order, and shares have the priority of their
+//! order. A transaction becomes one of
+//!
+//! * *cut*: a fragment for each access, by the [program](super::program) of its procedure;
+//! * *whole*: one fragment that stands in the queue of every part of the database which the key
+//!   plan names, and runs when it has come to the head of all of them;
+//! * *tail*: nobody knows what it touches; it runs after the queues are drained.
+//!
+//! Only tables that the block writes matter: what is never written may be read at any time.
+//!
+//! *Look-ups* come in groups, so that the memory accesses of a group overlap: fetch the lines of
+//! the hash index, then the records that they point to, then compare the keys.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::{Arc, OnceLock};
+
+use concurrency::{Block, Outcome, Statement, Work};
+use procedure::analysis::KeyPlan;
+use procedure::step::Procedure;
+use procedure::{Expr, eval_key};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use storage::{Catalog, KeyHash, Slot, Table};
+use types::key::decode_column;
+use types::{DataType, Height, Key, Position, TableId, Value};
+
+use super::Modes;
+use super::flaw::Flaw;
+use super::program::{Action, Compiled, Part, Program, Template, Turns};
+use super::queues::{ABSENT, Entry, Queue, Queues, Starts, WHOLE, route};
+
+/// Look-ups that overlap.
+const GROUP: usize = 64;
+
+/// Fragments that a transaction may be cut into.
+const FRAGMENTS_MAX: usize = 4096;
+
+/// Rows of a load that is planned.
+const LOAD_ROWS_MAX: usize = 64;
+
+/// The procedures of a block.
+#[derive(Default)]
+pub struct Directory {
+    pub compiled: Vec<Arc<Compiled>>,
+    /// By position, for statements.
+    of: Vec<u32>,
+    /// Addresses are compared, never followed; `compiled` keeps them taken.
+    by_address: FxHashMap<usize, u32>,
+    /// By table: some transaction of the block may write it.
+    written: Vec<bool>,
+}
+
+impl Directory {
+    pub fn new(block: &Block, compile: &mut dyn FnMut(&Arc<Procedure>) -> Arc<Compiled>) -> Self {
+        let mut directory = Directory::default();
+        for work in &block.transactions {
+            let id = directory.add(work, compile);
+            directory.of.push(id);
+        }
+        directory
+    }
+
+    fn add(
+        &mut self,
+        work: &Work,
+        compile: &mut dyn FnMut(&Arc<Procedure>) -> Arc<Compiled>,
+    ) -> u32 {
+        match work {
+            Work::Statement(statement) => self.enter(&statement.procedure, compile),
+            Work::Load(load) => self.enter(&load.procedure, compile),
+            Work::Interactive(transaction) => {
+                for (write, _) in &transaction.writes {
+                    self.add(write, compile);
+                }
+                u32::MAX
+            }
+            Work::Void(_) => u32::MAX,
+        }
+    }
+
+    fn enter(
+        &mut self,
+        procedure: &Arc<Procedure>,
+        compile: &mut dyn FnMut(&Arc<Procedure>) -> Arc<Compiled>,
+    ) -> u32 {
+        let address = Arc::as_ptr(procedure) as usize;
+        if let Some(last) = self.of.last().filter(|last| **last != u32::MAX)
+            && Arc::as_ptr(&self.compiled[*last as usize].procedure) as usize == address
+        {
+            return *last;
+        }
+        if let Some(known) = self.by_address.get(&address) {
+            return *known;
+        }
+        let id = self.compiled.len() as u32;
+        let compiled = compile(procedure);
+        for table in &compiled.written {
+            let place = table.0 as usize;
+            self.written.resize(self.written.len().max(place + 1), false);
+            self.written[place] = true;
+        }
+        self.compiled.push(compiled);
+        self.by_address.insert(address, id);
+        id
+    }
+
+    fn is_written(&self, table: TableId) -> bool {
+        self.written.get(table.0 as usize).copied().unwrap_or(false)
+    }
+
+    fn keys_of(&self, procedure: &Arc<Procedure>) -> Option<&KeyPlan> {
+        let id = self.by_address.get(&(Arc::as_ptr(procedure) as usize))?;
+        Some(&self.compiled[*id as usize].keys)
+    }
+}
+
+/// What a fragment publishes.
+#[derive(Debug, Default)]
+pub struct Output {
+    /// It failed, or needed something that failed.
+    pub poisoned: bool,
+    pub found: bool,
+    pub columns: Box<[Value]>,
+}
+
+pub struct Planned {
+    pub position: Position,
+    pub kind: Kind,
+}
+
+pub enum Kind {
+    Cut(Cut),
+    /// By number within the share.
+    Whole(u32),
+    Tail,
+}
+
+pub struct Cut {
+    pub compiled: u32,
+    pub first_cell: u32,
+    pub first_count: u32,
+    /// By part: fragments of the transaction before it. Empty where nothing is published.
+    pub starts: SmallVec<[u16; 4]>,
+}
+
+impl Cut {
+    /// Where the fragment of a template and turn publishes.
+    pub fn cell(&self, program: &Program, template: u16, turn: u16) -> u32 {
+        let part = program.templates[usize::from(template)].part;
+        let Range { start, end } = program.parts[usize::from(part)].templates;
+        let before = u32::from(self.starts[usize::from(part)]);
+        let turns = u32::from(turn) * u32::from(end - start);
+        self.first_cell + before + turns + u32::from(template - start)
+    }
+}
+
+/// A transaction that runs in one piece.
+pub struct Whole {
+    /// Of its places in queues, those that no worker has come to.
+    pub missing: AtomicU32,
+    pub done: AtomicBool,
+    pub outcome: OnceLock<Outcome>,
+}
+
+/// What one planner has made.
+#[derive(Default)]
+pub struct Share {
+    pub transactions: Vec<Planned>,
+    pub queues: Vec<Queue>,
+    pub wholes: Vec<Whole>,
+    pub cells: Vec<OnceLock<Output>>,
+    pub counts: u32,
+    pub starts: Starts,
+    pub speculates: bool,
+}
+
+pub struct Planner<'a> {
+    block: &'a Block,
+    catalog: &'a Catalog,
+    directory: &'a Directory,
+    modes: Modes,
+    /// Planning overlaps the block before: only rows that were there at this height are found.
+    settled_at: Option<Height>,
+    share: Share,
+    queues: Queues,
+    cells: u32,
+    pending: Vec<Pending>,
+    registers: Vec<Value>,
+    inputs: Vec<Value>,
+    row: Vec<Value>,
+    routes: Vec<u32>,
+}
+
+/// A fragment before its record is looked up.
+struct Pending {
+    entry: Entry,
+    key: Option<(TableId, KeyHash, Key)>,
+}
+
+impl<'a> Planner<'a> {
+    pub fn new(
+        block: &'a Block,
+        catalog: &'a Catalog,
+        directory: &'a Directory,
+        modes: Modes,
+        settled_at: Option<Height>,
+        starts: &[usize],
+    ) -> Self {
+        Planner {
+            block,
+            catalog,
+            directory,
+            settled_at,
+            share: Share::default(),
+            queues: Queues::new(starts, modes.queue_capacity),
+            modes,
+            cells: 0,
+            pending: Vec::with_capacity(2 * GROUP),
+            registers: Vec::new(),
+            inputs: Vec::new(),
+            row: Vec::new(),
+            routes: Vec::new(),
+        }
+    }
+
+    pub fn plan(mut self, positions: Range<usize>) -> Share {
+        self.share.transactions.reserve(positions.len());
+        for position in positions {
+            let kind = self.transaction(position);
+            if let Kind::Cut(cut) = &kind {
+                let program = &self.directory.compiled[cut.compiled as usize].program;
+                self.share.speculates |= program.as_ref().is_some_and(|p| p.abortable);
+            }
+            let position = position as Position;
+            self.share.transactions.push(Planned { position, kind });
+            if self.pending.len() >= GROUP {
+                self.look_up();
+            }
+        }
+        self.look_up();
+        self.share.cells.resize_with(self.cells as usize, OnceLock::new);
+        (self.share.queues, self.share.starts) = self.queues.finish();
+        self.share
+    }
+
+    fn transaction(&mut self, position: usize) -> Kind {
+        let work = &*self.block.transactions[position];
+        let before = self.pending.len();
+        if let Work::Statement(statement) = work {
+            let id = self.directory.of[position];
+            let compiled = &*self.directory.compiled[id as usize];
+            let program = compiled.program.as_ref();
+            if let Some(program) = program.filter(|p| self.modes.may_cut(p)) {
+                match self.cut(program, id, statement) {
+                    Some(cut) => return Kind::Cut(cut),
+                    None => self.pending.truncate(before),
+                }
+            }
+        }
+        self.routes.clear();
+        match self.routes_of(work) {
+            Some(()) => self.whole(position),
+            None => Kind::Tail,
+        }
+    }
+
+    fn whole(&mut self, position: usize) -> Kind {
+        self.routes.sort_unstable();
+        self.routes.dedup();
+        if self.routes.is_empty() {
+            self.routes.push(route(&position.to_be_bytes()));
+        }
+        let transaction = self.share.transactions.len() as u32;
+        let entries = self.routes.iter().map(|&route| Pending {
+            entry: Entry { transaction, template: WHOLE, turn: 0, slot: ABSENT, route },
+            key: None,
+        });
+        self.pending.extend(entries);
+        self.share.wholes.push(Whole {
+            missing: AtomicU32::new(self.routes.len() as u32),
+            done: AtomicBool::new(false),
+            outcome: OnceLock::new(),
+        });
+        Kind::Whole(self.share.wholes.len() as u32 - 1)
+    }
+
+    /// Every part of the database that a transaction may touch, and the block may write.
+    fn routes_of(&mut self, work: &Work) -> Option<()> {
+        match work {
+            Work::Void(_) => None,
+            Work::Statement(statement) => {
+                let keys = self.directory.keys_of(&statement.procedure)?;
+                self.routes_of_call(keys, &statement.arguments)
+            }
+            Work::Load(load) if load.rows.len() <= LOAD_ROWS_MAX => {
+                let keys = self.directory.keys_of(&load.procedure)?;
+                load.rows.iter().try_for_each(|row| self.routes_of_call(keys, row))
+            }
+            Work::Load(_) => None,
+            Work::Interactive(transaction) => {
+                if !transaction.ranges.is_empty() {
+                    return None;
+                }
+                for row in &transaction.rows {
+                    self.route_of_key(row.table, &row.key)?;
+                }
+                transaction.writes.iter().try_for_each(|(write, _)| self.routes_of(write))
+            }
+        }
+    }
+
+    fn routes_of_call(&mut self, keys: &KeyPlan, arguments: &[Value]) -> Option<()> {
+        if !keys.is_routable() {
+            return None;
+        }
+        let accesses = keys.accesses(arguments).ok()?;
+        for key in &accesses.keys {
+            self.route_of_key(key.table, &key.key)?;
+        }
+        for lead in &accesses.leads {
+            let schema = self.catalog.table(lead.table)?.schema();
+            let index = usize::from(lead.index).checked_sub(1);
+            let columns = match index {
+                Some(index) => &schema.indexes.get(index)?.columns,
+                None => &schema.primary_key,
+            };
+            if columns.first() != schema.primary_key.first() {
+                return None;
+            }
+            if self.directory.is_written(lead.table) && self.modes.flaw != Some(Flaw::NoScanRoutes)
+            {
+                self.routes.push(route(lead.column.as_bytes()));
+            }
+        }
+        Some(())
+    }
+
+    fn route_of_key(&mut self, table: TableId, key: &Key) -> Option<()> {
+        if self.directory.is_written(table) {
+            let table = self.catalog.table(table)?;
+            self.routes.push(route(lead_of(table, key.as_bytes())?));
+        }
+        Some(())
+    }
+
+    /// `None`: something about this call needs more than its program; what was pending of it is to
+    /// be dropped.
+    fn cut(&mut self, program: &Program, compiled: u32, statement: &Statement) -> Option<Cut> {
+        let arguments = &*statement.arguments;
+        if arguments.len() != statement.procedure.parameters.len() {
+            return None;
+        }
+        let mut starts = SmallVec::new();
+        let (mut fragments, mut row_ids) = (0, 0);
+        for part in &program.parts {
+            starts.push(fragments as u16);
+            let turns = self.part(program, part, statement, &mut row_ids)?;
+            fragments += turns * part.templates.len();
+            if fragments > FRAGMENTS_MAX {
+                return None;
+            }
+        }
+        let cut = Cut {
+            compiled,
+            first_cell: self.cells,
+            first_count: self.share.counts,
+            starts: if program.publishes() { starts } else { SmallVec::new() },
+        };
+        self.share.counts += program.reductions();
+        self.cells += if program.publishes() { fragments as u32 } else { 0 };
+        Some(cut)
+    }
+
+    /// The fragments of a part; returns its turns.
+    fn part(
+        &mut self,
+        program: &Program,
+        part: &Part,
+        statement: &Statement,
+        row_ids: &mut u32,
+    ) -> Option<usize> {
+        let Range { start, end } = part.templates;
+        let templates = &program.templates[usize::from(start)..usize::from(end)];
+        for template in templates {
+            self.try_decided(template, statement)?;
+        }
+        let arguments = &*statement.arguments;
+        let mut one = |planner: &mut Self, turn: u16, value: Option<&Value>| {
+            let mut templates = templates.iter().zip(start..);
+            templates.try_for_each(|(template, id)| {
+                planner.fragment(template, id, turn, value, statement, row_ids)
+            })
+        };
+        match &part.turns {
+            Turns::Once => {
+                one(self, 0, None)?;
+                Some(1)
+            }
+            Turns::Each { array, .. } => {
+                let array = array.eval_ref(arguments, &[], self.block.time_us).ok()?;
+                let elements = array.as_array()?;
+                if elements.len() > FRAGMENTS_MAX {
+                    return None;
+                }
+                for (turn, element) in elements.iter().enumerate() {
+                    one(self, turn as u16, Some(element))?;
+                }
+                Some(elements.len())
+            }
+            Turns::Count { bounds, reverse, .. } => {
+                let counter = Counter::of(bounds, *reverse, arguments, self.block.time_us)?;
+                for turn in 0..counter.turns {
+                    one(self, turn as u16, Some(&Value::Int(counter.at(turn))))?;
+                }
+                Some(counter.turns)
+            }
+        }
+    }
+
+    /// An update whose failing follows from the arguments must not fail.
+    fn try_decided(&mut self, template: &Template, statement: &Statement) -> Option<()> {
+        let Action::Update { code, inputs, decided: true } = &template.action else {
+            return Some(());
+        };
+        let now_us = self.block.time_us;
+        self.inputs.clear();
+        for input in inputs {
+            self.inputs.push(input.eval(&statement.arguments, &[], now_us).ok()?);
+        }
+        let columns = self.catalog.table(template.table)?.schema().columns.len();
+        self.row.resize(self.row.len().max(columns), Value::Null);
+        code.apply(&self.inputs, &mut self.row, now_us).ok()
+    }
+
+    fn fragment(
+        &mut self,
+        template: &Template,
+        id: u16,
+        turn: u16,
+        value: Option<&Value>,
+        statement: &Statement,
+        row_ids: &mut u32,
+    ) -> Option<()> {
+        let transaction = self.share.transactions.len() as u32;
+        let mut entry = Entry { transaction, template: id, turn, slot: ABSENT, route: 0 };
+        if matches!(template.action, Action::Insert { hidden_row_id: true, .. }) {
+            // A key that nobody else can know.
+            entry.slot = *row_ids;
+            entry.route = route(&u64::from(transaction).to_be_bytes());
+            *row_ids += 1;
+            self.pending.push(Pending { entry, key: None });
+            return Some(());
+        }
+        let key = self.key(template, value, statement)?;
+        let table = self.catalog.table(template.table)?;
+        let hash = table.hash(key.as_bytes());
+        table.prefetch_hashed(hash);
+        entry.route = route(lead_of(table, key.as_bytes())?);
+        self.pending.push(Pending { entry, key: Some((template.table, hash, key)) });
+        Some(())
+    }
+
+    fn key(
+        &mut self,
+        template: &Template,
+        value: Option<&Value>,
+        statement: &Statement,
+    ) -> Option<Key> {
+        let now_us = self.block.time_us;
+        match (value, &*template.key) {
+            (Some(Value::Int(number)), [Expr::Reg(register)])
+                if template.turn == Some(*register) =>
+            {
+                Some(Key::from_int(*number))
+            }
+            (None, key) => eval_key(key, &statement.arguments, &[], now_us).ok()?,
+            (Some(value), key) => {
+                let registers = usize::from(statement.procedure.registers);
+                fill(&mut self.registers, registers, template, &statement.arguments);
+                if let Some(register) = template.turn {
+                    self.registers[usize::from(register.0)] = value.clone();
+                }
+                eval_key(key, &self.registers, &[], now_us).ok()?
+            }
+        }
+    }
+
+    /// Find the records of what is pending, and put it into the queues.
+    fn look_up(&mut self) {
+        let table = |key: &Option<(TableId, KeyHash, Key)>| {
+            key.as_ref().and_then(|(table, _, _)| self.catalog.table(*table))
+        };
+        for pending in &self.pending {
+            if let (Some(table), Some((_, hash, _))) = (table(&pending.key), &pending.key) {
+                table.prefetch_guess(*hash);
+            }
+        }
+        for Pending { mut entry, key } in self.pending.drain(..) {
+            if let Some((id, hash, key)) = &key
+                && let Some(table) = self.catalog.table(*id)
+            {
+                let slot = table.find_hashed(*hash, key.as_bytes());
+                let is_settled = |slot: &Slot| {
+                    self.settled_at.is_none_or(|height| table.stamp(*slot, height).is_some())
+                };
+                entry.slot = slot.filter(is_settled).map_or(ABSENT, |slot| slot.0);
+            }
+            self.queues.push(entry);
+        }
+    }
+}
+
+/// Copies the arguments that a template uses to their registers.
+pub fn fill(registers: &mut Vec<Value>, count: usize, template: &Template, arguments: &[Value]) {
+    if registers.len() < count {
+        registers.resize(count, Value::Null);
+    }
+    for register in &template.arguments {
+        registers[usize::from(register.0)] = arguments[usize::from(register.0)].clone();
+    }
+}
+
+/// A key's first column.
+fn lead_of<'k>(table: &Table, key: &'k [u8]) -> Option<&'k [u8]> {
+    let schema = table.schema();
+    let [first, _, ..] = &*schema.primary_key else { return Some(key) };
+    let data_type = &schema.columns[usize::from(*first)].data_type;
+    let length = match data_type {
+        DataType::Int2 | DataType::Int4 | DataType::Int8 => 8,
+        other => {
+            let mut rest = key;
+            decode_column(other, false, &mut rest).ok()?;
+            key.len() - rest.len()
+        }
+    };
+    key.get(..length)
+}
+
+/// The turns of a loop over numbers.
+pub struct Counter {
+    first: i64,
+    step: i64,
+    pub turns: usize,
+}
+
+impl Counter {
+    pub fn of(
+        bounds: &[Expr; 3],
+        reverse: bool,
+        arguments: &[Value],
+        now_us: i64,
+    ) -> Option<Counter> {
+        let bound = |expr: &Expr| expr.eval(arguments, &[], now_us).ok()?.as_int();
+        let [first, last, step] = bounds;
+        let (first, last, step) = (bound(first)?, bound(last)?, bound(step)?);
+        if step <= 0 {
+            return None;
+        }
+        let span = if reverse { first.checked_sub(last)? } else { last.checked_sub(first)? };
+        let turns = if span < 0 { 0 } else { usize::try_from(span / step).ok()?.checked_add(1)? };
+        let step = if reverse { -step } else { step };
+        (turns <= FRAGMENTS_MAX).then_some(Counter { first, step, turns })
+    }
+
+    pub fn at(&self, turn: usize) -> i64 {
+        self.first + self.step * turn as i64
+    }
+}

@@ -1,0 +1,312 @@
+//! The commit stage: answers, victims, and the transactions that come last.
+//!
+//! ```text
+//!   epilogues      in parallel       answers from what the fragments found; guards
+//!   closure        of the failed     along the edges of speculation
+//!   undo           of the victims    newest write first
+//!   tail           by ordered locks  victims and whoever could not be planned, in block order
+//! ```
+//!
+//! *Why that is a serial order.* Survivors come first, in block order, then the tail. A survivor
+//! has neither read nor overwritten what a victim wrote, or it would be in the closure. So on each
+//! record the victims' writes are the last ones; undoing them, newest first, leaves what the
+//! survivors alone would have left, and no survivor has seen anything else. The tail then runs on
+//! that state.
+//!
+//! A transaction that was rejected on the way runs again as well: its answer is the one that it
+//! gets there, by the specification's own code, and may be another one.
+
+use std::ops::ControlFlow;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use concurrency::{Block, Outcome};
+use procedure::access::{Access, Command, Range, Row};
+use procedure::{Frame, ProgramResult};
+use storage::{Catalog, UndoArena};
+use types::{ColumnId, Key, Position, Stamp, Stop, TableId, Value};
+
+use super::execute::Batch;
+use super::flaw::Flaw;
+use super::in_place::{UndoLog, Written, unforeseen};
+use super::plan::{Cut, Kind, Output, Planned, Share};
+use super::program::{Epilogue, Residue};
+
+/// Transactions whose epilogues are drawn at once.
+const DRAWN: usize = 64;
+
+/// What a worker has found while it drained queues.
+#[derive(Default)]
+pub struct Findings {
+    pub counts: Vec<Vec<u32>>,
+    pub log: UndoLog,
+    pub edges: Vec<(Position, Position)>,
+}
+
+/// The answers of those that did not fail.
+pub struct Epilogues {
+    next: AtomicUsize,
+    /// By share: sums over the workers.
+    counts: Vec<Vec<u32>>,
+    pub outcomes: Vec<OnceLock<Outcome>>,
+}
+
+impl Epilogues {
+    pub fn new(batch: &Batch, findings: &[Findings]) -> Epilogues {
+        let mut counts: Vec<Vec<u32>> =
+            batch.shares.iter().map(|share| vec![0; share.counts as usize]).collect();
+        for (sum, more) in findings.iter().flat_map(|f| counts_of(&f.counts)) {
+            counts[sum.0][sum.1] += more;
+        }
+        Epilogues {
+            next: AtomicUsize::new(0),
+            counts,
+            outcomes: batch.block.transactions.iter().map(|_| OnceLock::new()).collect(),
+        }
+    }
+
+    /// Draw transactions until none is left. `Err`: halt.
+    pub fn work(&self, batch: &Batch) -> Result<(), String> {
+        let mut teller = Teller { frame: Frame::default(), registers: Vec::new() };
+        loop {
+            let first = self.next.fetch_add(DRAWN, Ordering::Relaxed);
+            if first >= self.outcomes.len() {
+                return Ok(());
+            }
+            let last = (first + DRAWN).min(self.outcomes.len());
+            for (share_id, share) in batch.shares.iter().enumerate() {
+                for planned in transactions_in(share, first, last) {
+                    self.one(batch, share_id, planned, &mut teller)?;
+                }
+            }
+        }
+    }
+
+    fn one(
+        &self,
+        batch: &Batch,
+        share_id: usize,
+        planned: &Planned,
+        teller: &mut Teller,
+    ) -> Result<(), String> {
+        let position = planned.position as usize;
+        let Kind::Cut(cut) = &planned.kind else { return Ok(()) };
+        if batch.failed[position].load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        match teller.answer(batch, share_id, cut, planned.position, &self.counts[share_id]) {
+            Ok(result) => {
+                let _ = self.outcomes[position].set(Outcome::Committed(result));
+            }
+            Err(Stop::Halt(why)) => return Err(why),
+            Err(_) => batch.failed[position].store(true, Ordering::Relaxed),
+        }
+        Ok(())
+    }
+}
+
+/// ((share, place), count) of the reductions that found something.
+fn counts_of(counts: &[Vec<u32>]) -> impl Iterator<Item = ((usize, usize), u32)> {
+    counts.iter().enumerate().flat_map(|(share, counts)| {
+        counts.iter().enumerate().map(move |(place, count)| ((share, place), *count))
+    })
+}
+
+/// A share's transactions at positions in `first..last`.
+fn transactions_in(share: &Share, first: usize, last: usize) -> &[Planned] {
+    let Some(start) = share.transactions.first().map(|planned| planned.position as usize) else {
+        return &[];
+    };
+    let count = share.transactions.len();
+    let place = |position: usize| position.saturating_sub(start).min(count);
+    &share.transactions[place(first)..place(last)]
+}
+
+struct Teller {
+    frame: Frame,
+    registers: Vec<Value>,
+}
+
+impl Teller {
+    fn answer(
+        &mut self,
+        batch: &Batch,
+        share: usize,
+        cut: &Cut,
+        position: Position,
+        counts: &[u32],
+    ) -> Result<ProgramResult, Stop> {
+        let program = batch.program(cut);
+        let arguments = batch.arguments(position);
+        let Block { height, time_us, .. } = *batch.block;
+        match &program.epilogue {
+            Epilogue::Reduced { steps, arguments: used, .. } => {
+                self.registers.resize(usize::from(program.registers), Value::Null);
+                for register in used {
+                    let place = usize::from(register.0);
+                    self.registers[place] = arguments[place].clone();
+                }
+                let counts = &counts[cut.first_count as usize..];
+                self.reduce(steps, counts, time_us)
+            }
+            Epilogue::Replayed => {
+                let procedure = &batch.directory.compiled[cut.compiled as usize].procedure;
+                let mut served = Served {
+                    cells: &batch.shares[share].cells[cut.first_cell as usize..],
+                    next: 0,
+                    now_us: time_us,
+                    row_id: (height, position, 0),
+                };
+                procedure::run(procedure, arguments, &mut self.frame, &mut served)
+            }
+        }
+    }
+
+    fn reduce(
+        &mut self,
+        steps: &[Residue],
+        counts: &[u32],
+        now_us: i64,
+    ) -> Result<ProgramResult, Stop> {
+        let mut result = ProgramResult::default();
+        for step in steps {
+            match step {
+                Residue::Sum { register, initial, by, reduction } => {
+                    let initial = initial.eval(&self.registers, &[], now_us)?;
+                    let counted = by * i64::from(counts[usize::from(*reduction)]);
+                    let sum = initial.as_int().and_then(|initial| initial.checked_add(counted));
+                    let sum = sum.ok_or_else(unforeseen)?;
+                    self.registers[usize::from(register.0)] = Value::Int(sum);
+                }
+                Residue::Emit(values) => {
+                    let row = values.iter().map(|value| value.eval(&self.registers, &[], now_us));
+                    result.rows.push(row.collect::<Result<Row, _>>()?);
+                }
+                Residue::CountRows(by) => {
+                    if let Value::Int(by) = by.eval(&self.registers, &[], now_us)? {
+                        let by = u64::try_from(by).unwrap_or(0);
+                        result.count = result.count.saturating_add(by);
+                    }
+                }
+            }
+        }
+        Ok(result)
+    }
+}
+
+/// What the fragments of one transaction published, in program order, as its accesses.
+struct Served<'a> {
+    cells: &'a [OnceLock<Output>],
+    next: usize,
+    now_us: i64,
+    row_id: (u64, Position, u32),
+}
+
+impl<'a> Served<'a> {
+    fn next(&mut self) -> Result<&'a Output, Stop> {
+        let output = self.cells.get(self.next).and_then(OnceLock::get);
+        self.next += 1;
+        output.filter(|output| !output.poisoned).ok_or_else(unforeseen)
+    }
+}
+
+impl Access for Served<'_> {
+    fn read(
+        &mut self,
+        _: TableId,
+        _: &Key,
+        _: &[ColumnId],
+        out: &mut [Value],
+    ) -> Result<Option<Stamp>, Stop> {
+        let output = self.next()?;
+        for (out, value) in out.iter_mut().zip(&output.columns) {
+            *out = value.clone();
+        }
+        Ok(output.found.then(|| Stamp::new(self.row_id.0, self.row_id.1)))
+    }
+
+    fn exists(&mut self, _: TableId, _: &Key) -> Result<bool, Stop> {
+        Ok(self.next()?.found)
+    }
+
+    fn update(&mut self, _: TableId, _: &Key, _: Command) -> Result<bool, Stop> {
+        Ok(self.next()?.found)
+    }
+
+    fn insert(&mut self, _: TableId, _: Key, _: Row) -> Result<bool, Stop> {
+        Ok(self.next()?.found)
+    }
+
+    fn delete(&mut self, _: TableId, _: &Key) -> Result<bool, Stop> {
+        Ok(self.next()?.found)
+    }
+
+    fn scan<V>(&mut self, _: &Range, _: &[ColumnId], _: V) -> Result<(), Stop>
+    where
+        V: FnMut(&Key, Stamp, &[Value]) -> Result<ControlFlow<()>, Stop>,
+    {
+        Err(unforeseen())
+    }
+
+    fn next_row_id(&mut self) -> [u8; 16] {
+        let (height, position, ordinal) = &mut self.row_id;
+        let mut id = [0; 16];
+        id[..8].copy_from_slice(&height.to_be_bytes());
+        id[8..12].copy_from_slice(&position.to_be_bytes());
+        id[12..].copy_from_slice(&ordinal.to_be_bytes());
+        *ordinal += 1;
+        id
+    }
+
+    fn now_us(&self) -> i64 {
+        self.now_us
+    }
+}
+
+/// Who failed, and who in turn has read or overwritten what they wrote. By position.
+pub fn victims(batch: &Batch, findings: &[Findings]) -> Vec<bool> {
+    let mut victims: Vec<bool> =
+        batch.failed.iter().map(|failed| failed.load(Ordering::Relaxed)).collect();
+    let mut edges: Vec<(Position, Position)> = findings
+        .iter()
+        .flat_map(|findings| findings.edges.iter().map(|(who, on)| (*on, *who)))
+        .collect();
+    edges.sort_unstable();
+    edges.dedup();
+    let count = victims.len() as Position;
+    let mut reached: Vec<Position> = (0..count).filter(|p| victims[*p as usize]).collect();
+    while let Some(on) = reached.pop() {
+        let first = edges.partition_point(|edge| edge.0 < on);
+        for (_, who) in edges[first..].iter().take_while(|edge| edge.0 == on) {
+            if !std::mem::replace(&mut victims[*who as usize], true) {
+                reached.push(*who);
+            }
+        }
+    }
+    victims
+}
+
+/// Undo all that victims wrote.
+pub fn roll_back(
+    findings: &[Findings],
+    victims: &[bool],
+    height: u64,
+    catalog: &Catalog,
+    undo: &mut UndoArena,
+    flaw: Option<Flaw>,
+) {
+    if flaw == Some(Flaw::NoUndo) {
+        return;
+    }
+    let logs = findings.iter().map(|findings| &findings.log);
+    let mut writes: Vec<(&Written, &UndoLog)> =
+        logs.flat_map(|log| log.entries.iter().map(move |entry| (entry, log))).collect();
+    writes.retain(|(entry, _)| victims[entry.position as usize]);
+    writes.sort_unstable_by_key(|(entry, _)| (entry.position, entry.ordinal));
+    if flaw != Some(Flaw::UndoForward) {
+        writes.reverse();
+    }
+    for (entry, log) in writes {
+        log.undo(entry, height, catalog, undo);
+    }
+}
