@@ -333,14 +333,12 @@ fn range_edges(
     extremes: &Extremes,
 ) {
     for range in simulation.ranges(reader) {
-        for (writer, _) in writes.touching(range) {
+        for (writer, _) in writes.touching(range, reader as usize) {
             let writer = writer as Position;
             if writer < reader {
                 extremes.out_edge(reader, Place::from(writer));
             }
-            if writer != reader {
-                extremes.in_edge(writer, Place::from(reader));
-            }
+            extremes.in_edge(writer, Place::from(reader));
         }
     }
 }
