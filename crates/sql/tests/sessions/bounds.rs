@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use ::types::SqlState;
 
-use super::{Client, Node, block_on, code, protocols};
+use super::{Client, Node, block_on, code};
 
 /// What takes hours, in every operator that has a loop of its own.
 const ENDLESS: [&str; 6] = [

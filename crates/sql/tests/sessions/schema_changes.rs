@@ -2,7 +2,7 @@
 
 use ::types::{SqlState, Value};
 
-use super::{Node, block_on, code, protocols};
+use super::{Node, block_on, code};
 
 /// A reader between two blocks sees the one or the other, never data of one under the schema of
 /// the other.
