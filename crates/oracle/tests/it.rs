@@ -322,12 +322,15 @@ fn committed_sessions_were_told_the_truth() {
     }
 }
 
+/// Bugs that show only with several planners, or with keys of several columns: `quecc.rs` finds them.
+const FOUND_ELSEWHERE: [&str; 2] = ["no_priority", "no_scan_routes"];
+
 /// Every seeded bug is found, or the oracle is blind: by a wrong result, or by transactions that are
 /// rejected without need.
 #[test]
 fn seeded_bugs_are_found() {
     for entry in protocols::ALL {
-        for flaw in entry.flaws {
+        for flaw in entry.flaws.iter().filter(|flaw| !FOUND_ELSEWHERE.contains(flaw)) {
             let found = configurations(entry).iter().any(|name| is_found(name, flaw));
             assert!(found, "{}: {flaw} was not found", entry.info.name);
         }

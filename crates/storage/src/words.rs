@@ -120,8 +120,8 @@ pub(crate) fn zeroed(count: usize) -> Box<[AtomicU64]> {
 
 #[allow(unsafe_code)]
 mod raw {
-    //! The two things that safe Rust cannot say: "this zeroed memory is a slice of atomics", and
-    //! "fetch this line".
+    //! The three things that safe Rust cannot say: "this zeroed memory is a slice of atomics",
+    //! "let it have large pages", and "fetch this line".
 
     use kit::sync::atomic::AtomicU64;
 
@@ -129,12 +129,35 @@ mod raw {
     pub(super) fn zeroed(count: usize) -> Box<[AtomicU64]> {
         const { assert!(align_of::<AtomicU64>() == align_of::<u64>()) };
         // `vec![0; n]` asks for zeroed pages, which a large allocation gets without touching them.
-        let words = Box::into_raw(vec![0u64; count].into_boxed_slice());
+        let mut words = vec![0u64; count].into_boxed_slice();
+        prefer_large_pages(&mut words);
+        let words = Box::into_raw(words);
         // SAFETY: `AtomicU64` has the size and bit validity of `u64` by its documentation and the
         // same alignment by the assertion above, so the allocation's layout is the same too; the
         // box was just given up, so nothing else owns it.
         unsafe { Box::from_raw(words as *mut [AtomicU64]) }
     }
+
+    /// Rows and index entries are met at random, so with small pages nearly each of them costs a
+    /// walk through the page tables on top. A wish: the kernel may refuse, and nothing changes.
+    #[cfg(all(target_os = "linux", not(shuttle), not(miri)))]
+    fn prefer_large_pages(words: &mut [u64]) {
+        use rustix::mm::{Advice, madvise};
+
+        const PAGE_BYTES: usize = 2 << 20;
+        let start = words.as_mut_ptr() as usize;
+        let first = start.next_multiple_of(PAGE_BYTES);
+        let end = (start + size_of_val(words)) / PAGE_BYTES * PAGE_BYTES;
+        if first < end {
+            let inside = words.as_mut_ptr().wrapping_byte_add(first - start);
+            // SAFETY: the range lies within memory that this function borrows mutably, and the
+            // advice changes how it is mapped, never what it holds.
+            let _ = unsafe { madvise(inside.cast(), end - first, Advice::LinuxHugepage) };
+        }
+    }
+
+    #[cfg(all(not(shuttle), any(not(target_os = "linux"), miri)))]
+    fn prefer_large_pages(_: &mut [u64]) {}
 
     #[cfg(shuttle)]
     pub(super) fn zeroed(count: usize) -> Box<[AtomicU64]> {
