@@ -31,7 +31,7 @@ use types::{Stamp, Value};
 
 use workloads::Call;
 
-use crate::workload::{Newest, Workload};
+use crate::workload::{Newest, Programs, Workload};
 use crate::{Cell, Plan};
 
 const USER: &str = "tally";
@@ -163,19 +163,28 @@ impl Bed {
         self.workload.calls(plan.seed).take(plan.transactions)
     }
 
-    fn programs(&self) -> Result<Vec<Arc<Procedure>>> {
-        self.workload.procedures().iter().map(|name| self.compile(name)).collect()
+    fn programs(&self, programs: Programs) -> Result<Vec<Arc<Procedure>>> {
+        match programs {
+            Programs::Sql => {
+                self.workload.procedures().iter().map(|name| self.compile(name)).collect()
+            }
+            Programs::Ir => {
+                let tables = self.replica.store().tables();
+                let tables = tables.iter().map(|table| Arc::clone(table.schema())).collect();
+                Ok(self.workload.programs(&tables)?.into_iter().map(Arc::new).collect())
+            }
+        }
     }
 
     /// What a protocol is given.
     pub fn works(&self, plan: &Plan) -> Result<Vec<Arc<Work>>> {
-        let programs = self.programs()?;
+        let programs = self.programs(plan.programs)?;
         Ok(self.calls(plan).map(|call| work_of(&programs, call)).collect())
     }
 
     /// What a replica is given, compiled as sessions would have done.
     pub fn inputs(&self, plan: &Plan) -> Result<Vec<Input>> {
-        let programs = self.programs()?;
+        let programs = self.programs(plan.programs)?;
         let names = self.workload.procedures();
         let schema_version = self.language.schema_version();
         let input = |call: Call| {

@@ -45,7 +45,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 
 pub use measurement::Measurement;
-pub use workload::{Newest, Workload};
+pub use workload::{Newest, Programs, Workload};
 
 use bed::Source;
 use run::Run;
@@ -54,6 +54,7 @@ use run::Run;
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub workloads: Vec<Workload>,
+    pub programs: Programs,
     pub protocols: Vec<String>,
     /// For workloads that have one.
     pub thetas: Vec<f64>,
@@ -73,6 +74,7 @@ impl Default for Plan {
     fn default() -> Plan {
         Plan {
             workloads: Vec::new(),
+            programs: Programs::Sql,
             protocols: vec!["serial".to_owned()],
             thetas: vec![0.0],
             threads: vec![1],
