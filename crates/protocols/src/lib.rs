@@ -34,14 +34,15 @@ pub struct Entry {
 pub static ALL: &[Entry] = &[
     serial::ENTRY,
     calvin::ENTRY,
-    conflict_graph::ENTRY,
     bohm::ENTRY,
+    conflict_graph::ENTRY,
     aria::ENTRY,
     rbc::ENTRY,
     harmony::ENTRY,
     quecc::ENTRY,
     fabric::ENTRY,
     fabric_pp::ENTRY,
+    block_stm::ENTRY,
 ];
 
 /// Names of every protocol as it is by default and with any one choice made otherwise: what a
