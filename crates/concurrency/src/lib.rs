@@ -12,6 +12,7 @@
 //! * [`disjoint`]: those that write different records, installed in parallel.
 //! * [`endorsement`]: the same with versions, and the check whether they are still the newest.
 //! * [`Crew`]: the workers.
+//! * [`trial`]: what tests switch on to see whether they would notice.
 //!
 //! Absence: no concrete protocol, no SQL, no ledger bytes.
 
@@ -25,7 +26,7 @@ pub mod foresight;
 pub mod install;
 pub mod ordered_locks;
 pub mod overlay;
-pub mod own_rows;
+mod own_rows;
 mod pending;
 pub mod phantoms;
 pub mod protocol;
@@ -34,6 +35,8 @@ pub mod record_numbers;
 pub mod runner;
 pub mod schedule;
 pub mod simulation;
+pub mod trial;
+pub mod watched;
 pub mod work;
 
 pub use below::{Below, Stored};
