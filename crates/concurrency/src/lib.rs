@@ -25,7 +25,7 @@ pub mod foresight;
 pub mod install;
 pub mod ordered_locks;
 pub mod overlay;
-pub mod own_rows;
+mod own_rows;
 mod pending;
 pub mod phantoms;
 pub mod protocol;
@@ -34,6 +34,7 @@ pub mod record_numbers;
 pub mod runner;
 pub mod schedule;
 pub mod simulation;
+pub mod watched;
 pub mod work;
 
 pub use below::{Below, Stored};

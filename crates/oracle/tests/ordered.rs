@@ -9,7 +9,7 @@ use oracle::Twin;
 use oracle::programs::{fill, random_follower, random_load, schemas};
 
 /// Each with the option under which whatever may overtake does.
-const EAGER: &[&str] = &["calvin:ready=latest", "conflict_graph:ready=latest"];
+const EAGER: &[&str] = &["calvin:ready=latest", "conflict_graph:ready=latest", "bohm:ready=latest"];
 
 fn seeds(count: u64) -> u64 {
     let factor = std::env::var("TALLY_ORACLE_SEEDS").ok();

@@ -33,7 +33,7 @@ pub(crate) struct Words {
 }
 
 struct Segment {
-    words: Box<[AtomicU64]>,
+    words: Zeroed,
     /// Words before the first cache line boundary; the units start there.
     skip: usize,
 }
@@ -113,55 +113,84 @@ pub(crate) fn prefetch(word: &AtomicU64) {
     raw::prefetch(word);
 }
 
-/// `count` words of zero, not yet backed by memory where the allocator can help it.
-pub(crate) fn zeroed(count: usize) -> Box<[AtomicU64]> {
+/// `count` words of zero, not yet backed by memory if they are many.
+pub(crate) fn zeroed(count: usize) -> Zeroed {
     raw::zeroed(count)
 }
 
+pub(crate) use raw::Zeroed;
+
 #[allow(unsafe_code)]
 mod raw {
-    //! The three things that safe Rust cannot say: "this zeroed memory is a slice of atomics",
-    //! "let it have large pages", and "fetch this line".
+    //! The two things that safe Rust cannot say: "this zeroed memory is a slice of atomics", and
+    //! "fetch this line".
+    //!
+    //! Much memory is asked of the kernel itself, which zeroes it page by page as it is touched. An
+    //! allocator that has used the memory before zeroes all of it at once, and the writer that
+    //! needed one more row waits for it: a tenth of a second for a table of millions.
+
+    use std::ops::Deref;
 
     use kit::sync::atomic::AtomicU64;
+    #[cfg(not(any(shuttle, miri)))]
+    use memmap2::{Advice, MmapMut};
 
-    #[cfg(not(shuttle))]
-    pub(super) fn zeroed(count: usize) -> Box<[AtomicU64]> {
-        const { assert!(align_of::<AtomicU64>() == align_of::<u64>()) };
-        // `vec![0; n]` asks for zeroed pages, which a large allocation gets without touching them.
-        let mut words = vec![0u64; count].into_boxed_slice();
-        prefer_large_pages(&mut words);
-        let words = Box::into_raw(words);
-        // SAFETY: `AtomicU64` has the size and bit validity of `u64` by its documentation and the
-        // same alignment by the assertion above, so the allocation's layout is the same too; the
-        // box was just given up, so nothing else owns it.
-        unsafe { Box::from_raw(words as *mut [AtomicU64]) }
+    /// From so many words on the kernel is asked.
+    #[cfg(not(any(shuttle, miri)))]
+    const MAPPED_WORDS_MIN: usize = 1 << 18;
+
+    /// Words that were zero when they came.
+    pub(crate) enum Zeroed {
+        Boxed(Box<[AtomicU64]>),
+        #[cfg(not(any(shuttle, miri)))]
+        Mapped(Mapped),
     }
 
-    /// Rows and index entries are met at random, so with small pages nearly each of them costs a
-    /// walk through the page tables on top. A wish: the kernel may refuse, and nothing changes.
-    #[cfg(all(target_os = "linux", not(shuttle), not(miri)))]
-    fn prefer_large_pages(words: &mut [u64]) {
-        use rustix::mm::{Advice, madvise};
+    #[cfg(not(any(shuttle, miri)))]
+    pub(crate) struct Mapped {
+        map: MmapMut,
+        count: usize,
+    }
 
-        const PAGE_BYTES: usize = 2 << 20;
-        let start = words.as_mut_ptr() as usize;
-        let first = start.next_multiple_of(PAGE_BYTES);
-        let end = (start + size_of_val(words)) / PAGE_BYTES * PAGE_BYTES;
-        if first < end {
-            let inside = words.as_mut_ptr().wrapping_byte_add(first - start);
-            // SAFETY: the range lies within memory that this function borrows mutably, and the
-            // advice changes how it is mapped, never what it holds.
-            let _ = unsafe { madvise(inside.cast(), end - first, Advice::LinuxHugepage) };
+    impl Deref for Zeroed {
+        type Target = [AtomicU64];
+
+        #[inline]
+        fn deref(&self) -> &[AtomicU64] {
+            match self {
+                Zeroed::Boxed(words) => words,
+                #[cfg(not(any(shuttle, miri)))]
+                // SAFETY: the map has room for `count` words, lies on a page boundary and was
+                // zeroed by the kernel; it belongs to nobody else, is never written through its
+                // own methods, and lives as long as the borrow.
+                Zeroed::Mapped(Mapped { map, count }) => unsafe {
+                    std::slice::from_raw_parts(map.as_ptr().cast::<AtomicU64>(), *count)
+                },
+            }
         }
     }
 
-    #[cfg(all(not(shuttle), any(not(target_os = "linux"), miri)))]
-    fn prefer_large_pages(_: &mut [u64]) {}
+    #[cfg(not(shuttle))]
+    pub(super) fn zeroed(count: usize) -> Zeroed {
+        #[cfg(not(miri))]
+        if count >= MAPPED_WORDS_MIN
+            && let Ok(map) = MmapMut::map_anon(count * size_of::<AtomicU64>())
+        {
+            // Fewer entries for the processor's address tables; without them it is only slower.
+            let _ = map.advise(Advice::HugePage);
+            return Zeroed::Mapped(Mapped { map, count });
+        }
+        const { assert!(align_of::<AtomicU64>() == align_of::<u64>()) };
+        let words = Box::into_raw(vec![0u64; count].into_boxed_slice());
+        // SAFETY: `AtomicU64` has the size and bit validity of `u64` by its documentation and the
+        // same alignment by the assertion above, so the allocation's layout is the same too; the
+        // box was just given up, so nothing else owns it.
+        Zeroed::Boxed(unsafe { Box::from_raw(words as *mut [AtomicU64]) })
+    }
 
     #[cfg(shuttle)]
-    pub(super) fn zeroed(count: usize) -> Box<[AtomicU64]> {
-        (0..count).map(|_| AtomicU64::new(0)).collect()
+    pub(super) fn zeroed(count: usize) -> Zeroed {
+        Zeroed::Boxed((0..count).map(|_| AtomicU64::new(0)).collect())
     }
 
     #[inline]

@@ -318,11 +318,13 @@ fn ablation(lab: &mut Lab<'_>) -> Result<Findings> {
             Some(rate("harmony")? / rate(variant)?)
         };
         let (Some(low), Some(high)) = (gain("0"), gain("1")) else { continue };
-        let Some(name) = variant.strip_suffix("=off") else { continue };
-        let name = name.trim_start_matches("harmony:");
+        let variant = variant.trim_start_matches("harmony:");
+        let Some((name, value @ ("on" | "off"))) = variant.split_once('=') else { continue };
+        // What is off by default helps if switching it on does.
+        let (low, high) = if value == "off" { (low, high) } else { (1.0 / low, 1.0 / high) };
         let (paper, holds) = match name {
-            n if n.contains("block") => ("most at low contention", low >= high && low > 1.0),
-            n if n.contains("order") => ("most at high contention", high >= low && high > 1.0),
+            "inter_block" => ("most at low contention", low >= high && low > 1.0),
+            "reordering" => ("most at high contention", high >= low && high > 1.0),
             _ => ("helps", low.max(high) > 1.0),
         };
         let ours = format!("{} low, {} high", times(low), times(high));
