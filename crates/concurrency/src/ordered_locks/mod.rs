@@ -61,6 +61,7 @@ use crate::protocol::{Block, Outcome};
 use crate::reconnaissance::Held;
 use crate::runner::Runner;
 use crate::schedule::{Graph, Preference, Ran, Schedule, Turn};
+use crate::trial;
 use crate::work::Work;
 use points::Points;
 use queues::{Queues, Requests};
@@ -100,7 +101,7 @@ impl Default for Settings {
 impl Settings {
     /// Whether so many transactions are worth the planning.
     pub fn pays(&self, transactions: usize, crew: &Crew) -> bool {
-        let many = crew.workers() > 1 && transactions >= TRANSACTIONS_MIN;
+        let many = crew.workers() > 1 && transactions >= trial::threshold(TRANSACTIONS_MIN);
         many || self.preference == Preference::Latest
     }
 }
