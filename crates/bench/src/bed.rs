@@ -69,7 +69,7 @@ impl Source {
                 bail!("the schema did not make table {} again", from.schema().name);
             };
             let undo = writes.arena(0);
-            each_row(&from, &mut |key, row| {
+            each_row(&from, |key, row| {
                 to.insert(key, row, Stamp::new(height, 0), undo);
                 Ok(())
             })?;
@@ -227,7 +227,7 @@ fn transaction(body: Body) -> Transaction {
 }
 
 /// Visits the rows of a table in the order of their keys.
-fn each_row(table: &Table, visit: &mut dyn FnMut(&[u8], &[Value]) -> Result<()>) -> Result<()> {
+fn each_row(table: &Table, mut visit: impl FnMut(&[u8], &[Value]) -> Result<()>) -> Result<()> {
     let columns: Vec<_> = (0..table.schema().columns.len() as u16).collect();
     let (low, high) = (Bound::Unbounded, Bound::Unbounded);
     let mut result = Ok(());
@@ -247,7 +247,7 @@ fn digest(store: &Store) -> Result<Hash> {
     let mut image = Vec::new();
     for table in store.tables() {
         let schema = table.schema();
-        each_row(&table, &mut |key, row| {
+        each_row(&table, |key, row| {
             image.clear();
             types::row::encode_row(&schema.columns, row, &mut image)?;
             hasher.update(schema.id.0.to_be_bytes());

@@ -32,6 +32,7 @@ pub mod agreement;
 pub mod allocations;
 mod bed;
 pub mod canonical;
+mod line;
 mod measurement;
 pub mod page;
 pub mod paper;

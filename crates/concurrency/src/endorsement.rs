@@ -24,14 +24,13 @@
 //! schema changed, on which all replicas agree: not the blocks that some replica still remembers.
 
 use std::collections::VecDeque;
-use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, Weak};
 
-use procedure::access::{Access, Command, Range, Row};
+use procedure::access::Range;
 use procedure::{Frame, Meter, ProgramResult};
 use smallvec::SmallVec;
 use storage::{Catalog, LATEST, Pin, Store, Table};
-use types::{ColumnId, Error, Height, Key, Stamp, Stop, TableId, Value};
+use types::{Error, Height, Key, Stamp, Stop, TableId};
 
 use crate::crew::Crew;
 use crate::footprint::{NoRecord, RangeDigest, Recorder, RowRead};
@@ -39,6 +38,7 @@ use crate::overlay::{Moment, Overlay};
 use crate::pending::{PendingWrite, RecordId, WriteState};
 use crate::protocol::Block;
 use crate::simulation::{Simulated, simulate_with};
+use crate::watched::Watched;
 use crate::work::{RangeRequirement, Work};
 
 pub type Endorsed = Simulated<ReadSet>;
@@ -157,12 +157,34 @@ pub fn endorse(
     let catalog = store.catalog();
     simulate_with(block, store, snapshots, crew, move |work, frame, overlay| {
         let result = match early_abort {
-            true => Watched::new(overlay, &catalog).run(work, frame),
+            true => run_until_stale(work, frame, overlay, &catalog),
             false => work.run(frame, overlay),
         };
         read_for_commands(overlay, &catalog);
         result
     })
+}
+
+/// End the transaction as soon as it has read something that is no more.
+fn run_until_stale(
+    work: &Work,
+    frame: &mut Frame,
+    overlay: &mut Overlay<ReadSet>,
+    catalog: &Catalog,
+) -> Result<ProgramResult, Stop> {
+    let (mut rows, mut absent) = (0, 0);
+    let mut is_stale = false;
+    let watch = |overlay: &mut Overlay<ReadSet>| {
+        let reads = &overlay.recorder;
+        is_stale = is_stale
+            || reads.rows[rows..].iter().any(|read| !row_holds(catalog, read))
+            || reads.absent[absent..].iter().any(|read| !is_absent(catalog, read));
+        (rows, absent) = (reads.rows.len(), reads.absent.len());
+        if is_stale { Err(stale().into()) } else { Ok(()) }
+    };
+    let result = work.run(frame, &mut Watched::new(overlay, watch));
+    // Whatever the program made of the error.
+    if is_stale { Err(stale().into()) } else { result }
 }
 
 /// Commands that look at their row are reads of it.
@@ -237,94 +259,4 @@ impl VersionCheck {
 /// What a transaction is told that read something which is no more.
 pub fn stale() -> Error {
     Error::serialization("What the transaction read was changed since.")
-}
-
-/// An overlay whose transaction ends when it has read something that is no more.
-struct Watched<'o> {
-    overlay: &'o mut Overlay<ReadSet>,
-    catalog: &'o Catalog,
-    /// Reads that were looked at.
-    rows: usize,
-    absent: usize,
-    stale: bool,
-}
-
-impl<'o> Watched<'o> {
-    fn new(overlay: &'o mut Overlay<ReadSet>, catalog: &'o Catalog) -> Self {
-        Watched { overlay, catalog, rows: 0, absent: 0, stale: false }
-    }
-
-    fn run(mut self, work: &Work, frame: &mut Frame) -> Result<ProgramResult, Stop> {
-        let result = work.run(frame, &mut self);
-        // Whatever the program made of the error.
-        if self.stale { Err(stale().into()) } else { result }
-    }
-
-    fn watch<T>(&mut self, result: Result<T, Stop>) -> Result<T, Stop> {
-        let reads = &self.overlay.recorder;
-        let rows = &reads.rows[self.rows..];
-        let absent = &reads.absent[self.absent..];
-        self.stale = self.stale
-            || rows.iter().any(|read| !row_holds(self.catalog, read))
-            || absent.iter().any(|read| !is_absent(self.catalog, read));
-        (self.rows, self.absent) = (reads.rows.len(), reads.absent.len());
-        if self.stale { Err(stale().into()) } else { result }
-    }
-}
-
-impl Access for Watched<'_> {
-    fn read(
-        &mut self,
-        table: TableId,
-        key: &Key,
-        columns: &[ColumnId],
-        out: &mut [Value],
-    ) -> Result<Option<Stamp>, Stop> {
-        let read = self.overlay.read(table, key, columns, out);
-        self.watch(read)
-    }
-
-    fn exists(&mut self, table: TableId, key: &Key) -> Result<bool, Stop> {
-        let exists = self.overlay.exists(table, key);
-        self.watch(exists)
-    }
-
-    fn update(&mut self, table: TableId, key: &Key, command: Command) -> Result<bool, Stop> {
-        let updated = self.overlay.update(table, key, command);
-        self.watch(updated)
-    }
-
-    fn insert(&mut self, table: TableId, key: Key, row: Row) -> Result<bool, Stop> {
-        let inserted = self.overlay.insert(table, key, row);
-        self.watch(inserted)
-    }
-
-    fn delete(&mut self, table: TableId, key: &Key) -> Result<bool, Stop> {
-        let deleted = self.overlay.delete(table, key);
-        self.watch(deleted)
-    }
-
-    fn scan<V>(&mut self, range: &Range, columns: &[ColumnId], visit: V) -> Result<(), Stop>
-    where
-        V: FnMut(&Key, Stamp, &[Value]) -> Result<ControlFlow<()>, Stop>,
-    {
-        let scanned = self.overlay.scan(range, columns, visit);
-        self.watch(scanned)
-    }
-
-    fn take_passed_over(&mut self) -> u64 {
-        self.overlay.take_passed_over()
-    }
-
-    fn next_row_id(&mut self) -> [u8; 16] {
-        self.overlay.next_row_id()
-    }
-
-    fn now_us(&self) -> i64 {
-        self.overlay.now_us()
-    }
-
-    fn prefetch(&mut self, table: TableId, key: &Key) {
-        self.overlay.prefetch(table, key);
-    }
 }

@@ -26,7 +26,7 @@ pub mod foresight;
 pub mod install;
 pub mod ordered_locks;
 pub mod overlay;
-pub mod own_rows;
+mod own_rows;
 mod pending;
 pub mod phantoms;
 pub mod protocol;
@@ -36,6 +36,7 @@ pub mod runner;
 pub mod schedule;
 pub mod simulation;
 pub mod trial;
+pub mod watched;
 pub mod work;
 
 pub use below::{Below, Stored};

@@ -564,7 +564,7 @@ impl<R: Recorder, B: Below> Access for Overlay<R, B> {
     }
 }
 
-pub fn table_of(catalog: &Catalog, id: TableId) -> Result<&Table, Stop> {
+fn table_of(catalog: &Catalog, id: TableId) -> Result<&Table, Stop> {
     catalog.table(id).map(|table| &**table).ok_or_else(|| {
         Error::new(SqlState::UNDEFINED_TABLE, format!("table {} does not exist", id.0))
             .with_hint("The table was dropped while the statement was on its way.")
@@ -573,7 +573,7 @@ pub fn table_of(catalog: &Catalog, id: TableId) -> Result<&Table, Stop> {
 }
 
 /// A range that was read before a schema change may name an index that is no more.
-pub fn check_index(table: &Table, index: types::IndexId) -> Result<(), Stop> {
+fn check_index(table: &Table, index: types::IndexId) -> Result<(), Stop> {
     let Some(place) = usize::from(index).checked_sub(1) else {
         return Ok(());
     };

@@ -98,7 +98,7 @@ pub struct WriteSet {
     index: Option<Places>,
     /// Tables with a write.
     tables: SmallVec<[TableId; 4]>,
-    pub own_rows: OwnRows,
+    pub(crate) own_rows: OwnRows,
 }
 
 const LINEAR_MAX: usize = 16;

@@ -28,6 +28,9 @@ use smallvec::SmallVec;
 use crate::foresight;
 use crate::trial;
 
+/// Transactions that the longest chain must be outnumbered by, to be worth more than one worker.
+const WIDTH_MIN: usize = 4;
+
 /// Who must wait for whom, by their places in the order.
 #[derive(Debug)]
 pub struct Graph {
@@ -83,6 +86,12 @@ impl Graph {
             }
         }
         depths
+    }
+
+    /// Whether the longest chain leaves work for more than one worker.
+    pub fn is_wide(&self) -> bool {
+        let longest_chain = self.depths().into_iter().max().map_or(0, |depth| depth as usize + 1);
+        self.len() >= longest_chain * trial::threshold(WIDTH_MIN)
     }
 
     fn is_free(&self, at: u32) -> bool {

@@ -49,8 +49,8 @@ impl Twin {
         }
     }
 
-    /// Run blocks in a row, each but the first on the snapshot before last. What the twin ran
-    /// before must not overlap them, and nothing can be run on it afterwards.
+    /// Run blocks in a row, each but the first on the snapshot before last. Nothing can be run on
+    /// the twin afterwards.
     pub fn run_overlapping(
         &mut self,
         protocol: &dyn Protocol,

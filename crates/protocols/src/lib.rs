@@ -12,6 +12,7 @@ use types::{Error, SqlState};
 
 pub mod aria;
 pub mod block_stm;
+pub mod bohm;
 pub mod calvin;
 pub mod conflict_graph;
 pub mod fabric;
@@ -33,6 +34,7 @@ pub struct Entry {
 pub static ALL: &[Entry] = &[
     serial::ENTRY,
     calvin::ENTRY,
+    bohm::ENTRY,
     conflict_graph::ENTRY,
     aria::ENTRY,
     rbc::ENTRY,
@@ -40,6 +42,7 @@ pub static ALL: &[Entry] = &[
     quecc::ENTRY,
     fabric::ENTRY,
     fabric_pp::ENTRY,
+    block_stm::ENTRY,
 ];
 
 /// Names of every protocol as it is by default and with any one choice made otherwise: what a

@@ -2,14 +2,14 @@
 
 use concurrency::Crew;
 use concurrency::trial::Trial;
-use oracle::families::{FAMILIES, Family, Stage, check};
+use oracle::families::{FAMILIES, Family, Stage, WIDE, check};
 use oracle::subjects::{Subject, defaults, variants};
 use oracle::world::Counts;
 
 use crate::seeds;
 
 fn family(name: &str) -> &'static Family {
-    FAMILIES.iter().find(|family| family.name == name).expect("a family")
+    FAMILIES.iter().chain([&WIDE]).find(|family| family.name == name).expect("a family")
 }
 
 fn run(subject: &Subject, name: &str, count: u64) -> Counts {
@@ -92,6 +92,13 @@ fn large_transactions() {
     let name = "large transactions";
     for subject in defaults() {
         run(&subject, name, seeds(6));
+    }
+}
+
+#[test]
+fn wide_blocks() {
+    for subject in defaults() {
+        run(&subject, WIDE.name, seeds(10));
     }
 }
 

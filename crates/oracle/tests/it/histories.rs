@@ -23,8 +23,9 @@ fn no_cycle(subject: &Subject, count: u64) {
             }
         }
     }
-    // A stale endorser gets little through.
-    assert!(dependencies > count / 4, "{}: only {dependencies} dependencies", subject.name);
+    // Of what was endorsed many blocks ago nothing may get through.
+    let is_default = !subject.name.contains(':');
+    assert!(dependencies > count || !is_default, "{}: {dependencies}", subject.name);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use oracle::programs::{fill, random_follower, random_load, schemas};
 use crate::seeds;
 
 /// Each with the option under which whatever may overtake does.
-const EAGER: &[&str] = &["calvin:ready=latest", "conflict_graph:ready=latest"];
+const EAGER: &[&str] = &["calvin:ready=latest", "conflict_graph:ready=latest", "bohm:ready=latest"];
 
 /// Programs with dependent keys among others, and now and then a load.
 fn random_block(random: &mut Random, keys: u64, count: u64) -> Vec<Arc<Work>> {

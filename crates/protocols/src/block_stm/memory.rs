@@ -18,11 +18,12 @@
 //! the row:
 //!
 //! ```text
-//!   63                        32 31                         0
-//!   [ low half of the height: 32 | number of the record: 32 ]
+//!   63                        26 25                         0
+//!   [   height of the block: 38 |  number of the record: 26 ]
 //! ```
 //!
-//! A word with another height is an older block's. Keys without a stored record are found in hash
+//! That is the layout of all protocols that use the word, so one with another height is an older
+//! block's. Keys without a stored record are found in hash
 //! maps. Numbers are dealt out as records are first written, so they depend on timing; nothing
 //! that leaves the block does.
 //!
@@ -121,12 +122,19 @@ impl Change {
         }
     }
 
-    pub fn makes_row(&self) -> bool {
+    fn makes_row(&self) -> bool {
         !matches!(self, Change::Delete)
     }
 }
 
-struct Written {
+/// A write of an execution that came to its end.
+pub struct Written {
+    pub place: Place,
+    pub key: Key,
+    pub change: Change,
+}
+
+struct Entry {
     version: Version,
     /// Its transaction was aborted; it will probably write here again.
     estimate: bool,
@@ -138,7 +146,7 @@ pub struct Record {
     pub slot: Option<Slot>,
     pub key: Key,
     /// By transaction, ascending.
-    versions: Mutex<SmallVec<[Written; 1]>>,
+    versions: Mutex<SmallVec<[Entry; 1]>>,
 }
 
 /// Versions that a read rests on, newest first.
@@ -157,7 +165,11 @@ const SHARDS: usize = 32;
 
 /// Records of the first segment; each further one has twice as many.
 const SEGMENT_RECORDS: u32 = 1024;
-const SEGMENTS: usize = 22;
+const SEGMENTS: usize = 16;
+
+const NUMBER_BITS: u32 = 26;
+const _: () = assert!(storage::HEIGHT_MAX.leading_zeros() == NUMBER_BITS);
+const _: () = assert!((SEGMENT_RECORDS as u64) << SEGMENTS <= 1 << NUMBER_BITS);
 
 type Segment = Box<[OnceLock<Record>]>;
 
@@ -217,11 +229,10 @@ impl Memory {
 
     fn by_word(&self, table: TableId, slot: Slot) -> Option<&Record> {
         let word = self.catalog.table(table)?.protocol_word(slot, 0)?.load(Ordering::Acquire);
-        if (word >> 32) as u32 != self.height as u32 {
+        if word >> NUMBER_BITS != self.height {
             return None;
         }
-        // Another protocol may have left a word that looks like one of this block.
-        self.record(word as u32).filter(|r| (r.table, r.slot) == (table, Some(slot)))
+        self.record((word & ((1 << NUMBER_BITS) - 1)) as u32)
     }
 
     /// The record at a place, if the block has written it.
@@ -252,8 +263,7 @@ impl Memory {
             let _creating = lock(self.shard(key));
             if self.by_word(*table, *slot).is_none() {
                 let number = self.create(*table, Some(*slot), key)?;
-                let tag = u64::from(self.height as u32) << 32;
-                word.store(tag | u64::from(number), Ordering::Release);
+                word.store(self.height << NUMBER_BITS | u64::from(number), Ordering::Release);
             }
             return self.by_word(*table, *slot);
         }
@@ -286,19 +296,20 @@ impl Memory {
         &self,
         version: Version,
         before: &[Place],
-        writes: Vec<(Place, Key, Change)>,
+        writes: Vec<Written>,
     ) -> Result<bool, String> {
         let mut moved = false;
         if !before.is_empty() {
-            let kept: FxHashSet<&Place> = writes.iter().map(|(place, ..)| place).collect();
+            let kept: FxHashSet<&Place> = writes.iter().map(|write| &write.place).collect();
             for place in before.iter().filter(|place| !kept.contains(place)) {
                 moved = true;
                 self.find(place).iter().for_each(|record| record.remove(version.transaction));
             }
         }
-        for (place, key, change) in writes {
+        for Written { place, key, change } in writes {
             let record = self.find_or_create(&place, &key);
-            moved |= record.ok_or("a record was lost within a block")?.put(version, change);
+            moved |=
+                record.ok_or("a block wrote more records than have numbers")?.put(version, change);
         }
         Ok(moved)
     }
@@ -358,14 +369,13 @@ impl Memory {
         }
     }
 
-    /// Whether `reader` finds a row. An estimate counts for what it was: whoever makes something
-    /// else of it makes his successors be validated again.
-    pub fn exists(&self, place: &Place, reader: u32) -> bool {
-        let written = self.find(place).and_then(|record| record.makes_row(reader));
-        written.unwrap_or_else(|| {
-            let visible = |table: &Arc<Table>| table.stamp(place.slot()?, LATEST);
-            self.catalog.table(place.table()).and_then(visible).is_some()
-        })
+    /// When the row that `reader` finds was last changed. That there is one counts even if it is an
+    /// estimate: whoever makes something else of it makes his successors be validated again.
+    pub fn stamp(&self, place: &Place, reader: u32) -> Option<Stamp> {
+        if let Some(top) = self.find(place).and_then(|record| record.top(reader)) {
+            return top.map(|transaction| Stamp::new(self.height, transaction));
+        }
+        self.catalog.table(place.table())?.stamp(place.slot()?, LATEST)
     }
 }
 
@@ -381,7 +391,7 @@ enum Below {
 
 impl Record {
     /// Versions below a reader, newest first.
-    fn below(versions: &[Written], reader: u32) -> impl Iterator<Item = &Written> {
+    fn below(versions: &[Entry], reader: u32) -> impl Iterator<Item = &Entry> {
         let end = versions.partition_point(|w| w.version.transaction < reader);
         versions[..end].iter().rev()
     }
@@ -391,8 +401,11 @@ impl Record {
         Record::below(&lock(&self.versions), reader).next().is_some()
     }
 
-    fn makes_row(&self, reader: u32) -> Option<bool> {
-        Some(Record::below(&lock(&self.versions), reader).next()?.change.makes_row())
+    /// The transaction that wrote what `reader` finds, if it left a row.
+    fn top(&self, reader: u32) -> Option<Option<u32>> {
+        let versions = lock(&self.versions);
+        let written = Record::below(&versions, reader).next()?;
+        Some(written.change.makes_row().then_some(written.version.transaction))
     }
 
     fn read(
@@ -407,7 +420,7 @@ impl Record {
         let mut top = None;
         let mut missing: Option<SmallVec<[usize; 16]>> = None;
         for written in Record::below(&versions, reader) {
-            let Written { version, estimate, change } = written;
+            let Entry { version, estimate, change } = written;
             let stamp = *top.get_or_insert(Stamp::new(height, version.transaction));
             if matches!(change, Change::Patch(mask, _) if !mask.meets(wanted)) {
                 continue;
@@ -465,7 +478,7 @@ impl Record {
     /// Returns whether there is more than other values.
     fn put(&self, version: Version, change: Change) -> bool {
         let mut versions = lock(&self.versions);
-        let written = Written { version, estimate: false, change };
+        let written = Entry { version, estimate: false, change };
         match versions.binary_search_by_key(&version.transaction, |w| w.version.transaction) {
             Ok(at) => {
                 let moved = !versions[at].change.is_like(&written.change);

@@ -17,7 +17,7 @@
 //!
 //! - [`scheduler`]: who executes or validates what next, lower transactions first;
 //! - [`memory`]: the versions that the block's transactions wrote;
-//! - [`view`], [`scan`]: one execution over both and over the state before the block.
+//! - [`state`], [`scan`]: what one execution finds there and in the state before the block.
 //!
 //! *Invariants.* At the end every transaction's last incarnation has read what the transactions
 //! before it wrote and nothing else. So the outcome is the serial one whatever the number of
@@ -46,14 +46,18 @@ mod flaw;
 mod memory;
 mod scan;
 mod scheduler;
-mod view;
+#[cfg(test)]
+mod schedules;
+mod state;
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use concurrency::install::{Resolved, resolve};
+use concurrency::watched::Watched;
 use concurrency::{
-    Block, BlockOutcome, BlockReport, Crew, Foresight, Isolation, Moment, OptionValues, Options,
-    Outcome, PendingWrite, Prepared, Protocol, ProtocolInfo, ProtocolOption, RecordId, WriteState,
+    Block, BlockOutcome, BlockReport, Crew, Foresight, Isolation, Moment, NoRecord, OptionValues,
+    Options, Outcome, Overlay, PendingWrite, Prepared, Protocol, ProtocolInfo, ProtocolOption,
+    RecordId, WriteState,
 };
 use procedure::{Frame, ProgramResult};
 use smallvec::SmallVec;
@@ -63,7 +67,7 @@ use types::{ColumnId, Height, Position, Stamp, Stop, Value};
 use flaw::Flaw;
 use memory::{Change, Memory, Place, Record};
 use scheduler::{Scheduler, Task, Version};
-use view::{ReadLog, View};
+use state::{ReadLog, Speculation, take_changes};
 
 pub const ENTRY: crate::Entry = crate::Entry {
     info: &INFO,
@@ -181,6 +185,17 @@ struct BlockRun {
     halt: Mutex<Option<String>>,
 }
 
+/// A transaction's own writes over what it finds.
+type View<'m> = Overlay<NoRecord, Speculation<'m>>;
+
+/// Nobody will see the result of an execution that met an estimate.
+fn end_if_blocked(view: &mut View<'_>) -> Result<(), Stop> {
+    match view.below_mut().blocked_on() {
+        Some(_) => Err(Stop::Halt(String::new())),
+        None => Ok(()),
+    }
+}
+
 /// Nobody may wait for a worker that panicked.
 struct GiveUpOnPanic<'a>(&'a Scheduler);
 
@@ -193,7 +208,9 @@ impl Drop for GiveUpOnPanic<'_> {
 impl BlockRun {
     fn work(&self) {
         let guard = GiveUpOnPanic(&self.scheduler);
-        let mut view = View::new(&self.memory);
+        let nowhere = Moment { height: 0, position: 0, now_us: 0 };
+        let catalog = Arc::clone(self.memory.catalog());
+        let mut view = Overlay::over(catalog, Speculation::new(&self.memory), nowhere, NoRecord);
         let mut frame = Frame::default();
         let mut foresight =
             Foresight::new(Arc::clone(self.memory.catalog()), self.block.transactions.len());
@@ -232,9 +249,10 @@ impl BlockRun {
         let now_us = work.now_us(self.block.time_us);
         loop {
             view.restart(Moment { height: self.block.height, position, now_us });
-            let run = work.run(frame, view);
-            let run = run.and_then(|result| Ok((result, view.take_changes()?)));
-            if let Some(blocking) = view.blocked_on() {
+            view.below_mut().restart(position);
+            let run = work.run(frame, &mut Watched::new(view, end_if_blocked));
+            let run = run.and_then(|result| Ok((result, take_changes(view, now_us)?)));
+            if let Some(blocking) = view.below_mut().blocked_on() {
                 if self.scheduler.wait_for(position, blocking) {
                     return None;
                 }
@@ -245,13 +263,13 @@ impl BlockRun {
                 Err(stop) => (Err(stop), Vec::new()),
             };
             let mut execution = lock(&self.executions[position as usize]);
-            let written = changes.iter().map(|(place, ..)| place.clone()).collect();
+            let written = changes.iter().map(|write| write.place.clone()).collect();
             let before = match self.flaw {
                 Some(Flaw::OldWritesStay) => &[][..],
                 _ => &execution.written,
             };
             let moved = self.memory.write(version, before, changes);
-            let reads = Arc::new(view.take_log());
+            let reads = Arc::new(view.below_mut().take_log());
             let incarnation = version.incarnation;
             *execution = Execution { incarnation, result: Some(result), reads, written };
             drop(execution);
