@@ -1,6 +1,6 @@
 # What people type. Each target installs what it needs (Debian, as root) or says what is missing.
 
-.PHONY: help demo run test torture bench-postgres clean
+.PHONY: help demo run test overflow torture bench-postgres clean
 
 # How long nodes are killed; TORTURE_KILLS=200 counts kills instead.
 TORTURE_SECONDS ?= 600
@@ -9,6 +9,7 @@ help:
 	@echo "make demo            load, run, kill, recover and prove SmallBank in a minute"
 	@echo "make run             start a node to play with, and print the psql line for it"
 	@echo "make test            all tests: Rust, and one transaction through each driver"
+	@echo "make overflow        random blocks with overflow checks and without: the same to the last bit"
 	@echo "make torture         SIGKILLs, cut files and flipped bytes, until something is lost or the time is up"
 	@echo "make bench-postgres  the same workloads on tally and on PostgreSQL, side by side"
 
@@ -26,6 +27,9 @@ test:
 	scripts/install-deps psql pgbench drivers
 	cargo test --workspace
 	tests/clients/run.sh
+
+overflow:
+	scripts/compare-overflow-checks
 
 torture:
 	cargo build --release --package node

@@ -1,5 +1,6 @@
 //! One cell for a profiler; COUNT=1 counts allocations in a second one. Arguments, all of them optional: workload,
-//! protocol, transactions of a block, sealing (on, off), transactions, theta, threads.
+//! protocol, transactions of a block, sealing (on, off), transactions, theta, threads, programs
+//! (sql, ir).
 //!
 //! `cargo run --release -p bench --example engine_alone -- ycsb:rows=100000 serial 1000 off 300000`
 
@@ -21,6 +22,7 @@ fn main() -> anyhow::Result<()> {
         transactions: text(4, "300000").parse()?,
         thetas: vec![text(5, "0").parse()?],
         threads: vec![text(6, "1").parse()?],
+        programs: text(7, "sql").parse().map_err(anyhow::Error::msg)?,
         repetitions: 1,
         allocations: std::env::var_os("COUNT").is_some(),
         ..Plan::default()

@@ -31,7 +31,7 @@ use types::{Stamp, Value};
 
 use workloads::Call;
 
-use crate::workload::{Newest, Workload};
+use crate::workload::{Newest, Programs, Workload};
 use crate::{Cell, Plan};
 
 const USER: &str = "tally";
@@ -69,7 +69,7 @@ impl Source {
                 bail!("the schema did not make table {} again", from.schema().name);
             };
             let undo = writes.arena(0);
-            each_row(&from, &mut |key, row| {
+            each_row(&from, |key, row| {
                 to.insert(key, row, Stamp::new(height, 0), undo);
                 Ok(())
             })?;
@@ -163,19 +163,28 @@ impl Bed {
         self.workload.calls(plan.seed).take(plan.transactions)
     }
 
-    fn programs(&self) -> Result<Vec<Arc<Procedure>>> {
-        self.workload.procedures().iter().map(|name| self.compile(name)).collect()
+    fn programs(&self, programs: Programs) -> Result<Vec<Arc<Procedure>>> {
+        match programs {
+            Programs::Sql => {
+                self.workload.procedures().iter().map(|name| self.compile(name)).collect()
+            }
+            Programs::Ir => {
+                let tables = self.replica.store().tables();
+                let tables = tables.iter().map(|table| Arc::clone(table.schema())).collect();
+                Ok(self.workload.programs(&tables)?.into_iter().map(Arc::new).collect())
+            }
+        }
     }
 
     /// What a protocol is given.
     pub fn works(&self, plan: &Plan) -> Result<Vec<Arc<Work>>> {
-        let programs = self.programs()?;
+        let programs = self.programs(plan.programs)?;
         Ok(self.calls(plan).map(|call| work_of(&programs, call)).collect())
     }
 
     /// What a replica is given, compiled as sessions would have done.
     pub fn inputs(&self, plan: &Plan) -> Result<Vec<Input>> {
-        let programs = self.programs()?;
+        let programs = self.programs(plan.programs)?;
         let names = self.workload.procedures();
         let schema_version = self.language.schema_version();
         let input = |call: Call| {
@@ -218,7 +227,7 @@ fn transaction(body: Body) -> Transaction {
 }
 
 /// Visits the rows of a table in the order of their keys.
-fn each_row(table: &Table, visit: &mut dyn FnMut(&[u8], &[Value]) -> Result<()>) -> Result<()> {
+fn each_row(table: &Table, mut visit: impl FnMut(&[u8], &[Value]) -> Result<()>) -> Result<()> {
     let columns: Vec<_> = (0..table.schema().columns.len() as u16).collect();
     let (low, high) = (Bound::Unbounded, Bound::Unbounded);
     let mut result = Ok(());
@@ -238,7 +247,7 @@ fn digest(store: &Store) -> Result<Hash> {
     let mut image = Vec::new();
     for table in store.tables() {
         let schema = table.schema();
-        each_row(&table, &mut |key, row| {
+        each_row(&table, |key, row| {
             image.clear();
             types::row::encode_row(&schema.columns, row, &mut image)?;
             hasher.update(schema.id.0.to_be_bytes());

@@ -32,6 +32,7 @@ pub mod agreement;
 pub mod allocations;
 mod bed;
 pub mod canonical;
+mod line;
 mod measurement;
 pub mod page;
 pub mod paper;
@@ -44,7 +45,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 
 pub use measurement::Measurement;
-pub use workload::{Newest, Workload};
+pub use workload::{Newest, Programs, Workload};
 
 use bed::Source;
 use run::Run;
@@ -53,6 +54,7 @@ use run::Run;
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub workloads: Vec<Workload>,
+    pub programs: Programs,
     pub protocols: Vec<String>,
     /// For workloads that have one.
     pub thetas: Vec<f64>,
@@ -72,6 +74,7 @@ impl Default for Plan {
     fn default() -> Plan {
         Plan {
             workloads: Vec::new(),
+            programs: Programs::Sql,
             protocols: vec!["serial".to_owned()],
             thetas: vec![0.0],
             threads: vec![1],

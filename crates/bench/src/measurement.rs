@@ -55,6 +55,8 @@ pub struct Measurement {
     pub allocations_per_transaction: Option<f64>,
     /// Whether the protocol's serial order was block order.
     pub block_order: bool,
+    /// 2: a block was prepared while the one before it was finished.
+    pub snapshot_lag: u64,
     /// Of the state after the run.
     pub digest: String,
     /// Whether those that must lead to the same state did: see [`crate::agreement`].
@@ -117,6 +119,7 @@ impl Measurement {
             allocations_per_transaction: allocations
                 .map(|count| count as f64 / plan.transactions as f64),
             block_order: first.block_order,
+            snapshot_lag: first.snapshot_lag,
             digest: ledger::hash::to_hex(&first.digest),
             digest_agrees: runs.iter().all(|run| run.digest == first.digest),
         })

@@ -3,16 +3,17 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow};
-use concurrency::{Block, Crew, Outcome};
+use anyhow::Result;
+use concurrency::{Outcome, Work};
 use hdrhistogram::Histogram;
 use ledger::Hash;
 use rustix::time::{ClockId, clock_gettime};
 use storage::Store;
-use types::Position;
+use types::{Height, Position};
 
 use crate::allocations;
 use crate::bed::{Bed, Source};
+use crate::line::{Finished, Line};
 use crate::{Cell, Plan};
 
 /// Where transactions are put off, they come again in more blocks than there would be without: up
@@ -42,6 +43,8 @@ pub struct Run {
     pub executions: u64,
     /// Whether each block's serial order was the order in the block, and nothing was put off.
     pub block_order: bool,
+    /// How far behind a block the snapshot is that it was prepared on.
+    pub snapshot_lag: Height,
     /// Of transactions, in microseconds.
     pub latencies_us: Histogram<u64>,
     /// Of each block: waiting for the disk. Empty without durability.
@@ -63,6 +66,7 @@ impl Run {
             undecided: 0,
             executions: 0,
             block_order: true,
+            snapshot_lag: 1,
             latencies_us: Histogram::new_with_bounds(1, LATENCY_US_MAX, LATENCY_DIGITS)?,
             syncs: Vec::new(),
             allocations: None,
@@ -104,8 +108,8 @@ struct Feed<T> {
     blocks_left: usize,
 }
 
-struct Waiting<T> {
-    what: T,
+pub struct Waiting<T> {
+    pub what: T,
     /// In earlier blocks.
     waited: Duration,
 }
@@ -252,37 +256,38 @@ fn sealed(bed: &mut Bed, cell: &Cell, inputs: Vec<engine::Input>, run: &mut Run)
 fn unsealed(
     store: &Arc<Store>,
     cell: &Cell,
-    works: Vec<Arc<concurrency::Work>>,
+    works: Vec<Arc<Work>>,
     run: &mut Run,
 ) -> Result<Spent> {
     let protocol = protocols::by_name(&cell.protocol)?;
-    let crew = Crew::new(cell.threads);
+    run.snapshot_lag = protocol.snapshot_lag();
+    let line = Line::new(&*protocol, store, cell.threads, run.snapshot_lag);
     let mut feed = Feed::new(works, cell.block_transactions);
     let mut through = Vec::new();
     let stopwatch = Stopwatch::start();
-    for height in store.newest() + 1.. {
-        let items = feed.block();
-        if items.is_empty() {
-            break;
-        }
-        let began = Instant::now();
-        let transactions = items.iter().map(|item| Arc::clone(&item.what)).collect();
-        let block = Arc::new(Block { height, time_us: 0, transactions });
-        let mut writes = store.begin_block(height, crew.workers());
-        let halted = |why: String| anyhow!("block {height}: {why}");
-        let prepared = protocol.prepare(&block, store, height - 1, &crew).map_err(halted)?;
-        let outcome =
-            protocol.finish(prepared, &block, store, &mut writes, &crew).map_err(halted)?;
-        store.finish_unread(writes);
-        store.publish(height);
-        let deferred = &outcome.deferred;
-        through.push(feed.settle(items, deferred, began.elapsed(), &mut run.latencies_us));
+    let mut height = store.newest();
+    let mut ahead = None;
+    loop {
+        let current = match ahead.take() {
+            Some(current) => current,
+            None => match feed.block() {
+                items if items.is_empty() => break,
+                items => line.prepare(items, height + 1, height)?,
+            },
+        };
+        height += 1;
+        let next = if run.snapshot_lag > 1 { feed.block() } else { Vec::new() };
+        let (finished, prepared) = line.finish_beside(current, next)?;
+        ahead = prepared;
+        let Finished { items, outcome, took, overtaken } = finished;
+        through.push(feed.settle(items, &outcome.deferred, took, &mut run.latencies_us));
         run.count(&Decided {
             outcomes: &outcome.outcomes,
             serial_order: &outcome.serial_order,
-            deferred,
+            deferred: &outcome.deferred,
             rerun: outcome.report.rerun,
         });
+        run.block_order &= !overtaken;
         collect(store, height);
     }
     run.undecided = feed.undecided();

@@ -103,6 +103,28 @@ impl FromStr for Workload {
     }
 }
 
+/// Where the programs of a run come from.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Programs {
+    /// Compiled from the workload's SQL, as a client's calls are.
+    #[default]
+    Sql,
+    /// Made by the IR's builder.
+    Ir,
+}
+
+impl FromStr for Programs {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "sql" => Ok(Programs::Sql),
+            "ir" => Ok(Programs::Ir),
+            _ => Err("programs come from sql or ir".to_owned()),
+        }
+    }
+}
+
 /// The newest state of a store, for [`workloads::Workload::check`].
 pub struct Newest<'a>(pub &'a Store);
 

@@ -108,3 +108,25 @@ fn what_cannot_be_measured_is_refused_with_a_hint() {
         assert!(measure(&nothing, &mut |_, _, _| {}).is_err());
     }
 }
+
+/// A protocol that prepares a block while the one before is finished does so on one thread too.
+#[test]
+fn overlapping_blocks_lead_to_one_state_on_any_number_of_threads() {
+    let names = ["harmony:inter_block=on", "harmony:inter_block=on:fallback=defer"];
+    let plan = Plan {
+        protocols: names.map(str::to_owned).to_vec(),
+        threads: vec![1, 2, 3],
+        sealing: vec![false],
+        block_transactions: vec![20],
+        ..tiny(YCSB)
+    };
+    let measurements = measure(&plan, &mut |_, _, _| {}).unwrap();
+    assert!(agreement::mismatches(&measurements).is_empty());
+    assert!(measurements.iter().all(|m| m.snapshot_lag == 2));
+    assert!(measurements.iter().all(|m| m.undecided == 0 || m.protocol.contains("defer")));
+    assert!(measurements.iter().any(|m| m.deferred_share > 0.0));
+    for pair in measurements.iter().filter(|m| m.theta == Some(0.9)).collect::<Vec<_>>().windows(2)
+    {
+        assert!(pair[0].protocol != pair[1].protocol || pair[0].digest == pair[1].digest);
+    }
+}

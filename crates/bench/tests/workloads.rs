@@ -1,13 +1,13 @@
 //! Every workload under every protocol, on small worlds: `measure` checks the workload's own
 //! conditions after each run, TPC-C's consistency conditions 1 to 4 among them.
 
-use bench::{Measurement, Plan, Workload, measure};
+use bench::{Measurement, Plan, Programs, Workload, measure};
 
 fn plan(workload: Workload) -> Plan {
     Plan {
         workloads: vec![workload],
         protocols: protocols::ALL.iter().map(|entry| entry.info.name.to_owned()).collect(),
-        threads: vec![1, 2],
+        threads: vec![2],
         block_transactions: vec![50],
         transactions: 250,
         repetitions: 1,
@@ -31,9 +31,9 @@ fn small_tpcc(warehouses: u64) -> Workload {
 fn tpcc_keeps_conditions_1_to_4_under_every_protocol() {
     for warehouses in [1, 3] {
         let tpcc = small_tpcc(warehouses).with("mix", "even").with("remote_lines", 20);
-        let plan = Plan { transactions: 1000, ..plan(tpcc) };
+        let plan = Plan { transactions: 750, ..plan(tpcc) };
         for measurement in measured(&plan) {
-            // Of 200 NewOrders one in a hundred rolls back.
+            // Of 150 NewOrders one in a hundred rolls back.
             assert!((0.0..0.01).contains(&measurement.rejected_share), "{measurement:?}");
         }
     }
@@ -52,12 +52,18 @@ fn an_order_with_an_unused_item_leaves_nothing() {
 }
 
 #[test]
-fn the_same_calls_of_serial_protocols_lead_to_the_same_state() {
+fn programs_from_sql_and_from_the_builder_lead_serial_to_the_same_state() {
     let mixed = "ycsb:rows=300:reads=20:writes=20:rmws=20:commands=20:scans=10:inserts=10";
-    for workload in [small_tpcc(1), workload(mixed), workload("custom:rows=300")] {
+    let rest = [mixed, "custom:rows=300", "smallbank:rows=300", "tpcb:rows=300"].map(workload);
+    for workload in rest.into_iter().chain([small_tpcc(1)]) {
         let serial = Plan { protocols: vec!["serial".into()], ..plan(workload.clone()) };
-        let measurements = measured(&serial);
-        assert!(measurements.iter().all(|m| m.digest == measurements[0].digest), "{workload}");
-        assert!(measurements.iter().all(|m| m.committed_per_second > 0.0), "{workload}");
+        let plans = [Programs::Sql, Programs::Ir].map(|programs| Plan {
+            programs,
+            sealing: vec![true, false],
+            ..serial.clone()
+        });
+        let all: Vec<Measurement> = plans.iter().flat_map(measured).collect();
+        assert!(all.iter().all(|m| m.digest == all[0].digest), "{workload}");
+        assert!(all.iter().all(|m| m.committed_per_second > 0.0), "{workload}");
     }
 }

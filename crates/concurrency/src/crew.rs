@@ -11,6 +11,8 @@
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 
+use crate::trial::{self, Trial};
+
 type Job = Arc<dyn Fn(usize) + Send + Sync>;
 
 #[derive(Default)]
@@ -64,7 +66,12 @@ impl Crew {
         if self.threads.is_empty() {
             return job(0);
         }
-        let job: Job = Arc::new(job);
+        let trial = trial::current();
+        let job: Job = Arc::new(move |worker| {
+            let _on = trial::enter(of_worker(trial, worker));
+            trial::pause();
+            job(worker);
+        });
         {
             let mut board = self.lock();
             board.job = Some(Arc::clone(&job));
@@ -107,6 +114,12 @@ impl Drop for Crew {
             let _ = thread.join();
         }
     }
+}
+
+/// The caller's trial; every worker has a schedule of its own.
+fn of_worker(trial: Trial, worker: usize) -> Trial {
+    let shake = trial.shake.map(|seed| seed.wrapping_add(worker as u64));
+    Trial { shake, ..trial }
 }
 
 fn work(shared: &Shared, worker: usize) {

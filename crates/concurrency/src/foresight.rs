@@ -29,7 +29,7 @@ use crate::accesses::KeyAccess;
 use crate::work::{Statement, Work};
 
 /// Transactions whose fetches overlap.
-pub const GROUP: usize = 4;
+pub const GROUP: usize = 8;
 
 /// Rows that fill a good part of the last cache.
 const ROW_BYTES_MIN: u64 = 16 << 20;

@@ -14,6 +14,7 @@ use storage::{Catalog, LATEST, Slot, Table, UndoArena};
 use types::{ColumnId, Key, Stamp, Stop, Value};
 
 use crate::pending::{PendingWrite, WriteState};
+use crate::trial::{Flaw, flawed};
 
 /// A write whose every value is known.
 #[derive(Debug)]
@@ -84,7 +85,12 @@ impl Installer {
         self.resolved.clear();
         for write in writes {
             let table = self.catalog.table(write.table).ok_or_else(gone)?;
-            self.resolved.push(resolve(table, write, now_us, &mut self.scratch)?);
+            let resolved = resolve(table, write, now_us, &mut self.scratch)?;
+            if flawed(Flaw::HalfInstalled) {
+                resolved.install(table, &write.key, stamp, undo);
+                continue;
+            }
+            self.resolved.push(resolved);
         }
         for (write, resolved) in writes.iter().zip(self.resolved.drain(..)) {
             let table = self.catalog.table(write.table).ok_or_else(gone)?;
@@ -163,7 +169,9 @@ impl<'a> Fold<'a> {
         command.apply(self.row, now_us)?;
         for (column, _) in &command.code.assignments {
             self.assigned.insert(*column);
-            self.loaded.insert(*column);
+            if !flawed(Flaw::FoldLoadsAgain) {
+                self.loaded.insert(*column);
+            }
         }
         Ok(())
     }

@@ -12,6 +12,7 @@
 //! * [`disjoint`]: those that write different records, installed in parallel.
 //! * [`endorsement`]: the same with versions, and the check whether they are still the newest.
 //! * [`Crew`]: the workers.
+//! * [`trial`]: what tests switch on to see whether they would notice.
 //!
 //! Absence: no concrete protocol, no SQL, no ledger bytes.
 
@@ -34,6 +35,7 @@ pub mod record_numbers;
 pub mod runner;
 pub mod schedule;
 pub mod simulation;
+pub mod trial;
 pub mod watched;
 pub mod work;
 

@@ -20,6 +20,7 @@ use crate::below::{Below, Stored};
 use crate::footprint::{RangeDigest, Recorder, RowRead};
 use crate::own_rows::SCANNED_MAX;
 use crate::pending::{PendingWrite, RecordId, WriteSet, WriteState};
+use crate::trial::{Flaw, flawed};
 
 /// Where in the ledger a transaction runs: what its hidden row ids and `now()` are made of.
 #[derive(Clone, Copy, Debug)]
@@ -141,13 +142,11 @@ impl<R: Recorder, B: Below> Overlay<R, B> {
 
     /// Whether the row is there below the own writes.
     fn base_exists(&mut self, table: TableId, key: &Key, place: Located) -> bool {
-        self.recorder.existence_read(RowRead {
-            table,
-            key,
-            record: place.record,
-            stamp: place.stamp,
-        });
-        place.stamp.is_some()
+        let Located { record, stamp, .. } = place;
+        if !flawed(Flaw::ExistenceUnrecorded) {
+            self.recorder.existence_read(RowRead { table, key, record, stamp });
+        }
+        stamp.is_some()
     }
 
     /// Turn the commands of a write into the row they make of the base row.
@@ -158,12 +157,10 @@ impl<R: Recorder, B: Below> Overlay<R, B> {
         };
         let table = table_of(&self.catalog, write.table)?;
         let stamp = self.below.read_row(table, write.slot, &write.key, &mut self.scratch);
-        self.recorder.value_read(RowRead {
-            table: write.table,
-            key: &write.key,
-            record: write.record,
-            stamp,
-        });
+        let PendingWrite { table, ref key, record, .. } = *write;
+        if !flawed(Flaw::EvaluationUnrecorded) {
+            self.recorder.value_read(RowRead { table, key, record, stamp });
+        }
         if stamp.is_none() {
             return Err(Stop::Halt("a row vanished from the snapshot that it was found in".into()));
         }
@@ -303,7 +300,9 @@ impl<R: Recorder, B: Below> Overlay<R, B> {
         let outcome = self.below.scan(table_of(&self.catalog, range.table)?, range, columns, step);
         // An error that a row caused is an answer too, and it rests on what was read.
         digest.stopped = !matches!(outcome, Ok(ControlFlow::Continue(())));
-        self.recorder.range_read(range, digest);
+        if !flawed(Flaw::RangeUnrecorded) {
+            self.recorder.range_read(range, digest);
+        }
         outcome.map(drop)
     }
 
@@ -402,7 +401,8 @@ where
         }
         self.digest.add(key.as_bytes(), stamp);
         let record = RecordId::of(self.table.find(key.as_bytes()), key);
-        if self.writes.find(self.range.table, record, key).is_some() {
+        let own = self.writes.find(self.range.table, record, key).is_some();
+        if own && !flawed(Flaw::OwnRowsTwice) {
             self.passed_over += 1;
             return Ok(ControlFlow::Continue(()));
         }
@@ -447,7 +447,7 @@ impl<R: Recorder, B: Below> Access for Overlay<R, B> {
     ) -> Result<Option<Stamp>, Stop> {
         let base = table_of(&self.catalog, table)?;
         let slot = base.find(key.as_bytes());
-        if !self.writes.is_empty() {
+        if !self.writes.is_empty() && !flawed(Flaw::OwnWritesUnseen) {
             let visible = slot.filter(|_| self.below.stamp(base, slot, key).is_some());
             let record = RecordId::of(visible, key);
             if let Some(at) = self.writes.find(table, record, key) {
@@ -456,7 +456,9 @@ impl<R: Recorder, B: Below> Access for Overlay<R, B> {
         }
         let stamp = self.below.read(base, slot, key, columns, out);
         let record = RecordId::of(slot.filter(|_| stamp.is_some()), key);
-        self.recorder.value_read(RowRead { table, key, record, stamp });
+        if !flawed(Flaw::ReadUnrecorded) {
+            self.recorder.value_read(RowRead { table, key, record, stamp });
+        }
         Ok(stamp)
     }
 
@@ -510,7 +512,9 @@ impl<R: Recorder, B: Below> Access for Overlay<R, B> {
         let place = self.locate(table, key)?;
         if let Some(at) = self.writes.find(table, place.record, key) {
             // A command that fails must not vanish with the row.
-            self.evaluate(at)?;
+            if !flawed(Flaw::FailedCommandVanishes) {
+                self.evaluate(at)?;
+            }
             let write = self.writes.get_mut(at);
             let existed = write.exists();
             write.state = WriteState::Delete;

@@ -26,6 +26,10 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 use smallvec::SmallVec;
 
 use crate::foresight;
+use crate::trial;
+
+/// Transactions that the longest chain must be outnumbered by, to be worth more than one worker.
+const WIDTH_MIN: usize = 4;
 
 /// Who must wait for whom, by their places in the order.
 #[derive(Debug)]
@@ -82,6 +86,12 @@ impl Graph {
             }
         }
         depths
+    }
+
+    /// Whether the longest chain leaves work for more than one worker.
+    pub fn is_wide(&self) -> bool {
+        let longest_chain = self.depths().into_iter().max().map_or(0, |depth| depth as usize + 1);
+        self.len() >= longest_chain * trial::threshold(WIDTH_MIN)
     }
 
     fn is_free(&self, at: u32) -> bool {
@@ -205,6 +215,7 @@ impl Schedule {
 
     /// The next transaction to run; waits for one. `None`: there will be none.
     fn take(&self, hand: &mut Hand, foresee: &mut impl FnMut(&[u32])) -> Option<Turn> {
+        trial::pause();
         if let Some(turn) = hand.next.take() {
             return Some(turn);
         }

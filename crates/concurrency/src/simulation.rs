@@ -15,6 +15,7 @@ use crate::foresight::{self, Foresight};
 use crate::overlay::{Moment, Overlay};
 use crate::pending::{PendingWrite, RecordId};
 use crate::protocol::Block;
+use crate::trial::{Flaw, flawed};
 use crate::work::Work;
 
 /// One transaction after its simulation.
@@ -140,8 +141,14 @@ where
                 now_us: work.now_us(shared.block.time_us),
             });
             let run = (shared.run)(work, &mut frame, overlay);
-            let reads = std::mem::take(&mut overlay.recorder);
-            let writes = if run.is_ok() { overlay.take_writes() } else { Vec::new() };
+            let mut reads = std::mem::take(&mut overlay.recorder);
+            if run.is_err() && flawed(Flaw::RejectedReadsForgotten) {
+                reads = R::default();
+            }
+            let writes = match run.is_ok() || flawed(Flaw::RejectedWritesKept) {
+                true => overlay.take_writes(),
+                false => Vec::new(),
+            };
             let simulated = Simulated { run, reads, writes };
             let fresh = shared.done[position].set(simulated).is_ok();
             debug_assert!(fresh, "a position is drawn once");

@@ -13,271 +13,40 @@
 //! again where it stands in the serial order, and every answer must be the one that the client got
 //! ([`session`]).
 //!
-//! What a protocol puts off (an [`Outcome::Retry`], where its card says that it may) must have had
-//! no effect: it is left out of the replay.
+//! What a protocol puts off (`Outcome::Retry`, where its card says that it may) must have had no
+//! effect: it is left out of the replay. It stands first in the next block, and in every block
+//! somebody must get on.
+//!
+//! | What is run | Where | Compared with |
+//! |---|---|---|
+//! | random blocks, a [family](families) for each kind of conflict | [`world`] | both twins |
+//! | every [small] world | three transactions on two records | a specification of its own |
+//! | [histories](history) of lists | any number of blocks | nobody: its graph has no cycle |
+//! | all of them on 1, 2 and 8 workers, the schedule [shaken](concurrency::trial) | | each other |
+//! | [every option](subjects) of every protocol | | as the default |
+//! | every seeded bug, of protocols and of what they share | | must be found |
+//!
+//! A world that fails is made [as small as it goes](shrink) and printed. More seeds:
+//! `TALLY_ORACLE_SEEDS=20`. All small worlds of the full alphabet: `TALLY_ORACLE_SMALL=all`. Builds
+//! with overflow checks and without: `make overflow`.
 //!
 //! A difference is a bug of the protocol, of what it shares with others, or of the specification;
 //! which of them does not matter to the alarm.
 //!
 //! Absence: no concrete protocol.
 
+pub mod families;
+pub mod history;
 pub mod model;
 pub mod pipeline;
 pub mod programs;
+pub mod recipe;
 pub mod session;
+pub mod shrink;
+pub mod small;
+pub mod subjects;
+mod twin;
+mod watchdog;
+pub mod world;
 
-use std::ops::Bound;
-use std::ops::ControlFlow;
-use std::sync::Arc;
-
-use std::collections::BTreeMap;
-
-use crate::model::Model;
-use crate::session::Session;
-use concurrency::{
-    Block, BlockOutcome, Crew, Moment, NoRecord, Outcome, Overlay, Protocol, Runner, Work,
-};
-use procedure::Frame;
-use storage::{Changes, LATEST, Store};
-use types::{Height, Position, Stamp, TableId, TableSchema, Value};
-
-/// A store under the protocol in question, and its serial twin.
-pub struct Twin {
-    pub subject: Arc<Store>,
-    /// The last block's.
-    pub changes: Vec<NetChange>,
-    specification: Arc<Store>,
-    model: Model,
-    /// The subject collects what no snapshot needs after every block.
-    pub collects: bool,
-    height: Height,
-}
-
-/// What the twins disagree on.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Divergence {
-    pub height: Height,
-    pub what: String,
-}
-
-impl std::fmt::Display for Divergence {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "block {}: {}", self.height, self.what)
-    }
-}
-
-/// What a block did to one row, as the effects root has it.
-#[derive(Clone, PartialEq, Debug)]
-pub struct NetChange {
-    pub table: TableId,
-    pub key: Vec<u8>,
-    pub before: Option<(Height, Vec<Value>)>,
-    pub after: Option<Vec<Value>>,
-}
-
-/// One stored row: its key, when it last changed, its values.
-pub type StoredRow = (Vec<u8>, Stamp, Vec<Value>);
-
-impl Twin {
-    pub fn new(schemas: &[Arc<TableSchema>]) -> Twin {
-        let store = || {
-            let store = Arc::new(Store::new());
-            for schema in schemas {
-                store.create_table(Arc::clone(schema));
-            }
-            store
-        };
-        Twin {
-            subject: store(),
-            changes: Vec::new(),
-            specification: store(),
-            model: Model::new(schemas),
-            collects: true,
-            height: 0,
-        }
-    }
-
-    pub fn height(&self) -> Height {
-        self.height
-    }
-
-    /// Run a block on both and compare.
-    pub fn run(
-        &mut self,
-        protocol: &dyn Protocol,
-        crew: &Crew,
-        transactions: Vec<Arc<Work>>,
-    ) -> Result<BlockOutcome, Divergence> {
-        self.run_with_sessions(protocol, crew, transactions, &BTreeMap::new())
-    }
-
-    /// As `run`; the transactions at some positions are COMMITs of these sessions.
-    pub fn run_with_sessions(
-        &mut self,
-        protocol: &dyn Protocol,
-        crew: &Crew,
-        transactions: Vec<Arc<Work>>,
-        sessions: &BTreeMap<Position, Session>,
-    ) -> Result<BlockOutcome, Divergence> {
-        self.height += 1;
-        let height = self.height;
-        let block = Arc::new(Block { height, time_us: height as i64, transactions });
-        let wrong = |what: String| Divergence { height, what };
-        let (outcome, changes) = run_block(protocol, crew, &self.subject, &block).map_err(wrong)?;
-        let changes = net_changes(&changes);
-        check_order(&outcome, block.transactions.len()).map_err(wrong)?;
-        let may_retry = protocol.info().may_retry;
-        let put_off = |at: usize| {
-            let retries = matches!(outcome.outcomes[at], Outcome::Retry(_));
-            retries && (may_retry || outcome.deferred.contains(&(at as Position)))
-        };
-        let (replayed, serial) =
-            self.replay(&block, &outcome, &put_off, sessions).map_err(wrong)?;
-        for (position, (ours, theirs)) in outcome.outcomes.iter().zip(&replayed).enumerate() {
-            if ours != theirs {
-                return Err(wrong(format!(
-                    "transaction {position} ended as {ours:?}, serially as {theirs:?}; order {:?}",
-                    outcome.serial_order
-                )));
-            }
-        }
-        compare_states(&self.subject, &self.specification).map_err(wrong)?;
-        let plain = self.model.run(&block, &outcome, &put_off).map_err(wrong)?;
-        for (who, others) in [("serially", serial), ("on plain maps", plain)] {
-            compare_changes(&changes, &others, who).map_err(wrong)?;
-        }
-        self.changes = changes;
-        self.model.compare(&self.subject).map_err(wrong)?;
-        if self.collects {
-            self.subject.collect(self.subject.horizon());
-        }
-        Ok(outcome)
-    }
-
-    /// What `work` would have left to spend now: on the subject's newest block, on the serial
-    /// twin's, and on plain maps. There only work that reads is told of: commands are evaluated at
-    /// once, so they fail earlier, and no scan passes over a row.
-    pub fn left_to_spend(&self, work: &Work) -> (u64, u64, Option<u64>) {
-        let moment = Moment { height: self.height + 1, position: 0, now_us: 0 };
-        let on = |catalog, at| {
-            let mut overlay = Overlay::new(catalog, at, moment, NoRecord);
-            let mut frame = Frame::default();
-            let _ = work.run(&mut frame, &mut overlay);
-            frame.meter().left()
-        };
-        (
-            on(self.subject.catalog(), self.subject.newest()),
-            on(self.specification.catalog(), LATEST),
-            self.model.left_after(work, Stamp::new(moment.height, moment.position)),
-        )
-    }
-
-    fn replay(
-        &self,
-        block: &Arc<Block>,
-        outcome: &BlockOutcome,
-        put_off: &dyn Fn(usize) -> bool,
-        sessions: &BTreeMap<Position, Session>,
-    ) -> Result<(Vec<Outcome>, Vec<NetChange>), String> {
-        let store = &self.specification;
-        let mut writes = store.begin_block(block.height, 1);
-        let mut runner = Runner::new(store.catalog());
-        let mut outcomes: Vec<Option<Outcome>> = vec![None; block.transactions.len()];
-        for &position in &outcome.serial_order {
-            if put_off(position as usize) {
-                outcomes[position as usize] = Some(outcome.outcomes[position as usize].clone());
-                continue;
-            }
-            let session = sessions.get(&position);
-            let again = session.map(|session| session.again(store.catalog()));
-            let outcome = runner.run_one(block, position, writes.arena(0))?;
-            if let (Some(session), Some(again), true) = (session, again, outcome.is_committed())
-                && session.answers != again
-            {
-                return Err(format!(
-                    "session {position} committed and was told {:?}, serially {again:?}; {:?}",
-                    session.answers, session.script,
-                ));
-            }
-            outcomes[position as usize] = Some(outcome);
-        }
-        let changes = net_changes(&store.finish(writes));
-        store.publish(block.height);
-        Ok((outcomes.into_iter().flatten().collect(), changes))
-    }
-}
-
-/// Run one block under `protocol` and publish it.
-pub fn run_block(
-    protocol: &dyn Protocol,
-    crew: &Crew,
-    store: &Arc<Store>,
-    block: &Arc<Block>,
-) -> Result<(BlockOutcome, Changes), String> {
-    let mut writes = store.begin_block(block.height, crew.workers());
-    let prepared = protocol.prepare(block, store, block.height - 1, crew)?;
-    let outcome = protocol.finish(prepared, block, store, &mut writes, crew)?;
-    let changes = store.finish(writes);
-    store.publish(block.height);
-    Ok((outcome, changes))
-}
-
-fn net_changes(changes: &Changes) -> Vec<NetChange> {
-    let mut row = Vec::new();
-    let changes = changes.touched().iter().map(|change| {
-        let before = change.before(&mut row).map(|stamp| (stamp.height(), row.clone()));
-        let after = change.after(&mut row).map(|_| row.clone());
-        NetChange { table: change.table(), key: change.key().as_bytes().to_vec(), before, after }
-    });
-    changes.collect()
-}
-
-fn compare_changes(ours: &[NetChange], theirs: &[NetChange], who: &str) -> Result<(), String> {
-    if ours == theirs {
-        return Ok(());
-    }
-    let differing = ours.iter().zip(theirs).find(|(a, b)| a != b);
-    let (ours, theirs) = (ours.len(), theirs.len());
-    Err(format!("{ours} net changes, {who} {theirs}; first difference {differing:?}"))
-}
-
-fn check_order(outcome: &BlockOutcome, count: usize) -> Result<(), String> {
-    let mut sorted = outcome.serial_order.clone();
-    sorted.sort_unstable();
-    let complete = sorted.iter().copied().eq(0..count as Position);
-    if !complete || outcome.outcomes.len() != count {
-        return Err(format!("the claimed order is no permutation: {:?}", outcome.serial_order));
-    }
-    Ok(())
-}
-
-fn compare_states(ours: &Store, theirs: &Store) -> Result<(), String> {
-    for table in ours.tables() {
-        let (ours, theirs) = (rows(ours, table.id()), rows(theirs, table.id()));
-        if ours != theirs {
-            let differing = ours.iter().zip(&theirs).find(|(a, b)| a != b);
-            return Err(format!(
-                "table {} holds {} rows, serially {}; first difference {differing:?}",
-                table.schema().name,
-                ours.len(),
-                theirs.len()
-            ));
-        }
-    }
-    Ok(())
-}
-
-/// Every row of a table as it stands now, in key order.
-pub fn rows(store: &Store, table: TableId) -> Vec<StoredRow> {
-    let Some(table) = store.table(table) else {
-        return Vec::new();
-    };
-    let columns: Vec<_> = (0..table.schema().columns.len() as u16).collect();
-    let mut rows = Vec::new();
-    let mut keep = |key: &[u8], stamp: Stamp, values: &[Value]| {
-        rows.push((key.to_vec(), stamp, values.to_vec()));
-        ControlFlow::Continue(())
-    };
-    table.scan(0, Bound::Unbounded, Bound::Unbounded, false, LATEST, &columns, &mut keep);
-    rows
-}
+pub use twin::{Divergence, NetChange, StoredRow, Twin, rows, run_block};

@@ -66,9 +66,8 @@ impl Model {
         };
         if !agrees {
             return Err(format!(
-                "transaction {position} of block {} ended as {:?}, on plain maps as {run:?}; order \
-                 {:?}",
-                block.height, outcome.outcomes[position as usize], outcome.serial_order
+                "transaction {position} of block {} ended as {:?}, on plain maps as {run:?}",
+                block.height, outcome.outcomes[position as usize]
             ));
         }
         if run.is_ok() {

@@ -13,10 +13,12 @@
 
 use std::sync::Arc;
 
+use concurrency::trial;
 use concurrency::{Block, BlockOutcome, Crew, Prepared, Protocol, Work};
 use types::{Height, Position};
 
-use crate::{Divergence, Twin, check_order};
+use crate::twin::check_order;
+use crate::{Divergence, Twin};
 
 /// When a block is prepared, seen from the installation of the one before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,8 +49,8 @@ impl Twin {
         }
     }
 
-    /// Run blocks in a row, each but the first on the snapshot before last. What the twin ran before
-    /// must not overlap them, and nothing can be run on it afterwards.
+    /// Run blocks in a row, each but the first on the snapshot before last. Nothing can be run on
+    /// the twin afterwards.
     pub fn run_overlapping(
         &mut self,
         protocol: &dyn Protocol,
@@ -62,7 +64,7 @@ impl Twin {
         });
         let claimed = self
             .install_all(protocol, crew, &numbered.collect::<Vec<_>>(), overlap)
-            .map_err(|(height, what)| Divergence { height, what })?;
+            .map_err(|(height, what)| Divergence::new(height, what))?;
         self.height += claimed.len() as Height;
         self.replay_all(&claimed)?;
         Ok(claimed.into_iter().map(|claimed| claimed.outcome).collect())
@@ -75,6 +77,7 @@ impl Twin {
         blocks: &[Arc<Block>],
         overlap: Overlap,
     ) -> Result<Vec<Claimed>, (Height, String)> {
+        let _on = trial::enter(self.trial);
         let store = &self.subject;
         let beside = Crew::new(2);
         let mut ahead: Option<Prepared> = None;
@@ -126,7 +129,7 @@ impl Twin {
     fn replay_all(&mut self, claimed: &[Claimed]) -> Result<(), Divergence> {
         for (at, this) in claimed.iter().enumerate() {
             let height = this.block.height;
-            let wrong = |what: String| Divergence { height, what };
+            let wrong = |what: String| Divergence::new(height, what);
             let overtakes = |claimed: &Claimed, tid| {
                 let overtakings = &claimed.overtakings;
                 overtakings.iter().find(|(t, _)| *t == tid).map(|(_, before)| *before)
@@ -152,7 +155,7 @@ impl Twin {
             }
         }
         let height = self.height;
-        self.model.compare(&self.subject).map_err(|what| Divergence { height, what })
+        self.model.compare(&self.subject).map_err(|what| Divergence::new(height, what))
     }
 
     fn replay_one(&mut self, claimed: &Claimed, position: Position) -> Result<(), String> {

@@ -16,7 +16,8 @@ use procedure::{Frame, ProgramResult};
 use storage::{Catalog, LATEST, Store};
 use types::{Error, Height, Stamp, Stop, Value};
 
-use crate::programs::{Builder, OPERATIONS, QUERIES, random_load};
+use crate::programs::{OPERATIONS, Operation, QUERIES, random_calls, random_rows};
+use crate::recipe::Line;
 
 #[derive(Clone, Debug)]
 pub enum Action {
@@ -127,34 +128,22 @@ fn statement(procedure: &Arc<Procedure>) -> Work {
 
 /// A random conversation over `keys` keys.
 pub fn random_script(random: &mut Random, keys: u64) -> Vec<Action> {
-    (0..2 + random.below(4))
-        .map(|_| match random.below(9) {
-            0 => Action::Savepoint,
-            1 => Action::RollBack,
-            8 => {
-                let Load { procedure, rows } = random_load(random, keys);
-                Action::Load(procedure, rows)
-            }
-            2..=4 => Action::Query(random_procedure(random, keys, &QUERIES, false)),
-            _ => Action::Write(random_procedure(random, keys, &OPERATIONS, true)),
-        })
-        .collect()
+    random_lines(random, keys).iter().map(Line::action).collect()
 }
 
-fn random_procedure(
-    random: &mut Random,
-    keys: u64,
-    among: &[crate::programs::Operation],
-    silent: bool,
-) -> Arc<Procedure> {
-    let mut builder = Builder::default();
-    for _ in 0..=random.below(3) {
-        let operation = among[random.below(among.len() as u64) as usize];
-        let number = random.below(20) as i64 - 6;
-        builder.push(operation, random.below(keys) as i64, number);
-    }
-    if silent {
-        builder = builder.silent();
-    }
-    builder.procedure()
+pub fn random_lines(random: &mut Random, keys: u64) -> Vec<Line> {
+    let count = 2 + random.below(4);
+    let calls = |random: &mut Random, among: &[Operation]| {
+        let count = 1 + random.below(3);
+        random_calls(random, among, keys, count)
+    };
+    let line = |_| match random.below(9) {
+        0 => Line::Savepoint,
+        1 => Line::RollBack,
+        8 => Line::Load(random_rows(random, keys)),
+        2..=3 => Line::Query(calls(random, &QUERIES)),
+        4 => Line::Returning(calls(random, &OPERATIONS)),
+        _ => Line::Write(calls(random, &OPERATIONS)),
+    };
+    (0..count).map(line).collect()
 }

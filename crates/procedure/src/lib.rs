@@ -11,6 +11,7 @@
 pub mod access;
 mod aggregate;
 pub mod analysis;
+pub mod build;
 pub mod condition;
 mod eval;
 pub mod explain;

@@ -1,4 +1,4 @@
-//! Removal of what nobody reads.
+//! Removal of what nobody reads, and of what is required twice.
 //!
 //! A compiler that merges and carries every variable which *may* have changed leaves versions that
 //! are never looked at, and each one would be a dependency that is none. A register is needed if a
@@ -10,7 +10,7 @@ use crate::analysis::{may_fail, visit};
 use crate::expr::{Expr, Reg};
 use crate::step::{Block, Step};
 
-/// Remove assignments, phis, carried registers and branches that are of no use.
+/// Remove assignments, phis, carried registers, branches and requirements that are of no use.
 pub fn prune(body: &mut Block, registers: u16) {
     let mut needs = Needs { needed: vec![false; usize::from(registers)], changed: true };
     // Each turn but the last marks a register, and loops are what makes one turn too few.
@@ -19,6 +19,7 @@ pub fn prune(body: &mut Block, registers: u16) {
         needs.block(body, &mut Vec::new());
     }
     sweep(body, &needs.needed, &mut Vec::new());
+    drop_repeated(body, &mut Vec::new());
 }
 
 struct Needs {
@@ -135,4 +136,39 @@ fn sweep_loop(step: &mut Step, needed: &[bool], loops: &mut Vec<Vec<Reg>>) {
         let all = std::mem::take(carried).into_iter();
         *carried = all.filter(|carried| needed[usize::from(carried.register.0)]).collect();
     }
+}
+
+/// Remove requirements that hold already, since the same was required on every way here: registers
+/// are single-assignment, so what was true of them is still. A primary key is tested for NULL by
+/// every statement that writes by it, for one.
+fn drop_repeated(block: &mut Block, known: &mut Vec<Expr>) {
+    let outside = known.len();
+    let mut kept = Vec::with_capacity(block.len());
+    for mut step in std::mem::take(block) {
+        if let Step::Require { condition, .. } = &step {
+            if known.contains(condition) {
+                continue;
+            }
+            known.push(condition.clone());
+        }
+        let before = known.len();
+        if let Step::ForRange { register, .. } = &step {
+            known.push(Expr::is_null(Expr::Reg(*register), true));
+        }
+        match &mut step {
+            Step::If { then, otherwise, .. } => {
+                drop_repeated(then, known);
+                drop_repeated(otherwise, known);
+            }
+            Step::ForRows { body, .. }
+            | Step::ForRange { body, .. }
+            | Step::ForEach { body, .. }
+            | Step::While { body, .. } => drop_repeated(body, known),
+            _ => {}
+        }
+        known.truncate(before);
+        kept.push(step);
+    }
+    known.truncate(outside);
+    *block = kept.into();
 }

@@ -516,6 +516,43 @@ fn pruning_keeps_what_is_read_or_may_fail() {
     assert_eq!(**phis, [phi(6, 1, 2)]);
 }
 
+#[test]
+fn pruning_drops_what_is_required_on_every_way_already() {
+    let not_null = |register| Expr::is_null(reg(register), true);
+    let require = |register| Step::Require {
+        condition: not_null(register),
+        error: OnError::new(SqlState::NOT_NULL_VIOLATION, "null"),
+    };
+    let counted = |body: Vec<Step>| Step::ForRange {
+        register: Reg(3),
+        first: int(1),
+        last: int(2),
+        step: int(1),
+        reverse: false,
+        body: body.into(),
+        carried: Box::default(),
+    };
+    let branch = Step::If {
+        condition: reg(0),
+        then: [require(1), require(0)].into(),
+        otherwise: [require(1)].into(),
+        phis: Box::default(),
+    };
+    // The counter is never NULL; what one branch requires says nothing behind it.
+    let mut body: Block =
+        [require(0), branch, counted(vec![require(0), require(3), require(1)]), require(1)].into();
+    procedure::prune(&mut body, 4);
+    let [Step::Require { .. }, Step::If { then, otherwise, .. }, loop_step, Step::Require { .. }] =
+        &*body
+    else {
+        panic!("{body:?}");
+    };
+    assert_eq!((then.len(), otherwise.len()), (1, 1));
+    let Step::ForRange { body, .. } = loop_step else { panic!("{loop_step:?}") };
+    let [Step::Require { condition, .. }] = &**body else { panic!("{body:?}") };
+    assert_eq!(*condition, not_null(1));
+}
+
 /// Compares with a text in `tests/golden`; `BLESS=1` writes it.
 fn golden(name: &str, text: &str) {
     let path = format!("{}/tests/golden/{name}.txt", env!("CARGO_MANIFEST_DIR"));

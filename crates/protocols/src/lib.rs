@@ -12,6 +12,7 @@ use types::{Error, SqlState};
 
 pub mod aria;
 pub mod block_stm;
+pub mod bohm;
 pub mod calvin;
 pub mod conflict_graph;
 pub mod fabric;
@@ -33,6 +34,7 @@ pub struct Entry {
 pub static ALL: &[Entry] = &[
     serial::ENTRY,
     calvin::ENTRY,
+    bohm::ENTRY,
     conflict_graph::ENTRY,
     aria::ENTRY,
     rbc::ENTRY,

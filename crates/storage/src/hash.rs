@@ -27,7 +27,7 @@ use kit::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 use crate::record::Slot;
-use crate::words;
+use crate::words::{self, Zeroed};
 
 const SHARD_BITS: u32 = 4;
 const FIRST_ENTRIES_LOG2: usize = 5;
@@ -42,7 +42,7 @@ pub(crate) struct HashIndex {
 }
 
 struct Shard {
-    generations: [OnceLock<Box<[AtomicU64]>>; GENERATIONS_MAX],
+    generations: [OnceLock<Zeroed>; GENERATIONS_MAX],
     current: AtomicUsize,
     /// Entries that are not empty in the current generation, deleted ones included.
     filled: Mutex<usize>,

@@ -3,11 +3,13 @@
 //! Modules from the ground up: `words` (memory that never moves), `heap` (strings), `header` and
 //! `layout` (what a record looks like), `undo` (what it looked like before), `record` (how one
 //! writer and many readers share it), `hash` and `ordered` (how it is found), `table`, `scan`,
-//! `exclusive` (for workers who share no record), `pins` (who still reads what), `block` and `store` (blocks in, snapshots out).
+//! `exclusive` (for workers who share no record), `pins` (who still reads what), `block` and
+//! `store` (blocks in, snapshots out).
 //!
 //! The parts that threads share are checked under a model of their schedules by
 //! `RUSTFLAGS="--cfg shuttle" cargo test -p storage --lib schedules`. The only unsafe code is in
-//! `words::raw` (a zeroed allocation and a prefetch) and in `heap::ascii` (a text known to be one).
+//! `words::raw` (a zeroed allocation and a prefetch) and in `heap::ascii` (a
+//! text known to be one).
 //!
 //! Left out so far: space of overwritten long strings and of long index keys comes back only when a
 //! table is rewritten; undo chunks, nodes and slots are reused by their own table or store, not

@@ -33,7 +33,7 @@ pub(crate) struct Words {
 }
 
 struct Segment {
-    words: Box<[AtomicU64]>,
+    words: Zeroed,
     /// Words before the first cache line boundary; the units start there.
     skip: usize,
 }
@@ -113,32 +113,84 @@ pub(crate) fn prefetch(word: &AtomicU64) {
     raw::prefetch(word);
 }
 
-/// `count` words of zero, not yet backed by memory where the allocator can help it.
-pub(crate) fn zeroed(count: usize) -> Box<[AtomicU64]> {
+/// `count` words of zero, not yet backed by memory if they are many.
+pub(crate) fn zeroed(count: usize) -> Zeroed {
     raw::zeroed(count)
 }
+
+pub(crate) use raw::Zeroed;
 
 #[allow(unsafe_code)]
 mod raw {
     //! The two things that safe Rust cannot say: "this zeroed memory is a slice of atomics", and
     //! "fetch this line".
+    //!
+    //! Much memory is asked of the kernel itself, which zeroes it page by page as it is touched. An
+    //! allocator that has used the memory before zeroes all of it at once, and the writer that
+    //! needed one more row waits for it: a tenth of a second for a table of millions.
+
+    use std::ops::Deref;
 
     use kit::sync::atomic::AtomicU64;
+    #[cfg(not(any(shuttle, miri)))]
+    use memmap2::{Advice, MmapMut};
+
+    /// From so many words on the kernel is asked.
+    #[cfg(not(any(shuttle, miri)))]
+    const MAPPED_WORDS_MIN: usize = 1 << 18;
+
+    /// Words that were zero when they came.
+    pub(crate) enum Zeroed {
+        Boxed(Box<[AtomicU64]>),
+        #[cfg(not(any(shuttle, miri)))]
+        Mapped(Mapped),
+    }
+
+    #[cfg(not(any(shuttle, miri)))]
+    pub(crate) struct Mapped {
+        map: MmapMut,
+        count: usize,
+    }
+
+    impl Deref for Zeroed {
+        type Target = [AtomicU64];
+
+        #[inline]
+        fn deref(&self) -> &[AtomicU64] {
+            match self {
+                Zeroed::Boxed(words) => words,
+                #[cfg(not(any(shuttle, miri)))]
+                // SAFETY: the map has room for `count` words, lies on a page boundary and was
+                // zeroed by the kernel; it belongs to nobody else, is never written through its
+                // own methods, and lives as long as the borrow.
+                Zeroed::Mapped(Mapped { map, count }) => unsafe {
+                    std::slice::from_raw_parts(map.as_ptr().cast::<AtomicU64>(), *count)
+                },
+            }
+        }
+    }
 
     #[cfg(not(shuttle))]
-    pub(super) fn zeroed(count: usize) -> Box<[AtomicU64]> {
+    pub(super) fn zeroed(count: usize) -> Zeroed {
+        #[cfg(not(miri))]
+        if count >= MAPPED_WORDS_MIN
+            && let Ok(map) = MmapMut::map_anon(count * size_of::<AtomicU64>())
+        {
+            // Fewer entries for the processor's address tables; without them it is only slower.
+            let _ = map.advise(Advice::HugePage);
+            return Zeroed::Mapped(Mapped { map, count });
+        }
         const { assert!(align_of::<AtomicU64>() == align_of::<u64>()) };
-        // `vec![0; n]` asks for zeroed pages, which a large allocation gets without touching them.
         let words = Box::into_raw(vec![0u64; count].into_boxed_slice());
         // SAFETY: `AtomicU64` has the size and bit validity of `u64` by its documentation and the
         // same alignment by the assertion above, so the allocation's layout is the same too; the
         // box was just given up, so nothing else owns it.
-        unsafe { Box::from_raw(words as *mut [AtomicU64]) }
+        Zeroed::Boxed(unsafe { Box::from_raw(words as *mut [AtomicU64]) })
     }
 
     #[cfg(shuttle)]
-    pub(super) fn zeroed(count: usize) -> Box<[AtomicU64]> {
-        (0..count).map(|_| AtomicU64::new(0)).collect()
+    pub(super) fn zeroed(count: usize) -> Zeroed {
+        Zeroed::Boxed((0..count).map(|_| AtomicU64::new(0)).collect())
     }
 
     #[inline]

@@ -28,7 +28,7 @@
 //! decide from the left, and where one number ends, its 0x00 is below every pair of digits (1 …
 //! 100). Complementing reverses the order for negatives. Amounts of money take 4 to 8 bytes.
 //!
-//! Cost: no allocation up to 24 bytes, then one.
+//! Cost: no allocation up to 32 bytes, then one.
 
 use rust_decimal::Decimal;
 use smallvec::SmallVec;
@@ -40,9 +40,9 @@ use crate::error::{Error, Result, SqlState};
 use crate::numeric::{POW10, from_digits};
 use crate::value::{Value, canonical_float};
 
-/// A primary or secondary key in its order-preserving encoding. Up to 24 bytes stay inline.
+/// A primary or secondary key in its order-preserving encoding. Up to 32 bytes stay inline.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct Key(pub SmallVec<[u8; 24]>);
+pub struct Key(pub SmallVec<[u8; 32]>);
 
 impl Key {
     pub fn as_bytes(&self) -> &[u8] {
@@ -220,7 +220,7 @@ fn take_float(rest: &mut &[u8]) -> Result<f64> {
     Ok(f64::from_bits(if ordered & SIGN_BIT == 0 { !ordered } else { ordered ^ SIGN_BIT }))
 }
 
-fn push_string(bytes: &[u8], out: &mut SmallVec<[u8; 24]>) {
+fn push_string(bytes: &[u8], out: &mut SmallVec<[u8; 32]>) {
     let mut rest = bytes;
     // Text has no zero bytes, so this is nearly always one copy.
     while let Some(zero) = rest.iter().position(|b| *b == ESCAPE) {
@@ -247,7 +247,7 @@ fn take_string(rest: &mut &[u8]) -> Result<Vec<u8>> {
     }
 }
 
-fn push_numeric(d: Decimal, out: &mut SmallVec<[u8; 24]>) {
+fn push_numeric(d: Decimal, out: &mut SmallVec<[u8; 32]>) {
     let negative = d.mantissa() < 0;
     let mut digits = d.mantissa().unsigned_abs();
     if digits == 0 {

@@ -1,5 +1,7 @@
 //! What every workload is: tables, procedures, rows, calls, and what must hold afterwards.
 
+use procedure::Procedure;
+use procedure::build::Tables;
 use types::{Result, Value};
 
 use crate::settings::{Reader, Setting, Settings};
@@ -31,6 +33,9 @@ pub trait Workload: Send + Sync {
 
     /// The procedures that calls name, by their place here.
     fn procedures(&self) -> Vec<&'static str>;
+
+    /// The same procedures, in the same order, made by the IR's builder and not from SQL.
+    fn programs(&self, tables: &Tables) -> Result<Vec<Procedure>>;
 
     /// The rows to load, table by table.
     fn fills(&self) -> Vec<Fill>;

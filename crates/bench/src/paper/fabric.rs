@@ -5,6 +5,8 @@
 //! which validates in the order of arrival, and *reordered* is `fabric_pp`.
 
 use anyhow::Result;
+use procedure::Procedure;
+use procedure::build::Tables;
 use types::Value;
 use workloads::settings::{Reader, Setting, setting};
 use workloads::{Call, Entry, Fill, ycsb};
@@ -105,6 +107,10 @@ impl workloads::Workload for OneBlock {
 
     fn procedures(&self) -> Vec<&'static str> {
         vec!["ycsb"]
+    }
+
+    fn programs(&self, tables: &Tables) -> types::Result<Vec<Procedure>> {
+        Ok(ycsb::built(tables, 1)?.into_iter().take(1).collect())
     }
 
     fn fills(&self) -> Vec<Fill> {

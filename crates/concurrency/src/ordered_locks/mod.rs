@@ -52,7 +52,7 @@ pub mod queues;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use storage::{BlockWrites, Catalog, LATEST, Store, UndoArena};
-use types::Position;
+use types::{Height, Position};
 
 use crate::accesses::{Declared, declare};
 use crate::crew::Crew;
@@ -61,6 +61,7 @@ use crate::protocol::{Block, Outcome};
 use crate::reconnaissance::Held;
 use crate::runner::Runner;
 use crate::schedule::{Graph, Preference, Ran, Schedule, Turn};
+use crate::trial;
 use crate::work::Work;
 use points::Points;
 use queues::{Queues, Requests};
@@ -68,13 +69,15 @@ use queues::{Queues, Requests};
 /// Fewer than these are done before other workers are awake.
 const TRANSACTIONS_MIN: usize = 64;
 
-/// Transactions that the longest chain must be outnumbered by, to be worth more than one worker.
-const WIDTH_MIN: usize = 2;
+/// So many at the beginning tell whether the others are worth the planning.
+const PROBE: usize = 64;
 
 /// How to run; the flags are on but for tests of the tests.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     pub preference: Preference,
+    /// Off where readers have versions of their own to read.
+    pub writers_wait_for_readers: bool,
     pub shared_locks: bool,
     pub range_locks: bool,
     pub fences: bool,
@@ -86,6 +89,7 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             preference: Preference::Earliest,
+            writers_wait_for_readers: true,
             shared_locks: true,
             range_locks: true,
             fences: true,
@@ -97,7 +101,7 @@ impl Default for Settings {
 impl Settings {
     /// Whether so many transactions are worth the planning.
     pub fn pays(&self, transactions: usize, crew: &Crew) -> bool {
-        let many = crew.workers() > 1 && transactions >= TRANSACTIONS_MIN;
+        let many = crew.workers() > 1 && transactions >= trial::threshold(TRANSACTIONS_MIN);
         many || self.preference == Preference::Latest
     }
 }
@@ -113,11 +117,44 @@ pub fn run(
 ) -> Result<Vec<Outcome>, String> {
     let settings = Settings::default();
     let catalog = store.catalog();
-    if !settings.pays(positions.len(), crew) {
-        return one_by_one(block, positions, &catalog, writes);
+    match declare_if_wide(block, positions, &catalog, LATEST, settings, crew) {
+        Some(declared) => {
+            run_declared(block, positions, declared, true, settings, &catalog, writes, crew)
+        }
+        None => one_by_one(block, positions, &catalog, writes),
     }
-    let declared = declare(block, positions, &catalog, LATEST, crew);
-    run_declared(block, positions, declared, true, settings, &catalog, writes, crew)
+}
+
+/// What the transactions at `positions` may touch, reconnaissance running at `at`. `None`: one by
+/// one they are done sooner, since they are few or, as the first of them tell, wait for each other.
+pub fn declare_if_wide(
+    block: &Arc<Block>,
+    positions: &[Position],
+    catalog: &Arc<Catalog>,
+    at: Height,
+    settings: Settings,
+    crew: &Crew,
+) -> Option<Vec<Declared>> {
+    if !settings.pays(positions.len(), crew) {
+        return None;
+    }
+    if settings.preference == Preference::Earliest && positions.len() > 2 * PROBE {
+        let first = &positions[..PROBE];
+        let alone = Crew::new(1);
+        let declared = declare(block, first, catalog, at, &alone);
+        let works = works(block, first);
+        let points = Points::of(&declared, &works, catalog);
+        let requests = Arc::new(Requests { declared, points, settings, fresh: true });
+        let Queues { edges, .. } = Queues::of(&requests, &works, &alone);
+        if !Graph::new(PROBE, &edges).is_wide() {
+            return None;
+        }
+    }
+    Some(declare(block, positions, catalog, at, crew))
+}
+
+fn works(block: &Block, positions: &[Position]) -> Vec<Arc<Work>> {
+    positions.iter().map(|&at| Arc::clone(&block.transactions[at as usize])).collect()
 }
 
 /// As [`run`], for transactions whose accesses were declared before. `fresh`: predictions are of
@@ -133,15 +170,12 @@ pub fn run_declared(
     writes: &mut BlockWrites,
     crew: &Crew,
 ) -> Result<Vec<Outcome>, String> {
-    let works: Vec<Arc<Work>> =
-        positions.iter().map(|&at| Arc::clone(&block.transactions[at as usize])).collect();
+    let works = works(block, positions);
     let points = Points::of(&declared, &works, catalog);
     let requests = Arc::new(Requests { declared, points, settings, fresh });
     let Queues { edges, fenced } = Queues::of(&requests, &works, crew);
     let graph = Graph::new(positions.len(), &edges);
-    let longest_chain = graph.depths().into_iter().max().map_or(0, |depth| depth as usize + 1);
-    let is_narrow = positions.len() < longest_chain * WIDTH_MIN;
-    if is_narrow && settings.preference == Preference::Earliest {
+    if settings.preference == Preference::Earliest && !graph.is_wide() {
         return one_by_one(block, positions, catalog, writes);
     }
     let running = Arc::new(Running {

@@ -30,8 +30,9 @@ impl LockId {
         LockId(mix(u64::from(table.0) << 32 | u64::from(at)) ^ 1)
     }
 
-    fn shard(self, shards: usize) -> usize {
-        ((self.0 >> 32) * shards as u64 >> 32) as usize
+    /// Which of so many workers the record belongs to.
+    pub fn shard(self, shards: usize) -> usize {
+        (((self.0 >> 32) * shards as u64) >> 32) as usize
     }
 }
 
@@ -139,6 +140,9 @@ fn lay_out(requests: &Requests, shard: usize, shards: usize) -> Shard {
                 let tail = tails.entry(id).or_default();
                 suspect |= tail.writer.is_some_and(|writer| writer != at as u32);
                 tail.enqueue(at as u32, exclusive, &mut out.edges);
+                if !requests.settings.writers_wait_for_readers {
+                    tail.readers.clear();
+                }
             }
         });
         if suspect && matches!(declared, Declared::Predicted(_)) {

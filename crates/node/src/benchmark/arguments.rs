@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bench::{Plan, Workload};
+use bench::{Plan, Programs, Workload};
 use clap::{Args, Subcommand, ValueEnum};
 
 #[derive(Args, Debug, Clone)]
@@ -46,6 +46,9 @@ pub struct Comparison {
     /// What to run: smallbank, tpcb, ycsb, tpcc or custom, as `name` or `name:setting=value:…`.
     #[arg(default_value = "ycsb")]
     pub workload: Workload,
+    /// Where procedures come from: sql, or ir, the builder.
+    #[arg(long, value_name = "sql|ir", default_value = "sql")]
+    pub programs: Programs,
     /// Protocols to compare, as `name` or `name:option=value:…` [default: all].
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub protocol: Vec<String>,
@@ -115,6 +118,7 @@ impl Comparison {
         let off = self.durability == Path::new("off");
         Plan {
             workloads: self.workloads(),
+            programs: self.programs,
             protocols: if self.protocol.is_empty() { all() } else { self.protocol.clone() },
             thetas: self.theta.clone(),
             threads: self.threads.clone(),

@@ -3,6 +3,7 @@
 mod disasters;
 mod interrupts;
 mod proofs;
+mod protocols;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

@@ -5,7 +5,7 @@
 //! reservation. A transaction looks at the reservations of its records and decides alone:
 //!
 //! ```text
-//!   for i < j:   WAW(j): both write x      RAW(j): j read x, i writes it      WAR(j): j writes x, i read it
+//!   for i < j:       WAW(j) both write x    RAW(j) j read x, i writes it    WAR(j) the reverse
 //!
 //!   reordering=off   commit Tj unless WAW(j) or RAW(j)
 //!   reordering=on    commit Tj unless WAW(j) or (RAW(j) and WAR(j))

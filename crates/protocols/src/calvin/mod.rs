@@ -24,7 +24,7 @@ mod flaw;
 
 use std::sync::Arc;
 
-use concurrency::accesses::{Declared, declare};
+use concurrency::accesses::Declared;
 use concurrency::ordered_locks::{self, Settings};
 use concurrency::schedule::Preference;
 use concurrency::{
@@ -93,10 +93,10 @@ impl Protocol for Calvin {
         snapshot_height: Height,
         crew: &Crew,
     ) -> Result<Prepared, String> {
-        let pays = self.settings.pays(block.transactions.len(), crew);
-        let all = || (0..block.transactions.len() as Position).collect::<Vec<_>>();
+        let all: Vec<_> = (0..block.transactions.len() as Position).collect();
+        let (catalog, settings) = (store.catalog(), self.settings);
         let declared =
-            pays.then(|| declare(block, &all(), &store.catalog(), snapshot_height, crew));
+            ordered_locks::declare_if_wide(block, &all, &catalog, snapshot_height, settings, crew);
         Ok(Box::new(Plan { declared, snapshot_height }))
     }
 

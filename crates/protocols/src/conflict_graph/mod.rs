@@ -26,8 +26,8 @@
 //! *Departures.* Intervals are on keys of indexes, not on any column of a predicate: two predicates
 //! on different indexes meet at the records that somebody writes, as
 //! [`ordered_locks::points`] tells. Where the thesis calls for a barrier (statements that cannot be
-//! parsed, a `LIMIT`), reconnaissance may do: a prediction that nobody before writes into is as good
-//! as a plan. A suspect has a stage of its own.
+//! parsed, a `LIMIT`), reconnaissance may do: a prediction that nobody before writes into is as
+//! good as a plan. A suspect has a stage of its own.
 //!
 //! *Cost.* The graph is calvin's. What stages add is that everybody waits for the slowest at each
 //! stage's end; a hot record makes as many stages as it has writers, so a graph with many
@@ -38,7 +38,7 @@ mod stages;
 
 use std::sync::{Arc, Mutex, OnceLock};
 
-use concurrency::accesses::{Declared, declare};
+use concurrency::accesses::Declared;
 use concurrency::ordered_locks::points::Points;
 use concurrency::ordered_locks::queues::{Queues, Requests};
 use concurrency::ordered_locks::{self, Settings};
@@ -135,10 +135,10 @@ impl Protocol for ConflictGraph {
         snapshot_height: Height,
         crew: &Crew,
     ) -> Result<Prepared, String> {
-        let pays = self.settings.pays(block.transactions.len(), crew);
-        let all = || (0..block.transactions.len() as Position).collect::<Vec<_>>();
+        let all: Vec<_> = (0..block.transactions.len() as Position).collect();
+        let (catalog, settings) = (store.catalog(), self.settings);
         let declared =
-            pays.then(|| declare(block, &all(), &store.catalog(), snapshot_height, crew));
+            ordered_locks::declare_if_wide(block, &all, &catalog, snapshot_height, settings, crew);
         Ok(Box::new(Plan { declared, snapshot_height }))
     }
 

@@ -159,7 +159,7 @@ impl KeySets {
         let writes = WritesInOrder::new(catalog, writes);
         for (reader, (endorsed, reads)) in batch.iter().zip(&mut self.reads).enumerate() {
             for required in &endorsed.reads.ranges {
-                let others = writes.touching(&required.range).filter(|(w, _)| *w != reader);
+                let others = writes.touching(&required.range, reader).into_iter();
                 reads.extend(others.filter_map(|(_, write)| Some(2 * number(write)?)));
             }
             reads.sort_unstable();

@@ -293,6 +293,15 @@ pub fn extremes(touched: &Arc<Touched>, crew: &Crew, flaw: Option<Flaw>) -> Extr
 }
 
 impl Touched {
+    /// The most writers of one record among the transactions that `counts` names.
+    pub fn longest_queue(&self, counts: impl Fn(Position) -> bool) -> usize {
+        let queues = self.shards.iter().flat_map(|shard| {
+            let lengths = shard.heads().map(|head| shard.chain(head));
+            lengths.map(|chain| chain.filter(|entry| counts(entry.tid)).count())
+        });
+        queues.max().unwrap_or(0)
+    }
+
     fn record(&self, number: u32) -> &Touches {
         let shard = number & ((1 << self.shards_log2) - 1);
         &self.shards[shard as usize].records[(number >> self.shards_log2) as usize]
@@ -333,14 +342,12 @@ fn range_edges(
     extremes: &Extremes,
 ) {
     for range in simulation.ranges(reader) {
-        for (writer, _) in writes.touching(range) {
+        for (writer, _) in writes.touching(range, reader as usize) {
             let writer = writer as Position;
             if writer < reader {
                 extremes.out_edge(reader, Place::from(writer));
             }
-            if writer != reader {
-                extremes.in_edge(writer, Place::from(reader));
-            }
+            extremes.in_edge(writer, Place::from(reader));
         }
     }
 }

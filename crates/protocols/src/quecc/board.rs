@@ -174,3 +174,57 @@ impl Board {
         self.lock().stopped.clone()
     }
 }
+
+#[cfg(all(test, shuttle))]
+mod schedules {
+    //! `RUSTFLAGS="--cfg shuttle" cargo test -p protocols --lib schedules`.
+
+    use kit::sync::Arc;
+    use kit::sync::atomic::AtomicBool;
+    use kit::sync::thread;
+
+    use super::*;
+
+    const WAIT: Wait = Wait::Cell { share: 0, cell: 0 };
+
+    /// Queue 0 needs a value that queue 1 publishes; queue 2 of the next planner overlaps both.
+    /// Whoever sleeps is woken, every queue is drained once, and the last one last.
+    fn two_workers_and_a_value() {
+        let queue = |sectors| Queue { sectors, entries: Vec::new() };
+        let (first, second) = ([queue(0..4), queue(4..8)], [queue(2..6)]);
+        let board = Arc::new(Board::new(&[&first, &second], false));
+        let is_published = Arc::new(AtomicBool::new(false));
+        let drained = Arc::new([0, 1, 2].map(|_| AtomicBool::new(false)));
+        let workers: Vec<_> = (0..2)
+            .map(|_| {
+                let (board, flag, drained) = (board.clone(), is_published.clone(), drained.clone());
+                thread::spawn(move || {
+                    let is_there = |_| flag.load(Ordering::Acquire);
+                    while let Some((id, _)) = board.take(is_there) {
+                        match id {
+                            0 if !is_there(WAIT) => {
+                                board.park(0, 0, WAIT);
+                                continue;
+                            }
+                            1 => {
+                                flag.store(true, Ordering::Release);
+                                board.published();
+                            }
+                            2 => assert!((0..2).all(|q| drained[q].load(Ordering::Acquire))),
+                            _ => {}
+                        }
+                        assert!(!drained[id].swap(true, Ordering::AcqRel));
+                        board.finish(id);
+                    }
+                })
+            })
+            .collect();
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        assert!(drained.iter().all(|queue| queue.load(Ordering::Acquire)));
+    }
+
+    #[test]
+    fn nobody_sleeps_through_the_value_that_he_waits_for() {
+        shuttle::check_random(two_workers_and_a_value, 5_000);
+    }
+}

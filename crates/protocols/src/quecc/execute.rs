@@ -21,7 +21,7 @@ use std::sync::{Arc, OnceLock};
 use concurrency::{Block, Moment, Outcome, Work};
 use procedure::{Expr, Frame, UNITS_MAX, eval_key};
 use storage::{Catalog, Slot, Table, UndoArena};
-use types::{ColumnId, Stop, Value};
+use types::{ColumnId, Height, Stop, Value};
 
 use super::board::{Board, Wait};
 use super::flaw::Flaw;
@@ -48,6 +48,8 @@ pub struct Batch {
     /// By position: was rejected, for now.
     pub failed: Vec<AtomicBool>,
     pub speculates: bool,
+    /// The block before.
+    pub snapshot_height: Height,
     pub flaw: Option<Flaw>,
 }
 
@@ -138,7 +140,7 @@ impl<'a> Worker<'a> {
             let step = match &share.transactions[rest[0].transaction as usize].kind {
                 Kind::Cut(cut) => self.fragment(share_id, cut, &rest[0])?,
                 Kind::Whole(whole) => self.whole(share_id, *whole, rest)?,
-                Kind::Tail => Step::Done(1),
+                Kind::Reader | Kind::Tail => Step::Done(1),
             };
             match step {
                 Step::Done(count) => position += count,
@@ -374,7 +376,12 @@ impl<'a> Worker<'a> {
         let whole = &share.wholes[id as usize];
         let transaction = rest[0].transaction;
         let here = rest.iter().take_while(|entry| entry.transaction == transaction).count();
-        if whole.missing.fetch_sub(here as u32, Ordering::AcqRel) != here as u32 {
+        let missing = whole.missing.fetch_sub(here as u32, Ordering::AcqRel);
+        if batch.flaw == Some(Flaw::NoTokens) {
+            if whole.done.load(Ordering::Acquire) {
+                return Ok(Step::Done(here));
+            }
+        } else if missing != here as u32 {
             return Ok(Step::Wait(here, Wait::Whole { share: share_id, whole: id }));
         }
         let position = share.transactions[transaction as usize].position;

@@ -15,7 +15,7 @@ pub enum Flaw {
     NoScanRoutes,
     /// What victims wrote stays.
     NoUndo,
-    /// Fragments of transactions that may yet be rejected are visible at once, whatever the mode.
+    /// A transaction that runs in one piece does so as soon as one of its queues has come to it.
     NoTokens,
 }
 

@@ -6,6 +6,8 @@
 //! * *cut*: a fragment for each access, by the [program](super::program) of its procedure;
 //! * *whole*: one fragment that stands in the queue of every part of the database which the key
 //!   plan names, and runs when it has come to the head of all of them;
+//! * *reader*, if reads are to take the snapshot: it needs no queue (the thesis's queues of
+//!   read-only fragments, for whole transactions, so that nothing is lost of serializability);
 //! * *tail*: nobody knows what it touches; it runs after the queues are drained.
 //!
 //! Only tables that the block writes matter: what is never written may be read at any time.
@@ -18,7 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, OnceLock};
 
 use concurrency::{Block, Outcome, Statement, Work};
-use procedure::analysis::KeyPlan;
+use procedure::analysis::{Abortable, KeyPlan};
 use procedure::step::Procedure;
 use procedure::{Expr, eval_key};
 use rustc_hash::FxHashMap;
@@ -135,6 +137,8 @@ pub enum Kind {
     Cut(Cut),
     /// By number within the share.
     Whole(u32),
+    /// Only reads, on the snapshot before the block.
+    Reader,
     Tail,
 }
 
@@ -226,13 +230,15 @@ impl<'a> Planner<'a> {
         }
     }
 
-    pub fn plan(mut self, positions: Range<usize>) -> Share {
+    /// `queues`: how many of them keep the executors busy.
+    pub fn plan(mut self, positions: Range<usize>, queues: usize) -> Share {
         self.share.transactions.reserve(positions.len());
         for position in positions {
             let kind = self.transaction(position);
             if let Kind::Cut(cut) = &kind {
                 let program = &self.directory.compiled[cut.compiled as usize].program;
-                self.share.speculates |= program.as_ref().is_some_and(|p| p.abortable);
+                self.share.speculates |=
+                    program.as_ref().is_some_and(|program| program.abortable != Abortable::Never);
             }
             let position = position as Position;
             self.share.transactions.push(Planned { position, kind });
@@ -242,7 +248,7 @@ impl<'a> Planner<'a> {
         }
         self.look_up();
         self.share.cells.resize_with(self.cells as usize, OnceLock::new);
-        (self.share.queues, self.share.starts) = self.queues.finish();
+        (self.share.queues, self.share.starts) = self.queues.finish(queues);
         self.share
     }
 
@@ -252,6 +258,9 @@ impl<'a> Planner<'a> {
         if let Work::Statement(statement) = work {
             let id = self.directory.of[position];
             let compiled = &*self.directory.compiled[id as usize];
+            if self.modes.snapshot_reads && compiled.is_read_only {
+                return Kind::Reader;
+            }
             let program = compiled.program.as_ref();
             if let Some(program) = program.filter(|p| self.modes.may_cut(p)) {
                 match self.cut(program, id, statement) {

@@ -41,6 +41,7 @@ pub struct Compiled {
     pub procedure: Arc<Procedure>,
     pub keys: KeyPlan,
     pub written: Box<[TableId]>,
+    pub is_read_only: bool,
     pub program: Option<Program>,
 }
 
@@ -51,6 +52,7 @@ impl Compiled {
         let written = tables.filter(|(_, table)| table.is_written()).map(|(id, _)| *id);
         Compiled {
             written: written.collect(),
+            is_read_only: analysis.footprint.is_read_only(),
             program: Cutter::new(procedure).program(&analysis),
             keys: analysis.keys,
             procedure: Arc::clone(procedure),
@@ -64,8 +66,8 @@ pub struct Program {
     pub templates: Box<[Template]>,
     pub epilogue: Epilogue,
     pub registers: u16,
-    /// A call may be rejected after some of its fragments have run.
-    pub abortable: bool,
+    /// Whether, and how, a call may be rejected after some of its fragments have run.
+    pub abortable: Abortable,
     /// Some fragment needs what another one publishes.
     pub has_data_dependencies: bool,
 }
@@ -515,20 +517,22 @@ impl<'p> Cutter<'p> {
         })
     }
 
-    fn abortable(&self, analysis: &Analysis, epilogue: &Epilogue) -> bool {
+    fn abortable(&self, analysis: &Analysis, epilogue: &Epilogue) -> Abortable {
         let is_reduced = matches!(epilogue, Epilogue::Reduced { .. });
-        let numbered = visit::numbered(&self.procedure.body);
-        numbered.iter().zip(&analysis.steps).any(|(step, facts)| match step {
+        let is_excused = |step: &Step, depth: u16| match step {
             // Bounds and arrays are what the planner has looked at.
-            Step::ForEach { .. } | Step::ForRange { .. } => false,
+            Step::ForEach { .. } | Step::ForRange { .. } => true,
             // A reduction's sum is small.
-            Step::Let { .. } if is_reduced && facts.depth > 0 => false,
+            Step::Let { .. } => is_reduced && depth > 0,
             Step::Update { code, inputs, .. } => {
-                let decided = self.all(inputs).is_some_and(|i| self.is_decided(code, &i));
-                !decided && facts.abortable != Abortable::Never
+                self.all(inputs).is_some_and(|inputs| self.is_decided(code, &inputs))
             }
-            _ => facts.abortable != Abortable::Never,
-        })
+            _ => false,
+        };
+        let numbered = visit::numbered(&self.procedure.body);
+        let steps = numbered.iter().zip(&analysis.steps);
+        let counting = steps.filter(|(step, facts)| !is_excused(step, facts.depth));
+        counting.map(|(_, facts)| facts.abortable).max().unwrap_or(Abortable::Never)
     }
 }
 

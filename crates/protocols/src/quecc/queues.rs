@@ -120,14 +120,17 @@ impl Queues {
         self.queues.push(upper);
     }
 
-    /// The queues that are not empty, and where those of the next block had better start.
-    pub fn finish(mut self) -> (Vec<Queue>, Starts) {
+    /// The queues that are not empty, and where those of the next block had better start: about
+    /// `wanted` of them, if load allows.
+    pub fn finish(mut self, wanted: usize) -> (Vec<Queue>, Starts) {
+        let entries: usize = self.queues.iter().map(|queue| queue.entries.len()).sum();
+        let merged_max = (self.capacity / 2).min(entries / wanted);
         self.queues.sort_unstable_by_key(|queue| queue.sectors.start);
         let mut starts: Starts = Vec::with_capacity(self.queues.len());
         let mut load = usize::MAX;
         for queue in &self.queues {
             let merged = load.saturating_add(queue.entries.len());
-            if merged <= self.capacity / 2 {
+            if merged <= merged_max {
                 load = merged;
             } else {
                 starts.push(queue.sectors.start);
@@ -166,7 +169,7 @@ mod tests {
                 .map(|t| entry(t, routes[random.below(40).min(random.below(40)) as usize]))
                 .collect();
             pushed.iter().for_each(|entry| queues.push(*entry));
-            let (queues, starts) = queues.finish();
+            let (queues, starts) = queues.finish(4);
             assert!(queues.len() > 9 && starts[0] == 0 && starts.is_sorted());
             assert!(queues.windows(2).all(|two| !two[0].overlaps(&two[1])));
             for route in routes {
@@ -185,7 +188,7 @@ mod tests {
     fn small_neighbours_become_one_for_the_next_block() {
         let mut queues = Queues::new(&equal_starts(8), 64);
         (0..8).for_each(|t| queues.push(entry(t, t << 29)));
-        let (queues, starts) = queues.finish();
+        let (queues, starts) = queues.finish(1);
         assert_eq!((queues.len(), starts), (8, vec![0]));
     }
 }

@@ -7,7 +7,7 @@
 //!   tail           by ordered locks  victims and whoever could not be planned, in block order
 //! ```
 //!
-//! *Why that is a serial order.* Survivors come first, in block order, then the tail. A survivor
+//! *Why that is a serial order.* Readers, if they take the snapshot, come before all. Survivors come next, in block order, then the tail. A survivor
 //! has neither read nor overwritten what a victim wrote, or it would be in the closure. So on each
 //! record the victims' writes are the last ones; undoing them, newest first, leaves what the
 //! survivors alone would have left, and no survivor has seen anything else. The tail then runs on
@@ -17,10 +17,10 @@
 //! gets there, by the specification's own code, and may be another one.
 
 use std::ops::ControlFlow;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use concurrency::{Block, Outcome};
+use concurrency::{Block, Moment, NoRecord, Outcome, Overlay};
 use procedure::access::{Access, Command, Range, Row};
 use procedure::{Frame, ProgramResult};
 use storage::{Catalog, UndoArena};
@@ -90,7 +90,15 @@ impl Epilogues {
         teller: &mut Teller,
     ) -> Result<(), String> {
         let position = planned.position as usize;
-        let Kind::Cut(cut) = &planned.kind else { return Ok(()) };
+        let cut = match &planned.kind {
+            Kind::Cut(cut) => cut,
+            Kind::Reader => {
+                let outcome = teller.read(batch, planned.position)?;
+                let _ = self.outcomes[position].set(outcome);
+                return Ok(());
+            }
+            Kind::Whole(_) | Kind::Tail => return Ok(()),
+        };
         if batch.failed[position].load(Ordering::Relaxed) {
             return Ok(());
         }
@@ -128,6 +136,16 @@ struct Teller {
 }
 
 impl Teller {
+    /// Run a reader on the snapshot before the block. An error is an answer there too.
+    fn read(&mut self, batch: &Batch, position: Position) -> Result<Outcome, String> {
+        let Block { height, time_us: now_us, .. } = *batch.block;
+        let moment = Moment { height, position, now_us };
+        let catalog = Arc::clone(&batch.catalog);
+        let mut overlay = Overlay::new(catalog, batch.snapshot_height, moment, NoRecord);
+        let work = &batch.block.transactions[position as usize];
+        Outcome::from_run(work.run(&mut self.frame, &mut overlay))
+    }
+
     fn answer(
         &mut self,
         batch: &Batch,

@@ -49,8 +49,8 @@ BEGIN
     END IF;
     INSERT INTO history (h_c_id, h_c_d_id, h_c_w_id, h_d_id, h_w_id, h_date, h_amount, h_data)
     VALUES (
-        customer_id, customer_district, customer_warehouse, district_id, warehouse_id, now(), amount,
-        warehouse_name || '    ' || district_name
+        customer_id, customer_district, customer_warehouse, district_id, warehouse_id,
+        now(), amount, warehouse_name || '    ' || district_name
     );
 END;
 $$;

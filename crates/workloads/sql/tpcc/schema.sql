@@ -1,5 +1,6 @@
 -- TPC-C, clause 1.3: nine tables, with the specification's keys. Money is in cents, taxes and
--- discounts are ten-thousandths.
+-- discounts are ten-thousandths. What is updated may be NULL as far as the schema knows: so updates
+-- cannot fail, and those of one row may change places where a protocol knows how.
 CREATE TABLE warehouse (
     w_id integer PRIMARY KEY,
     w_name text NOT NULL,
@@ -9,7 +10,7 @@ CREATE TABLE warehouse (
     w_state text,
     w_zip text,
     w_tax bigint NOT NULL,
-    w_ytd bigint NOT NULL
+    w_ytd bigint
 );
 
 CREATE TABLE district (
@@ -22,8 +23,8 @@ CREATE TABLE district (
     d_state text,
     d_zip text,
     d_tax bigint NOT NULL,
-    d_ytd bigint NOT NULL,
-    d_next_o_id integer NOT NULL,
+    d_ytd bigint,
+    d_next_o_id integer,
     PRIMARY KEY (d_w_id, d_id)
 );
 
@@ -44,11 +45,11 @@ CREATE TABLE customer (
     c_credit text NOT NULL,
     c_credit_lim bigint,
     c_discount bigint NOT NULL,
-    c_balance bigint NOT NULL,
-    c_ytd_payment bigint NOT NULL,
-    c_payment_cnt integer NOT NULL,
-    c_delivery_cnt integer NOT NULL,
-    c_data text NOT NULL,
+    c_balance bigint,
+    c_ytd_payment bigint,
+    c_payment_cnt integer,
+    c_delivery_cnt integer,
+    c_data text,
     PRIMARY KEY (c_w_id, c_d_id, c_id)
 );
 
@@ -112,7 +113,7 @@ CREATE TABLE item (
 CREATE TABLE stock (
     s_w_id integer,
     s_i_id integer,
-    s_quantity integer NOT NULL,
+    s_quantity integer,
     s_dist_01 text NOT NULL,
     s_dist_02 text NOT NULL,
     s_dist_03 text NOT NULL,
@@ -123,9 +124,9 @@ CREATE TABLE stock (
     s_dist_08 text NOT NULL,
     s_dist_09 text NOT NULL,
     s_dist_10 text NOT NULL,
-    s_ytd bigint NOT NULL,
-    s_order_cnt integer NOT NULL,
-    s_remote_cnt integer NOT NULL,
+    s_ytd bigint,
+    s_order_cnt integer,
+    s_remote_cnt integer,
     s_data text NOT NULL,
     PRIMARY KEY (s_w_id, s_i_id)
 );

@@ -1,12 +1,16 @@
-//! The custom workload of Fabric++ (Sharma et al., SIGMOD 2019): accounts that are read and written,
-//! some of them hot.
+//! The custom workload of Fabric++ (Sharma et al., SIGMOD 2019): accounts that are read and
+//! written, some of them hot.
 //!
 //! The paper's RW can be read as reads and writes together or as so many of each. Here a
 //! transaction has RW reads *and* RW writes, drawn independently, so that an account may be among
 //! both, as the paper's "potentially non-overlapping" suggests; among the reads, and among the
 //! writes, none comes twice. A write is a new random balance, whatever the old one was.
 
+mod programs;
+
 use kit::random::Random;
+use procedure::Procedure;
+use procedure::build::Tables;
 use types::{Result, Value};
 
 use crate::settings::{Reader, Setting, setting};
@@ -61,6 +65,10 @@ impl Workload for Custom {
 
     fn procedures(&self) -> Vec<&'static str> {
         vec!["read_write"]
+    }
+
+    fn programs(&self, tables: &Tables) -> Result<Vec<Procedure>> {
+        programs::all(tables)
     }
 
     fn fills(&self) -> Vec<Fill> {

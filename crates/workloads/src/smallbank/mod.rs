@@ -12,9 +12,13 @@
 //! With [`Variant::audited`] they book it in `outside`, so that at any moment
 //! `sum(savings.bal) + sum(checking.bal) + sum(outside.bal)` is what was loaded.
 
+mod programs;
+
 use std::io::{self, Write};
 
 use kit::random::Random;
+use procedure::Procedure;
+use procedure::build::Tables;
 use types::{Result, Value};
 
 use crate::PgbenchScript;
@@ -203,6 +207,10 @@ impl Workload for Smallbank {
             "sb_transact_savings",
             "sb_write_check",
         ]
+    }
+
+    fn programs(&self, tables: &Tables) -> Result<Vec<Procedure>> {
+        programs::all(tables)
     }
 
     fn fills(&self) -> Vec<Fill> {

@@ -3,7 +3,11 @@
 //! The tables are those that `pgbench -i` makes, so the same data serves the built-in script,
 //! statement by statement, and this one.
 
+mod programs;
+
 use kit::random::Random;
+use procedure::Procedure;
+use procedure::build::Tables;
 use types::{Error, Result, SqlState, Value};
 
 use crate::PgbenchScript;
@@ -69,6 +73,10 @@ impl Workload for Tpcb {
 
     fn procedures(&self) -> Vec<&'static str> {
         vec!["tpcb"]
+    }
+
+    fn programs(&self, tables: &Tables) -> Result<Vec<Procedure>> {
+        programs::all(tables)
     }
 
     fn fills(&self) -> Vec<Fill> {

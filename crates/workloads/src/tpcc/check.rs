@@ -107,3 +107,73 @@ impl Facts {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Tables, and rows of named numbers.
+    struct Rows(Vec<(&'static str, Vec<(&'static str, i64)>)>);
+
+    impl State for Rows {
+        fn each_row(
+            &self,
+            table: &str,
+            columns: &[&str],
+            visit: &mut dyn FnMut(&[Value]),
+        ) -> Result<()> {
+            for (_, row) in self.0.iter().filter(|(of, _)| *of == table) {
+                let value = |column: &&str| {
+                    let (_, number) = row.iter().find(|(name, _)| name == column).unwrap();
+                    Value::Int(*number)
+                };
+                visit(&columns.iter().map(value).collect::<Vec<_>>());
+            }
+            Ok(())
+        }
+    }
+
+    /// A warehouse with one district, two orders of two lines and one, the second order new.
+    fn consistent() -> Rows {
+        let order = |id, lines| {
+            ("orders", vec![("o_w_id", 1), ("o_d_id", 1), ("o_id", id), ("o_ol_cnt", lines)])
+        };
+        let line =
+            |number| ("order_line", vec![("ol_w_id", 1), ("ol_d_id", 1), ("ol_number", number)]);
+        let district = vec![("d_w_id", 1), ("d_id", 1), ("d_ytd", 70), ("d_next_o_id", 3)];
+        Rows(vec![
+            ("warehouse", vec![("w_id", 1), ("w_ytd", 70)]),
+            ("district", district),
+            order(1, 2),
+            order(2, 1),
+            ("new_order", vec![("no_w_id", 1), ("no_d_id", 1), ("no_o_id", 2)]),
+            line(1),
+            line(2),
+            line(1),
+        ])
+    }
+
+    /// The condition that is told to be violated after `change`.
+    fn violated_by(change: impl FnOnce(&mut Rows)) -> Option<String> {
+        let mut rows = consistent();
+        change(&mut rows);
+        let error = all(&rows).err()?;
+        Some(error.message().split(':').next().unwrap().to_owned())
+    }
+
+    #[test]
+    fn each_condition_is_noticed_when_violated() {
+        assert_eq!(violated_by(|_| {}), None);
+        let condition = |number| Some(format!("consistency condition {number}"));
+        assert_eq!(violated_by(|rows| rows.0[0].1[1].1 += 1), condition(1));
+        assert_eq!(violated_by(|rows| rows.0[1].1[3].1 += 1), condition(2));
+        let older_new_order = ("new_order", vec![("no_w_id", 1), ("no_d_id", 1), ("no_o_id", 0)]);
+        assert_eq!(violated_by(|rows| rows.0.push(older_new_order)), condition(3));
+        assert_eq!(violated_by(|rows| drop(rows.0.pop())), condition(4));
+    }
+
+    #[test]
+    fn a_district_without_new_orders_is_consistent() {
+        assert_eq!(violated_by(|rows| rows.0.retain(|(table, _)| *table != "new_order")), None);
+    }
+}

@@ -27,8 +27,11 @@
 mod check;
 mod draw;
 mod load;
+mod programs;
 
 use kit::random::Random;
+use procedure::Procedure;
+use procedure::build::Tables;
 use types::{Result, Value};
 
 use crate::settings::{Reader, Setting, setting};
@@ -162,6 +165,10 @@ impl Workload for Tpcc {
         ]
     }
 
+    fn programs(&self, tables: &Tables) -> Result<Vec<Procedure>> {
+        programs::all(tables)
+    }
+
     fn fills(&self) -> Vec<Fill> {
         load::fills(&self.scale)
     }
@@ -286,4 +293,61 @@ fn customer_call(
     let before = before.iter().copied().map(int);
     let arguments = before.chain([customer]).chain(after.iter().copied().map(int)).collect();
     Call { procedure, arguments }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Settings;
+
+    fn calls(settings: Settings) -> Vec<Call> {
+        ENTRY.make(&settings).unwrap().calls(1).take(20_000).collect()
+    }
+
+    /// Percent of the calls of these procedures for which `holds`.
+    fn share(calls: &[Call], procedures: &[usize], holds: impl Fn(&Call) -> bool) -> f64 {
+        let of: Vec<_> = calls.iter().filter(|c| procedures.contains(&c.procedure)).collect();
+        of.iter().filter(|call| holds(call)).count() as f64 * 100.0 / of.len() as f64
+    }
+
+    fn assert_near(seen: f64, wanted: f64) {
+        assert!((seen - wanted).abs() < 0.1 * wanted + 0.5, "{seen} instead of {wanted}");
+    }
+
+    #[test]
+    fn calls_have_the_shares_of_the_specification() {
+        let calls = calls(Settings::default().with("warehouses", 4));
+        let everything: Vec<usize> = (0..7).collect();
+        let payments = [PAYMENT_CALL, PAYMENT_BY_NAME_CALL];
+        let statuses = [ORDER_STATUS_CALL, ORDER_STATUS_BY_NAME_CALL];
+        let kinds: [(&[usize], f64); 5] = [
+            (&[NEW_ORDER_CALL], 45.0),
+            (&payments, 43.0),
+            (&statuses, 4.0),
+            (&[DELIVERY_CALL], 4.0),
+            (&[STOCK_LEVEL_CALL], 4.0),
+        ];
+        for (kind, wanted) in kinds {
+            assert_near(share(&calls, &everything, |c| kind.contains(&c.procedure)), wanted);
+        }
+        assert_near(share(&calls, &payments, |c| c.procedure == PAYMENT_BY_NAME_CALL), 60.0);
+        assert_near(share(&calls, &payments, |c| c.arguments[0] != c.arguments[2]), 15.0);
+        let unused = Value::Int(100_001);
+        let rolls_back = |call: &Call| call.arguments[4].as_array().unwrap().contains(&unused);
+        assert_near(share(&calls, &[NEW_ORDER_CALL], rolls_back), 1.0);
+        // A line in a hundred, and ten lines.
+        let is_remote = |call: &Call| call.arguments[3] == Value::Int(0);
+        assert_near(share(&calls, &[NEW_ORDER_CALL], is_remote), 9.6);
+    }
+
+    #[test]
+    fn the_share_of_payment_can_be_set() {
+        for percent in [0, 30, 100] {
+            let settings = Settings::default().with("mix", "neworder-payment");
+            let calls = calls(settings.with("payment", percent));
+            let is_payment = |c: &Call| c.procedure != NEW_ORDER_CALL;
+            assert_near(share(&calls, &[0, 1, 2], is_payment), f64::from(percent));
+            assert!(calls.iter().all(|call| call.procedure <= PAYMENT_BY_NAME_CALL));
+        }
+    }
 }

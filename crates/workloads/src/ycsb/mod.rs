@@ -13,7 +13,11 @@
 //! What is drawn are keys by kind of operation, and each kind has its array: the operations are
 //! independent of each other, so their order within a transaction is of no consequence.
 
+mod programs;
+
 use kit::random::Random;
+use procedure::Procedure;
+use procedure::build::Tables;
 use types::{Result, Value};
 
 use crate::PgbenchScript;
@@ -66,6 +70,11 @@ pub fn schema(columns: usize) -> String {
         .replace("{columns}", &list(",\n    ", |n| format!("field{n} text NOT NULL")))
         .replace("{fields}", &list(", ", |n| format!("field{n}")))
         .replace("{contents}", &list(", ", |_| "content".to_owned()))
+}
+
+/// The procedures of [`schema`], in its order, by the builder.
+pub fn built(tables: &Tables, columns: usize) -> Result<Vec<Procedure>> {
+    programs::all(tables, columns)
 }
 
 /// For pgbench: ten keys, of which `writes` are written and the others read.
@@ -182,6 +191,10 @@ impl Workload for Ycsb {
 
     fn procedures(&self) -> Vec<&'static str> {
         vec!["ycsb", "ycsb_mixed"]
+    }
+
+    fn programs(&self, tables: &Tables) -> Result<Vec<Procedure>> {
+        built(tables, self.columns)
     }
 
     fn fills(&self) -> Vec<Fill> {

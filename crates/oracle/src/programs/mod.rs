@@ -1,22 +1,29 @@
-//! Random programs for the oracle: small, hostile, and complete in what they mix.
+//! Programs for the oracle: small, hostile, and complete in what they mix.
 //!
 //! A table with a secondary index and a handful of keys, one with hidden row ids, and programs of
-//! up to six operations: value reads that feed later writes (chains), blind writes, commands with
-//! and without checks, inserts, deletes and both in one program, unique checks, range scans over
-//! both indexes that end early or in an error, existence reads, and user aborts. Every register is
-//! emitted at the end, so what a transaction saw is part of its outcome; a *silent* program emits
-//! none. Beside the programs there are loads of a few rows, which may fail in the middle.
+//! a few operations: value reads that feed later writes (chains), blind writes, commands with and
+//! without checks, inserts, deletes and both in one program, unique checks, range scans over both
+//! indexes that end early or in an error, existence reads, user aborts, keys that come from what
+//! was read, branches on it, and loops over the rows of a range. Every register is emitted at the
+//! end, so what a transaction saw is part of its outcome; a *silent* program emits none. Beside the
+//! programs there are loads of a few rows, which may fail in the middle.
 
 use std::ops::Bound;
 use std::sync::Arc;
 
 use concurrency::{Load, Statement, Work};
-use kit::random::Random;
 use procedure::query::{Aggregate, AggregateFunction, Query};
 use procedure::step::{Column, OnError, Output, Procedure, Step};
 use procedure::{BinaryOp, Check, CommandCode, Expr, Reg, UnaryOp};
 use types::{
     ColumnId, ColumnSchema, DataType, Error, IndexSchema, SqlState, TableId, TableSchema, Value,
+};
+
+mod random;
+
+pub use random::{
+    LASTING, random_calls, random_follower, random_large, random_load, random_program,
+    random_query, random_rows, random_work,
 };
 
 pub const TABLE: TableId = TableId(1);
@@ -124,6 +131,12 @@ pub enum Operation {
     FollowInsert,
     FollowDelete,
     FollowRange,
+    /// Adds to what was read to be positive, overwrites anything else.
+    AddOrSet,
+    /// Adds to every row of a key range.
+    AddToRange,
+    /// Deletes what an index range holds.
+    DeleteRange,
 }
 
 /// Operations that do not write.
@@ -139,7 +152,7 @@ pub const QUERIES: [Operation; 9] = [
     Operation::ListLog,
 ];
 
-pub const OPERATIONS: [Operation; 23] = [
+pub const OPERATIONS: [Operation; 31] = [
     Operation::Read,
     Operation::Exists,
     Operation::Add,
@@ -163,6 +176,14 @@ pub const OPERATIONS: [Operation; 23] = [
     Operation::LogLast,
     Operation::CountLog,
     Operation::ListLog,
+    Operation::Follow,
+    Operation::FollowAdd,
+    Operation::FollowInsert,
+    Operation::FollowDelete,
+    Operation::FollowRange,
+    Operation::AddOrSet,
+    Operation::AddToRange,
+    Operation::DeleteRange,
 ];
 
 /// Operations whose keys depend on what was read before.
@@ -192,33 +213,58 @@ impl Builder {
     pub fn push(&mut self, operation: Operation, key: i64, number: i64) {
         match operation {
             Operation::Read => self.read(at(key)),
+            Operation::Follow => self.read(self.at_last(number)),
+            Operation::FollowAdd => {
+                let code = CommandCode::new(Box::new([(A, add(A))]), Box::default());
+                self.command(self.at_last(key), code, constant(number));
+            }
+            Operation::FollowInsert => {
+                let [key] = *self.at_last(key);
+                self.insert_row(key, number);
+            }
+            Operation::FollowDelete => self.delete(self.at_last(key)),
+            Operation::FollowRange => {
+                let [low] = *self.at_last(key);
+                let range = scan_between(TABLE, 0, low, constant(number), A, key % 2 == 0);
+                self.aggregate(range, AggregateFunction::Sum);
+            }
+            Operation::AddOrSet => self.add_or_set(key, number),
+            Operation::AddToRange => {
+                let code = CommandCode::new(Box::new([(A, add(A))]), Box::default());
+                let (code, inputs) = (Arc::new(code), Box::new([constant(number)]));
+                self.for_keys(scan(0, key, key + 3), |key, found| Step::Update {
+                    table: TABLE,
+                    key,
+                    code,
+                    inputs,
+                    found,
+                });
+            }
+            Operation::DeleteRange => {
+                self.for_keys(scan(1, number, number + 2), |key, found| Step::Delete {
+                    table: TABLE,
+                    key,
+                    found,
+                });
+            }
             Operation::Exists => {
                 let found = self.register();
                 self.steps.push(Step::Exists { table: TABLE, key: at(key), found });
             }
-            Operation::Add => self.update(at(key), number, A, add(A), Box::default()),
-            Operation::CheckedAdd => self.update(at(key), number, B, add(B), within_limit(B)),
-            Operation::BlindSet => {
-                self.update(at(key), number, A, Expr::Reg(Reg(0)), Box::default());
-            }
-            Operation::Touch => self.update(at(key), number, A, Expr::Column(A), Box::default()),
+            Operation::Add => self.update(key, number, A, add(A), Box::default()),
+            Operation::CheckedAdd => self.update(key, number, B, add(B), within_limit(B)),
+            Operation::BlindSet => self.update(key, number, A, Expr::Reg(Reg(0)), Box::default()),
+            Operation::Touch => self.update(key, number, A, Expr::Column(A), Box::default()),
             Operation::Set => {
                 let code = CommandCode::new(Box::new([(A, Expr::Reg(Reg(0)))]), Box::default());
                 let input = self.last.map_or(Expr::Const(Value::Int(number)), Expr::Reg);
                 self.command(at(key), code, input);
             }
-            Operation::Insert | Operation::InsertIfAbsent => {
-                self.insert(operation, constant(key), number);
-            }
+            Operation::Insert | Operation::InsertIfAbsent => self.insert(operation, key, number),
             Operation::Delete => self.delete(at(key)),
             Operation::SumRange => {
                 self.aggregate(scan(0, key, key + 3), AggregateFunction::Sum);
             }
-            Operation::Follow
-            | Operation::FollowAdd
-            | Operation::FollowInsert
-            | Operation::FollowDelete
-            | Operation::FollowRange => self.follow(operation, key, number),
             Operation::CountIndexRange => {
                 self.aggregate(scan(1, number, number + 5), AggregateFunction::Count);
             }
@@ -245,16 +291,16 @@ impl Builder {
                 let error = OnError::new(SqlState::UNIQUE_VIOLATION, "duplicate value");
                 let condition = Expr::Unary { op: UnaryOp::Not, input: Box::new(Expr::Reg(found)) };
                 self.steps.push(Step::Require { condition, error });
-                self.insert(Operation::InsertIfAbsent, constant(key), number);
+                self.insert(Operation::InsertIfAbsent, key, number);
             }
             Operation::Replace => {
                 self.delete(at(key));
-                self.insert(Operation::InsertIfAbsent, constant(key), number);
+                self.insert(Operation::InsertIfAbsent, key, number);
             }
             Operation::InsertDeleteInsert => {
-                self.insert(Operation::InsertIfAbsent, constant(key), number);
+                self.insert(Operation::InsertIfAbsent, key, number);
                 self.delete(at(key));
-                self.insert(Operation::InsertIfAbsent, constant(key), number + 1);
+                self.insert(Operation::InsertIfAbsent, key, number + 1);
             }
             Operation::Log => self.log(constant(number)),
             Operation::LogLast => {
@@ -331,23 +377,7 @@ impl Builder {
         Arc::new(procedure)
     }
 
-    fn follow(&mut self, operation: Operation, key: i64, number: i64) {
-        let to = self.last.map_or_else(|| constant(key), Expr::Reg);
-        match operation {
-            Operation::FollowAdd => {
-                self.update(Box::new([to]), number, A, add(A), Box::default());
-            }
-            Operation::FollowInsert => self.insert(Operation::InsertIfAbsent, to, number),
-            Operation::FollowDelete => self.delete(Box::new([to])),
-            Operation::FollowRange => {
-                let range = scan_between(TABLE, 0, to, constant(number), A, key % 2 == 0);
-                self.aggregate(range, AggregateFunction::Sum);
-            }
-            _ => self.read(Box::new([to])),
-        }
-    }
-
-    fn read(&mut self, key: Box<[Expr]>) {
+    fn read(&mut self, key: Box<[Expr; 1]>) {
         let out = self.register();
         self.register();
         let found = self.register();
@@ -356,9 +386,41 @@ impl Builder {
         self.last = Some(out);
     }
 
-    fn delete(&mut self, key: Box<[Expr]>) {
+    fn delete(&mut self, key: Box<[Expr; 1]>) {
         let found = self.register();
         self.steps.push(Step::Delete { table: TABLE, key, found });
+    }
+
+    /// A key that only the data tell: what was read last, or `otherwise`.
+    fn at_last(&self, otherwise: i64) -> Box<[Expr; 1]> {
+        let read = self.last.into_iter().map(Expr::Reg);
+        let known = Expr::Coalesce(read.chain([constant(otherwise)]).collect());
+        Box::new([binary(BinaryOp::Modulo, known, constant(8))])
+    }
+
+    fn add_or_set(&mut self, key: i64, number: i64) {
+        let last = self.last.map_or_else(|| constant(number), Expr::Reg);
+        let mut update = |to| -> Box<[Step]> {
+            let code = Arc::new(CommandCode::new(Box::new([(A, to)]), Box::default()));
+            let (inputs, found) = (Box::new([constant(number)]), self.hidden_register());
+            Box::new([Step::Update { table: TABLE, key: at(key), code, inputs, found }])
+        };
+        let (then, otherwise) = (update(add(A)), update(Expr::Reg(Reg(0))));
+        let condition = binary(BinaryOp::Greater, last, constant(0));
+        self.steps.push(Step::If { condition, then, otherwise, phis: Box::default() });
+    }
+
+    /// A step for the key of each row of a query.
+    fn for_keys(&mut self, of: Query, step: impl FnOnce(Box<[Expr]>, Reg) -> Step) {
+        let Query::Scan { table, index, nullable, low, high, reverse, filter, .. } = of else {
+            return;
+        };
+        let columns = Box::new([ID]);
+        let query = Query::Scan { table, index, nullable, low, high, reverse, columns, filter };
+        let (row, found) = (self.hidden_register(), self.hidden_register());
+        let body = Box::new([step(Box::new([Expr::Reg(row)]), found)]);
+        let carried = Box::default();
+        self.steps.push(Step::ForRows { query, row: Box::new([row]), body, carried });
     }
 
     fn log(&mut self, value: Expr) {
@@ -373,25 +435,24 @@ impl Builder {
     }
 
     fn register(&mut self) -> Reg {
-        let register = Reg(self.registers);
-        self.registers += 1;
+        let register = self.hidden_register();
         self.emitted.push(register);
         register
     }
 
-    fn update(
-        &mut self,
-        key: Box<[Expr]>,
-        number: i64,
-        column: ColumnId,
-        to: Expr,
-        checks: Box<[Check]>,
-    ) {
-        let code = CommandCode::new(Box::new([(column, to)]), checks);
-        self.command(key, code, constant(number));
+    /// One that a path may leave unset, so that it cannot be emitted.
+    fn hidden_register(&mut self) -> Reg {
+        let register = Reg(self.registers);
+        self.registers += 1;
+        register
     }
 
-    fn command(&mut self, key: Box<[Expr]>, code: CommandCode, input: Expr) {
+    fn update(&mut self, key: i64, number: i64, column: ColumnId, to: Expr, checks: Box<[Check]>) {
+        let code = CommandCode::new(Box::new([(column, to)]), checks);
+        self.command(at(key), code, constant(number));
+    }
+
+    fn command(&mut self, key: Box<[Expr; 1]>, code: CommandCode, input: Expr) {
         let found = self.register();
         self.steps.push(Step::Update {
             table: TABLE,
@@ -402,7 +463,7 @@ impl Builder {
         });
     }
 
-    fn insert(&mut self, operation: Operation, key: Expr, number: i64) {
+    fn insert_row(&mut self, key: Expr, number: i64) -> Reg {
         let inserted = self.register();
         self.steps.push(Step::Insert {
             table: TABLE,
@@ -411,6 +472,11 @@ impl Builder {
             values: Box::new([key, constant(number), constant(number % 7)]),
             inserted,
         });
+        inserted
+    }
+
+    fn insert(&mut self, operation: Operation, key: i64, number: i64) {
+        let inserted = self.insert_row(constant(key), number);
         if operation == Operation::Insert {
             let error = OnError::new(SqlState::UNIQUE_VIOLATION, "duplicate key");
             self.steps.push(Step::Require { condition: Expr::Reg(inserted), error });
@@ -491,7 +557,7 @@ fn binary(op: BinaryOp, left: Expr, right: Expr) -> Expr {
     Expr::Binary { op, left: Box::new(left), right: Box::new(right), result }
 }
 
-fn at(key: i64) -> Box<[Expr]> {
+fn at(key: i64) -> Box<[Expr; 1]> {
     Box::new([constant(key)])
 }
 
@@ -508,80 +574,16 @@ fn within_limit(column: ColumnId) -> Box<[Check]> {
     }])
 }
 
-/// A random program over `keys` keys.
-pub fn random_program(random: &mut Random, keys: u64, operations_max: u64) -> Arc<Work> {
-    random_of(random, keys, operations_max, &[])
-}
-
-/// A random program some of whose keys may depend on what it reads.
-pub fn random_follower(random: &mut Random, keys: u64, operations_max: u64) -> Arc<Work> {
-    random_of(random, keys, operations_max, &FOLLOWERS)
-}
-
-fn random_of(random: &mut Random, keys: u64, operations_max: u64, more: &[Operation]) -> Arc<Work> {
-    let choices: Vec<Operation> = OPERATIONS.iter().chain(more).copied().collect();
-    let mut builder = Builder::default();
-    for _ in 0..=random.below(operations_max) {
-        let operation = choices[random.below(choices.len() as u64) as usize];
-        // Keys lean towards the first, so that blocks have a hot record.
-        let key = random.below(keys).min(random.below(keys)) as i64;
-        let number = random.below(20) as i64 - 6;
-        builder.push(operation, key, number);
-    }
-    builder.finish()
-}
-
-/// A program that only reads.
-pub fn random_query(random: &mut Random, keys: u64, operations: u64) -> Arc<Work> {
-    let mut builder = Builder::default();
-    for _ in 0..operations {
-        let operation = QUERIES[random.below(QUERIES.len() as u64) as usize];
-        builder.push(operation, random.below(keys) as i64, random.below(20) as i64 - 6);
-    }
-    builder.finish()
-}
-
-/// A program of many operations, none of which gives up.
-pub fn random_large(random: &mut Random, keys: u64, operations: u64) -> Arc<Work> {
-    let gives_up = |operation: &Operation| {
-        use Operation::{CheckedAdd, DivideRange, Insert, InsertUnique, Require};
-        matches!(operation, CheckedAdd | DivideRange | Insert | InsertUnique | Require)
-    };
-    let mut builder = Builder::default();
-    for _ in 0..operations {
-        let operation = OPERATIONS[random.below(OPERATIONS.len() as u64) as usize];
-        if !gives_up(&operation) {
-            let number = random.below(20) as i64 - 6;
-            builder.push(operation, random.below(keys) as i64, number);
-        }
-    }
-    builder.finish()
-}
-
-/// A program, or now and then a load.
-pub fn random_work(random: &mut Random, keys: u64, operations_max: u64) -> Arc<Work> {
-    match random.below(8) {
-        0 => Arc::new(Work::Load(random_load(random, keys))),
-        _ => random_program(random, keys, operations_max),
-    }
-}
-
-/// COPY of a few rows. Twice as many keys as programs use, so that some loads find all of theirs
-/// free; the others are rejected as a whole.
-pub fn random_load(random: &mut Random, keys: u64) -> Load {
-    let into_log = random.chance(4);
-    let row = |random: &mut Random| -> Box<[Value]> {
-        let number = random.below(20) as i64 - 6;
+/// A load of (key, number) rows, or of the numbers alone into the log.
+pub fn load_of(into_log: bool, rows: &[(i64, i64)]) -> Load {
+    let row = |&(key, number): &(i64, i64)| -> Box<[Value]> {
         match into_log {
             true => [Value::Int(number)].into(),
-            false => {
-                let key = random.below(keys * 2) as i64;
-                [Value::Int(key), Value::Int(number), Value::Null].into()
-            }
+            false => [Value::Int(key), Value::Int(number), Value::Null].into(),
         }
     };
-    let rows = (0..=random.below(4)).map(|_| row(random)).collect();
-    Load { procedure: if into_log { load_log() } else { load_table() }, rows }
+    let procedure = if into_log { load_log() } else { load_table() };
+    Load { procedure, rows: rows.iter().map(row).collect() }
 }
 
 /// Inserts one row of its parameters, as COPY does for each line.

@@ -1,93 +1,28 @@
 //! Every protocol against the serial replay of the order it claims.
 
-use std::collections::{BTreeMap, VecDeque};
+mod families;
+mod histories;
+mod mutants;
+mod ordered;
+mod small_worlds;
+mod threads;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use concurrency::{BlockOutcome, Crew, OptionValues, Outcome, Protocol, RecordId, Work};
+use concurrency::{Crew, Outcome, RecordId, Work};
 use kit::random::Random;
-use oracle::programs::{
-    Builder, OPERATIONS, Operation, fill, random_follower, random_large, random_query, random_work,
-    schemas,
-};
-use oracle::session::{Action, Session, random_script};
+use oracle::programs::{Builder, Operation, fill, random_query, random_work, schemas};
+use oracle::session::{Action, Session};
 use oracle::{Twin, rows};
 use procedure::step::Step;
 use procedure::{Expr, Reg};
 use types::{Key, TableSchema, Value};
 
 /// More seeds on demand: `TALLY_ORACLE_SEEDS=20` runs twenty times as many.
-fn seeds(count: u64) -> u64 {
+pub fn seeds(count: u64) -> u64 {
     let factor = std::env::var("TALLY_ORACLE_SEEDS").ok();
     count * factor.and_then(|f| f.parse().ok()).unwrap_or(1)
-}
-
-/// Random blocks: from two transactions to hundreds, on few keys and on many.
-#[test]
-fn random_blocks_equal_the_serial_replay_of_the_claimed_order() {
-    for name in protocols::variants() {
-        let protocol = protocols::by_name(&name).unwrap();
-        let crew = Crew::new(3);
-        for seed in 0..seeds(60) {
-            let mut random = Random::new(seed);
-            let keys = [2, 5, 12, 40][random.below(4) as usize];
-            let size = [2, 4, 12, 100][random.below(4) as usize];
-            let mut twin = Twin::new(&schemas());
-            twin.run(&*protocol, &crew, fill(keys / 2 + 1)).unwrap();
-            for _ in 0..6 {
-                let count = 1 + random.below(size);
-                let block = (0..count).map(|_| random_work(&mut random, keys, 6)).collect();
-                if let Err(divergence) = twin.run(&*protocol, &crew, block) {
-                    panic!("{name}, seed {seed}: {divergence}");
-                }
-            }
-        }
-    }
-}
-
-/// Transactions that write more rows than are looked at one by one, and scan them.
-#[test]
-fn large_transactions_equal_the_serial_replay_as_well() {
-    for entry in protocols::ALL {
-        let protocol = protocols::by_name(entry.info.name).unwrap();
-        let crew = Crew::new(2);
-        for seed in 0..seeds(8) {
-            let mut random = Random::new(seed);
-            let mut twin = Twin::new(&schemas());
-            twin.run(&*protocol, &crew, fill(40)).unwrap();
-            for _ in 0..3 {
-                let block = (0..4).map(|_| random_large(&mut random, 60, 90)).collect();
-                if let Err(divergence) = twin.run(&*protocol, &crew, block) {
-                    panic!("{}, seed {seed}: {divergence}", entry.info.name);
-                }
-            }
-        }
-    }
-}
-
-/// The same blocks give the same bytes whatever the number of workers.
-#[test]
-fn the_number_of_workers_is_invisible() {
-    for name in protocols::variants() {
-        let protocol = protocols::by_name(&name).unwrap();
-        for seed in 0..20 {
-            let mut seen = Vec::new();
-            for workers in [1, 2, 8] {
-                let crew = Crew::new(workers);
-                let mut random = Random::new(seed);
-                let mut twin = Twin::new(&schemas());
-                let mut outcomes = Vec::new();
-                twin.run(&*protocol, &crew, fill(10)).unwrap();
-                for _ in 0..3 {
-                    let block = (0..150).map(|_| random_work(&mut random, 20, 5)).collect();
-                    let outcome = twin.run(&*protocol, &crew, block).unwrap();
-                    let changes = twin.changes.clone();
-                    outcomes.push((outcome.outcomes, outcome.serial_order, changes));
-                }
-                seen.push((outcomes, rows(&twin.subject, oracle::programs::TABLE)));
-            }
-            assert!(seen.windows(2).all(|w| w[0] == w[1]), "{name} seed {seed}");
-        }
-    }
 }
 
 /// Calvin's ordered locks for what Rule 1 rejects: hundreds of transactions on hot keys, some of
@@ -138,40 +73,6 @@ fn reruns_in_parallel_equal_reruns_one_by_one() {
             seen.push((outcomes, rows(&twin.subject, oracle::programs::TABLE)));
         }
         assert!(seen.windows(2).all(|w| w[0] == w[1]), "seed {seed}");
-    }
-}
-
-/// Every block of two transactions of two operations each on two records, one of which may be
-/// absent.
-#[test]
-fn every_small_world() {
-    let choices: Vec<(Operation, i64)> =
-        OPERATIONS.iter().flat_map(|&op| [(op, 0), (op, 1)]).collect();
-    let program = |first: (Operation, i64), second: (Operation, i64)| {
-        let mut builder = Builder::default();
-        builder.push(first.0, first.1, 4);
-        builder.push(second.0, second.1, 6);
-        builder.finish()
-    };
-    let programs: Vec<Arc<Work>> = choices
-        .iter()
-        .flat_map(|&first| choices.iter().map(move |&second| program(first, second)))
-        .collect();
-    let crew = Crew::new(1);
-    for entry in protocols::ALL {
-        let protocol = protocols::by_name(entry.info.name).unwrap();
-        // A stride keeps the run short; it is coprime to the count, so all are met over the
-        // offsets.
-        let pairs = programs.len() * programs.len();
-        for pair in (0..pairs).step_by(601) {
-            let (one, two) = (&programs[pair / programs.len()], &programs[pair % programs.len()]);
-            let mut twin = Twin::new(&schemas());
-            twin.run(&*protocol, &crew, fill(1)).unwrap();
-            let block = vec![Arc::clone(one), Arc::clone(two)];
-            if let Err(divergence) = twin.run(&*protocol, &crew, block) {
-                panic!("{}: {divergence}\n{one:?}\n{two:?}", entry.info.name);
-            }
-        }
     }
 }
 
@@ -278,99 +179,6 @@ fn the_cost_of_a_transaction_does_not_depend_on_the_data_path() {
         }
     }
     assert!(scans > 100, "{scans}");
-}
-
-/// Interactive transactions that began some blocks ago commit beside programs; whoever commits was
-/// told what it would have been told at its place in the serial order.
-#[test]
-fn committed_sessions_were_told_the_truth() {
-    for entry in protocols::ALL {
-        let protocol = protocols::by_name(entry.info.name).unwrap();
-        let crew = Crew::new(2);
-        let mut committed = 0;
-        for seed in 0..seeds(100) {
-            let mut random = Random::new(seed);
-            let keys = [4, 8, 16][random.below(3) as usize];
-            let mut twin = Twin::new(&schemas());
-            twin.run(&*protocol, &crew, fill(keys / 2 + 1)).unwrap();
-            let mut open = VecDeque::new();
-            for _ in 0..6 {
-                for _ in 0..random.below(4) {
-                    let script = random_script(&mut random, keys);
-                    open.push_back(Session::hold(&twin.subject, script));
-                }
-                let (mut block, mut sessions) = (Vec::new(), BTreeMap::new());
-                for _ in 0..=random.below(5) {
-                    if random.chance(2)
-                        && let Some((session, commit)) = open.pop_front()
-                    {
-                        sessions.insert(block.len() as u32, session);
-                        block.push(commit);
-                    }
-                    block.push(random_work(&mut random, keys, 2));
-                }
-                match twin.run_with_sessions(&*protocol, &crew, block, &sessions) {
-                    Ok(outcome) => {
-                        let is_committed = |at: &u32| outcome.outcomes[*at as usize].is_committed();
-                        committed += sessions.keys().filter(|at| is_committed(at)).count();
-                    }
-                    Err(divergence) => panic!("{}, seed {seed}: {divergence}", entry.info.name),
-                }
-            }
-        }
-        assert!(committed > 100, "only {committed} sessions committed");
-    }
-}
-
-/// Every seeded bug is found, or the oracle is blind: by a wrong result, or by transactions that are
-/// rejected without need.
-#[test]
-fn seeded_bugs_are_found() {
-    for entry in protocols::ALL {
-        for flaw in entry.flaws {
-            let found = configurations(entry).iter().any(|name| is_found(name, flaw));
-            assert!(found, "{}: {flaw} was not found", entry.info.name);
-        }
-    }
-}
-
-/// The protocol as it is by default, and with every choice that its card offers.
-fn configurations(entry: &protocols::Entry) -> Vec<String> {
-    let name = entry.info.name;
-    let choices = entry.info.options.iter().flat_map(|option| match option.values {
-        OptionValues::OneOf(values) => {
-            values.iter().skip(1).map(|value| format!("{name}:{}={value}", option.name)).collect()
-        }
-        OptionValues::Integer { max, default, .. } => Vec::from_iter(
-            (default < max).then(|| format!("{name}:{}={}", option.name, default + 1)),
-        ),
-    });
-    std::iter::once(name.to_owned()).chain(choices).collect()
-}
-
-fn is_found(name: &str, flaw: &'static str) -> bool {
-    let crew = Crew::new(1);
-    let (mutant, sound) =
-        (protocols::mutant(name, flaw).unwrap(), protocols::by_name(name).unwrap());
-    let rejections = |protocol: &dyn Protocol, seed| {
-        let mut random = Random::new(seed);
-        let keys = [2, 5, 12][random.below(3) as usize];
-        let mut twin = Twin::new(&schemas());
-        twin.run(protocol, &crew, fill(keys / 2 + 1)).unwrap();
-        let blocks = (0..3).map(|_| {
-            let programs = 0..2 + random.below(6);
-            programs.map(|_| random_follower(&mut random, keys, 4)).collect()
-        });
-        let blocks: Vec<Vec<_>> = blocks.collect();
-        twin.run_all(protocol, &crew, blocks).map(|outcomes| {
-            let rejected = |o: &BlockOutcome| o.report.rerun + o.deferred.len() as u32;
-            outcomes.iter().map(rejected).sum::<u32>()
-        })
-    };
-    (0..200).any(|seed| match rejections(&*mutant, seed) {
-        Ok(count) => count > rejections(&*sound, seed).unwrap(),
-        Err(_) => true,
-    })
 }
 
 /// A query shows what a statement wrote, and that statement had copied it from a row which changes

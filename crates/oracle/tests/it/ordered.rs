@@ -8,13 +8,10 @@ use kit::random::Random;
 use oracle::Twin;
 use oracle::programs::{fill, random_follower, random_load, schemas};
 
-/// Each with the option under which whatever may overtake does.
-const EAGER: &[&str] = &["calvin:ready=latest", "conflict_graph:ready=latest"];
+use crate::seeds;
 
-fn seeds(count: u64) -> u64 {
-    let factor = std::env::var("TALLY_ORACLE_SEEDS").ok();
-    count * factor.and_then(|f| f.parse().ok()).unwrap_or(1)
-}
+/// Each with the option under which whatever may overtake does.
+const EAGER: &[&str] = &["calvin:ready=latest", "conflict_graph:ready=latest", "bohm:ready=latest"];
 
 /// Programs with dependent keys among others, and now and then a load.
 fn random_block(random: &mut Random, keys: u64, count: u64) -> Vec<Arc<Work>> {

@@ -1,0 +1,66 @@
+//! No dependency cycle, whatever order is claimed.
+
+use concurrency::Crew;
+use concurrency::trial::{Flaw, Trial};
+use kit::random::Random;
+use oracle::history::History;
+use oracle::subjects::{Subject, defaults, variants};
+
+use crate::seeds;
+
+fn no_cycle(subject: &Subject, count: u64) {
+    let crew = Crew::new(3);
+    let mut dependencies = 0;
+    for seed in 0..count {
+        let history = History::random(&mut Random::new(seed));
+        let trial = Trial { shake: Some(seed), flaw: None };
+        let fails = |history: &History| history.check(&*subject.protocol, &crew, trial).err();
+        match history.check(&*subject.protocol, &crew, trial) {
+            Ok(count) => dependencies += count as u64,
+            Err(anomaly) => {
+                let (history, anomaly) = history.smallest(anomaly, fails);
+                panic!("{}, seed {seed}: {anomaly}\n{history}", subject.name);
+            }
+        }
+    }
+    // Of what was endorsed many blocks ago nothing may get through.
+    let is_default = !subject.name.contains(':');
+    assert!(dependencies > count || !is_default, "{}: {dependencies}", subject.name);
+}
+
+#[test]
+fn histories_have_no_dependency_cycle() {
+    for subject in defaults() {
+        no_cycle(&subject, seeds(60));
+    }
+}
+
+#[test]
+fn with_any_option_histories_have_no_dependency_cycle() {
+    for subject in variants() {
+        no_cycle(&subject, seeds(15));
+    }
+}
+
+/// Which seed shows a bug to somebody who is told no order.
+fn found_by_cycles(subject: &Subject, flaw: Option<Flaw>) -> Option<u64> {
+    let crew = Crew::new(1);
+    (0..300).find(|&seed| {
+        let history = History::random(&mut Random::new(seed));
+        history.check(&*subject.protocol, &crew, Trial { shake: None, flaw }).is_err()
+    })
+}
+
+/// Bugs that make a wrong order are seen in the dependencies alone.
+#[test]
+fn seeded_bugs_make_cycles() {
+    for flaw in ["strict_rule_1", "no_range_edges", "no_existence_edges"] {
+        let protocol = protocols::mutant("harmony", flaw).unwrap();
+        let mutant = Subject { name: flaw.into(), protocol };
+        assert!(found_by_cycles(&mutant, None).is_some(), "{flaw}");
+    }
+    let harmony = Subject::named("harmony");
+    for flaw in [Flaw::ReadUnrecorded, Flaw::ExistenceUnrecorded, Flaw::RangeUnrecorded] {
+        assert!(found_by_cycles(&harmony, Some(flaw)).is_some(), "{flaw:?}");
+    }
+}

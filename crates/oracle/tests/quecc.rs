@@ -1,0 +1,374 @@
+//! QueCC's claims, each by name, and the seeded bugs that small random blocks cannot show.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use concurrency::{Crew, Outcome, Protocol, Statement, Work};
+use kit::random::Random;
+use oracle::programs::{Builder, Operation, fill, random_program, random_work, schemas};
+use oracle::{Divergence, Twin, rows};
+use procedure::query::{Aggregate, AggregateFunction, Query};
+use procedure::step::{Carried, Column, OnError, Output, Phi, Procedure, Step};
+use procedure::{BinaryOp, CommandCode, Expr, Reg};
+use types::{ColumnSchema, DataType, SqlState, TableId, TableSchema, Value};
+
+const CONFIGURATIONS: [&str; 6] = [
+    "quecc",
+    "quecc:execution=conservative",
+    "quecc:execution=early",
+    "quecc:planning=pipelined",
+    "quecc:reads=snapshot",
+    "quecc:queue=16",
+];
+
+/// One counter for each owner.
+const COUNTERS: TableId = TableId(1);
+/// Rows of an owner, numbered by his counter.
+const ITEMS: TableId = TableId(2);
+
+fn owner_schemas() -> [Arc<TableSchema>; 2] {
+    let table = |id, name: &str, columns: &[&str], key: usize| {
+        let column = |name: &&str| ColumnSchema {
+            name: (*name).into(),
+            data_type: DataType::Int8,
+            nullable: false,
+            dropped: false,
+        };
+        Arc::new(TableSchema {
+            id,
+            name: name.into(),
+            columns: columns.iter().map(column).collect(),
+            primary_key: (0..key as u16).collect(),
+            indexes: Vec::new(),
+            hidden_row_id: false,
+        })
+    };
+    [
+        table(COUNTERS, "counters", &["owner", "next"], 1),
+        table(ITEMS, "items", &["owner", "number", "amount"], 2),
+    ]
+}
+
+fn constant(number: i64) -> Expr {
+    Expr::Const(Value::Int(number))
+}
+
+fn register(register: u16) -> Expr {
+    Expr::Reg(Reg(register))
+}
+
+fn add(left: Expr, right: Expr) -> Expr {
+    let (left, right) = (Box::new(left), Box::new(right));
+    Expr::Binary { op: BinaryOp::Add, left, right, result: DataType::Int8 }
+}
+
+fn work(parameters: u16, registers: u16, steps: Vec<Step>, arguments: &[Value]) -> Arc<Work> {
+    let column = |i: u16| Column { name: format!("${i}"), data_type: DataType::Int8 };
+    let procedure = Arc::new(Procedure {
+        name: "owner".into(),
+        parameters: (0..parameters).map(column).collect(),
+        registers,
+        body: steps.into(),
+        output: Output::Rows(vec![column(0)]),
+        tag: "CALL".into(),
+        read_only: false,
+        register_names: Box::default(),
+    });
+    Arc::new(Work::Statement(Statement { procedure, arguments: arguments.into() }))
+}
+
+fn increment(table: TableId, key: Box<[Expr]>, column: u16, by: Expr, found: u16) -> Step {
+    let code = CommandCode::new(
+        Box::new([(column, add(Expr::Column(column), register(0)))]),
+        Box::default(),
+    );
+    Step::Update { table, key, code: Arc::new(code), inputs: Box::new([by]), found: Reg(found) }
+}
+
+fn open(owner: i64) -> Arc<Work> {
+    let insert = Step::Insert {
+        table: COUNTERS,
+        key: Box::new([0]),
+        hidden_row_id: false,
+        values: Box::new([register(0), constant(1)]),
+        inserted: Reg(1),
+    };
+    work(1, 2, vec![insert], &[Value::Int(owner)])
+}
+
+/// Adds an item under the owner's next number: its key needs data, but for the first column.
+fn append(owner: i64, amount: i64) -> Arc<Work> {
+    let steps = vec![
+        Step::Read {
+            table: COUNTERS,
+            key: Box::new([register(0)]),
+            columns: Box::new([1]),
+            out: Reg(2),
+            found: Reg(3),
+        },
+        increment(COUNTERS, Box::new([register(0)]), 1, constant(1), 4),
+        Step::Insert {
+            table: ITEMS,
+            key: Box::new([0, 1]),
+            hidden_row_id: false,
+            values: Box::new([register(0), register(2), register(1)]),
+            inserted: Reg(5),
+        },
+        Step::Emit { values: Box::new([register(2)]) },
+    ];
+    work(2, 6, steps, &[Value::Int(owner), Value::Int(amount)])
+}
+
+/// The sum of an owner's items.
+fn total(owner: i64) -> Arc<Work> {
+    let scan = Query::Scan {
+        table: ITEMS,
+        index: 0,
+        nullable: Box::new([false]),
+        low: Bound::Included(Box::new([register(0)])),
+        high: Bound::Included(Box::new([register(0)])),
+        reverse: false,
+        columns: Box::new([2]),
+        filter: None,
+    };
+    let aggregate = Aggregate {
+        function: AggregateFunction::Sum,
+        input: Some(Expr::Column(0)),
+        distinct: false,
+        filter: None,
+        result: DataType::Int8,
+    };
+    let query = Query::Aggregate {
+        input: Box::new(scan),
+        groups: Box::default(),
+        aggregates: Box::new([aggregate]),
+    };
+    work(1, 2, vec![Step::EmitQuery { query }], &[Value::Int(owner)])
+}
+
+fn owners(protocol: &dyn Protocol, crew: &Crew, seed: u64) -> Result<Twin, Divergence> {
+    let mut random = Random::new(seed);
+    let mut twin = Twin::new(&owner_schemas());
+    twin.run(protocol, crew, (0..6).map(open).collect())?;
+    for _ in 0..3 {
+        let block = (0..120).map(|_| {
+            let owner = random.below(6) as i64;
+            if random.chance(3) { total(owner) } else { append(owner, random.below(9) as i64) }
+        });
+        let outcome = twin.run(protocol, crew, block.collect())?;
+        // Each of them has a place in the queues.
+        assert!(outcome.serial_order.is_sorted() || protocol.info().name != "quecc");
+    }
+    Ok(twin)
+}
+
+/// Inserts whose numbers need data and scans of one owner, which the thesis leaves out, stand in the
+/// queues of their owner: the serial order is block order.
+#[test]
+fn inserts_and_scans_are_queued_by_what_their_rows_have_in_common() {
+    for name in ["quecc", "quecc:execution=conservative", "quecc:queue=16"] {
+        let protocol = protocols::by_name(name).unwrap();
+        for seed in 0..4 {
+            let states = [1, 2, 8].map(|workers| {
+                let twin = owners(&*protocol, &Crew::new(workers), seed)
+                    .unwrap_or_else(|divergence| panic!("{name}, seed {seed}: {divergence}"));
+                (rows(&twin.subject, COUNTERS), rows(&twin.subject, ITEMS))
+            });
+            assert!(states.windows(2).all(|two| two[0] == two[1]), "{name}, seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_scan_that_does_not_say_where_it_stands_is_found() {
+    let mutant = protocols::mutant("quecc", "no_scan_routes").unwrap();
+    assert!((0..20).any(|seed| owners(&*mutant, &Crew::new(1), seed).is_err()));
+}
+
+/// A block that is large enough for several planners.
+fn crowd(protocol: &dyn Protocol, workers: usize, seed: u64) -> Result<Twin, Divergence> {
+    let crew = Crew::new(workers);
+    let mut random = Random::new(seed);
+    let mut twin = Twin::new(&schemas());
+    twin.run(protocol, &crew, fill(10))?;
+    for _ in 0..3 {
+        let block = (0..130).map(|_| random_work(&mut random, 20, 3)).collect();
+        twin.run(protocol, &crew, block)?;
+    }
+    Ok(twin)
+}
+
+/// Qadah 2021, 2.3: for every record, what a planner of higher priority queued runs first.
+#[test]
+fn planners_of_lower_priority_wait_where_their_ranges_overlap() {
+    let mutant = protocols::mutant("quecc", "no_priority").unwrap();
+    assert!((0..20).any(|seed| crowd(&*mutant, 3, seed).is_err()));
+}
+
+/// Whatever the modes, results are those of the claimed order, and the same on any number of
+/// workers.
+#[test]
+fn every_mode_is_serializable_and_blind_to_workers() {
+    for name in CONFIGURATIONS {
+        let protocol = protocols::by_name(name).unwrap();
+        for seed in 0..5 {
+            let states = [1, 2, 8].map(|workers| {
+                let twin = crowd(&*protocol, workers, seed)
+                    .unwrap_or_else(|divergence| panic!("{name}, seed {seed}: {divergence}"));
+                rows(&twin.subject, oracle::programs::TABLE)
+            });
+            assert!(states.windows(2).all(|two| two[0] == two[1]), "{name}, seed {seed}");
+        }
+    }
+}
+
+/// Qadah 2021, 2.2: no call is ever turned away for concurrency, however hot its records are.
+#[test]
+fn there_are_no_concurrency_aborts() {
+    let crew = Crew::new(2);
+    for name in CONFIGURATIONS {
+        let protocol = protocols::by_name(name).unwrap();
+        let mut twin = Twin::new(&schemas());
+        twin.run(&*protocol, &crew, fill(4)).unwrap();
+        let hot = |n: i64| {
+            let mut builder = Builder::default();
+            builder.push(Operation::Read, n % 2, 0);
+            builder.push(Operation::BlindSet, 1, n);
+            builder.push(Operation::Add, n % 3, 1);
+            builder.finish()
+        };
+        let outcome = twin.run(&*protocol, &crew, (0..300).map(hot).collect()).unwrap();
+        assert_eq!(outcome.report.rerun, 0, "{name}");
+        assert!(outcome.outcomes.iter().all(Outcome::is_committed));
+    }
+}
+
+/// Conservatively, a violation undoes its own transaction and no other.
+#[test]
+fn conservative_execution_has_no_cascades() {
+    let crew = Crew::new(2);
+    let reruns = |name: &str| {
+        let protocol = protocols::by_name(name).unwrap();
+        let mut twin = Twin::new(&schemas());
+        twin.run(&*protocol, &crew, fill(4)).unwrap();
+        let block = (0..100).map(|n| {
+            let mut builder = Builder::default();
+            builder.push(Operation::Add, 0, 1);
+            // Every tenth finds its key taken.
+            builder.push(Operation::Insert, if n % 10 == 0 { 1 } else { 100 + n }, n);
+            builder.finish()
+        });
+        let outcome = twin.run(&*protocol, &crew, block.collect()).unwrap();
+        let rejected = outcome.outcomes.iter().filter(|o| !o.is_committed()).count();
+        assert_eq!(rejected, 10, "{name}");
+        outcome.report.rerun
+    };
+    assert_eq!(reruns("quecc:execution=conservative"), 10);
+    assert_eq!(reruns("quecc:execution=early"), 10);
+    assert!(reruns("quecc") > 50);
+}
+
+/// A loop over keys is a fragment for each; what it counts is summed up, and an answer is that of a
+/// run from start to end even where keys repeat or are missing.
+#[test]
+fn turns_of_a_loop_are_fragments_of_their_own() {
+    let crew = Crew::new(2);
+    let touch = |keys: &[i64]| {
+        let found = Step::If {
+            condition: register(3),
+            then: Box::new([Step::Let { out: Reg(4), value: add(register(2), constant(1)) }]),
+            otherwise: Box::default(),
+            phis: Box::new([Phi { out: Reg(5), then: register(4), otherwise: register(2) }]),
+        };
+        let steps = vec![
+            Step::ForEach {
+                register: Reg(1),
+                array: register(0),
+                body: Box::new([
+                    increment(COUNTERS, Box::new([register(1)]), 1, constant(1), 3),
+                    found,
+                ]),
+                carried: Box::new([Carried {
+                    register: Reg(2),
+                    initial: constant(0),
+                    next: register(5),
+                }]),
+            },
+            Step::Emit { values: Box::new([register(2)]) },
+        ];
+        let keys: Vec<Value> = keys.iter().map(|key| Value::Int(*key)).collect();
+        work(1, 6, steps, &[Value::array(keys)])
+    };
+    for name in CONFIGURATIONS {
+        let protocol = protocols::by_name(name).unwrap();
+        let mut twin = Twin::new(&owner_schemas());
+        twin.run(&*protocol, &crew, (0..6).map(open).collect()).unwrap();
+        let block = (0..90).map(|n| touch(&[n % 6, 7, (n + 1) % 6, n % 6, 99])).collect();
+        let outcome = twin.run(&*protocol, &crew, block).unwrap();
+        let three = |outcome: &Outcome| match outcome {
+            Outcome::Committed(result) => result.rows[0][0] == Value::Int(3),
+            _ => false,
+        };
+        assert!(outcome.outcomes.iter().all(three), "{name}: {:?}", outcome.outcomes[0]);
+        // An array that is NULL is the specification's error.
+        let Work::Statement(statement) = &*touch(&[]) else { unreachable!() };
+        let null = Statement { arguments: [Value::Null].into(), ..statement.clone() };
+        let outcome = twin.run(&*protocol, &crew, vec![Arc::new(Work::Statement(null))]).unwrap();
+        assert!(!outcome.outcomes[0].is_committed());
+    }
+}
+
+/// What was rolled back is as if it had never been: stamps, net changes, indexes.
+#[test]
+fn victims_leave_no_trace() {
+    let crew = Crew::new(1);
+    let protocol = protocols::by_name("quecc").unwrap();
+    let raise = || {
+        let error = OnError::new(SqlState::RAISE_EXCEPTION, "no");
+        Step::Require { condition: Expr::Const(Value::Bool(false)), error }
+    };
+    let mut twin = Twin::new(&owner_schemas());
+    twin.run(&*protocol, &crew, (0..3).map(open).collect()).unwrap();
+    let before = rows(&twin.subject, COUNTERS);
+    let failing = |owner: i64| {
+        let key = || Box::new([register(0)]);
+        let steps = vec![
+            increment(COUNTERS, key(), 1, constant(5), 1),
+            Step::Delete { table: COUNTERS, key: key(), found: Reg(2) },
+            Step::Insert {
+                table: COUNTERS,
+                key: Box::new([0]),
+                hidden_row_id: false,
+                values: Box::new([register(0), constant(9)]),
+                inserted: Reg(3),
+            },
+            raise(),
+        ];
+        work(1, 4, steps, &[Value::Int(owner)])
+    };
+    let outcome = twin.run(&*protocol, &crew, (0..5).map(failing).collect()).unwrap();
+    assert!(outcome.outcomes.iter().all(|outcome| !outcome.is_committed()));
+    assert!(twin.changes.is_empty());
+    assert_eq!(rows(&twin.subject, COUNTERS), before);
+}
+
+/// Random programs one by one and in tens, under every mode.
+#[test]
+fn small_blocks_in_every_mode() {
+    let crew = Crew::new(1);
+    for name in CONFIGURATIONS {
+        let protocol = protocols::by_name(name).unwrap();
+        for seed in 0..60 {
+            let mut random = Random::new(seed);
+            let mut twin = Twin::new(&schemas());
+            twin.run(&*protocol, &crew, fill(3)).unwrap();
+            for _ in 0..4 {
+                let count = 1 + random.below(10);
+                let block = (0..count).map(|_| random_program(&mut random, 5, 4)).collect();
+                if let Err(divergence) = twin.run(&*protocol, &crew, block) {
+                    panic!("{name}, seed {seed}: {divergence}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! Bugs on purpose: a test that no seeded bug can fail is not a test.
+
+/// What a careless implementation would get wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Flaw {
+    /// Scans see the stored rows alone.
+    NoVersionsInScans,
+    /// The placeholder of a transaction that wrote nothing counts as a deleted row.
+    EmptyPlaceholderDeletes,
+    /// The block leaves the first version of each record behind.
+    FirstVersionStays,
+    /// Whatever the reconnaissance saw is taken for true.
+    StalePredictions,
+}
+
+impl Flaw {
+    pub const NAMES: &[&str] = &[
+        "no_versions_in_scans",
+        "empty_placeholder_deletes",
+        "first_version_stays",
+        "stale_predictions",
+    ];
+
+    pub fn by_name(name: &str) -> Option<Flaw> {
+        Some(match name {
+            "no_versions_in_scans" => Flaw::NoVersionsInScans,
+            "empty_placeholder_deletes" => Flaw::EmptyPlaceholderDeletes,
+            "first_version_stays" => Flaw::FirstVersionStays,
+            "stale_predictions" => Flaw::StalePredictions,
+            _ => return None,
+        })
+    }
+}

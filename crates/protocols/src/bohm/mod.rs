@@ -1,0 +1,332 @@
+//! BOHM (Faleiro, Abadi, VLDB 2015): versions are in their places before anybody writes them.
+//!
+//! *Idea.* Since the order and the write sets are known, concurrency control can be done before
+//! execution: for every write, in the order of the block, a *placeholder* is put into its record's
+//! list of versions. Then the version that a transaction reads follows from its position alone: the
+//! last before it. No timestamp counter, no validation, and readers never hold up writers.
+//!
+//! ```text
+//!   T1 w(x)   T2 r(x) w(y)   T3 w(x)   T4 r(x) r(y)
+//!
+//!   x   stored ◄─ T1 ◄─ T3          T2 reads T1's x, T4 reads T3's
+//!   y   stored ◄─ T2                T3 need not wait for T2, which reads an older x
+//! ```
+//!
+//! *Timeline.*
+//!
+//! ```text
+//!   prepare  key plans, reconnaissance         parallel by transaction, reads the snapshot only
+//!   finish   placeholders, edges               parallel by record
+//!            run, each after the writers of    parallel by transaction
+//!            what it reads
+//!            store the last versions           parallel by record
+//! ```
+//!
+//! *Invariants.* The claimed serial order is the block order. A placeholder is filled once, by its
+//! writer; when a transaction begins, all versions before it on the records that it may touch are
+//! filled. A transaction that ends in an error, or does not come to a planned write, leaves its
+//! placeholder without effect, and readers pass on to the version before. Nothing is stored before
+//! the segment has ended, so the store is the version before all.
+//!
+//! *Versions* are patches of the stored row as long as nobody inserts it or puts it whole: an
+//! update of one column of ten copies one. Rows under hidden ids are one version for each
+//! transaction. *Scans* merge stored rows with the versions that the scanner sees in the range.
+//!
+//! *Departures from the paper.*
+//! - A worker that comes to an empty placeholder evaluates its writer first, on its own stack. Here
+//!   it does not come to one: who waits for whom is counted beforehand
+//!   ([`concurrency::schedule`]), so depth is bounded and nobody waits within a transaction.
+//! - Every write here also tells whether the row was there, so writers of a record follow each
+//!   other; blind writes of the paper do not.
+//! - Versions live for the block, in lists of this protocol's own; the last of each record is
+//!   stored at the end, and older blocks are read through the store's undo versions.
+//! - Write sets need not be known: *suspects* (see [`concurrency::ordered_locks`]) end a segment
+//!   and run alone between two.
+//!
+//! *Cost.* Each declared write takes a placeholder of some 100 bytes and is touched three times:
+//! laid, filled, stored; the third meets a record that has long left the cache. A hot record's
+//! readers run at once, its writers one after another.
+
+mod execute;
+mod flaw;
+mod install;
+mod sight;
+mod versions;
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use concurrency::accesses::Declared;
+use concurrency::ordered_locks::points::Points;
+use concurrency::ordered_locks::queues::{Queues, Requests};
+use concurrency::ordered_locks::{self, Settings};
+use concurrency::schedule::{Graph, Preference, Ran, Schedule};
+use concurrency::{
+    Block, BlockOutcome, BlockReport, Crew, Foresight, Isolation, OptionValues, Options, Outcome,
+    Prepared, Protocol, ProtocolInfo, ProtocolOption,
+};
+use storage::{BlockWrites, Catalog, Store};
+use types::{Height, Position, Stop};
+
+use execute::Executor;
+use flaw::Flaw;
+use versions::{Shard, Versions};
+
+pub const ENTRY: crate::Entry =
+    crate::Entry { info: &INFO, make: |options| Arc::new(Bohm::new(options)), flaws: Flaw::NAMES };
+
+pub static INFO: ProtocolInfo = ProtocolInfo {
+    name: "bohm",
+    paper: "Faleiro, Abadi: Rethinking Serializable Multiversion Concurrency Control, VLDB 2015",
+    isolation: Isolation::Serializable,
+    deterministic: true,
+    needs_keys_up_front: true,
+    interactive: false,
+    may_retry: false,
+    options: &[ProtocolOption {
+        name: "ready",
+        values: OptionValues::OneOf(&["earliest", "latest"]),
+        what: "which of those whose versions are there runs first; latest is for tests",
+    }],
+};
+
+/// Segments of fewer are run one by one.
+const TRANSACTIONS_MIN: usize = 32;
+
+pub struct Bohm {
+    settings: Settings,
+    flaw: Option<Flaw>,
+}
+
+/// What `prepare` found out.
+struct Plan {
+    /// `None`: the block is not worth it.
+    declared: Option<Vec<Declared>>,
+    snapshot_height: Height,
+}
+
+impl Bohm {
+    fn new(options: &Options) -> Bohm {
+        let flaw = options.flaw.and_then(Flaw::by_name);
+        let mut settings = Settings {
+            writers_wait_for_readers: false,
+            fences: flaw != Some(Flaw::StalePredictions),
+            ..Settings::default()
+        };
+        if options.is(&INFO, "ready", "latest") || flaw.is_some() {
+            settings.preference = Preference::Latest;
+        }
+        Bohm { settings, flaw }
+    }
+}
+
+impl Protocol for Bohm {
+    fn info(&self) -> &'static ProtocolInfo {
+        &INFO
+    }
+
+    fn prepare(
+        &self,
+        block: &Arc<Block>,
+        store: &Arc<Store>,
+        snapshot_height: Height,
+        crew: &Crew,
+    ) -> Result<Prepared, String> {
+        let all: Vec<_> = (0..block.transactions.len() as Position).collect();
+        let (catalog, settings) = (store.catalog(), self.settings);
+        let declared =
+            ordered_locks::declare_if_wide(block, &all, &catalog, snapshot_height, settings, crew);
+        Ok(Box::new(Plan { declared, snapshot_height }))
+    }
+
+    fn finish(
+        &self,
+        prepared: Prepared,
+        block: &Arc<Block>,
+        store: &Arc<Store>,
+        writes: &mut BlockWrites,
+        crew: &Crew,
+    ) -> Result<BlockOutcome, String> {
+        let plan: Box<Plan> =
+            prepared.downcast().map_err(|_| "bohm was handed another protocol's block")?;
+        let serial_order: Vec<_> = (0..block.transactions.len() as Position).collect();
+        let catalog = store.catalog();
+        let outcomes = match plan.declared {
+            Some(declared) => {
+                let requests = Arc::new(Requests {
+                    points: Points::of(&declared, &block.transactions, &catalog),
+                    declared,
+                    settings: self.settings,
+                    fresh: plan.snapshot_height + 1 == block.height,
+                });
+                self.run_segments(requests, block, &catalog, writes, crew)?
+            }
+            None => ordered_locks::one_by_one(block, &serial_order, &catalog, writes)?,
+        };
+        Ok(BlockOutcome {
+            outcomes,
+            serial_order,
+            deferred: Vec::new(),
+            report: BlockReport::default(),
+        })
+    }
+}
+
+impl Bohm {
+    fn run_segments(
+        &self,
+        requests: Arc<Requests>,
+        block: &Arc<Block>,
+        catalog: &Arc<Catalog>,
+        writes: &mut BlockWrites,
+        crew: &Crew,
+    ) -> Result<Vec<Outcome>, String> {
+        let fenced = self.fenced(&requests, block, crew);
+        let mut outcomes = Vec::with_capacity(fenced.len());
+        while outcomes.len() < fenced.len() {
+            let first = outcomes.len() as u32;
+            let left = &fenced[first as usize..];
+            let length = left.iter().position(|&fenced| fenced).unwrap_or(left.len()) as u32;
+            let segment = first..first + length;
+            match self.segment(&requests, block, segment.clone(), crew) {
+                Some(segment) => outcomes.extend(segment.run(catalog, writes, crew)?),
+                None => {
+                    let positions: Vec<Position> = segment.clone().collect();
+                    outcomes.extend(ordered_locks::one_by_one(block, &positions, catalog, writes)?);
+                }
+            }
+            if (segment.end as usize) < fenced.len() {
+                let alone = [segment.end];
+                outcomes.extend(ordered_locks::one_by_one(block, &alone, catalog, writes)?);
+            }
+        }
+        Ok(outcomes)
+    }
+
+    /// Who cannot be trusted to touch what was foretold.
+    fn fenced(&self, requests: &Arc<Requests>, block: &Arc<Block>, crew: &Crew) -> Vec<bool> {
+        let all_planned = requests.declared.iter().all(|d| matches!(d, Declared::Planned(_)));
+        if all_planned || self.flaw == Some(Flaw::StalePredictions) {
+            return vec![false; block.transactions.len()];
+        }
+        Queues::of(requests, &block.transactions, crew).fenced
+    }
+
+    /// The placeholders of a segment. `None`: better one by one.
+    fn segment(
+        &self,
+        requests: &Arc<Requests>,
+        block: &Arc<Block>,
+        segment: Range<u32>,
+        crew: &Crew,
+    ) -> Option<Segment> {
+        let is_eager = self.settings.preference == Preference::Latest;
+        if segment.len() < TRANSACTIONS_MIN && !is_eager {
+            return None;
+        }
+        let versions = lay(requests, segment, crew);
+        let graph = Graph::new(versions.segment.len(), &versions.edges());
+        (is_eager || graph.is_wide()).then(|| Segment {
+            block: Arc::clone(block),
+            schedule: Schedule::new(graph, self.settings.preference, false),
+            outcomes: versions.segment.clone().map(|_| OnceLock::new()).collect(),
+            versions: Arc::new(versions),
+            flaw: self.flaw,
+        })
+    }
+}
+
+/// Placeholders, each worker those of its share of the records.
+fn lay(requests: &Arc<Requests>, segment: Range<u32>, crew: &Crew) -> Versions {
+    let shards = crew.workers();
+    let laid: Arc<Vec<OnceLock<Shard>>> = Arc::new((0..shards).map(|_| OnceLock::new()).collect());
+    let job = (Arc::clone(requests), Arc::clone(&laid), segment.clone());
+    crew.run(move |worker| {
+        let (requests, laid, segment) = &job;
+        let shard = Shard::lay(requests, segment.clone(), worker, shards);
+        laid[worker].set(shard).expect("a worker lays its shard once");
+    });
+    let laid = Arc::into_inner(laid).expect("the crew has let go of a finished job");
+    let shards = laid.into_iter().map(|shard| shard.into_inner().unwrap_or_default());
+    Versions { requests: Arc::clone(requests), shards: shards.collect(), segment }
+}
+
+/// Transactions that run together.
+struct Segment {
+    block: Arc<Block>,
+    versions: Arc<Versions>,
+    schedule: Schedule,
+    outcomes: Vec<OnceLock<Outcome>>,
+    flaw: Option<Flaw>,
+}
+
+impl Segment {
+    fn run(
+        self,
+        catalog: &Arc<Catalog>,
+        writes: &mut BlockWrites,
+        crew: &Crew,
+    ) -> Result<Vec<Outcome>, String> {
+        let segment = Arc::new(self);
+        let job = (Arc::clone(&segment), Arc::clone(catalog));
+        crew.run(move |_| job.0.work(&job.1));
+        let segment = Arc::into_inner(segment).expect("the crew has let go of a finished job");
+        if let Some(why) = segment.schedule.stopped() {
+            return Err(why);
+        }
+        store(&segment.versions, segment.block.height, catalog, writes, crew, segment.flaw)?;
+        let outcomes = segment.outcomes.into_iter();
+        Ok(outcomes.map(|one| one.into_inner().expect("every transaction is run")).collect())
+    }
+
+    fn work(&self, catalog: &Arc<Catalog>) {
+        let versions = &self.versions;
+        let mut executor =
+            Executor::new(Arc::clone(catalog), Arc::clone(versions), &self.block, self.flaw);
+        let mut foresight = Foresight::new(Arc::clone(catalog), self.outcomes.len());
+        let first = versions.segment.start;
+        let declared = &versions.requests.declared;
+        let foresee = |group: &[u32]| {
+            let accesses =
+                group.iter().filter_map(|&at| declared[(first + at) as usize].accesses());
+            foresight.fetch_keys(accesses.flat_map(|accesses| &accesses.keys));
+        };
+        self.schedule.work(foresee, |turn| {
+            let outcome = executor.run(&self.block, first + turn.at)?;
+            self.outcomes[turn.at as usize].set(outcome).expect("a transaction runs once");
+            Ok(Ran::Done)
+        });
+    }
+}
+
+/// Store the last version of every record, each worker those of its shard.
+fn store(
+    versions: &Arc<Versions>,
+    height: Height,
+    catalog: &Arc<Catalog>,
+    writes: &mut BlockWrites,
+    crew: &Crew,
+    flaw: Option<Flaw>,
+) -> Result<(), String> {
+    let arenas: Arc<Vec<_>> = Arc::new(writes.take().into_iter().map(Mutex::new).collect());
+    let halts: Arc<Mutex<Vec<String>>> = Arc::default();
+    let job = (Arc::clone(versions), Arc::clone(catalog), Arc::clone(&arenas), Arc::clone(&halts));
+    crew.run(move |worker| {
+        let (versions, catalog, arenas, halts) = &job;
+        let mut undo = arenas[worker].lock().unwrap_or_else(|e| e.into_inner());
+        let shard = &versions.shards[worker];
+        if let Err(stop) = install::install(versions, shard, height, catalog, &mut undo, flaw) {
+            let why = match stop {
+                Stop::Halt(why) => why,
+                Stop::Rejected(error) | Stop::Retry(error) => error.message().to_owned(),
+            };
+            halts.lock().unwrap_or_else(|e| e.into_inner()).push(why);
+        }
+    });
+    let arenas = Arc::into_inner(arenas).expect("the crew has let go of a finished job");
+    for arena in arenas {
+        writes.give(arena.into_inner().unwrap_or_else(|e| e.into_inner()));
+    }
+    let halt = halts.lock().unwrap_or_else(|e| e.into_inner()).pop();
+    halt.map_or(Ok(()), Err)
+}
