@@ -47,7 +47,7 @@ pub use overlay::{Moment, Overlay};
 pub use pending::{PendingWrite, RecordId, WriteSet, WriteState};
 pub use protocol::{
     Block, BlockOutcome, BlockReport, Isolation, OptionValues, Options, Outcome, Prepared,
-    Protocol, ProtocolInfo, ProtocolOption,
+    Protocol, ProtocolInfo, ProtocolOption, Timing,
 };
 pub use record_numbers::RecordNumbers;
 pub use runner::Runner;

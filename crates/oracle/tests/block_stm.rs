@@ -26,7 +26,7 @@ fn backwards(block: Vec<Arc<Work>>) -> BlockOutcome {
 }
 
 fn reruns(block: Vec<Arc<Work>>) -> u32 {
-    backwards(block).report.rerun
+    backwards(block).report.executed_again.0
 }
 
 /// Wherever a block begins, and whoever is faster: the outcome is the serial one.

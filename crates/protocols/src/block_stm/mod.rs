@@ -152,7 +152,7 @@ impl Protocol for BlockStm {
             let execution = execution.into_inner().unwrap_or_else(|e| e.into_inner());
             let result = execution.result.ok_or("a transaction was never executed")?;
             outcomes.push(Outcome::from_run(result)?);
-            report.rerun += u32::from(execution.incarnation > 0);
+            report.executed_again.0 += u32::from(execution.incarnation > 0);
         }
         install(Arc::new(run.memory), block, writes, crew)?;
         let serial_order = (0..count as Position).collect();
