@@ -40,6 +40,7 @@ use smallvec::SmallVec;
 use storage::{Catalog, LATEST, Slot, Table};
 use types::{ColumnId, Height, Key, Stamp, TableId, Value};
 
+use super::flaw::Flaw;
 use super::scheduler::Version;
 
 /// Where a row is or would be.
@@ -193,15 +194,36 @@ fn segment_of(number: u32) -> (usize, usize) {
     (segment as usize, (number - first) as usize)
 }
 
+/// Room for records that a block has left behind: getting pages from the system and clearing them
+/// would take a tenth of a short block's time.
+#[derive(Default)]
+pub struct Room(Vec<Segment>);
+
+/// Segments that are kept between blocks.
+const SEGMENTS_KEPT: usize = 4;
+
 impl Memory {
-    pub fn new(catalog: Arc<Catalog>, height: Height) -> Memory {
+    pub fn new(catalog: Arc<Catalog>, height: Height, room: Room) -> Memory {
+        let mut room = room.0.into_iter();
         Memory {
             catalog,
             height,
-            segments: [const { OnceLock::new() }; SEGMENTS],
+            segments: std::array::from_fn(|_| room.next().map_or_else(OnceLock::new, Into::into)),
             count: AtomicU32::new(0),
             shards: std::array::from_fn(|_| Mutex::default()),
         }
+    }
+
+    pub fn into_room(self) -> Room {
+        let segments = self.segments.into_iter().map_while(OnceLock::into_inner);
+        let mut kept: Vec<Segment> = segments.take(SEGMENTS_KEPT).collect();
+        let mut left = self.count.into_inner() as usize;
+        for segment in &mut kept {
+            let used = left.min(segment.len());
+            segment[..used].iter_mut().for_each(|record| drop(record.take()));
+            left -= used;
+        }
+        Room(kept)
     }
 
     pub fn catalog(&self) -> &Arc<Catalog> {
@@ -297,13 +319,16 @@ impl Memory {
         version: Version,
         before: &[Place],
         writes: Vec<Written>,
+        flaw: Option<Flaw>,
     ) -> Result<bool, String> {
         let mut moved = false;
         if !before.is_empty() {
             let kept: FxHashSet<&Place> = writes.iter().map(|write| &write.place).collect();
             for place in before.iter().filter(|place| !kept.contains(place)) {
                 moved = true;
-                self.find(place).iter().for_each(|record| record.remove(version.transaction));
+                if let Some(record) = self.find(place) {
+                    record.take_back(version.transaction, flaw == Some(Flaw::OldWritesStay));
+                }
             }
         }
         for Written { place, key, change } in writes {
@@ -492,8 +517,12 @@ impl Record {
         }
     }
 
-    fn remove(&self, transaction: u32) {
-        lock(&self.versions).retain(|w| w.version.transaction != transaction);
+    /// The last incarnation wrote here, and this one does not.
+    fn take_back(&self, transaction: u32, stays: bool) {
+        let mut versions = lock(&self.versions);
+        versions.retain(|w| stays || w.version.transaction != transaction);
+        let own = versions.iter_mut().filter(|w| w.version.transaction == transaction);
+        own.for_each(|written| written.estimate = false);
     }
 
     /// The record's changes in the order of the block, each with its transaction; they are gone

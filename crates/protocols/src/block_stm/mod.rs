@@ -41,6 +41,9 @@
 //!
 //! *Cost.* A read of a row that the block does not write costs a look at one word more than without
 //! versions, and the same again for its validation; a write costs a record of some hundred bytes.
+//! YCSB (half reads, half blind writes), transactions per CPU-second on two workers: 45 % of what
+//! serial execution does at theta 0, 33 % at 0.99. The largest parts are the rows' cache misses,
+//! twice: at execution and, since nothing is installed before, at the end.
 
 mod flaw;
 mod memory;
@@ -65,7 +68,7 @@ use storage::{BlockWrites, Catalog, LATEST, Store, UndoArena};
 use types::{ColumnId, Height, Position, Stamp, Stop, Value};
 
 use flaw::Flaw;
-use memory::{Change, Memory, Place, Record};
+use memory::{Change, Memory, Place, Record, Room};
 use scheduler::{Scheduler, Task, Version};
 use state::{ReadLog, Speculation, take_changes};
 
@@ -93,6 +96,7 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
 };
 
 pub struct BlockStm {
+    room: Mutex<Room>,
     backwards: bool,
     flaw: Option<Flaw>,
 }
@@ -100,6 +104,7 @@ pub struct BlockStm {
 impl BlockStm {
     fn new(options: &Options) -> BlockStm {
         BlockStm {
+            room: Mutex::default(),
             backwards: options.is(&INFO, "start", "last"),
             flaw: options.flaw.and_then(Flaw::by_name),
         }
@@ -130,9 +135,10 @@ impl Protocol for BlockStm {
         crew: &Crew,
     ) -> Result<BlockOutcome, String> {
         let count = block.transactions.len();
+        let room = std::mem::take(&mut *lock(&self.room));
         let run = Arc::new(BlockRun {
             block: Arc::clone(block),
-            memory: Memory::new(store.catalog(), block.height),
+            memory: Memory::new(store.catalog(), block.height, room),
             scheduler: Scheduler::new(count),
             executions: (0..count).map(|_| Mutex::default()).collect(),
             workers: crew.workers(),
@@ -154,7 +160,10 @@ impl Protocol for BlockStm {
             outcomes.push(Outcome::from_run(result)?);
             report.executed_again.0 += u32::from(execution.incarnation > 0);
         }
-        install(Arc::new(run.memory), block, writes, crew)?;
+        let memory = Arc::new(run.memory);
+        install(&memory, block, writes, crew)?;
+        let memory = Arc::into_inner(memory).expect("the crew has let go of a finished job");
+        *lock(&self.room) = memory.into_room();
         let serial_order = (0..count as Position).collect();
         Ok(BlockOutcome { outcomes, serial_order, deferred: Vec::new(), report })
     }
@@ -269,11 +278,7 @@ impl BlockRun {
             };
             let mut execution = lock(&self.executions[position as usize]);
             let written = changes.iter().map(|write| write.place.clone()).collect();
-            let before = match self.flaw {
-                Some(Flaw::OldWritesStay) => &[][..],
-                _ => &execution.written,
-            };
-            let moved = self.memory.write(version, before, changes);
+            let moved = self.memory.write(version, &execution.written, changes, self.flaw);
             let reads = Arc::new(view.below_mut().take_log());
             let incarnation = version.incarnation;
             *execution = Execution { incarnation, result: Some(result), reads, written };
@@ -314,7 +319,7 @@ const RECORDS_MIN: u32 = 512;
 /// Install each record's last version. Workers take records by their numbers, so each record has
 /// one.
 fn install(
-    memory: Arc<Memory>,
+    memory: &Arc<Memory>,
     block: &Arc<Block>,
     writes: &mut BlockWrites,
     crew: &Crew,
@@ -323,7 +328,8 @@ fn install(
     let halt: Arc<Mutex<Option<String>>> = Arc::default();
     let arenas: Arc<Vec<_>> = Arc::new(writes.take().into_iter().map(Mutex::new).collect());
     let job = {
-        let (arenas, halt, block) = (Arc::clone(&arenas), Arc::clone(&halt), Arc::clone(block));
+        let (arenas, halt) = (Arc::clone(&arenas), Arc::clone(&halt));
+        let (memory, block) = (Arc::clone(memory), Arc::clone(block));
         move |worker: usize| {
             let (count, worker) = (memory.count(), worker as u32);
             let share =

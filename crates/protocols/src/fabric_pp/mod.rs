@@ -38,9 +38,10 @@
 //! - B4 has something to find only if transactions of one block were endorsed on different
 //!   snapshots: `spread`.
 //!
-//! *Cost.* Per batch one pass over its accesses, the graph, and the budget. What dominates at low
-//! skew is simulation; at high skew the graph is dense, and its n²/64 words and the peeling of one
-//! large component stay below a microsecond for each transaction.
+//! *Cost.* Per batch one pass over its accesses, the graph, and the budget. YCSB (half reads, half
+//! blind writes), blocks of 1,000, two workers: at theta 0 a transaction costs 0.7 microseconds more
+//! than under `fabric`, and nobody is turned away; at 0.99 3.4 more, for the dense graph and the
+//! peeling of one large component, and 39 % are valid where it is 18 % under `fabric`.
 
 mod batch;
 mod cycles;
