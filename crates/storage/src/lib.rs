@@ -8,7 +8,7 @@
 //!
 //! The parts that threads share are checked under a model of their schedules by
 //! `RUSTFLAGS="--cfg shuttle" cargo test -p storage --lib schedules`. The only unsafe code is in
-//! `words::raw` (a zeroed allocation, the wish for large pages, a prefetch) and in `heap::ascii` (a
+//! `words::raw` (a zeroed allocation and a prefetch) and in `heap::ascii` (a
 //! text known to be one).
 //!
 //! Left out so far: space of overwritten long strings and of long index keys comes back only when a
