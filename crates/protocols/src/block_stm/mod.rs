@@ -216,23 +216,28 @@ impl BlockRun {
             Foresight::new(Arc::clone(self.memory.catalog()), self.block.transactions.len());
         if self.backwards {
             for transaction in (0..self.block.transactions.len()).rev() {
-                if let Some(version) = self.scheduler.claim(transaction) {
-                    let task = self.execute(version, &mut view, &mut frame);
-                    debug_assert!(task.is_none(), "nobody is validated yet");
+                let version = self.scheduler.claim(transaction);
+                let mut task = version.map(Task::Execute);
+                while let Some(next) = task {
+                    task = self.perform(next, &mut view, &mut frame);
                 }
             }
         }
         let mut task = None;
         while let Some(next) = task.take().or_else(|| self.scheduler.next_task()) {
-            task = match next {
-                Task::Execute(version) => {
-                    self.look_ahead(version, &mut foresight);
-                    self.execute(version, &mut view, &mut frame)
-                }
-                Task::Validate(version) => self.validate(version),
-            };
+            if let Task::Execute(version) = next {
+                self.look_ahead(version, &mut foresight);
+            }
+            task = self.perform(next, &mut view, &mut frame);
         }
         std::mem::forget(guard);
+    }
+
+    fn perform(&self, task: Task, view: &mut View<'_>, frame: &mut Frame) -> Option<Task> {
+        match task {
+            Task::Execute(version) => self.execute(version, view, frame),
+            Task::Validate(version) => self.validate(version),
+        }
     }
 
     /// Fetch what this worker will probably look at next.
