@@ -32,7 +32,7 @@ impl LockId {
 
     /// Which of so many workers the record belongs to.
     pub fn shard(self, shards: usize) -> usize {
-        ((self.0 >> 32) * shards as u64 >> 32) as usize
+        (((self.0 >> 32) * shards as u64) >> 32) as usize
     }
 }
 

@@ -28,9 +28,9 @@
 //! placeholder without effect, and readers pass on to the version before. Nothing is stored before
 //! the segment has ended, so the store is the version before all.
 //!
-//! *Versions* are patches of the stored row as long as nobody inserts it or puts it whole: an update
-//! of one column of ten copies one. Rows under hidden ids are one version for each transaction.
-//! *Scans* merge stored rows with the versions that the scanner sees in the range.
+//! *Versions* are patches of the stored row as long as nobody inserts it or puts it whole: an
+//! update of one column of ten copies one. Rows under hidden ids are one version for each
+//! transaction. *Scans* merge stored rows with the versions that the scanner sees in the range.
 //!
 //! *Departures from the paper.*
 //! - A worker that comes to an empty placeholder evaluates its writer first, on its own stack. Here
@@ -38,10 +38,10 @@
 //!   ([`concurrency::schedule`]), so depth is bounded and nobody waits within a transaction.
 //! - Every write here also tells whether the row was there, so writers of a record follow each
 //!   other; blind writes of the paper do not.
-//! - Versions live for the block, in lists of this protocol's own; the last of each record is stored
-//!   at the end, and older blocks are read through the store's undo versions.
-//! - Write sets need not be known: *suspects* (see [`concurrency::ordered_locks`]) end a segment and
-//!   run alone between two.
+//! - Versions live for the block, in lists of this protocol's own; the last of each record is
+//!   stored at the end, and older blocks are read through the store's undo versions.
+//! - Write sets need not be known: *suspects* (see [`concurrency::ordered_locks`]) end a segment
+//!   and run alone between two.
 //!
 //! *Cost.* Each declared write takes a placeholder of some 100 bytes and is touched three times:
 //! laid, filled, stored; the third meets a record that has long left the cache. A hot record's

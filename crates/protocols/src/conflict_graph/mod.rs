@@ -26,8 +26,8 @@
 //! *Departures.* Intervals are on keys of indexes, not on any column of a predicate: two predicates
 //! on different indexes meet at the records that somebody writes, as
 //! [`ordered_locks::points`] tells. Where the thesis calls for a barrier (statements that cannot be
-//! parsed, a `LIMIT`), reconnaissance may do: a prediction that nobody before writes into is as good
-//! as a plan. A suspect has a stage of its own.
+//! parsed, a `LIMIT`), reconnaissance may do: a prediction that nobody before writes into is as
+//! good as a plan. A suspect has a stage of its own.
 //!
 //! *Cost.* The graph is calvin's. What stages add is that everybody waits for the slowest at each
 //! stage's end; a hot record makes as many stages as it has writers, so a graph with many

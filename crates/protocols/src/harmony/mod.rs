@@ -207,26 +207,23 @@ impl Protocol for Harmony {
         decided.into_iter().for_each(|tid| verdict.reject(tid));
         for (tid, simulated) in (0..).zip(&touched.simulation.transactions) {
             if simulated.fails && self.flaw != Some(Flaw::NoDemotion) {
-                verdict.reject(tid);
+                verdict.fail(tid);
             }
         }
         let order = self.commit(&mut verdict, &touched, block, writes, crew)?;
         let touched = Arc::into_inner(touched).ok_or("a worker kept a finished block")?;
         let rejected = verdict.rejected();
-        let again = if self.defers {
-            vec![Outcome::Retry(put_off()); rejected.len()]
-        } else if self.inter_block {
-            Vec::new()
-        } else if touched.longest_queue(|tid| verdict.is_rejected(tid)) * 2 > rejected.len() {
-            ordered_locks::one_by_one(block, &rejected, &touched.catalog, writes)?
+        let put_off = |tid: Position| self.defers && !verdict.fails(tid);
+        let reruns: Vec<Position> = rejected.iter().copied().filter(|&tid| !put_off(tid)).collect();
+        let reran = if self.inter_block {
+            self.remember(&touched, &verdict, previous, (&order, &reruns), block, writes)?
+        } else if touched.longest_queue(|tid| verdict.is_rejected(tid)) * 2 > reruns.len() {
+            ordered_locks::one_by_one(block, &reruns, &touched.catalog, writes)?
         } else {
-            ordered_locks::run(block, &rejected, store, writes, crew)?
+            ordered_locks::run(block, &reruns, store, writes, crew)?
         };
-        let again = match self.inter_block {
-            true => self.remember(&touched, &verdict, previous, &order, again, block, writes)?,
-            false => again,
-        };
-        self.settle(touched, &rejected, order, again)
+        let deferred = rejected.iter().copied().filter(|&tid| put_off(tid)).collect();
+        self.settle(touched, order, (reruns, reran), deferred)
     }
 }
 
@@ -263,7 +260,7 @@ impl Harmony {
                 commit.install(folds, writes, crew)?;
                 return Ok(order);
             }
-            folds.failed.into_iter().for_each(|tid| verdict.reject(tid));
+            folds.failed.into_iter().for_each(|tid| verdict.fail(tid));
         }
     }
 
@@ -286,21 +283,18 @@ impl Harmony {
         }
     }
 
-    /// Note what the next block must know of this one. `again` are the outcomes of the rejected, or
-    /// none: then they are run here, since what they read counts as well.
-    #[expect(clippy::too_many_arguments, reason = "the end of a block meets everything")]
+    /// Run again whom that is due to, and note what the next block must know of this one: what
+    /// those read counts as well.
     fn remember(
         &self,
         touched: &Touched,
         verdict: &Verdict,
         before: Option<Previous>,
-        order: &[Position],
-        mut again: Vec<Outcome>,
+        (order, reruns): (&[Position], &[Position]),
         block: &Block,
         writes: &mut BlockWrites,
     ) -> Result<Vec<Outcome>, String> {
-        let rejected = verdict.rejected();
-        let reruns = if self.defers { &[][..] } else { &rejected };
+        let mut reran = Vec::with_capacity(reruns.len());
         let whole: Vec<Position> = order.iter().chain(reruns).copied().collect();
         let mut previous = Previous::new(block.height, &whole);
         let mut overtakings = Vec::new();
@@ -313,37 +307,39 @@ impl Harmony {
         }
         let mut runner = Runner::recording(Arc::clone(&touched.catalog), Reads::keyed());
         for (rank, &tid) in (order.len()..).zip(reruns) {
-            again.push(runner.run_and_show(block, tid, writes.arena(0), |reads, written| {
+            reran.push(runner.run_and_show(block, tid, writes.arena(0), |reads, written| {
                 previous.rerun(rank, reads, written);
             })?);
         }
         *self.finished() = Finished { previous: Some(previous), overtakings };
-        Ok(again)
+        Ok(reran)
     }
 
     /// Collect everybody's outcome.
     fn settle(
         &self,
         touched: Touched,
-        rejected: &[Position],
         mut order: Vec<Position>,
-        again: Vec<Outcome>,
+        (reruns, reran): (Vec<Position>, Vec<Outcome>),
+        deferred: Vec<Position>,
     ) -> Result<BlockOutcome, String> {
         let Touched { simulation: Simulation { transactions, mut lanes, .. }, mut shards, .. } =
             touched;
-        let mut again = rejected.iter().zip(again).peekable();
+        let mut again = reruns.iter().zip(reran).peekable();
+        let mut off = deferred.iter().peekable();
         let outcomes = transactions.into_iter().zip(0..).map(|(simulated, tid)| {
-            match again.next_if(|(rejected, _)| **rejected == tid) {
+            if off.next_if_eq(&&tid).is_some() {
+                return Ok(Outcome::Retry(put_off()));
+            }
+            match again.next_if(|(rerun, _)| **rerun == tid) {
                 Some((_, outcome)) => Ok(outcome),
                 None => Outcome::from_run(simulated.run),
             }
         });
         let outcomes = outcomes.collect::<Result<Vec<_>, _>>()?;
-        order.extend(rejected);
-        let (rerun, deferred) = match self.defers {
-            true => (0, rejected.to_vec()),
-            false => (rejected.len() as u32, Vec::new()),
-        };
+        order.extend(&reruns);
+        order.extend(&deferred);
+        let rerun = reruns.len() as u32;
         lanes.iter_mut().for_each(Lane::clear);
         shards.iter_mut().for_each(Shard::clear);
         *self.spare() = Spare { lanes, shards };

@@ -8,8 +8,18 @@ use super::flaw::Flaw;
 /// Who is rejected, and the numbers by which the others are ordered.
 pub struct Verdict {
     min_out: Vec<Place>,
-    rejected: Vec<bool>,
+    fates: Vec<Fate>,
     reordering: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Stays,
+    /// By a rule.
+    Rejected,
+    /// A command of its own, or of another on the same record, fails: to try again later would be
+    /// in vain.
+    Fails,
 }
 
 impl Verdict {
@@ -28,13 +38,14 @@ impl Verdict {
             }
             false => min_out < tid as Place,
         });
-        let rejected = rejected.collect();
-        Verdict { min_out, rejected, reordering: reordering && flaw != Some(Flaw::BlockOrder) }
+        let fates = rejected.map(|rejected| if rejected { Fate::Rejected } else { Fate::Stays });
+        let fates = fates.collect();
+        Verdict { min_out, fates, reordering: reordering && flaw != Some(Flaw::BlockOrder) }
     }
 
     /// Rule 2: the survivors by (min_out, TID).
     pub fn serial_order(&self) -> Vec<Position> {
-        let tids = 0..self.rejected.len() as Position;
+        let tids = 0..self.fates.len() as Position;
         let mut order: Vec<Position> = tids.filter(|&tid| !self.is_rejected(tid)).collect();
         if self.reordering {
             order.sort_by_key(|&tid| self.min_out[tid as usize]);
@@ -43,11 +54,16 @@ impl Verdict {
     }
 
     pub fn rejected(&self) -> Vec<Position> {
-        (0..self.rejected.len() as Position).filter(|&tid| self.is_rejected(tid)).collect()
+        (0..self.fates.len() as Position).filter(|&tid| self.is_rejected(tid)).collect()
     }
 
     pub fn is_rejected(&self, tid: Position) -> bool {
-        self.rejected[tid as usize]
+        self.fates[tid as usize] != Fate::Stays
+    }
+
+    /// Rejected for its commands' sake, not by a rule.
+    pub fn fails(&self, tid: Position) -> bool {
+        self.fates[tid as usize] == Fate::Fails
     }
 
     pub fn min_out(&self, tid: Position) -> Place {
@@ -55,7 +71,13 @@ impl Verdict {
     }
 
     pub fn reject(&mut self, tid: Position) {
-        self.rejected[tid as usize] = true;
+        self.fates[tid as usize] = Fate::Rejected;
+    }
+
+    pub fn fail(&mut self, tid: Position) {
+        if self.fates[tid as usize] == Fate::Stays {
+            self.fates[tid as usize] = Fate::Fails;
+        }
     }
 }
 
