@@ -109,6 +109,23 @@ pub static FAMILIES: &[Family] = &[
     Family { name: "large transactions", world: large },
 ];
 
+/// Blocks that are large enough to be shared out among workers.
+pub static WIDE: Family = Family { name: "wide", world: wide };
+
+fn wide(random: &mut Random) -> World {
+    let keys = [6, 30, 200][random.below(3) as usize];
+    let recipe = |random: &mut Random| match random.below(20) {
+        0 => Recipe::Load(random_rows(random, keys)),
+        _ => {
+            let count = 1 + random.below(4);
+            Recipe::Program(random_calls(random, &OPERATIONS, keys, count))
+        }
+    };
+    let block = |random: &mut Random| (0..100).map(|_| recipe(random)).collect();
+    let blocks = (0..2).map(|_| block(random)).collect();
+    World { filled: keys / 2, blocks, collects: random.chance(2) }
+}
+
 /// Programs of up to `calls_max` calls among some operations, a load or a void here and there.
 fn programs(random: &mut Random, among: &[Operation], calls_max: u64) -> World {
     let keys = [2, 3, 6, 12][random.below(4) as usize];

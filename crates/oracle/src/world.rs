@@ -44,7 +44,8 @@ pub struct Counts {
     pub deferred: usize,
     /// For good.
     pub retried: usize,
-    pub sessions_committed: usize,
+    /// Blocks in which nobody committed or was rejected.
+    pub standstills: usize,
 }
 
 impl Trace {
@@ -52,6 +53,9 @@ impl Trace {
         let mut counts = Counts::default();
         for (block, _) in &self.blocks {
             counts.deferred += block.deferred.len();
+            let is_retry = |outcome: &Outcome| matches!(outcome, Outcome::Retry(_));
+            let stands_still = !block.outcomes.is_empty() && block.outcomes.iter().all(is_retry);
+            counts.standstills += usize::from(stands_still);
             for outcome in &block.outcomes {
                 match outcome {
                     Outcome::Committed(_) => counts.committed += 1,
@@ -71,6 +75,7 @@ impl std::ops::AddAssign for Counts {
         self.rejected += other.rejected;
         self.deferred += other.deferred;
         self.retried += other.retried;
+        self.standstills += other.standstills;
     }
 }
 

@@ -2,14 +2,14 @@
 
 use concurrency::Crew;
 use concurrency::trial::Trial;
-use oracle::families::{FAMILIES, Family, Stage, check};
+use oracle::families::{FAMILIES, Family, Stage, WIDE, check};
 use oracle::subjects::{Subject, defaults, variants};
 use oracle::world::Counts;
 
 use crate::seeds;
 
 fn family(name: &str) -> &'static Family {
-    FAMILIES.iter().find(|family| family.name == name).expect("a family")
+    FAMILIES.iter().chain([&WIDE]).find(|family| family.name == name).expect("a family")
 }
 
 fn run(subject: &Subject, name: &str, count: u64) -> Counts {
@@ -24,6 +24,8 @@ fn everywhere(name: &str) {
         let counts = run(&subject, name, seeds(80));
         let total = counts.committed + counts.rejected + counts.retried;
         assert!(counts.committed * 5 > total, "{}, {name}: {counts:?}", subject.name);
+        let is_among_calls = name != "sessions, loads and calls";
+        assert!(!is_among_calls || counts.standstills == 0, "{}: {counts:?}", subject.name);
         let never_defers = !subject.protocol.info().may_retry;
         assert!(!never_defers || counts.deferred == 0, "{}: {counts:?}", subject.name);
     }
@@ -90,6 +92,13 @@ fn large_transactions() {
     let name = "large transactions";
     for subject in defaults() {
         run(&subject, name, seeds(6));
+    }
+}
+
+#[test]
+fn wide_blocks() {
+    for subject in defaults() {
+        run(&subject, WIDE.name, seeds(10));
     }
 }
 

@@ -23,7 +23,9 @@ fn no_cycle(subject: &Subject, count: u64) {
             }
         }
     }
-    assert!(dependencies > count, "{}: only {dependencies} dependencies", subject.name);
+    // Of what was endorsed many blocks ago nothing may get through.
+    let is_default = !subject.name.contains(':');
+    assert!(dependencies > count || !is_default, "{}: {dependencies}", subject.name);
 }
 
 #[test]
