@@ -28,8 +28,8 @@
 //!   apart from its value, so a blind write (Fabric's `PutState` without `GetState`) conflicts with
 //!   no other blind write.
 //! - Fabric locks the whole state between simulation and validation; here snapshots are versions.
-//! - `lag`: in a network an endorsement is some blocks old when its block is cut. Here it is as many
-//!   as the option says; `spread` makes the transactions of one block lag differently. The block's
+//! - `lag`: in a network an endorsement is some blocks old when its block is cut. Here it is as
+//!   many as the option says; `spread` makes the transactions of one block lag differently. The block's
 //!   predecessor counts as seen by an interactive COMMIT's client only if the lag lets it, so such
 //!   a transaction may need some quiet blocks.
 //!
