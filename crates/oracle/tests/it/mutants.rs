@@ -128,10 +128,12 @@ fn kill(
         for turn in turns {
             let attempt = |subject, flaw| Attempt { subject, crew, trial: Trial { shake, flaw } };
             let mutant = attempt(&mutants[turn], flaw);
-            let more = mutant.turned_away(seed) > attempt(&sound[turn], None).turned_away(seed);
+            let turned_away = mutant.turned_away(seed);
             worlds += 1;
-            if more {
-                return Some(Kill { by: "needless rejections", worlds });
+            if turned_away > attempt(&sound[turn], None).turned_away(seed) {
+                let is_wrong = turned_away == usize::MAX;
+                let by = if is_wrong { "overlapping blocks" } else { "needless rejections" };
+                return Some(Kill { by, worlds });
             }
             if let Some(by) = mutant.found_by(seed, sample, &mut worlds) {
                 let innocent = attempt(&sound[turn], None).found_by(seed, sample, &mut 0);
