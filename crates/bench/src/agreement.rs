@@ -4,8 +4,8 @@
 //! agree. Then they must end in the same state
 //! - if both protocols' serial order was block order: whatever the protocol, the number of threads,
 //!   the size of the blocks, with sealing or without;
-//! - if the protocol is the same, and so are the blocks and the snapshots that they are prepared on:
-//!   whatever the number of threads, with sealing or without.
+//! - if the protocol is the same, and so are the blocks and the snapshots that they are prepared
+//!   on: whatever the number of threads, with sealing or without.
 
 use crate::Measurement;
 

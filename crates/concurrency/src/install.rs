@@ -62,10 +62,20 @@ fn blind_patch(table: &Table, write: &PendingWrite, now_us: i64) -> Option<Resul
     Some(Ok(Resolved::Patch(slot, columns)))
 }
 
+/// The row of a write that puts one where none is.
+fn new_row<'w>(table: &Table, write: &'w PendingWrite) -> Option<&'w Row> {
+    let stored = |slot| table.stamp(slot, LATEST).is_some();
+    match &write.state {
+        WriteState::Put(row) if !write.slot.is_some_and(stored) => Some(row),
+        _ => None,
+    }
+}
+
 /// Installs transactions one after another.
 pub struct Installer {
     catalog: Arc<Catalog>,
-    resolved: Vec<Resolved>,
+    /// `None`: a new row, which is installed as the write has it.
+    resolved: Vec<Option<Resolved>>,
     scratch: Vec<Value>,
 }
 
@@ -85,18 +95,38 @@ impl Installer {
         self.resolved.clear();
         for write in writes {
             let table = self.catalog.table(write.table).ok_or_else(gone)?;
-            let resolved = resolve(table, write, now_us, &mut self.scratch)?;
+            let resolved = match new_row(table, write) {
+                Some(_) => None,
+                None => Some(resolve(table, write, now_us, &mut self.scratch)?),
+            };
             if flawed(Flaw::HalfInstalled) {
-                resolved.install(table, &write.key, stamp, undo);
+                put(table, write, resolved, stamp, undo);
                 continue;
             }
             self.resolved.push(resolved);
         }
         for (write, resolved) in writes.iter().zip(self.resolved.drain(..)) {
             let table = self.catalog.table(write.table).ok_or_else(gone)?;
-            resolved.install(table, &write.key, stamp, undo);
+            put(table, write, resolved, stamp, undo);
         }
         Ok(())
+    }
+}
+
+/// Without anything resolved, a write is a new row as it stands.
+fn put(
+    table: &Table,
+    write: &PendingWrite,
+    resolved: Option<Resolved>,
+    stamp: Stamp,
+    undo: &mut UndoArena,
+) {
+    match (resolved, &write.state) {
+        (Some(resolved), _) => resolved.install(table, &write.key, stamp, undo),
+        (None, WriteState::Put(row)) => {
+            table.insert(write.key.as_bytes(), row, stamp, undo);
+        }
+        (None, _) => {}
     }
 }
 
@@ -183,7 +213,7 @@ impl<'a> Fold<'a> {
         if fresh.is_empty() {
             return Ok(());
         }
-        let mut values: SmallVec<[Value; 2]> = SmallVec::from_elem(Value::Null, fresh.len());
+        let mut values: SmallVec<[Value; 4]> = SmallVec::from_elem(Value::Null, fresh.len());
         let read = |slot| self.table.read(slot, LATEST, &fresh, &mut values);
         if self.slot.and_then(read).is_none() {
             return Err(Stop::Halt("an update command met no row".into()));

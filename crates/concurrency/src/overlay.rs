@@ -99,6 +99,11 @@ impl<R: Recorder, B: Below> Overlay<R, B> {
         &self.writes
     }
 
+    /// Who was told of the reads, and the writes.
+    pub fn recorded(&mut self) -> (&mut R, &[PendingWrite]) {
+        (&mut self.recorder, self.writes.writes())
+    }
+
     pub fn take_writes(&mut self) -> Vec<PendingWrite> {
         self.writes.take()
     }

@@ -1,7 +1,7 @@
 //! A transaction's own writes, not yet installed.
 //!
 //! One entry for each record, found by its [`RecordId`]. Small transactions are searched linearly
-//! (the entries' ids lie in one or two cache lines); larger ones get a hash table.
+//! (their ids lie side by side, eight in a cache line); larger ones get a hash table.
 
 use procedure::access::{Command, Row};
 use rustc_hash::FxHashMap;
@@ -95,13 +95,15 @@ type Places = FxHashMap<(TableId, RecordId), SmallVec<[u32; 1]>>;
 #[derive(Clone, Debug, Default)]
 pub struct WriteSet {
     writes: Vec<PendingWrite>,
+    /// Of the writes, in their order.
+    records: Vec<RecordId>,
     index: Option<Places>,
     /// Tables with a write.
     tables: SmallVec<[TableId; 4]>,
     pub(crate) own_rows: OwnRows,
 }
 
-const LINEAR_MAX: usize = 16;
+const LINEAR_MAX: usize = 64;
 
 impl WriteSet {
     pub fn is_empty(&self) -> bool {
@@ -114,6 +116,7 @@ impl WriteSet {
     }
 
     fn forget(&mut self) {
+        self.records.clear();
         self.index = None;
         self.tables.clear();
         self.own_rows.clear();
@@ -152,7 +155,13 @@ impl WriteSet {
     pub fn find(&self, table: TableId, record: RecordId, key: &Key) -> Option<usize> {
         let is_it = |w: &PendingWrite| w.record == record && w.table == table && w.key == *key;
         match &self.index {
-            None => self.writes.iter().position(is_it),
+            None => self
+                .records
+                .iter()
+                .enumerate()
+                .filter(|(_, id)| **id == record)
+                .map(|(at, _)| at)
+                .find(|&at| is_it(&self.writes[at])),
             Some(index) => index
                 .get(&(table, record))?
                 .iter()
@@ -170,6 +179,7 @@ impl WriteSet {
         if !self.tables.contains(&write.table) {
             self.tables.push(write.table);
         }
+        self.records.push(write.record);
         self.writes.push(write);
         if self.index.is_none() && self.writes.len() > LINEAR_MAX {
             let mut index = Places::default();

@@ -27,8 +27,8 @@
 //! *Cost.* A compare-and-swap for the first touch of a record, a load for the others. Workers take
 //! free numbers in spans, so at most [`SPAN`] for each of them are left unused.
 
+use kit::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::ops::Range;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use rustc_hash::FxHashMap;

@@ -58,13 +58,9 @@ impl<R: Recorder> Runner<R> {
         show: impl FnOnce(&mut R, &[PendingWrite]),
     ) -> Result<Outcome, String> {
         let run = self.attempt(block, position, undo);
-        let (result, writes) = match run {
-            Ok((result, writes)) => (Ok(result), writes),
-            Err(stop) => (Err(stop), Vec::new()),
-        };
-        show(&mut self.overlay.recorder, &writes);
-        self.overlay.recycle(writes);
-        Outcome::from_run(result)
+        let (recorder, writes) = self.overlay.recorded();
+        show(recorder, if run.is_ok() { writes } else { &[] });
+        Outcome::from_run(run)
     }
 
     /// As `run_one`, every access checked before it happens. `None`: one was not covered by
@@ -82,8 +78,7 @@ impl<R: Recorder> Runner<R> {
             return Ok(None);
         };
         let installed = run.and_then(|result| {
-            let writes = self.install(moment, undo)?;
-            self.overlay.recycle(writes);
+            self.install(moment, undo)?;
             Ok(result)
         });
         Outcome::from_run(installed).map(Some)
@@ -94,21 +89,19 @@ impl<R: Recorder> Runner<R> {
         block: &Block,
         position: Position,
         undo: &mut UndoArena,
-    ) -> Result<(ProgramResult, Vec<PendingWrite>), Stop> {
+    ) -> Result<ProgramResult, Stop> {
         let (work, moment) = begin(block, position);
         self.overlay.restart(moment);
         let result = work.run(&mut self.frame, &mut self.overlay)?;
-        let writes = self.install(moment, undo)?;
-        Ok((result, writes))
+        self.install(moment, undo)?;
+        Ok(result)
     }
 
     /// All of the transaction's writes, or none.
-    fn install(&mut self, moment: Moment, undo: &mut UndoArena) -> Result<Vec<PendingWrite>, Stop> {
+    fn install(&mut self, moment: Moment, undo: &mut UndoArena) -> Result<(), Stop> {
         let Moment { height, position, now_us } = moment;
-        let writes = self.overlay.take_writes();
         let stamp = Stamp::new(height, position);
-        self.installer.install(&writes, now_us, stamp, undo)?;
-        Ok(writes)
+        self.installer.install(self.overlay.writes().writes(), now_us, stamp, undo)
     }
 }
 

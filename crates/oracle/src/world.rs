@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use concurrency::trial::{self, Trial};
-use concurrency::{BlockOutcome, Crew, Outcome, Protocol, Work};
+use concurrency::{BlockOutcome, BlockReport, Crew, Outcome, Protocol, Work};
 use types::Position;
 
 use crate::programs::{LOG, TABLE, fill, schemas};
@@ -28,7 +28,8 @@ pub struct World {
     pub collects: bool,
 }
 
-/// Everything about a run that must not depend on threads.
+/// Everything about a run that must not depend on threads; the counts of its reports may, so they
+/// are left out.
 #[derive(PartialEq, Debug, Default)]
 pub struct Trace {
     pub blocks: Vec<(BlockOutcome, Vec<NetChange>)>,
@@ -185,6 +186,7 @@ impl Run<'_> {
         let is_deferred = |at: usize| outcome.deferred.binary_search(&(at as Position)).is_ok();
         let put_off = items.into_iter().enumerate().filter(|(at, _)| is_deferred(*at));
         self.deferred = put_off.map(|(_, item)| item).collect();
+        let outcome = BlockOutcome { report: BlockReport::default(), ..outcome };
         self.trace.blocks.push((outcome, self.twin.changes.clone()));
         Ok(())
     }

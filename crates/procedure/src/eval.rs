@@ -31,13 +31,15 @@ struct Sight<'a> {
 }
 
 impl Expr {
-    /// A value that is there already: a constant, a register or a column.
+    /// A value that is there already: a constant, a register, a column or an element of an array
+    /// that is one of these.
     #[inline]
     pub fn in_place<'a>(&'a self, registers: &'a [Value], row: &'a [Value]) -> Option<&'a Value> {
         match self {
             Expr::Reg(register) => registers.get(usize::from(register.0)),
             Expr::Column(column) => row.get(usize::from(*column)),
             Expr::Const(value) => Some(value),
+            Expr::Element { array, index } => element_in_place(array, index, registers, row),
             _ => None,
         }
     }
@@ -116,6 +118,17 @@ impl CommandCode {
     }
 }
 
+fn element_in_place<'a>(
+    array: &'a Expr,
+    index: &'a Expr,
+    registers: &'a [Value],
+    row: &'a [Value],
+) -> Option<&'a Value> {
+    let elements = array.in_place(registers, row)?.as_array()?;
+    let index = index.in_place(registers, row)?.as_int()?;
+    elements.get(usize::try_from(index.checked_sub(1)?).ok()?)
+}
+
 fn place(row: &mut [Value], column: ColumnId) -> Result<&mut Value> {
     row.get_mut(usize::from(column))
         .ok_or_else(|| malformed("a command assigns to a column that is not there"))
@@ -127,18 +140,12 @@ fn malformed(message: &str) -> Error {
 
 impl<'a> Sight<'a> {
     fn look(self, expression: &'a Expr) -> Result<Cow<'a, Value>> {
+        if let Some(value) = expression.in_place(self.registers, self.row) {
+            return Ok(Cow::Borrowed(value));
+        }
         match expression {
-            Expr::Const(value) => Ok(Cow::Borrowed(value)),
-            Expr::Reg(register) => self
-                .registers
-                .get(usize::from(register.0))
-                .map(Cow::Borrowed)
-                .ok_or_else(|| malformed("no such register")),
-            Expr::Column(column) => self
-                .row
-                .get(usize::from(*column))
-                .map(Cow::Borrowed)
-                .ok_or_else(|| malformed("no such column")),
+            Expr::Reg(_) => Err(malformed("no such register")),
+            Expr::Column(_) => Err(malformed("no such column")),
             _ => self.eval(expression).map(Cow::Owned),
         }
     }
@@ -222,6 +229,10 @@ impl<'a> Sight<'a> {
                 Ok(Some(like(text, pattern, *escape, *case_insensitive)? != *negated))
             }
             Expr::Binary { op, left, right, .. } if op.is_comparison() => {
+                let in_place = |side: &'a Expr| side.in_place(self.registers, self.row);
+                if let (Some(left), Some(right)) = (in_place(left), in_place(right)) {
+                    return Ok(comparison(*op, left, right));
+                }
                 let (left, right) = (self.look(left)?, self.look(right)?);
                 Ok(comparison(*op, &left, &right))
             }
@@ -262,21 +273,17 @@ impl<'a> Sight<'a> {
         result: &DataType,
     ) -> Result<Value> {
         let in_place = |side: &'a Expr| side.in_place(self.registers, self.row);
-        if let (Some(Value::Int(a)), Some(Value::Int(b)), DataType::Int8) =
-            (in_place(left), in_place(right), result)
+        if let (Some(Value::Int(a)), Some(Value::Int(b))) = (in_place(left), in_place(right))
+            && let Some(number) = integers(op, *a, *b, result)
         {
-            // An overflow goes the long way, to its error.
-            let number = match op {
-                BinaryOp::Add => a.checked_add(*b),
-                BinaryOp::Subtract => a.checked_sub(*b),
-                BinaryOp::Multiply => a.checked_mul(*b),
-                _ => None,
-            };
-            if let Some(number) = number {
-                return Ok(Value::Int(number));
-            }
+            return Ok(Value::Int(number));
         }
         let (left, right) = (self.look(left)?, self.look(right)?);
+        if let (Value::Int(a), Value::Int(b)) = (&*left, &*right)
+            && let Some(number) = integers(op, *a, *b, result)
+        {
+            return Ok(Value::Int(number));
+        }
         let numbers = |op| arithmetic(op, &left, &right, result);
         let bits = |op| bit_op(op, &left, &right, result);
         match op {
@@ -306,6 +313,23 @@ impl<'a> Sight<'a> {
     }
 }
 
+/// Sums and products of integers. `None`: anything else, and an overflow, which goes the long way,
+/// to its error.
+#[inline]
+fn integers(op: BinaryOp, a: i64, b: i64, result: &DataType) -> Option<i64> {
+    let number = match op {
+        BinaryOp::Add => a.checked_add(b),
+        BinaryOp::Subtract => a.checked_sub(b),
+        BinaryOp::Multiply => a.checked_mul(b),
+        _ => None,
+    }?;
+    match result {
+        DataType::Int8 => Some(number),
+        DataType::Int4 => i32::try_from(number).is_ok().then_some(number),
+        _ => None,
+    }
+}
+
 /// Values that a cast would leave as they are pass it unlooked at, which is nearly all.
 fn cast_value(value: Cow<'_, Value>, to: &DataType, explicit: bool) -> Result<Value> {
     let unchanged = matches!(
@@ -314,7 +338,7 @@ fn cast_value(value: Cow<'_, Value>, to: &DataType, explicit: bool) -> Result<Va
             | (Value::Text(_), DataType::Text | DataType::Varchar(None))
             | (Value::Numeric(_), DataType::Numeric(None))
             | (Value::Null, _)
-    );
+    ) || matches!((&*value, to), (Value::Int(n), DataType::Int4) if i32::try_from(*n).is_ok());
     match unchanged {
         true => Ok(value.into_owned()),
         false => cast(&value, to, explicit),

@@ -80,11 +80,15 @@ impl Heap {
     fn store_long(&self, bytes: &[u8]) -> View {
         assert!(u32::try_from(bytes.len()).is_ok(), "a string of {} bytes", bytes.len());
         let location = self.reserve(bytes.len().div_ceil(8) as u64);
-        for (i, chunk) in bytes.chunks(8).enumerate() {
+        let places = self.words.slice(location, bytes.len().div_ceil(8)).expect("reserved above");
+        let (whole, rest) = bytes.as_chunks::<8>();
+        for (place, word) in places.iter().zip(whole) {
+            place.store(u64::from_le_bytes(*word), Ordering::Relaxed);
+        }
+        if !rest.is_empty() {
             let mut word = [0u8; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            let place = self.words.unit(location + i as u64).expect("reserved above");
-            place[0].store(u64::from_le_bytes(word), Ordering::Relaxed);
+            word[..rest.len()].copy_from_slice(rest);
+            places[whole.len()].store(u64::from_le_bytes(word), Ordering::Relaxed);
         }
         let prefix = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
         [bytes.len() as u64 | u64::from(prefix) << 32, location]

@@ -55,6 +55,8 @@ struct Chunks {
     open: Vec<OpenChunk>,
     /// Full chunks, with the last block that wrote into them, in the order of those blocks.
     full: VecDeque<(Height, u64)>,
+    /// Empty lists with the room that blocks of late needed.
+    touched: Vec<Vec<Touched>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -109,8 +111,15 @@ impl UndoSpace {
     }
 
     /// Takes back the chunks of a finished block.
-    fn give_back(&self, height: Height, full: &[u64], open: Option<OpenChunk>) {
+    fn give_back(
+        &self,
+        height: Height,
+        full: &[u64],
+        open: Option<OpenChunk>,
+        touched: Vec<Touched>,
+    ) {
         let mut chunks = self.chunks.lock();
+        chunks.touched.push(touched);
         chunks.full.extend(full.iter().map(|&chunk| (height, chunk)));
         chunks.open.extend(open);
     }
@@ -185,12 +194,13 @@ pub struct UndoArena {
 
 impl UndoArena {
     pub(crate) fn new(space: std::sync::Arc<UndoSpace>, height: Height) -> Self {
+        let touched = space.chunks.lock().touched.pop().unwrap_or_default();
         UndoArena {
             space,
             height,
             chunk: None,
             full: Vec::new(),
-            touched: Vec::new(),
+            touched,
             garbage: Vec::new(),
             payload: Vec::new(),
         }
@@ -242,7 +252,9 @@ impl UndoArena {
 
     /// Hands the chunks back to the space; versions in them stay until they are collected.
     pub(crate) fn close(&mut self) {
-        self.space.give_back(self.height, &self.full, self.chunk.take());
+        let mut touched = std::mem::take(&mut self.touched);
+        touched.clear();
+        self.space.give_back(self.height, &self.full, self.chunk.take(), touched);
         self.full.clear();
     }
 }

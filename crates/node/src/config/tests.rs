@@ -79,7 +79,7 @@ fn settings_that_contradict_each_other_are_refused() {
         (("tls_key", "/dev/null"), "set together"),
         (("block_bytes_max", "1"), "at least 65536"),
         (("segment_bytes_max", "65536"), "a block lies in one"),
-        (("protocol", "none"), "is one of serial, harmony"),
+        (("protocol", "none"), "unknown protocol \"none\""),
         (("max_connections", "0"), "at least 1"),
         (("http_listen", "127.0.0.1:5460"), "the same address"),
         (("password_file", "/no/such/file"), "does not exist"),

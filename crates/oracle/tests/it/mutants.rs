@@ -59,7 +59,8 @@ struct Attempt<'a> {
 
 impl Attempt<'_> {
     /// Runs blocks that overlap where the protocol can; how many were turned away at first or put
-    /// off. A wrong result counts as more than any number.
+    /// off. A wrong result counts as more than any number. On one worker, since optimistic protocols
+    /// count what happened to meet.
     fn turned_away(&self, seed: u64) -> usize {
         let mut random = Random::new(seed);
         let keys = [2, 5, 12][random.below(3) as usize];
@@ -72,8 +73,9 @@ impl Attempt<'_> {
             let protocol = &*self.subject.protocol;
             let mut twin = Twin::new(&schemas());
             twin.trial = self.trial;
-            twin.run(protocol, self.crew, fill(keys / 2 + 1))?;
-            twin.run_all(protocol, self.crew, blocks)
+            let alone = Crew::new(1);
+            twin.run(protocol, &alone, fill(keys / 2 + 1))?;
+            twin.run_all(protocol, &alone, blocks)
         };
         let rejected = |o: &BlockOutcome| o.report.rerun as usize + o.deferred.len();
         let outcomes = catch_unwind(AssertUnwindSafe(run)).ok().and_then(Result::ok);
@@ -126,10 +128,12 @@ fn kill(
         for turn in turns {
             let attempt = |subject, flaw| Attempt { subject, crew, trial: Trial { shake, flaw } };
             let mutant = attempt(&mutants[turn], flaw);
-            let more = mutant.turned_away(seed) > attempt(&sound[turn], None).turned_away(seed);
+            let turned_away = mutant.turned_away(seed);
             worlds += 1;
-            if more {
-                return Some(Kill { by: "needless rejections", worlds });
+            if turned_away > attempt(&sound[turn], None).turned_away(seed) {
+                let is_wrong = turned_away == usize::MAX;
+                let by = if is_wrong { "overlapping blocks" } else { "needless rejections" };
+                return Some(Kill { by, worlds });
             }
             if let Some(by) = mutant.found_by(seed, sample, &mut worlds) {
                 let innocent = attempt(&sound[turn], None).found_by(seed, sample, &mut 0);

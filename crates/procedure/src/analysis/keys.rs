@@ -519,6 +519,7 @@ impl Planning {
         }
         self.found.keys.clear();
         self.found.ranges.clear();
+        self.found.leads.clear();
         self.uncertain = 0;
         self.steps_left = PLAN_STEPS_MAX;
     }

@@ -44,8 +44,12 @@
 //!   and run alone between two.
 //!
 //! *Cost.* Each declared write takes a placeholder of some 100 bytes and is touched three times:
-//! laid, filled, stored; the third meets a record that has long left the cache. A hot record's
-//! readers run at once, its writers one after another.
+//! laid, filled, stored; the third meets a record that has long left the cache, so records are
+//! fetched ahead again. A transaction none of whose records has a version looks nothing up, which
+//! is most of them without skew: together with edges taken from the placeholders, that made 142
+//! thousand YCSB transactions per CPU-second (1,000,000 rows, theta 0, two workers) of 101. A hot
+//! record's readers run at once, its writers one after another; where those chains are long (theta
+//! 0.99) one worker runs the block as the serial protocol does.
 
 mod execute;
 mod flaw;

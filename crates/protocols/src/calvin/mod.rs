@@ -16,9 +16,12 @@
 //! interactive transaction whose reads are stale.
 //!
 //! *Cost.* With one worker there is nothing to lock, and the block runs as under the serial
-//! protocol. With more, each transaction pays for its plan and each of its keys for a look-up in a
-//! hash table of queues; a hot record makes a chain, and once the chain is longer than half of the
-//! block, one worker runs all of it.
+//! protocol. With more, each transaction pays for its plan, and each of its keys for a copy and a
+//! look-up in a hash table of queues. Measured on YCSB (1,000,000 rows, ten operations, blocks of
+//! 1,000), thousand transactions per CPU-second: 244 under the serial protocol, 185 here with two
+//! workers at theta 0, so that a quarter of the time goes into planning and queues. A hot record
+//! makes a chain; where the first transactions of a block tell that chains are long (theta 0.99),
+//! one worker runs all of it, at 230.
 
 mod flaw;
 

@@ -30,8 +30,9 @@
 //! good as a plan. A suspect has a stage of its own.
 //!
 //! *Cost.* The graph is calvin's. What stages add is that everybody waits for the slowest at each
-//! stage's end; a hot record makes as many stages as it has writers, so a graph with many
-//! stages is run by one worker.
+//! stage's end; a hot record makes as many stages as it has writers, so a graph with many stages is
+//! run by one worker. YCSB (1,000,000 rows, blocks of 1,000), two workers, thousand transactions
+//! per CPU-second: 174 at theta 0, where calvin does 185; 250 at theta 0.99, by one worker.
 
 mod flaw;
 mod stages;

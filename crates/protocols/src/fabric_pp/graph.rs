@@ -1,7 +1,7 @@
 //! The conflict graph of a batch, in bit vectors.
 //!
-//! There is an edge Ti → Tj if Ti writes a key that Tj reads: then Tj must come first. Two writes of
-//! one key make no edge.
+//! There is an edge Ti → Tj if Ti writes a key that Tj reads: then Tj must come first. Two writes
+//! of one key make no edge.
 //!
 //! *Cost.* The paper gives each transaction a bit vector over the batch's keys and compares all
 //! pairs: n² times keys / 64 words, 160 million for 1,000 transactions on 10,000 keys. The same

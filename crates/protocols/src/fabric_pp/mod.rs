@@ -1,4 +1,4 @@
-//! Fabric++ (Sharma, Schuhknecht, Agrawal, Dittrich, SIGMOD 2019): Fabric with fewer aborts in vain.
+//! Fabric++ (Sharma, Schuhknecht, Agrawal, Dittrich, SIGMOD 2019): Fabric with fewer aborts.
 //!
 //! *Idea.* Fabric validates a block in the order of arrival, so a writer ahead of a hundred readers
 //! of its key makes a hundred aborts, where the other way round there would be none. The orderer

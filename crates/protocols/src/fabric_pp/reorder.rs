@@ -4,7 +4,7 @@
 //!   1  conflict graph            Ti → Tj: Ti writes what Tj reads, so Tj must precede Ti
 //!   2  components, cycles        Tarjan; Johnson within each component
 //!   3  count(t)                  cycles that hold t
-//!   4  while there are cycles    drop the t with the largest count, ties to the smallest subscript;
+//!   4  while there are cycles    drop the t with the largest count, of several the first;
 //!                                delete its cycles, and take them off the counts of their members
 //!   5  schedule                  walk to an unscheduled parent as long as there is one, schedule,
 //!                                go on to an unscheduled child; the reverse is the order

@@ -297,7 +297,7 @@ impl<'a> Worker<'a> {
             Action::Update { code, inputs, decided: false } => {
                 let slot = self.slot(table, program, template, entry, arguments)?;
                 self.fill(program, template, entry, arguments)?;
-                // As in a run from start to end, inputs are evaluated whether or not there is a row.
+                // As in a run from start to end: inputs are evaluated though there be no row.
                 eval_all(inputs, &self.registers, now_us, &mut self.inputs)?;
                 self.place.update_at(table, slot, code, &self.inputs)
             }

@@ -18,8 +18,9 @@
 //! ```
 //!
 //! *Invariants.*
-//! - Serial order: readers of the snapshot (an option), survivors in block order, then the tail in block order (see `settle`). It
-//!   depends on neither planners, ranges nor timing, and so does nothing else.
+//! - Serial order: readers of the snapshot (an option), survivors in block order, then the tail in
+//!   block order (see `settle`). It depends on neither planners, ranges nor timing, and so does
+//!   nothing else.
 //! - A record is in one worker's hands at a time; snapshot readers are served by the store.
 //! - What a transaction reads was written by those before it, perhaps tentatively; then an edge of
 //!   speculation is noted, for blind overwrites too.

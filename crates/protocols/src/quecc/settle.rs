@@ -7,11 +7,11 @@
 //!   tail           by ordered locks  victims and whoever could not be planned, in block order
 //! ```
 //!
-//! *Why that is a serial order.* Readers, if they take the snapshot, come before all. Survivors come next, in block order, then the tail. A survivor
-//! has neither read nor overwritten what a victim wrote, or it would be in the closure. So on each
-//! record the victims' writes are the last ones; undoing them, newest first, leaves what the
-//! survivors alone would have left, and no survivor has seen anything else. The tail then runs on
-//! that state.
+//! *Why that is a serial order.* Readers, if they take the snapshot, come before all. Survivors
+//! come next, in block order, then the tail. A survivor has neither read nor overwritten what a
+//! victim wrote, or it would be in the closure. So on each record the victims' writes are the last
+//! ones; undoing them, newest first, leaves what the survivors alone would have left, and no
+//! survivor has seen anything else. The tail then runs on that state.
 //!
 //! A transaction that was rejected on the way runs again as well: its answer is the one that it
 //! gets there, by the specification's own code, and may be another one.
