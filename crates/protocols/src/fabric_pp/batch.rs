@@ -182,7 +182,7 @@ mod tests {
             cut(accesses.iter().map(|a| a.iter()), Limits { transactions, unique_keys })
         };
         let accesses: [&[u32]; 5] = [&[1, 2], &[2, 1], &[1, 3], &[4, 5, 6, 7], &[1]];
-        assert_eq!(batches(&accesses, 10, 100), [0..5]);
+        assert_eq!(batches(&accesses, 10, 100), vec![0..5]);
         assert_eq!(batches(&accesses, 2, 100), [0..2, 2..4, 4..5]);
         assert_eq!(batches(&accesses, 10, 2), [0..2, 2..3, 3..4, 4..5]);
         assert_eq!(batches(&accesses, 10, 3), [0..3, 3..4, 4..5]);
