@@ -43,6 +43,7 @@ pub static ALL: &[Entry] = &[
     quecc::ENTRY,
     fabric::ENTRY,
     fabric_pp::ENTRY,
+    block_stm::ENTRY,
 ];
 
 /// Names of every protocol as it is by default and with any one choice made otherwise: what a
