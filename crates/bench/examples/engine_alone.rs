@@ -1,6 +1,6 @@
 //! One cell for a profiler; COUNT=1 counts allocations in a second one. Arguments, all of them
-//! optional: workload, protocol, transactions of a block, sealing (on, off), transactions, theta, threads, programs
-//! (sql, ir).
+//! optional: workload, protocol, transactions of a block, sealing (on, off), transactions, theta,
+//! threads, programs (sql, ir).
 //!
 //! `cargo run --release -p bench --example engine_alone -- ycsb:rows=100000 serial 1000 off 300000`
 

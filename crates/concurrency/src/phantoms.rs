@@ -5,8 +5,8 @@
 //! many, never one too few.
 //!
 //! *Cost.* For each index that a range is of, the writes of its table are sorted once by the
-//! entries that they leave and take; a range finds its own by binary search. Only commands that assign an
-//! indexed column are looked at by every range of that index.
+//! entries that they leave and take; a range finds its own by binary search. Only commands that
+//! assign an indexed column are looked at by every range of that index.
 
 use std::cell::RefCell;
 use std::ops::Bound;

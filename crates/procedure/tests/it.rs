@@ -4,7 +4,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use procedure::analysis::{
-    Abortable, AccessMode, Analysis, CommandClass, Coverage, FragmentId, Records, StepId,
+    Abortable, AccessMode, Analysis, CommandClass, Coverage, FragmentId, Planning, Records, StepId,
 };
 use procedure::explain::{NameResolver, explain};
 use procedure::query::SortKey;
@@ -309,6 +309,27 @@ fn key_plans_go_both_ways_where_data_decide() {
         ]
     );
     assert!(plan.keys(&[Value::Null, Value::Int(3)]).unwrap().is_empty());
+}
+
+#[test]
+fn a_plan_evaluated_again_finds_nothing_of_the_call_before() {
+    let read = Step::Read {
+        table: CHECKING,
+        key: [reg(0)].into(),
+        columns: [1].into(),
+        out: Reg(1),
+        found: Reg(2),
+    };
+    let of_data = Step::Exists { table: CHECKING, key: [reg(0), reg(1)].into(), found: Reg(3) };
+    let plan = Analysis::of(&procedure(&[("id", BIGINT)], 4, vec![read, of_data])).keys;
+    let mut planning = Planning::default();
+    for id in [1, 2] {
+        plan.evaluate(&[Value::Int(id)], &mut planning).unwrap();
+        let keys: Vec<_> = planning.found.keys.iter().map(|found| &found.key).collect();
+        let leads: Vec<_> = planning.found.leads.iter().map(|lead| &lead.column).collect();
+        assert_eq!(keys, [&Key::from_int(id)]);
+        assert_eq!(leads, [&Key::from_int(id)]);
+    }
 }
 
 /// Data may lead past an error, to the next turn or out of the loop: what comes there is planned

@@ -11,6 +11,7 @@ use concurrency::{OptionValues, Options, Protocol, ProtocolInfo};
 use types::{Error, SqlState};
 
 pub mod aria;
+/// Not in [`ALL`]: on several workers it does not always give the same bytes yet.
 pub mod block_stm;
 pub mod bohm;
 pub mod calvin;
@@ -42,7 +43,6 @@ pub static ALL: &[Entry] = &[
     quecc::ENTRY,
     fabric::ENTRY,
     fabric_pp::ENTRY,
-    block_stm::ENTRY,
 ];
 
 /// Names of every protocol as it is by default and with any one choice made otherwise: what a

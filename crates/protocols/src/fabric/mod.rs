@@ -29,9 +29,9 @@
 //!   no other blind write.
 //! - Fabric locks the whole state between simulation and validation; here snapshots are versions.
 //! - `lag`: in a network an endorsement is some blocks old when its block is cut. Here it is as
-//!   many as the option says; `spread` makes the transactions of one block lag differently. The block's
-//!   predecessor counts as seen by an interactive COMMIT's client only if the lag lets it, so such
-//!   a transaction may need some quiet blocks.
+//!   many as the option says; `spread` makes the transactions of one block lag differently. The
+//!   block's predecessor counts as seen by an interactive COMMIT's client only if the lag lets it,
+//!   so such a transaction may need some quiet blocks.
 //!
 //! *Cost.* Per read one look at a record's stamp, in the cache since its simulation; per range a
 //! scan again. Validation has one worker, as in Fabric.
