@@ -21,6 +21,7 @@ use types::{Height, Position, Stamp, TableId, TableSchema, Value};
 
 use crate::model::Model;
 use crate::session::Session;
+use crate::watchdog::Watch;
 
 /// A store under the protocol in question, and its serial twin.
 pub struct Twin {
@@ -220,6 +221,8 @@ pub fn run_block(
     store: &Arc<Store>,
     block: &Arc<Block>,
 ) -> Result<(BlockOutcome, Changes), String> {
+    let (name, count) = (protocol.info().name, block.transactions.len());
+    let _watch = Watch::new(format!("{name}, {count} transactions, {} workers", crew.workers()));
     let mut writes = store.begin_block(block.height, crew.workers());
     let prepared = protocol.prepare(block, store, block.height - 1, crew)?;
     let outcome = protocol.finish(prepared, block, store, &mut writes, crew)?;
