@@ -202,13 +202,11 @@ impl Column {
         )
     }
 
-    /// The column's value in a short payload that was validated, into `out`.
+    /// The column's value in a validated payload whose words `at` gives, into `out`.
     ///
-    /// The two most usual kinds are read without a detour; the masks spare a look at the array's
-    /// bounds.
+    /// The two most usual kinds are read without a detour.
     #[inline]
-    pub(crate) fn decode_into(&self, words: &[u64; IMAGE_WORDS], heap: &Heap, out: &mut Value) {
-        let at = |place: usize| words[place % IMAGE_WORDS];
+    pub(crate) fn decode_into(&self, at: impl Fn(usize) -> u64, heap: &Heap, out: &mut Value) {
         let start = self.offset as usize;
         let null = at(self.null_word as usize) & self.null_bit != 0;
         *out = match self.kind {
