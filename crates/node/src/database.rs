@@ -41,7 +41,7 @@ pub fn open(settings: &Settings, metrics: Arc<Metrics>) -> Result<Database> {
         }
         outcome => outcome,
     };
-    let Replayed { replica, reader, torn_tail, progress } = replayed.map_err(refuse)?;
+    let Replayed { replica, reader, torn_tail, progress, .. } = replayed.map_err(refuse)?;
     if let Some(tail) = torn_tail {
         warn!("{tail}; the cut bytes are kept in the folder `quarantine`");
     }

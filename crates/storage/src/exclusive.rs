@@ -30,7 +30,7 @@ use crate::hash::KeyHash;
 use crate::header::{StampWord, State};
 use crate::layout::STAMP;
 use crate::record::Slot;
-use crate::table::{Table, load_cell};
+use crate::table::Table;
 use crate::undo::UndoArena;
 use crate::words;
 
@@ -88,8 +88,8 @@ impl Table {
         let layout = &self.records.layout;
         let payload = &record[layout.payload..];
         for (value, id) in out.iter_mut().zip(columns) {
-            let column = layout.column(*id);
-            *value = column.decode(load_cell(column, payload), &self.records.heap);
+            let load = |place: usize| payload[place].load(Ordering::Relaxed);
+            layout.column(*id).decode_into(load, &self.records.heap, value);
         }
         Some(stamp.stamp())
     }
