@@ -20,7 +20,7 @@ use crate::trial::{Flaw, flawed};
 #[derive(Debug)]
 pub enum Resolved {
     Insert(Row),
-    Patch(Slot, SmallVec<[(ColumnId, Value); 2]>),
+    Patch(Slot, SmallVec<[(ColumnId, Value); 4]>),
     Delete(Slot),
     Nothing,
 }

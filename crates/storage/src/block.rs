@@ -25,8 +25,13 @@ pub struct BlockWrites {
 }
 
 impl BlockWrites {
-    pub(crate) fn new(height: Height, workers: usize, undo: &Arc<UndoSpace>) -> Self {
-        let arenas = (0..workers).map(|_| UndoArena::new(undo.clone(), height)).collect();
+    pub(crate) fn new(
+        first: Height,
+        height: Height,
+        workers: usize,
+        undo: &Arc<UndoSpace>,
+    ) -> Self {
+        let arenas = (0..workers).map(|_| UndoArena::new(undo.clone(), first, height)).collect();
         BlockWrites { height, arenas }
     }
 
