@@ -424,6 +424,30 @@ impl<'t> Builder<'t> {
         self.steps.push(Step::ForRange { register, first, last, step, reverse, body, carried });
     }
 
+    /// Turns while `condition`, with values that are carried from turn to turn: `body` yields the
+    /// next ones, and the last ones are what comes out.
+    pub fn while_carrying<const N: usize>(
+        &mut self,
+        initial: [Expr; N],
+        condition: impl FnOnce([Expr; N]) -> Expr,
+        body: impl FnOnce(&mut Self, [Expr; N]) -> [Expr; N],
+    ) -> [Expr; N] {
+        let registers: [Reg; N] = std::array::from_fn(|_| self.new_register());
+        let mut next = initial.clone();
+        let body = self.block(|builder| next = body(builder, registers.map(Expr::Reg)));
+        let values = registers.into_iter().zip(initial.into_iter().zip(next));
+        let carried =
+            values.map(|(register, (initial, next))| Carried { register, initial, next }).collect();
+        let condition = condition(registers.map(Expr::Reg));
+        self.steps.push(Step::While { condition, body, carried });
+        registers.map(Expr::Reg)
+    }
+
+    /// Ends the loop around, of which `values` come out.
+    pub fn leave(&mut self, values: Vec<Expr>) {
+        self.steps.push(Step::Exit { depth: 0, values: values.into() });
+    }
+
     /// Goes on with the next turn of a [`Builder::for_range`], or of one that carries `value`.
     pub fn next_turn(&mut self, value: Option<Expr>) {
         self.steps.push(Step::Continue { depth: 0, values: value.into_iter().collect() });

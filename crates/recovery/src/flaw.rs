@@ -23,10 +23,14 @@ pub enum Flaw {
     ColumnsIgnored,
     /// Only the last of the keys that a piece touches says where it stands.
     OneKeySpace,
+    /// What others gave counts as known also where nobody can tell which of their runs is meant.
+    RecallsOutOfStep,
+    /// What is carried along by who leaves a loop counts as known.
+    LeaversUnchecked,
 }
 
 impl Flaw {
-    pub const ALL: [Flaw; 10] = [
+    pub const ALL: [Flaw; 12] = [
         Flaw::FlowEdgeSkipped,
         Flaw::GuardDropped,
         Flaw::BatchBeforeIgnored,
@@ -37,5 +41,7 @@ impl Flaw {
         Flaw::RowIdsApart,
         Flaw::ColumnsIgnored,
         Flaw::OneKeySpace,
+        Flaw::RecallsOutOfStep,
+        Flaw::LeaversUnchecked,
     ];
 }

@@ -1,15 +1,27 @@
 //! What is replayed: blocks of the ledger, the order in which their transactions committed, and
 //! rows in the place of transactions that cannot be run again.
+//!
+//! *One schema for a log.* Its blocks are replayed together, under the store's newest catalog, so
+//! there is no place in it for a block that changes the schema. Such a block is alone by the
+//! engine's rules; it ends the log before it, and the next log begins behind it:
+//!
+//! ```text
+//!   ledger    1 2 3   4 CREATE INDEX   5 6      replay 1..3, apply 4, replay 5..6
+//! ```
+//!
+//! *One block after the other.* The commits of a block come before those of the next one. Where
+//! transactions [overtake](Protocol::overtakings) into the block before, that is not so, and the
+//! block is refused: it was the last of no log, and its overtakers the first of the next.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use concurrency::{Block, BlockOutcome, Work};
+use concurrency::{Block, BlockOutcome, Protocol, Work};
 use procedure::Row;
 use procedure::step::Procedure;
 use rustc_hash::FxHashMap;
 use storage::Catalog;
-use types::{Key, Position, TableId, Value};
+use types::{Error, Height, Key, Position, SqlState, TableId, Value};
 
 use crate::analysis::Subject;
 
@@ -46,19 +58,54 @@ pub struct RowWrite {
 }
 
 impl LoggedBlock {
-    /// Every committed transaction by its command.
-    pub fn new(block: Arc<Block>, outcome: &BlockOutcome) -> LoggedBlock {
+    /// Every committed transaction by its command. `protocol` has just finished the block.
+    ///
+    /// # Errors
+    /// Transactions of the block come before some of the block before.
+    pub fn new(
+        block: Arc<Block>,
+        outcome: &BlockOutcome,
+        protocol: &dyn Protocol,
+    ) -> Result<LoggedBlock, Error> {
+        if let Some((late, early)) = protocol.overtakings().first() {
+            let (height, name) = (block.height, protocol.info().name);
+            let message = format!("block {height} overlaps the one before and cannot be logged");
+            let detail = format!("Its transaction {late} comes before transaction {early} there.");
+            let hint = format!("Prepare blocks of \"{name}\" one behind, or replay them by it.");
+            let error = Error::new(SqlState::FEATURE_NOT_SUPPORTED, message);
+            return Err(error.with_detail(detail).with_hint(hint));
+        }
         let committed = |position: &&Position| {
             outcome.outcomes.get(**position as usize).is_some_and(|o| o.is_committed())
         };
         let order = outcome.serial_order.iter().filter(committed);
         let commits = order.map(|&position| Commit { position, entry: Entry::Command });
-        LoggedBlock { commits: commits.collect(), block }
+        Ok(LoggedBlock { commits: commits.collect(), block })
     }
 
     pub fn work(&self, commit: &Commit) -> &Arc<Work> {
         &self.block.transactions[commit.position as usize]
     }
+}
+
+/// The heights of a log, first and last; `None`: it is empty. Every block from `newest` on must be
+/// there: one that is not may have changed the schema.
+pub(crate) fn heights(
+    log: &[LoggedBlock],
+    newest: Height,
+) -> Result<Option<(Height, Height)>, String> {
+    let mut before = newest;
+    for logged in log {
+        let height = logged.block.height;
+        if height != before + 1 {
+            return Err(format!(
+                "block {height} cannot be replayed right behind block {before}: a log is cut \
+                 where the schema changes"
+            ));
+        }
+        before = height;
+    }
+    Ok((!log.is_empty()).then_some((newest + 1, before)))
 }
 
 /// Procedures by address and by whether they are run apart: the log keeps them alive.

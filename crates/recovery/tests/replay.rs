@@ -1,11 +1,15 @@
-//! Every strategy ends in the state that serial replay ends in.
+//! Every strategy ends in the state that serial replay ends in; what is no log is refused.
 
 use std::sync::Arc;
 
-use concurrency::Crew;
 use concurrency::schedule::Preference;
+use concurrency::{Block, Crew, Work};
+use oracle::programs::{Builder, Operation, fill, schemas};
 use recovery::analysis::{Model, Options};
+use recovery::log::LoggedBlock;
 use recovery::replay::{self, Task};
+use storage::Store;
+use types::SqlState;
 
 mod bed;
 
@@ -45,4 +49,59 @@ fn smallbank() {
 #[test]
 fn tpcc() {
     every_strategy("tpcc", &[("customers", 30), ("items", 100)]);
+}
+
+/// A block may be missing because it changed the schema; what follows was made under another one.
+#[test]
+fn a_log_is_refused_where_a_block_is_missing() {
+    let settings = [("rows", 50)];
+    let bed = Bed::new("smallbank", &settings);
+    let protocol = protocols::by_name("serial").unwrap();
+    let mut log = bed.run(&*protocol, &Crew::new(1), 6, 10);
+    log.remove(3);
+    let begins_late = &log[1..];
+    for (strategy, log) in
+        replay::ALL.iter().flat_map(|strategy| [(strategy, &log[..]), (strategy, begins_late)])
+    {
+        let again = Bed::new("smallbank", &settings);
+        let before = again.store().newest();
+        let why = (strategy.replay)(&Task::new(log), again.store(), &Crew::new(1)).unwrap_err();
+        assert!(why.contains("a log is cut where the schema changes"), "{}: {why}", strategy.name);
+        assert_eq!(again.store().newest(), before);
+    }
+}
+
+/// Its commit order is no order of blocks.
+#[test]
+fn a_block_with_transactions_that_overtake_is_no_part_of_a_log() {
+    let store = Arc::new(Store::new());
+    schemas().iter().for_each(|schema| drop(store.create_table(Arc::clone(schema))));
+    let (protocol, crew) = (protocols::by_name("harmony:inter_block=on").unwrap(), Crew::new(1));
+    let program = |operations: &[(Operation, i64)]| {
+        let mut builder = Builder::default();
+        operations.iter().for_each(|(operation, key)| builder.push(*operation, *key, 4));
+        builder.finish()
+    };
+    let block = |height, transactions: Vec<Arc<Work>>| {
+        Arc::new(Block { height, time_us: height as i64, transactions })
+    };
+    bed::run_block(&store, &*protocol, &crew, block(1, fill(2)));
+    let early = block(2, vec![program(&[(Operation::BlindSet, 0)])]);
+    let late = block(3, vec![program(&[(Operation::Read, 0), (Operation::Set, 1)])]);
+    let snapshot = store.snapshot_at(1);
+    let [early, late] =
+        [early, late].map(|block| (protocol.prepare(&block, &store, 1, &crew).unwrap(), block));
+    let logged = |(prepared, block): (_, Arc<Block>)| {
+        let mut writes = store.begin_block(block.height, crew.workers());
+        let outcome = protocol.finish(prepared, &block, &store, &mut writes, &crew).unwrap();
+        store.finish_unread(writes);
+        store.publish(block.height);
+        LoggedBlock::new(block, &outcome, &*protocol)
+    };
+    assert_eq!(logged(early).unwrap().commits.len(), 1);
+    assert_eq!(protocol.overtakings(), []);
+    let error = logged(late).err().unwrap();
+    assert_eq!(error.code(), SqlState::FEATURE_NOT_SUPPORTED);
+    assert_eq!(protocol.overtakings(), [(0, 0)]);
+    drop(snapshot);
 }

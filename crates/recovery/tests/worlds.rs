@@ -1,4 +1,5 @@
-//! Random worlds: hostile programs over two tables, and over several that pieces are apart in.
+//! Random worlds: hostile programs over two tables, over several that pieces are apart in, and
+//! loops whose turns depend on each other.
 //! Whatever the strategy, the model and the workers, the state is that of the protocol's own run;
 //! and every seeded bug is found by one of these worlds.
 
@@ -22,10 +23,13 @@ use types::{Key, TableSchema};
 
 mod bed;
 mod several;
+mod turns;
 
 /// A log, and the state that it led to.
 struct World {
     schemas: Vec<Arc<TableSchema>>,
+    /// What the replay begins with.
+    before: Arc<[LoggedBlock]>,
     log: Arc<[LoggedBlock]>,
     after: Arc<Store>,
 }
@@ -58,12 +62,19 @@ impl World {
                 log.push(block(&store, &*protocol, &crew, works));
             }
         }
-        World { schemas, log: log.into(), after: store }
+        World { schemas, before: [].into(), log: log.into(), after: store }
+    }
+
+    /// The first `count` blocks are there when the replay begins.
+    fn begun(mut self, count: usize) -> World {
+        (self.before, self.log) = (self.log[..count].into(), self.log[count..].into());
+        self
     }
 
     /// What is wrong with a replay, if something is.
     fn check(&self, how: &How) -> Result<(), String> {
         let store = store_of(&self.schemas);
+        (replay::serial::STRATEGY.replay)(&Task::new(&*self.before), &store, &Crew::new(1))?;
         let crew = Crew::new(how.workers);
         let task = Task {
             log: Arc::clone(&self.log),
@@ -140,6 +151,11 @@ fn of_several(seed: u64) -> World {
     World::new(several::schemas(), blocks, move || random.chance(4))
 }
 
+fn of_turns(seed: u64) -> World {
+    let blocks = turns::blocks(&mut Random::new(seed));
+    World::new(several::schemas(), blocks, || false).begun(1)
+}
+
 fn ways(seed: u64) -> Vec<How> {
     let mut ways = Vec::new();
     for strategy in replay::ALL {
@@ -189,6 +205,18 @@ fn every_strategy_ends_as_worlds_of_several_tables_did() {
 }
 
 #[test]
+fn every_strategy_ends_as_worlds_of_loops_did() {
+    for seed in 0..40 * seeds() {
+        let world = of_turns(seed);
+        for how in ways(seed) {
+            if let Err(what) = world.check(&how) {
+                panic!("seed {seed}, {how:?}: {what}");
+            }
+        }
+    }
+}
+
+#[test]
 fn every_seeded_bug_is_found() {
     let finds = |flaw: Flaw, world: &World, seed: u64| {
         let how = How {
@@ -205,6 +233,7 @@ fn every_seeded_bug_is_found() {
     for flaw in Flaw::ALL {
         let found = (0..400).find(|seed| {
             finds(flaw, &of_several(*seed), *seed)
+                || finds(flaw, &of_turns(*seed), *seed)
                 || finds(flaw, &of_family(*seed as usize % FAMILIES.len(), *seed), *seed)
         });
         assert!(found.is_some(), "nobody notices {flaw:?}");

@@ -196,13 +196,12 @@ impl Facts<'_> {
             })
             .collect();
         classes.contract_cycles(&flow);
-        let (order, edges) = in_order(&mut classes, &flow);
-        let mut blocks = vec![GraphBlock::default(); order.len()];
+        let (places, edges) = in_order(&mut classes, &flow);
+        let mut blocks = vec![GraphBlock::default(); places.len()];
         let mut block_of = vec![Vec::new(); cuts.len()];
         for (at, cut) in cuts.iter().enumerate() {
             for (slice, operations) in cut.local.slices.iter().enumerate() {
-                let class = classes.find(first[at] + slice);
-                let block = order.iter().position(|named| *named == class).unwrap_or(0);
+                let block = places[&classes.find(first[at] + slice)];
                 block_of[at].push(block);
                 blocks[block].slices.push((at, slice));
                 let touches = operations.iter().flat_map(|o| &cut.operations[*o].touches);
@@ -316,7 +315,8 @@ impl Facts<'_> {
                 program.body = unguarded(std::mem::take(&mut program.body));
             }
             let constants = Constants::of(&cut.procedure, &of_step);
-            notes.push(Notes::of(&program, &constants, &self.written, columns));
+            let flaw = self.options.flaw;
+            notes.push(Notes::of(&program, &constants, &self.written, columns, flaw));
             let recalls = recalls[piece].iter().map(|step| where_is(*step)).collect();
             Piece { block, program, recalls, exports: exports(piece), notes: None }
         });
@@ -362,29 +362,39 @@ fn only_useful(
     (operations.map(|(operation, _)| operation).collect(), flow)
 }
 
-/// Classes in an order in which edges lead forward, by the first member where there is a choice;
-/// and the edges between their places.
-fn in_order(classes: &mut UnionFind, flow: &[(usize, usize)]) -> (Vec<usize>, Vec<(usize, usize)>) {
-    let mut left: Vec<usize> =
-        classes.classes().iter().filter_map(|members| members.first().copied()).collect();
+/// The place of each class, by its first member, in an order in which edges lead forward: the one
+/// that is named first, where there is a choice. And the edges between places.
+fn in_order(
+    classes: &mut UnionFind,
+    flow: &[(usize, usize)],
+) -> (BTreeMap<usize, usize>, Vec<(usize, usize)>) {
     let between: BTreeSet<(usize, usize)> = flow
         .iter()
         .map(|&(before, after)| (classes.find(before), classes.find(after)))
         .filter(|(before, after)| before != after)
         .collect();
-    let mut order = Vec::new();
-    while !left.is_empty() {
-        let is_free = |class: &usize| {
-            !between.iter().any(|(before, after)| after == class && left.contains(before))
-        };
-        let next = left.iter().position(is_free).unwrap_or(0);
-        order.push(left.remove(next));
+    let all = classes.classes();
+    let mut waits: BTreeMap<usize, usize> = all.iter().map(|members| (members[0], 0)).collect();
+    for (_, after) in &between {
+        *waits.entry(*after).or_default() += 1;
     }
-    let place = |class: usize| order.iter().position(|named| *named == class).unwrap_or(0);
-    let edges = between.into_iter().map(|(before, after)| (place(before), place(after)));
+    let free = waits.iter().filter(|(_, waits)| **waits == 0);
+    let mut free: BTreeSet<usize> = free.map(|(class, _)| *class).collect();
+    let mut places = BTreeMap::new();
+    while let Some(class) = free.pop_first() {
+        places.insert(class, places.len());
+        for (_, after) in between.range((class, 0)..(class + 1, 0)) {
+            let waits = waits.entry(*after).or_default();
+            *waits -= 1;
+            if *waits == 0 {
+                free.insert(*after);
+            }
+        }
+    }
+    let edges = between.into_iter().map(|(before, after)| (places[&before], places[&after]));
     let mut edges: Vec<_> = edges.collect();
     edges.sort_unstable();
-    (order, edges)
+    (places, edges)
 }
 
 /// As if every condition held.

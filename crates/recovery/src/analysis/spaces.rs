@@ -17,6 +17,9 @@
 //! noted; where nothing is known of a key, or a range is one of a secondary index, the piece may
 //! touch *anything* and is a barrier within its piece-set. So the notes are a superset.
 //!
+//! *Recalls* are told run by run, so one is known only where each of its runs is noted, once and in
+//! turn. Where all ways are noted, or a loop's body once for all of its turns, it is tainted too.
+//!
 //! *Row ids.* A row under a hidden row id is met by ranges alone, which are barriers.
 
 use std::collections::BTreeMap;
@@ -30,7 +33,7 @@ use types::{Key, TableId, TableSchema};
 
 use super::graph::Subject;
 use super::operations::Written;
-use super::projection::{Constants, each_table, is_operation, is_root};
+use super::projection::{Constants, each_table, is_operation, is_root, recalled};
 use super::sweep::sweep;
 use super::virtual_table::{Meaning, is_real, meaning, table_of};
 use crate::flaw::Flaw;
@@ -79,6 +82,7 @@ impl Notes {
         constants: &Constants,
         written: &Written,
         columns: &mut SpaceColumns,
+        flaw: Option<Flaw>,
     ) -> Notes {
         let registers = usize::from(program.registers);
         let mut noting = Noting {
@@ -89,6 +93,7 @@ impl Notes {
             columns,
             uncertain: 0,
             loops: Vec::new(),
+            flaw,
         };
         let body = noting.block(&program.body);
         Notes { body, registers }
@@ -124,6 +129,12 @@ fn is_note(step: &Step) -> bool {
     each_table(step, &mut |table| {
         found |= matches!(meaning(table), Meaning::Note(_) | Meaning::Any);
     });
+    found
+}
+
+fn is_recall(step: &Step) -> bool {
+    let mut found = false;
+    each_table(step, &mut |table| found |= matches!(meaning(table), Meaning::Recall(_)));
     found
 }
 
@@ -170,8 +181,22 @@ struct Noting<'a> {
     columns: &'a mut SpaceColumns,
     /// Decisions by tainted values around the step at hand.
     uncertain: usize,
-    /// Of each loop around: somebody may leave it, or its turn, and nobody knows whether.
-    loops: Vec<bool>,
+    loops: Vec<Around>,
+    flaw: Option<Flaw>,
+}
+
+/// A loop around the step at hand.
+struct Around {
+    carried: Vec<Reg>,
+    /// Somebody may leave it, or its turn, and nobody knows whether.
+    left: bool,
+}
+
+impl Around {
+    fn new(step: &Step) -> Around {
+        let carried = visit::carried(step).iter().map(|carried| carried.register);
+        Around { carried: carried.collect(), left: false }
+    }
 }
 
 impl Noting<'_> {
@@ -215,7 +240,7 @@ impl Noting<'_> {
             Step::Exit { depth, .. } | Step::Continue { depth, .. } => {
                 self.leave(*depth, step, out)
             }
-            Step::Return if self.uncertain > 0 => self.loops.fill(true),
+            Step::Return if self.uncertain > 0 => self.may_leave(0),
             step if visit::is_loop(step) => self.turns(step, out),
             step => self.pure(step, out),
         }
@@ -223,7 +248,7 @@ impl Noting<'_> {
 
     /// A recall, a constant read, or a query over no table.
     fn pure(&mut self, step: &Step, out: &mut Vec<Step>) {
-        let mut known = true;
+        let mut known = !self.is_out_of_step(step);
         let is_query = matches!(step, Step::Fetch { .. });
         visit::each_own_expr(step, &mut |expr| {
             // Within a query columns are those of its rows.
@@ -242,13 +267,33 @@ impl Noting<'_> {
         expr.any(&mut |expr| matches!(expr, Expr::Reg(Reg(r)) if self.tainted[usize::from(*r)]))
     }
 
+    /// A recall of which nobody can tell how often it has run before.
+    fn is_out_of_step(&self, step: &Step) -> bool {
+        self.uncertain > 0 && self.flaw != Some(Flaw::RecallsOutOfStep) && is_recall(step)
+    }
+
     fn leave(&mut self, depth: u16, step: &Step, out: &mut Vec<Step>) {
-        if self.uncertain == 0 {
-            return out.push(step.clone());
+        let Some(place) = self.loops.len().checked_sub(usize::from(depth) + 1) else {
+            return;
+        };
+        if self.uncertain > 0 {
+            return self.may_leave(place);
         }
-        if let Some(place) = self.loops.len().checked_sub(usize::from(depth) + 1) {
-            self.loops[place..].fill(true);
+        let (Step::Exit { values, .. } | Step::Continue { values, .. }) = step else {
+            return;
+        };
+        let pairs = self.loops[place].carried.iter().zip(values);
+        let tainted = pairs.filter(|(_, value)| !self.is_known(value));
+        let tainted: Vec<Reg> = tainted.map(|(register, _)| *register).collect();
+        if self.flaw != Some(Flaw::LeaversUnchecked) {
+            tainted.into_iter().for_each(|register| self.taint(register));
         }
+        out.push(step.clone());
+    }
+
+    /// Somebody may leave the loop at `place` and those inside it, or not.
+    fn may_leave(&mut self, place: usize) {
+        self.loops[place..].iter_mut().for_each(|around| around.left = true);
     }
 
     fn branch(&mut self, step: &Step, out: &mut Vec<Step>) {
@@ -289,14 +334,14 @@ impl Noting<'_> {
     /// A loop whose turns are known is turned; of another the body is noted once, with nothing
     /// known of what differs from turn to turn.
     fn turns_of(&mut self, step: &Step, own: bool, out: &mut Vec<Step>) {
-        let mut header_known = !own;
+        let mut header_known = !own && !self.is_out_of_step(step);
         visit::each_own_expr(step, &mut |expr| header_known &= !self.reads_tainted(expr));
         if header_known && self.turned(step, out) {
             return;
         }
         self.taint_outputs(step);
         self.uncertain += 1;
-        self.loops.push(false);
+        self.loops.push(Around::new(step));
         for body in visit::blocks(step).into_iter().flatten() {
             out.extend(self.block(body));
         }
@@ -308,35 +353,48 @@ impl Noting<'_> {
     fn turned(&mut self, step: &Step, out: &mut Vec<Step>) -> bool {
         let before = self.tainted.clone();
         loop {
+            let known = self.carried_and_known(step);
             let (body, left) = self.one_turn(step);
-            let unknown: Vec<Reg> = visit::carried(step)
-                .iter()
-                .filter(|Carried { register, initial, next }| {
-                    let is_known = self.is_known(&Expr::Reg(*register));
-                    is_known && (left || !self.is_known(initial) || !self.is_known(next))
-                })
-                .map(|carried| carried.register)
-                .collect();
-            if matches!(step, Step::While { .. }) && (left || !unknown.is_empty()) {
+            for Carried { register, initial, next } in visit::carried(step) {
+                if left || !self.is_known(initial) || !self.is_known(next) {
+                    self.taint(*register);
+                }
+            }
+            // Taint only grows, so a turn in which none was added was noted with all of it.
+            let is_settled = self.carried_and_known(step) == known;
+            let needs_all = match step {
+                Step::While { .. } => true,
+                _ => left && self.recalls_within(&body),
+            };
+            if needs_all && (left || !is_settled) {
                 self.tainted = before;
                 return false;
             }
-            if unknown.is_empty() {
+            if is_settled {
                 out.push(with_body(step, body, &self.tainted));
                 return true;
             }
-            unknown.into_iter().for_each(|register| self.taint(register));
         }
+    }
+
+    fn carried_and_known(&self, step: &Step) -> usize {
+        let known = |carried: &&Carried| !self.tainted[usize::from(carried.register.0)];
+        visit::carried(step).iter().filter(known).count()
+    }
+
+    /// Turns that end early would put the recalls of the next ones out of step.
+    fn recalls_within(&self, body: &Block) -> bool {
+        self.flaw != Some(Flaw::RecallsOutOfStep) && !recalled(body).is_empty()
     }
 
     /// The body, and whether its turns may end early for reasons that are not known.
     fn one_turn(&mut self, step: &Step) -> (Block, bool) {
-        self.loops.push(false);
+        self.loops.push(Around::new(step));
         let mut notes = Block::default();
         for body in visit::blocks(step).into_iter().flatten() {
             notes = self.block(body);
         }
-        (notes, self.loops.pop().unwrap_or(false))
+        (notes, self.loops.pop().is_some_and(|around| around.left))
     }
 
     fn note(&mut self, step: &Step, out: &mut Vec<Step>) {

@@ -47,7 +47,7 @@ use concurrency::schedule::Preference;
 use storage::Store;
 
 use crate::analysis::{Analysis, Options};
-use crate::log::{LoggedBlock, subject};
+use crate::log::{LoggedBlock, heights, subject};
 use batch::Prepared;
 pub(crate) use dynamic::Spaces;
 use pool::{Mode, Pool};
@@ -71,7 +71,8 @@ pub fn by_name(name: &str) -> Option<&'static Strategy> {
 /// What is replayed, and how.
 #[derive(Clone)]
 pub struct Task {
-    /// Blocks that follow each other; the first one follows the store's newest snapshot.
+    /// Blocks that follow each other; the first one follows the store's newest snapshot, whose
+    /// catalog is that of all of them.
     pub log: Arc<[LoggedBlock]>,
     pub batch_blocks: usize,
     pub options: Options,
@@ -117,10 +118,9 @@ fn replay_pieces(
     plans: bool,
     window: usize,
 ) -> Result<Replayed, String> {
-    let (Some(first), Some(last)) = (task.log.first(), task.log.last()) else {
+    let Some((first, last)) = heights(&task.log, store.newest())? else {
         return Ok(Replayed::default());
     };
-    let (first, last) = (first.block.height, last.block.height);
     let start = Instant::now();
     let catalog = store.catalog();
     let (subject, known) = subject(&task.log, &catalog);

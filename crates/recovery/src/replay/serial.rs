@@ -9,17 +9,16 @@ use types::Stamp;
 
 use super::access::PieceAccess;
 use super::{Breakdown, Replayed, Spaces, Strategy, Task, transactions};
-use crate::log::{Commit, Entry, LoggedBlock};
+use crate::log::{Commit, Entry, LoggedBlock, heights};
 
 pub const STRATEGY: Strategy =
     Strategy { name: "serial", about: "one transaction after another, in commit order", replay };
 
 fn replay(task: &Task, store: &Arc<Store>, _: &Crew) -> Result<Replayed, String> {
-    let (Some(first), Some(last)) = (task.log.first(), task.log.last()) else {
+    let Some((first, last)) = heights(&task.log, store.newest())? else {
         return Ok(Replayed::default());
     };
     let start = Instant::now();
-    let (first, last) = (first.block.height, last.block.height);
     let mut writes = store.begin_blocks(first, last, 1);
     let run = run_all(task, store, &mut writes);
     store.finish_unread(writes);

@@ -99,7 +99,7 @@ pub fn run_block(
     let outcome = protocol.finish(prepared, &block, store, &mut writes, crew).unwrap();
     store.finish_unread(writes);
     store.publish(height);
-    LoggedBlock::new(block, &outcome)
+    LoggedBlock::new(block, &outcome, protocol).unwrap()
 }
 
 fn submit(replica: &mut Replica, body: Body) {

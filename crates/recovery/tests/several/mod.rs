@@ -12,10 +12,10 @@ use procedure::step::Procedure;
 use procedure::{BinaryOp, Expr};
 use types::{ColumnSchema, DataType, IndexSchema, TableId, TableSchema, Value};
 
-const INT: DataType = DataType::Int8;
+pub const INT: DataType = DataType::Int8;
 const TABLES: [&str; 4] = ["a", "b", "c", "d"];
 const LOGS: [&str; 2] = ["log_a", "log_b"];
-const KEYS: i64 = 6;
+pub const KEYS: i64 = 6;
 
 /// Four tables of a key of two columns, two values and an index; two with hidden row ids.
 pub fn schemas() -> Vec<Arc<TableSchema>> {
@@ -49,7 +49,7 @@ pub fn schemas() -> Vec<Arc<TableSchema>> {
     keyed.chain(logs).map(Arc::new).collect()
 }
 
-fn modulo(left: Expr, right: i64) -> Expr {
+pub fn modulo(left: Expr, right: i64) -> Expr {
     let (left, right) = (Box::new(left), Box::new(int(right)));
     Expr::Binary { op: BinaryOp::Modulo, left, right, result: INT }
 }
@@ -225,7 +225,7 @@ fn program(random: &mut Random, tables: &Tables) -> Arc<Procedure> {
     Arc::new(p.build().unwrap())
 }
 
-fn fill(tables: &Tables) -> Vec<Arc<Work>> {
+pub fn fill(tables: &Tables) -> Vec<Arc<Work>> {
     let mut p = Builder::new(tables, "fill", &[]);
     for (table, k) in TABLES.iter().flat_map(|table| (0..KEYS).map(move |k| (table, k))) {
         for l in 0..KEYS / 2 {
@@ -236,7 +236,7 @@ fn fill(tables: &Tables) -> Vec<Arc<Work>> {
     vec![work(&Arc::new(p.build().unwrap()), Box::default())]
 }
 
-fn work(procedure: &Arc<Procedure>, arguments: Box<[Value]>) -> Arc<Work> {
+pub fn work(procedure: &Arc<Procedure>, arguments: Box<[Value]>) -> Arc<Work> {
     let procedure = Arc::clone(procedure);
     Arc::new(Work::Statement(Statement { procedure, arguments }))
 }
