@@ -1,5 +1,8 @@
 //! Workloads with their tables and rows, blocks of their calls, and logs of these.
 
+// Each test needs its part.
+#![allow(dead_code)]
+
 use std::collections::BTreeSet;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
