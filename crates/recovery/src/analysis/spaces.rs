@@ -240,7 +240,7 @@ impl Noting<'_> {
             Step::Exit { depth, .. } | Step::Continue { depth, .. } => {
                 self.leave(*depth, step, out)
             }
-            Step::Return if self.uncertain > 0 => self.may_leave(0),
+            Step::Return if !self.is_certain() => self.may_leave(0),
             step if visit::is_loop(step) => self.turns(step, out),
             step => self.pure(step, out),
         }
@@ -272,11 +272,16 @@ impl Noting<'_> {
         self.uncertain > 0 && self.flaw != Some(Flaw::RecallsOutOfStep) && is_recall(step)
     }
 
+    /// Whoever gets here runs this step: nobody decided by own data, or left before.
+    fn is_certain(&self) -> bool {
+        self.uncertain == 0 && !self.loops.iter().any(|around| around.left)
+    }
+
     fn leave(&mut self, depth: u16, step: &Step, out: &mut Vec<Step>) {
         let Some(place) = self.loops.len().checked_sub(usize::from(depth) + 1) else {
             return;
         };
-        if self.uncertain > 0 {
+        if !self.is_certain() {
             return self.may_leave(place);
         }
         let (Step::Exit { values, .. } | Step::Continue { values, .. }) = step else {
