@@ -6,23 +6,10 @@ use concurrency::Crew;
 use concurrency::schedule::Preference;
 use recovery::analysis::{Model, Options};
 use recovery::replay::{self, Task};
-use storage::Store;
 
 mod bed;
 
 use bed::Bed;
-
-fn same_rows(ours: &Store, theirs: &Store) -> Result<(), String> {
-    for table in theirs.tables() {
-        let (a, b) = (oracle::rows(ours, table.id()), oracle::rows(theirs, table.id()));
-        if a != b {
-            let first = a.iter().zip(&b).find(|(a, b)| a != b);
-            let name = &table.schema().name;
-            return Err(format!("{name}: {} rows, not {}; {first:?}", a.len(), b.len()));
-        }
-    }
-    Ok(())
-}
 
 fn every_strategy(name: &str, settings: &[(&str, u64)]) {
     let bed = Bed::new(name, settings);
@@ -42,7 +29,7 @@ fn every_strategy(name: &str, settings: &[(&str, u64)]) {
                 let about = format!("{name}, {}, {workers} workers, {model:?}", strategy.name);
                 let done = done.unwrap_or_else(|why| panic!("{about}: {why}"));
                 assert!(done.transactions > 0);
-                if let Err(what) = same_rows(again.store(), bed.store()) {
+                if let Err(what) = bed::same_rows(again.store(), bed.store()) {
                     panic!("{about}: {what}");
                 }
             }

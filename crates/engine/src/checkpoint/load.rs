@@ -36,10 +36,7 @@ pub fn load(
     workers: usize,
 ) -> Result<Loaded> {
     let manifest = read_manifest(files, height)?;
-    let mut packs: Vec<Height> = manifest.groups().map(|group| group.place.pack).collect();
-    packs.sort_unstable();
-    packs.dedup();
-    let packs = PackReader::open(files, manifest.header.ledger_id, &packs)?;
+    let packs = open_packs(files, &manifest)?;
     let store = Arc::new(Store::new());
     let language = language(&store);
     language.restore(&manifest.schema, &store)?;
@@ -52,6 +49,20 @@ pub fn load(
         .map_err(|halt| Error::new(SqlState::DATA_CORRUPTED, halt.to_string()))?;
     let (rows, bytes) = (manifest.rows(), manifest.bytes());
     Ok(Loaded { replica, base: Base::new(manifest, tables.iter()), rows, bytes })
+}
+
+/// Reads all groups of a manifest and compares their hashes.
+pub fn check(files: &dyn Files, manifest: &Manifest) -> Result<()> {
+    let packs = open_packs(files, manifest)?;
+    let mut bytes = Vec::new();
+    manifest.groups().try_for_each(|group| packs.read(group, &mut bytes))
+}
+
+fn open_packs(files: &dyn Files, manifest: &Manifest) -> Result<PackReader> {
+    let mut packs: Vec<Height> = manifest.groups().map(|group| group.place.pack).collect();
+    packs.sort_unstable();
+    packs.dedup();
+    PackReader::open(files, manifest.header.ledger_id, &packs)
 }
 
 /// The store's tables in the manifest's order, which are the same ones.

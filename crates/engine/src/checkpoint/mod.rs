@@ -32,6 +32,6 @@ mod service;
 mod take;
 
 pub use groups::digest;
-pub use load::{Loaded, load};
+pub use load::{Loaded, check, load};
 pub use service::{Pace, Service, ServiceSettings, Standing};
 pub use take::{Base, Checkpointer, Extent, State, Taken};

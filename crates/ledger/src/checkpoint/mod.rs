@@ -29,7 +29,7 @@
 //! ```text
 //! group   u64 stamp ‖ string image, for each row in key order       leaf of its table's tree
 //! table   Merkle root over its groups
-//! state   SHA-256("tally state v1" ‖ parameters ‖ schema ‖ (table, rows, root) by table)
+//! state   SHA-256("tally state v1" ‖ parameters ‖ schema ‖ (table, rows, root) …)
 //! ```
 //!
 //! It is a function of the state, so replicas can compare it and a re-execution of the ledger must

@@ -17,7 +17,7 @@
 //! | The paper leaves open | Here |
 //! |---|---|
 //! | loops | distributed over slices, each turns them for itself ([`projection`]) |
-//! | inserts, deletes, ranges | a range and the rows that it may meet share a key space ([`spaces`]) |
+//! | inserts, deletes, ranges | a range and the rows it may meet share a key space ([`spaces`]) |
 //! | secondary indexes | a range of one is a barrier, or constant |
 //! | keys made inside a piece-set | as many columns as are known, else a barrier |
 //! | hidden row ids | one counter for a transaction, so one slice |

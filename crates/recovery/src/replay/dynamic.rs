@@ -1,7 +1,7 @@
 //! Dynamic analysis (P6): which pieces of a piece-set may run beside each other.
 //!
-//! Pieces are taken in commit order. Each names the key spaces that it touches; a space is hashed to
-//! one of a fixed number of *queues*, and within a queue order is kept. What stands in one queue
+//! Pieces are taken in commit order. Each names the key spaces that it touches; a space is hashed
+//! to one of a fixed number of *queues*, and within a queue order is kept. What stands in one queue
 //! between two pieces that stand in several is one *node*: its pieces run one after the other on
 //! one thread, without a word to anybody. A piece of several queues is a node of its own, which
 //! waits for the last node of each; a piece that may touch anything waits for all.

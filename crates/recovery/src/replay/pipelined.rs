@@ -1,6 +1,6 @@
-//! With batches that overlap (Fig. 4.19, pipelined): a block goes on with the next batch as soon as it
-//! is done with this one and the blocks before it are done with the next. Batches in flight are few,
-//! since each is in memory as a whole.
+//! With batches that overlap (Fig. 4.19, pipelined): a block goes on with the next batch as soon as
+//! it is done with this one and the blocks before it are done with the next. Batches in flight are
+//! few, since each is in memory as a whole.
 
 use super::{Strategy, replay_pieces};
 

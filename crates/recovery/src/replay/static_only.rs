@@ -1,4 +1,5 @@
-//! Static analysis alone (Fig. 4.18): no more runs in parallel than the graph has blocks side by side.
+//! Static analysis alone (Fig. 4.18): no more runs in parallel than the graph has blocks side by
+//! side.
 
 use super::{Strategy, replay_pieces};
 

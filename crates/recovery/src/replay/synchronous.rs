@@ -1,5 +1,5 @@
-//! With dynamic analysis (Fig. 4.19, synchronous): a piece-set keeps several workers busy, and between
-//! batches all wait for the last.
+//! With dynamic analysis (Fig. 4.19, synchronous): a piece-set keeps several workers busy, and
+//! between batches all wait for the last.
 
 use super::{Strategy, replay_pieces};
 

@@ -1,15 +1,17 @@
 //! Workloads with their tables and rows, blocks of their calls, and logs of these.
 
+use std::collections::BTreeSet;
+use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 use concurrency::{Block, Crew, Outcome, Protocol, Statement, Work};
 use engine::{Body, Input, Replica, Transaction};
 use ledger::{Genesis, Parameters};
 use procedure::step::Procedure;
-use recovery::log::LoggedBlock;
+use recovery::log::{LoggedBlock, RowWrite};
 use sql::session::schema::Schema;
-use storage::Store;
-use types::TableSchema;
+use storage::{Snapshot, Store};
+use types::{Key, Stamp, TableId, TableSchema, Value};
 use workloads::{Settings, Workload};
 
 pub struct Bed {
@@ -105,4 +107,35 @@ fn submit(replica: &mut Replica, body: Body) {
     let executed = replica.execute(0, vec![Input { payload, compiled: None }]).unwrap();
     replica.publish();
     assert!(matches!(executed.outcomes[..], [Outcome::Committed(_)]), "{:?}", executed.outcomes);
+}
+
+/// The first difference between two states, stamps included.
+pub fn same_rows(ours: &Store, theirs: &Store) -> Result<(), String> {
+    for table in theirs.tables() {
+        let (a, b) = (oracle::rows(ours, table.id()), oracle::rows(theirs, table.id()));
+        if a != b {
+            let first = a.iter().zip(&b).find(|(a, b)| a != b);
+            let name = &table.schema().name;
+            return Err(format!("{name}: {} rows, not {}; {first:?}", a.len(), b.len()));
+        }
+    }
+    Ok(())
+}
+
+/// Rows of a table that a snapshot has and the newest state has not.
+pub fn gone(before: &Snapshot, now: &Store, table: TableId) -> Vec<RowWrite> {
+    let here: BTreeSet<Vec<u8>> =
+        oracle::rows(now, table).into_iter().map(|(key, _, _)| key).collect();
+    let mut gone = Vec::new();
+    let mut look = |key: &[u8], _: Stamp, _: &[Value]| {
+        if !here.contains(key) {
+            gone.push(RowWrite { table, key: Key::from(key), row: None });
+        }
+        ControlFlow::Continue(())
+    };
+    if let Some(of_table) = before.table(table) {
+        let (low, high) = (Bound::Unbounded, Bound::Unbounded);
+        of_table.scan(0, low, high, false, before.height(), &[], &mut look);
+    }
+    gone
 }
