@@ -361,7 +361,7 @@ fn install(
 
 /// What a block makes of a record.
 enum Final {
-    Patch(SmallVec<[(ColumnId, Value); 2]>),
+    Patch(SmallVec<[(ColumnId, Value); 4]>),
     State(WriteState),
 }
 

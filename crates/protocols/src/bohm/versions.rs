@@ -39,7 +39,7 @@ pub enum State {
     Added(TableId, Vec<(Key, Row)>),
 }
 
-pub type Patch = SmallVec<[(ColumnId, Value); 2]>;
+pub type Patch = SmallVec<[(ColumnId, Value); 4]>;
 
 #[derive(Debug)]
 pub struct Version {
