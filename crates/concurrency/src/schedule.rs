@@ -94,8 +94,15 @@ impl Graph {
         self.len() >= longest_chain * trial::threshold(WIDTH_MIN)
     }
 
-    fn is_free(&self, at: u32) -> bool {
+    /// Waits for nobody any more.
+    pub fn is_free(&self, at: u32) -> bool {
         self.waits[at as usize].load(Ordering::Relaxed) == 0
+    }
+
+    /// One of those that `at` waits for is done. True: it was the last. Whoever is the last to let
+    /// go acquires what all the others wrote.
+    pub fn let_go(&self, at: u32) -> bool {
+        self.waits[at as usize].fetch_sub(1, Ordering::AcqRel) == 1
     }
 }
 
@@ -259,10 +266,8 @@ impl Schedule {
     /// Let the heirs of a finished transaction go.
     fn finish(&self, finished: u32, hand: &mut Hand) {
         let heirs = self.graph.heirs(finished).iter().copied();
-        // The last to let go acquires what all the others wrote.
-        let lets_go =
-            |heir: &u32| self.graph.waits[*heir as usize].fetch_sub(1, Ordering::AcqRel) == 1;
-        let freed = heirs.filter(lets_go).map(|at| Turn { at, after_all: false });
+        let freed =
+            heirs.filter(|heir| self.graph.let_go(*heir)).map(|at| Turn { at, after_all: false });
         let mut freed: SmallVec<[Turn; 8]> = freed.collect();
         if self.preference == Preference::Earliest && !freed.is_empty() {
             hand.next = Some(freed.remove(0));

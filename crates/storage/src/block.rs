@@ -25,8 +25,13 @@ pub struct BlockWrites {
 }
 
 impl BlockWrites {
-    pub(crate) fn new(height: Height, workers: usize, undo: &Arc<UndoSpace>) -> Self {
-        let arenas = (0..workers).map(|_| UndoArena::new(undo.clone(), height)).collect();
+    pub(crate) fn new(
+        first: Height,
+        height: Height,
+        workers: usize,
+        undo: &Arc<UndoSpace>,
+    ) -> Self {
+        let arenas = (0..workers).map(|_| UndoArena::new(undo.clone(), first, height)).collect();
         BlockWrites { height, arenas }
     }
 
@@ -191,13 +196,7 @@ impl Change {
 
     /// Appends the image of the row after the block.
     pub fn after_image(&self, out: &mut Vec<u8>) -> Result<Option<Stamp>> {
-        let start = out.len();
-        let mut encoded = Ok(());
-        let stamp = self.table.records.read(self.touched.slot, self.height, |payload| {
-            out.truncate(start);
-            encoded = self.table.encode_image(payload, out);
-        });
-        encoded.map(|()| stamp)
+        self.table.append_image(self.touched.slot, self.height, out)
     }
 
     fn before_words(&self, words: &mut Vec<u64>) -> Option<Stamp> {

@@ -261,7 +261,7 @@ impl Records {
         let payload = &record[self.layout.payload..];
         let old = StampWord(record[STAMP].load(Ordering::Relaxed));
         debug_assert!(matches!(old.state(), State::Live | State::Tombstone), "{old:?}");
-        if old.height() != stamp.height() {
+        if undo.keeps(old.height()) {
             let before = undo.push(record[NEWEST].load(Ordering::Relaxed), old, payload);
             record[NEWEST].store(before, Ordering::Release);
             undo.touched.push(Touched { table: self.table, slot, before });

@@ -205,12 +205,23 @@ impl Store {
     /// If another block is open, or readers can be at this height already (but for block 0, which
     /// has no readers before it is published): faults of the engine.
     pub fn begin_block(&self, height: Height, workers: usize) -> BlockWrites {
+        self.begin_blocks(height, height, workers)
+    }
+
+    /// Opens the blocks from `first` to `last` for writing together: a write has the stamp of one
+    /// of them, and no snapshot will be taken between them. What a record was before the first of
+    /// them is kept for readers, what it was in between is not, so their net changes cannot be
+    /// told: they are closed by [`Store::finish_unread`].
+    ///
+    /// # Panics
+    /// As [`Store::begin_block`].
+    pub fn begin_blocks(&self, first: Height, last: Height, workers: usize) -> BlockWrites {
         let mut writing = self.writing.lock();
-        assert!(writing.is_none(), "block {height} opened while {writing:?} is being written");
+        assert!(writing.is_none(), "block {first} opened while {writing:?} is being written");
         let newest = self.newest();
-        assert!(height > newest || height == 0, "block {height} opened after {newest}");
-        *writing = Some(height);
-        BlockWrites::new(height, workers, &self.undo)
+        assert!(first > newest || first == 0, "block {first} opened after {newest}");
+        *writing = Some(last);
+        BlockWrites::new(first, last, workers, &self.undo)
     }
 
     /// Closes a block. Its net changes can be read as long as the result lives.

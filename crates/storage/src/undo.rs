@@ -183,6 +183,8 @@ pub(crate) enum GarbageKind {
 /// it touched and made superfluous.
 pub struct UndoArena {
     space: std::sync::Arc<UndoSpace>,
+    /// The first of the blocks that are written together, and the last.
+    first: Height,
     height: Height,
     chunk: Option<OpenChunk>,
     full: Vec<u64>,
@@ -193,10 +195,11 @@ pub struct UndoArena {
 }
 
 impl UndoArena {
-    pub(crate) fn new(space: std::sync::Arc<UndoSpace>, height: Height) -> Self {
+    pub(crate) fn new(space: std::sync::Arc<UndoSpace>, first: Height, height: Height) -> Self {
         let touched = space.chunks.lock().touched.pop().unwrap_or_default();
         UndoArena {
             space,
+            first,
             height,
             chunk: None,
             full: Vec::new(),
@@ -206,13 +209,20 @@ impl UndoArena {
         }
     }
 
-    /// The block that is being written.
+    /// The block that is being written; of several, the last.
     pub fn height(&self) -> Height {
         self.height
     }
 
     pub(crate) fn check(&self, stamp: Stamp) {
-        assert_eq!(stamp.height(), self.height, "a write outside of its block");
+        let blocks = self.first..=self.height;
+        assert!(blocks.contains(&stamp.height()), "a write outside of its block");
+    }
+
+    /// Whether an image of this height must be kept: a snapshot may show it. None lies inside of
+    /// what is written together.
+    pub(crate) fn keeps(&self, image: Height) -> bool {
+        image < self.first
     }
 
     /// Copies an image into a new version. The caller publishes the handle with release order.
@@ -272,7 +282,7 @@ mod tests {
         let stamp = StampWord::new(Stamp::new(1, 2), State::Live);
         let mut handles = Vec::new();
         for height in 1..=3 {
-            let mut arena = UndoArena::new(space.clone(), height);
+            let mut arena = UndoArena::new(space.clone(), height, height);
             handles.extend((0..10).map(|i| arena.push(i, stamp, &image)));
             arena.close();
         }

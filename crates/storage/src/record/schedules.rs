@@ -76,7 +76,7 @@ fn check(shared: &Shared, slot: Slot) {
 
 fn write(shared: &Shared, slot: Slot) {
     for height in 2..=BLOCKS + 1 {
-        let mut arena = UndoArena::new(shared.undo.clone(), height);
+        let mut arena = UndoArena::new(shared.undo.clone(), height, height);
         let state = if height <= BLOCKS { State::Live } else { State::Tombstone };
         let new = payload(&shared.records, height);
         shared.records.write(slot, Stamp::new(height, 0), state, &mut arena, |words| {
@@ -91,7 +91,7 @@ fn write(shared: &Shared, slot: Slot) {
     // The deleted record's slot serves another key once nobody is below the delete.
     if shared.pins.horizon() == BLOCKS + 1 {
         shared.records.free(slot);
-        let mut arena = UndoArena::new(shared.undo.clone(), BLOCKS + 2);
+        let mut arena = UndoArena::new(shared.undo.clone(), BLOCKS + 2, BLOCKS + 2);
         let reused = shared.records.create(
             b"other",
             Stamp::new(BLOCKS + 2, 0),
@@ -105,7 +105,7 @@ fn write(shared: &Shared, slot: Slot) {
 fn history() {
     let undo = Arc::new(UndoSpace::new());
     let records = Records::new(&schema(), 1, undo.clone(), 0);
-    let mut arena = UndoArena::new(undo.clone(), 1);
+    let mut arena = UndoArena::new(undo.clone(), 1, 1);
     let row = payload(&records, 1);
     let slot = records.create(b"key", Stamp::new(1, 0), &row, &mut arena);
     let shared = kit::sync::Arc::new(Shared { records, undo, pins: Pins::new() });

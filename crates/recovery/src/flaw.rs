@@ -1,0 +1,41 @@
+//! Bugs on purpose: a test that no seeded bug can fail is not a test.
+
+/// What a careless implementation would get wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Flaw {
+    /// One flow dependency of each procedure is not seen.
+    FlowEdgeSkipped,
+    /// Pieces do not ask the guards that they are under.
+    GuardDropped,
+    /// A piece-set does not wait for the same block's piece-set of the batch before.
+    BatchBeforeIgnored,
+    /// A piece-set does not wait for those that it gets values from.
+    UpstreamIgnored,
+    /// Pieces of unknown keys and ranges run beside others.
+    NoBarriers,
+    /// Keys are told apart by all their columns, also where ranges cover some of them.
+    RangesIgnored,
+    /// Rows that were written ad hoc are no reason to share a block.
+    NoPseudoWriters,
+    /// Inserts under hidden row ids count in each slice for themselves.
+    RowIdsApart,
+    /// A read counts as constant if its table gets no new rows, whatever columns are updated.
+    ColumnsIgnored,
+    /// Only the last of the keys that a piece touches says where it stands.
+    OneKeySpace,
+}
+
+impl Flaw {
+    pub const ALL: [Flaw; 10] = [
+        Flaw::FlowEdgeSkipped,
+        Flaw::GuardDropped,
+        Flaw::BatchBeforeIgnored,
+        Flaw::UpstreamIgnored,
+        Flaw::NoBarriers,
+        Flaw::RangesIgnored,
+        Flaw::NoPseudoWriters,
+        Flaw::RowIdsApart,
+        Flaw::ColumnsIgnored,
+        Flaw::OneKeySpace,
+    ];
+}

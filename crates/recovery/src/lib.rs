@@ -1,0 +1,23 @@
+//! Recovery: a log becomes a state again, as fast as the cores and the disk allow.
+//!
+//! The blocks of the ledger are a *command log*: what was asked, with its arguments. They cost
+//! little to write and, replayed one after the other, as long to read as they took to run. PACMAN
+//! (Wu, 2017) replays them in parallel, with no more than static analysis of the procedures and the
+//! arguments that the log holds:
+//!
+//! * [`log`]: blocks, the order in which their transactions committed, and rows in the place of
+//!   those that cannot be run again;
+//! * [`analysis`]: procedures cut into slices, the global dependency graph over all of them;
+//! * [`replay`]: the strategies, from one transaction after another to pipelined piece-sets;
+//! * [`flaw`]: bugs on purpose, for tests of the tests.
+//!
+//! *How it stands to the protocols.* A deterministic protocol can replay its own blocks, and needs
+//! nobody to tell it the order. Replay by pieces needs the order, and that nobody in it fails; it
+//! rests on what the log says, and checks no outcome.
+//!
+//! Absence: no SQL, no socket, no particular protocol.
+
+pub mod analysis;
+pub mod flaw;
+pub mod log;
+pub mod replay;

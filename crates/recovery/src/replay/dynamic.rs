@@ -1,0 +1,175 @@
+//! Dynamic analysis (P6): which pieces of a piece-set may run beside each other.
+//!
+//! Pieces are taken in commit order. Each names the key spaces that it touches; a space is hashed
+//! to one of a fixed number of *queues*, and within a queue order is kept. What stands in one queue
+//! between two pieces that stand in several is one *node*: its pieces run one after the other on
+//! one thread, without a word to anybody. A piece of several queues is a node of its own, which
+//! waits for the last node of each; a piece that may touch anything waits for all.
+//!
+//! ```text
+//!   queue 0   a a a ──┐         ┌── a ──┐
+//!   queue 1   b b ────┤ (a, b)  ├── b b ┼── ? ── …      ? touches nobody knows what
+//!   queue 2   c c c c ┘·········│·······┘
+//! ```
+//!
+//! The paper appends single operations to one queue for each core, and is silent on operations that
+//! pass values from key to key. Here a piece is the unit, and there are many more queues than
+//! cores, so that a piece of several queues holds up few others.
+//!
+//! Cost: a run of the note program for each piece, a hash and an array look-up for each space.
+
+use std::hash::Hasher;
+
+use concurrency::schedule::Graph;
+use rustc_hash::FxHasher;
+use smallvec::SmallVec;
+use types::{Key, TableId};
+
+use crate::flaw::Flaw;
+
+/// Queues of a piece-set. A power of two.
+const QUEUES: usize = 1 << 12;
+
+const NOBODY: u32 = u32::MAX;
+
+/// What one piece touches.
+#[derive(Debug, Default)]
+pub struct Spaces {
+    /// Ascending once [settled](Spaces::settle).
+    queues: SmallVec<[u16; 16]>,
+    any: bool,
+}
+
+impl Spaces {
+    pub fn clear(&mut self) {
+        self.queues.clear();
+        self.any = false;
+    }
+
+    pub fn note(&mut self, table: TableId, key: &Key) {
+        let mut hasher = FxHasher::default();
+        hasher.write_u32(table.0);
+        hasher.write(key.as_bytes());
+        let hash = hasher.finish();
+        self.queues.push((hash ^ hash >> 32) as u16 % QUEUES as u16);
+    }
+
+    pub fn note_any(&mut self) {
+        self.any = true;
+    }
+
+    fn settle(&mut self, flaw: Option<Flaw>) {
+        self.queues.sort_unstable();
+        self.queues.dedup();
+        match flaw {
+            Some(Flaw::NoBarriers) => self.any = false,
+            Some(Flaw::OneKeySpace) => self.queues.truncate(1),
+            _ => {}
+        }
+    }
+}
+
+/// A piece-set cut into nodes.
+pub struct Plan {
+    pub graph: Graph,
+    /// Node n runs `items[first[n]..first[n + 1]]`, places of pieces in the set.
+    first: Vec<u32>,
+    items: Vec<u32>,
+}
+
+impl Plan {
+    pub fn items(&self, node: u32) -> &[u32] {
+        &self.items[self.first[node as usize] as usize..self.first[node as usize + 1] as usize]
+    }
+
+    /// All pieces in one node.
+    pub fn serial(count: usize) -> Plan {
+        let graph = Graph::new(1, &[]);
+        Plan { graph, first: vec![0, count as u32], items: (0..count as u32).collect() }
+    }
+}
+
+/// Makes a plan, piece by piece.
+pub struct Planner {
+    /// The last node of each queue.
+    tails: Vec<u32>,
+    /// By node: more pieces of its one queue may be added.
+    open: Vec<bool>,
+    edges: Vec<(u32, u32)>,
+    /// By piece.
+    node_of: Vec<u32>,
+    /// The last piece that everybody waits for.
+    barrier: u32,
+    flaw: Option<Flaw>,
+}
+
+impl Planner {
+    pub fn new(flaw: Option<Flaw>) -> Planner {
+        Planner {
+            tails: vec![NOBODY; QUEUES],
+            open: Vec::new(),
+            edges: Vec::new(),
+            node_of: Vec::new(),
+            barrier: NOBODY,
+            flaw,
+        }
+    }
+
+    /// The next piece of the set touches `spaces`.
+    pub fn add(&mut self, spaces: &mut Spaces) {
+        spaces.settle(self.flaw);
+        if spaces.any {
+            return self.add_barrier();
+        }
+        if let [queue] = spaces.queues[..] {
+            let tail = self.tails[usize::from(queue)];
+            if tail != NOBODY && self.open[tail as usize] {
+                return self.node_of.push(tail);
+            }
+        }
+        let node = self.begin_node(spaces.queues.len() == 1);
+        let before = self.edges.len();
+        for queue in &spaces.queues {
+            let tail = std::mem::replace(&mut self.tails[usize::from(*queue)], node);
+            if tail != NOBODY && !self.edges[before..].contains(&(tail, node)) {
+                self.edges.push((tail, node));
+            }
+        }
+        if self.edges.len() == before && self.barrier != NOBODY {
+            self.edges.push((self.barrier, node));
+        }
+    }
+
+    fn begin_node(&mut self, open: bool) -> u32 {
+        let node = self.open.len() as u32;
+        self.open.push(open);
+        self.node_of.push(node);
+        node
+    }
+
+    fn add_barrier(&mut self) {
+        let since = if self.barrier == NOBODY { 0 } else { self.barrier };
+        let node = self.begin_node(false);
+        self.edges.extend((since..node).map(|before| (before, node)));
+        self.tails.fill(NOBODY);
+        self.barrier = node;
+    }
+
+    pub fn finish(self) -> Plan {
+        let nodes = self.open.len();
+        let mut first = vec![0u32; nodes + 1];
+        for node in &self.node_of {
+            first[*node as usize + 1] += 1;
+        }
+        for node in 0..nodes {
+            first[node + 1] += first[node];
+        }
+        let mut next = first.clone();
+        let mut items = vec![0; self.node_of.len()];
+        for (item, node) in self.node_of.iter().enumerate() {
+            items[next[*node as usize] as usize] = item as u32;
+            next[*node as usize] += 1;
+        }
+        Plan { graph: Graph::new(nodes, &[self.edges]), first, items }
+    }
+}

@@ -1,0 +1,152 @@
+//! Replay: a command log run again (PACMAN, Wu 2017, §4.4.2 to 4.4.5).
+//!
+//! A **batch** is some blocks of the ledger. Each of its transactions has a **piece** for every
+//! block of the [graph](crate::analysis) that it has operations in; the pieces of a batch in one
+//! block, in commit order, are a **piece-set**. A set may begin when the sets that its pieces get
+//! values from are done, and the same block's set of the batch before.
+//!
+//! ```text
+//!   batch 1   α ─► β ─► γ          rows of a written table are touched in one block alone, so
+//!             │    └─► δ           order within a column is all the order there is
+//!   batch 2   α ─► β ─► γ
+//!                  └─► δ
+//! ```
+//!
+//! | [Strategy] | Pieces of a set | Batches |
+//! |---|---|---|
+//! | [`serial`] | whole transactions, one after the other | one |
+//! | [`static_only`] | by one worker | one at a time |
+//! | [`synchronous`] | by key spaces ([dynamic analysis](dynamic)) | one at a time |
+//! | [`pipelined`] | by key spaces | overlap, block by block |
+//!
+//! *Why it is right.* Two operations that conflict touch a written table, so they are in one block;
+//! there the commit order holds within a batch, where they share a key space, and from batch to
+//! batch. What an operation is given by others comes over an edge of the graph, which has no cycle.
+//! So every operation reads what it read in the order that was logged, and writes what it wrote.
+//!
+//! *The store.* All blocks of a log part are written together ([`storage::Store::begin_blocks`]):
+//! there is no snapshot between them, so one old version of each record is kept for readers that
+//! are there already. Stamps are those of the original run.
+//!
+//! Adding a strategy: a file, and a line in [`ALL`].
+
+mod access;
+mod batch;
+mod dynamic;
+pub mod pipelined;
+mod pool;
+pub mod serial;
+pub mod static_only;
+pub mod synchronous;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use concurrency::Crew;
+use concurrency::schedule::Preference;
+use storage::Store;
+
+use crate::analysis::{Analysis, Options};
+use crate::log::{LoggedBlock, subject};
+use batch::Prepared;
+pub(crate) use dynamic::Spaces;
+use pool::{Mode, Pool};
+
+/// A way to replay a log.
+pub struct Strategy {
+    pub name: &'static str,
+    /// One line for people.
+    pub about: &'static str,
+    pub replay: fn(&Task, &Arc<Store>, &Crew) -> Result<Replayed, String>,
+}
+
+/// Every strategy; the first is what the others are compared with.
+pub static ALL: &[Strategy] =
+    &[serial::STRATEGY, static_only::STRATEGY, synchronous::STRATEGY, pipelined::STRATEGY];
+
+pub fn by_name(name: &str) -> Option<&'static Strategy> {
+    ALL.iter().find(|strategy| strategy.name == name)
+}
+
+/// What is replayed, and how.
+#[derive(Clone)]
+pub struct Task {
+    /// Blocks that follow each other; the first one follows the store's newest snapshot.
+    pub log: Arc<[LoggedBlock]>,
+    pub batch_blocks: usize,
+    pub options: Options,
+    /// Which of several things is done first; for tests.
+    pub preference: Preference,
+}
+
+impl Task {
+    pub fn new(log: impl Into<Arc<[LoggedBlock]>>) -> Task {
+        let preference = Preference::Earliest;
+        Task { log: log.into(), batch_blocks: 16, options: Options::default(), preference }
+    }
+}
+
+/// What a replay did.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Replayed {
+    pub transactions: u64,
+    /// Static analysis.
+    pub prepared: Duration,
+    pub replayed: Duration,
+    /// Of all workers together.
+    pub spent: Breakdown,
+}
+
+/// What the workers' time was spent on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Breakdown {
+    /// Cutting transactions into pieces.
+    pub loading: Duration,
+    /// Telling key spaces.
+    pub analysis: Duration,
+    /// Finding out what to do next, waiting included.
+    pub scheduling: Duration,
+    pub execution: Duration,
+}
+
+/// Static analysis, then the pieces on the crew's workers.
+fn replay_pieces(
+    task: &Task,
+    store: &Arc<Store>,
+    crew: &Crew,
+    plans: bool,
+    window: usize,
+) -> Result<Replayed, String> {
+    let (Some(first), Some(last)) = (task.log.first(), task.log.last()) else {
+        return Ok(Replayed::default());
+    };
+    let (first, last) = (first.block.height, last.block.height);
+    let start = Instant::now();
+    let catalog = store.catalog();
+    let (subject, known) = subject(&task.log, &catalog);
+    let analysis = Analysis::of(&subject, task.options);
+    let log = Arc::clone(&task.log);
+    let prepared = Prepared { log, analysis, known, catalog, flaw: task.options.flaw };
+    let analysed = start.elapsed();
+    let (batch_blocks, preference) = (task.batch_blocks, task.preference);
+    let mode = Mode { plans, window, batch_blocks, preference };
+    let mut writes = store.begin_blocks(first, last, crew.workers());
+    let pool = Arc::new(Pool::new(prepared, mode, writes.take()));
+    let shared = Arc::clone(&pool);
+    crew.run(move |worker| shared.work(worker));
+    let (arenas, result) = pool.finish();
+    arenas.into_iter().for_each(|arena| writes.give(arena));
+    store.finish_unread(writes);
+    let spent = result?;
+    store.publish(last);
+    Ok(Replayed {
+        transactions: transactions(task),
+        prepared: analysed,
+        replayed: start.elapsed() - analysed,
+        spent,
+    })
+}
+
+fn transactions(task: &Task) -> u64 {
+    task.log.iter().map(|logged| logged.commits.len() as u64).sum()
+}

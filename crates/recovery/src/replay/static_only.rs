@@ -1,0 +1,10 @@
+//! Static analysis alone (Fig. 4.18): no more runs in parallel than the graph has blocks side by
+//! side.
+
+use super::{Strategy, replay_pieces};
+
+pub const STRATEGY: Strategy = Strategy {
+    name: "static-only",
+    about: "one worker for each piece-set, one batch at a time",
+    replay: |task, store, crew| replay_pieces(task, store, crew, false, 1),
+};

@@ -1,0 +1,10 @@
+//! With dynamic analysis (Fig. 4.19, synchronous): a piece-set keeps several workers busy, and
+//! between batches all wait for the last.
+
+use super::{Strategy, replay_pieces};
+
+pub const STRATEGY: Strategy = Strategy {
+    name: "synchronous",
+    about: "piece-sets by key spaces, one batch at a time",
+    replay: |task, store, crew| replay_pieces(task, store, crew, true, 1),
+};

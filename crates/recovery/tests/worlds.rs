@@ -1,0 +1,212 @@
+//! Random worlds: hostile programs over two tables, and over several that pieces are apart in.
+//! Whatever the strategy, the model and the workers, the state is that of the protocol's own run;
+//! and every seeded bug is found by one of these worlds.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use concurrency::schedule::Preference;
+use concurrency::trial::{self, Trial};
+use concurrency::{Block, Crew, Work};
+use kit::random::Random;
+use oracle::families::FAMILIES;
+use oracle::programs::{fill, schemas};
+use oracle::recipe::Recipe;
+use procedure::Row;
+use recovery::analysis::{Model, Options};
+use recovery::flaw::Flaw;
+use recovery::log::{Commit, Entry, LoggedBlock, RowWrite};
+use recovery::replay::{self, Task};
+use storage::{LATEST, Store};
+use types::{Key, TableSchema};
+
+mod bed;
+mod several;
+
+/// A log, and the state that it led to.
+struct World {
+    schemas: Vec<Arc<TableSchema>>,
+    log: Arc<[LoggedBlock]>,
+    after: Arc<Store>,
+}
+
+fn store_of(schemas: &[Arc<TableSchema>]) -> Arc<Store> {
+    let store = Arc::new(Store::new());
+    schemas.iter().for_each(|schema| drop(store.create_table(Arc::clone(schema))));
+    store
+}
+
+impl World {
+    /// Runs blocks of transactions; those that `ad_hoc` chooses are logged by their rows.
+    fn new(
+        schemas: Vec<Arc<TableSchema>>,
+        blocks: Vec<Vec<Arc<Work>>>,
+        mut ad_hoc: impl FnMut() -> bool,
+    ) -> World {
+        let store = store_of(&schemas);
+        let protocol = protocols::by_name("serial").unwrap();
+        let crew = Crew::new(1);
+        let mut log = Vec::new();
+        for works in blocks {
+            if ad_hoc() {
+                // One by one, so that what each wrote can be seen.
+                for work in works {
+                    let logged = block(&store, &*protocol, &crew, vec![work]);
+                    log.push(if ad_hoc() { by_rows(&store, logged) } else { logged });
+                }
+            } else {
+                log.push(block(&store, &*protocol, &crew, works));
+            }
+        }
+        World { schemas, log: log.into(), after: store }
+    }
+
+    /// What is wrong with a replay, if something is.
+    fn check(&self, how: &How) -> Result<(), String> {
+        let store = store_of(&self.schemas);
+        let crew = Crew::new(how.workers);
+        let task = Task {
+            log: Arc::clone(&self.log),
+            batch_blocks: how.batch_blocks,
+            options: Options { model: how.model, flaw: how.flaw },
+            preference: how.preference,
+        };
+        let strategy = replay::by_name(how.strategy).unwrap();
+        let _on = trial::enter(Trial { shake: how.shake, flaw: None });
+        let run = catch_unwind(AssertUnwindSafe(|| (strategy.replay)(&task, &store, &crew)));
+        run.map_err(|_| "panicked".to_owned())??;
+        bed::same_rows(&store, &self.after)
+    }
+}
+
+#[derive(Clone, Debug)]
+struct How {
+    strategy: &'static str,
+    model: Model,
+    workers: usize,
+    batch_blocks: usize,
+    preference: Preference,
+    shake: Option<u64>,
+    flaw: Option<Flaw>,
+}
+
+fn block(
+    store: &Arc<Store>,
+    protocol: &dyn concurrency::Protocol,
+    crew: &Crew,
+    transactions: Vec<Arc<Work>>,
+) -> LoggedBlock {
+    let height = store.newest() + 1;
+    let block = Arc::new(Block { height, time_us: height as i64, transactions });
+    bed::run_block(store, protocol, crew, block)
+}
+
+/// The one transaction of a block, by what it wrote.
+fn by_rows(store: &Store, logged: LoggedBlock) -> LoggedBlock {
+    let height = logged.block.height;
+    let mut rows = Vec::new();
+    for table in store.tables() {
+        for (key, stamp, _) in oracle::rows(store, table.id()) {
+            if stamp.height() == height {
+                let slot = table.find(&key).unwrap();
+                let mut row = Vec::new();
+                table.read_row(slot, LATEST, &mut row);
+                let row: Row = row.into();
+                rows.push(RowWrite { table: table.id(), key: Key::from(&key[..]), row: Some(row) });
+            }
+        }
+        let before = store.snapshot_at(height - 1).unwrap();
+        rows.extend(bed::gone(&before, store, table.id()));
+    }
+    let commits = logged
+        .commits
+        .iter()
+        .map(|commit| Commit { position: commit.position, entry: Entry::Rows(rows.clone()) });
+    LoggedBlock { commits: commits.collect(), block: logged.block }
+}
+
+/// A world of the oracle; its sessions are left out, as they need a client.
+fn of_family(family: usize, seed: u64) -> World {
+    let mut random = Random::new(seed);
+    let world = FAMILIES[family].world(seed);
+    let works = |recipes: &Vec<Recipe>| recipes.iter().filter_map(Recipe::work).collect();
+    let blocks = [fill(world.filled)].into_iter().chain(world.blocks.iter().map(works));
+    World::new(schemas().to_vec(), blocks.collect(), move || random.chance(4))
+}
+
+fn of_several(seed: u64) -> World {
+    let mut random = Random::new(seed);
+    let blocks = several::blocks(&mut random);
+    World::new(several::schemas(), blocks, move || random.chance(4))
+}
+
+fn ways(seed: u64) -> Vec<How> {
+    let mut ways = Vec::new();
+    for strategy in replay::ALL {
+        for workers in [1, 2, 8] {
+            ways.push(How {
+                strategy: strategy.name,
+                model: [Model::Thesis, Model::Refined][(seed % 2) as usize],
+                workers,
+                batch_blocks: 1 + seed as usize % 3,
+                preference: [Preference::Earliest, Preference::Latest][workers / 2 % 2],
+                shake: (workers > 1).then_some(seed),
+                flaw: None,
+            });
+        }
+    }
+    ways
+}
+
+fn seeds() -> u64 {
+    std::env::var("TALLY_ORACLE_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(3)
+}
+
+#[test]
+fn every_strategy_ends_as_the_oracles_worlds_did() {
+    for (family, named) in FAMILIES.iter().enumerate() {
+        for seed in 0..4 * seeds() {
+            let world = of_family(family, seed);
+            for how in ways(seed) {
+                if let Err(what) = world.check(&how) {
+                    panic!("{}, seed {seed}, {how:?}: {what}", named.name);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_strategy_ends_as_worlds_of_several_tables_did() {
+    for seed in 0..60 * seeds() {
+        let world = of_several(seed);
+        for how in ways(seed) {
+            if let Err(what) = world.check(&how) {
+                panic!("seed {seed}, {how:?}: {what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_seeded_bug_is_found() {
+    let finds = |flaw: Flaw, world: &World, seed: u64| {
+        let how = How {
+            strategy: "pipelined",
+            model: Model::Refined,
+            workers: 1,
+            batch_blocks: 1 + seed as usize % 3,
+            preference: Preference::Latest,
+            shake: None,
+            flaw: Some(flaw),
+        };
+        world.check(&how).is_err()
+    };
+    for flaw in Flaw::ALL {
+        let found = (0..400).find(|seed| {
+            finds(flaw, &of_several(*seed), *seed)
+                || finds(flaw, &of_family(*seed as usize % FAMILIES.len(), *seed), *seed)
+        });
+        assert!(found.is_some(), "nobody notices {flaw:?}");
+    }
+}
