@@ -34,7 +34,7 @@
 //! scan: per row / of ten rows                              25 / 1,150
 //! ```
 //!
-//! A row of these takes 92 bytes, its hash entry 33, its entry in the primary index 16 to 32.
+//! A row of these takes 76 bytes, its hash entry 33, its entry in the primary index 16 to 32.
 //!
 //! A `Table` is immutable but for its contents: DDL makes a new one, which shares records and
 //! indexes where they stay the same, and readers of older snapshots keep theirs.
