@@ -138,8 +138,7 @@ impl Engine {
             let Checkpoints { checkpointer, settings, .. } = checkpoints;
             let (store, language) = (Arc::clone(replica.store()), Arc::clone(&language));
             let observer = Arc::clone(&observer);
-            let taken = Box::new(move |taken: &Taken, took| observer.checkpoint(taken, took));
-            Service::start(checkpointer, settings, store, language, taken)
+            Service::start(checkpointer, settings, store, language, observer)
         };
         let checkpoints = checkpoints.map(service).transpose()?;
         let shared = Arc::new(Shared {

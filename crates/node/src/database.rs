@@ -5,6 +5,7 @@
 //! taken.
 
 use std::cell::RefCell;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -100,6 +101,28 @@ pub fn checkpoint_folder(
     step: &mut dyn FnMut(Progress),
     pace: &mut dyn FnMut(&Extent) -> types::Result<()>,
 ) -> Result<Taken> {
+    let taken = checkpoint_at_end(settings, step, pace)?;
+    taken.map_err(|height| {
+        anyhow!(
+            "under its protocol the ledger can be resumed after some blocks only, and block \
+             {height} is none: start the node, which waits for one"
+        )
+    })
+}
+
+/// Executes a folder's blocks, and takes a checkpoint behind the last one if there can be one.
+pub fn settle(data: &Path, step: &mut dyn FnMut(Progress)) -> Result<Option<Taken>> {
+    let defaults = Settings::defaults().map_err(|fault| anyhow!(fault))?;
+    let settings = Settings { data: data.to_owned(), ..defaults };
+    Ok(checkpoint_at_end(&settings, step, &mut |_| Ok(()))?.ok())
+}
+
+/// `Err` with the last block's height if no replica can resume there.
+fn checkpoint_at_end(
+    settings: &Settings,
+    step: &mut dyn FnMut(Progress),
+    pace: &mut dyn FnMut(&Extent) -> types::Result<()>,
+) -> Result<Result<Taken, u64>> {
     let files: Arc<dyn Files> = Arc::new(RealFiles::open(&settings.data)?);
     let make = |_: &Arc<Store>| -> Arc<dyn Language> { Arc::new(Schema::new()) };
     let replayed =
@@ -107,18 +130,14 @@ pub fn checkpoint_folder(
     tell(&replayed);
     let replica = replayed.replica;
     if !replica.can_resume_here() {
-        bail!(
-            "under its protocol the ledger can be resumed after some blocks only, and block {} is \
-             none: start the node, which waits for one",
-            replica.head().height
-        );
+        return Ok(Err(replica.head().height));
     }
     let snapshot = replica.store().snapshot();
     let schema = replica.language().schema_image(&snapshot)?;
     let state = State { snapshot, boundary: replica.boundary(), schema };
     let base = replayed.checkpoint.map(|checkpoint| checkpoint.base);
     let mut checkpointer = Checkpointer::new(files, settings.checkpoint_keep as usize, base);
-    Ok(checkpointer.take(&state, pace)?)
+    Ok(Ok(checkpointer.take(&state, pace)?))
 }
 
 fn service_settings(settings: &Settings) -> ServiceSettings {

@@ -18,6 +18,7 @@ use storage::Store;
 use tokio::sync::oneshot;
 use types::{Error, Height, Result, SqlState};
 
+use crate::engine::Observer;
 use crate::language::Language;
 use crate::replica::Boundary;
 
@@ -88,7 +89,7 @@ struct Shared {
     settings: ServiceSettings,
     store: Arc<Store>,
     language: Arc<dyn Language>,
-    taken: Box<dyn Fn(&Taken, Duration) + Send + Sync>,
+    observer: Arc<dyn Observer>,
     height: Mutex<Option<Height>>,
     in_progress: AtomicBool,
     rows_done: AtomicU64,
@@ -101,13 +102,12 @@ pub struct Service {
 }
 
 impl Service {
-    /// `taken` hears of each checkpoint and of how long it took.
     pub fn start(
         checkpointer: Checkpointer,
         settings: ServiceSettings,
         store: Arc<Store>,
         language: Arc<dyn Language>,
-        taken: Box<dyn Fn(&Taken, Duration) + Send + Sync>,
+        observer: Arc<dyn Observer>,
     ) -> std::io::Result<Service> {
         let shared = Arc::new(Shared {
             board: Mutex::default(),
@@ -116,7 +116,7 @@ impl Service {
             settings,
             store,
             language,
-            taken,
+            observer,
             height: Mutex::new(checkpointer.height()),
             in_progress: AtomicBool::new(false),
             rows_done: AtomicU64::new(0),
@@ -203,7 +203,7 @@ impl Shared {
             self.in_progress.store(false, Ordering::Relaxed);
             *self.height.lock().unwrap_or_else(|e| e.into_inner()) = checkpointer.height();
             match &taken {
-                Ok(taken) => (self.taken)(taken, began.elapsed()),
+                Ok(taken) => self.observer.checkpoint(taken, began.elapsed()),
                 Err(_) if self.closed.load(Ordering::Acquire) => {}
                 Err(error) => tracing::error!(%error, detail = ?error.fields().detail,
                     "no checkpoint; the ones before are as they were"),
