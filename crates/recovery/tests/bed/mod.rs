@@ -1,4 +1,6 @@
-//! Workloads with their tables and rows, blocks of their calls, and logs of these.
+//! Workloads with their tables and rows, blocks of their calls, and logs of these. Each of the tests
+//! uses some of it.
+#![allow(dead_code)]
 
 use std::collections::BTreeSet;
 use std::ops::{Bound, ControlFlow};
