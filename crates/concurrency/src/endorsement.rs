@@ -20,8 +20,10 @@
 //! the row is the one of the simulation: so the values are the simulation's.
 //!
 //! *Old snapshots* stay readable since [`Endorsers`] pins each snapshot that it is handed and keeps
-//! as many pins as the lag needs. It counts the blocks that it has seen since it was made or the
-//! schema changed, on which all replicas agree: not the blocks that some replica still remembers.
+//! as many pins as the lag needs. It counts the blocks that it has seen since it was made, the
+//! schema changed, or the height was last a multiple of [`CATCH_UP_BLOCKS`], on which all replicas
+//! agree: not the blocks that some replica still remembers. At those multiples endorsers have no
+//! past, so that a replica can begin there with the newest state alone.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, Weak};
@@ -93,6 +95,9 @@ impl Recorder for ReadSet {
     }
 }
 
+/// How often all endorsers catch up with the ledger.
+pub const CATCH_UP_BLOCKS: Height = 256;
+
 /// Which snapshots the transactions of a block are endorsed on.
 pub struct Endorsers {
     /// Blocks that every endorsement is behind.
@@ -120,6 +125,11 @@ impl Endorsers {
         self.lag + self.spread > 0
     }
 
+    /// Whether what happened up to `height` makes no difference any more.
+    pub fn forget_at(&self, height: Height) -> bool {
+        !self.lag_behind() || height.is_multiple_of(CATCH_UP_BLOCKS)
+    }
+
     /// The snapshots for the next block, whose predecessor is `newest`. `Err`: halt.
     pub fn snapshots(&self, store: &Arc<Store>, newest: Height) -> Result<Vec<Height>, String> {
         if !self.lag_behind() {
@@ -134,6 +144,8 @@ impl Endorsers {
             let (store, catalog) = (Arc::downgrade(store), Arc::downgrade(&catalog));
             *history = History { store, catalog, pins: VecDeque::new() };
         }
+        let caught_up = newest - newest % CATCH_UP_BLOCKS;
+        history.pins.retain(|pin| pin.height() >= caught_up);
         let pin = store.pins().pin(newest).ok_or("the newest snapshot was collected")?;
         history.pins.push_back(pin);
         if history.pins.len() > self.lag + self.spread + 1 {

@@ -11,8 +11,9 @@ use procedure::access::{Access, Range};
 use types::{Key, Stamp, Stop, TableId};
 
 use crate::pending::RecordId;
+use crate::reach::Reach;
 use crate::trial::{Flaw, flawed};
-use crate::work::{RangeRequirement, RowRequirement};
+use crate::work::{RangeRequirement, RowRequirement, Work};
 
 /// Told of every read of the state below a transaction's own writes.
 pub trait Recorder {
@@ -52,8 +53,10 @@ impl Recorder for NoRecord {
 ///
 /// Statements that write run again at COMMIT and their answers are compared, so what they read need
 /// not hold still: that is why hot counters do not conflict. It must when the client learned more
-/// than the answer: when a query looked at the rows they wrote, or when they were undone (a
-/// savepoint) or failed, so that nothing runs again. Their reads are kept aside until then.
+/// than the answer: when a query looked at rows that they wrote, or that they did not write though
+/// they [might](Reach) at COMMIT; or when they were undone (a savepoint) or failed, so that nothing
+/// runs again. Their reads are kept aside until then. Whatever a query looks at is thus either
+/// beyond the reach of the statements before it, or they do at COMMIT what they did.
 #[derive(Clone, Debug, Default)]
 pub struct Footprint {
     pub rows: Vec<RowRequirement>,
@@ -63,12 +66,17 @@ pub struct Footprint {
     /// What writing statements read.
     rows_aside: Vec<RowRequirement>,
     ranges_aside: Vec<RangeRequirement>,
+    /// Of the writing statements whose reads are aside.
+    reach: Reach,
 }
 
 impl Recorder for Footprint {
     const DIGESTS: bool = true;
 
     fn value_read(&mut self, read: RowRead<'_>) {
+        if self.enabled && self.reach.has_row(read.table, read.key) {
+            self.require_all();
+        }
         let rows = match self.enabled {
             true => &mut self.rows,
             false => &mut self.rows_aside,
@@ -81,6 +89,9 @@ impl Recorder for Footprint {
     }
 
     fn range_read(&mut self, range: &Range, digest: RangeDigest) {
+        if self.enabled && self.reach.has_row_of(range.table) {
+            self.require_all();
+        }
         let ranges = match self.enabled {
             true => &mut self.ranges,
             false => &mut self.ranges_aside,
@@ -96,6 +107,13 @@ impl Recorder for Footprint {
 }
 
 impl Footprint {
+    /// A writing statement has run, and will run again at COMMIT.
+    pub fn wrote(&mut self, work: &Work) {
+        if !flawed(Flaw::ReachIgnored) {
+            self.reach.add(work);
+        }
+    }
+
     /// What writing statements read so far must hold at COMMIT as well: they will not speak for it.
     pub fn require_all(&mut self) {
         if flawed(Flaw::UndoneReadsForgotten) {
@@ -103,6 +121,7 @@ impl Footprint {
         }
         self.rows.append(&mut self.rows_aside);
         self.ranges.append(&mut self.ranges_aside);
+        self.reach.clear();
     }
 
     /// Reads of one row collapse to one requirement: a transaction has one snapshot, so they agree.

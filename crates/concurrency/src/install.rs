@@ -16,11 +16,14 @@ use types::{ColumnId, Key, Stamp, Stop, Value};
 use crate::pending::{PendingWrite, WriteState};
 use crate::trial::{Flaw, flawed};
 
+/// New values of some columns.
+pub type Patch = SmallVec<[(ColumnId, Value); 4]>;
+
 /// A write whose every value is known.
 #[derive(Debug)]
 pub enum Resolved {
     Insert(Row),
-    Patch(Slot, SmallVec<[(ColumnId, Value); 2]>),
+    Patch(Slot, Patch),
     Delete(Slot),
     Nothing,
 }

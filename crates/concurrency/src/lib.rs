@@ -30,6 +30,7 @@ mod own_rows;
 mod pending;
 pub mod phantoms;
 pub mod protocol;
+mod reach;
 pub mod reconnaissance;
 pub mod record_numbers;
 pub mod runner;

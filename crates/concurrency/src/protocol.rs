@@ -248,6 +248,12 @@ pub trait Protocol: Send + Sync {
         Vec::new()
     }
 
+    /// Whether a replica that has only the state after the block at `height`, and no memory of the
+    /// blocks up to it, executes the next ones as all others do: a checkpoint may be taken there.
+    fn resumes_after(&self, _height: Height) -> bool {
+        true
+    }
+
     fn prepare(
         &self,
         block: &Arc<Block>,

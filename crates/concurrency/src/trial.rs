@@ -41,6 +41,8 @@ pub enum Flaw {
     RejectedWritesKept,
     /// What was read for a statement that was undone need not hold at COMMIT.
     UndoneReadsForgotten,
+    /// A query need not mind what the statements before it may write at COMMIT and did not before.
+    ReachIgnored,
     /// The digest of a range knows its rows but not when they were changed.
     DigestWithoutStamps,
     /// Statements need not answer at COMMIT what they answered the client.
@@ -48,7 +50,7 @@ pub enum Flaw {
 }
 
 impl Flaw {
-    pub const ALL: [Flaw; 15] = [
+    pub const ALL: [Flaw; 16] = [
         Flaw::OwnWritesUnseen,
         Flaw::ReadUnrecorded,
         Flaw::ExistenceUnrecorded,
@@ -62,6 +64,7 @@ impl Flaw {
         Flaw::RejectedReadsForgotten,
         Flaw::RejectedWritesKept,
         Flaw::UndoneReadsForgotten,
+        Flaw::ReachIgnored,
         Flaw::DigestWithoutStamps,
         Flaw::AnswersNotCompared,
     ];

@@ -34,8 +34,10 @@ use storage::Store;
 use tokio::sync::oneshot;
 use types::{Error, Height, SqlState};
 
+use crate::checkpoint::{Checkpointer, Service, ServiceSettings, Standing, Taken};
 use crate::language::Language;
 use crate::queue::{BlockLimits, Completion, Queue, Request};
+use crate::recovery::Progress;
 use crate::replica::{Compiled, Executed, Head, Input, Replica};
 use crate::transaction::Transaction;
 
@@ -52,6 +54,8 @@ pub trait Observer: Send + Sync + 'static {
     fn block(&self, event: &BlockEvent);
     /// One transaction is answered, so long after it was submitted.
     fn answered(&self, latency: Duration);
+    /// A checkpoint is durable, so long after it was begun. Called on a thread of its own.
+    fn checkpoint(&self, _taken: &Taken, _took: Duration) {}
 }
 
 /// A durable block in numbers.
@@ -80,6 +84,14 @@ impl Observer for NoObserver {
     fn answered(&self, _: Duration) {}
 }
 
+/// What an engine needs to take checkpoints.
+pub struct Checkpoints {
+    pub checkpointer: Checkpointer,
+    pub settings: ServiceSettings,
+    /// What has come since the last checkpoint.
+    pub since: Progress,
+}
+
 pub struct Engine {
     shared: Arc<Shared>,
     sequencer: Mutex<Option<JoinHandle<()>>>,
@@ -94,10 +106,11 @@ struct Shared {
     /// The protocol that the next block will run under.
     protocol: Mutex<String>,
     halted: AtomicBool,
+    checkpoints: Option<Service>,
 }
 
 impl Engine {
-    /// Go on from where `replica` and `log` stand.
+    /// Go on from where `replica` and `log` stand, without checkpoints.
     pub fn start(
         replica: Replica,
         log: LogWriter,
@@ -106,6 +119,29 @@ impl Engine {
         clock: Clock,
         observer: Arc<dyn Observer>,
     ) -> std::io::Result<Engine> {
+        Engine::start_with(replica, log, language, limits, clock, observer, None)
+    }
+
+    /// The same, with checkpoints or without.
+    pub fn start_with(
+        replica: Replica,
+        log: LogWriter,
+        language: Arc<dyn Language>,
+        limits: BlockLimits,
+        clock: Clock,
+        observer: Arc<dyn Observer>,
+        checkpoints: Option<Checkpoints>,
+    ) -> std::io::Result<Engine> {
+        let mut since = Progress::default();
+        let service = |checkpoints: Checkpoints| {
+            since = checkpoints.since;
+            let Checkpoints { checkpointer, settings, .. } = checkpoints;
+            let (store, language) = (Arc::clone(replica.store()), Arc::clone(&language));
+            let observer = Arc::clone(&observer);
+            let taken = Box::new(move |taken: &Taken, took| observer.checkpoint(taken, took));
+            Service::start(checkpointer, settings, store, language, taken)
+        };
+        let checkpoints = checkpoints.map(service).transpose()?;
         let shared = Arc::new(Shared {
             queue: Queue::new(limits),
             store: Arc::clone(replica.store()),
@@ -114,8 +150,10 @@ impl Engine {
             head: Mutex::new(replica.head()),
             protocol: Mutex::new(replica.parameters().protocol.clone()),
             halted: AtomicBool::new(false),
+            checkpoints,
         });
-        let sequencer = Sequencer { shared: Arc::clone(&shared), replica, log, clock };
+        let mut sequencer = Sequencer { shared: Arc::clone(&shared), replica, log, clock, since };
+        sequencer.leave_boundary();
         let thread = std::thread::Builder::new().name("sequencer".into()).spawn(move || {
             let _stop = StopOnPanic(Arc::clone(&sequencer.shared));
             sequencer.run();
@@ -158,6 +196,19 @@ impl Engine {
         self.shared.protocol.lock().unwrap_or_else(|e| e.into_inner()).clone()
     }
 
+    /// Ask for a checkpoint that holds everything acknowledged so far.
+    pub fn checkpoint(&self) -> Result<oneshot::Receiver<Result<Taken, Error>>, Error> {
+        match &self.shared.checkpoints {
+            Some(service) => Ok(service.request()),
+            None => Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, "there are no checkpoints")),
+        }
+    }
+
+    /// How the newest checkpoint stands.
+    pub fn checkpoint_standing(&self) -> Standing {
+        self.shared.checkpoints.as_ref().map(Service::standing).unwrap_or_default()
+    }
+
     pub fn is_halted(&self) -> bool {
         self.shared.halted.load(Ordering::Acquire)
     }
@@ -171,6 +222,9 @@ impl Engine {
         let thread = self.sequencer.lock().unwrap_or_else(|e| e.into_inner()).take();
         if let Some(thread) = thread {
             let _ = thread.join();
+        }
+        if let Some(service) = &self.shared.checkpoints {
+            service.stop();
         }
     }
 }
@@ -251,6 +305,8 @@ struct Sequencer {
     replica: Replica,
     log: LogWriter,
     clock: Clock,
+    /// The last time that a checkpoint was due.
+    since: Progress,
 }
 
 impl Sequencer {
@@ -307,7 +363,7 @@ impl Sequencer {
     /// Publish the block to readers, then answer its clients: a session that has its answer reads a
     /// snapshot that holds it.
     fn release(&mut self, mut durable: Durable, replies: Vec<Reply>) {
-        let shared = &self.shared;
+        let shared = Arc::clone(&self.shared);
         let mut event = durable.event();
         self.replica.publish();
         *shared.head.lock().unwrap_or_else(|e| e.into_inner()) = self.replica.head();
@@ -325,6 +381,19 @@ impl Sequencer {
         drop(durable);
         shared.observer.block(&event);
         collect(&shared.store, event.height);
+        self.since.blocks += 1;
+        self.since.bytes += event.ledger_bytes;
+        self.leave_boundary();
+    }
+
+    /// Where the next checkpoint can begin.
+    fn leave_boundary(&mut self) {
+        if let Some(service) = &self.shared.checkpoints {
+            let boundary = self.replica.can_resume_here().then(|| self.replica.boundary());
+            if service.block(boundary, self.since.blocks, self.since.bytes) {
+                self.since = Progress::default();
+            }
+        }
     }
 
     /// Answer all clients but those whose transactions are to be tried again, which are returned.

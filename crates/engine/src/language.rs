@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use concurrency::Work;
-use storage::Store;
+use storage::{Snapshot, Store};
 use types::{Error, Height, Result};
 
 use crate::transaction::Transaction;
@@ -28,6 +28,14 @@ pub trait Language: Send + Sync + 'static {
         height: Height,
         time_us: i64,
     ) -> Result<SchemaChange, Error>;
+
+    /// The schema that a snapshot is read under, as bytes that [`Language::restore`] understands:
+    /// a function of the blocks up to it.
+    fn schema_image(&self, snapshot: &Snapshot) -> Result<Vec<u8>>;
+
+    /// Brings a language that has seen no block, and an empty store, to a schema. The store's
+    /// tables have no rows yet.
+    fn restore(&self, schema_image: &[u8], store: &Arc<Store>) -> Result<()>;
 }
 
 /// What a schema change did: the definitions of the objects it touched, which the effects root

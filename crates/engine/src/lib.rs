@@ -3,12 +3,14 @@
 //! * [`replica`]: the deterministic core, a value without clock, files or sockets;
 //! * [`queue`] and [`engine`]: the live node's sequencer around it;
 //! * [`recovery`]: the same core fed from a ledger, which is recovery and verification at once;
+//! * [`checkpoint`]: its state on disk, so that recovery need not begin at genesis;
 //! * [`transaction`]: what the ledger holds of a request; [`effects`]: what its block changed;
 //!   [`describe`]: both in words.
 //!
 //! Absence: no SQL (see [`language::Language`]), no wire format, no knowledge of what a protocol
 //! does.
 
+pub mod checkpoint;
 pub mod describe;
 pub mod effects;
 pub mod engine;
@@ -22,10 +24,13 @@ pub mod transaction;
 mod vectors;
 
 pub use effects::{ChangedRow, Effects};
-pub use engine::{BlockEvent, Clock, DEFERRALS_MAX, Engine, NoObserver, Observer};
+pub use engine::{BlockEvent, Checkpoints, Clock, DEFERRALS_MAX, Engine, NoObserver, Observer};
 pub use language::{Language, ObjectChange, SCHEMA_TABLE, SchemaChange};
 pub use parameter_types::ParameterTypes;
 pub use queue::{BlockLimits, Completion};
-pub use recovery::{Fault, Mismatch, Progress, Replayed, replay};
-pub use replica::{Compiled, Executed, Halt, Head, Input, Replica};
+pub use recovery::{
+    Fault, FromCheckpoint, Mismatch, PassedOver, Progress, Replayed, recover, replay,
+    replay_watched,
+};
+pub use replica::{Boundary, Compiled, Executed, Halt, Head, Input, Replica};
 pub use transaction::{Body, Transaction};

@@ -1,19 +1,31 @@
-//! Opening a ledger: every block is read, checked, executed again and compared.
+//! Opening a ledger: blocks are read, checked, executed again and compared.
 //!
-//! Recovery and verification are one pass. Each block must follow from the one before (chain, roots
-//! of transactions and outcomes), and executing its transactions must give the same outcomes and
-//! the same effects. A node that has recovered has therefore verified its ledger; `verify` is that
-//! pass without the node.
+//! Each block must follow from the one before (chain, roots of transactions and outcomes), and
+//! executing its transactions must give the same outcomes and the same effects. [`replay`] does so
+//! from genesis on, which is what `verify` means; [`recover`] begins at the newest checkpoint that
+//! holds, so what a node has verified when it starts are the blocks behind it.
+//!
+//! ```text
+//!   recover   newest checkpoint ─► the one before ─► … ─► genesis       the first that holds
+//!                  └────────────────────┴──── follow: the blocks behind it ───► head
+//! ```
+//!
+//! A checkpoint is passed over if a byte of it is not as written, if it cannot be read, or if its
+//! block is not in the ledger: a crash without `durability` may lose blocks that a checkpoint has
+//! seen. That is said, and costs the replay of more blocks; damage to the *ledger* is a fault.
 
 use std::sync::Arc;
 
 use ledger::chain::ChainVerifier;
+use ledger::checkpoint::{heights, read_manifest};
+use ledger::header::BlockHeader;
 use ledger::{
     Block, ChainFault, Damage, EncodedBlock, Files, Genesis, LogError, LogReader, TornTail,
 };
 use storage::Store;
 use types::Height;
 
+use crate::checkpoint::{Base, Loaded, load};
 use crate::describe::describe_outcome;
 use crate::effects::ChangedRow;
 use crate::engine::collect;
@@ -107,14 +119,33 @@ pub struct Progress {
 /// A ledger read to its end.
 pub struct Replayed {
     pub replica: Replica,
+    /// Of the blocks that were executed.
     pub progress: Progress,
     /// Where a writer goes on.
     pub reader: LogReader,
     /// Reported, not repaired: whoever opens the ledger for writing sets the cut bytes aside.
     pub torn_tail: Option<TornTail>,
+    /// What it began with, if not with genesis.
+    pub checkpoint: Option<FromCheckpoint>,
+    /// Checkpoints that did not hold, newest first.
+    pub passed_over: Vec<PassedOver>,
 }
 
-/// Makes the language of a replica over its store.
+/// A checkpoint that a replica was made from.
+pub struct FromCheckpoint {
+    pub base: Base,
+    pub rows: u64,
+    pub bytes: u64,
+}
+
+/// A checkpoint that a replica could not be made from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PassedOver {
+    pub height: Height,
+    pub why: String,
+}
+
+/// Makes the language of a replica over its store. Called once for each attempt.
 pub type MakeLanguage<'a> = &'a dyn Fn(&Arc<Store>) -> Arc<dyn Language>;
 
 /// Read, check and execute a whole ledger.
@@ -124,44 +155,132 @@ pub fn replay(
     workers: usize,
     report: &mut dyn FnMut(Progress),
 ) -> Result<Replayed, Fault> {
+    replay_watched(files, language, workers, &mut |_, progress| report(progress))
+}
+
+/// The same; `after` sees the replica after each block.
+pub fn replay_watched(
+    files: Arc<dyn Files>,
+    language: MakeLanguage<'_>,
+    workers: usize,
+    after: &mut dyn FnMut(&Replica, Progress),
+) -> Result<Replayed, Fault> {
     let mut reader = LogReader::open(files)?;
-    let mut torn_tail = None;
     let mut chain = ChainVerifier::new();
-    let mut progress = Progress::default();
-    let mut replica: Option<Replica> = None;
+    let genesis = match reader.next_block() {
+        Ok(Some(encoded)) => decode(&encoded)?,
+        Ok(None) => return Err(Fault::Empty),
+        Err(error) => return Err(error.into()),
+    };
+    check_chain(&mut chain, &genesis)?;
+    let bytes = genesis.encode().map_or(0, |encoded| encoded.payload().len() as u64);
+    let genesis = Genesis::from_block(&genesis).map_err(|e| Fault::Halt(0, Halt(e.to_string())))?;
+    let store = Arc::new(Store::new());
+    let language = language(&store);
+    let mut replica =
+        Replica::new(&genesis, store, language, workers).map_err(|halt| Fault::Halt(0, halt))?;
+    let mut progress = Progress { bytes, ..Progress::default() };
+    after(&replica, progress);
+    let torn_tail = follow(&mut replica, &mut chain, &mut reader, &mut progress, after)?;
+    let (checkpoint, passed_over) = (None, Vec::new());
+    Ok(Replayed { replica, progress, reader, torn_tail, checkpoint, passed_over })
+}
+
+/// Begin with the newest checkpoint that holds, then read, check and execute the blocks behind it.
+pub fn recover(
+    files: Arc<dyn Files>,
+    language: MakeLanguage<'_>,
+    workers: usize,
+    report: &mut dyn FnMut(Progress),
+) -> Result<Replayed, Fault> {
+    let mut passed_over = Vec::new();
+    for height in heights(&*files).map_err(Fault::Io)?.into_iter().rev() {
+        match begin_at(&files, height, language, workers)? {
+            Ok((loaded, mut reader)) => {
+                let Loaded { mut replica, base, rows, bytes } = loaded;
+                let mut chain = ChainVerifier::after(&replica.boundary().header);
+                let mut progress = Progress::default();
+                let after = &mut |_: &Replica, progress| report(progress);
+                let torn_tail =
+                    follow(&mut replica, &mut chain, &mut reader, &mut progress, after)?;
+                let checkpoint = Some(FromCheckpoint { base, rows, bytes });
+                return Ok(Replayed {
+                    replica,
+                    progress,
+                    reader,
+                    torn_tail,
+                    checkpoint,
+                    passed_over,
+                });
+            }
+            Err(why) => passed_over.push(PassedOver { height, why }),
+        }
+    }
+    let replayed = replay(files, language, workers, report)?;
+    Ok(Replayed { passed_over, ..replayed })
+}
+
+/// A checkpoint's replica, and a reader that has read its block; or why there is none.
+fn begin_at(
+    files: &Arc<dyn Files>,
+    height: Height,
+    language: MakeLanguage<'_>,
+    workers: usize,
+) -> Result<Result<(Loaded, LogReader), String>, Fault> {
+    let header = match read_manifest(&**files, height) {
+        Ok(manifest) => manifest.header,
+        Err(error) => return Ok(Err(error.to_string())),
+    };
+    let reader = match reader_behind(files, &header)? {
+        Ok(reader) => reader,
+        Err(why) => return Ok(Err(why)),
+    };
+    let loaded = load(&**files, height, language, workers);
+    Ok(loaded.map(|loaded| (loaded, reader)).map_err(|error| error.to_string()))
+}
+
+/// A reader that has just read the block of a header, or why that block is not in the ledger.
+fn reader_behind(
+    files: &Arc<dyn Files>,
+    header: &BlockHeader,
+) -> Result<Result<LogReader, String>, Fault> {
+    let mut reader = LogReader::open_at(Arc::clone(files), header.height)?;
+    loop {
+        match reader.next_block() {
+            Ok(Some(block)) if block.height() < header.height => {}
+            Ok(Some(block)) if block.hash() == header.hash() => return Ok(Ok(reader)),
+            Ok(Some(_)) => return Ok(Err("it is of another block than the ledger's".into())),
+            Ok(None) | Err(LogError::TornTail(_)) => {
+                return Ok(Err("the ledger ends before its block".into()));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Apply the ledger's blocks behind a replica's head, up to its end. The replica, the chain and the
+/// reader stand behind the same block.
+pub fn follow(
+    replica: &mut Replica,
+    chain: &mut ChainVerifier,
+    reader: &mut LogReader,
+    progress: &mut Progress,
+    after: &mut dyn FnMut(&Replica, Progress),
+) -> Result<Option<TornTail>, Fault> {
     loop {
         let encoded = match reader.next_block() {
             Ok(Some(encoded)) => encoded,
-            Ok(None) => break,
-            Err(LogError::TornTail(tail)) => {
-                torn_tail = Some(tail);
-                break;
-            }
+            Ok(None) => return Ok(None),
+            Err(LogError::TornTail(tail)) => return Ok(Some(tail)),
             Err(error) => return Err(error.into()),
         };
         let block = decode(&encoded)?;
-        check_chain(&mut chain, &block)?;
+        check_chain(chain, &block)?;
+        execute(replica, &block)?;
         progress.bytes += encoded.payload().len() as u64;
-        match &mut replica {
-            None => {
-                let genesis =
-                    Genesis::from_block(&block).map_err(|e| Fault::Halt(0, Halt(e.to_string())))?;
-                let store = Arc::new(Store::new());
-                let language = language(&store);
-                let made = Replica::new(&genesis, store, language, workers);
-                replica = Some(made.map_err(|halt| Fault::Halt(0, halt))?);
-            }
-            Some(replica) => {
-                progress.blocks += 1;
-                progress.transactions += block.transactions.len() as u64;
-                execute(replica, &block)?;
-            }
-        }
-        report(progress);
-    }
-    match replica {
-        Some(replica) => Ok(Replayed { replica, progress, reader, torn_tail }),
-        None => Err(torn_tail.map_or(Fault::Empty, Fault::TornTail)),
+        progress.blocks += 1;
+        progress.transactions += block.transactions.len() as u64;
+        after(replica, *progress);
     }
 }
 

@@ -13,6 +13,7 @@ use bytes::Bytes;
 use concurrency::{Block, BlockReport, Crew, Outcome, Protocol, Work};
 use ledger::block::{Block as LedgerBlock, BlockSeal};
 use ledger::genesis::Genesis;
+use ledger::header::BlockHeader;
 use ledger::parameters::Parameters;
 use ledger::{Hash, LedgerId};
 use storage::Store;
@@ -62,14 +63,24 @@ pub struct Head {
     pub time_us: i64,
 }
 
+/// What a replica is between two blocks, but for its store and its language.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Boundary {
+    /// Of the last block.
+    pub header: BlockHeader,
+    /// In force for the next one.
+    pub parameters: Arc<Parameters>,
+}
+
 pub struct Replica {
     ledger_id: LedgerId,
     store: Arc<Store>,
     language: Arc<dyn Language>,
     crew: Crew,
     protocol: Arc<dyn Protocol>,
-    parameters: Parameters,
+    parameters: Arc<Parameters>,
     parameters_hash: Hash,
+    last: BlockHeader,
     head: Head,
 }
 
@@ -105,21 +116,47 @@ impl Replica {
         language: Arc<dyn Language>,
         workers: usize,
     ) -> Result<Replica, Halt> {
-        let block = genesis.to_block()?;
-        let encoding = &genesis.parameters.row_encoding;
+        let parameters = Arc::new(genesis.parameters.clone());
+        let boundary = Boundary { header: genesis.to_block()?.header, parameters };
+        Replica::at(boundary, store, language, workers)
+    }
+
+    /// A replica that goes on behind a block whose state is in the store and in the language.
+    pub fn at(
+        boundary: Boundary,
+        store: Arc<Store>,
+        language: Arc<dyn Language>,
+        workers: usize,
+    ) -> Result<Replica, Halt> {
+        let Boundary { header, parameters } = boundary;
+        let encoding = &parameters.row_encoding;
         if encoding != ROW_ENCODING {
             return Err(Halt(format!("the ledger names an unknown row encoding: {encoding}")));
         }
         Ok(Replica {
-            ledger_id: genesis.ledger_id,
+            ledger_id: header.ledger_id,
             store,
             language,
             crew: Crew::new(workers),
-            protocol: protocol_of(&genesis.parameters)?,
-            parameters_hash: genesis.parameters.hash()?,
-            parameters: genesis.parameters.clone(),
-            head: Head { height: 0, hash: block.header.hash(), time_us: genesis.time_us },
+            protocol: protocol_of(&parameters)?,
+            parameters_hash: parameters.hash()?,
+            parameters,
+            head: head_of(&header, header.hash()),
+            last: header,
         })
+    }
+
+    pub fn boundary(&self) -> Boundary {
+        Boundary { header: self.last.clone(), parameters: Arc::clone(&self.parameters) }
+    }
+
+    /// Whether a replica that is made from the state at the head goes on as this one does.
+    pub fn can_resume_here(&self) -> bool {
+        self.protocol.resumes_after(self.head.height)
+    }
+
+    pub fn language(&self) -> &Arc<dyn Language> {
+        &self.language
     }
 
     pub fn head(&self) -> Head {
@@ -255,7 +292,7 @@ impl Replica {
         name: &str,
         value: &str,
     ) -> Result<(Parameters, Arc<dyn Protocol>), Error> {
-        let mut parameters = self.parameters.clone();
+        let mut parameters = Parameters::clone(&self.parameters);
         match name {
             "protocol" => parameters.protocol = value.to_owned(),
             _ => {
@@ -277,7 +314,7 @@ impl Replica {
             before: Some(self.parameters.protocol.clone()),
             after: Some(parameters.protocol.clone()),
         };
-        self.parameters = parameters;
+        self.parameters = Arc::new(parameters);
         self.protocol = protocol;
         SchemaChange { tag: "ALTER SYSTEM".into(), objects: vec![change] }
     }
@@ -300,9 +337,14 @@ impl Replica {
         };
         let block = LedgerBlock::seal(seal, transactions, outcomes)?;
         let hash = block.header.hash();
-        self.head = Head { height: block.header.height, hash, time_us };
+        self.head = head_of(&block.header, hash);
+        self.last = block.header.clone();
         Ok((block, hash))
     }
+}
+
+fn head_of(header: &BlockHeader, hash: Hash) -> Head {
+    Head { height: header.height, hash, time_us: header.time_us }
 }
 
 fn protocol_of(parameters: &Parameters) -> Result<Arc<dyn Protocol>, Halt> {

@@ -6,17 +6,19 @@
 //! outcomes ─────┼─► Merkle roots ─► header ─► block hash ─► previous_hash of the next header
 //! net effects ──┘        │             │
 //!                        └─ Receipt ───┘      Block ─► EncodedBlock ─► LogWriter ─► segments/
+//!                                                state after a block ─► Manifest ─► checkpoints/
 //! ```
 //!
 //! Transactions, outcomes and row images are opaque bytes. The canonical bytes of everything here
-//! are documented in `docs/ledger-format.md`, completely enough to check a chain without this code;
-//! `clients/check_chain.py` does.
+//! are documented in `docs/ledger-format.md` and `docs/checkpoint-format.md`, completely enough to
+//! check a chain without this code; `clients/check_chain.py` does.
 //!
 //! Absence: no SQL, no execution, no storage, no clock. Nothing in a block depends on how it was
 //! stored; only [`files`] touches a disk.
 
 pub mod block;
 pub mod chain;
+pub mod checkpoint;
 #[cfg(test)]
 mod client_tests;
 pub mod effects;

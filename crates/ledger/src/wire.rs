@@ -78,6 +78,16 @@ impl<'a> Cursor<'a> {
         self.range(usize::try_from(length).unwrap_or(usize::MAX))
     }
 
+    /// A number of elements that take at least `bytes_min` each.
+    pub fn count(&mut self, bytes_min: usize) -> Result<usize> {
+        let count = self.u32()? as usize;
+        if self.remaining() / bytes_min < count {
+            let left = self.remaining();
+            return Err(self.invalid(format!("{count} elements do not fit {left} bytes")));
+        }
+        Ok(count)
+    }
+
     pub fn prefixed(&mut self) -> Result<&'a [u8]> {
         let range = self.prefixed_range()?;
         Ok(&self.bytes[range])

@@ -59,6 +59,8 @@ pub enum Command {
     /// Check every hash of a ledger, run every block again and compare.
     #[command(after_help = EXIT_CODES)]
     Verify(Verify),
+    /// Write the state down, so that the next start is quick. Asks the node, if one is running.
+    Checkpoint(Settings),
     /// Take the receipt of one transaction, or check one against a block hash you trust.
     #[command(args_conflicts_with_subcommands = true)]
     Receipt(Receipt),
@@ -134,6 +136,9 @@ pub struct Verify {
     /// Threads that run blocks again [default: one for each core].
     #[arg(long, value_name = "N")]
     pub workers: Option<u32>,
+    /// Begin with the newest checkpoint that holds: quicker, and trusts what it says.
+    #[arg(long)]
+    pub from_checkpoint: bool,
 }
 
 #[derive(Args, Debug)]

@@ -1,17 +1,22 @@
-//! A folder becomes a running ledger, or a verdict on it.
+//! A folder becomes a running ledger.
 //!
-//! Opening and verifying are one pass (`engine::replay`): a node that has started has verified its
-//! ledger. What differs is the end: a node sets a torn tail aside and goes on, `verify` reports it.
+//! A node begins with the newest checkpoint that holds and verifies the blocks behind it. A torn
+//! tail is set aside; a checkpoint that does not hold is passed over, and goes when the next one is
+//! taken.
 
-use std::path::Path;
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow, bail};
-use engine::{BlockLimits, ChangedRow, Clock, Engine, Fault, Language, Replayed, replay};
+use engine::checkpoint::{Checkpointer, Extent, ServiceSettings, State, Taken};
+use engine::{
+    BlockLimits, Checkpoints, Clock, Engine, Fault, FromCheckpoint, Language, PassedOver, Progress,
+    Replayed, recover,
+};
+use ledger::segment::SEGMENT_FOLDER;
 use ledger::{
-    Files, Genesis, Hash, LedgerId, LogError, LogOptions, LogReader, LogWriter, Parameters,
-    RealFiles,
+    Files, Genesis, LedgerId, LogError, LogOptions, LogReader, LogWriter, Parameters, RealFiles,
 };
 use sql::session::Database;
 use sql::session::schema::Schema;
@@ -28,33 +33,107 @@ const EPOCH_S: u64 = 946_684_800;
 pub fn open(settings: &Settings, metrics: Arc<Metrics>) -> Result<Database> {
     let files: Arc<dyn Files> = Arc::new(RealFiles::open(&settings.data)?);
     let options = log_options(settings);
-    let mut report = Report::default();
     let workers = workers(settings.workers);
-    let schema = Arc::new(Schema::new());
-    let language: Arc<dyn Language> = schema.clone();
-    let make = |_: &Arc<Store>| language.clone();
-    let mut read = || replay(files.clone(), &make, workers, &mut |p| report.step(p));
-    let replayed = match read() {
+    let read = match read(&files, workers, &mut Report::default()) {
         Err(fault) if holds_no_block(&fault) => {
             begin(settings, files.clone(), options)?;
-            read()
+            read(&files, workers, &mut Report::default())
         }
         outcome => outcome,
     };
-    let Replayed { replica, reader, torn_tail, progress } = replayed.map_err(refuse)?;
-    if let Some(tail) = torn_tail {
+    let (replayed, schema) = read.map_err(refuse)?;
+    tell(&replayed);
+    let Replayed { replica, reader, progress, checkpoint, .. } = replayed;
+    let log = LogWriter::resume(reader, options).context("cannot go on with the ledger")?;
+    metrics.ledger_bytes.add(match &checkpoint {
+        None => progress.bytes,
+        Some(_) => segment_bytes(&*files)?,
+    });
+    metrics.height.set(replica.head().height);
+    let base = checkpoint.map(|checkpoint| checkpoint.base);
+    metrics.checkpoint_height.set(base.as_ref().map_or(0, |base| base.manifest.height()));
+    let checkpointer = Checkpointer::new(files, settings.checkpoint_keep as usize, base);
+    let checkpoints =
+        Some(Checkpoints { checkpointer, settings: service_settings(settings), since: progress });
+    let (language, limits): (Arc<dyn Language>, _) = (schema.clone(), limits(settings));
+    let engine = Engine::start_with(replica, log, language, limits, clock(), metrics, checkpoints)?;
+    Ok(Database { engine: Arc::new(engine), schema })
+}
+
+/// A ledger's state, with the schema that it is read under.
+fn read(
+    files: &Arc<dyn Files>,
+    workers: usize,
+    report: &mut Report,
+) -> Result<(Replayed, Arc<Schema>), Fault> {
+    let made = RefCell::new(Arc::new(Schema::new()));
+    let make = |_: &Arc<Store>| -> Arc<dyn Language> {
+        let schema = Arc::new(Schema::new());
+        *made.borrow_mut() = schema.clone();
+        schema
+    };
+    let replayed = recover(files.clone(), &make, workers, &mut |p| report.step(p))?;
+    Ok((replayed, made.into_inner()))
+}
+
+fn tell(replayed: &Replayed) {
+    for PassedOver { height, why } in &replayed.passed_over {
+        warn!(height, why, "a checkpoint does not hold; beginning with an older one or genesis");
+    }
+    if let Some(tail) = &replayed.torn_tail {
         warn!("{tail}; the cut bytes are kept in the folder `quarantine`");
     }
-    info!(
-        blocks = progress.blocks,
-        transactions = progress.transactions,
-        "the ledger was read and verified"
-    );
-    let log = LogWriter::resume(reader, options).context("cannot go on with the ledger")?;
-    metrics.ledger_bytes.add(progress.bytes);
-    metrics.height.set(replica.head().height);
-    let engine = Engine::start(replica, log, language, limits(settings), clock(), metrics)?;
-    Ok(Database { engine: Arc::new(engine), schema })
+    let Progress { blocks, transactions, .. } = replayed.progress;
+    match &replayed.checkpoint {
+        None => info!(blocks, transactions, "the ledger was read and verified"),
+        Some(FromCheckpoint { base, rows, bytes }) => {
+            let height = base.manifest.height();
+            info!(height, rows, bytes, "a checkpoint was loaded");
+            info!(blocks, transactions, "the blocks behind it were read and verified");
+        }
+    }
+}
+
+/// Takes a checkpoint of a folder that no node runs on.
+pub fn checkpoint_folder(
+    settings: &Settings,
+    step: &mut dyn FnMut(Progress),
+    pace: &mut dyn FnMut(&Extent) -> types::Result<()>,
+) -> Result<Taken> {
+    let files: Arc<dyn Files> = Arc::new(RealFiles::open(&settings.data)?);
+    let make = |_: &Arc<Store>| -> Arc<dyn Language> { Arc::new(Schema::new()) };
+    let replayed =
+        recover(files.clone(), &make, workers(settings.workers), step).map_err(refuse)?;
+    tell(&replayed);
+    let replica = replayed.replica;
+    if !replica.can_resume_here() {
+        bail!(
+            "under its protocol the ledger can be resumed after some blocks only, and block {} is \
+             none: start the node, which waits for one",
+            replica.head().height
+        );
+    }
+    let snapshot = replica.store().snapshot();
+    let schema = replica.language().schema_image(&snapshot)?;
+    let state = State { snapshot, boundary: replica.boundary(), schema };
+    let base = replayed.checkpoint.map(|checkpoint| checkpoint.base);
+    let mut checkpointer = Checkpointer::new(files, settings.checkpoint_keep as usize, base);
+    Ok(checkpointer.take(&state, pace)?)
+}
+
+fn service_settings(settings: &Settings) -> ServiceSettings {
+    ServiceSettings {
+        interval_blocks: settings.checkpoint_interval_blocks,
+        interval_bytes: settings.checkpoint_interval_bytes,
+        cpu_percent_max: settings.checkpoint_cpu_percent_max,
+    }
+}
+
+/// What the ledger takes on disk.
+fn segment_bytes(files: &dyn Files) -> Result<u64> {
+    let names = files.list(SEGMENT_FOLDER)?;
+    let sizes = names.iter().map(|name| files.open(&format!("{SEGMENT_FOLDER}/{name}"))?.size());
+    Ok(sizes.sum::<std::io::Result<u64>>()?)
 }
 
 /// A new folder, or one whose very first block was torn by a crash: nothing was acknowledged then.
@@ -120,7 +199,7 @@ fn limits(settings: &Settings) -> BlockLimits {
     }
 }
 
-fn workers(setting: u32) -> usize {
+pub fn workers(setting: u32) -> usize {
     match setting {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         count => count as usize,
@@ -148,85 +227,13 @@ impl Default for Report {
 impl Report {
     const EVERY: Duration = Duration::from_secs(5);
 
-    fn step(&mut self, progress: engine::Progress) {
+    fn step(&mut self, progress: Progress) {
         if self.0.elapsed() >= Self::EVERY {
             self.0 = std::time::Instant::now();
-            let engine::Progress { blocks, transactions, bytes } = progress;
+            let Progress { blocks, transactions, bytes } = progress;
             info!(blocks, transactions, bytes, "reading the ledger");
         }
     }
-}
-
-/// What `tally verify` found.
-#[derive(Debug)]
-pub struct Verification {
-    /// Height and header hash of the newest block that holds.
-    pub height: u64,
-    pub block_hash: Hash,
-    pub blocks: u64,
-    pub transactions: u64,
-    pub ledger_bytes: u64,
-    pub verdict: Verdict,
-}
-
-/// The first thing that does not hold.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Verdict {
-    /// Every hash, root and re-executed effect is as recorded.
-    Sound,
-    /// The last record is incomplete or its checksum is wrong; all before it holds.
-    TornTail { height: u64, detail: String },
-    /// Bytes that were durable have changed.
-    Damaged { height: u64, detail: String },
-    /// The bytes are whole, but hashes, roots, outcomes or effects are not what they should be.
-    Differs { height: u64, transaction: Option<usize>, changes: Vec<ChangedRow>, detail: String },
-}
-
-/// Checks the ledger in `data`; `workers` of 0 means one for each core.
-pub fn verify(data: &Path, workers_setting: u32) -> Result<Verification> {
-    verify_files(Arc::new(RealFiles::read_only(data)?), workers_setting)
-}
-
-/// The same for files of any kind.
-pub fn verify_files(files: Arc<dyn Files>, workers_setting: u32) -> Result<Verification> {
-    let mut progress = engine::Progress::default();
-    let language = |_: &Arc<Store>| -> Arc<dyn Language> { Arc::new(Schema::new()) };
-    let replayed = replay(files, &language, workers(workers_setting), &mut |p| progress = p);
-    let (height, block_hash, verdict) = match replayed {
-        Ok(replayed) => {
-            let head = replayed.replica.head();
-            let verdict = match replayed.torn_tail {
-                None => Verdict::Sound,
-                Some(tail) => Verdict::TornTail { height: tail.height, detail: tail.to_string() },
-            };
-            (head.height, head.hash, verdict)
-        }
-        // The blocks counted so far hold, and genesis is not one of them.
-        Err(fault) => (progress.blocks, ledger::ZERO_HASH, verdict_of(fault)?),
-    };
-    Ok(Verification {
-        height,
-        block_hash,
-        blocks: progress.blocks,
-        transactions: progress.transactions,
-        ledger_bytes: progress.bytes,
-        verdict,
-    })
-}
-
-fn verdict_of(fault: Fault) -> Result<Verdict> {
-    let detail = fault.to_string();
-    Ok(match fault {
-        Fault::TornTail(tail) => Verdict::TornTail { height: tail.height, detail },
-        Fault::Damage(damage) => Verdict::Damaged { height: damage.height, detail },
-        Fault::Mismatch(engine::Mismatch { height, transaction, changes, .. }) => {
-            Verdict::Differs { height, transaction, changes, detail }
-        }
-        Fault::Halt(height, _) => {
-            Verdict::Differs { height, transaction: None, changes: Vec::new(), detail }
-        }
-        Fault::Io(_) | Fault::Empty => return Err(fault.into()),
-    })
 }
 
 #[cfg(test)]
@@ -238,7 +245,7 @@ mod tests {
 
     fn read(files: &MemoryFiles) -> Result<Replayed, Fault> {
         let language = |_: &Arc<Store>| -> Arc<dyn Language> { Arc::new(Schema::new()) };
-        replay(Arc::new(files.clone()), &language, 1, &mut |_| ())
+        engine::replay(Arc::new(files.clone()), &language, 1, &mut |_| ())
     }
 
     /// Whatever moment of the first start the power goes at, the next start has a ledger.

@@ -1,20 +1,25 @@
-//! The second port: `/livez`, `/readyz`, `/metrics`.
+//! The second port: `/livez`, `/readyz`, `/metrics`, `/checkpoint`.
 //!
 //! Live means that the process answers; ready means that the ledger was read and sessions are
 //! admitted. A node that is starting or stopping, or whose engine gave up because the disk failed,
-//! is live and not ready.
+//! is live and not ready. A GET of `/checkpoint` tells how the newest one stands, a POST asks for
+//! one and is answered when it is durable.
 
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
-use axum::response::IntoResponse;
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use engine::Engine;
 use tokio::net::TcpListener;
 
+use crate::checkpoints;
 use crate::metrics::Metrics;
 
 /// A node's phase, as probes see it.
@@ -67,6 +72,7 @@ pub async fn serve(listener: TcpListener, observed: Arc<Observed>) -> std::io::R
         .route("/livez", get(|| async { "live\n" }))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
+        .route("/checkpoint", get(checkpoint_standing).post(take_checkpoint))
         .with_state(observed);
     axum::serve(listener, router).await
 }
@@ -80,6 +86,32 @@ async fn readyz(State(observed): State<Arc<Observed>>) -> impl IntoResponse {
     }
 }
 
+async fn checkpoint_standing(State(observed): State<Arc<Observed>>) -> Response {
+    let Some(engine) = observed.engine.get() else {
+        return (StatusCode::SERVICE_UNAVAILABLE, "starting\n").into_response();
+    };
+    json_page(&checkpoints::standing_json(&engine.checkpoint_standing()))
+}
+
+async fn take_checkpoint(State(observed): State<Arc<Observed>>) -> Response {
+    let Some(engine) = observed.engine.get() else {
+        return (StatusCode::SERVICE_UNAVAILABLE, "starting\n").into_response();
+    };
+    let taken = match engine.checkpoint() {
+        Ok(answer) => answer.await,
+        Err(error) => Ok(Err(error)),
+    };
+    match taken {
+        Ok(Ok(taken)) => json_page(&checkpoints::taken_json(&taken)),
+        Ok(Err(error)) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+        Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "stopping\n").into_response(),
+    }
+}
+
+fn json_page(value: &serde_json::Value) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], value.to_string()).into_response()
+}
+
 async fn metrics(State(observed): State<Arc<Observed>>) -> impl IntoResponse {
     match observed.metrics.page() {
         Ok(page) => ([(header::CONTENT_TYPE, OPEN_METRICS)], page).into_response(),
@@ -87,14 +119,37 @@ async fn metrics(State(observed): State<Arc<Observed>>) -> impl IntoResponse {
     }
 }
 
+/// What a second port answered.
+pub struct Answer {
+    /// Whether the status is 200.
+    pub is_ok: bool,
+    pub body: String,
+}
+
+/// Asks the second port of another process.
+pub fn ask(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    within: Option<Duration>,
+) -> std::io::Result<Answer> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(within)?;
+    let request = format!("{method} {path} HTTP/1.1\r\nHost: tally\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+    Ok(Answer { is_ok: head.contains(" 200 "), body: body.to_owned() })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::TcpStream;
 
-    async fn fetch(address: std::net::SocketAddr, path: &str) -> String {
-        let mut stream = TcpStream::connect(address).await.unwrap();
+    async fn fetch(address: SocketAddr, path: &str) -> String {
+        let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
         let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut answer = String::new();

@@ -9,21 +9,26 @@ use ledger::hash::to_hex;
 use serde_json::json;
 
 use crate::cli::{self, Exit, Output, ReceiptCheck};
-use crate::database::{self, Verdict, Verification};
 use crate::receipts::{self, Summary};
+use crate::verification::{self, CheckpointVerdict, Verdict, Verification};
 
 pub fn verify(arguments: &cli::Verify, output: Output) -> Result<Exit> {
-    let found = database::verify(&arguments.data, arguments.workers.unwrap_or(0))
+    let verify = match arguments.from_checkpoint {
+        true => verification::verify_from_checkpoint,
+        false => verification::verify,
+    };
+    let found = verify(&arguments.data, arguments.workers.unwrap_or(0))
         .with_context(|| format!("cannot verify {}", arguments.data.display()))?;
     match output {
         Output::Text => print!("{}", verification_text(&found)),
         Output::Json => println!("{}", verification_json(&found)),
     }
-    Ok(exit_of(&found.verdict))
+    Ok(exit_of(&found))
 }
 
-pub fn exit_of(verdict: &Verdict) -> Exit {
-    match verdict {
+pub fn exit_of(found: &Verification) -> Exit {
+    match found.verdict {
+        Verdict::Sound if found.checkpoints.iter().any(|at| at.fault.is_some()) => Exit::Failed,
         Verdict::Sound => Exit::Ok,
         Verdict::TornTail { .. } => Exit::TornTail,
         Verdict::Damaged { .. } | Verdict::Differs { .. } => Exit::Damaged,
@@ -37,15 +42,24 @@ fn verification_text(found: &Verification) -> String {
         | Verdict::Damaged { detail, .. }
         | Verdict::Differs { detail, .. } => detail.clone(),
     };
-    format!(
+    let mut text = String::new();
+    if let Some(from) = found.from {
+        text += &format!("from          checkpoint {from}; blocks up to it were not executed\n");
+    }
+    text += &format!(
         "height        {}\nblocks        {}\ntransactions  {}\nbytes         {}\n\
-         block hash    {}\n{verdict}\n",
+         block hash    {}\n",
         found.height,
         found.blocks,
         found.transactions,
         found.ledger_bytes,
         to_hex(&found.block_hash),
-    )
+    );
+    for CheckpointVerdict { height, fault } in &found.checkpoints {
+        let state = fault.as_deref().unwrap_or("holds");
+        text += &format!("checkpoint    {height} {state}\n");
+    }
+    text + &verdict + "\n"
 }
 
 fn verification_json(found: &Verification) -> serde_json::Value {
@@ -68,6 +82,10 @@ fn verification_json(found: &Verification) -> serde_json::Value {
         "transactions": found.transactions,
         "ledger_bytes": found.ledger_bytes,
         "block_hash": to_hex(&found.block_hash),
+        "from_checkpoint": found.from,
+        "checkpoints": found.checkpoints.iter().map(|at| json!({
+            "height": at.height, "holds": at.fault.is_none(), "fault": at.fault,
+        })).collect::<Vec<_>>(),
         "verdict": verdict,
     })
 }
@@ -133,13 +151,15 @@ mod tests {
             transactions: 5,
             ledger_bytes: 100,
             block_hash: [1; 32],
+            from: None,
+            checkpoints: Vec::new(),
             verdict,
         };
         let torn = found(Verdict::TornTail {
             height: 3,
             detail: "torn or damaged tail at block 3: short".into(),
         });
-        assert_eq!(exit_of(&torn.verdict), Exit::TornTail);
+        assert_eq!(exit_of(&torn), Exit::TornTail);
         assert!(verification_text(&torn).contains("torn or damaged tail at block 3: short"));
         assert_eq!(verification_json(&torn)["verdict"]["kind"], "torn_tail");
         let differs = found(Verdict::Differs {
@@ -148,8 +168,13 @@ mod tests {
             changes: Vec::new(),
             detail: "block 1, transaction 4: the outcome differs".into(),
         });
-        assert_eq!(exit_of(&differs.verdict), Exit::Damaged);
+        assert_eq!(exit_of(&differs), Exit::Damaged);
         assert!(verification_text(&differs).ends_with("the outcome differs\n"));
         assert_eq!(verification_json(&differs)["verdict"]["transaction"], 4);
+        let fault = Some("its state has another digest".to_owned());
+        let checkpoints = vec![CheckpointVerdict { height: 2, fault }];
+        let tampered = Verification { checkpoints, ..found(Verdict::Sound) };
+        assert_eq!(exit_of(&tampered), Exit::Failed);
+        assert!(verification_text(&tampered).contains("checkpoint    2 its state has another"));
     }
 }

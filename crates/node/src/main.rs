@@ -4,6 +4,7 @@
 //! decided below, in crates that know none of these. They meet in [`database`] and [`sessions`].
 
 mod benchmark;
+mod checkpoints;
 mod cli;
 mod config;
 mod configure;
@@ -18,6 +19,7 @@ mod serve;
 mod sessions;
 mod torture;
 mod users;
+mod verification;
 
 use std::process::ExitCode;
 
@@ -48,6 +50,9 @@ fn run(cli: &Cli) -> Result<Exit> {
             let settings = configure::resolve(flags)?.settings;
             logs::start(&settings).map_err(|fault| anyhow!(config::ConfigError(vec![fault])))?;
             serve::run(&settings, cli.output)
+        }
+        Command::Checkpoint(flags) => {
+            checkpoints::run(&configure::resolve(flags)?.settings, cli.output)
         }
         Command::Verify(arguments) => inspect::verify(arguments, cli.output),
         Command::Receipt(arguments) => inspect::receipt(arguments, cli.output),

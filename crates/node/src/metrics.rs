@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use engine::checkpoint::Taken;
 use engine::{BlockEvent, Observer};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{
@@ -119,6 +120,13 @@ pub struct Metrics {
     pub height: Gauge,
     /// What reading the ledger at the start took, in milliseconds.
     pub recovery_ms: Gauge,
+    /// Since the start.
+    pub checkpoints: Counter,
+    pub checkpoint_duration: Histogram,
+    /// What they wrote; groups of rows that have not changed are not written again.
+    pub checkpoint_written_bytes: Counter,
+    /// Of the newest one; 0 if there is none.
+    pub checkpoint_height: Gauge,
 }
 
 impl Observer for Metrics {
@@ -137,6 +145,13 @@ impl Observer for Metrics {
 
     fn answered(&self, latency: Duration) {
         self.commit_duration.observe(latency);
+    }
+
+    fn checkpoint(&self, taken: &Taken, took: Duration) {
+        self.checkpoints.add(1);
+        self.checkpoint_duration.observe(took);
+        self.checkpoint_written_bytes.add(taken.extent.bytes_written);
+        self.checkpoint_height.set(taken.height);
     }
 }
 
@@ -183,7 +198,14 @@ impl Collector for Reading {
         page.gauge("ledger", "Size of the ledger's blocks", Some(&Unit::Bytes), bytes)?;
         let help = "What reading the ledger at the start took";
         let seconds = metrics.recovery_ms.get() as f64 / 1e3;
-        page.gauge("recovery", help, Some(&Unit::Seconds), seconds)
+        page.gauge("recovery", help, Some(&Unit::Seconds), seconds)?;
+        page.counter("checkpoints", "Checkpoints taken", &metrics.checkpoints)?;
+        let help = "From a checkpoint's begin until it is durable";
+        page.histogram("checkpoint_duration", help, &metrics.checkpoint_duration)?;
+        let (name, help) = ("checkpoint_written_bytes", "Bytes that checkpoints wrote");
+        page.counter(name, help, &metrics.checkpoint_written_bytes)?;
+        let help = "Height of the newest checkpoint";
+        page.gauge("checkpoint_height", help, None, metrics.checkpoint_height.get() as f64)
     }
 }
 
@@ -224,6 +246,8 @@ impl Page<'_> {
 
 #[cfg(test)]
 mod tests {
+    use engine::checkpoint::Extent;
+
     use super::*;
 
     #[test]
@@ -242,6 +266,9 @@ mod tests {
             sync: Duration::from_secs(60),
         });
         (0..4).for_each(|_| metrics.answered(Duration::from_micros(150)));
+        let extent = Extent { bytes_written: 700, ..Extent::default() };
+        let taken = Taken { height: 16, digest: [0; 32], extent };
+        metrics.checkpoint(&taken, Duration::from_millis(3));
         let session = metrics.sessions.hold();
         let page = metrics.page().unwrap();
         for line in [
@@ -263,6 +290,10 @@ mod tests {
             "tally_height 17.0",
             "tally_ledger_bytes 4096.0",
             "tally_recovery_seconds 0.0",
+            "tally_checkpoints_total 1",
+            "tally_checkpoint_duration_seconds_bucket{le=\"0.005\"} 1",
+            "tally_checkpoint_written_bytes_total 700",
+            "tally_checkpoint_height 16.0",
             "# EOF",
         ] {
             assert!(page.lines().any(|l| l == line), "{line} is not in\n{page}");

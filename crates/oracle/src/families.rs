@@ -11,7 +11,7 @@ use kit::random::Random;
 
 use crate::programs::Operation::{self, *};
 use crate::programs::{OPERATIONS, QUERIES, random_calls, random_rows};
-use crate::recipe::{Call, Recipe};
+use crate::recipe::{Call, Line, Recipe};
 use crate::session::random_lines;
 use crate::shrink::Failure;
 use crate::subjects::Subject;
@@ -106,6 +106,7 @@ pub static FAMILIES: &[Family] = &[
         },
     },
     Family { name: "sessions, loads and calls", world: sessions },
+    Family { name: "sessions that look again", world: sessions_looking_again },
     Family { name: "large transactions", world: large },
 ];
 
@@ -213,6 +214,47 @@ fn sessions(random: &mut Random) -> World {
     }
     world.filled = keys / 2 + 1;
     world
+}
+
+/// Conversations in which a statement comes to other rows at COMMIT than before, perhaps to any at
+/// all, without a word about it; then a query looks.
+fn sessions_looking_again(random: &mut Random) -> World {
+    const CHANGES: [Operation; 5] = [BlindSet, Add, Set, InsertIfAbsent, Delete];
+    const WRITES: [Operation; 10] = [
+        FollowAdd,
+        FollowInsert,
+        FollowDelete,
+        AddOrSet,
+        Add,
+        Touch,
+        InsertIfAbsent,
+        Delete,
+        AddToRange,
+        DeleteRange,
+    ];
+    const LOOKS: [Operation; 6] = [Read, Exists, Follow, SumRange, CountIndexRange, FirstInRange];
+    let keys = 3 + random.below(4);
+    let some = |random: &mut Random, among: &[Operation], count_max: u64| {
+        let count = 1 + random.below(count_max);
+        random_calls(random, among, keys, count)
+    };
+    let script = |random: &mut Random| {
+        let mut script = Vec::new();
+        for _ in 0..1 + random.below(2) {
+            let mut write = random_calls(random, &[Read], keys, 1);
+            write.extend(some(random, &WRITES, 2));
+            script.push(Line::Write(write));
+            script.push(Line::Query(some(random, &LOOKS, 2)));
+        }
+        script
+    };
+    let change = |random: &mut Random| Recipe::Program(some(random, &CHANGES, 2));
+    let changes = (0..1 + random.below(2)).map(|_| change(random)).collect();
+    let mut commits = vec![change(random)];
+    for _ in 0..1 + random.below(3) {
+        commits.push(Recipe::Session { blocks_ago: 1, script: script(random) });
+    }
+    World { filled: random.below(keys + 1), blocks: vec![changes, commits], collects: true }
 }
 
 /// Transactions that write more rows than are looked at one by one, and scan them.

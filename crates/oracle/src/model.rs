@@ -79,7 +79,9 @@ impl Model {
     /// What is left to spend after a run that changes nothing here; `None`: it failed, or it wrote,
     /// since there is nothing that scans could pass over on plain maps.
     pub fn left_after(&self, work: &Work, stamp: Stamp) -> Option<u64> {
+        // A stamp of its own: a row put in place of an equal one is a write.
         let mut access = ModelAccess { memory: self.memory.clone(), stamp, row_ids: 0 };
+        access.memory.stamp = stamp;
         let mut frame = Frame::default();
         work.run(&mut frame, &mut access).ok()?;
         let wrote = self

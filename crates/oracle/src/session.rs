@@ -106,6 +106,7 @@ fn play(script: &[Action], catalog: Arc<Catalog>, at: Height, height: Height) ->
         match &answer {
             Ok(ProgramResult { rows, count }) if !reads_only => {
                 let (rows, count) = (rows.clone(), *count);
+                overlay.recorder.wrote(&work);
                 writes.push((work, Expectation { count, rows }));
             }
             Ok(_) => {}

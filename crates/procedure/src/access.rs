@@ -82,7 +82,7 @@ pub struct Range {
 pub struct Command {
     pub code: Arc<CommandCode>,
     /// What the code's `Expr::Reg(i)` stand for.
-    pub inputs: SmallVec<[Value; 2]>,
+    pub inputs: SmallVec<[Value; 4]>,
 }
 
 /// The part of a command that all its calls share. In its expressions, `Column(c)` is the row's

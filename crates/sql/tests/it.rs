@@ -4,6 +4,7 @@
 //! comments. `UPDATE_GOLDEN=1 cargo test -p sql` writes them anew; read the diff before you keep
 //! it.
 
+mod checkpoints;
 mod database;
 mod pgbench;
 mod plans;

@@ -201,13 +201,7 @@ impl Change {
 
     /// Appends the image of the row after the block.
     pub fn after_image(&self, out: &mut Vec<u8>) -> Result<Option<Stamp>> {
-        let start = out.len();
-        let mut encoded = Ok(());
-        let stamp = self.table.records.read(self.touched.slot, self.height, |payload| {
-            out.truncate(start);
-            encoded = self.table.encode_image(payload, out);
-        });
-        encoded.map(|()| stamp)
+        self.table.append_image(self.touched.slot, self.height, out)
     }
 
     fn before_words(&self, words: &mut Vec<u64>) -> Option<Stamp> {

@@ -18,6 +18,10 @@
 //! was before the block. A reader who compares stamps could then take the words of the time between
 //! for those of the stamp; so `revert` publishes one more version first and readers compare
 //! `newest` too. Such a record is no net change of the block.
+//!
+//! The exception is a record that an earlier block had deleted: it ends as deleted by this block.
+//! With its old stamp the garbage of that earlier block would free its slot, while secondary
+//! entries that lead there are garbage of this one; and then they would lead to another key's row.
 
 use kit::sync::atomic::Ordering;
 use types::{ColumnId, Stamp, Value};
@@ -26,7 +30,7 @@ use crate::hash::KeyHash;
 use crate::header::{StampWord, State};
 use crate::layout::STAMP;
 use crate::record::Slot;
-use crate::table::{Table, load_cell};
+use crate::table::Table;
 use crate::undo::UndoArena;
 use crate::words;
 
@@ -84,8 +88,8 @@ impl Table {
         let layout = &self.records.layout;
         let payload = &record[layout.payload..];
         for (value, id) in out.iter_mut().zip(columns) {
-            let column = layout.column(*id);
-            *value = column.decode(load_cell(column, payload), &self.records.heap);
+            let load = |place: usize| payload[place].load(Ordering::Relaxed);
+            layout.column(*id).decode_into(load, &self.records.heap, value);
         }
         Some(stamp.stamp())
     }
@@ -108,9 +112,14 @@ impl Table {
 
     /// Undoes every change of a record since its image was taken.
     pub fn revert(&self, slot: Slot, image: &[u64], undo: &mut UndoArena) {
-        if let Some((stamp, payload)) = image.split_first() {
-            self.restore_entries(slot, payload, undo);
-            self.records.revert(slot, StampWord(*stamp), payload, undo);
+        let Some((stamp, payload)) = image.split_first() else { return };
+        let before = StampWord(*stamp);
+        if before.state() == State::Tombstone && before.height() != undo.height() {
+            let (last, _) = self.last_change(slot);
+            self.delete(slot, last, undo);
+            return;
         }
+        self.restore_entries(slot, payload, undo);
+        self.records.revert(slot, before, payload, undo);
     }
 }

@@ -3,8 +3,8 @@
 //! ```text
 //! word 0           stamp and state                     (module `header`)
 //! word 1           newest undo version, 0 = none       (module `undo`)
-//! words 2, 3       view of the encoded primary key     (module `heap`)
-//! words 4 .. 4+W   the protocol's private words, W = 0 ..= 4 chosen with the store
+//! words 2 .. 2+W   the protocol's private words, W = 0 ..= 4 chosen with the store
+//! 0 or 2 words     view of the encoded primary key     (module `heap`)
 //! -- payload: what an undo version copies --
 //! N words          null bitmap, bit c of word c / 64 set = column c is NULL; N = ⌈columns / 64⌉
 //! 1 or 2 words     each column in declaration order
@@ -15,6 +15,11 @@
 //!
 //! Records start on a cache line where their size allows it; a NULL column's words are zero, so
 //! that equal rows of fixed-width columns are equal words.
+//!
+//! A key of integers and uuids alone, the hidden row id among them, is not stored: its bytes follow
+//! from the row's own words, eight from each, and those never change while the record is the key's.
+//! That spares two words a row, and with two columns and more a string in the heap and the miss
+//! that comparing it costs a look-up.
 //!
 //! # Why row-major
 //!
@@ -41,14 +46,14 @@ use std::sync::Arc;
 
 use kit::sync::atomic::{AtomicU64, Ordering};
 use rust_decimal::Decimal;
-use types::{ColumnId, DataType, TableSchema, Value};
+use types::key::encode_int_key;
+use types::{ColumnId, DataType, Key, TableSchema, Value};
 
 use crate::heap::Heap;
 
 pub(crate) const STAMP: usize = 0;
 pub(crate) const NEWEST: usize = 1;
-pub(crate) const KEY: usize = 2;
-pub(crate) const PROTOCOL: usize = 4;
+pub(crate) const PROTOCOL: usize = 2;
 
 /// A payload of so many words may be copied to the stack.
 pub(crate) const IMAGE_WORDS: usize = 32;
@@ -197,13 +202,11 @@ impl Column {
         )
     }
 
-    /// The column's value in a short payload that was validated, into `out`.
+    /// The column's value in a validated payload whose words `at` gives, into `out`.
     ///
-    /// The two most usual kinds are read without a detour; the masks spare a look at the array's
-    /// bounds.
+    /// The two most usual kinds are read without a detour.
     #[inline]
-    pub(crate) fn decode_into(&self, words: &[u64; IMAGE_WORDS], heap: &Heap, out: &mut Value) {
-        let at = |place: usize| words[place % IMAGE_WORDS];
+    pub(crate) fn decode_into(&self, at: impl Fn(usize) -> u64, heap: &Heap, out: &mut Value) {
         let start = self.offset as usize;
         let null = at(self.null_word as usize) & self.null_bit != 0;
         *out = match self.kind {
@@ -236,10 +239,75 @@ impl Column {
     }
 }
 
+/// A payload word that holds eight bytes of the primary key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct KeyWord {
+    offset: u32,
+    is_integer: bool,
+}
+
+impl KeyWord {
+    /// The word's part of the encoded key.
+    #[inline]
+    fn bytes(self, payload: &[AtomicU64]) -> [u8; 8] {
+        let word = payload[self.offset as usize].load(Ordering::Relaxed);
+        if self.is_integer { encode_int_key(word as i64) } else { word.to_le_bytes() }
+    }
+}
+
+/// Where a record's encoded primary key is found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum KeyPlace {
+    /// In a view, two words before the payload.
+    View,
+    /// In the payload, eight bytes a word.
+    Words(Box<[KeyWord]>),
+}
+
+impl KeyPlace {
+    fn of(schema: &TableSchema, columns: &[Column]) -> KeyPlace {
+        let mut words = Vec::new();
+        for id in schema.primary_key.iter().map(|id| usize::from(*id)) {
+            let column = &columns[id];
+            let is_integer = column.kind == Kind::Int;
+            if schema.columns[id].nullable || !(is_integer || column.kind == Kind::Uuid) {
+                return KeyPlace::View;
+            }
+            let offsets = column.range();
+            words.extend(offsets.map(|offset| KeyWord { offset: offset as u32, is_integer }));
+        }
+        KeyPlace::Words(words.into())
+    }
+
+    /// Words of a record's header that the key takes.
+    fn header_words(&self) -> usize {
+        if *self == KeyPlace::View { 2 } else { 0 }
+    }
+}
+
+/// Whether the payload's `words` say `key`.
+#[inline]
+pub(crate) fn words_are(words: &[KeyWord], payload: &[AtomicU64], key: &[u8]) -> bool {
+    let (chunks, rest) = key.as_chunks::<8>();
+    rest.is_empty()
+        && chunks.len() == words.len()
+        && words.iter().zip(chunks).all(|(word, chunk)| word.bytes(payload) == *chunk)
+}
+
+/// The key that the payload's `words` say.
+pub(crate) fn key_of_words(words: &[KeyWord], payload: &[AtomicU64]) -> Key {
+    let mut key = Key::default();
+    words.iter().for_each(|word| key.0.extend_from_slice(&word.bytes(payload)));
+    key
+}
+
 /// The layout of a table's records.
 #[derive(Debug)]
 pub(crate) struct Layout {
     pub(crate) columns: Box<[Column]>,
+    pub(crate) key: KeyPlace,
+    /// Behind the protocol's words.
+    pub(crate) protocol_end: usize,
     /// First payload word of a record.
     pub(crate) payload: usize,
     pub(crate) payload_words: usize,
@@ -263,14 +331,24 @@ impl Layout {
             offset += kind.words();
             column
         });
-        let columns = columns.collect();
-        let payload = PROTOCOL + protocol_words;
-        Layout { columns, payload, payload_words: offset, stride: payload + offset }
+        let columns: Box<[Column]> = columns.collect();
+        let key = KeyPlace::of(schema, &columns);
+        let protocol_end = PROTOCOL + protocol_words;
+        let payload = protocol_end + key.header_words();
+        Layout {
+            columns,
+            key,
+            protocol_end,
+            payload,
+            payload_words: offset,
+            stride: payload + offset,
+        }
     }
 
     /// Whether the columns of a schema lie as these do.
     pub(crate) fn holds(&self, schema: &TableSchema) -> bool {
         self.columns.iter().map(|c| c.kind).eq(schema.column_types().map(Kind::of))
+            && self.key == KeyPlace::of(schema, &self.columns)
     }
 
     #[inline]

@@ -4,7 +4,7 @@
 //! `layout` (what a record looks like), `undo` (what it looked like before), `record` (how one
 //! writer and many readers share it), `hash` and `ordered` (how it is found), `table`, `scan`,
 //! `exclusive` (for workers who share no record), `pins` (who still reads what), `block` and
-//! `store` (blocks in, snapshots out).
+//! `store` (blocks in, snapshots out), `transfer` (whole tables out and in).
 //!
 //! The parts that threads share are checked under a model of their schedules by
 //! `RUSTFLAGS="--cfg shuttle" cargo test -p storage --lib schedules`. The only unsafe code is in
@@ -34,6 +34,7 @@ mod record;
 mod scan;
 mod store;
 mod table;
+mod transfer;
 mod undo;
 mod words;
 
@@ -46,4 +47,5 @@ pub use record::{GROUP_ROWS_LOG2, LATEST, Slot};
 pub use scan::Visit;
 pub use store::{Annotation, Catalog, Collected, Snapshot, Store, StoreUsage};
 pub use table::{Place, Table, TableUsage};
+pub use transfer::VisitSlot;
 pub use undo::UndoArena;

@@ -51,7 +51,7 @@ use types::{Height, Key, Stamp, TableId, TableSchema};
 
 use crate::header::{StampWord, State};
 use crate::heap::{Heap, View};
-use crate::layout::{KEY, Layout, NEWEST, PROTOCOL, STAMP};
+use crate::layout::{KeyPlace, Layout, NEWEST, PROTOCOL, STAMP, key_of_words, words_are};
 use crate::undo::{Touched, UndoArena, UndoSpace};
 use crate::words::Words;
 
@@ -119,18 +119,25 @@ impl Records {
 
     #[inline]
     pub(crate) fn protocol_word(&self, slot: Slot, word: usize) -> Option<&AtomicU64> {
-        self.record(slot)?[PROTOCOL..self.layout.payload].get(word)
+        self.record(slot)?[PROTOCOL..self.layout.protocol_end].get(word)
     }
 
     #[inline]
     pub(crate) fn has_key(&self, slot: Slot, key: &[u8]) -> bool {
-        self.record(slot).is_some_and(|record| self.heap.equals(key_view(record), key))
+        let Some(record) = self.record(slot) else { return false };
+        let (header, payload) = record.split_at(self.layout.payload);
+        match &self.layout.key {
+            KeyPlace::Words(words) => words_are(words, payload, key),
+            KeyPlace::View => self.heap.equals(key_view(header), key),
+        }
     }
 
     pub(crate) fn key(&self, slot: Slot) -> Key {
-        match self.record(slot) {
-            Some(record) => self.heap.with_bytes(key_view(record), |key| Key::from(key)),
-            None => Key::default(),
+        let Some(record) = self.record(slot) else { return Key::default() };
+        let (header, payload) = record.split_at(self.layout.payload);
+        match &self.layout.key {
+            KeyPlace::Words(words) => key_of_words(words, payload),
+            KeyPlace::View => self.heap.with_bytes(key_view(header), |key| Key::from(key)),
         }
     }
 
@@ -303,14 +310,16 @@ impl Records {
     /// still holds it by the old key sees a stamp above its height.
     pub(crate) fn fill_new(&self, slot: Slot, key: &[u8], stamp: Stamp, payload: &[u64]) {
         let record = self.record(slot).expect("just allocated");
-        let [low, high] = self.heap.store(key);
-        record[KEY].store(low, Ordering::Relaxed);
-        record[KEY + 1].store(high, Ordering::Relaxed);
+        let Layout { protocol_end, payload: payload_start, .. } = self.layout;
+        if self.layout.key == KeyPlace::View {
+            store_words(&record[protocol_end..payload_start], &self.heap.store(key));
+        }
         record[NEWEST].store(0, Ordering::Relaxed);
-        for word in &record[PROTOCOL..self.layout.payload] {
+        for word in &record[PROTOCOL..protocol_end] {
             word.store(0, Ordering::Relaxed);
         }
-        store_words(&record[self.layout.payload..], payload);
+        store_words(&record[payload_start..], payload);
+        debug_assert!(self.has_key(slot, key), "a row is stored under its own key");
         record[STAMP].store(StampWord::new(stamp, State::Live).0, Ordering::Release);
     }
 
@@ -355,9 +364,11 @@ impl Records {
     }
 }
 
+/// The last two words of a header.
 #[inline]
-fn key_view(record: &[AtomicU64]) -> View {
-    [record[KEY].load(Ordering::Relaxed), record[KEY + 1].load(Ordering::Relaxed)]
+fn key_view(header: &[AtomicU64]) -> View {
+    let [.., low, high] = header else { return [0; 2] };
+    [low.load(Ordering::Relaxed), high.load(Ordering::Relaxed)]
 }
 
 #[inline]

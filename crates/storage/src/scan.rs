@@ -78,7 +78,7 @@ fn primary_key_of<'a>(
     entry.strip_prefix(entry::encode(&index.columns, indexed).as_bytes())
 }
 
-fn each_entry(
+pub(crate) fn each_entry(
     index: &OrderedIndex,
     low: Bound<&[u8]>,
     high: Bound<&[u8]>,

@@ -1,5 +1,6 @@
 //! Reading a log from front to back.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -37,6 +38,8 @@ struct OpenSegment {
     header: SegmentHeader,
     bytes: Bytes,
     offset: usize,
+    /// Height and offset of the records that no later one says were synced.
+    unproven: VecDeque<(Height, usize)>,
 }
 
 /// Where a log ends and a writer goes on.
@@ -51,12 +54,17 @@ pub(super) struct LastSegment {
     /// None if the header itself is torn: the file holds no block.
     pub header: Option<SegmentHeader>,
     pub offset: u64,
+    /// What lies behind may never have been synced.
+    pub proven: u64,
     pub size: u64,
 }
 
 /// What lies at an offset of a segment.
 enum Found {
-    Block(EncodedBlock),
+    Block {
+        block: EncodedBlock,
+        durable_below: Height,
+    },
     Nothing,
     /// Bytes that no checksum vouches for.
     Unreadable(&'static str),
@@ -121,7 +129,8 @@ impl LogReader {
             let segment = self.current.insert(segment);
             let newest = self.upcoming == self.segments.len();
             match segment.find(self.next_height, newest) {
-                Found::Block(block) => {
+                Found::Block { block, durable_below } => {
+                    segment.note(block.height(), durable_below);
                     segment.offset += RECORD_HEADER_BYTES + block.payload().len();
                     self.next_height = block.height() + 1;
                     self.head_hash = Some(block.hash());
@@ -161,7 +170,7 @@ impl LogReader {
             what: what.to_owned(),
         };
         let size = bytes.len() as u64;
-        self.end_torn(LastSegment { path, header: None, offset: 0, size }, torn)
+        self.end_torn(LastSegment { path, header: None, offset: 0, proven: 0, size }, torn)
     }
 
     fn end_torn(&mut self, segment: LastSegment, torn: TornTail) -> LogError {
@@ -200,7 +209,8 @@ impl LogReader {
             return Err(damage(foreign(&header.ledger_id, &ledger_id)));
         }
         self.upcoming += 1;
-        Ok(OpenSegment { path, header, bytes, offset: SEGMENT_HEADER_BYTES })
+        let (offset, unproven) = (SEGMENT_HEADER_BYTES, VecDeque::new());
+        Ok(OpenSegment { path, header, bytes, offset, unproven })
     }
 }
 
@@ -227,7 +237,17 @@ impl OpenSegment {
         if salted_crc(self.header.salt, &payload) != record.payload_crc {
             return Found::Unreadable("the record's checksum does not match");
         }
-        self.check(height, &record, payload).map_or_else(Found::Wrong, Found::Block)
+        let durable_below = record.durable_below;
+        match self.check(height, &record, payload) {
+            Ok(block) => Found::Block { block, durable_below },
+            Err(what) => Found::Wrong(what),
+        }
+    }
+
+    /// The record at the current offset is a block's, and says what was synced before it.
+    fn note(&mut self, height: Height, durable_below: Height) {
+        while self.unproven.pop_front_if(|(height, _)| *height < durable_below).is_some() {}
+        self.unproven.push_back((height, self.offset));
     }
 
     fn check(
@@ -257,7 +277,13 @@ impl OpenSegment {
     }
 
     fn last(&self) -> LastSegment {
+        // A record proves the segment's header with the records before it.
+        let proven = match self.unproven.front() {
+            Some((_, offset)) if *offset > SEGMENT_HEADER_BYTES => *offset as u64,
+            _ => 0,
+        };
         LastSegment {
+            proven,
             path: self.path.clone(),
             header: Some(self.header),
             offset: self.offset as u64,

@@ -1,4 +1,5 @@
 mod crashes;
+mod faults;
 mod flips;
 
 use std::sync::Arc;

@@ -103,7 +103,9 @@ impl LogWriter {
             file.set_size(size)?;
         }
         // What was read, and the very name of the file, may only be in the page cache, if the
-        // process that wrote them was killed before it synced.
+        // process that wrote them was killed before it synced. If its sync failed, the cache holds
+        // pages that it takes for clean though the disk has never had them: write them again.
+        rewrite(&*file, last.proven, size)?;
         file.sync()?;
         writer.files.sync_folder(SEGMENT_FOLDER)?;
         let pages = Pages::new(&writer.options);
@@ -313,6 +315,13 @@ impl Pages {
         self.bytes.resize(self.start + (written_end - self.begin) as usize, 0);
         &self.bytes[self.start..]
     }
+}
+
+/// Writes what a file holds in a range once more.
+fn rewrite(file: &dyn StorageFile, from: u64, to: u64) -> io::Result<()> {
+    let mut bytes = vec![0; to.saturating_sub(from) as usize];
+    file.read_at(&mut bytes, from)?;
+    file.write_at(&bytes, from)
 }
 
 /// The size to which a segment is filled with zeros when its data ends at `end`.

@@ -179,6 +179,11 @@ fn check(settings: &Settings, faults: &mut Vec<String>) {
         settings.http_listen != Some(settings.listen) || settings.listen.port() == 0,
         "`listen` and `http_listen` are the same address",
     );
+    require(settings.checkpoint_keep >= 1, "`checkpoint_keep` is at least 1");
+    require(
+        (1..=100).contains(&settings.checkpoint_cpu_percent_max),
+        "`checkpoint_cpu_percent_max` is between 1 and 100",
+    );
     require(settings.max_connections >= 1, "`max_connections` is at least 1");
     require(settings.block_transactions_max >= 1, "`block_transactions_max` is at least 1");
     require(settings.block_bytes_max >= 65_536, "`block_bytes_max` is at least 65536");

@@ -126,6 +126,18 @@ settings! {
         /// Threads that execute a block; 0 means one for each core.
         workers: u32 = "0";
     }
+    "Checkpoints", Start {
+        /// A checkpoint is due after so many blocks; 0 means that blocks do not count.
+        checkpoint_interval_blocks: u64 = "100000";
+        /// A checkpoint is due after so many bytes of blocks; 0 means that bytes do not count. With
+        /// both intervals at 0 there are only those that `tally checkpoint` asks for.
+        checkpoint_interval_bytes: u64 = "134217728";
+        /// Checkpoints that are kept, at least 1. A damaged one costs the replay from the one
+        /// before.
+        checkpoint_keep: u32 = "2";
+        /// Share of one core, in percent, that writing a checkpoint may take.
+        checkpoint_cpu_percent_max: u32 = "50";
+    }
     "Observation", Start {
         /// Address of `/livez`, `/readyz` and `/metrics`; empty turns them off.
         http_listen: Option<SocketAddr> = "127.0.0.1:5461";

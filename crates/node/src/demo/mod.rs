@@ -3,7 +3,7 @@
 //! 1. Start a node on an empty folder and load SmallBank through COPY.
 //! 2. Measure: pgbench runs the six procedures.
 //! 3. Load again, and let recording clients write down every payment that the node acknowledges.
-//!    In the middle of it, SIGKILL.
+//!    In the middle of it, a checkpoint, and some seconds later SIGKILL.
 //! 4. Start again and compare: every acknowledged payment is there, nothing else was made up, and
 //!    the money is all there, to the cent.
 //! 5. Stop, verify the whole ledger, take a receipt, check it offline, see a forged one refused.
@@ -32,7 +32,8 @@ use node_process::{NodeProcess, run_tally};
 use pgbench::{Measured, Target};
 use progress::Progress;
 
-/// How long the load runs before the node is killed.
+/// How long the load runs before a checkpoint is asked for, and before the node is killed.
+const CHECKPOINT_AFTER: Duration = Duration::from_secs(1);
 const KILL_AFTER: Duration = Duration::from_secs(4);
 const RECORDING_CLIENTS: u32 = 8;
 
@@ -46,6 +47,7 @@ pub struct Report {
     pub measured: Measured,
     pub ledger: Option<Ledger>,
     pub acknowledged_payments: u64,
+    pub checkpoint: Option<Checkpoint>,
     pub recovery_s: Option<f64>,
     pub checks: Vec<Check>,
     pub total_s: f64,
@@ -56,6 +58,15 @@ pub struct Report {
 pub struct Ledger {
     pub blocks: u64,
     pub bytes: u64,
+}
+
+/// The checkpoint that was taken under load.
+#[derive(Debug, Default, Serialize)]
+pub struct Checkpoint {
+    pub height: u64,
+    pub rows: u64,
+    pub bytes: u64,
+    pub took_s: f64,
 }
 
 /// One verdict.
@@ -126,7 +137,10 @@ fn with_node(
     let step = Progress::begin("the same load again, with payments recorded by their clients");
     let load = pgbench::Load::start(&node.target, arguments.clients, &scripts)?;
     let recording = recorders::start(runtime, &node.target, RECORDING_CLIENTS, bank.customers);
-    std::thread::sleep(KILL_AFTER);
+    let begun = Instant::now();
+    std::thread::sleep(CHECKPOINT_AFTER);
+    report.checkpoint = Some(checkpoint(&node, folder)?);
+    std::thread::sleep(KILL_AFTER.saturating_sub(begun.elapsed()));
     node.kill()?;
     let acknowledged = recording.join(runtime)?;
     load.end();
@@ -146,6 +160,25 @@ fn with_node(
     compare(&bank, &node.target, runtime, &acknowledged, report)?;
     node.stop()?;
     prove(folder, report)
+}
+
+/// Asks the node for a checkpoint, as an operator would.
+fn checkpoint(node: &NodeProcess, folder: &Path) -> Result<Checkpoint> {
+    let data = NodeProcess::data_folder(folder);
+    let address = node.http_address().to_string();
+    let began = Instant::now();
+    let asked = ["--output", "json", "checkpoint", "--data", path(&data)?];
+    let taken = run_tally(&[&asked[..], &["--http-listen", &address]].concat())?;
+    if !taken.success {
+        bail!("no checkpoint: {}", taken.output);
+    }
+    let field = |name: &str| taken.json[name].as_u64().unwrap_or(0);
+    Ok(Checkpoint {
+        height: field("height"),
+        rows: field("rows"),
+        bytes: field("bytes_written"),
+        took_s: began.elapsed().as_secs_f64(),
+    })
 }
 
 /// The same without the ledger's steps, on a server that somebody else runs.
@@ -281,6 +314,11 @@ fn prove(folder: &Path, report: &mut Report) -> Result<()> {
         verified.output.clone()
     };
     report.check("the ledger verifies", verified.success, detail);
+    let checkpoints = verified.json["checkpoints"].as_array().map_or(&[][..], Vec::as_slice);
+    let hold = checkpoints.iter().all(|at| at["holds"] == true) && !checkpoints.is_empty();
+    let heights: Vec<String> = checkpoints.iter().map(|at| at["height"].to_string()).collect();
+    let detail = format!("the state after block {} has the same digest", heights.join(", "));
+    report.check("the checkpoint is what execution gives", hold, detail);
     step.end("");
 
     let step = Progress::begin("taking a receipt and checking it offline");

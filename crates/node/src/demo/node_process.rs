@@ -1,8 +1,7 @@
 //! The node under test, as a child process of this executable.
 
 use std::fs::File;
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -10,7 +9,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use super::pgbench::Target;
+use crate::http::{self, Answer};
 
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 const READY_WITHIN: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(5);
 
@@ -43,6 +44,10 @@ impl NodeProcess {
 
     pub fn data_folder(folder: &Path) -> PathBuf {
         folder.join("data")
+    }
+
+    pub fn http_address(&self) -> SocketAddr {
+        ([127, 0, 0, 1], self.http_port).into()
     }
 
     /// SIGKILL: the node learns nothing of it.
@@ -88,8 +93,9 @@ impl NodeProcess {
 
     /// Blocks by the node's own metrics, bytes by the file system.
     pub fn ledger(&self) -> Result<LedgerSize> {
-        let page = fetch(self.http_port, "/metrics")?;
+        let page = self.fetch("/metrics")?;
         let blocks = page
+            .body
             .lines()
             .find_map(|line| line.strip_prefix("tally_blocks_total "))
             .and_then(|text| text.parse().ok())
@@ -97,10 +103,14 @@ impl NodeProcess {
         Ok(LedgerSize { blocks, bytes: folder_bytes(&Self::data_folder(&self.folder))? })
     }
 
+    fn fetch(&self, path: &str) -> Result<Answer> {
+        Ok(http::ask(self.http_address(), "GET", path, Some(ANSWER_WITHIN))?)
+    }
+
     fn wait_until_ready(&mut self) -> Result<()> {
         let began = Instant::now();
         loop {
-            if fetch(self.http_port, "/readyz").is_ok_and(|answer| answer.contains(" 200 ")) {
+            if self.fetch("/readyz").is_ok_and(|answer| answer.is_ok) {
                 return Ok(());
             }
             if let Some(status) = self.child.try_wait()? {
@@ -179,16 +189,6 @@ pub fn run_tally(arguments: &[&str]) -> Result<Finished> {
 
 fn free_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
-}
-
-fn fetch(port: u16, path: &str) -> Result<String> {
-    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
-    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: tally\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes())?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    Ok(answer)
 }
 
 fn folder_bytes(folder: &Path) -> Result<u64> {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::Report;
+use super::{Checkpoint, Report};
 
 pub fn text(report: &Report) -> String {
     let mut out = String::new();
@@ -55,10 +55,23 @@ pub fn text(report: &Report) -> String {
             ),
         );
     }
+    if let Some(Checkpoint { height: _, rows, bytes, took_s }) = &report.checkpoint {
+        row(
+            "checkpoint",
+            format!(
+                "{took_s:.2} s for {} rows, {:.1} MB, while clients went on",
+                grouped(*rows),
+                *bytes as f64 / 1e6
+            ),
+        );
+    }
     if let Some(recovery_s) = report.recovery_s {
+        let from = report.checkpoint.as_ref().map_or(String::new(), |checkpoint| {
+            format!(", from block {} on", grouped(checkpoint.height))
+        });
         row(
             "recovery",
-            format!("{recovery_s:.2} s from the start after SIGKILL until it serves again"),
+            format!("{recovery_s:.2} s from the start after SIGKILL until it serves again{from}"),
         );
     }
     out.push('\n');

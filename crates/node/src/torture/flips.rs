@@ -20,8 +20,8 @@ use super::clients::Round;
 use super::images::{Segment, files_below, tear};
 use super::model::Model;
 use super::{create, start_node, verify};
-use crate::database::{self, Verdict, Verification};
 use crate::demo::node_process::NodeProcess;
+use crate::verification::{self, Verdict, Verification};
 
 const CLIENTS: i64 = 4;
 const LOAD: Duration = Duration::from_millis(150);
@@ -280,7 +280,7 @@ impl Specimen {
         if let Some(data) = program {
             let said = verify(data)?;
             std::fs::write(data.join(name), bytes)?;
-            let code = crate::inspect::exit_of(&found.verdict) as i32;
+            let code = crate::inspect::exit_of(&found) as i32;
             ensure!(said.code == Some(code), "{:?}, but the program: {}", found, said.output);
             if let Some(detail) = detail(&found.verdict) {
                 ensure!(said.json["verdict"]["detail"] == *detail, "{}", said.output);
@@ -318,5 +318,5 @@ fn detail(verdict: &Verdict) -> Option<&String> {
 /// One thread, as blocks are small.
 fn check(memory: &MemoryFiles) -> Result<Verification> {
     let files: Arc<dyn Files> = Arc::new(memory.clone());
-    database::verify_files(files, 1)
+    verification::verify_files(files, 1)
 }

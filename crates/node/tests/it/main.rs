@@ -1,5 +1,6 @@
 //! The `tally` program from outside: processes, signals, ports, exit codes.
 
+mod checkpoints;
 mod disasters;
 mod interrupts;
 mod proofs;

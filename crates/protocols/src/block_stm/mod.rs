@@ -65,7 +65,7 @@ use concurrency::{
 use procedure::{Frame, ProgramResult};
 use smallvec::SmallVec;
 use storage::{BlockWrites, Catalog, LATEST, Store, UndoArena};
-use types::{ColumnId, Height, Position, Stamp, Stop, Value};
+use types::{Height, Position, Stamp, Stop, Value};
 
 use flaw::Flaw;
 use memory::{Change, Memory, Place, Record, Room};
@@ -361,7 +361,7 @@ fn install(
 
 /// What a block makes of a record.
 enum Final {
-    Patch(SmallVec<[(ColumnId, Value); 2]>),
+    Patch(concurrency::install::Patch),
     State(WriteState),
 }
 

@@ -11,7 +11,9 @@ use types::{ColumnId, Stop, TableId, Value};
 
 use super::flaw::Flaw;
 use super::sight::Sight;
-use super::versions::{Patch, State, Version, Versions};
+use concurrency::install::Patch;
+
+use super::versions::{State, Version, Versions};
 
 /// One worker's.
 pub struct Executor {

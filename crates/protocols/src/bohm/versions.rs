@@ -20,11 +20,12 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use concurrency::accesses::KeyAccess;
+use concurrency::install::Patch;
 use concurrency::ordered_locks::queues::{LockId, Requests};
 use procedure::access::Row;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use types::{ColumnId, Key, TableId, Value};
+use types::{Key, TableId};
 
 /// What a transaction made of a record.
 #[derive(Debug)]
@@ -38,8 +39,6 @@ pub enum State {
     /// Not of one record: rows added under hidden ids.
     Added(TableId, Vec<(Key, Row)>),
 }
-
-pub type Patch = SmallVec<[(ColumnId, Value); 2]>;
 
 #[derive(Debug)]
 pub struct Version {

@@ -100,6 +100,10 @@ impl Protocol for Fabric {
         &INFO
     }
 
+    fn resumes_after(&self, height: Height) -> bool {
+        self.endorsers.forget_at(height)
+    }
+
     fn prepare(
         &self,
         block: &Arc<Block>,

@@ -158,6 +158,10 @@ impl Protocol for FabricPp {
         &INFO
     }
 
+    fn resumes_after(&self, height: Height) -> bool {
+        self.endorsers.forget_at(height)
+    }
+
     fn prepare(
         &self,
         block: &Arc<Block>,

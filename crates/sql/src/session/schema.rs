@@ -26,6 +26,7 @@ use parking_lot::Mutex;
 use procedure::{Column, Frame, Procedure, run};
 use rustc_hash::FxBuildHasher;
 use storage::{LATEST, Snapshot, Store};
+use types::codec::{decode_str, encode_str};
 use types::{DataType, Error, Height, Result, SqlState, Stop, Value};
 
 use crate::bind::bind_in_session;
@@ -40,6 +41,8 @@ use crate::statement::{Bound, SessionInfo, Statement as BoundStatement};
 pub struct Versioned {
     pub catalog: Catalog,
     pub version: u64,
+    /// The changes themselves, in order: the schema is their sum.
+    statements: Vec<Arc<str>>,
 }
 
 pub struct Schema {
@@ -77,7 +80,8 @@ impl Default for Schema {
 
 impl Schema {
     pub fn new() -> Schema {
-        let genesis = Arc::new(Versioned { catalog: Catalog::genesis(), version: 0 });
+        let catalog = Catalog::genesis();
+        let genesis = Arc::new(Versioned { catalog, version: 0, statements: Vec::new() });
         Schema { next: ArcSwap::from(Arc::clone(&genesis)), genesis, compiled: Mutex::default() }
     }
 
@@ -259,13 +263,33 @@ impl Language for Schema {
             apply_change(change, store)?;
         }
         let version = current.version + 1;
-        let next = Arc::new(Versioned { catalog, version });
+        let mut statements = current.statements.clone();
+        statements.push(text.into());
+        let next = Arc::new(Versioned { catalog, version, statements });
         store.annotate(next.clone());
         self.next.store(next);
         // The schema is the sum of its statements, so the statement is the change's image.
         let name = format!("schema {version}");
         let object = ObjectChange { name, before: None, after: Some(text.to_owned()) };
         Ok(SchemaChange { tag: ddl.tag().to_owned(), objects: vec![object] })
+    }
+
+    /// The statements, each with its length. Applied to no rows they give the same catalog, since
+    /// what they make of a catalog does not depend on rows.
+    fn schema_image(&self, snapshot: &Snapshot) -> Result<Vec<u8>> {
+        let mut image = Vec::new();
+        for text in &self.of(snapshot).statements {
+            encode_str(text, &mut image);
+        }
+        Ok(image)
+    }
+
+    fn restore(&self, mut schema_image: &[u8], store: &Arc<Store>) -> Result<()> {
+        while !schema_image.is_empty() {
+            let text = decode_str(&mut schema_image)?;
+            self.apply(text, store, 0, 0)?;
+        }
+        Ok(())
     }
 }
 

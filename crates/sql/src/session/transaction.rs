@@ -93,6 +93,7 @@ impl OpenTransaction {
         let (frame, overlay) = (&mut self.frame, &mut self.overlay);
         let run = aside(work.is_short(), || work.run_within(frame, overlay));
         let answered = run.map_err(error_of)?;
+        self.overlay.recorder.wrote(&work);
         let shown = answered.clone();
         self.writes.push(Write { body, work, answered });
         Ok(shown)

@@ -2,6 +2,7 @@
 
 mod bounds;
 mod deferral;
+mod interactive;
 mod schema_changes;
 mod types;
 

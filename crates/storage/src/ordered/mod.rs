@@ -24,8 +24,8 @@
 //! - *Removing* unlinks leaves that become empty, with the inner nodes that led only to them, and
 //!   merges nothing else. Entries fall away when blocks are collected, in bulk, and usually come
 //!   back near where they were.
-//! - A key above all others splits its leaf before the last entry, so that keys inserted in order
-//!   fill their leaves.
+//! - A key above all others of its leaf splits it before the last entry, so that keys inserted in
+//!   order, be it one order for each of many prefixes, fill their leaves.
 //!
 //! Keys over 128 bytes lie in an append-only heap; their space is not reclaimed when they go.
 
@@ -210,34 +210,32 @@ impl OrderedIndex {
     fn try_insert(&self, key: &SearchKey<'_>, slot: Slot) -> Attempt<()> {
         let mut step = self.root()?;
         let mut parent: Option<Step<'_>> = None;
-        // Whether everything to the right of the path is empty.
-        let mut rightmost = true;
         loop {
             if step.node.is_full() {
-                let appends = rightmost && step.node.is_leaf() && {
-                    let (i, _) = step.node.search(key, &self.heap);
-                    i == step.node.count()
-                };
+                let appends = step.node.is_leaf() && step.node.is_below(key, &self.heap);
                 self.split(parent, step, appends)?;
                 return Err(Restart);
             }
             if step.node.is_leaf() {
                 let leaf = step.node.lock(step.seen)?;
-                match step.node.search(key, &self.heap) {
+                let found = match step.node.is_below(key, &self.heap) {
+                    true => (step.node.count(), false),
+                    false => step.node.search(key, &self.heap),
+                };
+                match found {
                     (i, true) => leaf.set_value(i, slot.0),
                     (i, false) => leaf.insert(i, key, slot.0, &self.heap),
                 }
                 return Ok(());
             }
             let place = self.place(step.node, Target::Key(key));
-            rightmost &= place == step.node.count();
             let child = self.down(&mut step, place)?;
             parent = Some(std::mem::replace(&mut step, child));
         }
     }
 
     /// Splits a full node, whose parent has room for a separator; its last entry alone goes to
-    /// the right if the key to come `appends` to the tree.
+    /// the right if the key to come `appends` to it.
     fn split(&self, parent: Option<Step<'_>>, step: Step<'_>, appends: bool) -> Attempt<()> {
         let parent = parent.map(|p| Ok((p, p.node.lock(p.seen)?))).transpose()?;
         let left = step.node.lock(step.seen)?;

@@ -287,6 +287,13 @@ impl<'a> Node<'a> {
         }
         (low, false)
     }
+
+    /// Whether the key is above every entry.
+    #[inline]
+    pub(super) fn is_below(self, key: &SearchKey<'_>, heap: &Heap) -> bool {
+        let last = self.count().checked_sub(1);
+        last.is_none_or(|last| self.compare(last, key, heap) == Order::Less)
+    }
 }
 
 /// A node that this thread alone writes, until dropped.

@@ -11,10 +11,24 @@ use crate::common::{ALL, Scanned, encode, notes, primary_key, scan};
 
 #[derive(Clone, Debug)]
 enum Op {
-    Put { key: u8, amount: i64, note: Option<u8> },
-    SetAmount { key: u8, amount: i64 },
-    SetNote { key: u8, note: Option<u8> },
-    Delete { key: u8 },
+    Put {
+        key: u8,
+        amount: i64,
+        note: Option<u8>,
+    },
+    SetAmount {
+        key: u8,
+        amount: i64,
+    },
+    SetNote {
+        key: u8,
+        note: Option<u8>,
+    },
+    Delete {
+        key: u8,
+    },
+    /// Done, and undone within the block.
+    TakenBack(Box<Op>),
 }
 
 #[derive(Clone, Debug)]
@@ -31,12 +45,17 @@ type State = BTreeMap<Key, (Stamp, Vec<Value>)>;
 fn op() -> impl Strategy<Value = Op> {
     let key = 0..5u8;
     let note = proptest::option::of(0..2u8);
-    prop_oneof![
+    let kept = prop_oneof![
         3 => (key.clone(), 0..3i64, note.clone())
             .prop_map(|(key, amount, note)| Op::Put { key, amount, note }),
         2 => (key.clone(), 0..3i64).prop_map(|(key, amount)| Op::SetAmount { key, amount }),
         2 => (key.clone(), note).prop_map(|(key, note)| Op::SetNote { key, note }),
         3 => key.prop_map(|key| Op::Delete { key }),
+    ];
+    let kept = kept.boxed();
+    prop_oneof![
+        3 => kept.clone(),
+        1 => kept.prop_map(|op| Op::TakenBack(Box::new(op))),
     ]
 }
 
@@ -59,13 +78,40 @@ fn row(key: u8, amount: i64, note: Option<u8>) -> Vec<Value> {
     vec![text(key), Value::Int(amount), note.map_or(Value::Null, text)]
 }
 
+fn key_of(op: &Op, table: &Table) -> Key {
+    match op {
+        Op::Put { key, .. }
+        | Op::SetAmount { key, .. }
+        | Op::SetNote { key, .. }
+        | Op::Delete { key } => primary_key(table.schema(), &row(*key, 0, None)),
+        Op::TakenBack(op) => key_of(op, table),
+    }
+}
+
+/// The table, as the model, is what it was; the record's image was taken by its owner.
+fn take_back(op: &Op, stamp: Stamp, table: &Table, state: &State, block: &mut BlockWrites) {
+    let key = key_of(op, table);
+    let find = || table.find(key.as_bytes());
+    let before = find();
+    let mut image = Vec::new();
+    before.iter().for_each(|slot| table.image(*slot, &mut image));
+    let mut done = state.clone();
+    apply(op, stamp, table, &mut done, block);
+    let is_written = done != *state;
+    let undo = block.arena(0);
+    match (before, find()) {
+        (Some(slot), _) if is_written => table.revert(slot, &image, undo),
+        (None, Some(slot)) => table.delete(slot, stamp, undo),
+        _ => {}
+    }
+}
+
 /// Applies an operation to the table and the model alike, as a transaction would: look, then do.
 fn apply(op: &Op, stamp: Stamp, table: &Table, state: &mut State, block: &mut BlockWrites) {
-    let (Op::Put { key, .. }
-    | Op::SetAmount { key, .. }
-    | Op::SetNote { key, .. }
-    | Op::Delete { key }) = op;
-    let key = primary_key(table.schema(), &row(*key, 0, None));
+    if let Op::TakenBack(op) = op {
+        return take_back(op, stamp, table, state, block);
+    }
+    let key = key_of(op, table);
     let slot = table.find(key.as_bytes());
     let live = slot.filter(|slot| table.stamp(*slot, LATEST).is_some());
     assert_eq!(live.is_some(), state.contains_key(&key));
@@ -90,7 +136,7 @@ fn apply(op: &Op, stamp: Stamp, table: &Table, state: &mut State, block: &mut Bl
             table.delete(slot, stamp, undo);
             state.remove(&key);
         }
-        (_, None) => {}
+        (Op::TakenBack(_), _) | (_, None) => {}
     }
 }
 

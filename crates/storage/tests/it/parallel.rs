@@ -102,3 +102,42 @@ fn workers_share_tables_indexes_and_free_slots() {
     assert!(usage.ordered_bytes <= 16 << 10, "{usage:?}");
     assert_eq!(store.table(TableId(0)).map(|t| t.usage()), Some(usage));
 }
+
+/// A write over a deleted row is taken back, and the garbage of the delete is collected before that
+/// of the write: the entry which the write left must not lead to the slot's next row.
+#[test]
+fn a_write_in_vain_leaves_no_entry_in_a_freed_slot() {
+    let store = Store::new();
+    let mut schema = TableSchema::clone(&accounts(0));
+    schema.indexes.push(index("by_balance", &[1]));
+    let table = store.create_table(Arc::new(schema));
+    let key = |id| primary_key(table.schema(), &row(id, 0));
+    let insert = |id, balance, height, undo: &mut UndoArena| {
+        let row = row(id, balance);
+        table.insert(key(id).as_bytes(), &row, Stamp::new(height, 0), undo)
+    };
+    let in_block = |height, write: &dyn Fn(&mut UndoArena)| {
+        let mut writes = store.begin_block(height, 1);
+        write(writes.arena(0));
+        store.finish_unread(writes);
+        store.publish(height);
+    };
+    in_block(1, &|undo| _ = insert(5, 9, 1, undo));
+    in_block(2, &|undo| {
+        table.delete(table.find(key(5).as_bytes()).expect("inserted"), Stamp::new(2, 0), undo);
+    });
+    let pin = store.snapshot();
+    in_block(3, &|undo| {
+        let slot = table.find(key(5).as_bytes()).expect("not collected yet");
+        let mut image = Vec::new();
+        table.image(slot, &mut image);
+        assert_eq!(insert(5, 1, 3, undo), slot);
+        table.revert(slot, &image, undo);
+    });
+    assert_eq!(store.collect(store.horizon()).horizon, 2);
+    in_block(4, &|undo| _ = insert(2, 1, 4, undo));
+    assert_eq!((ids(&table, 0), ids(&table, 1)), (vec![2], vec![2]));
+    drop(pin);
+    store.collect(store.horizon());
+    assert_eq!((table.usage().records, ids(&table, 1)), (1, vec![2]));
+}

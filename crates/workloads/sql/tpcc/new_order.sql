@@ -32,38 +32,54 @@ BEGIN
         IF NOT FOUND THEN
             RAISE EXCEPTION 'item number is not valid' USING ERRCODE = 'TC001';
         END IF;
-        CASE district_id
-            WHEN 1 THEN
-                SELECT s_dist_01 INTO district_info FROM stock
-                WHERE s_w_id = suppliers[n] AND s_i_id = items[n];
-            WHEN 2 THEN
-                SELECT s_dist_02 INTO district_info FROM stock
-                WHERE s_w_id = suppliers[n] AND s_i_id = items[n];
-            WHEN 3 THEN
-                SELECT s_dist_03 INTO district_info FROM stock
-                WHERE s_w_id = suppliers[n] AND s_i_id = items[n];
-            WHEN 4 THEN
-                SELECT s_dist_04 INTO district_info FROM stock
-                WHERE s_w_id = suppliers[n] AND s_i_id = items[n];
-            WHEN 5 THEN
-                SELECT s_dist_05 INTO district_info FROM stock
-                WHERE s_w_id = suppliers[n] AND s_i_id = items[n];
-            WHEN 6 THEN
-                SELECT s_dist_06 INTO district_info FROM stock
-                WHERE s_w_id = suppliers[n] AND s_i_id = items[n];
-            WHEN 7 THEN
-                SELECT s_dist_07 INTO district_info FROM stock
-                WHERE s_w_id = suppliers[n] AND s_i_id = items[n];
-            WHEN 8 THEN
-                SELECT s_dist_08 INTO district_info FROM stock
-                WHERE s_w_id = suppliers[n] AND s_i_id = items[n];
-            WHEN 9 THEN
-                SELECT s_dist_09 INTO district_info FROM stock
-                WHERE s_w_id = suppliers[n] AND s_i_id = items[n];
+        -- The text of the district, found by halving.
+        IF district_id <= 5 THEN
+            IF district_id <= 3 THEN
+                IF district_id <= 2 THEN
+                    IF district_id <= 1 THEN
+                        SELECT s_dist_01 INTO district_info FROM stock
+                        WHERE s_w_id = suppliers[n] AND s_i_id = items[n];
+                    ELSE
+                        SELECT s_dist_02 INTO district_info FROM stock
+                        WHERE s_w_id = suppliers[n] AND s_i_id = items[n];
+                    END IF;
+                ELSE
+                    SELECT s_dist_03 INTO district_info FROM stock
+                    WHERE s_w_id = suppliers[n] AND s_i_id = items[n];
+                END IF;
             ELSE
-                SELECT s_dist_10 INTO district_info FROM stock
-                WHERE s_w_id = suppliers[n] AND s_i_id = items[n];
-        END CASE;
+                IF district_id <= 4 THEN
+                    SELECT s_dist_04 INTO district_info FROM stock
+                    WHERE s_w_id = suppliers[n] AND s_i_id = items[n];
+                ELSE
+                    SELECT s_dist_05 INTO district_info FROM stock
+                    WHERE s_w_id = suppliers[n] AND s_i_id = items[n];
+                END IF;
+            END IF;
+        ELSE
+            IF district_id <= 8 THEN
+                IF district_id <= 7 THEN
+                    IF district_id <= 6 THEN
+                        SELECT s_dist_06 INTO district_info FROM stock
+                        WHERE s_w_id = suppliers[n] AND s_i_id = items[n];
+                    ELSE
+                        SELECT s_dist_07 INTO district_info FROM stock
+                        WHERE s_w_id = suppliers[n] AND s_i_id = items[n];
+                    END IF;
+                ELSE
+                    SELECT s_dist_08 INTO district_info FROM stock
+                    WHERE s_w_id = suppliers[n] AND s_i_id = items[n];
+                END IF;
+            ELSE
+                IF district_id <= 9 THEN
+                    SELECT s_dist_09 INTO district_info FROM stock
+                    WHERE s_w_id = suppliers[n] AND s_i_id = items[n];
+                ELSE
+                    SELECT s_dist_10 INTO district_info FROM stock
+                    WHERE s_w_id = suppliers[n] AND s_i_id = items[n];
+                END IF;
+            END IF;
+        END IF;
         UPDATE stock SET
             s_quantity = s_quantity - quantities[n]
                 + CASE WHEN s_quantity - quantities[n] >= 10 THEN 0 ELSE 91 END,

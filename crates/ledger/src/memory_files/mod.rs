@@ -1,21 +1,22 @@
 //! Files in memory that know what a power cut would leave of them.
 //!
 //! Every file has its *live* bytes, which a running program sees, and its *durable* bytes as of the
-//! last sync, with the changes since then. [`MemoryFiles::crash`] builds one of the images that a
-//! disk may show afterwards: the durable bytes plus any choice of the 512-byte sectors written
-//! since, in no particular order, as neither the kernel nor a drive promises one. A file whose
-//! folder was not synced since it was created may be gone, one that was removed may be back.
+//! last sync, with the changes since then. A disk may show, after a power cut, the durable bytes
+//! plus any choice of the 512-byte sectors written since, in no particular order, as neither the
+//! kernel nor a drive promises one. A file whose folder was not synced since it was created may be
+//! gone, one that was removed may be back. [`MemoryFiles::crash`] draws one of these images,
+//! [`MemoryFiles::crash_images`] makes them all (see [`images`]).
 //!
-//! [`MemoryFiles::fail_at`] fails one chosen change or sync, and all later ones if the power is
-//! off.
+//! [`MemoryFiles::fail_at`] makes a chosen operation fail, in one of the manners of [`Failure`].
+//! Changes and syncs are counted; so are reads, apart from them.
 //!
 //! Departure from real file systems: folders are durable as soon as they are created.
+
+mod images;
 
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-use kit::random::Random;
 
 use crate::files::{Files, StorageFile};
 
@@ -32,6 +33,7 @@ struct Disk {
     removed: BTreeMap<String, Contents>,
     /// Changes and syncs so far.
     operations: u64,
+    reads: u64,
     failure: Option<Failure>,
     salts: u64,
 }
@@ -51,13 +53,46 @@ enum Change {
     SetSize(usize),
 }
 
-/// What fails, counting changes and syncs from 0.
+/// What fails, and how. Numbers count changes and syncs from 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Failure {
-    /// This one alone, as after a transient I/O error.
+    /// This one alone, as after a transient I/O error. What it wrote may be there.
     Once(u64),
     /// This one and all that follow.
     PowerOff(u64),
+    /// Of this write only the first half is done.
+    Short(u64),
+    /// This sync fails, and what it was to make durable never will be: reads show it, later syncs
+    /// succeed, as Linux drops the pages that it could not write.
+    SyncLost(u64),
+    /// From this one on no file grows and none is made.
+    Full(u64),
+    /// From this one on nothing changes.
+    ReadOnly(u64),
+    /// The read of this number, of reads alone.
+    Read(u64),
+}
+
+/// What becomes of an operation.
+enum Fate {
+    Done,
+    /// Not even begun.
+    Refused(io::Error),
+    /// Done, but the caller is told that it was not.
+    DoneAndFailed,
+    HalfDone,
+    Lost,
+}
+
+impl Fate {
+    /// For operations that are done whole or not at all.
+    fn whole(self) -> io::Result<()> {
+        match self {
+            Fate::Done => Ok(()),
+            Fate::Refused(error) => Err(error),
+            Fate::DoneAndFailed | Fate::HalfDone | Fate::Lost => Err(injected()),
+        }
+    }
 }
 
 impl MemoryFiles {
@@ -95,34 +130,36 @@ impl MemoryFiles {
             Contents { live: bytes, durable, pending: Vec::new(), entry_is_durable: true };
         self.disk().files.insert(path.to_owned(), contents);
     }
-
-    /// One of the disks that a power cut at this moment may leave. These files stay as they are.
-    pub fn crash(&self, random: &mut Random) -> MemoryFiles {
-        let before = self.disk();
-        let mut after = Disk { salts: before.salts + 1, ..Disk::default() };
-        for (path, contents) in &before.files {
-            if contents.entry_is_durable || random.chance(2) {
-                after.files.insert(path.clone(), contents.after_crash(random));
-            }
-        }
-        for (path, contents) in &before.removed {
-            if !after.files.contains_key(path) && random.chance(2) {
-                after.files.insert(path.clone(), contents.after_crash(random));
-            }
-        }
-        MemoryFiles(Arc::new(Mutex::new(after)))
-    }
 }
 
 impl Disk {
-    fn count(&mut self) -> io::Result<()> {
+    /// Counts an operation, which `grows` what is stored or does not.
+    fn count(&mut self, grows: bool) -> Fate {
         let operation = self.operations;
         self.operations += 1;
         match self.failure {
-            Some(Failure::Once(n)) if operation == n => Err(io::Error::other("injected error")),
-            Some(Failure::PowerOff(n)) if operation >= n => Err(io::Error::other("power is off")),
-            _ => Ok(()),
+            Some(Failure::Once(n)) if operation == n => Fate::DoneAndFailed,
+            Some(Failure::PowerOff(n)) if operation >= n => {
+                // The last write may have been on its way.
+                let on_its_way = operation == n;
+                if on_its_way { Fate::DoneAndFailed } else { Fate::Refused(power_is_off()) }
+            }
+            Some(Failure::Short(n)) if operation == n => Fate::HalfDone,
+            Some(Failure::SyncLost(n)) if operation == n => Fate::Lost,
+            Some(Failure::Full(n)) if operation >= n && grows => {
+                Fate::Refused(io::ErrorKind::StorageFull.into())
+            }
+            Some(Failure::ReadOnly(n)) if operation >= n => {
+                Fate::Refused(io::ErrorKind::ReadOnlyFilesystem.into())
+            }
+            _ => Fate::Done,
         }
+    }
+
+    fn count_read(&mut self) -> io::Result<()> {
+        let read = self.reads;
+        self.reads += 1;
+        if self.failure == Some(Failure::Read(read)) { Err(injected()) } else { Ok(()) }
     }
 
     fn file(&mut self, path: &str) -> io::Result<&mut Contents> {
@@ -135,48 +172,6 @@ impl Contents {
         apply(&mut self.live, &change);
         self.pending.push(change);
     }
-
-    fn after_crash(&self, random: &mut Random) -> Contents {
-        let mut bytes = self.durable.clone();
-        // Nothing, everything, a prefix, or any subset of what was pending.
-        let manner = random.below(4);
-        let mut in_prefix = true;
-        for piece in self.pending.iter().flat_map(sectors) {
-            in_prefix &= !random.chance(8);
-            let kept = match manner {
-                0 => false,
-                1 => true,
-                2 => in_prefix,
-                _ => random.chance(2),
-            };
-            if kept {
-                apply(&mut bytes, &piece);
-            }
-        }
-        Contents {
-            live: bytes.clone(),
-            durable: bytes,
-            pending: Vec::new(),
-            entry_is_durable: true,
-        }
-    }
-}
-
-/// A write as the sectors that it touches, each of which is written whole or not at all.
-fn sectors(change: &Change) -> Vec<Change> {
-    let Change::Write { offset, bytes } = change else {
-        return vec![change.clone()];
-    };
-    let (mut offset, mut rest) = (*offset, bytes.as_slice());
-    let mut pieces = Vec::new();
-    while !rest.is_empty() {
-        let to_sector_end = SECTOR_BYTES - offset % SECTOR_BYTES;
-        let (piece, tail) = rest.split_at(to_sector_end.min(rest.len()));
-        pieces.push(Change::Write { offset, bytes: piece.to_vec() });
-        offset += piece.len();
-        rest = tail;
-    }
-    pieces
 }
 
 fn apply(target: &mut Vec<u8>, change: &Change) {
@@ -206,7 +201,7 @@ impl Files for MemoryFiles {
 
     fn sync_folder(&self, folder: &str) -> io::Result<()> {
         let mut disk = self.disk();
-        disk.count()?;
+        disk.count(false).whole()?;
         let inside = |path: &str| path.rsplit_once('/').map_or("", |(parent, _)| parent) == folder;
         disk.removed.retain(|path, _| !inside(path));
         let entries = disk.files.iter_mut().filter(|(path, _)| inside(path));
@@ -216,7 +211,7 @@ impl Files for MemoryFiles {
 
     fn create(&self, path: &str) -> io::Result<Box<dyn StorageFile>> {
         let mut disk = self.disk();
-        disk.count()?;
+        disk.count(true).whole()?;
         if disk.files.contains_key(path) {
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, path.to_owned()));
         }
@@ -231,7 +226,7 @@ impl Files for MemoryFiles {
 
     fn remove(&self, path: &str) -> io::Result<()> {
         let mut disk = self.disk();
-        disk.count()?;
+        disk.count(false).whole()?;
         let contents = disk.files.remove(path).ok_or_else(|| not_found(path))?;
         if contents.entry_is_durable {
             disk.removed.insert(path.to_owned(), contents);
@@ -242,7 +237,7 @@ impl Files for MemoryFiles {
     fn salt(&self) -> u64 {
         let mut disk = self.disk();
         disk.salts += 1;
-        Random::new(disk.salts).next_u64()
+        kit::random::Random::new(disk.salts).next_u64()
     }
 }
 
@@ -252,12 +247,26 @@ struct MemoryFile {
 }
 
 impl MemoryFile {
-    fn change(&self, change: Change) -> io::Result<()> {
+    fn change(&self, mut change: Change) -> io::Result<()> {
         let mut disk = self.files.disk();
-        let counted = disk.count();
-        // A write that fails may still have reached the disk.
+        let size = disk.file(&self.path)?.live.len();
+        let grows = match &change {
+            Change::Write { offset, bytes } => offset + bytes.len() > size,
+            Change::SetSize(new) => *new > size,
+        };
+        let result = match disk.count(grows) {
+            Fate::Done => Ok(()),
+            Fate::Refused(error) => return Err(error),
+            Fate::HalfDone => {
+                if let Change::Write { bytes, .. } = &mut change {
+                    bytes.truncate(bytes.len() / 2);
+                }
+                Err(injected())
+            }
+            Fate::DoneAndFailed | Fate::Lost => Err(injected()),
+        };
         disk.file(&self.path)?.change(change);
-        counted
+        result
     }
 }
 
@@ -268,6 +277,7 @@ impl StorageFile for MemoryFile {
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         let mut disk = self.files.disk();
+        disk.count_read()?;
         let live = &disk.file(&self.path)?.live;
         let start = offset as usize;
         let source = live.get(start..start.saturating_add(buffer.len()));
@@ -286,12 +296,24 @@ impl StorageFile for MemoryFile {
 
     fn sync(&self) -> io::Result<()> {
         let mut disk = self.files.disk();
-        disk.count()?;
+        let fate = disk.count(false);
         let contents = disk.file(&self.path)?;
-        contents.durable = contents.live.clone();
-        contents.pending.clear();
+        if let Fate::Lost = fate {
+            contents.pending.clear();
+        }
+        fate.whole()?;
+        let Contents { durable, pending, .. } = contents;
+        pending.drain(..).for_each(|change| apply(durable, &change));
         Ok(())
     }
+}
+
+fn injected() -> io::Error {
+    io::Error::other("injected error")
+}
+
+fn power_is_off() -> io::Error {
+    io::Error::other("power is off")
 }
 
 fn not_found(path: &str) -> io::Error {

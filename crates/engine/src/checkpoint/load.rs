@@ -1,0 +1,151 @@
+//! From a checkpoint to a replica, by as many threads as there are.
+//!
+//! Threads take runs of neighbouring groups, so that each reads a file in its order and fills one
+//! end of an index. Every group's hash is compared, every row decoded; nothing of a checkpoint that
+//! is damaged in any place reaches a replica.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use ledger::Files;
+use ledger::checkpoint::{Group, Manifest, PackReader, read_manifest};
+use storage::{Store, Table};
+use types::{Error, Height, Result, SqlState, Stamp};
+
+use crate::recovery::MakeLanguage;
+use crate::replica::{Boundary, Replica};
+
+use super::take::Base;
+
+/// Neighbouring groups that one thread takes at a time.
+const GROUPS_PER_RUN: usize = 64;
+
+/// A replica whose head is the checkpoint's block.
+pub struct Loaded {
+    pub replica: Replica,
+    pub base: Base,
+    pub rows: u64,
+    pub bytes: u64,
+}
+
+/// Loads a manifest's rows. `Err` if anything of it is not as it was written.
+pub fn load(
+    files: &dyn Files,
+    height: Height,
+    language: MakeLanguage<'_>,
+    workers: usize,
+) -> Result<Loaded> {
+    let manifest = read_manifest(files, height)?;
+    let packs = open_packs(files, &manifest)?;
+    let store = Arc::new(Store::new());
+    let language = language(&store);
+    language.restore(&manifest.schema, &store)?;
+    let tables = tables_of(&manifest, &store)?;
+    fill(&manifest, &tables, &packs, workers)?;
+    store.resume_at(height);
+    let parameters = Arc::new(manifest.parameters.clone());
+    let boundary = Boundary { header: manifest.header.clone(), parameters };
+    let replica = Replica::at(boundary, store, language, workers)
+        .map_err(|halt| Error::new(SqlState::DATA_CORRUPTED, halt.to_string()))?;
+    let (rows, bytes) = (manifest.rows(), manifest.bytes());
+    Ok(Loaded { replica, base: Base::new(manifest, tables.iter()), rows, bytes })
+}
+
+/// Reads all groups of a manifest and compares their hashes.
+pub fn check(files: &dyn Files, manifest: &Manifest) -> Result<()> {
+    let packs = open_packs(files, manifest)?;
+    let mut bytes = Vec::new();
+    manifest.groups().try_for_each(|group| packs.read(group, &mut bytes))
+}
+
+fn open_packs(files: &dyn Files, manifest: &Manifest) -> Result<PackReader> {
+    let mut packs: Vec<Height> = manifest.groups().map(|group| group.place.pack).collect();
+    packs.sort_unstable();
+    packs.dedup();
+    PackReader::open(files, manifest.header.ledger_id, &packs)
+}
+
+/// The store's tables in the manifest's order, which are the same ones.
+fn tables_of(manifest: &Manifest, store: &Store) -> Result<Vec<Arc<Table>>> {
+    let tables = store.tables();
+    let listed = manifest.tables.iter().map(|groups| groups.table);
+    if tables.iter().map(|table| table.id()).eq(listed) {
+        return Ok(tables);
+    }
+    Err(damaged("it lists other tables than its schema has".to_owned()))
+}
+
+fn fill(
+    manifest: &Manifest,
+    tables: &[Arc<Table>],
+    packs: &PackReader,
+    workers: usize,
+) -> Result<()> {
+    let of_table = |(groups, table): (_, &Arc<Table>)| runs(groups, table);
+    let runs: Vec<(Arc<Table>, &[Group])> =
+        manifest.tables.iter().zip(tables).flat_map(of_table).collect();
+    let next = AtomicUsize::new(0);
+    let failure = Mutex::new(None);
+    let work = || {
+        let mut bytes = Vec::new();
+        while let Some((table, groups)) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let filled = groups.iter().try_for_each(|group| {
+                packs.read(group, &mut bytes)?;
+                restore(table, group, &bytes)
+            });
+            if let Err(error) = filled {
+                next.store(runs.len(), Ordering::Relaxed);
+                *failure.lock().unwrap_or_else(|e| e.into_inner()) = Some(error);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        (1..workers).for_each(|_| drop(scope.spawn(work)));
+        work();
+    });
+    match failure.into_inner().unwrap_or_else(|e| e.into_inner()) {
+        Some(error) => Err(error),
+        None => Ok(()),
+    }
+}
+
+fn runs<'a>(
+    groups: &'a ledger::checkpoint::TableGroups,
+    table: &Arc<Table>,
+) -> Vec<(Arc<Table>, &'a [Group])> {
+    groups.groups.chunks(GROUPS_PER_RUN).map(|run| (Arc::clone(table), run)).collect()
+}
+
+/// Puts the rows of a group into their table.
+fn restore(table: &Table, group: &Group, mut bytes: &[u8]) -> Result<()> {
+    let mut rows = 0;
+    let mut last = None;
+    while !bytes.is_empty() {
+        let (stamp, image) = take_row(&mut bytes)
+            .ok_or_else(|| damaged(format!("a row of table {} is cut", table.id().0)))?;
+        let key = table.restore_image(stamp, image)?;
+        let is_first = last.is_none();
+        if (is_first && key.as_bytes() != group.first) || last.as_ref() >= Some(&key) {
+            return Err(damaged(format!("rows of table {} are out of order", table.id().0)));
+        }
+        last = Some(key);
+        rows += 1;
+    }
+    let ends = last.is_some_and(|key| key.as_bytes() == group.last);
+    if ends && rows == group.rows {
+        return Ok(());
+    }
+    Err(damaged(format!("a group of table {} has other rows than it says", table.id().0)))
+}
+
+fn take_row<'a>(bytes: &mut &'a [u8]) -> Option<(Stamp, &'a [u8])> {
+    let (stamp, rest) = bytes.split_first_chunk()?;
+    let (length, rest) = rest.split_first_chunk()?;
+    let (image, rest) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
+    *bytes = rest;
+    Some((Stamp(u64::from_be_bytes(*stamp)), image))
+}
+
+fn damaged(what: String) -> Error {
+    Error::new(SqlState::DATA_CORRUPTED, format!("the checkpoint is damaged: {what}"))
+}

@@ -1,0 +1,262 @@
+//! The thread that takes checkpoints while the sequencer goes on.
+//!
+//! The sequencer leaves each block's boundary behind (a header and a pointer) and counts what came
+//! since the last checkpoint; when that is enough, or somebody asks, the thread pins the newest
+//! boundary and writes. It works at most a given share of one core: after each piece of work it
+//! sleeps in proportion. Who asks while a checkpoint is being written waits for the one after it,
+//! which holds all that he was acknowledged.
+//!
+//! A checkpoint that cannot be written (a full disk, say) is an error in the log and nothing else:
+//! the ledger itself is what makes results durable.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use storage::Store;
+use tokio::sync::oneshot;
+use types::{Error, Height, Result, SqlState};
+
+use crate::language::Language;
+use crate::replica::Boundary;
+
+use super::take::{Checkpointer, Extent, State, Taken};
+
+/// When checkpoints are due, and what they may cost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ServiceSettings {
+    /// Due after so many blocks; 0: blocks do not count.
+    pub interval_blocks: u64,
+    /// Due after so many bytes of blocks; 0: bytes do not count.
+    pub interval_bytes: u64,
+    /// Share of one core that the work may take.
+    pub cpu_percent_max: u32,
+}
+
+/// Keeps work to a share of the time.
+pub struct Pace {
+    percent: u32,
+    resumed: Instant,
+}
+
+impl Pace {
+    /// Work shorter than this is not worth a sleep.
+    const WORK_MIN: Duration = Duration::from_millis(2);
+
+    pub fn new(cpu_percent_max: u32) -> Pace {
+        Pace { percent: cpu_percent_max.clamp(1, 100), resumed: Instant::now() }
+    }
+
+    /// Sleeps, if it is time.
+    pub fn rest(&mut self) {
+        let worked = self.resumed.elapsed();
+        if self.percent < 100 && worked >= Self::WORK_MIN {
+            std::thread::sleep(worked * (100 - self.percent) / self.percent);
+            self.resumed = Instant::now();
+        }
+    }
+}
+
+/// What the service is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Standing {
+    /// The newest checkpoint, if one was taken or loaded.
+    pub height: Option<Height>,
+    pub in_progress: bool,
+    /// Rows done and rows there are, of the one in progress.
+    pub rows_done: u64,
+    pub rows_total: u64,
+}
+
+type Reply = oneshot::Sender<Result<Taken>>;
+
+#[derive(Default)]
+struct Board {
+    due: bool,
+    waiting: Vec<Reply>,
+    /// The newest boundary after which a replica can resume.
+    boundary: Option<Boundary>,
+    /// Counts wake-ups.
+    turn: u64,
+}
+
+struct Shared {
+    board: Mutex<Board>,
+    woken: Condvar,
+    closed: AtomicBool,
+    settings: ServiceSettings,
+    store: Arc<Store>,
+    language: Arc<dyn Language>,
+    taken: Box<dyn Fn(&Taken, Duration) + Send + Sync>,
+    height: Mutex<Option<Height>>,
+    in_progress: AtomicBool,
+    rows_done: AtomicU64,
+    rows_total: AtomicU64,
+}
+
+pub struct Service {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Service {
+    /// `taken` hears of each checkpoint and of how long it took.
+    pub fn start(
+        checkpointer: Checkpointer,
+        settings: ServiceSettings,
+        store: Arc<Store>,
+        language: Arc<dyn Language>,
+        taken: Box<dyn Fn(&Taken, Duration) + Send + Sync>,
+    ) -> std::io::Result<Service> {
+        let shared = Arc::new(Shared {
+            board: Mutex::default(),
+            woken: Condvar::new(),
+            closed: AtomicBool::new(false),
+            settings,
+            store,
+            language,
+            taken,
+            height: Mutex::new(checkpointer.height()),
+            in_progress: AtomicBool::new(false),
+            rows_done: AtomicU64::new(0),
+            rows_total: AtomicU64::new(0),
+        });
+        let own = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("checkpoint".into());
+        let thread = thread.spawn(move || own.run(checkpointer))?;
+        Ok(Service { shared, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// A block was published; `boundary` if a checkpoint can be taken behind it. So many blocks and
+    /// bytes of blocks have come since the last checkpoint was due; returns whether one is now.
+    pub fn block(&self, boundary: Option<Boundary>, blocks: u64, bytes: u64) -> bool {
+        let ServiceSettings { interval_blocks, interval_bytes, .. } = self.shared.settings;
+        let reached = |count: u64, interval: u64| interval > 0 && count >= interval;
+        let due = reached(blocks, interval_blocks) || reached(bytes, interval_bytes);
+        let mut board = self.shared.board();
+        board.due |= due;
+        if let Some(boundary) = boundary {
+            board.boundary = Some(boundary);
+            if board.due || !board.waiting.is_empty() {
+                board.turn += 1;
+                self.shared.woken.notify_one();
+            }
+        }
+        due
+    }
+
+    /// Ask for a checkpoint that holds everything acknowledged so far.
+    pub fn request(&self) -> oneshot::Receiver<Result<Taken>> {
+        let (reply, answer) = oneshot::channel();
+        let mut board = self.shared.board();
+        board.waiting.push(reply);
+        board.turn += 1;
+        self.shared.woken.notify_one();
+        answer
+    }
+
+    pub fn standing(&self) -> Standing {
+        let shared = &self.shared;
+        Standing {
+            height: *shared.height.lock().unwrap_or_else(|e| e.into_inner()),
+            in_progress: shared.in_progress.load(Ordering::Relaxed),
+            rows_done: shared.rows_done.load(Ordering::Relaxed),
+            rows_total: shared.rows_total.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Give up what is being written, and end.
+    pub fn stop(&self) {
+        self.shared.closed.store(true, Ordering::Release);
+        let waiting = {
+            let mut board = self.shared.board();
+            board.turn += 1;
+            self.shared.woken.notify_one();
+            std::mem::take(&mut board.waiting)
+        };
+        waiting.into_iter().for_each(|reply| drop(reply.send(Err(closed()))));
+        let thread = self.thread.lock().unwrap_or_else(|e| e.into_inner()).take();
+        if let Some(thread) = thread {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Shared {
+    fn board(&self) -> MutexGuard<'_, Board> {
+        self.board.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    fn run(&self, mut checkpointer: Checkpointer) {
+        let mut seen = 0;
+        while let Some((state, waiting)) = self.next(&mut seen) {
+            let began = Instant::now();
+            self.in_progress.store(true, Ordering::Relaxed);
+            let taken = state.and_then(|state| self.take(&mut checkpointer, &state));
+            self.in_progress.store(false, Ordering::Relaxed);
+            *self.height.lock().unwrap_or_else(|e| e.into_inner()) = checkpointer.height();
+            match &taken {
+                Ok(taken) => (self.taken)(taken, began.elapsed()),
+                Err(_) if self.closed.load(Ordering::Acquire) => {}
+                Err(error) => tracing::error!(%error, detail = ?error.fields().detail,
+                    "no checkpoint; the ones before are as they were"),
+            }
+            waiting.into_iter().for_each(|reply| drop(reply.send(taken.clone())));
+        }
+    }
+
+    /// Waits until a checkpoint is wanted and a state can be pinned. `None`: the end.
+    fn next(&self, seen: &mut u64) -> Option<(Result<State>, Vec<Reply>)> {
+        let mut board = self.board();
+        loop {
+            if self.closed.load(Ordering::Acquire) {
+                return None;
+            }
+            let wanted = board.due || !board.waiting.is_empty();
+            if wanted && let Some(state) = self.pin(board.boundary.as_ref()) {
+                board.due = false;
+                return Some((state, std::mem::take(&mut board.waiting)));
+            }
+            *seen = board.turn;
+            board = self
+                .woken
+                .wait_while(board, |board| board.turn == *seen)
+                .unwrap_or_else(|e| e.into_inner());
+        }
+    }
+
+    /// The state at a boundary, if it can still be read.
+    fn pin(&self, boundary: Option<&Boundary>) -> Option<Result<State>> {
+        let boundary = boundary?.clone();
+        let snapshot = self.store.snapshot_at(boundary.header.height)?;
+        let schema = self.language.schema_image(&snapshot);
+        Some(schema.map(|schema| State { snapshot, boundary, schema }))
+    }
+
+    fn take(&self, checkpointer: &mut Checkpointer, state: &State) -> Result<Taken> {
+        let tables = state.snapshot.catalog().tables();
+        let total = tables.map(|table| table.usage().records).sum();
+        self.rows_total.store(total, Ordering::Relaxed);
+        self.rows_done.store(0, Ordering::Relaxed);
+        let mut pace = Pace::new(self.settings.cpu_percent_max);
+        checkpointer.take(state, &mut |extent: &Extent| {
+            self.rows_done.store(extent.rows, Ordering::Relaxed);
+            if self.closed.load(Ordering::Acquire) {
+                return Err(closed());
+            }
+            pace.rest();
+            Ok(())
+        })
+    }
+}
+
+fn closed() -> Error {
+    Error::new(SqlState::ADMIN_SHUTDOWN, "the node is shutting down")
+}

@@ -1,0 +1,233 @@
+//! Taking a checkpoint: what has changed since the last one goes to disk.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use ledger::checkpoint::{
+    CHECKPOINT_FOLDER, Group, Manifest, PackWriter, TableGroups, pack_bytes, retain, write_manifest,
+};
+use ledger::merkle::leaf_hash;
+use ledger::{Files, Hash};
+use storage::{Snapshot, Table};
+use types::{Error, Height, Result, SqlState, TableId, TableSchema};
+
+use crate::replica::Boundary;
+
+use super::groups::{RowGroup, each_group};
+
+/// A state to be put down.
+pub struct State {
+    pub snapshot: Snapshot,
+    pub boundary: Boundary,
+    /// `Language::schema_image` of the snapshot.
+    pub schema: Vec<u8>,
+}
+
+/// A checkpoint on disk, and the tables in memory that it shows: what the next one goes out from.
+pub struct Base {
+    pub manifest: Manifest,
+    tables: BTreeMap<TableId, (u64, Arc<TableSchema>)>,
+}
+
+impl Base {
+    pub fn new<'a>(manifest: Manifest, tables: impl Iterator<Item = &'a Arc<Table>>) -> Base {
+        let seen = |table: &Arc<Table>| (table.incarnation(), Arc::clone(table.schema()));
+        Base { manifest, tables: tables.map(|table| (table.id(), seen(table))).collect() }
+    }
+
+    /// The groups that a table had, if a row that has kept its stamp has kept its image.
+    fn groups(&self, table: &Table) -> &[Group] {
+        let same = self.tables.get(&table.id()).is_some_and(|(incarnation, schema)| {
+            *incarnation == table.incarnation() && same_images(schema, table.schema())
+        });
+        let groups = self.manifest.tables.iter().find(|groups| groups.table == table.id());
+        groups.filter(|_| same).map_or(&[], |groups| &groups.groups)
+    }
+}
+
+fn same_images(one: &TableSchema, other: &TableSchema) -> bool {
+    let of = |schema: &TableSchema| -> Vec<_> {
+        schema.columns.iter().map(|column| (column.data_type.clone(), column.dropped)).collect()
+    };
+    of(one) == of(other)
+}
+
+/// How far a checkpoint has come, or what it came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Extent {
+    pub rows: u64,
+    pub groups: u64,
+    /// Those that were not on disk already.
+    pub groups_written: u64,
+    pub bytes_written: u64,
+}
+
+/// A checkpoint that was taken.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Taken {
+    pub height: Height,
+    pub digest: Hash,
+    pub extent: Extent,
+}
+
+/// Takes one checkpoint after the other.
+pub struct Checkpointer {
+    files: Arc<dyn Files>,
+    keep: usize,
+    base: Option<Base>,
+}
+
+impl Checkpointer {
+    /// `base` is the newest checkpoint on disk that is known to hold.
+    pub fn new(files: Arc<dyn Files>, keep: usize, base: Option<Base>) -> Checkpointer {
+        Checkpointer { files, keep, base }
+    }
+
+    /// Returns when the checkpoint is durable. `pace` is called after each group, may sleep there,
+    /// and ends the work by an error. After an error the checkpoints before are as they were.
+    pub fn take(
+        &mut self,
+        state: &State,
+        pace: &mut dyn FnMut(&Extent) -> Result<()>,
+    ) -> Result<Taken> {
+        let height = state.boundary.header.height;
+        // What a crash left, or a past that the ledger has lost.
+        retain(&*self.files, self.height(), self.keep).map_err(cannot_write)?;
+        if let Some(base) = self.base.as_ref().filter(|base| base.manifest.height() == height) {
+            let digest = base.manifest.digest()?;
+            return Ok(Taken { height, digest, extent: Extent::default() });
+        }
+        let taken = self.write(state, pace);
+        if taken.is_err() {
+            // What was begun is in the way of the next attempt at this height.
+            let _ = retain(&*self.files, self.height(), self.keep);
+        }
+        taken
+    }
+
+    /// Of the newest checkpoint that is known to hold.
+    pub fn height(&self) -> Option<Height> {
+        self.base.as_ref().map(|base| base.manifest.height())
+    }
+
+    fn write(
+        &mut self,
+        state: &State,
+        pace: &mut dyn FnMut(&Extent) -> Result<()>,
+    ) -> Result<Taken> {
+        let files = &*self.files;
+        files.create_folder(CHECKPOINT_FOLDER).map_err(cannot_write)?;
+        files.sync_folder("").map_err(cannot_write)?;
+        let mut writing = Writing {
+            files,
+            base: self.base.as_ref(),
+            sparse: self.sparse_packs(),
+            state,
+            pack: None,
+            bytes: Vec::new(),
+            extent: Extent::default(),
+        };
+        let catalog = state.snapshot.catalog();
+        let tables = catalog.tables().map(|table| writing.table(table, pace));
+        let tables = tables.collect::<Result<Vec<_>>>()?;
+        let Writing { pack, mut extent, .. } = writing;
+        pack.map(PackWriter::finish).transpose().map_err(cannot_write)?;
+        let Boundary { header, parameters } = &state.boundary;
+        let manifest = Manifest {
+            header: header.clone(),
+            parameters: parameters.as_ref().clone(),
+            schema: state.schema.clone(),
+            tables,
+        };
+        extent.bytes_written += write_manifest(files, &manifest)?;
+        let taken = Taken { height: manifest.height(), digest: manifest.digest()?, extent };
+        self.base = Some(Base::new(manifest, catalog.tables()));
+        // The checkpoint is there whether or not older ones can be removed.
+        let _ = retain(files, Some(taken.height), self.keep);
+        Ok(taken)
+    }
+
+    /// Packs of which the newest checkpoint uses less than half, or that cannot be read.
+    fn sparse_packs(&self) -> BTreeSet<Height> {
+        let mut used = BTreeMap::<Height, u64>::new();
+        let groups = self.base.iter().flat_map(|base| base.manifest.groups());
+        groups.for_each(|group| *used.entry(group.place.pack).or_default() += group.place.length);
+        let is_sparse = |(pack, bytes): (Height, u64)| {
+            let size = pack_bytes(&*self.files, pack).unwrap_or(u64::MAX);
+            (bytes < size / 2).then_some(pack)
+        };
+        used.into_iter().filter_map(is_sparse).collect()
+    }
+}
+
+/// A checkpoint under construction.
+struct Writing<'a> {
+    files: &'a dyn Files,
+    base: Option<&'a Base>,
+    sparse: BTreeSet<Height>,
+    state: &'a State,
+    pack: Option<PackWriter>,
+    bytes: Vec<u8>,
+    extent: Extent,
+}
+
+impl Writing<'_> {
+    fn table(
+        &mut self,
+        table: &Table,
+        pace: &mut dyn FnMut(&Extent) -> Result<()>,
+    ) -> Result<TableGroups> {
+        let mut before = self.base.map_or(&[][..], |base| base.groups(table)).iter().peekable();
+        let mut groups = Vec::new();
+        each_group(table, self.state.snapshot.height(), &mut |found| {
+            while before.next_if(|old| old.first < found.first).is_some() {}
+            let old = before.peek().filter(|old| self.is_same(old, found));
+            let group = match old {
+                Some(&old) => old.clone(),
+                None => self.append(table, found)?,
+            };
+            groups.push(group);
+            self.extent.rows += u64::from(found.rows());
+            self.extent.groups += 1;
+            pace(&self.extent)
+        })?;
+        Ok(TableGroups { table: table.id(), groups })
+    }
+
+    /// Whether a group of the base holds these rows, in a pack that stays.
+    fn is_same(&self, old: &Group, found: &RowGroup) -> bool {
+        let base_height = self.base.map_or(0, |base| base.manifest.height());
+        found.changed <= base_height
+            && old.first == found.first
+            && old.last == found.last
+            && old.rows == found.rows()
+            && !self.sparse.contains(&old.place.pack)
+    }
+
+    fn append(&mut self, table: &Table, found: &RowGroup) -> Result<Group> {
+        found.encode(table, self.state.snapshot.height(), &mut self.bytes)?;
+        let pack = match &mut self.pack {
+            Some(pack) => pack,
+            none => {
+                let header = &self.state.boundary.header;
+                let pack = PackWriter::create(self.files, header.ledger_id, header.height);
+                none.insert(pack.map_err(cannot_write)?)
+            }
+        };
+        let place = pack.append(&self.bytes).map_err(cannot_write)?;
+        self.extent.groups_written += 1;
+        self.extent.bytes_written += self.bytes.len() as u64;
+        Ok(Group {
+            hash: leaf_hash(&self.bytes),
+            rows: found.rows(),
+            first: found.first.clone(),
+            last: found.last.clone(),
+            place,
+        })
+    }
+}
+
+fn cannot_write(error: std::io::Error) -> Error {
+    Error::new(SqlState::IO_ERROR, "the checkpoint cannot be written")
+        .with_detail(error.to_string())
+}

@@ -1,0 +1,204 @@
+//! The manifest: everything about a checkpoint but its rows, and where those are.
+
+use types::{Height, Result, TableId};
+
+use crate::hash::{Hash, TAG_CHECKPOINT, TAG_STATE, tagged_hash, to_hex};
+use crate::header::{BlockHeader, HEADER_BYTES};
+use crate::merkle::MerkleBuilder;
+use crate::parameters::Parameters;
+use crate::wire::{Cursor, put_prefixed};
+
+use super::GROUP_ROWS_MAX;
+
+const MAGIC: [u8; 8] = *b"TALLYCKM";
+const VERSION: u32 = 1;
+/// What an encoded table, and an encoded group, takes at least.
+const TABLE_BYTES_MIN: usize = 8;
+const GROUP_BYTES_MIN: usize = 68;
+
+/// A checkpoint.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Manifest {
+    /// Of the block whose state this is.
+    pub header: BlockHeader,
+    /// In force for the next block.
+    pub parameters: Parameters,
+    /// Opaque here.
+    pub schema: Vec<u8>,
+    /// Every table of the schema, by id.
+    pub tables: Vec<TableGroups>,
+}
+
+/// The rows of a table.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TableGroups {
+    pub table: TableId,
+    /// In key order.
+    pub groups: Vec<Group>,
+}
+
+/// Neighbouring rows, and where they lie.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Group {
+    /// The Merkle leaf over the group's bytes.
+    pub hash: Hash,
+    pub rows: u32,
+    /// Encoded keys of the first row and of the last.
+    pub first: Vec<u8>,
+    pub last: Vec<u8>,
+    pub place: Place,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// Height of the checkpoint that wrote the group.
+    pub pack: Height,
+    pub offset: u64,
+    pub length: u64,
+}
+
+impl TableGroups {
+    pub fn rows(&self) -> u64 {
+        self.groups.iter().map(|group| u64::from(group.rows)).sum()
+    }
+
+    pub fn root(&self) -> Hash {
+        let mut tree = MerkleBuilder::new();
+        self.groups.iter().for_each(|group| tree.push_hash(group.hash));
+        tree.root()
+    }
+}
+
+/// The digest of a state: its parameters, its schema and, for each table in the order of their ids,
+/// the number of its rows and the root over its groups.
+pub fn state_digest(
+    parameters: &Parameters,
+    schema: &[u8],
+    tables: &[(TableId, u64, Hash)],
+) -> Result<Hash> {
+    let mut bytes = Vec::new();
+    put_prefixed(&mut bytes, &parameters.encode()?)?;
+    put_prefixed(&mut bytes, schema)?;
+    bytes.extend_from_slice(&(tables.len() as u32).to_be_bytes());
+    for (table, rows, root) in tables {
+        bytes.extend_from_slice(&table.0.to_be_bytes());
+        bytes.extend_from_slice(&rows.to_be_bytes());
+        bytes.extend_from_slice(root);
+    }
+    Ok(tagged_hash(TAG_STATE, &bytes))
+}
+
+impl Manifest {
+    pub fn height(&self) -> Height {
+        self.header.height
+    }
+
+    pub fn rows(&self) -> u64 {
+        self.tables.iter().map(TableGroups::rows).sum()
+    }
+
+    /// Bytes of all groups, wherever they lie.
+    pub fn bytes(&self) -> u64 {
+        self.groups().map(|group| group.place.length).sum()
+    }
+
+    pub fn groups(&self) -> impl Iterator<Item = &Group> {
+        self.tables.iter().flat_map(|table| &table.groups)
+    }
+
+    pub fn digest(&self) -> Result<Hash> {
+        let tables: Vec<_> = self.tables.iter().map(|t| (t.table, t.rows(), t.root())).collect();
+        state_digest(&self.parameters, &self.schema, &tables)
+    }
+
+    pub fn encode(&self) -> Result<Vec<u8>> {
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend_from_slice(&VERSION.to_be_bytes());
+        bytes.extend_from_slice(&self.header.encode());
+        bytes.extend_from_slice(&self.digest()?);
+        put_prefixed(&mut bytes, &self.parameters.encode()?)?;
+        put_prefixed(&mut bytes, &self.schema)?;
+        bytes.extend_from_slice(&(self.tables.len() as u32).to_be_bytes());
+        for TableGroups { table, groups } in &self.tables {
+            bytes.extend_from_slice(&table.0.to_be_bytes());
+            bytes.extend_from_slice(&(groups.len() as u32).to_be_bytes());
+            for Group { hash, rows, first, last, place } in groups {
+                bytes.extend_from_slice(hash);
+                bytes.extend_from_slice(&rows.to_be_bytes());
+                put_prefixed(&mut bytes, first)?;
+                put_prefixed(&mut bytes, last)?;
+                bytes.extend_from_slice(&place.pack.to_be_bytes());
+                bytes.extend_from_slice(&place.offset.to_be_bytes());
+                bytes.extend_from_slice(&place.length.to_be_bytes());
+            }
+        }
+        let hash = tagged_hash(TAG_CHECKPOINT, &bytes);
+        bytes.extend_from_slice(&hash);
+        Ok(bytes)
+    }
+
+    /// Strict: what this accepts encodes to the same bytes again.
+    pub fn decode(bytes: &[u8]) -> Result<Manifest> {
+        let mut cursor = Cursor::new("checkpoint manifest", bytes);
+        if cursor.array()? != MAGIC {
+            return Err(cursor.invalid("this is not a checkpoint's manifest"));
+        }
+        let Some((content, hash)) = bytes.split_last_chunk::<32>() else {
+            return Err(cursor.invalid("it is cut"));
+        };
+        same(&cursor, "its hash", hash, &tagged_hash(TAG_CHECKPOINT, content))?;
+        let version = cursor.u32()?;
+        if version != VERSION {
+            return Err(cursor.invalid(format!("version {version} is not known")));
+        }
+        let header = BlockHeader::decode(cursor.take(HEADER_BYTES)?)?;
+        let digest: Hash = cursor.array()?;
+        let parameters = Parameters::decode(cursor.prefixed()?)?;
+        let schema = cursor.prefixed()?.to_vec();
+        let mut tables: Vec<TableGroups> = Vec::new();
+        for _ in 0..cursor.count(TABLE_BYTES_MIN)? {
+            let table = decode_table(&mut cursor, header.height)?;
+            if tables.last().is_some_and(|before| before.table >= table.table) {
+                return Err(cursor.invalid(format!("table {} is out of order", table.table.0)));
+            }
+            tables.push(table);
+        }
+        let _hash: Hash = cursor.array()?;
+        let manifest = Manifest { header, parameters, schema, tables };
+        same(&cursor, "the digest of the state", &digest, &manifest.digest()?)?;
+        cursor.finish()?;
+        Ok(manifest)
+    }
+}
+
+fn same(cursor: &Cursor<'_>, what: &str, written: &Hash, computed: &Hash) -> Result<()> {
+    if written == computed {
+        return Ok(());
+    }
+    let (written, computed) = (to_hex(written), to_hex(computed));
+    Err(cursor.invalid(format!("{what} is {computed}, written was {written}")))
+}
+
+fn decode_table(cursor: &mut Cursor<'_>, height: Height) -> Result<TableGroups> {
+    let table = TableId(cursor.u32()?);
+    let mut groups: Vec<Group> = Vec::new();
+    for _ in 0..cursor.count(GROUP_BYTES_MIN)? {
+        let group = Group {
+            hash: cursor.array()?,
+            rows: cursor.u32()?,
+            first: cursor.prefixed()?.to_vec(),
+            last: cursor.prefixed()?.to_vec(),
+            place: Place { pack: cursor.u64()?, offset: cursor.u64()?, length: cursor.u64()? },
+        };
+        let ordered = groups.last().is_none_or(|before| before.last < group.first)
+            && group.first <= group.last
+            && (group.rows == 1) == (group.first == group.last);
+        let possible = (1..=GROUP_ROWS_MAX).contains(&group.rows) && group.place.pack <= height;
+        if !ordered || !possible {
+            let place = groups.len();
+            return Err(cursor.invalid(format!("group {place} of table {} is none", table.0)));
+        }
+        groups.push(group);
+    }
+    Ok(TableGroups { table, groups })
+}

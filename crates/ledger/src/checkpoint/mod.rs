@@ -1,0 +1,63 @@
+//! Checkpoints: the state after one block, on disk, so that a start need not execute every block
+//! since genesis.
+//!
+//! # Idea
+//!
+//! A block boundary is the one moment at which nothing is half done, so a checkpoint is a set of
+//! rows with a block's header. Rows are cut into *groups* by their keys alone, and a group's bytes
+//! depend on its rows alone: the same state gives the same groups on every replica, whatever its
+//! history and its memory look like. Groups are named by their hashes; a checkpoint writes those
+//! that have changed and refers to the others where older checkpoints have put them.
+//!
+//! ```text
+//! checkpoints/
+//!   …0100.pack      │A│B│C│D│E│F│                 groups, one behind the other
+//!   …0100.manifest  header, schema, A B C D E F
+//!   …0200.pack      │C'│F'│                       what blocks 101 to 200 changed
+//!   …0200.manifest  header, schema, A B C' D E F'    (A, B, D, E lie in …0100.pack)
+//! ```
+//!
+//! # Where a group begins
+//!
+//! At each row whose key has a CRC-32 that is a multiple of [`GROUP_ROWS_MEAN`], and behind
+//! [`GROUP_ROWS_MAX`] rows, whatever the keys ([`begins_group`]). A row that comes or goes changes
+//! its own group, and at most splits it or joins it with its neighbour; groups of a fixed number of
+//! rows would all change behind it.
+//!
+//! # Digest of the state
+//!
+//! ```text
+//! group   u64 stamp ‖ string image, for each row in key order       leaf of its table's tree
+//! table   Merkle root over its groups
+//! state   SHA-256("tally state v1" ‖ parameters ‖ schema ‖ (table, rows, root) …)
+//! ```
+//!
+//! It is a function of the state, so replicas can compare it and a re-execution of the ledger must
+//! come to it. Whoever can write the files can make a checkpoint with another state and the right
+//! digest *of that*: what shows it is the re-execution (`verify`), not the checkpoint.
+//!
+//! # Order of writes
+//!
+//! Pack, sync; folder, sync; manifest, sync; folder, sync; only then are files removed that no kept manifest
+//! names, manifests before packs. A manifest ends with a hash of itself, so one that a crash tore
+//! is none, and a whole one has all its groups on disk. Until the last step the checkpoint before
+//! is untouched. `docs/checkpoint-format.md` has every byte.
+
+mod folder;
+mod manifest;
+mod pack;
+#[cfg(test)]
+mod tests;
+
+pub use folder::{CHECKPOINT_FOLDER, heights, pack_bytes, read_manifest, retain, write_manifest};
+pub use manifest::{Group, Manifest, Place, TableGroups, state_digest};
+pub use pack::{PackReader, PackWriter};
+
+/// Rows in a group, on average: the bits of a checksum decide.
+pub const GROUP_ROWS_MEAN: u32 = 512;
+pub const GROUP_ROWS_MAX: u32 = 8 * GROUP_ROWS_MEAN;
+
+/// Whether a row begins a new group behind one that has `rows_before`.
+pub fn begins_group(key: &[u8], rows_before: u32) -> bool {
+    rows_before >= GROUP_ROWS_MAX || crc32fast::hash(key).is_multiple_of(GROUP_ROWS_MEAN)
+}

@@ -1,0 +1,188 @@
+use proptest::prelude::*;
+use types::TableId;
+
+use super::*;
+use crate::files::Files;
+use crate::memory_files::{Failure, MemoryFiles};
+use crate::merkle::leaf_hash;
+use crate::parameters::Parameters;
+use crate::testing::chain;
+
+fn group(files: &mut PackWriter, first: u8, bytes: &[u8]) -> Group {
+    let place = files.append(bytes).unwrap();
+    Group { hash: leaf_hash(bytes), rows: 2, first: vec![first], last: vec![first, 1], place }
+}
+
+/// A checkpoint of two tables, one of them empty.
+fn manifest(height: u64, groups: Vec<Group>) -> Manifest {
+    let header = chain(height, 1).remove(height as usize).header;
+    let tables = [(TableId(1), groups), (TableId(7), Vec::new())];
+    Manifest {
+        header,
+        parameters: Parameters::new("serial"),
+        schema: b"schema".to_vec(),
+        tables: tables.map(|(table, groups)| TableGroups { table, groups }).into(),
+    }
+}
+
+fn write(files: &MemoryFiles, height: u64, reused: Option<Group>) -> Manifest {
+    let ledger_id = chain(0, 0)[0].header.ledger_id;
+    let mut pack = PackWriter::create(files, ledger_id, height).unwrap();
+    let large = vec![height as u8; (1 << 20) + 5000];
+    let mut groups: Vec<Group> = reused.into_iter().collect();
+    groups.extend([group(&mut pack, 100, &large), group(&mut pack, 200, b"short")]);
+    pack.finish().unwrap();
+    let manifest = manifest(height, groups);
+    write_manifest(files, &manifest).unwrap();
+    manifest
+}
+
+fn packs(manifest: &Manifest) -> Vec<u64> {
+    let mut packs: Vec<u64> = manifest.groups().map(|group| group.place.pack).collect();
+    packs.sort_unstable();
+    packs.dedup();
+    packs
+}
+
+fn read_groups(files: &MemoryFiles, manifest: &Manifest) -> types::Result<usize> {
+    let ledger_id = manifest.header.ledger_id;
+    let reader = PackReader::open(files, ledger_id, &packs(manifest))?;
+    let mut bytes = Vec::new();
+    manifest.groups().try_for_each(|group| reader.read(group, &mut bytes))?;
+    Ok(bytes.len())
+}
+
+#[test]
+fn what_was_written_is_read() {
+    let files = MemoryFiles::new();
+    let written = write(&files, 3, None);
+    assert_eq!(heights(&files).unwrap(), [3]);
+    let read = read_manifest(&files, 3).unwrap();
+    assert_eq!(read, written);
+    assert_eq!(read.rows(), 4);
+    assert_eq!(read_groups(&files, &read), Ok(5));
+}
+
+#[test]
+fn every_flipped_byte_of_a_manifest_is_found() {
+    let files = MemoryFiles::new();
+    let bytes = write(&files, 2, None).encode().unwrap();
+    for place in 0..bytes.len() {
+        let mut changed = bytes.clone();
+        changed[place] ^= 1;
+        assert!(Manifest::decode(&changed).is_err(), "byte {place}");
+        assert!(Manifest::decode(&bytes[..place]).is_err(), "cut at {place}");
+    }
+}
+
+#[test]
+fn a_flipped_byte_of_a_pack_is_found() {
+    let files = MemoryFiles::new();
+    let manifest = write(&files, 2, None);
+    let path = "checkpoints/00000000000000000002.pack";
+    let bytes = files.contents(path).unwrap();
+    for place in (0..40).chain((40..bytes.len()).step_by(9973)).chain([bytes.len() - 1]) {
+        let mut changed = bytes.clone();
+        changed[place] ^= 1;
+        files.plant(path, changed);
+        assert!(read_groups(&files, &manifest).is_err(), "byte {place}");
+    }
+    files.plant(path, bytes[..bytes.len() - 1].to_vec());
+    assert!(read_groups(&files, &manifest).is_err(), "cut");
+    files.plant(path, bytes);
+    assert!(read_groups(&files, &manifest).is_ok());
+}
+
+#[test]
+fn the_digest_is_the_states_alone() {
+    let files = MemoryFiles::new();
+    let first = write(&files, 2, None);
+    let mut other = first.clone();
+    other.header = chain(9, 1).remove(9).header;
+    other.tables[0].groups[0].place.offset += 1;
+    assert_eq!(other.digest(), first.digest());
+    for change in [
+        |m: &mut Manifest| m.tables[0].groups[1].hash[0] ^= 1,
+        |m: &mut Manifest| m.tables[0].groups[1].rows += 1,
+        |m: &mut Manifest| m.tables[1].table.0 += 1,
+        |m: &mut Manifest| m.schema.push(0),
+        |m: &mut Manifest| m.parameters.protocol.push('x'),
+    ] {
+        let mut other = first.clone();
+        change(&mut other);
+        assert_ne!(other.digest(), first.digest());
+    }
+}
+
+#[test]
+fn the_newest_are_kept_with_the_packs_that_they_refer_to() {
+    let files = MemoryFiles::new();
+    let one = write(&files, 1, None);
+    let reused = Group { first: vec![1], last: vec![1, 1], ..one.tables[0].groups[1].clone() };
+    write(&files, 2, None);
+    let three = write(&files, 3, Some(reused));
+    write(&files, 9, None);
+    files.plant("checkpoints/00000000000000000002.manifest", vec![1; 300]);
+    retain(&files, Some(3), 2).unwrap();
+    assert_eq!(heights(&files).unwrap(), [1, 3], "a damaged one and one of another past go");
+    retain(&files, Some(3), 1).unwrap();
+    assert_eq!(heights(&files).unwrap(), [3]);
+    assert_eq!(read_groups(&files, &three), Ok(5), "the older pack is still there");
+    let names = files.list("checkpoints").unwrap();
+    assert_eq!(names.len(), 3, "{names:?}");
+    retain(&files, None, 1).unwrap();
+    assert!(files.list("checkpoints").unwrap().is_empty());
+}
+
+/// Whatever of the files survives, a manifest that decodes has all its groups.
+#[test]
+fn a_manifest_that_survives_a_crash_has_its_groups() {
+    for operation in 0.. {
+        let files = MemoryFiles::new();
+        let before = write(&files, 1, None);
+        files.fail_at(Some(Failure::PowerOff(files.operations() + operation)));
+        let written = std::panic::catch_unwind(|| {
+            write(&files, 2, None);
+            retain(&files, Some(2), 1).unwrap();
+        });
+        for seed in 0..20 {
+            let left = files.crash(&mut kit::random::Random::new(seed));
+            let heights = heights(&left).unwrap();
+            let whole = heights.iter().filter_map(|h| read_manifest(&left, *h).ok());
+            let whole: Vec<Manifest> = whole.collect();
+            assert!(!whole.is_empty(), "operation {operation}, seed {seed}");
+            for manifest in &whole {
+                read_groups(&left, manifest).unwrap();
+            }
+            let newest = whole.last().unwrap().height();
+            assert!(written.is_err() || newest == 2);
+            assert!(newest == 2 || whole.contains(&before));
+        }
+        if written.is_ok() {
+            return;
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn groups_are_cut_by_keys_alone(keys in prop::collection::btree_set(any::<u32>(), 1..3000)) {
+        let cut = |keys: &[u32]| {
+            let mut rows = 0;
+            let begins = |key: &&u32| {
+                let begins = begins_group(&key.to_be_bytes(), rows);
+                rows = if begins { 1 } else { rows + 1 };
+                begins
+            };
+            keys.iter().filter(begins).copied().collect::<Vec<u32>>()
+        };
+        let keys: Vec<u32> = keys.into_iter().collect();
+        let (all, without) = (cut(&keys), cut(&keys[1..]));
+        prop_assert!(all.iter().skip(1).all(|key| *key == keys[1] || without.contains(key)));
+    }
+
+    #[test]
+    fn hostile_manifests_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        prop_assert!(Manifest::decode(&bytes).is_err());
+    }
+}

@@ -1,0 +1,96 @@
+//! Checkpoints as an operator meets them.
+
+use rustix::process::Signal;
+
+use super::*;
+
+fn sum(node: &Node) -> i64 {
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let client = node.connect().await;
+        client.query_one("SELECT sum(v)::bigint FROM t", &[]).await.unwrap().get(0)
+    })
+}
+
+fn execute(node: &Node, statements: &[&str]) {
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let client = node.connect().await;
+        for text in statements {
+            client.batch_execute(text).await.unwrap();
+        }
+    });
+}
+
+fn ask_node(node: &Node, data: &Path) -> Value {
+    let address = node.ready["http_listen"].as_str().unwrap();
+    let arguments = ["--output", "json", "checkpoint", "--data", path(data)];
+    let asked = run(&[&arguments[..], &["--http-listen", address]].concat());
+    assert!(asked.status.success(), "{asked:?}");
+    json(&asked)
+}
+
+fn verify(data: &Path, more: &[&str]) -> (Option<i32>, Value) {
+    let verified = run(&[&["--output", "json", "verify", path(data)], more].concat());
+    (verified.status.code(), json(&verified))
+}
+
+#[test]
+fn a_checkpoint_is_taken_begun_with_verified_and_when_damaged_passed_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let mut node = Node::start(&data);
+    execute(&node, &["CREATE TABLE t (id int PRIMARY KEY, v int)"]);
+    execute(&node, &["INSERT INTO t VALUES (1, 1), (2, 2)", "UPDATE t SET v = v + 10"]);
+    let taken = ask_node(&node, &data);
+    assert_eq!((taken["height"].as_u64(), taken["rows"].as_u64()), (Some(3), Some(2)));
+    assert!(node.fetch("/metrics").contains("tally_checkpoint_height 3.0"));
+    assert!(node.fetch("/checkpoint").contains("\"in_progress\":false"));
+    execute(&node, &["UPDATE t SET v = v + 100 WHERE id = 2"]);
+    node.signal(Signal::KILL);
+
+    let mut node = Node::start(&data);
+    assert_eq!(sum(&node), 123);
+    assert!(node.fetch("/metrics").contains("tally_checkpoint_height 3.0"));
+    assert_eq!(node.signal(Signal::TERM), Some(0));
+    let (code, verified) = verify(&data, &[]);
+    assert_eq!((code, &verified["checkpoints"][0]["holds"]), (Some(0), &Value::Bool(true)));
+    assert_eq!(verified["blocks"], 4);
+    let (code, quick) = verify(&data, &["--from-checkpoint"]);
+    assert_eq!((code, quick["from_checkpoint"].as_u64()), (Some(0), Some(3)));
+    assert_eq!((quick["blocks"].as_u64(), &quick["height"]), (Some(1), &verified["height"]));
+
+    let pack = data.join("checkpoints/00000000000000000003.pack");
+    let mut bytes = std::fs::read(&pack).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    std::fs::write(&pack, bytes).unwrap();
+    let (code, verified) = verify(&data, &[]);
+    assert_eq!((code, &verified["checkpoints"][0]["holds"]), (Some(1), &Value::Bool(false)));
+    assert_eq!(verified["verdict"]["kind"], "sound");
+    let mut node = Node::start(&data);
+    assert_eq!(sum(&node), 123, "from genesis");
+    assert_eq!(node.signal(Signal::TERM), Some(0));
+
+    let offline = run(&["--output", "json", "checkpoint", "--data", path(&data)]);
+    assert!(offline.status.success(), "{offline:?}");
+    assert_eq!(json(&offline)["height"], 4);
+    let (code, verified) = verify(&data, &[]);
+    assert_eq!((code, verified["checkpoints"].as_array().map(Vec::len)), (Some(0), Some(1)));
+}
+
+#[test]
+fn checkpoints_come_by_themselves() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let every = ["--set", "checkpoint_interval_blocks=5"];
+    let mut node = Node::start_with(tally(&[]), &data, &every);
+    execute(&node, &["CREATE TABLE t (id int PRIMARY KEY, v int)"]);
+    execute(&node, &["INSERT INTO t VALUES (1, 1)"]);
+    let began = std::time::Instant::now();
+    while node.fetch("/metrics").contains("tally_checkpoint_height 0.0") {
+        assert!(began.elapsed().as_secs() < 60);
+        execute(&node, &["UPDATE t SET v = v + 1"]);
+    }
+    node.signal(Signal::KILL);
+    let (code, verified) = verify(&data, &["--from-checkpoint"]);
+    assert_eq!(code, Some(0));
+    assert!(verified["from_checkpoint"].as_u64() >= Some(5));
+}

@@ -1,0 +1,127 @@
+//! Checkpoints whose files are not as they were written.
+
+use engine::PassedOver;
+use engine::checkpoint::Checkpointer;
+use kit::random::Random;
+use ledger::MemoryFiles;
+use ledger::checkpoint::CHECKPOINT_FOLDER;
+
+use super::world::{World, digest_of, recovered};
+
+/// A ledger with two checkpoints, the second of which refers to the first one's pack.
+fn with_two_checkpoints() -> (World, Checkpointer) {
+    let mut world = World::new("serial", 5);
+    let mut checkpointer = world.checkpointer(2);
+    world.create_and_load(1500);
+    world.checkpoint(&mut checkpointer);
+    world.statement("UPDATE t SET amount = 0 WHERE id < 10");
+    world.work(5);
+    world.checkpoint(&mut checkpointer);
+    world.work(5);
+    (world, checkpointer)
+}
+
+fn paths(files: &MemoryFiles, kind: &str) -> Vec<String> {
+    let in_folder = |path: &String| path.starts_with(CHECKPOINT_FOLDER) && path.ends_with(kind);
+    files.paths().into_iter().filter(in_folder).collect()
+}
+
+fn passed_over(files: &MemoryFiles) -> Vec<PassedOver> {
+    recovered(files).passed_over
+}
+
+#[test]
+fn damage_of_any_file_is_found_and_an_older_checkpoint_or_genesis_serves() {
+    let (world, _) = with_two_checkpoints();
+    let (digest, head) = (digest_of(&world.replica), world.replica.head().hash);
+    let mut random = Random::new(9);
+    let newest: Vec<String> =
+        ["manifest", "pack"].map(|kind| paths(&world.files, kind).pop().unwrap()).into();
+    for path in paths(&world.files, "") {
+        let bytes = world.files.contents(&path).unwrap();
+        for _ in 0..60 {
+            let mut changed = bytes.clone();
+            let place = random.below(bytes.len() as u64) as usize;
+            match random.below(3) {
+                0 => changed[place] ^= 1 << random.below(8),
+                1 => changed.truncate(place),
+                _ => changed[place..].fill(0),
+            }
+            if changed == bytes {
+                continue;
+            }
+            world.files.plant(&path, changed);
+            let from = recovered(&world.files);
+            // The newest checkpoint needs neither the older manifest nor all of the older pack.
+            assert!(!newest.contains(&path) || !from.passed_over.is_empty(), "{path}, {place}");
+            assert_eq!(from.replica.head().hash, head, "{path}, byte {place}");
+            assert_eq!(digest_of(&from.replica), digest, "{path}, byte {place}");
+        }
+        world.files.plant(&path, bytes);
+    }
+    assert!(passed_over(&world.files).is_empty());
+}
+
+#[test]
+fn a_lost_file_is_found() {
+    let (world, _) = with_two_checkpoints();
+    let digest = digest_of(&world.replica);
+    for path in paths(&world.files, "") {
+        let left = world.files.crash(&mut Random::new(1));
+        ledger::Files::remove(&left, &path).unwrap();
+        assert_eq!(digest_of(&recovered(&left).replica), digest, "{path}");
+    }
+}
+
+/// The newest checkpoint is of a block that a crash took out of the ledger.
+#[test]
+fn a_checkpoint_ahead_of_the_ledger_is_passed_over_and_goes() {
+    let (world, mut checkpointer) = with_two_checkpoints();
+    let whole = world.files.crash(&mut Random::new(1));
+    world.checkpoint(&mut checkpointer);
+    for path in paths(&world.files, "") {
+        whole.plant(&path, world.files.contents(&path).unwrap());
+    }
+    let segments = whole.paths().into_iter().filter(|path| path.starts_with("segments"));
+    let last = segments.max().unwrap();
+    // The last block's bytes, so that what is left is the ledger one block shorter.
+    let bytes = whole.contents(&last).unwrap();
+    let record = bytes.windows(4).rposition(|four| four == b"TREC").unwrap();
+    let mut cut = bytes;
+    cut[record..].fill(0);
+    whole.plant(&last, cut);
+    let from = recovered(&whole);
+    assert_eq!(from.replica.head().height, world.height() - 1);
+    assert_eq!(from.passed_over.len(), 1);
+    assert!(from.passed_over[0].why.contains("ends before"), "{:?}", from.passed_over);
+    let base = from.checkpoint.map(|checkpoint| checkpoint.base);
+    let files = std::sync::Arc::new(whole.clone());
+    let mut checkpointer = Checkpointer::new(files, 2, base);
+    let state = super::world::state_of(&from.replica);
+    checkpointer.take(&state, &mut |_| Ok(())).unwrap();
+    assert!(passed_over(&whole).is_empty(), "what was of another past is gone");
+}
+
+/// The ledger's own damage is never hidden by a checkpoint.
+#[test]
+fn a_checkpoint_of_another_block_is_passed_over() {
+    let (world, _) = with_two_checkpoints();
+    let (other, mut checkpointer) = with_two_checkpoints();
+    drop(other);
+    let mut other = World::new("serial", 6);
+    other.create_and_load(1500);
+    while other.height() < world.height() {
+        other.work(2);
+    }
+    checkpointer = {
+        let _ = checkpointer;
+        other.checkpointer(2)
+    };
+    other.checkpoint(&mut checkpointer);
+    for path in paths(&other.files, "") {
+        world.files.plant(&path, other.files.contents(&path).unwrap());
+    }
+    let from = recovered(&world.files);
+    assert!(from.passed_over[0].why.contains("another block"), "{:?}", from.passed_over);
+    assert_eq!(from.replica.head().hash, world.replica.head().hash);
+}

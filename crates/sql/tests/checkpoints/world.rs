@@ -1,0 +1,204 @@
+//! A ledger in memory whose blocks are formed here, so that a test knows each of them.
+
+use std::sync::Arc;
+
+use concurrency::Outcome;
+use engine::checkpoint::{Checkpointer, State, Taken, digest};
+use engine::transaction::StatementText;
+use engine::{
+    Body, Input, Language, ParameterTypes, Replayed, Replica, Transaction, recover, replay,
+};
+use kit::random::Random;
+use ledger::checkpoint::CHECKPOINT_FOLDER;
+use ledger::{Files, Genesis, Hash, LogOptions, LogReader, LogWriter, MemoryFiles, Parameters};
+use sql::session::schema::Schema;
+use storage::Store;
+use types::{Height, Value};
+
+pub struct World {
+    pub files: MemoryFiles,
+    pub replica: Replica,
+    log: LogWriter,
+    random: Random,
+    deferred: Vec<Input>,
+    rows: i64,
+    /// Neither is in a block yet.
+    next_id: i64,
+}
+
+const SCHEMA: &[&str] = &[
+    "CREATE TABLE t (id bigint PRIMARY KEY, amount numeric(10, 2) NOT NULL, note text, \
+     at timestamp, CHECK (id >= 0))",
+    "CREATE INDEX by_note ON t (note)",
+    "CREATE TABLE journal (what text, n float8, u uuid)",
+    "CREATE PROCEDURE pay(a bigint, b bigint, much numeric) LANGUAGE plpgsql AS $$ \
+     BEGIN \
+       UPDATE t SET amount = amount - much WHERE id = a; \
+       UPDATE t SET amount = amount + much, at = now() WHERE id = b; \
+       INSERT INTO journal VALUES ('paid', 0.5, NULL); \
+     END $$",
+];
+
+fn make(_: &Arc<Store>) -> Arc<dyn Language> {
+    Arc::new(Schema::new())
+}
+
+pub fn full_replay(files: &MemoryFiles) -> Replayed {
+    let replayed = replay(Arc::new(files.clone()), &make, 2, &mut |_| ());
+    replayed.unwrap_or_else(|fault| panic!("{fault}"))
+}
+
+pub fn recovered(files: &MemoryFiles) -> Replayed {
+    let replayed = recover(Arc::new(files.clone()), &make, 2, &mut |_| ());
+    replayed.unwrap_or_else(|fault| panic!("{fault}"))
+}
+
+pub fn state_of(replica: &Replica) -> State {
+    let snapshot = replica.store().snapshot();
+    let schema = replica.language().schema_image(&snapshot).unwrap();
+    State { snapshot, boundary: replica.boundary(), schema }
+}
+
+pub fn digest_of(replica: &Replica) -> Hash {
+    let State { snapshot, boundary, schema } = state_of(replica);
+    digest(&snapshot, &boundary.parameters, &schema).unwrap()
+}
+
+fn options() -> LogOptions {
+    LogOptions { zero_fill_bytes: 4096, segment_bytes: 1 << 16, sync: true }
+}
+
+impl World {
+    pub fn new(protocol: &str, seed: u64) -> World {
+        let files = MemoryFiles::new();
+        let genesis =
+            Genesis { ledger_id: [7; 16], time_us: 0, parameters: Parameters::new(protocol) };
+        let mut reader = LogReader::open(Arc::new(files.clone())).unwrap();
+        reader.next_block().unwrap();
+        let mut log = LogWriter::resume(reader, options()).unwrap();
+        log.append(&[genesis.to_block().unwrap().encode().unwrap()]).unwrap();
+        World::on(files, log, full_replay, seed)
+    }
+
+    fn on(
+        files: MemoryFiles,
+        log: LogWriter,
+        read: impl Fn(&MemoryFiles) -> Replayed,
+        seed: u64,
+    ) -> World {
+        drop(log);
+        let Replayed { replica, reader, .. } = read(&files);
+        let log = LogWriter::resume(reader, options()).unwrap();
+        let (random, deferred) = (Random::new(seed), Vec::new());
+        World { files, replica, log, random, deferred, rows: 0, next_id: 0 }
+    }
+
+    pub fn height(&self) -> Height {
+        self.replica.head().height
+    }
+
+    pub fn checkpointer(&self, keep: usize) -> Checkpointer {
+        Checkpointer::new(Arc::new(self.files.clone()), keep, None)
+    }
+
+    pub fn checkpoint(&self, checkpointer: &mut Checkpointer) -> Taken {
+        checkpointer.take(&state_of(&self.replica), &mut |_| Ok(())).unwrap()
+    }
+
+    pub fn remove_manifest(&self, height: Height) {
+        self.files.remove(&format!("{CHECKPOINT_FOLDER}/{height:020}.manifest")).unwrap();
+    }
+
+    pub fn checkpoint_bytes(&self) -> u64 {
+        let names = self.files.list(CHECKPOINT_FOLDER).unwrap();
+        let size = |name: &String| self.files.contents(&format!("{CHECKPOINT_FOLDER}/{name}"));
+        names.iter().filter_map(size).map(|bytes| bytes.len() as u64).sum()
+    }
+
+    pub fn create_and_load(&mut self, rows: i64) {
+        SCHEMA.iter().for_each(|text| self.schema(text));
+        self.rows = rows;
+        self.next_id = rows;
+        let row = |id: i64| -> Box<[Value]> {
+            let note = match id % 3 {
+                0 => Value::Null,
+                1 => Value::text("short"),
+                _ => Value::text(format!("a note that is long enough for the heap, {id}")),
+            };
+            let amount = Value::Numeric(format!("{}.50", id % 100).parse().unwrap());
+            Box::new([Value::Int(id), amount, note, Value::Timestamp(id)])
+        };
+        let rows = (0..rows).map(row).collect();
+        let load = Body::Load { text: "COPY t (id, amount, note, at) FROM STDIN".into(), rows };
+        let outcomes = self.block(vec![load]);
+        assert!(outcomes[0].is_committed(), "{outcomes:?}");
+    }
+
+    pub fn schema(&mut self, text: &str) {
+        let outcomes = self.block(vec![Body::Schema { text: text.into() }]);
+        assert!(outcomes[0].is_committed(), "{text}: {outcomes:?}");
+    }
+
+    pub fn statement(&mut self, text: &str) {
+        self.block(vec![statement(text)]);
+    }
+
+    /// A block of random transactions.
+    pub fn work(&mut self, transactions: usize) {
+        let bodies = (0..transactions).map(|_| self.any()).collect();
+        self.block(bodies);
+    }
+
+    fn any(&mut self) -> Body {
+        let hot = self.random.chance(2);
+        let mut id = || match hot {
+            true => self.random.below(5) as i64,
+            false => self.random.below(self.rows as u64) as i64,
+        };
+        let (a, b) = (id(), id());
+        match self.random.below(6) {
+            0 => statement(&format!("DELETE FROM t WHERE id = {a}")),
+            1 => {
+                self.next_id += 1;
+                statement(&format!("INSERT INTO t VALUES ({}, 1, 'new')", self.next_id))
+            }
+            2 => statement(&format!("UPDATE t SET note = 'note ' || {b} WHERE id = {a}")),
+            3 => statement(&format!("INSERT INTO t VALUES ({a}, 2) ON CONFLICT DO NOTHING")),
+            _ => Body::Call {
+                procedure: "pay".into(),
+                arguments: vec![
+                    Value::Int(a),
+                    Value::Int(b),
+                    Value::Numeric("0.25".parse().unwrap()),
+                ],
+            },
+        }
+    }
+
+    pub fn block(&mut self, bodies: Vec<Body>) -> Vec<Outcome> {
+        let alone = bodies.iter().any(|body| matches!(body, Body::Schema { .. }));
+        let mut inputs = if alone { Vec::new() } else { std::mem::take(&mut self.deferred) };
+        inputs.extend(bodies.into_iter().map(|body| {
+            let payload = Transaction { user: "tally".into(), body }.encode();
+            Input { payload, compiled: None }
+        }));
+        let time_us = self.height() as i64;
+        let mut executed = self.replica.execute(time_us, inputs).unwrap();
+        self.log.append(&[executed.block.encode().unwrap()]).unwrap();
+        self.deferred.append(&mut executed.put_off);
+        self.replica.publish();
+        let outcomes = std::mem::take(&mut executed.outcomes);
+        drop(executed);
+        let store = self.replica.store();
+        store.collect(store.horizon());
+        outcomes
+    }
+}
+
+fn statement(text: &str) -> Body {
+    Body::Statement(StatementText {
+        text: text.into(),
+        types: ParameterTypes::default(),
+        arguments: Vec::new(),
+    })
+}

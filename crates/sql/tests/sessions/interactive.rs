@@ -1,0 +1,54 @@
+//! What COMMIT requires of the time since BEGIN.
+
+use types::SqlState;
+
+use super::{Node, block_on, code};
+
+/// Statements run again at COMMIT. One that would come to another row than in its session, and
+/// would answer the same, is refused if the session has seen that row.
+#[test]
+fn commit_changes_nothing_that_the_session_has_seen_unchanged() {
+    const TABLES: [&str; 6] = [
+        "CREATE TABLE t (id int PRIMARY KEY, v int)",
+        "CREATE TABLE u (id int PRIMARY KEY, target int)",
+        "CREATE PROCEDURE hit() LANGUAGE plpgsql AS $$ BEGIN
+             UPDATE t SET v = v + 1 WHERE id = (SELECT target FROM u WHERE id = 1);
+         END $$",
+        "INSERT INTO t VALUES (1, 0), (2, 0)",
+        "INSERT INTO u VALUES (1, 1)",
+        "INSERT INTO u VALUES (2, 0)",
+    ];
+    const HIT: &str = "UPDATE t SET v = v + 1 WHERE id = (SELECT target FROM u WHERE id = 1)";
+    const ELSEWHERE: &str = "UPDATE u SET target = 2 WHERE id = 1";
+    const COUNT: &str = "UPDATE t SET v = v + 1 WHERE id = 1";
+    let cases = [
+        (HIT, "SELECT v FROM t WHERE id = 2", ELSEWHERE, false),
+        (HIT, "SELECT target FROM u WHERE id = 2", ELSEWHERE, true),
+        ("CALL hit()", "SELECT v FROM t WHERE id = 2", ELSEWHERE, false),
+        ("CALL hit()", "SELECT target FROM u WHERE id = 2", ELSEWHERE, true),
+        // A hot counter that nobody looks at.
+        (COUNT, "SELECT v FROM t WHERE id = 2", COUNT, true),
+        (COUNT, "SELECT v FROM t WHERE id = 1", COUNT, false),
+    ];
+    block_on(async {
+        for protocol in super::protocols() {
+            for (write, look, change, commits) in cases {
+                let node = Node::new(protocol);
+                let (mut client, mut other) = (node.session(), node.session());
+                for statement in TABLES {
+                    other.run(statement).await.unwrap();
+                }
+                client.run("BEGIN").await.unwrap();
+                client.run(write).await.unwrap();
+                client.number(look).await;
+                other.run(change).await.unwrap();
+                let end = client.run("COMMIT").await;
+                assert_eq!(end.is_ok(), commits, "{protocol}: {write}; {look}");
+                if !commits {
+                    assert_eq!(code(end), SqlState::SERIALIZATION_FAILURE);
+                }
+                node.verify();
+            }
+        }
+    });
+}
