@@ -23,6 +23,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use storage::{Catalog, LATEST, Store, UndoArena};
 use types::{Error, Height, Key, Result, SqlState, Stamp, TableId, Value};
 
+use super::Scheme;
 use super::records::{Record, spread};
 use super::streams::RowLog;
 use crate::replay::{Breakdown, Replayed};
@@ -34,12 +35,32 @@ pub struct RowStrategy {
     recover: fn(&Shared, usize, usize, &mut UndoArena) -> Result<()>,
     /// Steps, between which all workers wait for each other.
     steps: usize,
+    /// Of the rows, which physical records alone have.
+    needs_places: bool,
 }
 
 pub static ALL: &[RowStrategy] = &[
-    RowStrategy { name: "plr", about: "physical, latched", recover: plr, steps: 2 },
-    RowStrategy { name: "llr", about: "logical, latched", recover: llr, steps: 1 },
-    RowStrategy { name: "llr-p", about: "logical, shuffled by key", recover: llr_p, steps: 2 },
+    RowStrategy {
+        name: "plr",
+        about: "physical, latched",
+        recover: plr,
+        steps: 2,
+        needs_places: true,
+    },
+    RowStrategy {
+        name: "llr",
+        about: "logical, latched",
+        recover: llr,
+        steps: 1,
+        needs_places: false,
+    },
+    RowStrategy {
+        name: "llr-p",
+        about: "logical, shuffled by key",
+        recover: llr_p,
+        steps: 2,
+        needs_places: false,
+    },
 ];
 
 pub fn by_name(name: &str) -> Option<&'static RowStrategy> {
@@ -80,6 +101,11 @@ struct Shuffled {
 }
 
 impl RowStrategy {
+    /// Whether the records of a scheme hold what this way needs.
+    pub fn reads(&self, scheme: Scheme) -> bool {
+        !self.needs_places || scheme == Scheme::Physical
+    }
+
     /// Brings a store to the state behind the log; its newest snapshot is the state before.
     pub fn recover(
         &self,

@@ -1,5 +1,7 @@
 //! Programs over several tables: values that pass from one to another, guards on what was read,
-//! loops with early ends, ranges, keys that only data tell, hidden row ids in two tables.
+//! loops with early ends, ranges, keys that only data tell, hidden row ids in two tables. Each of the tests uses
+//! some of it.
+#![allow(dead_code)]
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -257,6 +259,12 @@ fn fill(tables: &Tables) -> Vec<Arc<Work>> {
 fn work(procedure: &Arc<Procedure>, arguments: Box<[Value]>) -> Arc<Work> {
     let procedure = Arc::clone(procedure);
     Arc::new(Work::Statement(Statement { procedure, arguments }))
+}
+
+/// One program, by no means a sensible one.
+pub fn any_program(random: &mut Random) -> Arc<Procedure> {
+    let spared = Spared { rows: [false; 4], indexed: false };
+    program(random, spared, &schemas().into_iter().collect())
 }
 
 /// A block that fills the tables, then a few programs, called with random arguments in a few blocks.
