@@ -389,7 +389,7 @@ impl Sequencer {
     fn leave_boundary(&mut self) {
         if let Some(service) = &self.shared.checkpoints {
             let boundary = self.replica.can_resume_here().then(|| self.replica.boundary());
-            if service.block(boundary, self.since.blocks, self.since.bytes) {
+            if service.block(boundary, self.log.durable_below(), &self.since) {
                 self.since = Progress::default();
             }
         }
