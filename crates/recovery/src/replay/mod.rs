@@ -82,7 +82,7 @@ pub struct Task {
 impl Task {
     pub fn new(log: impl Into<Arc<[LoggedBlock]>>) -> Task {
         let preference = Preference::Earliest;
-        Task { log: log.into(), batch_blocks: 16, options: Options::default(), preference }
+        Task { log: log.into(), batch_blocks: 4, options: Options::default(), preference }
     }
 }
 
