@@ -3,8 +3,8 @@
 //! | Scheme | A record holds | Read back by |
 //! |---|---|---|
 //! | command | nothing: the ledger's block is the record | [`replay`](crate::replay) |
-//! | [logical](Scheme::Logical) | table, key, the row after | [`recover::llr`], [`recover::llr_p`] |
-//! | [physical](Scheme::Physical) | the same and where the record lies | [`recover::plr`] |
+//! | [logical](Scheme::Logical) | table, key, the row after | [`recover`], LLR and LLR-P |
+//! | [physical](Scheme::Physical) | the same and where the record lies | [`recover`], PLR |
 //!
 //! A block is the epoch: its results are released together. So it is enough to log each row once,
 //! as the block left it; the paper logs every change of every transaction.

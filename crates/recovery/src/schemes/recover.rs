@@ -2,9 +2,9 @@
 //!
 //! | [Strategy](RowStrategy) | Who installs a row | Order |
 //! |---|---|---|
-//! | PLR, [`plr`] | whoever decodes it, under a latch; then the tables are filled | any, newest wins |
-//! | LLR, [`llr`] | whoever decodes it, under a latch, tables and indexes at once | any, newest wins |
-//! | LLR-P, [`llr_p`] | the worker that its key belongs to, without a latch | newest first |
+//! | PLR | whoever decodes it, latched; then tables and indexes are filled | any, newest wins |
+//! | LLR | whoever decodes it, latched, tables and indexes at once | any, newest wins |
+//! | LLR-P | the worker that its key belongs to, without a latch | newest first |
 //!
 //! *Last writer wins.* A row's stamp says how new it is, so older images are dropped in whatever
 //! order they come; a row that is gone leaves its height behind as long as recovery runs, lest an
