@@ -138,8 +138,7 @@ impl Engine {
             let Checkpoints { checkpointer, settings, .. } = checkpoints;
             let (store, language) = (Arc::clone(replica.store()), Arc::clone(&language));
             let observer = Arc::clone(&observer);
-            let taken = Box::new(move |taken: &Taken, took| observer.checkpoint(taken, took));
-            Service::start(checkpointer, settings, store, language, taken)
+            Service::start(checkpointer, settings, store, language, observer)
         };
         let checkpoints = checkpoints.map(service).transpose()?;
         let shared = Arc::new(Shared {
@@ -390,7 +389,7 @@ impl Sequencer {
     fn leave_boundary(&mut self) {
         if let Some(service) = &self.shared.checkpoints {
             let boundary = self.replica.can_resume_here().then(|| self.replica.boundary());
-            if service.block(boundary, self.since.blocks, self.since.bytes) {
+            if service.block(boundary, self.log.durable_below(), &self.since) {
                 self.since = Progress::default();
             }
         }

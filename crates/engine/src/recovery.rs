@@ -12,13 +12,17 @@
 //!
 //! A checkpoint is passed over if a byte of it is not as written, if it cannot be read, or if its
 //! block is not in the ledger: a crash without `durability` may lose blocks that a checkpoint has
-//! seen. That is said, and costs the replay of more blocks; damage to the *ledger* is a fault.
+//! seen. That is said, and costs the replay of more blocks; damage to the *ledger* is a fault. So
+//! is a ledger that ends before a block which a checkpoint knows to have been on stable storage, be
+//! it that its last block is damaged, or that its segments are not there at all: its torn tail is
+//! no crash's, and going on would acknowledge other blocks under the same heights.
 
 use std::sync::Arc;
 
 use ledger::chain::ChainVerifier;
-use ledger::checkpoint::{heights, read_manifest};
+use ledger::checkpoint::{CHECKPOINT_FOLDER, heights, read_manifest};
 use ledger::header::BlockHeader;
+use ledger::segment::SEGMENT_FOLDER;
 use ledger::{
     Block, ChainFault, Damage, EncodedBlock, Files, Genesis, LogError, LogReader, TornTail,
 };
@@ -42,7 +46,7 @@ pub enum Fault {
     /// The last record is incomplete or damaged: what a crash leaves behind, or damage to the last
     /// block.
     TornTail(TornTail),
-    /// Damage elsewhere: bytes that were durable have changed.
+    /// Damage elsewhere: bytes that were durable have changed, or are gone.
     Damage(Damage),
     /// The chain does not hold together, or execution does not give what the block says.
     Mismatch(Mismatch),
@@ -227,11 +231,11 @@ fn begin_at(
     language: MakeLanguage<'_>,
     workers: usize,
 ) -> Result<Result<(Loaded, LogReader), String>, Fault> {
-    let header = match read_manifest(&**files, height) {
-        Ok(manifest) => manifest.header,
+    let (header, durable_below) = match read_manifest(&**files, height) {
+        Ok(manifest) => (manifest.header, manifest.durable_below),
         Err(error) => return Ok(Err(error.to_string())),
     };
-    let reader = match reader_behind(files, &header)? {
+    let reader = match reader_behind(files, &header, durable_below)? {
         Ok(reader) => reader,
         Err(why) => return Ok(Err(why)),
     };
@@ -239,10 +243,12 @@ fn begin_at(
     Ok(loaded.map(|loaded| (loaded, reader)).map_err(|error| error.to_string()))
 }
 
-/// A reader that has just read the block of a header, or why that block is not in the ledger.
+/// A reader that has just read the block of a checkpoint, or why that block is not in the ledger,
+/// whose blocks below `durable_below` must be there.
 fn reader_behind(
     files: &Arc<dyn Files>,
     header: &BlockHeader,
+    durable_below: Height,
 ) -> Result<Result<LogReader, String>, Fault> {
     let mut reader = LogReader::open_at(Arc::clone(files), header.height)?;
     loop {
@@ -251,11 +257,28 @@ fn reader_behind(
             Ok(Some(block)) if block.hash() == header.hash() => return Ok(Ok(reader)),
             Ok(Some(_)) => return Ok(Err("it is of another block than the ledger's".into())),
             Ok(None) | Err(LogError::TornTail(_)) => {
+                if reader.next_height() < durable_below {
+                    return Err(Fault::Damage(lost(&reader, header.height, durable_below)));
+                }
                 return Ok(Err("the ledger ends before its block".into()));
             }
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// The ledger has lost blocks that were on stable storage when a checkpoint was taken.
+fn lost(reader: &LogReader, checkpoint: Height, durable_below: Height) -> Damage {
+    let height = reader.next_height();
+    let (file, offset) = reader.end().unwrap_or_default();
+    let last = durable_below - 1;
+    let what = format!(
+        "the ledger ends here, but the checkpoint of block {checkpoint} says that all blocks up \
+         to {last} were on stable storage; if the folder `{SEGMENT_FOLDER}` is elsewhere, put it \
+         back; to give up blocks {height} to {last}, which may have been acknowledged, move the \
+         folder `{CHECKPOINT_FOLDER}` away"
+    );
+    Damage { height, file: file.to_owned(), offset, what }
 }
 
 /// Apply the ledger's blocks behind a replica's head, up to its end. The replica, the chain and the

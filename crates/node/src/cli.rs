@@ -61,6 +61,8 @@ pub enum Command {
     Verify(Verify),
     /// Write the state down, so that the next start is quick. Asks the node, if one is running.
     Checkpoint(Settings),
+    /// Make a new folder with the ledger as it was at a block or at a time, and verify it.
+    Restore(Restore),
     /// Take the receipt of one transaction, or check one against a block hash you trust.
     #[command(args_conflicts_with_subcommands = true)]
     Receipt(Receipt),
@@ -139,6 +141,22 @@ pub struct Verify {
     /// Begin with the newest checkpoint that holds: quicker, and trusts what it says.
     #[arg(long)]
     pub from_checkpoint: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct Restore {
+    /// The ledger's folder, or a copy of it. No node may be running on it.
+    #[arg(long, value_name = "DIR")]
+    pub from: PathBuf,
+    /// Folder to make.
+    #[arg(long, value_name = "NEW")]
+    pub data: PathBuf,
+    /// Last block [default: the newest].
+    #[arg(long, value_name = "N", conflicts_with = "to_time")]
+    pub to_block: Option<u64>,
+    /// Take blocks up to this time, such as '2026-01-31 23:59:59+00'.
+    #[arg(long, value_name = "T")]
+    pub to_time: Option<String>,
 }
 
 #[derive(Args, Debug)]

@@ -5,6 +5,7 @@
 //! taken.
 
 use std::cell::RefCell;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -17,6 +18,7 @@ use engine::{
 use ledger::segment::SEGMENT_FOLDER;
 use ledger::{
     Files, Genesis, LedgerId, LogError, LogOptions, LogReader, LogWriter, Parameters, RealFiles,
+    checkpoint,
 };
 use sql::session::Database;
 use sql::session::schema::Schema;
@@ -50,7 +52,7 @@ pub fn open(settings: &Settings, metrics: Arc<Metrics>) -> Result<Database> {
         Some(_) => segment_bytes(&*files)?,
     });
     metrics.height.set(replica.head().height);
-    let base = checkpoint.map(|checkpoint| checkpoint.base);
+    let base = checkpoint.map(|loaded| loaded.base);
     metrics.checkpoint_height.set(base.as_ref().map_or(0, |base| base.manifest.height()));
     let checkpointer = Checkpointer::new(files, settings.checkpoint_keep as usize, base);
     let checkpoints =
@@ -100,25 +102,46 @@ pub fn checkpoint_folder(
     step: &mut dyn FnMut(Progress),
     pace: &mut dyn FnMut(&Extent) -> types::Result<()>,
 ) -> Result<Taken> {
+    let taken = checkpoint_at_end(settings, step, pace)?;
+    taken.map_err(|height| {
+        anyhow!(
+            "under its protocol the ledger can be resumed after some blocks only, and block \
+             {height} is none: start the node, which waits for one"
+        )
+    })
+}
+
+/// Executes a folder's blocks, and takes a checkpoint behind the last one if there can be one.
+pub fn settle(data: &Path, step: &mut dyn FnMut(Progress)) -> Result<Option<Taken>> {
+    let defaults = Settings::defaults().map_err(|fault| anyhow!(fault))?;
+    let settings = Settings { data: data.to_owned(), ..defaults };
+    Ok(checkpoint_at_end(&settings, step, &mut |_| Ok(()))?.ok())
+}
+
+/// `Err` with the last block's height if no replica can resume there.
+fn checkpoint_at_end(
+    settings: &Settings,
+    step: &mut dyn FnMut(Progress),
+    pace: &mut dyn FnMut(&Extent) -> types::Result<()>,
+) -> Result<Result<Taken, u64>> {
     let files: Arc<dyn Files> = Arc::new(RealFiles::open(&settings.data)?);
     let make = |_: &Arc<Store>| -> Arc<dyn Language> { Arc::new(Schema::new()) };
     let replayed =
         recover(files.clone(), &make, workers(settings.workers), step).map_err(refuse)?;
     tell(&replayed);
-    let replica = replayed.replica;
+    let Replayed { replica, reader, checkpoint, .. } = replayed;
     if !replica.can_resume_here() {
-        bail!(
-            "under its protocol the ledger can be resumed after some blocks only, and block {} is \
-             none: start the node, which waits for one",
-            replica.head().height
-        );
+        return Ok(Err(replica.head().height));
     }
+    // What was read may be in the page cache alone; a checkpoint says what no power cut takes back.
+    let log = LogWriter::resume(reader, log_options(settings)).context("cannot sync the ledger")?;
     let snapshot = replica.store().snapshot();
     let schema = replica.language().schema_image(&snapshot)?;
-    let state = State { snapshot, boundary: replica.boundary(), schema };
-    let base = replayed.checkpoint.map(|checkpoint| checkpoint.base);
+    let (boundary, durable_below) = (replica.boundary(), log.durable_below());
+    let state = State { snapshot, boundary, durable_below, schema };
+    let base = checkpoint.map(|checkpoint| checkpoint.base);
     let mut checkpointer = Checkpointer::new(files, settings.checkpoint_keep as usize, base);
-    Ok(checkpointer.take(&state, pace)?)
+    Ok(Ok(checkpointer.take(&state, pace)?))
 }
 
 fn service_settings(settings: &Settings) -> ServiceSettings {
@@ -147,6 +170,12 @@ fn holds_no_block(fault: &Fault) -> bool {
 
 /// Writes the genesis block of a new ledger.
 fn begin(settings: &Settings, files: Arc<dyn Files>, options: LogOptions) -> Result<()> {
+    if let Some(height) = checkpoint::heights(&*files)?.last() {
+        bail!(
+            "the folder holds no ledger, but a checkpoint of its block {height}: put the folder \
+             `{SEGMENT_FOLDER}` back, or choose an empty folder for a new ledger"
+        );
+    }
     let mut reader = LogReader::open(files)?;
     match reader.next_block() {
         Ok(None) | Err(LogError::TornTail(_)) => {}
@@ -246,6 +275,18 @@ mod tests {
     fn read(files: &MemoryFiles) -> Result<Replayed, Fault> {
         let language = |_: &Arc<Store>| -> Arc<dyn Language> { Arc::new(Schema::new()) };
         engine::replay(Arc::new(files.clone()), &language, 1, &mut |_| ())
+    }
+
+    /// A folder whose segments are not there (not mounted, say) is not an empty one.
+    #[test]
+    fn no_ledger_is_begun_beside_the_checkpoints_of_another() {
+        let settings = Settings::defaults().unwrap();
+        let files = MemoryFiles::new();
+        let path = format!("{}/{:020}.manifest", checkpoint::CHECKPOINT_FOLDER, 7);
+        files.plant(&path, b"whatever it holds".to_vec());
+        let begun = begin(&settings, Arc::new(files.clone()), log_options(&settings));
+        assert!(begun.unwrap_err().to_string().contains("a checkpoint of its block 7"));
+        assert_eq!(files.paths(), [path]);
     }
 
     /// Whatever moment of the first start the power goes at, the next start has a ledger.

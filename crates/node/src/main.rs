@@ -15,6 +15,7 @@ mod inspect;
 mod logs;
 mod metrics;
 mod receipts;
+mod restore;
 mod serve;
 mod sessions;
 mod torture;
@@ -55,6 +56,7 @@ fn run(cli: &Cli) -> Result<Exit> {
             checkpoints::run(&configure::resolve(flags)?.settings, cli.output)
         }
         Command::Verify(arguments) => inspect::verify(arguments, cli.output),
+        Command::Restore(arguments) => restore::run(arguments, cli.output),
         Command::Receipt(arguments) => inspect::receipt(arguments, cli.output),
         Command::Config(arguments) => configure::run(arguments, cli.output),
         Command::Bench(arguments) => benchmark::run(arguments, cli.output),

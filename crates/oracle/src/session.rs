@@ -98,6 +98,7 @@ fn play(script: &[Action], catalog: Arc<Catalog>, at: Height, height: Height) ->
         let before = overlay.mark();
         overlay.recorder.enabled = reads_only;
         let answer = work.run(&mut frame, &mut overlay);
+        let answer = answer.and_then(|answer| overlay.evaluate_all().map(|()| answer));
         overlay.recorder.enabled = false;
         let answer = answer.map_err(|stop| match stop {
             Stop::Rejected(error) | Stop::Retry(error) => error,

@@ -358,7 +358,10 @@ fn any_equal(input: &Value, elements: &[Value]) -> Option<bool> {
 }
 
 fn comparison(op: BinaryOp, left: &Value, right: &Value) -> Option<bool> {
-    let ordering = compare(left, right);
+    let ordering = match (left, right) {
+        (Value::Int(a), Value::Int(b)) => Some(a.cmp(b)),
+        _ => compare(left, right),
+    };
     match op {
         BinaryOp::Equal => ordering.map(Ordering::is_eq),
         BinaryOp::NotEqual => ordering.map(Ordering::is_ne),

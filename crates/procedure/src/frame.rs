@@ -1,7 +1,7 @@
 //! The working memory of a run, and everything the interpreter does that touches no data.
 
 use smallvec::SmallVec;
-use types::key::encode_column;
+use types::key::{encode_column, encode_int_key};
 use types::{ColumnId, Error, Key, SqlState, Stop, TableId, Value};
 
 use crate::access::Row;
@@ -315,6 +315,7 @@ pub(crate) fn row_key(table: TableId, columns: &[ColumnId], row: &Row) -> Result
     let mut key = Key::default();
     for column in columns {
         match row.get(usize::from(*column)) {
+            Some(Value::Int(number)) => key.0.extend_from_slice(&encode_int_key(*number)),
             Some(value) if !matches!(value, Value::Null) => {
                 encode_column(&value.data_type_hint(), false, value, &mut key)?;
             }

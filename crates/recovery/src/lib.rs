@@ -9,6 +9,8 @@
 //!   those that cannot be run again;
 //! * [`analysis`]: procedures cut into slices, the global dependency graph over all of them;
 //! * [`replay`]: the strategies, from one transaction after another to pipelined piece-sets;
+//! * [`schemes`]: row logs, logical and physical, and the ways back from them;
+//! * [`measure`]: what all of them cost;
 //! * [`flaw`]: bugs on purpose, for tests of the tests.
 //!
 //! *How it stands to the protocols.* A deterministic protocol can replay its own blocks, and needs
@@ -20,4 +22,6 @@
 pub mod analysis;
 pub mod flaw;
 pub mod log;
+pub mod measure;
 pub mod replay;
+pub mod schemes;

@@ -10,8 +10,8 @@
 //! ```
 //!
 //! *One block after the other.* The commits of a block come before those of the next one. Where
-//! transactions [overtake](Protocol::overtakings) into the block before, that is not so, and the
-//! block is refused: it was the last of no log, and its overtakers the first of the next.
+//! transactions [overtake](Protocol::overtakings) into the block before, that is not so, and their
+//! block is refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -115,7 +115,7 @@ fn execute(replica: &mut Replica, body: Body) -> Outcome {
 fn state_of(replica: &Replica) -> Outcome<State> {
     let snapshot = replica.store().snapshot();
     let schema = replica.language().schema_image(&snapshot)?;
-    Ok(State { snapshot, boundary: replica.boundary(), schema })
+    Ok(State { snapshot, boundary: replica.boundary(), durable_below: 0, schema })
 }
 
 /// Every file of the checkpoints, in pieces of a megabyte, past the page cache.

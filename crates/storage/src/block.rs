@@ -13,7 +13,7 @@ use std::sync::Arc;
 use types::{Height, Key, Result, Stamp, TableId, Value};
 
 use crate::pins::Pin;
-use crate::record::load_words;
+use crate::record::{Slot, load_words};
 use crate::store::Catalog;
 use crate::table::Table;
 use crate::undo::{Garbage, Touched, UndoArena, UndoSpace};
@@ -161,6 +161,11 @@ impl Changes {
 impl Change {
     pub fn table(&self) -> TableId {
         self.touched.table
+    }
+
+    /// Where the record lies in its table.
+    pub fn slot(&self) -> Slot {
+        self.touched.slot
     }
 
     pub fn schema(&self) -> &Arc<types::TableSchema> {

@@ -19,7 +19,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("protocols", &["concurrency", "kit", "procedure", "storage", "types"]),
     ("oracle", &["concurrency", "kit", "procedure", "protocols", "storage", "types"]),
     ("ledger", &["kit", "types"]),
-    ("recovery", &["concurrency", "procedure", "storage", "types"]),
+    ("recovery", &["concurrency", "ledger", "procedure", "storage", "types"]),
     ("engine", &["concurrency", "kit", "ledger", "procedure", "protocols", "storage", "types"]),
     ("sql", &["concurrency", "engine", "kit", "ledger", "procedure", "storage", "types"]),
     ("pgfront", &["types"]),

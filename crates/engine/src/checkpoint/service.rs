@@ -18,7 +18,9 @@ use storage::Store;
 use tokio::sync::oneshot;
 use types::{Error, Height, Result, SqlState};
 
+use crate::engine::Observer;
 use crate::language::Language;
+use crate::recovery::Progress;
 use crate::replica::Boundary;
 
 use super::take::{Checkpointer, Extent, State, Taken};
@@ -77,6 +79,8 @@ struct Board {
     waiting: Vec<Reply>,
     /// The newest boundary after which a replica can resume.
     boundary: Option<Boundary>,
+    /// What was on stable storage when that block was.
+    durable_below: Height,
     /// Counts wake-ups.
     turn: u64,
 }
@@ -88,7 +92,7 @@ struct Shared {
     settings: ServiceSettings,
     store: Arc<Store>,
     language: Arc<dyn Language>,
-    taken: Box<dyn Fn(&Taken, Duration) + Send + Sync>,
+    observer: Arc<dyn Observer>,
     height: Mutex<Option<Height>>,
     in_progress: AtomicBool,
     rows_done: AtomicU64,
@@ -101,13 +105,12 @@ pub struct Service {
 }
 
 impl Service {
-    /// `taken` hears of each checkpoint and of how long it took.
     pub fn start(
         checkpointer: Checkpointer,
         settings: ServiceSettings,
         store: Arc<Store>,
         language: Arc<dyn Language>,
-        taken: Box<dyn Fn(&Taken, Duration) + Send + Sync>,
+        observer: Arc<dyn Observer>,
     ) -> std::io::Result<Service> {
         let shared = Arc::new(Shared {
             board: Mutex::default(),
@@ -116,7 +119,7 @@ impl Service {
             settings,
             store,
             language,
-            taken,
+            observer,
             height: Mutex::new(checkpointer.height()),
             in_progress: AtomicBool::new(false),
             rows_done: AtomicU64::new(0),
@@ -128,16 +131,23 @@ impl Service {
         Ok(Service { shared, thread: Mutex::new(Some(thread)) })
     }
 
-    /// A block was published; `boundary` if a checkpoint can be taken behind it. So many blocks and
-    /// bytes of blocks have come since the last checkpoint was due; returns whether one is now.
-    pub fn block(&self, boundary: Option<Boundary>, blocks: u64, bytes: u64) -> bool {
+    /// A block was published; `boundary` if a checkpoint can be taken behind it. All blocks below
+    /// `durable_below` are on stable storage. `since` has come since the last checkpoint was due;
+    /// returns whether one is now.
+    pub fn block(
+        &self,
+        boundary: Option<Boundary>,
+        durable_below: Height,
+        since: &Progress,
+    ) -> bool {
         let ServiceSettings { interval_blocks, interval_bytes, .. } = self.shared.settings;
         let reached = |count: u64, interval: u64| interval > 0 && count >= interval;
-        let due = reached(blocks, interval_blocks) || reached(bytes, interval_bytes);
+        let due = reached(since.blocks, interval_blocks) || reached(since.bytes, interval_bytes);
         let mut board = self.shared.board();
         board.due |= due;
         if let Some(boundary) = boundary {
             board.boundary = Some(boundary);
+            board.durable_below = durable_below;
             if board.due || !board.waiting.is_empty() {
                 board.turn += 1;
                 self.shared.woken.notify_one();
@@ -203,7 +213,7 @@ impl Shared {
             self.in_progress.store(false, Ordering::Relaxed);
             *self.height.lock().unwrap_or_else(|e| e.into_inner()) = checkpointer.height();
             match &taken {
-                Ok(taken) => (self.taken)(taken, began.elapsed()),
+                Ok(taken) => self.observer.checkpoint(taken, began.elapsed()),
                 Err(_) if self.closed.load(Ordering::Acquire) => {}
                 Err(error) => tracing::error!(%error, detail = ?error.fields().detail,
                     "no checkpoint; the ones before are as they were"),
@@ -220,7 +230,7 @@ impl Shared {
                 return None;
             }
             let wanted = board.due || !board.waiting.is_empty();
-            if wanted && let Some(state) = self.pin(board.boundary.as_ref()) {
+            if wanted && let Some(state) = self.pin(&board) {
                 board.due = false;
                 return Some((state, std::mem::take(&mut board.waiting)));
             }
@@ -233,11 +243,12 @@ impl Shared {
     }
 
     /// The state at a boundary, if it can still be read.
-    fn pin(&self, boundary: Option<&Boundary>) -> Option<Result<State>> {
-        let boundary = boundary?.clone();
+    fn pin(&self, board: &Board) -> Option<Result<State>> {
+        let Board { boundary, durable_below, .. } = board;
+        let (boundary, durable_below) = (boundary.clone()?, *durable_below);
         let snapshot = self.store.snapshot_at(boundary.header.height)?;
         let schema = self.language.schema_image(&snapshot);
-        Some(schema.map(|schema| State { snapshot, boundary, schema }))
+        Some(schema.map(|schema| State { snapshot, boundary, durable_below, schema }))
     }
 
     fn take(&self, checkpointer: &mut Checkpointer, state: &State) -> Result<Taken> {

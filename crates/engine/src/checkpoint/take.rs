@@ -19,6 +19,8 @@ use super::groups::{RowGroup, each_group};
 pub struct State {
     pub snapshot: Snapshot,
     pub boundary: Boundary,
+    /// `LogWriter::durable_below`, no later than the snapshot.
+    pub durable_below: Height,
     /// `Language::schema_image` of the snapshot.
     pub schema: Vec<u8>,
 }
@@ -135,6 +137,7 @@ impl Checkpointer {
         let Boundary { header, parameters } = &state.boundary;
         let manifest = Manifest {
             header: header.clone(),
+            durable_below: state.durable_below,
             parameters: parameters.as_ref().clone(),
             schema: state.schema.clone(),
             tables,

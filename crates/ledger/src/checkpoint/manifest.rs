@@ -21,6 +21,9 @@ const GROUP_BYTES_MIN: usize = 68;
 pub struct Manifest {
     /// Of the block whose state this is.
     pub header: BlockHeader,
+    /// All blocks below were on stable storage when the checkpoint was begun: a ledger that ends
+    /// before has lost some.
+    pub durable_below: Height,
     /// In force for the next block.
     pub parameters: Parameters,
     /// Opaque here.
@@ -115,6 +118,7 @@ impl Manifest {
         let mut bytes = MAGIC.to_vec();
         bytes.extend_from_slice(&VERSION.to_be_bytes());
         bytes.extend_from_slice(&self.header.encode());
+        bytes.extend_from_slice(&self.durable_below.to_be_bytes());
         bytes.extend_from_slice(&self.digest()?);
         put_prefixed(&mut bytes, &self.parameters.encode()?)?;
         put_prefixed(&mut bytes, &self.schema)?;
@@ -152,6 +156,7 @@ impl Manifest {
             return Err(cursor.invalid(format!("version {version} is not known")));
         }
         let header = BlockHeader::decode(cursor.take(HEADER_BYTES)?)?;
+        let durable_below = cursor.u64()?;
         let digest: Hash = cursor.array()?;
         let parameters = Parameters::decode(cursor.prefixed()?)?;
         let schema = cursor.prefixed()?.to_vec();
@@ -164,7 +169,7 @@ impl Manifest {
             tables.push(table);
         }
         let _hash: Hash = cursor.array()?;
-        let manifest = Manifest { header, parameters, schema, tables };
+        let manifest = Manifest { header, durable_below, parameters, schema, tables };
         same(&cursor, "the digest of the state", &digest, &manifest.digest()?)?;
         cursor.finish()?;
         Ok(manifest)

@@ -38,10 +38,10 @@
 //!
 //! # Order of writes
 //!
-//! Pack, sync; folder, sync; manifest, sync; folder, sync; only then are files removed that no kept manifest
-//! names, manifests before packs. A manifest ends with a hash of itself, so one that a crash tore
-//! is none, and a whole one has all its groups on disk. Until the last step the checkpoint before
-//! is untouched. `docs/checkpoint-format.md` has every byte.
+//! Pack, sync; folder, sync; manifest, sync; folder, sync; only then are files removed that no kept
+//! manifest names, manifests before packs. A manifest ends with a hash of itself, so one that a
+//! crash tore is none, and a whole one has all its groups on disk. Until the last step the
+//! checkpoint before is untouched. `docs/checkpoint-format.md` has every byte.
 
 mod folder;
 mod manifest;

@@ -19,6 +19,7 @@ fn manifest(height: u64, groups: Vec<Group>) -> Manifest {
     let tables = [(TableId(1), groups), (TableId(7), Vec::new())];
     Manifest {
         header,
+        durable_below: height + 1,
         parameters: Parameters::new("serial"),
         schema: b"schema".to_vec(),
         tables: tables.map(|(table, groups)| TableGroups { table, groups }).into(),

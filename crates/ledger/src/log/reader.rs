@@ -109,6 +109,13 @@ impl LogReader {
         self.next_height
     }
 
+    /// Where the log ends, once that was found: a file and an offset in it.
+    pub fn end(&self) -> Option<(&str, u64)> {
+        let none_yet = (SEGMENT_FOLDER, 0);
+        let end = self.end.as_ref()?;
+        Some(end.segment.as_ref().map_or(none_yet, |last| (&*last.path, last.offset)))
+    }
+
     /// The next block; `None` at the end. After a torn tail has been reported once, that is the
     /// end; damage is reported again and again, there is no way past it.
     ///

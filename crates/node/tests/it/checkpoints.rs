@@ -94,3 +94,34 @@ fn checkpoints_come_by_themselves() {
     assert_eq!(code, Some(0));
     assert!(verified["from_checkpoint"].as_u64() >= Some(5));
 }
+
+#[test]
+fn a_ledger_is_restored_as_it_was_at_a_block_and_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, block, time) =
+        (folder.path().join("data"), folder.path().join("block"), folder.path().join("time"));
+    let mut node = Node::start(&data);
+    execute(&node, &["CREATE TABLE t (id int PRIMARY KEY, v int)"]);
+    execute(&node, &["INSERT INTO t VALUES (1, 1)", "UPDATE t SET v = 2", "UPDATE t SET v = 3"]);
+    assert_eq!(node.signal(Signal::TERM), Some(0));
+    let restore = |to: &Path, until: &[&str]| {
+        run(&[&["--output", "json", "restore", "--from", path(&data), "--data", path(to)], until]
+            .concat())
+    };
+    let restored = restore(&block, &["--to-block", "3"]);
+    assert!(restored.status.success(), "{restored:?}");
+    assert_eq!(json(&restored)["height"], 3);
+    let (code, verified) = verify(&block, &[]);
+    assert_eq!((code, &verified["block_hash"]), (Some(0), &json(&restored)["block_hash"]));
+    assert_eq!(verified["checkpoints"][0]["height"], 3);
+    let node = Node::start(&block);
+    assert_eq!(sum(&node), 2);
+    drop(node);
+    assert!(!restore(&block, &[]).status.success(), "the folder is not empty");
+    assert!(!restore(&folder.path().join("x"), &["--to-block", "9"]).status.success());
+    assert!(!restore(&folder.path().join("y"), &["--to-time", "2001-01-01"]).status.success());
+    let restored = restore(&time, &["--to-time", "2100-01-01 00:00:00+00"]);
+    assert!(restored.status.success(), "{restored:?}");
+    let node = Node::start(&time);
+    assert_eq!(sum(&node), 3);
+}

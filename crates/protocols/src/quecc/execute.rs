@@ -15,6 +15,7 @@
 //! transaction and poisons what it would have published. All other fragments of the transaction run
 //! nevertheless: what the block does must not depend on who was faster.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -33,6 +34,9 @@ use super::settle::Findings;
 
 /// Fragments ahead of which a record is fetched.
 const AHEAD: usize = 12;
+
+/// Whole transactions ahead of which index entries are fetched, and then the records.
+const WHOLES_AHEAD: [usize; 2] = [4, 2];
 
 /// A planned block.
 pub struct Batch {
@@ -137,6 +141,9 @@ impl<'a> Worker<'a> {
             if let Some(entry) = rest.get(AHEAD) {
                 self.fetch(share, entry);
             }
+            if !share.places.is_empty() {
+                self.foresee(share, rest);
+            }
             let step = match &share.transactions[rest[0].transaction as usize].kind {
                 Kind::Cut(cut) => self.fragment(share_id, cut, &rest[0])?,
                 Kind::Whole(whole) => self.whole(share_id, *whole, rest)?,
@@ -163,6 +170,29 @@ impl<'a> Worker<'a> {
             let template = &self.batch.program(cut).templates[usize::from(entry.template)];
             if let Some(table) = self.batch.catalog.table(template.table) {
                 table.prefetch_row(Slot(entry.slot));
+            }
+        }
+    }
+
+    /// Fetch what the whole transactions to come will look up: index entries first, and when they
+    /// have come, the records that they lead to.
+    fn foresee(&self, share: &Share, rest: &[Entry]) {
+        let places = |ahead: usize| {
+            let transaction = rest.get(ahead).map(|entry| entry.transaction as usize);
+            let kind = transaction.map(|transaction| &share.transactions[transaction].kind);
+            let Some(Kind::Whole(whole)) = kind else { return [].iter() };
+            let Range { start, end } = share.wholes[*whole as usize].places;
+            share.places[start as usize..end as usize].iter()
+        };
+        let [entries_ahead, records_ahead] = WHOLES_AHEAD;
+        for (table, hash) in places(entries_ahead) {
+            if let Some(table) = self.batch.catalog.table(*table) {
+                table.prefetch_hashed(*hash);
+            }
+        }
+        for (table, hash) in places(records_ahead) {
+            if let Some(table) = self.batch.catalog.table(*table) {
+                table.prefetch_guess(*hash);
             }
         }
     }

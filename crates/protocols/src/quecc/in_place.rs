@@ -257,7 +257,7 @@ impl<'a> InPlace<'a> {
         code.apply(inputs, &mut self.scratch, self.moment.now_us)?;
         self.assigned.clear();
         for (column, _) in assignments {
-            let value = self.scratch[usize::from(*column)].clone();
+            let value = std::mem::take(&mut self.scratch[usize::from(*column)]);
             self.assigned.push((*column, value));
         }
         if self.keeps_images {
@@ -274,19 +274,21 @@ impl<'a> InPlace<'a> {
         key: &[u8],
         row: &[Value],
     ) -> bool {
-        if let Some(slot) = slot {
-            self.depend(table, slot);
-            if table.last_change(slot).1 {
-                return false;
-            }
+        let Some(slot) = slot else {
+            let new = table.add(key, row, self.stamp(), self.undo);
             if self.keeps_images {
-                self.keep_image(table, slot);
+                self.note(table, new, Before::Nothing);
             }
+            return true;
+        };
+        self.depend(table, slot);
+        if table.last_change(slot).1 {
+            return false;
         }
-        let new = table.insert(key, row, self.stamp(), self.undo);
-        if slot.is_none() && self.keeps_images {
-            self.note(table, new, Before::Nothing);
+        if self.keeps_images {
+            self.keep_image(table, slot);
         }
+        table.update_row(slot, row, self.stamp(), self.undo);
         true
     }
 

@@ -12,6 +12,9 @@
 //!
 //! Only tables that the block writes matter: what is never written may be read at any time.
 //!
+//! A whole transaction looks its records up as it runs. Where they begin is kept from the key plan,
+//! so that the executor can fetch them some transactions ahead.
+//!
 //! *Look-ups* come in groups, so that the memory accesses of a group overlap: fetch the lines of
 //! the hash index, then the records that they point to, then compare the keys.
 
@@ -20,7 +23,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, OnceLock};
 
 use concurrency::{Block, Outcome, Statement, Work};
-use procedure::analysis::{Abortable, KeyPlan};
+use procedure::analysis::{Abortable, KeyPlan, PlannedAccesses, Planning};
 use procedure::step::Procedure;
 use procedure::{Expr, eval_key};
 use rustc_hash::FxHashMap;
@@ -167,6 +170,8 @@ pub struct Whole {
     pub missing: AtomicU32,
     pub done: AtomicBool,
     pub outcome: OnceLock<Outcome>,
+    /// Of the share's, those that it will look at.
+    pub places: Range<u32>,
 }
 
 /// What one planner has made.
@@ -175,6 +180,8 @@ pub struct Share {
     pub transactions: Vec<Planned>,
     pub queues: Vec<Queue>,
     pub wholes: Vec<Whole>,
+    /// Keys that whole transactions will look up, as far as the plan knows them.
+    pub places: Vec<(TableId, KeyHash)>,
     pub cells: Vec<OnceLock<Output>>,
     pub counts: u32,
     pub starts: Starts,
@@ -196,6 +203,7 @@ pub struct Planner<'a> {
     inputs: Vec<Value>,
     row: Vec<Value>,
     routes: Vec<u32>,
+    planning: Planning,
 }
 
 /// A fragment before its record is looked up.
@@ -227,6 +235,7 @@ impl<'a> Planner<'a> {
             inputs: Vec::new(),
             row: Vec::new(),
             routes: Vec::new(),
+            planning: Planning::default(),
         }
     }
 
@@ -270,13 +279,14 @@ impl<'a> Planner<'a> {
             }
         }
         self.routes.clear();
+        let first_place = self.share.places.len() as u32;
         match self.routes_of(work) {
-            Some(()) => self.whole(position),
+            Some(()) => self.whole(position, first_place),
             None => Kind::Tail,
         }
     }
 
-    fn whole(&mut self, position: usize) -> Kind {
+    fn whole(&mut self, position: usize, first_place: u32) -> Kind {
         self.routes.sort_unstable();
         self.routes.dedup();
         if self.routes.is_empty() {
@@ -292,6 +302,7 @@ impl<'a> Planner<'a> {
             missing: AtomicU32::new(self.routes.len() as u32),
             done: AtomicBool::new(false),
             outcome: OnceLock::new(),
+            places: first_place..self.share.places.len() as u32,
         });
         Kind::Whole(self.share.wholes.len() as u32 - 1)
     }
@@ -325,9 +336,20 @@ impl<'a> Planner<'a> {
         if !keys.is_routable() {
             return None;
         }
-        let accesses = keys.accesses(arguments).ok()?;
+        let mut planning = std::mem::take(&mut self.planning);
+        let routes = match keys.evaluate(arguments, &mut planning) {
+            Ok(()) => self.routes_of_accesses(&planning.found),
+            Err(_) => None,
+        };
+        self.planning = planning;
+        routes
+    }
+
+    fn routes_of_accesses(&mut self, accesses: &PlannedAccesses) -> Option<()> {
         for key in &accesses.keys {
             self.route_of_key(key.table, &key.key)?;
+            let hash = self.catalog.table(key.table)?.hash(key.key.as_bytes());
+            self.share.places.push((key.table, hash));
         }
         for lead in &accesses.leads {
             let schema = self.catalog.table(lead.table)?.schema();

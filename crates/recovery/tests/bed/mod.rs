@@ -1,8 +1,6 @@
-//! Workloads with their tables and rows, blocks of their calls, and logs of these.
-
-// Each test needs its part.
+//! Workloads with their tables and rows, blocks of their calls, and logs of these. Each of the tests
+//! uses some of it.
 #![allow(dead_code)]
-
 use std::collections::BTreeSet;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -13,9 +11,11 @@ use ledger::{Genesis, Parameters};
 use procedure::step::Procedure;
 use recovery::log::{LoggedBlock, RowWrite};
 use sql::session::schema::Schema;
-use storage::{Snapshot, Store};
+use storage::{Changes, Snapshot, Store};
 use types::{Key, Stamp, TableId, TableSchema, Value};
 use workloads::{Settings, Workload};
+
+pub const SEED: u64 = 11;
 
 pub struct Bed {
     pub replica: Replica,
@@ -64,6 +64,16 @@ impl Bed {
         self.store().tables().iter().map(|table| Arc::clone(table.schema())).collect()
     }
 
+    /// Calls of the workload, always the same.
+    pub fn works(&self, transactions: usize) -> Vec<Arc<Work>> {
+        let calls = self.workload.calls(SEED).take(transactions);
+        let works = calls.map(|call| {
+            let procedure = Arc::clone(&self.programs[call.procedure]);
+            Arc::new(Work::Statement(Statement { procedure, arguments: call.arguments }))
+        });
+        works.collect()
+    }
+
     /// Blocks of the workload's calls, run under a protocol.
     pub fn run(
         &self,
@@ -72,21 +82,60 @@ impl Bed {
         blocks: usize,
         transactions: usize,
     ) -> Vec<LoggedBlock> {
-        let mut calls = self.workload.calls(11);
-        let first = self.store().newest() + 1;
-        let heights = first..first + blocks as u64;
-        let mut run_one = |height| {
-            let calls = calls.by_ref().take(transactions);
-            let works = calls.map(|call| {
-                let procedure = Arc::clone(&self.programs[call.procedure]);
-                Arc::new(Work::Statement(Statement { procedure, arguments: call.arguments }))
-            });
-            let transactions = works.collect();
+        self.run_works(protocol, crew, self.works(blocks * transactions), transactions)
+    }
+
+    pub fn run_works(
+        &self,
+        protocol: &dyn Protocol,
+        crew: &Crew,
+        works: Vec<Arc<Work>>,
+        transactions: usize,
+    ) -> Vec<LoggedBlock> {
+        let blocks = works.chunks(transactions).map(|works| {
+            let height = self.store().newest() + 1;
+            let transactions = works.to_vec();
             let block = Arc::new(Block { height, time_us: height as i64, transactions });
             run_block(self.store(), protocol, crew, block)
-        };
-        heights.map(&mut run_one).collect()
+        });
+        blocks.collect()
     }
+
+    /// Serially, showing what each block changed.
+    pub fn run_and_show(
+        &self,
+        blocks: usize,
+        transactions: usize,
+        show: &mut dyn FnMut(&Changes),
+    ) -> Vec<LoggedBlock> {
+        let (protocol, crew) = (protocols::by_name("serial").unwrap(), Crew::new(1));
+        let works = self.works(blocks * transactions);
+        let blocks = works.chunks(transactions).map(|works| {
+            let height = self.store().newest() + 1;
+            let transactions = works.to_vec();
+            let block = Arc::new(Block { height, time_us: height as i64, transactions });
+            let (logged, changes) = run_to_see(self.store(), &*protocol, &crew, block);
+            show(&changes);
+            logged
+        });
+        blocks.collect()
+    }
+}
+
+/// One block under a protocol, and what it changed.
+pub fn run_to_see(
+    store: &Arc<Store>,
+    protocol: &dyn Protocol,
+    crew: &Crew,
+    block: Arc<Block>,
+) -> (LoggedBlock, Changes) {
+    let height = block.height;
+    let mut writes = store.begin_block(height, crew.workers());
+    let prepared = protocol.prepare(&block, store, height - 1, crew).unwrap();
+    let outcome = protocol.finish(prepared, &block, store, &mut writes, crew).unwrap();
+    let changes = store.finish(writes);
+    store.publish(height);
+    (LoggedBlock::new(block, &outcome, protocol).unwrap(), changes)
 }
 
 /// One block under a protocol; it is published.

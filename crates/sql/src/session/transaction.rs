@@ -82,7 +82,8 @@ impl OpenTransaction {
         run.map_err(error_of)
     }
 
-    /// Run a statement that may write.
+    /// Run a statement that may write. Its commands are evaluated at once, so that it fails where
+    /// it stands and not at COMMIT.
     pub fn write(&mut self, body: Body, work: Work) -> Result<ProgramResult> {
         if self.read_only {
             return Err(Error::new(
@@ -91,7 +92,10 @@ impl OpenTransaction {
             ));
         }
         let (frame, overlay) = (&mut self.frame, &mut self.overlay);
-        let run = aside(work.is_short(), || work.run_within(frame, overlay));
+        let run = aside(work.is_short(), || {
+            let answered = work.run_within(frame, overlay)?;
+            overlay.evaluate_all().map(|()| answered)
+        });
         let answered = run.map_err(error_of)?;
         self.overlay.recorder.wrote(&work);
         let shown = answered.clone();

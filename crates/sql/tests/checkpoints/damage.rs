@@ -1,12 +1,16 @@
 //! Checkpoints whose files are not as they were written.
 
-use engine::PassedOver;
+use std::sync::Arc;
+
 use engine::checkpoint::Checkpointer;
+use engine::{Fault, Language, PassedOver, recover};
 use kit::random::Random;
 use ledger::MemoryFiles;
 use ledger::checkpoint::CHECKPOINT_FOLDER;
+use sql::session::schema::Schema;
+use storage::Store;
 
-use super::world::{World, digest_of, recovered};
+use super::world::{World, digest_of, recovered, state_of};
 
 /// A ledger with two checkpoints, the second of which refers to the first one's pack.
 fn with_two_checkpoints() -> (World, Checkpointer) {
@@ -73,21 +77,22 @@ fn a_lost_file_is_found() {
     }
 }
 
-/// The newest checkpoint is of a block that a crash took out of the ledger.
+/// Where the last block's record begins: the newest segment and an offset.
+fn last_record(files: &MemoryFiles) -> (String, usize) {
+    let segments = files.paths().into_iter().filter(|path| path.starts_with("segments"));
+    let path = segments.max().unwrap();
+    let bytes = files.contents(&path).unwrap();
+    (path, bytes.windows(4).rposition(|four| four == b"TREC").unwrap())
+}
+
+/// The newest checkpoint is of a block that was not synced, and that a crash took out of the ledger.
 #[test]
 fn a_checkpoint_ahead_of_the_ledger_is_passed_over_and_goes() {
     let (world, mut checkpointer) = with_two_checkpoints();
+    checkpointer.take(&state_of(&world.replica), &mut |_| Ok(())).unwrap();
     let whole = world.files.crash(&mut Random::new(1));
-    world.checkpoint(&mut checkpointer);
-    for path in paths(&world.files, "") {
-        whole.plant(&path, world.files.contents(&path).unwrap());
-    }
-    let segments = whole.paths().into_iter().filter(|path| path.starts_with("segments"));
-    let last = segments.max().unwrap();
-    // The last block's bytes, so that what is left is the ledger one block shorter.
-    let bytes = whole.contents(&last).unwrap();
-    let record = bytes.windows(4).rposition(|four| four == b"TREC").unwrap();
-    let mut cut = bytes;
+    let (last, record) = last_record(&whole);
+    let mut cut = whole.contents(&last).unwrap();
     cut[record..].fill(0);
     whole.plant(&last, cut);
     let from = recovered(&whole);
@@ -95,11 +100,44 @@ fn a_checkpoint_ahead_of_the_ledger_is_passed_over_and_goes() {
     assert_eq!(from.passed_over.len(), 1);
     assert!(from.passed_over[0].why.contains("ends before"), "{:?}", from.passed_over);
     let base = from.checkpoint.map(|checkpoint| checkpoint.base);
-    let files = std::sync::Arc::new(whole.clone());
+    let files = Arc::new(whole.clone());
     let mut checkpointer = Checkpointer::new(files, 2, base);
-    let state = super::world::state_of(&from.replica);
+    let state = state_of(&from.replica);
     checkpointer.take(&state, &mut |_| Ok(())).unwrap();
     assert!(passed_over(&whole).is_empty(), "what was of another past is gone");
+}
+
+/// A checkpoint of a block that was synced shows that a ledger without the block is no crash's.
+#[test]
+fn a_ledger_that_has_lost_a_block_which_a_checkpoint_saw_durable_is_damaged() {
+    let (world, mut checkpointer) = with_two_checkpoints();
+    let taken = world.checkpoint(&mut checkpointer).height;
+    let (last, record) = last_record(&world.files);
+    let whole = world.files.contents(&last).unwrap();
+    let mut rotten = whole.clone();
+    rotten[record + 60] ^= 1;
+    let mut emptied = whole.clone();
+    emptied[record..].fill(0);
+    for bytes in [rotten, emptied] {
+        world.files.plant(&last, bytes);
+        let damage = damage(&world.files);
+        assert_eq!((damage.height, &damage.file, damage.offset), (taken, &last, record as u64));
+        assert!(damage.what.contains("move the folder `checkpoints` away"), "{damage}");
+    }
+    world.files.plant(&last, whole);
+    for segment in world.files.paths().into_iter().filter(|path| path.starts_with("segments")) {
+        ledger::Files::remove(&world.files, &segment).unwrap();
+    }
+    assert_eq!(damage(&world.files).height, 0, "all segments are gone");
+}
+
+fn damage(files: &MemoryFiles) -> ledger::Damage {
+    let make = |_: &Arc<Store>| -> Arc<dyn Language> { Arc::new(Schema::new()) };
+    match recover(Arc::new(files.clone()), &make, 1, &mut |_| ()) {
+        Err(Fault::Damage(damage)) => damage,
+        Err(fault) => panic!("{fault}"),
+        Ok(replayed) => panic!("goes on at block {}", replayed.replica.head().height),
+    }
 }
 
 /// The ledger's own damage is never hidden by a checkpoint.

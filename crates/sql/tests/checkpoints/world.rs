@@ -53,14 +53,15 @@ pub fn recovered(files: &MemoryFiles) -> Replayed {
     replayed.unwrap_or_else(|fault| panic!("{fault}"))
 }
 
+/// Without a claim about what is on stable storage.
 pub fn state_of(replica: &Replica) -> State {
     let snapshot = replica.store().snapshot();
     let schema = replica.language().schema_image(&snapshot).unwrap();
-    State { snapshot, boundary: replica.boundary(), schema }
+    State { snapshot, boundary: replica.boundary(), durable_below: 0, schema }
 }
 
 pub fn digest_of(replica: &Replica) -> Hash {
-    let State { snapshot, boundary, schema } = state_of(replica);
+    let State { snapshot, boundary, schema, .. } = state_of(replica);
     digest(&snapshot, &boundary.parameters, &schema).unwrap()
 }
 
@@ -102,7 +103,9 @@ impl World {
     }
 
     pub fn checkpoint(&self, checkpointer: &mut Checkpointer) -> Taken {
-        checkpointer.take(&state_of(&self.replica), &mut |_| Ok(())).unwrap()
+        let durable_below = self.log.durable_below();
+        let state = State { durable_below, ..state_of(&self.replica) };
+        checkpointer.take(&state, &mut |_| Ok(())).unwrap()
     }
 
     pub fn remove_manifest(&self, height: Height) {

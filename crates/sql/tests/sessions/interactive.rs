@@ -52,3 +52,26 @@ fn commit_changes_nothing_that_the_session_has_seen_unchanged() {
         }
     });
 }
+
+/// An update command that fails does so at its statement, not at COMMIT; a savepoint saves the rest.
+#[test]
+fn an_update_that_fails_is_told_of_at_once() {
+    block_on(async {
+        let node = Node::new("harmony");
+        let mut client = node.session();
+        client.run("CREATE TABLE t (id int PRIMARY KEY, v int CHECK (v >= 0))").await.unwrap();
+        client.run("INSERT INTO t VALUES (1, 5), (2, 5)").await.unwrap();
+        client.run("BEGIN").await.unwrap();
+        client.run("UPDATE t SET v = v - 3 WHERE id = 1").await.unwrap();
+        client.run("SAVEPOINT s").await.unwrap();
+        let failed = client.run("UPDATE t SET v = v - 3 WHERE id = 1").await;
+        assert_eq!(code(failed), SqlState::CHECK_VIOLATION);
+        client.run("ROLLBACK TO s").await.unwrap();
+        let failed = client.run("UPDATE t SET v = v / 0 WHERE id = 2").await;
+        assert_eq!(code(failed), SqlState::DIVISION_BY_ZERO);
+        client.run("ROLLBACK TO s").await.unwrap();
+        client.run("COMMIT").await.unwrap();
+        assert_eq!(client.number("SELECT sum(v) FROM t").await, 7);
+        node.verify();
+    });
+}

@@ -24,8 +24,8 @@
 //! - *Removing* unlinks leaves that become empty, with the inner nodes that led only to them, and
 //!   merges nothing else. Entries fall away when blocks are collected, in bulk, and usually come
 //!   back near where they were.
-//! - A key above all others of its leaf splits it before the last entry, so that keys inserted in
-//!   order, be it one order for each of many prefixes, fill their leaves.
+//! - A leaf splits behind a run of keys that came in order, be it in its middle (PostgreSQL's
+//!   nbtree does the like): orders of one district among those of others fill their leaves too.
 //!
 //! Keys over 128 bytes lie in an append-only heap; their space is not reclaimed when they go.
 
@@ -212,17 +212,13 @@ impl OrderedIndex {
         let mut parent: Option<Step<'_>> = None;
         loop {
             if step.node.is_full() {
-                let appends = step.node.is_leaf() && step.node.is_below(key, &self.heap);
-                self.split(parent, step, appends)?;
+                let at = step.node.split_place(key, &self.heap);
+                self.split(parent, step, at)?;
                 return Err(Restart);
             }
             if step.node.is_leaf() {
                 let leaf = step.node.lock(step.seen)?;
-                let found = match step.node.is_below(key, &self.heap) {
-                    true => (step.node.count(), false),
-                    false => step.node.search(key, &self.heap),
-                };
-                match found {
+                match step.node.search_from_end(key, &self.heap) {
                     (i, true) => leaf.set_value(i, slot.0),
                     (i, false) => leaf.insert(i, key, slot.0, &self.heap),
                 }
@@ -234,16 +230,14 @@ impl OrderedIndex {
         }
     }
 
-    /// Splits a full node, whose parent has room for a separator; its last entry alone goes to
-    /// the right if the key to come `appends` to it.
-    fn split(&self, parent: Option<Step<'_>>, step: Step<'_>, appends: bool) -> Attempt<()> {
+    /// Splits a full node, whose parent has room for a separator, at a place that was found before
+    /// its lock was taken by the same version.
+    fn split(&self, parent: Option<Step<'_>>, step: Step<'_>, at: usize) -> Attempt<()> {
         let parent = parent.map(|p| Ok((p, p.node.lock(p.seen)?))).transpose()?;
         let left = step.node.lock(step.seen)?;
         if parent.is_none() && self.root.load(Ordering::Acquire) != u64::from(step.number) {
             return Err(Restart);
         }
-        let count = step.node.count();
-        let at = if appends { count - 1 } else { count / 2 };
         let separator = self.separator(step.node, at);
         let (right_number, right) = self.allocate();
         left.split_off(at, &right);

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! word 0         version: [ changes: 63 | locked: 1 ]
-//! word 1         [ unused: 15 | leaf: 1 | garbage: 16 | low: 16 | count: 16 ]
+//! word 1         [ run: 8 | unused: 7 | leaf: 1 | garbage: 16 | low: 16 | count: 16 ]
 //! word 2         inner nodes: the child below the first separator
 //! word 3         unused
 //! word 4 + 2i    head of key i: its first eight bytes, big endian, zero-padded
@@ -11,6 +11,8 @@
 //! low .. 256     tails: the bytes after the eighth, big endian, zero-padded; `garbage` words of
 //!                them belong to no entry any more
 //! ```
+//!
+//! `run` is the place behind the entry that came last, 0 if one went since.
 //!
 //! A binary search compares heads, one integer each, and looks at a tail only where heads are
 //! equal. Zero padding keeps the order of bytes as long as equal words are decided by length. Keys
@@ -36,6 +38,7 @@ const FIRST_CHILD: usize = 2;
 const ENTRIES: usize = 4;
 const LOCKED: u64 = 1;
 const LEAF: u64 = 1 << 48;
+const RUN_SHIFT: u32 = 56;
 const KEY_BYTES_MAX: usize = 128;
 const HEAD_BYTES: usize = 8;
 const LONG: u64 = 0xFFFF;
@@ -120,6 +123,7 @@ struct Shape {
     low: usize,
     garbage: usize,
     leaf: bool,
+    run: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -182,11 +186,12 @@ impl<'a> Node<'a> {
             low: (word >> 16) as usize & 0xFFFF,
             garbage: (word >> 32) as usize & 0xFFFF,
             leaf: word & LEAF != 0,
+            run: (word >> RUN_SHIFT) as usize,
         }
     }
 
     fn set_shape(self, shape: Shape) {
-        let numbers = shape.count | shape.low << 16 | shape.garbage << 32;
+        let numbers = shape.count | shape.low << 16 | shape.garbage << 32 | shape.run << RUN_SHIFT;
         self.set_word(SHAPE, numbers as u64 | if shape.leaf { LEAF } else { 0 });
     }
 
@@ -288,11 +293,26 @@ impl<'a> Node<'a> {
         (low, false)
     }
 
-    /// Whether the key is above every entry.
+    /// As `search`, looking at the end first: there keys go that come in order.
     #[inline]
-    pub(super) fn is_below(self, key: &SearchKey<'_>, heap: &Heap) -> bool {
-        let last = self.count().checked_sub(1);
-        last.is_none_or(|last| self.compare(last, key, heap) == Order::Less)
+    pub(super) fn search_from_end(self, key: &SearchKey<'_>, heap: &Heap) -> (usize, bool) {
+        match self.count().checked_sub(1) {
+            Some(last) if self.compare(last, key, heap) != Order::Less => self.search(key, heap),
+            _ => (self.count(), false),
+        }
+    }
+
+    /// Where to split so that a key for which there is no room gets some. If it continues a run of
+    /// keys in order, behind the run, so that runs leave full nodes behind; else in the middle.
+    pub(super) fn split_place(self, key: &SearchKey<'_>, heap: &Heap) -> usize {
+        let Shape { count, run, leaf, .. } = self.shape();
+        let (place, _) = if leaf { self.search_from_end(key, heap) } else { (0, false) };
+        match place {
+            0 => count / 2,
+            end if end == count => count - 1,
+            place if place == run => place,
+            _ => count / 2,
+        }
     }
 }
 
@@ -304,7 +324,7 @@ impl<'a> Locked<'a> {
     pub(super) fn reset(&self, first_child: Option<u32>) {
         self.0.set_word(FIRST_CHILD, u64::from(first_child.unwrap_or(0)));
         let leaf = first_child.is_none();
-        self.0.set_shape(Shape { count: 0, low: NODE_WORDS, garbage: 0, leaf });
+        self.0.set_shape(Shape { count: 0, low: NODE_WORDS, garbage: 0, leaf, run: 0 });
     }
 
     pub(super) fn set_value(&self, i: usize, value: u32) {
@@ -340,6 +360,7 @@ impl<'a> Locked<'a> {
         node.set_word(ENTRIES + 2 * i, head);
         node.set_word(ENTRIES + 2 * i + 1, meta.with_tail(shape.low).0);
         shape.count += 1;
+        shape.run = i + 1;
         node.set_shape(shape);
     }
 
@@ -351,6 +372,7 @@ impl<'a> Locked<'a> {
             node.set_word(word, node.word(word + 2));
         }
         shape.count -= 1;
+        shape.run = 0;
         if shape.count == 0 {
             (shape.low, shape.garbage) = (NODE_WORDS, 0);
         }

@@ -116,6 +116,30 @@ fn keys_in_order_fill_their_nodes() {
     assert!(nodes < 20_000 / 110, "{nodes} nodes");
 }
 
+/// As order lines come: a few at a time, each district's behind its own and before the next one's.
+#[test]
+fn keys_in_order_for_each_of_many_prefixes_fill_their_nodes() {
+    const DISTRICTS: u64 = 40;
+    let index = OrderedIndex::new();
+    let mut model = Model::new();
+    let mut random = Random::new(1);
+    let mut next = [0u64; DISTRICTS as usize];
+    for slot in 0..20_000u32 {
+        let district = random.below(DISTRICTS);
+        for _ in 0..5 {
+            let line = next[district as usize];
+            next[district as usize] += 1;
+            let key = [7, district, line].map(u64::to_be_bytes).concat();
+            index.insert(&key, Slot(slot));
+            model.insert(key, slot);
+        }
+    }
+    check_whole(&index, &model);
+    // An entry takes four words of 252, and 17 are kept free.
+    let (nodes, full) = (index.numbers.lock().next, 100_000 / 58);
+    assert!(nodes < full * 6 / 5, "{nodes} nodes for what fills {full}");
+}
+
 #[test]
 fn agrees_with_btree_maps_under_threads() {
     const THREADS: u64 = 4;
