@@ -104,13 +104,15 @@ impl Checkpointer {
         pace: &mut dyn FnMut(&Extent) -> Result<()>,
     ) -> Result<Taken> {
         let height = state.boundary.header.height;
-        if let Some(base) = self.base.as_ref().filter(|base| base.manifest.height() == height) {
+        let held = self.base.as_ref().filter(|base| base.manifest.height() == height);
+        // What a crash left, or a past that the ledger has lost.
+        let room_from = height + u64::from(held.is_some());
+        clear(&*self.files, room_from, &self.lost).map_err(cannot_write)?;
+        self.lost.clear();
+        if let Some(base) = held {
             let digest = base.manifest.digest()?;
             return Ok(Taken { height, digest, extent: Extent::default() });
         }
-        // What a crash left, or a past that the ledger has lost.
-        clear(&*self.files, height, &self.lost).map_err(cannot_write)?;
-        self.lost.clear();
         let taken = self.write(state, pace);
         if taken.is_err() {
             // The next attempt clears the way again; this frees the disk at once, if it can.
