@@ -195,10 +195,11 @@ impl Engine {
         self.shared.protocol.lock().unwrap_or_else(|e| e.into_inner()).clone()
     }
 
-    /// Ask for a checkpoint that holds everything acknowledged so far.
+    /// Ask for a checkpoint that holds everything acknowledged so far. An error if the protocol
+    /// cannot be resumed after the newest block; one is taken after the next where it can.
     pub fn checkpoint(&self) -> Result<oneshot::Receiver<Result<Taken, Error>>, Error> {
         match &self.shared.checkpoints {
-            Some(service) => Ok(service.request()),
+            Some(service) => service.request(self.head().height),
             None => Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, "there are no checkpoints")),
         }
     }
@@ -359,12 +360,16 @@ impl Sequencer {
         })
     }
 
-    /// Publish the block to readers, then answer its clients: a session that has its answer reads a
-    /// snapshot that holds it.
+    /// Publish the block to readers, leave its boundary for a checkpoint, then answer its clients: a
+    /// session that has its answer reads a snapshot that holds it, and can ask for a checkpoint that
+    /// does.
     fn release(&mut self, mut durable: Durable, replies: Vec<Reply>) {
         let shared = Arc::clone(&self.shared);
         let mut event = durable.event();
         self.replica.publish();
+        self.since.blocks += 1;
+        self.since.bytes += event.ledger_bytes;
+        self.leave_boundary();
         *shared.head.lock().unwrap_or_else(|e| e.into_inner()) = self.replica.head();
         {
             let mut protocol = shared.protocol.lock().unwrap_or_else(|e| e.into_inner());
@@ -380,9 +385,6 @@ impl Sequencer {
         drop(durable);
         shared.observer.block(&event);
         collect(&shared.store, event.height);
-        self.since.blocks += 1;
-        self.since.bytes += event.ledger_bytes;
-        self.leave_boundary();
     }
 
     /// Where the next checkpoint can begin.

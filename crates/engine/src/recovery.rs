@@ -27,7 +27,7 @@ use ledger::{
     Block, ChainFault, Damage, EncodedBlock, Files, Genesis, LogError, LogReader, TornTail,
 };
 use storage::Store;
-use types::Height;
+use types::{Error, Height, SqlState};
 
 use crate::checkpoint::{Base, Loaded, load};
 use crate::describe::describe_outcome;
@@ -147,6 +147,20 @@ pub struct FromCheckpoint {
 pub struct PassedOver {
     pub height: Height,
     pub why: String,
+    /// It can never serve: it is damaged, or of a block that the ledger does not have. Otherwise it
+    /// could not be read just now.
+    pub is_lost: bool,
+}
+
+impl PassedOver {
+    fn lost(height: Height, why: &str) -> PassedOver {
+        PassedOver { height, why: why.to_owned(), is_lost: true }
+    }
+
+    fn because(height: Height, error: &Error) -> PassedOver {
+        let is_lost = error.code() != SqlState::IO_ERROR;
+        PassedOver { height, why: error.to_string(), is_lost }
+    }
 }
 
 /// Makes the language of a replica over its store. Called once for each attempt.
@@ -217,7 +231,7 @@ pub fn recover(
                     passed_over,
                 });
             }
-            Err(why) => passed_over.push(PassedOver { height, why }),
+            Err(it) => passed_over.push(it),
         }
     }
     let replayed = replay(files, language, workers, report)?;
@@ -230,17 +244,17 @@ fn begin_at(
     height: Height,
     language: MakeLanguage<'_>,
     workers: usize,
-) -> Result<Result<(Loaded, LogReader), String>, Fault> {
+) -> Result<Result<(Loaded, LogReader), PassedOver>, Fault> {
     let (header, durable_below) = match read_manifest(&**files, height) {
         Ok(manifest) => (manifest.header, manifest.durable_below),
-        Err(error) => return Ok(Err(error.to_string())),
+        Err(error) => return Ok(Err(PassedOver::because(height, &error))),
     };
     let reader = match reader_behind(files, &header, durable_below)? {
         Ok(reader) => reader,
-        Err(why) => return Ok(Err(why)),
+        Err(why) => return Ok(Err(PassedOver::lost(height, why))),
     };
     let loaded = load(&**files, height, language, workers);
-    Ok(loaded.map(|loaded| (loaded, reader)).map_err(|error| error.to_string()))
+    Ok(loaded.map(|loaded| (loaded, reader)).map_err(|e| PassedOver::because(height, &e)))
 }
 
 /// A reader that has just read the block of a checkpoint, or why that block is not in the ledger,
@@ -249,18 +263,18 @@ fn reader_behind(
     files: &Arc<dyn Files>,
     header: &BlockHeader,
     durable_below: Height,
-) -> Result<Result<LogReader, String>, Fault> {
+) -> Result<Result<LogReader, &'static str>, Fault> {
     let mut reader = LogReader::open_at(Arc::clone(files), header.height)?;
     loop {
         match reader.next_block() {
             Ok(Some(block)) if block.height() < header.height => {}
             Ok(Some(block)) if block.hash() == header.hash() => return Ok(Ok(reader)),
-            Ok(Some(_)) => return Ok(Err("it is of another block than the ledger's".into())),
+            Ok(Some(_)) => return Ok(Err("it is of another block than the ledger's")),
             Ok(None) | Err(LogError::TornTail(_)) => {
                 if reader.next_height() < durable_below {
                     return Err(Fault::Damage(lost(&reader, header.height, durable_below)));
                 }
-                return Ok(Err("the ledger ends before its block".into()));
+                return Ok(Err("the ledger ends before its block"));
             }
             Err(error) => return Err(error.into()),
         }

@@ -45,7 +45,7 @@ pub fn open(settings: &Settings, metrics: Arc<Metrics>) -> Result<Database> {
     };
     let (replayed, schema) = read.map_err(refuse)?;
     tell(&replayed);
-    let Replayed { replica, reader, progress, checkpoint, .. } = replayed;
+    let Replayed { replica, reader, progress, checkpoint, passed_over, .. } = replayed;
     let log = LogWriter::resume(reader, options).context("cannot go on with the ledger")?;
     metrics.ledger_bytes.add(match &checkpoint {
         None => progress.bytes,
@@ -54,7 +54,8 @@ pub fn open(settings: &Settings, metrics: Arc<Metrics>) -> Result<Database> {
     metrics.height.set(replica.head().height);
     let base = checkpoint.map(|loaded| loaded.base);
     metrics.checkpoint_height.set(base.as_ref().map_or(0, |base| base.manifest.height()));
-    let checkpointer = Checkpointer::new(files, settings.checkpoint_keep as usize, base);
+    let checkpointer =
+        Checkpointer::new(files, settings.checkpoint_keep as usize, base, &passed_over);
     let checkpoints =
         Some(Checkpoints { checkpointer, settings: service_settings(settings), since: progress });
     let (language, limits): (Arc<dyn Language>, _) = (schema.clone(), limits(settings));
@@ -79,7 +80,7 @@ fn read(
 }
 
 fn tell(replayed: &Replayed) {
-    for PassedOver { height, why } in &replayed.passed_over {
+    for PassedOver { height, why, .. } in &replayed.passed_over {
         warn!(height, why, "a checkpoint does not hold; beginning with an older one or genesis");
     }
     if let Some(tail) = &replayed.torn_tail {
@@ -129,7 +130,7 @@ fn checkpoint_at_end(
     let replayed =
         recover(files.clone(), &make, workers(settings.workers), step).map_err(refuse)?;
     tell(&replayed);
-    let Replayed { replica, reader, checkpoint, .. } = replayed;
+    let Replayed { replica, reader, checkpoint, passed_over, .. } = replayed;
     if !replica.can_resume_here() {
         return Ok(Err(replica.head().height));
     }
@@ -140,8 +141,14 @@ fn checkpoint_at_end(
     let (boundary, durable_below) = (replica.boundary(), log.durable_below());
     let state = State { snapshot, boundary, durable_below, schema };
     let base = checkpoint.map(|checkpoint| checkpoint.base);
+<<<<<<< HEAD
     let mut checkpointer = Checkpointer::new(files, settings.checkpoint_keep as usize, base);
     Ok(Ok(checkpointer.take(&state, pace)?))
+=======
+    let mut checkpointer =
+        Checkpointer::new(files, settings.checkpoint_keep as usize, base, &passed_over);
+    Ok(checkpointer.take(&state, pace)?)
+>>>>>>> bench
 }
 
 fn service_settings(settings: &Settings) -> ServiceSettings {
@@ -149,6 +156,7 @@ fn service_settings(settings: &Settings) -> ServiceSettings {
         interval_blocks: settings.checkpoint_interval_blocks,
         interval_bytes: settings.checkpoint_interval_bytes,
         cpu_percent_max: settings.checkpoint_cpu_percent_max,
+        undo_bytes_max: settings.checkpoint_undo_bytes_max,
     }
 }
 

@@ -3,7 +3,8 @@
 //! Live means that the process answers; ready means that the ledger was read and sessions are
 //! admitted. A node that is starting or stopping, or whose engine gave up because the disk failed,
 //! is live and not ready. A GET of `/checkpoint` tells how the newest one stands, a POST asks for
-//! one and is answered when it is durable.
+//! one and is answered when it is durable, or by 409 if the protocol cannot be resumed after the
+//! newest block; one is taken after the next where it can.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -18,6 +19,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use engine::Engine;
 use tokio::net::TcpListener;
+use types::SqlState;
 
 use crate::checkpoints;
 use crate::metrics::Metrics;
@@ -103,7 +105,15 @@ async fn take_checkpoint(State(observed): State<Arc<Observed>>) -> Response {
     };
     match taken {
         Ok(Ok(taken)) => json_page(&checkpoints::taken_json(&taken)),
-        Ok(Err(error)) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+        Ok(Err(error)) => {
+            let status = match error.code() {
+                SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE => StatusCode::CONFLICT,
+                SqlState::ADMIN_SHUTDOWN => StatusCode::SERVICE_UNAVAILABLE,
+                _ => StatusCode::INTERNAL_SERVER_ERROR,
+            };
+            let hint = error.fields().hint.as_deref().unwrap_or_default();
+            (status, format!("{error}\n{hint}\n")).into_response()
+        }
         Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "stopping\n").into_response(),
     }
 }

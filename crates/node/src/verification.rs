@@ -97,7 +97,7 @@ pub fn verify_from_checkpoint(data: &Path, workers_setting: u32) -> Result<Verif
         from = replayed.checkpoint.as_ref().map(|loaded| loaded.base.manifest.height());
         checkpoints.extend(from.map(|height| CheckpointVerdict { height, fault: None }));
         let passed_over = replayed.passed_over.iter().rev();
-        checkpoints.extend(passed_over.map(|PassedOver { height, why }| CheckpointVerdict {
+        checkpoints.extend(passed_over.map(|PassedOver { height, why, .. }| CheckpointVerdict {
             height: *height,
             fault: Some(why.clone()),
         }));

@@ -35,7 +35,7 @@ fn main() -> Outcome {
 fn measure(rows: i64, folder: &Path) -> Outcome {
     let files: Arc<dyn Files> = Arc::new(RealFiles::open(folder)?);
     let mut replica = filled(rows)?;
-    let mut checkpointer = Checkpointer::new(files.clone(), 1, None);
+    let mut checkpointer = Checkpointer::new(files.clone(), 1, None, &[]);
     let began = Instant::now();
     let taken = checkpointer.take(&state_of(&replica)?, &mut |_| Ok(()))?;
     let bytes = taken.extent.bytes_written;

@@ -33,5 +33,5 @@ mod take;
 
 pub use groups::digest;
 pub use load::{Loaded, check, load};
-pub use service::{Pace, Service, ServiceSettings, Standing};
+pub use service::{Service, ServiceSettings, Standing};
 pub use take::{Base, Checkpointer, Extent, State, Taken};

@@ -2,9 +2,15 @@
 //!
 //! The sequencer leaves each block's boundary behind (a header and a pointer) and counts what came
 //! since the last checkpoint; when that is enough, or somebody asks, the thread pins the newest
-//! boundary and writes. It works at most a given share of one core: after each piece of work it
-//! sleeps in proportion. Who asks while a checkpoint is being written waits for the one after it,
-//! which holds all that he was acknowledged.
+//! boundary and writes. Who asks while a checkpoint is being written waits for the one after it,
+//! which holds all that he was acknowledged: a boundary is left before its block is answered. Under
+//! a protocol that can be resumed after some blocks only, the newest boundary may be older than
+//! that; who asks then is told so, and a checkpoint is taken behind the next one.
+//!
+//! *What it may cost.* At most a given share of one core: after each piece of work the thread
+//! sleeps in proportion. And memory, since the pin keeps the row versions that later blocks
+//! overwrite: when half of what they may take is taken it does not sleep any more, and when all is
+//! it gives up. The checkpoints before are as they were, and the next one is tried when it is due.
 //!
 //! A checkpoint that cannot be written (a full disk, say) is an error in the log and nothing else:
 //! the ledger itself is what makes results durable.
@@ -34,10 +40,12 @@ pub struct ServiceSettings {
     pub interval_bytes: u64,
     /// Share of one core that the work may take.
     pub cpu_percent_max: u32,
+    /// Bytes of row versions that are kept while a checkpoint is taken; 0: any number.
+    pub undo_bytes_max: u64,
 }
 
 /// Keeps work to a share of the time.
-pub struct Pace {
+struct Pace {
     percent: u32,
     resumed: Instant,
 }
@@ -46,17 +54,48 @@ impl Pace {
     /// Work shorter than this is not worth a sleep.
     const WORK_MIN: Duration = Duration::from_millis(2);
 
-    pub fn new(cpu_percent_max: u32) -> Pace {
+    fn new(cpu_percent_max: u32) -> Pace {
         Pace { percent: cpu_percent_max.clamp(1, 100), resumed: Instant::now() }
     }
 
-    /// Sleeps, if it is time.
-    pub fn rest(&mut self) {
+    /// How long to sleep now, which `rest` does.
+    fn rest(&mut self, rest: impl FnOnce(Duration)) {
         let worked = self.resumed.elapsed();
         if self.percent < 100 && worked >= Self::WORK_MIN {
-            std::thread::sleep(worked * (100 - self.percent) / self.percent);
+            rest(worked * (100 - self.percent) / self.percent);
             self.resumed = Instant::now();
         }
+    }
+}
+
+/// Row versions that were kept since a checkpoint was begun.
+struct Kept<'a> {
+    store: &'a Store,
+    before: u64,
+    bytes_max: u64,
+}
+
+impl Kept<'_> {
+    fn bytes(&self) -> u64 {
+        self.store.usage().undo_bytes.saturating_sub(self.before)
+    }
+
+    fn is_urgent(&self) -> bool {
+        self.bytes() > self.bytes_max / 2
+    }
+
+    fn check(&self) -> Result<()> {
+        let (kept, max) = (self.bytes(), self.bytes_max);
+        if kept <= max {
+            return Ok(());
+        }
+        let what = "the checkpoint was given up, since it keeps too much memory from being freed";
+        Err(Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what)
+            .with_detail(format!("{kept} bytes of row versions are kept; {max} are allowed."))
+            .with_hint(
+                "Allow more by checkpoint_undo_bytes_max, or more work by \
+                 checkpoint_cpu_percent_max.",
+            ))
     }
 }
 
@@ -156,14 +195,22 @@ impl Service {
         due
     }
 
-    /// Ask for a checkpoint that holds everything acknowledged so far.
-    pub fn request(&self) -> oneshot::Receiver<Result<Taken>> {
+    /// Ask for a checkpoint of a block at `at_least` or above.
+    pub fn request(&self, at_least: Height) -> Result<oneshot::Receiver<Result<Taken>>> {
         let (reply, answer) = oneshot::channel();
         let mut board = self.shared.board();
+        if self.shared.closed.load(Ordering::Acquire) {
+            return Err(closed());
+        }
+        let newest = board.boundary.as_ref().map(|boundary| boundary.header.height);
+        if newest < Some(at_least) {
+            board.due = true;
+            return Err(cannot_resume());
+        }
         board.waiting.push(reply);
         board.turn += 1;
         self.shared.woken.notify_one();
-        answer
+        Ok(answer)
     }
 
     pub fn standing(&self) -> Standing {
@@ -229,10 +276,14 @@ impl Shared {
             if self.closed.load(Ordering::Acquire) {
                 return None;
             }
-            let wanted = board.due || !board.waiting.is_empty();
-            if wanted && let Some(state) = self.pin(&board) {
-                board.due = false;
-                return Some((state, std::mem::take(&mut board.waiting)));
+            if board.due || !board.waiting.is_empty() {
+                let waiting = std::mem::take(&mut board.waiting);
+                if let Some(state) = self.pin(&board) {
+                    board.due = false;
+                    return Some((state, waiting));
+                }
+                board.due = true;
+                waiting.into_iter().for_each(|reply| drop(reply.send(Err(cannot_resume()))));
             }
             *seen = board.turn;
             board = self
@@ -242,7 +293,7 @@ impl Shared {
         }
     }
 
-    /// The state at a boundary, if it can still be read.
+    /// The state at the newest boundary, if it can still be read: while it is the head it can.
     fn pin(&self, board: &Board) -> Option<Result<State>> {
         let Board { boundary, durable_below, .. } = board;
         let (boundary, durable_below) = (boundary.clone()?, *durable_below);
@@ -256,16 +307,42 @@ impl Shared {
         let total = tables.map(|table| table.usage().records).sum();
         self.rows_total.store(total, Ordering::Relaxed);
         self.rows_done.store(0, Ordering::Relaxed);
-        let mut pace = Pace::new(self.settings.cpu_percent_max);
+        let ServiceSettings { cpu_percent_max, undo_bytes_max, .. } = self.settings;
+        let mut pace = Pace::new(cpu_percent_max);
+        let bytes_max = if undo_bytes_max == 0 { u64::MAX } else { undo_bytes_max };
+        let kept = Kept { store: &self.store, before: self.store.usage().undo_bytes, bytes_max };
         checkpointer.take(state, &mut |extent: &Extent| {
             self.rows_done.store(extent.rows, Ordering::Relaxed);
+            pace.rest(|duration| self.sleep(duration, &kept));
             if self.closed.load(Ordering::Acquire) {
                 return Err(closed());
             }
-            pace.rest();
-            Ok(())
+            kept.check()
         })
     }
+
+    /// Sleeps, but not when there is something better to do.
+    fn sleep(&self, duration: Duration, kept: &Kept<'_>) {
+        const SLICE: Duration = Duration::from_millis(100);
+        let until = Instant::now() + duration;
+        let mut board = self.board();
+        while !self.closed.load(Ordering::Acquire) && !kept.is_urgent() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            let slept = self.woken.wait_timeout(board, left.min(SLICE));
+            board = slept.unwrap_or_else(|e| e.into_inner()).0;
+        }
+    }
+}
+
+fn cannot_resume() -> Error {
+    let what =
+        "the ledger cannot be resumed after its newest block, so there is no checkpoint of it";
+    Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what)
+        .with_detail("Under its protocol it can be resumed after some blocks only.")
+        .with_hint("A checkpoint will be taken after the next such block.")
 }
 
 fn closed() -> Error {

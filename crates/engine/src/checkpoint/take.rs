@@ -4,13 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ledger::checkpoint::{
-    CHECKPOINT_FOLDER, Group, Manifest, PackWriter, TableGroups, pack_bytes, retain, write_manifest,
+    CHECKPOINT_FOLDER, Group, Manifest, PackWriter, TableGroups, clear, pack_bytes, retain,
+    write_manifest,
 };
 use ledger::merkle::leaf_hash;
 use ledger::{Files, Hash};
 use storage::{Snapshot, Table};
 use types::{Error, Height, Result, SqlState, TableId, TableSchema};
 
+use crate::recovery::PassedOver;
 use crate::replica::Boundary;
 
 use super::groups::{RowGroup, each_group};
@@ -77,12 +79,21 @@ pub struct Checkpointer {
     files: Arc<dyn Files>,
     keep: usize,
     base: Option<Base>,
+    /// Checkpoints that can never serve.
+    lost: Vec<Height>,
 }
 
 impl Checkpointer {
-    /// `base` is the newest checkpoint on disk that is known to hold.
-    pub fn new(files: Arc<dyn Files>, keep: usize, base: Option<Base>) -> Checkpointer {
-        Checkpointer { files, keep, base }
+    /// `base` is the newest checkpoint on disk that is known to hold; `passed_over` are those that
+    /// were tried before it.
+    pub fn new(
+        files: Arc<dyn Files>,
+        keep: usize,
+        base: Option<Base>,
+        passed_over: &[PassedOver],
+    ) -> Checkpointer {
+        let lost = passed_over.iter().filter(|passed_over| passed_over.is_lost);
+        Checkpointer { files, keep, base, lost: lost.map(|lost| lost.height).collect() }
     }
 
     /// Returns when the checkpoint is durable. `pace` is called after each group, may sleep there,
@@ -93,16 +104,19 @@ impl Checkpointer {
         pace: &mut dyn FnMut(&Extent) -> Result<()>,
     ) -> Result<Taken> {
         let height = state.boundary.header.height;
+        let held = self.base.as_ref().filter(|base| base.manifest.height() == height);
         // What a crash left, or a past that the ledger has lost.
-        retain(&*self.files, self.height(), self.keep).map_err(cannot_write)?;
-        if let Some(base) = self.base.as_ref().filter(|base| base.manifest.height() == height) {
+        let room_from = height + u64::from(held.is_some());
+        clear(&*self.files, room_from, &self.lost).map_err(cannot_write)?;
+        self.lost.clear();
+        if let Some(base) = held {
             let digest = base.manifest.digest()?;
             return Ok(Taken { height, digest, extent: Extent::default() });
         }
         let taken = self.write(state, pace);
         if taken.is_err() {
-            // What was begun is in the way of the next attempt at this height.
-            let _ = retain(&*self.files, self.height(), self.keep);
+            // The next attempt clears the way again; this frees the disk at once, if it can.
+            let _ = clear(&*self.files, height, &[]);
         }
         taken
     }
@@ -146,7 +160,9 @@ impl Checkpointer {
         let taken = Taken { height: manifest.height(), digest: manifest.digest()?, extent };
         self.base = Some(Base::new(manifest, catalog.tables()));
         // The checkpoint is there whether or not older ones can be removed.
-        let _ = retain(files, Some(taken.height), self.keep);
+        if let Err(error) = retain(files, taken.height, self.keep) {
+            tracing::warn!(%error, "older checkpoints stay until the next one is taken");
+        }
         Ok(taken)
     }
 

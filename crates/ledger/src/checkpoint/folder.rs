@@ -81,36 +81,50 @@ pub fn write_manifest(files: &dyn Files, manifest: &Manifest) -> Result<u64> {
     Ok(bytes.len() as u64)
 }
 
-/// Keeps the checkpoint at `newest` and the `keep - 1` before it, with the packs that they refer
-/// to. Everything else goes: older ones, what crashes left, and checkpoints above `newest`, which
-/// are of another past than the one that was just written. `None` for `newest` keeps nothing.
-pub fn retain(files: &dyn Files, newest: Option<Height>, keep: usize) -> io::Result<()> {
+/// Makes room for a checkpoint at `height`: what lies there, and checkpoints above, which are of
+/// another past, go; so do those that are `lost`. All others stay until the new one is durable.
+pub fn clear(files: &dyn Files, height: Height, lost: &[Height]) -> io::Result<()> {
+    let in_the_way = |at: &Height| *at >= height || lost.contains(at);
+    let manifests: Vec<Height> = heights(files)?.into_iter().filter(in_the_way).collect();
+    remove(files, manifests.into_iter().map(manifest_path))?;
+    let packs = of_kind(files, PACK)?.into_iter().filter(|at| *at == height);
+    remove(files, packs.map(pack_path))
+}
+
+/// Keeps the checkpoint at `newest`, which is durable, and the `keep - 1` before it, with the packs
+/// that they refer to. Everything else goes: older ones, damaged ones, what crashes left. One that
+/// cannot be read just now is an error, since nobody knows what it refers to.
+pub fn retain(files: &dyn Files, newest: Height, keep: usize) -> io::Result<()> {
     let manifests = heights(files)?;
-    let not_above = manifests.iter().rev().filter(|height| Some(**height) <= newest);
     let mut kept = BTreeSet::new();
     let mut packs = BTreeSet::new();
-    for &height in not_above {
+    for &height in manifests.iter().rev().filter(|height| **height <= newest) {
         if kept.len() == keep.max(1) {
             break;
         }
-        if let Ok(manifest) = read_manifest(files, height) {
-            kept.insert(height);
-            packs.extend(manifest.groups().map(|group| group.place.pack));
+        match read_manifest(files, height) {
+            Ok(manifest) => {
+                kept.insert(height);
+                packs.extend(manifest.groups().map(|group| group.place.pack));
+            }
+            Err(error) if error.code() == SqlState::IO_ERROR => {
+                return Err(io::Error::other(error.to_string()));
+            }
+            Err(_) => {}
         }
     }
-    let lost: Vec<String> =
-        manifests.into_iter().filter(|h| !kept.contains(h)).map(manifest_path).collect();
-    remove(files, &lost)?;
-    let packs_here = of_kind(files, PACK)?.into_iter();
-    let lost: Vec<String> = packs_here.filter(|h| !packs.contains(h)).map(pack_path).collect();
-    remove(files, &lost)
+    let manifests = manifests.into_iter().filter(|height| !kept.contains(height));
+    remove(files, manifests.map(manifest_path))?;
+    let lost = of_kind(files, PACK)?.into_iter().filter(|height| !packs.contains(height));
+    remove(files, lost.map(pack_path))
 }
 
-fn remove(files: &dyn Files, paths: &[String]) -> io::Result<()> {
-    if paths.is_empty() {
+fn remove(files: &dyn Files, paths: impl Iterator<Item = String>) -> io::Result<()> {
+    let mut paths = paths.peekable();
+    if paths.peek().is_none() {
         return Ok(());
     }
-    paths.iter().try_for_each(|path| files.remove(path))?;
+    paths.try_for_each(|path| files.remove(&path))?;
     files.sync_folder(CHECKPOINT_FOLDER)
 }
 

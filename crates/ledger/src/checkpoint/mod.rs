@@ -32,16 +32,25 @@
 //! state   SHA-256("tally state v1" ‖ parameters ‖ schema ‖ (table, rows, root) …)
 //! ```
 //!
-//! It is a function of the state, so replicas can compare it and a re-execution of the ledger must
-//! come to it. Whoever can write the files can make a checkpoint with another state and the right
-//! digest *of that*: what shows it is the re-execution (`verify`), not the checkpoint.
+//! It is a function of the rows, their stamps and the schema changes since genesis, so replicas can
+//! compare it and a re-execution of the ledger must come to it. Whoever can write the files can make
+//! a checkpoint with another state and the right digest *of that*: what shows it is the re-execution
+//! (`verify`), not the checkpoint.
 //!
 //! # Order of writes
 //!
+<<<<<<< HEAD
 //! Pack, sync; folder, sync; manifest, sync; folder, sync; only then are files removed that no kept
 //! manifest names, manifests before packs. A manifest ends with a hash of itself, so one that a
 //! crash tore is none, and a whole one has all its groups on disk. Until the last step the
 //! checkpoint before is untouched. `docs/checkpoint-format.md` has every byte.
+=======
+//! First goes what is in the way: files of the same height, and manifests above it, which are of
+//! another past. Then pack, sync; folder, sync; manifest, sync; folder, sync; only then are files
+//! removed that no kept manifest names, manifests before packs. A manifest ends with a hash of
+//! itself, so one that a crash tore is none, and a whole one has all its groups on disk. Until the
+//! last step the checkpoints before are untouched, whether or not they can be read. `docs/checkpoint-format.md` has every byte.
+>>>>>>> bench
 
 mod folder;
 mod manifest;
@@ -49,7 +58,9 @@ mod pack;
 #[cfg(test)]
 mod tests;
 
-pub use folder::{CHECKPOINT_FOLDER, heights, pack_bytes, read_manifest, retain, write_manifest};
+pub use folder::{
+    CHECKPOINT_FOLDER, clear, heights, pack_bytes, read_manifest, retain, write_manifest,
+};
 pub use manifest::{Group, Manifest, Place, TableGroups, state_digest};
 pub use pack::{PackReader, PackWriter};
 

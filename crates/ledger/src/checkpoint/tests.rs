@@ -124,15 +124,42 @@ fn the_newest_are_kept_with_the_packs_that_they_refer_to() {
     let three = write(&files, 3, Some(reused));
     write(&files, 9, None);
     files.plant("checkpoints/00000000000000000002.manifest", vec![1; 300]);
-    retain(&files, Some(3), 2).unwrap();
+    retain(&files, 3, 2).unwrap();
     assert_eq!(heights(&files).unwrap(), [1, 3], "a damaged one and one of another past go");
-    retain(&files, Some(3), 1).unwrap();
+    retain(&files, 3, 1).unwrap();
     assert_eq!(heights(&files).unwrap(), [3]);
     assert_eq!(read_groups(&files, &three), Ok(5), "the older pack is still there");
     let names = files.list("checkpoints").unwrap();
     assert_eq!(names.len(), 3, "{names:?}");
-    retain(&files, None, 1).unwrap();
-    assert!(files.list("checkpoints").unwrap().is_empty());
+}
+
+#[test]
+fn only_what_is_in_the_way_of_a_new_checkpoint_goes_before_it() {
+    let files = MemoryFiles::new();
+    (1..=5).for_each(|height| drop(write(&files, height, None)));
+    clear(&files, 4, &[2]).unwrap();
+    assert_eq!(heights(&files).unwrap(), [1, 3], "a lost one, the one at 4 and one above go");
+    let packs = files.list("checkpoints").unwrap().into_iter().filter(|n| n.ends_with("pack"));
+    assert_eq!(packs.count(), 4, "whose packs others may refer to");
+    write(&files, 4, None);
+}
+
+/// A disk that cannot read just now is not a damaged file.
+#[test]
+fn what_cannot_be_read_is_not_removed() {
+    for read in 0.. {
+        let files = MemoryFiles::new();
+        (1..=3).for_each(|height| drop(write(&files, height, None)));
+        let before = files.paths();
+        files.fail_at(Some(Failure::Read(read)));
+        let retained = retain(&files, 3, 2);
+        files.fail_at(None);
+        if retained.is_ok() {
+            assert!(read > 0);
+            return assert_eq!(heights(&files).unwrap(), [2, 3]);
+        }
+        assert_eq!(files.paths(), before, "read {read}");
+    }
 }
 
 /// Whatever of the files survives, a manifest that decodes has all its groups.
@@ -144,7 +171,7 @@ fn a_manifest_that_survives_a_crash_has_its_groups() {
         files.fail_at(Some(Failure::PowerOff(files.operations() + operation)));
         let written = std::panic::catch_unwind(|| {
             write(&files, 2, None);
-            retain(&files, Some(2), 1).unwrap();
+            retain(&files, 2, 1).unwrap();
         });
         for seed in 0..20 {
             let left = files.crash(&mut kit::random::Random::new(seed));

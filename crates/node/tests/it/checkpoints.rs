@@ -95,6 +95,7 @@ fn checkpoints_come_by_themselves() {
     assert!(verified["from_checkpoint"].as_u64() >= Some(5));
 }
 
+<<<<<<< HEAD
 #[test]
 fn a_ledger_is_restored_as_it_was_at_a_block_and_at_a_time() {
     let folder = tempfile::tempdir().unwrap();
@@ -124,4 +125,40 @@ fn a_ledger_is_restored_as_it_was_at_a_block_and_at_a_time() {
     assert!(restored.status.success(), "{restored:?}");
     let node = Node::start(&time);
     assert_eq!(sum(&node), 3);
+=======
+/// The block after which one could be taken may never come.
+#[test]
+fn a_checkpoint_that_cannot_be_taken_now_is_refused_and_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let lagging = ["--set", "protocol=fabric:lag=2"];
+    let mut node = Node::start_with(tally(&[]), &data, &lagging);
+    execute(&node, &["CREATE TABLE t (id int PRIMARY KEY, v int)"]);
+    let address = node.ready["http_listen"].as_str().unwrap();
+    let asked = run(&["checkpoint", "--data", path(&data), "--http-listen", address]);
+    let told = String::from_utf8_lossy(&asked.stderr).into_owned();
+    assert!(!asked.status.success() && told.contains("after the next such block"), "{told}");
+    assert_eq!(node.signal(Signal::TERM), Some(0));
+}
+
+#[test]
+fn a_folder_whose_segments_are_gone_is_damaged_and_not_new() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let mut node = Node::start(&data);
+    execute(&node, &["CREATE TABLE t (id int PRIMARY KEY, v int)"]);
+    ask_node(&node, &data);
+    assert_eq!(node.signal(Signal::TERM), Some(0));
+    std::fs::rename(data.join("segments"), data.join("elsewhere")).unwrap();
+    let nowhere = ["--listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0"];
+    let started = run(&[&["serve", "--data", path(&data)], &nowhere[..]].concat());
+    let told = String::from_utf8_lossy(&started.stderr).into_owned();
+    assert!(!started.status.success() && told.contains("the ledger ends here"), "{told}");
+    assert!(!data.join("segments").exists());
+    let (code, verified) = verify(&data, &["--from-checkpoint"]);
+    assert_eq!((code, &verified["verdict"]["kind"]), (Some(4), &Value::from("damaged")));
+    std::fs::rename(data.join("elsewhere"), data.join("segments")).unwrap();
+    let mut node = Node::start(&data);
+    assert_eq!(node.signal(Signal::TERM), Some(0));
+>>>>>>> bench
 }

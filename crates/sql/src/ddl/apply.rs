@@ -22,8 +22,9 @@ pub(super) struct Transition {
 }
 
 impl Catalog {
-    /// The catalog after `ddl`, the changes that storage must make, in order, and queries over the
-    /// data as it is now that must all come back empty, or the statement fails.
+    /// The catalog after `ddl`, the changes that storage must make, in order, and queries that must
+    /// all come back empty, each over the data as it is before one of the changes, or the statement
+    /// fails.
     ///
     /// A pure function: the same catalog and text give the same ids on every replica.
     pub fn apply(&self, ddl: &Ddl) -> Result<(Catalog, Vec<StoreChange>, Vec<Validation>)> {
@@ -247,8 +248,8 @@ impl Transition {
         self.require_no_row(&text, error)
     }
 
-    /// Adds a validation, which sees the catalog as it was before this statement's changes to the
-    /// table at hand.
+    /// Adds a validation. It is bound to the catalog after the operations before this one, and runs
+    /// over their tables: ALTER TABLE may add a column and a constraint on it.
     pub(super) fn require_no_row(&mut self, text: &str, error: Error) -> Result<()> {
         let session = SessionInfo::default();
         let mut binder = Binder::new(&self.catalog, &session, Vec::new());
@@ -259,6 +260,7 @@ impl Transition {
         let mut steps = std::mem::take(&mut binder.steps);
         steps.push(Step::EmitQuery { query: bound.query });
         self.validations.push(Validation {
+            after: self.store.len(),
             query: Procedure {
                 name: text.to_owned(),
                 parameters: Vec::new(),

@@ -81,10 +81,11 @@ pub enum ColumnSource {
     Constant(Value),
 }
 
-/// A query over the data as it was before the store changes; if it emits a row, the statement fails
-/// with `error`.
+/// A query over the data; if it emits a row, the statement fails with `error`.
 #[derive(Debug)]
 pub struct Validation {
+    /// How many of the store changes come before it.
+    pub after: usize,
     pub query: Procedure,
     pub error: Error,
 }

@@ -31,7 +31,7 @@ use types::{DataType, Error, Height, Result, SqlState, Stop, Value};
 
 use crate::bind::bind_in_session;
 use crate::catalog::Catalog;
-use crate::ddl::Ddl;
+use crate::ddl::{Ddl, StoreChange, Validation};
 use crate::parse::parse;
 use crate::session::apply_store::apply_change;
 use crate::statement::{Bound, SessionInfo, Statement as BoundStatement};
@@ -41,7 +41,7 @@ use crate::statement::{Bound, SessionInfo, Statement as BoundStatement};
 pub struct Versioned {
     pub catalog: Catalog,
     pub version: u64,
-    /// The changes themselves, in order: the schema is their sum.
+    /// The changes that the catalog is the sum of, in order: all but TRUNCATE.
     statements: Vec<Arc<str>>,
 }
 
@@ -90,6 +90,13 @@ impl Schema {
         let annotation = snapshot.catalog().annotation().cloned();
         let versioned = annotation.and_then(|annotation| annotation.downcast().ok());
         versioned.unwrap_or_else(|| Arc::clone(&self.genesis))
+    }
+
+    /// Makes a catalog what the next block sees.
+    fn install(&self, next: Versioned, store: &Store) {
+        let next = Arc::new(next);
+        store.annotate(next.clone());
+        self.next.store(next);
     }
 
     fn compile_text(&self, user: &str, text: &str, types: &ParameterTypes) -> Result<Arc<Bound>> {
@@ -254,41 +261,47 @@ impl Language for Schema {
         let current = self.next.load_full();
         let ddl = parse_ddl(&current.catalog, text)?;
         let (catalog, changes, validations) = current.catalog.apply(&ddl)?;
-        for validation in &validations {
-            if emits_rows(&validation.query, store, height, time_us)? {
-                return Err(validation.error.clone());
-            }
-        }
-        for change in &changes {
-            apply_change(change, store)?;
+        let before = store.catalog();
+        let moment = Moment { height, position: 0, now_us: time_us };
+        if let Err(error) = carry_out(&changes, &validations, store, moment) {
+            store.put_back(before);
+            return Err(error);
         }
         let version = current.version + 1;
         let mut statements = current.statements.clone();
-        statements.push(text.into());
-        let next = Arc::new(Versioned { catalog, version, statements });
-        store.annotate(next.clone());
-        self.next.store(next);
+        if !matches!(ddl, Ddl::Truncate { .. }) {
+            statements.push(text.into());
+        }
+        self.install(Versioned { catalog, version, statements }, store);
         // The schema is the sum of its statements, so the statement is the change's image.
         let name = format!("schema {version}");
         let object = ObjectChange { name, before: None, after: Some(text.to_owned()) };
         Ok(SchemaChange { tag: ddl.tag().to_owned(), objects: vec![object] })
     }
 
-    /// The statements, each with its length. Applied to no rows they give the same catalog, since
-    /// what they make of a catalog does not depend on rows.
+    /// The version and the statements, each with its length. Applied to no rows they give the same
+    /// catalog, since what they make of a catalog does not depend on rows.
     fn schema_image(&self, snapshot: &Snapshot) -> Result<Vec<u8>> {
-        let mut image = Vec::new();
-        for text in &self.of(snapshot).statements {
+        let versioned = self.of(snapshot);
+        let mut image = versioned.version.to_be_bytes().to_vec();
+        for text in &versioned.statements {
             encode_str(text, &mut image);
         }
         Ok(image)
     }
 
-    fn restore(&self, mut schema_image: &[u8], store: &Arc<Store>) -> Result<()> {
-        while !schema_image.is_empty() {
-            let text = decode_str(&mut schema_image)?;
+    fn restore(&self, schema_image: &[u8], store: &Arc<Store>) -> Result<()> {
+        let Some((version, mut texts)) = schema_image.split_first_chunk() else {
+            return Err(Error::new(SqlState::DATA_CORRUPTED, "the schema has no version"));
+        };
+        while !texts.is_empty() {
+            let text = decode_str(&mut texts)?;
             self.apply(text, store, 0, 0)?;
         }
+        let Versioned { catalog, statements, .. } = &*self.next.load_full();
+        let (catalog, statements) = (catalog.clone(), statements.clone());
+        let version = u64::from_be_bytes(*version);
+        self.install(Versioned { catalog, version, statements }, store);
         Ok(())
     }
 }
@@ -300,9 +313,27 @@ fn parse_ddl(catalog: &Catalog, text: &str) -> Result<Ddl> {
     }
 }
 
-/// Run a validation query on the newest state, which is the one before this block.
-fn emits_rows(query: &Procedure, store: &Arc<Store>, height: Height, time_us: i64) -> Result<bool> {
-    let moment = Moment { height, position: 0, now_us: time_us };
+/// Makes the changes and, between them, the validations. After an error some changes are made.
+fn carry_out(
+    changes: &[StoreChange],
+    validations: &[Validation],
+    store: &Arc<Store>,
+    moment: Moment,
+) -> Result<()> {
+    let mut validations = validations.iter().peekable();
+    for made in 0..=changes.len() {
+        while let Some(validation) = validations.next_if(|next| next.after == made) {
+            if emits_rows(&validation.query, store, moment)? {
+                return Err(validation.error.clone());
+            }
+        }
+        changes.get(made).map_or(Ok(()), |change| apply_change(change, store))?;
+    }
+    Ok(())
+}
+
+/// Run a validation query on the newest state.
+fn emits_rows(query: &Procedure, store: &Arc<Store>, moment: Moment) -> Result<bool> {
     let mut overlay = Overlay::new(store.catalog(), LATEST, moment, NoRecord);
     match run(query, &[], &mut Frame::default(), &mut overlay) {
         Ok(result) => Ok(!result.rows.is_empty()),

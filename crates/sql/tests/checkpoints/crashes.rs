@@ -23,7 +23,8 @@ fn a_power_cut_between_any_two_file_operations_leaves_a_folder_that_starts() {
         let from = recovered(&files);
         let base = from.checkpoint.map(|checkpoint| checkpoint.base);
         assert!(base.is_some());
-        let mut next = Checkpointer::new(std::sync::Arc::new(files.clone()), 1, base);
+        let mut next =
+            Checkpointer::new(std::sync::Arc::new(files.clone()), 1, base, &from.passed_over);
         let begun = files.operations();
         files.fail_at(Some(Failure::PowerOff(begun + operation)));
         let taken = next.take(&state_of(&from.replica), &mut |_| Ok(()));
@@ -80,7 +81,7 @@ fn starts(files: &MemoryFiles, digest: ledger::Hash, newest: bool) {
     let height = checkpoint.base.manifest.height();
     assert!(!newest || height == from.replica.head().height);
     let files = std::sync::Arc::new(files.crash(&mut Random::new(1)));
-    let mut again = Checkpointer::new(files.clone(), 1, Some(checkpoint.base));
+    let mut again = Checkpointer::new(files.clone(), 1, Some(checkpoint.base), &from.passed_over);
     let taken = again.take(&state_of(&from.replica), &mut |_| Ok(())).unwrap();
     assert_eq!(taken.digest, digest);
     assert!(recovered(&files).passed_over.is_empty());

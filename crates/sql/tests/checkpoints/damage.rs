@@ -6,7 +6,8 @@ use engine::checkpoint::Checkpointer;
 use engine::{Fault, Language, PassedOver, recover};
 use kit::random::Random;
 use ledger::MemoryFiles;
-use ledger::checkpoint::CHECKPOINT_FOLDER;
+use ledger::checkpoint::{CHECKPOINT_FOLDER, heights};
+use ledger::memory_files::Failure;
 use sql::session::schema::Schema;
 use storage::Store;
 
@@ -101,10 +102,36 @@ fn a_checkpoint_ahead_of_the_ledger_is_passed_over_and_goes() {
     assert!(from.passed_over[0].why.contains("ends before"), "{:?}", from.passed_over);
     let base = from.checkpoint.map(|checkpoint| checkpoint.base);
     let files = Arc::new(whole.clone());
-    let mut checkpointer = Checkpointer::new(files, 2, base);
+    let mut checkpointer = Checkpointer::new(files, 2, base, &from.passed_over);
     let state = state_of(&from.replica);
     checkpointer.take(&state, &mut |_| Ok(())).unwrap();
     assert!(passed_over(&whole).is_empty(), "what was of another past is gone");
+}
+
+/// A disk that cannot read at the start costs replay, and no checkpoint.
+#[test]
+fn checkpoints_that_cannot_be_read_stay() {
+    let (world, _) = with_two_checkpoints();
+    let before = heights(&world.files).unwrap();
+    let make = |_: &Arc<Store>| -> Arc<dyn Language> { Arc::new(Schema::new()) };
+    for read in 0.. {
+        let files = world.files.crash(&mut Random::new(0));
+        files.fail_at(Some(Failure::Read(read)));
+        let from = recover(Arc::new(files.clone()), &make, 1, &mut |_| ());
+        files.fail_at(None);
+        let Ok(from) = from else { continue };
+        if from.passed_over.is_empty() {
+            return assert!(read > 3);
+        }
+        let base = from.checkpoint.map(|checkpoint| checkpoint.base);
+        let mut next = Checkpointer::new(Arc::new(files.clone()), 2, base, &from.passed_over);
+        let state = state_of(&from.replica);
+        let stop = || types::Error::unsupported("this test");
+        assert!(next.take(&state, &mut |_| Err(stop())).is_err());
+        assert_eq!(heights(&files).unwrap(), before, "read {read}");
+        let taken = next.take(&state, &mut |_| Ok(())).unwrap().height;
+        assert_eq!(heights(&files).unwrap(), [before[1], taken], "read {read}");
+    }
 }
 
 /// A checkpoint of a block that was synced shows that a ledger without the block is no crash's.

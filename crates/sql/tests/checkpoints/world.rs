@@ -99,7 +99,7 @@ impl World {
     }
 
     pub fn checkpointer(&self, keep: usize) -> Checkpointer {
-        Checkpointer::new(Arc::new(self.files.clone()), keep, None)
+        Checkpointer::new(Arc::new(self.files.clone()), keep, None, &[])
     }
 
     pub fn checkpoint(&self, checkpointer: &mut Checkpointer) -> Taken {

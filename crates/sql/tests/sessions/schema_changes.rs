@@ -139,3 +139,50 @@ fn arguments_that_no_longer_fit_are_not_serializable() {
         node.verify();
     });
 }
+
+/// Each operation of an ALTER TABLE finds the table, its rows and its indexes as the one before has
+/// left them.
+#[test]
+fn operations_of_one_statement_see_what_those_before_them_did() {
+    let set_up = "CREATE TABLE t (id int PRIMARY KEY, v int, w int, x int);
+         INSERT INTO t VALUES (1, 10, 5, NULL), (2, 20, 5, 1);
+         CREATE TABLE bare (a int, b int); INSERT INTO bare VALUES (1, 1), (2, 1)";
+    // Each of them fails in an operation that is not the first; none of it may stay.
+    let refused = [
+        ("ALTER TABLE t ADD COLUMN c int DEFAULT 5, ADD UNIQUE (c)", "23505"),
+        ("ALTER TABLE t ADD COLUMN c int DEFAULT 5, ADD CHECK (c > v)", "23514"),
+        ("ALTER TABLE t ADD COLUMN c int, ALTER COLUMN c SET NOT NULL", "23502"),
+        ("ALTER TABLE t ADD COLUMN c int DEFAULT 7, ADD FOREIGN KEY (c) REFERENCES t", "23503"),
+        ("ALTER TABLE t DROP COLUMN v, ADD COLUMN v int DEFAULT 5, ADD UNIQUE (v)", "23505"),
+        ("ALTER TABLE t ADD UNIQUE (v), ADD UNIQUE (v, id), ADD UNIQUE (w)", "23505"),
+        ("ALTER TABLE t DROP COLUMN w, ALTER COLUMN x SET NOT NULL", "23502"),
+        ("ALTER TABLE bare ADD PRIMARY KEY (a), ADD UNIQUE (b)", "23505"),
+        ("ALTER TABLE bare ADD PRIMARY KEY (a), ADD CHECK (b > a)", "23514"),
+    ];
+    let taken = [
+        "ALTER TABLE t ADD COLUMN c int DEFAULT 5, ADD CHECK (c < v)",
+        "ALTER TABLE t ADD UNIQUE (v), ADD CHECK (v >= 10), ALTER COLUMN w SET NOT NULL",
+        "ALTER TABLE t ADD COLUMN d int, ADD UNIQUE (d), ADD FOREIGN KEY (d) REFERENCES t",
+        "ALTER TABLE bare ADD PRIMARY KEY (a), ADD UNIQUE (b, a), ADD CHECK (a > 0)",
+    ];
+    block_on(async {
+        let node = Node::new("serial");
+        let mut client = node.session();
+        client.run(set_up).await.unwrap();
+        let rows = "SELECT count(*) FROM t WHERE v >= 10 AND w = 5";
+        for (change, expected) in refused {
+            assert_eq!(code(client.run(change).await).as_str(), expected, "{change}");
+            assert_eq!(client.run("SELECT * FROM t").await.unwrap()[0].len(), 4, "{change}");
+            assert_eq!(client.number(rows).await, 2, "{change}");
+        }
+        for change in taken {
+            if let Err(error) = client.run(change).await {
+                panic!("{change}: {error}");
+            }
+            assert_eq!(client.number(rows).await, 2, "{change}");
+        }
+        let again = client.run("INSERT INTO t (id, v, w) VALUES (3, 10, 5)").await;
+        assert_eq!(code(again), SqlState::UNIQUE_VIOLATION);
+        node.verify();
+    });
+}
