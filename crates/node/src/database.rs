@@ -141,14 +141,9 @@ fn checkpoint_at_end(
     let (boundary, durable_below) = (replica.boundary(), log.durable_below());
     let state = State { snapshot, boundary, durable_below, schema };
     let base = checkpoint.map(|checkpoint| checkpoint.base);
-<<<<<<< HEAD
-    let mut checkpointer = Checkpointer::new(files, settings.checkpoint_keep as usize, base);
-    Ok(Ok(checkpointer.take(&state, pace)?))
-=======
     let mut checkpointer =
         Checkpointer::new(files, settings.checkpoint_keep as usize, base, &passed_over);
-    Ok(checkpointer.take(&state, pace)?)
->>>>>>> bench
+    Ok(Ok(checkpointer.take(&state, pace)?))
 }
 
 fn service_settings(settings: &Settings) -> ServiceSettings {

@@ -39,18 +39,12 @@
 //!
 //! # Order of writes
 //!
-<<<<<<< HEAD
-//! Pack, sync; folder, sync; manifest, sync; folder, sync; only then are files removed that no kept
-//! manifest names, manifests before packs. A manifest ends with a hash of itself, so one that a
-//! crash tore is none, and a whole one has all its groups on disk. Until the last step the
-//! checkpoint before is untouched. `docs/checkpoint-format.md` has every byte.
-=======
 //! First goes what is in the way: files of the same height, and manifests above it, which are of
 //! another past. Then pack, sync; folder, sync; manifest, sync; folder, sync; only then are files
 //! removed that no kept manifest names, manifests before packs. A manifest ends with a hash of
 //! itself, so one that a crash tore is none, and a whole one has all its groups on disk. Until the
-//! last step the checkpoints before are untouched, whether or not they can be read. `docs/checkpoint-format.md` has every byte.
->>>>>>> bench
+//! last step the checkpoints before are untouched, whether or not they can be read.
+//! `docs/checkpoint-format.md` has every byte.
 
 mod folder;
 mod manifest;

@@ -95,7 +95,6 @@ fn checkpoints_come_by_themselves() {
     assert!(verified["from_checkpoint"].as_u64() >= Some(5));
 }
 
-<<<<<<< HEAD
 #[test]
 fn a_ledger_is_restored_as_it_was_at_a_block_and_at_a_time() {
     let folder = tempfile::tempdir().unwrap();
@@ -125,7 +124,8 @@ fn a_ledger_is_restored_as_it_was_at_a_block_and_at_a_time() {
     assert!(restored.status.success(), "{restored:?}");
     let node = Node::start(&time);
     assert_eq!(sum(&node), 3);
-=======
+}
+
 /// The block after which one could be taken may never come.
 #[test]
 fn a_checkpoint_that_cannot_be_taken_now_is_refused_and_not_waited_for() {
@@ -160,5 +160,4 @@ fn a_folder_whose_segments_are_gone_is_damaged_and_not_new() {
     std::fs::rename(data.join("elsewhere"), data.join("segments")).unwrap();
     let mut node = Node::start(&data);
     assert_eq!(node.signal(Signal::TERM), Some(0));
->>>>>>> bench
 }
