@@ -109,6 +109,8 @@ pub struct Standing {
     pub rows_total: u64,
 }
 
+/// Hears of each checkpoint and of how long it took.
+type OnTaken = Box<dyn Fn(&Taken, Duration) + Send + Sync>;
 type Reply = oneshot::Sender<Result<Taken>>;
 
 #[derive(Default)]
@@ -130,7 +132,7 @@ struct Shared {
     settings: ServiceSettings,
     store: Arc<Store>,
     language: Arc<dyn Language>,
-    taken: Box<dyn Fn(&Taken, Duration) + Send + Sync>,
+    taken: OnTaken,
     height: Mutex<Option<Height>>,
     in_progress: AtomicBool,
     rows_done: AtomicU64,
@@ -143,13 +145,12 @@ pub struct Service {
 }
 
 impl Service {
-    /// `taken` hears of each checkpoint and of how long it took.
     pub fn start(
         checkpointer: Checkpointer,
         settings: ServiceSettings,
         store: Arc<Store>,
         language: Arc<dyn Language>,
-        taken: Box<dyn Fn(&Taken, Duration) + Send + Sync>,
+        taken: OnTaken,
     ) -> std::io::Result<Service> {
         let shared = Arc::new(Shared {
             board: Mutex::default(),

@@ -33,9 +33,9 @@
 //! ```
 //!
 //! It is a function of the rows, their stamps and the schema changes since genesis, so replicas can
-//! compare it and a re-execution of the ledger must come to it. Whoever can write the files can make
-//! a checkpoint with another state and the right digest *of that*: what shows it is the re-execution
-//! (`verify`), not the checkpoint.
+//! compare it and a re-execution of the ledger must come to it. Whoever can write the files can
+//! make a checkpoint with another state and the right digest *of that*: what shows it is the
+//! re-execution (`verify`), not the checkpoint.
 //!
 //! # Order of writes
 //!
@@ -43,7 +43,8 @@
 //! another past. Then pack, sync; folder, sync; manifest, sync; folder, sync; only then are files
 //! removed that no kept manifest names, manifests before packs. A manifest ends with a hash of
 //! itself, so one that a crash tore is none, and a whole one has all its groups on disk. Until the
-//! last step the checkpoints before are untouched, whether or not they can be read. `docs/checkpoint-format.md` has every byte.
+//! last step the checkpoints before are untouched, whether or not they can be read.
+//! `docs/checkpoint-format.md` has every byte.
 
 mod folder;
 mod manifest;
