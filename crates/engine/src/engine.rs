@@ -360,9 +360,9 @@ impl Sequencer {
         })
     }
 
-    /// Publish the block to readers, leave its boundary for a checkpoint, then answer its clients: a
-    /// session that has its answer reads a snapshot that holds it, and can ask for a checkpoint that
-    /// does.
+    /// Publish the block to readers, leave its boundary for a checkpoint, then answer its clients:
+    /// a session that has its answer reads a snapshot that holds it, and can ask for a checkpoint
+    /// that does.
     fn release(&mut self, mut durable: Durable, replies: Vec<Reply>) {
         let shared = Arc::clone(&self.shared);
         let mut event = durable.event();

@@ -12,10 +12,11 @@
 //!
 //! A checkpoint is passed over if a byte of it is not as written, if it cannot be read, or if its
 //! block is not in the ledger: a crash without `durability` may lose blocks that a checkpoint has
-//! seen. That is said, and costs the replay of more blocks; damage to the *ledger* is a fault. So
-//! is a ledger that ends before a block which a checkpoint knows to have been on stable storage, be
-//! it that its last block is damaged, or that its segments are not there at all: its torn tail is
-//! no crash's, and going on would acknowledge other blocks under the same heights.
+//! seen. That is said, and costs the replay of more blocks; damage to the *ledger* is a fault.
+//!
+//! So is a ledger that ends before a block which a checkpoint knows to have been on stable storage,
+//! be it that its last block is damaged, or that its segments are not there at all: no crash tore
+//! that tail, and going on would acknowledge other blocks under the same heights.
 
 use std::sync::Arc;
 

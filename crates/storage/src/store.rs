@@ -155,8 +155,8 @@ impl Store {
         self.current.store(Arc::new(catalog));
     }
 
-    /// Undoes the catalogue's changes of the block that is being written. The tables that it had are
-    /// as they were: a change makes other tables and leaves these to the readers of older heights.
+    /// Undoes the catalogue's changes of the block that is being written. The tables that it had
+    /// are as they were: a change makes other tables and leaves these to older heights' readers.
     pub fn put_back(&self, catalog: Arc<Catalog>) {
         self.current.store(catalog);
     }

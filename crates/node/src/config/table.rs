@@ -137,7 +137,7 @@ settings! {
         checkpoint_keep: u32 = "2";
         /// Share of one core, in percent, that writing a checkpoint may take.
         checkpoint_cpu_percent_max: u32 = "50";
-        /// Memory, in bytes, of overwritten row versions that a checkpoint may keep from being freed
+        /// Memory, in bytes, of overwritten row versions that a checkpoint keeps
         /// while it is written. From half of it on the checkpoint is written as fast as can be;
         /// beyond it is given up, with an error in the log, and the ones before stay. 0 means any.
         checkpoint_undo_bytes_max: u64 = "1073741824";
