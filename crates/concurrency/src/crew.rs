@@ -2,12 +2,19 @@
 //!
 //! A crew of n is n - 1 parked threads and the caller. `run` hands the same job to all of them and
 //! returns when every one is done: a fork and a join, which is the shape of every step of a
-//! block protocol. Between jobs the threads sleep on a condition variable; nobody spins, since the
-//! cores are shared with the sessions.
+//! block protocol. The steps of a block follow each other within microseconds, so whoever waits
+//! looks for the next one a short while before it sleeps on a condition variable; not at all where
+//! there are fewer cores than workers, since then it would wait for the very core that it holds.
 //!
-//! Cost: one wake-up for each worker and job (5 to 50 microseconds until it runs), so a caller with
+//! ```text
+//!   caller    post ─ job(0) ───────────┐ look, sleep │ post ─ job(0) …
+//!   worker 1     └ job(1) ──────────┐ look … ──────────── └ job(1) …
+//! ```
+//!
+//! Cost: a wake-up of a sleeping worker takes 5 to 50 microseconds until it runs, so a caller with
 //! little to do should do it alone: see [`Crew::run_if_large`].
 
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 
@@ -15,20 +22,37 @@ use crate::trial::{self, Trial};
 
 type Job = Arc<dyn Fn(usize) + Send + Sync>;
 
+/// Looks, each some ten nanoseconds, before a wait becomes a sleep.
+const LOOKS: u32 = 2_000;
+
 #[derive(Default)]
 struct Board {
     job: Option<Job>,
-    /// Counts jobs, so that a worker takes each one once.
-    turn: u64,
-    running: usize,
     panicked: bool,
     closed: bool,
 }
 
+/// `turn` and `running` change under the lock of `board`; without it they may only be looked at.
 struct Shared {
     board: Mutex<Board>,
+    /// Counts jobs, so that a worker takes each one once.
+    turn: AtomicU64,
+    running: AtomicUsize,
     posted: Condvar,
     finished: Condvar,
+    looks: u32,
+}
+
+impl Shared {
+    /// Waits a while for something to become true; the caller then sees for himself.
+    fn look_for(&self, come: impl Fn() -> bool) {
+        for _ in 0..self.looks {
+            if come() {
+                return;
+            }
+            std::hint::spin_loop();
+        }
+    }
 }
 
 pub struct Crew {
@@ -39,10 +63,14 @@ pub struct Crew {
 impl Crew {
     /// A crew of `workers` (at least one, the caller).
     pub fn new(workers: usize) -> Crew {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let shared = Arc::new(Shared {
             board: Mutex::default(),
+            turn: AtomicU64::new(0),
+            running: AtomicUsize::new(0),
             posted: Condvar::new(),
             finished: Condvar::new(),
+            looks: if workers <= cores { LOOKS } else { 0 },
         });
         let threads = (1..workers.max(1))
             .map(|worker| {
@@ -75,14 +103,15 @@ impl Crew {
         {
             let mut board = self.lock();
             board.job = Some(Arc::clone(&job));
-            board.turn += 1;
-            board.running = self.threads.len();
             board.panicked = false;
+            self.shared.running.store(self.threads.len(), Ordering::Relaxed);
+            self.shared.turn.fetch_add(1, Ordering::Relaxed);
         }
         self.shared.posted.notify_all();
         let own = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job(0)));
+        self.shared.look_for(|| self.shared.running.load(Ordering::Relaxed) == 0);
         let mut board = self.lock();
-        while board.running > 0 {
+        while self.shared.running.load(Ordering::Relaxed) > 0 {
             board = self.shared.finished.wait(board).unwrap_or_else(|e| e.into_inner());
         }
         board.job = None;
@@ -125,16 +154,18 @@ fn of_worker(trial: Trial, worker: usize) -> Trial {
 fn work(shared: &Shared, worker: usize) {
     let mut done = 0;
     loop {
+        shared.look_for(|| shared.turn.load(Ordering::Relaxed) > done);
         let job = {
             let mut board = shared.board.lock().unwrap_or_else(|e| e.into_inner());
             loop {
                 if board.closed {
                     return;
                 }
-                if board.turn > done
+                let turn = shared.turn.load(Ordering::Relaxed);
+                if turn > done
                     && let Some(job) = &board.job
                 {
-                    done = board.turn;
+                    done = turn;
                     break Arc::clone(job);
                 }
                 board = shared.posted.wait(board).unwrap_or_else(|e| e.into_inner());
@@ -145,8 +176,7 @@ fn work(shared: &Shared, worker: usize) {
         drop(job);
         let mut board = shared.board.lock().unwrap_or_else(|e| e.into_inner());
         board.panicked |= result.is_err();
-        board.running -= 1;
-        if board.running == 0 {
+        if shared.running.fetch_sub(1, Ordering::Relaxed) == 1 {
             shared.finished.notify_one();
         }
     }

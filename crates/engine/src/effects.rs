@@ -68,10 +68,14 @@ impl Effects {
     }
 }
 
+/// Changes ahead of which memory is fetched.
+const AHEAD: usize = 4;
+
 fn row_root(changes: &Changes) -> Result<Hash> {
     let mut effects = EffectsBuilder::new();
     let mut image = Vec::new();
-    for change in changes.touched() {
+    for (place, change) in changes.touched().iter().enumerate() {
+        changes.prefetch(place + AHEAD);
         image.clear();
         let previous = change.before_image(&mut image)?;
         let before = previous.map(|_| row_image_hash(&image));

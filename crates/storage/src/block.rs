@@ -112,6 +112,18 @@ fn prefix(key: &Key) -> u64 {
     }
 }
 
+/// Records ahead of which memory is fetched.
+const AHEAD: usize = 8;
+
+impl Table {
+    /// Fetches a changed record and its image from before the block.
+    #[inline]
+    fn prefetch_change(&self, touched: &Touched) {
+        self.prefetch_row(touched.slot);
+        self.records.prefetch_before_image(touched.before);
+    }
+}
+
 impl Changes {
     pub(crate) fn new(
         height: Height,
@@ -119,13 +131,20 @@ impl Changes {
         catalog: Arc<Catalog>,
         touched: Vec<Touched>,
     ) -> Self {
-        let mut keyed: Vec<Keyed> = touched
-            .into_iter()
-            .filter_map(|touched| {
-                let key = catalog.table(touched.table)?.records.key(touched.slot);
-                Some(Keyed { table: touched.table, prefix: prefix(&key), key, touched })
-            })
-            .collect();
+        let fetch = |next: Option<&Touched>| {
+            if let Some(next) = next
+                && let Some(table) = catalog.table(next.table)
+            {
+                table.prefetch_change(next);
+            }
+        };
+        let keyed = touched.iter().enumerate().filter_map(|(at, &touched_here)| {
+            fetch(touched.get(at + AHEAD));
+            let Touched { table, slot, .. } = touched_here;
+            let key = catalog.table(table)?.records.key(slot);
+            Some(Keyed { table, prefix: prefix(&key), key, touched: touched_here })
+        });
+        let mut keyed: Vec<Keyed> = keyed.collect();
         keyed.sort_unstable_by(|a, b| {
             let by_prefix = (a.table, a.prefix).cmp(&(b.table, b.prefix));
             by_prefix.then_with(|| a.key.cmp(&b.key))
@@ -142,6 +161,14 @@ impl Changes {
 
     pub fn height(&self) -> Height {
         self.height
+    }
+
+    /// Fetches what [`Change::before_image`] and [`Change::after_image`] read of a change.
+    #[inline]
+    pub fn prefetch(&self, place: usize) {
+        if let Some(change) = self.changes.get(place) {
+            change.table.prefetch_change(&change.touched);
+        }
     }
 
     /// Every record changed, sorted by table and key.

@@ -34,10 +34,10 @@ use crate::table::Table;
 use crate::undo::UndoArena;
 use crate::words;
 
-const WORDS_PER_LINE: usize = 8;
+pub(crate) const WORDS_PER_LINE: usize = 8;
 
 /// Lines of a row that are worth fetching at once; what lies behind follows in order.
-const LINES_MAX: usize = 6;
+pub(crate) const LINES_MAX: usize = 6;
 
 impl Table {
     #[inline]

@@ -215,6 +215,13 @@ impl Records {
         })
     }
 
+    #[inline]
+    pub(crate) fn prefetch_before_image(&self, handle: u64) {
+        if handle != 0 {
+            self.undo.version(handle, self.layout.payload_words).prefetch();
+        }
+    }
+
     /// Shows `visit` every image of a record that a reader at `horizon` or above can see.
     pub(crate) fn visible_images(
         &self,

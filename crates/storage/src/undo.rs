@@ -28,9 +28,10 @@ use kit::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 use types::{Height, IndexId, Key, Stamp, TableId};
 
+use crate::exclusive::{LINES_MAX, WORDS_PER_LINE};
 use crate::header::StampWord;
 use crate::record::Slot;
-use crate::words::Words;
+use crate::words::{self, Words};
 
 const CHUNK_WORDS_LOG2: u32 = if cfg!(shuttle) { 5 } else { 13 };
 const CHUNK_WORDS: usize = 1 << CHUNK_WORDS_LOG2;
@@ -81,6 +82,12 @@ impl<'a> Version<'a> {
 
     pub(crate) fn payload(self) -> &'a [AtomicU64] {
         &self.0[VERSION_HEADER_WORDS..]
+    }
+
+    /// Fetches its first lines.
+    #[inline]
+    pub(crate) fn prefetch(self) {
+        self.0.iter().step_by(WORDS_PER_LINE).take(LINES_MAX).for_each(words::prefetch);
     }
 }
 
