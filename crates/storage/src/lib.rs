@@ -4,7 +4,8 @@
 //! `layout` (what a record looks like), `undo` (what it looked like before), `record` (how one
 //! writer and many readers share it), `hash` and `ordered` (how it is found), `table`, `scan`,
 //! `exclusive` (for workers who share no record), `pins` (who still reads what), `block` and
-//! `store` (blocks in, snapshots out), `transfer` (whole tables out and in).
+//! `store` (blocks in, snapshots out), `transfer` (whole tables out and in), `feed` and `gather`
+//! (what copies of columns are made from and kept up to date by).
 //!
 //! The parts that threads share are checked under a model of their schedules by
 //! `RUSTFLAGS="--cfg shuttle" cargo test -p storage --lib schedules`. The only unsafe code is in
@@ -22,6 +23,8 @@
 mod block;
 mod entry;
 mod exclusive;
+mod feed;
+mod gather;
 mod hash;
 mod header;
 mod heap;
@@ -39,6 +42,8 @@ mod undo;
 mod words;
 
 pub use block::{BlockWrites, Change, Changes};
+pub use feed::{ChangeFeed, Told, TouchedBlock};
+pub use gather::{GROUP_ROWS, Gathered};
 pub use hash::KeyHash;
 pub use header::HEIGHT_MAX;
 pub use layout::PROTOCOL_WORDS_MAX;

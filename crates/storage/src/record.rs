@@ -362,6 +362,11 @@ impl Records {
         next.saturating_sub(self.free_count.load(Ordering::Relaxed) as u64)
     }
 
+    /// First slot never used.
+    pub(crate) fn slots_end(&self) -> u64 {
+        self.next.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> + use<> {
         (0..self.next.load(Ordering::Relaxed)).map(|slot| Slot(slot as u32))
     }

@@ -20,6 +20,7 @@ use parking_lot::Mutex;
 use types::{Error, Height, Result, SqlState, TableId, TableSchema};
 
 use crate::block::{BlockWrites, Changes};
+use crate::feed::ChangeFeed;
 use crate::pins::{Pin, Pins};
 use crate::table::Table;
 use crate::undo::{Garbage, Touched, UndoSpace};
@@ -95,6 +96,7 @@ pub struct StoreUsage {
 pub struct Store {
     pins: Pins,
     undo: Arc<UndoSpace>,
+    feed: ChangeFeed,
     protocol_words: usize,
     incarnations: AtomicU64,
     /// The tables as the block being written sees them.
@@ -119,6 +121,7 @@ impl Store {
         Store {
             pins: Pins::new(),
             undo: Arc::new(UndoSpace::new()),
+            feed: ChangeFeed::default(),
             protocol_words,
             incarnations: AtomicU64::new(0),
             current: ArcSwap::default(),
@@ -246,6 +249,7 @@ impl Store {
     fn close(&self, block: BlockWrites) -> Vec<Touched> {
         let height = block.height();
         let (touched, garbage) = block.close();
+        self.feed.close(height, &touched);
         if !garbage.is_empty() {
             self.garbage.lock().push_back((height, garbage));
         }
@@ -263,6 +267,11 @@ impl Store {
             self.newest_catalog.store(Arc::new((height, catalog)));
         }
         self.pins.publish(height);
+    }
+
+    /// Which records the blocks touch, for those who keep copies of rows.
+    pub fn feed(&self) -> &ChangeFeed {
+        &self.feed
     }
 
     /// Highest block that snapshots can be taken at.

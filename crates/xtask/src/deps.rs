@@ -21,6 +21,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("ledger", &["kit", "types"]),
     ("recovery", &["concurrency", "ledger", "procedure", "storage", "types"]),
     ("engine", &["concurrency", "kit", "ledger", "procedure", "protocols", "storage", "types"]),
+    ("snapshot", &["storage", "types"]),
     ("sql", &["concurrency", "engine", "kit", "ledger", "procedure", "storage", "types"]),
     ("pgfront", &["types"]),
     ("workloads", &["kit", "procedure", "types"]),

@@ -1,0 +1,161 @@
+//! The rows of one group that blocks touched, by height.
+
+use std::collections::VecDeque;
+
+use arrow_buffer::{BooleanBuffer, Buffer};
+use storage::GROUP_ROWS;
+use types::Height;
+
+const ROW_BITS: u32 = GROUP_ROWS.trailing_zeros();
+const ROW_MASK: u64 = GROUP_ROWS as u64 - 1;
+
+/// The list may take as much room as an image of integers.
+const ENTRIES_MAX: usize = GROUP_ROWS;
+
+/// A set of rows of a group.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct RowSet([u64; GROUP_ROWS / 64]);
+
+impl RowSet {
+    pub(crate) const EMPTY: RowSet = RowSet([0; GROUP_ROWS / 64]);
+    pub(crate) const ALL: RowSet = RowSet([u64::MAX; GROUP_ROWS / 64]);
+
+    pub(crate) fn insert(&mut self, row: usize) {
+        self.0[row / 64] |= 1 << (row % 64);
+    }
+
+    pub(crate) fn put(&mut self, row: usize, is_in: bool) {
+        let (word, bit) = (&mut self.0[row / 64], 1 << (row % 64));
+        *word = if is_in { *word | bit } else { *word & !bit };
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == RowSet::EMPTY
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// Length of the run of rows from the first on that are all in.
+    pub(crate) fn prefix(&self) -> usize {
+        let first_gap = self.0.iter().position(|&word| word != u64::MAX);
+        first_gap.map_or(GROUP_ROWS, |at| at * 64 + self.0[at].trailing_ones() as usize)
+    }
+
+    pub(crate) fn to_buffer(&self) -> BooleanBuffer {
+        BooleanBuffer::new(Buffer::from_slice_ref(self.0), 0, GROUP_ROWS)
+    }
+
+    /// Of an array of a group's rows.
+    pub(crate) fn of_buffer(bits: &BooleanBuffer) -> RowSet {
+        let mut rows = RowSet::EMPTY;
+        bits.set_indices().for_each(|row| rows.insert(row));
+        rows
+    }
+
+    /// In ascending order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = usize> + '_ {
+        self.0.iter().enumerate().flat_map(|(at, &word)| {
+            let mut left = word;
+            std::iter::from_fn(move || {
+                let bit = (left != 0).then(|| left.trailing_zeros() as usize)?;
+                left &= left - 1;
+                Some(at * 64 + bit)
+            })
+        })
+    }
+}
+
+/// The touched rows, oldest first.
+///
+/// ```text
+/// 63                 51 50                     11 10           0
+/// [          0         |        height: 40       |   row: 11    ]
+/// ```
+#[derive(Default)]
+pub(crate) struct DirtyRows {
+    entries: VecDeque<u64>,
+    /// What blocks up to this touched is not in the list, or not all of it.
+    complete_above: Height,
+}
+
+impl DirtyRows {
+    pub(crate) fn new(complete_above: Height) -> Self {
+        DirtyRows { entries: VecDeque::new(), complete_above }
+    }
+
+    /// Heights come in ascending order.
+    pub(crate) fn push(&mut self, height: Height, row: usize) {
+        debug_assert!(self.entries.back().is_none_or(|&last| last >> ROW_BITS <= height));
+        self.entries.push_back(height << ROW_BITS | row as u64);
+        if self.entries.len() > ENTRIES_MAX
+            && let Some(&middle) = self.entries.get(ENTRIES_MAX / 2)
+        {
+            self.forget(middle >> ROW_BITS);
+        }
+    }
+
+    /// Nobody will ask from a height below.
+    pub(crate) fn forget(&mut self, height: Height) {
+        self.complete_above = self.complete_above.max(height);
+        while self.entries.pop_front_if(|entry| *entry >> ROW_BITS <= height).is_some() {}
+    }
+
+    /// The rows touched above the lower and up to the higher of two heights; `None` if the list
+    /// does not reach back so far.
+    pub(crate) fn between(&self, a: Height, b: Height) -> Option<RowSet> {
+        let (low, high) = (a.min(b), a.max(b));
+        if low == high {
+            return Some(RowSet::EMPTY);
+        }
+        if low < self.complete_above {
+            return None;
+        }
+        let from = self.entries.partition_point(|entry| entry >> ROW_BITS <= low);
+        let to = self.entries.partition_point(|entry| entry >> ROW_BITS <= high);
+        let mut rows = RowSet::EMPTY;
+        self.entries.range(from..to).for_each(|entry| rows.insert((entry & ROW_MASK) as usize));
+        Some(rows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(dirty: &DirtyRows, a: Height, b: Height) -> Option<Vec<usize>> {
+        dirty.between(a, b).map(|rows| rows.iter().collect())
+    }
+
+    #[test]
+    fn rows_lie_between_heights_in_either_direction() {
+        let mut dirty = DirtyRows::new(4);
+        for (height, row) in [(5, 7), (5, 2_047), (6, 0), (9, 7)] {
+            dirty.push(height, row);
+        }
+        assert_eq!(rows(&dirty, 4, 5), Some(vec![7, 2_047]));
+        assert_eq!(rows(&dirty, 9, 5), Some(vec![0, 7]));
+        assert_eq!(rows(&dirty, 6, 8), Some(vec![]));
+        assert_eq!(rows(&dirty, 3, 5), None);
+        assert_eq!(rows(&dirty, 3, 3), Some(vec![]));
+        dirty.forget(6);
+        assert_eq!(rows(&dirty, 5, 9), None);
+        assert_eq!(rows(&dirty, 6, 9), Some(vec![7]));
+    }
+
+    #[test]
+    fn a_long_list_gives_up_its_oldest_heights_and_stays_complete_above_them() {
+        let mut dirty = DirtyRows::new(0);
+        for height in 1..=3 * ENTRIES_MAX as Height {
+            dirty.push(height, height as usize % GROUP_ROWS);
+            assert!(dirty.entries.len() <= ENTRIES_MAX);
+        }
+        let newest = 3 * ENTRIES_MAX as Height;
+        assert_eq!(rows(&dirty, newest - 1, newest), Some(vec![newest as usize % GROUP_ROWS]));
+        let kept = dirty.between(dirty.complete_above, newest).expect("complete above it");
+        assert_eq!(kept.len() as Height, newest - dirty.complete_above);
+        assert!(kept.len() >= ENTRIES_MAX / 2 - 1);
+        assert_eq!(rows(&dirty, dirty.complete_above - 1, newest), None);
+    }
+}

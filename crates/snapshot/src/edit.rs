@@ -1,0 +1,232 @@
+//! Making an image: from nothing, or from another one in which some rows are read anew.
+//!
+//! Rows that are dead have no value: they are NULL in the array, also in a column without NULLs,
+//! and are taken out before anybody sees it.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    ArrowPrimitiveType, Date32Type, Decimal128Type, Float64Type, Int16Type, Int32Type, Int64Type,
+    TimestampMicrosecondType,
+};
+use arrow_array::{
+    Array, ArrayRef, BinaryViewArray, BooleanArray, FixedSizeBinaryArray, PrimitiveArray,
+    StringViewArray,
+};
+use arrow_buffer::{ArrowNativeType, Buffer, NullBuffer, ScalarBuffer};
+use rust_decimal::Decimal;
+use storage::{GROUP_ROWS, Gathered};
+use types::{Error, Result, SqlState};
+
+use crate::dirty::RowSet;
+use crate::kind::{EPOCH_DAYS, EPOCH_US, Kind, units};
+
+/// Buffers of long strings that an image may have; with more it is made anew from one copy.
+const BUFFERS_MAX: usize = 8;
+
+/// Longest string that a view holds itself.
+const INLINE_BYTES: usize = 12;
+
+/// A column of a group while its image is made.
+pub(crate) struct ColumnEditor {
+    kind: Kind,
+    valid: RowSet,
+    values: Values,
+}
+
+enum Values {
+    Bool(RowSet),
+    Int16(Vec<i16>),
+    Int32(Vec<i32>),
+    Int64(Vec<i64>),
+    Float(Vec<f64>),
+    Decimal(Vec<i128>),
+    Uuid(Vec<u128>),
+    Views(Views),
+}
+
+/// Strings as Arrow's views: inline up to twelve bytes, else length, prefix, buffer and offset.
+struct Views {
+    views: Vec<u128>,
+    /// Of the image that this one follows.
+    buffers: Vec<Buffer>,
+    /// The long strings that are new in this one.
+    tail: Vec<u8>,
+}
+
+impl ColumnEditor {
+    /// All rows dead.
+    pub(crate) fn empty(kind: Kind) -> ColumnEditor {
+        let values = match kind {
+            Kind::Bool => Values::Bool(RowSet::EMPTY),
+            Kind::Int16 => Values::Int16(vec![0; GROUP_ROWS]),
+            Kind::Int32 | Kind::Date => Values::Int32(vec![0; GROUP_ROWS]),
+            Kind::Int64 | Kind::Timestamp { .. } => Values::Int64(vec![0; GROUP_ROWS]),
+            Kind::Float => Values::Float(vec![0.0; GROUP_ROWS]),
+            Kind::Decimal { .. } => Values::Decimal(vec![0; GROUP_ROWS]),
+            Kind::Uuid => Values::Uuid(vec![0; GROUP_ROWS]),
+            Kind::Text | Kind::Bytes => Values::Views(Views {
+                views: vec![0; GROUP_ROWS],
+                buffers: Vec::new(),
+                tail: Vec::new(),
+            }),
+        };
+        ColumnEditor { kind, valid: RowSet::EMPTY, values }
+    }
+
+    /// The rows of an image; `None` if it is better made anew.
+    pub(crate) fn of(kind: Kind, image: &ArrayRef) -> Option<ColumnEditor> {
+        if *image.data_type() != kind.arrow() {
+            return None;
+        }
+        let values = match kind {
+            Kind::Bool => Values::Bool(RowSet::of_buffer(image.as_boolean().values())),
+            Kind::Int16 => Values::Int16(copy::<Int16Type>(image)),
+            Kind::Int32 => Values::Int32(copy::<Int32Type>(image)),
+            Kind::Date => Values::Int32(copy::<Date32Type>(image)),
+            Kind::Int64 => Values::Int64(copy::<Int64Type>(image)),
+            Kind::Timestamp { .. } => Values::Int64(copy::<TimestampMicrosecondType>(image)),
+            Kind::Float => Values::Float(copy::<Float64Type>(image)),
+            Kind::Decimal { .. } => Values::Decimal(copy::<Decimal128Type>(image)),
+            Kind::Uuid => {
+                let (bytes, _) = image.as_fixed_size_binary().values().as_slice().as_chunks();
+                Values::Uuid(bytes.iter().map(|value| u128::from_le_bytes(*value)).collect())
+            }
+            Kind::Text => {
+                let array = image.as_string_view();
+                Values::Views(Views::of(array.views(), array.data_buffers())?)
+            }
+            Kind::Bytes => {
+                let array = image.as_binary_view();
+                Values::Views(Views::of(array.views(), array.data_buffers())?)
+            }
+        };
+        let valid = match image.nulls() {
+            Some(nulls) => RowSet::of_buffer(nulls.inner()),
+            None => RowSet::ALL,
+        };
+        Some(ColumnEditor { kind, valid, values })
+    }
+
+    pub(crate) fn put_dead(&mut self, row: usize) {
+        self.valid.put(row, false);
+    }
+
+    pub(crate) fn put(&mut self, row: usize, value: &Gathered<'_>) -> Result<()> {
+        self.valid.put(row, !value.is_null());
+        if value.is_null() {
+            return Ok(());
+        }
+        let word = || value.word() as i64;
+        match (&mut self.values, self.kind) {
+            (Values::Bool(bits), _) => bits.put(row, value.word() != 0),
+            (Values::Int16(values), _) => values[row] = word() as i16,
+            (Values::Int32(values), Kind::Date) => {
+                let days = (word() as i32).checked_add(EPOCH_DAYS);
+                values[row] = days.ok_or_else(too_late)?;
+            }
+            (Values::Int32(values), _) => values[row] = word() as i32,
+            (Values::Int64(values), Kind::Timestamp { .. }) => {
+                values[row] = word().checked_add(EPOCH_US).ok_or_else(too_late)?;
+            }
+            (Values::Int64(values), _) => values[row] = word(),
+            (Values::Float(values), _) => values[row] = f64::from_bits(value.word()),
+            (Values::Decimal(values), Kind::Decimal { scale, .. }) => {
+                values[row] = units(Decimal::deserialize(value.pair().to_le_bytes()), scale)?;
+            }
+            (Values::Decimal(_), _) => {}
+            (Values::Uuid(values), _) => values[row] = value.pair(),
+            (Values::Views(views), _) => value.with_bytes(|bytes| views.put(row, bytes))?,
+        }
+        Ok(())
+    }
+
+    pub(crate) fn finish(self) -> ArrayRef {
+        let nulls = (self.valid != RowSet::ALL).then(|| NullBuffer::new(self.valid.to_buffer()));
+        match self.values {
+            Values::Bool(bits) => Arc::new(BooleanArray::new(bits.to_buffer(), nulls)),
+            Values::Int16(values) => Arc::new(primitive::<Int16Type>(values, nulls)),
+            Values::Int32(values) if self.kind == Kind::Date => {
+                Arc::new(primitive::<Date32Type>(values, nulls))
+            }
+            Values::Int32(values) => Arc::new(primitive::<Int32Type>(values, nulls)),
+            Values::Int64(values) if self.kind == Kind::Int64 => {
+                Arc::new(primitive::<Int64Type>(values, nulls))
+            }
+            Values::Int64(values) => {
+                let array = primitive::<TimestampMicrosecondType>(values, nulls);
+                Arc::new(array.with_data_type(self.kind.arrow()))
+            }
+            Values::Float(values) => Arc::new(primitive::<Float64Type>(values, nulls)),
+            Values::Decimal(values) => {
+                let array = primitive::<Decimal128Type>(values, nulls);
+                Arc::new(array.with_data_type(self.kind.arrow()))
+            }
+            Values::Uuid(values) => {
+                Arc::new(FixedSizeBinaryArray::new(16, Buffer::from_vec(values), nulls))
+            }
+            Values::Views(views) => views.finish(self.kind, nulls),
+        }
+    }
+}
+
+fn copy<T: ArrowPrimitiveType>(image: &ArrayRef) -> Vec<T::Native> {
+    image.as_primitive::<T>().values().to_vec()
+}
+
+fn primitive<T: ArrowPrimitiveType>(
+    values: Vec<T::Native>,
+    nulls: Option<NullBuffer>,
+) -> PrimitiveArray<T>
+where
+    T::Native: ArrowNativeType,
+{
+    PrimitiveArray::new(ScalarBuffer::from(values), nulls)
+}
+
+#[cold]
+fn too_late() -> Error {
+    Error::new(SqlState::DATETIME_FIELD_OVERFLOW, "date out of range for an analytical query")
+}
+
+impl Views {
+    fn of(views: &ScalarBuffer<u128>, buffers: &[Buffer]) -> Option<Views> {
+        let few = buffers.len() < BUFFERS_MAX;
+        few.then(|| Views { views: views.to_vec(), buffers: buffers.to_vec(), tail: Vec::new() })
+    }
+
+    fn put(&mut self, row: usize, bytes: &[u8]) -> Result<()> {
+        let mut view = [0u8; 16];
+        view[..4].copy_from_slice(&(bytes.len() as u32).to_le_bytes());
+        if bytes.len() <= INLINE_BYTES {
+            view[4..4 + bytes.len()].copy_from_slice(bytes);
+        } else {
+            let offset = i32::try_from(self.tail.len()).ok();
+            let end = self.tail.len().checked_add(bytes.len());
+            let (Some(offset), Some(_)) = (offset, end.filter(|&end| end <= i32::MAX as usize))
+            else {
+                let message = "2,048 neighbouring values are larger than 2 GiB";
+                return Err(Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message));
+            };
+            view[4..8].copy_from_slice(&bytes[..4]);
+            view[8..12].copy_from_slice(&(self.buffers.len() as u32).to_le_bytes());
+            view[12..].copy_from_slice(&offset.to_le_bytes());
+            self.tail.extend_from_slice(bytes);
+        }
+        self.views[row] = u128::from_le_bytes(view);
+        Ok(())
+    }
+
+    fn finish(mut self, kind: Kind, nulls: Option<NullBuffer>) -> ArrayRef {
+        if !self.tail.is_empty() {
+            self.tail.shrink_to_fit();
+            self.buffers.push(Buffer::from_vec(self.tail));
+        }
+        let views = ScalarBuffer::from(self.views);
+        match kind {
+            Kind::Bytes => Arc::new(BinaryViewArray::new(views, self.buffers, nulls)),
+            _ => Arc::new(StringViewArray::new(views, self.buffers, nulls)),
+        }
+    }
+}

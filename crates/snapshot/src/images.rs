@@ -1,0 +1,225 @@
+//! All images of a store: which tables and groups have some, and how many bytes they may take.
+//!
+//! ```text
+//! scan begins ─► drain the feed into the groups' dirty rows ─► group after group: read
+//!                one at a time                                  any number at a time
+//! ```
+//!
+//! Eviction is a clock: images queue up as they come into the cache; what was asked for since the
+//! clock last came by gets another turn.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use arrow_schema::{Schema, SchemaRef};
+use parking_lot::{Mutex, RwLock};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use storage::{GROUP_ROWS, Snapshot, Store, Table};
+use types::{ColumnId, Height, Result, TableId};
+
+use crate::group::{Charges, Evicted, Group, GroupColumns, Request};
+use crate::kind::{Kind, arrow_field};
+use crate::zone::Zone;
+
+/// The columnar images of a store's tables.
+pub struct Images {
+    store: Arc<Store>,
+    bytes_max: u64,
+    charges: Charges,
+    tables: RwLock<FxHashMap<TableId, Incarnations>>,
+    /// Whoever drains the feed, one at a time; the highest block that it has told.
+    drain: Mutex<Height>,
+    clock: Mutex<VecDeque<(Weak<Group>, ColumnId)>>,
+    evicted: AtomicU64,
+}
+
+/// The tables that have had an id one after the other, as long as somebody reads them.
+type Incarnations = SmallVec<[Arc<TableImages>; 1]>;
+
+struct TableImages {
+    incarnation: u64,
+    complete_above: AtomicU64,
+    groups: RwLock<Vec<Arc<Group>>>,
+}
+
+/// For metrics.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ImageUsage {
+    /// Bytes in the cache; what only running queries still hold is theirs.
+    pub bytes: u64,
+    pub bytes_max: u64,
+    pub evicted: u64,
+}
+
+/// A table as of a snapshot, to be read group by group, by any number of threads.
+pub struct TableScan {
+    images: Arc<Images>,
+    of_table: Arc<TableImages>,
+    snapshot: Arc<Snapshot>,
+    table: Arc<Table>,
+    groups: usize,
+}
+
+impl TableImages {
+    fn group(&self, number: usize) -> Arc<Group> {
+        if let Some(group) = self.groups.read().get(number) {
+            return group.clone();
+        }
+        let mut groups = self.groups.write();
+        let complete_above = self.complete_above.load(Ordering::Relaxed);
+        while groups.len() <= number {
+            groups.push(Arc::new(Group::new(complete_above)));
+        }
+        groups[number].clone()
+    }
+}
+
+impl Images {
+    /// Images of the store's tables that take at most so many bytes.
+    pub fn new(store: Arc<Store>, bytes_max: u64) -> Images {
+        Images {
+            store,
+            bytes_max,
+            charges: Charges::default(),
+            tables: RwLock::default(),
+            drain: Mutex::default(),
+            clock: Mutex::default(),
+            evicted: AtomicU64::new(0),
+        }
+    }
+
+    pub fn usage(&self) -> ImageUsage {
+        ImageUsage {
+            bytes: self.charges.bytes(),
+            bytes_max: self.bytes_max,
+            evicted: self.evicted.load(Ordering::Relaxed),
+        }
+    }
+
+    /// A table as of a snapshot; `None` if it has none of this id.
+    pub fn scan(self: &Arc<Self>, snapshot: Arc<Snapshot>, id: TableId) -> Option<TableScan> {
+        let table = snapshot.table(id)?.clone();
+        let of_table = self.drained(&table);
+        let groups = table.groups();
+        Some(TableScan { images: self.clone(), of_table, snapshot, table, groups })
+    }
+
+    /// Hands the groups what blocks have touched, and finds the table's.
+    fn drained(&self, table: &Table) -> Arc<TableImages> {
+        let mut told_to = self.drain.lock();
+        self.store.feed().listen();
+        let told = self.store.feed().take();
+        let mut tables = self.tables.write();
+        self.forget_dropped(&mut tables);
+        for of_table in tables.values().flatten() {
+            of_table.complete_above.fetch_max(told.complete_above, Ordering::Relaxed);
+        }
+        *told_to = (*told_to).max(told.complete_above);
+        for block in &told.blocks {
+            *told_to = block.height;
+            for (id, slot) in &block.records {
+                let slot = slot.0 as usize;
+                for of_table in tables.get(id).into_iter().flatten() {
+                    of_table.group(slot / GROUP_ROWS).touch(block.height, slot % GROUP_ROWS);
+                }
+            }
+        }
+        let incarnations = tables.entry(table.id()).or_default();
+        let incarnation = table.incarnation();
+        if let Some(found) = incarnations.iter().find(|one| one.incarnation == incarnation) {
+            return found.clone();
+        }
+        let of_table = Arc::new(TableImages {
+            incarnation,
+            complete_above: AtomicU64::new(*told_to),
+            groups: RwLock::default(),
+        });
+        incarnations.push(of_table.clone());
+        of_table
+    }
+
+    /// Images of tables that are gone, or were rewritten, and that nobody is scanning.
+    fn forget_dropped(&self, tables: &mut FxHashMap<TableId, Incarnations>) {
+        tables.retain(|&id, incarnations| {
+            let current = self.store.table(id).map(|table| table.incarnation());
+            incarnations
+                .retain(|one| Some(one.incarnation) == current || Arc::strong_count(one) > 1);
+            !incarnations.is_empty()
+        });
+    }
+
+    /// Takes new images into account and makes room if they are too many.
+    fn admit(&self, group: &Arc<Group>, added: &[ColumnId]) {
+        if added.is_empty() && self.charges.bytes() <= self.bytes_max {
+            return;
+        }
+        let mut clock = self.clock.lock();
+        clock.extend(added.iter().map(|&id| (Arc::downgrade(group), id)));
+        // Twice round: the first takes the marks off that the second finds missing.
+        for _ in 0..2 * clock.len() {
+            if self.charges.bytes() <= self.bytes_max {
+                return;
+            }
+            let Some((group, id)) = clock.pop_front() else { return };
+            let Some(alive) = group.upgrade() else { continue };
+            match alive.evict(id) {
+                Evicted::Kept => clock.push_back((group, id)),
+                Evicted::Gone => _ = self.evicted.fetch_add(1, Ordering::Relaxed),
+            }
+        }
+    }
+}
+
+impl TableScan {
+    pub fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    pub fn height(&self) -> Height {
+        self.snapshot.height()
+    }
+
+    /// Row groups; some may have no row that exists at the snapshot's height.
+    pub fn groups(&self) -> usize {
+        self.groups
+    }
+
+    /// The schema of batches of some columns.
+    pub fn schema(&self, columns: &[ColumnId]) -> SchemaRef {
+        let all = &self.table.schema().columns;
+        let fields = columns.iter().map(|&id| arrow_field(&all[usize::from(id)]));
+        Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+    }
+
+    /// Columns of a group.
+    ///
+    /// # Errors
+    /// A value that has no place in its column's Arrow type.
+    pub fn read(&self, group: usize, columns: &[ColumnId]) -> Result<GroupColumns> {
+        let schema = self.table.schema();
+        let kind = |id: &ColumnId| (*id, Kind::of(&schema.columns[usize::from(*id)].data_type));
+        let columns: SmallVec<[(ColumnId, Kind); 8]> = columns.iter().map(kind).collect();
+        let images = self.of_table.group(group);
+        let request = Request {
+            table: &self.table,
+            group,
+            at: self.snapshot.height(),
+            columns: &columns,
+            complete_above: self.complete_above(),
+        };
+        let (read, added) = images.read(&request, &self.images.charges)?;
+        self.images.admit(&images, &added);
+        Ok(read)
+    }
+
+    /// Between which values a group's column lies, where an image says so.
+    pub fn zone(&self, group: usize, column: ColumnId) -> Zone {
+        self.of_table.group(group).zone(column, self.snapshot.height(), self.complete_above())
+    }
+
+    fn complete_above(&self) -> Height {
+        self.of_table.complete_above.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,133 @@
+//! How column types are Arrow's.
+//!
+//! ```text
+//! boolean               Boolean
+//! int2, int4, int8      Int16, Int32, Int64
+//! float8                Float64
+//! numeric(p, s)         Decimal128(p, s)
+//! numeric               Decimal128(38, 10): a value with more digits after the point is refused
+//! text, varchar, char   Utf8View
+//! bytea, uuid           BinaryView, FixedSizeBinary(16)
+//! date                  Date32                                     days since 1970-01-01
+//! timestamp(tz)         Timestamp(Microsecond, none or "UTC")      since 1970-01-01
+//! ```
+
+use std::sync::Arc;
+
+use arrow_schema::{DataType as ArrowType, Field, TimeUnit};
+use rust_decimal::Decimal;
+use types::{ColumnSchema, DataType, Error, Result, SqlState};
+
+/// Digits after the point of a number that was declared without any.
+const FREE_SCALE: u8 = 10;
+
+/// From 1970-01-01 to 2000-01-01.
+pub(crate) const EPOCH_DAYS: i32 = 10_957;
+pub(crate) const EPOCH_US: i64 = EPOCH_DAYS as i64 * 86_400_000_000;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    Bool,
+    Int16,
+    Int32,
+    Int64,
+    Float,
+    Decimal { precision: u8, scale: u8 },
+    Text,
+    Bytes,
+    Uuid,
+    Date,
+    Timestamp { utc: bool },
+}
+
+impl Kind {
+    pub(crate) fn of(data_type: &DataType) -> Kind {
+        match data_type {
+            DataType::Bool => Kind::Bool,
+            DataType::Int2 => Kind::Int16,
+            DataType::Int4 => Kind::Int32,
+            DataType::Int8 => Kind::Int64,
+            DataType::Float8 => Kind::Float,
+            DataType::Numeric(Some((precision, scale))) => {
+                Kind::Decimal { precision: *precision, scale: *scale }
+            }
+            DataType::Numeric(None) => Kind::Decimal { precision: 38, scale: FREE_SCALE },
+            DataType::Bytea => Kind::Bytes,
+            DataType::Uuid => Kind::Uuid,
+            DataType::Date => Kind::Date,
+            DataType::Timestamp => Kind::Timestamp { utc: false },
+            DataType::Timestamptz => Kind::Timestamp { utc: true },
+            // No stored column has one of the last three types.
+            DataType::Text
+            | DataType::Varchar(_)
+            | DataType::Char(_)
+            | DataType::Array(_)
+            | DataType::Unknown
+            | DataType::Void => Kind::Text,
+        }
+    }
+
+    pub(crate) fn arrow(self) -> ArrowType {
+        match self {
+            Kind::Bool => ArrowType::Boolean,
+            Kind::Int16 => ArrowType::Int16,
+            Kind::Int32 => ArrowType::Int32,
+            Kind::Int64 => ArrowType::Int64,
+            Kind::Float => ArrowType::Float64,
+            Kind::Decimal { precision, scale } => ArrowType::Decimal128(precision, scale as i8),
+            Kind::Text => ArrowType::Utf8View,
+            Kind::Bytes => ArrowType::BinaryView,
+            Kind::Uuid => ArrowType::FixedSizeBinary(16),
+            Kind::Date => ArrowType::Date32,
+            Kind::Timestamp { utc } => {
+                ArrowType::Timestamp(TimeUnit::Microsecond, utc.then(|| Arc::from("UTC")))
+            }
+        }
+    }
+}
+
+/// The field that a column is in a scan's batches.
+pub fn arrow_field(column: &ColumnSchema) -> Field {
+    Field::new(&*column.name, Kind::of(&column.data_type).arrow(), column.nullable)
+}
+
+/// A number as so many units of `10^-scale`.
+///
+/// # Errors
+/// 22003 if that would lose digits, which only a number of an unbounded column can.
+pub(crate) fn units(value: Decimal, scale: u8) -> Result<i128> {
+    let lost = || {
+        let message = format!("{value} does not fit numeric(38, {scale})");
+        Error::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, message)
+            .with_detail("Analytical queries read a column of type numeric as numeric(38, 10).")
+            .with_hint("Declare the column's precision and scale: numeric(p, s).")
+    };
+    let by = value.scale().abs_diff(u32::from(scale));
+    let factor = 10i128.checked_pow(by).ok_or_else(lost)?;
+    let mantissa = value.mantissa();
+    if value.scale() <= u32::from(scale) {
+        mantissa.checked_mul(factor).ok_or_else(lost)
+    } else if mantissa % factor == 0 {
+        Ok(mantissa / factor)
+    } else {
+        Err(lost())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_keep_their_value_or_are_refused() {
+        let number = |text: &str| text.parse::<Decimal>().expect("a number");
+        assert_eq!(units(number("12.50"), 2), Ok(1_250));
+        assert_eq!(units(number("-12.5"), 10), Ok(-125_000_000_000));
+        assert_eq!(units(number("1.500000000000"), 10), Ok(15_000_000_000));
+        let refused = units(number("0.00000000001"), 10).expect_err("eleven digits");
+        assert_eq!(refused.code(), SqlState::NUMERIC_VALUE_OUT_OF_RANGE);
+        let large = number("10000000000000000000000000000");
+        assert_eq!(units(large, 10), Ok(large.mantissa() * 10_000_000_000));
+        assert!(units(Decimal::MAX, 10).is_err());
+    }
+}

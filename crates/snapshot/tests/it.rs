@@ -1,0 +1,173 @@
+//! Images against what readers of the records see at the same heights.
+
+mod model;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use kit::random::Random;
+use model::{Rows, World, rows_of, scanned};
+use snapshot::{Images, Live, Zone};
+use storage::{GROUP_ROWS, Snapshot};
+
+const ALL: &[u16] = &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11];
+const ROOMY: u64 = 1 << 30;
+
+fn images(world: &World, bytes_max: u64) -> Arc<Images> {
+    Arc::new(Images::new(world.store.clone(), bytes_max))
+}
+
+/// Some columns, in any order.
+fn some_columns(random: &mut Random) -> Vec<u16> {
+    let mut columns: Vec<u16> = ALL.to_vec();
+    columns.sort_by_cached_key(|_| random.next_u64());
+    columns.truncate(1 + random.below(ALL.len() as u64) as usize);
+    columns
+}
+
+#[test]
+fn a_scan_shows_what_its_snapshot_shows_whatever_was_scanned_before() {
+    for seed in 0..6 {
+        let mut random = Random::new(seed);
+        let mut world = World::new(seed, 3 * GROUP_ROWS as u64);
+        // Small enough to evict all the time, for every third seed.
+        let images = images(&world, if seed % 3 == 0 { 100_000 } else { ROOMY });
+        let mut held: Vec<(Arc<Snapshot>, Rows)> = Vec::new();
+        for _ in 0..30 {
+            for _ in 0..random.below(4) {
+                world.run_block();
+            }
+            if random.chance(3) {
+                world.collect();
+            }
+            let now = Arc::new(world.store.snapshot());
+            let rows = rows_of(&now);
+            held.push((now, rows));
+            if held.len() > 5 {
+                held.remove(random.below(5) as usize);
+            }
+            for _ in 0..2 {
+                let (snapshot, rows) = &held[random.below(held.len() as u64) as usize];
+                let columns = some_columns(&mut random);
+                let expected = model::project(rows, &columns);
+                let at = snapshot.height();
+                let found = scanned(&images, snapshot, &columns);
+                assert_eq!(found, expected, "seed {seed}, height {at}, columns {columns:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_table_first_scanned_late_misses_nothing() {
+    let mut world = World::new(5, 100);
+    let images = images(&world, ROOMY);
+    let old = Arc::new(world.store.snapshot());
+    // The feed is drained for the other table, so the blocks are told when nobody keeps rows of
+    // this one; then comes a scan of it at the older height.
+    scanned_other(&images, &old);
+    for _ in 0..5 {
+        world.run_block();
+    }
+    let new = Arc::new(world.store.snapshot());
+    scanned_other(&images, &new);
+    for snapshot in [&old, &new] {
+        assert_eq!(scanned(&images, snapshot, ALL), model::project(&rows_of(snapshot), ALL));
+    }
+}
+
+fn scanned_other(images: &Arc<Images>, snapshot: &Arc<Snapshot>) {
+    let scan = images.scan(snapshot.clone(), model::OTHER).expect("the other table");
+    assert_eq!(scan.groups(), 0);
+}
+
+#[test]
+fn snapshots_between_which_nothing_changed_share_their_images() {
+    let mut world = World::new(1, 5_000);
+    let images = images(&world, ROOMY);
+    let read = |snapshot: &Arc<Snapshot>| {
+        let scan = images.scan(snapshot.clone(), model::TABLE).expect("the table");
+        scan.read(1, &[0]).expect("readable").columns[0].to_data().buffers()[0].as_ptr()
+    };
+    let first = Arc::new(world.store.snapshot());
+    let address = read(&first);
+    world.run_empty_block();
+    let second = Arc::new(world.store.snapshot());
+    assert!(second.height() > first.height());
+    assert_eq!(read(&second), address);
+    assert_eq!(read(&first), address);
+    let before = images.usage();
+    world.touch(GROUP_ROWS as u64 + 3);
+    assert_ne!(read(&Arc::new(world.store.snapshot())), address, "a row of the group changed");
+    assert_eq!(images.usage().bytes, before.bytes, "the old image is nobody's but the reader's");
+}
+
+#[test]
+fn bytes_stay_below_the_limit_and_are_freed_with_the_table() {
+    let world = World::new(2, 20_000);
+    let limit = 400_000;
+    let images = images(&world, limit);
+    let snapshot = Arc::new(world.store.snapshot());
+    let expected = model::project(&rows_of(&snapshot), ALL);
+    assert_eq!(scanned(&images, &snapshot, ALL), expected);
+    let usage = images.usage();
+    assert!(usage.bytes <= limit && usage.bytes > limit / 2, "{usage:?}");
+    assert!(usage.evicted > 0);
+    assert_eq!(scanned(&images, &snapshot, ALL), expected);
+    drop(snapshot);
+    world.drop_table();
+    scanned_other(&images, &Arc::new(world.store.snapshot()));
+    assert_eq!(images.usage().bytes, 0);
+}
+
+#[test]
+fn a_zone_is_told_only_of_an_image_that_is_current() {
+    let mut world = World::new(3, 3_000);
+    let images = images(&world, ROOMY);
+    let scan = |world: &World| {
+        images.scan(Arc::new(world.store.snapshot()), model::TABLE).expect("the table")
+    };
+    let first = scan(&world);
+    assert_eq!(first.zone(0, 0), Zone::Unknown);
+    let read = first.read(0, &[0]).expect("readable");
+    assert_eq!(read.live, Live::Prefix(GROUP_ROWS));
+    assert_eq!(first.zone(0, 0), Zone::Int(0, GROUP_ROWS as i64 - 1));
+    world.touch(5);
+    assert_eq!(first.zone(0, 0), Zone::Int(0, GROUP_ROWS as i64 - 1));
+    assert_eq!(scan(&world).zone(0, 0), Zone::Unknown);
+}
+
+/// The transactions' own invariant is one that every snapshot shows: money only moves.
+#[test]
+fn scans_beside_a_writer_see_whole_blocks() {
+    let mut world = World::new(4, 6_000);
+    let images = images(&world, 600_000);
+    let store = world.store.clone();
+    let total = model::total_of(&images, &Arc::new(store.snapshot()));
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..2)
+            .map(|_| {
+                scope.spawn(|| {
+                    let (mut scans, mut last) = (0, 0);
+                    while !done.load(Ordering::Relaxed) || scans < 3 {
+                        let snapshot = Arc::new(store.snapshot());
+                        assert!(snapshot.height() >= last);
+                        last = snapshot.height();
+                        assert_eq!(model::total_of(&images, &snapshot), total);
+                        scans += 1;
+                    }
+                    scans
+                })
+            })
+            .collect();
+        for _ in 0..300 {
+            world.move_money(50);
+            world.collect();
+        }
+        done.store(true, Ordering::Relaxed);
+        for reader in readers {
+            assert!(reader.join().expect("its checks hold") >= 3);
+        }
+    });
+}
