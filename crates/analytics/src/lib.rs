@@ -1,0 +1,23 @@
+//! Analytical queries: DataFusion over the columnar images of a snapshot.
+//!
+//! ```text
+//!   SQL ─► DataFusion: plan, optimise ─► operators ◄── batches ── ImageScan ◄── images (snapshot)
+//!            │                                                        ▲
+//!            └ which columns, which filters ──────────────────────────┘ zones leave groups out
+//! ```
+//!
+//! A query runs on one pinned height from its first row to its last, beside the writers, on threads
+//! of its own. It reads images without copying them; what its operators hold beyond that is counted
+//! against a limit that all queries share, and spilled or refused when it is reached.
+//!
+//! Nothing here can write, and nothing that is computed here reaches the ledger, so platform and
+//! order of evaluation may show in the last digits of a `float8`, as in PostgreSQL.
+
+mod engine;
+mod scan;
+mod table;
+mod zones;
+
+pub use datafusion;
+pub use engine::{Analytics, AnalyticsOptions, Answer, Query};
+pub use table::SnapshotTable;
