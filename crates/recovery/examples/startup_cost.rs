@@ -1,8 +1,9 @@
 //! What a start costs: a ledger behind a checkpoint, by every way back that it allows.
 //!
-//! `startup_cost FOLDER WORKLOAD PROTOCOL BLOCKS TRANSACTIONS [SETTING=NUMBER …]`. The ledger is
-//! made in a new folder; the first lines say at which rate its blocks were executed and sealed,
-//! once for each number of workers, without the disk. Loading the checkpoint is told apart.
+//! `startup_cost FOLDER WORKLOAD PROTOCOL BLOCKS TRANSACTIONS [SETTING=NUMBER …] [only=WAY …]`. The
+//! ledger is made in a new folder; the first lines say at which rate its blocks were executed and
+//! sealed, once for each number of workers, without the disk. Loading the checkpoint is told apart.
+//! Behind each wall time stands the processors' time of all threads.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,6 +28,8 @@ fn main() {
     };
     let number = |text: &String| text.parse::<usize>().expect("a number");
     let (blocks, transactions) = (number(blocks), number(transactions));
+    let only: Vec<&str> = settings.iter().filter_map(|text| text.strip_prefix("only=")).collect();
+    let is_wanted = |name: &str| only.is_empty() || only.contains(&name);
     let settings: Vec<(&str, u64)> = settings
         .iter()
         .filter_map(|setting| setting.split_once('='))
@@ -35,12 +38,12 @@ fn main() {
     let workload = workload(name, &settings);
     let all = blocks * transactions;
     println!("{name}, {protocol}: {blocks} blocks of {transactions}");
-    for workers in WORKERS {
+    for workers in WORKERS.into_iter().filter(|_| is_wanted("alone")) {
         let mut ledger = Ledgered::new(Arc::new(MemoryFiles::new()), protocol, workers, &[]);
         ledger.load(&*workload);
         ledger.executing = Duration::ZERO;
         ledger.run(&*workload, blocks, transactions);
-        rate("engine alone", workers, all, ledger.executing);
+        rate("engine alone", workers, all, (ledger.executing, Duration::ZERO));
     }
     let folder = PathBuf::from(folder);
     let files: Arc<dyn Files> = Arc::new(RealFiles::open(folder.join("data")).expect("a folder"));
@@ -54,11 +57,11 @@ fn main() {
     let height = ledger.replica.head().height - blocks as u64;
     drop(ledger);
     for workers in WORKERS {
-        let start = Instant::now();
+        let start = Clocks::now();
         let load = || engine::checkpoint::load(&*files, height, &ledgered::language, workers);
         drop(load().expect("the checkpoint holds"));
         let loading = start.elapsed();
-        println!("{:14} {workers}  {:8.1} ms", "checkpoint", loading.as_secs_f64() * 1e3);
+        println!("{:14} {workers}  {:8.1} ms", "checkpoint", loading.0.as_secs_f64() * 1e3);
         let ways = [ReplayBy::Protocol, ReplayBy::Pacman, ReplayBy::Serial];
         let by =
             ways.map(|replay| (format!("{replay:?}"), Recovery { replay, ..executing(workers) }));
@@ -67,9 +70,13 @@ fn main() {
             (of.scheme.name().to_owned(), way)
         };
         for (name, way) in by.into_iter().chain(rows.iter().map(of_rows)) {
-            let start = Instant::now();
+            if !is_wanted(&name) {
+                continue;
+            }
+            let start = Clocks::now();
             let again = recovered(&files, &way).expect("the ledger is sound");
-            let took = start.elapsed().saturating_sub(loading);
+            let (wall, cpu) = start.elapsed();
+            let took = (wall.saturating_sub(loading.0), cpu.saturating_sub(loading.1));
             assert_eq!(digest_of(&again.replica), digest);
             if name == "Protocol" || again.ways.executed == 0 {
                 rate(&name, workers, all, took);
@@ -83,7 +90,30 @@ fn row_folder(folder: &Path, scheme: Scheme) -> RowFolders {
     RowFolders { scheme, folders: vec![Arc::new(files)] }
 }
 
-fn rate(what: &str, workers: usize, transactions: usize, took: Duration) {
-    let ms = took.as_secs_f64() * 1e3;
-    println!("{what:14} {workers}  {ms:8.1} ms {:9.0}/s", transactions as f64 / ms * 1e3);
+/// Wall and processors.
+struct Clocks(Instant, Duration);
+
+impl Clocks {
+    fn now() -> Clocks {
+        Clocks(Instant::now(), cpu_time())
+    }
+
+    fn elapsed(&self) -> (Duration, Duration) {
+        (self.0.elapsed(), cpu_time() - self.1)
+    }
+}
+
+/// Of this process, in the kernel's ticks of 10 ms.
+fn cpu_time() -> Duration {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let behind_name = stat.rsplit(')').next().unwrap_or_default();
+    let numbers: Vec<u64> =
+        behind_name.split_whitespace().skip(11).take(2).flat_map(str::parse).collect();
+    Duration::from_millis(numbers.iter().sum::<u64>() * 10)
+}
+
+fn rate(what: &str, workers: usize, transactions: usize, (wall, cpu): (Duration, Duration)) {
+    let ms = wall.as_secs_f64() * 1e3;
+    let (cpu, per_s) = (cpu.as_millis(), transactions as f64 / ms * 1e3);
+    println!("{what:14} {workers}  {ms:8.1} ms {per_s:9.0}/s  {cpu:6} ms of processors");
 }
