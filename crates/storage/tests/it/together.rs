@@ -43,8 +43,10 @@ fn show(changes: &Changes) -> Vec<Shown> {
 fn each_of_several_blocks_is_told_what_it_would_have_changed_alone() {
     for seed in 0..60 {
         let mut random = Random::new(seed);
-        let mut writes: Vec<Write> = (1..=BLOCKS)
-            .flat_map(|height| (0..random.below(8)).map(move |_| height).collect::<Vec<_>>())
+        let heights: Vec<Height> =
+            (1..=BLOCKS).flat_map(|height| (0..random.below(8)).map(move |_| height)).collect();
+        let mut writes: Vec<Write> = heights
+            .into_iter()
             .map(|height| {
                 let balance = (!random.chance(3)).then(|| random.below(3) as i64);
                 (height, random.below(5) as i64, balance)
