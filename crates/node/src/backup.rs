@@ -1,8 +1,9 @@
 //! `tally backup`: a copy of the ledger that grows with it.
 //!
-//! This process copies, beside the node if one is running: it asks the node which block is durable,
-//! on its second port, and reads the files up to there. The node writes on and keeps nothing for
-//! it; a checkpoint or a segment that goes meanwhile makes the copy look again ([`ledger::backup`]).
+//! This process copies, beside the node if one is running: it asks the node, on its second port,
+//! which block is durable, and reads the files up to there. The node writes on and keeps nothing
+//! for it; where a checkpoint or a segment goes meanwhile, the copy looks again
+//! ([`ledger::backup`]).
 
 use std::net::SocketAddr;
 use std::path::Path;

@@ -244,8 +244,12 @@ impl Attempt<'_> {
         let mut checkpoints = 0;
         if self.scope == Scope::Ledger {
             checkpoints = self.checkpoints(target, first_block, &mut entries)?;
+            self.headers(target, first_block, &mut entries)?;
+        } else {
+            self.headers(target, first_block, &mut entries)?;
+            // An archive may be made in a folder of backups.
+            target.carry_others(&mut entries);
         }
-        self.headers(target, first_block, &mut entries)?;
         entries.extend(kept);
         self.segments(target, &heights, &mut entries)?;
         let mut head = self.head;

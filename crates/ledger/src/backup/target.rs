@@ -11,6 +11,7 @@ use crate::files::{Files, StorageFile};
 use crate::hash::{Hash, to_hex};
 use crate::header::LedgerId;
 use crate::headers::HEADER_FOLDER;
+use crate::log::list_segments;
 use crate::segment::SEGMENT_FOLDER;
 
 use super::manifest::{Entry, Manifest, manifest_name, parse_manifest_name};
@@ -31,6 +32,8 @@ pub(super) struct Target<'a> {
     pub extent: Extent,
     /// The newest backup that is there.
     previous: Option<Manifest>,
+    /// There is a manifest, and none that is whole.
+    is_damaged: bool,
     report: Report<'a>,
     /// Files of `previous` that were read: with their hasher if they are as they were.
     listed: BTreeMap<String, Option<Sha256>>,
@@ -53,9 +56,16 @@ impl<'a> Target<'a> {
             files.create_folder(folder).map_err(cannot_write)?;
         }
         files.sync_folder("").map_err(cannot_write)?;
-        let (previous, _) = find_newest(files)?;
-        let (listed, done) = (BTreeMap::new(), BTreeMap::new());
-        Ok(Target { files, extent: Extent::default(), previous, report, listed, done })
+        let (previous, unfinished) = find_newest(files)?;
+        Ok(Target {
+            files,
+            extent: Extent::default(),
+            is_damaged: previous.is_none() && !unfinished.is_empty(),
+            previous,
+            report,
+            listed: BTreeMap::new(),
+            done: BTreeMap::new(),
+        })
     }
 
     pub fn previous(&self) -> Option<&Manifest> {
@@ -65,7 +75,7 @@ impl<'a> Target<'a> {
     /// Whether a ledger, up to a block and from another on, can follow what is there.
     pub fn admit(&self, ledger_id: LedgerId, head: Head, first: Height) -> Result<()> {
         let Some(previous) = &self.previous else {
-            return Ok(());
+            return self.admit_without_manifest(first);
         };
         if previous.ledger_id != ledger_id {
             let of = to_hex(&previous.ledger_id);
@@ -85,6 +95,17 @@ impl<'a> Target<'a> {
             true => Err(another_past(height)),
             false => Ok(()),
         }
+    }
+
+    /// What no manifest lists is removed in the end: not where there was a backup, if that would
+    /// take the last copy of a block.
+    fn admit_without_manifest(&self, first: Height) -> Result<()> {
+        let segments = list_segments(self.files)?;
+        if !self.is_damaged || segments.first().is_none_or(|oldest| *oldest >= first) {
+            return Ok(());
+        }
+        let what = "the folder has segments that the ledger has pruned, and no whole manifest";
+        Err(refused(what.to_owned()))
     }
 
     /// Segments of the backup before that the copy has no more to do with. In an archive they may
@@ -113,6 +134,15 @@ impl<'a> Target<'a> {
             }
         }
         Ok(entries)
+    }
+
+    /// Adds what the backup before has besides segments, and is not among the entries.
+    pub fn carry_others(&self, entries: &mut Vec<Entry>) {
+        let before = self.previous.iter().flat_map(|previous| &previous.entries);
+        let others = before.filter(|entry| entry.last_block.is_none()).cloned();
+        let others: Vec<Entry> =
+            others.filter(|other| entries.iter().all(|entry| entry.path != other.path)).collect();
+        entries.extend(others);
     }
 
     /// A file of the backup before, if it is as it was when that was made.

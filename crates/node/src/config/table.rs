@@ -144,8 +144,9 @@ settings! {
     }
     "Pruning", Start {
         /// Blocks that are kept, at least, when old ones are pruned behind each new checkpoint; 0
-        /// means that all are, unless `tally prune` says otherwise. Blocks go by whole segments, and
-        /// none that the oldest checkpoint needs. Headers stay, so receipts can still be checked.
+        /// means that all are, unless `tally prune` says otherwise. Blocks go by whole segments,
+        /// and none that the oldest checkpoint needs. Headers stay, so receipts can still be
+        /// checked.
         prune_keep_blocks: u64 = "0";
         /// Folder of an archive, to which blocks are copied before they are pruned; empty means
         /// that they are thrown away.

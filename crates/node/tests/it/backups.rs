@@ -173,7 +173,8 @@ fn every_file_of_a_backup_is_under_a_digest_and_damage_is_copied_again() {
     let mut files = segments(&to);
     files.push(to.join("checkpoints/00000000000000000013.pack"));
     files.push(to.join("checkpoints/00000000000000000013.manifest"));
-    files.push(to.join("backup-00000000000000000001.manifest"));
+    // The one that the last of these repairs will write.
+    files.push(to.join(format!("backup-{:020}.manifest", files.len() + 1)));
     for file in files {
         let bytes = std::fs::read(&file).unwrap();
         let mut changed = bytes.clone();
