@@ -225,8 +225,11 @@ fn by_node(observed: &Observed, to_block: u64, archive: Option<&Path>) -> Result
 /// Prunes behind each new checkpoint, if the settings say so, until the task is dropped.
 pub async fn watch(observed: Arc<Observed>, keep_blocks: u64, archive: Option<PathBuf>) {
     const POLL: Duration = Duration::from_secs(1);
+    if keep_blocks == 0 {
+        return;
+    }
     let mut seen = None;
-    while keep_blocks > 0 {
+    loop {
         tokio::time::sleep(POLL).await;
         let Some(engine) = observed.engine() else { continue };
         let newest = engine.checkpoint_standing().height;

@@ -181,7 +181,7 @@ fn a_backup_that_is_interrupted_anywhere_leaves_the_one_before_and_the_next_goes
             target.fail_at(None);
             // Other faults leave less in doubt than a power cut.
             let step = if matches!(manner(0), Failure::PowerOff(_)) { 1 } else { 9 };
-            let images_left = target.crash_images(8).step_by(step);
+            let images_left = target.crash_images(6).step_by(step);
             for image in images_left.chain([copy_of(&target), target.clone()]) {
                 let height = check(&image).unwrap().manifest.head.height;
                 assert!(height == 8 || height == 4 && taken.is_err(), "{when}: {height}");
@@ -195,7 +195,7 @@ fn a_backup_that_is_interrupted_anywhere_leaves_the_one_before_and_the_next_goes
             }
         }
     }
-    assert!(images > 500, "only {images} images");
+    assert!(images > 300, "only {images} images");
 }
 
 /// The very first one, too: before it is whole there is none, and that is said.
@@ -210,7 +210,7 @@ fn a_first_backup_can_be_cut_anywhere() {
         target.fail_at(Some(Failure::PowerOff(operation)));
         let taken = back_up(&source, &target, &blocks);
         target.fail_at(None);
-        for image in target.crash_images(8).step_by(3).chain([target.clone()]) {
+        for image in target.crash_images(6).step_by(3).chain([target.clone()]) {
             match check(&image) {
                 Ok(_) => expect_backup(&image, &blocks, "whole"),
                 Err(error) => {
@@ -341,7 +341,7 @@ fn checkpoints_and_segments_may_go_while_they_are_copied() {
             }
         }
     }
-    assert!(again > 5 && moments > 40, "begun again {again} times in {moments}");
+    assert!(again > 5 && moments > 30, "begun again {again} times in {moments}");
 }
 
 #[test]
