@@ -20,8 +20,20 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use types::SqlState;
+
 /// What a write must be a multiple of, in address, offset and length, to pass the page cache by.
 pub const DIRECT_ALIGNMENT: usize = 4096;
+
+/// What a client is told of an error of a disk.
+pub fn sqlstate_of(error: &io::Error) -> SqlState {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+            SqlState::DISK_FULL
+        }
+        _ => SqlState::IO_ERROR,
+    }
+}
 
 /// A folder of files. Every method that fails names the path.
 pub trait Files: Send + Sync {

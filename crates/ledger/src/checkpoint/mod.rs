@@ -55,7 +55,7 @@ mod tests;
 pub use folder::{
     CHECKPOINT_FOLDER, clear, heights, pack_bytes, read_manifest, retain, write_manifest,
 };
-pub use manifest::{Group, Manifest, Place, TableGroups, state_digest};
+pub use manifest::{Group, Manifest, Place, TableGroups, reseal, state_digest};
 pub use pack::{PackReader, PackWriter};
 
 /// Rows in a group, on average: the bits of a checksum decide.

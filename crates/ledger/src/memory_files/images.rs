@@ -90,13 +90,34 @@ impl Disk {
 impl Contents {
     fn image(&self, reached: &mut dyn FnMut(Choice) -> bool) -> Contents {
         let mut bytes = self.durable.clone();
-        for piece in self.pending.iter().flat_map(sectors) {
+        for piece in self.pieces() {
             if reached(Choice::Change) {
                 apply(&mut bytes, &piece);
             }
         }
         let durable = bytes.clone();
         Contents { live: bytes, durable, pending: Vec::new(), entry_is_durable: true }
+    }
+
+    /// What is pending, sector by sector, without those that cannot change anything: the durable
+    /// bytes are the same, and nothing that is pending lies there.
+    fn pieces(&self) -> Vec<Change> {
+        let mut pieces: Vec<Change> = Vec::new();
+        for piece in self.pending.iter().flat_map(sectors) {
+            let Change::Write { offset, bytes } = &piece else {
+                pieces.push(piece);
+                continue;
+            };
+            let end = offset + bytes.len();
+            let meets = |other: &Change| match other {
+                Change::SetSize(size) => *size < end,
+                Change::Write { offset: at, bytes } => *at < end && *offset < at + bytes.len(),
+            };
+            if self.durable.get(*offset..end) != Some(bytes) || pieces.iter().any(meets) {
+                pieces.push(piece);
+            }
+        }
+        pieces
     }
 }
 
