@@ -24,7 +24,7 @@ pub mod world;
 
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use kit::random::Random;
 use serde::Serialize;
 
@@ -133,8 +133,11 @@ fn everything(
 fn find_flaws() -> Result<u64> {
     let reference = Reference::of(Story::new("serial", 6, 3, 1))?;
     for flaw in Flaw::ALL {
+        let began = Instant::now();
         let found = flaws::found_by(flaw, &reference)?;
-        ensure!(found.is_some(), "nothing finds the seeded bug {flaw:?}");
+        let found = found.with_context(|| format!("nothing finds the seeded bug {flaw:?}"))?;
+        tracing::debug!(?flaw, found, after = ?began.elapsed(), "a seeded bug was found");
+        println!("{flaw:?} {found} {:?}", began.elapsed());
     }
     Ok(Flaw::ALL.len() as u64)
 }
