@@ -30,7 +30,7 @@ pub use parameter_types::ParameterTypes;
 pub use queue::{BlockLimits, Completion};
 pub use recovery::{
     Fault, FromCheckpoint, Mismatch, PassedOver, Progress, Replayed, recover, replay,
-    replay_watched,
+    replay_behind, replay_watched,
 };
 pub use replica::{Boundary, Compiled, Executed, Halt, Head, Input, Replica};
 pub use transaction::{Body, Transaction};

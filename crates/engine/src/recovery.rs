@@ -185,6 +185,9 @@ pub fn replay_watched(
     after: &mut dyn FnMut(&Replica, Progress),
 ) -> Result<Replayed, Fault> {
     let mut reader = LogReader::open(files)?;
+    if reader.first_height() > 0 {
+        return Err(Fault::Damage(pruned(&reader)));
+    }
     let mut chain = ChainVerifier::new();
     let genesis = match reader.next_block() {
         Ok(Some(encoded)) => encoded,
@@ -215,29 +218,47 @@ pub fn recover(
 ) -> Result<Replayed, Fault> {
     let mut passed_over = Vec::new();
     for height in heights(&*files).map_err(Fault::Io)?.into_iter().rev() {
-        match begin_at(&files, height, language, workers)? {
-            Ok((loaded, mut reader)) => {
-                let Loaded { mut replica, base, rows, bytes } = loaded;
-                let mut chain = ChainVerifier::after(&replica.boundary().header);
-                let mut progress = Progress::default();
-                let after = &mut |_: &Replica, progress| report(progress);
-                let torn_tail =
-                    follow(&mut replica, &mut chain, &mut reader, &mut progress, after)?;
-                let checkpoint = Some(FromCheckpoint { base, rows, bytes });
-                return Ok(Replayed {
-                    replica,
-                    progress,
-                    reader,
-                    torn_tail,
-                    checkpoint,
-                    passed_over,
-                });
-            }
+        let after = &mut |_: &Replica, progress| report(progress);
+        match replay_behind(&files, height, language, workers, after)? {
+            Ok(replayed) => return Ok(Replayed { passed_over, ..replayed }),
             Err(it) => passed_over.push(it),
         }
     }
     let replayed = replay(files, language, workers, report)?;
     Ok(Replayed { passed_over, ..replayed })
+}
+
+/// Begin with one checkpoint, then read, check and execute the blocks behind it; or why it cannot
+/// be begun with. `after` sees the replica after each block.
+pub fn replay_behind(
+    files: &Arc<dyn Files>,
+    height: Height,
+    language: MakeLanguage<'_>,
+    workers: usize,
+    after: &mut dyn FnMut(&Replica, Progress),
+) -> Result<Result<Replayed, PassedOver>, Fault> {
+    let (loaded, mut reader) = match begin_at(files, height, language, workers)? {
+        Ok(begun) => begun,
+        Err(passed_over) => return Ok(Err(passed_over)),
+    };
+    let Loaded { mut replica, base, rows, bytes } = loaded;
+    let mut chain = ChainVerifier::after(&replica.boundary().header);
+    let mut progress = Progress::default();
+    let torn_tail = follow(&mut replica, &mut chain, &mut reader, &mut progress, after)?;
+    let checkpoint = Some(FromCheckpoint { base, rows, bytes });
+    let passed_over = Vec::new();
+    Ok(Ok(Replayed { replica, progress, reader, torn_tail, checkpoint, passed_over }))
+}
+
+/// There is no checkpoint to begin with, and blocks from genesis on are not there.
+fn pruned(reader: &LogReader) -> Damage {
+    let first = reader.first_height();
+    let what = format!(
+        "blocks 0 to {} were pruned, and no checkpoint of a later block holds; make the ledger \
+         whole again from a backup, or with the archive: tally restore --archive",
+        first - 1
+    );
+    Damage { height: 0, file: SEGMENT_FOLDER.to_owned(), offset: 0, what }
 }
 
 /// A checkpoint's replica, and a reader that has read its block; or why there is none.
@@ -267,6 +288,15 @@ fn reader_behind(
     durable_below: Height,
 ) -> Result<Result<LogReader, &'static str>, Fault> {
     let mut reader = LogReader::open_at(Arc::clone(files), header.height)?;
+    match reader.pruned() {
+        Some(last) if last.height == header.height && last.hash() == header.hash() => {
+            return Ok(Ok(reader));
+        }
+        Some(last) if last.height >= header.height => {
+            return Ok(Err("the blocks behind it were pruned"));
+        }
+        _ => {}
+    }
     loop {
         match reader.next_block() {
             Ok(Some(block)) if block.height() < header.height => {}
