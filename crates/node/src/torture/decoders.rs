@@ -15,13 +15,14 @@ use engine::Transaction;
 use kit::mutation::mutate;
 use kit::random::Random;
 use ledger::checkpoint::{Manifest, heights, read_manifest, reseal};
+use ledger::headers::{self, HEADER_FOLDER, HeaderPiece};
 use ledger::segment::{
     RECORD_HEADER_BYTES, RecordHeader, SEGMENT_FOLDER, SEGMENT_HEADER_BYTES, SegmentHeader,
     salted_crc,
 };
 use ledger::{
     Block, BlockHeader, EncodedBlock, Files, Genesis, LogError, LogReader, MemoryFiles, Parameters,
-    Receipt,
+    Receipt, backup,
 };
 
 use super::disk::Until;
@@ -51,13 +52,17 @@ impl Decoders {
         let payloads: Vec<Vec<u8>> = blocks.iter().map(|b| b.payload().to_vec()).collect();
         let decoded: Vec<Block> =
             blocks.iter().map(EncodedBlock::decode).collect::<types::Result<_>>()?;
-        let transactions = decoded.iter().skip(1).flat_map(|block| &block.transactions);
+        let transactions = decoded
+            .iter()
+            .filter(|block| block.header.height > 0)
+            .flat_map(|block| &block.transactions);
         let receipts = decoded.iter().filter_map(|block| Receipt::of(block, 0));
         let mut manifests = Vec::new();
         for height in heights(files)? {
             manifests.push(read_manifest(files, height)?.encode()?);
         }
-        let segments = segments(files)?;
+        let segments = contents_of(files, SEGMENT_FOLDER)?;
+        let pieces = contents_of(files, HEADER_FOLDER)?;
         let head = |segment: &Vec<u8>| segment[..SEGMENT_HEADER_BYTES].to_vec();
         let heads = segments.iter().map(head).collect();
         let plain = |_: &mut Vec<u8>| ();
@@ -65,11 +70,11 @@ impl Decoders {
         Ok(Decoders(vec![
             decoder("block", payloads.clone(), plain, round_block),
             decoder("block in a log", payloads, plain, round_encoded),
-            decoder("genesis", vec![blocks[0].payload().to_vec()], plain, round_genesis),
+            decoder("genesis", vec![genesis()?], plain, round_genesis),
             decoder("transaction", transactions.map(|t| t.to_vec()).collect(), plain, |bytes| {
                 Some(Transaction::decode(bytes).ok()?.encode().to_vec())
             }),
-            decoder("parameters", vec![parameters()?], plain, |bytes| {
+            decoder("parameters", vec![parameters().encode()?], plain, |bytes| {
                 Parameters::decode(bytes).ok()?.encode().ok()
             }),
             decoder(
@@ -94,6 +99,18 @@ impl Decoders {
                     .ok()
                     .map(|header| [&header.encode(0)[..], &bytes[RECORD_HEADER_BYTES..]].concat())
             }),
+            decoder(
+                "kept headers",
+                pieces,
+                |bytes| headers::reseal(bytes),
+                |bytes| HeaderPiece::decode(bytes).ok()?.encode().ok(),
+            ),
+            decoder(
+                "backup manifest",
+                vec![backup_manifest(files, &blocks)?],
+                backup::reseal,
+                |bytes| Some(backup::Manifest::decode(bytes, 1).ok()?.encode()),
+            ),
             decoder("segment", segments, seal_records, round_segment),
         ]))
     }
@@ -140,10 +157,25 @@ impl Decoder {
     }
 }
 
-fn parameters() -> Result<Vec<u8>> {
+fn parameters() -> Parameters {
     let mut parameters = Parameters::new("harmony:inter_block=on");
     parameters.others.insert("block_transactions_max".to_owned(), "1000".to_owned());
-    Ok(parameters.encode()?)
+    parameters
+}
+
+fn genesis() -> Result<Vec<u8>> {
+    let genesis = Genesis { ledger_id: [7; 16], time_us: 1, parameters: parameters() };
+    Ok(genesis.to_block()?.encode()?.payload().to_vec())
+}
+
+/// That of a backup of the whole ledger.
+fn backup_manifest(files: &MemoryFiles, blocks: &[EncodedBlock]) -> Result<Vec<u8>> {
+    let last = blocks.last().context("an empty ledger")?;
+    let head = backup::Head { height: last.height(), hash: last.hash() };
+    let target = MemoryFiles::new();
+    backup::take(files, &target, &mut || Ok(head), &mut |_| Ok(()))?;
+    let path = target.paths().into_iter().find(|path| path.starts_with("backup-"));
+    path.and_then(|path| target.contents(&path)).context("a backup has a manifest")
 }
 
 fn blocks(files: &MemoryFiles) -> Result<Vec<EncodedBlock>> {
@@ -156,9 +188,9 @@ fn blocks(files: &MemoryFiles) -> Result<Vec<EncodedBlock>> {
     Ok(blocks)
 }
 
-fn segments(files: &MemoryFiles) -> Result<Vec<Vec<u8>>> {
-    let names = files.list(SEGMENT_FOLDER)?;
-    let read = |name: &String| files.contents(&format!("{SEGMENT_FOLDER}/{name}"));
+fn contents_of(files: &MemoryFiles, folder: &str) -> Result<Vec<Vec<u8>>> {
+    let names = files.list(folder)?;
+    let read = |name: &String| files.contents(&format!("{folder}/{name}"));
     Ok(names.iter().filter_map(read).collect())
 }
 
@@ -187,7 +219,7 @@ fn round_segment(bytes: &[u8]) -> Option<Vec<u8>> {
         .map_or(0, |height| height.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)));
     let files = MemoryFiles::new();
     let name = |height| format!("{SEGMENT_FOLDER}/{}", ledger::segment::segment_name(height));
-    // A reader wants to see the first segment, and opens the one that was asked for.
+    // A reader wants to see a first segment, and opens the one that was asked for.
     files.plant(&name(0), Vec::new());
     files.plant(&name(first), bytes.to_vec());
     let mut reader = LogReader::open_at(Arc::new(files), first).ok()?;
@@ -250,10 +282,10 @@ mod tests {
 
     #[test]
     fn no_decoder_panics_or_trusts_a_length_and_what_is_accepted_is_canonical() {
-        let reference = Reference::of(Story::new("serial", 20, 2, 8)).unwrap();
+        let reference = Reference::of(Story::new("serial", 30, 3, 8)).unwrap();
         let decoders = Decoders::of(&reference.files).unwrap();
         let endless = Until(None);
         let (fed, accepted) = decoders.feed(1_500, &mut Random::new(3), &endless).unwrap();
-        assert!(fed == 15_000 && accepted > 100, "{accepted} of {fed} accepted");
+        assert!(fed == 18_000 && accepted > 100, "{accepted} of {fed} accepted");
     }
 }

@@ -9,13 +9,15 @@
 //! 2. **Images.** After each kill, disks that a power cut could have left ([`super::images`]): many
 //!    are read and repaired in memory, some become folders on which `tally verify` must report the
 //!    torn tail and a node must go on.
-//! 3. **Commands.** `tally checkpoint` and `tally restore` are killed on the folder as well: they
-//!    harm nothing that they read, and what they began can be begun again.
+//! 3. **Commands.** `tally checkpoint`, `backup`, `restore` and `prune` are killed as well, beside a
+//!    running node (which may be killed under a backup or a prune) or without one: they harm nothing
+//!    that they read, and what they began can be begun again.
 //! 4. **Verification** of the whole ledger by `tally verify`. Then the next ledger begins, so that
 //!    none grows so large that most of the time goes into reading it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::process::Child;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -38,7 +40,7 @@ use crate::demo::progress::Progress;
 const RECORDING_CLIENTS: i64 = 6;
 const BANKING_CLIENTS: u64 = 2;
 /// Small segments, so that their ends are met often.
-const SEGMENT_BYTES: u64 = 1 << 20;
+const SEGMENT_BYTES: u64 = 256 << 10;
 /// Often due, and slow, so that one is nearly always under way.
 const CHECKPOINTS: &str = "checkpoint_interval_blocks = 20\ncheckpoint_cpu_percent_max = 5\n";
 const IMAGES_PER_ROUND: u64 = 10;
@@ -48,6 +50,8 @@ const ROUNDS_PER_RUN_IMAGE: u64 = 12;
 const ROUNDS_PER_CLEAN_STOP: u64 = 12;
 /// Rounds of one ledger.
 const ROUNDS_PER_GENERATION: u64 = 40;
+/// One round in so many has a backup beside it.
+const ROUNDS_PER_BACKUP: u64 = 3;
 /// Kills of each command on one ledger.
 const KILLS_PER_COMMAND: u64 = 3;
 
@@ -212,6 +216,10 @@ impl Victim {
         let seed = self.random.next_u64();
         let target = self.node.target.clone();
         let round = Round::start(&self.runtime, &target, &self.models, BANKING_CLIENTS, seed);
+        let backup = match self.random.chance(ROUNDS_PER_BACKUP) {
+            true => Some(self.backup_beside()?),
+            false => None,
+        };
         self.pause(self.load_ms_max);
         if report.rounds % ROUNDS_PER_CLEAN_STOP == ROUNDS_PER_CLEAN_STOP - 1 {
             self.node.stop_again()?;
@@ -228,6 +236,9 @@ impl Victim {
             report.in_a_checkpoint += u64::from(self.has_half_a_checkpoint()?);
         }
         report.rounds += 1;
+        if let Some(backup) = backup {
+            self.kill_child("backup", backup, 5, report)?;
+        }
         let ended = round.end(&self.runtime)?;
         self.images(&ended, report)?;
         if self.random.chance(6) {
@@ -348,8 +359,43 @@ impl Victim {
         self.node.stop_again()?;
         self.verify(report, &[Exit::Ok])?;
         self.kill_checkpoints(report)?;
-        self.kill_restores(report)?;
+        let data = self.data();
+        self.kill_restores(&data, report)?;
+        self.kill_backups(report)?;
+        let backup = self.backup();
+        self.kill_restores(&backup, report)?;
+        self.kill_prunes(report)?;
         self.verify(report, &[Exit::Ok])
+    }
+
+    fn backup(&self) -> PathBuf {
+        self.folder.join("backup")
+    }
+
+    /// Begins a backup of the running node.
+    fn backup_beside(&self) -> Result<Child> {
+        let (data, to) = (self.data(), self.backup());
+        let address = self.node.http_address().to_string();
+        let (data, to) = (text_of(&data)?, text_of(&to)?);
+        spawn_tally(&["backup", "--to", to, "--data", data, "--http-listen", &address])
+    }
+
+    /// Kills a command, unless it ends within a random time.
+    fn kill_child(
+        &mut self,
+        name: &'static str,
+        mut child: Child,
+        ms_max: u64,
+        report: &mut Report,
+    ) -> Result<()> {
+        self.pause(ms_max);
+        if child.try_wait()?.is_none() {
+            child.kill()?;
+            report.kills += 1;
+            *report.of_commands.entry(name).or_default() += 1;
+        }
+        child.wait()?;
+        Ok(())
     }
 
     /// Runs a command of `tally` that is killed at a random moment, unless it is done before.
@@ -360,15 +406,8 @@ impl Victim {
         ms_max: u64,
         report: &mut Report,
     ) -> Result<()> {
-        let mut child = spawn_tally(&[&[name], arguments].concat())?;
-        self.pause(ms_max);
-        if child.try_wait()?.is_none() {
-            child.kill()?;
-            report.kills += 1;
-            *report.of_commands.entry(name).or_default() += 1;
-        }
-        child.wait()?;
-        Ok(())
+        let child = spawn_tally(&[&[name], arguments].concat())?;
+        self.kill_child(name, child, ms_max, report)
     }
 
     fn kill_checkpoints(&mut self, report: &mut Report) -> Result<()> {
@@ -382,9 +421,10 @@ impl Victim {
         self.verify(report, &[Exit::Ok])
     }
 
-    fn kill_restores(&mut self, report: &mut Report) -> Result<()> {
-        let (data, target) = (self.data(), self.folder.join("restored"));
-        let arguments = ["--from", text_of(&data)?, "--data", text_of(&target)?];
+    /// From a data folder or a backup, which holds the same blocks.
+    fn kill_restores(&mut self, from: &Path, report: &mut Report) -> Result<()> {
+        let target = self.folder.join("restored");
+        let arguments = ["--from", text_of(from)?, "--data", text_of(&target)?];
         for _ in 0..KILLS_PER_COMMAND {
             self.kill_command("restore", &arguments, COMMAND_MS_MAX, report)?;
             if !target.exists() {
@@ -399,9 +439,58 @@ impl Victim {
         }
         let done = run_tally(&[&["--output", "json", "restore"], &arguments[..]].concat())?;
         ensure!(done.success, "restore, after kills: {}", done.output);
-        let (ours, theirs) = (verify(&data)?, verify(&target)?);
+        self.is_the_same(&target, report)?;
+        Ok(std::fs::remove_dir_all(&target)?)
+    }
+
+    /// A copy ends with the ledger's last block.
+    fn is_the_same(&self, copy: &Path, report: &mut Report) -> Result<()> {
+        let (ours, theirs) = (verify(&self.data())?, verify(copy)?);
+        ensure!(theirs.code == Some(Exit::Ok as i32), "verify: {}", theirs.output);
         ensure!(ours.json["block_hash"] == theirs.json["block_hash"], "{}", theirs.output);
         report.verifications += 1;
+        Ok(())
+    }
+
+    /// What kills left of earlier backups is in the way of none.
+    fn kill_backups(&mut self, report: &mut Report) -> Result<()> {
+        let (data, to) = (self.data(), self.backup());
+        let arguments = ["--data", text_of(&data)?, "--to", text_of(&to)?];
+        for _ in 0..KILLS_PER_COMMAND {
+            self.kill_command("backup", &arguments, COMMAND_MS_MAX / 3, report)?;
+        }
+        let done = run_tally(&[&["backup"], &arguments[..]].concat())?;
+        ensure!(done.success, "backup, after kills: {}", done.output);
+        let checked = run_tally(&["backup", "--verify", text_of(&to)?])?;
+        ensure!(checked.success, "backup --verify: {}", checked.output);
+        self.is_the_same(&to, report)
+    }
+
+    /// By this command, and by a node; each goes a bit further than the one before.
+    fn kill_prunes(&mut self, report: &mut Report) -> Result<()> {
+        let (data, newest) = (self.data(), self.known_height);
+        let address = self.node.http_address().to_string();
+        for attempt in 1..=2 * KILLS_PER_COMMAND {
+            let to_block = (newest * attempt / (2 * KILLS_PER_COMMAND)).to_string();
+            let mut arguments = vec!["--data", text_of(&data)?, "--to-block", &to_block];
+            if attempt % 2 == 1 {
+                self.kill_command("prune", &arguments, COMMAND_MS_MAX / 6, report)?;
+                self.verify(report, &[Exit::Ok])?;
+                continue;
+            }
+            self.node.restart()?;
+            arguments.extend(["--http-listen", &address]);
+            let mut child = spawn_tally(&[&["prune"], &arguments[..]].concat())?;
+            self.pause(COMMAND_MS_MAX / 10);
+            self.node.kill()?;
+            report.kills += 1;
+            *report.of_commands.entry("prune by a node").or_default() += 1;
+            child.wait()?;
+            self.node.restart()?;
+            let told: Vec<Range> = self.models.iter().map(Range::exactly).collect();
+            self.runtime.block_on(settle(&self.node.target, &mut self.models, &told))?;
+            self.node.stop_again()?;
+        }
         Ok(())
     }
 }

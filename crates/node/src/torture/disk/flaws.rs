@@ -10,12 +10,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
 use ledger::checkpoint::CHECKPOINT_FOLDER;
+use ledger::headers::HEADER_FOLDER;
 use ledger::memory_files::Failure;
 use ledger::segment::SEGMENT_FOLDER;
 use ledger::{Files, MemoryFiles, StorageFile};
 
+use super::faults;
 use super::world::{Reference, Running, Told, begin, runtime, tell};
-use super::{Count, faults};
 
 /// What a careless implementation would get wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,10 +39,12 @@ pub enum Flaw {
     CheckpointFolderNotSynced,
     /// Retention makes room for the new checkpoint first.
     RetentionFirst,
+    /// Blocks are pruned before their headers are on disk.
+    PrunedBeforeHeaders,
 }
 
 impl Flaw {
-    pub const ALL: [Flaw; 9] = [
+    pub const ALL: [Flaw; 10] = [
         Flaw::AcknowledgedBeforeSync,
         Flaw::SyncRetried,
         Flaw::SyncErrorIgnored,
@@ -51,6 +54,7 @@ impl Flaw {
         Flaw::SegmentFolderNotSynced,
         Flaw::CheckpointFolderNotSynced,
         Flaw::RetentionFirst,
+        Flaw::PrunedBeforeHeaders,
     ];
 }
 
@@ -93,6 +97,7 @@ impl Files for Careless {
         let skipped = match folder {
             SEGMENT_FOLDER => self.has(Flaw::SegmentFolderNotSynced),
             CHECKPOINT_FOLDER => self.has(Flaw::CheckpointFolderNotSynced),
+            HEADER_FOLDER => self.has(Flaw::PrunedBeforeHeaders),
             _ => false,
         };
         if skipped { Ok(()) } else { self.files.sync_folder(folder) }
@@ -152,7 +157,8 @@ impl StorageFile for CarelessFile {
         let skipped = (self.path.starts_with(SEGMENT_FOLDER)
             && self.files.has(Flaw::AcknowledgedBeforeSync))
             || (self.path.ends_with(".pack") && self.files.has(Flaw::ManifestBeforePack))
-            || (self.path.ends_with(".manifest") && self.files.has(Flaw::ManifestNotSynced));
+            || (self.path.ends_with(".manifest") && self.files.has(Flaw::ManifestNotSynced))
+            || (self.path.starts_with(HEADER_FOLDER) && self.files.has(Flaw::PrunedBeforeHeaders));
         if skipped {
             return Ok(());
         }
@@ -171,7 +177,8 @@ pub fn found_by(flaw: Flaw, reference: &Reference) -> Result<Option<String>> {
     }
     let runtime = runtime()?;
     let operations = reference.files.operations();
-    for (what, manner) in faults::MANNERS {
+    // The likely ones first.
+    for (what, manner) in faults::MANNERS.into_iter().rev() {
         for operation in 0..operations {
             let failure = manner(operation);
             if let Err(error) = suffers(flaw, reference, &runtime, failure) {
@@ -221,5 +228,8 @@ fn suffers(
     active.store(true, Ordering::Relaxed);
     let told = faults::suffer(reference, runtime, &files, &shared, failure)?;
     active.store(false, Ordering::Relaxed);
-    faults::survives(reference, runtime, &files, told, &mut Count::default())
+    for image in files.crash_images(0).step_by(9).chain([files.copy()]) {
+        reference.recover(&image, told)?;
+    }
+    Ok(())
 }

@@ -63,9 +63,8 @@ pub fn every_moment(
 }
 
 fn images(disk: &MemoryFiles, depth: Depth) -> impl Iterator<Item = MemoryFiles> {
-    let all: Vec<MemoryFiles> = disk.crash_images(depth.choices_max).collect();
-    let stride = all.len().div_ceil(depth.images_max.max(1)).max(1);
-    all.into_iter().step_by(stride)
+    let stride = disk.crash_image_count(depth.choices_max).div_ceil(depth.images_max);
+    disk.crash_images(depth.choices_max).step_by(stride)
 }
 
 /// Recovers an image for the first time.

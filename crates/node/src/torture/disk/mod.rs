@@ -71,7 +71,7 @@ struct Effort {
 /// Everything about one small story.
 const LONG: Effort = Effort {
     changes: 24,
-    depth: Depth { choices_max: 10, images_max: 4_000, per_second_cut: 40, per_story: 150 },
+    depth: Depth { choices_max: 12, images_max: 4_096, per_second_cut: 40, per_story: 150 },
     fault_stride: 1,
     recovery_stride: 3,
     flip_stride: 1,
@@ -136,8 +136,8 @@ fn find_flaws() -> Result<u64> {
         let began = Instant::now();
         let found = flaws::found_by(flaw, &reference)?;
         let found = found.with_context(|| format!("nothing finds the seeded bug {flaw:?}"))?;
-        tracing::debug!(?flaw, found, after = ?began.elapsed(), "a seeded bug was found");
-        println!("{flaw:?} {found} {:?}", began.elapsed());
+        tracing::debug!(?flaw, found, "a seeded bug was found");
+        eprintln!("{flaw:?} {found} {:?}", began.elapsed());
     }
     Ok(Flaw::ALL.len() as u64)
 }
@@ -155,10 +155,10 @@ mod tests {
     #[test]
     fn every_crash_image_of_a_small_story_holds_what_was_answered() {
         let mut count = Count::default();
-        let depth = Depth { choices_max: 7, images_max: 128, per_second_cut: 60, per_story: 200 };
+        let depth = Depth { choices_max: 8, images_max: 256, per_second_cut: 40, per_story: 150 };
         images::every_moment(&small("harmony", 1), depth, &ENDLESS, &mut count).unwrap();
-        assert!(count.images > 3_000 && count.distinct_images > 500, "{count:?}");
-        assert!(count.second_cuts > 100 && count.stories > 2, "{count:?}");
+        assert!(count.images > 2_000 && count.distinct_images > 200, "{count:?}");
+        assert!(count.second_cuts > 100 && count.stories > 1, "{count:?}");
     }
 
     #[test]
@@ -179,14 +179,14 @@ mod tests {
     #[test]
     fn no_fault_at_any_operation_loses_what_was_answered() {
         let mut count = Count::default();
-        faults::while_told(&small("harmony", 3), 7, &ENDLESS, &mut count).unwrap();
+        faults::while_told(&small("harmony", 3), 3, &ENDLESS, &mut count).unwrap();
         assert!(count.faults > 100, "{count:?}");
     }
 
     #[test]
     fn no_fault_of_a_recovery_loses_what_was_answered() {
         let mut count = Count::default();
-        faults::while_recovering(&small("serial", 4), 23, &ENDLESS, &mut count).unwrap();
+        faults::while_recovering(&small("serial", 4), 17, &ENDLESS, &mut count).unwrap();
         assert!(count.faults > 100, "{count:?}");
     }
 

@@ -18,6 +18,7 @@ use engine::{
 };
 use kit::random::Random;
 use ledger::{Files, Genesis, Hash, LogOptions, LogReader, LogWriter, MemoryFiles, Parameters};
+use ledger::{checkpoint, prune};
 use sql::SessionInfo;
 use sql::session::schema::Schema;
 use sql::session::{Answer, Database, Session};
@@ -27,7 +28,7 @@ use types::{Error, Height, Value};
 
 /// Small, so that a story of some blocks fills several.
 pub const LOG: LogOptions =
-    LogOptions { segment_bytes: 8 << 10, zero_fill_bytes: 4 << 10, sync: true };
+    LogOptions { segment_bytes: 4 << 10, zero_fill_bytes: 4 << 10, sync: true };
 /// The third checkpoint removes the first.
 const CHECKPOINTS_KEPT: usize = 2;
 /// Those that are asked for, at any price.
@@ -54,6 +55,8 @@ const ACCOUNTS: u64 = 12;
 pub enum Step {
     Change(String),
     Checkpoint,
+    /// Blocks up to the oldest checkpoint go.
+    Prune,
 }
 
 /// A workload: blind writes, inserts, deletes, ranges, hot keys, aborts, interactive transactions.
@@ -64,6 +67,7 @@ pub struct Story {
 }
 
 impl Story {
+    /// As many checkpoints, and behind each but the first a prune.
     pub fn new(protocol: &'static str, changes: usize, checkpoints: usize, seed: u64) -> Story {
         let mut random = Random::new(seed);
         let accounts: Vec<String> = (0..ACCOUNTS).map(|id| format!("({id}, 1000)")).collect();
@@ -77,6 +81,9 @@ impl Story {
             steps.push(Step::Change(change(&mut random, number)));
             if (number + 1) * checkpoints / changes > number * checkpoints / changes {
                 steps.push(Step::Checkpoint);
+                if number + 1 > changes / checkpoints {
+                    steps.push(Step::Prune);
+                }
             }
         }
         Story { protocol, steps }
@@ -116,6 +123,7 @@ pub struct Told {
 
 /// An engine on a folder, and its one client.
 pub struct Running {
+    files: Arc<dyn Files>,
     database: Arc<Database>,
     session: Session,
     protocol: &'static str,
@@ -157,6 +165,10 @@ impl Running {
         let Replayed { replica, reader, checkpoint, passed_over, .. } = read;
         let log = LogWriter::resume(reader, LOG)?;
         let base = checkpoint.map(|checkpoint| checkpoint.base);
+        if let Some(base) = &base {
+            // What a crash has cut short; it is tried again at the next start.
+            let _ = prune::complete(&**files, base.manifest.height());
+        }
         let checkpointer =
             Checkpointer::new(Arc::clone(files), CHECKPOINTS_KEPT, base, &passed_over);
         let since = Progress::default();
@@ -166,13 +178,14 @@ impl Running {
         let engine =
             Engine::start_with(replica, log, language, limits, clock, observer, checkpoints)?;
         let database = Arc::new(Database { engine: Arc::new(engine), schema });
-        Ok(Running { session: session_of(&database), database, protocol })
+        Ok(Running { files: Arc::clone(files), session: session_of(&database), database, protocol })
     }
 
     /// Another client of the same engine.
     pub fn another(&self) -> Running {
         let database = Arc::clone(&self.database);
-        Running { session: session_of(&database), database, protocol: self.protocol }
+        let (files, protocol) = (Arc::clone(&self.files), self.protocol);
+        Running { files, session: session_of(&database), database, protocol }
     }
 
     pub fn head(&self) -> Height {
@@ -229,6 +242,12 @@ impl Running {
                     told.checkpoint = Some(taken.height);
                 }
             }
+            Step::Prune => {
+                let oldest = checkpoint::heights(&*self.files).unwrap_or_default().first().copied();
+                if let Some(oldest) = oldest {
+                    let _ = prune::prune(&*self.files, oldest, oldest);
+                }
+            }
         }
         true
     }
@@ -279,6 +298,7 @@ pub struct Reference {
 
 impl Reference {
     pub fn of(story: Story) -> Result<Reference> {
+        let blocks = blocks_of(&story)?;
         let files = MemoryFiles::new();
         let shared: Arc<dyn Files> = Arc::new(files.clone());
         begin(&shared, story.protocol)?;
@@ -290,7 +310,6 @@ impl Reference {
         let (digest, head) = (running.digest()?, running.head());
         drop(running);
         let moments = files.moments();
-        let blocks = executed(&files)?;
         ensure!(blocks.len() as u64 == head + 1 && blocks.last().is_some_and(|b| b.1 == digest));
         let at = |index: u64| {
             let known = told.partition_point(|told| told.operations <= first + index);
@@ -399,6 +418,17 @@ pub fn digest_of(replica: &Replica) -> Result<Hash> {
     let snapshot = replica.store().snapshot();
     let schema = replica.language().schema_image(&snapshot)?;
     Ok(digest(&snapshot, replica.parameters(), &schema)?)
+}
+
+/// Those of a story without its prunes, so that all of them are there to be executed.
+fn blocks_of(story: &Story) -> Result<Vec<(Hash, Hash)>> {
+    let steps = story.steps.iter().filter(|step| !matches!(step, Step::Prune));
+    let steps: Vec<Step> = steps.cloned().collect();
+    let files = MemoryFiles::new();
+    let shared: Arc<dyn Files> = Arc::new(files.clone());
+    begin(&shared, story.protocol)?;
+    tell(&runtime()?, &mut Running::open(&shared, story.protocol)?, &steps, &|| 0);
+    executed(&files)
 }
 
 /// Each block's hash and the state's digest after it, executed from genesis.
