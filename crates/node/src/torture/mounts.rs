@@ -51,20 +51,26 @@ impl Report {
 }
 
 pub fn run(folder: &Path, report: &mut Report) -> Result<()> {
-    let disk = match Disk::mount(folder) {
-        Ok(disk) => disk,
-        Err(error) => {
-            report.skipped = Some(format!("no disk can be mounted: {error:#}"));
-            return Ok(());
-        }
-    };
     let runtime = Runtime::new()?;
-    runtime.block_on(full(&disk, report)).context("on a full disk")?;
-    runtime.block_on(read_only(&disk, report)).context("on a disk that became read-only")?;
+    for (name, is_full) in [("full", true), ("read-only", false)] {
+        let folder = folder.join(name);
+        let disk = match Disk::mount(&folder) {
+            Ok(disk) => disk,
+            Err(error) => {
+                report.skipped = Some(format!("no disk can be mounted: {error:#}"));
+                return Ok(());
+            }
+        };
+        let outcome = match is_full {
+            true => runtime.block_on(full(&disk, &folder, report)),
+            false => runtime.block_on(read_only(&disk, &folder, report)),
+        };
+        outcome.with_context(|| format!("on a {name} disk"))?;
+    }
     Ok(())
 }
 
-/// A file system of its own.
+/// A file system for a node's data folder alone; its log lies elsewhere.
 struct Disk {
     image: PathBuf,
     mounted: PathBuf,
@@ -73,7 +79,7 @@ struct Disk {
 impl Disk {
     fn mount(folder: &Path) -> Result<Disk> {
         ensure!(rustix::process::geteuid().is_root(), "only root may");
-        let (image, mounted) = (folder.join("disk"), folder.join("mounted"));
+        let (image, mounted) = (folder.join("disk"), NodeProcess::data_folder(folder));
         std::fs::create_dir_all(&mounted)?;
         File::create(&image)?.set_len(DISK_BYTES)?;
         command("mkfs.ext4", &["-q", "-F", "-m", "0"], &[&image])?;
@@ -171,9 +177,8 @@ async fn goes_on(folder: &Path, node: &mut NodeProcess, notes: i64) -> Result<()
     Ok(())
 }
 
-async fn full(disk: &Disk, report: &mut Report) -> Result<()> {
-    let folder = disk.mounted.join("full");
-    let mut node = start_node(&folder, SEGMENT_BYTES, "")?;
+async fn full(disk: &Disk, folder: &Path, report: &mut Report) -> Result<()> {
+    let mut node = start_node(folder, SEGMENT_BYTES, "")?;
     let client = node.target.connect().await?;
     client.batch_execute("CREATE TABLE notes (id bigint PRIMARY KEY, note text)").await?;
     for id in 0..10 {
@@ -197,15 +202,14 @@ async fn full(disk: &Disk, report: &mut Report) -> Result<()> {
     drop(client);
     node.kill()?;
     disk.fill(false)?;
-    goes_on(&folder, &mut node, notes).await?;
+    goes_on(folder, &mut node, notes).await?;
     report.full_disks += 1;
     report.kept += notes as u64;
-    Ok(std::fs::remove_dir_all(folder)?)
+    Ok(())
 }
 
-async fn read_only(disk: &Disk, report: &mut Report) -> Result<()> {
-    let folder = disk.mounted.join("aborted");
-    let mut node = start_node(&folder, SEGMENT_BYTES, "")?;
+async fn read_only(disk: &Disk, folder: &Path, report: &mut Report) -> Result<()> {
+    let mut node = start_node(folder, SEGMENT_BYTES, "")?;
     let client = node.target.connect().await?;
     client.batch_execute("CREATE TABLE notes (id bigint PRIMARY KEY, note text)").await?;
     for id in 0..5 {
@@ -221,7 +225,7 @@ async fn read_only(disk: &Disk, report: &mut Report) -> Result<()> {
     let refused = node.restart().err().context("a node starts on a read-only disk")?;
     ensure!(format!("{refused:#}").contains("Read-only"), "{refused:#}");
     disk.restart()?;
-    goes_on(&folder, &mut node, notes).await?;
+    goes_on(folder, &mut node, notes).await?;
     report.read_only_disks += 1;
     report.kept += notes as u64;
     Ok(())
