@@ -104,7 +104,7 @@ impl Copy {
         if self.file.size().map_err(of_target)? != end {
             self.file.set_size(end).map_err(of_target)?;
         }
-        self.file.sync().map_err(of_target)?;
+        target.sync(&*self.file, &path)?;
         let (Some(hash), height) = (self.place.previous_hash, self.place.next_height - 1) else {
             let what = format!("{path} holds no block");
             return Err(Error::new(SqlState::DATA_CORRUPTED, what).into());

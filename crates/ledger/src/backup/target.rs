@@ -234,25 +234,32 @@ impl<'a> Target<'a> {
             offset += length;
             self.copied(length)?;
         }
-        to.sync().map_err(of_target)?;
+        self.sync(&*to, path)?;
         Ok(hasher.finalize().into())
     }
 
-    /// Writes the manifest, if anything is new, and removes what it does not need.
+    /// Syncs a file. If that fails nobody knows what is on disk, whatever reads show, so the next
+    /// run must not find it; only of a file that grew is the begin as good as before.
+    pub fn sync(&self, file: &dyn StorageFile, path: &str) -> Result<(), Fault> {
+        file.sync().map_err(|error| {
+            if self.previous.as_ref().is_none_or(|previous| previous.entry(path).is_none()) {
+                let _ = self.files.remove(path);
+            }
+            of_target(error)
+        })
+    }
+
+    /// Writes the manifest, also if nothing is new: whether the one before was ever synced is not
+    /// known. Then removes what it does not need.
     pub fn finish(self, manifest: Manifest) -> Result<Taken> {
         let names = self.files.list("").map_err(cannot_write)?;
         let numbers: Vec<u64> = names.iter().filter_map(|name| parse_manifest_name(name)).collect();
         let newest = numbers.last().copied().unwrap_or(0);
-        let unchanged = self.previous.as_ref().filter(|previous| {
-            previous.head == manifest.head && previous.entries == manifest.entries
-        });
-        let number = unchanged.map_or(newest + 1, |previous| previous.number);
-        if unchanged.is_none() {
-            for folder in FOLDERS.into_iter().chain([""]) {
-                self.files.sync_folder(folder).map_err(cannot_write)?;
-            }
-            write_new(self.files, &manifest_name(number), &manifest.encode())?;
+        let number = newest + 1;
+        for folder in FOLDERS.into_iter().chain([""]) {
+            self.files.sync_folder(folder).map_err(cannot_write)?;
         }
+        write_new(self.files, &manifest_name(number), &manifest.encode())?;
         // The backup is there whether or not this can be done; the next run does it again.
         let _ = self.remove_others(number, &numbers, &manifest);
         let checkpoints = manifest.entries.iter();
