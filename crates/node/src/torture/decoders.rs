@@ -25,8 +25,6 @@ use ledger::{
     Receipt, backup,
 };
 
-use super::disk::Until;
-
 /// An input pays for this much in one piece, whatever its size: error texts, small tables.
 const ALLOCATION_BYTES_FREE: usize = 64 << 10;
 /// And for so many bytes for each of its own: an element of two bytes may be a value of 32.
@@ -61,70 +59,53 @@ impl Decoders {
         for height in heights(files)? {
             manifests.push(read_manifest(files, height)?.encode()?);
         }
-        let segments = contents_of(files, SEGMENT_FOLDER)?;
-        let pieces = contents_of(files, HEADER_FOLDER)?;
-        let head = |segment: &Vec<u8>| segment[..SEGMENT_HEADER_BYTES].to_vec();
-        let heads = segments.iter().map(head).collect();
         let plain = |_: &mut Vec<u8>| ();
-        let decoder = |name, samples, seal, round| Decoder { name, samples, seal, round };
-        Ok(Decoders(vec![
-            decoder("block", payloads.clone(), plain, round_block),
-            decoder("block in a log", payloads, plain, round_encoded),
-            decoder("genesis", vec![genesis()?], plain, round_genesis),
-            decoder("transaction", transactions.map(|t| t.to_vec()).collect(), plain, |bytes| {
-                Some(Transaction::decode(bytes).ok()?.encode().to_vec())
-            }),
-            decoder("parameters", vec![parameters().encode()?], plain, |bytes| {
-                Parameters::decode(bytes).ok()?.encode().ok()
-            }),
-            decoder(
-                "manifest",
-                manifests,
-                |bytes| reseal(bytes),
-                |bytes| Manifest::decode(bytes).ok()?.encode().ok(),
-            ),
-            decoder(
-                "receipt",
-                receipts.map(|r| r.encode()).collect::<types::Result<_>>()?,
-                plain,
-                |bytes| Receipt::decode(bytes).ok()?.encode().ok(),
-            ),
-            decoder("segment header", heads, seal_segment_header, |bytes| {
-                SegmentHeader::decode(bytes)
-                    .ok()
-                    .map(|header| [&header.encode()[..], &bytes[SEGMENT_HEADER_BYTES..]].concat())
-            }),
-            decoder("record header", record_headers(&segments), seal_record_header, |bytes| {
-                RecordHeader::decode(bytes, 0)
-                    .ok()
-                    .map(|header| [&header.encode(0)[..], &bytes[RECORD_HEADER_BYTES..]].concat())
-            }),
-            decoder(
-                "kept headers",
-                pieces,
-                |bytes| headers::reseal(bytes),
-                |bytes| HeaderPiece::decode(bytes).ok()?.encode().ok(),
-            ),
-            decoder(
-                "backup manifest",
-                vec![backup_manifest(files, &blocks)?],
-                backup::reseal,
-                |bytes| Some(backup::Manifest::decode(bytes, 1).ok()?.encode()),
-            ),
-            decoder("segment", segments, seal_records, round_segment),
-        ]))
+        Ok(Decoders(
+            [
+                decoder("block", payloads.clone(), plain, round_block),
+                decoder("block in a log", payloads, plain, round_encoded),
+                decoder("genesis", vec![genesis()?], plain, round_genesis),
+                decoder(
+                    "transaction",
+                    transactions.map(|t| t.to_vec()).collect(),
+                    plain,
+                    |bytes| Some(Transaction::decode(bytes).ok()?.encode().to_vec()),
+                ),
+                decoder("parameters", vec![parameters().encode()?], plain, |bytes| {
+                    Parameters::decode(bytes).ok()?.encode().ok()
+                }),
+                decoder(
+                    "manifest",
+                    manifests,
+                    |bytes| reseal(bytes),
+                    |bytes| Manifest::decode(bytes).ok()?.encode().ok(),
+                ),
+                decoder(
+                    "receipt",
+                    receipts.map(|r| r.encode()).collect::<types::Result<_>>()?,
+                    plain,
+                    |bytes| Receipt::decode(bytes).ok()?.encode().ok(),
+                ),
+                decoder(
+                    "backup manifest",
+                    vec![backup_manifest(files, &blocks)?],
+                    backup::reseal,
+                    |bytes| Some(backup::Manifest::decode(bytes, 1).ok()?.encode()),
+                ),
+            ]
+            .into_iter()
+            .chain(of_files(files)?)
+            .collect(),
+        ))
     }
 
     /// So many inputs for each decoder; returns how many there were, and how many were accepted.
-    pub fn feed(&self, inputs: u64, random: &mut Random, until: &Until) -> Result<(u64, u64)> {
+    pub fn feed(&self, inputs: u64, random: &mut Random) -> Result<(u64, u64)> {
         let (mut fed, mut accepted) = (0, 0);
         for decoder in &self.0 {
             let seed = random.next_u64();
             let mut own = Random::new(seed);
             for number in 0..inputs {
-                if until.is_over() {
-                    break;
-                }
                 let taken = decoder.try_one(&mut own);
                 let taken = taken
                     .with_context(|| format!("{}, input {number} of seed {seed}", decoder.name))?;
@@ -155,6 +136,42 @@ impl Decoder {
             Ok(Some(again)) => Err(anyhow!("accepted {bytes:?}, encoded {again:?}")),
         }
     }
+}
+
+fn decoder(
+    name: &'static str,
+    samples: Vec<Vec<u8>>,
+    seal: fn(&mut Vec<u8>),
+    round: fn(&[u8]) -> Option<Vec<u8>>,
+) -> Decoder {
+    Decoder { name, samples, seal, round }
+}
+
+/// Segments, their parts, and what is kept of those that were pruned.
+fn of_files(files: &MemoryFiles) -> Result<Vec<Decoder>> {
+    let segments = contents_of(files, SEGMENT_FOLDER)?;
+    let pieces = contents_of(files, HEADER_FOLDER)?;
+    let head = |segment: &Vec<u8>| segment[..SEGMENT_HEADER_BYTES].to_vec();
+    let heads = segments.iter().map(head).collect();
+    Ok(vec![
+        decoder("segment header", heads, seal_segment_header, |bytes| {
+            SegmentHeader::decode(bytes)
+                .ok()
+                .map(|header| [&header.encode()[..], &bytes[SEGMENT_HEADER_BYTES..]].concat())
+        }),
+        decoder("record header", record_headers(&segments), seal_record_header, |bytes| {
+            RecordHeader::decode(bytes, 0)
+                .ok()
+                .map(|header| [&header.encode(0)[..], &bytes[RECORD_HEADER_BYTES..]].concat())
+        }),
+        decoder(
+            "kept headers",
+            pieces,
+            |bytes| headers::reseal(bytes),
+            |bytes| HeaderPiece::decode(bytes).ok()?.encode().ok(),
+        ),
+        decoder("segment", segments, seal_records, round_segment),
+    ])
 }
 
 fn parameters() -> Parameters {
@@ -284,8 +301,7 @@ mod tests {
     fn no_decoder_panics_or_trusts_a_length_and_what_is_accepted_is_canonical() {
         let reference = Reference::of(Story::new("serial", 30, 3, 8)).unwrap();
         let decoders = Decoders::of(&reference.files).unwrap();
-        let endless = Until(None);
-        let (fed, accepted) = decoders.feed(1_500, &mut Random::new(3), &endless).unwrap();
+        let (fed, accepted) = decoders.feed(1_500, &mut Random::new(3)).unwrap();
         assert!(fed == 18_000 && accepted > 100, "{accepted} of {fed} accepted");
     }
 }

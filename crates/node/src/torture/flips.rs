@@ -180,13 +180,14 @@ fn make_ledger(folder: &Path, seed: u64) -> Result<()> {
     let models: Vec<Model> = (0..CLIENTS).map(|id| Model::new(seed, id)).collect();
     let round = Round::start(&runtime, &node.target, &models, 1, seed);
     std::thread::sleep(LOAD);
-    take_checkpoint(&node)?;
+    let vouched = take_checkpoint(&node)?;
+    std::thread::sleep(LOAD);
     node.kill()?;
     round.end(&runtime)?;
     let mut random = Random::new(seed);
     let segments = Segment::read_all(&data)?;
     let newest = segments.last().context("a ledger has a segment")?;
-    let torn = std::iter::repeat_with(|| tear(&mut random, newest, 0)).find(|i| i.torn);
+    let torn = std::iter::repeat_with(|| tear(&mut random, newest, vouched)).find(|i| i.torn);
     let torn = torn.context("endless")?;
     std::fs::write(data.join(newest.path()), &torn.bytes)?;
     node.restart()?;
@@ -202,10 +203,12 @@ fn make_ledger(folder: &Path, seed: u64) -> Result<()> {
     Ok(())
 }
 
-fn take_checkpoint(node: &NodeProcess) -> Result<()> {
+/// Returns its height: no power cut takes blocks up to there back.
+fn take_checkpoint(node: &NodeProcess) -> Result<u64> {
     let taken = http::ask(node.http_address(), "POST", "/checkpoint", None)?;
     ensure!(taken.is_ok, "no checkpoint: {}", taken.body);
-    Ok(())
+    let taken: serde_json::Value = serde_json::from_str(&taken.body)?;
+    taken["height"].as_u64().context("a checkpoint has a height")
 }
 
 /// The folder to be damaged.

@@ -491,6 +491,9 @@ impl Victim {
             self.runtime.block_on(settle(&self.node.target, &mut self.models, &told))?;
             self.node.stop_again()?;
         }
+        let arguments = ["--data", text_of(&data)?, "--to-block", &newest.to_string()];
+        let done = run_tally(&[&["prune"], &arguments[..]].concat())?;
+        ensure!(done.success, "prune, after kills: {}", done.output);
         Ok(())
     }
 }

@@ -137,11 +137,14 @@ fn decode(report: &mut Report, until: &Until) -> Result<()> {
     let step = Progress::begin("hostile bytes for every decoder");
     let mut random = Random::new(report.seed);
     let decoders = decoders::Decoders::of(&disk::specimen(&mut random)?)?;
-    while !until.is_over() {
-        let (fed, accepted) = decoders.feed(INPUTS_PER_TURN, &mut random, until)?;
+    loop {
+        let (fed, accepted) = decoders.feed(INPUTS_PER_TURN, &mut random)?;
         report.inputs += fed;
         report.inputs_accepted += accepted;
         step.note(&format!("{} inputs", report.inputs));
+        if until.is_over() {
+            break;
+        }
     }
     step.end(&format!("{} inputs, {} accepted", report.inputs, report.inputs_accepted));
     Ok(())

@@ -111,6 +111,33 @@ fn cut_again(
     Ok(())
 }
 
+/// Processes that are killed at every moment, which takes nothing of what they have written; the
+/// power goes when the next one has told the rest of the story. What the first has not synced the
+/// second must not take for durable.
+pub fn after_kills(
+    reference: &Reference,
+    stride: usize,
+    until: &Until,
+    count: &mut Count,
+) -> Result<()> {
+    let runtime = runtime()?;
+    let end = Told { checkpoint: None, ..reference.told() };
+    for (moment, (disk, told)) in reference.moments.iter().enumerate().step_by(stride) {
+        if until.is_over() {
+            break;
+        }
+        let context = || format!("killed at moment {moment}");
+        let files = disk.copy();
+        reference.go_on(&runtime, &files, *told).with_context(context)?;
+        count.stories += 1;
+        for image in files.crash_images(2).step_by(3) {
+            reference.recover(&image, end).with_context(context)?;
+            count.images += 1;
+        }
+    }
+    Ok(())
+}
+
 /// Random images of random moments, for stories too long to look at all.
 pub fn some_moments(
     reference: &Reference,
