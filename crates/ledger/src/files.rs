@@ -12,8 +12,8 @@
 //!
 //! **One owner.** [`RealFiles::open`] holds an exclusive lock on the file `LOCK` (empty, never
 //! deleted) as long as it lives, so two nodes never write one folder; [`RealFiles::read_only`]
-//! holds a shared one and refuses to write; [`RealFiles::beside`] reads without asking. The operating
-//! system drops the lock with its process.
+//! holds a shared one and refuses to write; [`RealFiles::beside`] reads without asking. The
+//! operating system drops the lock with its process.
 
 use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
 use std::hash::{BuildHasher, RandomState};

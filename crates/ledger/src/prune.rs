@@ -15,11 +15,11 @@
 //!
 //! *Why this order.* A piece counts if it begins where the segments begin, or where a piece that
 //! counts ends. In step 1 the oldest piece comes last; until it is whole on disk, none of them
-//! counts, and a crash leaves a ledger with all its blocks. Once it is, all count, since those above
-//! were durable before it; whoever opens the ledger next completes step 2 ([`complete`]). Removals
-//! are synced one by one from the oldest up, so what is left has no gap whatever a crash undoes: it
-//! begins with a segment, behind a piece that ends right before it. Whether a segment's blocks are
-//! elsewhere (an archive) is settled before step 1.
+//! counts, and a crash leaves a ledger with all its blocks. Once it is, all count, since those
+//! above were durable before it; whoever opens the ledger next completes step 2 ([`complete`]).
+//! Removals are synced one by one from the oldest up, so what is left has no gap whatever a crash
+//! undoes: it begins with a segment, behind a piece that ends right before it. Whether a segment's
+//! blocks are elsewhere (an archive) is settled before step 1.
 //!
 //! *What reads well need not be on disk*: the process that wrote a piece, or the checkpoint's
 //! manifest, may have been killed before its sync, or the sync may have failed. Both are written once

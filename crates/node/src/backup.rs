@@ -1,8 +1,8 @@
 //! `tally backup`: a copy of the ledger that grows with it.
 //!
 //! This process copies, beside the node if one is running: it asks the node which block is durable,
-//! on its second port, and reads the files up to there. The node writes on and keeps nothing for it;
-//! a checkpoint or a segment that goes meanwhile makes the copy look again ([`ledger::backup`]).
+//! on its second port, and reads the files up to there. The node writes on and keeps nothing for
+//! it; a checkpoint or a segment that goes meanwhile makes the copy look again ([`ledger::backup`]).
 
 use std::net::SocketAddr;
 use std::path::Path;

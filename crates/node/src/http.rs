@@ -4,8 +4,8 @@
 //! admitted. A node that is starting or stopping, or that serves reads only because the disk failed,
 //! is live and not ready; the latter says why. A GET of `/checkpoint` tells how the newest one stands, a POST asks for
 //! one and is answered when it is durable, or by 409 if the protocol cannot be resumed after the
-//! newest block; one is taken after the next where it can. `/head` names the newest durable block. A
-//! POST of `/prune` is for those who can write the data folder ([`crate::prune`]).
+//! newest block; one is taken after the next where it can. `/head` names the newest durable block.
+//! A POST of `/prune` is for those who can write the data folder ([`crate::prune`]).
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -3,12 +3,13 @@
 //! Out of a data folder, a backup, an archive, or several of them together: a pruned ledger and the
 //! archives of what it had before are one ledger again. What comes from a backup is compared with
 //! its digests as it is read. Blocks are copied one by one, as the chain they are; the newest
-//! checkpoint that is not above the last one comes with them, and the blocks behind it are executed.
-//! So what is restored holds when the command ends, as far as a start would look, and `verify` looks
-//! at the rest.
+//! checkpoint that is not above the last one comes with them, and the blocks behind it are
+//! executed. So what is restored holds when the command ends, as far as a start would look, and
+//! `verify` looks at the rest.
 //!
 //! ```text
-//! RESTORING ─► kept headers ─► blocks ─► checkpoint ─► executed, a checkpoint of its end ─► no RESTORING
+//! RESTORING ─► kept headers ─► blocks ─► checkpoint ─► executed, checkpoint of its end ─► done
+//! created                                                                     RESTORING removed
 //! ```
 //!
 //! Each step is synced before the next. A folder with the file `RESTORING` is half of a ledger, and
@@ -265,4 +266,45 @@ fn copy_checkpoint(
         return Ok(Some(*height));
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use kit::random::Random;
+    use ledger::memory_files::Failure;
+    use ledger::{Genesis, MemoryFiles, Parameters};
+
+    use super::*;
+
+    /// Whatever a power cut leaves of a restore, it is the whole of it or says that it is not.
+    #[test]
+    fn half_a_restore_says_so_on_every_disk_that_a_power_cut_leaves() {
+        let source: Arc<dyn Files> = Arc::new(MemoryFiles::new());
+        let genesis =
+            Genesis { ledger_id: [7; 16], time_us: 1, parameters: Parameters::new("serial") };
+        let genesis = genesis.to_block().unwrap().encode().unwrap();
+        writer(&source).unwrap().append(&[genesis]).unwrap();
+        let restore = |target: &MemoryFiles| -> Result<()> {
+            let files: Arc<dyn Files> = Arc::new(target.clone());
+            begin(&*files)?;
+            copy(&source, &files, Until::End)?;
+            finish(&*files)
+        };
+        let whole = MemoryFiles::new();
+        restore(&whole).unwrap();
+        for operation in 0..=whole.operations() {
+            let target = MemoryFiles::new();
+            target.fail_at(Some(Failure::PowerOff(operation)));
+            let done = restore(&target).is_ok();
+            for seed in 0..10 {
+                let image = target.crash(&mut Random::new(seed));
+                let is_marked = image.paths().iter().any(|path| path == RESTORING);
+                let is_whole = image.paths() == whole.paths();
+                assert!(is_marked || is_whole || image.paths().is_empty(), "{operation}");
+                assert!(!done || is_whole, "{operation}");
+                let refused = folders::refuse_unless_data(&image, Path::new("x")).is_err();
+                assert_eq!(refused, is_marked);
+            }
+        }
+    }
 }

@@ -2,8 +2,9 @@
 //!
 //! All blocks since genesis are executed again and compared. Checkpoints are held against what that
 //! comes to: one that says otherwise is a fault of the checkpoint, not of the ledger. Reading the
-//! newest checkpoint instead is quicker and shows less: that what is behind it follows from it. Where
-//! blocks were pruned it begins with the oldest checkpoint, and the kept headers must lead there.
+//! newest checkpoint instead is quicker and shows less: that what is behind it follows from it.
+//! Where blocks were pruned it begins with the oldest checkpoint, and the kept headers must lead
+//! there.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -95,7 +96,7 @@ pub fn verify_files(files: Arc<dyn Files>, workers_setting: u32) -> Result<Verif
         let begun_with = CheckpointVerdict { height, fault: None };
         checkpoints.splice(0..0, passed_over.chain([begun_with]));
     }
-    let found = Verification { from, ..found(&files, replayed, progress)? };
+    let found = found(&files, replayed, progress, from)?;
     let beyond = manifests.into_iter().filter(|height| *height > found.height);
     checkpoints.extend(beyond.map(|height| CheckpointVerdict {
         height,
@@ -171,7 +172,7 @@ pub fn verify_from_checkpoint(data: &Path, workers_setting: u32) -> Result<Verif
             fault: Some(why.clone()),
         }));
     }
-    Ok(Verification { from, checkpoints, ..found(&files, replayed, progress)? })
+    Ok(Verification { checkpoints, ..found(&files, replayed, progress, from)? })
 }
 
 fn language(_: &Arc<Store>) -> Arc<dyn Language> {
@@ -196,6 +197,7 @@ fn found(
     files: &Arc<dyn Files>,
     replayed: Result<Replayed, Fault>,
     progress: Progress,
+    from: Option<u64>,
 ) -> Result<Verification> {
     let first_block = first_block(&**files).unwrap_or(0);
     let (height, block_hash, verdict) = match replayed {
@@ -207,11 +209,11 @@ fn found(
             };
             (head.height, head.hash, verdict)
         }
-        // The blocks counted so far hold, and genesis is not one of them.
-        Err(fault) => (progress.blocks, ledger::ZERO_HASH, verdict_of(fault)?),
+        // The blocks counted so far hold, and the one begun with is not one of them.
+        Err(fault) => (from.unwrap_or(0) + progress.blocks, ledger::ZERO_HASH, verdict_of(fault)?),
     };
     let Progress { blocks, transactions, bytes: ledger_bytes } = progress;
-    let (from, checkpoints) = (None, Vec::new());
+    let checkpoints = Vec::new();
     Ok(Verification {
         height,
         block_hash,

@@ -1,6 +1,7 @@
 //! Checkpoints: those that hold are copied, with the packs that they refer to.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 
 use types::{Error, Height, Result, SqlState};
 
@@ -8,7 +9,7 @@ use crate::checkpoint::{
     self, Manifest, PackReader, heights, manifest_path, pack_path, read_manifest,
 };
 use crate::hash::Hash;
-use crate::headers::{pieces, read_piece};
+use crate::headers::{PieceError, pieces, read_piece};
 use crate::log::{first_block, read_block};
 
 use super::manifest::Entry;
@@ -29,8 +30,12 @@ impl Attempt<'_> {
         let there: BTreeSet<Height> = there.collect();
         let mut taken = BTreeMap::new();
         for &height in there.iter().rev() {
-            if let Some(copied) = self.checkpoint(target, height)? {
-                taken.insert(height, copied);
+            match self.checkpoint(target, height) {
+                Ok(Some(copied)) => drop(taken.insert(height, copied)),
+                Ok(None) => {}
+                // A checkpoint goes before its packs do, so this one has lost them.
+                Err(Fault::Gone(_)) if self.has_checkpoint(height)? => {}
+                Err(fault) => return Err(fault),
             }
         }
         let listed = listed(target);
@@ -51,18 +56,24 @@ impl Attempt<'_> {
         Ok(count)
     }
 
+    fn has_checkpoint(&self, height: Height) -> Result<bool, Fault> {
+        Ok(heights(self.source).map_err(of_source)?.contains(&height))
+    }
+
     /// The files of a checkpoint, copied; `None` if it does not hold.
     fn checkpoint(
         &self,
         target: &mut Target<'_>,
         height: Height,
     ) -> Result<Option<Vec<Entry>>, Fault> {
-        // One that has gone is told from one that cannot be read.
-        self.source.open(&manifest_path(height)).map_err(of_source)?;
         let manifest = match read_manifest(self.source, height) {
             Ok(manifest) => manifest,
-            Err(error) if error.code() == SqlState::IO_ERROR => return Err(error.into()),
-            Err(_) => return Ok(None),
+            Err(error) if error.code() != SqlState::IO_ERROR => return Ok(None),
+            Err(error) if self.has_checkpoint(height)? => return Err(error.into()),
+            Err(error) => {
+                let gone = io::Error::new(io::ErrorKind::NotFound, error.to_string());
+                return Err(Fault::Gone(gone));
+            }
         };
         if self.block_hash(height)? != Some(manifest.header.hash()) {
             return Ok(None);
@@ -89,7 +100,10 @@ impl Attempt<'_> {
         let Some(piece) = pieces.into_iter().rfind(|piece| *piece <= height) else {
             return Ok(None);
         };
-        let piece = read_piece(self.source, piece).map_err(Error::from)?;
+        let piece = read_piece(self.source, piece).map_err(|error| match error {
+            PieceError::Io(error) => of_source(error),
+            PieceError::Damaged(error) => error.into(),
+        })?;
         Ok(piece.header(height).map(|header| header.hash()))
     }
 }

@@ -10,8 +10,8 @@
 //!
 //! A ledger's files are immutable but for the end of the newest segment, which grows. So a backup
 //! is a copy of files, and the next one into the same folder a copy of what has come since. It is a
-//! state of the ledger at *one block boundary*: the blocks up to a height, and checkpoints not above
-//! it. Who asks for one names a block that is on stable storage ([`Head`]).
+//! state of the ledger at *one block boundary*: the blocks up to a height, and checkpoints that are
+//! not above it. Who asks for one names a block that is on stable storage ([`Head`]).
 //!
 //! # Timeline
 //!
@@ -28,11 +28,11 @@
 //! # What is trusted
 //!
 //! Nothing. What is in the backup already is read again and its digest compared; what is damaged is
-//! copied again, if the ledger still has it. A segment goes on only where its header (with its random
-//! salt) is the ledger's, and the block behind its end names its last block's hash: by that hash the
-//! blocks before are the same ones, and the ledger's copy need not be read again. Each block that
-//! is copied must have its checksum and follow from the one before; a checkpoint is taken only if
-//! all its groups have their hashes, in the copy.
+//! copied again, if the ledger still has it. A segment goes on only where its header (with its
+//! random salt) is the ledger's, and the block behind its end names its last block's hash: by that
+//! hash the blocks before are the same ones, and the ledger's copy need not be read again. Each
+//! block that is copied must have its checksum and follow from the one before; a checkpoint is
+//! taken only if all its groups have their hashes, in the copy.
 //!
 //! # A ledger that changes below
 //!
@@ -159,7 +159,8 @@ pub fn take(
 }
 
 /// Copies the segments whose last block is not above `last`, which is the last one of some segment,
-/// into `target`: an empty folder, or an earlier archive of the same ledger.
+/// into `target`: an empty folder, or an earlier archive of the same ledger. Returns when they were
+/// read back; those that are in the archive alone are not read.
 pub fn archive(
     source: &dyn Files,
     target: &dyn Files,
@@ -172,7 +173,14 @@ pub fn archive(
         return Err(Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what));
     };
     let head = Head { height: last, hash };
-    copy(source, target, Scope::ClosedSegments, &mut || Ok(head), report)
+    let first = list_segments(source)?.first().copied().unwrap_or(0);
+    let taken = copy(source, target, Scope::ClosedSegments, &mut || Ok(head), report)?;
+    let manifest = newest(target)?.manifest;
+    check_coherence(&manifest)?;
+    for entry in manifest.segments().filter(|entry| entry.first_height() >= first) {
+        view::check_entry(target, entry, &mut |_| report(&taken.extent))?;
+    }
+    Ok(taken)
 }
 
 fn copy(
@@ -230,7 +238,7 @@ impl Attempt<'_> {
         }
         self.estimate(target, &heights)?;
         let mut entries = Vec::new();
-        let kept = target.blocks_before(first)?;
+        let kept = target.carried_segments(self.scope, &|entry| entry.first_height() < first)?;
         let first_block = kept.first().map_or(first, |segment| segment.first_height());
         // Checkpoints first: they are what goes first.
         let mut checkpoints = 0;
@@ -241,7 +249,8 @@ impl Attempt<'_> {
         entries.extend(kept);
         self.segments(target, &heights, &mut entries)?;
         let mut head = self.head;
-        let later = target.blocks_after(head.height)?;
+        let is_later = |entry: &Entry| entry.first_height() > head.height;
+        let later = target.carried_segments(self.scope, &is_later)?;
         if let Some(LastBlock { height, hash }) = later.last().and_then(|last| last.last_block) {
             head = Head { height, hash };
         }
@@ -270,13 +279,19 @@ impl Attempt<'_> {
         Ok(())
     }
 
-    /// The headers of the blocks below `first_block`.
+    /// The headers of the blocks below `first_block`, which must lead there.
     fn headers(
         &self,
         target: &mut Target<'_>,
         first_block: Height,
         entries: &mut Vec<Entry>,
     ) -> Result<(), Fault> {
+        if first_block == 0 {
+            return Ok(());
+        }
+        if let Some(previous_hash) = previous_of(self.source, first_block)? {
+            headers::check_chain(self.source, first_block, &previous_hash)?;
+        }
         let pieces = headers::pieces(self.source).map_err(of_source)?;
         for piece in pieces.into_iter().filter(|piece| *piece < first_block) {
             entries.push(target.copy_file(self.source, &headers::piece_path(piece))?);

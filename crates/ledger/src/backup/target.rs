@@ -15,7 +15,7 @@ use crate::segment::SEGMENT_FOLDER;
 
 use super::manifest::{Entry, Manifest, manifest_name, parse_manifest_name};
 use super::view::{find_newest, hash_up_to};
-use super::{Extent, Fault, Head, Report, Taken, of_source, paths};
+use super::{Extent, Fault, Head, Report, Scope, Taken, of_source, paths};
 
 /// The file that tells a backup from a data folder.
 pub(super) const MARKER: &str = "BACKUP";
@@ -87,22 +87,24 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Files of the backup before, in order, that have blocks below `first`, where the ledger
-    /// begins now.
-    pub fn blocks_before(&mut self, first: Height) -> Result<Vec<Entry>, Fault> {
-        self.carried_segments(&|entry| entry.first_height() < first)
-    }
-
-    /// The same, of those with blocks above `last`.
-    pub fn blocks_after(&mut self, last: Height) -> Result<Vec<Entry>, Fault> {
-        self.carried_segments(&|entry| entry.first_height() > last)
-    }
-
-    fn carried_segments(&mut self, of: &dyn Fn(&Entry) -> bool) -> Result<Vec<Entry>, Fault> {
+    /// Segments of the backup before that the copy has no more to do with. In an archive they may
+    /// be many, so there only their sizes are looked at.
+    pub fn carried_segments(
+        &mut self,
+        scope: Scope,
+        of: &dyn Fn(&Entry) -> bool,
+    ) -> Result<Vec<Entry>, Fault> {
         let segments = self.previous.iter().flat_map(Manifest::segments);
         let entries: Vec<Entry> = segments.filter(|entry| of(entry)).cloned().collect();
         for entry in &entries {
-            if self.listed(&entry.path)?.is_none() {
+            let holds = match scope {
+                Scope::Ledger => self.listed(&entry.path)?.is_some(),
+                Scope::ClosedSegments => match self.open_file(&entry.path)? {
+                    Some(file) => file.size().map_err(of_target)? >= entry.bytes,
+                    None => false,
+                },
+            };
+            if !holds {
                 let what = format!("{} is damaged in the backup", entry.path);
                 let error = Error::new(SqlState::DATA_CORRUPTED, what)
                     .with_detail("The ledger has pruned it, so it cannot be copied again.")

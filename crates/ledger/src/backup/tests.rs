@@ -31,13 +31,10 @@ fn checkpoint(files: &MemoryFiles, block: &Block, older: Option<Height>) {
     let bytes = vec![header.height as u8; 600];
     let place = pack.append(&bytes).unwrap();
     pack.finish().unwrap();
-    let group = |first: u8| vec![first];
-    let mut groups: Vec<Group> = older.map_or(Vec::new(), |older| {
-        let mut kept: Vec<Group> = read_manifest(files, older).unwrap().groups().cloned().collect();
-        kept.truncate(1);
-        kept
-    });
-    let first = group(10 * groups.len() as u8);
+    let older = older.map(|older| read_manifest(files, older).unwrap());
+    let kept = older.iter().flat_map(|older| older.groups().take(1));
+    let mut groups: Vec<Group> = kept.cloned().collect();
+    let first = vec![10 * groups.len() as u8];
     groups.push(Group {
         hash: leaf_hash(&bytes),
         rows: 2,
@@ -122,43 +119,33 @@ fn only_what_is_new_is_copied() {
     assert!(none.extent.bytes_checked >= first.bytes);
 
     append(&source, &encoded(&blocks[..9]));
+    let manifest_before = size(&source, &checkpoint::manifest_path(4));
     checkpoint(&source, &blocks[8], Some(4));
     let second = back_up(&source, &target, &blocks[..9]).unwrap();
     expect_backup(&target, &blocks[..9], "second");
     assert_eq!(second.checkpoints, [8]);
+    let checkpoint =
+        size(&source, &checkpoint::manifest_path(8)) + size(&source, &checkpoint::pack_path(8));
+    let new = checkpoint + bytes_of_blocks(&blocks, 7, 9);
+    assert_eq!(second.extent.bytes_copied, new);
+    assert_eq!(second.bytes, first.bytes + new - manifest_before);
     // The old manifest has gone, the old pack is still needed.
-    let size = |path: &str| source.contains(path);
-    let new = size(&checkpoint::manifest_path(8)) + size(&checkpoint::pack_path(8));
-    let gone = first.bytes + new + second_blocks(&blocks) - second.bytes;
-    assert_eq!(gone, first_manifest_bytes(&blocks), "the manifest of checkpoint 4");
-    assert_eq!(second.extent.bytes_copied, new + second_blocks(&blocks));
     assert!(target.contents(&checkpoint::manifest_path(4)).is_none());
     assert!(target.contents(&checkpoint::pack_path(4)).is_some());
 }
 
-trait Sizes {
-    fn contains(&self, path: &str) -> u64;
+fn size(files: &MemoryFiles, path: &str) -> u64 {
+    files.contents(path).map_or(0, |bytes| bytes.len() as u64)
 }
 
-impl Sizes for MemoryFiles {
-    fn contains(&self, path: &str) -> u64 {
-        self.contents(path).map_or(0, |bytes| bytes.len() as u64)
-    }
-}
-
-/// What blocks 7 and 8 take in segments, the header of a new segment included.
-fn second_blocks(blocks: &[Block]) -> u64 {
+/// What blocks take in segments, the header of a new segment included.
+fn bytes_of_blocks(blocks: &[Block], from: usize, to: usize) -> u64 {
     let whole = |to: usize| {
         let files = MemoryFiles::new();
         append(&files, &encoded(&blocks[..to]));
-        let target = MemoryFiles::new();
-        back_up(&files, &target, &blocks[..to]).unwrap().bytes
+        back_up(&files, &MemoryFiles::new(), &blocks[..to]).unwrap().bytes
     };
-    whole(9) - whole(7)
-}
-
-fn first_manifest_bytes(blocks: &[Block]) -> u64 {
-    ledger(&blocks[..7], &[4]).contains(&checkpoint::manifest_path(4))
+    whole(to) - whole(from)
 }
 
 /// A second backup, stopped at any operation in any manner: the first is there or the second is, on
@@ -454,6 +441,10 @@ fn damage_of_the_ledger_is_an_error_and_of_a_checkpoint_means_without_it() {
                 false => assert_eq!(taken.unwrap().checkpoints, [0; 0], "{path}, byte {place}"),
             }
         }
+        let source = copy_of(&whole);
+        source.remove(&path).unwrap();
+        let taken = back_up(&source, &MemoryFiles::new(), &blocks);
+        assert_eq!(taken.is_err(), path.starts_with("segments/"), "without {path}");
     }
 }
 

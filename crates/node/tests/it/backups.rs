@@ -193,6 +193,54 @@ fn every_file_of_a_backup_is_under_a_digest_and_damage_is_copied_again() {
     }
 }
 
+/// Kills at any moment: the backup before is there, and the next run goes on.
+#[test]
+fn backups_prunes_and_restores_can_be_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let (data, to, archive) = (at("data"), at("backup"), at("archive"));
+    let mut node = Node::start(&data);
+    fill(&node, 0, 40);
+    assert_eq!(node.signal(Signal::TERM), Some(0));
+    done(&["checkpoint", "--data", path(&data)]);
+    let killed_after = |delay_us: u64, arguments: &[&str]| {
+        let mut child =
+            tally(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_micros(delay_us));
+        let _ = child.kill();
+        child.wait().unwrap().success()
+    };
+    let (mut finished, mut delay_us) = ([false; 3], 2_000);
+    for round in 0.. {
+        delay_us += delay_us / 4;
+        let backup = ["backup", "--to", path(&to), "--data", path(&data)];
+        let had = run(&["backup", "--verify", path(&to)]).status.success();
+        finished[0] |= killed_after(delay_us, &backup);
+        let has = run(&["backup", "--verify", path(&to)]).status.success();
+        assert!(has || !had && !finished[0], "round {round}");
+
+        let archive = ["--archive", path(&archive)];
+        let prune = ["prune", "--to-block", "30", "--data", path(&data)];
+        finished[1] |= killed_after(delay_us, &[&prune[..], &archive].concat());
+        let verified = done(&["verify", path(&data)]);
+        let first = verified["first_block"].as_u64().unwrap();
+        assert!(!finished[1] || first > 20, "round {round}: {first}");
+
+        let new = at(&format!("restored {round}"));
+        let from = ["restore", "--from", path(&data), "--data", path(&new)];
+        let whole = killed_after(delay_us, &[&from[..], &archive[..]].concat());
+        finished[2] |= whole;
+        let usable = run(&["verify", path(&new)]).status.success();
+        let before = !new.join("segments").exists();
+        assert!(usable == whole || before || !new.join("RESTORING").exists(), "round {round}");
+        if finished == [true; 3] {
+            break;
+        }
+    }
+    done(&["backup", "--to", path(&to), "--data", path(&data)]);
+    assert_eq!(done(&["verify", path(&to)])["height"], 41);
+}
+
 #[test]
 fn an_unfinished_restore_is_no_ledger() {
     let folder = tempfile::tempdir().unwrap();
