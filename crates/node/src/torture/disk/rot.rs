@@ -4,6 +4,9 @@
 //! it is wrong, or comes to the very state that it must, perhaps by an older checkpoint. The one
 //! thing that cannot be told from a crash is damage to the end of the log behind everything that a
 //! later record or a checkpoint vouches for: it is reported as a torn tail, and set aside.
+//!
+//! Not covered, since a log cannot show it: a newest segment that is gone as a whole before any
+//! checkpoint saw a block of it. What is left is what a crash right before its creation leaves.
 
 use std::sync::Arc;
 
