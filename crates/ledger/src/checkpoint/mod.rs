@@ -52,7 +52,6 @@ mod pack;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use folder::manifest_path;
 pub use folder::{
     CHECKPOINT_FOLDER, clear, copy, height_of, heights, manifest_path, pack_bytes, pack_path,
     read_manifest, retain, write_manifest,
