@@ -2,7 +2,7 @@
 
 .PHONY: help demo run test overflow torture bench-postgres clean
 
-# How long nodes are killed; TORTURE_KILLS=200 counts kills instead.
+# How long everything takes; TORTURE_KILLS=200 counts kills instead of timing them.
 TORTURE_SECONDS ?= 600
 
 help:
@@ -10,7 +10,7 @@ help:
 	@echo "make run             start a node to play with, and print the psql line for it"
 	@echo "make test            all tests: Rust, and one transaction through each driver"
 	@echo "make overflow        random blocks with overflow checks and without: the same to the last bit"
-	@echo "make torture         SIGKILLs, cut files and flipped bytes, until something is lost or the time is up"
+	@echo "make torture         SIGKILLs, crash images, disk faults, rot: until something is lost or the time is up"
 	@echo "make bench-postgres  the same workloads on tally and on PostgreSQL, side by side"
 
 demo:

@@ -20,15 +20,18 @@
 //! happened whole or not at all.
 //!
 //! When the disk fails, the state in memory is ahead of what is durable and nobody knows what
-//! reached the disk: the engine stops for good and every waiting client is told 58030. What had
-//! been acknowledged is in the ledger.
+//! reached the disk, so nothing is tried again: the engine takes no more writes, for good. Clients
+//! whose transactions are in the block at hand are told 53100 (the disk is full) or 58030, and that
+//! the next start finds out whether it is in the ledger; those of later ones are told 25006, and
+//! that they are in no block. Readers go on: what they see is the last block that was durable, and
+//! what was acknowledged is in the ledger.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use concurrency::Outcome;
+use ledger::files::sqlstate_of;
 use storage::Store;
 use tokio::sync::oneshot;
 use types::{Error, Height, SqlState};
@@ -56,6 +59,10 @@ pub trait Observer: Send + Sync + 'static {
     fn answered(&self, latency: Duration);
     /// A checkpoint is durable, so long after it was begun. Called on a thread of its own.
     fn checkpoint(&self, _taken: &Taken, _took: Duration) {}
+    /// A checkpoint was begun, and is none. Called on the same thread.
+    fn checkpoint_failed(&self, _error: &Error) {}
+    /// From now on the engine serves reads only.
+    fn halted(&self, _cause: &Error) {}
 }
 
 /// A durable block in numbers.
@@ -105,7 +112,7 @@ struct Shared {
     head: Mutex<Head>,
     /// The protocol that the next block will run under.
     protocol: Mutex<String>,
-    halted: AtomicBool,
+    halted: OnceLock<Error>,
     checkpoints: Option<Service>,
     log_scheme: &'static str,
 }
@@ -151,7 +158,7 @@ impl Engine {
             observer,
             head: Mutex::new(replica.head()),
             protocol: Mutex::new(replica.parameters().protocol.clone()),
-            halted: AtomicBool::new(false),
+            halted: OnceLock::new(),
             checkpoints,
             log_scheme: journal.scheme(),
         });
@@ -219,8 +226,13 @@ impl Engine {
         self.shared.checkpoints.as_ref().map(Service::standing).unwrap_or_default()
     }
 
+    /// Why this engine serves reads only, if it does.
+    pub fn halt_cause(&self) -> Option<&Error> {
+        self.shared.halted.get()
+    }
+
     pub fn is_halted(&self) -> bool {
-        self.shared.halted.load(Ordering::Acquire)
+        self.halt_cause().is_some()
     }
 
     /// Finish what waits, then stop.
@@ -251,23 +263,45 @@ struct StopOnPanic(Arc<Shared>);
 impl Drop for StopOnPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let error = Error::new(SqlState::INTERNAL_ERROR, "the sequencer panicked");
-            self.0.stop(&error);
+            self.0.halt(&Error::new(SqlState::INTERNAL_ERROR, "the sequencer panicked"));
         }
     }
 }
 
 impl Shared {
     /// Refuse whatever waits, and whatever may come.
-    fn stop(&self, error: &Error) {
-        self.halted.store(true, Ordering::Release);
-        self.queue.close(error.clone());
+    fn halt(&self, cause: &Error) {
+        if self.halted.set(cause.clone()).is_ok() {
+            self.observer.halted(cause);
+        }
+        let refusal = reads_only(cause);
+        self.queue.close(refusal.clone());
         while let Some(requests) = self.queue.cut(0, Duration::ZERO) {
             for request in requests {
-                let _ = request.reply.send(Err(error.clone()));
+                let _ = request.reply.send(Err(refusal.clone()));
             }
         }
     }
+}
+
+/// What whoever writes is told after a halt.
+fn reads_only(cause: &Error) -> Error {
+    let hint = match cause.code() {
+        SqlState::DISK_FULL => "Make room on the disk, then restart the node.",
+        SqlState::IO_ERROR => "See to the disk, then restart the node, which recovers.",
+        _ => "Restart the node, which recovers from its ledger.",
+    };
+    let what = "the node serves reads only, since it had to stop writing";
+    Error::new(SqlState::READ_ONLY_SQL_TRANSACTION, what)
+        .with_detail(format!("The transaction is in no block. The cause is {cause}."))
+        .with_hint(hint)
+}
+
+/// A write or a sync of the ledger has failed.
+fn cannot_write(error: std::io::Error) -> Error {
+    Error::new(sqlstate_of(&error), "the ledger cannot be written")
+        .with_detail(error.to_string())
+        .with_hint("Whether the transaction is in the ledger is known after a restart.")
 }
 
 /// An executed block that is on disk.
@@ -349,7 +383,7 @@ impl Sequencer {
             }
         }
         if let Err(error) = self.journal.ledger().write_held() {
-            self.halt(cannot_write(&error), Vec::new());
+            self.halt(cannot_write(error), Vec::new());
         }
     }
 
@@ -361,8 +395,7 @@ impl Sequencer {
         let encoded = executed.block.encode()?;
         let ledger_bytes = encoded.payload().len() as u64;
         let executed_at = Instant::now();
-        let appended = self.journal.append(encoded, &executed.effects);
-        appended.map_err(|error| cannot_write(&error))?;
+        self.journal.append(encoded, &executed.effects).map_err(cannot_write)?;
         Ok(Durable {
             ledger_bytes,
             execute: executed_at - started,
@@ -434,19 +467,13 @@ impl Sequencer {
     }
 
     fn halt(self, error: Error, replies: Vec<Reply>) {
-        tracing::error!(%error, "the engine has stopped; restart the node to recover");
-        self.shared.halted.store(true, Ordering::Release);
+        tracing::error!(%error, "reads only from now on; restart the node to recover");
+        // Whoever is answered finds the engine halted.
+        self.shared.halt(&error);
         for waiting in replies {
             let _ = waiting.reply.send(Err(error.clone()));
         }
-        self.shared.stop(&error);
     }
-}
-
-fn cannot_write(error: &std::io::Error) -> Error {
-    Error::new(SqlState::IO_ERROR, "the ledger cannot be written")
-        .with_detail(error.to_string())
-        .with_hint("Whether the transaction is in the ledger is known after a restart.")
 }
 
 /// Free what no snapshot can reach any more, once every few blocks.

@@ -115,7 +115,7 @@ struct Held {
     blocks: Vec<EncodedBlock>,
     bytes: usize,
     /// Blocks could not be written.
-    failed: Option<String>,
+    failed: Option<(io::ErrorKind, String)>,
 }
 
 impl LedgerEnd {
@@ -127,8 +127,8 @@ impl LedgerEnd {
             return appended;
         }
         let mut held = lock(&self.held);
-        if let Some(why) = &held.failed {
-            return Err(io::Error::other(why.clone()));
+        if let Some((kind, why)) = &held.failed {
+            return Err(io::Error::new(*kind, why.clone()));
         }
         held.bytes += block.payload().len();
         held.blocks.push(block);
@@ -154,7 +154,7 @@ impl LedgerEnd {
             };
             let written = log.append(&blocks).and_then(|()| log.sync());
             if let Err(error) = written {
-                lock(&self.held).failed = Some(error.to_string());
+                lock(&self.held).failed = Some((error.kind(), error.to_string()));
                 return Err(error);
             }
         }

@@ -21,8 +21,31 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use types::SqlState;
+
 /// What a write must be a multiple of, in address, offset and length, to pass the page cache by.
 pub const DIRECT_ALIGNMENT: usize = 4096;
+
+/// What a client is told of an error of a disk.
+pub fn sqlstate_of(error: &io::Error) -> SqlState {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+            SqlState::DISK_FULL
+        }
+        _ => SqlState::IO_ERROR,
+    }
+}
+
+/// Makes sure of a file that reads well but may be in the page cache alone, since the sync of
+/// whoever wrote it never came, or failed. After that the cache takes pages for clean that the disk
+/// has never had, and another sync says nothing: they are written once more.
+pub(crate) fn write_again(files: &dyn Files, path: &str) -> io::Result<()> {
+    let file = files.open(path)?;
+    let mut bytes = vec![0; usize::try_from(file.size()?).unwrap_or(usize::MAX)];
+    file.read_at(&mut bytes, 0)?;
+    file.write_at(&bytes, 0)?;
+    file.sync()
+}
 
 /// A folder of files. Every method that fails names the path.
 pub trait Files: Send + Sync {

@@ -191,6 +191,13 @@ impl HeaderPiece {
     }
 }
 
+/// Hashes a piece's bytes anew, as whoever changed them could.
+pub fn reseal(bytes: &mut [u8]) {
+    if let Some((content, hash)) = bytes.split_last_chunk_mut::<32>() {
+        *hash = tagged_hash(TAG_HEADERS, content);
+    }
+}
+
 fn decode_header(
     cursor: &mut Cursor<'_>,
     before: Option<&BlockHeader>,

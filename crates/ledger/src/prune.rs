@@ -21,6 +21,10 @@
 //! undoes: it begins with a segment, behind a piece that ends right before it. Whether a segment's
 //! blocks are elsewhere (an archive) is settled before step 1.
 //!
+//! *What reads well need not be on disk*: the process that wrote a piece, or the checkpoint's
+//! manifest, may have been killed before its sync, or the sync may have failed. Both are written
+//! once more and synced before anything goes for their sake.
+//!
 //! [`complete`] removes only what a checkpoint that holds makes superfluous. If none does any more,
 //! the segments that are still there are needed: the pieces go instead, the oldest first.
 
@@ -29,7 +33,8 @@ use std::io;
 use types::{Error, Height, Result, SqlState};
 
 use crate::block::Block;
-use crate::files::Files;
+use crate::checkpoint::{CHECKPOINT_FOLDER, heights, manifest_path};
+use crate::files::{Files, write_again};
 use crate::hash::Hash;
 use crate::headers::{
     HEADER_FOLDER, HeaderPiece, PieceError, piece_path, pieces, read_piece, write_piece,
@@ -145,6 +150,7 @@ pub fn complete(files: &dyn Files, checkpoint: Height) -> Result<Pruned> {
             break;
         }
         others.remove(0);
+        make_durable(files, *first, checkpoint, &pruned).map_err(cannot)?;
         let size = |path: &str| files.open(path)?.size();
         let freed = size(&segment_path(*first)).map_err(cannot)?;
         let kept = size(&piece_path(*first)).map_err(cannot)?;
@@ -155,6 +161,21 @@ pub fn complete(files: &dyn Files, checkpoint: Height) -> Result<Pruned> {
     }
     others.into_iter().try_for_each(|piece| remove(files, &piece_path(piece), HEADER_FOLDER))?;
     Ok(pruned)
+}
+
+/// What a segment can be removed for.
+fn make_durable(
+    files: &dyn Files,
+    piece: Height,
+    checkpoint: Height,
+    pruned: &Pruned,
+) -> io::Result<()> {
+    if pruned.segments == 0 && heights(files)?.contains(&checkpoint) {
+        write_again(files, &manifest_path(checkpoint))?;
+        files.sync_folder(CHECKPOINT_FOLDER)?;
+    }
+    write_again(files, &piece_path(piece))?;
+    files.sync_folder(HEADER_FOLDER)
 }
 
 /// A piece, unless it is what a crash left of one.

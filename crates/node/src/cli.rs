@@ -297,16 +297,16 @@ pub struct Demo {
 
 #[derive(Args, Debug, Clone)]
 pub struct Torture {
-    /// Kills; without it, as many as fit into the time.
+    /// Kills; without it, as many as fit into their share of the time.
     #[arg(long, value_name = "N")]
     pub kills: Option<u64>,
-    /// Seconds of killing, if no number of kills is given.
+    /// Seconds for everything, without kills if their number is given.
     #[arg(long, value_name = "S", default_value_t = 600)]
     pub seconds: u64,
     /// Longest time under load before a kill, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 300)]
     pub load_ms: u64,
-    /// Bytes to flip in a small ledger's folder, one at a time.
+    /// Most bytes to flip in a small ledger's folder, one at a time.
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub flips: u64,
     /// What clients do and when kills come follows from it [default: another one each time].

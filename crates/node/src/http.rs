@@ -1,11 +1,12 @@
 //! The second port: `/livez`, `/readyz`, `/metrics`, `/head`, `/checkpoint`, `/prune`.
 //!
 //! Live means that the process answers; ready means that the ledger was read and sessions are
-//! admitted. A node that is starting or stopping, or whose engine gave up because the disk failed,
-//! is live and not ready. A GET of `/checkpoint` tells how the newest one stands, a POST asks for
-//! one and is answered when it is durable, or by 409 if the protocol cannot be resumed after the
-//! newest block; one is taken after the next where it can. `/head` names the newest durable block.
-//! A POST of `/prune` is for those who can write the data folder ([`crate::prune`]).
+//! admitted. A node that is starting or stopping, or that serves reads only because the disk
+//! failed, is live and not ready; the latter says why. A GET of `/checkpoint` tells how the newest
+//! one stands, a POST asks for one and is answered when it is durable, or by 409 if the protocol
+//! cannot be resumed after the newest block; one is taken after the next where it can. `/head`
+//! names the newest durable block. A POST of `/prune` is for those who can write the data folder
+//! ([`crate::prune`]).
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -36,7 +37,7 @@ pub enum Phase {
     Starting = 0,
     Ready = 1,
     Stopping = 2,
-    /// The engine takes nothing any more; the node waits to be restarted.
+    /// The engine serves reads only; the node waits to be restarted.
     Halted = 3,
 }
 
@@ -92,12 +93,16 @@ pub async fn serve(listener: TcpListener, observed: Arc<Observed>) -> std::io::R
 }
 
 async fn readyz(State(observed): State<Arc<Observed>>) -> impl IntoResponse {
-    match observed.phase() {
-        Phase::Ready => (StatusCode::OK, "ready\n"),
-        Phase::Starting => (StatusCode::SERVICE_UNAVAILABLE, "starting\n"),
-        Phase::Stopping => (StatusCode::SERVICE_UNAVAILABLE, "stopping\n"),
-        Phase::Halted => (StatusCode::SERVICE_UNAVAILABLE, "halted\n"),
-    }
+    let why = match observed.phase() {
+        Phase::Ready => return (StatusCode::OK, "ready\n".to_owned()),
+        Phase::Starting => "starting\n".to_owned(),
+        Phase::Stopping => "stopping\n".to_owned(),
+        Phase::Halted => {
+            let cause = observed.engine.get().and_then(|engine| engine.halt_cause());
+            format!("reads only: {}\n", cause.map(ToString::to_string).unwrap_or_default())
+        }
+    };
+    (StatusCode::SERVICE_UNAVAILABLE, why)
 }
 
 async fn head(State(observed): State<Arc<Observed>>) -> Response {

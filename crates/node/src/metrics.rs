@@ -21,6 +21,7 @@ use prometheus_client::encoding::{
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
+use types::Error;
 
 /// A count that only grows.
 #[derive(Default)]
@@ -131,6 +132,10 @@ pub struct Metrics {
     pub checkpoint_written_bytes: Counter,
     /// Of the newest one; 0 if there is none.
     pub checkpoint_height: Gauge,
+    /// Begun since the start, and not taken.
+    pub checkpoint_failures: Counter,
+    /// 1 when the disk has failed and writes are refused.
+    pub read_only: Gauge,
 }
 
 impl Observer for Metrics {
@@ -156,6 +161,14 @@ impl Observer for Metrics {
         self.checkpoint_duration.observe(took);
         self.checkpoint_written_bytes.add(taken.extent.bytes_written);
         self.checkpoint_height.set(taken.height);
+    }
+
+    fn checkpoint_failed(&self, _: &Error) {
+        self.checkpoint_failures.add(1);
+    }
+
+    fn halted(&self, _: &Error) {
+        self.read_only.set(1);
     }
 }
 
@@ -212,7 +225,11 @@ impl Collector for Reading {
         let (name, help) = ("checkpoint_written_bytes", "Bytes that checkpoints wrote");
         page.counter(name, help, &metrics.checkpoint_written_bytes)?;
         let help = "Height of the newest checkpoint";
-        page.gauge("checkpoint_height", help, None, metrics.checkpoint_height.get() as f64)
+        page.gauge("checkpoint_height", help, None, metrics.checkpoint_height.get() as f64)?;
+        let help = "Checkpoints that were begun and not taken";
+        page.counter("checkpoint_failures", help, &metrics.checkpoint_failures)?;
+        let help = "Whether the node refuses writes, since its disk has failed";
+        page.gauge("read_only", help, None, metrics.read_only.get() as f64)
     }
 }
 
@@ -276,6 +293,9 @@ mod tests {
         let extent = Extent { bytes_written: 700, ..Extent::default() };
         let taken = Taken { height: 16, digest: [0; 32], extent };
         metrics.checkpoint(&taken, Duration::from_millis(3));
+        let full = Error::new(types::SqlState::DISK_FULL, "the disk is full");
+        metrics.checkpoint_failed(&full);
+        metrics.halted(&full);
         let session = metrics.sessions.hold();
         let page = metrics.page().unwrap();
         for line in [
@@ -303,6 +323,8 @@ mod tests {
             "tally_checkpoint_duration_seconds_bucket{le=\"0.005\"} 1",
             "tally_checkpoint_written_bytes_total 700",
             "tally_checkpoint_height 16.0",
+            "tally_checkpoint_failures_total 1",
+            "tally_read_only 1.0",
             "# EOF",
         ] {
             assert!(page.lines().any(|l| l == line), "{line} is not in\n{page}");

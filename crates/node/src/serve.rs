@@ -6,7 +6,7 @@
 //! ledger's business, not that of a clean stop.
 //!
 //! When the engine halts, since the disk failed, the node stays up for those who read, answers
-//! writes with 58030 and `/readyz` with 503, and its stop is no success.
+//! writes with 25006 and `/readyz` with 503 and the cause, and its stop is no success.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -12,8 +12,8 @@
 //! overwrite: when half of what they may take is taken it does not sleep any more, and when all is
 //! it gives up. The checkpoints before are as they were, and the next one is tried when it is due.
 //!
-//! A checkpoint that cannot be written (a full disk, say) is an error in the log and nothing else:
-//! the ledger itself is what makes results durable.
+//! A checkpoint that cannot be written (a full disk, say) is said, in the log, by [`Standing`] and
+//! to the observer, and stops nobody: the ledger itself is what makes results durable.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -101,7 +101,7 @@ impl Kept<'_> {
 }
 
 /// What the service is doing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Standing {
     /// The newest checkpoint, if one was taken or loaded.
     pub height: Option<Height>,
@@ -109,6 +109,8 @@ pub struct Standing {
     /// Rows done and rows there are, of the one in progress.
     pub rows_done: u64,
     pub rows_total: u64,
+    /// Why the last one that was begun was not taken.
+    pub failure: Option<Error>,
 }
 
 type Reply = oneshot::Sender<Result<Taken>>;
@@ -135,6 +137,7 @@ struct Shared {
     observer: Arc<dyn Observer>,
     ledger: Arc<LedgerEnd>,
     height: Mutex<Option<Height>>,
+    failure: Mutex<Option<Error>>,
     in_progress: AtomicBool,
     rows_done: AtomicU64,
     rows_total: AtomicU64,
@@ -164,6 +167,7 @@ impl Service {
             observer,
             ledger,
             height: Mutex::new(checkpointer.height()),
+            failure: Mutex::default(),
             in_progress: AtomicBool::new(false),
             rows_done: AtomicU64::new(0),
             rows_total: AtomicU64::new(0),
@@ -224,6 +228,7 @@ impl Service {
             in_progress: shared.in_progress.load(Ordering::Relaxed),
             rows_done: shared.rows_done.load(Ordering::Relaxed),
             rows_total: shared.rows_total.load(Ordering::Relaxed),
+            failure: shared.failure.lock().unwrap_or_else(|e| e.into_inner()).clone(),
         }
     }
 
@@ -267,9 +272,13 @@ impl Shared {
             match &taken {
                 Ok(taken) => self.observer.checkpoint(taken, began.elapsed()),
                 Err(_) if self.closed.load(Ordering::Acquire) => {}
-                Err(error) => tracing::error!(%error, detail = ?error.fields().detail,
-                    "no checkpoint; the ones before are as they were"),
+                Err(error) => {
+                    tracing::error!(%error, "no checkpoint; the ones before are as they were");
+                    self.observer.checkpoint_failed(error);
+                }
             }
+            let failure = taken.as_ref().err().cloned();
+            *self.failure.lock().unwrap_or_else(|e| e.into_inner()) = failure;
             waiting.into_iter().for_each(|reply| drop(reply.send(taken.clone())));
         }
     }

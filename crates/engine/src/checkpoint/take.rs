@@ -7,10 +7,11 @@ use ledger::checkpoint::{
     CHECKPOINT_FOLDER, Group, Manifest, PackWriter, TableGroups, clear, pack_bytes, retain,
     write_manifest,
 };
+use ledger::files::sqlstate_of;
 use ledger::merkle::leaf_hash;
 use ledger::{Files, Hash};
 use storage::{Snapshot, Table};
-use types::{Error, Height, Result, SqlState, TableId, TableSchema};
+use types::{Error, Height, Result, TableId, TableSchema};
 
 use crate::recovery::PassedOver;
 use crate::replica::Boundary;
@@ -247,6 +248,7 @@ impl Writing<'_> {
 }
 
 fn cannot_write(error: std::io::Error) -> Error {
-    Error::new(SqlState::IO_ERROR, "the checkpoint cannot be written")
+    Error::new(sqlstate_of(&error), "the checkpoint cannot be written")
         .with_detail(error.to_string())
+        .with_hint("The ledger goes on without it, and the next one is tried when it is due.")
 }

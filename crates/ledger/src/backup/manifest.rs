@@ -132,6 +132,15 @@ impl Manifest {
     }
 }
 
+/// Writes the digest in a manifest's last line anew, as whoever changed the lines before could.
+pub fn reseal(bytes: &mut Vec<u8>) {
+    const LAST_LINE_BYTES: usize = "end \n".len() + 64;
+    let lines = bytes.len().saturating_sub(LAST_LINE_BYTES);
+    bytes.truncate(lines);
+    let digest = to_hex(&Sha256::digest(&*bytes));
+    bytes.extend_from_slice(format!("end {digest}\n").as_bytes());
+}
+
 fn entry(line: &str) -> Option<Entry> {
     let fields: Vec<&str> = line.split(' ').collect();
     let (digest, bytes, path, last_block) = match fields[..] {

@@ -66,7 +66,7 @@ use crate::headers;
 use crate::log::{LogError, SegmentRecords, list_segments};
 use crate::segment::segment_path;
 
-pub use manifest::{Entry, LastBlock, Manifest};
+pub use manifest::{Entry, LastBlock, Manifest, reseal};
 pub use view::{BackupFiles, JoinedFiles, is_backup, newest};
 
 use target::Target;

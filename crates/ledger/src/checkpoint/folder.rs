@@ -5,7 +5,7 @@ use std::io;
 
 use types::{Error, Height, Result, SqlState};
 
-use crate::files::Files;
+use crate::files::{Files, sqlstate_of};
 
 use super::manifest::Manifest;
 
@@ -81,7 +81,7 @@ pub fn write_manifest(files: &dyn Files, manifest: &Manifest) -> Result<u64> {
         files.sync_folder(CHECKPOINT_FOLDER)
     };
     write().map_err(|error: io::Error| {
-        Error::new(SqlState::IO_ERROR, format!("{path} cannot be written: {error}"))
+        Error::new(sqlstate_of(&error), format!("{path} cannot be written: {error}"))
     })?;
     Ok(bytes.len() as u64)
 }

@@ -56,7 +56,7 @@ pub use folder::{
     CHECKPOINT_FOLDER, clear, copy, height_of, heights, manifest_path, pack_bytes, pack_path,
     read_manifest, retain, write_manifest,
 };
-pub use manifest::{Group, Manifest, Place, TableGroups, state_digest};
+pub use manifest::{Group, Manifest, Place, TableGroups, reseal, state_digest};
 pub use pack::{PackReader, PackWriter};
 
 /// Rows in a group, on average: the bits of a checksum decide.

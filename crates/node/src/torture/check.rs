@@ -16,6 +16,13 @@ pub struct Range {
     pub most: i64,
 }
 
+impl Range {
+    /// Nobody has done anything since a model was settled.
+    pub fn exactly(model: &Model) -> Range {
+        Range { least: model.sequence, most: model.sequence }
+    }
+}
+
 impl From<&Told> for Range {
     fn from(told: &Told) -> Range {
         Range { least: told.acknowledged, most: told.most() }
