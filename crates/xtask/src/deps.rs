@@ -33,6 +33,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "ledger",
             "procedure",
             "protocols",
+            "recovery",
             "sql",
             "storage",
             "types",

@@ -100,6 +100,11 @@ const DIMENSIONS: &[Dimension] = &[
         value: |m| on_off(m.sealing).to_owned(),
         words: |m| format!("sealing {}", on_off(m.sealing)),
     },
+    Dimension {
+        label: "durability",
+        value: |m| on_off(m.durability).to_owned(),
+        words: |m| format!("durability {}", on_off(m.durability)),
+    },
     Dimension { label: "workload", value: table::workload, words: table::workload },
 ];
 

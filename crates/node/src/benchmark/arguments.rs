@@ -79,9 +79,10 @@ pub struct Comparison {
     /// Whether blocks are hashed into a chain, or the protocol runs alone.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum, default_value = "off")]
     pub sealing: Vec<Switch>,
-    /// Folder for a ledger that is written and synced, block by block; needs sealing.
-    #[arg(long, value_name = "off|DIR", default_value = "off")]
-    pub durability: PathBuf,
+    /// Folder for a ledger that is written and synced, block by block; needs sealing. `off,DIR`
+    /// compares.
+    #[arg(long, value_name = "off|DIR", value_delimiter = ',', default_value = "off")]
+    pub durability: Vec<PathBuf>,
     /// Runs of each combination; the median counts, the extremes are shown.
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub repetitions: usize,
@@ -115,7 +116,7 @@ fn theta(text: &str) -> Result<f64, String> {
 impl Comparison {
     pub fn plan(&self) -> Plan {
         let all = || protocols::ALL.iter().map(|entry| entry.info.name.to_owned()).collect();
-        let off = self.durability == Path::new("off");
+        let folder = |path: &PathBuf| (path != Path::new("off")).then(|| path.clone());
         Plan {
             workloads: self.workloads(),
             programs: self.programs,
@@ -125,7 +126,7 @@ impl Comparison {
             sealing: self.sealing.iter().map(|&switch| switch == Switch::On).collect(),
             block_transactions: self.block_transactions.clone(),
             transactions: self.transactions,
-            durability: (!off).then(|| self.durability.clone()),
+            durability: self.durability.iter().map(folder).collect(),
             repetitions: self.repetitions,
             seed: self.seed,
             allocations: self.allocations,

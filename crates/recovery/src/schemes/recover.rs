@@ -270,8 +270,8 @@ fn llr_p(shared: &Shared, step: usize, worker: usize, undo: &mut UndoArena) -> R
     if step == 0 {
         let mut mine: Vec<Vec<Shuffled>> = (0..shared.workers).map(|_| Vec::new()).collect();
         shared.each_record(&mut |frame, offset, height, record| {
+            let owner = record.owner(shared.workers);
             let Record { table, key, .. } = record;
-            let owner = (spread(&key) >> 10 ^ u64::from(table.0)) as usize % shared.workers;
             mine[owner].push(Shuffled { height, frame, offset, table, key });
             Ok(())
         })?;

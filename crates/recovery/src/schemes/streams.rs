@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use ledger::{Files, StorageFile};
 use storage::Changes;
-use types::Height;
+use types::{Height, Position};
 
 use super::Scheme;
 
@@ -69,23 +69,36 @@ impl Loggers {
 
     /// Returns when the block's changes are on disk with every logger, and noted.
     pub fn append(&mut self, changes: &Changes) -> io::Result<()> {
+        self.append_those(changes, &|_| true)
+    }
+
+    /// The same of rows whose last writer is `wanted`: where others are logged by their commands.
+    pub fn append_those(
+        &mut self,
+        changes: &Changes,
+        wanted: &dyn Fn(Position) -> bool,
+    ) -> io::Result<()> {
         if self.broken {
             return Err(io::Error::other("the log has failed before"));
         }
         self.broken = true;
-        self.append_frames(changes)?;
+        self.append_frames(changes, wanted)?;
         self.broken = false;
         Ok(())
     }
 
-    fn append_frames(&mut self, changes: &Changes) -> io::Result<()> {
+    fn append_frames(
+        &mut self,
+        changes: &Changes,
+        wanted: &dyn Fn(Position) -> bool,
+    ) -> io::Result<()> {
         let mut frames: Vec<Vec<u8>> =
             self.streams.iter_mut().map(|stream| std::mem::take(&mut stream.frame)).collect();
         for frame in &mut frames {
             frame.clear();
             frame.resize(FRAME_HEADER_BYTES, 0);
         }
-        let encoded = self.scheme.encode(changes, &mut frames);
+        let encoded = self.scheme.encode_those(changes, wanted, &mut frames);
         encoded.map_err(|error| io::Error::other(error.to_string()))?;
         for (stream, frame) in self.streams.iter_mut().zip(&mut frames) {
             seal(frame, changes.height())?;
