@@ -20,9 +20,7 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use concurrency::{Outcome, Statement, Work};
 use engine::{Body, Compiled, Input, Language, Replica, Transaction};
-use ledger::{
-    EncodedBlock, Files, Genesis, Hash, LogOptions, LogReader, LogWriter, Parameters, RealFiles,
-};
+use ledger::{EncodedBlock, Files, Genesis, Hash, LogOptions, LogWriter, Parameters, RealFiles};
 use procedure::step::Procedure;
 use sha2::{Digest, Sha256};
 use sql::session::schema::Schema;
@@ -97,10 +95,7 @@ impl Log {
     fn begin(parent: &Path, options: LogOptions, genesis: &Genesis) -> Result<Log> {
         let folder = tempfile::Builder::new().prefix("tally-bench-").tempdir_in(parent)?;
         let files: Arc<dyn Files> = Arc::new(RealFiles::open(folder.path())?);
-        let mut reader = LogReader::open(files)?;
-        reader.next_block()?;
-        let mut writer = LogWriter::resume(reader, options)?;
-        writer.append(&[genesis.to_block()?.encode()?])?;
+        let writer = LogWriter::begin(files, genesis, options)?;
         Ok(Log { writer, folder })
     }
 

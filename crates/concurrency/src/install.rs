@@ -124,12 +124,10 @@ fn put(
     stamp: Stamp,
     undo: &mut UndoArena,
 ) {
-    match (resolved, &write.state) {
-        (Some(resolved), _) => resolved.install(table, &write.key, stamp, undo),
-        (None, WriteState::Put(row)) => {
-            table.insert(write.key.as_bytes(), row, stamp, undo);
-        }
-        (None, _) => {}
+    if let Some(resolved) = resolved {
+        resolved.install(table, &write.key, stamp, undo);
+    } else if let WriteState::Put(row) = &write.state {
+        table.insert(write.key.as_bytes(), row, stamp, undo);
     }
 }
 

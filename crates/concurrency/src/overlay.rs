@@ -556,10 +556,8 @@ impl<R: Recorder, B: Below> Access for Overlay<R, B> {
     }
 
     fn next_row_id(&mut self) -> [u8; 16] {
-        let mut id = [0; 16];
-        id[..8].copy_from_slice(&self.moment.height.to_be_bytes());
-        id[8..12].copy_from_slice(&self.moment.position.to_be_bytes());
-        id[12..].copy_from_slice(&self.row_ids.to_be_bytes());
+        let Moment { height, position, .. } = self.moment;
+        let id = Stamp::new(height, position).row_id(self.row_ids);
         self.row_ids += 1;
         id
     }

@@ -187,12 +187,13 @@ pub fn replay_watched(
     let mut reader = LogReader::open(files)?;
     let mut chain = ChainVerifier::new();
     let genesis = match reader.next_block() {
-        Ok(Some(encoded)) => decode(&encoded)?,
+        Ok(Some(encoded)) => encoded,
         Ok(None) => return Err(Fault::Empty),
         Err(error) => return Err(error.into()),
     };
+    let bytes = genesis.payload().len() as u64;
+    let genesis = decode(&genesis)?;
     check_chain(&mut chain, &genesis)?;
-    let bytes = genesis.encode().map_or(0, |encoded| encoded.payload().len() as u64);
     let genesis = Genesis::from_block(&genesis).map_err(|e| Fault::Halt(0, Halt(e.to_string())))?;
     let store = Arc::new(Store::new());
     let language = language(&store);

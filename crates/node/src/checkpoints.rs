@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use engine::checkpoint::{Standing, Taken};
+use ledger::RealFiles;
 use ledger::hash::to_hex;
-use ledger::{RealFiles, ZERO_HASH};
 use serde_json::{Value as Json, json};
 
 use crate::cli::{Exit, Output};
@@ -103,7 +103,7 @@ pub fn taken_json(taken: &Taken) -> Json {
 
 fn text(taken: &Json) -> String {
     let number = |name: &str| taken[name].as_u64().unwrap_or(0);
-    let digest = taken["state_digest"].as_str().map_or_else(|| to_hex(&ZERO_HASH), str::to_owned);
+    let digest = taken["state_digest"].as_str().unwrap_or_default();
     let mut text = format!("height        {}\nstate digest  {digest}\n", number("height"));
     match number("bytes_written") {
         0 => text += "it was there already\n",

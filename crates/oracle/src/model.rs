@@ -165,6 +165,7 @@ impl Access for ModelAccess {
     }
 
     fn next_row_id(&mut self) -> [u8; 16] {
+        // Not by `Stamp::row_id`, which it is compared with.
         let mut id = [0; 16];
         id[..8].copy_from_slice(&self.stamp.height().to_be_bytes());
         id[8..12].copy_from_slice(&self.stamp.position().to_be_bytes());

@@ -167,10 +167,7 @@ impl Access for Memory {
     }
 
     fn next_row_id(&mut self) -> [u8; 16] {
-        let mut id = [0; 16];
-        id[..8].copy_from_slice(&self.stamp.height().to_be_bytes());
-        id[8..12].copy_from_slice(&self.stamp.position().to_be_bytes());
-        id[12..].copy_from_slice(&self.row_ids.to_be_bytes());
+        let id = self.stamp.row_id(self.row_ids);
         self.row_ids += 1;
         id
     }

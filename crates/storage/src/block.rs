@@ -138,11 +138,10 @@ impl Changes {
                 table.prefetch_change(next);
             }
         };
-        let keyed = touched.iter().enumerate().filter_map(|(at, &touched_here)| {
+        let keyed = touched.iter().enumerate().filter_map(|(at, &one)| {
             fetch(touched.get(at + AHEAD));
-            let Touched { table, slot, .. } = touched_here;
-            let key = catalog.table(table)?.records.key(slot);
-            Some(Keyed { table, prefix: prefix(&key), key, touched: touched_here })
+            let key = catalog.table(one.table)?.records.key(one.slot);
+            Some(Keyed { table: one.table, prefix: prefix(&key), key, touched: one })
         });
         let mut keyed: Vec<Keyed> = keyed.collect();
         keyed.sort_unstable_by(|a, b| {

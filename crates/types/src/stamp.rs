@@ -37,4 +37,15 @@ impl Stamp {
     pub const fn position(self) -> Position {
         (self.0 & Self::POSITIONS_MAX as u64) as Position
     }
+
+    /// Key of a row in a table without a primary key: the `ordinal`-th that the transaction
+    /// inserts. Height, position and ordinal, big-endian, so that such rows lie in the order in
+    /// which they came.
+    pub fn row_id(self, ordinal: u32) -> [u8; 16] {
+        let mut id = [0; 16];
+        id[..8].copy_from_slice(&self.height().to_be_bytes());
+        id[8..12].copy_from_slice(&self.position().to_be_bytes());
+        id[12..].copy_from_slice(&ordinal.to_be_bytes());
+        id
+    }
 }

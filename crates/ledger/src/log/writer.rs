@@ -9,6 +9,7 @@ use super::TornTail;
 use super::reader::{LogEnd, LogReader, read_block, segment_path};
 use crate::block::EncodedBlock;
 use crate::files::{DIRECT_ALIGNMENT, Files, StorageFile};
+use crate::genesis::Genesis;
 use crate::hash::{Hash, ZERO_HASH};
 use crate::header::LedgerId;
 use crate::segment::{
@@ -61,6 +62,28 @@ struct WrittenSegment {
 }
 
 impl LogWriter {
+    /// A new ledger of a genesis block, which is on stable storage when this returns.
+    ///
+    /// # Errors
+    ///
+    /// Also if the folder holds blocks already.
+    pub fn begin(
+        files: Arc<dyn Files>,
+        genesis: &Genesis,
+        options: LogOptions,
+    ) -> io::Result<LogWriter> {
+        let mut reader = LogReader::open(files).map_err(io::Error::other)?;
+        if reader.next_block().map_err(io::Error::other)?.is_some() {
+            return Err(invalid("the folder already holds a ledger".to_owned()));
+        }
+        let block = genesis.to_block().map_err(io::Error::other)?;
+        let block = block.encode().map_err(io::Error::other)?;
+        let mut log = LogWriter::resume(reader, options)?;
+        log.append(&[block])?;
+        log.sync()?;
+        Ok(log)
+    }
+
     /// Goes on where a reader stopped, which must have been at the end. A torn tail is moved to
     /// `quarantine/` and cut.
     pub fn resume(reader: LogReader, options: LogOptions) -> io::Result<Self> {

@@ -262,13 +262,10 @@ mod tests {
     /// A log of a genesis block, and its one segment.
     fn segments() -> Vec<Segment> {
         let files = Arc::new(MemoryFiles::new());
-        let mut reader = LogReader::open(files.clone()).unwrap();
-        assert!(reader.next_block().unwrap().is_none());
         let options = LogOptions { zero_fill_bytes: 4_096, ..LogOptions::default() };
-        let mut log = LogWriter::resume(reader, options).unwrap();
         let genesis =
             Genesis { ledger_id: [7; 16], time_us: 1, parameters: Parameters::new("serial") };
-        log.append(&[genesis.to_block().unwrap().encode().unwrap()]).unwrap();
+        LogWriter::begin(files.clone(), &genesis, options).unwrap();
         let path = files.paths().remove(0);
         let bytes = files.contents(&path).unwrap();
         let name = path.strip_prefix("segments/").unwrap();

@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use concurrency::install::{Fold, Resolved, resolve};
+use concurrency::install::{Fold, Patch, Resolved, resolve};
 use concurrency::{Block, Crew, PendingWrite};
 use smallvec::SmallVec;
 use storage::{BlockWrites, Table, UndoArena};
@@ -256,7 +256,7 @@ impl Commit {
             table.update(mark.slot(), patch, self.stamp(last), undo);
             return Ok(());
         }
-        let mut all: SmallVec<[(ColumnId, Value); 4]> = patch.iter().cloned().collect();
+        let mut all: Patch = patch.iter().cloned().collect();
         for (column, value) in earlier.iter().rev().flat_map(|(_, entry)| self.patch(entry)) {
             if !assigns(&all, *column) {
                 all.push((*column, value.clone()));

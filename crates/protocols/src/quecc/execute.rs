@@ -336,7 +336,7 @@ impl<'a> Worker<'a> {
                 eval_all(values, &self.registers, now_us, &mut self.inputs)?;
                 let (slot, key) = match hidden_row_id {
                     true => {
-                        let id = Value::Uuid(self.place.row_id(entry.slot));
+                        let id = Value::Uuid(self.place.stamp().row_id(entry.slot));
                         self.inputs.push(id.clone());
                         let key = eval_key(&[Expr::Const(id)], &[], &[], now_us)?;
                         (None, key.ok_or_else(unforeseen)?)

@@ -148,7 +148,7 @@ impl<'a> InPlace<'a> {
         }
     }
 
-    fn stamp(&self) -> Stamp {
+    pub fn stamp(&self) -> Stamp {
         Stamp::new(self.moment.height, self.moment.position)
     }
 
@@ -305,14 +305,6 @@ impl<'a> InPlace<'a> {
         true
     }
 
-    pub fn row_id(&self, ordinal: u32) -> [u8; 16] {
-        let mut id = [0; 16];
-        id[..8].copy_from_slice(&self.moment.height.to_be_bytes());
-        id[8..12].copy_from_slice(&self.moment.position.to_be_bytes());
-        id[12..].copy_from_slice(&ordinal.to_be_bytes());
-        id
-    }
-
     fn table(&self, id: TableId) -> Result<&'a Table, Stop> {
         // Whatever goes wrong here, the transaction runs again where all is as it should be.
         self.catalog.table(id).map(|table| &**table).ok_or_else(unforeseen)
@@ -386,7 +378,7 @@ impl Access for InPlace<'_> {
     }
 
     fn next_row_id(&mut self) -> [u8; 16] {
-        let id = self.row_id(self.row_ids);
+        let id = self.stamp().row_id(self.row_ids);
         self.row_ids += 1;
         id
     }

@@ -173,7 +173,8 @@ impl Teller {
                     cells: &batch.shares[share].cells[cut.first_cell as usize..],
                     next: 0,
                     now_us: time_us,
-                    row_id: (height, position, 0),
+                    stamp: Stamp::new(height, position),
+                    row_ids: 0,
                 };
                 procedure::run(procedure, arguments, &mut self.frame, &mut served)
             }
@@ -217,7 +218,8 @@ struct Served<'a> {
     cells: &'a [OnceLock<Output>],
     next: usize,
     now_us: i64,
-    row_id: (u64, Position, u32),
+    stamp: Stamp,
+    row_ids: u32,
 }
 
 impl<'a> Served<'a> {
@@ -240,7 +242,7 @@ impl Access for Served<'_> {
         for (out, value) in out.iter_mut().zip(&output.columns) {
             *out = value.clone();
         }
-        Ok(output.found.then(|| Stamp::new(self.row_id.0, self.row_id.1)))
+        Ok(output.found.then_some(self.stamp))
     }
 
     fn exists(&mut self, _: TableId, _: &Key) -> Result<bool, Stop> {
@@ -267,12 +269,8 @@ impl Access for Served<'_> {
     }
 
     fn next_row_id(&mut self) -> [u8; 16] {
-        let (height, position, ordinal) = &mut self.row_id;
-        let mut id = [0; 16];
-        id[..8].copy_from_slice(&height.to_be_bytes());
-        id[8..12].copy_from_slice(&position.to_be_bytes());
-        id[12..].copy_from_slice(&ordinal.to_be_bytes());
-        *ordinal += 1;
+        let id = self.stamp.row_id(self.row_ids);
+        self.row_ids += 1;
         id
     }
 

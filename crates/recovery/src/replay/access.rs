@@ -9,6 +9,7 @@ use std::ops::ControlFlow;
 use std::sync::OnceLock;
 
 use concurrency::below::{Below, Stored};
+use concurrency::install::Patch;
 use procedure::access::{Access, Command, Range, Row};
 use procedure::analysis::StepId;
 use smallvec::SmallVec;
@@ -212,7 +213,7 @@ impl PieceAccess<'_> {
         }
         command.apply(self.scratch, self.now_us)?;
         let assigned = code.assignments.iter().map(|(column, _)| *column);
-        let patch: SmallVec<[(ColumnId, Value); 4]> = assigned
+        let patch: Patch = assigned
             .map(|column| (column, std::mem::take(&mut self.scratch[usize::from(column)])))
             .collect();
         let stamp = self.stamp;
@@ -295,10 +296,7 @@ impl Access for PieceAccess<'_> {
     }
 
     fn next_row_id(&mut self) -> [u8; 16] {
-        let mut id = [0; 16];
-        id[..8].copy_from_slice(&self.stamp.height().to_be_bytes());
-        id[8..12].copy_from_slice(&self.stamp.position().to_be_bytes());
-        id[12..].copy_from_slice(&self.row_ids.to_be_bytes());
+        let id = self.stamp.row_id(self.row_ids);
         self.row_ids += 1;
         id
     }

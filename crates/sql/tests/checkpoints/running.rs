@@ -10,9 +10,7 @@ use engine::{
     replay_watched,
 };
 use ledger::checkpoint::{heights, read_manifest};
-use ledger::{
-    Files, Genesis, LogOptions, LogReader, LogWriter, MemoryFiles, Parameters, StorageFile,
-};
+use ledger::{Files, Genesis, LogOptions, LogWriter, MemoryFiles, Parameters, StorageFile};
 use sql::SessionInfo;
 use sql::session::schema::Schema;
 use sql::session::{Database, Session};
@@ -45,10 +43,7 @@ fn start_with(
     if files.paths().is_empty() {
         let parameters = Parameters::new(protocol);
         let genesis = Genesis { ledger_id: [7; 16], time_us: 0, parameters };
-        let mut reader = LogReader::open(Arc::new(files.clone())).unwrap();
-        reader.next_block().unwrap();
-        let mut log = LogWriter::resume(reader, options).unwrap();
-        log.append(&[genesis.to_block().unwrap().encode().unwrap()]).unwrap();
+        LogWriter::begin(Arc::new(files.clone()), &genesis, options).unwrap();
     }
     let schema = Arc::new(Schema::new());
     let language: Arc<dyn Language> = schema.clone();

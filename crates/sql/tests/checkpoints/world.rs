@@ -10,7 +10,7 @@ use engine::{
 };
 use kit::random::Random;
 use ledger::checkpoint::CHECKPOINT_FOLDER;
-use ledger::{Files, Genesis, Hash, LogOptions, LogReader, LogWriter, MemoryFiles, Parameters};
+use ledger::{Files, Genesis, Hash, LogOptions, LogWriter, MemoryFiles, Parameters};
 use sql::session::schema::Schema;
 use storage::Store;
 use types::{Height, Value};
@@ -74,10 +74,7 @@ impl World {
         let files = MemoryFiles::new();
         let genesis =
             Genesis { ledger_id: [7; 16], time_us: 0, parameters: Parameters::new(protocol) };
-        let mut reader = LogReader::open(Arc::new(files.clone())).unwrap();
-        reader.next_block().unwrap();
-        let mut log = LogWriter::resume(reader, options()).unwrap();
-        log.append(&[genesis.to_block().unwrap().encode().unwrap()]).unwrap();
+        let log = LogWriter::begin(Arc::new(files.clone()), &genesis, options()).unwrap();
         World::on(files, log, full_replay, seed)
     }
 

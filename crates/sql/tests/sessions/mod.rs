@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 
 use ::types::{DataType, Error, Result, SqlState, Value};
 use engine::{BlockLimits, Clock, Engine, Language, NoObserver, replay};
-use ledger::{Genesis, LogOptions, LogReader, LogWriter, MemoryFiles, Parameters};
+use ledger::{Genesis, LogOptions, LogWriter, MemoryFiles, Parameters};
 use sql::SessionInfo;
 use sql::session::schema::Schema;
 use sql::session::{Answer, Database, Session};
@@ -40,11 +40,7 @@ impl Node {
         let files = MemoryFiles::new();
         let genesis =
             Genesis { ledger_id: [7; 16], time_us: 0, parameters: Parameters::new(protocol) };
-        let mut reader = LogReader::open(Arc::new(files.clone())).unwrap();
-        reader.next_block().unwrap();
-        let mut log = LogWriter::resume(reader, options()).unwrap();
-        log.append(&[genesis.to_block().unwrap().encode().unwrap()]).unwrap();
-        drop(log);
+        LogWriter::begin(Arc::new(files.clone()), &genesis, options()).unwrap();
         let schema = Arc::new(Schema::new());
         let replayed = read(&files, &schema, 2);
         let log = LogWriter::resume(replayed.reader, options()).unwrap();
