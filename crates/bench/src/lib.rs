@@ -199,7 +199,7 @@ impl Plan {
 }
 
 /// Told before every run: how many are done, how many there will be, and what comes.
-pub type Report<'a> = &'a mut dyn FnMut(usize, usize, &Cell);
+pub type Report<'a> = &'a mut dyn FnMut(usize, usize, &dyn std::fmt::Display);
 
 /// Measure every cell of a plan; the measurements come in the order of the cells.
 pub fn measure(plan: &Plan, report: Report<'_>) -> Result<Vec<Measurement>> {

@@ -1,5 +1,7 @@
 //! Text tables that fit a terminal.
 
+use serde::Serialize;
+
 use crate::Measurement;
 
 /// Columns of the widest table.
@@ -7,7 +9,7 @@ pub const WIDTH_MAX: usize = 120;
 const DIGEST_DIGITS: usize = 12;
 
 /// A table of text: the first column's cells stand left, the others right.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Table {
     pub heads: Vec<String>,
     pub rows: Vec<Vec<String>>,

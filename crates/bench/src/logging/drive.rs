@@ -202,7 +202,7 @@ impl Checkpoints {
         let (store, language) = (Arc::clone(bed.replica.store()), bed.replica.language());
         let observer = Arc::clone(&said);
         let service =
-            Service::start(checkpointer, settings, store, Arc::clone(language), observer)?;
+            Service::start(checkpointer, settings, store, Arc::clone(language), observer, None)?;
         let since = Progress::default();
         Ok(Some(Checkpoints { service, said, since, asked: false, _folder: folder }))
     }

@@ -133,7 +133,8 @@ struct Shared {
     store: Arc<Store>,
     language: Arc<dyn Language>,
     observer: Arc<dyn Observer>,
-    ledger: Arc<LedgerEnd>,
+    /// May hold blocks back; `None`: nobody does.
+    ledger: Option<Arc<LedgerEnd>>,
     height: Mutex<Option<Height>>,
     in_progress: AtomicBool,
     rows_done: AtomicU64,
@@ -152,7 +153,7 @@ impl Service {
         store: Arc<Store>,
         language: Arc<dyn Language>,
         observer: Arc<dyn Observer>,
-        ledger: Arc<LedgerEnd>,
+        ledger: Option<Arc<LedgerEnd>>,
     ) -> std::io::Result<Service> {
         let shared = Arc::new(Shared {
             board: Mutex::default(),
@@ -309,7 +310,10 @@ impl Shared {
 
     /// A checkpoint comes after its blocks: those that are held back are written now.
     fn with_its_blocks(&self, mut state: State) -> Result<State> {
-        let durable_below = self.ledger.write_held().map_err(|error| {
+        let Some(ledger) = &self.ledger else {
+            return Ok(state);
+        };
+        let durable_below = ledger.write_held().map_err(|error| {
             Error::new(SqlState::IO_ERROR, "the ledger cannot be written")
                 .with_detail(error.to_string())
         })?;

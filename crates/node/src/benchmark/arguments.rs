@@ -27,7 +27,7 @@ pub enum Special {
 
 #[derive(Args, Debug, Clone)]
 pub struct Figure {
-    /// Names of figures, or `all`.
+    /// Names of figures or of groups of them (pacman, durability), or `all`.
     pub names: Vec<String>,
     /// Threads that execute a block [default: one for each core].
     #[arg(long, value_name = "N")]
@@ -35,6 +35,15 @@ pub struct Figure {
     /// Runs of each combination where times are compared; counts need one.
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub repetitions: usize,
+    /// A tenth of the rows and transactions.
+    #[arg(long)]
+    pub quick: bool,
+    /// Where figures that are about the disk write [default: the system's temporary folder].
+    #[arg(long, value_name = "DIR")]
+    pub folder: Option<PathBuf>,
+    /// Also write a page with plots and tables.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
     /// Only see whether it works: tiny, and allowed in a build without optimisation.
     #[arg(long)]
     pub smoke: bool,

@@ -87,13 +87,17 @@ pub fn by_name(name: &str) -> Option<&'static Strategy> {
     ALL.iter().find(|strategy| strategy.name == name)
 }
 
+/// A few milliseconds of work: what handing over costs is little beside it.
+const BATCH_TRANSACTIONS: usize = 4_000;
+
 /// What is replayed, and how.
 #[derive(Clone)]
 pub struct Task {
     /// Blocks that follow each other; the first one follows the store's newest snapshot, whose
     /// catalog is that of all of them.
     pub log: Arc<[LoggedBlock]>,
-    pub batch_blocks: usize,
+    /// A batch is as many blocks as it takes to have so many.
+    pub batch_transactions: usize,
     pub options: Options,
     /// Which of several things is done first; for tests.
     pub preference: Preference,
@@ -109,7 +113,13 @@ impl Task {
     pub fn new(log: impl Into<Arc<[LoggedBlock]>>) -> Task {
         let preference = Preference::Earliest;
         let options = Options::default();
-        Task { log: log.into(), batch_blocks: 4, options, preference, told: None }
+        Task {
+            log: log.into(),
+            batch_transactions: BATCH_TRANSACTIONS,
+            options,
+            preference,
+            told: None,
+        }
     }
 
     fn begin(&self, store: &Store, (first, last): (Height, Height), workers: usize) -> BlockWrites {
@@ -170,8 +180,8 @@ fn replay_pieces(
     let log = Arc::clone(&task.log);
     let prepared = Prepared { log, analysis, known, catalog, flaw: task.options.flaw };
     let analysed = start.elapsed();
-    let (batch_blocks, preference) = (task.batch_blocks, task.preference);
-    let mode = Mode { plans, window, batch_blocks, preference };
+    let (batch_transactions, preference) = (task.batch_transactions, task.preference);
+    let mode = Mode { plans, window, batch_transactions, preference };
     let mut writes = task.begin(store, (first, last), crew.workers());
     let pool = Arc::new(Pool::new(prepared, mode, writes.take()));
     let shared = Arc::clone(&pool);
