@@ -216,7 +216,7 @@ impl Findings {
             text.push('\n');
         }
         for remark in &self.remarks {
-            text.push_str(&format!("  Note: {remark}\n"));
+            text.push_str(&note(remark));
         }
         text
     }
@@ -229,6 +229,23 @@ impl Findings {
     fn remark(&mut self, remark: &str) {
         self.remarks.push(remark.to_owned());
     }
+}
+
+/// A remark, in lines that fit a terminal.
+fn note(remark: &str) -> String {
+    const COLUMNS: usize = 100;
+    let mut text = "  Note:".to_owned();
+    let mut columns = text.len();
+    for word in remark.split_whitespace() {
+        if columns + word.chars().count() >= COLUMNS {
+            text.push_str("\n   ");
+            columns = 3;
+        }
+        columns += 1 + word.chars().count();
+        text.push(' ');
+        text.push_str(word);
+    }
+    text + "\n"
 }
 
 fn indent(text: &str) -> String {

@@ -78,6 +78,8 @@ type Places = FxHashMap<(TableId, u32, Key), Image>;
 /// What the workers share.
 struct Shared {
     log: Arc<RowLog>,
+    /// A row of this height or above was put there by the recovery.
+    first: Height,
     catalog: Arc<Catalog>,
     workers: usize,
     /// The next frame that somebody takes.
@@ -149,6 +151,7 @@ impl Shared {
     fn new(log: &Arc<RowLog>, store: &Store, workers: usize) -> Shared {
         Shared {
             log: Arc::clone(log),
+            first: log.frames.first().map_or(0, |frame| frame.height),
             catalog: store.catalog(),
             workers,
             next: AtomicUsize::new(0),
@@ -199,7 +202,10 @@ impl Shared {
         let table = self.catalog.table(id).ok_or_else(|| missing(id))?;
         let slot = table.find(key.as_bytes());
         let there = slot.and_then(|slot| table.stamp(slot, LATEST)).map(Stamp::height);
-        let known = gone.get(&(id, key.clone())).copied();
+        let known = match gone.is_empty() {
+            true => None,
+            false => gone.get(&(id, key.clone())).copied(),
+        };
         if there.max(known).is_some_and(|newest| newest >= height) {
             return Ok(());
         }
@@ -281,15 +287,23 @@ fn llr_p(shared: &Shared, step: usize, worker: usize, undo: &mut UndoArena) -> R
         return Ok(());
     }
     let mut records = std::mem::take(&mut *lock(&shared.shuffled[worker]));
-    records.sort_unstable_by_key(|record| std::cmp::Reverse(record.height));
-    let mut seen: FxHashSet<(TableId, &Key)> = FxHashSet::default();
+    // They come in descending runs, one for each worker.
+    records.sort_by_key(|record| std::cmp::Reverse(record.height));
+    let mut gone: FxHashSet<(TableId, &Key)> = FxHashSet::default();
     for at in &records {
-        if !seen.insert((at.table, &at.key)) {
+        let table = shared.catalog.table(at.table).ok_or_else(|| missing(at.table))?;
+        let slot = table.find(at.key.as_bytes());
+        let there = slot.and_then(|slot| table.stamp(slot, LATEST));
+        let is_installed = there.is_some_and(|stamp| stamp.height() >= shared.first);
+        if is_installed || !gone.is_empty() && gone.contains(&(at.table, &at.key)) {
             continue;
         }
         let mut rest = &shared.log.frames[at.frame].records[at.offset..];
         let record = shared.log.scheme.decode(&mut rest)?;
         let image = (record.stamp(at.height), shared.values(&record)?);
+        if image.1.is_none() {
+            gone.insert((at.table, &at.key));
+        }
         shared.install(at.table, &at.key, image, undo)?;
     }
     Ok(())

@@ -67,16 +67,12 @@ pub fn traces(lab: &mut Lab<'_>) -> Result<Findings> {
     };
     let places: Vec<String> =
         (0..length).step_by(step).map(|slice| format!("{:.1}", slice as f64 / 10.0)).collect();
-    for (title, unit, digits, value) in [
-        (
-            "Throughput",
-            "committed a second",
-            0,
-            (|s| 10.0 * s.committed as f64) as fn(&Slice) -> f64,
-        ),
+    let views: [(&str, &str, usize, fn(&Slice) -> f64); 3] = [
+        ("Throughput", "committed a second", 0, |s| 10.0 * s.committed as f64),
         ("Latency", "ms, mean", 1, Slice::latency_ms_mean),
         ("While a checkpoint is written", "1 or 0", 1, |s| f64::from(u8::from(s.checkpoint))),
-    ] {
+    ];
+    for (title, unit, digits, value) in views {
         let x_label = "seconds".to_owned();
         let (title, unit, places) = (title.to_owned(), unit.to_owned(), places.clone());
         findings.series.push(Lines { title, x_label, unit, digits, places, lines: lines(value) });
@@ -250,11 +246,12 @@ pub fn ad_hoc(lab: &mut Lab<'_>) -> Result<Findings> {
     let medians = |value: fn(&Trace) -> f64| -> Vec<Option<f64>> {
         traces.iter().map(|runs| Some(median_of(runs, value))).collect()
     };
-    for (title, unit, digits, value) in [
-        ("Throughput", "committed a second", 0, Trace::per_second as fn(&Trace) -> f64),
+    let views: [(&str, &str, usize, fn(&Trace) -> f64); 3] = [
+        ("Throughput", "committed a second", 0, Trace::per_second),
         ("Latency", "ms, mean", 2, Trace::latency_ms_mean),
         ("Log", "MB a second", 1, |t| t.log_bytes_per_second() / 1e6),
-    ] {
+    ];
+    for (title, unit, digits, value) in views {
         let lines = vec![("command".to_owned(), medians(value))];
         let places = shares.iter().map(u32::to_string).collect();
         let (title, unit) = (title.to_owned(), unit.to_owned());

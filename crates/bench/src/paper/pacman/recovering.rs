@@ -114,7 +114,7 @@ pub fn costs(lab: &mut Lab<'_>, logs: &Logs, ways: &[Way], threads: &[usize]) ->
         .iter()
         .flat_map(|way| {
             let threads = if way.is_serial() { &threads[..1] } else { threads };
-            threads.iter().map(|workers| (*way, *workers))
+            threads.iter().map(move |workers| (*way, *workers))
         })
         .collect();
     let mut runs: Vec<Vec<Replayed>> = cells.iter().map(|_| Vec::new()).collect();
