@@ -88,7 +88,10 @@ pub fn by_name(name: &str) -> Option<&'static Strategy> {
 }
 
 /// A few milliseconds of work: what handing over costs is little beside it.
-const BATCH_TRANSACTIONS: usize = 4_000;
+const BATCH_TRANSACTIONS_MAX: usize = 4_000;
+const BATCH_TRANSACTIONS_MIN: usize = 250;
+/// Batches that a log has at least, so that they can overlap.
+const BATCHES_MIN: usize = 16;
 
 /// What is replayed, and how.
 #[derive(Clone)]
@@ -111,15 +114,13 @@ pub type Told = Arc<Mutex<Vec<Changes>>>;
 
 impl Task {
     pub fn new(log: impl Into<Arc<[LoggedBlock]>>) -> Task {
+        let log: Arc<[LoggedBlock]> = log.into();
+        let transactions: usize = log.iter().map(|logged| logged.commits.len()).sum();
+        let batch_transactions =
+            (transactions / BATCHES_MIN).clamp(BATCH_TRANSACTIONS_MIN, BATCH_TRANSACTIONS_MAX);
         let preference = Preference::Earliest;
         let options = Options::default();
-        Task {
-            log: log.into(),
-            batch_transactions: BATCH_TRANSACTIONS,
-            options,
-            preference,
-            told: None,
-        }
+        Task { log, batch_transactions, options, preference, told: None }
     }
 
     fn begin(&self, store: &Store, (first, last): (Height, Height), workers: usize) -> BlockWrites {

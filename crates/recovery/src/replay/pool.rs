@@ -34,7 +34,7 @@ use crate::flaw::Flaw;
 use crate::log::LoggedBlock;
 
 /// Nodes that are taken at a time.
-const NODES_MAX: usize = 32;
+const NODES_MAX: usize = 64;
 
 /// Looks for work before a worker sleeps: some microseconds, about what waking it costs.
 const LOOKS: u32 = 2_000;
@@ -123,9 +123,10 @@ enum Phase {
     Planning,
     /// Waits for others.
     Planned(Plan),
+    /// What is ready, by home, the earliest last.
     Running {
         plan: Arc<Plan>,
-        ready: Vec<u32>,
+        ready: Vec<Vec<u32>>,
         left: usize,
     },
     Done,
@@ -178,7 +179,7 @@ impl Pool {
         let mut tools = self.prepared.tools();
         let mut spent = Breakdown::default();
         let begun = Instant::now();
-        while let Some(job) = self.take() {
+        while let Some(job) = self.take(worker) {
             trial::pause();
             let start = Instant::now();
             match job {
@@ -211,13 +212,13 @@ impl Pool {
     }
 
     /// The next thing to do; waits for one. `None`: there will be none.
-    fn take(&self) -> Option<Job> {
+    fn take(&self, worker: usize) -> Option<Job> {
         let mut state = lock(&self.state);
         loop {
             if state.stopped.is_some() || state.is_over(self.batches.len()) {
                 return None;
             }
-            if let Some(job) = self.choose(&mut state) {
+            if let Some(job) = self.choose(&mut state, worker) {
                 return Some(job);
             }
             self.idle.fetch_add(1, Ordering::Relaxed);
@@ -246,7 +247,7 @@ impl Pool {
         state
     }
 
-    fn choose(&self, state: &mut State) -> Option<Job> {
+    fn choose(&self, state: &mut State, worker: usize) -> Option<Job> {
         let may_load = !state.loading
             && state.loaded < self.batches.len()
             && state.loaded - state.first < self.mode.window;
@@ -254,12 +255,13 @@ impl Pool {
         if may_load && (eager || state.open.is_empty()) {
             return Some(state.begin_load());
         }
-        let job = self.choose_set(state, true).or_else(|| self.choose_set(state, false));
+        let job = self.choose_set(state, worker, true);
+        let job = job.or_else(|| self.choose_set(state, worker, false));
         job.or_else(|| may_load.then(|| state.begin_load()))
     }
 
     /// `entitled`: only sets that fewer work on than may.
-    fn choose_set(&self, state: &mut State, entitled: bool) -> Option<Job> {
+    fn choose_set(&self, state: &mut State, worker: usize, entitled: bool) -> Option<Job> {
         let blocks = state.cores.len();
         let count = state.open.len() * blocks;
         for place in 0..count {
@@ -282,12 +284,8 @@ impl Pool {
                     let parallel = self.mode.plans && self.is_worth_planning(cores);
                     Job::Plan { batch: Arc::clone(batch), at, set, parallel }
                 }
-                Phase::Running { plan, ready, .. } if !ready.is_empty() => {
-                    let share = ready.len().div_ceil(self.workers).clamp(1, NODES_MAX);
-                    let nodes = match self.mode.preference {
-                        Preference::Earliest => ready.drain(..share).rev().collect(),
-                        Preference::Latest => ready.split_off(ready.len() - 1),
-                    };
+                Phase::Running { plan, ready, .. } if ready.iter().any(|r| !r.is_empty()) => {
+                    let nodes = self.some_of(ready, worker);
                     let (batch, plan) = (Arc::clone(batch), Arc::clone(plan));
                     Job::Run { batch, at, set, plan, nodes }
                 }
@@ -302,6 +300,18 @@ impl Pool {
     /// One worker alone needs no plan; a schedule that is to be tested does.
     fn is_worth_planning(&self, cores: usize) -> bool {
         cores > 1 || self.mode.preference == Preference::Latest
+    }
+
+    /// Nodes that are ready: those at home with the worker, else some of somebody else's.
+    fn some_of(&self, ready: &mut [Vec<u32>], worker: usize) -> Vec<u32> {
+        let longest = (0..ready.len()).max_by_key(|at| ready[*at].len()).unwrap_or(worker);
+        let from = if ready[worker].is_empty() { longest } else { worker };
+        let ready = &mut ready[from];
+        if self.mode.preference == Preference::Latest {
+            return ready.drain(..1).collect();
+        }
+        let share = if from == worker { ready.len() } else { ready.len().div_ceil(2) };
+        ready.split_off(ready.len() - share.min(NODES_MAX))
     }
 
     fn load(&self, at: usize) {
@@ -360,7 +370,7 @@ impl Pool {
         match std::mem::replace(&mut of_set.phase, Phase::ToPlan) {
             Phase::Waiting if open.batch.sets[set].is_empty() => self.set_done(state, at, set),
             Phase::Waiting => {}
-            Phase::Planned(plan) => of_set.phase = Phase::running(plan),
+            Phase::Planned(plan) => of_set.phase = Phase::running(plan, self.workers),
             other => of_set.phase = other,
         }
     }
@@ -399,7 +409,7 @@ impl Pool {
         let of_set = &mut state.open[at - first].sets[set];
         of_set.active -= 1;
         of_set.phase = match of_set.waits {
-            0 => Phase::running(plan),
+            0 => Phase::running(plan, self.workers),
             _ => Phase::Planned(plan),
         };
         self.wake();
@@ -469,8 +479,8 @@ impl Pool {
     fn spill(&self, at: usize, set: usize, nodes: Vec<u32>) {
         let mut state = lock(&self.state);
         let first = state.first;
-        if let Phase::Running { ready, .. } = &mut state.open[at - first].sets[set].phase {
-            ready.extend(nodes);
+        if let Phase::Running { plan, ready, .. } = &mut state.open[at - first].sets[set].phase {
+            nodes.iter().for_each(|node| ready[plan.home(*node, self.workers)].push(*node));
         }
         self.wake();
     }
@@ -508,9 +518,12 @@ impl Pool {
 }
 
 impl Phase {
-    fn running(plan: Plan) -> Phase {
+    fn running(plan: Plan, workers: usize) -> Phase {
         let left = plan.graph.len();
-        let ready = (0..left as u32).filter(|node| plan.graph.is_free(*node)).collect();
+        let mut ready = vec![Vec::new(); workers];
+        for node in (0..left as u32).rev().filter(|node| plan.graph.is_free(*node)) {
+            ready[plan.home(node, workers)].push(node);
+        }
         Phase::Running { plan: Arc::new(plan), ready, left }
     }
 }

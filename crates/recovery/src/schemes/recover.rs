@@ -20,7 +20,7 @@ use std::time::Instant;
 
 use concurrency::Crew;
 use rustc_hash::{FxHashMap, FxHashSet};
-use storage::{Catalog, LATEST, Store, UndoArena};
+use storage::{Catalog, LATEST, Slot, Store, Table, UndoArena};
 use types::{Error, Height, Key, Result, SqlState, Stamp, TableId, Value};
 
 use super::Scheme;
@@ -73,6 +73,8 @@ const LATCHES: usize = 1 << 10;
 /// An image: how new it is, and the row, which may be gone.
 type Image = (Stamp, Option<Vec<Value>>);
 
+type Gone = FxHashMap<TableId, FxHashMap<Key, Height>>;
+
 type Places = FxHashMap<(TableId, u32, Key), Image>;
 
 /// What the workers share.
@@ -87,7 +89,7 @@ struct Shared {
     /// PLR: by place, the newest image so far of each key that was there.
     places: Vec<Mutex<Places>>,
     /// PLR, LLR: rows that are gone, and since when.
-    gone: Vec<Mutex<FxHashMap<(TableId, Key), Height>>>,
+    gone: Vec<Mutex<Gone>>,
     /// LLR-P: what belongs to each worker.
     shuffled: Vec<Mutex<Vec<Shuffled>>>,
     failed: Mutex<Option<Error>>,
@@ -202,39 +204,29 @@ impl Shared {
         let table = self.catalog.table(id).ok_or_else(|| missing(id))?;
         let slot = table.find(key.as_bytes());
         let there = slot.and_then(|slot| table.stamp(slot, LATEST)).map(Stamp::height);
-        let known = match gone.is_empty() {
-            true => None,
-            false => gone.get(&(id, key.clone())).copied(),
-        };
+        let known = gone.get(&id).and_then(|gone| gone.get(key)).copied();
         if there.max(known).is_some_and(|newest| newest >= height) {
             return Ok(());
         }
         let image = image()?;
         if image.1.is_none() {
-            gone.insert((id, key.clone()), height);
+            gone.entry(id).or_default().insert(key.clone(), height);
         }
-        self.install(id, key, image, undo)
-    }
-
-    /// Makes a row what an image says. Nobody else is at this key.
-    fn install(&self, table: TableId, key: &Key, image: Image, undo: &mut UndoArena) -> Result<()> {
-        let table = self.catalog.table(table).ok_or_else(|| missing(table))?;
-        let slot = table.find(key.as_bytes());
-        let live = slot.filter(|slot| table.stamp(*slot, LATEST).is_some());
-        match image {
-            (stamp, Some(row)) => match live {
-                Some(slot) => table.update_row(slot, &row, stamp, undo),
-                None => {
-                    table.insert(key.as_bytes(), &row, stamp, undo);
-                }
-            },
-            (stamp, None) => {
-                if let Some(slot) = live {
-                    table.delete(slot, stamp, undo);
-                }
-            }
-        }
+        install(table, key, slot, image, undo);
         Ok(())
+    }
+}
+
+/// Makes a row, whose record was found, what an image says. Nobody else is at this key.
+fn install(table: &Table, key: &Key, slot: Option<Slot>, image: Image, undo: &mut UndoArena) {
+    let live = slot.filter(|slot| table.stamp(*slot, LATEST).is_some());
+    match (image, live) {
+        ((stamp, Some(row)), Some(slot)) => table.update_row(slot, &row, stamp, undo),
+        ((stamp, Some(row)), None) => {
+            table.insert(key.as_bytes(), &row, stamp, undo);
+        }
+        ((stamp, None), Some(slot)) => table.delete(slot, stamp, undo),
+        ((_, None), None) => {}
     }
 }
 
@@ -304,7 +296,7 @@ fn llr_p(shared: &Shared, step: usize, worker: usize, undo: &mut UndoArena) -> R
         if image.1.is_none() {
             gone.insert((at.table, &at.key));
         }
-        shared.install(at.table, &at.key, image, undo)?;
+        install(table, &at.key, slot, image, undo);
     }
     Ok(())
 }

@@ -159,11 +159,19 @@ pub struct RowLog {
 impl RowLog {
     pub fn read(files: &Arc<dyn Files>, scheme: Scheme) -> io::Result<RowLog> {
         let height = noted(files)?;
-        let mut frames = Vec::new();
         let names = files.list("")?;
-        for name in names.iter().filter(|name| name.starts_with("stream-")) {
-            read_stream(files, name, height, &mut frames)?;
-        }
+        let streams = names.iter().filter(|name| name.starts_with("stream-"));
+        let mut frames = std::thread::scope(|scope| {
+            let read = |name| move || read_stream(files, name, height);
+            let readers: Vec<_> = streams.map(|name| scope.spawn(read(name))).collect();
+            let frames = readers.into_iter().map(|reader| {
+                reader.join().map_err(|_| io::Error::other("reading a stream panicked"))?
+            });
+            frames.collect::<io::Result<Vec<Vec<Frame>>>>()
+        })?
+        .into_iter()
+        .flatten()
+        .collect::<Vec<Frame>>();
         frames.sort_by_key(|frame| frame.height);
         Ok(RowLog { scheme, frames, height })
     }
@@ -195,10 +203,10 @@ fn read_stream(
     files: &Arc<dyn Files>,
     name: &str,
     until: Option<Height>,
-    frames: &mut Vec<Frame>,
-) -> io::Result<()> {
+) -> io::Result<Vec<Frame>> {
+    let mut frames = Vec::new();
     let Some(until) = until else {
-        return Ok(());
+        return Ok(frames);
     };
     let bytes = contents(files, name)?;
     let mut rest = &bytes[..];
@@ -212,7 +220,7 @@ fn read_stream(
         rest = behind;
         frames.push(frame);
     }
-    Ok(())
+    Ok(frames)
 }
 
 pub(super) fn next_frame(bytes: &[u8]) -> Option<(Frame, &[u8])> {

@@ -10,7 +10,8 @@ use super::recovering::{
     Cost, Logs, SMALLBANK_TRANSACTIONS, TPCC_TRANSACTIONS, Way, costs, in_order, seconds,
 };
 use super::{
-    CHECKPOINT_CPU_PERCENT_MAX, FEW_CORES, PROTOCOL, median, percent_less, setting, wanted,
+    CHECKPOINT_CPU_PERCENT_MAX, FEW_CORES, PROTOCOL, Quantity, median, percent_less, setting,
+    wanted,
 };
 use crate::logging::{Load, Scheme, Setting, Trace};
 use crate::paper::{Findings, Lab, times};
@@ -32,7 +33,7 @@ const OPEN_SHARE: f64 = 0.5;
 /// Sealing alone beside the same with a ledger on disk, in turns.
 pub fn disk(lab: &mut Lab<'_>) -> Result<Findings> {
     let tpcc = super::tpcc(lab)?;
-    let off = setting(lab, &tpcc, 150_000, Scheme::Off);
+    let off = setting(lab, &tpcc, 40_000, Scheme::Off);
     let on = Setting { scheme: Scheme::Command, ..off.clone() };
     let traces = alternate(lab, &tpcc, &[off, on])?;
     let mut findings = Findings::default();
@@ -47,7 +48,7 @@ pub fn disk(lab: &mut Lab<'_>) -> Result<Findings> {
         ]);
     }
     findings.tables.push(("TPC-C, saturated, blocks of 1,000".to_owned(), table));
-    let rates: [(&str, fn(&Trace) -> f64); 2] = [
+    let rates: [(&str, Quantity<Trace>); 2] = [
         ("committed a second", Trace::per_second),
         ("committed a CPU-second", Trace::per_cpu_second),
     ];
@@ -67,7 +68,8 @@ pub fn checkpoint(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut findings = Findings::default();
     let heads = ["", "tx/s", "p99 ms", "checkpoint, ms", "its CPU, %"].map(str::to_owned);
     let mut table = Table { heads: heads.to_vec(), rows: Vec::new() };
-    let closed = setting(lab, &tpcc, 200_000, Scheme::Command);
+    let closed =
+        Setting { block_transactions_max: 200, ..setting(lab, &tpcc, 60_000, Scheme::Command) };
     let mut rate = f64::NAN;
     for (name, open) in [("closed", false), ("open", true)] {
         let load = if open { Load::Open(OPEN_SHARE * rate) } else { Load::Saturated };
@@ -82,7 +84,7 @@ pub fn checkpoint(lab: &mut Lab<'_>) -> Result<Findings> {
         table.rows.push(row(&format!("{name} loop, while one is written"), &traces[1], true));
         judge(name, &traces, &mut findings);
     }
-    findings.tables.push(("TPC-C, ledger on disk".to_owned(), table));
+    findings.tables.push(("TPC-C, ledger on disk, blocks of 200 at most".to_owned(), table));
     findings.remark(
         "closed: a full block is always there, and latency is a block's time; open: transactions \
          arrive evenly at half of the closed loop's rate, and latency counts from the arrival.",
@@ -130,8 +132,8 @@ fn judge(name: &str, traces: &[Vec<Trace>], findings: &mut Findings) {
     findings.claim(&claim, &format!("at most {max:.0} %"), format!("{percent:.0} %"), holds);
 }
 
-/// Replay beside the engine alone, recovery and load beside what they cannot beat.
-pub fn recovery(lab: &mut Lab<'_>) -> Result<Findings> {
+/// Replay beside the engine alone.
+pub fn replays(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut findings = Findings::default();
     let heads = ["", "1 thread", "all threads", "ratio"].map(str::to_owned).to_vec();
     let mut table = Table { heads, rows: Vec::new() };
@@ -141,6 +143,14 @@ pub fn recovery(lab: &mut Lab<'_>) -> Result<Findings> {
         replay(lab, &workload, transactions, &mut table, &mut findings)?;
     }
     findings.tables.push(("Transactions a second, by engine and by replay".to_owned(), table));
+    findings.remark("the engine alone: protocols without sealing and without a log, same calls.");
+    findings.remark(FEW_CORES);
+    Ok(findings)
+}
+
+/// Recovery of rows and the load of a checkpoint beside what they cannot beat.
+pub fn loads(lab: &mut Lab<'_>) -> Result<Findings> {
+    let mut findings = Findings::default();
     let heads = ["MB a second", "recovery", "disk", "plain loop", "of the lower"];
     let mut table = Table { heads: heads.map(str::to_owned).to_vec(), rows: Vec::new() };
     logical(lab, &mut table, &mut findings)?;
@@ -150,8 +160,6 @@ pub fn recovery(lab: &mut Lab<'_>) -> Result<Findings> {
         "disk: the files read from front to back in pieces of 1 MiB, pages dropped before; plain \
          loop: the bytes in memory, decoded and put into tables by as many threads, no checks.",
     );
-    findings.remark("the engine alone: protocols without sealing and without a log, same calls.");
-    findings.remark(FEW_CORES);
     Ok(findings)
 }
 

@@ -2,7 +2,9 @@
 
 use anyhow::Result;
 
-use super::{CHECKPOINT_CPU_PERCENT_MAX, FEW_CORES, ONE_DISK, median, percent_less, setting};
+use super::{
+    CHECKPOINT_CPU_PERCENT_MAX, FEW_CORES, ONE_DISK, Quantity, median, percent_less, setting,
+};
 use crate::Workload;
 use crate::logging::{Bench, Scheme, Setting, Slice, Trace};
 use crate::paper::{Findings, Lab, Lines};
@@ -11,7 +13,7 @@ use crate::table::{Table, thousands};
 /// Places on the time axis of a trace.
 const TRACE_PLACES: usize = 12;
 
-const TRANSACTIONS: usize = 150_000;
+const TRANSACTIONS: usize = 40_000;
 
 /// All settings once, again and again, so that a slower minute is everybody's.
 pub fn alternate(
@@ -67,7 +69,7 @@ pub fn traces(lab: &mut Lab<'_>) -> Result<Findings> {
     };
     let places: Vec<String> =
         (0..length).step_by(step).map(|slice| format!("{:.1}", slice as f64 / 10.0)).collect();
-    let views: [(&str, &str, usize, fn(&Slice) -> f64); 3] = [
+    let views: [(&str, &str, usize, Quantity<Slice>); 3] = [
         ("Throughput", "committed a second", 0, |s| 10.0 * s.committed as f64),
         ("Latency", "ms, mean", 1, Slice::latency_ms_mean),
         ("While a checkpoint is written", "1 or 0", 1, |s| f64::from(u8::from(s.checkpoint))),
@@ -246,7 +248,7 @@ pub fn ad_hoc(lab: &mut Lab<'_>) -> Result<Findings> {
     let medians = |value: fn(&Trace) -> f64| -> Vec<Option<f64>> {
         traces.iter().map(|runs| Some(median_of(runs, value))).collect()
     };
-    let views: [(&str, &str, usize, fn(&Trace) -> f64); 3] = [
+    let views: [(&str, &str, usize, Quantity<Trace>); 3] = [
         ("Throughput", "committed a second", 0, Trace::per_second),
         ("Latency", "ms, mean", 2, Trace::latency_ms_mean),
         ("Log", "MB a second", 1, |t| t.log_bytes_per_second() / 1e6),

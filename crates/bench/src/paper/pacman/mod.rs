@@ -55,8 +55,9 @@ pub const COSTS: &[Figure] = &[
     },
     Figure {
         source: OWN,
-        ..figure("durability-recovery", "recovery beside what bounds it", cost::recovery)
+        ..figure("durability-replay", "replay beside the engine alone", cost::replays)
     },
+    Figure { source: OWN, ..figure("durability-load", "recovery beside its bounds", cost::loads) },
 ];
 
 const OWN: &str = "no paper: bounds that this engine sets itself";
@@ -118,6 +119,9 @@ fn wanted(lab: &Lab<'_>, workload: &Workload, transactions: usize) -> Wanted {
         folder: folder(lab),
     }
 }
+
+/// A quantity of something that was measured.
+type Quantity<T> = fn(&T) -> f64;
 
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
