@@ -404,7 +404,6 @@ impl Sequencer {
             let boundary = self.replica.can_resume_here().then(|| self.replica.boundary());
             if service.block(boundary, self.journal.ledger().durable_below(), &self.since) {
                 self.since = Progress::default();
-                self.journal.checkpoint_is_due();
             }
             self.journal.checkpoint_at(service.standing().height);
         }

@@ -88,18 +88,13 @@ impl Journal {
         rows.wait().and(appended)
     }
 
-    /// A checkpoint will be taken of the newest block or one after it.
-    pub(crate) fn checkpoint_is_due(&self) {
-        if let Some(rows) = &self.rows {
-            rows.begin_segments();
-        }
-    }
-
-    /// The newest checkpoint.
+    /// The newest checkpoint: files of row logs without later blocks go, and what follows goes to
+    /// new files, so that the next checkpoint can do the same. Two intervals of rows stay at most.
     pub(crate) fn checkpoint_at(&mut self, height: Option<Height>) {
         if let (Some(rows), Some(height)) = (&self.rows, height)
             && self.cut < Some(height)
         {
+            rows.begin_segments();
             rows.cut(height);
             self.cut = Some(height);
         }

@@ -93,14 +93,14 @@ impl<'a> Source<'a> {
         if alone {
             self.schema_changed = height;
         }
-        let inputs = self.inputs(&block, alone);
         let frames = if alone { None } else { self.frames(height) };
+        let inputs = self.inputs(&block, alone || frames.is_some());
         Ok(Some(Item { bytes: encoded.payload().len() as u64, block, alone, inputs, frames }))
     }
 
-    fn inputs(&self, block: &Block, alone: bool) -> Vec<Input> {
+    fn inputs(&self, block: &Block, as_they_are: bool) -> Vec<Input> {
         let executed = self.executed.load(Ordering::Acquire);
-        let compile = !alone && executed >= self.schema_changed;
+        let compile = !as_they_are && executed >= self.schema_changed;
         let schema_version = self.language.schema_version();
         let input = |payload: &bytes::Bytes| {
             let compiled = compile.then(|| Compiled {

@@ -10,6 +10,16 @@
 //!                  └────────────────────┴──── follow: the blocks behind it ───► head
 //! ```
 //!
+//! *What a start checks*, of the blocks behind its checkpoint: that they are a chain whose roots of
+//! transactions and outcomes hold; and, in each of the ways that [`Ways`] counts, that each of them
+//! changed the rows that its effects root says: keys, images before, images after, heights of the
+//! changes before. So the state at the head is the one that the ledger's headers commit to, also
+//! where a row log or PACMAN made it. Outcomes are told again, and compared, where blocks are
+//! executed under their protocol: always in [`replay`], at a start unless it was spared that.
+//! Whatever fails a check at a start is executed instead, and that is said.
+//!
+//! *The way by default* is the protocol itself: see [`follow`] for the figures.
+//!
 //! A checkpoint is passed over if a byte of it is not as written, if it cannot be read, or if its
 //! block is not in the ledger: a crash without `durability` may lose blocks that a checkpoint has
 //! seen. That is said, and costs the replay of more blocks; damage to the *ledger* is a fault.

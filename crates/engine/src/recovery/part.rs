@@ -12,6 +12,12 @@
 //! nothing but the reading; pieces are compared afterwards. *Outcomes* are not told again: that the
 //! recorded ones are the ledger's is checked by their root, that they are what execution gives is
 //! checked by executing, which is what `verify` does.
+//!
+//! *Ad-hoc transactions.* The thesis logs them row by row, having no program to run again. The
+//! ledger has one for each: a statement's text, or what a client's COMMIT was lowered to. They are
+//! commands like any other (whoever [logs rows](Entry) has other reasons), and since texts that
+//! come once make programs that are analysed once, a part ends where it would have more than
+//! [`PROGRAMS_MAX`] of them; its next block is executed.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};

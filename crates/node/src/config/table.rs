@@ -110,8 +110,8 @@ settings! {
         /// `protocol`: executed under their protocol; outcomes and effects are compared with the
         /// recorded ones, as `tally verify` does.
         /// `pacman`: in pieces that run beside each other, where the ledger holds the serial order
-        /// (under protocols that keep the order of the block: serial, calvin, bohm, block-stm,
-        /// conflict-graph), else as `protocol`. `serial`: one transaction after another, under the
+        /// (under protocols that keep the order of the block: serial, calvin, bohm, block_stm,
+        /// conflict_graph), else as `protocol`. `serial`: one transaction after another, under the
         /// same condition. Both compare each block's effects, but do not tell outcomes again.
         /// `auto`: `protocol`, which is the quickest.
         recovery_replay: RecoveryReplay = "auto";

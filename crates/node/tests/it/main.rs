@@ -3,6 +3,7 @@
 mod checkpoints;
 mod disasters;
 mod interrupts;
+mod log_schemes;
 mod proofs;
 mod protocols;
 

@@ -118,7 +118,8 @@ impl RowLoggers {
             }
             files.sync_folder("")?;
             let files = Arc::clone(files);
-            let writer = Writer { files, scheme: of.scheme, options, segments, file: None };
+            let (scheme, newest) = (of.scheme, next.saturating_sub(1));
+            let writer = Writer { files, scheme, options, segments, file: None, newest };
             Logger::start(writer)
         };
         let loggers = of.folders.iter().map(logger).collect::<io::Result<Vec<Logger>>>()?;
@@ -230,6 +231,8 @@ struct Writer {
     /// First blocks of the files that are there, ascending; the last is the open one.
     segments: Vec<Height>,
     file: Option<(Box<dyn StorageFile>, u64)>,
+    /// The last block that may be in them.
+    newest: Height,
 }
 
 impl Writer {
@@ -264,16 +267,23 @@ impl Writer {
                 none.insert((file, 0))
             }
         };
+        self.newest = height;
         file.write_at(frame, *bytes)?;
         *bytes += frame.len() as u64;
         if self.options.sync { file.sync() } else { Ok(()) }
     }
 
     fn cut(&mut self, up_to: Height) -> io::Result<()> {
-        while let [oldest, next, ..] = self.segments[..]
-            && next <= up_to + 1
-        {
-            self.files.remove(&segment_name(self.scheme, oldest))?;
+        while let Some(oldest) = self.segments.first() {
+            let behind = match self.segments.get(1) {
+                Some(next) => *next,
+                None if self.file.is_none() => self.newest + 1,
+                None => Height::MAX,
+            };
+            if behind > up_to + 1 {
+                break;
+            }
+            self.files.remove(&segment_name(self.scheme, *oldest))?;
             self.segments.remove(0);
         }
         self.files.sync_folder("")
@@ -284,6 +294,7 @@ impl Writer {
 pub struct RowReader {
     scheme: Scheme,
     streams: Vec<StreamReader>,
+    first: Option<Height>,
 }
 
 struct StreamReader {
@@ -305,15 +316,16 @@ impl RowReader {
             Ok(StreamReader { files, segments, upcoming, bytes, offset: 0 })
         };
         let streams = of.folders.iter().map(stream).collect::<io::Result<Vec<StreamReader>>>()?;
-        Ok(RowReader { scheme: of.scheme, streams })
+        let first_of = |stream: &StreamReader| stream.segments.get(stream.upcoming).copied();
+        // A stream without a file makes it all `None`.
+        let firsts: Option<Vec<Height>> = streams.iter().map(first_of).collect();
+        let first = firsts.and_then(|firsts| firsts.into_iter().max());
+        Ok(RowReader { scheme: of.scheme, streams, first })
     }
 
     /// The first block of which every logger may have the rows; `None`: some logger has nothing.
     pub fn first(&self) -> Option<Height> {
-        let firsts = self.streams.iter().map(|stream| stream.segments.get(stream.upcoming));
-        firsts.max_by_key(|first| first.copied()).flatten().copied().filter(|_| {
-            self.streams.iter().all(|stream| stream.segments.get(stream.upcoming).is_some())
-        })
+        self.first
     }
 
     /// A block's frames, one of each logger; blocks are asked for in ascending order. Else why it
