@@ -7,6 +7,13 @@
 //!                      set of the batch before                                 go that wait
 //! ```
 //!
+//! *Planned ahead.* Where the arguments alone tell the key spaces of all pieces of a set, it is
+//! planned while it waits, by whoever has nothing better to do.
+//!
+//! *At home.* A node goes first to the worker that had its key space in earlier batches, whose
+//! cache has its records; who runs out of nodes takes those of others. Records of the next few
+//! nodes are fetched while others are run ([`concurrency::foresight`]).
+//!
 //! Everything that is shared is in one place under one lock, and work is taken in large bites: a
 //! plan, or some dozens of nodes with what they set free. A set is worked on by as many as its
 //! block's share of the pieces entitles it to (P8); where nothing else is left to do, by more.
@@ -15,7 +22,8 @@
 //! synchronous mode, several are the pipelined one.
 //!
 //! *No deadlock.* Among the sets that are not done, one of the earliest batch that no other set of
-//! that batch leads to waits for nobody. *Nobody spins*: a worker without work sleeps.
+//! that batch leads to waits for nobody. *Nobody spins*: a worker without work
+//! looks for some as long as waking it would take, then sleeps.
 
 use std::collections::VecDeque;
 use std::ops::Range;

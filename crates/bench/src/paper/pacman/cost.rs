@@ -1,6 +1,6 @@
 //! What durability costs this engine, against bounds that it sets itself.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use recovery::schemes::Scheme as RowScheme;
@@ -25,6 +25,8 @@ const P99_RATIO_MAX: f64 = 1.5;
 /// Of what two threads could be at most, and of the engine alone.
 const SPEED_UP_MIN: f64 = 1.8;
 const OF_ENGINE_MIN: f64 = 0.9;
+/// How long the machine itself is looked at.
+const LOOP: Duration = Duration::from_millis(300);
 /// Of the lower of two bounds.
 const OF_BOUND_MIN: f64 = 0.8;
 /// Share of the saturated rate at which transactions arrive in the open loop.
@@ -142,7 +144,14 @@ pub fn replays(lab: &mut Lab<'_>) -> Result<Findings> {
     {
         replay(lab, &workload, transactions, &mut table, &mut findings)?;
     }
+    let most = lab.effort.threads;
+    let rates = [1, most].map(loops_per_second);
+    table.rows.push(rates_row("this machine, a loop without memory", rates));
     findings.tables.push(("Transactions a second, by engine and by replay".to_owned(), table));
+    findings.remark(
+        "the loop without memory says how much more this machine gives to all threads than to one \
+         just now: where its ratio is not their number, the others' cannot be either.",
+    );
     findings.remark("the engine alone: protocols without sealing and without a log, same calls.");
     findings.remark(FEW_CORES);
     Ok(findings)
@@ -200,6 +209,25 @@ fn replay(
     speeds(&name, &costs, most, best / count, findings);
     findings.measurements.extend(engine);
     Ok(())
+}
+
+/// Turns of a loop that stays in registers, by so many threads together.
+fn loops_per_second(threads: usize) -> f64 {
+    const TURNS_BETWEEN_LOOKS: u64 = 10_000;
+    let count = || {
+        let (start, mut turns) = (Instant::now(), 0);
+        while start.elapsed() < LOOP {
+            for turn in 0..TURNS_BETWEEN_LOOKS {
+                std::hint::black_box(turn);
+            }
+            turns += TURNS_BETWEEN_LOOKS;
+        }
+        turns as f64 / start.elapsed().as_secs_f64()
+    };
+    std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(count)).collect();
+        count() + others.into_iter().filter_map(|other| other.join().ok()).sum::<f64>()
+    })
 }
 
 fn rates_row(name: &str, [one, all]: [f64; 2]) -> Vec<String> {
