@@ -237,6 +237,11 @@ fn thread_cpu(name: &str) -> Option<Duration> {
     spent.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
 }
 
+/// Whether a quarter of the run is over.
+fn is_warm(taken: usize, setting: &Setting) -> bool {
+    taken * 4 >= setting.transactions
+}
+
 struct Driver<'a> {
     setting: &'a Setting,
     bed: &'a mut Bed,
@@ -263,7 +268,7 @@ impl Driver<'_> {
             self.log(&executed)?;
             self.bed.replica.publish();
             let was_writing = self.is_writing();
-            let ask = self.arrivals.taken * 4 >= self.setting.transactions;
+            let ask = is_warm(self.arrivals.taken, self.setting);
             if let Some(checkpoints) = &mut self.checkpoints {
                 checkpoints.block(self.bed, ask)?;
             }
@@ -316,6 +321,8 @@ impl Driver<'_> {
         part.wall += wall;
         part.cpu += cpu;
         part.blocks += 1;
+        // The first blocks meet cold caches, with a checkpoint or without.
+        let is_warm = is_warm(self.arrivals.taken, self.setting);
         let mut deferred = executed.deferred.iter().map(|&position| position as usize).peekable();
         let mut put_off = std::mem::take(&mut executed.put_off).into_iter();
         for (position, (outcome, &since)) in executed.outcomes.iter().zip(arrived).enumerate() {
@@ -325,7 +332,9 @@ impl Driver<'_> {
                 continue;
             }
             let latency_us = (now.saturating_sub(since)).as_micros() as u64;
-            part.latencies_us.saturating_record(latency_us);
+            if is_warm {
+                part.latencies_us.saturating_record(latency_us);
+            }
             slice.released += 1;
             slice.latency_us_sum += latency_us;
             slice.latency_us_max = slice.latency_us_max.max(latency_us);

@@ -17,7 +17,7 @@
 //!
 //! *What a part cost.* Blocks during which a checkpoint was written are counted apart from the
 //! others, with their wall and processor time. The processor time of the checkpoint's own thread is
-//! the kernel's count.
+//! the kernel's count. Latencies are those of the last three quarters of a run.
 //!
 //! Departure from the thesis: there a scheme is the whole log, here blocks are sealed under all of
 //! them, and the command log is the ledger.

@@ -4,8 +4,8 @@
 //! pages were dropped from the page cache.
 //!
 //! *The plain loop*: the same bytes, already in memory, decoded and put into tables by as many
-//! threads as the recovery has, each its own share of them, with nothing else: no checksum, no hash,
-//! no order, no word about who is newer.
+//! threads as the recovery has, each its own share of them, with nothing else: no checksum, no
+//! hash, no order, no word about who is newer.
 
 use std::fs::{self, File};
 use std::io::Read;

@@ -163,7 +163,7 @@ fn read_ahead<'a>(
 }
 
 fn runs<'a>(
-    groups: &'a ledger::checkpoint::TableGroups,
+    groups: &'a checkpoint::TableGroups,
     table: &Arc<Table>,
 ) -> Vec<(Arc<Table>, &'a [Group])> {
     groups.groups.chunks(GROUPS_PER_RUN).map(|run| (Arc::clone(table), run)).collect()

@@ -32,7 +32,8 @@
 //!
 //! Transactions a second on two shared cores, once each (`examples/recovery_cost.rs`), in batches
 //! of 2,000, before sets were planned while they wait and records fetched before they are used;
-//! `tally bench figure durability-replay` measures it again, beside what a machine gives two threads:
+//! `tally bench figure durability-replay` measures it again, beside what a machine gives two
+//! threads:
 //!
 //! ```text
 //!                           TPC-C, 20,000     SmallBank, 100,000
