@@ -231,8 +231,8 @@ impl Store {
     }
 
     /// The same, but that the net changes of each of the blocks are told by
-    /// [`Store::finish_each`]: a version of each row is kept for each block that changed it. Nothing
-    /// that was written may be undone.
+    /// [`Store::finish_each`]: a version of each row is kept for each block that changed it.
+    /// Nothing that was written may be undone.
     pub fn begin_each_block(&self, first: Height, last: Height, workers: usize) -> BlockWrites {
         let mut writes = self.begin_blocks(first, last, workers);
         writes.tell_each();

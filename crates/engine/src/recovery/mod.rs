@@ -175,7 +175,7 @@ pub struct Ways {
 /// How blocks behind a checkpoint are replayed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ReplayBy {
-    /// By whatever is known to be quickest.
+    /// By the protocol: see [`follow`].
     #[default]
     Auto,
     Protocol,

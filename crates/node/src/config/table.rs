@@ -113,7 +113,7 @@ settings! {
         /// (under protocols that keep the order of the block: serial, calvin, bohm, block_stm,
         /// conflict_graph), else as `protocol`. `serial`: one transaction after another, under the
         /// same condition. Both compare each block's effects, but do not tell outcomes again.
-        /// `auto`: `protocol`, which is the quickest.
+        /// `auto`: `protocol`, which checks most.
         recovery_replay: RecoveryReplay = "auto";
         /// Size in bytes at which a segment file of the ledger is closed and the next one begun.
         segment_bytes_max: u64 = "67108864";

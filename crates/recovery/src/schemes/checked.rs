@@ -5,9 +5,9 @@
 //! can be told from a row log and the state that it begins at, before anything is written:
 //!
 //! ```text
-//!   records ─► to the worker of their key ─► by height: hash, and the hash before ─► roots by block
-//!                                                                 compared by the caller │
-//!                                      newest image of each key ◄── install ◄────────────┘
+//!   records ─► to the worker of their key ─► by height: hash, hash before ─► roots by block
+//!                                                          compared by the caller │
+//!                               newest image of each key ◄── install ◄────────────┘
 //! ```
 //!
 //! This is LLR-P ([`recover`](super::recover)) with the check in the middle. Physical records are

@@ -43,15 +43,13 @@ fn show(changes: &Changes) -> Vec<Shown> {
 fn each_of_several_blocks_is_told_what_it_would_have_changed_alone() {
     for seed in 0..60 {
         let mut random = Random::new(seed);
-        let heights: Vec<Height> =
-            (1..=BLOCKS).flat_map(|height| (0..random.below(8)).map(move |_| height)).collect();
-        let mut writes: Vec<Write> = heights
-            .into_iter()
-            .map(|height| {
+        let mut writes: Vec<Write> = Vec::new();
+        for height in 1..=BLOCKS {
+            for _ in 0..random.below(8) {
                 let balance = (!random.chance(3)).then(|| random.below(3) as i64);
-                (height, random.below(5) as i64, balance)
-            })
-            .collect();
+                writes.push((height, random.below(5) as i64, balance));
+            }
+        }
         let (alone, together) = (Store::new(), Store::new());
         let tables = [&alone, &together].map(|store| {
             store.create_table(accounts(1));
