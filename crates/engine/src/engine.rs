@@ -147,7 +147,7 @@ impl Engine {
             let Checkpoints { checkpointer, settings, .. } = checkpoints;
             let (store, language) = (Arc::clone(replica.store()), Arc::clone(&language));
             let observer = Arc::clone(&observer);
-            let ledger = Arc::clone(journal.ledger());
+            let ledger = Some(Arc::clone(journal.ledger()));
             Service::start(checkpointer, settings, store, language, observer, ledger)
         };
         let checkpoints = checkpoints.map(service).transpose()?;

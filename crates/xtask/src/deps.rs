@@ -36,6 +36,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "ledger",
             "procedure",
             "protocols",
+            "recovery",
             "sql",
             "storage",
             "types",

@@ -135,7 +135,8 @@ struct Shared {
     store: Arc<Store>,
     language: Arc<dyn Language>,
     observer: Arc<dyn Observer>,
-    ledger: Arc<LedgerEnd>,
+    /// May hold blocks back; `None`: nobody does.
+    ledger: Option<Arc<LedgerEnd>>,
     height: Mutex<Option<Height>>,
     failure: Mutex<Option<Error>>,
     in_progress: AtomicBool,
@@ -155,7 +156,7 @@ impl Service {
         store: Arc<Store>,
         language: Arc<dyn Language>,
         observer: Arc<dyn Observer>,
-        ledger: Arc<LedgerEnd>,
+        ledger: Option<Arc<LedgerEnd>>,
     ) -> std::io::Result<Service> {
         let shared = Arc::new(Shared {
             board: Mutex::default(),
@@ -318,7 +319,10 @@ impl Shared {
 
     /// A checkpoint comes after its blocks: those that are held back are written now.
     fn with_its_blocks(&self, mut state: State) -> Result<State> {
-        let durable_below = self.ledger.write_held().map_err(|error| {
+        let Some(ledger) = &self.ledger else {
+            return Ok(state);
+        };
+        let durable_below = ledger.write_held().map_err(|error| {
             Error::new(SqlState::IO_ERROR, "the ledger cannot be written")
                 .with_detail(error.to_string())
         })?;

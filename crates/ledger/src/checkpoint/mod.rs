@@ -57,7 +57,7 @@ pub use folder::{
     read_manifest, retain, write_manifest,
 };
 pub use manifest::{Group, Manifest, Place, TableGroups, reseal, state_digest};
-pub use pack::{PackReader, PackWriter};
+pub use pack::{PackReader, PackWriter, check};
 
 /// Rows in a group, on average: the bits of a checksum decide.
 pub const GROUP_ROWS_MEAN: u32 = 512;

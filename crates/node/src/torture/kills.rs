@@ -10,9 +10,8 @@
 //!    are read and repaired in memory, some become folders on which `tally verify` must report the
 //!    torn tail and a node must go on.
 //! 3. **Commands.** `tally checkpoint`, `backup`, `restore` and `prune` are killed as well, beside
-//!    a
-//! running node (which may be killed under a backup or a prune) or without one: they harm nothing
-//!    that they read, and what they began can be begun again.
+//!    a running node (which may be killed under a backup or a prune) or without one: they harm
+//!    nothing that they read, and what they began can be begun again.
 //! 4. **Verification** of the whole ledger by `tally verify`. Then the next ledger begins, so that
 //!    none grows so large that most of the time goes into reading it.
 

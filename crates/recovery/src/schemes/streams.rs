@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use ledger::{Files, StorageFile};
 use storage::Changes;
-use types::Height;
+use types::{Height, Position};
 
 use super::Scheme;
 
@@ -69,23 +69,36 @@ impl Loggers {
 
     /// Returns when the block's changes are on disk with every logger, and noted.
     pub fn append(&mut self, changes: &Changes) -> io::Result<()> {
+        self.append_those(changes, &|_| true)
+    }
+
+    /// The same of rows whose last writer is `wanted`: where others are logged by their commands.
+    pub fn append_those(
+        &mut self,
+        changes: &Changes,
+        wanted: &dyn Fn(Position) -> bool,
+    ) -> io::Result<()> {
         if self.broken {
             return Err(io::Error::other("the log has failed before"));
         }
         self.broken = true;
-        self.append_frames(changes)?;
+        self.append_frames(changes, wanted)?;
         self.broken = false;
         Ok(())
     }
 
-    fn append_frames(&mut self, changes: &Changes) -> io::Result<()> {
+    fn append_frames(
+        &mut self,
+        changes: &Changes,
+        wanted: &dyn Fn(Position) -> bool,
+    ) -> io::Result<()> {
         let mut frames: Vec<Vec<u8>> =
             self.streams.iter_mut().map(|stream| std::mem::take(&mut stream.frame)).collect();
         for frame in &mut frames {
             frame.clear();
             frame.resize(FRAME_HEADER_BYTES, 0);
         }
-        let encoded = self.scheme.encode(changes, &mut frames);
+        let encoded = self.scheme.encode_those(changes, wanted, &mut frames);
         encoded.map_err(|error| io::Error::other(error.to_string()))?;
         for (stream, frame) in self.streams.iter_mut().zip(&mut frames) {
             seal(frame, changes.height())?;
@@ -146,11 +159,19 @@ pub struct RowLog {
 impl RowLog {
     pub fn read(files: &Arc<dyn Files>, scheme: Scheme) -> io::Result<RowLog> {
         let height = noted(files)?;
-        let mut frames = Vec::new();
         let names = files.list("")?;
-        for name in names.iter().filter(|name| name.starts_with("stream-")) {
-            read_stream(files, name, height, &mut frames)?;
-        }
+        let streams = names.iter().filter(|name| name.starts_with("stream-"));
+        let mut frames = std::thread::scope(|scope| {
+            let read = |name| move || read_stream(files, name, height);
+            let readers: Vec<_> = streams.map(|name| scope.spawn(read(name))).collect();
+            let frames = readers.into_iter().map(|reader| {
+                reader.join().map_err(|_| io::Error::other("reading a stream panicked"))?
+            });
+            frames.collect::<io::Result<Vec<Vec<Frame>>>>()
+        })?
+        .into_iter()
+        .flatten()
+        .collect::<Vec<Frame>>();
         frames.sort_by_key(|frame| frame.height);
         Ok(RowLog { scheme, frames, height })
     }
@@ -182,10 +203,10 @@ fn read_stream(
     files: &Arc<dyn Files>,
     name: &str,
     until: Option<Height>,
-    frames: &mut Vec<Frame>,
-) -> io::Result<()> {
+) -> io::Result<Vec<Frame>> {
+    let mut frames = Vec::new();
     let Some(until) = until else {
-        return Ok(());
+        return Ok(frames);
     };
     let bytes = contents(files, name)?;
     let mut rest = &bytes[..];
@@ -199,7 +220,7 @@ fn read_stream(
         rest = behind;
         frames.push(frame);
     }
-    Ok(())
+    Ok(frames)
 }
 
 pub(super) fn next_frame(bytes: &[u8]) -> Option<(Frame, &[u8])> {
