@@ -206,7 +206,7 @@ fn a_row_log_that_is_behind_the_ledger_is_used_as_far_as_it_goes() {
     let workload = workload("smallbank", small("smallbank"));
     let (rows, _) = folders(Scheme::Logical, 2);
     let files: Arc<dyn Files> = Arc::new(MemoryFiles::new());
-    let mut ledger = Ledgered::new(Arc::clone(&files), "harmony", 1, &[rows.clone()]);
+    let mut ledger = Ledgered::new(Arc::clone(&files), "harmony", 1, std::slice::from_ref(&rows));
     ledger.load(&*workload);
     ledger.checkpoint();
     ledger.run(&*workload, 5, 10);

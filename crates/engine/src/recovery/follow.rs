@@ -25,10 +25,10 @@
 //! rows, physical             521,000                105,000            20,600
 //! ```
 //!
-//! The protocol is never behind its own rate, as sealing is spared. PACMAN saves what calvin's locks
-//! cost where transactions are long, and loses where they are short; under most protocols the ledger
-//! does not hold the order that it needs. The protocol alone tells outcomes again, so it is the
-//! default, and the others are choices.
+//! The protocol is never behind its own rate, as sealing is spared. PACMAN saves what calvin's
+//! locks cost where transactions are long, and loses where they are short; under most protocols
+//! the ledger does not hold the order that it needs. The protocol alone tells outcomes again, so
+//! it is the default, and the others are choices.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
