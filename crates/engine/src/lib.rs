@@ -27,7 +27,7 @@ mod vectors;
 
 pub use self::recovery::{
     Fault, FromCheckpoint, Mismatch, PassedOver, Progress, Recovery, ReplayBy, Replayed,
-    RowFolders, Ways, recover, recover_by, replay, replay_watched,
+    RowFolders, Ways, recover, recover_by, replay, replay_behind, replay_watched,
 };
 pub use effects::{ChangedRow, Effects};
 pub use engine::{BlockEvent, Checkpoints, Clock, DEFERRALS_MAX, Engine, NoObserver, Observer};

@@ -12,7 +12,8 @@
 //!
 //! **One owner.** [`RealFiles::open`] holds an exclusive lock on the file `LOCK` (empty, never
 //! deleted) as long as it lives, so two nodes never write one folder; [`RealFiles::read_only`]
-//! holds a shared one and refuses to write. The operating system drops the lock with its process.
+//! holds a shared one and refuses to write; [`RealFiles::beside`] reads without asking. The
+//! operating system drops the lock with its process.
 
 use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
 use std::hash::{BuildHasher, RandomState};
@@ -84,6 +85,14 @@ impl RealFiles {
             Err(error) => return Err(at(&path, error)),
         };
         Ok(RealFiles { root, writable: false, _lock: lock })
+    }
+
+    /// Opens a folder that another process may be writing, changing nothing in it. Files may grow
+    /// and go meanwhile: for whoever is told which part of them is durable, and expects no more.
+    pub fn beside(root: impl Into<PathBuf>) -> io::Result<Self> {
+        let root = root.into();
+        fs::read_dir(&root).map_err(|error| at(&root, error))?;
+        Ok(RealFiles { root, writable: false, _lock: None })
     }
 
     fn path_to_change(&self, path: &str) -> io::Result<PathBuf> {

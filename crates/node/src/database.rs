@@ -18,7 +18,7 @@ use engine::{
 use ledger::segment::SEGMENT_FOLDER;
 use ledger::{
     Files, Genesis, LedgerId, LogError, LogOptions, LogReader, LogWriter, Parameters, RealFiles,
-    checkpoint,
+    checkpoint, first_block,
 };
 use recovery::schemes::Scheme;
 use recovery::schemes::beside::{RowLogOptions, RowLoggers};
@@ -28,14 +28,15 @@ use storage::Store;
 use tracing::{info, warn};
 
 use crate::config::{Durability, LogScheme, RecoveryReplay, Settings};
+use crate::folders;
 use crate::metrics::Metrics;
+use crate::prune;
 
 /// 2000-01-01 UTC, where the ledger's time begins, in seconds of Unix time.
 const EPOCH_S: u64 = 946_684_800;
 
-/// Reads the ledger in `settings.data`, or begins one, and starts the engine on it.
-pub fn open(settings: &Settings, metrics: Arc<Metrics>) -> Result<Database> {
-    let files: Arc<dyn Files> = Arc::new(RealFiles::open(&settings.data)?);
+/// Reads the ledger in a folder, or begins one, and starts the engine on it.
+pub fn open(files: Arc<dyn Files>, settings: &Settings, metrics: Arc<Metrics>) -> Result<Database> {
     let options = log_options(settings);
     let rows = row_folders(settings)?;
     let recovery = recovery(settings, rows.clone());
@@ -54,6 +55,9 @@ pub fn open(settings: &Settings, metrics: Arc<Metrics>) -> Result<Database> {
         None => progress.bytes,
         Some(_) => segment_bytes(&*files)?,
     });
+    let loaded = checkpoint.as_ref().map_or(0, |loaded| loaded.base.manifest.height());
+    prune::complete(&*files, loaded);
+    metrics.first_block.set(first_block(&*files)?);
     metrics.height.set(replica.head().height);
     let base = checkpoint.map(|loaded| loaded.base);
     metrics.checkpoint_height.set(base.as_ref().map_or(0, |base| base.manifest.height()));
@@ -113,6 +117,7 @@ pub fn checkpoint_folder(
     step: &mut dyn FnMut(Progress),
     pace: &mut dyn FnMut(&Extent) -> types::Result<()>,
 ) -> Result<Taken> {
+    folders::open_to_write(&settings.data)?;
     let taken = checkpoint_at_end(settings, step, pace)?;
     taken.map_err(|height| {
         anyhow!(

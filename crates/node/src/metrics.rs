@@ -118,6 +118,10 @@ pub struct Metrics {
     pub ledger_bytes: Counter,
     /// Height of the newest durable block.
     pub height: Gauge,
+    /// Height of the oldest block that is there; those before were pruned.
+    pub first_block: Gauge,
+    /// Since the start.
+    pub pruned_bytes: Counter,
     /// What reading the ledger at the start took, in milliseconds.
     pub recovery_ms: Gauge,
     /// Since the start.
@@ -194,6 +198,9 @@ impl Collector for Reading {
         page.gauge("sessions", "Open sessions", None, metrics.sessions.get() as f64)?;
         let help = "Height of the newest durable block";
         page.gauge("height", help, None, metrics.height.get() as f64)?;
+        let help = "Height of the oldest block that was not pruned";
+        page.gauge("first_block_height", help, None, metrics.first_block.get() as f64)?;
+        page.counter("pruned_bytes", "Bytes that pruning freed", &metrics.pruned_bytes)?;
         let bytes = metrics.ledger_bytes.get() as f64;
         page.gauge("ledger", "Size of the ledger's blocks", Some(&Unit::Bytes), bytes)?;
         let help = "What reading the ledger at the start took";
@@ -288,6 +295,8 @@ mod tests {
             "tally_block_sync_duration_seconds_bucket{le=\"+Inf\"} 1",
             "tally_sessions 1.0",
             "tally_height 17.0",
+            "tally_first_block_height 0.0",
+            "tally_pruned_bytes_total 0",
             "tally_ledger_bytes 4096.0",
             "tally_recovery_seconds 0.0",
             "tally_checkpoints_total 1",

@@ -23,7 +23,9 @@ use pgfront::Listener;
 use crate::cli::{Exit, Output};
 use crate::config::Settings;
 use crate::database;
+use crate::folders;
 use crate::http::{self, Observed, Phase};
+use crate::prune::{self, Folder};
 use crate::sessions::Front;
 
 pub fn run(settings: &Settings, output: Output) -> Result<Exit> {
@@ -52,12 +54,17 @@ async fn serve(settings: &Settings, output: Output) -> Result<()> {
 
     let began = Instant::now();
     let (opening, metrics) = (settings.clone(), observed.metrics.clone());
-    let database = tokio::task::spawn_blocking(move || database::open(&opening, metrics)).await??;
+    let files = folders::open_to_write(&settings.data)?;
+    let _ = observed.folder.set(Folder::new(&settings.data, files.clone()));
+    let open = move || database::open(files, &opening, metrics);
+    let database = tokio::task::spawn_blocking(open).await??;
     let database = Arc::new(database);
     let recovery_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
     observed.metrics.recovery_ms.set(recovery_ms);
     observed.watch(database.engine.clone());
     observed.enter(Phase::Ready);
+    let archive = settings.prune_archive.clone();
+    tokio::spawn(prune::watch(observed.clone(), settings.prune_keep_blocks, archive));
     let height = database.engine.head().height;
     let socket = local_socket(settings, listen.port());
     let ports = Ports { listen, http_listen };

@@ -260,6 +260,9 @@ fn from_genesis(
     after: &mut dyn FnMut(&Replica, Progress),
 ) -> Result<Replayed, Fault> {
     let mut reader = LogReader::open(files)?;
+    if reader.first_height() > 0 {
+        return Err(Fault::Damage(pruned(&reader)));
+    }
     let mut chain = ChainVerifier::new();
     let genesis = match reader.next_block() {
         Ok(Some(encoded)) => encoded,
@@ -327,21 +330,55 @@ fn try_recover(
     let mut passed_over = Vec::new();
     let after = &mut |_: &Replica, progress| report(progress);
     for height in heights(&**files).map_err(Fault::Io)?.into_iter().rev() {
-        match begin_at(files, height, language, recovery.workers)? {
-            Ok((loaded, mut reader)) => {
-                let Loaded { mut replica, base, rows, bytes } = loaded;
-                let mut chain = ChainVerifier::after(&replica.boundary().header);
-                let followed =
-                    follow(&mut replica, &mut chain, &mut reader, recovery, false, after)?;
-                let checkpoint = Some(FromCheckpoint { base, rows, bytes });
-                let replayed = Replayed::of(replica, reader, followed);
-                return Ok(Replayed { checkpoint, passed_over, ..replayed });
-            }
+        match behind(files, height, language, recovery, false, after)? {
+            Ok(replayed) => return Ok(Replayed { passed_over, ..replayed }),
             Err(it) => passed_over.push(it),
         }
     }
     let replayed = from_genesis(Arc::clone(files), language, recovery, false, after)?;
     Ok(Replayed { passed_over, ..replayed })
+}
+
+/// Begin with one checkpoint, then read, check and execute the blocks behind it; or why it cannot
+/// be begun with. `after` sees the replica after each block.
+pub fn replay_behind(
+    files: &Arc<dyn Files>,
+    height: Height,
+    language: MakeLanguage<'_>,
+    workers: usize,
+    after: &mut dyn FnMut(&Replica, Progress),
+) -> Result<Result<Replayed, PassedOver>, Fault> {
+    behind(files, height, language, &Recovery::executing(workers), true, after)
+}
+
+fn behind(
+    files: &Arc<dyn Files>,
+    height: Height,
+    language: MakeLanguage<'_>,
+    recovery: &Recovery,
+    at_once: bool,
+    after: &mut dyn FnMut(&Replica, Progress),
+) -> Result<Result<Replayed, PassedOver>, Fault> {
+    let (loaded, mut reader) = match begin_at(files, height, language, recovery.workers)? {
+        Ok(begun) => begun,
+        Err(passed_over) => return Ok(Err(passed_over)),
+    };
+    let Loaded { mut replica, base, rows, bytes } = loaded;
+    let mut chain = ChainVerifier::after(&replica.boundary().header);
+    let followed = follow(&mut replica, &mut chain, &mut reader, recovery, at_once, after)?;
+    let checkpoint = Some(FromCheckpoint { base, rows, bytes });
+    Ok(Ok(Replayed { checkpoint, ..Replayed::of(replica, reader, followed) }))
+}
+
+/// There is no checkpoint to begin with, and blocks from genesis on are not there.
+fn pruned(reader: &LogReader) -> Damage {
+    let first = reader.first_height();
+    let what = format!(
+        "blocks 0 to {} were pruned, and no checkpoint of a later block holds; make the ledger \
+         whole again from a backup, or with the archive: tally restore --archive",
+        first - 1
+    );
+    Damage { height: 0, file: SEGMENT_FOLDER.to_owned(), offset: 0, what }
 }
 
 /// A checkpoint's replica, and a reader that has read its block; or why there is none.
@@ -371,6 +408,15 @@ fn reader_behind(
     durable_below: Height,
 ) -> Result<Result<LogReader, &'static str>, Fault> {
     let mut reader = LogReader::open_at(Arc::clone(files), header.height)?;
+    match reader.pruned() {
+        Some(last) if last.height == header.height && last.hash() == header.hash() => {
+            return Ok(Ok(reader));
+        }
+        Some(last) if last.height >= header.height => {
+            return Ok(Err("the blocks behind it were pruned"));
+        }
+        _ => {}
+    }
     loop {
         match reader.next_block() {
             Ok(Some(block)) if block.height() < header.height => {}

@@ -22,6 +22,11 @@ pub fn manifest_path(height: Height) -> String {
     format!("{CHECKPOINT_FOLDER}/{height:020}.{MANIFEST}")
 }
 
+/// The height of a checkpoint, if this is the path of its manifest.
+pub fn height_of(path: &str) -> Option<Height> {
+    parse(path.strip_prefix(CHECKPOINT_FOLDER)?.strip_prefix('/')?, MANIFEST)
+}
+
 /// The height in the name of a file of one kind.
 fn parse(name: &str, kind: &str) -> Option<Height> {
     let digits = name.strip_suffix(kind)?.strip_suffix('.')?;
@@ -79,6 +84,34 @@ pub fn write_manifest(files: &dyn Files, manifest: &Manifest) -> Result<u64> {
         Error::new(SqlState::IO_ERROR, format!("{path} cannot be written: {error}"))
     })?;
     Ok(bytes.len() as u64)
+}
+
+/// Copies a checkpoint into a folder without any, in the same order of writes.
+pub fn copy(source: &dyn Files, target: &dyn Files, manifest: &Manifest) -> Result<()> {
+    let pack = |height: Height| -> io::Result<()> {
+        const BUFFER_BYTES: usize = 1 << 20;
+        let path = pack_path(height);
+        let (from, to) = (source.open(&path)?, target.create(&path)?);
+        let (size, mut offset) = (from.size()?, 0);
+        let mut buffer = vec![0; BUFFER_BYTES];
+        while offset < size {
+            let length = (size - offset).min(BUFFER_BYTES as u64);
+            let piece = &mut buffer[..length as usize];
+            from.read_at(piece, offset)?;
+            to.write_at(piece, offset)?;
+            offset += length;
+        }
+        to.sync()
+    };
+    let packs = || {
+        target.create_folder(CHECKPOINT_FOLDER)?;
+        target.sync_folder("")?;
+        manifest.packs().into_iter().try_for_each(pack)
+    };
+    packs().map_err(|error: io::Error| {
+        Error::new(SqlState::IO_ERROR, format!("a checkpoint cannot be copied: {error}"))
+    })?;
+    write_manifest(target, manifest).map(drop)
 }
 
 /// Makes room for a checkpoint at `height`: what lies there, and checkpoints above, which are of

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use types::Height;
 
 use super::TornTail;
-use super::reader::{LogEnd, LogReader, read_block, segment_path};
+use super::reader::{LogEnd, LogReader, read_block};
 use crate::block::EncodedBlock;
 use crate::files::{DIRECT_ALIGNMENT, Files, StorageFile};
 use crate::genesis::Genesis;
 use crate::hash::{Hash, ZERO_HASH};
-use crate::header::LedgerId;
+use crate::header::{BlockHeader, LedgerId};
 use crate::segment::{
     RECORD_HEADER_BYTES, SEGMENT_FOLDER, SEGMENT_HEADER_BYTES, SegmentHeader, put_record,
-    segment_name,
+    segment_name, segment_path,
 };
 
 const QUARANTINE_FOLDER: &str = "quarantine";
@@ -134,6 +134,27 @@ impl LogWriter {
         let pages = Pages::new(&writer.options);
         writer.segment =
             Some(WrittenSegment { file, salt: header.salt, offset: last.offset, size, pages });
+        Ok(writer)
+    }
+
+    /// Begins a log behind a block of which only the header is there, with an empty segment.
+    pub fn begin_behind(
+        files: Arc<dyn Files>,
+        last: &BlockHeader,
+        options: LogOptions,
+    ) -> io::Result<Self> {
+        let next_height = last.height + 1;
+        let mut writer = LogWriter {
+            files,
+            options,
+            segment: None,
+            ledger_id: Some(last.ledger_id),
+            next_height,
+            head_hash: last.hash(),
+            durable_below: next_height,
+            poison: None,
+        };
+        writer.make_room(last.ledger_id, 0)?;
         Ok(writer)
     }
 

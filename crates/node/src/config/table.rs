@@ -166,6 +166,16 @@ settings! {
         /// beyond it is given up, with an error in the log, and the ones before stay. 0 means any.
         checkpoint_undo_bytes_max: u64 = "1073741824";
     }
+    "Pruning", Start {
+        /// Blocks that are kept, at least, when old ones are pruned behind each new checkpoint; 0
+        /// means that all are, unless `tally prune` says otherwise. Blocks go by whole segments,
+        /// and none that the oldest checkpoint needs. Headers stay, so receipts can still be
+        /// checked.
+        prune_keep_blocks: u64 = "0";
+        /// Folder of an archive, to which blocks are copied before they are pruned; empty means
+        /// that they are thrown away.
+        prune_archive: Option<PathBuf> = "";
+    }
     "Observation", Start {
         /// Address of `/livez`, `/readyz` and `/metrics`; empty turns them off.
         http_listen: Option<SocketAddr> = "127.0.0.1:5461";

@@ -1,5 +1,6 @@
 //! The `tally` program from outside: processes, signals, ports, exit codes.
 
+mod backups;
 mod checkpoints;
 mod disasters;
 mod interrupts;

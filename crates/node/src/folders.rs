@@ -1,0 +1,73 @@
+//! What a folder is that a command line names: a ledger, a backup of one, or half of one.
+
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use ledger::backup::{self, BackupFiles};
+use ledger::{Files, RealFiles};
+use types::{Error, SqlState};
+
+/// In a folder that `tally restore` has not finished.
+pub const RESTORING: &str = "RESTORING";
+
+/// A ledger's folder, or a backup or an archive of one, to be read. No node may be running on it.
+pub fn open(path: &Path) -> Result<Arc<dyn Files>> {
+    let files: Arc<dyn Files> = Arc::new(RealFiles::read_only(path)?);
+    refuse_unfinished(&*files, path)?;
+    if !backup::is_backup(&*files)? {
+        return Ok(files);
+    }
+    let opened = BackupFiles::open(files);
+    Ok(Arc::new(opened.with_context(|| format!("cannot open the backup {}", path.display()))?))
+}
+
+/// A ledger's folder as its only user.
+pub fn open_to_write(path: &Path) -> Result<Arc<dyn Files>> {
+    let files: Arc<dyn Files> = Arc::new(RealFiles::open(path)?);
+    refuse_unless_data(&*files, path)?;
+    Ok(files)
+}
+
+/// Whether somebody uses the folder, and may be writing to it.
+pub fn is_in_use(path: &Path) -> Result<bool> {
+    match RealFiles::read_only(path) {
+        Ok(_) => Ok(false),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(true),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Whoever writes here must not take a backup, or half of a ledger, for one.
+pub fn refuse_unless_data(files: &dyn Files, path: &Path) -> Result<()> {
+    refuse_unfinished(files, path)?;
+    if !backup::is_backup(files)? {
+        return Ok(());
+    }
+    let what = format!("{} is a backup or an archive, and no ledger to work on", path.display());
+    let hint = "Make a ledger of it in a new folder: tally restore --from BACKUP --data NEW.";
+    Err(refused(what).with_hint(hint).into())
+}
+
+fn refuse_unfinished(files: &dyn Files, path: &Path) -> Result<()> {
+    if !files.list("")?.iter().any(|name| name == RESTORING) {
+        return Ok(());
+    }
+    let what = format!("{} holds a restore that was not finished", path.display());
+    let hint = "Remove the folder and run `tally restore` again.";
+    Err(refused(what).with_hint(hint).into())
+}
+
+/// 55000.
+pub fn refused(what: impl Into<String>) -> Error {
+    Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what)
+}
+
+/// What an error advises, wherever in the chain of causes it stands.
+pub fn hint_of(error: &anyhow::Error) -> Option<&str> {
+    let own =
+        |cause: &'_ (dyn std::error::Error + 'static)| cause.downcast_ref::<Error>().is_some();
+    let cause = error.chain().find(|cause| own(*cause))?;
+    cause.downcast_ref::<Error>()?.fields().hint.as_deref()
+}
