@@ -36,9 +36,9 @@ pub fn sqlstate_of(error: &io::Error) -> SqlState {
     }
 }
 
-/// Makes sure of a file that reads well but may be in the page cache alone, since the sync of whoever
-/// wrote it never came, or failed. After that the cache takes pages for clean that the disk has never
-/// had, and another sync says nothing: they are written once more.
+/// Makes sure of a file that reads well but may be in the page cache alone, since the sync of who
+/// wrote it never came, or failed. After that the cache takes pages for clean that the disk has
+/// never had, and another sync says nothing: they are written once more.
 pub(crate) fn write_again(files: &dyn Files, path: &str) -> io::Result<()> {
     let file = files.open(path)?;
     let mut bytes = vec![0; usize::try_from(file.size()?).unwrap_or(usize::MAX)];
