@@ -146,9 +146,10 @@ pub fn retain(files: &dyn Files, newest: Height, keep: usize) -> io::Result<()> 
             Err(_) => {}
         }
     }
+    // Looked for before anything goes: what cannot be read is a reason to keep everything.
+    let lost = of_kind(files, PACK)?.into_iter().filter(|height| !packs.contains(height));
     let manifests = manifests.into_iter().filter(|height| !kept.contains(height));
     remove(files, manifests.map(manifest_path))?;
-    let lost = of_kind(files, PACK)?.into_iter().filter(|height| !packs.contains(height));
     remove(files, lost.map(pack_path))
 }
 

@@ -31,6 +31,8 @@ use crate::verification::{self, Verdict, Verification};
 const CLIENTS: i64 = 4;
 const LOAD: Duration = Duration::from_millis(150);
 const SEGMENT_BYTES: u64 = 64 << 10;
+/// However little time is left.
+const FLIPS_LEAST: u64 = 100;
 /// One flip in so many draws the place first, as the few bytes of some would hardly be met.
 const FLIPS_PER_PLACE: u64 = 8;
 /// One flip in so many goes through the program.
@@ -120,7 +122,7 @@ impl Report {
     }
 }
 
-/// So many flips, or as many as there is time for.
+/// So many flips, or as many as there is time for, and some in any case.
 pub fn run(
     folder: &Path,
     flips: u64,
@@ -149,7 +151,7 @@ pub fn run(
     }
     let mut random = Random::new(seed);
     for flip in 0..flips {
-        if until.is_over() {
+        if flip >= FLIPS_LEAST && until.is_over() {
             break;
         }
         report.flips += 1;

@@ -364,16 +364,19 @@ impl Reference {
         Ok(read)
     }
 
-    /// Starts an engine on a folder, tells it the rest of the story, and verifies what there is.
+    /// Starts an engine on a folder, tells it the rest of the story, and verifies what there is. A
+    /// last checkpoint removes what a fault has left of others.
     pub fn go_on(&self, runtime: &Runtime, files: &MemoryFiles, least: Told) -> Result<()> {
         let shared: Arc<dyn Files> = Arc::new(files.clone());
         let mut running = Running::open(&shared, self.story.protocol)?;
         let head = running.head();
         ensure!(head >= least.height, "begins at block {head}, {} was told", least.height);
         self.compare_running(&running, head)?;
-        let told = tell(runtime, &mut running, self.steps_behind(head), &|| 0);
+        let rest = [self.steps_behind(head), &[Step::Checkpoint]].concat();
+        let told = tell(runtime, &mut running, &rest, &|| 0);
         let last = told.last().copied().unwrap_or_default();
         ensure!(last.height == self.head(), "the story ends at block {}", last.height);
+        ensure!(last.checkpoint == Some(self.head()), "no checkpoint of the end can be taken");
         drop(running);
         self.verify(files)
     }
