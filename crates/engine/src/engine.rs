@@ -29,12 +29,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use concurrency::Outcome;
-use ledger::LogWriter;
 use storage::Store;
 use tokio::sync::oneshot;
 use types::{Error, Height, SqlState};
 
 use crate::checkpoint::{Checkpointer, Service, ServiceSettings, Standing, Taken};
+use crate::journal::Journal;
 use crate::language::Language;
 use crate::queue::{BlockLimits, Completion, Queue, Request};
 use crate::recovery::Progress;
@@ -107,38 +107,41 @@ struct Shared {
     protocol: Mutex<String>,
     halted: AtomicBool,
     checkpoints: Option<Service>,
+    log_scheme: &'static str,
 }
 
 impl Engine {
     /// Go on from where `replica` and `log` stand, without checkpoints.
     pub fn start(
         replica: Replica,
-        log: LogWriter,
+        journal: impl Into<Journal>,
         language: Arc<dyn Language>,
         limits: BlockLimits,
         clock: Clock,
         observer: Arc<dyn Observer>,
     ) -> std::io::Result<Engine> {
-        Engine::start_with(replica, log, language, limits, clock, observer, None)
+        Engine::start_with(replica, journal, language, limits, clock, observer, None)
     }
 
     /// The same, with checkpoints or without.
     pub fn start_with(
         replica: Replica,
-        log: LogWriter,
+        journal: impl Into<Journal>,
         language: Arc<dyn Language>,
         limits: BlockLimits,
         clock: Clock,
         observer: Arc<dyn Observer>,
         checkpoints: Option<Checkpoints>,
     ) -> std::io::Result<Engine> {
+        let journal = journal.into();
         let mut since = Progress::default();
         let service = |checkpoints: Checkpoints| {
             since = checkpoints.since;
             let Checkpoints { checkpointer, settings, .. } = checkpoints;
             let (store, language) = (Arc::clone(replica.store()), Arc::clone(&language));
             let observer = Arc::clone(&observer);
-            Service::start(checkpointer, settings, store, language, observer)
+            let ledger = Arc::clone(journal.ledger());
+            Service::start(checkpointer, settings, store, language, observer, ledger)
         };
         let checkpoints = checkpoints.map(service).transpose()?;
         let shared = Arc::new(Shared {
@@ -150,8 +153,10 @@ impl Engine {
             protocol: Mutex::new(replica.parameters().protocol.clone()),
             halted: AtomicBool::new(false),
             checkpoints,
+            log_scheme: journal.scheme(),
         });
-        let mut sequencer = Sequencer { shared: Arc::clone(&shared), replica, log, clock, since };
+        let mut sequencer =
+            Sequencer { shared: Arc::clone(&shared), replica, journal, clock, since };
         sequencer.leave_boundary();
         let thread = std::thread::Builder::new().name("sequencer".into()).spawn(move || {
             let _stop = StopOnPanic(Arc::clone(&sequencer.shared));
@@ -193,6 +198,11 @@ impl Engine {
 
     pub fn protocol(&self) -> String {
         self.shared.protocol.lock().unwrap_or_else(|e| e.into_inner()).clone()
+    }
+
+    /// What is on disk when a result is released: see [`crate::journal`].
+    pub fn log_scheme(&self) -> &'static str {
+        self.shared.log_scheme
     }
 
     /// Ask for a checkpoint that holds everything acknowledged so far. An error if the protocol
@@ -303,7 +313,7 @@ struct Reply {
 struct Sequencer {
     shared: Arc<Shared>,
     replica: Replica,
-    log: LogWriter,
+    journal: Journal,
     clock: Clock,
     /// The last time that a checkpoint was due.
     since: Progress,
@@ -338,6 +348,9 @@ impl Sequencer {
                 }
             }
         }
+        if let Err(error) = self.journal.ledger().write_held() {
+            self.halt(cannot_write(&error), Vec::new());
+        }
     }
 
     fn make_durable(&mut self, inputs: Vec<Input>) -> Result<Durable, Error> {
@@ -346,14 +359,12 @@ impl Sequencer {
             Error::new(SqlState::INTERNAL_ERROR, "the replica halted").with_detail(halt.0)
         })?;
         let encoded = executed.block.encode()?;
+        let ledger_bytes = encoded.payload().len() as u64;
         let executed_at = Instant::now();
-        self.log.append(std::slice::from_ref(&encoded)).map_err(|error| {
-            Error::new(SqlState::IO_ERROR, "the ledger cannot be written")
-                .with_detail(error.to_string())
-                .with_hint("Whether the transaction is in the ledger is known after a restart.")
-        })?;
+        let appended = self.journal.append(encoded, &executed.effects);
+        appended.map_err(|error| cannot_write(&error))?;
         Ok(Durable {
-            ledger_bytes: encoded.payload().len() as u64,
+            ledger_bytes,
             execute: executed_at - started,
             sync: executed_at.elapsed(),
             executed,
@@ -391,9 +402,10 @@ impl Sequencer {
     fn leave_boundary(&mut self) {
         if let Some(service) = &self.shared.checkpoints {
             let boundary = self.replica.can_resume_here().then(|| self.replica.boundary());
-            if service.block(boundary, self.log.durable_below(), &self.since) {
+            if service.block(boundary, self.journal.ledger().durable_below(), &self.since) {
                 self.since = Progress::default();
             }
+            self.journal.checkpoint_at(service.standing().height);
         }
     }
 
@@ -429,6 +441,12 @@ impl Sequencer {
         }
         self.shared.stop(&error);
     }
+}
+
+fn cannot_write(error: &std::io::Error) -> Error {
+    Error::new(SqlState::IO_ERROR, "the ledger cannot be written")
+        .with_detail(error.to_string())
+        .with_hint("Whether the transaction is in the ledger is known after a restart.")
 }
 
 /// Free what no snapshot can reach any more, once every few blocks.

@@ -5,27 +5,29 @@
 //! taken.
 
 use std::cell::RefCell;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow, bail};
 use engine::checkpoint::{Checkpointer, Extent, ServiceSettings, State, Taken};
 use engine::{
-    BlockLimits, Checkpoints, Clock, Engine, Fault, FromCheckpoint, Language, PassedOver, Progress,
-    Replayed, recover,
+    BlockLimits, Checkpoints, Clock, Engine, Fault, FromCheckpoint, Journal, Language, PassedOver,
+    Progress, Recovery, ReplayBy, Replayed, RowFolders, Ways, recover, recover_by,
 };
 use ledger::segment::SEGMENT_FOLDER;
 use ledger::{
     Files, Genesis, LedgerId, LogError, LogOptions, LogReader, LogWriter, Parameters, RealFiles,
     checkpoint, first_block,
 };
+use recovery::schemes::Scheme;
+use recovery::schemes::beside::{RowLogOptions, RowLoggers};
 use sql::session::Database;
 use sql::session::schema::Schema;
 use storage::Store;
 use tracing::{info, warn};
 
-use crate::config::{Durability, Settings};
+use crate::config::{Durability, LogScheme, RecoveryReplay, Settings};
 use crate::folders;
 use crate::metrics::Metrics;
 use crate::prune;
@@ -36,11 +38,12 @@ const EPOCH_S: u64 = 946_684_800;
 /// Reads the ledger in a folder, or begins one, and starts the engine on it.
 pub fn open(files: Arc<dyn Files>, settings: &Settings, metrics: Arc<Metrics>) -> Result<Database> {
     let options = log_options(settings);
-    let workers = workers(settings.workers);
-    let read = match read(&files, workers, &mut Report::default()) {
+    let rows = row_folders(settings)?;
+    let recovery = recovery(settings, rows.clone());
+    let read = match read(&files, &recovery, &mut Report::default()) {
         Err(fault) if holds_no_block(&fault) => {
             begin(settings, files.clone(), options)?;
-            read(&files, workers, &mut Report::default())
+            read(&files, &recovery, &mut Report::default())
         }
         outcome => outcome,
     };
@@ -62,15 +65,17 @@ pub fn open(files: Arc<dyn Files>, settings: &Settings, metrics: Arc<Metrics>) -
         Checkpointer::new(files, settings.checkpoint_keep as usize, base, &passed_over);
     let checkpoints =
         Some(Checkpoints { checkpointer, settings: service_settings(settings), since: progress });
+    let journal = journal(settings, log, rows)?;
     let (language, limits): (Arc<dyn Language>, _) = (schema.clone(), limits(settings));
-    let engine = Engine::start_with(replica, log, language, limits, clock(), metrics, checkpoints)?;
+    let engine =
+        Engine::start_with(replica, journal, language, limits, clock(), metrics, checkpoints)?;
     Ok(Database { engine: Arc::new(engine), schema })
 }
 
 /// A ledger's state, with the schema that it is read under.
 fn read(
     files: &Arc<dyn Files>,
-    workers: usize,
+    recovery: &Recovery,
     report: &mut Report,
 ) -> Result<(Replayed, Arc<Schema>), Fault> {
     let made = RefCell::new(Arc::new(Schema::new()));
@@ -79,7 +84,7 @@ fn read(
         *made.borrow_mut() = schema.clone();
         schema
     };
-    let replayed = recover(files.clone(), &make, workers, &mut |p| report.step(p))?;
+    let replayed = recover_by(files.clone(), &make, recovery, &mut |p| report.step(p))?;
     Ok((replayed, made.into_inner()))
 }
 
@@ -90,6 +95,11 @@ fn tell(replayed: &Replayed) {
     if let Some(tail) = &replayed.torn_tail {
         warn!("{tail}; the cut bytes are kept in the folder `quarantine`");
     }
+    for note in &replayed.notes {
+        warn!("{note}");
+    }
+    let Ways { executed, by_rows, by_pieces, serially } = replayed.ways;
+    info!(executed, by_rows, by_pieces, serially, "blocks that were replayed");
     let Progress { blocks, transactions, .. } = replayed.progress;
     match &replayed.checkpoint {
         None => info!(blocks, transactions, "the ledger was read and verified"),
@@ -149,6 +159,57 @@ fn checkpoint_at_end(
     let mut checkpointer =
         Checkpointer::new(files, settings.checkpoint_keep as usize, base, &passed_over);
     Ok(Ok(checkpointer.take(&state, pace)?))
+}
+
+/// The folders that row logs are in, if there are to be any.
+fn row_folders(settings: &Settings) -> Result<Option<RowFolders>> {
+    let scheme = match settings.log_scheme {
+        LogScheme::Logical => Scheme::Logical,
+        LogScheme::Physical => Scheme::Physical,
+        LogScheme::Command | LogScheme::None => return Ok(None),
+    };
+    let default = [settings.data.join("rows")];
+    let paths = match &settings.log_folders.0[..] {
+        [] => &default[..],
+        given => given,
+    };
+    let open = |path: &PathBuf| -> Result<Arc<dyn Files>> { Ok(Arc::new(RealFiles::open(path)?)) };
+    let folders = paths.iter().map(open).collect::<Result<_>>().context("cannot log rows")?;
+    Ok(Some(RowFolders { scheme, folders }))
+}
+
+fn recovery(settings: &Settings, rows: Option<RowFolders>) -> Recovery {
+    let replay = match settings.recovery_replay {
+        RecoveryReplay::Auto => ReplayBy::Auto,
+        RecoveryReplay::Protocol => ReplayBy::Protocol,
+        RecoveryReplay::Pacman => ReplayBy::Pacman,
+        RecoveryReplay::Serial => ReplayBy::Serial,
+    };
+    Recovery { workers: workers(settings.workers), replay, rows }
+}
+
+/// What blocks go to, and a line about it.
+fn journal(settings: &Settings, log: LogWriter, rows: Option<RowFolders>) -> Result<Journal> {
+    let journal = match rows {
+        Some(rows) => {
+            let options = RowLogOptions {
+                segment_bytes: settings.segment_bytes_max,
+                sync: settings.durability == Durability::On,
+                ..RowLogOptions::default()
+            };
+            let loggers = RowLoggers::resume(&rows, log.next_height(), options);
+            Journal::with_rows(log, loggers.context("cannot log rows")?)
+        }
+        None if settings.log_scheme == LogScheme::None => Journal::held_back(log),
+        None => log.into(),
+    };
+    match journal.scheme() {
+        "none" => warn!(
+            "log_scheme is none: a crash loses all that was acknowledged after the last checkpoint"
+        ),
+        scheme => info!(log_scheme = scheme, "how blocks are logged"),
+    }
+    Ok(journal)
 }
 
 fn service_settings(settings: &Settings) -> ServiceSettings {

@@ -238,6 +238,6 @@ fn verdict_of(fault: Fault) -> Result<Verdict> {
         Fault::Halt(height, _) => {
             Verdict::Differs { height, transaction: None, changes: Vec::new(), detail }
         }
-        Fault::Io(_) | Fault::Empty => return Err(fault.into()),
+        Fault::Io(_) | Fault::Empty | Fault::Unusable(..) => return Err(fault.into()),
     })
 }

@@ -80,6 +80,7 @@ impl World {
             batch_blocks: how.batch_blocks,
             options: Options { model: how.model, flaw: how.flaw },
             preference: how.preference,
+            told: None,
         };
         let strategy = replay::by_name(how.strategy).unwrap();
         let _on = trial::enter(Trial { shake: how.shake, flaw: None });

@@ -25,6 +25,7 @@ use tokio::sync::oneshot;
 use types::{Error, Height, Result, SqlState};
 
 use crate::engine::Observer;
+use crate::journal::LedgerEnd;
 use crate::language::Language;
 use crate::recovery::Progress;
 use crate::replica::Boundary;
@@ -132,6 +133,7 @@ struct Shared {
     store: Arc<Store>,
     language: Arc<dyn Language>,
     observer: Arc<dyn Observer>,
+    ledger: Arc<LedgerEnd>,
     height: Mutex<Option<Height>>,
     in_progress: AtomicBool,
     rows_done: AtomicU64,
@@ -150,6 +152,7 @@ impl Service {
         store: Arc<Store>,
         language: Arc<dyn Language>,
         observer: Arc<dyn Observer>,
+        ledger: Arc<LedgerEnd>,
     ) -> std::io::Result<Service> {
         let shared = Arc::new(Shared {
             board: Mutex::default(),
@@ -159,6 +162,7 @@ impl Service {
             store,
             language,
             observer,
+            ledger,
             height: Mutex::new(checkpointer.height()),
             in_progress: AtomicBool::new(false),
             rows_done: AtomicU64::new(0),
@@ -256,6 +260,7 @@ impl Shared {
         while let Some((state, waiting)) = self.next(&mut seen) {
             let began = Instant::now();
             self.in_progress.store(true, Ordering::Relaxed);
+            let state = state.and_then(|state| self.with_its_blocks(state));
             let taken = state.and_then(|state| self.take(&mut checkpointer, &state));
             self.in_progress.store(false, Ordering::Relaxed);
             *self.height.lock().unwrap_or_else(|e| e.into_inner()) = checkpointer.height();
@@ -300,6 +305,17 @@ impl Shared {
         let snapshot = self.store.snapshot_at(boundary.header.height)?;
         let schema = self.language.schema_image(&snapshot);
         Some(schema.map(|schema| State { snapshot, boundary, durable_below, schema }))
+    }
+
+    /// A checkpoint comes after its blocks: those that are held back are written now.
+    fn with_its_blocks(&self, mut state: State) -> Result<State> {
+        let durable_below = self.ledger.write_held().map_err(|error| {
+            Error::new(SqlState::IO_ERROR, "the ledger cannot be written")
+                .with_detail(error.to_string())
+        })?;
+        let behind = state.boundary.header.height + 1;
+        state.durable_below = state.durable_below.max(durable_below.min(behind));
+        Ok(state)
     }
 
     fn take(&self, checkpointer: &mut Checkpointer, state: &State) -> Result<Taken> {

@@ -8,7 +8,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::value::{Durability, LogFormat, SettingValue};
+use super::value::{Durability, Folders, LogFormat, LogScheme, RecoveryReplay, SettingValue};
 
 /// When a setting is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -91,6 +91,30 @@ settings! {
         /// `off`: results are released earlier, and a crash of the machine may lose the newest
         /// blocks; the ledger that is left still verifies.
         durability: Durability = "on";
+        /// What is on disk before a result is released.
+        /// `command`: its block. A start executes the blocks behind the newest checkpoint.
+        /// `logical`, `physical`: its block, and with every row logger the rows that the block
+        /// left (`physical`: and where they lie). A start reads the rows of blocks instead of
+        /// executing them; each block's rows must come to the effects root in its header, else the
+        /// blocks are executed after all, and the log says why. Row logs go when a checkpoint
+        /// holds their blocks; the ledger is whole without them.
+        /// `none`: nothing. Blocks are held in memory, and written when a checkpoint is taken, at
+        /// a clean stop, and when they come to 1 GiB; then the ledger holds all that it holds
+        /// under `command`. A crash of the node loses every block after the last checkpoint,
+        /// *acknowledged ones too*; what is left verifies. `SHOW log_scheme` tells clients.
+        log_scheme: LogScheme = "command";
+        /// Folders of the row logs, one logger for each, so at best each on a device of its own;
+        /// a comma stands between them. Empty means one, the folder `rows` in `data`.
+        log_folders: Folders = "";
+        /// How a start replays the blocks behind the checkpoint that no row log has.
+        /// `protocol`: executed under their protocol; outcomes and effects are compared with the
+        /// recorded ones, as `tally verify` does.
+        /// `pacman`: in pieces that run beside each other, where the ledger holds the serial order
+        /// (under protocols that keep the order of the block: serial, calvin, bohm, block_stm,
+        /// conflict_graph), else as `protocol`. `serial`: one transaction after another, under the
+        /// same condition. Both compare each block's effects, but do not tell outcomes again.
+        /// `auto`: `protocol`, which is the quickest.
+        recovery_replay: RecoveryReplay = "auto";
         /// Size in bytes at which a segment file of the ledger is closed and the next one begun.
         segment_bytes_max: u64 = "67108864";
     }

@@ -4,6 +4,7 @@ mod backups;
 mod checkpoints;
 mod disasters;
 mod interrupts;
+mod log_schemes;
 mod proofs;
 mod protocols;
 

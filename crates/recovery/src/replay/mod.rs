@@ -57,12 +57,13 @@ pub mod serial;
 pub mod static_only;
 pub mod synchronous;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use concurrency::Crew;
 use concurrency::schedule::Preference;
-use storage::Store;
+use storage::{BlockWrites, Changes, Store};
+use types::Height;
 
 use crate::analysis::{Analysis, Options};
 use crate::log::{LoggedBlock, heights, subject};
@@ -96,12 +97,35 @@ pub struct Task {
     pub options: Options,
     /// Which of several things is done first; for tests.
     pub preference: Preference,
+    /// Where to put what each block changed, if anybody wants to know; it costs a version of each
+    /// row for each block that changed it.
+    pub told: Option<Told>,
 }
+
+/// What blocks changed, in their order; those that changed nothing are left out.
+pub type Told = Arc<Mutex<Vec<Changes>>>;
 
 impl Task {
     pub fn new(log: impl Into<Arc<[LoggedBlock]>>) -> Task {
         let preference = Preference::Earliest;
-        Task { log: log.into(), batch_blocks: 4, options: Options::default(), preference }
+        let options = Options::default();
+        Task { log: log.into(), batch_blocks: 4, options, preference, told: None }
+    }
+
+    fn begin(&self, store: &Store, (first, last): (Height, Height), workers: usize) -> BlockWrites {
+        match &self.told {
+            None => store.begin_blocks(first, last, workers),
+            Some(_) => store.begin_each_block(first, last, workers),
+        }
+    }
+
+    fn finish(&self, store: &Store, writes: BlockWrites) {
+        match &self.told {
+            None => store.finish_unread(writes),
+            Some(told) => {
+                *told.lock().unwrap_or_else(|e| e.into_inner()) = store.finish_each(writes);
+            }
+        }
     }
 }
 
@@ -148,13 +172,13 @@ fn replay_pieces(
     let analysed = start.elapsed();
     let (batch_blocks, preference) = (task.batch_blocks, task.preference);
     let mode = Mode { plans, window, batch_blocks, preference };
-    let mut writes = store.begin_blocks(first, last, crew.workers());
+    let mut writes = task.begin(store, (first, last), crew.workers());
     let pool = Arc::new(Pool::new(prepared, mode, writes.take()));
     let shared = Arc::clone(&pool);
     crew.run(move |worker| shared.work(worker));
     let (arenas, result) = pool.finish();
     arenas.into_iter().for_each(|arena| writes.give(arena));
-    store.finish_unread(writes);
+    task.finish(store, writes);
     let spent = result?;
     store.publish(last);
     Ok(Replayed {

@@ -29,7 +29,7 @@ use types::Height;
 
 use super::Scheme;
 
-const FRAME_HEADER_BYTES: usize = 16;
+pub(super) const FRAME_HEADER_BYTES: usize = 16;
 const SLOT_BYTES: usize = 12;
 const SLOT_OFFSETS: [u64; 2] = [0, 512];
 const PEPOCH: &str = "pepoch.log";
@@ -117,7 +117,7 @@ impl Loggers {
 }
 
 /// Fills in a frame's header.
-fn seal(frame: &mut [u8], height: Height) -> io::Result<()> {
+pub(super) fn seal(frame: &mut [u8], height: Height) -> io::Result<()> {
     let length = u32::try_from(frame.len() - FRAME_HEADER_BYTES);
     let length = length.map_err(|_| io::Error::other("an epoch of more than 4 GiB"))?;
     frame[..4].copy_from_slice(&length.to_be_bytes());
@@ -202,7 +202,7 @@ fn read_stream(
     Ok(())
 }
 
-fn next_frame(bytes: &[u8]) -> Option<(Frame, &[u8])> {
+pub(super) fn next_frame(bytes: &[u8]) -> Option<(Frame, &[u8])> {
     let (header, rest) = bytes.split_first_chunk::<FRAME_HEADER_BYTES>()?;
     let [a, b, c, d, e, f, g, h, height @ ..] = *header;
     let length = u32::from_be_bytes([a, b, c, d]) as usize;
