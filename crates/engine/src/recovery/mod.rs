@@ -175,7 +175,7 @@ pub struct Ways {
 /// How blocks behind a checkpoint are replayed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ReplayBy {
-    /// By the protocol: see [`follow`].
+    /// By whatever is known to be quickest.
     #[default]
     Auto,
     Protocol,
@@ -330,7 +330,7 @@ fn try_recover(
     let mut passed_over = Vec::new();
     let after = &mut |_: &Replica, progress| report(progress);
     for height in heights(&**files).map_err(Fault::Io)?.into_iter().rev() {
-        match behind(files, height, language, recovery, false, after)? {
+        match from_checkpoint(files, height, language, recovery, false, after)? {
             Ok(replayed) => return Ok(Replayed { passed_over, ..replayed }),
             Err(it) => passed_over.push(it),
         }
@@ -348,10 +348,10 @@ pub fn replay_behind(
     workers: usize,
     after: &mut dyn FnMut(&Replica, Progress),
 ) -> Result<Result<Replayed, PassedOver>, Fault> {
-    behind(files, height, language, &Recovery::executing(workers), true, after)
+    from_checkpoint(files, height, language, &Recovery::executing(workers), true, after)
 }
 
-fn behind(
+fn from_checkpoint(
     files: &Arc<dyn Files>,
     height: Height,
     language: MakeLanguage<'_>,
