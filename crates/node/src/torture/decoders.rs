@@ -259,6 +259,7 @@ fn record_headers(segments: &[Vec<u8>]) -> Vec<Vec<u8>> {
     segments.iter().filter_map(first).collect()
 }
 
+#[expect(clippy::ptr_arg, reason = "others of these functions change the length")]
 fn seal_segment_header(bytes: &mut Vec<u8>) {
     if bytes.len() >= SEGMENT_HEADER_BYTES {
         let checksum = crc32fast::hash(&bytes[..44]).to_be_bytes();
@@ -266,6 +267,7 @@ fn seal_segment_header(bytes: &mut Vec<u8>) {
     }
 }
 
+#[expect(clippy::ptr_arg, reason = "others of these functions change the length")]
 fn seal_record_header(bytes: &mut Vec<u8>) {
     if bytes.len() >= RECORD_HEADER_BYTES {
         let checksum = salted_crc(0, &bytes[..28]).to_be_bytes();
