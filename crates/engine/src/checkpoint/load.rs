@@ -26,6 +26,9 @@ use super::take::Base;
 /// Neighbouring groups that one thread takes at a time.
 const GROUPS_PER_RUN: usize = 32;
 
+/// What a run is expected to need at most; a manifest may say anything.
+const RUN_BYTES_MAX: u64 = 16 << 20;
+
 /// Runs that are read ahead, for each worker.
 const RUNS_AHEAD: usize = 2;
 
@@ -153,7 +156,8 @@ fn read_ahead<'a>(
     send: SyncSender<Run<'a>>,
 ) -> Result<()> {
     for (table, groups) in runs {
-        let mut bytes = Vec::new();
+        let length: u64 = groups.iter().map(|group| group.place.length).sum();
+        let mut bytes = Vec::with_capacity(length.min(RUN_BYTES_MAX) as usize);
         groups.iter().try_for_each(|group| packs.append(group, &mut bytes))?;
         if stopped.load(Ordering::Relaxed) || send.send(Run { table, groups, bytes }).is_err() {
             break;
