@@ -495,3 +495,25 @@ fn an_archive_in_a_folder_of_backups_takes_nothing_away() {
     back_up(&source, &target, &blocks).unwrap();
     expect_backup(&target, &blocks, "gone on");
 }
+
+/// A run that was killed leaves what it copied, and the next one finds it the same as the ledger's.
+#[test]
+fn a_damaged_checkpoint_is_not_taken_over_from_an_interrupted_run() {
+    let blocks = chain(9, 4);
+    let source = ledger(&blocks, &[4]);
+    let path = checkpoint::pack_path(4);
+    let mut bytes = source.contents(&path).unwrap();
+    bytes[300] ^= 1;
+    source.plant(&path, bytes);
+    let target = MemoryFiles::new();
+    let of_checkpoint = size(&source, &path) + size(&source, &checkpoint::manifest_path(4));
+    let mut stop = |extent: &Extent| match extent.bytes_copied > of_checkpoint {
+        true => Err(Error::new(SqlState::IO_ERROR, "killed")),
+        false => Ok(()),
+    };
+    take(&source, &target, &mut || Ok(head_of(&blocks)), &mut stop).unwrap_err();
+    assert!(target.contents(&path).is_some());
+    let taken = back_up(&source, &target, &blocks).unwrap();
+    assert_eq!(taken.checkpoints, [0; 0]);
+    expect_backup(&target, &blocks, "after the interrupted one");
+}
