@@ -517,3 +517,31 @@ fn a_damaged_checkpoint_is_not_taken_over_from_an_interrupted_run() {
     assert_eq!(taken.checkpoints, [0; 0]);
     expect_backup(&target, &blocks, "after the interrupted one");
 }
+
+/// The backup has the begin of a segment that the archive has whole.
+#[test]
+fn a_backup_and_a_newer_archive_are_one_ledger() {
+    let blocks = chain(12, 4);
+    let source = ledger(&blocks[..=7], &[7]);
+    let backup = MemoryFiles::new();
+    back_up(&source, &backup, &blocks[..=7]).unwrap();
+    let newest = *list_segments(&source).unwrap().last().unwrap();
+    append(&source, &encoded(&blocks));
+    let segments = list_segments(&source).unwrap();
+    let next = segments[segments.binary_search(&newest).unwrap() + 1];
+    assert!(newest <= 7 && next > 8, "block 7 does not end its segment");
+    let last = segments.last().unwrap() - 1;
+    let archived = MemoryFiles::new();
+    archive(&source, &archived, last, &mut |_| Ok(())).unwrap();
+    let part = |files: &MemoryFiles| -> Arc<dyn Files> {
+        Arc::new(BackupFiles::open(Arc::new(files.clone())).unwrap())
+    };
+    for parts in [[&backup, &archived], [&archived, &backup]] {
+        let joined = JoinedFiles(parts.map(part).into());
+        let mut reader = LogReader::open(Arc::new(joined)).unwrap();
+        for block in &blocks[..=last as usize] {
+            assert_eq!(reader.next_block().unwrap(), Some(block.encode().unwrap()));
+        }
+        assert!(reader.next_block().unwrap().is_none());
+    }
+}
