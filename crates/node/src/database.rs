@@ -55,7 +55,7 @@ pub fn open(files: Arc<dyn Files>, settings: &Settings, metrics: Arc<Metrics>) -
         None => progress.bytes,
         Some(_) => segment_bytes(&*files)?,
     });
-    let loaded = checkpoint.as_ref().map_or(0, |loaded| loaded.base.manifest.height());
+    let loaded = checkpoint.as_ref().map(|loaded| loaded.base.manifest.height());
     prune::complete(&*files, loaded);
     metrics.first_block.set(first_block(&*files)?);
     metrics.height.set(replica.head().height);

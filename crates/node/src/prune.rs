@@ -149,8 +149,8 @@ fn is_in_ledger(files: &dyn Files, manifest: &checkpoint::Manifest) -> types::Re
     Ok(piece.header(height) == Some(&manifest.header))
 }
 
-/// Completes what a crash cut short. `checkpoint` is the height of one that holds.
-pub fn complete(files: &dyn Files, checkpoint: u64) {
+/// Completes what a crash cut short. `checkpoint` is the height of one that holds, if any does.
+pub fn complete(files: &dyn Files, checkpoint: Option<u64>) {
     match ledger::prune::complete(files, checkpoint) {
         Ok(Pruned { segments: 0, .. }) => {}
         Ok(Pruned { first_block, segments, .. }) => {
