@@ -233,7 +233,10 @@ fn backups_prunes_and_restores_can_be_killed() {
         finished[2] |= whole;
         let usable = run(&["verify", path(&new)]).status.success();
         let before = !new.join("segments").exists();
-        assert!(usable == whole || before || !new.join("RESTORING").exists(), "round {round}");
+        assert!(!whole || usable, "round {round}: it was restored, and does not verify");
+        let is_marked = new.join("RESTORING").exists();
+        assert!(usable || before || is_marked, "round {round}: half a restore does not say so");
+        assert!(!usable || !is_marked, "round {round}: half a restore verifies");
         if finished == [true; 3] {
             break;
         }
