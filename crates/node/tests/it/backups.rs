@@ -293,3 +293,28 @@ fn old_blocks_go_by_themselves_where_the_settings_say_so() {
     let archived = done(&["verify", path(&archive)]);
     assert!(archived["height"].as_u64().unwrap() + 1 >= first.as_u64().unwrap());
 }
+
+#[test]
+fn a_prune_by_hand_archives_as_the_settings_say() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, archive) = (folder.path().join("data"), folder.path().join("archive"));
+    let setting = format!("prune_archive={}", archive.display());
+    let settings = [
+        ["--set", "segment_bytes_max=65536"],
+        ["--set", "block_bytes_max=65536"],
+        ["--set", &setting],
+    ];
+    let mut node = Node::start_with(tally(&[]), &data, &settings.concat());
+    fill(&node, 0, 30);
+    ask(&node, &data, &["checkpoint"]);
+    let first_of = |pruned: &Value| pruned["first_block"].as_u64().unwrap();
+    let by_node = first_of(&ask(&node, &data, &["prune", "--to-block", "10"]));
+    assert!(by_node > 0);
+    assert_eq!(done(&["verify", path(&archive)])["height"].as_u64().unwrap() + 1, by_node);
+    assert_eq!(node.signal(Signal::TERM), Some(0));
+    let configured = format!("prune_archive = '{}'", archive.display());
+    std::fs::write(data.join("tally.toml"), configured).unwrap();
+    let offline = first_of(&done(&["prune", "--to-block", "20", "--data", path(&data)]));
+    assert!(offline > by_node);
+    assert_eq!(done(&["verify", path(&archive)])["height"].as_u64().unwrap() + 1, offline);
+}
