@@ -101,13 +101,15 @@ fn head_of_node(address: SocketAddr) -> types::Result<Head> {
 /// page cache alone: it is synced first.
 fn head_of_files(files: &Arc<dyn Files>) -> Result<Head> {
     let mut reader = LogReader::open_at(Arc::clone(files), u64::MAX)?;
-    loop {
+    let torn = loop {
         match reader.next_block() {
             Ok(Some(_)) => {}
-            Ok(None) | Err(LogError::TornTail(_)) => break,
+            Ok(None) => break None,
+            Err(LogError::TornTail(tail)) => break Some(tail),
             Err(error) => return Err(error.into()),
         }
-    }
+    };
+    folders::tell_end(&**files, reader.next_height(), torn.as_ref())?;
     let height = reader.next_height().checked_sub(1).context("the folder holds no ledger")?;
     if let Some((path, _)) = reader.end() {
         files.open(path)?.sync()?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use ledger::backup::{self, BackupFiles};
-use ledger::{Files, RealFiles};
+use ledger::{Files, RealFiles, TornTail, checkpoint};
 use types::{Error, SqlState};
 
 /// In a folder that `tally restore` has not finished.
@@ -28,6 +28,35 @@ pub fn open_to_write(path: &Path) -> Result<Arc<dyn Files>> {
     let files: Arc<dyn Files> = Arc::new(RealFiles::open(path)?);
     refuse_unless_data(&*files, path)?;
     Ok(files)
+}
+
+/// Whoever takes a ledger up to its last whole block for all of it is told of what lies behind that.
+/// An error if a checkpoint says that there were more blocks, and no power cut took them.
+pub fn tell_end(files: &dyn Files, next_height: u64, torn: Option<&TornTail>) -> Result<()> {
+    let above = checkpoint::heights(files)?.into_iter().filter(|height| *height >= next_height);
+    let claims = above.filter_map(|height| checkpoint::read_manifest(files, height).ok());
+    let durable_below = claims.map(|manifest| manifest.durable_below).max().unwrap_or(0);
+    if durable_below > next_height {
+        let what = format!(
+            "blocks {next_height} to {} are damaged or missing: a checkpoint says that they were \
+             on stable storage",
+            durable_below - 1
+        );
+        let mut lost = Error::new(SqlState::DATA_CORRUPTED, what);
+        if let Some(tail) = torn {
+            lost = lost.with_detail(tail.to_string());
+        }
+        if let Some(last) = next_height.checked_sub(1) {
+            let without =
+                format!("Restore the ledger without them: tally restore --to-block {last}.");
+            lost = lost.with_hint(without);
+        }
+        return Err(lost.into());
+    }
+    if let Some(tail) = torn {
+        eprintln!("tally: {tail}; the ledger is taken up to the block before");
+    }
+    Ok(())
 }
 
 /// Whether somebody uses the folder, and may be writing to it.

@@ -318,3 +318,41 @@ fn a_prune_by_hand_archives_as_the_settings_say() {
     assert!(offline > by_node);
     assert_eq!(done(&["verify", path(&archive)])["height"].as_u64().unwrap() + 1, offline);
 }
+
+#[test]
+fn a_torn_tail_is_told_and_lost_blocks_that_were_durable_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let data = at("data");
+    let mut node = Node::start(&data);
+    fill(&node, 0, 5);
+    assert_eq!(node.signal(Signal::TERM), Some(0));
+    let flip_last_block = || {
+        let newest = segments(&data).pop().unwrap();
+        let mut bytes = std::fs::read(&newest).unwrap();
+        let end = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+        bytes[end - 20] ^= 1;
+        std::fs::write(&newest, bytes).unwrap();
+    };
+    let restore = |name: &str, with: &[&str]| {
+        let (data, new) = (at("data"), at(name));
+        run(&[&["restore", "--from", path(&data), "--data", path(&new)], with].concat())
+    };
+    let backup = |name: &str| run(&["backup", "--to", path(&at(name)), "--data", path(&data)]);
+    let told = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
+
+    flip_last_block();
+    for output in [restore("torn", &[]), backup("backup of torn")] {
+        assert!(output.status.success() && told(&output).contains("tail at block 6"), "{output:?}");
+    }
+    flip_last_block();
+    done(&["checkpoint", "--data", path(&data)]);
+    flip_last_block();
+    for output in [restore("refused", &[]), backup("refused backup")] {
+        let told = told(&output);
+        assert!(!output.status.success() && told.contains("blocks 6 to 6 are damaged"), "{told}");
+        assert!(told.contains("HINT: ") && told.contains("--to-block 5"), "{told}");
+    }
+    let before = restore("before", &["--to-block", "5"]);
+    assert!(before.status.success(), "{before:?}");
+}
