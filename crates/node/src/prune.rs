@@ -31,7 +31,7 @@ use crate::config::Settings;
 use crate::configure;
 use crate::demo::progress::Progress;
 use crate::folders;
-use crate::http::{self, Observed};
+use crate::http::{self, Observed, Phase};
 
 const REQUESTS: &str = "requests";
 
@@ -216,17 +216,27 @@ impl Folder {
 }
 
 fn by_node(observed: &Observed, to_block: u64) -> Result<Pruned> {
-    let (Some(folder), Some(_)) = (observed.folder.get(), observed.engine()) else {
-        bail!("the node is starting");
-    };
+    let folder = observed.folder.get().context("the node is starting")?;
     let _alone = folder.pruning.lock().unwrap_or_else(|e| e.into_inner());
     let archive = folder.archive.as_deref();
-    let pruned = prune(&*folder.files, to_block, archive, &mut |_| Ok(()))?;
+    goes_on(observed)?;
+    let pruned = prune(&*folder.files, to_block, archive, &mut |_| goes_on(observed))?;
     let Pruned { first_block, segments, bytes } = pruned;
     observed.metrics.first_block.set(first_block);
     observed.metrics.pruned_bytes.add(bytes);
     info!(first_block, segments, bytes, "old blocks were pruned");
     Ok(pruned)
+}
+
+/// A node that stops does not wait for an archive, and one whose disk has failed removes nothing.
+fn goes_on(observed: &Observed) -> types::Result<()> {
+    let why = match observed.phase() {
+        Phase::Ready => return Ok(()),
+        Phase::Starting => "the node is starting",
+        Phase::Stopping => "the node is stopping",
+        Phase::Halted => "the node serves reads only",
+    };
+    Err(folders::refused(why).with_hint("Prune again when the node is ready."))
 }
 
 /// Prunes behind each new checkpoint, if the settings say so, until the task is dropped.
@@ -271,4 +281,20 @@ fn text(pruned: &Json, to_block: u64) -> String {
         );
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_is_not_ready_prunes_nothing() {
+        let observed = Observed::default();
+        let told = |observed: &Observed| goes_on(observed).map_err(|error| error.to_string());
+        assert!(told(&observed).unwrap_err().contains("starting"));
+        observed.enter(Phase::Ready);
+        assert_eq!(told(&observed), Ok(()));
+        observed.enter(Phase::Stopping);
+        assert!(told(&observed).unwrap_err().contains("stopping"));
+    }
 }
