@@ -31,6 +31,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use concurrency::Outcome;
+use ledger::LedgerId;
 use ledger::files::sqlstate_of;
 use storage::Store;
 use tokio::sync::oneshot;
@@ -105,6 +106,7 @@ pub struct Engine {
 }
 
 struct Shared {
+    ledger_id: LedgerId,
     queue: Queue,
     store: Arc<Store>,
     language: Arc<dyn Language>,
@@ -152,6 +154,7 @@ impl Engine {
         };
         let checkpoints = checkpoints.map(service).transpose()?;
         let shared = Arc::new(Shared {
+            ledger_id: replica.boundary().header.ledger_id,
             queue: Queue::new(limits),
             store: Arc::clone(replica.store()),
             language,
@@ -196,6 +199,10 @@ impl Engine {
 
     pub fn language(&self) -> &Arc<dyn Language> {
         &self.shared.language
+    }
+
+    pub fn ledger_id(&self) -> LedgerId {
+        self.shared.ledger_id
     }
 
     /// The newest durable block.

@@ -5,7 +5,7 @@
 //! failed, is live and not ready; the latter says why. A GET of `/checkpoint` tells how the newest
 //! one stands, a POST asks for one and is answered when it is durable, or by 409 if the protocol
 //! cannot be resumed after the newest block; one is taken after the next where it can. `/head`
-//! names the newest durable block. A POST of `/prune` is for those who can write the data folder
+//! names the ledger and its newest durable block. A POST of `/prune` is for those who can write the data folder
 //! ([`crate::prune`]).
 
 use std::io::{Read, Write};
@@ -110,7 +110,11 @@ async fn head(State(observed): State<Arc<Observed>>) -> Response {
         return (StatusCode::SERVICE_UNAVAILABLE, "starting\n").into_response();
     };
     let head = engine.head();
-    json_page(&json!({"height": head.height, "block_hash": to_hex(&head.hash)}))
+    json_page(&json!({
+        "ledger_id": to_hex(&engine.ledger_id()),
+        "height": head.height,
+        "block_hash": to_hex(&head.hash),
+    }))
 }
 
 async fn prune_blocks(
