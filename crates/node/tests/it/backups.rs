@@ -356,3 +356,16 @@ fn a_torn_tail_is_told_and_lost_blocks_that_were_durable_are_refused() {
     let before = restore("before", &["--to-block", "5"]);
     assert!(before.status.success(), "{before:?}");
 }
+
+#[test]
+fn a_backup_asks_no_node_of_another_ledger() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let (data, other) = (at("data"), at("other"));
+    let (_node, another) = (Node::start(&data), Node::start(&other));
+    let address = another.ready["http_listen"].as_str().unwrap();
+    let to = at("backup");
+    let backup = ["backup", "--to", path(&to), "--data", path(&data), "--http-listen", address];
+    let told = refused(&backup);
+    assert!(told.contains("has another ledger") && told.contains("HINT: "), "{told}");
+}
