@@ -92,7 +92,12 @@ pub fn run(arguments: &cli::Restore, output: Output) -> Result<Exit> {
         ensure!(height == wanted, "the ledger ends at block {height}, there is no block {wanted}");
     }
     let from = copy_checkpoint(&source, &*files, &copied)?;
-    ensure!(from.is_some() || lowest == 0, "no checkpoint up to block {height} holds");
+    if from.is_none() && lowest > 0 {
+        let what = format!("no checkpoint up to block {height} holds");
+        let hint = "Restore a later block, or name the archive of the blocks that were pruned: \
+                    tally restore --archive FOLDER.";
+        return Err(folders::refused(what).with_hint(hint).into());
+    }
     // The next step opens the folder itself.
     drop(files);
     step.end(&format!("up to block {height}"));
