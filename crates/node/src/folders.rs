@@ -42,7 +42,7 @@ pub fn open_to_write(path: &Path) -> Result<Arc<dyn Files>> {
     Ok(files)
 }
 
-/// Whoever takes a ledger up to its last whole block for all of it is told of what lies behind that.
+/// Tells whoever takes a ledger up to its last whole block for all of it what lies behind that.
 /// An error if a checkpoint says that there were more blocks, and no power cut took them.
 pub fn tell_end(files: &dyn Files, next_height: u64, torn: Option<&TornTail>) -> Result<()> {
     let above = checkpoint::heights(files)?.into_iter().filter(|height| *height >= next_height);
