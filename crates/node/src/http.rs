@@ -5,8 +5,8 @@
 //! failed, is live and not ready; the latter says why. A GET of `/checkpoint` tells how the newest
 //! one stands, a POST asks for one and is answered when it is durable, or by 409 if the protocol
 //! cannot be resumed after the newest block; one is taken after the next where it can. `/head`
-//! names the ledger and its newest durable block. A POST of `/prune` is for those who can write the data folder
-//! ([`crate::prune`]).
+//! names the ledger and its newest durable block. A POST of `/prune` is for those who can write the
+//! data folder ([`crate::prune`]).
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
