@@ -83,7 +83,7 @@ impl Journal {
         let Some((rows, changes)) = rows else {
             return self.ledger.append(block);
         };
-        rows.begin(changes)?;
+        rows.begin(&block.hash(), changes)?;
         let appended = self.ledger.append(block);
         rows.wait().and(appended)
     }

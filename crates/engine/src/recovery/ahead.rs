@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 
 use ledger::chain::ChainVerifier;
-use ledger::{Block, ChainFault, EncodedBlock, LogError, LogReader, TornTail};
+use ledger::{Block, ChainFault, EncodedBlock, Hash, LogError, LogReader, TornTail};
 use recovery::schemes::beside::RowReader;
 use recovery::schemes::streams::Frame;
 use types::Height;
@@ -85,6 +85,7 @@ impl<'a> Source<'a> {
         };
         let block = decode(&encoded)?;
         check_chain(self.chain, &block)?;
+        let hash = encoded.hash();
         let height = block.header.height;
         let alone = match &block.transactions[..] {
             [only] => Transaction::decode(only).is_ok_and(|transaction| transaction.is_alone()),
@@ -93,7 +94,7 @@ impl<'a> Source<'a> {
         if alone {
             self.schema_changed = height;
         }
-        let frames = if alone { None } else { self.frames(height) };
+        let frames = if alone { None } else { self.frames(height, &hash) };
         let inputs = self.inputs(&block, alone || frames.is_some());
         Ok(Some(Item { bytes: encoded.payload().len() as u64, block, alone, inputs, frames }))
     }
@@ -112,11 +113,11 @@ impl<'a> Source<'a> {
         block.transactions.iter().map(input).collect()
     }
 
-    fn frames(&mut self, height: Height) -> Option<Vec<Frame>> {
+    fn frames(&mut self, height: Height, block: &Hash) -> Option<Vec<Frame>> {
         let rows = self.rows.as_mut()?;
         let why = match rows.first() {
             Some(first) if first > height => return None,
-            Some(_) => match rows.next(height) {
+            Some(_) => match rows.next(height, block) {
                 Ok(frames) => return Some(frames),
                 Err(why) => why,
             },

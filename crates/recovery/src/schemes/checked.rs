@@ -12,8 +12,8 @@
 //!
 //! This is LLR-P ([`recover`](super::recover)) with the check in the middle. Physical records are
 //! recovered in the same way: storage gives places itself, so those of the log say nothing more.
-//! The place of the writer in its block is in a row's stamp but not in the root; a frame's
-//! checksum is all that vouches for it.
+//! The place of the writer in its block is in a row's stamp but not in the root; what vouches for it
+//! is the frame, which names the very block that it was written with, and its checksum.
 //!
 //! *Cost*, beside that of LLR-P: three hashes a record, of its image, of its effect and a node of
 //! the tree; memory for a part, whose size the caller decides.
@@ -161,7 +161,7 @@ impl Shared {
         let mut mine: Vec<Vec<Shuffled>> = (0..self.workers).map(|_| Vec::new()).collect();
         loop {
             let frame = self.next.fetch_add(1, Ordering::Relaxed);
-            let Some(Frame { height, records }) = self.frames.get(frame) else {
+            let Some(Frame { height, records, .. }) = self.frames.get(frame) else {
                 break;
             };
             let mut rest = &records[..];
