@@ -19,6 +19,7 @@
 //! stopped is put off until done; when it is killed, the transaction was not acknowledged, and has
 //! happened whole or not at all.
 //!
+//! Whatever else makes the engine halt, blocks that were [held back](crate::journal) are written.
 //! When the disk fails, the state in memory is ahead of what is durable and nobody knows what
 //! reached the disk, so nothing is tried again: the engine takes no more writes, for good. Clients
 //! whose transactions are in the block at hand are told 53100 (the disk is full) or 58030, and that
@@ -31,13 +32,13 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use concurrency::Outcome;
-use ledger::files::sqlstate_of;
+use ledger::Hash;
 use storage::Store;
 use tokio::sync::oneshot;
 use types::{Error, Height, SqlState};
 
 use crate::checkpoint::{Checkpointer, Service, ServiceSettings, Standing, Taken};
-use crate::journal::Journal;
+use crate::journal::{Journal, LedgerEnd, cannot_write};
 use crate::language::Language;
 use crate::queue::{BlockLimits, Completion, Queue, Request};
 use crate::recovery::Progress;
@@ -115,6 +116,7 @@ struct Shared {
     halted: OnceLock<Error>,
     checkpoints: Option<Service>,
     log_scheme: &'static str,
+    ledger: Arc<LedgerEnd>,
 }
 
 impl Engine {
@@ -161,7 +163,14 @@ impl Engine {
             halted: OnceLock::new(),
             checkpoints,
             log_scheme: journal.scheme(),
+            ledger: Arc::clone(journal.ledger()),
         });
+        let halting = Arc::downgrade(&shared);
+        shared.ledger.on_failure(Box::new(move |error| {
+            if let Some(shared) = halting.upgrade() {
+                shared.halt(&error);
+            }
+        }));
         let mut sequencer =
             Sequencer { shared: Arc::clone(&shared), replica, journal, clock, since };
         sequencer.leave_boundary();
@@ -201,6 +210,12 @@ impl Engine {
     /// The newest durable block.
     pub fn head(&self) -> Head {
         *self.shared.head.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// The newest block in the ledger's files: what whoever copies these can ask for. Where blocks
+    /// are held back it is behind the head.
+    pub fn written(&self) -> Option<(Height, Hash)> {
+        self.shared.ledger.written()
     }
 
     pub fn protocol(&self) -> String {
@@ -264,6 +279,7 @@ impl Drop for StopOnPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.halt(&Error::new(SqlState::INTERNAL_ERROR, "the sequencer panicked"));
+            self.0.keep_held();
         }
     }
 }
@@ -282,6 +298,13 @@ impl Shared {
             }
         }
     }
+
+    /// Blocks that were acknowledged and held back are in order, whatever came after them.
+    fn keep_held(&self) {
+        if let Err(error) = self.ledger.write_held() {
+            tracing::error!(%error, "blocks that were held back cannot be written");
+        }
+    }
 }
 
 /// What whoever writes is told after a halt.
@@ -295,13 +318,6 @@ fn reads_only(cause: &Error) -> Error {
     Error::new(SqlState::READ_ONLY_SQL_TRANSACTION, what)
         .with_detail(format!("The transaction is in no block. The cause is {cause}."))
         .with_hint(hint)
-}
-
-/// A write or a sync of the ledger has failed.
-fn cannot_write(error: std::io::Error) -> Error {
-    Error::new(sqlstate_of(&error), "the ledger cannot be written")
-        .with_detail(error.to_string())
-        .with_hint("Whether the transaction is in the ledger is known after a restart.")
 }
 
 /// An executed block that is on disk.
@@ -382,7 +398,7 @@ impl Sequencer {
                 }
             }
         }
-        if let Err(error) = self.journal.ledger().write_held() {
+        if let Err(error) = self.shared.ledger.write_held() {
             self.halt(cannot_write(error), Vec::new());
         }
     }
@@ -395,7 +411,7 @@ impl Sequencer {
         let encoded = executed.block.encode()?;
         let ledger_bytes = encoded.payload().len() as u64;
         let executed_at = Instant::now();
-        self.journal.append(encoded, &executed.effects).map_err(cannot_write)?;
+        self.journal.append(encoded, &executed.effects)?;
         Ok(Durable {
             ledger_bytes,
             execute: executed_at - started,
@@ -473,6 +489,7 @@ impl Sequencer {
         for waiting in replies {
             let _ = waiting.reply.send(Err(error.clone()));
         }
+        self.shared.keep_held();
     }
 }
 

@@ -109,8 +109,11 @@ async fn head(State(observed): State<Arc<Observed>>) -> Response {
     let Some(engine) = observed.engine.get() else {
         return (StatusCode::SERVICE_UNAVAILABLE, "starting\n").into_response();
     };
-    let head = engine.head();
-    json_page(&json!({"height": head.height, "block_hash": to_hex(&head.hash)}))
+    // Of the files, since whoever asks may copy them next.
+    let Some((height, hash)) = engine.written() else {
+        return (StatusCode::SERVICE_UNAVAILABLE, "starting\n").into_response();
+    };
+    json_page(&json!({"height": height, "block_hash": to_hex(&hash)}))
 }
 
 async fn prune_blocks(
