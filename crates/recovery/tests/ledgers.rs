@@ -3,14 +3,15 @@
 
 use std::sync::Arc;
 
-use engine::{Body, Recovery, ReplayBy, RowFolders, Ways};
-use ledger::{Files, MemoryFiles};
+use engine::{Body, Fault, Recovery, ReplayBy, RowFolders, Ways};
+use ledger::header::BlockHeader;
+use ledger::{Files, LogReader, MemoryFiles};
 use recovery::schemes::Scheme;
 use recovery::schemes::beside::{RowLogOptions, RowLoggers};
 
 mod ledgered;
 
-use ledgered::{Ledgered, digest_of, folders, folders_of, recovered, workload};
+use ledgered::{Ledgered, begin, digest_of, folders, folders_of, recovered, workload};
 
 /// Protocols with their block's order and without it, with memory of blocks before and without.
 const PROTOCOLS: [&str; 5] = ["calvin", "bohm", "harmony", "quecc", "fabric:lag=2"];
@@ -269,5 +270,36 @@ fn a_frame_of_a_block_that_the_ledger_has_lost_is_refused() {
         assert_eq!(bytes(&path), whole);
         resume(last);
         assert!(bytes(&path) < whole);
+    }
+}
+
+/// Whatever a header says is held against what execution would say, in each of the ways.
+#[test]
+fn a_header_that_execution_would_refuse_is_refused_by_every_way() {
+    let mut ledger = Ledgered::new(Arc::new(MemoryFiles::new()), "serial", 1, &[]);
+    let text = "CREATE TABLE t (id bigint PRIMARY KEY, v bigint)".into();
+    ledger.block(vec![Body::Schema { text }]);
+    let text = "COPY t (id, v) FROM STDIN".into();
+    let rows = vec![[types::Value::Int(1), types::Value::Int(1)].into()];
+    ledger.block(vec![Body::Load { text, rows }]);
+    let mut blocks = Vec::new();
+    let mut reader = LogReader::open(Arc::clone(&ledger.files)).unwrap();
+    while let Some(block) = reader.next_block().unwrap() {
+        blocks.push(block.decode().unwrap());
+    }
+    let forge: [fn(&mut BlockHeader); 2] =
+        [|header| header.snapshot_height -= 1, |header| header.parameters_hash[0] ^= 1];
+    for forge in forge {
+        let mut blocks = blocks.clone();
+        forge(&mut blocks[2].header);
+        let files: Arc<dyn Files> = Arc::new(MemoryFiles::new());
+        let mut log = begin(&files, "serial");
+        for block in &blocks[1..] {
+            log.append(&[block.encode().unwrap()]).unwrap();
+        }
+        for replay in [ReplayBy::Protocol, ReplayBy::Pacman, ReplayBy::Serial] {
+            let fault = recovered(&files, &by(replay, 1)).err();
+            assert!(matches!(fault, Some(Fault::Mismatch(_))), "{replay:?}: {fault:?}");
+        }
     }
 }

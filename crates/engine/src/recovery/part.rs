@@ -7,7 +7,8 @@
 //! | serial | one transaction after another | the same |
 //!
 //! All three end with the effects root of every block held against its header: key by key, the rows
-//! before, the rows after and the heights between are those that the ledger recorded. Rows are
+//! before, the rows after and the heights between are those that the ledger recorded. What else
+//! execution says of a header, the parameters and the snapshot, is compared before. Rows are
 //! compared before anything is written, so that a row log that is not what it should be costs
 //! nothing but the reading; pieces are compared afterwards. *Outcomes* are not told again: that the
 //! recorded ones are the ledger's is checked by their root, that they are what execution gives is
@@ -91,6 +92,9 @@ impl Part {
         let (Some(first), Some(last)) = (self.items.first(), self.items.last()) else {
             return Ok(());
         };
+        for item in &self.items {
+            replica.check_follows(&item.block.header).map_err(Refusal::Untouched)?;
+        }
         let heights = (first.block.header.height, last.block.header.height);
         let header = last.block.header.clone();
         match way {
