@@ -29,7 +29,7 @@ use storage::{Catalog, LATEST, Store, UndoArena};
 use types::{Error, Height, Key, Result, SqlState, TableId};
 
 use super::Scheme;
-use super::records::{Record, spread};
+use super::records::Record;
 use super::streams::Frame;
 
 /// The rows of blocks that follow each other, with the effects roots that they come to.
@@ -167,8 +167,9 @@ impl Shared {
             let mut rest = &records[..];
             while !rest.is_empty() {
                 let at = At { height: *height, frame, offset: records.len() - rest.len() };
-                let Record { table, key, .. } = self.scheme.decode(&mut rest)?;
-                let owner = (spread(&key) >> 10 ^ u64::from(table.0)) as usize % self.workers;
+                let record = self.scheme.decode(&mut rest)?;
+                let owner = record.owner(self.workers);
+                let Record { table, key, .. } = record;
                 mine[owner].push(Shuffled { table, key, at });
             }
         }
