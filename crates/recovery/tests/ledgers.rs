@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use engine::{Body, Fault, Recovery, ReplayBy, RowFolders, Ways};
+use engine::transaction::StatementText;
+use engine::{Body, Fault, ParameterTypes, Recovery, ReplayBy, RowFolders, Ways};
 use ledger::header::BlockHeader;
 use ledger::{Files, LogReader, MemoryFiles};
 use recovery::schemes::Scheme;
@@ -301,5 +302,27 @@ fn a_header_that_execution_would_refuse_is_refused_by_every_way() {
             let fault = recovered(&files, &by(replay, 1)).err();
             assert!(matches!(fault, Some(Fault::Mismatch(_))), "{replay:?}: {fault:?}");
         }
+    }
+}
+
+#[test]
+fn a_block_of_very_many_programs_is_executed_and_those_behind_it_are_replayed() {
+    let mut ledger = Ledgered::new(Arc::new(MemoryFiles::new()), "serial", 1, &[]);
+    let text = "CREATE TABLE t (id bigint PRIMARY KEY, v bigint)".into();
+    ledger.block(vec![Body::Schema { text }]);
+    let insert = |id: i64, value: i64| {
+        let text = format!("INSERT INTO t VALUES ({id}, {value})");
+        let (types, arguments) = (ParameterTypes::default(), Vec::new());
+        Body::Statement(StatementText { text, types, arguments })
+    };
+    ledger.block((0..300).map(|id| insert(id, id)).collect());
+    for id in 300..305 {
+        ledger.block(vec![insert(id, 0)]);
+    }
+    for (replay, workers) in [(ReplayBy::Pacman, 2), (ReplayBy::Serial, 1)] {
+        let again = recovered(&ledger.files, &by(replay, workers)).unwrap();
+        let Ways { executed, by_pieces, serially, .. } = again.ways;
+        assert_eq!((executed, by_pieces + serially), (2, 5), "{:?}", again.notes);
+        assert_eq!(digest_of(&again.replica), digest_of(&ledger.replica));
     }
 }

@@ -30,7 +30,7 @@
 //! ledger does not hold the order that it needs. The protocol alone tells outcomes again, so it is
 //! the default, and the others are choices.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::sync_channel;
@@ -96,7 +96,7 @@ pub(super) fn follow(
         executed: &executed,
         after,
         part: None,
-        programs: BTreeMap::new(),
+        programs: BTreeSet::new(),
         done: Followed::default(),
     };
     let result = std::thread::scope(|scope| {
@@ -132,7 +132,7 @@ struct Follower<'a> {
     /// Blocks that wait for more of their kind.
     part: Option<(Way, Part)>,
     /// Of the part, by address.
-    programs: BTreeMap<usize, ()>,
+    programs: BTreeSet<usize>,
     /// No row log has been found wrong.
     rows_are_good: bool,
     done: Followed,
@@ -187,7 +187,12 @@ impl Follower<'_> {
             return None;
         }
         programs(item, &mut self.programs);
-        (self.programs.len() <= PROGRAMS_MAX).then_some(way)
+        if self.programs.len() > PROGRAMS_MAX {
+            // The block goes by its protocol and ends the part, if there is one.
+            self.programs.clear();
+            return None;
+        }
+        Some(way)
     }
 
     fn note_once(&mut self, why: String) {
