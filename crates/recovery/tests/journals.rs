@@ -330,3 +330,27 @@ fn a_halt_that_is_not_the_ledgers_fault_keeps_the_blocks_that_were_held_back() {
     assert!(engine.is_halted());
     assert_eq!(blocks_in(&files), 3);
 }
+
+#[test]
+fn row_logs_of_another_scheme_go_at_a_start_and_one_removed_by_hand_holds_up_no_other() {
+    let files = MemoryFiles::new();
+    let (rows, row_files) = folders(Scheme::Logical, 1);
+    let logging = Logging::Rows(rows, None);
+    let engine = start(&files, &logging, ASKED_FOR);
+    submit(&engine, schema(TABLE)).unwrap();
+    for id in 0..5 {
+        submit(&engine, row(id)).unwrap();
+        engine.checkpoint().unwrap().blocking_recv().unwrap().unwrap();
+        if id == 1 {
+            row_files[0].remove(&row_files[0].paths()[0]).unwrap();
+        }
+    }
+    drop(engine);
+    let paths = row_files[0].paths();
+    assert!((1..=3).contains(&paths.len()), "{paths:?}");
+    let physical = folders_of(Scheme::Physical, &row_files);
+    let engine = start(&files, &Logging::Rows(physical, None), ASKED_FOR);
+    submit(&engine, row(10)).unwrap();
+    let paths = row_files[0].paths();
+    assert!(paths.len() == 1 && paths[0].starts_with("physical-"), "{paths:?}");
+}

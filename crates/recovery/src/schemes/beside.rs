@@ -23,7 +23,7 @@
 //! *Segments.* A writer always begins new files, named after the first block that they hold; it
 //! never appends to what a crash has left. What lies in a file from the next file's first block on
 //! was never released. Files begin at checkpoints and when they are full; they go when a
-//! checkpoint holds all of their blocks.
+//! checkpoint holds all of their blocks, or at a start under another scheme.
 
 use std::io;
 use std::sync::Arc;
@@ -87,6 +87,24 @@ fn parse_name(scheme: Scheme, name: &str) -> Option<Height> {
     number.parse().ok().filter(|first| segment_name(scheme, *first) == name)
 }
 
+/// Removes a file, if somebody has not done so before.
+fn remove(files: &dyn Files, name: &str) -> io::Result<()> {
+    match files.remove(name) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
+/// Removes the row logs of schemes that are not used in a folder any more: they miss the blocks
+/// from now on, and no checkpoint would cut them off.
+pub fn remove_unused(files: &dyn Files, used: Option<Scheme>) -> io::Result<()> {
+    let unused = |name: &&String| {
+        Scheme::ALL.into_iter().any(|it| Some(it) != used && parse_name(it, name).is_some())
+    };
+    files.list("")?.iter().filter(unused).try_for_each(|name| remove(files, name))?;
+    files.sync_folder("")
+}
+
 fn tag_of(block: &Hash) -> BlockTag {
     let mut tag = BlockTag::default();
     tag.copy_from_slice(&block[..size_of::<BlockTag>()]);
@@ -145,12 +163,12 @@ impl RowLoggers {
             let mut segments = of.segments(&**files)?;
             // Of blocks that were never released.
             for first in segments.extract_if(.., |first| *first >= next) {
-                files.remove(&segment_name(of.scheme, first))?;
+                remove(&**files, &segment_name(of.scheme, first))?;
             }
             if let Some(last) = segments.last() {
                 cut_behind(&**files, &segment_name(of.scheme, *last), next)?;
             }
-            files.sync_folder("")?;
+            remove_unused(&**files, Some(of.scheme))?;
             let files = Arc::clone(files);
             let (scheme, newest) = (of.scheme, next.saturating_sub(1));
             let writer = Writer { files, scheme, options, segments, file: None, newest };
@@ -317,7 +335,7 @@ impl Writer {
             if behind > up_to + 1 {
                 break;
             }
-            self.files.remove(&segment_name(self.scheme, *oldest))?;
+            remove(&*self.files, &segment_name(self.scheme, *oldest))?;
             self.segments.remove(0);
         }
         self.files.sync_folder("")
