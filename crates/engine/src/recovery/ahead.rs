@@ -10,7 +10,7 @@
 //! schema change makes it wait, and nothing is compiled ahead until it has happened.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 
 use ledger::chain::ChainVerifier;
@@ -47,8 +47,16 @@ pub(super) struct Source<'a> {
     pub torn: Option<TornTail>,
     /// The last block that changes the schema, of those read.
     schema_changed: Height,
-    /// The last block that was executed.
-    executed: &'a AtomicU64,
+    done: &'a Done,
+}
+
+/// What the follower has come to, for whoever reads ahead of it.
+#[derive(Default)]
+pub(super) struct Done {
+    /// The last block whose state is there.
+    pub height: AtomicU64,
+    /// Row logs were found wrong: blocks from now on are executed.
+    pub refused_rows: AtomicBool,
 }
 
 impl<'a> Source<'a> {
@@ -56,10 +64,10 @@ impl<'a> Source<'a> {
         reader: &'a mut LogReader,
         chain: &'a mut ChainVerifier,
         language: Arc<dyn Language>,
-        executed: &'a AtomicU64,
+        done: &'a Done,
     ) -> Source<'a> {
         let (rows, rows_end, torn, schema_changed) = (None, None, None, 0);
-        Source { reader, chain, language, rows, rows_end, torn, schema_changed, executed }
+        Source { reader, chain, language, rows, rows_end, torn, schema_changed, done }
     }
 
     /// Row logs are read beside the blocks.
@@ -100,7 +108,7 @@ impl<'a> Source<'a> {
     }
 
     fn inputs(&self, block: &Block, as_they_are: bool) -> Vec<Input> {
-        let executed = self.executed.load(Ordering::Acquire);
+        let executed = self.done.height.load(Ordering::Acquire);
         let compile = !as_they_are && executed >= self.schema_changed;
         let schema_version = self.language.schema_version();
         let input = |payload: &bytes::Bytes| {
@@ -114,6 +122,9 @@ impl<'a> Source<'a> {
     }
 
     fn frames(&mut self, height: Height, block: &Hash) -> Option<Vec<Frame>> {
+        if self.done.refused_rows.load(Ordering::Acquire) {
+            self.rows = None;
+        }
         let rows = self.rows.as_mut()?;
         let why = match rows.first() {
             Some(first) if first > height => return None,
