@@ -12,8 +12,8 @@
 //!
 //! This is LLR-P ([`recover`](super::recover)) with the check in the middle. Physical records are
 //! recovered in the same way: storage gives places itself, so those of the log say nothing more.
-//! The place of the writer in its block is in a row's stamp but not in the root; what vouches for it
-//! is the frame, which names the very block that it was written with, and its checksum.
+//! The place of the writer in its block is in a row's stamp but not in the root; what vouches for
+//! it is the frame, which names the very block that it was written with, and its checksum.
 //!
 //! *Cost*, beside that of LLR-P: three hashes a record, of its image, of its effect and a node of
 //! the tree; memory for a part, whose size the caller decides.
