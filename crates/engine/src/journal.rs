@@ -11,8 +11,8 @@
 //! long a block takes.
 //!
 //! *None.* Blocks are held in memory and written when a checkpoint is about to be taken, when the
-//! engine stops or halts, and when they take too much memory: before the checkpoint itself, so that the
-//! ledger has no gap, each row of the checkpoint has its block, and receipts, verification and
+//! engine stops or halts, and when they take too much memory: before the checkpoint itself, so that
+//! the ledger has no gap, each row of the checkpoint has its block, and receipts, verification and
 //! restore know no difference. What a crash leaves is the ledger as it was at some moment, as
 //! with a disk that lies about syncs, but not beyond what checkpoints say.
 
@@ -130,7 +130,7 @@ pub struct LedgerEnd {
     holds: bool,
     /// That of the log, for who must not wait for it.
     durable_below: AtomicU64,
-    /// The same of its newest block.
+    /// The newest block that the files hold for certain.
     written: Mutex<Option<(Height, Hash)>>,
     on_failure: OnceLock<OnFailure>,
 }
@@ -152,7 +152,10 @@ impl LedgerEnd {
         if !self.holds {
             let mut log = lock(&self.log);
             let appended = log.append(&[block]);
-            self.note(&log);
+            // A block whose sync failed may be in the files or not.
+            if appended.is_ok() {
+                self.note(&log);
+            }
             return appended;
         }
         let mut held = lock(&self.held);
@@ -171,7 +174,7 @@ impl LedgerEnd {
         self.durable_below.store(log.durable_below(), Ordering::Release);
     }
 
-    /// The newest block in the ledger's files, be it on stable storage or not.
+    /// The newest block that was written to the ledger's files, and synced if blocks are.
     pub fn written(&self) -> Option<(Height, Hash)> {
         *lock(&self.written)
     }
