@@ -71,7 +71,7 @@ fn many_blocks_at_once_fill_segments_of_the_usual_size() {
     let files = MemoryFiles::new();
     let mut writer = writer(&files, OPTIONS).unwrap();
     writer.append_and_sync(&blocks).unwrap();
-    assert_eq!((writer.next_height(), writer.durable_below()), (40, 40));
+    assert_eq!((writer.next_height(), writer.durable_below()), (41, 41));
     assert_eq!(read(&files).0, blocks);
     for path in files.paths() {
         let bytes = files.contents(&path).unwrap().len() as u64;
