@@ -19,13 +19,13 @@
 //! stopped is put off until done; when it is killed, the transaction was not acknowledged, and has
 //! happened whole or not at all.
 //!
-//! Whatever else makes the engine halt, blocks that were [held back](crate::journal) are written.
 //! When the disk fails, the state in memory is ahead of what is durable and nobody knows what
 //! reached the disk, so nothing is tried again: the engine takes no more writes, for good. Clients
 //! whose transactions are in the block at hand are told 53100 (the disk is full) or 58030, and that
 //! the next start finds out whether it is in the ledger; those of later ones are told 25006, and
 //! that they are in no block. Readers go on: what they see is the last block that was durable, and
-//! what was acknowledged is in the ledger.
+//! what was acknowledged is in the ledger. At a halt for another reason, blocks that were
+//! [held back](crate::journal) are written first.
 
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;

@@ -323,7 +323,10 @@ impl Shared {
         let Some(ledger) = &self.ledger else {
             return Ok(state);
         };
-        let durable_below = ledger.write_held().map_err(cannot_write)?;
+        let durable_below = ledger.write_held().map_err(|error| {
+            let hint = "See to the disk, or make room on it, then restart the node.";
+            cannot_write(error).with_hint(hint)
+        })?;
         let behind = state.boundary.header.height + 1;
         state.durable_below = state.durable_below.max(durable_below.min(behind));
         Ok(state)
