@@ -24,21 +24,21 @@
 //! whose transactions are in the block at hand are told 53100 (the disk is full) or 58030, and that
 //! the next start finds out whether it is in the ledger; those of later ones are told 25006, and
 //! that they are in no block. Readers go on: what they see is the last block that was durable, and
-//! what was acknowledged is in the ledger.
+//! what was acknowledged is in the ledger. At a halt for another reason, blocks that were
+//! [held back](crate::journal) are written first.
 
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use concurrency::Outcome;
-use ledger::LedgerId;
-use ledger::files::sqlstate_of;
+use ledger::{Hash, LedgerId};
 use storage::Store;
 use tokio::sync::oneshot;
 use types::{Error, Height, SqlState};
 
 use crate::checkpoint::{Checkpointer, Service, ServiceSettings, Standing, Taken};
-use crate::journal::Journal;
+use crate::journal::{Journal, LedgerEnd, cannot_write};
 use crate::language::Language;
 use crate::queue::{BlockLimits, Completion, Queue, Request};
 use crate::recovery::Progress;
@@ -117,6 +117,7 @@ struct Shared {
     halted: OnceLock<Error>,
     checkpoints: Option<Service>,
     log_scheme: &'static str,
+    ledger: Arc<LedgerEnd>,
 }
 
 impl Engine {
@@ -164,7 +165,14 @@ impl Engine {
             halted: OnceLock::new(),
             checkpoints,
             log_scheme: journal.scheme(),
+            ledger: Arc::clone(journal.ledger()),
         });
+        let halting = Arc::downgrade(&shared);
+        shared.ledger.on_failure(Box::new(move |error| {
+            if let Some(shared) = halting.upgrade() {
+                shared.halt(&error);
+            }
+        }));
         let mut sequencer =
             Sequencer { shared: Arc::clone(&shared), replica, journal, clock, since };
         sequencer.leave_boundary();
@@ -208,6 +216,12 @@ impl Engine {
     /// The newest durable block.
     pub fn head(&self) -> Head {
         *self.shared.head.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// The newest block in the ledger's files: what whoever copies these can ask for. Where blocks
+    /// are held back it is behind the head.
+    pub fn written(&self) -> Option<(Height, Hash)> {
+        self.shared.ledger.written()
     }
 
     pub fn protocol(&self) -> String {
@@ -271,6 +285,7 @@ impl Drop for StopOnPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.halt(&Error::new(SqlState::INTERNAL_ERROR, "the sequencer panicked"));
+            self.0.keep_held();
         }
     }
 }
@@ -289,6 +304,13 @@ impl Shared {
             }
         }
     }
+
+    /// Blocks that were acknowledged and held back are in order, whatever came after them.
+    fn keep_held(&self) {
+        if let Err(error) = self.ledger.write_held() {
+            tracing::error!(%error, "blocks that were held back cannot be written");
+        }
+    }
 }
 
 /// What whoever writes is told after a halt.
@@ -302,13 +324,6 @@ fn reads_only(cause: &Error) -> Error {
     Error::new(SqlState::READ_ONLY_SQL_TRANSACTION, what)
         .with_detail(format!("The transaction is in no block. The cause is {cause}."))
         .with_hint(hint)
-}
-
-/// A write or a sync of the ledger has failed.
-fn cannot_write(error: std::io::Error) -> Error {
-    Error::new(sqlstate_of(&error), "the ledger cannot be written")
-        .with_detail(error.to_string())
-        .with_hint("Whether the transaction is in the ledger is known after a restart.")
 }
 
 /// An executed block that is on disk.
@@ -389,7 +404,7 @@ impl Sequencer {
                 }
             }
         }
-        if let Err(error) = self.journal.ledger().write_held() {
+        if let Err(error) = self.shared.ledger.write_held() {
             self.halt(cannot_write(error), Vec::new());
         }
     }
@@ -402,7 +417,7 @@ impl Sequencer {
         let encoded = executed.block.encode()?;
         let ledger_bytes = encoded.payload().len() as u64;
         let executed_at = Instant::now();
-        self.journal.append(encoded, &executed.effects).map_err(cannot_write)?;
+        self.journal.append(encoded, &executed.effects)?;
         Ok(Durable {
             ledger_bytes,
             execute: executed_at - started,
@@ -480,6 +495,7 @@ impl Sequencer {
         for waiting in replies {
             let _ = waiting.reply.send(Err(error.clone()));
         }
+        self.shared.keep_held();
     }
 }
 

@@ -11,18 +11,19 @@
 //! long a block takes.
 //!
 //! *None.* Blocks are held in memory and written when a checkpoint is about to be taken, when the
-//! engine stops, and when they take too much memory: before the checkpoint itself, so that the
-//! ledger has no gap, each row of the checkpoint has its block, and receipts, verification and
+//! engine stops or halts, and when they take too much memory: before the checkpoint itself, so that
+//! the ledger has no gap, each row of the checkpoint has its block, and receipts, verification and
 //! restore know no difference. What a crash leaves is the ledger as it was at some moment, as
 //! with a disk that lies about syncs, but not beyond what checkpoints say.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-use ledger::{EncodedBlock, LogWriter};
+use ledger::files::sqlstate_of;
+use ledger::{EncodedBlock, Hash, LogWriter};
 use recovery::schemes::beside::RowLoggers;
-use types::Height;
+use types::{Error, Height, Result};
 
 use crate::effects::Effects;
 
@@ -55,8 +56,9 @@ impl Journal {
 
     fn new(log: LogWriter, holds: bool) -> Journal {
         let durable_below = AtomicU64::new(log.durable_below());
-        let (log, held) = (Mutex::new(log), Mutex::default());
-        let ledger = LedgerEnd { log, held, holds, durable_below };
+        let written = Mutex::new(newest_of(&log));
+        let (log, held, on_failure) = (Mutex::new(log), Mutex::default(), OnceLock::new());
+        let ledger = LedgerEnd { log, held, holds, durable_below, written, on_failure };
         Journal { ledger: Arc::new(ledger), rows: None, cut: None }
     }
 
@@ -74,18 +76,20 @@ impl Journal {
     }
 
     /// Returns when the block's results may be released.
-    pub(crate) fn append(&mut self, block: EncodedBlock, effects: &Effects) -> io::Result<()> {
+    pub(crate) fn append(&mut self, block: EncodedBlock, effects: &Effects) -> Result<()> {
         let rows = match effects {
             Effects::Rows(changes) => self.rows.as_mut().map(|rows| (rows, changes)),
             // Schema changes are executed again whatever is logged.
             Effects::Objects(_) => None,
         };
         let Some((rows, changes)) = rows else {
-            return self.ledger.append(block);
+            return self.ledger.append(block).map_err(cannot_write);
         };
-        rows.begin(changes)?;
-        let appended = self.ledger.append(block);
-        rows.wait().and(appended)
+        rows.begin(&block.hash(), changes).map_err(cannot_log_rows)?;
+        let appended = self.ledger.append(block).map_err(cannot_write);
+        // All loggers are waited for, whatever became of the block.
+        let logged = rows.wait().map_err(cannot_log_rows);
+        appended.and(logged)
     }
 
     /// The newest checkpoint: files of row logs without later blocks go, and what follows goes to
@@ -101,6 +105,24 @@ impl Journal {
     }
 }
 
+/// A write or a sync of the ledger has failed.
+pub(crate) fn cannot_write(error: io::Error) -> Error {
+    failed("the ledger cannot be written", &error)
+}
+
+fn cannot_log_rows(error: io::Error) -> Error {
+    failed("the row log cannot be written", &error)
+}
+
+fn failed(what: &str, error: &io::Error) -> Error {
+    Error::new(sqlstate_of(error), what)
+        .with_detail(error.to_string())
+        .with_hint("Whether the transaction is in the ledger is known after a restart.")
+}
+
+/// Told why the ledger cannot be written.
+type OnFailure = Box<dyn Fn(Error) + Send + Sync>;
+
 /// The end of the ledger: the log, and blocks that are not in it yet.
 pub struct LedgerEnd {
     log: Mutex<LogWriter>,
@@ -108,6 +130,13 @@ pub struct LedgerEnd {
     holds: bool,
     /// That of the log, for who must not wait for it.
     durable_below: AtomicU64,
+    /// The newest block that the files hold for certain.
+    written: Mutex<Option<(Height, Hash)>>,
+    on_failure: OnceLock<OnFailure>,
+}
+
+fn newest_of(log: &LogWriter) -> Option<(Height, Hash)> {
+    Some((log.next_height().checked_sub(1)?, log.head_hash()))
 }
 
 #[derive(Default)]
@@ -123,7 +152,10 @@ impl LedgerEnd {
         if !self.holds {
             let mut log = lock(&self.log);
             let appended = log.append(&[block]);
-            self.durable_below.store(log.durable_below(), Ordering::Release);
+            // A block whose sync failed may be in the files or not.
+            if appended.is_ok() {
+                self.note(&log);
+            }
             return appended;
         }
         let mut held = lock(&self.held);
@@ -137,6 +169,21 @@ impl LedgerEnd {
         if is_full { self.write_held().map(drop) } else { Ok(()) }
     }
 
+    fn note(&self, log: &LogWriter) {
+        *lock(&self.written) = newest_of(log);
+        self.durable_below.store(log.durable_below(), Ordering::Release);
+    }
+
+    /// The newest block that was written to the ledger's files, and synced if blocks are.
+    pub fn written(&self) -> Option<(Height, Hash)> {
+        *lock(&self.written)
+    }
+
+    /// Who is told when blocks that were held back cannot be written.
+    pub(crate) fn on_failure(&self, tell: OnFailure) {
+        let _ = self.on_failure.set(tell);
+    }
+
     /// All blocks below are on stable storage.
     pub fn durable_below(&self) -> Height {
         self.durable_below.load(Ordering::Acquire)
@@ -145,6 +192,14 @@ impl LedgerEnd {
     /// Writes the blocks that are held back, if any are; the sequencer may go on meanwhile. Returns
     /// the height below which all blocks are on stable storage.
     pub fn write_held(&self) -> io::Result<Height> {
+        let written = self.try_write_held();
+        if let (Err(error), Some(tell)) = (&written, self.on_failure.get()) {
+            tell(cannot_write(io::Error::new(error.kind(), error.to_string())));
+        }
+        written
+    }
+
+    fn try_write_held(&self) -> io::Result<Height> {
         let mut log = lock(&self.log);
         if self.holds {
             let blocks = {
@@ -152,13 +207,13 @@ impl LedgerEnd {
                 held.bytes = 0;
                 std::mem::take(&mut held.blocks)
             };
-            let written = log.append(&blocks).and_then(|()| log.sync());
+            let written = log.append_and_sync(&blocks);
             if let Err(error) = written {
                 lock(&self.held).failed = Some((error.kind(), error.to_string()));
                 return Err(error);
             }
         }
-        self.durable_below.store(log.durable_below(), Ordering::Release);
+        self.note(&log);
         Ok(log.durable_below())
     }
 }

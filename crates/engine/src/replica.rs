@@ -12,6 +12,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use concurrency::{Block, BlockOutcome, BlockReport, Crew, Outcome, Protocol, Work};
 use ledger::block::{Block as LedgerBlock, BlockSeal};
+use ledger::chain::check_parameters;
 use ledger::genesis::Genesis;
 use ledger::header::BlockHeader;
 use ledger::parameters::Parameters;
@@ -237,6 +238,17 @@ impl Replica {
         let (_, outcome, changes) = self.run(header.time_us, transactions)?;
         self.stand_behind(theirs);
         Ok(Again { outcomes: outcome.outcomes, effects: Effects::Rows(changes), header })
+    }
+
+    /// Whether a block behind this head, with none between that changes parameters, says of itself
+    /// what executing it would: the parameters and the snapshot.
+    pub fn check_follows(&self, header: &BlockHeader) -> Result<(), String> {
+        check_parameters(header, &self.parameters_hash).map_err(|fault| fault.to_string())?;
+        if header.snapshot_height + 1 == header.height {
+            return Ok(());
+        }
+        let BlockHeader { height, snapshot_height, .. } = header;
+        Err(format!("block {height} names the snapshot of block {snapshot_height}"))
     }
 
     /// Goes on behind a block whose state has come into the store in another way.

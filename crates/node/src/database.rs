@@ -21,7 +21,7 @@ use ledger::{
     checkpoint, first_block,
 };
 use recovery::schemes::Scheme;
-use recovery::schemes::beside::{RowLogOptions, RowLoggers};
+use recovery::schemes::beside::{RowLogOptions, RowLoggers, remove_unused};
 use sql::session::Database;
 use sql::session::schema::Schema;
 use storage::Store;
@@ -168,14 +168,26 @@ fn row_folders(settings: &Settings) -> Result<Option<RowFolders>> {
         LogScheme::Physical => Scheme::Physical,
         LogScheme::Command | LogScheme::None => return Ok(None),
     };
-    let default = [settings.data.join("rows")];
-    let paths = match &settings.log_folders.0[..] {
-        [] => &default[..],
-        given => given,
-    };
     let open = |path: &PathBuf| -> Result<Arc<dyn Files>> { Ok(Arc::new(RealFiles::open(path)?)) };
-    let folders = paths.iter().map(open).collect::<Result<_>>().context("cannot log rows")?;
-    Ok(Some(RowFolders { scheme, folders }))
+    let folders = row_paths(settings).iter().map(open).collect::<Result<_>>();
+    Ok(Some(RowFolders { scheme, folders: folders.context("cannot log rows")? }))
+}
+
+fn row_paths(settings: &Settings) -> Vec<PathBuf> {
+    match &settings.log_folders.0[..] {
+        [] => vec![settings.data.join("rows")],
+        given => given.to_vec(),
+    }
+}
+
+/// Where no rows are logged any more, what was logged goes.
+fn remove_row_logs(settings: &Settings) {
+    for path in row_paths(settings).iter().filter(|path| path.is_dir()) {
+        let removed = RealFiles::open(path).and_then(|files| remove_unused(&files, None));
+        if let Err(error) = removed {
+            warn!(%error, "row logs that are not used any more cannot be removed");
+        }
+    }
 }
 
 fn recovery(settings: &Settings, rows: Option<RowFolders>) -> Recovery {
@@ -190,6 +202,9 @@ fn recovery(settings: &Settings, rows: Option<RowFolders>) -> Recovery {
 
 /// What blocks go to, and a line about it.
 fn journal(settings: &Settings, log: LogWriter, rows: Option<RowFolders>) -> Result<Journal> {
+    if rows.is_none() {
+        remove_row_logs(settings);
+    }
     let journal = match rows {
         Some(rows) => {
             let options = RowLogOptions {

@@ -1,13 +1,14 @@
 //! Engines under each log scheme: what is released when, and what a crash leaves.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use engine::checkpoint::{Checkpointer, ServiceSettings};
 use engine::{
-    BlockLimits, Body, Checkpoints, Completion, Engine, Journal, NoObserver, Progress, Recovery,
-    ReplayBy, RowFolders, Transaction, replay,
+    BlockLimits, Body, Checkpoints, Clock, Completion, Engine, Journal, NoObserver, Progress,
+    Recovery, ReplayBy, RowFolders, Transaction, replay,
 };
 use kit::random::Random;
 use ledger::memory_files::Failure;
@@ -35,6 +36,15 @@ enum Logging {
 
 /// A node on files in memory, begun if there is nothing yet.
 fn start(files: &MemoryFiles, logging: &Logging, settings: ServiceSettings) -> Engine {
+    start_by(files, logging, settings, Arc::new(|| 0))
+}
+
+fn start_by(
+    files: &MemoryFiles,
+    logging: &Logging,
+    settings: ServiceSettings,
+    clock: Clock,
+) -> Engine {
     let own: Arc<dyn Files> = Arc::new(files.clone());
     if files.paths().is_empty() {
         drop(begin(&own, "harmony"));
@@ -58,8 +68,7 @@ fn start(files: &MemoryFiles, logging: &Logging, settings: ServiceSettings) -> E
         }
         Logging::None => Journal::held_back(log),
     };
-    let (limits, clock) = (BlockLimits::default(), Arc::new(|| 0));
-    let observer = Arc::new(NoObserver);
+    let (limits, observer) = (BlockLimits::default(), Arc::new(NoObserver));
     Engine::start_with(read.replica, journal, language, limits, clock, observer, checkpoints)
         .unwrap()
 }
@@ -269,8 +278,10 @@ fn without_a_log_the_ledger_is_written_at_checkpoints_and_at_a_clean_stop() {
     submit(&engine, schema(TABLE)).unwrap();
     (0..5).for_each(|id| drop(submit(&engine, row(id)).unwrap()));
     assert_eq!(blocks_in(&files), 1, "genesis alone");
+    assert_eq!((engine.head().height, engine.written().unwrap().0), (6, 0));
     let taken = engine.checkpoint().unwrap().blocking_recv().unwrap().unwrap();
     assert_eq!((taken.height, blocks_in(&files)), (6, 7));
+    assert_eq!(engine.written().unwrap(), (6, engine.head().hash));
     submit(&engine, row(10)).unwrap();
     assert_eq!(blocks_in(&files), 7);
     let left: Arc<dyn Files> = Arc::new(files.crash(&mut Random::new(1)));
@@ -284,8 +295,8 @@ fn without_a_log_the_ledger_is_written_at_checkpoints_and_at_a_clean_stop() {
     submit(&engine, row(11)).unwrap();
 }
 
-/// A disk that is full when the blocks are to be written: the checkpoint fails, and so does every
-/// later transaction; nothing is half there.
+/// A disk that is full when the blocks are to be written: the checkpoint fails, and the engine takes
+/// no more writes; nothing is half there.
 #[test]
 fn blocks_that_were_held_back_and_cannot_be_written_stop_the_engine() {
     let files = MemoryFiles::new();
@@ -293,9 +304,53 @@ fn blocks_that_were_held_back_and_cannot_be_written_stop_the_engine() {
     submit(&engine, schema(TABLE)).unwrap();
     files.fail_at(Some(Failure::PowerOff(files.operations())));
     assert!(engine.checkpoint().unwrap().blocking_recv().unwrap().is_err());
-    assert!(submit(&engine, row(1)).is_err());
     assert!(engine.is_halted());
+    assert!(submit(&engine, row(1)).is_err());
     drop(engine);
     let left: Arc<dyn Files> = Arc::new(files.crash(&mut Random::new(1)));
     assert!(recovered(&left, &executing(1)).unwrap().replica.head().height <= 1);
+}
+
+#[test]
+fn a_halt_that_is_not_the_ledgers_fault_keeps_the_blocks_that_were_held_back() {
+    let files = MemoryFiles::new();
+    let broken = Arc::new(AtomicBool::new(false));
+    let own = Arc::clone(&broken);
+    let clock: Clock = Arc::new(move || {
+        assert!(!own.load(Ordering::Relaxed), "the clock is meant to break");
+        0
+    });
+    let engine = start_by(&files, &Logging::None, ASKED_FOR, clock);
+    submit(&engine, schema(TABLE)).unwrap();
+    submit(&engine, row(1)).unwrap();
+    assert_eq!(blocks_in(&files), 1);
+    broken.store(true, Ordering::Relaxed);
+    assert!(submit(&engine, row(2)).is_err());
+    engine.stop();
+    assert!(engine.is_halted());
+    assert_eq!(blocks_in(&files), 3);
+}
+
+#[test]
+fn row_logs_of_another_scheme_go_at_a_start_and_one_removed_by_hand_holds_up_no_other() {
+    let files = MemoryFiles::new();
+    let (rows, row_files) = folders(Scheme::Logical, 1);
+    let logging = Logging::Rows(rows, None);
+    let engine = start(&files, &logging, ASKED_FOR);
+    submit(&engine, schema(TABLE)).unwrap();
+    for id in 0..5 {
+        submit(&engine, row(id)).unwrap();
+        engine.checkpoint().unwrap().blocking_recv().unwrap().unwrap();
+        if id == 1 {
+            row_files[0].remove(&row_files[0].paths()[0]).unwrap();
+        }
+    }
+    drop(engine);
+    let paths = row_files[0].paths();
+    assert!((1..=3).contains(&paths.len()), "{paths:?}");
+    let physical = folders_of(Scheme::Physical, &row_files);
+    let engine = start(&files, &Logging::Rows(physical, None), ASKED_FOR);
+    submit(&engine, row(10)).unwrap();
+    let paths = row_files[0].paths();
+    assert!(paths.len() == 1 && paths[0].starts_with("physical-"), "{paths:?}");
 }

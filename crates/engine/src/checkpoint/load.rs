@@ -103,9 +103,10 @@ fn fill(
         failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
     };
     let (send, receive) = sync_channel(workers * RUNS_AHEAD);
-    let receive = Mutex::new(receive);
+    // The workers' alone: should they all panic, the reader must not wait for them.
+    let receive = Arc::new(Mutex::new(receive));
     // After a failure what is on its way is thrown away, so that the reader is not held up.
-    let work = || {
+    let work = &|receive: Arc<Mutex<Receiver<Run<'_>>>>| {
         while let Some(run) = next_run(&receive) {
             if !stopped.load(Ordering::Relaxed)
                 && let Err(error) = run.restore()
@@ -116,8 +117,11 @@ fn fill(
     };
     std::thread::scope(|scope| {
         scope.spawn(|| read_ahead(runs, packs, &stopped, send).unwrap_or_else(&fail));
-        (1..workers).for_each(|_| drop(scope.spawn(work)));
-        work();
+        for _ in 1..workers {
+            let receive = Arc::clone(&receive);
+            scope.spawn(move || work(receive));
+        }
+        work(receive);
     });
     match failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some(error) => Err(error),

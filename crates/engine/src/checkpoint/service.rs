@@ -13,7 +13,8 @@
 //! it gives up. The checkpoints before are as they were, and the next one is tried when it is due.
 //!
 //! A checkpoint that cannot be written (a full disk, say) is said, in the log, by [`Standing`] and
-//! to the observer, and stops nobody: the ledger itself is what makes results durable.
+//! to the observer, and stops nobody: the ledger itself is what makes results durable. But where
+//! blocks were held back for it and cannot be written, the engine halts.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -25,7 +26,7 @@ use tokio::sync::oneshot;
 use types::{Error, Height, Result, SqlState};
 
 use crate::engine::Observer;
-use crate::journal::LedgerEnd;
+use crate::journal::{LedgerEnd, cannot_write};
 use crate::language::Language;
 use crate::recovery::Progress;
 use crate::replica::Boundary;
@@ -323,8 +324,8 @@ impl Shared {
             return Ok(state);
         };
         let durable_below = ledger.write_held().map_err(|error| {
-            Error::new(SqlState::IO_ERROR, "the ledger cannot be written")
-                .with_detail(error.to_string())
+            let hint = "See to the disk, or make room on it, then restart the node.";
+            cannot_write(error).with_hint(hint)
         })?;
         let behind = state.boundary.header.height + 1;
         state.durable_below = state.durable_below.max(durable_below.min(behind));

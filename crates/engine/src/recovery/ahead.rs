@@ -10,11 +10,11 @@
 //! schema change makes it wait, and nothing is compiled ahead until it has happened.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 
 use ledger::chain::ChainVerifier;
-use ledger::{Block, ChainFault, EncodedBlock, LogError, LogReader, TornTail};
+use ledger::{Block, ChainFault, EncodedBlock, Hash, LogError, LogReader, TornTail};
 use recovery::schemes::beside::RowReader;
 use recovery::schemes::streams::Frame;
 use types::Height;
@@ -47,8 +47,16 @@ pub(super) struct Source<'a> {
     pub torn: Option<TornTail>,
     /// The last block that changes the schema, of those read.
     schema_changed: Height,
-    /// The last block that was executed.
-    executed: &'a AtomicU64,
+    done: &'a Done,
+}
+
+/// What the follower has come to, for whoever reads ahead of it.
+#[derive(Default)]
+pub(super) struct Done {
+    /// The last block whose state is there.
+    pub height: AtomicU64,
+    /// Row logs were found wrong: blocks from now on are executed.
+    pub refused_rows: AtomicBool,
 }
 
 impl<'a> Source<'a> {
@@ -56,10 +64,10 @@ impl<'a> Source<'a> {
         reader: &'a mut LogReader,
         chain: &'a mut ChainVerifier,
         language: Arc<dyn Language>,
-        executed: &'a AtomicU64,
+        done: &'a Done,
     ) -> Source<'a> {
         let (rows, rows_end, torn, schema_changed) = (None, None, None, 0);
-        Source { reader, chain, language, rows, rows_end, torn, schema_changed, executed }
+        Source { reader, chain, language, rows, rows_end, torn, schema_changed, done }
     }
 
     /// Row logs are read beside the blocks.
@@ -85,6 +93,7 @@ impl<'a> Source<'a> {
         };
         let block = decode(&encoded)?;
         check_chain(self.chain, &block)?;
+        let hash = encoded.hash();
         let height = block.header.height;
         let alone = match &block.transactions[..] {
             [only] => Transaction::decode(only).is_ok_and(|transaction| transaction.is_alone()),
@@ -93,13 +102,13 @@ impl<'a> Source<'a> {
         if alone {
             self.schema_changed = height;
         }
-        let frames = if alone { None } else { self.frames(height) };
+        let frames = if alone { None } else { self.frames(height, &hash) };
         let inputs = self.inputs(&block, alone || frames.is_some());
         Ok(Some(Item { bytes: encoded.payload().len() as u64, block, alone, inputs, frames }))
     }
 
     fn inputs(&self, block: &Block, as_they_are: bool) -> Vec<Input> {
-        let executed = self.executed.load(Ordering::Acquire);
+        let executed = self.done.height.load(Ordering::Acquire);
         let compile = !as_they_are && executed >= self.schema_changed;
         let schema_version = self.language.schema_version();
         let input = |payload: &bytes::Bytes| {
@@ -112,11 +121,14 @@ impl<'a> Source<'a> {
         block.transactions.iter().map(input).collect()
     }
 
-    fn frames(&mut self, height: Height) -> Option<Vec<Frame>> {
+    fn frames(&mut self, height: Height, block: &Hash) -> Option<Vec<Frame>> {
+        if self.done.refused_rows.load(Ordering::Acquire) {
+            self.rows = None;
+        }
         let rows = self.rows.as_mut()?;
         let why = match rows.first() {
             Some(first) if first > height => return None,
-            Some(_) => match rows.next(height) {
+            Some(_) => match rows.next(height, block) {
                 Ok(frames) => return Some(frames),
                 Err(why) => why,
             },

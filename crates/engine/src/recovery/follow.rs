@@ -30,9 +30,9 @@
 //! ledger does not hold the order that it needs. The protocol alone tells outcomes again, so it is
 //! the default, and the others are choices.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::sync_channel;
 
 use ledger::chain::ChainVerifier;
@@ -41,7 +41,7 @@ use ledger::{LogReader, TornTail};
 use crate::engine::collect;
 use crate::replica::Replica;
 
-use super::ahead::{Item, Source};
+use super::ahead::{Done, Item, Source};
 use super::compare::{Comparer, compare_all, lock};
 use super::part::{PROGRAMS_MAX, Part, Refusal, Way, programs};
 use super::{Fault, Progress, Recovery, ReplayBy, Ways};
@@ -73,9 +73,9 @@ pub(super) fn follow(
     at_once: bool,
     after: After<'_>,
 ) -> Result<Followed, Fault> {
-    let executed = AtomicU64::new(replica.head().height);
+    let reached = Done { height: replica.head().height.into(), ..Done::default() };
     let language = replica.language().clone();
-    let mut source = Source::new(reader, chain, language, &executed);
+    let mut source = Source::new(reader, chain, language, &reached);
     if let Some(folders) = &recovery.rows {
         source = source.with_rows(folders);
     }
@@ -89,14 +89,13 @@ pub(super) fn follow(
         false => (Comparer::AtOnce, None),
     };
     let follower = Follower {
-        rows_are_good: true,
         replica,
         recovery,
         comparer,
-        executed: &executed,
+        reached: &reached,
         after,
         part: None,
-        programs: BTreeMap::new(),
+        programs: BTreeSet::new(),
         done: Followed::default(),
     };
     let result = std::thread::scope(|scope| {
@@ -127,14 +126,12 @@ struct Follower<'a> {
     replica: &'a mut Replica,
     recovery: &'a Recovery,
     comparer: Comparer<'a>,
-    executed: &'a AtomicU64,
+    reached: &'a Done,
     after: After<'a>,
     /// Blocks that wait for more of their kind.
     part: Option<(Way, Part)>,
     /// Of the part, by address.
-    programs: BTreeMap<usize, ()>,
-    /// No row log has been found wrong.
-    rows_are_good: bool,
+    programs: BTreeSet<usize>,
     done: Followed,
 }
 
@@ -168,8 +165,8 @@ impl Follower<'_> {
         if item.alone || !protocol.resumes_after(item.block.header.height) {
             return None;
         }
-        if let (Some(rows), Some(_), true) = (&self.recovery.rows, &item.frames, self.rows_are_good)
-        {
+        let refused = self.reached.refused_rows.load(Ordering::Acquire);
+        if let (Some(rows), Some(_), false) = (&self.recovery.rows, &item.frames, refused) {
             return Some(Way::Rows(rows.scheme));
         }
         let way = match self.recovery.replay {
@@ -187,7 +184,12 @@ impl Follower<'_> {
             return None;
         }
         programs(item, &mut self.programs);
-        (self.programs.len() <= PROGRAMS_MAX).then_some(way)
+        if self.programs.len() > PROGRAMS_MAX {
+            // The block goes by its protocol and ends the part, if there is one.
+            self.programs.clear();
+            return None;
+        }
+        Some(way)
     }
 
     fn note_once(&mut self, why: String) {
@@ -202,7 +204,7 @@ impl Follower<'_> {
         let again = self.replica.execute_again(&block, inputs, alone);
         let again = again.map_err(|halt| Fault::Halt(height, halt))?;
         self.replica.publish();
-        self.executed.store(height, Ordering::Release);
+        self.reached.height.store(height, Ordering::Release);
         let transactions = block.transactions.len() as u64;
         self.comparer.take(block, again)?;
         collect(self.replica.store(), height);
@@ -228,7 +230,7 @@ impl Follower<'_> {
         match part.apply(way, self.replica) {
             Ok(()) => self.part_done(way, &part),
             Err(Refusal::Untouched(why)) => {
-                self.rows_are_good = false;
+                self.reached.refused_rows.store(true, Ordering::Release);
                 self.note_once(format!("the row logs are not the ledger's: {why}"));
                 part.items.into_iter().try_for_each(|item| self.execute(item))?;
             }
@@ -247,7 +249,7 @@ impl Follower<'_> {
             Way::Pieces => ways.by_pieces += blocks,
             Way::Serial => ways.serially += blocks,
         }
-        self.executed.store(self.replica.head().height, Ordering::Release);
+        self.reached.height.store(self.replica.head().height, Ordering::Release);
         self.replica.store().collect(self.replica.store().horizon());
         self.count(blocks, transactions, bytes);
     }

@@ -175,7 +175,7 @@ pub struct Ways {
 /// How blocks behind a checkpoint are replayed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ReplayBy {
-    /// By whatever is known to be quickest.
+    /// Under the protocol, which alone tells outcomes again: see [`follow`] for what others cost.
     #[default]
     Auto,
     Protocol,

@@ -7,7 +7,8 @@
 //! | serial | one transaction after another | the same |
 //!
 //! All three end with the effects root of every block held against its header: key by key, the rows
-//! before, the rows after and the heights between are those that the ledger recorded. Rows are
+//! before, the rows after and the heights between are those that the ledger recorded. What else
+//! execution says of a header, the parameters and the snapshot, is compared before. Rows are
 //! compared before anything is written, so that a row log that is not what it should be costs
 //! nothing but the reading; pieces are compared afterwards. *Outcomes* are not told again: that the
 //! recorded ones are the ledger's is checked by their root, that they are what execution gives is
@@ -19,7 +20,7 @@
 //! come once make programs that are analysed once, a part ends where it would have more than
 //! [`PROGRAMS_MAX`] of them; its next block is executed.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -35,6 +36,7 @@ use types::{Height, Position};
 
 use crate::effects::row_root;
 use crate::replica::{Halt, Replica};
+use crate::transaction::is_committed;
 
 use super::ahead::Item;
 use super::compare::lock;
@@ -91,6 +93,9 @@ impl Part {
         let (Some(first), Some(last)) = (self.items.first(), self.items.last()) else {
             return Ok(());
         };
+        for item in &self.items {
+            replica.check_follows(&item.block.header).map_err(Refusal::Untouched)?;
+        }
         let heights = (first.block.header.height, last.block.header.height);
         let header = last.block.header.clone();
         match way {
@@ -141,14 +146,14 @@ fn logged(item: &Item, replica: &Replica) -> LoggedBlock {
     let (_, transactions) = replica.compile(item.inputs.clone());
     let height = item.block.header.height;
     let time_us = item.block.header.time_us;
-    let committed = |(_, outcome): &(Position, &bytes::Bytes)| outcome.first() == Some(&0);
+    let committed = |(_, outcome): &(Position, &bytes::Bytes)| is_committed(outcome);
     let commit = |(position, _)| Commit { position, entry: Entry::Command };
     let commits = (0..).zip(&item.block.outcomes).filter(committed).map(commit).collect();
     LoggedBlock { block: Arc::new(ProtocolBlock { height, time_us, transactions }), commits }
 }
 
 /// The programs that a block's transactions call, by address.
-pub(super) fn programs(item: &Item, known: &mut BTreeMap<usize, ()>) {
+pub(super) fn programs(item: &Item, known: &mut BTreeSet<usize>) {
     for input in &item.inputs {
         if let Some(compiled) = &input.compiled {
             programs_of(&compiled.work, known);
@@ -156,13 +161,13 @@ pub(super) fn programs(item: &Item, known: &mut BTreeMap<usize, ()>) {
     }
 }
 
-fn programs_of(work: &Work, known: &mut BTreeMap<usize, ()>) {
+fn programs_of(work: &Work, known: &mut BTreeSet<usize>) {
     match work {
         Work::Statement(statement) => {
-            known.insert(Arc::as_ptr(&statement.procedure).addr(), ());
+            known.insert(Arc::as_ptr(&statement.procedure).addr());
         }
         Work::Load(load) => {
-            known.insert(Arc::as_ptr(&load.procedure).addr(), ());
+            known.insert(Arc::as_ptr(&load.procedure).addr());
         }
         Work::Interactive(interactive) => {
             interactive.writes.iter().for_each(|(write, _)| programs_of(write, known));

@@ -66,6 +66,21 @@ fn damage(files: &MemoryFiles) -> Damage {
 }
 
 #[test]
+fn many_blocks_at_once_fill_segments_of_the_usual_size() {
+    let blocks = encoded(&chain(40, 4));
+    let files = MemoryFiles::new();
+    let mut writer = writer(&files, OPTIONS).unwrap();
+    writer.append_and_sync(&blocks).unwrap();
+    assert_eq!((writer.next_height(), writer.durable_below()), (41, 41));
+    assert_eq!(read(&files).0, blocks);
+    for path in files.paths() {
+        let bytes = files.contents(&path).unwrap().len() as u64;
+        let max = OPTIONS.segment_bytes + OPTIONS.zero_fill_bytes;
+        assert!(bytes <= max, "{path}: {bytes} bytes");
+    }
+}
+
+#[test]
 fn what_was_appended_is_read_back() {
     let blocks = encoded(&chain(12, 4));
     for group in 1..5 {

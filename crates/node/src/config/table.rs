@@ -91,15 +91,14 @@ settings! {
         /// `off`: results are released earlier, and a crash of the machine may lose the newest
         /// blocks; the ledger that is left still verifies.
         durability: Durability = "on";
-        /// What is on disk before a result is released.
-        /// `command`: its block. A start executes the blocks behind the newest checkpoint.
-        /// `logical`, `physical`: its block, and with every row logger the rows that the block
-        /// left (`physical`: and where they lie). A start reads the rows of blocks instead of
-        /// executing them; each block's rows must come to the effects root in its header, else the
-        /// blocks are executed after all, and the log says why. Row logs go when a checkpoint
-        /// holds their blocks; the ledger is whole without them.
-        /// `none`: nothing. Blocks are held in memory, and written when a checkpoint is taken, at
-        /// a clean stop, and when they come to 1 GiB; then the ledger holds all that it holds
+        /// What is on disk before a result is released. `command`: its block. A start executes the
+        /// blocks behind the newest checkpoint. `logical`, `physical`: its block, and with every
+        /// row logger the rows that the block left (`physical`: and where they lie). A start reads
+        /// the rows of blocks instead of executing them; each block's rows must come to the effects
+        /// root in its header, else the blocks are executed after all, and the log says why. Row
+        /// logs go when a checkpoint holds their blocks; the ledger is whole without them. `none`:
+        /// nothing. Blocks are held in memory, and written when a checkpoint is taken, at a clean
+        /// stop or a halt, and when they come to 1 GiB; then the ledger holds all that it holds
         /// under `command`. A crash of the node loses every block after the last checkpoint,
         /// *acknowledged ones too*; what is left verifies. `SHOW log_scheme` tells clients.
         log_scheme: LogScheme = "command";

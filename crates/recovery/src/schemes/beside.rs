@@ -12,26 +12,30 @@
 //!
 //! *No note of the last complete epoch.* What counts is decided by the ledger: the rows of a block
 //! are all there if they give the effects root of its header ([`checked`](super::checked)). So a
-//! frame that is missing with one logger, a stranger's folder, or a frame of a block that the
-//! ledger has lost cannot pass for more than it is, and releasing costs one sync with each logger
-//! and no second one.
+//! frame that is missing with one logger, or a stranger's folder, cannot pass for more than it is,
+//! and releasing costs one sync with each logger and no second one.
+//!
+//! *Whose rows.* A frame names its block by the block's hash. A power cut may leave the frame of a
+//! block that the ledger has lost; when its transactions come again in another company they may
+//! change the same rows from other places, of which the effects root says nothing. Such a frame is
+//! refused, and [`RowLoggers::resume`] cuts it off.
 //!
 //! *Segments.* A writer always begins new files, named after the first block that they hold; it
 //! never appends to what a crash has left. What lies in a file from the next file's first block on
 //! was never released. Files begin at checkpoints and when they are full; they go when a
-//! checkpoint holds all of their blocks.
+//! checkpoint holds all of their blocks, or at a start under another scheme.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-use ledger::{Files, StorageFile};
+use ledger::{Files, Hash, StorageFile};
 use storage::Changes;
 use types::Height;
 
 use super::Scheme;
-use super::streams::{FRAME_HEADER_BYTES, Frame, next_frame, seal};
+use super::streams::{BlockTag, FRAME_HEADER_BYTES, Frame, next_frame, seal};
 
 /// Bugs on purpose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,6 +87,51 @@ fn parse_name(scheme: Scheme, name: &str) -> Option<Height> {
     number.parse().ok().filter(|first| segment_name(scheme, *first) == name)
 }
 
+/// Removes a file, if somebody has not done so before.
+fn remove(files: &dyn Files, name: &str) -> io::Result<()> {
+    match files.remove(name) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
+/// Removes the row logs of schemes that are not used in a folder any more: they miss the blocks
+/// from now on, and no checkpoint would cut them off.
+pub fn remove_unused(files: &dyn Files, used: Option<Scheme>) -> io::Result<()> {
+    let unused = |name: &&String| {
+        Scheme::ALL.into_iter().any(|it| Some(it) != used && parse_name(it, name).is_some())
+    };
+    files.list("")?.iter().filter(unused).try_for_each(|name| remove(files, name))?;
+    files.sync_folder("")
+}
+
+fn tag_of(block: &Hash) -> BlockTag {
+    let mut tag = BlockTag::default();
+    tag.copy_from_slice(&block[..size_of::<BlockTag>()]);
+    tag
+}
+
+fn contents(file: &dyn StorageFile) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(file.size()?).unwrap_or(usize::MAX)];
+    file.read_at(&mut bytes, 0)?;
+    Ok(bytes)
+}
+
+/// Cuts off the frames of the blocks from `next` on. What cannot be read stays, for people.
+fn cut_behind(files: &dyn Files, name: &str, next: Height) -> io::Result<()> {
+    let file = files.open(name)?;
+    let bytes = contents(&*file)?;
+    let mut rest = &bytes[..];
+    while let Some((frame, behind)) = next_frame(rest) {
+        if frame.height >= next {
+            file.set_size((bytes.len() - rest.len()) as u64)?;
+            return file.sync();
+        }
+        rest = behind;
+    }
+    Ok(())
+}
+
 /// Writes epochs. One that failed is the last.
 pub struct RowLoggers {
     scheme: Scheme,
@@ -114,9 +163,12 @@ impl RowLoggers {
             let mut segments = of.segments(&**files)?;
             // Of blocks that were never released.
             for first in segments.extract_if(.., |first| *first >= next) {
-                files.remove(&segment_name(of.scheme, first))?;
+                remove(&**files, &segment_name(of.scheme, first))?;
             }
-            files.sync_folder("")?;
+            if let Some(last) = segments.last() {
+                cut_behind(&**files, &segment_name(of.scheme, *last), next)?;
+            }
+            remove_unused(&**files, Some(of.scheme))?;
             let files = Arc::clone(files);
             let (scheme, newest) = (of.scheme, next.saturating_sub(1));
             let writer = Writer { files, scheme, options, segments, file: None, newest };
@@ -131,7 +183,7 @@ impl RowLoggers {
     }
 
     /// Hands an epoch to all loggers; [`RowLoggers::wait`] before anything of it is released.
-    pub fn begin(&mut self, changes: &Changes) -> io::Result<()> {
+    pub fn begin(&mut self, block: &Hash, changes: &Changes) -> io::Result<()> {
         self.check()?;
         let mut frames: Vec<Vec<u8>> =
             self.loggers.iter_mut().map(|logger| std::mem::take(&mut logger.frame)).collect();
@@ -141,9 +193,9 @@ impl RowLoggers {
         }
         let encoded = self.scheme.encode(changes, &mut frames);
         let height = changes.height();
-        let sealed = encoded
-            .map_err(|error| io::Error::other(error.to_string()))
-            .and_then(|()| frames.iter_mut().try_for_each(|frame| seal(frame, height)));
+        let sealed = encoded.map_err(|error| io::Error::other(error.to_string())).and_then(|()| {
+            frames.iter_mut().try_for_each(|frame| seal(frame, height, tag_of(block)))
+        });
         self.or_break(sealed)?;
         for (logger, frame) in self.loggers.iter().zip(frames) {
             logger.order(Order::Write { height, frame });
@@ -283,7 +335,7 @@ impl Writer {
             if behind > up_to + 1 {
                 break;
             }
-            self.files.remove(&segment_name(self.scheme, *oldest))?;
+            remove(&*self.files, &segment_name(self.scheme, *oldest))?;
             self.segments.remove(0);
         }
         self.files.sync_folder("")
@@ -330,9 +382,13 @@ impl RowReader {
 
     /// A block's frames, one of each logger; blocks are asked for in ascending order. Else why it
     /// has none, and then there is no more.
-    pub fn next(&mut self, height: Height) -> Result<Vec<Frame>, String> {
-        let scheme = self.scheme;
-        self.streams.iter_mut().map(|stream| stream.next(scheme, height)).collect()
+    pub fn next(&mut self, height: Height, block: &Hash) -> Result<Vec<Frame>, String> {
+        let (scheme, tag) = (self.scheme, tag_of(block));
+        let next = |stream: &mut StreamReader| match stream.next(scheme, height)? {
+            frame if frame.block == tag => Ok(frame),
+            _ => Err(format!("a row log has the rows of another block {height}")),
+        };
+        self.streams.iter_mut().map(next).collect()
     }
 }
 
@@ -370,13 +426,8 @@ impl StreamReader {
 
     fn open_next(&mut self, scheme: Scheme) -> Result<(), String> {
         let name = segment_name(scheme, self.segments[self.upcoming]);
-        let read = || -> io::Result<Vec<u8>> {
-            let file = self.files.open(&name)?;
-            let mut bytes = vec![0; usize::try_from(file.size()?).unwrap_or(usize::MAX)];
-            file.read_at(&mut bytes, 0)?;
-            Ok(bytes)
-        };
-        self.bytes = read().map_err(|error| format!("the row log {name}: {error}"))?;
+        let read = self.files.open(&name).and_then(|file| contents(&*file));
+        self.bytes = read.map_err(|error| format!("the row log {name}: {error}"))?;
         self.offset = 0;
         self.upcoming += 1;
         Ok(())

@@ -12,8 +12,8 @@
 //!
 //! This is LLR-P ([`recover`](super::recover)) with the check in the middle. Physical records are
 //! recovered in the same way: storage gives places itself, so those of the log say nothing more.
-//! The place of the writer in its block is in a row's stamp but not in the root; a frame's
-//! checksum is all that vouches for it.
+//! The place of the writer in its block is in a row's stamp but not in the root; what vouches for
+//! it is the frame, which names the very block that it was written with, and its checksum.
 //!
 //! *Cost*, beside that of LLR-P: three hashes a record, of its image, of its effect and a node of
 //! the tree; memory for a part, whose size the caller decides.
@@ -29,7 +29,7 @@ use storage::{Catalog, LATEST, Store, UndoArena};
 use types::{Error, Height, Key, Result, SqlState, TableId};
 
 use super::Scheme;
-use super::records::{Record, spread};
+use super::records::Record;
 use super::streams::Frame;
 
 /// The rows of blocks that follow each other, with the effects roots that they come to.
@@ -161,14 +161,15 @@ impl Shared {
         let mut mine: Vec<Vec<Shuffled>> = (0..self.workers).map(|_| Vec::new()).collect();
         loop {
             let frame = self.next.fetch_add(1, Ordering::Relaxed);
-            let Some(Frame { height, records }) = self.frames.get(frame) else {
+            let Some(Frame { height, records, .. }) = self.frames.get(frame) else {
                 break;
             };
             let mut rest = &records[..];
             while !rest.is_empty() {
                 let at = At { height: *height, frame, offset: records.len() - rest.len() };
-                let Record { table, key, .. } = self.scheme.decode(&mut rest)?;
-                let owner = (spread(&key) >> 10 ^ u64::from(table.0)) as usize % self.workers;
+                let record = self.scheme.decode(&mut rest)?;
+                let owner = record.owner(self.workers);
+                let Record { table, key, .. } = record;
                 mine[owner].push(Shuffled { table, key, at });
             }
         }

@@ -143,7 +143,7 @@ impl Ledgered {
         self.log.append(&[executed.block.encode().unwrap()]).unwrap();
         if let Effects::Rows(changes) = &executed.effects {
             for loggers in &mut self.loggers {
-                loggers.begin(changes).unwrap();
+                loggers.begin(&executed.hash, changes).unwrap();
                 loggers.wait().unwrap();
             }
         }
