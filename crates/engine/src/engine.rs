@@ -32,7 +32,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use concurrency::Outcome;
-use ledger::Hash;
+use ledger::{Hash, LedgerId};
 use storage::Store;
 use tokio::sync::oneshot;
 use types::{Error, Height, SqlState};
@@ -106,6 +106,7 @@ pub struct Engine {
 }
 
 struct Shared {
+    ledger_id: LedgerId,
     queue: Queue,
     store: Arc<Store>,
     language: Arc<dyn Language>,
@@ -154,6 +155,7 @@ impl Engine {
         };
         let checkpoints = checkpoints.map(service).transpose()?;
         let shared = Arc::new(Shared {
+            ledger_id: replica.boundary().header.ledger_id,
             queue: Queue::new(limits),
             store: Arc::clone(replica.store()),
             language,
@@ -205,6 +207,10 @@ impl Engine {
 
     pub fn language(&self) -> &Arc<dyn Language> {
         &self.shared.language
+    }
+
+    pub fn ledger_id(&self) -> LedgerId {
+        self.shared.ledger_id
     }
 
     /// The newest durable block.

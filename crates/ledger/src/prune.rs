@@ -73,10 +73,10 @@ pub fn closed_up_to(files: &dyn Files, height: Height) -> Result<Vec<ClosedSegme
 /// `checkpoint`, which must hold. After an error everything is there, or the next call, or the next
 /// start, goes on.
 pub fn prune(files: &dyn Files, to_block: Height, checkpoint: Height) -> Result<Pruned> {
-    let before = complete(files, checkpoint)?;
+    let before = complete(files, Some(checkpoint))?;
     let going = closed_up_to(files, to_block.min(checkpoint))?;
     keep_headers(files, &going)?;
-    let pruned = complete(files, checkpoint)?;
+    let pruned = complete(files, Some(checkpoint))?;
     Ok(Pruned {
         segments: before.segments + pruned.segments,
         bytes: before.bytes + pruned.bytes,
@@ -133,8 +133,8 @@ fn previous_hash(files: &dyn Files, first: Height) -> Result<Option<Hash>> {
 }
 
 /// Step 2, also of a prune that a crash cut short; or, where `checkpoint` is not high enough for
-/// it, the way back. `checkpoint` is the height of one that holds.
-pub fn complete(files: &dyn Files, checkpoint: Height) -> Result<Pruned> {
+/// it, the way back. `checkpoint` is the height of one that holds, if any does.
+pub fn complete(files: &dyn Files, checkpoint: Option<Height>) -> Result<Pruned> {
     let segments = list_segments(files)?;
     let mut pruned = Pruned::default();
     let Some((newest, closed)) = segments.split_last() else {
@@ -144,8 +144,11 @@ pub fn complete(files: &dyn Files, checkpoint: Height) -> Result<Pruned> {
     let mut others = pieces(files).map_err(cannot)?;
     others.retain(|piece| *piece >= segments[0]);
     for (first, next) in closed.iter().zip(closed.iter().skip(1).chain([newest])) {
-        let holds = others.first() == Some(first) && next - 1 <= checkpoint;
-        let piece = if holds { whole_piece(files, *first)? } else { None };
+        let Some(checkpoint) = checkpoint.filter(|checkpoint| next - 1 <= *checkpoint) else {
+            break;
+        };
+        let has_piece = others.first() == Some(first);
+        let piece = if has_piece { whole_piece(files, *first)? } else { None };
         if piece.is_none_or(|piece| piece.last().height != next - 1) {
             break;
         }

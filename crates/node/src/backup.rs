@@ -12,7 +12,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail, ensure};
 use ledger::backup::{self, Extent, Head, Taken};
 use ledger::hash::{hash_from_hex, to_hex};
-use ledger::{Files, LogError, LogReader, RealFiles, read_block};
+use ledger::{Files, LedgerId, LogError, LogReader, RealFiles, first_block, read_block};
 use serde_json::{Value as Json, json};
 use types::SqlState;
 
@@ -40,7 +40,8 @@ fn take(settings: &Settings, to: &Path, output: Output) -> Result<Exit> {
     let taken = if folders::is_in_use(data)? {
         let address = node_address(settings)?;
         let source = RealFiles::beside(data)?;
-        copy(&source, to, &mut || head_of_node(address))
+        let ledger_id = ledger_id(&source)?;
+        copy(&source, to, &mut || head_of_node(address, &ledger_id))
     } else {
         let source = folders::open(data)?;
         let head = head_of_files(&source)?;
@@ -81,8 +82,13 @@ pub fn node_address(settings: &Settings) -> Result<SocketAddr> {
         .context("a node is running, and its `http_listen` is not known: give --http-listen")
 }
 
-/// The newest block that the node has on disk.
-fn head_of_node(address: SocketAddr) -> types::Result<Head> {
+fn ledger_id(files: &dyn Files) -> Result<LedgerId> {
+    let first = read_block(files, first_block(files)?)?;
+    Ok(first.context("the folder holds no ledger")?.ledger_id())
+}
+
+/// The newest block that the node has on disk. It may be another folder's node.
+fn head_of_node(address: SocketAddr, ledger_id: &LedgerId) -> types::Result<Head> {
     let failed = |what: String| {
         let hint = "Somebody uses the folder: is it a node, and is --http-listen its second port?";
         folders::refused(what).with_hint(hint)
@@ -91,6 +97,9 @@ fn head_of_node(address: SocketAddr) -> types::Result<Head> {
         .map_err(|error| failed(format!("no node answers on {address}: {error}")))?;
     let head: Json = serde_json::from_str(&answer.body).unwrap_or_default();
     let hash = head["block_hash"].as_str().map(hash_from_hex);
+    if head["ledger_id"].as_str().is_some_and(|other| other != to_hex(ledger_id)) {
+        return Err(failed(format!("the node on {address} has another ledger")));
+    }
     match (head["height"].as_u64(), hash) {
         (Some(height), Some(Ok(hash))) => Ok(Head { height, hash }),
         _ => Err(failed(format!("the node on {address} says: {}", answer.body.trim()))),
@@ -101,13 +110,15 @@ fn head_of_node(address: SocketAddr) -> types::Result<Head> {
 /// page cache alone: it is synced first.
 fn head_of_files(files: &Arc<dyn Files>) -> Result<Head> {
     let mut reader = LogReader::open_at(Arc::clone(files), u64::MAX)?;
-    loop {
+    let torn = loop {
         match reader.next_block() {
             Ok(Some(_)) => {}
-            Ok(None) | Err(LogError::TornTail(_)) => break,
+            Ok(None) => break None,
+            Err(LogError::TornTail(tail)) => break Some(tail),
             Err(error) => return Err(error.into()),
         }
-    }
+    };
+    folders::tell_end(&**files, reader.next_height(), torn.as_ref())?;
     let height = reader.next_height().checked_sub(1).context("the folder holds no ledger")?;
     if let Some((path, _)) = reader.end() {
         files.open(path)?.sync()?;

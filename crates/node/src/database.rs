@@ -51,12 +51,12 @@ pub fn open(files: Arc<dyn Files>, settings: &Settings, metrics: Arc<Metrics>) -
     tell(&replayed);
     let Replayed { replica, reader, progress, checkpoint, passed_over, .. } = replayed;
     let log = LogWriter::resume(reader, options).context("cannot go on with the ledger")?;
+    let loaded = checkpoint.as_ref().map(|loaded| loaded.base.manifest.height());
+    prune::complete(&*files, loaded);
     metrics.ledger_bytes.add(match &checkpoint {
         None => progress.bytes,
         Some(_) => segment_bytes(&*files)?,
     });
-    let loaded = checkpoint.as_ref().map_or(0, |loaded| loaded.base.manifest.height());
-    prune::complete(&*files, loaded);
     metrics.first_block.set(first_block(&*files)?);
     metrics.height.set(replica.head().height);
     let base = checkpoint.map(|loaded| loaded.base);

@@ -3,10 +3,11 @@
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use ledger::backup::{self, BackupFiles};
-use ledger::{Files, RealFiles};
+use ledger::{Files, RealFiles, TornTail, checkpoint};
 use types::{Error, SqlState};
 
 /// In a folder that `tally restore` has not finished.
@@ -23,20 +24,65 @@ pub fn open(path: &Path) -> Result<Arc<dyn Files>> {
     Ok(Arc::new(opened.with_context(|| format!("cannot open the backup {}", path.display()))?))
 }
 
-/// A ledger's folder as its only user.
+/// A ledger's folder as its only user. Who looks whether it [is in use](is_in_use) has it for a
+/// moment, and is waited for.
 pub fn open_to_write(path: &Path) -> Result<Arc<dyn Files>> {
-    let files: Arc<dyn Files> = Arc::new(RealFiles::open(path)?);
+    const TRIES: u32 = 10;
+    const PAUSE: Duration = Duration::from_millis(20);
+    let mut opened = RealFiles::open(path);
+    for _ in 1..TRIES {
+        if !is_busy(&opened) {
+            break;
+        }
+        std::thread::sleep(PAUSE);
+        opened = RealFiles::open(path);
+    }
+    let files: Arc<dyn Files> = Arc::new(opened?);
     refuse_unless_data(&*files, path)?;
     Ok(files)
 }
 
+/// Tells whoever takes a ledger up to its last whole block for all of it what lies behind that.
+/// An error if a checkpoint says that there were more blocks, and no power cut took them.
+pub fn tell_end(files: &dyn Files, next_height: u64, torn: Option<&TornTail>) -> Result<()> {
+    let above = checkpoint::heights(files)?.into_iter().filter(|height| *height >= next_height);
+    let claims = above.filter_map(|height| checkpoint::read_manifest(files, height).ok());
+    let durable_below = claims.map(|manifest| manifest.durable_below).max().unwrap_or(0);
+    if durable_below > next_height {
+        let what = format!(
+            "blocks {next_height} to {} are damaged or missing: a checkpoint says that they were \
+             on stable storage",
+            durable_below - 1
+        );
+        let mut lost = Error::new(SqlState::DATA_CORRUPTED, what);
+        if let Some(tail) = torn {
+            lost = lost.with_detail(tail.to_string());
+        }
+        if let Some(last) = next_height.checked_sub(1) {
+            let without =
+                format!("Restore the ledger without them: tally restore --to-block {last}.");
+            lost = lost.with_hint(without);
+        }
+        return Err(lost.into());
+    }
+    if let Some(tail) = torn {
+        eprintln!("tally: {tail}; the ledger is taken up to the block before");
+    }
+    Ok(())
+}
+
 /// Whether somebody uses the folder, and may be writing to it.
 pub fn is_in_use(path: &Path) -> Result<bool> {
-    match RealFiles::read_only(path) {
-        Ok(_) => Ok(false),
-        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(true),
-        Err(error) => Err(error.into()),
+    let opened = RealFiles::read_only(path);
+    if is_busy(&opened) {
+        return Ok(true);
     }
+    opened?;
+    Ok(false)
+}
+
+fn is_busy(opened: &std::io::Result<RealFiles>) -> bool {
+    opened.as_ref().is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
 }
 
 /// Whoever writes here must not take a backup, or half of a ledger, for one.
@@ -70,4 +116,24 @@ pub fn hint_of(error: &anyhow::Error) -> Option<&str> {
         |cause: &'_ (dyn std::error::Error + 'static)| cause.downcast_ref::<Error>().is_some();
     let cause = error.chain().find(|cause| own(*cause))?;
     cause.downcast_ref::<Error>()?.fields().hint.as_deref()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_looks_for_a_moment_keeps_no_node_from_starting() {
+        let folder = tempfile::tempdir().unwrap();
+        drop(RealFiles::open(folder.path()).unwrap());
+        let looking = RealFiles::read_only(folder.path()).unwrap();
+        std::thread::scope(|scope| {
+            let opened = scope.spawn(|| open_to_write(folder.path()).is_ok());
+            std::thread::sleep(Duration::from_millis(30));
+            drop(looking);
+            assert!(opened.join().unwrap());
+        });
+        let _user = open_to_write(folder.path()).unwrap();
+        assert!(open_to_write(folder.path()).is_err(), "who stays is not waited for");
+    }
 }

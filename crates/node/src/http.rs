@@ -5,8 +5,8 @@
 //! failed, is live and not ready; the latter says why. A GET of `/checkpoint` tells how the newest
 //! one stands, a POST asks for one and is answered when it is durable, or by 409 if the protocol
 //! cannot be resumed after the newest block; one is taken after the next where it can. `/head`
-//! names the newest block in the ledger's files, which under `log_scheme` none is older than what
-//! sessions see. A POST of `/prune` is for those who can write the data folder
+//! names the ledger and the newest block in its files, which under `log_scheme` none is older than
+//! what sessions see. A POST of `/prune` is for those who can write the data folder
 //! ([`crate::prune`]).
 
 use std::io::{Read, Write};
@@ -114,7 +114,11 @@ async fn head(State(observed): State<Arc<Observed>>) -> Response {
     let Some((height, hash)) = engine.written() else {
         return (StatusCode::SERVICE_UNAVAILABLE, "starting\n").into_response();
     };
-    json_page(&json!({"height": height, "block_hash": to_hex(&hash)}))
+    json_page(&json!({
+        "ledger_id": to_hex(&engine.ledger_id()),
+        "height": height,
+        "block_hash": to_hex(&hash),
+    }))
 }
 
 async fn prune_blocks(

@@ -115,7 +115,8 @@ pub struct Metrics {
     pub block_sync_duration: Histogram,
     /// Open sessions.
     pub sessions: Arc<Gauge>,
-    /// Bytes of the ledger's blocks, those from before the start included.
+    /// Bytes of the ledger's blocks, those from before the start included, and those that were
+    /// pruned since.
     pub ledger_bytes: Counter,
     /// Height of the newest durable block.
     pub height: Gauge,
@@ -214,7 +215,7 @@ impl Collector for Reading {
         let help = "Height of the oldest block that was not pruned";
         page.gauge("first_block_height", help, None, metrics.first_block.get() as f64)?;
         page.counter("pruned_bytes", "Bytes that pruning freed", &metrics.pruned_bytes)?;
-        let bytes = metrics.ledger_bytes.get() as f64;
+        let bytes = metrics.ledger_bytes.get().saturating_sub(metrics.pruned_bytes.get()) as f64;
         page.gauge("ledger", "Size of the ledger's blocks", Some(&Unit::Bytes), bytes)?;
         let help = "What reading the ledger at the start took";
         let seconds = metrics.recovery_ms.get() as f64 / 1e3;
@@ -297,6 +298,7 @@ mod tests {
         metrics.checkpoint_failed(&full);
         metrics.halted(&full);
         let session = metrics.sessions.hold();
+        metrics.pruned_bytes.add(96);
         let page = metrics.page().unwrap();
         for line in [
             "tally_blocks_total 1",
@@ -316,8 +318,8 @@ mod tests {
             "tally_sessions 1.0",
             "tally_height 17.0",
             "tally_first_block_height 0.0",
-            "tally_pruned_bytes_total 0",
-            "tally_ledger_bytes 4096.0",
+            "tally_pruned_bytes_total 96",
+            "tally_ledger_bytes 4000.0",
             "tally_recovery_seconds 0.0",
             "tally_checkpoints_total 1",
             "tally_checkpoint_duration_seconds_bucket{le=\"0.005\"} 1",

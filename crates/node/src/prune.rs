@@ -27,10 +27,11 @@ use types::{Error, SqlState};
 
 use crate::backup::{advance, node_address};
 use crate::cli::{self, Exit, Output};
+use crate::config::Settings;
 use crate::configure;
 use crate::demo::progress::Progress;
 use crate::folders;
-use crate::http::{self, Observed};
+use crate::http::{self, Observed, Phase};
 
 const REQUESTS: &str = "requests";
 
@@ -38,7 +39,8 @@ pub fn run(arguments: &cli::Prune, output: Output) -> Result<Exit> {
     let settings = configure::resolve(&arguments.node.settings())?.settings;
     let data = &settings.data;
     ensure!(data.is_dir(), "there is no folder {}", data.display());
-    let (to_block, archive) = (arguments.to_block, arguments.archive.as_deref());
+    let archive = arguments.archive.as_deref().or(settings.prune_archive.as_deref());
+    let to_block = arguments.to_block;
     let pruned = if folders::is_in_use(data)? {
         let address = node_address(&settings)?;
         let source = RealFiles::beside(data)?;
@@ -149,8 +151,8 @@ fn is_in_ledger(files: &dyn Files, manifest: &checkpoint::Manifest) -> types::Re
     Ok(piece.header(height) == Some(&manifest.header))
 }
 
-/// Completes what a crash cut short. `checkpoint` is the height of one that holds.
-pub fn complete(files: &dyn Files, checkpoint: u64) {
+/// Completes what a crash cut short. `checkpoint` is the height of one that holds, if any does.
+pub fn complete(files: &dyn Files, checkpoint: Option<u64>) {
     match ledger::prune::complete(files, checkpoint) {
         Ok(Pruned { segments: 0, .. }) => {}
         Ok(Pruned { first_block, segments, .. }) => {
@@ -190,31 +192,35 @@ pub fn by_request(observed: &Observed, name: &str) -> Option<Result<Pruned>> {
     let text = is_name.then(|| std::fs::read(&path).ok()).flatten()?;
     std::fs::remove_file(&path).ok()?;
     let to_block = serde_json::from_slice::<Json>(&text).ok()?["to_block"].as_u64()?;
-    Some(by_node(observed, to_block, None))
+    Some(by_node(observed, to_block))
 }
 
 /// A data folder that a node has open.
 pub struct Folder {
     pub path: PathBuf,
     pub files: Arc<dyn Files>,
+    /// Where blocks are copied to before they go, whoever asks for it.
+    pub archive: Option<PathBuf>,
     /// Held by who prunes.
     pub pruning: Mutex<()>,
 }
 
 impl Folder {
-    pub fn new(path: &Path, files: Arc<dyn Files>) -> Folder {
+    pub fn new(settings: &Settings, files: Arc<dyn Files>) -> Folder {
+        let path = settings.data.clone();
         // Whoever asked has not waited.
         let _ = std::fs::remove_dir_all(path.join(REQUESTS));
-        Folder { path: path.to_owned(), files, pruning: Mutex::default() }
+        let archive = settings.prune_archive.clone();
+        Folder { path, files, archive, pruning: Mutex::default() }
     }
 }
 
-fn by_node(observed: &Observed, to_block: u64, archive: Option<&Path>) -> Result<Pruned> {
-    let (Some(folder), Some(_)) = (observed.folder.get(), observed.engine()) else {
-        bail!("the node is starting");
-    };
+fn by_node(observed: &Observed, to_block: u64) -> Result<Pruned> {
+    let folder = observed.folder.get().context("the node is starting")?;
     let _alone = folder.pruning.lock().unwrap_or_else(|e| e.into_inner());
-    let pruned = prune(&*folder.files, to_block, archive, &mut |_| Ok(()))?;
+    let archive = folder.archive.as_deref();
+    goes_on(observed)?;
+    let pruned = prune(&*folder.files, to_block, archive, &mut |_| goes_on(observed))?;
     let Pruned { first_block, segments, bytes } = pruned;
     observed.metrics.first_block.set(first_block);
     observed.metrics.pruned_bytes.add(bytes);
@@ -222,8 +228,19 @@ fn by_node(observed: &Observed, to_block: u64, archive: Option<&Path>) -> Result
     Ok(pruned)
 }
 
+/// A node that stops does not wait for an archive, and one whose disk has failed removes nothing.
+fn goes_on(observed: &Observed) -> types::Result<()> {
+    let why = match observed.phase() {
+        Phase::Ready => return Ok(()),
+        Phase::Starting => "the node is starting",
+        Phase::Stopping => "the node is stopping",
+        Phase::Halted => "the node serves reads only",
+    };
+    Err(folders::refused(why).with_hint("Prune again when the node is ready."))
+}
+
 /// Prunes behind each new checkpoint, if the settings say so, until the task is dropped.
-pub async fn watch(observed: Arc<Observed>, keep_blocks: u64, archive: Option<PathBuf>) {
+pub async fn watch(observed: Arc<Observed>, keep_blocks: u64) {
     const POLL: Duration = Duration::from_secs(1);
     if keep_blocks == 0 {
         return;
@@ -236,9 +253,8 @@ pub async fn watch(observed: Arc<Observed>, keep_blocks: u64, archive: Option<Pa
         let to_block = engine.head().height.checked_sub(keep_blocks);
         let (Some(to_block), true) = (to_block, newest != seen) else { continue };
         seen = newest;
-        let (observed, archive) = (observed.clone(), archive.clone());
-        let done =
-            tokio::task::spawn_blocking(move || by_node(&observed, to_block, archive.as_deref()));
+        let observed = observed.clone();
+        let done = tokio::task::spawn_blocking(move || by_node(&observed, to_block));
         if let Ok(Err(error)) = done.await {
             error!("old blocks stay, since they cannot be pruned: {error:#}");
         }
@@ -265,4 +281,20 @@ fn text(pruned: &Json, to_block: u64) -> String {
         );
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_is_not_ready_prunes_nothing() {
+        let observed = Observed::default();
+        let told = |observed: &Observed| goes_on(observed).map_err(|error| error.to_string());
+        assert!(told(&observed).unwrap_err().contains("starting"));
+        observed.enter(Phase::Ready);
+        assert_eq!(told(&observed), Ok(()));
+        observed.enter(Phase::Stopping);
+        assert!(told(&observed).unwrap_err().contains("stopping"));
+    }
 }

@@ -50,6 +50,11 @@ enum Until {
 }
 
 impl Until {
+    /// Whether the block at a height may be needed.
+    fn reaches(self, height: u64) -> bool {
+        !matches!(self, Until::Block(last) if height > last)
+    }
+
     fn of(arguments: &cli::Restore) -> Result<Until> {
         if let Some(height) = arguments.to_block {
             return Ok(Until::Block(height));
@@ -87,7 +92,12 @@ pub fn run(arguments: &cli::Restore, output: Output) -> Result<Exit> {
         ensure!(height == wanted, "the ledger ends at block {height}, there is no block {wanted}");
     }
     let from = copy_checkpoint(&source, &*files, &copied)?;
-    ensure!(from.is_some() || lowest == 0, "no checkpoint up to block {height} holds");
+    if from.is_none() && lowest > 0 {
+        let what = format!("no checkpoint up to block {height} holds");
+        let hint = "Restore a later block, or name the archive of the blocks that were pruned: \
+                    tally restore --archive FOLDER.";
+        return Err(folders::refused(what).with_hint(hint).into());
+    }
     // The next step opens the folder itself.
     drop(files);
     step.end(&format!("up to block {height}"));
@@ -205,11 +215,15 @@ fn copy(source: &Arc<dyn Files>, target: &Arc<dyn Files>, until: Until) -> Resul
     };
     let mut group: Vec<EncodedBlock> = Vec::new();
     let mut group_bytes = 0;
-    loop {
-        let encoded = match reader.next_block() {
-            Ok(Some(encoded)) => encoded,
-            Ok(None) | Err(LogError::TornTail(_)) => break,
+    while until.reaches(reader.next_height()) {
+        let (encoded, torn) = match reader.next_block() {
+            Ok(encoded) => (encoded, None),
+            Err(LogError::TornTail(tail)) => (None, Some(tail)),
             Err(error) => return Err(error.into()),
+        };
+        let Some(encoded) = encoded else {
+            folders::tell_end(&**source, reader.next_height(), torn.as_ref())?;
+            break;
         };
         let block: Block = encoded.decode()?;
         if !until.holds(&block.header) {

@@ -55,7 +55,7 @@ async fn serve(settings: &Settings, output: Output) -> Result<()> {
     let began = Instant::now();
     let (opening, metrics) = (settings.clone(), observed.metrics.clone());
     let files = folders::open_to_write(&settings.data)?;
-    let _ = observed.folder.set(Folder::new(&settings.data, files.clone()));
+    let _ = observed.folder.set(Folder::new(settings, files.clone()));
     let open = move || database::open(files, &opening, metrics);
     let database = tokio::task::spawn_blocking(open).await??;
     let database = Arc::new(database);
@@ -63,8 +63,7 @@ async fn serve(settings: &Settings, output: Output) -> Result<()> {
     observed.metrics.recovery_ms.set(recovery_ms);
     observed.watch(database.engine.clone());
     observed.enter(Phase::Ready);
-    let archive = settings.prune_archive.clone();
-    tokio::spawn(prune::watch(observed.clone(), settings.prune_keep_blocks, archive));
+    tokio::spawn(prune::watch(observed.clone(), settings.prune_keep_blocks));
     let height = database.engine.head().height;
     let socket = local_socket(settings, listen.port());
     let ports = Ports { listen, http_listen };

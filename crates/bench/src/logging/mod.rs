@@ -19,8 +19,10 @@
 //! others, with their wall and processor time. The processor time of the checkpoint's own thread is
 //! the kernel's count. Latencies are those of the last three quarters of a run.
 //!
-//! Departure from the thesis: there a scheme is the whole log, here blocks are sealed under all of
-//! them, and the command log is the ledger.
+//! Departure from the thesis: blocks are sealed under all schemes, and the command log is the
+//! ledger. Departure from a node: row logs are all that their schemes write here, as in the thesis,
+//! with a note of the last complete epoch; a node writes them beside the ledger (module
+//! `recovery::schemes::beside`).
 
 mod drive;
 mod trace;

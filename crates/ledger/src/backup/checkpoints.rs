@@ -78,16 +78,23 @@ impl Attempt<'_> {
         if self.block_hash(height)? != Some(manifest.header.hash()) {
             return Ok(None);
         }
-        let before = target.extent.bytes_copied;
         let mut entries = Vec::new();
+        // What an interrupted run has copied is as good as the ledger's: only a manifest tells
+        // that somebody has read it.
+        let mut is_listed = true;
         for path in paths(&manifest) {
             match target.copy_unless_other(self.source, &path)? {
                 Some(entry) => entries.push(entry),
                 None => return Ok(None),
             }
+            is_listed &= target.listed(&path)?.is_some();
         }
-        let is_old = target.extent.bytes_copied == before;
-        Ok((is_old || holds(target, &manifest)?).then_some(entries))
+        let holds = match target.verdicts.get(&height) {
+            Some(verdict) => *verdict,
+            None => is_listed || holds(target, &manifest)?,
+        };
+        target.verdicts.insert(height, holds);
+        Ok(holds.then_some(entries))
     }
 
     /// The hash of the ledger's block at a height, if it has one.

@@ -63,7 +63,7 @@ impl Entry {
     }
 }
 
-fn segment_height(path: &str) -> Option<Height> {
+pub(super) fn segment_height(path: &str) -> Option<Height> {
     parse_segment_name(path.strip_prefix(SEGMENT_FOLDER)?.strip_prefix('/')?)
 }
 

@@ -209,7 +209,9 @@ fn give_up(fault: Fault) -> Error {
         Fault::Error(error) => error,
         Fault::Gone(error) => {
             let what = "files of the ledger are missing";
-            Error::new(SqlState::IO_ERROR, what).with_detail(error.to_string())
+            Error::new(SqlState::IO_ERROR, what)
+                .with_detail(error.to_string())
+                .with_hint("Find out what removes them, or restore the ledger from a backup.")
         }
     }
 }

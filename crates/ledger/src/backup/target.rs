@@ -39,6 +39,8 @@ pub(super) struct Target<'a> {
     listed: BTreeMap<String, Option<Sha256>>,
     /// Files that are as in the ledger.
     done: BTreeMap<String, Entry>,
+    /// Whether a checkpoint of `done` holds, by its height.
+    pub verdicts: BTreeMap<Height, bool>,
 }
 
 impl<'a> Target<'a> {
@@ -65,6 +67,7 @@ impl<'a> Target<'a> {
             report,
             listed: BTreeMap::new(),
             done: BTreeMap::new(),
+            verdicts: BTreeMap::new(),
         })
     }
 

@@ -495,3 +495,53 @@ fn an_archive_in_a_folder_of_backups_takes_nothing_away() {
     back_up(&source, &target, &blocks).unwrap();
     expect_backup(&target, &blocks, "gone on");
 }
+
+/// A run that was killed leaves what it copied, and the next one finds it the same as the ledger's.
+#[test]
+fn a_damaged_checkpoint_is_not_taken_over_from_an_interrupted_run() {
+    let blocks = chain(9, 4);
+    let source = ledger(&blocks, &[4]);
+    let path = checkpoint::pack_path(4);
+    let mut bytes = source.contents(&path).unwrap();
+    bytes[300] ^= 1;
+    source.plant(&path, bytes);
+    let target = MemoryFiles::new();
+    let of_checkpoint = size(&source, &path) + size(&source, &checkpoint::manifest_path(4));
+    let mut stop = |extent: &Extent| match extent.bytes_copied > of_checkpoint {
+        true => Err(Error::new(SqlState::IO_ERROR, "killed")),
+        false => Ok(()),
+    };
+    take(&source, &target, &mut || Ok(head_of(&blocks)), &mut stop).unwrap_err();
+    assert!(target.contents(&path).is_some());
+    let taken = back_up(&source, &target, &blocks).unwrap();
+    assert_eq!(taken.checkpoints, [0; 0]);
+    expect_backup(&target, &blocks, "after the interrupted one");
+}
+
+/// The backup has the begin of a segment that the archive has whole.
+#[test]
+fn a_backup_and_a_newer_archive_are_one_ledger() {
+    let blocks = chain(12, 4);
+    let source = ledger(&blocks[..=7], &[7]);
+    let backup = MemoryFiles::new();
+    back_up(&source, &backup, &blocks[..=7]).unwrap();
+    let newest = *list_segments(&source).unwrap().last().unwrap();
+    append(&source, &encoded(&blocks));
+    let segments = list_segments(&source).unwrap();
+    let next = segments[segments.binary_search(&newest).unwrap() + 1];
+    assert!(newest <= 7 && next > 8, "block 7 does not end its segment");
+    let last = segments.last().unwrap() - 1;
+    let archived = MemoryFiles::new();
+    archive(&source, &archived, last, &mut |_| Ok(())).unwrap();
+    let part = |files: &MemoryFiles| -> Arc<dyn Files> {
+        Arc::new(BackupFiles::open(Arc::new(files.clone())).unwrap())
+    };
+    for parts in [[&backup, &archived], [&archived, &backup]] {
+        let joined = JoinedFiles(parts.map(part).into());
+        let mut reader = LogReader::open(Arc::new(joined)).unwrap();
+        for block in &blocks[..=last as usize] {
+            assert_eq!(reader.next_block().unwrap(), Some(block.encode().unwrap()));
+        }
+        assert!(reader.next_block().unwrap().is_none());
+    }
+}

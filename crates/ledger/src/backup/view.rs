@@ -5,12 +5,13 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sha2::{Digest, Sha256};
-use types::{Error, Result, SqlState};
+use types::{Error, Height, Result, SqlState};
 
 use crate::files::{Files, StorageFile};
 use crate::hash::to_hex;
+use crate::log::SegmentRecords;
 
-use super::manifest::{Entry, Manifest, parse_manifest_name};
+use super::manifest::{Entry, Manifest, parse_manifest_name, segment_height};
 use super::target::MARKER;
 use super::{Fault, give_up, of_source};
 
@@ -219,8 +220,51 @@ impl StorageFile for Limited {
     }
 }
 
-/// A ledger in several folders, read-only: a pruned one, and the archives of what it had before.
-/// Where two have a file, the first one's is read.
+/// The one of the files at a path that has the most blocks, if they are the same segment.
+fn longest(
+    path: &str,
+    first: Box<dyn StorageFile>,
+    others: &[Arc<dyn Files>],
+) -> Box<dyn StorageFile> {
+    let Some(height) = segment_height(path) else { return first };
+    let mut longest = first;
+    // What another part has, and cannot be read, is no reason to refuse what is there.
+    for other in others.iter().filter_map(|part| part.open(path).ok()) {
+        if has_more_blocks(&*other, &*longest, height) {
+            longest = other;
+        }
+    }
+    longest
+}
+
+fn has_more_blocks(one: &dyn StorageFile, other: &dyn StorageFile, first: Height) -> bool {
+    // A segment that is written to ends with zeros; of a closed one there is no other part.
+    let end = |file: &dyn StorageFile| {
+        let (size, mut last) = (file.size().ok()?, [0]);
+        file.read_at(&mut last, size.checked_sub(1)?).ok()?;
+        (last != [0]).then_some(size)
+    };
+    if end(one).is_some_and(|size| end(other) == Some(size)) {
+        return false;
+    }
+    let (Ok(mut one), Ok(mut other)) =
+        (SegmentRecords::open(one, first), SegmentRecords::open(other, first))
+    else {
+        return false;
+    };
+    if one.header != other.header {
+        return false;
+    }
+    let count = |records: &mut SegmentRecords<'_>| {
+        while let Ok(Some(_)) = records.next() {}
+        records.place.next_height
+    };
+    count(&mut one) > count(&mut other)
+}
+
+/// A ledger in several folders, read-only: a pruned one, and the archives of what it had before; or
+/// a backup, and the archives of what came after it. Where two have a file, the first one's is
+/// read, but of a segment, which grows, the one that has the most blocks.
 pub struct JoinedFiles(pub Vec<Arc<dyn Files>>);
 
 impl Files for JoinedFiles {
@@ -246,10 +290,12 @@ impl Files for JoinedFiles {
 
     fn open(&self, path: &str) -> io::Result<Box<dyn StorageFile>> {
         let mut missing = io::Error::new(io::ErrorKind::NotFound, path.to_owned());
-        for part in &self.0 {
+        let mut parts = self.0.iter();
+        for part in parts.by_ref() {
             match part.open(path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => missing = error,
-                opened => return opened,
+                Ok(first) => return Ok(longest(path, first, parts.as_slice())),
+                failed => return failed,
             }
         }
         Err(missing)

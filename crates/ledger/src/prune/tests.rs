@@ -145,7 +145,7 @@ fn every_image_of_every_moment_is_a_whole_ledger() {
         for image in files.crash_images(12).chain([files.clone()]) {
             let when = format!("operation {operation}");
             let first = expect_whole(&image, &blocks, &when);
-            let completed = complete(&image, 9).unwrap();
+            let completed = complete(&image, Some(9)).unwrap();
             let after = expect_whole(&image, &blocks, &when);
             assert_eq!(completed.first_block, after, "{when}");
             assert!([start, end].contains(&after), "{when}: neither all nor nothing: {after}");
@@ -172,11 +172,30 @@ fn without_a_checkpoint_nothing_more_goes() {
         let _ = prune(&files, 9, 9);
         files.fail_at(None);
         let first = first_block(&files).unwrap();
-        let left = complete(&files, 0).unwrap();
+        let left = complete(&files, None).unwrap();
         assert_eq!((left.first_block, left.segments), (first, 0));
         assert_eq!(expect_whole(&files, &blocks, "gone back"), first);
         assert!(pieces(&files).unwrap().iter().all(|piece| *piece < first));
     }
+}
+
+/// A segment of the genesis block alone ends at height 0, and stays without a checkpoint of it.
+#[test]
+fn genesis_alone_stays_without_a_checkpoint() {
+    let blocks = encoded(&chain(4, 4));
+    let files = written(&blocks[..1]);
+    let mut reader = LogReader::open(Arc::new(files.clone())).unwrap();
+    while reader.next_block().unwrap().is_some() {}
+    let options = LogOptions { segment_bytes: 1, ..LogOptions::default() };
+    let mut writer = LogWriter::resume(reader, options).unwrap();
+    blocks[1..].iter().for_each(|block| writer.append(std::slice::from_ref(block)).unwrap());
+    let going = closed_up_to(&files, 0).unwrap();
+    assert_eq!(going, [ClosedSegment { first: 0, last: 0 }]);
+    keep_headers(&files, &going).unwrap();
+    assert_eq!(complete(&files, None).unwrap(), Pruned::default());
+    assert!(pieces(&files).unwrap().is_empty(), "it has gone back");
+    keep_headers(&files, &going).unwrap();
+    assert_eq!(complete(&files, Some(0)).unwrap().first_block, 1);
 }
 
 #[test]
@@ -200,7 +219,7 @@ fn every_fault_at_every_operation_leaves_a_whole_ledger() {
             for image in files.crash_images(8).chain([files.clone()]) {
                 expect_whole(&image, &blocks, &when);
             }
-            complete(&files, 7).unwrap();
+            complete(&files, Some(7)).unwrap();
             assert!(prune(&files, 7, 7).unwrap().first_block > 0, "{when}");
             expect_whole(&files, &blocks, &when);
         }

@@ -99,7 +99,7 @@ settings! {
         /// blocks are executed after all, and the log says why. Row logs go when a checkpoint
         /// holds their blocks; the ledger is whole without them.
         /// `none`: nothing. Blocks are held in memory, and written when a checkpoint is taken, at
-        /// a clean stop or a halt, and when they come to 1 GiB; then the ledger holds all that it holds
+        /// a clean stop, and when they come to 1 GiB; then the ledger holds all that it holds
         /// under `command`. A crash of the node loses every block after the last checkpoint,
         /// *acknowledged ones too*; what is left verifies. `SHOW log_scheme` tells clients.
         log_scheme: LogScheme = "command";

@@ -233,7 +233,10 @@ fn backups_prunes_and_restores_can_be_killed() {
         finished[2] |= whole;
         let usable = run(&["verify", path(&new)]).status.success();
         let before = !new.join("segments").exists();
-        assert!(usable == whole || before || !new.join("RESTORING").exists(), "round {round}");
+        assert!(!whole || usable, "round {round}: it was restored, and does not verify");
+        let is_marked = new.join("RESTORING").exists();
+        assert!(usable || before || is_marked, "round {round}: half a restore does not say so");
+        assert!(!usable || !is_marked, "round {round}: half a restore verifies");
         if finished == [true; 3] {
             break;
         }
@@ -289,4 +292,80 @@ fn old_blocks_go_by_themselves_where_the_settings_say_so() {
     assert!(first.as_u64().unwrap() + 10 <= height.as_u64().unwrap() + 1, "ten blocks stay");
     let archived = done(&["verify", path(&archive)]);
     assert!(archived["height"].as_u64().unwrap() + 1 >= first.as_u64().unwrap());
+}
+
+#[test]
+fn a_prune_by_hand_archives_as_the_settings_say() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, archive) = (folder.path().join("data"), folder.path().join("archive"));
+    let setting = format!("prune_archive={}", archive.display());
+    let settings = [
+        ["--set", "segment_bytes_max=65536"],
+        ["--set", "block_bytes_max=65536"],
+        ["--set", &setting],
+    ];
+    let mut node = Node::start_with(tally(&[]), &data, &settings.concat());
+    fill(&node, 0, 30);
+    ask(&node, &data, &["checkpoint"]);
+    let first_of = |pruned: &Value| pruned["first_block"].as_u64().unwrap();
+    let by_node = first_of(&ask(&node, &data, &["prune", "--to-block", "10"]));
+    assert!(by_node > 0);
+    assert_eq!(done(&["verify", path(&archive)])["height"].as_u64().unwrap() + 1, by_node);
+    assert_eq!(node.signal(Signal::TERM), Some(0));
+    let configured = format!("prune_archive = '{}'", archive.display());
+    std::fs::write(data.join("tally.toml"), configured).unwrap();
+    let offline = first_of(&done(&["prune", "--to-block", "20", "--data", path(&data)]));
+    assert!(offline > by_node);
+    assert_eq!(done(&["verify", path(&archive)])["height"].as_u64().unwrap() + 1, offline);
+}
+
+#[test]
+fn a_torn_tail_is_told_and_lost_blocks_that_were_durable_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let data = at("data");
+    let mut node = Node::start(&data);
+    fill(&node, 0, 5);
+    assert_eq!(node.signal(Signal::TERM), Some(0));
+    let flip_last_block = || {
+        let newest = segments(&data).pop().unwrap();
+        let mut bytes = std::fs::read(&newest).unwrap();
+        let end = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+        bytes[end - 20] ^= 1;
+        std::fs::write(&newest, bytes).unwrap();
+    };
+    let restore = |name: &str, with: &[&str]| {
+        let (data, new) = (at("data"), at(name));
+        run(&[&["restore", "--from", path(&data), "--data", path(&new)], with].concat())
+    };
+    let backup = |name: &str| run(&["backup", "--to", path(&at(name)), "--data", path(&data)]);
+    let told = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
+
+    flip_last_block();
+    for output in [restore("torn", &[]), backup("backup of torn")] {
+        assert!(output.status.success() && told(&output).contains("tail at block 6"), "{output:?}");
+    }
+    flip_last_block();
+    done(&["checkpoint", "--data", path(&data)]);
+    flip_last_block();
+    for output in [restore("refused", &[]), backup("refused backup")] {
+        let told = told(&output);
+        assert!(!output.status.success() && told.contains("blocks 6 to 6 are damaged"), "{told}");
+        assert!(told.contains("HINT: ") && told.contains("--to-block 5"), "{told}");
+    }
+    let before = restore("before", &["--to-block", "5"]);
+    assert!(before.status.success(), "{before:?}");
+}
+
+#[test]
+fn a_backup_asks_no_node_of_another_ledger() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let (data, other) = (at("data"), at("other"));
+    let (_node, another) = (Node::start(&data), Node::start(&other));
+    let address = another.ready["http_listen"].as_str().unwrap();
+    let to = at("backup");
+    let backup = ["backup", "--to", path(&to), "--data", path(&data), "--http-listen", address];
+    let told = refused(&backup);
+    assert!(told.contains("has another ledger") && told.contains("HINT: "), "{told}");
 }

@@ -167,7 +167,7 @@ impl Running {
         let base = checkpoint.map(|checkpoint| checkpoint.base);
         if let Some(base) = &base {
             // What a crash has cut short; it is tried again at the next start.
-            let _ = prune::complete(&**files, base.manifest.height());
+            let _ = prune::complete(&**files, Some(base.manifest.height()));
         }
         let checkpointer =
             Checkpointer::new(Arc::clone(files), CHECKPOINTS_KEPT, base, &passed_over);
