@@ -119,6 +119,8 @@ type Reply = oneshot::Sender<Result<Taken>>;
 #[derive(Default)]
 struct Board {
     due: bool,
+    /// Whoever asked in vain was told that one comes behind this block.
+    at_least: Height,
     waiting: Vec<Reply>,
     /// The newest boundary after which a replica can resume.
     boundary: Option<Boundary>,
@@ -126,6 +128,13 @@ struct Board {
     durable_below: Height,
     /// Counts wake-ups.
     turn: u64,
+}
+
+impl Board {
+    fn is_due(&self) -> bool {
+        let newest = self.boundary.as_ref().map(|boundary| boundary.header.height);
+        self.due && newest >= Some(self.at_least)
+    }
 }
 
 struct Shared {
@@ -215,6 +224,7 @@ impl Service {
         let newest = board.boundary.as_ref().map(|boundary| boundary.header.height);
         if newest < Some(at_least) {
             board.due = true;
+            board.at_least = board.at_least.max(at_least);
             return Err(cannot_resume());
         }
         board.waiting.push(reply);
@@ -292,7 +302,7 @@ impl Shared {
             if self.closed.load(Ordering::Acquire) {
                 return None;
             }
-            if board.due || !board.waiting.is_empty() {
+            if board.is_due() || !board.waiting.is_empty() {
                 let waiting = std::mem::take(&mut board.waiting);
                 if let Some(state) = self.pin(&board) {
                     board.due = false;
