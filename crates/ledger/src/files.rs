@@ -36,13 +36,19 @@ pub fn sqlstate_of(error: &io::Error) -> SqlState {
     }
 }
 
+/// A whole file.
+pub fn read_all(file: &dyn StorageFile) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(file.size()?).unwrap_or(usize::MAX)];
+    file.read_at(&mut bytes, 0)?;
+    Ok(bytes)
+}
+
 /// Makes sure of a file that reads well but may be in the page cache alone, since the sync of
 /// whoever wrote it never came, or failed. After that the cache takes pages for clean that the disk
 /// has never had, and another sync says nothing: they are written once more.
 pub(crate) fn write_again(files: &dyn Files, path: &str) -> io::Result<()> {
     let file = files.open(path)?;
-    let mut bytes = vec![0; usize::try_from(file.size()?).unwrap_or(usize::MAX)];
-    file.read_at(&mut bytes, 0)?;
+    let bytes = read_all(&*file)?;
     file.write_at(&bytes, 0)?;
     file.sync()
 }

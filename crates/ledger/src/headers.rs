@@ -41,7 +41,7 @@ use std::io;
 use types::{Error, Height, Result, SqlState};
 
 use crate::block::Block;
-use crate::files::Files;
+use crate::files::{Files, read_all};
 use crate::genesis::Genesis;
 use crate::hash::{Hash, TAG_HEADERS, ZERO_HASH, tagged_hash, to_hex};
 use crate::header::{BlockHeader, HEADER_VERSION, LedgerId};
@@ -248,13 +248,7 @@ pub fn pieces(files: &dyn Files) -> io::Result<Vec<Height>> {
 
 pub fn read_piece(files: &dyn Files, first_height: Height) -> Result<HeaderPiece, PieceError> {
     let path = piece_path(first_height);
-    let read = || {
-        let file = files.open(&path)?;
-        let mut bytes = vec![0; usize::try_from(file.size()?).unwrap_or(usize::MAX)];
-        file.read_at(&mut bytes, 0)?;
-        Ok(bytes)
-    };
-    let bytes = read().map_err(PieceError::Io)?;
+    let bytes = files.open(&path).and_then(|file| read_all(&*file)).map_err(PieceError::Io)?;
     let piece = HeaderPiece::decode(&bytes).map_err(PieceError::Damaged)?;
     if piece.first_height() == first_height {
         return Ok(piece);

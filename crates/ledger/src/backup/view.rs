@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use sha2::{Digest, Sha256};
 use types::{Error, Height, Result, SqlState};
 
-use crate::files::{Files, StorageFile};
+use crate::files::{Files, StorageFile, read_all};
 use crate::hash::to_hex;
 use crate::log::SegmentRecords;
 
@@ -50,20 +50,13 @@ pub(super) fn find_newest(files: &dyn Files) -> Result<(Option<Manifest>, Vec<St
     let mut unfinished = Vec::new();
     for name in names.into_iter().rev() {
         let Some(number) = parse_manifest_name(&name) else { continue };
-        let bytes = read_all(files, &name).map_err(unreadable)?;
+        let bytes = files.open(&name).and_then(|file| read_all(&*file)).map_err(unreadable)?;
         match Manifest::decode(&bytes, number) {
             Ok(manifest) => return Ok((Some(manifest), unfinished)),
             Err(_) => unfinished.push(name),
         }
     }
     Ok((None, unfinished))
-}
-
-fn read_all(files: &dyn Files, path: &str) -> io::Result<Vec<u8>> {
-    let file = files.open(path)?;
-    let mut bytes = vec![0; usize::try_from(file.size()?).unwrap_or(usize::MAX)];
-    file.read_at(&mut bytes, 0)?;
-    Ok(bytes)
 }
 
 /// Feeds the bytes of a file, from its begin up to `end`, to a hasher.

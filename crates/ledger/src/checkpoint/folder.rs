@@ -5,7 +5,7 @@ use std::io;
 
 use types::{Error, Height, Result, SqlState};
 
-use crate::files::{Files, sqlstate_of};
+use crate::files::{Files, read_all, sqlstate_of};
 
 use super::manifest::Manifest;
 
@@ -46,20 +46,14 @@ pub fn heights(files: &dyn Files) -> io::Result<Vec<Height>> {
 
 pub fn read_manifest(files: &dyn Files, height: Height) -> Result<Manifest> {
     let path = manifest_path(height);
-    let manifest = read(files, &path).map_err(|error| unreadable(&path, error))?;
+    let manifest = files.open(&path).and_then(|file| read_all(&*file));
+    let manifest = manifest.map_err(|error| unreadable(&path, error))?;
     let manifest = Manifest::decode(&manifest)?;
     if manifest.height() == height {
         return Ok(manifest);
     }
     let what = format!("{path} is damaged: it is the checkpoint of block {}", manifest.height());
     Err(Error::new(SqlState::DATA_CORRUPTED, what))
-}
-
-fn read(files: &dyn Files, path: &str) -> io::Result<Vec<u8>> {
-    let file = files.open(path)?;
-    let mut bytes = vec![0; usize::try_from(file.size()?).unwrap_or(usize::MAX)];
-    file.read_at(&mut bytes, 0)?;
-    Ok(bytes)
 }
 
 /// Size of a pack.

@@ -8,7 +8,7 @@ use types::Height;
 
 use super::{Damage, LogError, TornTail};
 use crate::block::EncodedBlock;
-use crate::files::{Files, StorageFile};
+use crate::files::{Files, read_all};
 use crate::hash::{Hash, to_hex};
 use crate::header::{BlockHeader, LedgerId};
 use crate::headers;
@@ -209,7 +209,7 @@ impl LogReader {
         if first_height < self.next_height {
             return Err(damage(format!("blocks below {} are there twice", self.next_height)));
         }
-        let bytes = read_all(&*self.files.open(&path)?)?;
+        let bytes = Bytes::from(read_all(&*self.files.open(&path)?)?);
         let header = match SegmentHeader::decode(&bytes) {
             Ok(header) => header,
             Err(what) if self.may_be_torn(&bytes) => {
@@ -436,12 +436,6 @@ pub(crate) fn list_segments(files: &dyn Files) -> Result<Vec<Height>> {
         })
     };
     names.iter().map(height).collect()
-}
-
-fn read_all(file: &dyn StorageFile) -> Result<Bytes> {
-    let mut bytes = vec![0; usize::try_from(file.size()?).unwrap_or(usize::MAX)];
-    file.read_at(&mut bytes, 0)?;
-    Ok(bytes.into())
 }
 
 /// The length without the zeros at the end.

@@ -30,6 +30,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
+use ledger::files::read_all;
 use ledger::{Files, Hash, StorageFile};
 use storage::Changes;
 use types::Height;
@@ -111,16 +112,10 @@ fn tag_of(block: &Hash) -> BlockTag {
     tag
 }
 
-fn contents(file: &dyn StorageFile) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![0; usize::try_from(file.size()?).unwrap_or(usize::MAX)];
-    file.read_at(&mut bytes, 0)?;
-    Ok(bytes)
-}
-
 /// Cuts off the frames of the blocks from `next` on. What cannot be read stays, for people.
 fn cut_behind(files: &dyn Files, name: &str, next: Height) -> io::Result<()> {
     let file = files.open(name)?;
-    let bytes = contents(&*file)?;
+    let bytes = read_all(&*file)?;
     let mut rest = &bytes[..];
     while let Some((frame, behind)) = next_frame(rest) {
         if frame.height >= next {
@@ -426,7 +421,7 @@ impl StreamReader {
 
     fn open_next(&mut self, scheme: Scheme) -> Result<(), String> {
         let name = segment_name(scheme, self.segments[self.upcoming]);
-        let read = self.files.open(&name).and_then(|file| contents(&*file));
+        let read = self.files.open(&name).and_then(|file| read_all(&*file));
         self.bytes = read.map_err(|error| format!("the row log {name}: {error}"))?;
         self.offset = 0;
         self.upcoming += 1;
