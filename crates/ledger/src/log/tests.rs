@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::*;
 use crate::block::{Block, EncodedBlock};
 use crate::chain::ChainVerifier;
-use crate::memory_files::{Failure, MemoryFiles};
+use crate::memory_files::{Failure, MANNERS, MemoryFiles};
 use crate::segment::{SEGMENT_HEADER_BYTES, SegmentHeader, segment_name};
 use crate::testing::{chain, encoded};
 

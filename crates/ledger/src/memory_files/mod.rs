@@ -78,6 +78,19 @@ pub enum Failure {
     Read(u64),
 }
 
+/// How the operation of a number fails.
+pub type Manner = fn(u64) -> Failure;
+
+/// What can befall a change or a sync.
+pub const MANNERS: [(&str, Manner); 6] = [
+    ("an error", Failure::Once),
+    ("a short write", Failure::Short),
+    ("a sync that loses its data", Failure::SyncLost),
+    ("a full disk", Failure::Full),
+    ("a disk that became read-only", Failure::ReadOnly),
+    ("a power cut", Failure::PowerOff),
+];
+
 /// What becomes of an operation.
 enum Fate {
     Done,

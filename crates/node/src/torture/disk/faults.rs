@@ -8,25 +8,13 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use ledger::memory_files::Failure;
+use ledger::memory_files::{Failure, MANNERS};
 use ledger::{Files, MemoryFiles};
 use tokio::runtime::Runtime;
 use types::SqlState;
 
 use super::world::{Reference, Running, Told, begin, runtime, tell};
 use super::{Count, Until};
-
-type Manner = fn(u64) -> Failure;
-
-/// Those of changes and syncs: writes, sizes, creations, removals, syncs of files and folders.
-pub const MANNERS: [(&str, Manner); 6] = [
-    ("an error", Failure::Once),
-    ("a short write", Failure::Short),
-    ("a sync that loses its data", Failure::SyncLost),
-    ("a full disk", Failure::Full),
-    ("a disk that became read-only", Failure::ReadOnly),
-    ("a power cut", Failure::PowerOff),
-];
 
 /// Every manner at every operation of a telling; of the operations, every `stride`-th, another
 /// choice for each manner.

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Result;
 use ledger::checkpoint::CHECKPOINT_FOLDER;
 use ledger::headers::HEADER_FOLDER;
-use ledger::memory_files::Failure;
+use ledger::memory_files::{Failure, MANNERS};
 use ledger::segment::SEGMENT_FOLDER;
 use ledger::{Files, MemoryFiles, StorageFile};
 
@@ -178,7 +178,7 @@ pub fn found_by(flaw: Flaw, reference: &Reference) -> Result<Option<String>> {
     let runtime = runtime()?;
     let operations = reference.files.operations();
     // Those that go away again: a program that goes on meets nothing more.
-    for (what, manner) in faults::MANNERS[..3].iter().rev() {
+    for (what, manner) in MANNERS[..3].iter().rev() {
         for operation in 0..operations {
             let failure = manner(operation);
             if let Err(error) = suffers(flaw, reference, &runtime, failure) {
