@@ -151,10 +151,7 @@ fn checkpoint_at_end(
     }
     // What was read may be in the page cache alone; a checkpoint says what no power cut takes back.
     let log = LogWriter::resume(reader, log_options(settings)).context("cannot sync the ledger")?;
-    let snapshot = replica.store().snapshot();
-    let schema = replica.language().schema_image(&snapshot)?;
-    let (boundary, durable_below) = (replica.boundary(), log.durable_below());
-    let state = State { snapshot, boundary, durable_below, schema };
+    let state = State { durable_below: log.durable_below(), ..State::of(&replica)? };
     let base = checkpoint.map(|checkpoint| checkpoint.base);
     let mut checkpointer =
         Checkpointer::new(files, settings.checkpoint_keep as usize, base, &passed_over);

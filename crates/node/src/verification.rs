@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Result, ensure};
+use engine::checkpoint::State;
 use engine::{
     ChangedRow, Fault, Language, PassedOver, Progress, Replayed, Replica, recover, replay_behind,
     replay_watched,
@@ -184,9 +185,7 @@ fn check(files: &dyn Files, replica: &Replica) -> Result<()> {
     let manifest = checkpoint::read_manifest(files, replica.head().height)?;
     engine::checkpoint::check(files, &manifest)?;
     ensure!(manifest.header.hash() == replica.head().hash, "it is of another block");
-    let snapshot = replica.store().snapshot();
-    let schema = replica.language().schema_image(&snapshot)?;
-    let executed = engine::checkpoint::digest(&snapshot, replica.parameters(), &schema)?;
+    let executed = State::of(replica)?.digest()?;
     let written = manifest.digest()?;
     let (executed, written) = (to_hex(&executed), to_hex(&written));
     ensure!(executed == written, "its state has digest {written}; execution gives {executed}");

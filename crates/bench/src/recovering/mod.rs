@@ -292,10 +292,7 @@ impl Checkpointed {
         let bed = Bed::copy(&source, &cell, LogOptions::default())?;
         let folder = tempfile::Builder::new().prefix("tally-bench-").tempdir_in(folder)?;
         let files: Arc<dyn Files> = Arc::new(RealFiles::open(folder.path())?);
-        let snapshot = bed.replica.store().snapshot();
-        let schema = bed.replica.language().schema_image(&snapshot)?;
-        let boundary = bed.replica.boundary();
-        let state = State { snapshot, boundary, durable_below: 0, schema };
+        let state = State::of(&bed.replica)?;
         let taken = Checkpointer::new(files, 1, None, &[]).take(&state, &mut |_| Ok(()))?;
         let (bytes, rows) = (taken.extent.bytes_written, taken.extent.rows);
         Ok(Checkpointed { folder, height: taken.height, bytes, rows })

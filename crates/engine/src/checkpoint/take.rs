@@ -14,9 +14,9 @@ use storage::{Snapshot, Table};
 use types::{Error, Height, Result, TableId, TableSchema};
 
 use crate::recovery::PassedOver;
-use crate::replica::Boundary;
+use crate::replica::{Boundary, Replica};
 
-use super::groups::{RowGroup, each_group};
+use super::groups::{RowGroup, digest, each_group};
 
 /// A state to be put down.
 pub struct State {
@@ -26,6 +26,20 @@ pub struct State {
     pub durable_below: Height,
     /// `Language::schema_image` of the snapshot.
     pub schema: Vec<u8>,
+}
+
+impl State {
+    /// What a replica holds, without a claim about what is on stable storage.
+    pub fn of(replica: &Replica) -> Result<State> {
+        let snapshot = replica.store().snapshot();
+        let schema = replica.language().schema_image(&snapshot)?;
+        Ok(State { snapshot, boundary: replica.boundary(), durable_below: 0, schema })
+    }
+
+    /// What a checkpoint of it would carry.
+    pub fn digest(&self) -> Result<Hash> {
+        digest(&self.snapshot, &self.boundary.parameters, &self.schema)
+    }
 }
 
 /// A checkpoint on disk, and the tables in memory that it shows: what the next one goes out from.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::checkpoint::{Checkpointer, State, digest};
+use engine::checkpoint::{Checkpointer, State};
 use engine::{
     Body, Effects, Fault, Input, Language, Recovery, Replayed, Replica, RowFolders, Transaction,
     recover_by,
@@ -61,16 +61,9 @@ pub fn executing(workers: usize) -> Recovery {
     Recovery { workers, ..Recovery::default() }
 }
 
-pub fn state_of(replica: &Replica) -> State {
-    let snapshot = replica.store().snapshot();
-    let schema = replica.language().schema_image(&snapshot).unwrap();
-    State { snapshot, boundary: replica.boundary(), durable_below: 0, schema }
-}
-
 /// Of rows with their stamps, the schema and the parameters.
 pub fn digest_of(replica: &Replica) -> Hash {
-    let State { snapshot, boundary, schema, .. } = state_of(replica);
-    digest(&snapshot, &boundary.parameters, &schema).unwrap()
+    State::of(replica).and_then(|state| state.digest()).unwrap()
 }
 
 pub fn workload(name: &str, settings: &[(&str, u64)]) -> Box<dyn Workload> {
@@ -108,7 +101,7 @@ impl Ledgered {
 
     pub fn checkpoint(&self) {
         let mut checkpointer = Checkpointer::new(Arc::clone(&self.files), 2, None, &[]);
-        checkpointer.take(&state_of(&self.replica), &mut |_| Ok(())).unwrap();
+        checkpointer.take(&State::of(&self.replica).unwrap(), &mut |_| Ok(())).unwrap();
         let height = self.replica.head().height;
         for loggers in &self.loggers {
             loggers.begin_segments();

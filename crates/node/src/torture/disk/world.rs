@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use engine::checkpoint::{Checkpointer, ServiceSettings, digest};
+use engine::checkpoint::{Checkpointer, ServiceSettings, State, digest};
 use engine::{
     BlockLimits, Checkpoints, Engine, Fault, Language, NoObserver, Progress, Replayed, Replica,
     recover, replay_watched,
@@ -418,9 +418,7 @@ impl Found {
 }
 
 pub fn digest_of(replica: &Replica) -> Result<Hash> {
-    let snapshot = replica.store().snapshot();
-    let schema = replica.language().schema_image(&snapshot)?;
-    Ok(digest(&snapshot, replica.parameters(), &schema)?)
+    Ok(State::of(replica)?.digest()?)
 }
 
 /// Those of a story without its prunes, so that all of them are there to be executed.
