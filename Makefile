@@ -1,8 +1,8 @@
 # What people type. Each target installs what it needs (Debian, as root) or says what is missing.
 
-.PHONY: help demo run test overflow torture bench-postgres clean
+.PHONY: help demo run test overflow torture bench-postgres bench-durability clean
 
-# How long nodes are killed; TORTURE_KILLS=200 counts kills instead.
+# How long everything takes; TORTURE_KILLS=200 counts kills instead of timing them.
 TORTURE_SECONDS ?= 600
 
 help:
@@ -10,8 +10,9 @@ help:
 	@echo "make run             start a node to play with, and print the psql line for it"
 	@echo "make test            all tests: Rust, and one transaction through each driver"
 	@echo "make overflow        random blocks with overflow checks and without: the same to the last bit"
-	@echo "make torture         SIGKILLs, cut files and flipped bytes, until something is lost or the time is up"
+	@echo "make torture         SIGKILLs, crash images, disk faults, rot: until something is lost or the time is up"
 	@echo "make bench-postgres  the same workloads on tally and on PostgreSQL, side by side"
+	@echo "make bench-durability  what logs, checkpoints and recovery cost, beside a thesis's figures"
 
 demo:
 	scripts/install-deps pgbench
@@ -40,6 +41,10 @@ bench-postgres:
 	scripts/install-deps pgbench postgres
 	cargo build --release --package node
 	scripts/compare-postgres
+
+bench-durability:
+	cargo build --release --package node
+	cargo run --release --quiet --package node -- bench figure durability pacman
 
 clean:
 	cargo clean

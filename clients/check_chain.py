@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Checks a ledger without any of the code that wrote it.
 
-Written from docs/ledger-format.md alone, with Python's standard library. The section numbers in the
-comments are those of that page.
+Written from docs/ledger-format.md alone, with Python's standard library; what a prune leaves, from
+docs/backup-format.md. The section numbers in the comments are those of the first page.
 
     check_chain.py chain DATA_FOLDER [--head BLOCK_HASH]
     check_chain.py receipt RECEIPT.json BLOCK_HASH
@@ -265,11 +265,65 @@ def u32(data, offset):
     return struct.unpack_from(">I", data, offset)[0]
 
 
+# Headers of pruned blocks: docs/backup-format.md, section 3
+
+
+def check_piece(data, height, head):
+    """Checks a file of headers that follows the header `head`; returns the last one."""
+    check_equal("hash of the file", sha256(b"tally heads v1\0\0" + data[:-32]), data[-32:])
+    cursor = Cursor(data[:-32])
+    check_equal("magic", b"TALLYHDR", cursor.take(8))
+    check_equal("format version", 1, cursor.number("I"))
+    ledger_id = cursor.take(16)
+    check_equal("first height", height, cursor.number("Q"))
+    previous_hash = cursor.take(32)
+    genesis = cursor.string()
+    if head:
+        check_equal("ledger id", head.ledger_id, ledger_id)
+        check_equal("previous hash", head.hash, previous_hash)
+    parameters_hash = None
+    for _ in range(cursor.number("I")):
+        if cursor.number("B"):
+            parameters_hash = cursor.take(32)
+        time_and_snapshot, count_and_roots = cursor.take(16), cursor.take(4 + 96)
+        fields = [b"\0\1", ledger_id, struct.pack(">Q", height), previous_hash, time_and_snapshot]
+        head = Header(b"".join(fields) + parameters_hash + count_and_roots + ZERO_HASH)
+        if height == 0:
+            block = Block(genesis)
+            check_next(block, None)
+            check_equal("genesis", block.header.hash, head.hash)
+        previous_hash = head.hash
+        height += 1
+    cursor.finish()
+    return head
+
+
+def check_headers(folder, first_block):
+    """Checks the headers of the blocks below `first_block`; returns the last one."""
+    folder = os.path.join(folder, "headers")
+    names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    head = None
+    for name in names:
+        height = head.height + 1 if head else 0
+        if height == first_block:
+            break
+        path = os.path.join(folder, name)
+        try:
+            check_equal("name", f"{height:020}.headers", name)
+            with open(path, "rb") as file:
+                head = check_piece(file.read(), height, head)
+        except Fault as fault:
+            raise Fault(f"headers from block {height} on ({path}): {fault}") from None
+    return head
+
+
 def check_chain(folder):
     """Checks all blocks of a data folder; returns the last header."""
-    folder = os.path.join(folder, "segments")
-    names = sorted(os.listdir(folder))
-    head = None
+    segments = os.path.join(folder, "segments")
+    names = sorted(os.listdir(segments))
+    pruned = names and re.fullmatch(r"[0-9]{20}\.tally", names[0]) and int(names[0][:20])
+    head = check_headers(folder, pruned) if pruned else None
+    folder = segments
     for position, name in enumerate(names):
         path = os.path.join(folder, name)
         height = head.height + 1 if head else 0

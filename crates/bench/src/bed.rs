@@ -88,15 +88,23 @@ pub struct Bed {
 /// A ledger in a folder that goes with it.
 pub struct Log {
     writer: LogWriter,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl Log {
-    fn begin(parent: &Path, genesis: &Genesis) -> Result<Log> {
+    fn begin(parent: &Path, options: LogOptions, genesis: &Genesis) -> Result<Log> {
         let folder = tempfile::Builder::new().prefix("tally-bench-").tempdir_in(parent)?;
         let files: Arc<dyn Files> = Arc::new(RealFiles::open(folder.path())?);
-        let writer = LogWriter::begin(files, genesis, LogOptions::default())?;
-        Ok(Log { writer, _folder: folder })
+        let writer = LogWriter::begin(files, genesis, options)?;
+        Ok(Log { writer, folder })
+    }
+
+    /// Moves the ledger to another folder of the same file system, where it stays.
+    pub fn keep(self, to: &Path) -> Result<()> {
+        let Log { mut writer, folder } = self;
+        writer.sync()?;
+        drop(writer);
+        Ok(std::fs::rename(folder.keep(), to)?)
     }
 
     /// Returns when the block is on disk.
@@ -110,20 +118,21 @@ impl Bed {
         workload: Box<dyn workloads::Workload>,
         protocol: &str,
         threads: usize,
-        durability: Option<&Path>,
+        durability: Option<(&Path, LogOptions)>,
     ) -> Result<Bed> {
         let genesis =
             Genesis { ledger_id: [7; 16], time_us: 0, parameters: Parameters::new(protocol) };
         let language = Arc::new(Schema::new());
         let replica = Replica::new(&genesis, Arc::new(Store::new()), language.clone(), threads)?;
-        let log = durability.map(|folder| Log::begin(folder, &genesis)).transpose()?;
+        let log = durability.map(|(folder, options)| Log::begin(folder, options, &genesis));
+        let log = log.transpose()?;
         Ok(Bed { replica, log, language, workload })
     }
 
     /// A fresh database with the source's tables and rows.
-    pub fn copy(source: &Source, plan: &Plan, cell: &Cell) -> Result<Bed> {
+    pub fn copy(source: &Source, cell: &Cell, options: LogOptions) -> Result<Bed> {
         let workload = cell.workload.make(cell.theta)?;
-        let folder = plan.durability.as_deref();
+        let folder = cell.durability.as_deref().map(|folder| (folder, options));
         let mut bed = Bed::empty(workload, &cell.protocol, cell.threads, folder)?;
         for (at, text) in source.statements.iter().enumerate() {
             let last = at + 1 == source.statements.len();
@@ -237,7 +246,7 @@ fn each_row(table: &Table, mut visit: impl FnMut(&[u8], &[Value]) -> Result<()>)
 }
 
 /// Each row as: table, length of the key, key, length of the image, image.
-fn digest(store: &Store) -> Result<Hash> {
+pub fn digest(store: &Store) -> Result<Hash> {
     let mut hasher = Sha256::new();
     let mut image = Vec::new();
     for table in store.tables() {
@@ -267,7 +276,7 @@ mod tests {
             let workload: Workload = text.parse().unwrap();
             let source = Source::load(&workload).unwrap();
             let plan = Plan { workloads: vec![workload], ..Plan::default() };
-            let bed = Bed::copy(&source, &plan, &plan.cells()[0]).unwrap();
+            let bed = Bed::copy(&source, &plan.cells()[0], LogOptions::default()).unwrap();
             assert_eq!(bed.digest().unwrap(), digest(&source.store).unwrap());
             let rows = |store: &Store| -> u64 {
                 store.tables().iter().map(|table| table.usage().records).sum()

@@ -33,9 +33,11 @@ pub mod allocations;
 mod bed;
 pub mod canonical;
 mod line;
+pub mod logging;
 mod measurement;
 pub mod page;
 pub mod paper;
+pub mod recovering;
 mod run;
 pub mod table;
 mod workload;
@@ -63,7 +65,7 @@ pub struct Plan {
     pub block_transactions: Vec<usize>,
     pub transactions: usize,
     /// Where to write a ledger; `None`: nowhere.
-    pub durability: Option<PathBuf>,
+    pub durability: Vec<Option<PathBuf>>,
     pub repetitions: usize,
     pub seed: u64,
     /// One more run for each cell, of which nothing counts but its allocations.
@@ -81,7 +83,7 @@ impl Default for Plan {
             sealing: vec![false],
             block_transactions: vec![1_000],
             transactions: 200_000,
-            durability: None,
+            durability: vec![None],
             repetitions: 3,
             seed: 1,
             allocations: false,
@@ -98,6 +100,7 @@ pub struct Cell {
     pub threads: usize,
     pub sealing: bool,
     pub block_transactions: usize,
+    pub durability: Option<PathBuf>,
 }
 
 impl std::fmt::Display for Cell {
@@ -106,7 +109,8 @@ impl std::fmt::Display for Cell {
         if let Some(theta) = self.theta {
             write!(f, ", theta {theta}")?;
         }
-        f.write_str(if self.sealing { ", sealing" } else { "" })
+        f.write_str(if self.sealing { ", sealing" } else { "" })?;
+        f.write_str(if self.durability.is_some() { ", on disk" } else { "" })
     }
 }
 
@@ -144,13 +148,17 @@ impl Plan {
             for &threads in &self.threads {
                 for &sealing in &self.sealing {
                     for &block_transactions in &self.block_transactions {
-                        cells.extend(self.protocols.iter().map(|protocol| Cell {
+                        let each = self.protocols.iter().flat_map(|protocol| {
+                            self.durability.iter().map(move |durability| (protocol, durability))
+                        });
+                        cells.extend(each.map(|(protocol, durability)| Cell {
                             workload: workload.clone(),
                             protocol: protocol.clone(),
                             theta,
                             threads,
                             sealing,
                             block_transactions,
+                            durability: durability.clone(),
                         }));
                     }
                 }
@@ -173,7 +181,7 @@ impl Plan {
         for name in &self.protocols {
             protocols::by_name(name).map_err(|error| PlanError::of(&error))?;
         }
-        if self.durability.is_some() && self.sealing.contains(&false) {
+        if self.durability.iter().any(Option::is_some) && self.sealing.contains(&false) {
             let hint = "Add --sealing on.";
             return fault("only sealed blocks can be written to a ledger".to_owned(), hint);
         }
@@ -191,7 +199,7 @@ impl Plan {
 }
 
 /// Told before every run: how many are done, how many there will be, and what comes.
-pub type Report<'a> = &'a mut dyn FnMut(usize, usize, &Cell);
+pub type Report<'a> = &'a mut dyn FnMut(usize, usize, &dyn std::fmt::Display);
 
 /// Measure every cell of a plan; the measurements come in the order of the cells.
 pub fn measure(plan: &Plan, report: Report<'_>) -> Result<Vec<Measurement>> {

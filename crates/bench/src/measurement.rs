@@ -82,7 +82,7 @@ impl Measurement {
             latencies_us.add(&run.latencies_us)?;
         }
         let syncs = Spread::of(runs.iter().map(|run| median_us(&run.syncs)));
-        let durability = plan.durability.is_some();
+        let durability = cell.durability.is_some();
         let number = |setting| cell.workload.setting(setting).and_then(|text| text.parse().ok());
         let settings = cell.workload.settings();
         let share = |count: u64| count as f64 / first.executions as f64;

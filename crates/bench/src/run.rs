@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use concurrency::{Outcome, Work};
 use hdrhistogram::Histogram;
-use ledger::Hash;
+use ledger::{Hash, LogOptions};
 use rustix::time::{ClockId, clock_gettime};
 use storage::Store;
 use types::{Height, Position};
@@ -53,6 +53,10 @@ pub struct Run {
     pub digest: Hash,
 }
 
+pub fn latency_histogram() -> Result<Histogram<u64>> {
+    Ok(Histogram::new_with_bounds(1, LATENCY_US_MAX, LATENCY_DIGITS)?)
+}
+
 impl Run {
     fn new() -> Result<Run> {
         Ok(Run {
@@ -67,7 +71,7 @@ impl Run {
             executions: 0,
             block_order: true,
             snapshot_lag: 1,
-            latencies_us: Histogram::new_with_bounds(1, LATENCY_US_MAX, LATENCY_DIGITS)?,
+            latencies_us: latency_histogram()?,
             syncs: Vec::new(),
             allocations: None,
             digest: Hash::default(),
@@ -168,7 +172,7 @@ impl<T> Feed<T> {
 }
 
 pub fn run(plan: &Plan, source: &Source, cell: &Cell, count_allocations: bool) -> Result<Run> {
-    let mut bed = Bed::copy(source, plan, cell)?;
+    let mut bed = Bed::copy(source, cell, LogOptions::default())?;
     let mut run = Run::new()?;
     if cell.sealing {
         let inputs = bed.inputs(plan)?;
@@ -295,14 +299,14 @@ fn unsealed(
 }
 
 /// As the live engine does, every few blocks.
-fn collect(store: &Store, height: u64) {
+pub fn collect(store: &Store, height: u64) {
     if height.is_multiple_of(8) {
         store.collect(store.horizon());
     }
 }
 
 /// CPU time of all threads of this process.
-fn cpu_time() -> Duration {
+pub fn cpu_time() -> Duration {
     let spent = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(spent.tv_sec as u64, spent.tv_nsec as u32)
 }
@@ -314,7 +318,7 @@ mod tests {
     const TICK: Duration = Duration::from_millis(1);
 
     fn histogram() -> Histogram<u64> {
-        Histogram::new_with_bounds(1, LATENCY_US_MAX, LATENCY_DIGITS).unwrap()
+        latency_histogram().unwrap()
     }
 
     fn names(block: &[Waiting<char>]) -> String {

@@ -1,5 +1,7 @@
 //! Text tables that fit a terminal.
 
+use serde::Serialize;
+
 use crate::Measurement;
 
 /// Columns of the widest table.
@@ -7,7 +9,7 @@ pub const WIDTH_MAX: usize = 120;
 const DIGEST_DIGITS: usize = 12;
 
 /// A table of text: the first column's cells stand left, the others right.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Table {
     pub heads: Vec<String>,
     pub rows: Vec<Vec<String>>,
@@ -70,6 +72,7 @@ const COLUMNS: &[Column] = &[
     column("threads", |m| m.threads.to_string(), Shown::IfItVaries),
     column("block", |m| m.block_transactions.to_string(), Shown::IfItVaries),
     column("sealing", |m| on_off(m.sealing).to_owned(), Shown::IfItVaries),
+    column("disk", |m| on_off(m.durability).to_owned(), Shown::IfItVaries),
     column("tx/s", |m| thousands(m.committed_per_second), Shown::Always),
     column("±%", |m| percent(m.spread(), 0), Shown::Always),
     column("tx/CPU-s", |m| thousands(m.committed_per_cpu_second), Shown::Always),
@@ -129,7 +132,7 @@ pub fn heading(measurements: &[Measurement]) -> String {
     parts.extend(constant(|m| format!("blocks of {}", thousands(m.block_transactions as f64))));
     parts.extend(constant(|m| format!("{} threads", m.threads)));
     parts.extend(constant(|m| format!("sealing {}", on_off(m.sealing))));
-    parts.push(format!("durability {}", on_off(first.durability)));
+    parts.extend(constant(|m| format!("durability {}", on_off(m.durability))));
     parts.push(format!(
         "{} x {} transactions, seed {}",
         first.repetitions,

@@ -71,7 +71,7 @@ fn a_state_that_should_be_another_one_is_shouted_about() {
 fn a_ledger_is_written_on_request_and_a_figure_has_the_agreed_keys() {
     let folder = tempfile::tempdir().unwrap();
     let plan = Plan {
-        durability: Some(folder.path().to_owned()),
+        durability: vec![Some(folder.path().to_owned())],
         thetas: vec![0.5],
         threads: vec![1],
         sealing: vec![true],
@@ -98,7 +98,7 @@ fn what_cannot_be_measured_is_refused_with_a_hint() {
     let error = unknown.check().unwrap_err();
     assert!(error.message.contains("nonesuch") && error.hint.contains("serial"));
     let mut unsealed = tiny(YCSB);
-    unsealed.durability = Some(".".into());
+    unsealed.durability = vec![Some(".".into())];
     assert!(unsealed.check().is_err());
     for nothing in [
         Plan { repetitions: 0, ..tiny(YCSB) },

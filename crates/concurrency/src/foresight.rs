@@ -23,7 +23,7 @@ use procedure::analysis::{KeyPlan, Planning};
 use procedure::step::Procedure;
 use rustc_hash::FxHashMap;
 use storage::{Catalog, Place};
-use types::{Key, TableId};
+use types::{Key, TableId, Value};
 
 use crate::accesses::KeyAccess;
 use crate::work::{Statement, Work};
@@ -97,11 +97,28 @@ impl Foresight {
         self.fetch_records();
     }
 
-    fn plan(&mut self, statement: &Statement) {
-        let plan = self.plans.of(&statement.procedure);
-        if plan.evaluate(&statement.arguments, &mut self.planning).is_err() {
+    /// Fetch what calls will probably look at by plans that the caller has.
+    pub fn fetch_calls<'c>(&mut self, calls: impl IntoIterator<Item = (&'c KeyPlan, &'c [Value])>) {
+        if !self.pays {
             return;
         }
+        self.places.clear();
+        for (plan, arguments) in calls {
+            if plan.evaluate(arguments, &mut self.planning).is_ok() {
+                self.look_at_planned();
+            }
+        }
+        self.fetch_records();
+    }
+
+    fn plan(&mut self, statement: &Statement) {
+        let plan = self.plans.of(&statement.procedure);
+        if plan.evaluate(&statement.arguments, &mut self.planning).is_ok() {
+            self.look_at_planned();
+        }
+    }
+
+    fn look_at_planned(&mut self) {
         let keys = std::mem::take(&mut self.planning.found.keys);
         for planned in &keys {
             self.look(planned.table, &planned.key);

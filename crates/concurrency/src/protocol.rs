@@ -241,6 +241,13 @@ pub trait Protocol: Send + Sync {
         1
     }
 
+    /// Whether the serial order is always that of the block. Then the ledger, which holds no other
+    /// one, says in which order its transactions committed, and others than the protocol can
+    /// replay them.
+    fn keeps_block_order(&self) -> bool {
+        false
+    }
+
     /// Of the block finished last: (t, u) when its transaction t comes, in the serial order, right
     /// before transaction u of the block before. Only a block that was prepared two behind has any;
     /// several before one u come in their block's own order.

@@ -71,7 +71,7 @@ impl Effects {
 /// Changes ahead of which memory is fetched.
 const AHEAD: usize = 4;
 
-fn row_root(changes: &Changes) -> Result<Hash> {
+pub(crate) fn row_root(changes: &Changes) -> Result<Hash> {
     let mut effects = EffectsBuilder::new();
     let mut image = Vec::new();
     for (place, change) in changes.touched().iter().enumerate() {

@@ -20,21 +20,25 @@
 //! happened whole or not at all.
 //!
 //! When the disk fails, the state in memory is ahead of what is durable and nobody knows what
-//! reached the disk: the engine stops for good and every waiting client is told 58030. What had
-//! been acknowledged is in the ledger.
+//! reached the disk, so nothing is tried again: the engine takes no more writes, for good. Clients
+//! whose transactions are in the block at hand are told 53100 (the disk is full) or 58030, and that
+//! the next start finds out whether it is in the ledger; those of later ones are told 25006, and
+//! that they are in no block. Readers go on: what they see is the last block that was durable, and
+//! what was acknowledged is in the ledger. At a halt for another reason, blocks that were
+//! [held back](crate::journal) are written first.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use concurrency::Outcome;
-use ledger::LogWriter;
+use ledger::{Hash, LedgerId};
 use storage::Store;
 use tokio::sync::oneshot;
 use types::{Error, Height, SqlState};
 
 use crate::checkpoint::{Checkpointer, Service, ServiceSettings, Standing, Taken};
+use crate::journal::{Journal, LedgerEnd, cannot_write};
 use crate::language::Language;
 use crate::queue::{BlockLimits, Completion, Queue, Request};
 use crate::recovery::Progress;
@@ -56,6 +60,10 @@ pub trait Observer: Send + Sync + 'static {
     fn answered(&self, latency: Duration);
     /// A checkpoint is durable, so long after it was begun. Called on a thread of its own.
     fn checkpoint(&self, _taken: &Taken, _took: Duration) {}
+    /// A checkpoint was begun, and is none. Called on the same thread.
+    fn checkpoint_failed(&self, _error: &Error) {}
+    /// From now on the engine serves reads only.
+    fn halted(&self, _cause: &Error) {}
 }
 
 /// A durable block in numbers.
@@ -98,6 +106,7 @@ pub struct Engine {
 }
 
 struct Shared {
+    ledger_id: LedgerId,
     queue: Queue,
     store: Arc<Store>,
     language: Arc<dyn Language>,
@@ -105,53 +114,67 @@ struct Shared {
     head: Mutex<Head>,
     /// The protocol that the next block will run under.
     protocol: Mutex<String>,
-    halted: AtomicBool,
+    halted: OnceLock<Error>,
     checkpoints: Option<Service>,
+    log_scheme: &'static str,
+    ledger: Arc<LedgerEnd>,
 }
 
 impl Engine {
     /// Go on from where `replica` and `log` stand, without checkpoints.
     pub fn start(
         replica: Replica,
-        log: LogWriter,
+        journal: impl Into<Journal>,
         language: Arc<dyn Language>,
         limits: BlockLimits,
         clock: Clock,
         observer: Arc<dyn Observer>,
     ) -> std::io::Result<Engine> {
-        Engine::start_with(replica, log, language, limits, clock, observer, None)
+        Engine::start_with(replica, journal, language, limits, clock, observer, None)
     }
 
     /// The same, with checkpoints or without.
     pub fn start_with(
         replica: Replica,
-        log: LogWriter,
+        journal: impl Into<Journal>,
         language: Arc<dyn Language>,
         limits: BlockLimits,
         clock: Clock,
         observer: Arc<dyn Observer>,
         checkpoints: Option<Checkpoints>,
     ) -> std::io::Result<Engine> {
+        let journal = journal.into();
         let mut since = Progress::default();
         let service = |checkpoints: Checkpoints| {
             since = checkpoints.since;
             let Checkpoints { checkpointer, settings, .. } = checkpoints;
             let (store, language) = (Arc::clone(replica.store()), Arc::clone(&language));
             let observer = Arc::clone(&observer);
-            Service::start(checkpointer, settings, store, language, observer)
+            let ledger = Some(Arc::clone(journal.ledger()));
+            Service::start(checkpointer, settings, store, language, observer, ledger)
         };
         let checkpoints = checkpoints.map(service).transpose()?;
         let shared = Arc::new(Shared {
+            ledger_id: replica.boundary().header.ledger_id,
             queue: Queue::new(limits),
             store: Arc::clone(replica.store()),
             language,
             observer,
             head: Mutex::new(replica.head()),
             protocol: Mutex::new(replica.parameters().protocol.clone()),
-            halted: AtomicBool::new(false),
+            halted: OnceLock::new(),
             checkpoints,
+            log_scheme: journal.scheme(),
+            ledger: Arc::clone(journal.ledger()),
         });
-        let mut sequencer = Sequencer { shared: Arc::clone(&shared), replica, log, clock, since };
+        let halting = Arc::downgrade(&shared);
+        shared.ledger.on_failure(Box::new(move |error| {
+            if let Some(shared) = halting.upgrade() {
+                shared.halt(&error);
+            }
+        }));
+        let mut sequencer =
+            Sequencer { shared: Arc::clone(&shared), replica, journal, clock, since };
         sequencer.leave_boundary();
         let thread = std::thread::Builder::new().name("sequencer".into()).spawn(move || {
             let _stop = StopOnPanic(Arc::clone(&sequencer.shared));
@@ -186,13 +209,28 @@ impl Engine {
         &self.shared.language
     }
 
+    pub fn ledger_id(&self) -> LedgerId {
+        self.shared.ledger_id
+    }
+
     /// The newest durable block.
     pub fn head(&self) -> Head {
         *self.shared.head.lock().unwrap_or_else(|e| e.into_inner())
     }
 
+    /// The newest block in the ledger's files: what whoever copies these can ask for. Where blocks
+    /// are held back it is behind the head.
+    pub fn written(&self) -> Option<(Height, Hash)> {
+        self.shared.ledger.written()
+    }
+
     pub fn protocol(&self) -> String {
         self.shared.protocol.lock().unwrap_or_else(|e| e.into_inner()).clone()
+    }
+
+    /// What is on disk when a result is released: see [`crate::journal`].
+    pub fn log_scheme(&self) -> &'static str {
+        self.shared.log_scheme
     }
 
     /// Ask for a checkpoint that holds everything acknowledged so far. An error if the protocol
@@ -209,8 +247,13 @@ impl Engine {
         self.shared.checkpoints.as_ref().map(Service::standing).unwrap_or_default()
     }
 
+    /// Why this engine serves reads only, if it does.
+    pub fn halt_cause(&self) -> Option<&Error> {
+        self.shared.halted.get()
+    }
+
     pub fn is_halted(&self) -> bool {
-        self.shared.halted.load(Ordering::Acquire)
+        self.halt_cause().is_some()
     }
 
     /// Finish what waits, then stop.
@@ -241,23 +284,46 @@ struct StopOnPanic(Arc<Shared>);
 impl Drop for StopOnPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let error = Error::new(SqlState::INTERNAL_ERROR, "the sequencer panicked");
-            self.0.stop(&error);
+            self.0.halt(&Error::new(SqlState::INTERNAL_ERROR, "the sequencer panicked"));
+            self.0.keep_held();
         }
     }
 }
 
 impl Shared {
     /// Refuse whatever waits, and whatever may come.
-    fn stop(&self, error: &Error) {
-        self.halted.store(true, Ordering::Release);
-        self.queue.close(error.clone());
+    fn halt(&self, cause: &Error) {
+        if self.halted.set(cause.clone()).is_ok() {
+            self.observer.halted(cause);
+        }
+        let refusal = reads_only(cause);
+        self.queue.close(refusal.clone());
         while let Some(requests) = self.queue.cut(0, Duration::ZERO) {
             for request in requests {
-                let _ = request.reply.send(Err(error.clone()));
+                let _ = request.reply.send(Err(refusal.clone()));
             }
         }
     }
+
+    /// Blocks that were acknowledged and held back are in order, whatever came after them.
+    fn keep_held(&self) {
+        if let Err(error) = self.ledger.write_held() {
+            tracing::error!(%error, "blocks that were held back cannot be written");
+        }
+    }
+}
+
+/// What whoever writes is told after a halt.
+fn reads_only(cause: &Error) -> Error {
+    let hint = match cause.code() {
+        SqlState::DISK_FULL => "Make room on the disk, then restart the node.",
+        SqlState::IO_ERROR => "See to the disk, then restart the node, which recovers.",
+        _ => "Restart the node, which recovers from its ledger.",
+    };
+    let what = "the node serves reads only, since it had to stop writing";
+    Error::new(SqlState::READ_ONLY_SQL_TRANSACTION, what)
+        .with_detail(format!("The transaction is in no block. The cause is {cause}."))
+        .with_hint(hint)
 }
 
 /// An executed block that is on disk.
@@ -303,7 +369,7 @@ struct Reply {
 struct Sequencer {
     shared: Arc<Shared>,
     replica: Replica,
-    log: LogWriter,
+    journal: Journal,
     clock: Clock,
     /// The last time that a checkpoint was due.
     since: Progress,
@@ -338,6 +404,9 @@ impl Sequencer {
                 }
             }
         }
+        if let Err(error) = self.shared.ledger.write_held() {
+            self.halt(cannot_write(error), Vec::new());
+        }
     }
 
     fn make_durable(&mut self, inputs: Vec<Input>) -> Result<Durable, Error> {
@@ -346,14 +415,11 @@ impl Sequencer {
             Error::new(SqlState::INTERNAL_ERROR, "the replica halted").with_detail(halt.0)
         })?;
         let encoded = executed.block.encode()?;
+        let ledger_bytes = encoded.payload().len() as u64;
         let executed_at = Instant::now();
-        self.log.append(std::slice::from_ref(&encoded)).map_err(|error| {
-            Error::new(SqlState::IO_ERROR, "the ledger cannot be written")
-                .with_detail(error.to_string())
-                .with_hint("Whether the transaction is in the ledger is known after a restart.")
-        })?;
+        self.journal.append(encoded, &executed.effects)?;
         Ok(Durable {
-            ledger_bytes: encoded.payload().len() as u64,
+            ledger_bytes,
             execute: executed_at - started,
             sync: executed_at.elapsed(),
             executed,
@@ -391,9 +457,10 @@ impl Sequencer {
     fn leave_boundary(&mut self) {
         if let Some(service) = &self.shared.checkpoints {
             let boundary = self.replica.can_resume_here().then(|| self.replica.boundary());
-            if service.block(boundary, self.log.durable_below(), &self.since) {
+            if service.block(boundary, self.journal.ledger().durable_below(), &self.since) {
                 self.since = Progress::default();
             }
+            self.journal.checkpoint_at(service.standing().height);
         }
     }
 
@@ -422,12 +489,13 @@ impl Sequencer {
     }
 
     fn halt(self, error: Error, replies: Vec<Reply>) {
-        tracing::error!(%error, "the engine has stopped; restart the node to recover");
-        self.shared.halted.store(true, Ordering::Release);
+        tracing::error!(%error, "reads only from now on; restart the node to recover");
+        // Whoever is answered finds the engine halted.
+        self.shared.halt(&error);
         for waiting in replies {
             let _ = waiting.reply.send(Err(error.clone()));
         }
-        self.shared.stop(&error);
+        self.shared.keep_held();
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! * [`replica`]: the deterministic core, a value without clock, files or sockets;
 //! * [`queue`] and [`engine`]: the live node's sequencer around it;
+//! * [`journal`]: where blocks go before their results are released;
 //! * [`recovery`]: the same core fed from a ledger, which is recovery and verification at once;
 //! * [`checkpoint`]: its state on disk, so that recovery need not begin at genesis;
 //! * [`transaction`]: what the ledger holds of a request; [`effects`]: what its block changed;
@@ -14,6 +15,7 @@ pub mod checkpoint;
 pub mod describe;
 pub mod effects;
 pub mod engine;
+pub mod journal;
 pub mod language;
 pub mod parameter_types;
 pub mod queue;
@@ -23,14 +25,15 @@ pub mod transaction;
 #[cfg(test)]
 mod vectors;
 
+pub use self::recovery::{
+    Fault, FromCheckpoint, Mismatch, PassedOver, Progress, Recovery, ReplayBy, Replayed,
+    RowFolders, Ways, recover, recover_by, replay, replay_behind, replay_watched,
+};
 pub use effects::{ChangedRow, Effects};
 pub use engine::{BlockEvent, Checkpoints, Clock, DEFERRALS_MAX, Engine, NoObserver, Observer};
+pub use journal::Journal;
 pub use language::{Language, ObjectChange, SCHEMA_TABLE, SchemaChange};
 pub use parameter_types::ParameterTypes;
 pub use queue::{BlockLimits, Completion};
-pub use recovery::{
-    Fault, FromCheckpoint, Mismatch, PassedOver, Progress, Replayed, recover, replay,
-    replay_watched,
-};
-pub use replica::{Boundary, Compiled, Executed, Halt, Head, Input, Replica};
+pub use replica::{Again, Boundary, Compiled, Executed, Halt, Head, Input, Replica};
 pub use transaction::{Body, Transaction};

@@ -10,13 +10,14 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use concurrency::{Block, BlockReport, Crew, Outcome, Protocol, Work};
+use concurrency::{Block, BlockOutcome, BlockReport, Crew, Outcome, Protocol, Work};
 use ledger::block::{Block as LedgerBlock, BlockSeal};
+use ledger::chain::check_parameters;
 use ledger::genesis::Genesis;
 use ledger::header::BlockHeader;
 use ledger::parameters::Parameters;
 use ledger::{Hash, LedgerId};
-use storage::Store;
+use storage::{Changes, Store};
 use types::row::ROW_ENCODING;
 use types::{Error, Height, Position, SqlState};
 
@@ -53,6 +54,15 @@ pub struct Executed {
     pub report: BlockReport,
     /// Keeps the images of the changed rows readable as long as it lives.
     pub effects: Effects,
+}
+
+/// What executing a recorded block once more gave, before it is held against the record.
+pub struct Again {
+    pub outcomes: Vec<Outcome>,
+    pub effects: Effects,
+    /// The recorded header, but for what this replica says differently. The effects root is the
+    /// recorded one: it takes hashing, which can wait.
+    pub header: BlockHeader,
 }
 
 /// The last block of a chain.
@@ -155,6 +165,14 @@ impl Replica {
         self.protocol.resumes_after(self.head.height)
     }
 
+    pub fn protocol(&self) -> &dyn Protocol {
+        &*self.protocol
+    }
+
+    pub fn crew(&self) -> &Crew {
+        &self.crew
+    }
+
     pub fn language(&self) -> &Arc<dyn Language> {
         &self.language
     }
@@ -192,15 +210,78 @@ impl Replica {
         }
     }
 
-    fn execute_batch(&mut self, time_us: i64, inputs: Vec<Input>) -> Result<Executed, Halt> {
+    /// Execute the block that a ledger has next. What it gives is not compared here, and the
+    /// replica goes on as if it were the same: it is no replica of the ledger unless it is.
+    pub fn execute_again(
+        &mut self,
+        recorded: &LedgerBlock,
+        inputs: Vec<Input>,
+        alone: bool,
+    ) -> Result<Again, Halt> {
+        let theirs = &recorded.header;
+        if alone {
+            let Executed { block, outcomes, effects, .. } = self.execute(theirs.time_us, inputs)?;
+            let header = BlockHeader { effects_root: theirs.effects_root, ..block.header };
+            return Ok(Again { outcomes, effects, header });
+        }
+        let header = BlockHeader {
+            ledger_id: self.ledger_id,
+            height: self.head.height + 1,
+            previous_hash: self.head.hash,
+            time_us: theirs.time_us.max(self.head.time_us),
+            snapshot_height: self.head.height,
+            parameters_hash: self.parameters_hash,
+            state_root: ledger::ZERO_HASH,
+            ..theirs.clone()
+        };
+        let (_, transactions) = self.compile(inputs);
+        let (_, outcome, changes) = self.run(header.time_us, transactions)?;
+        self.stand_behind(theirs);
+        Ok(Again { outcomes: outcome.outcomes, effects: Effects::Rows(changes), header })
+    }
+
+    /// Whether a block behind this head, with none between that changes parameters, says of itself
+    /// what executing it would: the parameters and the snapshot.
+    pub fn check_follows(&self, header: &BlockHeader) -> Result<(), String> {
+        check_parameters(header, &self.parameters_hash).map_err(|fault| fault.to_string())?;
+        if header.snapshot_height + 1 == header.height {
+            return Ok(());
+        }
+        let BlockHeader { height, snapshot_height, .. } = header;
+        Err(format!("block {height} names the snapshot of block {snapshot_height}"))
+    }
+
+    /// Goes on behind a block whose state has come into the store in another way.
+    pub fn skip_to(&mut self, header: &BlockHeader) -> Result<(), Halt> {
+        self.protocol = protocol_of(&self.parameters)?;
+        self.stand_behind(header);
+        Ok(())
+    }
+
+    fn stand_behind(&mut self, header: &BlockHeader) {
+        self.head = head_of(header, header.hash());
+        self.last = header.clone();
+    }
+
+    /// Under the protocol; the writes are in the store but not published.
+    fn run(
+        &self,
+        time_us: i64,
+        transactions: Vec<Arc<Work>>,
+    ) -> Result<(Arc<Block>, BlockOutcome, Changes), Halt> {
         let height = self.head.height + 1;
-        let (payloads, transactions) = self.compile(inputs);
         let block = Arc::new(Block { height, time_us, transactions });
         let mut writes = self.store.begin_block(height, self.crew.workers());
         let prepared = self.protocol.prepare(&block, &self.store, self.head.height, &self.crew)?;
         let outcome =
             self.protocol.finish(prepared, &block, &self.store, &mut writes, &self.crew)?;
-        let effects = Effects::Rows(self.store.finish(writes));
+        Ok((block, outcome, self.store.finish(writes)))
+    }
+
+    fn execute_batch(&mut self, time_us: i64, inputs: Vec<Input>) -> Result<Executed, Halt> {
+        let (payloads, transactions) = self.compile(inputs);
+        let (block, outcome, changes) = self.run(time_us, transactions)?;
+        let effects = Effects::Rows(changes);
         let schema_version = self.language.schema_version();
         let again = |&position: &Position| {
             let work = Arc::clone(&block.transactions[position as usize]);
@@ -222,31 +303,19 @@ impl Replica {
         })
     }
 
-    fn compile(&self, inputs: Vec<Input>) -> (Vec<Bytes>, Vec<Arc<Work>>) {
+    /// What the next blocks are compiled into.
+    pub(crate) fn compile(&self, inputs: Vec<Input>) -> (Vec<Bytes>, Vec<Arc<Work>>) {
         let version = self.language.schema_version();
         inputs
             .into_iter()
             .map(|input| {
                 let work = match input.compiled {
                     Some(compiled) if compiled.schema_version == version => compiled.work,
-                    _ => Arc::new(self.compile_one(&input.payload)),
+                    _ => Arc::new(compile_payload(&*self.language, &input.payload)),
                 };
                 (input.payload, work)
             })
             .unzip()
-    }
-
-    fn compile_one(&self, payload: &[u8]) -> Work {
-        let work = Transaction::decode(payload).and_then(|transaction| {
-            if transaction.is_alone() {
-                return Err(Error::new(
-                    SqlState::INTERNAL_ERROR,
-                    "a schema change must be alone in its block",
-                ));
-            }
-            self.language.compile(&transaction)
-        });
-        work.unwrap_or_else(Work::Void)
     }
 
     fn execute_alone(
@@ -341,6 +410,18 @@ impl Replica {
         self.last = block.header.clone();
         Ok((block, hash))
     }
+}
+
+/// A transaction's program, or why it has none, which is what it comes to.
+pub(crate) fn compile_payload(language: &dyn Language, payload: &[u8]) -> Work {
+    let work = Transaction::decode(payload).and_then(|transaction| {
+        if transaction.is_alone() {
+            let what = "a schema change must be alone in its block";
+            return Err(Error::new(SqlState::INTERNAL_ERROR, what));
+        }
+        language.compile(&transaction)
+    });
+    work.unwrap_or_else(Work::Void)
 }
 
 fn head_of(header: &BlockHeader, hash: Hash) -> Head {

@@ -273,6 +273,11 @@ pub fn encode_outcome(outcome: &Outcome) -> Bytes {
     out.into()
 }
 
+/// Whether a block records that a transaction was committed.
+pub fn is_committed(outcome: &[u8]) -> bool {
+    outcome.first() == Some(&0)
+}
+
 fn encode_error(kind: u8, error: &Error, out: &mut Vec<u8>) {
     out.push(kind);
     out.extend_from_slice(&error.code().0);

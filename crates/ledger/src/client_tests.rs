@@ -44,6 +44,36 @@ fn write_ledger(folder: &Path) -> Vec<PathBuf> {
     paths
 }
 
+/// What a prune leaves, by `docs/backup-format.md`.
+#[test]
+fn the_client_checks_the_headers_of_pruned_blocks() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = text(folder.path());
+    write_ledger(folder.path());
+    let files = RealFiles::open(folder.path()).unwrap();
+    assert!(crate::prune::prune(&files, 20, 20).unwrap().segments >= 2);
+    let Some((code, said)) = client(&["chain", root]) else {
+        return;
+    };
+    assert_eq!(code, HOLDS, "{said}");
+    let head = to_hex(&chain(20, 5)[20].header.hash());
+    assert_eq!(client(&["chain", root, "--head", &head]).unwrap().0, HOLDS);
+    let pieces = crate::headers::pieces(&files).unwrap();
+    for first in pieces {
+        let path = folder.path().join(crate::headers::piece_path(first));
+        let bytes = std::fs::read(&path).unwrap();
+        for place in [0, 20, 70, bytes.len() / 2, bytes.len() - 1] {
+            let mut changed = bytes.clone();
+            changed[place] ^= 1;
+            std::fs::write(&path, changed).unwrap();
+            assert_eq!(client(&["chain", root]).unwrap().0, FAULT, "byte {place}");
+        }
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(client(&["chain", root]).unwrap().0, FAULT, "without headers from {first} on");
+        std::fs::write(&path, bytes).unwrap();
+    }
+}
+
 #[test]
 fn the_client_checks_chains() {
     let folder = tempfile::tempdir().unwrap();

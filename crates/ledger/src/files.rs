@@ -12,7 +12,8 @@
 //!
 //! **One owner.** [`RealFiles::open`] holds an exclusive lock on the file `LOCK` (empty, never
 //! deleted) as long as it lives, so two nodes never write one folder; [`RealFiles::read_only`]
-//! holds a shared one and refuses to write. The operating system drops the lock with its process.
+//! holds a shared one and refuses to write; [`RealFiles::beside`] reads without asking. The
+//! operating system drops the lock with its process.
 
 use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
 use std::hash::{BuildHasher, RandomState};
@@ -20,8 +21,37 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use types::SqlState;
+
 /// What a write must be a multiple of, in address, offset and length, to pass the page cache by.
 pub const DIRECT_ALIGNMENT: usize = 4096;
+
+/// What a client is told of an error of a disk.
+pub fn sqlstate_of(error: &io::Error) -> SqlState {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+            SqlState::DISK_FULL
+        }
+        _ => SqlState::IO_ERROR,
+    }
+}
+
+/// A whole file.
+pub fn read_all(file: &dyn StorageFile) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(file.size()?).unwrap_or(usize::MAX)];
+    file.read_at(&mut bytes, 0)?;
+    Ok(bytes)
+}
+
+/// Makes sure of a file that reads well but may be in the page cache alone, since the sync of
+/// whoever wrote it never came, or failed. After that the cache takes pages for clean that the disk
+/// has never had, and another sync says nothing: they are written once more.
+pub(crate) fn write_again(files: &dyn Files, path: &str) -> io::Result<()> {
+    let file = files.open(path)?;
+    let bytes = read_all(&*file)?;
+    file.write_at(&bytes, 0)?;
+    file.sync()
+}
 
 /// A folder of files. Every method that fails names the path.
 pub trait Files: Send + Sync {
@@ -84,6 +114,14 @@ impl RealFiles {
             Err(error) => return Err(at(&path, error)),
         };
         Ok(RealFiles { root, writable: false, _lock: lock })
+    }
+
+    /// Opens a folder that another process may be writing, changing nothing in it. Files may grow
+    /// and go meanwhile: for whoever is told which part of them is durable, and expects no more.
+    pub fn beside(root: impl Into<PathBuf>) -> io::Result<Self> {
+        let root = root.into();
+        fs::read_dir(&root).map_err(|error| at(&root, error))?;
+        Ok(RealFiles { root, writable: false, _lock: None })
     }
 
     fn path_to_change(&self, path: &str) -> io::Result<PathBuf> {

@@ -20,6 +20,7 @@ pub(crate) const TAG_ROW_IMAGE: &Tag = b"tally row v1\0\0\0\0";
 pub(crate) const TAG_GENESIS: &Tag = b"tally genesis v1";
 pub(crate) const TAG_STATE: &Tag = b"tally state v1\0\0";
 pub(crate) const TAG_CHECKPOINT: &Tag = b"tally ckpt v1\0\0\0";
+pub(crate) const TAG_HEADERS: &Tag = b"tally heads v1\0\0";
 
 pub(crate) fn tagged_hash(tag: &Tag, bytes: &[u8]) -> Hash {
     let mut hasher = Sha256::new();

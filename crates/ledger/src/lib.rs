@@ -7,15 +7,18 @@
 //! net effects ──┘        │             │
 //!                        └─ Receipt ───┘      Block ─► EncodedBlock ─► LogWriter ─► segments/
 //!                                                state after a block ─► Manifest ─► checkpoints/
+//!                                              pruned blocks ─► HeaderPiece ─► headers/
 //! ```
 //!
 //! Transactions, outcomes and row images are opaque bytes. The canonical bytes of everything here
-//! are documented in `docs/ledger-format.md` and `docs/checkpoint-format.md`, completely enough to
-//! check a chain without this code; `clients/check_chain.py` does.
+//! are documented in `docs/ledger-format.md`, `docs/checkpoint-format.md` and
+//! `docs/backup-format.md`, completely enough to check a chain without this code;
+//! `clients/check_chain.py` does.
 //!
 //! Absence: no SQL, no execution, no storage, no clock. Nothing in a block depends on how it was
 //! stored; only [`files`] touches a disk.
 
+pub mod backup;
 pub mod block;
 pub mod chain;
 pub mod checkpoint;
@@ -26,10 +29,12 @@ pub mod files;
 pub mod genesis;
 pub mod hash;
 pub mod header;
+pub mod headers;
 pub mod log;
 pub mod memory_files;
 pub mod merkle;
 pub mod parameters;
+pub mod prune;
 pub mod receipt;
 pub mod row_receipt;
 pub mod segment;
@@ -46,7 +51,10 @@ pub use files::{Files, RealFiles, StorageFile};
 pub use genesis::Genesis;
 pub use hash::{Hash, ZERO_HASH};
 pub use header::{BlockHeader, LedgerId};
-pub use log::{Damage, LogError, LogOptions, LogReader, LogWriter, TornTail, read_block};
+pub use headers::HeaderPiece;
+pub use log::{
+    Damage, LogError, LogOptions, LogReader, LogWriter, TornTail, first_block, read_block,
+};
 pub use memory_files::MemoryFiles;
 pub use parameters::Parameters;
 pub use receipt::Receipt;

@@ -19,9 +19,11 @@
 //!
 //! **What a reader accepts.** Segments without gaps, overlaps or strangers; records without gaps;
 //! blocks in order, of one ledger; nothing but zeros at the end. Links and roots are for
-//! [`crate::chain::ChainVerifier`].
+//! [`crate::chain::ChainVerifier`]. Where blocks were pruned the first segment is not that of
+//! genesis, and the headers that [`crate::headers`] keeps must lead up to it.
 
 mod reader;
+mod records;
 mod writer;
 
 use std::fmt;
@@ -29,7 +31,9 @@ use std::io;
 
 use types::{Error, Height, SqlState};
 
-pub use reader::{LogReader, read_block};
+pub(crate) use reader::list_segments;
+pub use reader::{LogReader, first_block, read_block};
+pub(crate) use records::{Place, SegmentRecords};
 pub use writer::{LogOptions, LogWriter};
 
 /// The log ends with bytes that are no block: a crash tore the last write, or the last block was

@@ -164,6 +164,10 @@ pub fn segment_name(first_height: Height) -> String {
     format!("{first_height:020}.tally")
 }
 
+pub fn segment_path(first_height: Height) -> String {
+    format!("{SEGMENT_FOLDER}/{}", segment_name(first_height))
+}
+
 /// The first height of a file name, if it is the name of a segment.
 pub fn parse_segment_name(name: &str) -> Option<Height> {
     let height = name.strip_suffix(".tally")?.parse().ok()?;

@@ -86,6 +86,7 @@ pub fn standing_json(standing: &Standing) -> Json {
         "in_progress": standing.in_progress,
         "rows_done": standing.rows_done,
         "rows_total": standing.rows_total,
+        "failure": standing.failure.as_ref().map(ToString::to_string),
     })
 }
 

@@ -61,8 +61,13 @@ pub enum Command {
     Verify(Verify),
     /// Write the state down, so that the next start is quick. Asks the node, if one is running.
     Checkpoint(Settings),
+    /// Copy the ledger, or what has come since the last time, while a node may be running.
+    #[command(after_help = EXIT_CODES)]
+    Backup(Backup),
     /// Make a new folder with the ledger as it was at a block or at a time, and verify it.
     Restore(Restore),
+    /// Remove old blocks that a checkpoint makes superfluous; their headers stay.
+    Prune(Prune),
     /// Take the receipt of one transaction, or check one against a block hash you trust.
     #[command(args_conflicts_with_subcommands = true)]
     Receipt(Receipt),
@@ -132,7 +137,7 @@ fn key_and_value(text: &str) -> Result<(String, String), String> {
 
 #[derive(Args, Debug)]
 pub struct Verify {
-    /// The ledger's folder. No node may be running on it.
+    /// The ledger's folder, on which no node may be running, or a backup or an archive of it.
     #[arg(value_name = "DIR")]
     pub data: PathBuf,
     /// Threads that run blocks again [default: one for each core].
@@ -144,10 +149,58 @@ pub struct Verify {
 }
 
 #[derive(Args, Debug)]
+pub struct Backup {
+    /// Folder of the backup: a new one, or one that holds earlier backups of the same ledger.
+    #[arg(long, value_name = "DIR", required_unless_present = "verify")]
+    pub to: Option<PathBuf>,
+    /// Compare every byte of a backup or an archive with its digests, and do nothing else.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["to", "data"])]
+    pub verify: Option<PathBuf>,
+    #[command(flatten)]
+    pub node: Running,
+}
+
+#[derive(Args, Debug)]
+pub struct Prune {
+    /// Last block that may go. Segments go as a whole, none above the oldest checkpoint.
+    #[arg(long, value_name = "N")]
+    pub to_block: u64,
+    /// Folder of an archive, to which the blocks are copied before they go.
+    #[arg(long, value_name = "DIR")]
+    pub archive: Option<PathBuf>,
+    #[command(flatten)]
+    pub node: Running,
+}
+
+/// A ledger's folder, and where its node answers if one is running.
+#[derive(Args, Debug, Default, Clone)]
+pub struct Running {
+    /// Configuration file [default: tally.toml in the data folder].
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Folder that holds the ledger [default: tally-data].
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<String>,
+    /// Second port of the running node [default: 127.0.0.1:5461].
+    #[arg(long, value_name = "ADDR")]
+    pub http_listen: Option<String>,
+}
+
+impl Running {
+    pub fn settings(&self) -> Settings {
+        let Running { config, data, http_listen } = self.clone();
+        Settings { config, data, http_listen, ..Settings::default() }
+    }
+}
+
+#[derive(Args, Debug)]
 pub struct Restore {
-    /// The ledger's folder, or a copy of it. No node may be running on it.
+    /// A backup, an archive, or a ledger's folder on which no node is running.
     #[arg(long, value_name = "DIR")]
     pub from: PathBuf,
+    /// An archive of what was pruned from it; can be given more than once.
+    #[arg(long, value_name = "DIR")]
+    pub archive: Vec<PathBuf>,
     /// Folder to make.
     #[arg(long, value_name = "NEW")]
     pub data: PathBuf,
@@ -163,7 +216,7 @@ pub struct Restore {
 pub struct Receipt {
     #[command(subcommand)]
     pub check: Option<ReceiptCheck>,
-    /// The ledger's folder. No node may be running on it.
+    /// The ledger's folder, on which no node may be running, or a backup or an archive of it.
     #[arg(long, value_name = "DIR", required = true)]
     pub data: Option<PathBuf>,
     /// Height of the block that holds the transaction.
@@ -179,13 +232,17 @@ pub struct Receipt {
 
 #[derive(Subcommand, Debug)]
 pub enum ReceiptCheck {
-    /// Check a receipt offline: no ledger, no node, only a block hash that you trust.
+    /// Check a receipt offline, against a block hash, or a ledger's folder, that you trust.
     Verify {
         /// The receipt's file.
         file: PathBuf,
         /// SHA-256 hash of the block's header, 64 hexadecimal digits.
         #[arg(long, value_name = "HEX", value_parser = block_hash)]
-        block_hash: ledger::Hash,
+        #[arg(required_unless_present = "data", conflicts_with = "data")]
+        block_hash: Option<ledger::Hash>,
+        /// Trust this ledger's folder for the hash, also of a block that was pruned.
+        #[arg(long, value_name = "DIR")]
+        data: Option<PathBuf>,
     },
 }
 
@@ -240,16 +297,16 @@ pub struct Demo {
 
 #[derive(Args, Debug, Clone)]
 pub struct Torture {
-    /// Kills; without it, as many as fit into the time.
+    /// Kills; without it, as many as fit into their share of the time.
     #[arg(long, value_name = "N")]
     pub kills: Option<u64>,
-    /// Seconds of killing, if no number of kills is given.
+    /// Seconds for everything, without kills if their number is given.
     #[arg(long, value_name = "S", default_value_t = 600)]
     pub seconds: u64,
     /// Longest time under load before a kill, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 300)]
     pub load_ms: u64,
-    /// Bytes to flip in a small ledger's folder, one at a time.
+    /// Most bytes to flip in a small ledger's folder, one at a time.
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub flips: u64,
     /// What clients do and when kills come follows from it [default: another one each time].

@@ -5,41 +5,45 @@
 //! taken.
 
 use std::cell::RefCell;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow, bail};
 use engine::checkpoint::{Checkpointer, Extent, ServiceSettings, State, Taken};
 use engine::{
-    BlockLimits, Checkpoints, Clock, Engine, Fault, FromCheckpoint, Language, PassedOver, Progress,
-    Replayed, recover,
+    BlockLimits, Checkpoints, Clock, Engine, Fault, FromCheckpoint, Journal, Language, PassedOver,
+    Progress, Recovery, ReplayBy, Replayed, RowFolders, Ways, recover, recover_by,
 };
 use ledger::segment::SEGMENT_FOLDER;
 use ledger::{
     Files, Genesis, LedgerId, LogError, LogOptions, LogReader, LogWriter, Parameters, RealFiles,
-    checkpoint,
+    checkpoint, first_block,
 };
+use recovery::schemes::Scheme;
+use recovery::schemes::beside::{RowLogOptions, RowLoggers, remove_unused};
 use sql::session::Database;
 use sql::session::schema::Schema;
 use storage::Store;
 use tracing::{info, warn};
 
-use crate::config::{Durability, Settings};
+use crate::config::{Durability, LogScheme, RecoveryReplay, Settings};
+use crate::folders;
 use crate::metrics::Metrics;
+use crate::prune;
 
 /// 2000-01-01 UTC, where the ledger's time begins, in seconds of Unix time.
 const EPOCH_S: u64 = 946_684_800;
 
-/// Reads the ledger in `settings.data`, or begins one, and starts the engine on it.
-pub fn open(settings: &Settings, metrics: Arc<Metrics>) -> Result<Database> {
-    let files: Arc<dyn Files> = Arc::new(RealFiles::open(&settings.data)?);
+/// Reads the ledger in a folder, or begins one, and starts the engine on it.
+pub fn open(files: Arc<dyn Files>, settings: &Settings, metrics: Arc<Metrics>) -> Result<Database> {
     let options = log_options(settings);
-    let workers = workers(settings.workers);
-    let read = match read(&files, workers, &mut Report::default()) {
+    let rows = row_folders(settings)?;
+    let recovery = recovery(settings, rows.clone());
+    let read = match read(&files, &recovery, &mut Report::default()) {
         Err(fault) if holds_no_block(&fault) => {
             begin(settings, files.clone(), options)?;
-            read(&files, workers, &mut Report::default())
+            read(&files, &recovery, &mut Report::default())
         }
         outcome => outcome,
     };
@@ -47,10 +51,13 @@ pub fn open(settings: &Settings, metrics: Arc<Metrics>) -> Result<Database> {
     tell(&replayed);
     let Replayed { replica, reader, progress, checkpoint, passed_over, .. } = replayed;
     let log = LogWriter::resume(reader, options).context("cannot go on with the ledger")?;
+    let loaded = checkpoint.as_ref().map(|loaded| loaded.base.manifest.height());
+    prune::complete(&*files, loaded);
     metrics.ledger_bytes.add(match &checkpoint {
         None => progress.bytes,
         Some(_) => segment_bytes(&*files)?,
     });
+    metrics.first_block.set(first_block(&*files)?);
     metrics.height.set(replica.head().height);
     let base = checkpoint.map(|loaded| loaded.base);
     metrics.checkpoint_height.set(base.as_ref().map_or(0, |base| base.manifest.height()));
@@ -58,15 +65,17 @@ pub fn open(settings: &Settings, metrics: Arc<Metrics>) -> Result<Database> {
         Checkpointer::new(files, settings.checkpoint_keep as usize, base, &passed_over);
     let checkpoints =
         Some(Checkpoints { checkpointer, settings: service_settings(settings), since: progress });
+    let journal = journal(settings, log, rows)?;
     let (language, limits): (Arc<dyn Language>, _) = (schema.clone(), limits(settings));
-    let engine = Engine::start_with(replica, log, language, limits, clock(), metrics, checkpoints)?;
+    let engine =
+        Engine::start_with(replica, journal, language, limits, clock(), metrics, checkpoints)?;
     Ok(Database { engine: Arc::new(engine), schema })
 }
 
 /// A ledger's state, with the schema that it is read under.
 fn read(
     files: &Arc<dyn Files>,
-    workers: usize,
+    recovery: &Recovery,
     report: &mut Report,
 ) -> Result<(Replayed, Arc<Schema>), Fault> {
     let made = RefCell::new(Arc::new(Schema::new()));
@@ -75,7 +84,7 @@ fn read(
         *made.borrow_mut() = schema.clone();
         schema
     };
-    let replayed = recover(files.clone(), &make, workers, &mut |p| report.step(p))?;
+    let replayed = recover_by(files.clone(), &make, recovery, &mut |p| report.step(p))?;
     Ok((replayed, made.into_inner()))
 }
 
@@ -86,6 +95,11 @@ fn tell(replayed: &Replayed) {
     if let Some(tail) = &replayed.torn_tail {
         warn!("{tail}; the cut bytes are kept in the folder `quarantine`");
     }
+    for note in &replayed.notes {
+        warn!("{note}");
+    }
+    let Ways { executed, by_rows, by_pieces, serially } = replayed.ways;
+    info!(executed, by_rows, by_pieces, serially, "blocks that were replayed");
     let Progress { blocks, transactions, .. } = replayed.progress;
     match &replayed.checkpoint {
         None => info!(blocks, transactions, "the ledger was read and verified"),
@@ -103,6 +117,7 @@ pub fn checkpoint_folder(
     step: &mut dyn FnMut(Progress),
     pace: &mut dyn FnMut(&Extent) -> types::Result<()>,
 ) -> Result<Taken> {
+    folders::open_to_write(&settings.data)?;
     let taken = checkpoint_at_end(settings, step, pace)?;
     taken.map_err(|height| {
         anyhow!(
@@ -136,14 +151,77 @@ fn checkpoint_at_end(
     }
     // What was read may be in the page cache alone; a checkpoint says what no power cut takes back.
     let log = LogWriter::resume(reader, log_options(settings)).context("cannot sync the ledger")?;
-    let snapshot = replica.store().snapshot();
-    let schema = replica.language().schema_image(&snapshot)?;
-    let (boundary, durable_below) = (replica.boundary(), log.durable_below());
-    let state = State { snapshot, boundary, durable_below, schema };
+    let state = State { durable_below: log.durable_below(), ..State::of(&replica)? };
     let base = checkpoint.map(|checkpoint| checkpoint.base);
     let mut checkpointer =
         Checkpointer::new(files, settings.checkpoint_keep as usize, base, &passed_over);
     Ok(Ok(checkpointer.take(&state, pace)?))
+}
+
+/// The folders that row logs are in, if there are to be any.
+fn row_folders(settings: &Settings) -> Result<Option<RowFolders>> {
+    let scheme = match settings.log_scheme {
+        LogScheme::Logical => Scheme::Logical,
+        LogScheme::Physical => Scheme::Physical,
+        LogScheme::Command | LogScheme::None => return Ok(None),
+    };
+    let open = |path: &PathBuf| -> Result<Arc<dyn Files>> { Ok(Arc::new(RealFiles::open(path)?)) };
+    let folders = row_paths(settings).iter().map(open).collect::<Result<_>>();
+    Ok(Some(RowFolders { scheme, folders: folders.context("cannot log rows")? }))
+}
+
+fn row_paths(settings: &Settings) -> Vec<PathBuf> {
+    match &settings.log_folders.0[..] {
+        [] => vec![settings.data.join("rows")],
+        given => given.to_vec(),
+    }
+}
+
+/// Where no rows are logged any more, what was logged goes.
+fn remove_row_logs(settings: &Settings) {
+    for path in row_paths(settings).iter().filter(|path| path.is_dir()) {
+        let removed = RealFiles::open(path).and_then(|files| remove_unused(&files, None));
+        if let Err(error) = removed {
+            warn!(%error, "row logs that are not used any more cannot be removed");
+        }
+    }
+}
+
+fn recovery(settings: &Settings, rows: Option<RowFolders>) -> Recovery {
+    let replay = match settings.recovery_replay {
+        RecoveryReplay::Auto => ReplayBy::Auto,
+        RecoveryReplay::Protocol => ReplayBy::Protocol,
+        RecoveryReplay::Pacman => ReplayBy::Pacman,
+        RecoveryReplay::Serial => ReplayBy::Serial,
+    };
+    Recovery { workers: workers(settings.workers), replay, rows }
+}
+
+/// What blocks go to, and a line about it.
+fn journal(settings: &Settings, log: LogWriter, rows: Option<RowFolders>) -> Result<Journal> {
+    if rows.is_none() {
+        remove_row_logs(settings);
+    }
+    let journal = match rows {
+        Some(rows) => {
+            let options = RowLogOptions {
+                segment_bytes: settings.segment_bytes_max,
+                sync: settings.durability == Durability::On,
+                ..RowLogOptions::default()
+            };
+            let loggers = RowLoggers::resume(&rows, log.next_height(), options);
+            Journal::with_rows(log, loggers.context("cannot log rows")?)
+        }
+        None if settings.log_scheme == LogScheme::None => Journal::held_back(log),
+        None => log.into(),
+    };
+    match journal.scheme() {
+        "none" => warn!(
+            "log_scheme is none: a crash loses all that was acknowledged after the last checkpoint"
+        ),
+        scheme => info!(log_scheme = scheme, "how blocks are logged"),
+    }
+    Ok(journal)
 }
 
 fn service_settings(settings: &Settings) -> ServiceSettings {

@@ -1,10 +1,13 @@
-//! The second port: `/livez`, `/readyz`, `/metrics`, `/checkpoint`.
+//! The second port: `/livez`, `/readyz`, `/metrics`, `/head`, `/checkpoint`, `/prune`.
 //!
 //! Live means that the process answers; ready means that the ledger was read and sessions are
-//! admitted. A node that is starting or stopping, or whose engine gave up because the disk failed,
-//! is live and not ready. A GET of `/checkpoint` tells how the newest one stands, a POST asks for
-//! one and is answered when it is durable, or by 409 if the protocol cannot be resumed after the
-//! newest block; one is taken after the next where it can.
+//! admitted. A node that is starting or stopping, or that serves reads only because the disk
+//! failed, is live and not ready; the latter says why. A GET of `/checkpoint` tells how the newest
+//! one stands, a POST asks for one and is answered when it is durable, or by 409 if the protocol
+//! cannot be resumed after the newest block; one is taken after the next where it can. `/head`
+//! names the ledger and the newest block in its files, which under `log_scheme` none is older than
+//! what sessions see. A POST of `/prune` is for those who can write the data folder
+//! ([`crate::prune`]).
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -13,16 +16,20 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{RawQuery, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use engine::Engine;
+use ledger::hash::to_hex;
+use serde_json::json;
 use tokio::net::TcpListener;
 use types::SqlState;
 
 use crate::checkpoints;
+use crate::folders;
 use crate::metrics::Metrics;
+use crate::prune;
 
 /// A node's phase, as probes see it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,7 +38,7 @@ pub enum Phase {
     Starting = 0,
     Ready = 1,
     Stopping = 2,
-    /// The engine takes nothing any more; the node waits to be restarted.
+    /// The engine serves reads only; the node waits to be restarted.
     Halted = 3,
 }
 
@@ -41,6 +48,7 @@ pub struct Observed {
     phase: AtomicU8,
     /// Set as soon as there is one.
     engine: OnceLock<Arc<Engine>>,
+    pub folder: OnceLock<prune::Folder>,
     pub metrics: Arc<Metrics>,
 }
 
@@ -52,6 +60,10 @@ impl Observed {
     /// From now on, a halt of the engine shows.
     pub fn watch(&self, engine: Arc<Engine>) {
         let _ = self.engine.set(engine);
+    }
+
+    pub fn engine(&self) -> Option<&Arc<Engine>> {
+        self.engine.get()
     }
 
     pub fn phase(&self) -> Phase {
@@ -74,17 +86,55 @@ pub async fn serve(listener: TcpListener, observed: Arc<Observed>) -> std::io::R
         .route("/livez", get(|| async { "live\n" }))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
+        .route("/head", get(head))
+        .route("/prune", post(prune_blocks))
         .route("/checkpoint", get(checkpoint_standing).post(take_checkpoint))
         .with_state(observed);
     axum::serve(listener, router).await
 }
 
 async fn readyz(State(observed): State<Arc<Observed>>) -> impl IntoResponse {
-    match observed.phase() {
-        Phase::Ready => (StatusCode::OK, "ready\n"),
-        Phase::Starting => (StatusCode::SERVICE_UNAVAILABLE, "starting\n"),
-        Phase::Stopping => (StatusCode::SERVICE_UNAVAILABLE, "stopping\n"),
-        Phase::Halted => (StatusCode::SERVICE_UNAVAILABLE, "halted\n"),
+    let why = match observed.phase() {
+        Phase::Ready => return (StatusCode::OK, "ready\n".to_owned()),
+        Phase::Starting => "starting\n".to_owned(),
+        Phase::Stopping => "stopping\n".to_owned(),
+        Phase::Halted => {
+            let cause = observed.engine.get().and_then(|engine| engine.halt_cause());
+            format!("reads only: {}\n", cause.map(ToString::to_string).unwrap_or_default())
+        }
+    };
+    (StatusCode::SERVICE_UNAVAILABLE, why)
+}
+
+async fn head(State(observed): State<Arc<Observed>>) -> Response {
+    let Some(engine) = observed.engine.get() else {
+        return (StatusCode::SERVICE_UNAVAILABLE, "starting\n").into_response();
+    };
+    // Of the files, since whoever asks may copy them next.
+    let Some((height, hash)) = engine.written() else {
+        return (StatusCode::SERVICE_UNAVAILABLE, "starting\n").into_response();
+    };
+    json_page(&json!({
+        "ledger_id": to_hex(&engine.ledger_id()),
+        "height": height,
+        "block_hash": to_hex(&hash),
+    }))
+}
+
+async fn prune_blocks(
+    State(observed): State<Arc<Observed>>,
+    RawQuery(request): RawQuery,
+) -> Response {
+    let request = request.unwrap_or_default();
+    let done = tokio::task::spawn_blocking(move || prune::by_request(&observed, &request)).await;
+    match done {
+        Ok(Some(Ok(pruned))) => json_page(&prune::pruned_json(&pruned)),
+        Ok(None) => (StatusCode::FORBIDDEN, "there is no such request\n").into_response(),
+        Ok(Some(Err(error))) => {
+            let hint = folders::hint_of(&error).unwrap_or_default();
+            (StatusCode::CONFLICT, format!("{error:#}\n{hint}\n")).into_response()
+        }
+        Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "stopping\n").into_response(),
     }
 }
 

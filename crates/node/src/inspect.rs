@@ -46,6 +46,11 @@ fn verification_text(found: &Verification) -> String {
     if let Some(from) = found.from {
         text += &format!("from          checkpoint {from}; blocks up to it were not executed\n");
     }
+    if found.first_block > 0 {
+        let last = found.first_block - 1;
+        text +=
+            &format!("pruned        blocks 0 to {last}; their headers are a chain up to here\n");
+    }
     text += &format!(
         "height        {}\nblocks        {}\ntransactions  {}\nbytes         {}\n\
          block hash    {}\n",
@@ -83,6 +88,7 @@ fn verification_json(found: &Verification) -> serde_json::Value {
         "ledger_bytes": found.ledger_bytes,
         "block_hash": to_hex(&found.block_hash),
         "from_checkpoint": found.from,
+        "first_block": found.first_block,
         "checkpoints": found.checkpoints.iter().map(|at| json!({
             "height": at.height, "holds": at.fault.is_none(), "fault": at.fault,
         })).collect::<Vec<_>>(),
@@ -97,8 +103,8 @@ fn change_json(row: &ChangedRow) -> serde_json::Value {
 }
 
 pub fn receipt(arguments: &cli::Receipt, output: Output) -> Result<Exit> {
-    if let Some(ReceiptCheck::Verify { file, block_hash }) = &arguments.check {
-        return check_receipt(file, block_hash, output);
+    if let Some(ReceiptCheck::Verify { file, block_hash, data }) = &arguments.check {
+        return check_receipt(file, block_hash.as_ref(), data.as_deref(), output);
     }
     let (Some(data), Some(height), Some(index)) =
         (&arguments.data, arguments.height, arguments.index)
@@ -113,9 +119,18 @@ pub fn receipt(arguments: &cli::Receipt, output: Output) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
-fn check_receipt(file: &Path, block_hash: &Hash, output: Output) -> Result<Exit> {
+fn check_receipt(
+    file: &Path,
+    block_hash: Option<&Hash>,
+    data: Option<&Path>,
+    output: Output,
+) -> Result<Exit> {
     let bytes = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-    let summary = receipts::check(&bytes, block_hash)?;
+    let summary = match (block_hash, data) {
+        (Some(block_hash), _) => receipts::check(&bytes, block_hash)?,
+        (None, Some(data)) => receipts::check_by_ledger(&bytes, data)?,
+        (None, None) => bail!("--block-hash or --data is needed"),
+    };
     print_receipt(&summary, "holds", output);
     Ok(Exit::Ok)
 }
@@ -152,6 +167,7 @@ mod tests {
             ledger_bytes: 100,
             block_hash: [1; 32],
             from: None,
+            first_block: 0,
             checkpoints: Vec::new(),
             verdict,
         };

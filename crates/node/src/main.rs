@@ -3,6 +3,7 @@
 //! The time of day, the folder and the ports come from here; what happens to a transaction is
 //! decided below, in crates that know none of these. They meet in [`database`] and [`sessions`].
 
+mod backup;
 mod benchmark;
 mod checkpoints;
 mod cli;
@@ -10,10 +11,12 @@ mod config;
 mod configure;
 mod database;
 mod demo;
+mod folders;
 mod http;
 mod inspect;
 mod logs;
 mod metrics;
+mod prune;
 mod receipts;
 mod restore;
 mod serve;
@@ -39,6 +42,9 @@ fn main() -> ExitCode {
         Ok(exit) => exit.into(),
         Err(error) => {
             eprintln!("tally: {error:#}");
+            if let Some(hint) = folders::hint_of(&error) {
+                eprintln!("HINT: {hint}");
+            }
             let usage = error.is::<config::ConfigError>();
             if usage { Exit::Usage } else { Exit::Failed }.into()
         }
@@ -56,6 +62,8 @@ fn run(cli: &Cli) -> Result<Exit> {
             checkpoints::run(&configure::resolve(flags)?.settings, cli.output)
         }
         Command::Verify(arguments) => inspect::verify(arguments, cli.output),
+        Command::Backup(arguments) => backup::run(arguments, cli.output),
+        Command::Prune(arguments) => prune::run(arguments, cli.output),
         Command::Restore(arguments) => restore::run(arguments, cli.output),
         Command::Receipt(arguments) => inspect::receipt(arguments, cli.output),
         Command::Config(arguments) => configure::run(arguments, cli.output),

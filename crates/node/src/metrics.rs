@@ -21,6 +21,7 @@ use prometheus_client::encoding::{
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
+use types::Error;
 
 /// A count that only grows.
 #[derive(Default)]
@@ -114,10 +115,15 @@ pub struct Metrics {
     pub block_sync_duration: Histogram,
     /// Open sessions.
     pub sessions: Arc<Gauge>,
-    /// Bytes of the ledger's blocks, those from before the start included.
+    /// Bytes of the ledger's blocks, those from before the start included, and those that were
+    /// pruned since.
     pub ledger_bytes: Counter,
     /// Height of the newest durable block.
     pub height: Gauge,
+    /// Height of the oldest block that is there; those before were pruned.
+    pub first_block: Gauge,
+    /// Since the start.
+    pub pruned_bytes: Counter,
     /// What reading the ledger at the start took, in milliseconds.
     pub recovery_ms: Gauge,
     /// Since the start.
@@ -127,6 +133,10 @@ pub struct Metrics {
     pub checkpoint_written_bytes: Counter,
     /// Of the newest one; 0 if there is none.
     pub checkpoint_height: Gauge,
+    /// Begun since the start, and not taken.
+    pub checkpoint_failures: Counter,
+    /// 1 when the disk has failed and writes are refused.
+    pub read_only: Gauge,
 }
 
 impl Observer for Metrics {
@@ -152,6 +162,14 @@ impl Observer for Metrics {
         self.checkpoint_duration.observe(took);
         self.checkpoint_written_bytes.add(taken.extent.bytes_written);
         self.checkpoint_height.set(taken.height);
+    }
+
+    fn checkpoint_failed(&self, _: &Error) {
+        self.checkpoint_failures.add(1);
+    }
+
+    fn halted(&self, _: &Error) {
+        self.read_only.set(1);
     }
 }
 
@@ -194,7 +212,10 @@ impl Collector for Reading {
         page.gauge("sessions", "Open sessions", None, metrics.sessions.get() as f64)?;
         let help = "Height of the newest durable block";
         page.gauge("height", help, None, metrics.height.get() as f64)?;
-        let bytes = metrics.ledger_bytes.get() as f64;
+        let help = "Height of the oldest block that was not pruned";
+        page.gauge("first_block_height", help, None, metrics.first_block.get() as f64)?;
+        page.counter("pruned_bytes", "Bytes that pruning freed", &metrics.pruned_bytes)?;
+        let bytes = metrics.ledger_bytes.get().saturating_sub(metrics.pruned_bytes.get()) as f64;
         page.gauge("ledger", "Size of the ledger's blocks", Some(&Unit::Bytes), bytes)?;
         let help = "What reading the ledger at the start took";
         let seconds = metrics.recovery_ms.get() as f64 / 1e3;
@@ -205,7 +226,11 @@ impl Collector for Reading {
         let (name, help) = ("checkpoint_written_bytes", "Bytes that checkpoints wrote");
         page.counter(name, help, &metrics.checkpoint_written_bytes)?;
         let help = "Height of the newest checkpoint";
-        page.gauge("checkpoint_height", help, None, metrics.checkpoint_height.get() as f64)
+        page.gauge("checkpoint_height", help, None, metrics.checkpoint_height.get() as f64)?;
+        let help = "Checkpoints that were begun and not taken";
+        page.counter("checkpoint_failures", help, &metrics.checkpoint_failures)?;
+        let help = "Whether the node refuses writes, since its disk has failed";
+        page.gauge("read_only", help, None, metrics.read_only.get() as f64)
     }
 }
 
@@ -269,7 +294,11 @@ mod tests {
         let extent = Extent { bytes_written: 700, ..Extent::default() };
         let taken = Taken { height: 16, digest: [0; 32], extent };
         metrics.checkpoint(&taken, Duration::from_millis(3));
+        let full = Error::new(types::SqlState::DISK_FULL, "the disk is full");
+        metrics.checkpoint_failed(&full);
+        metrics.halted(&full);
         let session = metrics.sessions.hold();
+        metrics.pruned_bytes.add(96);
         let page = metrics.page().unwrap();
         for line in [
             "tally_blocks_total 1",
@@ -288,12 +317,16 @@ mod tests {
             "tally_block_sync_duration_seconds_bucket{le=\"+Inf\"} 1",
             "tally_sessions 1.0",
             "tally_height 17.0",
-            "tally_ledger_bytes 4096.0",
+            "tally_first_block_height 0.0",
+            "tally_pruned_bytes_total 96",
+            "tally_ledger_bytes 4000.0",
             "tally_recovery_seconds 0.0",
             "tally_checkpoints_total 1",
             "tally_checkpoint_duration_seconds_bucket{le=\"0.005\"} 1",
             "tally_checkpoint_written_bytes_total 700",
             "tally_checkpoint_height 16.0",
+            "tally_checkpoint_failures_total 1",
+            "tally_read_only 1.0",
             "# EOF",
         ] {
             assert!(page.lines().any(|l| l == line), "{line} is not in\n{page}");

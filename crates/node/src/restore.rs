@@ -1,18 +1,33 @@
 //! `tally restore`: the ledger as it was at a block or at a time, in a new folder.
 //!
-//! Blocks are copied one by one, as the chain they are, and then executed: what is restored has
-//! been verified when the command ends, and has a checkpoint where its protocol allows one. The
-//! folder that it comes from is only read. A node that goes on from there makes another ledger than
-//! the original one, with the same blocks up to where they part.
+//! Out of a data folder, a backup, an archive, or several of them together: a pruned ledger and the
+//! archives of what it had before are one ledger again. What comes from a backup is compared with
+//! its digests as it is read. Blocks are copied one by one, as the chain they are; the newest
+//! checkpoint that is not above the last one comes with them, and the blocks behind it are
+//! executed. So what is restored holds when the command ends, as far as a start would look, and
+//! `verify` looks at the rest.
+//!
+//! ```text
+//! RESTORING ─► kept headers ─► blocks ─► checkpoint ─► executed, checkpoint of its end ─► done
+//! created                                                                     RESTORING removed
+//! ```
+//!
+//! Each step is synced before the next. A folder with the file `RESTORING` is half of a ledger, and
+//! no command but `rm` takes it. The folders that it comes from are only read. A node that goes on
+//! from there makes another ledger than the original one, with the same blocks up to where they
+//! part.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
+use ledger::backup::JoinedFiles;
 use ledger::chain::ChainVerifier;
 use ledger::hash::to_hex;
 use ledger::{
-    Block, EncodedBlock, Files, Hash, LogError, LogOptions, LogReader, LogWriter, RealFiles,
+    Block, BlockHeader, EncodedBlock, Files, Hash, LogError, LogOptions, LogReader, LogWriter,
+    RealFiles, checkpoint, headers,
 };
 use serde_json::json;
 use types::{DataType, Value};
@@ -20,6 +35,7 @@ use types::{DataType, Value};
 use crate::cli::{self, Exit, Output};
 use crate::database;
 use crate::demo::progress::Progress;
+use crate::folders::{self, RESTORING};
 
 /// Blocks are appended, and synced, in groups of so many bytes.
 const GROUP_BYTES: usize = 4 << 20;
@@ -34,6 +50,11 @@ enum Until {
 }
 
 impl Until {
+    /// Whether the block at a height may be needed.
+    fn reaches(self, height: u64) -> bool {
+        !matches!(self, Until::Block(last) if height > last)
+    }
+
     fn of(arguments: &cli::Restore) -> Result<Until> {
         if let Some(height) = arguments.to_block {
             return Ok(Until::Block(height));
@@ -47,83 +68,257 @@ impl Until {
         }
     }
 
-    fn holds(self, block: &Block) -> bool {
+    fn holds(self, header: &BlockHeader) -> bool {
         match self {
             Until::End => true,
-            Until::Block(height) => block.header.height <= height,
-            Until::Time(time_us) => block.header.time_us <= time_us,
+            Until::Block(height) => header.height <= height,
+            Until::Time(time_us) => header.time_us <= time_us,
         }
     }
 }
 
 pub fn run(arguments: &cli::Restore, output: Output) -> Result<Exit> {
     let until = Until::of(arguments)?;
-    ensure!(is_new(&arguments.data)?, "{} is not empty", arguments.data.display());
-    let source: Arc<dyn Files> = Arc::new(RealFiles::read_only(&arguments.from)?);
+    let target = &arguments.data;
+    ensure_new(target)?;
+    let source = source(arguments)?;
+    let lowest = lowest_block(&source, until)?;
     let step = Progress::begin("copying blocks");
-    let (height, hash) = copy(source, &arguments.data, until)?;
-    step.end(&format!("up to block {height}"));
+    let files: Arc<dyn Files> = Arc::new(RealFiles::open(target)?);
+    begin(&*files)?;
+    let copied = copy(&source, &files, until)?;
+    let Copied { height, hash, .. } = copied;
     if let Until::Block(wanted) = until {
         ensure!(height == wanted, "the ledger ends at block {height}, there is no block {wanted}");
     }
+    let from = copy_checkpoint(&source, &*files, &copied)?;
+    if from.is_none() && lowest > 0 {
+        let what = format!("no checkpoint up to block {height} holds");
+        let hint = "Restore a later block, or name the archive of the blocks that were pruned: \
+                    tally restore --archive FOLDER.";
+        return Err(folders::refused(what).with_hint(hint).into());
+    }
+    // The next step opens the folder itself.
+    drop(files);
+    step.end(&format!("up to block {height}"));
     let step = Progress::begin("executing them");
-    let taken = database::settle(&arguments.data, &mut |progress| {
-        step.advance(progress.blocks as f64 / height.max(1) as f64);
+    let behind = height - from.unwrap_or(0);
+    let taken = database::settle(target, &mut |progress| {
+        step.advance(progress.blocks as f64 / behind.max(1) as f64);
     })?;
     step.end("every hash, root and effect is as recorded");
-    let checkpoint = taken.map(|taken| taken.height);
+    finish(&RealFiles::open(target)?)?;
+    let taken = taken.map(|taken| taken.height);
     match output {
-        Output::Text => println!("height        {height}\nblock hash    {}", to_hex(&hash)),
+        Output::Text => {
+            if let Some(from) = from {
+                println!("from          checkpoint {from}; blocks up to it were not executed");
+            }
+            println!("height        {height}\nblock hash    {}", to_hex(&hash));
+        }
         Output::Json => println!(
             "{}",
-            json!({"height": height, "block_hash": to_hex(&hash), "checkpoint": checkpoint})
+            json!({
+                "height": height, "block_hash": to_hex(&hash), "checkpoint": taken,
+                "from_checkpoint": from,
+            })
         ),
     }
     Ok(Exit::Ok)
 }
 
-fn is_new(folder: &Path) -> Result<bool> {
-    match std::fs::read_dir(folder) {
-        Ok(mut entries) => Ok(entries.next().is_none()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(true),
-        Err(error) => Err(error).with_context(|| folder.display().to_string()),
+fn ensure_new(folder: &Path) -> Result<()> {
+    let mut names = match std::fs::read_dir(folder) {
+        Ok(names) => names.filter_map(|entry| Some(entry.ok()?.file_name())).peekable(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error).with_context(|| folder.display().to_string()),
+    };
+    if names.peek().is_none() {
+        return Ok(());
     }
+    let what = format!("{} is not empty", folder.display());
+    let hint = match names.any(|name| name == RESTORING) {
+        true => "It holds a restore that was not finished: remove it.",
+        false => "Choose a new folder.",
+    };
+    Err(folders::refused(what).with_hint(hint).into())
 }
 
-/// Copies the blocks from genesis on, and returns the last one's height and hash.
-fn copy(source: Arc<dyn Files>, target: &Path, until: Until) -> Result<(u64, Hash)> {
-    let mut reader = LogReader::open(source)?;
-    let mut chain = ChainVerifier::new();
-    let mut target = writer(target)?;
+/// What is restored from, as one ledger.
+fn source(arguments: &cli::Restore) -> Result<Arc<dyn Files>> {
+    let from = folders::open(&arguments.from)?;
+    let archives = arguments.archive.iter().map(|folder| folders::open(folder));
+    let mut parts = archives.collect::<Result<Vec<_>>>()?;
+    if parts.is_empty() {
+        return Ok(from);
+    }
+    parts.insert(0, from);
+    Ok(Arc::new(JoinedFiles(parts)))
+}
+
+/// The lowest block that can be restored, which must not be above what is asked for: 0, or that of
+/// the oldest checkpoint of a pruned ledger.
+fn lowest_block(source: &Arc<dyn Files>, until: Until) -> Result<u64> {
+    let first = LogReader::open(source.clone())?.first_height();
+    if first == 0 {
+        return Ok(0);
+    }
+    for height in checkpoint::heights(&**source)? {
+        let Ok(manifest) = checkpoint::read_manifest(&**source, height) else { continue };
+        if height + 1 < first || engine::checkpoint::check(&**source, &manifest).is_err() {
+            continue;
+        }
+        if until.holds(&manifest.header) {
+            return Ok(height);
+        }
+        let what = format!("the lowest block that can be restored is {height}");
+        let hint = "Name the archive of the blocks before it: tally restore --archive FOLDER.";
+        let error = folders::refused(what).with_hint(hint);
+        return Err(error.with_detail(format!("Blocks 0 to {} were pruned.", first - 1)).into());
+    }
+    let what = format!("blocks 0 to {} were pruned, and no checkpoint holds", first - 1);
+    let hint = "Name the archive of these blocks: tally restore --archive FOLDER.";
+    Err(folders::refused(what).with_hint(hint).into())
+}
+
+fn begin(files: &dyn Files) -> Result<()> {
+    files.create(RESTORING)?.sync()?;
+    Ok(files.sync_folder("")?)
+}
+
+fn finish(files: &dyn Files) -> Result<()> {
+    files.remove(RESTORING)?;
+    Ok(files.sync_folder("")?)
+}
+
+/// The last block that was copied.
+struct Copied {
+    height: u64,
+    hash: Hash,
+    /// Of the blocks that the source has checkpoints of.
+    hashes: BTreeMap<u64, Hash>,
+}
+
+/// Copies the blocks, and the headers of those that are not there any more.
+fn copy(source: &Arc<dyn Files>, target: &Arc<dyn Files>, until: Until) -> Result<Copied> {
+    let mut reader = LogReader::open(source.clone())?;
+    let heights = checkpoint::heights(&**source)?;
+    let mut hashes = BTreeMap::new();
+    let (mut chain, mut log) = match reader.pruned() {
+        None => (ChainVerifier::new(), writer(target)?),
+        Some(last) => {
+            copy_headers(&**source, &**target, last)?;
+            hashes.insert(last.height, last.hash());
+            let log = LogWriter::begin_behind(target.clone(), last, LogOptions::default())?;
+            (ChainVerifier::after(last), log)
+        }
+    };
     let mut group: Vec<EncodedBlock> = Vec::new();
     let mut group_bytes = 0;
-    loop {
-        let encoded = match reader.next_block() {
-            Ok(Some(encoded)) => encoded,
-            Ok(None) | Err(LogError::TornTail(_)) => break,
+    while until.reaches(reader.next_height()) {
+        let (encoded, torn) = match reader.next_block() {
+            Ok(encoded) => (encoded, None),
+            Err(LogError::TornTail(tail)) => (None, Some(tail)),
             Err(error) => return Err(error.into()),
         };
-        let block = encoded.decode()?;
-        if !until.holds(&block) {
+        let Some(encoded) = encoded else {
+            folders::tell_end(&**source, reader.next_height(), torn.as_ref())?;
+            break;
+        };
+        let block: Block = encoded.decode()?;
+        if !until.holds(&block.header) {
             break;
         }
-        chain.push(&block)?;
+        let hash = chain.push(&block)?;
+        if heights.binary_search(&block.header.height).is_ok() {
+            hashes.insert(block.header.height, hash);
+        }
         group_bytes += encoded.payload().len();
         group.push(encoded);
         if group_bytes >= GROUP_BYTES {
-            target.append(&group)?;
+            log.append(&group)?;
             group.clear();
             group_bytes = 0;
         }
     }
-    target.append(&group)?;
+    log.append(&group)?;
     let head = chain.head().context("there is no block up to there")?;
-    Ok((head.height, head.hash))
+    Ok(Copied { height: head.height, hash: head.hash, hashes })
 }
 
-fn writer(folder: &Path) -> Result<LogWriter> {
-    let files: Arc<dyn Files> = Arc::new(RealFiles::open(folder)?);
-    let mut reader = LogReader::open(files)?;
+fn writer(files: &Arc<dyn Files>) -> Result<LogWriter> {
+    let mut reader = LogReader::open(files.clone())?;
     reader.next_block()?;
     Ok(LogWriter::resume(reader, LogOptions::default())?)
+}
+
+fn copy_headers(source: &dyn Files, target: &dyn Files, last: &BlockHeader) -> Result<()> {
+    headers::check_chain(source, last.height + 1, &last.hash())?;
+    target.create_folder(headers::HEADER_FOLDER)?;
+    target.sync_folder("")?;
+    for piece in headers::pieces(source)?.into_iter().filter(|first| *first <= last.height) {
+        let piece = headers::read_piece(source, piece).map_err(types::Error::from)?;
+        headers::write_piece(target, &piece)?;
+    }
+    Ok(())
+}
+
+/// Copies the newest checkpoint that holds, of one of these blocks, and returns its height.
+fn copy_checkpoint(
+    source: &Arc<dyn Files>,
+    target: &dyn Files,
+    copied: &Copied,
+) -> Result<Option<u64>> {
+    for (height, hash) in copied.hashes.iter().rev() {
+        let Ok(manifest) = checkpoint::read_manifest(&**source, *height) else { continue };
+        if manifest.header.hash() != *hash
+            || engine::checkpoint::check(&**source, &manifest).is_err()
+        {
+            continue;
+        }
+        checkpoint::copy(&**source, target, &manifest)?;
+        return Ok(Some(*height));
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use kit::random::Random;
+    use ledger::memory_files::Failure;
+    use ledger::{Genesis, MemoryFiles, Parameters};
+
+    use super::*;
+
+    /// Whatever a power cut leaves of a restore, it is the whole of it or says that it is not.
+    #[test]
+    fn half_a_restore_says_so_on_every_disk_that_a_power_cut_leaves() {
+        let source: Arc<dyn Files> = Arc::new(MemoryFiles::new());
+        let genesis =
+            Genesis { ledger_id: [7; 16], time_us: 1, parameters: Parameters::new("serial") };
+        let genesis = genesis.to_block().unwrap().encode().unwrap();
+        writer(&source).unwrap().append(&[genesis]).unwrap();
+        let restore = |target: &MemoryFiles| -> Result<()> {
+            let files: Arc<dyn Files> = Arc::new(target.clone());
+            begin(&*files)?;
+            copy(&source, &files, Until::End)?;
+            finish(&*files)
+        };
+        let whole = MemoryFiles::new();
+        restore(&whole).unwrap();
+        for operation in 0..=whole.operations() {
+            let target = MemoryFiles::new();
+            target.fail_at(Some(Failure::PowerOff(operation)));
+            let done = restore(&target).is_ok();
+            for seed in 0..10 {
+                let image = target.crash(&mut Random::new(seed));
+                let is_marked = image.paths().iter().any(|path| path == RESTORING);
+                let is_whole = image.paths() == whole.paths();
+                assert!(is_marked || is_whole || image.paths().is_empty(), "{operation}");
+                assert!(!done || is_whole, "{operation}");
+                let refused = folders::refuse_unless_data(&image, Path::new("x")).is_err();
+                assert_eq!(refused, is_marked);
+            }
+        }
+    }
 }

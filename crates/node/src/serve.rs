@@ -6,7 +6,7 @@
 //! ledger's business, not that of a clean stop.
 //!
 //! When the engine halts, since the disk failed, the node stays up for those who read, answers
-//! writes with 58030 and `/readyz` with 503, and its stop is no success.
+//! writes with 25006 and `/readyz` with 503 and the cause, and its stop is no success.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,7 +23,9 @@ use pgfront::Listener;
 use crate::cli::{Exit, Output};
 use crate::config::Settings;
 use crate::database;
+use crate::folders;
 use crate::http::{self, Observed, Phase};
+use crate::prune::{self, Folder};
 use crate::sessions::Front;
 
 pub fn run(settings: &Settings, output: Output) -> Result<Exit> {
@@ -52,12 +54,16 @@ async fn serve(settings: &Settings, output: Output) -> Result<()> {
 
     let began = Instant::now();
     let (opening, metrics) = (settings.clone(), observed.metrics.clone());
-    let database = tokio::task::spawn_blocking(move || database::open(&opening, metrics)).await??;
+    let files = folders::open_to_write(&settings.data)?;
+    let _ = observed.folder.set(Folder::new(settings, files.clone()));
+    let open = move || database::open(files, &opening, metrics);
+    let database = tokio::task::spawn_blocking(open).await??;
     let database = Arc::new(database);
     let recovery_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
     observed.metrics.recovery_ms.set(recovery_ms);
     observed.watch(database.engine.clone());
     observed.enter(Phase::Ready);
+    tokio::spawn(prune::watch(observed.clone(), settings.prune_keep_blocks));
     let height = database.engine.head().height;
     let socket = local_socket(settings, listen.port());
     let ports = Ports { listen, http_listen };

@@ -120,7 +120,7 @@ impl Twin {
             ahead = prepared?;
             let (outcome, overtakings) = (outcome?, protocol.overtakings());
             store.collect(store.horizon());
-            check_order(&outcome, block.transactions.len()).map_err(wrong)?;
+            check_order(protocol, &outcome, block.transactions.len()).map_err(wrong)?;
             claimed.push(Claimed { block: Arc::clone(block), outcome, overtakings });
         }
         Ok(claimed)

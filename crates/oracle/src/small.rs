@@ -329,7 +329,7 @@ fn run(
     let transactions = transactions.collect();
     let block = Arc::new(Block { height: 2, time_us: 2, transactions });
     let (outcome, _) = run_block(protocol, crew, &store, &block)?;
-    check_order(&outcome, worlds.len() * 3)?;
+    check_order(protocol, &outcome, worlds.len() * 3)?;
     check_progress(protocol, &block, &outcome)?;
     Ok((store, outcome))
 }

@@ -137,7 +137,7 @@ impl Twin {
         changes: Vec<NetChange>,
         sessions: &BTreeMap<Position, Session>,
     ) -> Result<(), String> {
-        check_order(outcome, block.transactions.len())?;
+        check_order(protocol, outcome, block.transactions.len())?;
         check_progress(protocol, block, outcome)?;
         let may_retry = protocol.info().may_retry;
         let put_off = |at: usize| {
@@ -250,12 +250,20 @@ fn compare_changes(ours: &[NetChange], theirs: &[NetChange], who: &str) -> Resul
     Err(format!("{ours} net changes, {who} {theirs}; first difference {differing:?}"))
 }
 
-pub(crate) fn check_order(outcome: &BlockOutcome, count: usize) -> Result<(), String> {
+pub(crate) fn check_order(
+    protocol: &dyn Protocol,
+    outcome: &BlockOutcome,
+    count: usize,
+) -> Result<(), String> {
     let mut sorted = outcome.serial_order.clone();
     sorted.sort_unstable();
     let complete = sorted.iter().copied().eq(0..count as Position);
     if !complete || outcome.outcomes.len() != count {
         return Err(format!("the claimed order is no permutation: {:?}", outcome.serial_order));
+    }
+    // Replay without the protocol relies on it.
+    if protocol.keeps_block_order() && !outcome.serial_order.is_sorted() {
+        return Err(format!("the claimed order is not the block's: {:?}", outcome.serial_order));
     }
     Ok(())
 }

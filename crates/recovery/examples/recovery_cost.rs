@@ -1,6 +1,7 @@
 //! What a log costs: bytes by scheme, and seconds by strategy and workers.
 //!
-//! `recovery_cost WORKLOAD [TRANSACTIONS [SETTING=NUMBER …]]`. The log is made by the serial
+//! `recovery_cost WORKLOAD [TRANSACTIONS [SETTING=NUMBER …]]`; `batch=NUMBER` is not the
+//! workload's, and sets the transactions of a batch. The log is made by the serial
 //! protocol, whose own rate is the first line.
 
 use std::sync::Arc;
@@ -13,6 +14,9 @@ use recovery::measure::{self, Run, Volume};
 use recovery::replay::Task;
 use recovery::schemes::Scheme;
 use recovery::schemes::streams::{Loggers, RowLog};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[path = "../tests/bed/mod.rs"]
 mod bed;
@@ -32,6 +36,8 @@ fn main() -> Result<(), String> {
         .filter_map(|setting| setting.split_once('='))
         .filter_map(|(name, number)| Some((name, number.parse().ok()?)))
         .collect();
+    let (batch, settings): (Vec<_>, Vec<_>) =
+        settings.into_iter().partition(|(name, _)| *name == "batch");
     let bed = Bed::new(&name, &settings);
     let source = Bed::new(&name, &settings);
     let files: [Arc<dyn Files>; 2] = [(); 2].map(|()| Arc::new(MemoryFiles::new()) as _);
@@ -58,7 +64,11 @@ fn main() -> Result<(), String> {
         "bytes: command {command}, logical {logical_bytes}, physical {physical_bytes}; {rows} rows"
     );
     let mut before = || Ok(Arc::clone(Bed::new(&name, &settings).store()));
-    for run in measure::replays(&Task::new(log), &mut before, &WORKERS)? {
+    let mut task = Task::new(log);
+    if let Some((_, transactions)) = batch.first() {
+        task.batch_transactions = *transactions as usize;
+    }
+    for run in measure::replays(&task, &mut before, &WORKERS)? {
         print(&run, transactions);
     }
     for (files, scheme) in files.iter().zip(Scheme::ALL) {

@@ -15,7 +15,8 @@
 //!
 //! *How it stands to the protocols.* A deterministic protocol can replay its own blocks, and needs
 //! nobody to tell it the order. Replay by pieces needs the order, and that nobody in it fails; it
-//! rests on what the log says, and checks no outcome.
+//! rests on what the log says, and checks no outcome. What each block changed is
+//! [told](replay::Task::told) to whoever has something to hold it against, as the engine has.
 //!
 //! Absence: no SQL, no socket, no particular protocol.
 

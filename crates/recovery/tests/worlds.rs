@@ -77,9 +77,10 @@ impl World {
         let crew = Crew::new(how.workers);
         let task = Task {
             log: Arc::clone(&self.log),
-            batch_blocks: how.batch_blocks,
+            batch_transactions: how.batch_transactions,
             options: Options { model: how.model, flaw: how.flaw },
             preference: how.preference,
+            told: None,
         };
         let strategy = replay::by_name(how.strategy).unwrap();
         let _on = trial::enter(Trial { shake: how.shake, flaw: None });
@@ -94,7 +95,7 @@ struct How {
     strategy: &'static str,
     model: Model,
     workers: usize,
-    batch_blocks: usize,
+    batch_transactions: usize,
     preference: Preference,
     shake: Option<u64>,
     flaw: Option<Flaw>,
@@ -171,7 +172,7 @@ fn ways(seed: u64) -> Vec<How> {
                 strategy: strategy.name,
                 model: [Model::Thesis, Model::Refined][(seed % 2) as usize],
                 workers,
-                batch_blocks: 1 + seed as usize % 3,
+                batch_transactions: 1 + 10 * (seed as usize % 3),
                 preference: [Preference::Earliest, Preference::Latest][workers / 2 % 2],
                 shake: (workers > 1).then_some(seed),
                 flaw: None,
@@ -230,7 +231,7 @@ fn every_seeded_bug_is_found() {
             strategy: "pipelined",
             model: Model::Refined,
             workers: 1,
-            batch_blocks: 1 + seed as usize % 3,
+            batch_transactions: 1 + 10 * (seed as usize % 3),
             preference: Preference::Latest,
             shake: None,
             flaw: Some(flaw),

@@ -37,13 +37,13 @@ fn measure(rows: i64, folder: &Path) -> Outcome {
     let mut replica = filled(rows)?;
     let mut checkpointer = Checkpointer::new(files.clone(), 1, None, &[]);
     let began = Instant::now();
-    let taken = checkpointer.take(&state_of(&replica)?, &mut |_| Ok(()))?;
+    let taken = checkpointer.take(&State::of(&replica)?, &mut |_| Ok(()))?;
     let bytes = taken.extent.bytes_written;
     show("take, full", bytes, began.elapsed());
     let hundredth = statement("UPDATE t SET b = b + 1 WHERE a % 100000 < 1000");
     execute(&mut replica, hundredth)?;
     let began = Instant::now();
-    let taken = checkpointer.take(&state_of(&replica)?, &mut |_| Ok(()))?;
+    let taken = checkpointer.take(&State::of(&replica)?, &mut |_| Ok(()))?;
     println!("of {} groups {} were written", taken.extent.groups, taken.extent.groups_written);
     show("take, 1 % changed, of the state", bytes, began.elapsed());
     drop((replica, checkpointer));
@@ -110,12 +110,6 @@ fn execute(replica: &mut Replica, body: Body) -> Outcome {
     let store = replica.store();
     store.collect(store.horizon());
     Ok(())
-}
-
-fn state_of(replica: &Replica) -> Outcome<State> {
-    let snapshot = replica.store().snapshot();
-    let schema = replica.language().schema_image(&snapshot)?;
-    Ok(State { snapshot, boundary: replica.boundary(), durable_below: 0, schema })
 }
 
 /// Every file of the checkpoints, in pieces of a megabyte, past the page cache.

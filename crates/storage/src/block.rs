@@ -8,6 +8,7 @@
 //! row's history can be followed from change to change without a gap. They come sorted by (table,
 //! encoded key), the order in which the ledger hashes them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use types::{Height, Key, Result, Stamp, TableId, Value};
@@ -60,6 +61,22 @@ impl BlockWrites {
     pub fn give(&mut self, arena: UndoArena) {
         assert_eq!(arena.height(), self.height, "an arena of another block");
         self.arenas.push(arena);
+    }
+
+    pub(crate) fn tell_each(&mut self) {
+        self.arenas.iter_mut().for_each(UndoArena::tell_each);
+    }
+
+    /// What each of the blocks touched, by its height.
+    pub(crate) fn take_told(&mut self) -> BTreeMap<Height, Vec<Touched>> {
+        let mut blocks = BTreeMap::<Height, Vec<Touched>>::new();
+        for arena in &mut self.arenas {
+            let heights = arena.take_told().unwrap_or_default();
+            for (height, touched) in heights.into_iter().zip(&arena.touched) {
+                blocks.entry(height).or_default().push(*touched);
+            }
+        }
+        blocks
     }
 
     pub(crate) fn close(self) -> (Vec<Touched>, Vec<Garbage>) {
@@ -238,10 +255,13 @@ impl Change {
     /// A row that came and went within the block left no trace, nor did writes that were undone.
     fn is_net(&self) -> bool {
         let records = &self.table.records;
-        if records.stamp_word(self.touched.slot).height() != self.height {
-            return false;
+        let was = || records.before_image(self.touched.before, |_| ()).is_some();
+        let is = records.read(self.touched.slot, self.height, |_| ());
+        match records.stamp_word(self.touched.slot).height() {
+            newest if newest < self.height => false,
+            newest if newest == self.height => is.is_some() || was(),
+            // A later block, written together with this one, has changed the record since.
+            _ => is.map_or_else(was, |stamp| stamp.height() == self.height),
         }
-        let was = records.before_image(self.touched.before, |_| ()).is_some();
-        was || records.read(self.touched.slot, self.height, |_| ()).is_some()
     }
 }

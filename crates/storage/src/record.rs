@@ -268,10 +268,10 @@ impl Records {
         let payload = &record[self.layout.payload..];
         let old = StampWord(record[STAMP].load(Ordering::Relaxed));
         debug_assert!(matches!(old.state(), State::Live | State::Tombstone), "{old:?}");
-        if undo.keeps(old.height()) {
+        if undo.keeps(old.height(), stamp.height()) {
             let before = undo.push(record[NEWEST].load(Ordering::Relaxed), old, payload);
             record[NEWEST].store(before, Ordering::Release);
-            undo.touched.push(Touched { table: self.table, slot, before });
+            undo.touch(Touched { table: self.table, slot, before }, stamp.height());
         }
         record[STAMP].store(StampWord::new(stamp, State::Writing).0, Ordering::Release);
         fence(Ordering::Release);
@@ -308,7 +308,7 @@ impl Records {
     ) -> Slot {
         undo.check(stamp);
         let slot = self.allocate();
-        undo.touched.push(Touched { table: self.table, slot, before: 0 });
+        undo.touch(Touched { table: self.table, slot, before: 0 }, stamp.height());
         self.fill_new(slot, key, stamp, payload);
         slot
     }

@@ -233,6 +233,25 @@ impl Store {
         BlockWrites::new(first, last, workers, &self.undo)
     }
 
+    /// The same, but that the net changes of each of the blocks are told by
+    /// [`Store::finish_each`]: a version of each row is kept for each block that changed it.
+    /// Nothing that was written may be undone.
+    pub fn begin_each_block(&self, first: Height, last: Height, workers: usize) -> BlockWrites {
+        let mut writes = self.begin_blocks(first, last, workers);
+        writes.tell_each();
+        writes
+    }
+
+    /// Closes blocks that were begun by [`Store::begin_each_block`]. Those that changed nothing are
+    /// not among the result, which comes in the order of heights.
+    pub fn finish_each(&self, mut blocks: BlockWrites) -> Vec<Changes> {
+        let told = blocks.take_told();
+        let pins: Vec<Pin> = told.keys().map(|_| self.pins.pin_newest()).collect();
+        self.close(blocks);
+        let changes = |((height, touched), pin)| Changes::new(height, pin, self.catalog(), touched);
+        told.into_iter().zip(pins).map(changes).collect()
+    }
+
     /// Closes a block. Its net changes can be read as long as the result lives.
     pub fn finish(&self, block: BlockWrites) -> Changes {
         let height = block.height();

@@ -193,6 +193,9 @@ pub struct UndoArena {
     /// The first of the blocks that are written together, and the last.
     first: Height,
     height: Height,
+    /// Each block's changes are to be told, though they are written together: the block of each
+    /// touch.
+    told: Option<Vec<Height>>,
     chunk: Option<OpenChunk>,
     full: Vec<u64>,
     pub(crate) touched: Vec<Touched>,
@@ -208,11 +211,29 @@ impl UndoArena {
             space,
             first,
             height,
+            told: None,
             chunk: None,
             full: Vec::new(),
             touched,
             garbage: Vec::new(),
             payload: Vec::new(),
+        }
+    }
+
+    pub(crate) fn tell_each(&mut self) {
+        self.told = Some(Vec::new());
+    }
+
+    /// The block of each touch, if these are noted.
+    pub(crate) fn take_told(&mut self) -> Option<Vec<Height>> {
+        self.told.take()
+    }
+
+    /// A block has written a record for the first time.
+    pub(crate) fn touch(&mut self, touched: Touched, height: Height) {
+        self.touched.push(touched);
+        if let Some(told) = &mut self.told {
+            told.push(height);
         }
     }
 
@@ -226,10 +247,11 @@ impl UndoArena {
         assert!(blocks.contains(&stamp.height()), "a write outside of its block");
     }
 
-    /// Whether an image of this height must be kept: a snapshot may show it. None lies inside of
-    /// what is written together.
-    pub(crate) fn keeps(&self, image: Height) -> bool {
-        image < self.first
+    /// Whether an image of height `image` must be kept when a block at `height` overwrites it: a
+    /// snapshot may show it, and none lies inside of what is written together; or it is what that
+    /// block will be said to have changed.
+    pub(crate) fn keeps(&self, image: Height, height: Height) -> bool {
+        image < if self.told.is_some() { height } else { self.first }
     }
 
     /// Copies an image into a new version. The caller publishes the handle with release order.

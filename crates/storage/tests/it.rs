@@ -10,3 +10,5 @@ mod histories;
 mod parallel;
 #[path = "it/readers.rs"]
 mod readers;
+#[path = "it/together.rs"]
+mod together;

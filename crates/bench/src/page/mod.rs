@@ -10,6 +10,7 @@ use std::fmt::Write;
 
 use crate::Measurement;
 use crate::agreement;
+use crate::paper::{Figure, Findings, Lines};
 use crate::table::{self, on_off, thousands};
 use plot::{Line, Plot, Point, escape};
 
@@ -19,15 +20,7 @@ const STYLE: &str = include_str!("style.css");
 pub type Facts = [(&'static str, String)];
 
 pub fn render(title: &str, measurements: &[Measurement], facts: &Facts) -> String {
-    let mut page = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width\">\n<title>{0}</title>\n\
-         <style>\n{STYLE}</style>\n<main>\n<header>\n<h1>{0}</h1>\n<p class=\"lead\">{1}</p>\n",
-        escape(title),
-        escape(&table::heading(measurements))
-    );
-    facts_list(facts, &mut page);
-    page.push_str("</header>\n");
+    let mut page = head(title, &table::heading(measurements), facts);
     warnings(measurements, &mut page);
     let axis = Axis::of(measurements);
     let protocols = distinct(measurements, |m| m.protocol.clone());
@@ -40,6 +33,55 @@ pub fn render(title: &str, measurements: &[Measurement], facts: &Facts) -> Strin
     page.push_str(NOTES);
     page.push_str("</main>\n</html>\n");
     page
+}
+
+fn head(title: &str, lead: &str, facts: &Facts) -> String {
+    let mut page = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width\">\n<title>{0}</title>\n\
+         <style>\n{STYLE}</style>\n<main>\n<header>\n<h1>{0}</h1>\n<p class=\"lead\">{1}</p>\n",
+        escape(title),
+        escape(lead)
+    );
+    facts_list(facts, &mut page);
+    page.push_str("</header>\n");
+    page
+}
+
+/// Figures of papers, one behind the other.
+pub fn figures(title: &str, found: &[(&Figure, Findings)], facts: &Facts) -> String {
+    let mut page = head(title, "Figures of papers, measured again.", facts);
+    for (figure, findings) in found {
+        let (name, about) = (escape(figure.name), escape(figure.about));
+        let _ = writeln!(page, "<h2>{name}: {about}</h2>\n<p>{}</p>", escape(figure.source));
+        page.push_str("<div class=\"plots\">\n");
+        findings.series.iter().for_each(|lines| lines_of(lines, &mut page));
+        page.push_str("</div>\n");
+        let text = Findings { series: Vec::new(), ..findings.clone() }.render();
+        let _ = writeln!(page, "<pre>{}</pre>", escape(&text));
+    }
+    page.push_str("</main>\n</html>\n");
+    page
+}
+
+fn lines_of(lines: &Lines, page: &mut String) {
+    let point = |value: &Option<f64>| value.map(exactly);
+    let of_line = |(colour, (name, values)): (usize, &(String, Vec<Option<f64>>))| Line {
+        name: name.clone(),
+        colour,
+        points: values.iter().map(point).collect(),
+    };
+    let plot = Plot {
+        x_label: lines.x_label.clone(),
+        y_label: lines.unit.clone(),
+        places: lines.places.clone(),
+        lines: lines.lines.iter().enumerate().map(of_line).collect(),
+    };
+    let (title, unit) = (escape(&lines.title), escape(&lines.unit));
+    let caption = format!("<figcaption><h3>{title}</h3><p>{unit}</p></figcaption>");
+    let _ = writeln!(page, "<figure>\n{caption}\n{}", plot.svg());
+    rows_of(&plot, lines.digits, |_| None, page);
+    page.push_str("</figure>\n");
 }
 
 fn facts_list(facts: &Facts, page: &mut String) {
@@ -99,6 +141,11 @@ const DIMENSIONS: &[Dimension] = &[
         label: "sealing",
         value: |m| on_off(m.sealing).to_owned(),
         words: |m| format!("sealing {}", on_off(m.sealing)),
+    },
+    Dimension {
+        label: "durability",
+        value: |m| on_off(m.durability).to_owned(),
+        words: |m| format!("durability {}", on_off(m.durability)),
     },
     Dimension { label: "workload", value: table::workload, words: table::workload },
 ];
@@ -261,20 +308,23 @@ fn plot_of(axis: &Axis, quantity: &Quantity, cells: &[&Measurement], protocols: 
 
 /// The plot's numbers; the best of each column stands out.
 fn table_of(quantity: &Quantity, plot: &Plot, page: &mut String) {
+    let best = |at: usize| {
+        let values = plot.lines.iter().filter_map(|line| line.points[at]).map(|p| p.value);
+        match quantity.more_is_better {
+            true => values.max_by(f64::total_cmp),
+            false => values.min_by(f64::total_cmp),
+        }
+    };
+    rows_of(plot, quantity.digits, best, page);
+}
+
+fn rows_of(plot: &Plot, digits: usize, best: impl Fn(usize) -> Option<f64>, page: &mut String) {
     let _ = write!(page, "<table>\n<tr><th>{}</th>", escape(&plot.x_label));
     for place in &plot.places {
         let _ = write!(page, "<th>{}</th>", escape(place));
     }
     page.push_str("</tr>\n");
-    let best: Vec<Option<f64>> = (0..plot.places.len())
-        .map(|at| {
-            let values = plot.lines.iter().filter_map(|line| line.points[at]).map(|p| p.value);
-            match quantity.more_is_better {
-                true => values.max_by(f64::total_cmp),
-                false => values.min_by(f64::total_cmp),
-            }
-        })
-        .collect();
+    let best: Vec<Option<f64>> = (0..plot.places.len()).map(best).collect();
     for line in &plot.lines {
         let colour = line.colour % plot::COLOURS;
         let name = escape(&line.name);
@@ -282,7 +332,7 @@ fn table_of(quantity: &Quantity, plot: &Plot, page: &mut String) {
         for (point, best) in line.points.iter().zip(&best) {
             let value = point.map(|point| point.value);
             let class = if value.is_some() && value == *best { " class=\"best\"" } else { "" };
-            let text = value.map_or_else(|| "–".to_owned(), |v| number(v, quantity.digits));
+            let text = value.map_or_else(|| "–".to_owned(), |v| number(v, digits));
             let _ = write!(page, "<td{class}>{text}</td>");
         }
         page.push_str("</tr>\n");

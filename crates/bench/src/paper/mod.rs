@@ -10,12 +10,16 @@
 
 mod fabric;
 mod harmony;
+mod pacman;
 mod quecc;
+
+use std::fmt::Display;
+use std::path::PathBuf;
 
 use anyhow::Result;
 use serde::Serialize;
 
-use crate::table::Table;
+use crate::table::{Table, thousands};
 use crate::{Measurement, Plan, Report, measure};
 
 /// A figure or table of a paper.
@@ -28,17 +32,28 @@ pub struct Figure {
     find: fn(&mut Lab<'_>) -> Result<Findings>,
 }
 
-pub static FIGURES: &[&[Figure]] = &[harmony::FIGURES, fabric::FIGURES, quecc::FIGURES];
+pub static FIGURES: &[&[Figure]] =
+    &[harmony::FIGURES, fabric::FIGURES, quecc::FIGURES, pacman::FIGURES, pacman::COSTS];
 
 pub fn all() -> impl Iterator<Item = &'static Figure> {
     FIGURES.iter().copied().flatten()
 }
 
-pub fn by_name(name: &str) -> Option<&'static Figure> {
-    all().find(|figure| figure.name == name)
+/// The figure of that name, those of a group (`pacman`), or all.
+pub fn named(name: &str) -> Vec<&'static Figure> {
+    let exact: Vec<_> = all().filter(|figure| figure.name == name).collect();
+    if !exact.is_empty() {
+        return exact;
+    }
+    all().filter(|figure| name == "all" || figure.group() == name).collect()
 }
 
 impl Figure {
+    /// What its name begins with.
+    pub fn group(&self) -> &'static str {
+        self.name.split_once('-').map_or(self.name, |(group, _)| group)
+    }
+
     /// Those of its protocols that this program does not have.
     pub fn missing(&self) -> Vec<&'static str> {
         let missing = self.protocols.iter().filter(|name| protocols::by_name(name).is_err());
@@ -57,22 +72,39 @@ impl Figure {
 }
 
 /// How much to measure.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Effort {
     pub threads: usize,
     /// Of figures that are about time; counts need one run.
     pub repetitions: usize,
+    /// A tenth of the rows and transactions: the shape of a figure in a tenth of the time.
+    pub quick: bool,
     /// As little as possible: only to see whether it works.
     pub smoke: bool,
+    /// Where figures that are about the disk write.
+    pub folder: PathBuf,
 }
 
 impl Effort {
     fn transactions(&self, wanted: usize) -> usize {
-        if self.smoke { wanted.min(60) } else { wanted }
+        match (self.smoke, self.quick) {
+            (true, _) => wanted.min(60),
+            (_, true) => wanted / 10,
+            _ => wanted,
+        }
     }
 
     fn rows(&self, wanted: u64) -> u64 {
-        if self.smoke { wanted.min(200) } else { wanted }
+        match (self.smoke, self.quick) {
+            (true, _) => wanted.min(200),
+            (_, true) => (wanted / 10).max(200),
+            _ => wanted,
+        }
+    }
+
+    /// Runs of each setting.
+    fn rounds(&self) -> usize {
+        if self.smoke { 1 } else { self.repetitions }
     }
 }
 
@@ -101,20 +133,56 @@ impl Lab<'_> {
         Plan { repetitions: self.effort.repetitions, ..self.counts(transactions) }
     }
 
+    /// Before each run that is not one of a plan's.
+    fn tell(&mut self, done: usize, total: usize, what: &dyn Display) {
+        (self.report)(done, total, what);
+    }
+
     fn measure(&mut self, plan: &Plan) -> Result<Vec<Measurement>> {
         measure(plan, self.report)
     }
 }
 
 /// What came out.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Findings {
     /// With what they show.
     pub tables: Vec<(String, Table)>,
+    /// What is plotted; each has a table too.
+    pub series: Vec<Lines>,
     pub claims: Vec<Claim>,
     /// What differs from the paper's experiment, for whoever compares.
     pub remarks: Vec<String>,
     pub measurements: Vec<Measurement>,
+}
+
+/// Lines over the same places.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Lines {
+    pub title: String,
+    pub x_label: String,
+    pub unit: String,
+    /// Behind the point.
+    pub digits: usize,
+    pub places: Vec<String>,
+    /// Names, and a value for each place where there is one.
+    pub lines: Vec<(String, Vec<Option<f64>>)>,
+}
+
+impl Lines {
+    /// Lines downwards, places across.
+    pub fn table(&self) -> Table {
+        let heads = std::iter::once(self.x_label.clone()).chain(self.places.iter().cloned());
+        let number = |value: &Option<f64>| match value {
+            None => "-".to_owned(),
+            Some(value) if self.digits == 0 => thousands(*value),
+            Some(value) => format!("{value:.*}", self.digits),
+        };
+        let row = |(name, values): &(String, Vec<Option<f64>>)| {
+            std::iter::once(name.clone()).chain(values.iter().map(number)).collect()
+        };
+        Table { heads: heads.collect(), rows: self.lines.iter().map(row).collect() }
+    }
 }
 
 /// Something that the paper says, and whether it is so here.
@@ -132,6 +200,10 @@ impl Findings {
         for (title, table) in &self.tables {
             text.push_str(&format!("{title}\n\n{}\n", indent(&table.render())));
         }
+        for lines in &self.series {
+            let table = indent(&lines.table().render());
+            text.push_str(&format!("{}, {}\n\n{table}\n", lines.title, lines.unit));
+        }
         if !self.claims.is_empty() {
             let heads = ["the paper says", "paper", "here", "holds here"];
             let row = |claim: &Claim| {
@@ -144,7 +216,7 @@ impl Findings {
             text.push('\n');
         }
         for remark in &self.remarks {
-            text.push_str(&format!("  Note: {remark}\n"));
+            text.push_str(&note(remark));
         }
         text
     }
@@ -157,6 +229,23 @@ impl Findings {
     fn remark(&mut self, remark: &str) {
         self.remarks.push(remark.to_owned());
     }
+}
+
+/// A remark, in lines that fit a terminal.
+fn note(remark: &str) -> String {
+    const COLUMNS: usize = 100;
+    let mut text = "  Note:".to_owned();
+    let mut columns = text.len();
+    for word in remark.split_whitespace() {
+        if columns + word.chars().count() >= COLUMNS {
+            text.push_str("\n   ");
+            columns = 3;
+        }
+        columns += 1 + word.chars().count();
+        text.push(' ');
+        text.push_str(word);
+    }
+    text + "\n"
 }
 
 fn indent(text: &str) -> String {
@@ -233,20 +322,30 @@ mod tests {
         for (at, figure) in all().enumerate() {
             assert!(all().skip(at + 1).all(|other| other.name != figure.name), "{}", figure.name);
             assert!(!figure.about.is_empty() && figure.about.len() <= 90, "{}", figure.name);
-            assert!(by_name(figure.name).is_some_and(|found| found.about == figure.about));
+            assert!(named(figure.name).iter().any(|found| found.about == figure.about));
         }
+    }
+
+    #[test]
+    fn a_group_is_chosen_by_what_its_names_begin_with() {
+        assert_eq!(named("pacman").len(), 13);
+        assert_eq!(named("pacman-4.11").len(), 1);
+        assert_eq!(named("all").len(), all().count());
+        assert!(named("pac").is_empty());
     }
 
     /// With the protocols that there are, every figure comes to an end and has something to show.
     #[test]
     fn every_figure_can_be_measured() {
         for figure in all() {
-            let effort = Effort { threads: 2, repetitions: 1, smoke: true };
+            let (quick, folder) = (false, std::env::temp_dir());
+            let effort = Effort { threads: 2, repetitions: 1, quick, smoke: true, folder };
             let Some(findings) = figure.find(effort, &mut |_, _, _| {}).unwrap() else {
                 assert!(!figure.missing().is_empty());
                 continue;
             };
-            assert!(!findings.measurements.is_empty(), "{}", figure.name);
+            let shown = findings.tables.len() + findings.series.len();
+            assert!(shown > 0, "{}", figure.name);
             let text = findings.render();
             let widest = text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
             assert!(widest <= 120, "{}: {widest}\n{text}", figure.name);

@@ -1,14 +1,20 @@
 //! From a checkpoint to a replica, by as many threads as there are.
 //!
-//! Threads take runs of neighbouring groups, so that each reads a file in its order and fills one
-//! end of an index. Every group's hash is compared, every row decoded; nothing of a checkpoint that
-//! is damaged in any place reaches a replica.
+//! ```text
+//!   one thread    read run 1 │ read run 2 │ …                     files in their order
+//!   workers                  └ hash, decode, fill └ …             each at one end of an index
+//! ```
+//!
+//! A run is some neighbouring groups. Every group's hash is compared, every row decoded; nothing of
+//! a checkpoint that is damaged in any place reaches a replica. The reader has a thread of its own,
+//! since it waits for the disk and not for a core; it is a few runs ahead.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ledger::Files;
-use ledger::checkpoint::{Group, Manifest, PackReader, read_manifest};
+use ledger::checkpoint::{self, Group, Manifest, PackReader, read_manifest};
 use storage::{Store, Table};
 use types::{Error, Height, Result, SqlState, Stamp};
 
@@ -18,7 +24,13 @@ use crate::replica::{Boundary, Replica};
 use super::take::Base;
 
 /// Neighbouring groups that one thread takes at a time.
-const GROUPS_PER_RUN: usize = 64;
+const GROUPS_PER_RUN: usize = 32;
+
+/// What a run is expected to need at most; a manifest may say anything.
+const RUN_BYTES_MAX: u64 = 16 << 20;
+
+/// Runs that are read ahead, for each worker.
+const RUNS_AHEAD: usize = 2;
 
 /// A replica whose head is the checkpoint's block.
 pub struct Loaded {
@@ -84,33 +96,82 @@ fn fill(
     let of_table = |(groups, table): (_, &Arc<Table>)| runs(groups, table);
     let runs: Vec<(Arc<Table>, &[Group])> =
         manifest.tables.iter().zip(tables).flat_map(of_table).collect();
-    let next = AtomicUsize::new(0);
+    let stopped = AtomicBool::new(false);
     let failure = Mutex::new(None);
-    let work = || {
-        let mut bytes = Vec::new();
-        while let Some((table, groups)) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let filled = groups.iter().try_for_each(|group| {
-                packs.read(group, &mut bytes)?;
-                restore(table, group, &bytes)
-            });
-            if let Err(error) = filled {
-                next.store(runs.len(), Ordering::Relaxed);
-                *failure.lock().unwrap_or_else(|e| e.into_inner()) = Some(error);
+    let fail = |error: Error| {
+        stopped.store(true, Ordering::Relaxed);
+        failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    };
+    let (send, receive) = sync_channel(workers * RUNS_AHEAD);
+    // The workers' alone: should they all panic, the reader must not wait for them.
+    let receive = Arc::new(Mutex::new(receive));
+    // After a failure what is on its way is thrown away, so that the reader is not held up.
+    let work = &|receive: Arc<Mutex<Receiver<Run<'_>>>>| {
+        while let Some(run) = next_run(&receive) {
+            if !stopped.load(Ordering::Relaxed)
+                && let Err(error) = run.restore()
+            {
+                fail(error);
             }
         }
     };
     std::thread::scope(|scope| {
-        (1..workers).for_each(|_| drop(scope.spawn(work)));
-        work();
+        scope.spawn(|| read_ahead(runs, packs, &stopped, send).unwrap_or_else(&fail));
+        for _ in 1..workers {
+            let receive = Arc::clone(&receive);
+            scope.spawn(move || work(receive));
+        }
+        work(receive);
     });
-    match failure.into_inner().unwrap_or_else(|e| e.into_inner()) {
+    match failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some(error) => Err(error),
         None => Ok(()),
     }
 }
 
+/// Neighbouring groups of a table, and their bytes.
+struct Run<'a> {
+    table: Arc<Table>,
+    groups: &'a [Group],
+    bytes: Vec<u8>,
+}
+
+impl Run<'_> {
+    fn restore(&self) -> Result<()> {
+        let mut rest = &self.bytes[..];
+        for group in self.groups {
+            let (bytes, behind) = rest.split_at(group.place.length as usize);
+            checkpoint::check(group, bytes)?;
+            restore(&self.table, group, bytes)?;
+            rest = behind;
+        }
+        Ok(())
+    }
+}
+
+fn next_run<'a>(receive: &Mutex<Receiver<Run<'a>>>) -> Option<Run<'a>> {
+    receive.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
+}
+
+fn read_ahead<'a>(
+    runs: Vec<(Arc<Table>, &'a [Group])>,
+    packs: &PackReader,
+    stopped: &AtomicBool,
+    send: SyncSender<Run<'a>>,
+) -> Result<()> {
+    for (table, groups) in runs {
+        let length: u64 = groups.iter().map(|group| group.place.length).sum();
+        let mut bytes = Vec::with_capacity(length.min(RUN_BYTES_MAX) as usize);
+        groups.iter().try_for_each(|group| packs.append(group, &mut bytes))?;
+        if stopped.load(Ordering::Relaxed) || send.send(Run { table, groups, bytes }).is_err() {
+            break;
+        }
+    }
+    Ok(())
+}
+
 fn runs<'a>(
-    groups: &'a ledger::checkpoint::TableGroups,
+    groups: &'a checkpoint::TableGroups,
     table: &Arc<Table>,
 ) -> Vec<(Arc<Table>, &'a [Group])> {
     groups.groups.chunks(GROUPS_PER_RUN).map(|run| (Arc::clone(table), run)).collect()

@@ -12,8 +12,9 @@
 //! overwrite: when half of what they may take is taken it does not sleep any more, and when all is
 //! it gives up. The checkpoints before are as they were, and the next one is tried when it is due.
 //!
-//! A checkpoint that cannot be written (a full disk, say) is an error in the log and nothing else:
-//! the ledger itself is what makes results durable.
+//! A checkpoint that cannot be written (a full disk, say) is said, in the log, by [`Standing`] and
+//! to the observer, and stops nobody: the ledger itself is what makes results durable. But where
+//! blocks were held back for it and cannot be written, the engine halts.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -25,6 +26,7 @@ use tokio::sync::oneshot;
 use types::{Error, Height, Result, SqlState};
 
 use crate::engine::Observer;
+use crate::journal::{LedgerEnd, cannot_write};
 use crate::language::Language;
 use crate::recovery::Progress;
 use crate::replica::Boundary;
@@ -100,7 +102,7 @@ impl Kept<'_> {
 }
 
 /// What the service is doing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Standing {
     /// The newest checkpoint, if one was taken or loaded.
     pub height: Option<Height>,
@@ -108,6 +110,8 @@ pub struct Standing {
     /// Rows done and rows there are, of the one in progress.
     pub rows_done: u64,
     pub rows_total: u64,
+    /// Why the last one that was begun was not taken.
+    pub failure: Option<Error>,
 }
 
 type Reply = oneshot::Sender<Result<Taken>>;
@@ -115,6 +119,8 @@ type Reply = oneshot::Sender<Result<Taken>>;
 #[derive(Default)]
 struct Board {
     due: bool,
+    /// Whoever asked in vain was told that one comes behind this block.
+    at_least: Height,
     waiting: Vec<Reply>,
     /// The newest boundary after which a replica can resume.
     boundary: Option<Boundary>,
@@ -122,6 +128,13 @@ struct Board {
     durable_below: Height,
     /// Counts wake-ups.
     turn: u64,
+}
+
+impl Board {
+    fn is_due(&self) -> bool {
+        let newest = self.boundary.as_ref().map(|boundary| boundary.header.height);
+        self.due && newest >= Some(self.at_least)
+    }
 }
 
 struct Shared {
@@ -132,7 +145,10 @@ struct Shared {
     store: Arc<Store>,
     language: Arc<dyn Language>,
     observer: Arc<dyn Observer>,
+    /// May hold blocks back; `None`: nobody does.
+    ledger: Option<Arc<LedgerEnd>>,
     height: Mutex<Option<Height>>,
+    failure: Mutex<Option<Error>>,
     in_progress: AtomicBool,
     rows_done: AtomicU64,
     rows_total: AtomicU64,
@@ -150,6 +166,7 @@ impl Service {
         store: Arc<Store>,
         language: Arc<dyn Language>,
         observer: Arc<dyn Observer>,
+        ledger: Option<Arc<LedgerEnd>>,
     ) -> std::io::Result<Service> {
         let shared = Arc::new(Shared {
             board: Mutex::default(),
@@ -159,7 +176,9 @@ impl Service {
             store,
             language,
             observer,
+            ledger,
             height: Mutex::new(checkpointer.height()),
+            failure: Mutex::default(),
             in_progress: AtomicBool::new(false),
             rows_done: AtomicU64::new(0),
             rows_total: AtomicU64::new(0),
@@ -205,6 +224,7 @@ impl Service {
         let newest = board.boundary.as_ref().map(|boundary| boundary.header.height);
         if newest < Some(at_least) {
             board.due = true;
+            board.at_least = board.at_least.max(at_least);
             return Err(cannot_resume());
         }
         board.waiting.push(reply);
@@ -220,6 +240,7 @@ impl Service {
             in_progress: shared.in_progress.load(Ordering::Relaxed),
             rows_done: shared.rows_done.load(Ordering::Relaxed),
             rows_total: shared.rows_total.load(Ordering::Relaxed),
+            failure: shared.failure.lock().unwrap_or_else(|e| e.into_inner()).clone(),
         }
     }
 
@@ -256,15 +277,20 @@ impl Shared {
         while let Some((state, waiting)) = self.next(&mut seen) {
             let began = Instant::now();
             self.in_progress.store(true, Ordering::Relaxed);
+            let state = state.and_then(|state| self.with_its_blocks(state));
             let taken = state.and_then(|state| self.take(&mut checkpointer, &state));
             self.in_progress.store(false, Ordering::Relaxed);
             *self.height.lock().unwrap_or_else(|e| e.into_inner()) = checkpointer.height();
             match &taken {
                 Ok(taken) => self.observer.checkpoint(taken, began.elapsed()),
                 Err(_) if self.closed.load(Ordering::Acquire) => {}
-                Err(error) => tracing::error!(%error, detail = ?error.fields().detail,
-                    "no checkpoint; the ones before are as they were"),
+                Err(error) => {
+                    tracing::error!(%error, "no checkpoint; the ones before are as they were");
+                    self.observer.checkpoint_failed(error);
+                }
             }
+            let failure = taken.as_ref().err().cloned();
+            *self.failure.lock().unwrap_or_else(|e| e.into_inner()) = failure;
             waiting.into_iter().for_each(|reply| drop(reply.send(taken.clone())));
         }
     }
@@ -276,7 +302,7 @@ impl Shared {
             if self.closed.load(Ordering::Acquire) {
                 return None;
             }
-            if board.due || !board.waiting.is_empty() {
+            if board.is_due() || !board.waiting.is_empty() {
                 let waiting = std::mem::take(&mut board.waiting);
                 if let Some(state) = self.pin(&board) {
                     board.due = false;
@@ -300,6 +326,20 @@ impl Shared {
         let snapshot = self.store.snapshot_at(boundary.header.height)?;
         let schema = self.language.schema_image(&snapshot);
         Some(schema.map(|schema| State { snapshot, boundary, durable_below, schema }))
+    }
+
+    /// A checkpoint comes after its blocks: those that are held back are written now.
+    fn with_its_blocks(&self, mut state: State) -> Result<State> {
+        let Some(ledger) = &self.ledger else {
+            return Ok(state);
+        };
+        let durable_below = ledger.write_held().map_err(|error| {
+            let hint = "See to the disk, or make room on it, then restart the node.";
+            cannot_write(error).with_hint(hint)
+        })?;
+        let behind = state.boundary.header.height + 1;
+        state.durable_below = state.durable_below.max(durable_below.min(behind));
+        Ok(state)
     }
 
     fn take(&self, checkpointer: &mut Checkpointer, state: &State) -> Result<Taken> {

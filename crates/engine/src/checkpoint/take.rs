@@ -7,15 +7,16 @@ use ledger::checkpoint::{
     CHECKPOINT_FOLDER, Group, Manifest, PackWriter, TableGroups, clear, pack_bytes, retain,
     write_manifest,
 };
+use ledger::files::sqlstate_of;
 use ledger::merkle::leaf_hash;
 use ledger::{Files, Hash};
 use storage::{Snapshot, Table};
-use types::{Error, Height, Result, SqlState, TableId, TableSchema};
+use types::{Error, Height, Result, TableId, TableSchema};
 
 use crate::recovery::PassedOver;
-use crate::replica::Boundary;
+use crate::replica::{Boundary, Replica};
 
-use super::groups::{RowGroup, each_group};
+use super::groups::{RowGroup, digest, each_group};
 
 /// A state to be put down.
 pub struct State {
@@ -25,6 +26,20 @@ pub struct State {
     pub durable_below: Height,
     /// `Language::schema_image` of the snapshot.
     pub schema: Vec<u8>,
+}
+
+impl State {
+    /// What a replica holds, without a claim about what is on stable storage.
+    pub fn of(replica: &Replica) -> Result<State> {
+        let snapshot = replica.store().snapshot();
+        let schema = replica.language().schema_image(&snapshot)?;
+        Ok(State { snapshot, boundary: replica.boundary(), durable_below: 0, schema })
+    }
+
+    /// What a checkpoint of it would carry.
+    pub fn digest(&self) -> Result<Hash> {
+        digest(&self.snapshot, &self.boundary.parameters, &self.schema)
+    }
 }
 
 /// A checkpoint on disk, and the tables in memory that it shows: what the next one goes out from.
@@ -247,6 +262,7 @@ impl Writing<'_> {
 }
 
 fn cannot_write(error: std::io::Error) -> Error {
-    Error::new(SqlState::IO_ERROR, "the checkpoint cannot be written")
+    Error::new(sqlstate_of(&error), "the checkpoint cannot be written")
         .with_detail(error.to_string())
+        .with_hint("The ledger goes on without it, and the next one is tried when it is due.")
 }

@@ -5,7 +5,7 @@ use std::io;
 
 use types::{Error, Height, Result, SqlState};
 
-use crate::files::Files;
+use crate::files::{Files, read_all, sqlstate_of};
 
 use super::manifest::Manifest;
 
@@ -20,6 +20,11 @@ pub fn pack_path(height: Height) -> String {
 
 pub fn manifest_path(height: Height) -> String {
     format!("{CHECKPOINT_FOLDER}/{height:020}.{MANIFEST}")
+}
+
+/// The height of a checkpoint, if this is the path of its manifest.
+pub fn height_of(path: &str) -> Option<Height> {
+    parse(path.strip_prefix(CHECKPOINT_FOLDER)?.strip_prefix('/')?, MANIFEST)
 }
 
 /// The height in the name of a file of one kind.
@@ -41,20 +46,14 @@ pub fn heights(files: &dyn Files) -> io::Result<Vec<Height>> {
 
 pub fn read_manifest(files: &dyn Files, height: Height) -> Result<Manifest> {
     let path = manifest_path(height);
-    let manifest = read(files, &path).map_err(|error| unreadable(&path, error))?;
+    let manifest = files.open(&path).and_then(|file| read_all(&*file));
+    let manifest = manifest.map_err(|error| unreadable(&path, error))?;
     let manifest = Manifest::decode(&manifest)?;
     if manifest.height() == height {
         return Ok(manifest);
     }
     let what = format!("{path} is damaged: it is the checkpoint of block {}", manifest.height());
     Err(Error::new(SqlState::DATA_CORRUPTED, what))
-}
-
-fn read(files: &dyn Files, path: &str) -> io::Result<Vec<u8>> {
-    let file = files.open(path)?;
-    let mut bytes = vec![0; usize::try_from(file.size()?).unwrap_or(usize::MAX)];
-    file.read_at(&mut bytes, 0)?;
-    Ok(bytes)
 }
 
 /// Size of a pack.
@@ -76,9 +75,37 @@ pub fn write_manifest(files: &dyn Files, manifest: &Manifest) -> Result<u64> {
         files.sync_folder(CHECKPOINT_FOLDER)
     };
     write().map_err(|error: io::Error| {
-        Error::new(SqlState::IO_ERROR, format!("{path} cannot be written: {error}"))
+        Error::new(sqlstate_of(&error), format!("{path} cannot be written: {error}"))
     })?;
     Ok(bytes.len() as u64)
+}
+
+/// Copies a checkpoint into a folder without any, in the same order of writes.
+pub fn copy(source: &dyn Files, target: &dyn Files, manifest: &Manifest) -> Result<()> {
+    let pack = |height: Height| -> io::Result<()> {
+        const BUFFER_BYTES: usize = 1 << 20;
+        let path = pack_path(height);
+        let (from, to) = (source.open(&path)?, target.create(&path)?);
+        let (size, mut offset) = (from.size()?, 0);
+        let mut buffer = vec![0; BUFFER_BYTES];
+        while offset < size {
+            let length = (size - offset).min(BUFFER_BYTES as u64);
+            let piece = &mut buffer[..length as usize];
+            from.read_at(piece, offset)?;
+            to.write_at(piece, offset)?;
+            offset += length;
+        }
+        to.sync()
+    };
+    let packs = || {
+        target.create_folder(CHECKPOINT_FOLDER)?;
+        target.sync_folder("")?;
+        manifest.packs().into_iter().try_for_each(pack)
+    };
+    packs().map_err(|error: io::Error| {
+        Error::new(SqlState::IO_ERROR, format!("a checkpoint cannot be copied: {error}"))
+    })?;
+    write_manifest(target, manifest).map(drop)
 }
 
 /// Makes room for a checkpoint at `height`: what lies there, and checkpoints above, which are of
@@ -113,9 +140,10 @@ pub fn retain(files: &dyn Files, newest: Height, keep: usize) -> io::Result<()> 
             Err(_) => {}
         }
     }
+    // Looked for before anything goes: what cannot be read is a reason to keep everything.
+    let lost = of_kind(files, PACK)?.into_iter().filter(|height| !packs.contains(height));
     let manifests = manifests.into_iter().filter(|height| !kept.contains(height));
     remove(files, manifests.map(manifest_path))?;
-    let lost = of_kind(files, PACK)?.into_iter().filter(|height| !packs.contains(height));
     remove(files, lost.map(pack_path))
 }
 

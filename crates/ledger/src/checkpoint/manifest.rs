@@ -109,6 +109,14 @@ impl Manifest {
         self.tables.iter().flat_map(|table| &table.groups)
     }
 
+    /// Heights in the names of the packs that it refers to, ascending.
+    pub fn packs(&self) -> Vec<Height> {
+        let mut packs: Vec<Height> = self.groups().map(|group| group.place.pack).collect();
+        packs.sort_unstable();
+        packs.dedup();
+        packs
+    }
+
     pub fn digest(&self) -> Result<Hash> {
         let tables: Vec<_> = self.tables.iter().map(|t| (t.table, t.rows(), t.root())).collect();
         state_digest(&self.parameters, &self.schema, &tables)
@@ -173,6 +181,14 @@ impl Manifest {
         same(&cursor, "the digest of the state", &digest, &manifest.digest()?)?;
         cursor.finish()?;
         Ok(manifest)
+    }
+}
+
+/// Hashes a manifest's bytes anew, as whoever changed them could: what is wrong with the rest must
+/// show without the hash.
+pub fn reseal(bytes: &mut [u8]) {
+    if let Some((content, hash)) = bytes.split_last_chunk_mut::<32>() {
+        *hash = tagged_hash(TAG_CHECKPOINT, content);
     }
 }
 

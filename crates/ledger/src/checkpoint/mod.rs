@@ -53,10 +53,11 @@ mod pack;
 mod tests;
 
 pub use folder::{
-    CHECKPOINT_FOLDER, clear, heights, pack_bytes, read_manifest, retain, write_manifest,
+    CHECKPOINT_FOLDER, clear, copy, height_of, heights, manifest_path, pack_bytes, pack_path,
+    read_manifest, retain, write_manifest,
 };
-pub use manifest::{Group, Manifest, Place, TableGroups, state_digest};
-pub use pack::{PackReader, PackWriter};
+pub use manifest::{Group, Manifest, Place, TableGroups, reseal, state_digest};
+pub use pack::{PackReader, PackWriter, check};
 
 /// Rows in a group, on average: the bits of a checksum decide.
 pub const GROUP_ROWS_MEAN: u32 = 512;

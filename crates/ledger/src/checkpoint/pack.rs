@@ -152,6 +152,13 @@ impl PackReader {
 
     /// Reads a group in place of what `out` held, and compares its hash.
     pub fn read(&self, group: &Group, out: &mut Vec<u8>) -> Result<()> {
+        out.clear();
+        self.append(group, out)?;
+        check(group, out)
+    }
+
+    /// Reads a group behind what `out` holds; its hash is to be compared by [`check`].
+    pub fn append(&self, group: &Group, out: &mut Vec<u8>) -> Result<()> {
         let Place { pack, offset, length } = group.place;
         let Some((file, size)) = self.files.get(&pack) else {
             return Err(damaged(pack, "it was not opened"));
@@ -159,14 +166,14 @@ impl PackReader {
         if offset.checked_add(length).is_none_or(|end| end > *size) {
             return Err(damaged(pack, &format!("the group at offset {offset} is cut")));
         }
-        out.clear();
-        out.resize(usize::try_from(length).unwrap_or(usize::MAX), 0);
-        file.read_at(out, offset).map_err(|error| unreadable(&pack_path(pack), error))?;
-        check(group, out)
+        let start = out.len();
+        out.resize(start.saturating_add(usize::try_from(length).unwrap_or(usize::MAX)), 0);
+        file.read_at(&mut out[start..], offset).map_err(|error| unreadable(&pack_path(pack), error))
     }
 }
 
-fn check(group: &Group, bytes: &[u8]) -> Result<()> {
+/// Whether these are the bytes of a group.
+pub fn check(group: &Group, bytes: &[u8]) -> Result<()> {
     let found: Hash = leaf_hash(bytes);
     if found == group.hash {
         return Ok(());

@@ -8,12 +8,13 @@ use types::Height;
 
 use super::{Damage, LogError, TornTail};
 use crate::block::EncodedBlock;
-use crate::files::{Files, StorageFile};
+use crate::files::{Files, read_all};
 use crate::hash::{Hash, to_hex};
-use crate::header::LedgerId;
+use crate::header::{BlockHeader, LedgerId};
+use crate::headers;
 use crate::segment::{
     RECORD_HEADER_BYTES, RecordHeader, SEGMENT_FOLDER, SEGMENT_HEADER_BYTES, SegmentHeader,
-    parse_segment_name, proves_durable, salted_crc, segment_name,
+    parse_segment_name, proves_durable, salted_crc, segment_path,
 };
 
 type Result<T> = std::result::Result<T, LogError>;
@@ -26,9 +27,10 @@ pub struct LogReader {
     /// Index of the segment to open when the current one ends.
     upcoming: usize,
     current: Option<OpenSegment>,
+    pruned: Option<BlockHeader>,
     pub(super) next_height: Height,
     pub(super) ledger_id: Option<LedgerId>,
-    /// Hash of the last block read.
+    /// Hash of the last block read, or pruned.
     pub(super) head_hash: Option<Hash>,
     pub(super) end: Option<LogEnd>,
 }
@@ -73,7 +75,7 @@ enum Found {
 }
 
 impl LogReader {
-    /// Reads from genesis.
+    /// Reads from genesis, or from the oldest block that was not pruned.
     pub fn open(files: Arc<dyn Files>) -> Result<Self> {
         Self::open_at(files, 0)
     }
@@ -82,20 +84,30 @@ impl LogReader {
     /// to be there.
     pub fn open_at(files: Arc<dyn Files>, height: Height) -> Result<Self> {
         let segments = list_segments(&*files)?;
-        if let Some(first) = segments.first().filter(|first| **first != 0) {
-            return Err(missing(0, *first));
-        }
+        let pruned = pruned_end(&*files, segments.first().copied())?;
+        let first_height = pruned.as_ref().map_or(0, |last| last.height + 1);
         let upcoming = segments.partition_point(|first| *first <= height).saturating_sub(1);
         Ok(LogReader {
-            next_height: segments.get(upcoming).copied().unwrap_or(0),
+            next_height: segments.get(upcoming).copied().unwrap_or(first_height),
             files,
             segments,
             upcoming,
             current: None,
-            ledger_id: None,
-            head_hash: None,
+            ledger_id: pruned.as_ref().map(|last| last.ledger_id),
+            head_hash: pruned.as_ref().filter(|_| upcoming == 0).map(BlockHeader::hash),
+            pruned,
             end: None,
         })
+    }
+
+    /// The newest block of which only the header is kept, if blocks were pruned.
+    pub fn pruned(&self) -> Option<&BlockHeader> {
+        self.pruned.as_ref()
+    }
+
+    /// Height of the oldest block that is there: 0 if none was pruned.
+    pub fn first_height(&self) -> Height {
+        self.pruned.as_ref().map_or(0, |last| last.height + 1)
     }
 
     /// The ledger of the segments read so far. A crash before genesis was whole leaves a segment of
@@ -197,7 +209,7 @@ impl LogReader {
         if first_height < self.next_height {
             return Err(damage(format!("blocks below {} are there twice", self.next_height)));
         }
-        let bytes = read_all(&*self.files.open(&path)?)?;
+        let bytes = Bytes::from(read_all(&*self.files.open(&path)?)?);
         let header = match SegmentHeader::decode(&bytes) {
             Ok(header) => header,
             Err(what) if self.may_be_torn(&bytes) => {
@@ -314,6 +326,12 @@ impl OpenSegment {
     }
 }
 
+/// Height of the oldest block that a folder has, 0 if none was pruned: a reader's
+/// [`LogReader::first_height`] without one.
+pub fn first_block(files: &dyn Files) -> Result<Height> {
+    Ok(list_segments(files)?.first().copied().unwrap_or(0))
+}
+
 /// One block by its height, without reading the blocks around it. `None` beyond the end; the caller
 /// asks for blocks that it knows to be synced.
 pub fn read_block(files: &dyn Files, height: Height) -> Result<Option<EncodedBlock>> {
@@ -372,12 +390,40 @@ pub fn read_block(files: &dyn Files, height: Height) -> Result<Option<EncodedBlo
     Ok(None)
 }
 
-pub(super) fn segment_path(first_height: Height) -> String {
-    format!("{SEGMENT_FOLDER}/{}", segment_name(first_height))
+/// The header of the last block before the first segment, from the headers that a prune has kept.
+fn pruned_end(files: &dyn Files, first_segment: Option<Height>) -> Result<Option<BlockHeader>> {
+    if first_segment == Some(0) {
+        return Ok(None);
+    }
+    let pieces = headers::pieces(files)?;
+    let below = first_segment.unwrap_or(Height::MAX);
+    let piece = match (pieces.into_iter().rfind(|piece| *piece < below), first_segment) {
+        (Some(piece), Some(_)) => piece,
+        (None, None) => return Ok(None),
+        (None, Some(first)) => return Err(missing(0, first)),
+        // A prune leaves the newest segment where it is.
+        (Some(_), None) => {
+            let (file, what) = (SEGMENT_FOLDER.to_owned(), "all segments are missing".to_owned());
+            return Err(LogError::Damage(Damage { height: 0, file, offset: 0, what }));
+        }
+    };
+    let damage = |what: String| {
+        let file = headers::piece_path(piece);
+        LogError::Damage(Damage { height: piece, file, offset: 0, what })
+    };
+    let last = match headers::read_piece(files, piece) {
+        Ok(piece) => piece.last().clone(),
+        Err(headers::PieceError::Io(error)) => return Err(error.into()),
+        Err(headers::PieceError::Damaged(error)) => return Err(damage(error.to_string())),
+    };
+    match first_segment {
+        Some(first) if first != last.height + 1 => Err(missing(last.height + 1, first)),
+        _ => Ok(Some(last)),
+    }
 }
 
 /// First heights of all segments, ascending, as their names sort.
-fn list_segments(files: &dyn Files) -> Result<Vec<Height>> {
+pub(crate) fn list_segments(files: &dyn Files) -> Result<Vec<Height>> {
     let names = files.list(SEGMENT_FOLDER)?;
     let height = |name: &String| {
         parse_segment_name(name).ok_or_else(|| {
@@ -390,12 +436,6 @@ fn list_segments(files: &dyn Files) -> Result<Vec<Height>> {
         })
     };
     names.iter().map(height).collect()
-}
-
-fn read_all(file: &dyn StorageFile) -> Result<Bytes> {
-    let mut bytes = vec![0; usize::try_from(file.size()?).unwrap_or(usize::MAX)];
-    file.read_at(&mut bytes, 0)?;
-    Ok(bytes.into())
 }
 
 /// The length without the zeros at the end.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::*;
 use crate::block::{Block, EncodedBlock};
 use crate::chain::ChainVerifier;
-use crate::memory_files::{Failure, MemoryFiles};
+use crate::memory_files::{Failure, MANNERS, MemoryFiles};
 use crate::segment::{SEGMENT_HEADER_BYTES, SegmentHeader, segment_name};
 use crate::testing::{chain, encoded};
 
@@ -62,6 +62,21 @@ fn damage(files: &MemoryFiles) -> Damage {
     match read(files).1 {
         Some(LogError::Damage(damage)) => damage,
         other => panic!("damage expected, {other:?} found"),
+    }
+}
+
+#[test]
+fn many_blocks_at_once_fill_segments_of_the_usual_size() {
+    let blocks = encoded(&chain(40, 4));
+    let files = MemoryFiles::new();
+    let mut writer = writer(&files, OPTIONS).unwrap();
+    writer.append_and_sync(&blocks).unwrap();
+    assert_eq!((writer.next_height(), writer.durable_below()), (41, 41));
+    assert_eq!(read(&files).0, blocks);
+    for path in files.paths() {
+        let bytes = files.contents(&path).unwrap().len() as u64;
+        let max = OPTIONS.segment_bytes + OPTIONS.zero_fill_bytes;
+        assert!(bytes <= max, "{path}: {bytes} bytes");
     }
 }
 

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use types::Height;
 
 use super::TornTail;
-use super::reader::{LogEnd, LogReader, read_block, segment_path};
+use super::reader::{LogEnd, LogReader, read_block};
 use crate::block::EncodedBlock;
 use crate::files::{DIRECT_ALIGNMENT, Files, StorageFile};
 use crate::genesis::Genesis;
 use crate::hash::{Hash, ZERO_HASH};
-use crate::header::LedgerId;
+use crate::header::{BlockHeader, LedgerId};
 use crate::segment::{
     RECORD_HEADER_BYTES, SEGMENT_FOLDER, SEGMENT_HEADER_BYTES, SegmentHeader, put_record,
-    segment_name,
+    segment_name, segment_path,
 };
 
 const QUARANTINE_FOLDER: &str = "quarantine";
@@ -137,6 +137,27 @@ impl LogWriter {
         Ok(writer)
     }
 
+    /// Begins a log behind a block of which only the header is there, with an empty segment.
+    pub fn begin_behind(
+        files: Arc<dyn Files>,
+        last: &BlockHeader,
+        options: LogOptions,
+    ) -> io::Result<Self> {
+        let next_height = last.height + 1;
+        let mut writer = LogWriter {
+            files,
+            options,
+            segment: None,
+            ledger_id: Some(last.ledger_id),
+            next_height,
+            head_hash: last.hash(),
+            durable_below: next_height,
+            poison: None,
+        };
+        writer.make_room(last.ledger_id, 0)?;
+        Ok(writer)
+    }
+
     pub fn next_height(&self) -> Height {
         self.next_height
     }
@@ -155,6 +176,31 @@ impl LogWriter {
     /// that do not continue the chain are refused before anything is written; any other error is
     /// final for this writer.
     pub fn append(&mut self, blocks: &[EncodedBlock]) -> io::Result<()> {
+        self.append_group(blocks)?;
+        if self.options.sync { self.sync() } else { Ok(()) }
+    }
+
+    /// Appends any number of blocks, in groups that segments have room for, and waits for stable
+    /// storage once, at the end.
+    pub fn append_and_sync(&mut self, mut blocks: &[EncodedBlock]) -> io::Result<()> {
+        while !blocks.is_empty() {
+            let mut room = self.options.segment_bytes.saturating_sub(SEGMENT_HEADER_BYTES as u64);
+            let fits = |block: &&EncodedBlock| match room.checked_sub(record_bytes(block)) {
+                Some(left) => {
+                    room = left;
+                    true
+                }
+                None => false,
+            };
+            let count = blocks.iter().take_while(fits).count().max(1);
+            let (group, behind) = blocks.split_at(count);
+            self.append_group(group)?;
+            blocks = behind;
+        }
+        self.sync()
+    }
+
+    fn append_group(&mut self, blocks: &[EncodedBlock]) -> io::Result<()> {
         self.check_alive()?;
         self.check_chain(blocks)?;
         let (Some(first), Some(last)) = (blocks.first(), blocks.last()) else {
@@ -165,7 +211,7 @@ impl LogWriter {
         self.or_poison(result)?;
         self.next_height = last.height() + 1;
         self.head_hash = last.hash();
-        if self.options.sync { self.sync() } else { Ok(()) }
+        Ok(())
     }
 
     /// Waits until all appended blocks are on stable storage.
@@ -214,8 +260,7 @@ impl LogWriter {
     }
 
     fn write_group(&mut self, ledger_id: LedgerId, blocks: &[EncodedBlock]) -> io::Result<()> {
-        let record_bytes = |block: &EncodedBlock| RECORD_HEADER_BYTES + block.payload().len();
-        let group_bytes = blocks.iter().map(record_bytes).sum::<usize>() as u64;
+        let group_bytes = blocks.iter().map(record_bytes).sum();
         self.make_room(ledger_id, group_bytes)?;
         let Some(segment) = &mut self.segment else {
             return Err(io::Error::other("no segment is open"));
@@ -284,6 +329,10 @@ impl LogWriter {
         copy.sync()?;
         self.files.sync_folder(QUARANTINE_FOLDER)
     }
+}
+
+fn record_bytes(block: &EncodedBlock) -> u64 {
+    (RECORD_HEADER_BYTES + block.payload().len()) as u64
 }
 
 /// The bytes of a group on whole pages, so that they can be written past the page cache: what the

@@ -45,15 +45,19 @@ impl MemoryFiles {
     /// All of them, if `2^choices_max` are enough, and otherwise the likely ones.
     pub fn crash_images(&self, choices_max: u32) -> impl Iterator<Item = MemoryFiles> {
         let disk = self.disk().clone();
-        let mut choices = 0;
-        disk.image(&mut |_| {
-            choices += 1;
-            true
-        });
+        let choices = disk.choices();
         subsets(choices, choices_max).map(move |reached| {
             let mut reached = reached.into_iter();
             disk.image(&mut |_| reached.next().unwrap_or(false))
         })
+    }
+}
+
+impl MemoryFiles {
+    /// How many images [`MemoryFiles::crash_images`] makes.
+    pub fn crash_image_count(&self, choices_max: u32) -> usize {
+        let choices = self.disk().choices();
+        if choices <= choices_max as usize { 1 << choices } else { (choices + 1) * (choices + 1) }
     }
 }
 
@@ -65,6 +69,16 @@ enum Choice {
 }
 
 impl Disk {
+    /// What reached the disk or did not.
+    fn choices(&self) -> usize {
+        let mut choices = 0;
+        self.image(&mut |_| {
+            choices += 1;
+            true
+        });
+        choices
+    }
+
     /// The disk after a power cut, as `reached` chooses. It is asked the same questions each time,
     /// whatever it answers.
     fn image(&self, reached: &mut dyn FnMut(Choice) -> bool) -> MemoryFiles {
@@ -90,13 +104,34 @@ impl Disk {
 impl Contents {
     fn image(&self, reached: &mut dyn FnMut(Choice) -> bool) -> Contents {
         let mut bytes = self.durable.clone();
-        for piece in self.pending.iter().flat_map(sectors) {
+        for piece in self.pieces() {
             if reached(Choice::Change) {
                 apply(&mut bytes, &piece);
             }
         }
         let durable = bytes.clone();
         Contents { live: bytes, durable, pending: Vec::new(), entry_is_durable: true }
+    }
+
+    /// What is pending, sector by sector, without those that cannot change anything: the durable
+    /// bytes are the same, and nothing that is pending lies there.
+    fn pieces(&self) -> Vec<Change> {
+        let mut pieces: Vec<Change> = Vec::new();
+        for piece in self.pending.iter().flat_map(sectors) {
+            let Change::Write { offset, bytes } = &piece else {
+                pieces.push(piece);
+                continue;
+            };
+            let end = offset + bytes.len();
+            let meets = |other: &Change| match other {
+                Change::SetSize(size) => *size < end,
+                Change::Write { offset: at, bytes } => *at < end && *offset < at + bytes.len(),
+            };
+            if self.durable.get(*offset..end) != Some(bytes) || pieces.iter().any(meets) {
+                pieces.push(piece);
+            }
+        }
+        pieces
     }
 }
 
@@ -153,7 +188,9 @@ mod tests {
         file.write_at(&[1; 3 * SECTOR_BYTES], 0).unwrap();
         files.create("b").unwrap();
         let images: BTreeSet<_> = files.crash_images(8).map(|image| contents(&image)).collect();
-        assert_eq!(images.len(), 8 * 2);
+        // That the name of `a` is durable is no choice, but is asked.
+        assert_eq!((images.len(), files.crash_image_count(8)), (8 * 2, 2 * 8 * 2));
+        assert_eq!(files.crash_image_count(2), files.crash_images(2).count());
         for seed in 0..500 {
             assert!(images.contains(&contents(&files.crash(&mut Random::new(seed)))));
         }

@@ -8,13 +8,16 @@
 //! [`MemoryFiles::crash_images`] makes them all (see [`images`]).
 //!
 //! [`MemoryFiles::fail_at`] makes a chosen operation fail, in one of the manners of [`Failure`].
-//! Changes and syncs are counted; so are reads, apart from them.
+//! Changes and syncs are counted; so are reads, opens and lists, apart from them.
+//! [`MemoryFiles::remember`] keeps the disk as it was before each operation, so that one run shows
+//! all moments at which the power may go.
 //!
 //! Departure from real file systems: folders are durable as soon as they are created.
 
 mod images;
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -36,6 +39,8 @@ struct Disk {
     reads: u64,
     failure: Option<Failure>,
     salts: u64,
+    /// The disk before each operation, if somebody wants to know.
+    moments: Option<Vec<Disk>>,
 }
 
 #[derive(Clone, Default)]
@@ -69,9 +74,22 @@ pub enum Failure {
     Full(u64),
     /// From this one on nothing changes.
     ReadOnly(u64),
-    /// The read of this number, of reads alone.
+    /// The read, open or list of this number, of those alone.
     Read(u64),
 }
+
+/// How the operation of a number fails.
+pub type Manner = fn(u64) -> Failure;
+
+/// What can befall a change or a sync.
+pub const MANNERS: [(&str, Manner); 6] = [
+    ("an error", Failure::Once),
+    ("a short write", Failure::Short),
+    ("a sync that loses its data", Failure::SyncLost),
+    ("a full disk", Failure::Full),
+    ("a disk that became read-only", Failure::ReadOnly),
+    ("a power cut", Failure::PowerOff),
+];
 
 /// What becomes of an operation.
 enum Fate {
@@ -109,8 +127,41 @@ impl MemoryFiles {
         self.disk().operations
     }
 
+    /// Reads, opens and lists so far.
+    pub fn reads(&self) -> u64 {
+        self.disk().reads
+    }
+
     pub fn fail_at(&self, failure: Option<Failure>) {
         self.disk().failure = failure;
+    }
+
+    /// From now on, keep what [`MemoryFiles::moments`] returns.
+    pub fn remember(&self) {
+        self.disk().moments = Some(Vec::new());
+    }
+
+    /// The disk before each operation since it was to be remembered, and as it is now.
+    pub fn moments(&self) -> Vec<MemoryFiles> {
+        let mut disk = self.disk();
+        let before = disk.moments.take().unwrap_or_default();
+        let all = before.into_iter().chain([disk.clone()]);
+        all.map(|disk| MemoryFiles(Arc::new(Mutex::new(disk)))).collect()
+    }
+
+    /// The same files, and from now on others.
+    pub fn copy(&self) -> MemoryFiles {
+        let disk = Disk { moments: None, failure: None, ..self.disk().clone() };
+        MemoryFiles(Arc::new(Mutex::new(disk)))
+    }
+
+    /// Equal for equal names and live bytes.
+    pub fn fingerprint(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        for (path, contents) in &self.disk().files {
+            (path, &contents.live).hash(&mut hasher);
+        }
+        hasher.finish()
     }
 
     /// All paths, sorted.
@@ -135,6 +186,10 @@ impl MemoryFiles {
 impl Disk {
     /// Counts an operation, which `grows` what is stored or does not.
     fn count(&mut self, grows: bool) -> Fate {
+        if let Some(mut moments) = self.moments.take() {
+            moments.push(self.clone());
+            self.moments = Some(moments);
+        }
         let operation = self.operations;
         self.operations += 1;
         match self.failure {
@@ -187,7 +242,8 @@ fn apply(target: &mut Vec<u8>, change: &Change) {
 
 impl Files for MemoryFiles {
     fn list(&self, folder: &str) -> io::Result<Vec<String>> {
-        let disk = self.disk();
+        let mut disk = self.disk();
+        disk.count_read()?;
         let names = disk.files.keys().filter_map(|path| match path.rsplit_once('/') {
             Some((parent, name)) => (parent == folder).then(|| name.to_owned()),
             None => folder.is_empty().then(|| path.clone()),
@@ -196,7 +252,7 @@ impl Files for MemoryFiles {
     }
 
     fn create_folder(&self, _folder: &str) -> io::Result<()> {
-        Ok(())
+        self.disk().count(false).whole()
     }
 
     fn sync_folder(&self, folder: &str) -> io::Result<()> {
@@ -220,7 +276,9 @@ impl Files for MemoryFiles {
     }
 
     fn open(&self, path: &str) -> io::Result<Box<dyn StorageFile>> {
-        self.disk().file(path)?;
+        let mut disk = self.disk();
+        disk.count_read()?;
+        disk.file(path)?;
         Ok(Box::new(MemoryFile { files: self.clone(), path: path.to_owned() }))
     }
 

@@ -27,7 +27,7 @@ pub enum Special {
 
 #[derive(Args, Debug, Clone)]
 pub struct Figure {
-    /// Names of figures, or `all`.
+    /// Names of figures or of groups of them (pacman, durability), or `all`.
     pub names: Vec<String>,
     /// Threads that execute a block [default: one for each core].
     #[arg(long, value_name = "N")]
@@ -35,6 +35,15 @@ pub struct Figure {
     /// Runs of each combination where times are compared; counts need one.
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub repetitions: usize,
+    /// A tenth of the rows and transactions.
+    #[arg(long)]
+    pub quick: bool,
+    /// Where figures that are about the disk write [default: the system's temporary folder].
+    #[arg(long, value_name = "DIR")]
+    pub folder: Option<PathBuf>,
+    /// Also write a page with plots and tables.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
     /// Only see whether it works: tiny, and allowed in a build without optimisation.
     #[arg(long)]
     pub smoke: bool,
@@ -79,9 +88,10 @@ pub struct Comparison {
     /// Whether blocks are hashed into a chain, or the protocol runs alone.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum, default_value = "off")]
     pub sealing: Vec<Switch>,
-    /// Folder for a ledger that is written and synced, block by block; needs sealing.
-    #[arg(long, value_name = "off|DIR", default_value = "off")]
-    pub durability: PathBuf,
+    /// Folder for a ledger that is written and synced, block by block; needs sealing. `off,DIR`
+    /// compares.
+    #[arg(long, value_name = "off|DIR", value_delimiter = ',', default_value = "off")]
+    pub durability: Vec<PathBuf>,
     /// Runs of each combination; the median counts, the extremes are shown.
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub repetitions: usize,
@@ -115,7 +125,7 @@ fn theta(text: &str) -> Result<f64, String> {
 impl Comparison {
     pub fn plan(&self) -> Plan {
         let all = || protocols::ALL.iter().map(|entry| entry.info.name.to_owned()).collect();
-        let off = self.durability == Path::new("off");
+        let folder = |path: &PathBuf| (path != Path::new("off")).then(|| path.clone());
         Plan {
             workloads: self.workloads(),
             programs: self.programs,
@@ -125,7 +135,7 @@ impl Comparison {
             sealing: self.sealing.iter().map(|&switch| switch == Switch::On).collect(),
             block_transactions: self.block_transactions.clone(),
             transactions: self.transactions,
-            durability: (!off).then(|| self.durability.clone()),
+            durability: self.durability.iter().map(folder).collect(),
             repetitions: self.repetitions,
             seed: self.seed,
             allocations: self.allocations,

@@ -1,6 +1,7 @@
 //! What figures were measured on.
 
 use std::fs;
+use std::path::PathBuf;
 
 use bench::Plan;
 
@@ -9,10 +10,10 @@ pub fn facts(plan: &Plan) -> Vec<(&'static str, String)> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let profile = if cfg!(debug_assertions) { "debug: figures mean nothing" } else { "release" };
     let version = env!("CARGO_PKG_VERSION");
-    let durability = match &plan.durability {
-        Some(folder) => format!("synced before each result, in {}", folder.display()),
-        None => "off: nothing is written to disk".to_owned(),
-    };
+    let synced = |folder: &PathBuf| format!("synced before each result, in {}", folder.display());
+    let off = || "off: nothing is written to disk".to_owned();
+    let durability = plan.durability.iter().map(|folder| folder.as_ref().map_or_else(off, synced));
+    let durability = durability.collect::<Vec<_>>().join("; ");
     vec![
         ("processor", processor().unwrap_or_else(|| std::env::consts::ARCH.to_owned())),
         ("cores", cores.to_string()),

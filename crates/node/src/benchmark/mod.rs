@@ -111,28 +111,39 @@ fn figures(arguments: &arguments::Figure, output: Output) -> Result<Exit> {
         list_figures();
         return Ok(Exit::Ok);
     }
-    let all = arguments.names.iter().any(|name| name == "all");
     let mut chosen = Vec::new();
-    for name in arguments.names.iter().filter(|_| !all) {
-        chosen.push(paper::by_name(name).ok_or_else(|| PlanError {
-            message: format!("unknown figure \"{name}\""),
-            hint: "`tally bench figure` lists them.".into(),
-        })?);
-    }
-    if all {
-        chosen.extend(paper::all());
+    for name in &arguments.names {
+        let named = paper::named(name);
+        if named.is_empty() {
+            let message = format!("unknown figure \"{name}\"");
+            let hint = "`tally bench figure` lists them.".into();
+            return Err(PlanError { message, hint }.into());
+        }
+        chosen.extend(named);
     }
     refuse_a_debug_build(arguments.smoke)?;
     let effort = Effort {
         threads: arguments.threads.unwrap_or_else(cores),
         repetitions: arguments.repetitions,
+        quick: arguments.quick,
         smoke: arguments.smoke,
+        folder: arguments.folder.clone().unwrap_or_else(std::env::temp_dir),
     };
     let mut exit = Exit::Ok;
+    let mut found = Vec::new();
     for figure in chosen {
-        if show_figure(figure, effort, output)? != Exit::Ok {
+        let Some(findings) = find(figure, effort.clone())? else {
+            continue;
+        };
+        show(figure, &findings, output)?;
+        if verdict(&findings.measurements) != Exit::Ok {
             exit = Exit::Failed;
         }
+        found.push((figure, findings));
+    }
+    if let Some(file) = &arguments.html {
+        let page = page::figures("tally bench figure", &found, &machine::facts(&Plan::default()));
+        std::fs::write(file, page).with_context(|| format!("cannot write {}", file.display()))?;
     }
     Ok(exit)
 }
@@ -148,40 +159,49 @@ fn list_figures() {
     }
 }
 
-fn show_figure(figure: &paper::Figure, effort: Effort, output: Output) -> Result<Exit> {
+fn find(figure: &paper::Figure, effort: Effort) -> Result<Option<paper::Findings>> {
     let mut progress: Option<Progress> = None;
-    let findings = figure.find(effort, &mut |done, total, cell| {
+    let findings = figure.find(effort, &mut |done, total, what| {
         if done == 0
             && let Some(before) = progress.take()
         {
             before.finish();
         }
-        progress.get_or_insert_with(|| Progress::new(total)).set(done, cell);
+        progress.get_or_insert_with(|| Progress::new(total)).set(done, what);
     })?;
     if let Some(progress) = &progress {
         progress.finish();
     }
-    let missing = figure.missing();
+    if findings.is_none() {
+        println!("{}: not there yet: {}.", figure.name, figure.missing().join(", "));
+    }
+    Ok(findings)
+}
+
+fn show(figure: &paper::Figure, findings: &paper::Findings, output: Output) -> Result<()> {
     if output == Output::Text {
         println!("{} ({}): {}", figure.name, figure.source, figure.about);
+        let missing = figure.missing();
         if !missing.is_empty() {
             println!("  Not there yet: {}.", missing.join(", "));
         }
-        println!();
+        println!("\n{}", findings.render());
+        return Ok(());
     }
-    let Some(findings) = findings else {
-        return Ok(Exit::Ok);
-    };
-    match output {
-        Output::Text => println!("{}", findings.render()),
-        Output::Json => {
-            for measurement in &findings.measurements {
-                println!("{}", measurement.to_json()?);
-            }
-            for claim in &findings.claims {
-                println!("{}", serde_json::json!({ "figure": figure.name, "claim": claim }));
-            }
-        }
+    for measurement in &findings.measurements {
+        println!("{}", measurement.to_json()?);
     }
-    Ok(verdict(&findings.measurements))
+    for lines in &findings.series {
+        println!("{}", serde_json::json!({ "figure": figure.name, "series": lines }));
+    }
+    for (title, table) in &findings.tables {
+        println!(
+            "{}",
+            serde_json::json!({ "figure": figure.name, "title": title, "table": table })
+        );
+    }
+    for claim in &findings.claims {
+        println!("{}", serde_json::json!({ "figure": figure.name, "claim": claim }));
+    }
+    Ok(())
 }

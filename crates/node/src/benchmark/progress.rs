@@ -1,9 +1,9 @@
 //! How far a measurement is, on standard error: standard output holds the figures alone.
 
+use std::fmt::Display;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-use bench::Cell;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Where there is no terminal to draw on, a line now and then.
@@ -29,7 +29,7 @@ impl Progress {
     }
 
     /// Before each run.
-    pub fn set(&mut self, done: usize, cell: &Cell) {
+    pub fn set(&mut self, done: usize, cell: &dyn Display) {
         match self {
             Progress::Bar(bar) => {
                 bar.set_position(done as u64);

@@ -17,7 +17,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 pub use table::{SETTINGS, Settings};
-pub use value::{Durability, LogFormat};
+pub use value::{Durability, LogFormat, LogScheme, RecoveryReplay};
 
 pub const FILE_NAME: &str = "tally.toml";
 
@@ -178,6 +178,12 @@ fn check(settings: &Settings, faults: &mut Vec<String>) {
     require(
         settings.http_listen != Some(settings.listen) || settings.listen.port() == 0,
         "`listen` and `http_listen` are the same address",
+    );
+    require(
+        settings.log_scheme != LogScheme::None
+            || settings.checkpoint_interval_blocks > 0
+            || settings.checkpoint_interval_bytes > 0,
+        "`log_scheme = none` writes nothing without checkpoints: set a checkpoint interval",
     );
     require(settings.checkpoint_keep >= 1, "`checkpoint_keep` is at least 1");
     require(

@@ -8,7 +8,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::value::{Durability, LogFormat, SettingValue};
+use super::value::{Durability, Folders, LogFormat, LogScheme, RecoveryReplay, SettingValue};
 
 /// When a setting is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -91,6 +91,29 @@ settings! {
         /// `off`: results are released earlier, and a crash of the machine may lose the newest
         /// blocks; the ledger that is left still verifies.
         durability: Durability = "on";
+        /// What is on disk before a result is released. `command`: its block. A start executes the
+        /// blocks behind the newest checkpoint. `logical`, `physical`: its block, and with every
+        /// row logger the rows that the block left (`physical`: and where they lie). A start reads
+        /// the rows of blocks instead of executing them; each block's rows must come to the effects
+        /// root in its header, else the blocks are executed after all, and the log says why. Row
+        /// logs go when a checkpoint holds their blocks; the ledger is whole without them. `none`:
+        /// nothing. Blocks are held in memory, and written when a checkpoint is taken, at a clean
+        /// stop or a halt, and when they come to 1 GiB; then the ledger holds all that it holds
+        /// under `command`. A crash of the node loses every block after the last checkpoint,
+        /// *acknowledged ones too*; what is left verifies. `SHOW log_scheme` tells clients.
+        log_scheme: LogScheme = "command";
+        /// Folders of the row logs, one logger for each, so at best each on a device of its own;
+        /// a comma stands between them. Empty means one, the folder `rows` in `data`.
+        log_folders: Folders = "";
+        /// How a start replays the blocks behind the checkpoint that no row log has.
+        /// `protocol`: executed under their protocol; outcomes and effects are compared with the
+        /// recorded ones, as `tally verify` does.
+        /// `pacman`: in pieces that run beside each other, where the ledger holds the serial order
+        /// (under protocols that keep the order of the block: serial, calvin, bohm, block_stm,
+        /// conflict_graph), else as `protocol`. `serial`: one transaction after another, under the
+        /// same condition. Both compare each block's effects, but do not tell outcomes again.
+        /// `auto`: `protocol`, which checks most.
+        recovery_replay: RecoveryReplay = "auto";
         /// Size in bytes at which a segment file of the ledger is closed and the next one begun.
         segment_bytes_max: u64 = "67108864";
     }
@@ -141,6 +164,16 @@ settings! {
         /// while it is written. From half of it on the checkpoint is written as fast as can be;
         /// beyond it is given up, with an error in the log, and the ones before stay. 0 means any.
         checkpoint_undo_bytes_max: u64 = "1073741824";
+    }
+    "Pruning", Start {
+        /// Blocks that are kept, at least, when old ones are pruned behind each new checkpoint; 0
+        /// means that all are, unless `tally prune` says otherwise. Blocks go by whole segments,
+        /// and none that the oldest checkpoint needs. Headers stay, so receipts can still be
+        /// checked.
+        prune_keep_blocks: u64 = "0";
+        /// Folder of an archive, to which blocks are copied before they are pruned; empty means
+        /// that they are thrown away.
+        prune_archive: Option<PathBuf> = "";
     }
     "Observation", Start {
         /// Address of `/livez`, `/readyz` and `/metrics`; empty turns them off.

@@ -124,3 +124,34 @@ choice!(
     /// The form of a log line.
     LogFormat { Text = "text", Json = "json" }
 );
+choice!(
+    /// What is logged before a result is released.
+    LogScheme { Command = "command", Logical = "logical", Physical = "physical", None = "none" }
+);
+choice!(
+    /// How blocks are replayed at start.
+    RecoveryReplay { Auto = "auto", Protocol = "protocol", Pacman = "pacman", Serial = "serial" }
+);
+
+/// A list of folders, a comma between two of them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Folders(pub Vec<PathBuf>);
+
+impl SettingValue for Folders {
+    const KIND: &'static str = "paths";
+    fn parse(text: &str) -> Result<Self, String> {
+        let folders: Vec<&str> = text.split(',').map(str::trim).collect();
+        let twice = folders.iter().enumerate().any(|(at, one)| folders[..at].contains(one));
+        match text.trim() {
+            "" => Ok(Folders(Vec::new())),
+            _ if folders.contains(&"") || twice => {
+                Err(format!("`{text}` is not a list of different folders such as `/a/log, /b/log`"))
+            }
+            _ => Ok(Folders(folders.into_iter().map(PathBuf::from).collect())),
+        }
+    }
+    fn to_toml(&self) -> toml::Value {
+        let folders: Vec<String> = self.0.iter().map(|path| path.display().to_string()).collect();
+        toml::Value::String(folders.join(","))
+    }
+}

@@ -187,6 +187,13 @@ pub fn run_tally(arguments: &[&str]) -> Result<Finished> {
     })
 }
 
+/// Starts a command of `tally` that says nothing, and does not wait for it.
+pub fn spawn_tally(arguments: &[&str]) -> Result<Child> {
+    let mut command = tally()?;
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().context("cannot start `tally`")
+}
+
 fn free_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }

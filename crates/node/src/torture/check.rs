@@ -16,6 +16,13 @@ pub struct Range {
     pub most: i64,
 }
 
+impl Range {
+    /// Nobody has done anything since a model was settled.
+    pub fn exactly(model: &Model) -> Range {
+        Range { least: model.sequence, most: model.sequence }
+    }
+}
+
 impl From<&Told> for Range {
     fn from(told: &Told) -> Range {
         Range { least: told.acknowledged, most: told.most() }
@@ -26,21 +33,21 @@ impl From<&Told> for Range {
 pub async fn settle(target: &Target, models: &mut [Model], ranges: &[Range]) -> Result<()> {
     let client = target.connect().await?;
     let found = owned_rows(&client, models.len()).await?;
-    for ((model, range), found) in models.iter_mut().zip(ranges).zip(&found) {
-        let settled = model.settle(found, range.least, range.most);
-        settled.map_err(anyhow::Error::msg)?;
-    }
-    check_purses(&client, models).await?;
-    let row = client.simple_query("SHOW ledger.protocol").await?;
-    let protocol = row.iter().find_map(|message| match message {
+    let shown = client.simple_query("SHOW ledger.protocol").await?;
+    let protocol = shown.iter().find_map(|message| match message {
         tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0),
         _ => None,
     });
-    if let Some(model) = models.first()
-        && protocol != Some(model.protocol)
+    let protocol = protocol.context("no protocol is shown")?;
+    // Client 0 alone sets it.
+    let protocols = std::iter::once(Some(protocol)).chain(std::iter::repeat(None));
+    for (((model, range), found), protocol) in
+        models.iter_mut().zip(ranges).zip(&found).zip(protocols)
     {
-        bail!("the protocol is {protocol:?}, client 0 set {}", model.protocol);
+        let settled = model.settle(found, protocol, range.least, range.most);
+        settled.map_err(anyhow::Error::msg)?;
     }
+    check_purses(&client, models).await?;
     let bank = Bank { customers: CUSTOMERS };
     let total = bank.total_cents(target).await?;
     let expected = smallbank::initial_total_cents(CUSTOMERS);

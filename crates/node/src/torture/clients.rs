@@ -98,7 +98,7 @@ impl From<Error> for Failure {
         match said.code().code() {
             "40001" => Failure::Retry,
             // Stopping, starting, and a disk that fails.
-            "57P01" | "57P02" | "57P03" | "58030" => Failure::Gone,
+            "57P01" | "57P02" | "57P03" | "58030" | "53100" | "25006" => Failure::Gone,
             code => Failure::Wrong(anyhow::anyhow!("{code}: {}", said.message())),
         }
     }

@@ -4,7 +4,9 @@
 //! memory. For each flip one byte is changed (half of the time one bit of it), and the folder is
 //! verified by what `tally verify` runs; some go through the program itself. What has no effect
 //! must be outside of the ledger: the configuration file and what recovery set aside, neither of
-//! which verification reads. `LOCK` is empty, so it has no byte to flip.
+//! which verification reads. A flip of a checkpoint's file leaves the ledger sound, and the
+//! checkpoint is named, but for groups in a pack that none refers to any more. `LOCK` is empty, so
+//! it has no byte to flip.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,20 +14,25 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use kit::random::Random;
+use ledger::checkpoint::CHECKPOINT_FOLDER;
 use ledger::segment::{RECORD_HEADER_BYTES, SEGMENT_FOLDER, SEGMENT_HEADER_BYTES};
 use ledger::{Files, MemoryFiles};
 use serde::Serialize;
 
 use super::clients::Round;
+use super::disk::Until;
 use super::images::{Segment, files_below, tear};
+use super::kills::{create, start_node, verify};
 use super::model::Model;
-use super::{create, start_node, verify};
 use crate::demo::node_process::NodeProcess;
-use crate::verification::{self, Verdict, Verification};
+use crate::http;
+use crate::verification::{self, CheckpointVerdict, Verdict, Verification};
 
 const CLIENTS: i64 = 4;
 const LOAD: Duration = Duration::from_millis(150);
 const SEGMENT_BYTES: u64 = 64 << 10;
+/// However little time is left.
+const FLIPS_LEAST: u64 = 100;
 /// One flip in so many draws the place first, as the few bytes of some would hardly be met.
 const FLIPS_PER_PLACE: u64 = 8;
 /// One flip in so many goes through the program.
@@ -40,17 +47,21 @@ enum Place {
     BlockBody,
     LastRecord,
     ZeroTail,
+    Manifest,
+    Pack,
     Configuration,
     Quarantine,
 }
 
-const PLACES: [Place; 8] = [
+const PLACES: [Place; 10] = [
     Place::SegmentHeader,
     Place::RecordHeader,
     Place::BlockHeader,
     Place::BlockBody,
     Place::LastRecord,
     Place::ZeroTail,
+    Place::Manifest,
+    Place::Pack,
     Place::Configuration,
     Place::Quarantine,
 ];
@@ -111,12 +122,18 @@ impl Report {
     }
 }
 
-pub fn run(folder: &Path, flips: u64, seed: u64, advance: impl Fn(f64)) -> Result<Report> {
+/// So many flips, or as many as there is time for, and some in any case.
+pub fn run(
+    folder: &Path,
+    flips: u64,
+    seed: u64,
+    until: &Until,
+    advance: impl Fn(f64),
+) -> Result<Report> {
     let data = NodeProcess::data_folder(folder);
     make_ledger(folder, seed)?;
     let specimen = Specimen::read(&data)?;
     let mut report = Report {
-        flips,
         folder_bytes: specimen.bytes(),
         segments: specimen.segments.len() as u64,
         blocks: specimen.intact.blocks,
@@ -134,6 +151,10 @@ pub fn run(folder: &Path, flips: u64, seed: u64, advance: impl Fn(f64)) -> Resul
     }
     let mut random = Random::new(seed);
     for flip in 0..flips {
+        if flip >= FLIPS_LEAST && until.is_over() {
+            break;
+        }
+        report.flips += 1;
         let by_program = flip % FLIPS_PER_PROGRAM == 0;
         report.by_program += u64::from(by_program);
         let (file, offset) = specimen.choose(&mut random);
@@ -156,27 +177,40 @@ fn make_ledger(folder: &Path, seed: u64) -> Result<()> {
     let runtime = tokio::runtime::Runtime::new()?;
     std::fs::create_dir_all(folder)?;
     let data = NodeProcess::data_folder(folder);
-    let mut node = start_node(folder, SEGMENT_BYTES)?;
+    let mut node = start_node(folder, SEGMENT_BYTES, "")?;
     runtime.block_on(create(&node.target, CLIENTS))?;
     let models: Vec<Model> = (0..CLIENTS).map(|id| Model::new(seed, id)).collect();
     let round = Round::start(&runtime, &node.target, &models, 1, seed);
+    std::thread::sleep(LOAD);
+    let vouched = take_checkpoint(&node)?;
     std::thread::sleep(LOAD);
     node.kill()?;
     round.end(&runtime)?;
     let mut random = Random::new(seed);
     let segments = Segment::read_all(&data)?;
     let newest = segments.last().context("a ledger has a segment")?;
-    let torn = std::iter::repeat_with(|| tear(&mut random, newest, 0)).find(|i| i.torn);
+    let torn = std::iter::repeat_with(|| tear(&mut random, newest, vouched)).find(|i| i.torn);
     let torn = torn.context("endless")?;
     std::fs::write(data.join(newest.path()), &torn.bytes)?;
     node.restart()?;
     // A write after the cut, so that the newest segment has its zeros again.
     let client = runtime.block_on(node.target.connect())?;
     runtime.block_on(client.batch_execute("UPDATE purses SET cents = cents + 1"))?;
+    take_checkpoint(&node)?;
+    // The last block is one that no checkpoint vouches for.
+    runtime.block_on(client.batch_execute("UPDATE purses SET cents = cents - 1"))?;
     node.stop()?;
     let left = verify(&data)?;
     ensure!(left.code == Some(0), "the specimen does not verify: {}", left.output);
     Ok(())
+}
+
+/// Returns its height: no power cut takes blocks up to there back.
+fn take_checkpoint(node: &NodeProcess) -> Result<u64> {
+    let taken = http::ask(node.http_address(), "POST", "/checkpoint", None)?;
+    ensure!(taken.is_ok, "no checkpoint: {}", taken.body);
+    let taken: serde_json::Value = serde_json::from_str(&taken.body)?;
+    taken["height"].as_u64().context("a checkpoint has a height")
 }
 
 /// The folder to be damaged.
@@ -234,8 +268,12 @@ impl Specimen {
     /// What lies there, and where in its file verification must say that it is.
     fn place(&self, name: &str, offset: usize) -> (Place, usize) {
         let Some(index) = self.segments.iter().position(|s| s.path() == name) else {
-            let aside = name.starts_with("quarantine/");
-            let place = if aside { Place::Quarantine } else { Place::Configuration };
+            let place = match name {
+                _ if name.starts_with("quarantine/") => Place::Quarantine,
+                _ if name.ends_with(".manifest") => Place::Manifest,
+                _ if name.ends_with(".pack") => Place::Pack,
+                _ => Place::Configuration,
+            };
             return (place, 0);
         };
         let segment = &self.segments[index];
@@ -289,7 +327,10 @@ impl Specimen {
         let (place, start) = self.place(name, offset);
         let row = &mut rows[place as usize].1;
         row.flips += 1;
+        let faults = found.checkpoints.iter().filter(|checkpoint| checkpoint.fault.is_some());
+        let faults = faults.count();
         match &found.verdict {
+            Verdict::Sound if faults > 0 => row.damaged += 1,
             Verdict::Sound => row.no_effect += 1,
             Verdict::TornTail { .. } => row.torn_tail += 1,
             Verdict::Damaged { .. } => row.damaged += 1,
@@ -302,6 +343,11 @@ impl Specimen {
         } else if found.verdict != Verdict::Sound || found.block_hash != self.intact.block_hash {
             bail!("{name} is no part of the ledger, and yet: {found:?}");
         }
+        // A ledger that breaks off says of checkpoints behind the break what there is to say.
+        let blamed = |it: &CheckpointVerdict| it.fault.is_some() && it.height <= found.height;
+        let blamed = found.checkpoints.iter().any(blamed);
+        ensure!(place != Place::Manifest || faults > 0, "the flip was not detected");
+        ensure!(!blamed || name.starts_with(CHECKPOINT_FOLDER), "a sound checkpoint is blamed");
         Ok(())
     }
 }

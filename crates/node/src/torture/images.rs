@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
 use kit::random::Random;
+use ledger::checkpoint::CHECKPOINT_FOLDER;
 use ledger::memory_files::SECTOR_BYTES;
 use ledger::segment::{
     RECORD_HEADER_BYTES, RecordHeader, SEGMENT_FOLDER, SEGMENT_HEADER_BYTES, SegmentHeader,
@@ -235,6 +236,21 @@ pub fn plant(data: &Path, newest: &Segment, image: &Image, copy: &Path) -> Resul
         std::fs::copy(&path, &to)?;
     }
     std::fs::write(copy.join(newest.path()), &image.bytes)?;
+    remove_later_checkpoints(copy, image.height)
+}
+
+/// When the power went, nobody had taken a checkpoint of a block that was still being written.
+fn remove_later_checkpoints(data: &Path, height: u64) -> Result<()> {
+    let Ok(entries) = std::fs::read_dir(data.join(CHECKPOINT_FOLDER)) else {
+        return Ok(());
+    };
+    for entry in entries {
+        let path = entry?.path();
+        let of = path.file_stem().and_then(|stem| stem.to_str()?.parse().ok());
+        if of.is_none_or(|of: u64| of >= height) {
+            std::fs::remove_file(path)?;
+        }
+    }
     Ok(())
 }
 

@@ -264,19 +264,26 @@ impl Model {
         }
     }
 
-    /// Finds the number of operations, from `least` to `most`, that explains what is there. The
-    /// model stays at that number.
-    pub fn settle(&mut self, found: &Owned, least: i64, most: i64) -> Result<(), String> {
+    /// Finds the number of operations, from `least` to `most`, that explains what is there, the
+    /// protocol included if this client sets it. The model stays at that number.
+    pub fn settle(
+        &mut self,
+        found: &Owned,
+        protocol: Option<&str>,
+        least: i64,
+        most: i64,
+    ) -> Result<(), String> {
         while self.sequence < least {
             self.advance();
         }
         let at_least = self.owned.difference(found);
-        while self.owned != *found {
+        while self.owned != *found || protocol.is_some_and(|protocol| protocol != self.protocol) {
             if self.sequence >= most {
+                let protocol = protocol.map(|protocol| format!("the protocol is {protocol}"));
                 return Err(format!(
                     "client {} was told of {least} operations, {most} at most were sent: {}",
                     self.client,
-                    at_least.unwrap_or_default()
+                    at_least.or(protocol).unwrap_or_default()
                 ));
             }
             self.advance();
@@ -300,15 +307,31 @@ mod tests {
     #[test]
     fn a_loss_and_an_invention_are_told_from_what_was_under_way() {
         let found = after(300).owned;
-        assert!(Model::new(7, 0).settle(&found, 300, 300).is_ok());
-        assert!(Model::new(7, 0).settle(&found, 299, 300).is_ok());
-        assert!(Model::new(7, 0).settle(&found, 301, 302).is_err(), "lost");
-        assert!(Model::new(7, 0).settle(&found, 298, 299).is_err(), "invented");
+        assert!(Model::new(7, 0).settle(&found, None, 300, 300).is_ok());
+        assert!(Model::new(7, 0).settle(&found, None, 299, 300).is_ok());
+        assert!(Model::new(7, 0).settle(&found, None, 301, 302).is_err(), "lost");
+        assert!(Model::new(7, 0).settle(&found, None, 298, 299).is_err(), "invented");
         let (&first, _) = found.left.first_key_value().unwrap();
         let mut half = found.clone();
         half.left.remove(&first);
-        let said = Model::new(7, 0).settle(&half, 300, 301).unwrap_err();
+        let said = Model::new(7, 0).settle(&half, None, 300, 301).unwrap_err();
         assert!(said.contains(&format!("left_half: sequence {first}")), "{said}");
+    }
+
+    /// It leaves no row, so the rows alone do not tell whether it took effect.
+    #[test]
+    fn a_protocol_that_was_set_last_is_told_from_one_that_was_not() {
+        let set = |sequence: &i64| Operation::of(7, 0, *sequence).kind == Kind::Protocol;
+        let set = (1..3_000).find(set).unwrap();
+        let (before, behind) = (after(set - 1), after(set));
+        assert_eq!(before.owned, behind.owned);
+        assert_ne!(before.protocol, behind.protocol);
+        for expected in [&before, &behind] {
+            let mut model = Model::new(7, 0);
+            model.settle(&behind.owned, Some(expected.protocol), set - 1, set).unwrap();
+            assert_eq!(model.sequence, expected.sequence);
+        }
+        assert!(Model::new(7, 0).settle(&before.owned, Some("none"), set - 1, set).is_err());
     }
 
     #[test]

@@ -12,14 +12,21 @@ use super::*;
 /// A short run of what `make torture` does for long.
 #[test]
 fn kills_torn_disks_and_flipped_bytes_lose_nothing() {
-    let limits = ["--kills", "10", "--load-ms", "200", "--flips", "150"];
+    let limits = ["--kills", "10", "--load-ms", "200", "--flips", "150", "--seconds", "6"];
     let done = run(&[&["--output", "json", "torture"], &limits[..]].concat());
     let report = json(&done);
     assert_eq!(done.status.code(), Some(0), "{report:#}");
     assert_eq!(report["losses"], 0);
-    assert!(report["acknowledged"].as_u64().unwrap() > 0, "{report:#}");
-    assert!(report["images_in_memory"].as_u64().unwrap() > 0, "{report:#}");
-    assert_eq!(report["flips"]["flips"], 150, "{report:#}");
+    let kills = &report["kills"];
+    for (part, what) in [(kills, "acknowledged"), (kills, "images_in_memory")] {
+        assert!(part[what].as_u64().unwrap() > 0, "{report:#}");
+    }
+    for (part, what) in [("disk", "images"), ("disk", "flaws_found"), ("flips", "flips")] {
+        assert!(report[part][what].as_u64().unwrap() > 0, "{report:#}");
+    }
+    let mounts = &report["mounts"];
+    assert!(mounts["skipped"].is_string() || mounts["kept"].as_u64() > Some(0), "{report:#}");
+    assert!(kills["kills"].as_u64() >= Some(10), "{report:#}");
 }
 
 async fn insert(client: &Client, id: i64, bytes: usize) -> Result<u64, Error> {
@@ -103,17 +110,22 @@ fn a_full_disk_stops_the_node_and_loses_nothing() {
             }
             assert!(acknowledged < 100, "the limit is never met");
         };
-        // Whoever comes later is told the same, and what was durable can still be read.
+        // Whoever comes later is in no block, and what was durable can still be read.
         let again = insert(&client, 1_000, 1).await.unwrap_err();
-        assert_eq!(again.code().unwrap().code(), "58030");
+        let again = again.as_db_error().unwrap();
+        assert_eq!(again.code().code(), "25006");
+        assert!(again.detail().unwrap().contains("in no block"), "{again:?}");
+        assert!(again.hint().unwrap().contains("Make room"), "{again:?}");
         assert_eq!(count(&client).await, acknowledged);
         failed.as_db_error().unwrap().clone()
     });
-    assert_eq!(said.code().code(), "58030", "{said}");
+    assert_eq!(said.code().code(), "53100", "{said}");
     assert_eq!(said.message(), "the ledger cannot be written");
     assert!(said.detail().unwrap().contains(".tally"), "{said:?}");
     assert!(said.hint().unwrap().contains("restart"), "{said:?}");
-    assert!(node.fetch("/readyz").contains(" 503 "));
+    let probed = node.fetch("/readyz");
+    assert!(probed.contains(" 503 ") && probed.contains("reads only: 53100"), "{probed}");
+    assert!(node.fetch("/metrics").contains("tally_read_only 1.0"));
     assert!(node.fetch("/livez").contains(" 200 "));
     assert_eq!(node.signal(Signal::TERM), Some(1), "not a clean stop");
 

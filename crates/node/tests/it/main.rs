@@ -1,8 +1,10 @@
 //! The `tally` program from outside: processes, signals, ports, exit codes.
 
+mod backups;
 mod checkpoints;
 mod disasters;
 mod interrupts;
+mod log_schemes;
 mod proofs;
 mod protocols;
 

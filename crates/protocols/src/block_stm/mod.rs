@@ -116,6 +116,10 @@ impl Protocol for BlockStm {
         &INFO
     }
 
+    fn keeps_block_order(&self) -> bool {
+        true
+    }
+
     fn prepare(
         &self,
         _: &Arc<Block>,

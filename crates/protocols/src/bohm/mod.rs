@@ -129,6 +129,10 @@ impl Protocol for Bohm {
         &INFO
     }
 
+    fn keeps_block_order(&self) -> bool {
+        true
+    }
+
     fn prepare(
         &self,
         block: &Arc<Block>,

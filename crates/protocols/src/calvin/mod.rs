@@ -89,6 +89,10 @@ impl Protocol for Calvin {
         &INFO
     }
 
+    fn keeps_block_order(&self) -> bool {
+        true
+    }
+
     fn prepare(
         &self,
         block: &Arc<Block>,

@@ -39,6 +39,10 @@ impl Protocol for Serial {
         &INFO
     }
 
+    fn keeps_block_order(&self) -> bool {
+        true
+    }
+
     fn prepare(
         &self,
         _: &Arc<Block>,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use procedure::Expr;
-use procedure::analysis::{StepId, visit};
+use procedure::analysis::{KeyPlan, StepId, visit};
 use procedure::step::{Block, Procedure, Step};
 use types::{ColumnId, IndexId, TableId, TableSchema, Value};
 
@@ -67,6 +67,10 @@ pub struct Piece {
     pub exports: Vec<StepId>,
     /// Notes the key spaces; `None`: it has none.
     pub notes: Option<Procedure>,
+    /// Whether the arguments alone tell the key spaces.
+    pub foretold: bool,
+    /// Keys to be fetched before it runs.
+    pub keys: KeyPlan,
 }
 
 /// A result that another piece of the same procedure has exported.
@@ -111,6 +115,12 @@ impl Analysis {
     /// The piece of a program in a block.
     pub fn piece(&self, program: usize, block: usize) -> Option<&Piece> {
         self.programs[program].pieces.iter().find(|piece| piece.block == block)
+    }
+
+    /// Whether the key spaces of a block's pieces are known before any piece has run.
+    pub fn is_foretold(&self, block: usize) -> bool {
+        let pieces = self.programs.iter().flat_map(|program| &program.pieces);
+        pieces.filter(|piece| piece.block == block).all(|piece| piece.foretold)
     }
 
     /// The key space of a row that was logged as such.
@@ -263,6 +273,7 @@ impl Facts<'_> {
         let all = programs.iter_mut().flat_map(|program| &mut program.pieces);
         for (piece, notes) in all.zip(notes.into_iter().flatten()) {
             piece.notes = notes.program(&piece.program, &columns, self.options.flaw);
+            piece.foretold = piece.notes.as_ref().is_none_or(|n| recalled(&n.body).is_empty());
         }
         (programs, columns)
     }
@@ -318,7 +329,8 @@ impl Facts<'_> {
             let flaw = self.options.flaw;
             notes.push(Notes::of(&program, &constants, &self.written, columns, flaw));
             let recalls = recalls[piece].iter().map(|step| where_is(*step)).collect();
-            Piece { block, program, recalls, exports: exports(piece), notes: None }
+            let (keys, exports) = (KeyPlan::of(&program), exports(piece));
+            Piece { block, program, recalls, exports, notes: None, foretold: true, keys }
         });
         (pieces.collect(), notes)
     }

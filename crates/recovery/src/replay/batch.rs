@@ -4,19 +4,21 @@
 //! What the pieces of a transaction hand to each other lies with the transaction, written once by
 //! the piece that makes it. Who reads it runs later by the graph, so it is there.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use concurrency::Work;
+use concurrency::{Foresight, Work};
 use procedure::Frame;
+use procedure::step::Procedure;
 use storage::{Catalog, UndoArena};
 use types::{Stamp, Stop, Value};
 
 use super::access::{PieceAccess, Trace};
 use super::dynamic::{Plan, Planner, Spaces};
-use crate::analysis::Analysis;
+use crate::analysis::{Analysis, Piece};
 use crate::flaw::Flaw;
-use crate::log::{Commit, Entry, Known, LoggedBlock, each_part, is_apart};
+use crate::log::{Commit, Entry, Known, LoggedBlock, each_part};
 
 /// A log and its analysis.
 pub struct Prepared {
@@ -56,14 +58,24 @@ pub struct Item {
 }
 
 /// What a worker runs pieces with.
-#[derive(Default)]
 pub struct Tools {
     frame: Frame,
     spaces: Spaces,
     scratch: Vec<Value>,
+    foresight: Foresight,
 }
 
 impl Prepared {
+    pub fn tools(&self) -> Tools {
+        let transactions = self.log.iter().map(|logged| logged.commits.len()).sum();
+        Tools {
+            frame: Frame::default(),
+            spaces: Spaces::default(),
+            scratch: Vec::new(),
+            foresight: Foresight::new(Arc::clone(&self.catalog), transactions),
+        }
+    }
+
     fn commit(&self, running: &Running) -> (&LoggedBlock, &Commit) {
         let logged = &self.log[running.block];
         (logged, &logged.commits[running.commit])
@@ -103,41 +115,54 @@ impl Prepared {
                 }
             }
             Entry::Command => {
-                let blocks = self.blocks_of(work, &mut running);
                 let item = Item { transaction, row: None };
-                blocks.into_iter().for_each(|block| batch.sets[block].push(item));
+                match work.as_ref() {
+                    Work::Statement(statement) => {
+                        self.load_apart(&statement.procedure, &mut running, item, batch);
+                    }
+                    _ => self.load_together(work, item, batch),
+                }
             }
         }
         batch.transactions.push(running);
     }
 
-    /// The blocks of the graph in which a transaction has a piece.
-    fn blocks_of(&self, work: &Work, running: &mut Running) -> Vec<usize> {
-        let apart = is_apart(work);
-        let mut blocks = Vec::new();
+    /// A call, which has one piece at most in each block of the graph.
+    fn load_apart(
+        &self,
+        procedure: &Arc<Procedure>,
+        running: &mut Running,
+        item: Item,
+        batch: &mut Batch,
+    ) {
+        let Some(at) = self.known.get(&(Arc::as_ptr(procedure).addr(), true)) else {
+            return;
+        };
+        let pieces = &self.analysis.programs[*at].pieces;
+        running.program = Some(*at);
+        if pieces.iter().any(|piece| !piece.exports.is_empty()) {
+            running.traces = pieces.iter().map(|_| OnceLock::new()).collect();
+        }
+        pieces.iter().for_each(|piece| batch.sets[piece.block].push(item));
+    }
+
+    /// A transaction of several calls, which is one item in each block that any of them is in.
+    fn load_together(&self, work: &Work, item: Item, batch: &mut Batch) {
+        let mut blocks = BTreeSet::new();
         each_part(work, &mut |procedure, _| {
-            let Some(at) = self.known.get(&(Arc::as_ptr(procedure).addr(), apart)) else {
-                return;
-            };
-            let pieces = &self.analysis.programs[*at].pieces;
-            blocks.extend(pieces.iter().map(|piece| piece.block));
-            if apart {
-                running.program = Some(*at);
-                if pieces.len() > 1 {
-                    running.traces = pieces.iter().map(|_| OnceLock::new()).collect();
-                }
+            if let Some(at) = self.known.get(&(Arc::as_ptr(procedure).addr(), false)) {
+                let pieces = &self.analysis.programs[*at].pieces;
+                blocks.extend(pieces.iter().map(|piece| piece.block));
             }
         });
-        blocks.sort_unstable();
-        blocks.dedup();
-        blocks
+        blocks.into_iter().for_each(|block| batch.sets[block].push(item));
     }
 
     /// Which pieces of a piece-set may run beside each other.
     pub fn plan(&self, batch: &Batch, set: usize, tools: &mut Tools) -> Plan {
         let mut planner = Planner::new(self.flaw);
         for item in &batch.sets[set] {
-            let Tools { frame, spaces, scratch } = tools;
+            let Tools { frame, spaces, scratch, .. } = tools;
             spaces.clear();
             let running = &batch.transactions[item.transaction as usize];
             let moment = (running.stamp, running.now_us);
@@ -164,7 +189,7 @@ impl Prepared {
             self.analysis.note_row(&rows[row as usize], access.spaces);
             return Ok(());
         }
-        self.each_piece(logged.work(commit), set, &mut |piece, arguments| {
+        self.each_piece(running, logged.work(commit), set, &mut |piece, arguments| {
             let Some(notes) = &piece.notes else {
                 return Ok(());
             };
@@ -183,13 +208,13 @@ impl Prepared {
         tools: &mut Tools,
     ) -> Result<(), String> {
         let running = &batch.transactions[item.transaction as usize];
-        let Tools { frame, spaces, scratch } = tools;
+        let Tools { frame, spaces, scratch, .. } = tools;
         let moment = (running.stamp, running.now_us);
         let mut access = PieceAccess::new(&self.catalog, Some(undo), moment, spaces, scratch);
         let (logged, commit) = self.commit(running);
         let run = match (&commit.entry, item.row) {
             (Entry::Rows(rows), Some(row)) => access.put(&rows[row as usize]),
-            _ => self.each_piece(logged.work(commit), set, &mut |piece, arguments| {
+            _ => self.each_piece(running, logged.work(commit), set, &mut |piece, arguments| {
                 access.enter(&piece.recalls, &running.traces, &piece.exports);
                 procedure::run(&piece.program, arguments, frame, &mut access).map(drop)
             }),
@@ -200,16 +225,40 @@ impl Prepared {
         Ok(())
     }
 
+    /// Has what the first pieces will touch fetched, while others run.
+    pub fn fetch(
+        &self,
+        batch: &Batch,
+        set: usize,
+        places: impl Iterator<Item = u32>,
+        tools: &mut Tools,
+    ) {
+        let calls = places.filter_map(|place| {
+            let running = &batch.transactions[batch.sets[set][place as usize].transaction as usize];
+            let piece = self.analysis.piece(running.program?, set)?;
+            let (logged, commit) = self.commit(running);
+            match logged.work(commit).as_ref() {
+                Work::Statement(statement) => Some((&piece.keys, &*statement.arguments)),
+                _ => None,
+            }
+        });
+        tools.foresight.fetch_calls(calls);
+    }
+
     fn each_piece<'a>(
         &'a self,
+        running: &Running,
         work: &'a Work,
         set: usize,
-        visit: &mut dyn FnMut(&'a crate::analysis::Piece, &'a [Value]) -> Result<(), Stop>,
+        visit: &mut dyn FnMut(&'a Piece, &'a [Value]) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
-        let apart = is_apart(work);
+        if let (Some(program), Work::Statement(statement)) = (running.program, work) {
+            let piece = self.analysis.piece(program, set);
+            return piece.map_or(Ok(()), |piece| visit(piece, &statement.arguments));
+        }
         let mut result = Ok(());
         each_part(work, &mut |procedure, arguments| {
-            let program = self.known.get(&(Arc::as_ptr(procedure).addr(), apart));
+            let program = self.known.get(&(Arc::as_ptr(procedure).addr(), false));
             let piece = program.and_then(|program| self.analysis.piece(*program, set));
             if let (Ok(()), Some(piece)) = (&result, piece) {
                 result = visit(piece, arguments);

@@ -14,7 +14,8 @@
 //!
 //! The paper appends single operations to one queue for each core, and is silent on operations that
 //! pass values from key to key. Here a piece is the unit, and there are many more queues than
-//! cores, so that a piece of several queues holds up few others.
+//! cores, so that a piece of several queues holds up few others. A queue has a home among the
+//! workers, the same one in every batch, so that its records stay in one core's cache.
 //!
 //! Cost: a run of the note program for each piece, a hash and an array look-up for each space.
 
@@ -75,6 +76,8 @@ pub struct Plan {
     /// Node n runs `items[first[n]..first[n + 1]]`, places of pieces in the set.
     first: Vec<u32>,
     items: Vec<u32>,
+    /// By node: a queue that it stands in.
+    homes: Vec<u16>,
 }
 
 impl Plan {
@@ -82,10 +85,16 @@ impl Plan {
         &self.items[self.first[node as usize] as usize..self.first[node as usize + 1] as usize]
     }
 
+    /// The worker who had the node's records in earlier batches, if nobody had to help out.
+    pub fn home(&self, node: u32, workers: usize) -> usize {
+        usize::from(self.homes[node as usize]) % workers.max(1)
+    }
+
     /// All pieces in one node.
     pub fn serial(count: usize) -> Plan {
         let graph = Graph::new(1, &[]);
-        Plan { graph, first: vec![0, count as u32], items: (0..count as u32).collect() }
+        let (first, items) = (vec![0, count as u32], (0..count as u32).collect());
+        Plan { graph, first, items, homes: vec![0] }
     }
 }
 
@@ -95,6 +104,7 @@ pub struct Planner {
     tails: Vec<u32>,
     /// By node: more pieces of its one queue may be added.
     open: Vec<bool>,
+    homes: Vec<u16>,
     edges: Vec<(u32, u32)>,
     /// By piece.
     node_of: Vec<u32>,
@@ -108,6 +118,7 @@ impl Planner {
         Planner {
             tails: vec![NOBODY; QUEUES],
             open: Vec::new(),
+            homes: Vec::new(),
             edges: Vec::new(),
             node_of: Vec::new(),
             barrier: NOBODY,
@@ -127,7 +138,8 @@ impl Planner {
                 return self.node_of.push(tail);
             }
         }
-        let node = self.begin_node(spaces.queues.len() == 1);
+        let home = spaces.queues.first().copied().unwrap_or(0);
+        let node = self.begin_node(spaces.queues.len() == 1, home);
         let before = self.edges.len();
         for queue in &spaces.queues {
             let tail = std::mem::replace(&mut self.tails[usize::from(*queue)], node);
@@ -140,16 +152,17 @@ impl Planner {
         }
     }
 
-    fn begin_node(&mut self, open: bool) -> u32 {
+    fn begin_node(&mut self, open: bool, home: u16) -> u32 {
         let node = self.open.len() as u32;
         self.open.push(open);
+        self.homes.push(home);
         self.node_of.push(node);
         node
     }
 
     fn add_barrier(&mut self) {
         let since = if self.barrier == NOBODY { 0 } else { self.barrier };
-        let node = self.begin_node(false);
+        let node = self.begin_node(false, 0);
         self.edges.extend((since..node).map(|before| (before, node)));
         self.tails.fill(NOBODY);
         self.barrier = node;
@@ -170,6 +183,6 @@ impl Planner {
             items[next[*node as usize] as usize] = item as u32;
             next[*node as usize] += 1;
         }
-        Plan { graph: Graph::new(nodes, &[self.edges]), first, items }
+        Plan { graph: Graph::new(nodes, &[self.edges]), first, items, homes: self.homes }
     }
 }

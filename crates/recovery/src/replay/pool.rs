@@ -7,6 +7,13 @@
 //!                      set of the batch before                                 go that wait
 //! ```
 //!
+//! *Planned ahead.* Where the arguments alone tell the key spaces of all pieces of a set, it is
+//! planned while it waits, by whoever has nothing better to do.
+//!
+//! *At home.* A node goes first to the worker that had its key space in earlier batches, whose
+//! cache has its records; who runs out of nodes takes those of others. Records of the next few
+//! nodes are fetched while others are run ([`concurrency::foresight`]).
+//!
 //! Everything that is shared is in one place under one lock, and work is taken in large bites: a
 //! plan, or some dozens of nodes with what they set free. A set is worked on by as many as its
 //! block's share of the pieces entitles it to (P8); where nothing else is left to do, by more.
@@ -15,25 +22,50 @@
 //! synchronous mode, several are the pipelined one.
 //!
 //! *No deadlock.* Among the sets that are not done, one of the earliest batch that no other set of
-//! that batch leads to waits for nobody. *Nobody spins*: a worker without work sleeps.
+//! that batch leads to waits for nobody. *Nobody spins*: a worker without work
+//! looks for some as long as waking it would take, then sleeps.
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use concurrency::schedule::Preference;
-use concurrency::trial;
+use concurrency::{foresight, trial};
 use storage::UndoArena;
 
 use super::Breakdown;
 use super::batch::{Batch, Prepared, Tools};
 use super::dynamic::Plan;
 use crate::flaw::Flaw;
+use crate::log::LoggedBlock;
 
 /// Nodes that are taken at a time.
-const NODES_MAX: usize = 32;
+const NODES_MAX: usize = 64;
+
+/// Looks for work before a worker sleeps: some microseconds, about what waking it costs.
+const LOOKS: u32 = 2_000;
+
+/// None where workers would look on cores that others need.
+fn looks(workers: usize) -> u32 {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    if workers <= cores { LOOKS } else { 0 }
+}
+
+/// Neighbouring blocks, as many as it takes to have so many transactions.
+fn batches(log: &[LoggedBlock], transactions: usize) -> Vec<Range<usize>> {
+    let mut batches = Vec::new();
+    let (mut first, mut count) = (0, 0);
+    for (block, logged) in log.iter().enumerate() {
+        count += logged.commits.len();
+        if count >= transactions || block + 1 == log.len() {
+            batches.push(first..block + 1);
+            (first, count) = (block + 1, 0);
+        }
+    }
+    batches
+}
 
 /// How a log is replayed.
 #[derive(Clone, Copy, Debug)]
@@ -42,18 +74,25 @@ pub struct Mode {
     pub plans: bool,
     /// Batches in flight.
     pub window: usize,
-    pub batch_blocks: usize,
+    pub batch_transactions: usize,
     pub preference: Preference,
 }
 
 pub struct Pool {
     prepared: Prepared,
+    /// By block of the graph.
+    foretold: Vec<bool>,
     mode: Mode,
     workers: usize,
     batches: Vec<Range<usize>>,
     state: Mutex<State>,
     changed: Condvar,
+    /// Counts changes of the state that give others work; under its lock.
+    turn: AtomicU64,
+    /// Who has no work: looks for some, or sleeps.
+    idle: AtomicUsize,
     sleepers: AtomicUsize,
+    looks: u32,
     /// One for each worker.
     arenas: Vec<Mutex<Option<UndoArena>>>,
 }
@@ -90,7 +129,14 @@ enum Phase {
     Waiting,
     ToPlan,
     Planning,
-    Running { plan: Arc<Plan>, ready: Vec<u32>, left: usize },
+    /// Waits for others.
+    Planned(Plan),
+    /// What is ready, by home, the earliest last.
+    Running {
+        plan: Arc<Plan>,
+        ready: Vec<Vec<u32>>,
+        left: usize,
+    },
     Done,
 }
 
@@ -102,18 +148,20 @@ enum Job {
 
 impl Pool {
     pub fn new(prepared: Prepared, mode: Mode, arenas: Vec<UndoArena>) -> Pool {
-        let blocks = prepared.log.len();
-        let size = mode.batch_blocks.max(1);
-        let batches = (0..blocks).step_by(size).map(|first| first..(first + size).min(blocks));
         let count = prepared.analysis.blocks.len();
+        let workers = arenas.len();
         let state = State { pieces: vec![0; count], cores: vec![1; count], ..State::default() };
         Pool {
-            batches: batches.collect(),
-            workers: arenas.len(),
+            batches: batches(&prepared.log, mode.batch_transactions),
+            foretold: (0..count).map(|block| prepared.analysis.is_foretold(block)).collect(),
+            workers,
             arenas: arenas.into_iter().map(|arena| Mutex::new(Some(arena))).collect(),
             state: Mutex::new(state),
             changed: Condvar::new(),
+            turn: AtomicU64::new(0),
+            idle: AtomicUsize::new(0),
             sleepers: AtomicUsize::new(0),
+            looks: looks(workers),
             prepared,
             mode,
         }
@@ -136,10 +184,10 @@ impl Pool {
         let Some(mut undo) = lock(&self.arenas[worker]).take() else {
             return;
         };
-        let mut tools = Tools::default();
+        let mut tools = self.prepared.tools();
         let mut spent = Breakdown::default();
         let begun = Instant::now();
-        while let Some(job) = self.take() {
+        while let Some(job) = self.take(worker) {
             trial::pause();
             let start = Instant::now();
             match job {
@@ -172,22 +220,42 @@ impl Pool {
     }
 
     /// The next thing to do; waits for one. `None`: there will be none.
-    fn take(&self) -> Option<Job> {
+    fn take(&self, worker: usize) -> Option<Job> {
         let mut state = lock(&self.state);
         loop {
             if state.stopped.is_some() || state.is_over(self.batches.len()) {
                 return None;
             }
-            if let Some(job) = self.choose(&mut state) {
+            if let Some(job) = self.choose(&mut state, worker) {
                 return Some(job);
             }
-            self.sleepers.fetch_add(1, Ordering::Relaxed);
-            state = self.changed.wait(state).unwrap_or_else(|e| e.into_inner());
-            self.sleepers.fetch_sub(1, Ordering::Relaxed);
+            self.idle.fetch_add(1, Ordering::Relaxed);
+            state = self.wait(state);
+            self.idle.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
-    fn choose(&self, state: &mut State) -> Option<Job> {
+    /// Looks a moment for a change, then sleeps until there is one.
+    fn wait<'p>(&'p self, state: MutexGuard<'p, State>) -> MutexGuard<'p, State> {
+        let turn = self.turn.load(Ordering::Relaxed);
+        let same = || self.turn.load(Ordering::Relaxed) == turn;
+        drop(state);
+        for _ in 0..self.looks {
+            if !same() {
+                break;
+            }
+            std::hint::spin_loop();
+        }
+        let mut state = lock(&self.state);
+        self.sleepers.fetch_add(1, Ordering::Relaxed);
+        while same() {
+            state = self.changed.wait(state).unwrap_or_else(|e| e.into_inner());
+        }
+        self.sleepers.fetch_sub(1, Ordering::Relaxed);
+        state
+    }
+
+    fn choose(&self, state: &mut State, worker: usize) -> Option<Job> {
         let may_load = !state.loading
             && state.loaded < self.batches.len()
             && state.loaded - state.first < self.mode.window;
@@ -195,12 +263,13 @@ impl Pool {
         if may_load && (eager || state.open.is_empty()) {
             return Some(state.begin_load());
         }
-        let job = self.choose_set(state, true).or_else(|| self.choose_set(state, false));
+        let job = self.choose_set(state, worker, true);
+        let job = job.or_else(|| self.choose_set(state, worker, false));
         job.or_else(|| may_load.then(|| state.begin_load()))
     }
 
     /// `entitled`: only sets that fewer work on than may.
-    fn choose_set(&self, state: &mut State, entitled: bool) -> Option<Job> {
+    fn choose_set(&self, state: &mut State, worker: usize, entitled: bool) -> Option<Job> {
         let blocks = state.cores.len();
         let count = state.open.len() * blocks;
         for place in 0..count {
@@ -223,12 +292,8 @@ impl Pool {
                     let parallel = self.mode.plans && self.is_worth_planning(cores);
                     Job::Plan { batch: Arc::clone(batch), at, set, parallel }
                 }
-                Phase::Running { plan, ready, .. } if !ready.is_empty() => {
-                    let share = ready.len().div_ceil(self.workers).clamp(1, NODES_MAX);
-                    let nodes = match self.mode.preference {
-                        Preference::Earliest => ready.drain(..share).rev().collect(),
-                        Preference::Latest => ready.split_off(ready.len() - 1),
-                    };
+                Phase::Running { plan, ready, .. } if ready.iter().any(|r| !r.is_empty()) => {
+                    let nodes = self.some_of(ready, worker);
                     let (batch, plan) = (Arc::clone(batch), Arc::clone(plan));
                     Job::Run { batch, at, set, plan, nodes }
                 }
@@ -243,6 +308,18 @@ impl Pool {
     /// One worker alone needs no plan; a schedule that is to be tested does.
     fn is_worth_planning(&self, cores: usize) -> bool {
         cores > 1 || self.mode.preference == Preference::Latest
+    }
+
+    /// Nodes that are ready: those at home with the worker, else some of somebody else's.
+    fn some_of(&self, ready: &mut [Vec<u32>], worker: usize) -> Vec<u32> {
+        let longest = (0..ready.len()).max_by_key(|at| ready[*at].len()).unwrap_or(worker);
+        let from = if ready[worker].is_empty() { longest } else { worker };
+        let ready = &mut ready[from];
+        if self.mode.preference == Preference::Latest {
+            return ready.drain(..1).collect();
+        }
+        let share = if from == worker { ready.len() } else { ready.len().div_ceil(2) };
+        ready.split_off(ready.len() - share.min(NODES_MAX))
     }
 
     fn load(&self, at: usize) {
@@ -271,10 +348,22 @@ impl Pool {
         state.open.push_back(Open { batch, sets, left });
         state.loading = false;
         for block in 0..left {
+            self.foretell(&mut state, at, block);
             self.activate(&mut state, at, block);
         }
         self.retire(&mut state);
         self.wake();
+    }
+
+    /// A set whose key spaces are known from the arguments is planned while it waits.
+    fn foretell(&self, state: &mut State, at: usize, set: usize) {
+        let of_set = &mut state.open[at - state.first].sets[set];
+        let is_open = of_set.waits > 0 && matches!(of_set.phase, Phase::Waiting);
+        let pays = self.mode.plans && self.is_worth_planning(state.cores[set]);
+        let open = &mut state.open[at - state.first];
+        if is_open && pays && self.foretold[set] && !open.batch.sets[set].is_empty() {
+            open.sets[set].phase = Phase::ToPlan;
+        }
     }
 
     /// Lets a set begin if it waits for nobody.
@@ -283,12 +372,14 @@ impl Pool {
             return;
         };
         let of_set = &mut open.sets[set];
-        if of_set.waits > 0 || !matches!(of_set.phase, Phase::Waiting) {
+        if of_set.waits > 0 {
             return;
         }
-        of_set.phase = Phase::ToPlan;
-        if open.batch.sets[set].is_empty() {
-            self.set_done(state, at, set);
+        match std::mem::replace(&mut of_set.phase, Phase::ToPlan) {
+            Phase::Waiting if open.batch.sets[set].is_empty() => self.set_done(state, at, set),
+            Phase::Waiting => {}
+            Phase::Planned(plan) => of_set.phase = Phase::running(plan, self.workers),
+            other => of_set.phase = other,
         }
     }
 
@@ -322,12 +413,13 @@ impl Pool {
 
     fn planned(&self, at: usize, set: usize, plan: Plan) {
         let mut state = lock(&self.state);
-        let left = plan.graph.len();
-        let ready = (0..left as u32).filter(|node| plan.graph.is_free(*node)).collect();
         let first = state.first;
         let of_set = &mut state.open[at - first].sets[set];
         of_set.active -= 1;
-        of_set.phase = Phase::Running { plan: Arc::new(plan), ready, left };
+        of_set.phase = match of_set.waits {
+            0 => Phase::running(plan, self.workers),
+            _ => Phase::Planned(plan),
+        };
         self.wake();
     }
 
@@ -341,29 +433,62 @@ impl Pool {
         (at, undo, tools): (usize, &mut UndoArena, &mut Tools),
     ) -> Result<usize, String> {
         let mut done = 0;
-        while let Some(node) = nodes.pop() {
+        // Of the last nodes, those whose records have been fetched; heirs' are at hand.
+        let mut fetched = 0;
+        while let Some(&node) = nodes.last() {
             trial::pause();
-            for item in plan.items(node) {
-                self.prepared.run(batch, set, batch.sets[set][*item as usize], undo, tools)?;
+            if fetched == 0 {
+                fetched = nodes.len().min(foresight::GROUP);
+                let next = nodes[nodes.len() - fetched..].iter();
+                let firsts = next.filter_map(|node| plan.items(*node).first().copied());
+                self.prepared.fetch(batch, set, firsts, tools);
             }
+            nodes.pop();
+            fetched -= 1;
+            self.run_node(batch, set, plan.items(node), (undo, tools))?;
             done += 1;
             let heirs = plan.graph.heirs(node).iter().copied();
+            let before = nodes.len();
             nodes.extend(heirs.filter(|heir| plan.graph.let_go(*heir)));
-            let is_wanted = self.sleepers.load(Ordering::Relaxed) > 0;
+            fetched += nodes.len() - before;
+            let is_wanted = self.idle.load(Ordering::Relaxed) > 0;
             let latest = self.mode.preference == Preference::Latest;
             if nodes.len() > 1 && (is_wanted || nodes.len() > NODES_MAX) || latest {
-                self.spill(at, set, nodes.split_off(nodes.len().div_ceil(2)));
+                // The last ones are at hand here.
+                let kept = nodes.len().div_ceil(2);
+                let spilled = nodes.drain(..nodes.len() - kept).collect();
+                self.spill(at, set, spilled);
+                fetched = fetched.min(kept);
             }
         }
         Ok(done)
+    }
+
+    fn run_node(
+        &self,
+        batch: &Batch,
+        set: usize,
+        items: &[u32],
+        (undo, tools): (&mut UndoArena, &mut Tools),
+    ) -> Result<(), String> {
+        for group in items.chunks(foresight::GROUP) {
+            // A few are of one key, and the first of them has been fetched.
+            if items.len() > foresight::GROUP {
+                self.prepared.fetch(batch, set, group.iter().copied(), tools);
+            }
+            for item in group {
+                self.prepared.run(batch, set, batch.sets[set][*item as usize], undo, tools)?;
+            }
+        }
+        Ok(())
     }
 
     /// Gives nodes that are free to others.
     fn spill(&self, at: usize, set: usize, nodes: Vec<u32>) {
         let mut state = lock(&self.state);
         let first = state.first;
-        if let Phase::Running { ready, .. } = &mut state.open[at - first].sets[set].phase {
-            ready.extend(nodes);
+        if let Phase::Running { plan, ready, .. } = &mut state.open[at - first].sets[set].phase {
+            nodes.iter().for_each(|node| ready[plan.home(*node, self.workers)].push(*node));
         }
         self.wake();
     }
@@ -385,14 +510,29 @@ impl Pool {
     }
 
     fn stop(&self, why: String) {
-        lock(&self.state).stopped.get_or_insert(why);
+        let mut state = lock(&self.state);
+        state.stopped.get_or_insert(why);
+        self.turn.fetch_add(1, Ordering::Relaxed);
         self.changed.notify_all();
     }
 
+    /// Under the state's lock.
     fn wake(&self) {
+        self.turn.fetch_add(1, Ordering::Relaxed);
         if self.sleepers.load(Ordering::Relaxed) > 0 {
             self.changed.notify_all();
         }
+    }
+}
+
+impl Phase {
+    fn running(plan: Plan, workers: usize) -> Phase {
+        let left = plan.graph.len();
+        let mut ready = vec![Vec::new(); workers];
+        for node in (0..left as u32).rev().filter(|node| plan.graph.is_free(*node)) {
+            ready[plan.home(node, workers)].push(node);
+        }
+        Phase::Running { plan: Arc::new(plan), ready, left }
     }
 }
 

@@ -19,9 +19,9 @@ fn replay(task: &Task, store: &Arc<Store>, _: &Crew) -> Result<Replayed, String>
         return Ok(Replayed::default());
     };
     let start = Instant::now();
-    let mut writes = store.begin_blocks(first, last, 1);
+    let mut writes = task.begin(store, (first, last), 1);
     let run = run_all(task, store, &mut writes);
-    store.finish_unread(writes);
+    task.finish(store, writes);
     run?;
     store.publish(last);
     let replayed = start.elapsed();

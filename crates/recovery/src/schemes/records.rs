@@ -33,10 +33,23 @@ impl Scheme {
     /// The records of a block, handed out to `streams`: a transaction's rows stay together, rows
     /// that are gone go by their keys.
     pub fn encode(self, changes: &Changes, streams: &mut [Vec<u8>]) -> Result<()> {
+        self.encode_those(changes, &|_| true, streams)
+    }
+
+    /// The same of rows whose last writer is `wanted`, and of those that are gone.
+    pub fn encode_those(
+        self,
+        changes: &Changes,
+        wanted: &dyn Fn(Position) -> bool,
+        streams: &mut [Vec<u8>],
+    ) -> Result<()> {
         let mut image = Vec::new();
         for change in changes.touched() {
             image.clear();
             let stamp = change.after_image(&mut image)?;
+            if stamp.is_some_and(|stamp| !wanted(stamp.position())) {
+                continue;
+            }
             let place = match stamp {
                 Some(stamp) => u64::from(stamp.position()),
                 None => spread(change.key()),
@@ -87,6 +100,11 @@ impl Scheme {
 }
 
 impl Record<'_> {
+    /// Which of so many workers a row belongs to: the same one for all images of it.
+    pub fn owner(&self, workers: usize) -> usize {
+        (spread(&self.key) >> 10 ^ u64::from(self.table.0)) as usize % workers.max(1)
+    }
+
     pub fn stamp(&self, height: Height) -> Stamp {
         Stamp::new(height, self.row.map_or(0, |(position, _)| position))
     }

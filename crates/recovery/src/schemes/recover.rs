@@ -20,7 +20,7 @@ use std::time::Instant;
 
 use concurrency::Crew;
 use rustc_hash::{FxHashMap, FxHashSet};
-use storage::{Catalog, LATEST, Store, UndoArena};
+use storage::{Catalog, LATEST, Slot, Store, Table, UndoArena};
 use types::{Error, Height, Key, Result, SqlState, Stamp, TableId, Value};
 
 use super::Scheme;
@@ -73,11 +73,15 @@ const LATCHES: usize = 1 << 10;
 /// An image: how new it is, and the row, which may be gone.
 type Image = (Stamp, Option<Vec<Value>>);
 
+type Gone = FxHashMap<TableId, FxHashMap<Key, Height>>;
+
 type Places = FxHashMap<(TableId, u32, Key), Image>;
 
 /// What the workers share.
 struct Shared {
     log: Arc<RowLog>,
+    /// A row of this height or above was put there by the recovery.
+    first: Height,
     catalog: Arc<Catalog>,
     workers: usize,
     /// The next frame that somebody takes.
@@ -85,7 +89,7 @@ struct Shared {
     /// PLR: by place, the newest image so far of each key that was there.
     places: Vec<Mutex<Places>>,
     /// PLR, LLR: rows that are gone, and since when.
-    gone: Vec<Mutex<FxHashMap<(TableId, Key), Height>>>,
+    gone: Vec<Mutex<Gone>>,
     /// LLR-P: what belongs to each worker.
     shuffled: Vec<Mutex<Vec<Shuffled>>>,
     failed: Mutex<Option<Error>>,
@@ -149,6 +153,7 @@ impl Shared {
     fn new(log: &Arc<RowLog>, store: &Store, workers: usize) -> Shared {
         Shared {
             log: Arc::clone(log),
+            first: log.frames.first().map_or(0, |frame| frame.height),
             catalog: store.catalog(),
             workers,
             next: AtomicUsize::new(0),
@@ -199,36 +204,29 @@ impl Shared {
         let table = self.catalog.table(id).ok_or_else(|| missing(id))?;
         let slot = table.find(key.as_bytes());
         let there = slot.and_then(|slot| table.stamp(slot, LATEST)).map(Stamp::height);
-        let known = gone.get(&(id, key.clone())).copied();
+        let known = gone.get(&id).and_then(|gone| gone.get(key)).copied();
         if there.max(known).is_some_and(|newest| newest >= height) {
             return Ok(());
         }
         let image = image()?;
         if image.1.is_none() {
-            gone.insert((id, key.clone()), height);
+            gone.entry(id).or_default().insert(key.clone(), height);
         }
-        self.install(id, key, image, undo)
-    }
-
-    /// Makes a row what an image says. Nobody else is at this key.
-    fn install(&self, table: TableId, key: &Key, image: Image, undo: &mut UndoArena) -> Result<()> {
-        let table = self.catalog.table(table).ok_or_else(|| missing(table))?;
-        let slot = table.find(key.as_bytes());
-        let live = slot.filter(|slot| table.stamp(*slot, LATEST).is_some());
-        match image {
-            (stamp, Some(row)) => match live {
-                Some(slot) => table.update_row(slot, &row, stamp, undo),
-                None => {
-                    table.insert(key.as_bytes(), &row, stamp, undo);
-                }
-            },
-            (stamp, None) => {
-                if let Some(slot) = live {
-                    table.delete(slot, stamp, undo);
-                }
-            }
-        }
+        install(table, key, slot, image, undo);
         Ok(())
+    }
+}
+
+/// Makes a row, whose record was found, what an image says. Nobody else is at this key.
+fn install(table: &Table, key: &Key, slot: Option<Slot>, image: Image, undo: &mut UndoArena) {
+    let live = slot.filter(|slot| table.stamp(*slot, LATEST).is_some());
+    match (image, live) {
+        ((stamp, Some(row)), Some(slot)) => table.update_row(slot, &row, stamp, undo),
+        ((stamp, Some(row)), None) => {
+            table.insert(key.as_bytes(), &row, stamp, undo);
+        }
+        ((stamp, None), Some(slot)) => table.delete(slot, stamp, undo),
+        ((_, None), None) => {}
     }
 }
 
@@ -270,8 +268,8 @@ fn llr_p(shared: &Shared, step: usize, worker: usize, undo: &mut UndoArena) -> R
     if step == 0 {
         let mut mine: Vec<Vec<Shuffled>> = (0..shared.workers).map(|_| Vec::new()).collect();
         shared.each_record(&mut |frame, offset, height, record| {
+            let owner = record.owner(shared.workers);
             let Record { table, key, .. } = record;
-            let owner = (spread(&key) >> 10 ^ u64::from(table.0)) as usize % shared.workers;
             mine[owner].push(Shuffled { height, frame, offset, table, key });
             Ok(())
         })?;
@@ -281,16 +279,24 @@ fn llr_p(shared: &Shared, step: usize, worker: usize, undo: &mut UndoArena) -> R
         return Ok(());
     }
     let mut records = std::mem::take(&mut *lock(&shared.shuffled[worker]));
-    records.sort_unstable_by_key(|record| std::cmp::Reverse(record.height));
-    let mut seen: FxHashSet<(TableId, &Key)> = FxHashSet::default();
+    // They come in descending runs, one for each worker.
+    records.sort_by_key(|record| std::cmp::Reverse(record.height));
+    let mut gone: FxHashSet<(TableId, &Key)> = FxHashSet::default();
     for at in &records {
-        if !seen.insert((at.table, &at.key)) {
+        let table = shared.catalog.table(at.table).ok_or_else(|| missing(at.table))?;
+        let slot = table.find(at.key.as_bytes());
+        let there = slot.and_then(|slot| table.stamp(slot, LATEST));
+        let is_installed = there.is_some_and(|stamp| stamp.height() >= shared.first);
+        if is_installed || !gone.is_empty() && gone.contains(&(at.table, &at.key)) {
             continue;
         }
         let mut rest = &shared.log.frames[at.frame].records[at.offset..];
         let record = shared.log.scheme.decode(&mut rest)?;
         let image = (record.stamp(at.height), shared.values(&record)?);
-        shared.install(at.table, &at.key, image, undo)?;
+        if image.1.is_none() {
+            gone.insert((at.table, &at.key));
+        }
+        install(table, &at.key, slot, image, undo);
     }
     Ok(())
 }

@@ -5,9 +5,11 @@
 //!   stream-1.log   [ frame of epoch 1 ][ frame of epoch 2 ] …
 //!   pepoch.log     [ slot 0 ][ slot 1 ]     the last epoch that all loggers have on disk
 //!
-//!   frame   length: 4 | CRC-32 of what follows: 4 | height: 8 | records: length
+//!   frame   length: 4 | CRC-32 of what follows: 4 | height: 8 | block: 8 | records: length
 //!   slot    height: 8 | CRC-32 of it: 4, at 0 and at 512, in turns
 //! ```
+//!
+//! *Block* is where a block's hash begins, if there is a ledger [`beside`](super::beside), else 0.
 //!
 //! **Group commit.** Each logger writes one frame for an epoch, an empty one too, and syncs once.
 //! Only when all have done so the epoch is noted in `pepoch.log`, and only when that is on disk its
@@ -25,11 +27,15 @@ use std::sync::Arc;
 
 use ledger::{Files, StorageFile};
 use storage::Changes;
-use types::Height;
+use types::{Height, Position};
 
 use super::Scheme;
 
-const FRAME_HEADER_BYTES: usize = 16;
+pub(super) const FRAME_HEADER_BYTES: usize = 24;
+/// Where a block's hash begins.
+pub type BlockTag = [u8; 8];
+const NO_BLOCK: BlockTag = [0; 8];
+
 const SLOT_BYTES: usize = 12;
 const SLOT_OFFSETS: [u64; 2] = [0, 512];
 const PEPOCH: &str = "pepoch.log";
@@ -69,26 +75,39 @@ impl Loggers {
 
     /// Returns when the block's changes are on disk with every logger, and noted.
     pub fn append(&mut self, changes: &Changes) -> io::Result<()> {
+        self.append_those(changes, &|_| true)
+    }
+
+    /// The same of rows whose last writer is `wanted`: where others are logged by their commands.
+    pub fn append_those(
+        &mut self,
+        changes: &Changes,
+        wanted: &dyn Fn(Position) -> bool,
+    ) -> io::Result<()> {
         if self.broken {
             return Err(io::Error::other("the log has failed before"));
         }
         self.broken = true;
-        self.append_frames(changes)?;
+        self.append_frames(changes, wanted)?;
         self.broken = false;
         Ok(())
     }
 
-    fn append_frames(&mut self, changes: &Changes) -> io::Result<()> {
+    fn append_frames(
+        &mut self,
+        changes: &Changes,
+        wanted: &dyn Fn(Position) -> bool,
+    ) -> io::Result<()> {
         let mut frames: Vec<Vec<u8>> =
             self.streams.iter_mut().map(|stream| std::mem::take(&mut stream.frame)).collect();
         for frame in &mut frames {
             frame.clear();
             frame.resize(FRAME_HEADER_BYTES, 0);
         }
-        let encoded = self.scheme.encode(changes, &mut frames);
+        let encoded = self.scheme.encode_those(changes, wanted, &mut frames);
         encoded.map_err(|error| io::Error::other(error.to_string()))?;
         for (stream, frame) in self.streams.iter_mut().zip(&mut frames) {
-            seal(frame, changes.height())?;
+            seal(frame, changes.height(), NO_BLOCK)?;
             stream.file.write_at(frame, stream.bytes)?;
             stream.bytes += frame.len() as u64;
         }
@@ -117,11 +136,12 @@ impl Loggers {
 }
 
 /// Fills in a frame's header.
-fn seal(frame: &mut [u8], height: Height) -> io::Result<()> {
+pub(super) fn seal(frame: &mut [u8], height: Height, block: BlockTag) -> io::Result<()> {
     let length = u32::try_from(frame.len() - FRAME_HEADER_BYTES);
     let length = length.map_err(|_| io::Error::other("an epoch of more than 4 GiB"))?;
     frame[..4].copy_from_slice(&length.to_be_bytes());
     frame[8..16].copy_from_slice(&height.to_be_bytes());
+    frame[16..FRAME_HEADER_BYTES].copy_from_slice(&block);
     let check = crc32fast::hash(&frame[8..]);
     frame[4..8].copy_from_slice(&check.to_be_bytes());
     Ok(())
@@ -131,6 +151,7 @@ fn seal(frame: &mut [u8], height: Height) -> io::Result<()> {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Frame {
     pub height: Height,
+    pub block: BlockTag,
     pub records: Vec<u8>,
 }
 
@@ -146,11 +167,19 @@ pub struct RowLog {
 impl RowLog {
     pub fn read(files: &Arc<dyn Files>, scheme: Scheme) -> io::Result<RowLog> {
         let height = noted(files)?;
-        let mut frames = Vec::new();
         let names = files.list("")?;
-        for name in names.iter().filter(|name| name.starts_with("stream-")) {
-            read_stream(files, name, height, &mut frames)?;
-        }
+        let streams = names.iter().filter(|name| name.starts_with("stream-"));
+        let mut frames = std::thread::scope(|scope| {
+            let read = |name| move || read_stream(files, name, height);
+            let readers: Vec<_> = streams.map(|name| scope.spawn(read(name))).collect();
+            let frames = readers.into_iter().map(|reader| {
+                reader.join().map_err(|_| io::Error::other("reading a stream panicked"))?
+            });
+            frames.collect::<io::Result<Vec<Vec<Frame>>>>()
+        })?
+        .into_iter()
+        .flatten()
+        .collect::<Vec<Frame>>();
         frames.sort_by_key(|frame| frame.height);
         Ok(RowLog { scheme, frames, height })
     }
@@ -182,10 +211,10 @@ fn read_stream(
     files: &Arc<dyn Files>,
     name: &str,
     until: Option<Height>,
-    frames: &mut Vec<Frame>,
-) -> io::Result<()> {
+) -> io::Result<Vec<Frame>> {
+    let mut frames = Vec::new();
     let Some(until) = until else {
-        return Ok(());
+        return Ok(frames);
     };
     let bytes = contents(files, name)?;
     let mut rest = &bytes[..];
@@ -199,18 +228,20 @@ fn read_stream(
         rest = behind;
         frames.push(frame);
     }
-    Ok(())
+    Ok(frames)
 }
 
-fn next_frame(bytes: &[u8]) -> Option<(Frame, &[u8])> {
+pub(super) fn next_frame(bytes: &[u8]) -> Option<(Frame, &[u8])> {
     let (header, rest) = bytes.split_first_chunk::<FRAME_HEADER_BYTES>()?;
-    let [a, b, c, d, e, f, g, h, height @ ..] = *header;
-    let length = u32::from_be_bytes([a, b, c, d]) as usize;
+    let (length, header) = header.split_first_chunk()?;
+    let (expected, tags) = header.split_first_chunk()?;
+    let (height, block) = tags.split_first_chunk()?;
+    let length = u32::from_be_bytes(*length) as usize;
     let (records, behind) = rest.split_at_checked(length)?;
     let mut check = crc32fast::Hasher::new();
-    check.update(&height);
+    check.update(tags);
     check.update(records);
-    let valid = check.finalize() == u32::from_be_bytes([e, f, g, h]);
-    let height = Height::from_be_bytes(height);
-    valid.then(|| (Frame { height, records: records.to_vec() }, behind))
+    let valid = check.finalize() == u32::from_be_bytes(*expected);
+    let (height, block) = (Height::from_be_bytes(*height), block.try_into().ok()?);
+    valid.then(|| (Frame { height, block, records: records.to_vec() }, behind))
 }

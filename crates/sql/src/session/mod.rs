@@ -640,6 +640,7 @@ impl Session {
                 .collect()
             }
             "ledger.protocol" => vec![[Value::from(self.database.engine.protocol())].into()],
+            "log_scheme" => vec![[Value::from(self.database.engine.log_scheme())].into()],
             name => vec![[Value::from(self.settings.show(name)?.1)].into()],
         };
         Ok(Answer::Rows { rows, tag: Tag::Plain("SHOW".into()) })

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use engine::checkpoint::{Checkpointer, ServiceSettings, digest};
+use engine::checkpoint::{Checkpointer, ServiceSettings};
 use engine::{
     BlockEvent, BlockLimits, Checkpoints, Engine, Language, NoObserver, Observer, Progress,
     replay_watched,
@@ -17,7 +17,7 @@ use sql::session::{Database, Session};
 use storage::Store;
 use types::SqlState;
 
-use super::world::{full_replay, recovered};
+use super::world::{digest_of, full_replay, recovered};
 use crate::sessions::{Client, block_on};
 
 /// Only those that are asked for, at any price.
@@ -123,9 +123,7 @@ fn a_checkpoint_under_load_is_the_state_of_its_block() {
     replay_watched(Arc::new(files.clone()), &make, 2, &mut |replica, _| {
         let height = replica.head().height;
         if taken.contains(&height) {
-            let snapshot = replica.store().snapshot();
-            let schema = replica.language().schema_image(&snapshot).unwrap();
-            let found = digest(&snapshot, replica.parameters(), &schema).unwrap();
+            let found = digest_of(replica);
             let written = read_manifest(&files, height).unwrap().digest().unwrap();
             assert_eq!(found, written, "block {height}");
             compared += 1;

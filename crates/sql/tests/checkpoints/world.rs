@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use concurrency::Outcome;
-use engine::checkpoint::{Checkpointer, State, Taken, digest};
+use engine::checkpoint::{Checkpointer, State, Taken};
 use engine::transaction::StatementText;
 use engine::{
     Body, Input, Language, ParameterTypes, Replayed, Replica, Transaction, recover, replay,
@@ -53,16 +53,12 @@ pub fn recovered(files: &MemoryFiles) -> Replayed {
     replayed.unwrap_or_else(|fault| panic!("{fault}"))
 }
 
-/// Without a claim about what is on stable storage.
 pub fn state_of(replica: &Replica) -> State {
-    let snapshot = replica.store().snapshot();
-    let schema = replica.language().schema_image(&snapshot).unwrap();
-    State { snapshot, boundary: replica.boundary(), durable_below: 0, schema }
+    State::of(replica).unwrap()
 }
 
 pub fn digest_of(replica: &Replica) -> Hash {
-    let State { snapshot, boundary, schema, .. } = state_of(replica);
-    digest(&snapshot, &boundary.parameters, &schema).unwrap()
+    state_of(replica).digest().unwrap()
 }
 
 fn options() -> LogOptions {

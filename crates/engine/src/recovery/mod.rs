@@ -10,6 +10,16 @@
 //!                  └────────────────────┴──── follow: the blocks behind it ───► head
 //! ```
 //!
+//! *What a start checks*, of the blocks behind its checkpoint: that they are a chain whose roots of
+//! transactions and outcomes hold; and, in each of the ways that [`Ways`] counts, that each of them
+//! changed the rows that its effects root says: keys, images before, images after, heights of the
+//! changes before. So the state at the head is the one that the ledger's headers commit to, also
+//! where a row log or PACMAN made it. Outcomes are told again, and compared, where blocks are
+//! executed under their protocol: always in [`replay`], at a start unless it was spared that.
+//! Whatever fails a check at a start is executed instead, and that is said.
+//!
+//! *The way by default* is the protocol itself: see [`follow`] for the figures.
+//!
 //! A checkpoint is passed over if a byte of it is not as written, if it cannot be read, or if its
 //! block is not in the ledger: a crash without `durability` may lose blocks that a checkpoint has
 //! seen. That is said, and costs the replay of more blocks; damage to the *ledger* is a fault.
@@ -24,19 +34,24 @@ use ledger::chain::ChainVerifier;
 use ledger::checkpoint::{CHECKPOINT_FOLDER, heights, read_manifest};
 use ledger::header::BlockHeader;
 use ledger::segment::SEGMENT_FOLDER;
-use ledger::{
-    Block, ChainFault, Damage, EncodedBlock, Files, Genesis, LogError, LogReader, TornTail,
-};
+use ledger::{Damage, Files, Genesis, LogError, LogReader, TornTail};
 use storage::Store;
 use types::{Error, Height, SqlState};
 
 use crate::checkpoint::{Base, Loaded, load};
-use crate::describe::describe_outcome;
 use crate::effects::ChangedRow;
-use crate::engine::collect;
 use crate::language::Language;
-use crate::replica::{Executed, Halt, Input, Replica};
-use crate::transaction::{Transaction, encode_outcome};
+use crate::replica::{Halt, Replica};
+
+mod ahead;
+mod compare;
+mod follow;
+mod part;
+
+pub use recovery::schemes::beside::RowFolders;
+
+use ahead::{check_chain, decode};
+use follow::{Followed, follow};
 
 /// What is wrong with a ledger.
 #[derive(Debug)]
@@ -53,6 +68,9 @@ pub enum Fault {
     Mismatch(Mismatch),
     /// The replica cannot go on (for instance, a protocol that this program does not know).
     Halt(Height, Halt),
+    /// Replay without the protocol did not give what the ledger says, behind this block. It may be
+    /// that replay or the ledger: [`recover_by`] begins anew and executes.
+    Unusable(Height, String),
 }
 
 /// The first difference between a ledger and its re-execution.
@@ -97,6 +115,7 @@ impl std::fmt::Display for Fault {
             Fault::Damage(damage) => damage.fmt(f),
             Fault::Mismatch(mismatch) => mismatch.fmt(f),
             Fault::Halt(height, halt) => write!(f, "block {height}: {halt}"),
+            Fault::Unusable(height, why) => write!(f, "replay behind block {height}: {why}"),
         }
     }
 }
@@ -134,6 +153,52 @@ pub struct Replayed {
     pub checkpoint: Option<FromCheckpoint>,
     /// Checkpoints that did not hold, newest first.
     pub passed_over: Vec<PassedOver>,
+    /// How the blocks became a state.
+    pub ways: Ways,
+    /// What did not go as it was meant to, for people: row logs that were of no use, say.
+    pub notes: Vec<String>,
+}
+
+/// Blocks, by how they became a state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Ways {
+    /// Under their protocol; outcomes and effects were compared.
+    pub executed: u64,
+    /// From row logs; effects were compared.
+    pub by_rows: u64,
+    /// By PACMAN; effects were compared.
+    pub by_pieces: u64,
+    /// One transaction after the other; effects were compared.
+    pub serially: u64,
+}
+
+/// How blocks behind a checkpoint are replayed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ReplayBy {
+    /// Under the protocol, which alone tells outcomes again: see [`follow`] for what others cost.
+    #[default]
+    Auto,
+    Protocol,
+    /// In pieces, where the ledger holds the serial order.
+    Pacman,
+    /// One transaction after another, where the ledger holds the serial order.
+    Serial,
+}
+
+/// How a state is recovered.
+#[derive(Clone, Default)]
+pub struct Recovery {
+    pub workers: usize,
+    pub replay: ReplayBy,
+    /// Read instead of executing, where they hold what the ledger says.
+    pub rows: Option<RowFolders>,
+}
+
+impl Recovery {
+    /// By execution alone.
+    fn executing(workers: usize) -> Recovery {
+        Recovery { workers, replay: ReplayBy::Protocol, rows: None }
+    }
 }
 
 /// A checkpoint that a replica was made from.
@@ -184,7 +249,20 @@ pub fn replay_watched(
     workers: usize,
     after: &mut dyn FnMut(&Replica, Progress),
 ) -> Result<Replayed, Fault> {
+    from_genesis(files, language, &Recovery::executing(workers), true, after)
+}
+
+fn from_genesis(
+    files: Arc<dyn Files>,
+    language: MakeLanguage<'_>,
+    recovery: &Recovery,
+    at_once: bool,
+    after: &mut dyn FnMut(&Replica, Progress),
+) -> Result<Replayed, Fault> {
     let mut reader = LogReader::open(files)?;
+    if reader.first_height() > 0 {
+        return Err(Fault::Damage(pruned(&reader)));
+    }
     let mut chain = ChainVerifier::new();
     let genesis = match reader.next_block() {
         Ok(Some(encoded)) => encoded,
@@ -197,13 +275,22 @@ pub fn replay_watched(
     let genesis = Genesis::from_block(&genesis).map_err(|e| Fault::Halt(0, Halt(e.to_string())))?;
     let store = Arc::new(Store::new());
     let language = language(&store);
-    let mut replica =
-        Replica::new(&genesis, store, language, workers).map_err(|halt| Fault::Halt(0, halt))?;
-    let mut progress = Progress { bytes, ..Progress::default() };
-    after(&replica, progress);
-    let torn_tail = follow(&mut replica, &mut chain, &mut reader, &mut progress, after)?;
-    let (checkpoint, passed_over) = (None, Vec::new());
-    Ok(Replayed { replica, progress, reader, torn_tail, checkpoint, passed_over })
+    let mut replica = Replica::new(&genesis, store, language, recovery.workers)
+        .map_err(|halt| Fault::Halt(0, halt))?;
+    let with_genesis = |progress: Progress| Progress { bytes: progress.bytes + bytes, ..progress };
+    after(&replica, with_genesis(Progress::default()));
+    let mut after = |replica: &Replica, progress| after(replica, with_genesis(progress));
+    let followed = follow(&mut replica, &mut chain, &mut reader, recovery, at_once, &mut after)?;
+    let progress = with_genesis(followed.progress);
+    Ok(Replayed { progress, ..Replayed::of(replica, reader, followed) })
+}
+
+impl Replayed {
+    fn of(replica: Replica, reader: LogReader, followed: Followed) -> Replayed {
+        let Followed { torn_tail, progress, ways, notes } = followed;
+        let (checkpoint, passed_over) = (None, Vec::new());
+        Replayed { replica, progress, reader, torn_tail, checkpoint, passed_over, ways, notes }
+    }
 }
 
 /// Begin with the newest checkpoint that holds, then read, check and execute the blocks behind it.
@@ -213,31 +300,85 @@ pub fn recover(
     workers: usize,
     report: &mut dyn FnMut(Progress),
 ) -> Result<Replayed, Fault> {
+    recover_by(files, language, &Recovery::executing(workers), report)
+}
+
+/// The same, by other means than execution where these are given and of use.
+pub fn recover_by(
+    files: Arc<dyn Files>,
+    language: MakeLanguage<'_>,
+    recovery: &Recovery,
+    report: &mut dyn FnMut(Progress),
+) -> Result<Replayed, Fault> {
+    match try_recover(&files, language, recovery, report) {
+        Err(Fault::Unusable(height, why)) => {
+            let executing = Recovery::executing(recovery.workers);
+            let mut replayed = try_recover(&files, language, &executing, report)?;
+            replayed.notes.push(format!("replay behind block {height} was given up: {why}"));
+            Ok(replayed)
+        }
+        done => done,
+    }
+}
+
+fn try_recover(
+    files: &Arc<dyn Files>,
+    language: MakeLanguage<'_>,
+    recovery: &Recovery,
+    report: &mut dyn FnMut(Progress),
+) -> Result<Replayed, Fault> {
     let mut passed_over = Vec::new();
-    for height in heights(&*files).map_err(Fault::Io)?.into_iter().rev() {
-        match begin_at(&files, height, language, workers)? {
-            Ok((loaded, mut reader)) => {
-                let Loaded { mut replica, base, rows, bytes } = loaded;
-                let mut chain = ChainVerifier::after(&replica.boundary().header);
-                let mut progress = Progress::default();
-                let after = &mut |_: &Replica, progress| report(progress);
-                let torn_tail =
-                    follow(&mut replica, &mut chain, &mut reader, &mut progress, after)?;
-                let checkpoint = Some(FromCheckpoint { base, rows, bytes });
-                return Ok(Replayed {
-                    replica,
-                    progress,
-                    reader,
-                    torn_tail,
-                    checkpoint,
-                    passed_over,
-                });
-            }
+    let after = &mut |_: &Replica, progress| report(progress);
+    for height in heights(&**files).map_err(Fault::Io)?.into_iter().rev() {
+        match from_checkpoint(files, height, language, recovery, false, after)? {
+            Ok(replayed) => return Ok(Replayed { passed_over, ..replayed }),
             Err(it) => passed_over.push(it),
         }
     }
-    let replayed = replay(files, language, workers, report)?;
+    let replayed = from_genesis(Arc::clone(files), language, recovery, false, after)?;
     Ok(Replayed { passed_over, ..replayed })
+}
+
+/// Begin with one checkpoint, then read, check and execute the blocks behind it; or why it cannot
+/// be begun with. `after` sees the replica after each block.
+pub fn replay_behind(
+    files: &Arc<dyn Files>,
+    height: Height,
+    language: MakeLanguage<'_>,
+    workers: usize,
+    after: &mut dyn FnMut(&Replica, Progress),
+) -> Result<Result<Replayed, PassedOver>, Fault> {
+    from_checkpoint(files, height, language, &Recovery::executing(workers), true, after)
+}
+
+fn from_checkpoint(
+    files: &Arc<dyn Files>,
+    height: Height,
+    language: MakeLanguage<'_>,
+    recovery: &Recovery,
+    at_once: bool,
+    after: &mut dyn FnMut(&Replica, Progress),
+) -> Result<Result<Replayed, PassedOver>, Fault> {
+    let (loaded, mut reader) = match begin_at(files, height, language, recovery.workers)? {
+        Ok(begun) => begun,
+        Err(passed_over) => return Ok(Err(passed_over)),
+    };
+    let Loaded { mut replica, base, rows, bytes } = loaded;
+    let mut chain = ChainVerifier::after(&replica.boundary().header);
+    let followed = follow(&mut replica, &mut chain, &mut reader, recovery, at_once, after)?;
+    let checkpoint = Some(FromCheckpoint { base, rows, bytes });
+    Ok(Ok(Replayed { checkpoint, ..Replayed::of(replica, reader, followed) }))
+}
+
+/// There is no checkpoint to begin with, and blocks from genesis on are not there.
+fn pruned(reader: &LogReader) -> Damage {
+    let first = reader.first_height();
+    let what = format!(
+        "blocks 0 to {} were pruned, and no checkpoint of a later block holds; make the ledger \
+         whole again from a backup, or with the archive: tally restore --archive",
+        first - 1
+    );
+    Damage { height: 0, file: SEGMENT_FOLDER.to_owned(), offset: 0, what }
 }
 
 /// A checkpoint's replica, and a reader that has read its block; or why there is none.
@@ -267,6 +408,15 @@ fn reader_behind(
     durable_below: Height,
 ) -> Result<Result<LogReader, &'static str>, Fault> {
     let mut reader = LogReader::open_at(Arc::clone(files), header.height)?;
+    match reader.pruned() {
+        Some(last) if last.height == header.height && last.hash() == header.hash() => {
+            return Ok(Ok(reader));
+        }
+        Some(last) if last.height >= header.height => {
+            return Ok(Err("the blocks behind it were pruned"));
+        }
+        _ => {}
+    }
     loop {
         match reader.next_block() {
             Ok(Some(block)) if block.height() < header.height => {}
@@ -295,123 +445,4 @@ fn lost(reader: &LogReader, checkpoint: Height, durable_below: Height) -> Damage
          folder `{CHECKPOINT_FOLDER}` away"
     );
     Damage { height, file: file.to_owned(), offset, what }
-}
-
-/// Apply the ledger's blocks behind a replica's head, up to its end. The replica, the chain and the
-/// reader stand behind the same block.
-pub fn follow(
-    replica: &mut Replica,
-    chain: &mut ChainVerifier,
-    reader: &mut LogReader,
-    progress: &mut Progress,
-    after: &mut dyn FnMut(&Replica, Progress),
-) -> Result<Option<TornTail>, Fault> {
-    loop {
-        let encoded = match reader.next_block() {
-            Ok(Some(encoded)) => encoded,
-            Ok(None) => return Ok(None),
-            Err(LogError::TornTail(tail)) => return Ok(Some(tail)),
-            Err(error) => return Err(error.into()),
-        };
-        let block = decode(&encoded)?;
-        check_chain(chain, &block)?;
-        execute(replica, &block)?;
-        progress.bytes += encoded.payload().len() as u64;
-        progress.blocks += 1;
-        progress.transactions += block.transactions.len() as u64;
-        after(replica, *progress);
-    }
-}
-
-fn decode(encoded: &EncodedBlock) -> Result<Block, Fault> {
-    encoded.decode().map_err(|error| {
-        mismatch(encoded.height(), "the block's encoding", "a block", error.to_string())
-    })
-}
-
-fn check_chain(chain: &mut ChainVerifier, block: &Block) -> Result<(), Fault> {
-    match chain.push(block) {
-        Ok(_) => Ok(()),
-        Err(ChainFault { height, what, expected, found }) => {
-            Err(mismatch(height, what, &expected, found))
-        }
-    }
-}
-
-/// Execute one block of a ledger and compare.
-fn execute(replica: &mut Replica, block: &Block) -> Result<(), Fault> {
-    let height = block.header.height;
-    let inputs = block
-        .transactions
-        .iter()
-        .map(|payload| Input { payload: payload.clone(), compiled: None })
-        .collect();
-    let executed =
-        replica.execute(block.header.time_us, inputs).map_err(|halt| Fault::Halt(height, halt))?;
-    compare(block, &executed)?;
-    replica.publish();
-    drop(executed);
-    collect(replica.store(), height);
-    Ok(())
-}
-
-fn compare(block: &Block, executed: &Executed) -> Result<(), Fault> {
-    if executed.block.header == block.header {
-        return Ok(());
-    }
-    let height = block.header.height;
-    for (index, (recorded, outcome)) in block.outcomes.iter().zip(&executed.outcomes).enumerate() {
-        let again = encode_outcome(outcome);
-        if *recorded != again {
-            let what = match Transaction::decode(&block.transactions[index]) {
-                Ok(transaction) => format!("the outcome of `{}`", transaction.body.describe()),
-                Err(_) => "the outcome".into(),
-            };
-            let (expected, found) = (describe_outcome(recorded), describe_outcome(&again));
-            let mut changes = executed.effects.rows();
-            changes.retain(|row| row.transaction == Some(index));
-            let transaction = Some(index);
-            let fault = Mismatch { height, transaction, what, expected, found, changes };
-            return Err(Fault::Mismatch(fault));
-        }
-    }
-    let (ours, theirs) = (&executed.block.header, &block.header);
-    let hex = |hash: &ledger::Hash| ledger::hash::to_hex(hash);
-    if ours.effects_root != theirs.effects_root {
-        let changes = executed.effects.rows();
-        return Err(Fault::Mismatch(Mismatch {
-            height,
-            transaction: only_transaction(block),
-            what: "the effects root".into(),
-            expected: hex(&theirs.effects_root),
-            found: hex(&ours.effects_root),
-            changes,
-        }));
-    }
-    for (what, ours, theirs) in [
-        ("the parameters", ours.parameters_hash, theirs.parameters_hash),
-        ("the previous block's hash", ours.previous_hash, theirs.previous_hash),
-    ] {
-        if ours != theirs {
-            return Err(mismatch(height, what, &hex(&theirs), hex(&ours)));
-        }
-    }
-    Err(mismatch(height, "the header", &format!("{theirs:?}"), format!("{ours:?}")))
-}
-
-/// The transaction whose effects differ, where there is no choice.
-fn only_transaction(block: &Block) -> Option<usize> {
-    (block.transactions.len() == 1).then_some(0)
-}
-
-/// A difference that is the block's as a whole.
-fn mismatch(height: Height, what: &str, expected: &str, found: String) -> Fault {
-    Fault::Mismatch(Mismatch {
-        height,
-        transaction: None,
-        what: what.to_owned(),
-        expected: expected.to_owned(),
-        found,
-        changes: Vec::new(),
-    })
 }

@@ -1,0 +1,406 @@
+//! What the ways back cost: figures 4.13 to 4.20.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use recovery::replay::{self, Breakdown, Replayed, Strategy, Task};
+use recovery::schemes::Scheme;
+use recovery::schemes::recover::{self, RowStrategy};
+use recovery::schemes::streams::RowLog;
+
+use super::{FEW_CORES, median, thread_counts, wanted};
+use crate::Workload;
+use crate::paper::{Findings, Lab, Lines, times};
+use crate::recovering::{Checkpointed, Logged, Wanted};
+use crate::table::Table;
+
+pub const TPCC_TRANSACTIONS: usize = 50_000;
+pub const SMALLBANK_TRANSACTIONS: usize = 500_000;
+
+/// A way back, with its name in the thesis.
+#[derive(Clone, Copy)]
+pub enum Way {
+    Commands(&'static Strategy),
+    Rows(Scheme, &'static RowStrategy),
+}
+
+impl Way {
+    pub fn commands(name: &str) -> Result<Way> {
+        replay::by_name(name).map(Way::Commands).context("an unknown strategy")
+    }
+
+    pub fn rows(scheme: Scheme, name: &str) -> Result<Way> {
+        let way = recover::by_name(name).context("an unknown way back")?;
+        Ok(Way::Rows(scheme, way))
+    }
+
+    /// The five of the thesis.
+    fn of_the_thesis() -> Result<Vec<Way>> {
+        Ok(vec![
+            Way::rows(Scheme::Physical, "plr")?,
+            Way::rows(Scheme::Logical, "llr")?,
+            Way::rows(Scheme::Logical, "llr-p")?,
+            Way::commands("serial")?,
+            Way::commands("pipelined")?,
+        ])
+    }
+
+    pub fn name(&self) -> String {
+        match self {
+            Way::Commands(strategy) if strategy.name == "serial" => "clr (serial)".to_owned(),
+            Way::Commands(strategy) if strategy.name == "pipelined" => {
+                "clr-p (pipelined)".to_owned()
+            }
+            Way::Commands(strategy) => strategy.name.to_owned(),
+            Way::Rows(_, way) => way.name.to_owned(),
+        }
+    }
+
+    fn is_serial(&self) -> bool {
+        matches!(self, Way::Commands(strategy) if strategy.name == "serial")
+    }
+}
+
+/// Logs in memory, and how long reading them took.
+pub struct Logs {
+    pub logged: Logged,
+    pub task: Task,
+    pub logical: Arc<RowLog>,
+    physical: Arc<RowLog>,
+    /// Command, logical, physical.
+    pub reload: [Duration; 3],
+}
+
+impl Logs {
+    pub fn make(wanted: &Wanted) -> Result<Logs> {
+        let logged = Logged::make(wanted)?;
+        let commands = logged.read_commands()?;
+        let logical = logged.read_rows(Scheme::Logical)?;
+        let physical = logged.read_rows(Scheme::Physical)?;
+        let reload = [commands.took, logical.took, physical.took];
+        let task = Task::new(commands.log);
+        Ok(Logs { logged, task, logical: logical.log, physical: physical.log, reload })
+    }
+
+    fn run(&self, way: &Way, workers: usize) -> Result<Replayed> {
+        match way {
+            Way::Commands(strategy) => self.logged.replay(strategy, &self.task, workers),
+            Way::Rows(Scheme::Logical, way) => self.logged.recover(way, &self.logical, workers),
+            Way::Rows(Scheme::Physical, way) => self.logged.recover(way, &self.physical, workers),
+        }
+    }
+
+    fn reload(&self, way: &Way) -> Duration {
+        match way {
+            Way::Commands(_) => self.reload[0],
+            Way::Rows(Scheme::Logical, _) => self.reload[1],
+            Way::Rows(Scheme::Physical, _) => self.reload[2],
+        }
+    }
+}
+
+/// A way back with so many workers: the median of its rounds.
+pub struct Cost {
+    pub way: Way,
+    pub workers: usize,
+    pub seconds: f64,
+    pub spent: Breakdown,
+}
+
+/// Every way with every number of workers, in turns.
+pub fn costs(lab: &mut Lab<'_>, logs: &Logs, ways: &[Way], threads: &[usize]) -> Result<Vec<Cost>> {
+    let cells: Vec<(Way, usize)> = ways
+        .iter()
+        .flat_map(|way| {
+            let threads = if way.is_serial() { &threads[..1] } else { threads };
+            threads.iter().map(move |workers| (*way, *workers))
+        })
+        .collect();
+    let mut runs: Vec<Vec<Replayed>> = cells.iter().map(|_| Vec::new()).collect();
+    let rounds = lab.effort.rounds();
+    for round in 0..rounds {
+        for (at, (way, workers)) in cells.iter().enumerate() {
+            let what = format!("{}, {workers} threads", way.name());
+            lab.tell(round * cells.len() + at, rounds * cells.len(), &what);
+            runs[at].push(logs.run(way, *workers)?);
+        }
+    }
+    let seconds = |run: &Replayed| (run.prepared + run.replayed).as_secs_f64();
+    let cost = |((way, workers), runs): ((Way, usize), Vec<Replayed>)| Cost {
+        way,
+        workers,
+        seconds: median(runs.iter().map(seconds).collect()),
+        spent: runs[0].spent,
+    };
+    Ok(cells.into_iter().zip(runs).map(cost).collect())
+}
+
+/// Seconds of a way with so many workers; a serial one has one.
+pub fn seconds(costs: &[Cost], way: &str, workers: usize) -> f64 {
+    let found = costs.iter().find(|cost| {
+        cost.way.name().starts_with(way) && (cost.workers == workers || cost.way.is_serial())
+    });
+    found.map_or(f64::NAN, |cost| cost.seconds)
+}
+
+/// Ways over threads, in transactions a second.
+fn rates(costs: &[Cost], transactions: u64, threads: &[usize], title: &str) -> Lines {
+    let mut names: Vec<String> = Vec::new();
+    costs.iter().map(|cost| cost.way.name()).for_each(|name| {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    });
+    let line = |name: String| {
+        let rate = |workers: &usize| {
+            let of = costs.iter().find(|c| c.way.name() == name && c.workers == *workers);
+            of.map(|cost| transactions as f64 / cost.seconds)
+        };
+        let values = threads.iter().map(rate).collect();
+        (name, values)
+    };
+    Lines {
+        title: title.to_owned(),
+        x_label: "threads".to_owned(),
+        unit: "logged transactions a second".to_owned(),
+        digits: 0,
+        places: threads.iter().map(usize::to_string).collect(),
+        lines: names.into_iter().map(line).collect(),
+    }
+}
+
+fn tpcc_logs(lab: &Lab<'_>) -> Result<Logs> {
+    Logs::make(&wanted(lab, &super::tpcc(lab)?, TPCC_TRANSACTIONS))
+}
+
+pub fn checkpoint(lab: &mut Lab<'_>) -> Result<Findings> {
+    let tpcc = super::tpcc(lab)?;
+    let checkpointed = Checkpointed::make(&tpcc, &lab.effort.folder)?;
+    let threads = thread_counts(lab);
+    let mut rates = Vec::new();
+    for &workers in &threads {
+        let rounds = lab.effort.rounds();
+        let took: Result<Vec<f64>> = (0..rounds)
+            .map(|round| {
+                lab.tell(round, rounds, &format!("a checkpoint, {workers} threads"));
+                Ok(checkpointed.load(workers)?.as_secs_f64())
+            })
+            .collect();
+        rates.push(Some(checkpointed.bytes as f64 / 1e6 / median(took?)));
+    }
+    let mut findings = Findings::default();
+    let gain = ratio_of_ends(&rates);
+    findings.series.push(Lines {
+        title: format!("{} rows from disk to a replica", checkpointed.rows),
+        x_label: "threads".to_owned(),
+        unit: "MB a second".to_owned(),
+        digits: 0,
+        places: threads.iter().map(usize::to_string).collect(),
+        lines: vec![("load".to_owned(), rates)],
+    });
+    findings.claim("more threads load faster", "to the disk's rate", times(gain), gain > 1.0);
+    findings.remark(
+        "one checkpoint serves every log scheme, so what the thesis compares between schemes is \
+         the same here; indexes are built while rows are loaded.",
+    );
+    findings.remark(FEW_CORES);
+    Ok(findings)
+}
+
+fn ratio_of_ends(values: &[Option<f64>]) -> f64 {
+    match (values.first(), values.last()) {
+        (Some(Some(first)), Some(Some(last))) => last / first,
+        _ => f64::NAN,
+    }
+}
+
+pub fn log(lab: &mut Lab<'_>) -> Result<Findings> {
+    let logs = tpcc_logs(lab)?;
+    let (threads, ways) = (thread_counts(lab), Way::of_the_thesis()?);
+    let most = lab.effort.threads;
+    let costs = costs(lab, &logs, &ways, &threads)?;
+    let mut findings = Findings::default();
+    let heads = ["", "reading the log, ms", "log, MB"].map(str::to_owned).to_vec();
+    let volume = logs.logged.volume;
+    let bytes = [logs.logged.command_bytes, volume.logical_bytes, volume.physical_bytes];
+    let row = |((name, took), bytes): ((&str, Duration), u64)| {
+        let (ms, megabytes) = (took.as_secs_f64() * 1e3, bytes as f64 / 1e6);
+        vec![name.to_owned(), format!("{ms:.0}"), format!("{megabytes:.1}")]
+    };
+    let rows = ["command", "logical", "physical"].into_iter().zip(logs.reload).zip(bytes);
+    findings.tables.push(("Reading".to_owned(), Table { heads, rows: rows.map(row).collect() }));
+    findings.series.push(rates(&costs, logs.logged.transactions, &threads, "Replay"));
+    let (reload, shortest) = (logs.reload[0].as_secs_f64(), logs.reload[1].as_secs_f64());
+    let ours = times(shortest / reload);
+    findings.claim(
+        "a command log is read faster than a logical one",
+        "much",
+        ours,
+        reload < shortest,
+    );
+    let gain = seconds(&costs, "clr (", 1) / seconds(&costs, "clr-p", most);
+    findings.claim("clr-p is faster than clr", "18x on 40", times(gain), gain > 1.0);
+    let gain = seconds(&costs, "clr-p", 1) / seconds(&costs, "clr-p", most);
+    findings.claim("clr-p becomes faster with threads", "to 40", times(gain), gain > 1.0);
+    findings.remark("reading a command log includes decoding and compiling its transactions.");
+    findings.remark(FEW_CORES);
+    Ok(findings)
+}
+
+pub fn latches(lab: &mut Lab<'_>) -> Result<Findings> {
+    let logs = tpcc_logs(lab)?;
+    let threads = thread_counts(lab);
+    let ways = [Way::rows(Scheme::Logical, "llr")?, Way::rows(Scheme::Logical, "llr-p")?];
+    let costs = costs(lab, &logs, &ways, &threads)?;
+    let most = lab.effort.threads;
+    let mut findings = Findings::default();
+    findings.series.push(rates(&costs, logs.logged.transactions, &threads, "Latched and not"));
+    let gain = seconds(&costs, "llr-p", 1) / seconds(&costs, "llr-p", most);
+    findings.claim("without latches threads gain", "up to 12", times(gain), gain > 1.0);
+    findings.remark(
+        "the thesis takes the latches out of llr and lets it go wrong; what is right without them \
+         is llr-p, which goes from the newest record back and installs each row once.",
+    );
+    findings.remark(FEW_CORES);
+    Ok(findings)
+}
+
+pub fn overall(lab: &mut Lab<'_>) -> Result<Findings> {
+    let most = lab.effort.threads;
+    let mut findings = Findings::default();
+    let workloads: [(Workload, usize); 2] =
+        [(super::tpcc(lab)?, TPCC_TRANSACTIONS), (super::smallbank(lab)?, SMALLBANK_TRANSACTIONS)];
+    let heads = ["", "checkpoint, ms", "reading, ms", "replay, ms", "all, ms"];
+    let mut table = Table { heads: heads.map(str::to_owned).to_vec(), rows: Vec::new() };
+    for (workload, transactions) in workloads {
+        let checkpointed = Checkpointed::make(&workload, &lab.effort.folder)?;
+        let load = checkpointed.load(most)?.as_secs_f64();
+        let logs = Logs::make(&wanted(lab, &workload, transactions))?;
+        let costs = costs(lab, &logs, &Way::of_the_thesis()?, &[most])?;
+        let mut all = Vec::new();
+        for cost in &costs {
+            let reload = logs.reload(&cost.way).as_secs_f64();
+            let sum = load + reload + cost.seconds;
+            all.push((cost.way.name(), reload + cost.seconds));
+            let ms = [load, reload, cost.seconds, sum].map(|part| format!("{:.0}", part * 1e3));
+            let name = format!("{}, {}", workload.name(), cost.way.name());
+            table.rows.push(std::iter::once(name).chain(ms).collect());
+        }
+        let of = |name: &str| {
+            let found = all.iter().find(|(way, _)| way.starts_with(name));
+            found.map_or(f64::NAN, |(_, seconds)| *seconds)
+        };
+        for (claim, slow, fast) in [
+            ("clr-p is faster than clr", "clr (", "clr-p"),
+            ("llr-p is faster than clr-p", "clr-p", "llr-p"),
+        ] {
+            let gain = of(slow) / of(fast);
+            findings.claim(
+                &format!("{}: {claim}", workload.name()),
+                "yes",
+                times(gain),
+                gain > 1.0,
+            );
+        }
+    }
+    findings.tables.push((format!("Recovery with {most} threads"), table));
+    findings.remark(FEW_CORES);
+    Ok(findings)
+}
+
+pub fn ad_hoc(lab: &mut Lab<'_>) -> Result<Findings> {
+    let (tpcc, most) = (super::tpcc(lab)?, lab.effort.threads);
+    let shares = [0, 20, 40, 60, 80, 100];
+    let mut line = Vec::new();
+    for ad_hoc_percent in shares {
+        let wanted = wanted(lab, &tpcc, TPCC_TRANSACTIONS / 5);
+        let logs = Logs::make(&Wanted { ad_hoc_percent, block_transactions: 1, ..wanted })?;
+        let costs = costs(lab, &logs, &[Way::commands("pipelined")?], &[most])?;
+        line.push(Some(logs.logged.transactions as f64 / costs[0].seconds));
+    }
+    let mut findings = Findings::default();
+    let gain = ratio_of_ends(&line);
+    findings.series.push(Lines {
+        title: "Pipelined replay".to_owned(),
+        x_label: "ad hoc, %".to_owned(),
+        unit: "logged transactions a second".to_owned(),
+        digits: 0,
+        places: shares.iter().map(u32::to_string).collect(),
+        lines: vec![("clr-p".to_owned(), line)],
+    });
+    findings.claim("replay becomes faster with ad-hoc work", "to llr-p's", times(gain), gain > 1.0);
+    findings.remark("blocks of one transaction, so that each one's rows are known.");
+    findings.remark(FEW_CORES);
+    Ok(findings)
+}
+
+pub fn static_only(lab: &mut Lab<'_>) -> Result<Findings> {
+    let logs = tpcc_logs(lab)?;
+    let (threads, most) = (thread_counts(lab), lab.effort.threads);
+    let ways = [Way::commands("serial")?, Way::commands("static-only")?];
+    let costs = costs(lab, &logs, &ways, &threads)?;
+    let mut findings = Findings::default();
+    findings.series.push(rates(&costs, logs.logged.transactions, &threads, "Static analysis"));
+    let gain = seconds(&costs, "static-only", 1) / seconds(&costs, "static-only", most);
+    findings.claim("threads help a little, then not", "2.2x on 3", times(gain), gain > 1.0);
+    findings.remark("transaction chopping, which the thesis found slower, is not there.");
+    findings.remark(FEW_CORES);
+    Ok(findings)
+}
+
+pub fn strategies(lab: &mut Lab<'_>) -> Result<Findings> {
+    let logs = tpcc_logs(lab)?;
+    let (threads, most) = (thread_counts(lab), lab.effort.threads);
+    let ways: Vec<Way> = replay::ALL.iter().map(Way::Commands).collect();
+    let costs = costs(lab, &logs, &ways, &threads)?;
+    let mut findings = Findings::default();
+    findings.series.push(rates(&costs, logs.logged.transactions, &threads, "Strategies"));
+    in_order(&costs, most, &mut findings);
+    findings.remark(FEW_CORES);
+    Ok(findings)
+}
+
+/// The thesis's order of the strategies.
+pub fn in_order(costs: &[Cost], threads: usize, findings: &mut Findings) {
+    for (claim, paper, slow, fast) in [
+        ("synchronous is faster than static-only", "over 4x on 40", "static-only", "synchronous"),
+        ("pipelined is faster than synchronous", "yes", "synchronous", "pipelined"),
+    ] {
+        let of = |name: &str| {
+            let name = if name == "pipelined" { "clr-p" } else { name };
+            seconds(costs, name, threads)
+        };
+        let gain = of(slow) / of(fast);
+        findings.claim(claim, paper, times(gain), gain > 1.0);
+    }
+}
+
+pub fn breakdown(lab: &mut Lab<'_>) -> Result<Findings> {
+    let most = lab.effort.threads;
+    let mut findings = Findings::default();
+    let heads = ["", "loading", "key spaces", "scheduling", "execution"];
+    let mut table = Table { heads: heads.map(str::to_owned).to_vec(), rows: Vec::new() };
+    for (workload, transactions) in
+        [(super::tpcc(lab)?, TPCC_TRANSACTIONS), (super::smallbank(lab)?, SMALLBANK_TRANSACTIONS)]
+    {
+        let logs = Logs::make(&wanted(lab, &workload, transactions))?;
+        let costs = costs(lab, &logs, &[Way::commands("pipelined")?], &[most])?;
+        let spent = costs[0].spent;
+        let share = |part: Duration| 100.0 * part.as_secs_f64() / spent.total().as_secs_f64();
+        let parts = [spent.loading, spent.analysis, spent.scheduling, spent.execution].map(share);
+        let cells = parts.iter().map(|part| format!("{part:.0} %"));
+        table.rows.push(std::iter::once(workload.name().to_owned()).chain(cells).collect());
+        let claim = format!("{}: loading and key spaces take little", workload.name());
+        let ours = format!("{:.0} %", parts[0] + parts[1]);
+        findings.claim(&claim, "little", ours, parts[0] + parts[1] < parts[3]);
+        if workload.name() == "tpcc" {
+            let ours = format!("{:.0} %", parts[2]);
+            findings.claim("tpcc: scheduling has its share", "30 % on 40", ours, parts[2] <= 30.0);
+        }
+    }
+    findings.tables.push((format!("Shares of the time of {most} threads"), table));
+    findings.remark("scheduling is everything between two pieces of work, waiting included.");
+    findings.remark(FEW_CORES);
+    Ok(findings)
+}

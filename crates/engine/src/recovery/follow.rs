@@ -1,0 +1,256 @@
+//! The blocks behind a replica's head become its state.
+//!
+//! ```text
+//!   thread "ahead"      read ─ check ─ compile │ read ─ check ─ compile │ …      (ahead)
+//!   this thread, crew        execute by the protocol │ execute │ …
+//!   thread "compare"                     outcomes, effects root │ …              (compare)
+//! ```
+//!
+//! With one worker all of it is done in turns. Where a block need not be executed, it is gathered
+//! into a [`part`](super::part) with its neighbours.
+//!
+//! # Cost
+//!
+//! Transactions a second with one worker, the load of the checkpoint taken off, under calvin; the
+//! engine alone executes and seals the same blocks without a disk (`recovery`'s example
+//! `startup_cost`, once each; a share of two cores):
+//!
+//! ```text
+//!                     SmallBank, 150 × 1,000    YCSB, 50 × 500    TPC-C, 20 × 500
+//! engine alone               285,000                 71,000            14,100
+//! protocol                   286,000                 91,000            14,100
+//! pacman                     227,000                 90,000            22,300
+//! serial                     264,000                 80,000            22,300
+//! rows, logical              392,000                112,000            18,900
+//! rows, physical             521,000                105,000            20,600
+//! ```
+//!
+//! The protocol is never behind its own rate, as sealing is spared. PACMAN saves what calvin's
+//! locks cost where transactions are long, and loses where they are short; under most protocols the
+//! ledger does not hold the order that it needs. The protocol alone tells outcomes again, so it is
+//! the default, and the others are choices.
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::sync_channel;
+
+use ledger::chain::ChainVerifier;
+use ledger::{LogReader, TornTail};
+
+use crate::engine::collect;
+use crate::replica::Replica;
+
+use super::ahead::{Done, Item, Source};
+use super::compare::{Comparer, compare_all, lock};
+use super::part::{PROGRAMS_MAX, Part, Refusal, Way, programs};
+use super::{Fault, Progress, Recovery, ReplayBy, Ways};
+
+/// Blocks that are read ahead.
+const AHEAD_MAX: usize = 8;
+
+/// What following a ledger came to.
+#[derive(Default)]
+pub(super) struct Followed {
+    pub torn_tail: Option<TornTail>,
+    pub progress: Progress,
+    pub ways: Ways,
+    /// What did not go as it was meant to, for people.
+    pub notes: Vec<String>,
+}
+
+/// Who sees the replica after each block, or after several.
+pub(super) type After<'a> = &'a mut dyn FnMut(&Replica, Progress);
+
+/// Apply the ledger's blocks behind a replica's head, up to its end. The replica, the chain and the
+/// reader stand behind the same block. `at_once`: each block is compared before `after` hears of
+/// it.
+pub(super) fn follow(
+    replica: &mut Replica,
+    chain: &mut ChainVerifier,
+    reader: &mut LogReader,
+    recovery: &Recovery,
+    at_once: bool,
+    after: After<'_>,
+) -> Result<Followed, Fault> {
+    let reached = Done { height: replica.head().height.into(), ..Done::default() };
+    let language = replica.language().clone();
+    let mut source = Source::new(reader, chain, language, &reached);
+    if let Some(folders) = &recovery.rows {
+        source = source.with_rows(folders);
+    }
+    let fault = Mutex::new(None);
+    let workers = replica.crew().workers();
+    let (comparer, compared) = match workers > 1 && !at_once {
+        true => {
+            let (comparer, compared) = Comparer::behind(&fault);
+            (comparer, Some(compared))
+        }
+        false => (Comparer::AtOnce, None),
+    };
+    let follower = Follower {
+        replica,
+        recovery,
+        comparer,
+        reached: &reached,
+        after,
+        part: None,
+        programs: BTreeSet::new(),
+        done: Followed::default(),
+    };
+    let result = std::thread::scope(|scope| {
+        if let Some(compared) = compared {
+            scope.spawn(|| compare_all(compared, &fault));
+        }
+        // Both threads end when nobody is at the other end of their channels.
+        if workers == 1 {
+            return follower.follow(&mut || source.next());
+        }
+        let (to, from) = sync_channel(AHEAD_MAX);
+        let source = &mut source;
+        scope.spawn(move || source.run(&to));
+        follower.follow(&mut move || from.recv().ok().transpose())
+    });
+    if let Some(fault) = lock(&fault).take() {
+        return Err(fault);
+    }
+    let mut followed = result?;
+    followed.torn_tail = source.torn.take();
+    if let Some(why) = source.rows_end.take() {
+        followed.notes.insert(0, why);
+    }
+    Ok(followed)
+}
+
+struct Follower<'a> {
+    replica: &'a mut Replica,
+    recovery: &'a Recovery,
+    comparer: Comparer<'a>,
+    reached: &'a Done,
+    after: After<'a>,
+    /// Blocks that wait for more of their kind.
+    part: Option<(Way, Part)>,
+    /// Of the part, by address.
+    programs: BTreeSet<usize>,
+    done: Followed,
+}
+
+impl Follower<'_> {
+    fn follow(
+        mut self,
+        next: &mut dyn FnMut() -> Result<Option<Item>, Fault>,
+    ) -> Result<Followed, Fault> {
+        while let Some(item) = next()? {
+            let way = self.way(&item);
+            if self.part.as_ref().map(|(way, _)| *way) != way {
+                self.end_part()?;
+            }
+            let Some(way) = way else {
+                self.execute(item)?;
+                continue;
+            };
+            let (_, part) = self.part.get_or_insert_with(|| (way, Part::default()));
+            part.push(item);
+            if part.is_full() {
+                self.end_part()?;
+            }
+        }
+        self.end_part()?;
+        Ok(self.done)
+    }
+
+    /// How a block gets by without its protocol, if it does.
+    fn way(&mut self, item: &Item) -> Option<Way> {
+        let protocol = self.replica.protocol();
+        if item.alone || !protocol.resumes_after(item.block.header.height) {
+            return None;
+        }
+        let refused = self.reached.refused_rows.load(Ordering::Acquire);
+        if let (Some(rows), Some(_), false) = (&self.recovery.rows, &item.frames, refused) {
+            return Some(Way::Rows(rows.scheme));
+        }
+        let way = match self.recovery.replay {
+            ReplayBy::Auto | ReplayBy::Protocol => return None,
+            ReplayBy::Pacman => Way::Pieces,
+            ReplayBy::Serial => Way::Serial,
+        };
+        if !protocol.keeps_block_order() {
+            let name = protocol.info().name;
+            let why = format!(
+                "the ledger does not hold the serial order of \"{name}\", which therefore replays \
+                 its own blocks"
+            );
+            self.note_once(why);
+            return None;
+        }
+        programs(item, &mut self.programs);
+        if self.programs.len() > PROGRAMS_MAX {
+            // The block goes by its protocol and ends the part, if there is one.
+            self.programs.clear();
+            return None;
+        }
+        Some(way)
+    }
+
+    fn note_once(&mut self, why: String) {
+        if !self.done.notes.contains(&why) {
+            self.done.notes.push(why);
+        }
+    }
+
+    fn execute(&mut self, item: Item) -> Result<(), Fault> {
+        let Item { block, bytes, alone, inputs, .. } = item;
+        let height = block.header.height;
+        let again = self.replica.execute_again(&block, inputs, alone);
+        let again = again.map_err(|halt| Fault::Halt(height, halt))?;
+        self.replica.publish();
+        self.reached.height.store(height, Ordering::Release);
+        let transactions = block.transactions.len() as u64;
+        self.comparer.take(block, again)?;
+        collect(self.replica.store(), height);
+        self.done.ways.executed += 1;
+        self.count(1, transactions, bytes);
+        Ok(())
+    }
+
+    fn count(&mut self, blocks: u64, transactions: u64, bytes: u64) {
+        let progress = &mut self.done.progress;
+        progress.blocks += blocks;
+        progress.transactions += transactions;
+        progress.bytes += bytes;
+        (self.after)(self.replica, *progress);
+    }
+
+    fn end_part(&mut self) -> Result<(), Fault> {
+        self.programs.clear();
+        let Some((way, mut part)) = self.part.take() else {
+            return Ok(());
+        };
+        let height = self.replica.head().height;
+        match part.apply(way, self.replica) {
+            Ok(()) => self.part_done(way, &part),
+            Err(Refusal::Untouched(why)) => {
+                self.reached.refused_rows.store(true, Ordering::Release);
+                self.note_once(format!("the row logs are not the ledger's: {why}"));
+                part.items.into_iter().try_for_each(|item| self.execute(item))?;
+            }
+            Err(Refusal::Spoilt(why)) => return Err(Fault::Unusable(height, why)),
+        }
+        Ok(())
+    }
+
+    fn part_done(&mut self, way: Way, part: &Part) {
+        let blocks = part.items.len() as u64;
+        let transactions = part.items.iter().map(|item| item.block.transactions.len() as u64).sum();
+        let bytes = part.items.iter().map(|item| item.bytes).sum();
+        let ways = &mut self.done.ways;
+        match way {
+            Way::Rows(_) => ways.by_rows += blocks,
+            Way::Pieces => ways.by_pieces += blocks,
+            Way::Serial => ways.serially += blocks,
+        }
+        self.reached.height.store(self.replica.head().height, Ordering::Release);
+        self.replica.store().collect(self.replica.store().horizon());
+        self.count(blocks, transactions, bytes);
+    }
+}

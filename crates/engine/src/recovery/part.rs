@@ -1,0 +1,206 @@
+//! Blocks that become a state together, without their protocol.
+//!
+//! | Way | What makes the rows | Needs |
+//! |---|---|---|
+//! | rows | the row logs' newest images | frames of every logger |
+//! | pieces | PACMAN, pipelined, all workers | a protocol whose serial order is the block's |
+//! | serial | one transaction after another | the same |
+//!
+//! All three end with the effects root of every block held against its header: key by key, the rows
+//! before, the rows after and the heights between are those that the ledger recorded. What else
+//! execution says of a header, the parameters and the snapshot, is compared before. Rows are
+//! compared before anything is written, so that a row log that is not what it should be costs
+//! nothing but the reading; pieces are compared afterwards. *Outcomes* are not told again: that the
+//! recorded ones are the ledger's is checked by their root, that they are what execution gives is
+//! checked by executing, which is what `verify` does.
+//!
+//! *Ad-hoc transactions.* The thesis logs them row by row, having no program to run again. The
+//! ledger has one for each: a statement's text, or what a client's COMMIT was lowered to. They are
+//! commands like any other (whoever [logs rows](Entry) has other reasons), and since texts that
+//! come once make programs that are analysed once, a part ends where it would have more than
+//! [`PROGRAMS_MAX`] of them; its next block is executed.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use concurrency::{Block as ProtocolBlock, Crew, Work};
+use ledger::effects::EffectsBuilder;
+use ledger::hash::to_hex;
+use ledger::{Block, Hash};
+use recovery::log::{Commit, Entry, LoggedBlock};
+use recovery::replay::{Task, Told, pipelined, serial};
+use recovery::schemes::Scheme;
+use recovery::schemes::checked;
+use types::{Height, Position};
+
+use crate::effects::row_root;
+use crate::replica::{Halt, Replica};
+use crate::transaction::is_committed;
+
+use super::ahead::Item;
+use super::compare::lock;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Way {
+    Rows(Scheme),
+    Pieces,
+    Serial,
+}
+
+/// Bytes of blocks, or of rows, that are taken together.
+const BYTES_MAX: u64 = 32 << 20;
+const BLOCKS_MAX: usize = 4096;
+/// Programs of one part. More of them are statements that came once, which analysis would cost more
+/// than it saves.
+pub(super) const PROGRAMS_MAX: usize = 256;
+
+/// Blocks that go the same way.
+#[derive(Default)]
+pub(super) struct Part {
+    pub items: Vec<Item>,
+    bytes: u64,
+}
+
+/// Why a part has not become a state.
+pub(super) enum Refusal {
+    /// The store is as it was.
+    Untouched(String),
+    /// The store is of no use any more.
+    Spoilt(String),
+}
+
+impl From<Halt> for Refusal {
+    fn from(halt: Halt) -> Refusal {
+        Refusal::Spoilt(halt.0)
+    }
+}
+
+impl Part {
+    pub fn push(&mut self, item: Item) {
+        let frames = item.frames.iter().flatten();
+        let rows: usize = frames.map(|frame| frame.records.len()).sum();
+        self.bytes += item.bytes.max(rows as u64);
+        self.items.push(item);
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.bytes >= BYTES_MAX || self.items.len() >= BLOCKS_MAX
+    }
+
+    /// Brings a replica behind the part's last block.
+    pub fn apply(&mut self, way: Way, replica: &mut Replica) -> Result<(), Refusal> {
+        let (Some(first), Some(last)) = (self.items.first(), self.items.last()) else {
+            return Ok(());
+        };
+        for item in &self.items {
+            replica.check_follows(&item.block.header).map_err(Refusal::Untouched)?;
+        }
+        let heights = (first.block.header.height, last.block.header.height);
+        let header = last.block.header.clone();
+        match way {
+            Way::Rows(scheme) => self.apply_rows(scheme, heights, replica)?,
+            Way::Pieces => self.replay(&pipelined::STRATEGY, heights.0, replica)?,
+            Way::Serial => self.replay(&serial::STRATEGY, heights.0, replica)?,
+        }
+        Ok(replica.skip_to(&header)?)
+    }
+
+    fn apply_rows(
+        &mut self,
+        scheme: Scheme,
+        heights: (Height, Height),
+        replica: &Replica,
+    ) -> Result<(), Refusal> {
+        let (store, crew) = (replica.store(), replica.crew());
+        let frames = self.items.iter_mut().flat_map(|item| item.frames.take()).flatten().collect();
+        let rows = checked::Part::read(scheme, heights, frames, store, crew);
+        let rows = rows.map_err(|error| Refusal::Untouched(error.to_string()))?;
+        for (item, root) in self.items.iter().zip(&rows.roots) {
+            compare_root(&item.block, root).map_err(Refusal::Untouched)?;
+        }
+        rows.install(store, crew).map_err(|error| Refusal::Spoilt(error.to_string()))
+    }
+
+    fn replay(
+        &self,
+        strategy: &recovery::replay::Strategy,
+        first: Height,
+        replica: &Replica,
+    ) -> Result<(), Refusal> {
+        let told = Told::default();
+        let log: Vec<LoggedBlock> = self.items.iter().map(|item| logged(item, replica)).collect();
+        let task = Task { told: Some(Arc::clone(&told)), ..Task::new(log) };
+        let (store, crew) = (replica.store(), replica.crew());
+        (strategy.replay)(&task, store, crew).map_err(Refusal::Spoilt)?;
+        let roots = roots(&told, first, self.items.len(), crew).map_err(Refusal::Spoilt)?;
+        for (item, root) in self.items.iter().zip(&roots) {
+            compare_root(&item.block, root).map_err(Refusal::Spoilt)?;
+        }
+        Ok(())
+    }
+}
+
+/// A block as it was committed, by its own order.
+fn logged(item: &Item, replica: &Replica) -> LoggedBlock {
+    let (_, transactions) = replica.compile(item.inputs.clone());
+    let height = item.block.header.height;
+    let time_us = item.block.header.time_us;
+    let committed = |(_, outcome): &(Position, &bytes::Bytes)| is_committed(outcome);
+    let commit = |(position, _)| Commit { position, entry: Entry::Command };
+    let commits = (0..).zip(&item.block.outcomes).filter(committed).map(commit).collect();
+    LoggedBlock { block: Arc::new(ProtocolBlock { height, time_us, transactions }), commits }
+}
+
+/// The programs that a block's transactions call, by address.
+pub(super) fn programs(item: &Item, known: &mut BTreeSet<usize>) {
+    for input in &item.inputs {
+        if let Some(compiled) = &input.compiled {
+            programs_of(&compiled.work, known);
+        }
+    }
+}
+
+fn programs_of(work: &Work, known: &mut BTreeSet<usize>) {
+    match work {
+        Work::Statement(statement) => {
+            known.insert(Arc::as_ptr(&statement.procedure).addr());
+        }
+        Work::Load(load) => {
+            known.insert(Arc::as_ptr(&load.procedure).addr());
+        }
+        Work::Interactive(interactive) => {
+            interactive.writes.iter().for_each(|(write, _)| programs_of(write, known));
+        }
+        Work::Void(_) => {}
+    }
+}
+
+/// The effects roots of some blocks, told by all workers.
+fn roots(told: &Told, first: Height, blocks: usize, crew: &Crew) -> Result<Vec<Hash>, String> {
+    let changes = Arc::new(std::mem::take(&mut *lock(told)));
+    let found = Arc::new(Mutex::new(vec![EffectsBuilder::new().root(); blocks]));
+    let (next, failed) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(None)));
+    let (own, result, failure) = (Arc::clone(&changes), Arc::clone(&found), Arc::clone(&failed));
+    crew.run(move |_| {
+        while let Some(changes) = own.get(next.fetch_add(1, Ordering::Relaxed)) {
+            match row_root(changes) {
+                Ok(root) => lock(&result)[(changes.height() - first) as usize] = root,
+                Err(error) => *lock(&failure) = Some(error.to_string()),
+            }
+        }
+    });
+    match lock(&failed).take() {
+        Some(error) => Err(error),
+        None => Ok(std::mem::take(&mut *lock(&found))),
+    }
+}
+
+fn compare_root(block: &Block, found: &Hash) -> Result<(), String> {
+    let expected = &block.header.effects_root;
+    if expected == found {
+        return Ok(());
+    }
+    let (height, expected, found) = (block.header.height, to_hex(expected), to_hex(found));
+    Err(format!("the effects root of block {height} is {expected}, not {found}"))
+}

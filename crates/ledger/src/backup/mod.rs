@@ -1,0 +1,375 @@
+//! Backups: a second data folder, with a list of digests, that grows with the ledger.
+//!
+//! ```text
+//! BACKUP                                    what this folder is; no node serves it
+//! backup-00000000000000000007.manifest      the seventh backup: every file, its length, its digest
+//! segments/  checkpoints/  headers/         as in a data folder, each file up to its length
+//! ```
+//!
+//! # Idea
+//!
+//! A ledger's files are immutable but for the end of the newest segment, which grows. So a backup
+//! is a copy of files, and the next one into the same folder a copy of what has come since. It is a
+//! state of the ledger at *one block boundary*: the blocks up to a height, and checkpoints that are
+//! not above it. Who asks for one names a block that is on stable storage ([`Head`]).
+//!
+//! # Timeline
+//!
+//! ```text
+//! 1  checkpoints, headers, segments: what is not there yet is copied behind what is, checked,
+//!    synced; nothing that the manifest before lists is changed
+//! 2  folders are synced; the new manifest is written, synced; its folder is synced    ── now it is
+//! 3  older manifests go, then files that the new one does not list
+//! ```
+//!
+//! So a crash, a full disk or any other error leaves the backup before as it was: its files may
+//! have grown, and the lengths in its manifest say where it ends. The next run goes on.
+//!
+//! # What is trusted
+//!
+//! Nothing. What is in the backup already is read again and its digest compared; what is damaged is
+//! copied again, if the ledger still has it. A segment goes on only where its header (with its
+//! random salt) is the ledger's, and the block behind its end names its last block's hash: by that
+//! hash the blocks before are the same ones, and the ledger's copy need not be read again. Each
+//! block that is copied must have its checksum and follow from the one before; a checkpoint is
+//! taken only if all its groups have their hashes, in the copy.
+//!
+//! # A ledger that changes below
+//!
+//! Blocks are appended meanwhile: not looked at. Checkpoints are replaced, segments are pruned: a
+//! file that has gone is no fault; all is looked at again from the start ([`take`]'s loop), and
+//! what was copied counts. Blocks that the ledger has pruned stay in the backup, and a backup that
+//! was begun in time has them all.
+//!
+//! # An archive
+//!
+//! is a backup of closed segments alone, made before they are pruned ([`archive`]).
+//! `docs/backup-format.md` has every byte.
+
+mod checkpoints;
+mod manifest;
+mod segments;
+mod target;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use std::collections::BTreeSet;
+use std::io;
+
+use types::{Error, Height, Result, SqlState};
+
+use crate::files::Files;
+use crate::hash::{Hash, to_hex};
+use crate::header::LedgerId;
+use crate::headers;
+use crate::log::{LogError, SegmentRecords, list_segments};
+use crate::segment::segment_path;
+
+pub use manifest::{Entry, LastBlock, Manifest, reseal};
+pub use view::{BackupFiles, JoinedFiles, is_backup, newest};
+
+use target::Target;
+
+/// The block that a backup ends with. It must be on stable storage.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Head {
+    pub height: Height,
+    pub hash: Hash,
+}
+
+/// How far a backup has come, or what it came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Extent {
+    /// That were read and compared, since they were there already.
+    pub bytes_checked: u64,
+    pub bytes_copied: u64,
+    /// About what there will be of both.
+    pub bytes_total: u64,
+    /// Files that were damaged and are copied again.
+    pub files_repaired: u64,
+    /// How often the ledger changed so much that all was looked at again.
+    pub begun_again: u64,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Taken {
+    pub head: Head,
+    /// The oldest block that it has.
+    pub first_block: Height,
+    /// Heights of its checkpoints, ascending.
+    pub checkpoints: Vec<Height>,
+    /// Files of the manifest, and their bytes.
+    pub files: u64,
+    pub bytes: u64,
+    pub extent: Extent,
+}
+
+/// Called now and then; ends the work by an error.
+pub type Report<'a> = &'a mut dyn FnMut(&Extent) -> Result<()>;
+
+/// What is to be copied.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    Ledger,
+    ClosedSegments,
+}
+
+/// Why a copy ends early.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// A file of the ledger went from under the copy.
+    Gone(io::Error),
+    Error(Error),
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Fault {
+        Fault::Error(error)
+    }
+}
+
+/// An error of the ledger's files.
+fn of_source(error: io::Error) -> Fault {
+    match error.kind() {
+        io::ErrorKind::NotFound => Fault::Gone(error),
+        _ => Fault::Error(Error::new(SqlState::IO_ERROR, format!("the ledger: {error}"))),
+    }
+}
+
+fn of_source_log(error: LogError) -> Fault {
+    match error {
+        LogError::Io(error) => of_source(error),
+        error => Fault::Error(error.into()),
+    }
+}
+
+/// How often a ledger may change below before it is given up.
+const ATTEMPTS_MAX: u64 = 100;
+
+/// Copies the ledger in `source` up to a block that `head` names, each time it is asked, into
+/// `target`: an empty folder, or an earlier backup of the same ledger.
+pub fn take(
+    source: &dyn Files,
+    target: &dyn Files,
+    head: &mut dyn FnMut() -> Result<Head>,
+    report: Report<'_>,
+) -> Result<Taken> {
+    copy(source, target, Scope::Ledger, head, report)
+}
+
+/// Copies the segments whose last block is not above `last`, which is the last one of some segment,
+/// into `target`: an empty folder, or an earlier archive of the same ledger. Returns when they were
+/// read back; those that are in the archive alone are not read.
+pub fn archive(
+    source: &dyn Files,
+    target: &dyn Files,
+    last: Height,
+    report: Report<'_>,
+) -> Result<Taken> {
+    let next = previous_of(source, last + 1).map_err(give_up)?;
+    let Some(hash) = next else {
+        let what = format!("block {last} is not the last one of a closed segment");
+        return Err(Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what));
+    };
+    let head = Head { height: last, hash };
+    let first = list_segments(source)?.first().copied().unwrap_or(0);
+    let taken = copy(source, target, Scope::ClosedSegments, &mut || Ok(head), report)?;
+    let manifest = newest(target)?.manifest;
+    check_coherence(&manifest)?;
+    for entry in manifest.segments().filter(|entry| entry.first_height() >= first) {
+        view::check_entry(target, entry, &mut |_| report(&taken.extent))?;
+    }
+    Ok(taken)
+}
+
+fn copy(
+    source: &dyn Files,
+    target: &dyn Files,
+    scope: Scope,
+    head: &mut dyn FnMut() -> Result<Head>,
+    report: Report<'_>,
+) -> Result<Taken> {
+    let mut target = Target::open(target, report)?;
+    loop {
+        let head = head()?;
+        let attempt = Attempt { source, scope, head }.run(&mut target);
+        match attempt {
+            Ok(manifest) => return target.finish(manifest),
+            Err(Fault::Gone(_)) if target.extent.begun_again < ATTEMPTS_MAX => {
+                target.extent.begun_again += 1;
+            }
+            Err(fault) => return Err(give_up(fault)),
+        }
+    }
+}
+
+fn give_up(fault: Fault) -> Error {
+    match fault {
+        Fault::Error(error) => error,
+        Fault::Gone(error) => {
+            let what = "files of the ledger are missing";
+            Error::new(SqlState::IO_ERROR, what)
+                .with_detail(error.to_string())
+                .with_hint("Find out what removes them, or restore the ledger from a backup.")
+        }
+    }
+}
+
+/// One look at the ledger.
+struct Attempt<'a> {
+    source: &'a dyn Files,
+    scope: Scope,
+    head: Head,
+}
+
+impl Attempt<'_> {
+    fn run(&self, target: &mut Target<'_>) -> Result<Manifest, Fault> {
+        let segments = list_segments(self.source).map_err(of_source_log)?;
+        let heights: Vec<Height> =
+            segments.into_iter().filter(|first| *first <= self.head.height).collect();
+        let Some(&first) = heights.first() else {
+            let what = format!("the ledger has no block {}", self.head.height);
+            return Err(Error::new(SqlState::DATA_CORRUPTED, what).into());
+        };
+        let ledger_id = self.ledger_id(first)?;
+        target.admit(ledger_id, self.head, first)?;
+        let there = target.previous().map_or(0, |previous| previous.head.height);
+        if self.scope == Scope::Ledger && there > self.head.height {
+            return Err(target::another_past(there).into());
+        }
+        self.estimate(target, &heights)?;
+        let mut entries = Vec::new();
+        let kept = target.carried_segments(self.scope, &|entry| entry.first_height() < first)?;
+        let first_block = kept.first().map_or(first, |segment| segment.first_height());
+        // Checkpoints first: they are what goes first.
+        let mut checkpoints = 0;
+        if self.scope == Scope::Ledger {
+            checkpoints = self.checkpoints(target, first_block, &mut entries)?;
+            self.headers(target, first_block, &mut entries)?;
+        } else {
+            self.headers(target, first_block, &mut entries)?;
+            // An archive may be made in a folder of backups.
+            target.carry_others(&mut entries);
+        }
+        entries.extend(kept);
+        self.segments(target, &heights, &mut entries)?;
+        let mut head = self.head;
+        let is_later = |entry: &Entry| entry.first_height() > head.height;
+        let later = target.carried_segments(self.scope, &is_later)?;
+        if let Some(LastBlock { height, hash }) = later.last().and_then(|last| last.last_block) {
+            head = Head { height, hash };
+        }
+        entries.extend(later);
+        if first_block > 0 && checkpoints == 0 && self.scope == Scope::Ledger {
+            let what = "the ledger is pruned and has no checkpoint that holds";
+            return Err(Error::new(SqlState::DATA_CORRUPTED, what).into());
+        }
+        entries.sort_unstable_by(|one: &Entry, other| one.path.cmp(&other.path));
+        Ok(Manifest { number: 0, ledger_id, head, entries })
+    }
+
+    fn ledger_id(&self, first: Height) -> Result<LedgerId, Fault> {
+        let file = self.source.open(&segment_path(first)).map_err(of_source)?;
+        let records = SegmentRecords::open(&*file, first).map_err(of_source_log)?;
+        Ok(records.header.ledger_id)
+    }
+
+    /// What the copy will read.
+    fn estimate(&self, target: &mut Target<'_>, segments: &[Height]) -> Result<(), Fault> {
+        let mut total = 0;
+        for first in segments {
+            total += size_of(self.source, &segment_path(*first))?;
+        }
+        target.extent.bytes_total = total;
+        Ok(())
+    }
+
+    /// The headers of the blocks below `first_block`, which must lead there.
+    fn headers(
+        &self,
+        target: &mut Target<'_>,
+        first_block: Height,
+        entries: &mut Vec<Entry>,
+    ) -> Result<(), Fault> {
+        if first_block == 0 {
+            return Ok(());
+        }
+        if let Some(previous_hash) = previous_of(self.source, first_block)? {
+            headers::check_chain(self.source, first_block, &previous_hash)?;
+        }
+        let pieces = headers::pieces(self.source).map_err(of_source)?;
+        for piece in pieces.into_iter().filter(|piece| *piece < first_block) {
+            entries.push(target.copy_file(self.source, &headers::piece_path(piece))?);
+        }
+        Ok(())
+    }
+}
+
+/// The hash of the block before the one at `height`, as that one tells, if it begins a segment.
+fn previous_of(source: &dyn Files, height: Height) -> Result<Option<Hash>, Fault> {
+    let segments = list_segments(source).map_err(of_source_log)?;
+    if segments.binary_search(&height).is_err() {
+        return Ok(None);
+    }
+    let file = source.open(&segment_path(height)).map_err(of_source)?;
+    let mut records = SegmentRecords::open(&*file, height).map_err(of_source_log)?;
+    let record = records.next().map_err(of_source_log)?;
+    Ok(record.map(|record| record.block.previous_hash()))
+}
+
+fn size_of(files: &dyn Files, path: &str) -> Result<u64, Fault> {
+    files.open(path).and_then(|file| file.size()).map_err(of_source)
+}
+
+/// What `verify` read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Verified {
+    pub manifest: Manifest,
+    pub bytes: u64,
+    /// Newer manifests that are not whole: what an interrupted run may leave.
+    pub unfinished: Vec<String>,
+}
+
+/// Compares the digest of every file of the newest backup in a folder.
+pub fn verify(files: &dyn Files, report: Report<'_>) -> Result<Verified> {
+    let found = newest(files)?;
+    let mut extent = Extent { bytes_total: found.manifest.bytes(), ..Extent::default() };
+    for entry in &found.manifest.entries {
+        view::check_entry(files, entry, &mut |bytes| {
+            extent.bytes_checked += bytes;
+            report(&extent)
+        })?;
+    }
+    check_coherence(&found.manifest)?;
+    Ok(Verified {
+        bytes: found.manifest.bytes(),
+        manifest: found.manifest,
+        unfinished: found.unfinished,
+    })
+}
+
+/// The files of a manifest fit each other: segments without a gap up to the head.
+fn check_coherence(manifest: &Manifest) -> Result<()> {
+    let damaged = |what: String| Error::new(SqlState::DATA_CORRUPTED, what);
+    let mut next: Option<Height> = None;
+    let mut last = None;
+    for entry in manifest.segments() {
+        if next.is_some_and(|next| next != entry.first_height()) {
+            return Err(damaged(format!("the backup has a gap before {}", entry.path)));
+        }
+        last = entry.last_block;
+        next = last.map(|last| last.height + 1);
+    }
+    let Head { height, hash } = manifest.head;
+    if last == Some(LastBlock { height, hash }) {
+        return Ok(());
+    }
+    let hash = to_hex(&hash);
+    Err(damaged(format!("the backup's segments do not end with block {height}, {hash}")))
+}
+
+/// Paths that some entries name.
+fn paths(entries: &[Entry]) -> BTreeSet<&str> {
+    entries.iter().map(|entry| entry.path.as_str()).collect()
+}

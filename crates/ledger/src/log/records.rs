@@ -1,0 +1,108 @@
+//! The records of one segment, one by one, with no more of it in memory than a block.
+//!
+//! For whoever copies a segment or takes its headers: each record's checksum is compared, and each
+//! block must follow from the one before by its height and its hash. Where a record does not hold
+//! there is an error; zeros, and the end of the file, are the end.
+
+use types::Height;
+
+use super::{Damage, LogError};
+use crate::block::EncodedBlock;
+use crate::files::StorageFile;
+use crate::hash::Hash;
+use crate::segment::{
+    RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES, SegmentHeader, salted_crc,
+    segment_path,
+};
+
+type Result<T> = std::result::Result<T, LogError>;
+
+/// Where a walk over a segment stands: behind a block, at an offset.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    pub offset: u64,
+    pub next_height: Height,
+    /// Hash of the block before; None at the start of a segment whose predecessor is not known.
+    pub previous_hash: Option<Hash>,
+}
+
+pub(crate) struct SegmentRecords<'a> {
+    file: &'a dyn StorageFile,
+    pub header: SegmentHeader,
+    header_bytes: [u8; SEGMENT_HEADER_BYTES],
+    size: u64,
+    pub place: Place,
+}
+
+/// A record: its bytes as they lie in the file, and the block in them.
+pub(crate) struct Record {
+    pub bytes: Vec<u8>,
+    pub block: EncodedBlock,
+}
+
+impl<'a> SegmentRecords<'a> {
+    /// Reads the segment's own header, which must be that of the segment of `first_height`.
+    pub fn open(file: &'a dyn StorageFile, first_height: Height) -> Result<Self> {
+        let size = file.size()?;
+        let mut bytes = [0; SEGMENT_HEADER_BYTES];
+        let damage = |what: &str| damage(first_height, first_height, 0, what);
+        if size < bytes.len() as u64 {
+            return Err(damage("the segment header is cut"));
+        }
+        file.read_at(&mut bytes, 0)?;
+        let header = SegmentHeader::decode(&bytes).map_err(damage)?;
+        if header.first_height != first_height {
+            return Err(damage("the file holds another segment than its name says"));
+        }
+        let offset = SEGMENT_HEADER_BYTES as u64;
+        let place = Place { offset, next_height: first_height, previous_hash: None };
+        Ok(SegmentRecords { file, header, header_bytes: bytes, size, place })
+    }
+
+    pub fn header_bytes(&self) -> &[u8; SEGMENT_HEADER_BYTES] {
+        &self.header_bytes
+    }
+
+    pub fn next(&mut self) -> Result<Option<Record>> {
+        let Place { offset, next_height, previous_hash } = self.place;
+        let damage = |what: &str| damage(self.header.first_height, next_height, offset, what);
+        let mut head = [0; RECORD_HEADER_BYTES];
+        let left = self.size.saturating_sub(offset);
+        let there = left.min(RECORD_HEADER_BYTES as u64) as usize;
+        self.file.read_at(&mut head[..there], offset)?;
+        if head == [0; RECORD_HEADER_BYTES] {
+            return Ok(None);
+        }
+        let record = RecordHeader::decode(&head[..there], self.header.salt).map_err(damage)?;
+        let end = RECORD_HEADER_BYTES as u64 + u64::from(record.length);
+        if end > left {
+            return Err(damage("the record is cut"));
+        }
+        let mut bytes = vec![0; end as usize];
+        self.file.read_at(&mut bytes, offset)?;
+        let payload = &bytes[RECORD_HEADER_BYTES..];
+        if salted_crc(self.header.salt, payload) != record.payload_crc {
+            return Err(damage("the record's checksum does not match"));
+        }
+        let block = EncodedBlock::from_payload(payload.to_vec().into())
+            .map_err(|error| damage(&error.to_string()))?;
+        let follows = previous_hash.is_none_or(|hash| block.previous_hash() == hash);
+        if block.height() != next_height || record.height != next_height || !follows {
+            return Err(damage("the block does not follow from the one before"));
+        }
+        if block.ledger_id() != self.header.ledger_id {
+            return Err(damage("the block is another ledger's"));
+        }
+        self.place = Place {
+            offset: offset + end,
+            next_height: next_height + 1,
+            previous_hash: Some(block.hash()),
+        };
+        Ok(Some(Record { bytes, block }))
+    }
+}
+
+fn damage(segment: Height, height: Height, offset: u64, what: &str) -> LogError {
+    let file = segment_path(segment);
+    LogError::Damage(Damage { height, file, offset, what: what.to_owned() })
+}

@@ -1,0 +1,206 @@
+//! Every fault of a disk, at every file operation: while a story is told, and while it recovers.
+//!
+//! After a fault the engine may go on (a checkpoint failed) or stand still for good (the log did).
+//! Either way readers see the last answered state, what was answered is on every disk that a power
+//! cut may now leave, and a new process on a sound disk tells the rest of the story to the same
+//! end.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use ledger::memory_files::{Failure, MANNERS};
+use ledger::{Files, MemoryFiles};
+use tokio::runtime::Runtime;
+use types::SqlState;
+
+use super::world::{Reference, Running, Told, begin, runtime, tell};
+use super::{Count, Until};
+
+/// Every manner at every operation of a telling; of the operations, every `stride`-th, another
+/// choice for each manner.
+pub fn while_told(
+    reference: &Reference,
+    stride: u64,
+    until: &Until,
+    count: &mut Count,
+) -> Result<()> {
+    let runtime = runtime()?;
+    let operations = reference.files.operations();
+    let first = reference.moments.first().map_or(0, |(disk, _)| disk.operations());
+    for (number, (what, manner)) in (0..).zip(MANNERS) {
+        for operation in (first..operations).skip(number % stride as usize).step_by(stride as usize)
+        {
+            if until.is_over() {
+                return Ok(());
+            }
+            one(reference, &runtime, manner(operation), count)
+                .with_context(|| format!("{what} at operation {operation}"))?;
+        }
+    }
+    let reads = reads_of_a_telling(reference, &runtime)?;
+    for read in (0..reads).step_by(stride as usize) {
+        if until.is_over() {
+            break;
+        }
+        one(reference, &runtime, Failure::Read(read), count)
+            .with_context(|| format!("an error at read {read}"))?;
+    }
+    Ok(())
+}
+
+fn one(
+    reference: &Reference,
+    runtime: &Runtime,
+    failure: Failure,
+    count: &mut Count,
+) -> Result<()> {
+    let files = MemoryFiles::new();
+    let shared: Arc<dyn Files> = Arc::new(files.clone());
+    begin(&shared, reference.story.protocol)?;
+    let told = suffer(reference, runtime, &files, &shared, failure)?;
+    count.faults += 1;
+    survives(reference, runtime, &files, told, count)
+}
+
+/// Tells the story on a disk that fails; what the client knew when it ended.
+pub fn suffer(
+    reference: &Reference,
+    runtime: &Runtime,
+    files: &MemoryFiles,
+    shared: &Arc<dyn Files>,
+    failure: Failure,
+) -> Result<Told> {
+    files.fail_at(Some(failure));
+    let opened = Running::open(shared, reference.story.protocol);
+    let told = match opened {
+        Err(_) => Told::default(),
+        Ok(mut running) => {
+            let told = tell(runtime, &mut running, &reference.story.steps, &|| 0);
+            let last = told.last().copied().unwrap_or_default();
+            reference.compare_running(&running, last.height)?;
+            if running.has_halted() {
+                refuses(runtime, &mut running, last)?;
+            }
+            last
+        }
+    };
+    files.fail_at(None);
+    Ok(told)
+}
+
+/// An engine whose log has failed answers who reads, and refuses who writes.
+fn refuses(runtime: &Runtime, running: &mut Running, told: Told) -> Result<()> {
+    drop(runtime.block_on(running.run("ROLLBACK")));
+    for _ in 0..2 {
+        let write = runtime.block_on(running.run("UPDATE accounts SET cents = 0"));
+        let code = write.err().map(|error| error.code());
+        // Without the tables, the statement is wrong before it is refused.
+        let expected = [SqlState::READ_ONLY_SQL_TRANSACTION, SqlState::UNDEFINED_TABLE];
+        ensure!(code.is_some_and(|code| expected.contains(&code)), "a write is told {code:?}");
+    }
+    ensure!(running.head() == told.height, "the head has moved");
+    let read = runtime.block_on(running.run("SELECT 1"));
+    ensure!(read.is_ok(), "a read is told {read:?}");
+    Ok(())
+}
+
+/// What the client was told survives a power cut now, a restart, and a power cut after that.
+pub fn survives(
+    reference: &Reference,
+    runtime: &Runtime,
+    files: &MemoryFiles,
+    told: Told,
+    count: &mut Count,
+) -> Result<()> {
+    for image in files.crash_images(2).step_by(3) {
+        reference.recover(&image, told).context("cut")?;
+        count.images += 1;
+    }
+    let left = files.copy();
+    reference.go_on(runtime, &left, told).context("gone on")?;
+    let end = Told { checkpoint: None, ..reference.told() };
+    for image in left.crash_images(2).step_by(8) {
+        reference.recover(&image, end).context("gone on and cut")?;
+        count.images += 1;
+    }
+    Ok(())
+}
+
+fn reads_of_a_telling(reference: &Reference, runtime: &Runtime) -> Result<u64> {
+    let files = MemoryFiles::new();
+    let shared: Arc<dyn Files> = Arc::new(files.clone());
+    begin(&shared, reference.story.protocol)?;
+    let mut running = Running::open(&shared, reference.story.protocol)?;
+    tell(runtime, &mut running, &reference.story.steps, &|| 0);
+    Ok(files.reads())
+}
+
+/// Every manner at every operation and every read of a start. The folders are those that crashes
+/// left, some with a torn tail or half a checkpoint.
+pub fn while_recovering(
+    reference: &Reference,
+    stride: usize,
+    until: &Until,
+    count: &mut Count,
+) -> Result<()> {
+    let runtime = runtime()?;
+    let moments = &reference.moments;
+    for (number, (disk, told)) in moments.iter().enumerate().step_by(stride) {
+        if until.is_over() {
+            break;
+        }
+        let Some(image) = disk.crash_images(2).nth(number % 3) else { continue };
+        let recovering = Recovering { reference, runtime: &runtime, image, told: *told };
+        recovering.every_fault(count).with_context(|| format!("on an image of moment {number}"))?;
+    }
+    Ok(())
+}
+
+struct Recovering<'a> {
+    reference: &'a Reference,
+    runtime: &'a Runtime,
+    image: MemoryFiles,
+    told: Told,
+}
+
+impl Recovering<'_> {
+    fn every_fault(&self, count: &mut Count) -> Result<()> {
+        let files = self.image.copy();
+        let (operations, reads) = (files.operations(), files.reads());
+        let shared: Arc<dyn Files> = Arc::new(files.clone());
+        drop(Running::open(&shared, self.reference.story.protocol)?);
+        for (what, manner) in MANNERS {
+            for operation in operations..files.operations() {
+                self.one(manner(operation), count)
+                    .with_context(|| format!("{what} at operation {operation}"))?;
+            }
+        }
+        for read in reads..files.reads() {
+            self.one(Failure::Read(read), count).with_context(|| format!("read {read}"))?;
+        }
+        Ok(())
+    }
+
+    fn one(&self, failure: Failure, count: &mut Count) -> Result<()> {
+        let files = self.image.copy();
+        let shared: Arc<dyn Files> = Arc::new(files.clone());
+        files.fail_at(Some(failure));
+        if let Ok(running) = Running::open(&shared, self.reference.story.protocol) {
+            ensure!(running.head() >= self.told.height, "begins at block {}", running.head());
+            self.reference.compare_running(&running, running.head())?;
+        }
+        files.fail_at(None);
+        count.faults += 1;
+        for image in files.crash_images(2) {
+            self.reference.recover(&image, self.told).context("cut")?;
+            count.images += 1;
+        }
+        let read = self.reference.recover(&files, self.told)?;
+        drop(read);
+        if count.faults.is_multiple_of(16) {
+            self.reference.go_on(self.runtime, &files, self.told).context("gone on")?;
+            count.stories += 1;
+        }
+        Ok(())
+    }
+}

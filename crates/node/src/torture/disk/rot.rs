@@ -1,0 +1,71 @@
+//! Folders in which bytes have changed and files are gone.
+//!
+//! No crash does that: a disk does, or a person. A start either refuses the folder and says where
+//! it is wrong, or comes to the very state that it must, perhaps by an older checkpoint. The one
+//! thing that cannot be told from a crash is damage to the end of the log behind everything that a
+//! later record or a checkpoint vouches for: it is reported as a torn tail, and set aside.
+//!
+//! Not covered, since a log cannot show it: a newest segment that is gone as a whole before any
+//! checkpoint saw a block of it. What is left is what a crash right before its creation leaves.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail, ensure};
+use engine::{Fault, Replayed, recover};
+use ledger::{Files, MemoryFiles};
+
+use super::world::{Reference, language};
+use super::{Count, Until};
+
+/// Flips one bit of every `stride`-th byte of every file, and all bits of its neighbour.
+pub fn flips(reference: &Reference, stride: usize, until: &Until, count: &mut Count) -> Result<()> {
+    let files = reference.files.copy();
+    for path in files.paths() {
+        let whole = files.contents(&path).context("it was listed")?;
+        for offset in (0..whole.len()).step_by(stride) {
+            if until.is_over() {
+                return Ok(());
+            }
+            let mut rotten = whole.clone();
+            rotten[offset] ^= if offset.is_multiple_of(2) { 1 << (offset / 2 % 8) } else { 0xff };
+            files.plant(&path, rotten);
+            let outcome = judge(reference, &files);
+            count.flips += 1;
+            count.refused += u64::from(outcome.with_context(|| format!("{path}, byte {offset}"))?);
+        }
+        files.plant(&path, whole);
+    }
+    Ok(())
+}
+
+/// Removes each file in turn.
+pub fn lost_files(reference: &Reference, count: &mut Count) -> Result<()> {
+    for path in reference.files.paths() {
+        let files = reference.files.copy();
+        files.remove(&path)?;
+        let refused = judge(reference, &files).with_context(|| format!("without {path}"))?;
+        count.lost_files += 1;
+        count.refused += u64::from(refused);
+    }
+    Ok(())
+}
+
+/// Whether the folder is refused or reported; if it is not, nothing may be missing.
+fn judge(reference: &Reference, files: &MemoryFiles) -> Result<bool> {
+    match recover(Arc::new(files.clone()), &language, 1, &mut |_| ()) {
+        Ok(Replayed { replica, torn_tail: Some(_), .. }) => {
+            let height = reference.compare(&replica)?;
+            ensure!(height + 1 >= reference.head(), "a torn tail behind block {height}");
+            Ok(true)
+        }
+        Ok(Replayed { replica, .. }) => {
+            let height = reference.compare(&replica)?;
+            ensure!(height == reference.head(), "silently ends at block {height}");
+            Ok(false)
+        }
+        Err(Fault::Damage(_) | Fault::Mismatch(_) | Fault::TornTail(_) | Fault::Io(_)) => Ok(true),
+        Err(Fault::Unusable(height, why)) => bail!("given up behind block {height}: {why}"),
+        Err(Fault::Halt(height, halt)) => bail!("block {height}: {halt}"),
+        Err(Fault::Empty) => bail!("taken for an empty folder"),
+    }
+}
