@@ -36,7 +36,7 @@ const EMPTY: u64 = 0;
 const DELETED: u64 = 1;
 const SLOT_BIAS: u32 = 2;
 
-pub(crate) struct HashIndex {
+pub struct HashIndex {
     shards: Box<[CachePadded<Shard>]>,
     seed: u64,
 }
@@ -76,7 +76,7 @@ fn entry_slot(entry: u64) -> Slot {
 }
 
 impl HashIndex {
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         let shard = || {
             CachePadded::new(Shard {
                 generations: [const { OnceLock::new() }; GENERATIONS_MAX],
@@ -91,7 +91,7 @@ impl HashIndex {
     }
 
     #[inline]
-    pub(crate) fn hash(&self, key: &[u8]) -> KeyHash {
+    pub fn hash(&self, key: &[u8]) -> KeyHash {
         // Folded multiplication, as in wyhash: the halves of a 128-bit product mix every bit.
         let fold = |a: u64, b: u64| {
             let product = u128::from(a) * u128::from(b);
@@ -109,7 +109,7 @@ impl HashIndex {
 
     /// The slot with this hash whose key `matches`.
     #[inline]
-    pub(crate) fn find(&self, hash: KeyHash, matches: impl Fn(Slot) -> bool) -> Option<Slot> {
+    pub fn find(&self, hash: KeyHash, matches: impl Fn(Slot) -> bool) -> Option<Slot> {
         let table = self.shards[hash.shard()].table()?;
         let mask = table.len() - 1;
         let mut position = hash.stored() as usize & mask;
@@ -129,7 +129,7 @@ impl HashIndex {
     }
 
     #[inline]
-    pub(crate) fn prefetch(&self, hash: KeyHash) {
+    pub fn prefetch(&self, hash: KeyHash) {
         if let Some(table) = self.shards[hash.shard()].table() {
             words::prefetch(&table[hash.stored() as usize & (table.len() - 1)]);
         }
@@ -137,12 +137,12 @@ impl HashIndex {
 
     /// The first slot whose stored hash agrees: where a look-up will probably end.
     #[inline]
-    pub(crate) fn guess(&self, hash: KeyHash) -> Option<Slot> {
+    pub fn guess(&self, hash: KeyHash) -> Option<Slot> {
         self.find(hash, |_| true)
     }
 
     /// Adds a key that is not in the index; its record must be readable already.
-    pub(crate) fn insert(&self, hash: KeyHash, slot: Slot) {
+    pub fn insert(&self, hash: KeyHash, slot: Slot) {
         let shard = &self.shards[hash.shard()];
         let mut filled = shard.filled.lock();
         let mut table = shard.table_or_first();
@@ -153,7 +153,7 @@ impl HashIndex {
         *filled += usize::from(taken == EMPTY);
     }
 
-    pub(crate) fn remove(&self, hash: KeyHash, slot: Slot) {
+    pub fn remove(&self, hash: KeyHash, slot: Slot) {
         let shard = &self.shards[hash.shard()];
         let mut filled = shard.filled.lock();
         let Some(table) = shard.table() else { return };
@@ -178,7 +178,7 @@ impl HashIndex {
         }
     }
 
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         let tables = self.shards.iter().flat_map(|shard| &shard.generations);
         tables.filter_map(OnceLock::get).map(|table| table.len() * 8).sum()
     }

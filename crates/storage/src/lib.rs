@@ -41,6 +41,13 @@ mod transfer;
 mod undo;
 mod words;
 
+/// What tables are made of, for tables of another kind: the multi-version study's.
+pub mod parts {
+    pub use crate::hash::HashIndex;
+    pub use crate::ordered::OrderedIndex;
+    pub use crate::words::{Words, prefetch};
+}
+
 pub use block::{BlockWrites, Change, Changes};
 pub use feed::{ChangeFeed, Told, TouchedBlock};
 pub use gather::{GROUP_ROWS, Gathered};

@@ -25,7 +25,7 @@ const WORDS_PER_LINE: usize = 8;
 const SEGMENTS_MAX: usize = 33;
 const UNITS_MAX: u64 = 1 << 40;
 
-pub(crate) struct Words {
+pub struct Words {
     /// Words in a unit.
     stride: usize,
     first_units_log2: u32,
@@ -39,7 +39,7 @@ struct Segment {
 }
 
 impl Words {
-    pub(crate) fn new(stride: usize, first_units_log2: u32) -> Self {
+    pub fn new(stride: usize, first_units_log2: u32) -> Self {
         assert!(stride > 0);
         Words { stride, first_units_log2, segments: [const { OnceLock::new() }; SEGMENTS_MAX] }
     }
@@ -53,13 +53,13 @@ impl Words {
 
     /// The words of a unit; `None` if the space has never grown that far.
     #[inline]
-    pub(crate) fn unit(&self, unit: u64) -> Option<&[AtomicU64]> {
+    pub fn unit(&self, unit: u64) -> Option<&[AtomicU64]> {
         self.slice(unit, self.stride)
     }
 
     /// `words` words from the start of a unit on, which must not reach beyond its segment.
     #[inline]
-    pub(crate) fn slice(&self, unit: u64, words: usize) -> Option<&[AtomicU64]> {
+    pub fn slice(&self, unit: u64, words: usize) -> Option<&[AtomicU64]> {
         // Numbers out of memory that is being written may be anything.
         if unit >= UNITS_MAX {
             return None;
@@ -71,7 +71,7 @@ impl Words {
     }
 
     /// Backs the segment that a unit lies in.
-    pub(crate) fn ensure(&self, unit: u64) {
+    pub fn ensure(&self, unit: u64) {
         let (segment, _) = self.locate(unit);
         self.segments[segment].get_or_init(|| {
             let units = 1usize << (self.first_units_log2 as usize + segment);
@@ -80,19 +80,19 @@ impl Words {
     }
 
     /// Units from `unit` to the end of its segment, itself included.
-    pub(crate) fn units_left_in_segment(&self, unit: u64) -> u64 {
+    pub fn units_left_in_segment(&self, unit: u64) -> u64 {
         let (segment, offset) = self.locate(unit);
         (1u64 << (u64::from(self.first_units_log2) + segment as u64)) - offset as u64
     }
 
     /// Bytes of address space taken (not all of it need be backed by memory).
-    pub(crate) fn reserved_bytes(&self) -> usize {
+    pub fn reserved_bytes(&self) -> usize {
         self.segments.iter().filter_map(OnceLock::get).map(|s| s.words.len() * 8).sum()
     }
 
     /// Fetches a unit, all of it unless it is very long.
     #[inline]
-    pub(crate) fn prefetch(&self, unit: u64) {
+    pub fn prefetch(&self, unit: u64) {
         for word in self.unit(unit).unwrap_or_default().iter().step_by(WORDS_PER_LINE).take(8) {
             raw::prefetch(word);
         }
@@ -109,7 +109,7 @@ impl Segment {
 
 /// Asks the processor to bring a word's cache line closer.
 #[inline]
-pub(crate) fn prefetch(word: &AtomicU64) {
+pub fn prefetch(word: &AtomicU64) {
     raw::prefetch(word);
 }
 

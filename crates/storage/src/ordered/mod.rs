@@ -50,7 +50,7 @@ use node::{Attempt, Locked, NODE_WORDS, Node, Restart, SearchKey, Seen};
 
 const FIRST_NODES_LOG2: u32 = 3;
 
-pub(crate) struct OrderedIndex {
+pub struct OrderedIndex {
     nodes: Words,
     root: AtomicU64,
     heap: Heap,
@@ -83,7 +83,7 @@ enum Target<'k, 'a> {
 }
 
 impl OrderedIndex {
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         let index = OrderedIndex {
             nodes: Words::new(NODE_WORDS, FIRST_NODES_LOG2),
             root: AtomicU64::new(0),
@@ -98,12 +98,12 @@ impl OrderedIndex {
     }
 
     /// Leads `key` to `slot`, whatever it led to before.
-    pub(crate) fn insert(&self, key: &[u8], slot: Slot) {
+    pub fn insert(&self, key: &[u8], slot: Slot) {
         let key = SearchKey::new(key);
         until_done(|| self.try_insert(&key, slot));
     }
 
-    pub(crate) fn remove(&self, key: &[u8]) {
+    pub fn remove(&self, key: &[u8]) {
         let search = SearchKey::new(key);
         if until_done(|| self.try_remove(&search)) {
             until_done(|| self.try_unlink(&search));
@@ -112,7 +112,7 @@ impl OrderedIndex {
 
     /// Appends up to `limit` entries of the range to `out`, in the order of the scan. Entries that
     /// stand throughout the call are all met; of others, some may be.
-    pub(crate) fn collect(
+    pub fn collect(
         &self,
         low: Bound<&[u8]>,
         high: Bound<&[u8]>,
@@ -143,7 +143,7 @@ impl OrderedIndex {
     }
 
     /// Bytes of the nodes in use.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         let numbers = self.numbers.lock();
         (numbers.next as usize - numbers.free.len()) * NODE_WORDS * 8
     }

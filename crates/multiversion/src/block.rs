@@ -1,0 +1,352 @@
+//! A rule of the study as a [`Protocol`] of the product: its transactions run at once on the crew's
+//! workers, over tables of the study's own, and an epoch is a block.
+//!
+//! ```text
+//! store ─ load, once ─► study's tables ─ the block's transactions, each until it ends ─► outcomes
+//!   ▲                                                                                      │ places
+//!   └───────────────────── the final row of each tuple that was changed ◄──────────────────┘
+//! ```
+//!
+//! Only *final* rows go back, however often a tuple was changed in the block: the group commit of
+//! the thesis's future work (chapter 6). Who has met too many conflicts runs at the end, alone.
+//!
+//! *Why not on the product's storage itself*: a record there has one version for each block, and
+//! stamps that need not follow the serial order inside one. A multi-version rule must read at a
+//! timestamp inside of its epoch, below changes of the same block.
+//!
+//! The tables are loaded again whenever somebody else has changed the store: another protocol's
+//! block, or a schema change.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::marker::PhantomData;
+use std::ops::{Bound, ControlFlow};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+
+use concurrency::{
+    Block, BlockOutcome, BlockReport, Crew, Isolation, Moment, OptionValues, Outcome, Prepared,
+    Protocol, ProtocolInfo, ProtocolOption,
+};
+use parking_lot::Mutex;
+use storage::{BlockWrites, LATEST, Store, UndoArena};
+use types::{Error, Height, Key, Position, Stamp, TableId, Value};
+
+use crate::database::Database;
+use crate::flaw::Flaw;
+use crate::rules::mv2pl::Mv2pl;
+use crate::rules::mvocc::Mvocc;
+use crate::rules::mvto::Mvto;
+use crate::rules::ssi::Ssi;
+use crate::rules::ssn::Ssn;
+use crate::rules::{Place, Rule};
+use crate::session::{Attempt, Session};
+use crate::spec::{Collector, Pointers, Storage, TableSpec, invalid};
+
+/// Options of a table, as a protocol's card lists them.
+const OPTIONS: &[ProtocolOption] = &[
+    ProtocolOption {
+        name: "storage",
+        values: OptionValues::OneOf(Storage::NAMES),
+        what: "how versions are stored",
+    },
+    ProtocolOption {
+        name: "gc",
+        values: OptionValues::OneOf(Collector::NAMES),
+        what: "who collects versions that nobody sees",
+    },
+    ProtocolOption {
+        name: "index",
+        values: OptionValues::OneOf(Pointers::NAMES),
+        what: "what entries of secondary indexes lead to",
+    },
+];
+
+const fn card(name: &'static str, paper: &'static str) -> ProtocolInfo {
+    ProtocolInfo {
+        name,
+        paper,
+        isolation: Isolation::Serializable,
+        deterministic: false,
+        needs_keys_up_front: false,
+        interactive: true,
+        may_retry: false,
+        options: OPTIONS,
+    }
+}
+
+pub static MVTO: ProtocolInfo = card("mvto", "Reed 1978; Wu, thesis, section 5.3.1");
+pub static MVOCC: ProtocolInfo = card("mvocc", "Larson et al., VLDB 2011; section 5.3.2");
+pub static MV2PL: ProtocolInfo = card("mv2pl", "Wu, thesis, section 5.3.3");
+pub static SSI: ProtocolInfo = card("ssi", "Cahill et al., SIGMOD 2008; section 5.3.4");
+pub static SSN: ProtocolInfo = card("ssn", "Wang et al., VLDB Journal 2017; section 5.3.4");
+
+/// Every rule that names a serial order.
+pub static CARDS: &[&ProtocolInfo] = &[&MVTO, &MVOCC, &MV2PL, &SSI, &SSN];
+
+/// The protocol that a text such as `mvto:storage=delta:gc=interval` names; `None`: none of these.
+pub fn by_name(text: &str) -> Option<Result<Arc<dyn Protocol>, Error>> {
+    make(text, None)
+}
+
+/// One with a bug, which a test must find.
+#[cfg(feature = "mutants")]
+pub fn mutant(text: &str, flaw: Flaw) -> Option<Result<Arc<dyn Protocol>, Error>> {
+    make(text, Some(flaw))
+}
+
+fn make(text: &str, flaw: Option<Flaw>) -> Option<Result<Arc<dyn Protocol>, Error>> {
+    let (name, options) = text.split_once(':').unwrap_or((text, ""));
+    let info = *CARDS.iter().find(|card| card.name == name)?;
+    let spec = match TableSpec::parse(options) {
+        Ok(spec) => spec,
+        Err(error) => return Some(Err(error)),
+    };
+    Some(Ok(match name {
+        Mvto::NAME => Online::<Mvto>::shared(info, spec, flaw),
+        Mvocc::NAME => Online::<Mvocc>::shared(info, spec, flaw),
+        Mv2pl::NAME => Online::<Mv2pl>::shared(info, spec, flaw),
+        Ssi::NAME => Online::<Ssi>::shared(info, spec, flaw),
+        Ssn::NAME => Online::<Ssn>::shared(info, spec, flaw),
+        _ => return Some(Err(invalid(format!("\"{name}\" is not serializable")))),
+    }))
+}
+
+struct Online<R> {
+    info: &'static ProtocolInfo,
+    spec: TableSpec,
+    flaw: Option<Flaw>,
+    loaded: Mutex<Option<Loaded>>,
+    rule: PhantomData<R>,
+}
+
+/// The study's tables, and which state of which store they hold.
+struct Loaded {
+    store: Weak<Store>,
+    height: Height,
+    schemas: Vec<TableId>,
+    db: Arc<Database>,
+}
+
+/// What a worker has done.
+#[derive(Default)]
+struct Done {
+    ended: Vec<(Position, Outcome, Place)>,
+    changed: Vec<Changed>,
+    conflicts: u32,
+    /// Had too many conflicts; to run alone.
+    left: Vec<Position>,
+    halted: Option<String>,
+}
+
+/// A key that a transaction changed, and the transaction.
+pub(crate) type Changed = (TableId, Key, Stamp);
+
+/// Conflicts that a transaction may meet before it has to wait for all others.
+const CONFLICTS_MAX: u32 = 48;
+
+impl<R: Rule> Online<R> {
+    fn shared(
+        info: &'static ProtocolInfo,
+        spec: TableSpec,
+        flaw: Option<Flaw>,
+    ) -> Arc<dyn Protocol> {
+        Arc::new(Online::<R> { info, spec, flaw, loaded: Mutex::default(), rule: PhantomData })
+    }
+
+    /// The tables as the store has them.
+    fn tables(&self, store: &Arc<Store>, height: Height, workers: usize) -> Arc<Database> {
+        let mut loaded = self.loaded.lock();
+        let schemas: Vec<TableId> = store.tables().iter().map(|table| table.id()).collect();
+        if let Some(loaded) = &mut *loaded
+            && loaded.store.ptr_eq(&Arc::downgrade(store))
+            && loaded.height + 1 == height
+            && loaded.schemas == schemas
+            && loaded.db.clock.workers() >= workers
+        {
+            loaded.height = height;
+            return Arc::clone(&loaded.db);
+        }
+        let db = Arc::new(self.load(store, workers));
+        let store = Arc::downgrade(store);
+        *loaded = Some(Loaded { store, height, schemas, db: Arc::clone(&db) });
+        db
+    }
+
+    fn load(&self, store: &Store, workers: usize) -> Database {
+        let tables = store.tables();
+        let schemas = tables.iter().map(|table| Arc::clone(table.schema()));
+        let mut db = Database::new(schemas, |_| self.spec, workers, R::STRIPED);
+        db.flaw = self.flaw;
+        for table in &tables {
+            let columns: Vec<_> = (0..table.schema().columns.len() as u16).collect();
+            let mut load = |key: &[u8], stamp: Stamp, row: &[Value]| {
+                db.load(table.id(), &Key::from(key), row, stamp);
+                ControlFlow::Continue(())
+            };
+            let all = Bound::Unbounded;
+            table.scan(0, all, all, false, LATEST, &columns, &mut load);
+        }
+        db
+    }
+}
+
+/// One worker's share of a block.
+fn work<R: Rule>(
+    session: &mut Session<'_, R>,
+    block: &Block,
+    mut next: impl FnMut() -> Option<Position>,
+    conflicts_max: u32,
+) -> Done {
+    let mut done = Done::default();
+    while let Some(position) = next() {
+        let work = &block.transactions[position as usize];
+        let now_us = work.now_us(block.time_us);
+        let moment = Moment { height: block.height, position, now_us };
+        let mut met = 0;
+        loop {
+            match session.attempt(work, moment, false) {
+                Ok(Attempt::Ended(outcome, place)) => {
+                    done.ended.push((position, outcome, place));
+                    break;
+                }
+                Ok(Attempt::Conflict(_)) if met < conflicts_max => {
+                    met += 1;
+                    session.rest(met);
+                }
+                Ok(Attempt::Conflict(_)) => {
+                    done.left.push(position);
+                    break;
+                }
+                Err(why) => {
+                    done.halted = Some(why);
+                    return done;
+                }
+            }
+        }
+        done.conflicts += u32::from(met > 0);
+    }
+    session.take_changed(&mut done.changed);
+    session.collect();
+    done
+}
+
+impl<R: Rule> Protocol for Online<R> {
+    fn info(&self) -> &'static ProtocolInfo {
+        self.info
+    }
+
+    fn prepare(
+        &self,
+        _: &Arc<Block>,
+        _: &Arc<Store>,
+        _: Height,
+        _: &Crew,
+    ) -> Result<Prepared, String> {
+        Ok(Box::new(()))
+    }
+
+    fn finish(
+        &self,
+        _: Prepared,
+        block: &Arc<Block>,
+        store: &Arc<Store>,
+        writes: &mut BlockWrites,
+        crew: &Crew,
+    ) -> Result<BlockOutcome, String> {
+        let db = self.tables(store, block.height, crew.workers());
+        let count = block.transactions.len();
+        let all = Arc::new(Mutex::new(Vec::new()));
+        {
+            let (db, block, all) = (Arc::clone(&db), Arc::clone(block), Arc::clone(&all));
+            let next = AtomicUsize::new(0);
+            crew.run_if_large(count, move |worker| {
+                let take = || {
+                    let position = next.fetch_add(1, Ordering::Relaxed);
+                    (position < count).then_some(position as Position)
+                };
+                let mut session = Session::<R>::open(&db, worker);
+                session.log_changes();
+                let done = work(&mut session, &block, take, CONFLICTS_MAX);
+                all.lock().push(done);
+            });
+        }
+        let mut all = std::mem::take(&mut *all.lock());
+        let left: Vec<Position> = all.iter_mut().flat_map(|done| done.left.drain(..)).collect();
+        let mut left = left.into_iter();
+        let mut session = Session::<R>::open(&db, 0);
+        session.log_changes();
+        // Alone nobody is in the way, but for a gap or two that were marked before.
+        all.push(work(&mut session, block, || left.next(), u32::MAX));
+        drop(session);
+        let outcome = gather(&mut all, count)?;
+        write_back(&db, store, &all, writes.arena(0));
+        db.clock.turn();
+        db.vacuum(false);
+        Ok(outcome)
+    }
+}
+
+/// Outcomes by position, and the order taken.
+fn gather(all: &mut [Done], count: usize) -> Result<BlockOutcome, String> {
+    let mut outcomes: Vec<Option<Outcome>> = vec![None; count];
+    let (mut places, mut rerun) = (Vec::with_capacity(count), 0);
+    for done in all {
+        if let Some(why) = done.halted.take() {
+            return Err(why);
+        }
+        rerun += done.conflicts;
+        for (position, outcome, place) in done.ended.drain(..) {
+            outcomes[position as usize] = Some(outcome);
+            places.push((place, position));
+        }
+    }
+    places.sort_unstable();
+    let outcomes: Vec<Outcome> = outcomes.into_iter().flatten().collect();
+    if outcomes.len() != count {
+        return Err("a transaction of the block has not ended".into());
+    }
+    Ok(BlockOutcome {
+        outcomes,
+        serial_order: places.into_iter().map(|(_, position)| position).collect(),
+        deferred: Vec::new(),
+        report: BlockReport { rerun, ..BlockReport::default() },
+    })
+}
+
+/// The final row of every key that was changed.
+fn write_back(db: &Database, store: &Store, all: &[Done], undo: &mut UndoArena) {
+    let mut keys: BTreeMap<TableId, BTreeMap<&Key, Stamp>> = BTreeMap::new();
+    for (table, key, stamp) in all.iter().flat_map(|done| &done.changed) {
+        keys.entry(*table).or_default().insert(key, *stamp);
+    }
+    let (mut row, mut copy) = (Vec::new(), Vec::new());
+    for (id, keys) in keys {
+        let (Ok(ours), Some(table)) = (db.table(id), store.table(id)) else { continue };
+        for (key, any) in keys {
+            let slot = table.find(key.as_bytes());
+            let slot = slot.filter(|slot| table.stamp(*slot, LATEST).is_some());
+            let seen = ours.find(key).map(|tuple| ours.newest(tuple, &mut copy));
+            let seen = seen.filter(|seen| seen.exists());
+            match (seen, slot) {
+                (Some(seen), slot) => {
+                    let columns = 0..ours.layout.column_count() as u16;
+                    row.clear();
+                    row.extend(columns.map(|c| ours.decode(c, seen.row, &copy)));
+                    match slot {
+                        Some(slot) => table.update_row(slot, &row, seen.stamp, undo),
+                        None => drop(table.insert(key.as_bytes(), &row, seen.stamp, undo)),
+                    }
+                }
+                (None, Some(slot)) => table.delete(slot, any, undo),
+                (None, None) => {}
+            }
+        }
+    }
+}
+
+/// Names of every rule with every combination of table options that makes sense.
+pub fn all_names() -> Vec<String> {
+    let specs: BTreeSet<String> = TableSpec::all().iter().map(ToString::to_string).collect();
+    let rules = CARDS.iter();
+    rules.flat_map(|card| specs.iter().map(|spec| format!("{}:{spec}", card.name))).collect()
+}

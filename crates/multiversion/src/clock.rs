@@ -1,0 +1,302 @@
+//! Time: timestamps, who is active, the epoch and its gate.
+//!
+//! ```text
+//! 63 62                      34 33                      8 7          0
+//! [0|        epoch: 29         |      sequence: 26       | worker: 8  ]   Timestamp
+//! ```
+//!
+//! **Epochs are blocks.** Whoever installs writes does so inside of the *gate*. [`Clock::turn`]
+//! shuts it, waits until those inside have left, counts the epoch up and opens it again; so a block
+//! is closed at one moment and holds whole transactions. A writer whose place in the serial order
+//! would lie in a closed epoch is told so when it enters, and gets 40001.
+//!
+//! **Two ways to draw.** *Striped*: every worker counts for itself, above what it has met and above
+//! the floor (Lamport, 1978); its number in the low bits makes the draw unique. MVTO needs no more,
+//! and no word is written by two workers. *Central*: snapshot protocols must know that nothing at
+//! or below their snapshot will be installed any more. Writers draw commit timestamps from one
+//! counter, and announce in a word of their own that they are about to; a snapshot is the counter's
+//! value, or one less than the lowest draw announced.
+//!
+//! **The horizon**: no version that ended at or before it can be seen by anybody, now or later.
+//! `floor` is raised first, so that whoever begins afterwards draws above it; then the active
+//! timestamps are read. Whoever is between the two has announced that it arrives, and then the
+//! horizon stays where it was.
+//!
+//! ```text
+//! worker      active := ARRIVING ── read floor ── draw above it ── active := T
+//! collector                 floor := f ── read all active ── horizon := min(f, those - 1)
+//! ```
+//!
+//! **Settled** is what everybody who may write is above, and nobody begins below: a snapshot for
+//! those who declare that they only read, and the bound below which versions between two readers can
+//! go ([`Sight`](crate::chains::Sight)). With central draws it is the floor itself.
+
+use std::time::Duration;
+
+use crossbeam_utils::CachePadded;
+use kit::sync::Spin;
+use kit::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use parking_lot::{Condvar, Mutex};
+
+/// A place in the serial order of a database.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Timestamp(pub u64);
+
+const EPOCH_SHIFT: u32 = 34;
+const WORKER_BITS: u32 = 8;
+/// Most workers that a clock serves.
+pub const WORKERS_MAX: usize = 1 << WORKER_BITS;
+
+impl Timestamp {
+    pub const ZERO: Timestamp = Timestamp(0);
+    /// Above every timestamp.
+    pub const INFINITY: Timestamp = Timestamp((1 << 62) - 1);
+
+    /// The lowest of an epoch.
+    pub const fn first_of(epoch: u64) -> Timestamp {
+        Timestamp(epoch << EPOCH_SHIFT)
+    }
+
+    pub const fn epoch(self) -> u64 {
+        self.0 >> EPOCH_SHIFT
+    }
+}
+
+/// Nobody is active here.
+const IDLE: u64 = u64::MAX;
+/// About to draw a timestamp: nobody knows yet which.
+const ARRIVING: u64 = 0;
+
+/// What one worker tells the others. Only it writes these words.
+struct Desk {
+    /// [`IDLE`], [`ARRIVING`], or the timestamp that the running transaction reads at.
+    active: AtomicU64,
+    /// Central draws: a bound that the draw under way is above; [`IDLE`] when there is none.
+    announced: AtomicU64,
+    /// Whoever is active here writes nothing.
+    reads_only: AtomicBool,
+    inside: AtomicBool,
+    /// The newest timestamp that it drew.
+    newest: AtomicU64,
+}
+
+pub struct Clock {
+    desks: Box<[CachePadded<Desk>]>,
+    epoch: CachePadded<AtomicU64>,
+    shut: AtomicBool,
+    /// Last central draw.
+    drawn: CachePadded<AtomicU64>,
+    floor: CachePadded<AtomicU64>,
+    settled: CachePadded<AtomicU64>,
+    horizon: CachePadded<AtomicU64>,
+    door: Mutex<()>,
+    opened: Condvar,
+}
+
+/// Leaves the gate when dropped.
+pub struct Inside<'a> {
+    desk: &'a Desk,
+    pub epoch: u64,
+}
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        self.desk.inside.store(false, SeqCst);
+    }
+}
+
+impl Clock {
+    pub fn new(workers: usize) -> Clock {
+        assert!(workers <= WORKERS_MAX);
+        let desk = || {
+            CachePadded::new(Desk {
+                active: AtomicU64::new(IDLE),
+                announced: AtomicU64::new(IDLE),
+                reads_only: AtomicBool::new(false),
+                inside: AtomicBool::new(false),
+                newest: AtomicU64::new(0),
+            })
+        };
+        let start = Timestamp::first_of(1).0;
+        Clock {
+            desks: (0..workers).map(|_| desk()).collect(),
+            epoch: CachePadded::new(AtomicU64::new(1)),
+            shut: AtomicBool::new(false),
+            drawn: CachePadded::new(AtomicU64::new(start)),
+            floor: CachePadded::new(AtomicU64::new(start)),
+            settled: CachePadded::new(AtomicU64::new(start)),
+            horizon: CachePadded::new(AtomicU64::new(start)),
+            door: Mutex::new(()),
+            opened: Condvar::new(),
+        }
+    }
+
+    pub fn workers(&self) -> usize {
+        self.desks.len()
+    }
+
+    pub fn epoch(&self) -> u64 {
+        self.epoch.load(SeqCst)
+    }
+
+    /// Begin by a striped draw, above `met`.
+    pub fn begin_striped(&self, worker: usize, met: Timestamp) -> Timestamp {
+        let desk = &self.desks[worker];
+        desk.active.store(ARRIVING, SeqCst);
+        desk.reads_only.store(false, SeqCst);
+        let first = Timestamp::first_of(self.epoch.load(SeqCst));
+        let above = met.0.max(self.floor.load(SeqCst)).max(first.0);
+        let drawn = (((above >> WORKER_BITS) + 1) << WORKER_BITS) | worker as u64;
+        desk.newest.store(drawn, SeqCst);
+        desk.active.store(drawn, SeqCst);
+        Timestamp(drawn)
+    }
+
+    /// Begin at a snapshot: every writer at or below it has been installed, and none will come.
+    pub fn begin_snapshot(&self, worker: usize, must_see: Timestamp) -> Timestamp {
+        let desk = &self.desks[worker];
+        desk.active.store(ARRIVING, SeqCst);
+        let mut spin = Spin::new();
+        let snapshot = loop {
+            let snapshot = self.installed_up_to().max(self.floor.load(SeqCst));
+            if snapshot >= must_see.0 {
+                break snapshot;
+            }
+            spin.wait();
+        };
+        desk.active.store(snapshot, SeqCst);
+        Timestamp(snapshot)
+    }
+
+    /// Begin where everybody who may write is above; `None` when that is too old for a session that
+    /// has seen more.
+    pub fn begin_settled(&self, worker: usize, must_see: Timestamp) -> Option<Timestamp> {
+        self.raise_horizon_striped();
+        let desk = &self.desks[worker];
+        desk.active.store(ARRIVING, SeqCst);
+        desk.reads_only.store(true, SeqCst);
+        let settled = self.settled.load(SeqCst);
+        let late_enough = settled >= must_see.0;
+        desk.active.store(if late_enough { settled } else { IDLE }, SeqCst);
+        late_enough.then_some(Timestamp(settled))
+    }
+
+    pub fn end(&self, worker: usize) {
+        self.desks[worker].active.store(IDLE, SeqCst);
+    }
+
+    /// Everything at or below is installed, and central draws are above.
+    fn installed_up_to(&self) -> u64 {
+        let drawn = self.drawn.load(SeqCst);
+        self.desks.iter().fold(drawn, |low, desk| low.min(desk.announced.load(SeqCst)))
+    }
+
+    /// Draw a commit timestamp from the centre. Until [`Clock::installed`] no snapshot reaches it.
+    pub fn draw(&self, worker: usize) -> Timestamp {
+        let desk = &self.desks[worker];
+        desk.announced.store(self.drawn.load(SeqCst), SeqCst);
+        let drawn = self.drawn.fetch_add(1 << WORKER_BITS, SeqCst) + (1 << WORKER_BITS);
+        desk.announced.store(drawn - 1, SeqCst);
+        Timestamp(drawn)
+    }
+
+    pub fn installed(&self, worker: usize) {
+        self.desks[worker].announced.store(IDLE, SeqCst);
+    }
+
+    /// Enter the gate; wait while it is shut.
+    pub fn enter(&self, worker: usize) -> Inside<'_> {
+        let desk = &self.desks[worker];
+        loop {
+            desk.inside.store(true, SeqCst);
+            if !self.shut.load(SeqCst) {
+                return Inside { desk, epoch: self.epoch.load(SeqCst) };
+            }
+            desk.inside.store(false, SeqCst);
+            let mut door = self.door.lock();
+            if self.shut.load(SeqCst) {
+                self.opened.wait_for(&mut door, Duration::from_millis(1));
+            }
+        }
+    }
+
+    /// Close the epoch, once the gate is empty; gives its number.
+    pub fn turn(&self) -> u64 {
+        let door = self.door.lock();
+        self.shut.store(true, SeqCst);
+        for desk in &self.desks {
+            let mut spin = Spin::new();
+            while desk.inside.load(SeqCst) {
+                spin.wait();
+            }
+        }
+        let closed = self.epoch.load(SeqCst);
+        // Nobody is inside, so nobody draws.
+        self.drawn.fetch_max(Timestamp::first_of(closed + 1).0, SeqCst);
+        self.epoch.store(closed + 1, SeqCst);
+        self.shut.store(false, SeqCst);
+        drop(door);
+        self.opened.notify_all();
+        closed
+    }
+
+    /// No version that ended at or before it is seen by anybody, as was found out last.
+    pub fn horizon(&self) -> Timestamp {
+        Timestamp(self.horizon.load(SeqCst))
+    }
+
+    /// Find out anew, where timestamps are drawn by stripes.
+    pub fn raise_horizon_striped(&self) -> Timestamp {
+        let newest = self.desks.iter().map(|desk| desk.newest.load(SeqCst)).max().unwrap_or(0);
+        let floor = self.floor.fetch_max(newest, SeqCst).max(newest);
+        self.raise(floor, |desk| !desk.reads_only.load(SeqCst))
+    }
+
+    /// The same, where commits are drawn from the centre.
+    pub fn raise_horizon_central(&self) -> Timestamp {
+        let floor = self.installed_up_to();
+        let floor = self.floor.fetch_max(floor, SeqCst).max(floor);
+        self.settled.fetch_max(floor, SeqCst);
+        self.raise(floor, |_| false)
+    }
+
+    fn raise(&self, floor: u64, may_write: impl Fn(&Desk) -> bool) -> Timestamp {
+        let (mut settled, mut horizon) = (floor, floor);
+        for desk in &self.desks {
+            match desk.active.load(SeqCst) {
+                ARRIVING => return self.horizon(),
+                IDLE => {}
+                active => {
+                    horizon = horizon.min(active - 1);
+                    if may_write(desk) {
+                        settled = settled.min(active - 1);
+                    }
+                }
+            }
+        }
+        self.settled.fetch_max(settled, SeqCst);
+        Timestamp(self.horizon.fetch_max(horizon, SeqCst).max(horizon))
+    }
+
+    /// Nobody who is active reads above it.
+    pub fn newest(&self) -> Timestamp {
+        let striped = self.desks.iter().map(|desk| desk.newest.load(SeqCst)).max().unwrap_or(0);
+        Timestamp(striped.max(self.drawn.load(SeqCst)))
+    }
+
+    /// Every timestamp that somebody reads at, ascending, and a bound below which nobody begins any
+    /// more. `None` while somebody arrives.
+    pub fn readers(&self) -> Option<(Vec<Timestamp>, Timestamp)> {
+        let settled = self.settled.load(SeqCst);
+        let mut readers = Vec::new();
+        for desk in &self.desks {
+            match desk.active.load(SeqCst) {
+                ARRIVING => return None,
+                IDLE => {}
+                active => readers.push(Timestamp(active)),
+            }
+        }
+        readers.sort_unstable();
+        Some((readers, Timestamp(settled)))
+    }
+}

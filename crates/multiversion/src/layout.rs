@@ -1,0 +1,307 @@
+//! How a row lies in the words of a version, and the long strings beside it.
+//!
+//! ```text
+//! N words        null bitmap, bit c % 64 of word c / 64 set = column c is NULL
+//! 1 or 2 words   each column in its order
+//!
+//! one word       boolean, integers, double, date, timestamps
+//! two words      numeric and uuid (16 bytes);  text and bytea:
+//!                [ bytes 0..4 | length: 32 ] [ bytes 4..12, or the piece where a longer one lies ]
+//! ```
+//!
+//! **Non-inline attributes** (section 5.4.1): a string of more than 12 bytes lies in a piece of its
+//! own, whose first word counts the versions that share it; the last to go frees it. With sharing
+//! off every version has a copy of its own, which is what figure 5.11 compares.
+
+use std::sync::Arc;
+
+use kit::sync::atomic::{AtomicU64, Ordering};
+use rust_decimal::Decimal;
+use smallvec::SmallVec;
+use types::{ColumnId, DataType, Error, TableSchema, Value};
+
+use crate::pool::{Classes, Piece};
+
+const INLINE_BYTES: usize = 12;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Bool,
+    Int,
+    Float,
+    Numeric,
+    Text,
+    Bytes,
+    Uuid,
+    Date,
+    Timestamp,
+    Timestamptz,
+}
+
+impl Kind {
+    fn of(data_type: &DataType) -> Kind {
+        match data_type {
+            DataType::Bool => Kind::Bool,
+            DataType::Int2 | DataType::Int4 | DataType::Int8 => Kind::Int,
+            DataType::Numeric(_) => Kind::Numeric,
+            DataType::Float8 => Kind::Float,
+            DataType::Bytea => Kind::Bytes,
+            DataType::Uuid => Kind::Uuid,
+            DataType::Date => Kind::Date,
+            DataType::Timestamp => Kind::Timestamp,
+            DataType::Timestamptz => Kind::Timestamptz,
+            _ => Kind::Text,
+        }
+    }
+
+    fn words(self) -> usize {
+        match self {
+            Kind::Numeric | Kind::Text | Kind::Bytes | Kind::Uuid => 2,
+            _ => 1,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Column {
+    kind: Kind,
+    offset: usize,
+    null_word: usize,
+    null_bit: u64,
+}
+
+/// A column's words, out of their row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Cell {
+    pub null: bool,
+    pub words: [u64; 2],
+}
+
+/// Columns of a row.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ColumnSet(SmallVec<[u64; 2]>);
+
+impl ColumnSet {
+    pub fn insert(&mut self, column: ColumnId) {
+        let word = usize::from(column) / 64;
+        if self.0.len() <= word {
+            self.0.resize(word + 1, 0);
+        }
+        self.0[word] |= 1 << (column % 64);
+    }
+
+    pub fn contains(&self, column: ColumnId) -> bool {
+        self.0.get(usize::from(column) / 64).is_some_and(|word| word >> (column % 64) & 1 == 1)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = ColumnId> + '_ {
+        let all = 0..self.0.len() as ColumnId * 64;
+        all.filter(|column| self.contains(*column))
+    }
+}
+
+/// The long strings of a table.
+pub struct Strings {
+    pieces: Classes,
+    pub shared: bool,
+}
+
+impl Strings {
+    pub fn new(spaces: usize, shared: bool) -> Strings {
+        Strings { pieces: Classes::new(spaces), shared }
+    }
+
+    pub fn store(&self, bytes: &[u8], worker: usize) -> Result<[u64; 2], Error> {
+        let prefix = |n: usize| {
+            let mut four = [0; 4];
+            four[..n.min(4)].copy_from_slice(&bytes[..n.min(4)]);
+            u64::from(u32::from_le_bytes(four))
+        };
+        let low = prefix(bytes.len()) << 32 | bytes.len() as u64;
+        if bytes.len() <= INLINE_BYTES {
+            let mut rest = [0; 8];
+            if let Some(tail) = bytes.get(4..) {
+                rest[..tail.len()].copy_from_slice(tail);
+            }
+            return Ok([low, u64::from_le_bytes(rest)]);
+        }
+        let piece = self.pieces.take(1 + bytes.len().div_ceil(8), worker)?;
+        let words = self.pieces.words(piece);
+        words[0].store(1, Ordering::Relaxed);
+        for (word, chunk) in words[1..].iter().zip(bytes.chunks(8)) {
+            let mut eight = [0; 8];
+            eight[..chunk.len()].copy_from_slice(chunk);
+            word.store(u64::from_le_bytes(eight), Ordering::Relaxed);
+        }
+        Ok([low, piece.0])
+    }
+
+    #[inline]
+    pub fn with_bytes<R>(&self, [low, high]: [u64; 2], with: impl FnOnce(&[u8]) -> R) -> R {
+        let length = low as u32 as usize;
+        if length <= INLINE_BYTES {
+            let mut image = [0; INLINE_BYTES];
+            image[..4].copy_from_slice(&((low >> 32) as u32).to_le_bytes());
+            image[4..].copy_from_slice(&high.to_le_bytes());
+            return with(&image[..length]);
+        }
+        let words = self.pieces.words(Piece(high));
+        let mut bytes: SmallVec<[u8; 256]> = SmallVec::with_capacity(length + 8);
+        for word in words.iter().skip(1).take(length.div_ceil(8)) {
+            bytes.extend_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+        }
+        bytes.truncate(length);
+        with(&bytes)
+    }
+
+    /// One more version has the string.
+    fn share(&self, words: &mut [u64; 2], worker: usize) -> Result<(), Error> {
+        if words[0] as u32 as usize <= INLINE_BYTES {
+            return Ok(());
+        }
+        if self.shared {
+            self.pieces.words(Piece(words[1]))[0].fetch_add(1, Ordering::Relaxed);
+            return Ok(());
+        }
+        *words = self.with_bytes(*words, |bytes| self.store(bytes, worker))?;
+        Ok(())
+    }
+
+    pub fn release(&self, words: [u64; 2]) {
+        if words[0] as u32 as usize > INLINE_BYTES {
+            let piece = Piece(words[1]);
+            if self.pieces.words(piece)[0].fetch_sub(1, Ordering::AcqRel) == 1 {
+                self.pieces.give(piece);
+            }
+        }
+    }
+
+    pub fn units_in_use(&self) -> usize {
+        self.pieces.units_in_use()
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.pieces.bytes()
+    }
+}
+
+/// Where the columns of a table lie.
+pub struct Layout {
+    columns: Box<[Column]>,
+    /// Those that may lie beside the row.
+    long: Box<[ColumnId]>,
+    /// Words of a row.
+    pub words: usize,
+    pub strings: Strings,
+}
+
+impl Layout {
+    pub fn new(schema: &TableSchema, strings: Strings) -> Layout {
+        let mut offset = schema.columns.len().div_ceil(64).max(1);
+        let place = |(id, data_type): (usize, &DataType)| {
+            let kind = Kind::of(data_type);
+            let column = Column { kind, offset, null_word: id / 64, null_bit: 1 << (id % 64) };
+            offset += kind.words();
+            column
+        };
+        let columns: Box<[Column]> = schema.column_types().enumerate().map(place).collect();
+        let is_long = |c: &&Column| matches!(c.kind, Kind::Text | Kind::Bytes);
+        let long = columns.iter().enumerate().filter(|(_, c)| is_long(c));
+        let long = long.map(|(id, _)| id as ColumnId).collect();
+        Layout { long, words: offset, columns, strings }
+    }
+
+    pub fn column_count(&self) -> usize {
+        self.columns.len()
+    }
+
+    #[inline]
+    pub fn cell(&self, column: ColumnId, load: impl Fn(usize) -> u64) -> Cell {
+        let Column { kind, offset, null_word, null_bit } = self.columns[usize::from(column)];
+        let high = if kind.words() == 2 { load(offset + 1) } else { 0 };
+        Cell { null: load(null_word) & null_bit != 0, words: [load(offset), high] }
+    }
+
+    #[inline]
+    pub fn set(&self, column: ColumnId, cell: Cell, row: &mut [u64]) {
+        let Column { kind, offset, null_word, null_bit } = self.columns[usize::from(column)];
+        let nulls = &mut row[null_word];
+        *nulls = if cell.null { *nulls | null_bit } else { *nulls & !null_bit };
+        row[offset] = cell.words[0];
+        if kind.words() == 2 {
+            row[offset + 1] = cell.words[1];
+        }
+    }
+
+    /// The words of a value. A long string has one version then: the caller's.
+    pub fn encode(&self, column: ColumnId, value: &Value, worker: usize) -> Result<Cell, Error> {
+        let pair = |bytes: [u8; 16]| {
+            let both = u128::from_le_bytes(bytes);
+            [both as u64, (both >> 64) as u64]
+        };
+        let words = match value {
+            Value::Null | Value::Array(_) => return Ok(Cell { null: true, words: [0; 2] }),
+            Value::Bool(b) => [u64::from(*b), 0],
+            Value::Int(i) | Value::Timestamp(i) | Value::Timestamptz(i) => [*i as u64, 0],
+            Value::Float(f) => [f.to_bits(), 0],
+            Value::Date(days) => [i64::from(*days) as u64, 0],
+            Value::Numeric(decimal) => pair(decimal.serialize()),
+            Value::Uuid(bytes) => pair(*bytes),
+            Value::Text(text) => self.strings.store(text.as_bytes(), worker)?,
+            Value::Bytes(bytes) => self.strings.store(bytes, worker)?,
+        };
+        debug_assert!(usize::from(column) < self.columns.len());
+        Ok(Cell { null: false, words })
+    }
+
+    #[inline]
+    pub fn decode(&self, column: ColumnId, load: impl Fn(usize) -> u64) -> Value {
+        let kind = self.columns[usize::from(column)].kind;
+        let Cell { null, words } = self.cell(column, load);
+        if null {
+            return Value::Null;
+        }
+        let word = words[0];
+        let pair = || (u128::from(words[0]) | u128::from(words[1]) << 64).to_le_bytes();
+        match kind {
+            Kind::Int => Value::Int(word as i64),
+            Kind::Text => self.strings.with_bytes(words, |bytes| {
+                Value::text(std::str::from_utf8(bytes).unwrap_or_default())
+            }),
+            Kind::Bool => Value::Bool(word != 0),
+            Kind::Float => Value::Float(f64::from_bits(word)),
+            Kind::Numeric => Value::Numeric(Decimal::deserialize(pair())),
+            Kind::Uuid => Value::Uuid(pair()),
+            Kind::Date => Value::Date(word as i32),
+            Kind::Timestamp => Value::Timestamp(word as i64),
+            Kind::Timestamptz => Value::Timestamptz(word as i64),
+            Kind::Bytes => self.strings.with_bytes(words, |b| Value::Bytes(Arc::from(b))),
+        }
+    }
+
+    /// A row's words shall be in one more version, all but the `owned` columns, which are new.
+    pub fn share(&self, row: &mut [u64], owned: &ColumnSet, worker: usize) -> Result<(), Error> {
+        for &column in self.long.iter().filter(|column| !owned.contains(**column)) {
+            let mut cell = self.cell(column, |i| row[i]);
+            if !cell.null {
+                self.strings.share(&mut cell.words, worker)?;
+                self.set(column, cell, row);
+            }
+        }
+        Ok(())
+    }
+
+    /// A version that had a whole row is gone.
+    pub fn release(&self, load: impl Fn(usize) -> u64) {
+        for &column in &self.long {
+            self.release_cell(column, self.cell(column, &load));
+        }
+    }
+
+    pub fn release_cell(&self, column: ColumnId, cell: Cell) {
+        let kind = self.columns[usize::from(column)].kind;
+        if !cell.null && matches!(kind, Kind::Text | Kind::Bytes) {
+            self.strings.release(cell.words);
+        }
+    }
+}

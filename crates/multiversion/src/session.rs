@@ -1,0 +1,175 @@
+//! One worker's way through transactions: run, and run again after a conflict.
+
+use std::time::Duration;
+
+use concurrency::{Moment, Outcome, Work};
+use procedure::Frame;
+use types::{Error, Stop};
+
+use crate::clock::Timestamp;
+use crate::database::Database;
+use crate::flaw;
+use crate::rules::{Context, Place, Rule};
+use crate::transaction::Transaction;
+
+/// How a transaction ended, and where it stands.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Ended {
+    pub outcome: Outcome,
+    pub place: Place,
+    /// Attempts that ended in a conflict.
+    pub conflicts: u32,
+}
+
+/// How one attempt ended.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Attempt {
+    Ended(Outcome, Place),
+    Conflict(Error),
+}
+
+pub struct Session<'d, R: Rule> {
+    db: &'d Database,
+    transaction: Transaction<'d, R>,
+    frame: Frame,
+    /// The newest that it was told of.
+    seen: Timestamp,
+}
+
+/// Conflicts before a session rests between attempts.
+const RESTLESS: u32 = 4;
+const REST_US: u64 = 20;
+const RESTS_MAX: u32 = 6;
+
+impl<'d, R: Rule> Session<'d, R> {
+    /// A worker has one session at a time.
+    pub fn open(db: &'d Database, worker: usize) -> Session<'d, R> {
+        flaw::enter(db.flaw);
+        let (at, notes, copy) = (Timestamp::ZERO, R::Notes::default(), Vec::new());
+        let cx = Context { db, worker, at, read_only: false, notes, copy };
+        let transaction = Transaction::new(cx);
+        Session { db, transaction, frame: Frame::default(), seen: Timestamp::ZERO }
+    }
+
+    /// Runs a transaction until it ends without a conflict. `Err`: the database is sick.
+    pub fn run(&mut self, work: &Work, moment: Moment, read_only: bool) -> Result<Ended, String> {
+        let mut conflicts = 0;
+        loop {
+            match self.attempt(work, moment, read_only)? {
+                Attempt::Ended(outcome, place) => return Ok(Ended { outcome, place, conflicts }),
+                Attempt::Conflict(_) => {
+                    conflicts += 1;
+                    self.rest(conflicts);
+                }
+            }
+        }
+    }
+
+    /// Runs a transaction once.
+    pub fn attempt(
+        &mut self,
+        work: &Work,
+        moment: Moment,
+        read_only: bool,
+    ) -> Result<Attempt, String> {
+        self.begin(moment, read_only);
+        let run = work.run(&mut self.frame, &mut self.transaction);
+        let run = match run {
+            Ok(result) => {
+                self.transaction.commit().map(|place| (Outcome::Committed(result), place))
+            }
+            Err(stop) => Err(stop),
+        };
+        match run {
+            Ok((outcome, place)) => Ok(self.ended(outcome, place)),
+            Err(stop) => self.stopped(stop),
+        }
+    }
+
+    fn ended(&mut self, outcome: Outcome, place: Place) -> Attempt {
+        self.seen = self.seen.max(place.order).max(self.transaction.cx.at);
+        Attempt::Ended(outcome, place)
+    }
+
+    /// A conflict, or an answer of the program's own: then what it rests on must hold.
+    fn stopped(&mut self, stop: Stop) -> Result<Attempt, String> {
+        let outcome = match stop {
+            Stop::Halt(why) => {
+                self.transaction.abort();
+                return Err(why);
+            }
+            Stop::Retry(error) if self.transaction.conflicted => {
+                return Ok(self.conflict(error));
+            }
+            stop => Outcome::from_run(Err(stop))?,
+        };
+        match self.transaction.settle_reads(true) {
+            Ok(place) => Ok(self.ended(outcome, place)),
+            Err(Stop::Retry(error)) => Ok(self.conflict(error)),
+            Err(_) => Err("a transaction that only reads was rejected".into()),
+        }
+    }
+
+    fn conflict(&mut self, error: Error) -> Attempt {
+        self.transaction.abort();
+        // The next attempt's timestamp is above what this one met.
+        self.seen = self.seen.max(self.transaction.cx.at);
+        Attempt::Conflict(error)
+    }
+
+    // Step by step, for schedules that are told.
+
+    pub fn begin(&mut self, moment: Moment, read_only: bool) {
+        self.transaction.begin(moment, self.must_see(), read_only);
+    }
+
+    fn must_see(&self) -> Timestamp {
+        self.seen
+    }
+
+    pub fn transaction(&mut self) -> &mut Transaction<'d, R> {
+        &mut self.transaction
+    }
+
+    /// Ends a transaction whose steps were run one by one, with the result of the last.
+    pub fn end(&mut self, run: Result<procedure::ProgramResult, Stop>) -> Result<Attempt, String> {
+        let run = run.and_then(|result| Ok((result, self.transaction.commit()?)));
+        match run {
+            Ok((result, place)) => Ok(self.ended(Outcome::Committed(result), place)),
+            Err(stop) => self.stopped(stop),
+        }
+    }
+
+    /// Before another attempt, the `conflicts`-th: bounded, and not on the processor, which the
+    /// other one may need.
+    pub fn rest(&self, conflicts: u32) {
+        match conflicts.checked_sub(RESTLESS) {
+            None => std::thread::yield_now(),
+            Some(rests) => {
+                std::thread::park_timeout(Duration::from_micros(REST_US << rests.min(RESTS_MAX)));
+            }
+        }
+    }
+
+    /// From now on it is written down which keys are changed.
+    pub fn log_changes(&mut self) {
+        self.transaction.log = Some(Vec::new());
+    }
+
+    pub(crate) fn take_changed(&mut self, out: &mut Vec<crate::block::Changed>) {
+        if let Some(log) = &mut self.transaction.log {
+            out.append(log);
+        }
+    }
+
+    /// Collects what can be collected now.
+    pub fn collect(&mut self) {
+        self.transaction.retired.collect(self.db);
+    }
+}
+
+impl<R: Rule> Drop for Session<'_, R> {
+    fn drop(&mut self) {
+        self.transaction.retired.hand_over(self.db);
+    }
+}

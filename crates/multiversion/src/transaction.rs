@@ -1,0 +1,533 @@
+//! A transaction under a rule: `Access` for programs, then commit, or not.
+//!
+//! ```text
+//! begin ── read, lock, write aside … ── evaluate ── publish ─┬─ gate ─ permit ── install ── unlock
+//!                                        commands   entries  └─ (a conflict takes all of it back)
+//! ```
+//!
+//! * *Publish*: new index entries, and versions where those have places of their own, before anybody
+//!   is asked: what guards against phantoms relies on it ([`gaps`](crate::gaps)).
+//! * *Gate*: an epoch holds whole transactions ([`clock`](crate::clock)).
+//! * *Rejected* transactions are answers too: what they read is held to be valid by the same rules,
+//!   and they have a place in the serial order.
+
+use std::ops::ControlFlow;
+
+use concurrency::Moment;
+use kit::sync::Spin;
+use procedure::access::{Access, Command, Range, Row};
+use smallvec::SmallVec;
+use types::{ColumnId, Error, Key, Stamp, Stop, TableId, Value};
+
+use crate::chains::{NewVersion, RowAt, Seen};
+use crate::clock::Timestamp;
+use crate::collect::Retired;
+use crate::gaps::Fallen;
+use crate::rules::{Context, Miss, Permit, Place, Rule};
+use crate::spec::Collector;
+use crate::table::{Created, Table};
+use crate::workspace::{State, Workspace, Write};
+
+pub struct Transaction<'d, R: Rule> {
+    pub(crate) cx: Context<'d, R::Notes>,
+    pub(crate) work: Workspace,
+    moment: Moment,
+    row_ids: u32,
+    pub(crate) passed_over: u64,
+    scratch: Vec<Value>,
+    /// It was a rule that stopped the transaction.
+    pub(crate) conflicted: bool,
+    pub(crate) retired: Retired,
+    fallen: Vec<(u32, Fallen)>,
+    /// Keys that were changed, where somebody wants to know.
+    pub(crate) log: Option<Vec<crate::block::Changed>>,
+}
+
+/// A row of the transaction's own, or one below.
+enum Found<'d> {
+    Own(usize),
+    Below(Seen<'d>),
+    Nothing,
+}
+
+impl<'d, R: Rule> Transaction<'d, R> {
+    pub(crate) fn new(cx: Context<'d, R::Notes>) -> Self {
+        Transaction {
+            cx,
+            work: Workspace::default(),
+            moment: Moment { height: 0, position: 0, now_us: 0 },
+            row_ids: 0,
+            passed_over: 0,
+            scratch: Vec::new(),
+            conflicted: false,
+            retired: Retired::default(),
+            fallen: Vec::new(),
+            log: None,
+        }
+    }
+
+    pub(crate) fn begin(&mut self, moment: Moment, must_see: Timestamp, read_only: bool) {
+        self.moment = moment;
+        self.row_ids = 0;
+        self.passed_over = 0;
+        self.conflicted = false;
+        self.cx.read_only = read_only;
+        self.cx.at = R::begin(self.cx.db, self.cx.worker, must_see, read_only);
+    }
+
+    pub(crate) fn stamp(&self) -> Stamp {
+        Stamp::new(self.moment.height, self.moment.position)
+    }
+
+    pub(crate) fn table(&self, id: TableId) -> Result<&'d Table, Stop> {
+        Ok(self.cx.db.table(id)?)
+    }
+
+    pub(crate) fn conflict(&mut self, why: &'static str) -> Stop {
+        self.conflicted = true;
+        Stop::Retry(Error::serialization(why))
+    }
+
+    /// Calls `attempt` again as long as it meets tuples that are gone.
+    pub(crate) fn settle<T>(
+        &mut self,
+        mut attempt: impl FnMut(&mut Self) -> Result<T, Miss>,
+    ) -> Result<T, Stop> {
+        let mut spin = Spin::new();
+        loop {
+            match attempt(self) {
+                Ok(done) => return Ok(done),
+                Err(Miss::Conflict(why)) => return Err(self.conflict(why)),
+                Err(Miss::Gone) => spin.wait(),
+            }
+        }
+    }
+
+    /// The transaction's own write of a tuple.
+    #[inline]
+    pub(crate) fn own(&mut self, table: &Table, tuple: u32) -> Option<usize> {
+        if self.work.writes.is_empty() {
+            return None;
+        }
+        let lock = table.head(tuple).lock_word().load(kit::sync::atomic::Ordering::Relaxed);
+        if !R::is_own(&self.cx, lock) {
+            return None;
+        }
+        self.work.find(table.schema.id.0, tuple)
+    }
+
+    /// A key that no tuple has: others must know that this was seen.
+    fn absent(&mut self, table: &Table, key: &Key) -> Result<(), Miss> {
+        let gap = table.gaps.look(0, key.as_bytes());
+        R::read_gap(&mut self.cx, table, gap)?;
+        // Somebody may have come in between.
+        if table.find(key).is_some() { Err(Miss::Gone) } else { Ok(()) }
+    }
+
+    fn look(&mut self, table: &'d Table, key: &Key) -> Result<Found<'d>, Miss> {
+        let Some(tuple) = table.find(key) else {
+            self.absent(table, key)?;
+            return Ok(Found::Nothing);
+        };
+        if let Some(at) = self.own(table, tuple) {
+            return Ok(Found::Own(at));
+        }
+        let seen = R::read(&mut self.cx, table, tuple, None)?;
+        self.cooperate(table, tuple, &seen);
+        Ok(if seen.exists() { Found::Below(seen) } else { Found::Nothing })
+    }
+
+    /// Whoever walked past old versions may take them out.
+    pub(crate) fn cooperate(&mut self, table: &Table, tuple: u32, seen: &Seen<'_>) {
+        if seen.passed > 0 && table.spec.collector == Collector::Cooperative {
+            self.retired.cooperate(self.cx.db, table, tuple);
+        }
+    }
+
+    /// Locks the row of a key, if there is one, or with `make` in any case but that.
+    fn lock_row(&mut self, table: &'d Table, key: &Key, make: bool) -> Result<Found<'d>, Miss> {
+        let Some(tuple) = table.find(key) else {
+            if make {
+                return self.create(table, key);
+            }
+            self.absent(table, key)?;
+            return Ok(Found::Nothing);
+        };
+        if let Some(at) = self.own(table, tuple) {
+            return Ok(Found::Own(at));
+        }
+        let seen = R::lock(&mut self.cx, table, tuple)?;
+        if seen.exists() != make {
+            return Ok(Found::Own(self.begin_write(table, tuple, &seen, false)));
+        }
+        // There is nothing to write, only to know.
+        R::unlock(&self.cx, table.head(tuple));
+        let seen = R::read(&mut self.cx, table, tuple, None)?;
+        match seen.exists() == make {
+            true if make => Ok(Found::Below(seen)),
+            true => Ok(Found::Nothing),
+            false => Err(Miss::Gone),
+        }
+    }
+
+    fn create(&mut self, table: &'d Table, key: &Key) -> Result<Found<'d>, Miss> {
+        let owner = R::owner(&self.cx);
+        let horizon = self.cx.db.clock.horizon();
+        match table.create(key, owner, self.cx.worker, horizon) {
+            Ok(Created::New(tuple)) => {
+                let seen = table.newest(tuple, &mut self.cx.copy);
+                Ok(Found::Own(self.begin_write(table, tuple, &seen, true)))
+            }
+            Ok(Created::Exists(_)) => Err(Miss::Gone),
+            Err(_) => Err(Miss::Conflict("There is no room for another row.")),
+        }
+    }
+
+    /// Writes down a lock that was just taken.
+    fn begin_write(&mut self, table: &Table, tuple: u32, seen: &Seen<'_>, created: bool) -> usize {
+        use kit::sync::atomic::Ordering::Relaxed;
+        let row = match seen.row {
+            RowAt::Version(words) => self.work.copy_row(words.iter().map(|w| w.load(Relaxed))),
+            RowAt::Copied => self.work.copy_row(self.cx.copy.iter().copied()),
+            RowAt::Nowhere => self.work.new_row(table.layout.words),
+        };
+        self.work.writes.push(Write {
+            table: table.schema.id.0,
+            tuple,
+            base: seen.mark,
+            base_unit: seen.unit,
+            base_stamp: seen.stamp,
+            created,
+            state: State::Commands(SmallVec::new()),
+            row,
+            changed: crate::layout::ColumnSet::default(),
+            prepared: None,
+            is_prepared: false,
+        });
+        self.work.writes.len() - 1
+    }
+
+    fn assign(
+        &mut self,
+        table: &Table,
+        at: usize,
+        column: ColumnId,
+        value: &Value,
+    ) -> Result<(), Error> {
+        let layout = &table.layout;
+        let cell = layout.encode(column, value, self.cx.worker)?;
+        let write = &mut self.work.writes[at];
+        let (row, again) = (write.row, write.changed.contains(column));
+        write.changed.insert(column);
+        let row = self.work.row_mut(row, layout);
+        if again {
+            layout.release_cell(column, layout.cell(column, |i| row[i]));
+        }
+        layout.set(column, cell, row);
+        Ok(())
+    }
+
+    fn apply(&mut self, table: &Table, at: usize, command: &Command) -> Result<(), Stop> {
+        let code = &command.code;
+        if let ([(column, expression)], []) = (&*code.assignments, &*code.checks)
+            && code.columns.is_empty()
+        {
+            let value = expression.eval(&command.inputs, &[], self.moment.now_us)?;
+            return Ok(self.assign(table, at, *column, &value)?);
+        }
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.resize(table.layout.column_count(), Value::Null);
+        let row = self.work.row(self.work.writes[at].row, &table.layout);
+        for &column in &code.columns {
+            scratch[usize::from(column)] = table.layout.decode(column, |i| row[i]);
+        }
+        let applied = command.apply(&mut scratch, self.moment.now_us);
+        let stored = applied.and_then(|()| {
+            let mut columns = code.assignments.iter().map(|(column, _)| *column);
+            columns.try_for_each(|c| self.assign(table, at, c, &scratch[usize::from(c)]))
+        });
+        self.scratch = scratch;
+        Ok(stored?)
+    }
+
+    /// Turns the commands of a write into the row that they make; gives the stamp of the row below
+    /// if they were still to be evaluated.
+    pub(crate) fn evaluate(&mut self, at: usize) -> Result<Option<Stamp>, Stop> {
+        let write = &mut self.work.writes[at];
+        let State::Commands(commands) = &mut write.state else { return Ok(None) };
+        let (commands, stamp) = (std::mem::take(commands), write.base_stamp);
+        let table = self.cx.db.at(write.table);
+        for command in &commands {
+            self.apply(table, at, command)?;
+        }
+        self.work.writes[at].state = State::Put;
+        Ok(Some(stamp))
+    }
+
+    fn read_own(
+        &mut self,
+        at: usize,
+        columns: &[ColumnId],
+        out: &mut [Value],
+    ) -> Result<Option<Stamp>, Stop> {
+        let stamp = self.evaluate(at)?.unwrap_or_else(|| self.stamp());
+        let write = &self.work.writes[at];
+        if !write.exists() {
+            return Ok(None);
+        }
+        let layout = &self.cx.db.at(write.table).layout;
+        let row = self.work.row(write.row, layout);
+        for (value, &column) in out.iter_mut().zip(columns) {
+            *value = layout.decode(column, |i| row[i]);
+        }
+        Ok(Some(stamp))
+    }
+
+    fn put(&mut self, table: &Table, at: usize, row: &[Value]) -> Result<(), Stop> {
+        for (column, value) in row.iter().enumerate() {
+            self.assign(table, at, column as ColumnId, value)?;
+        }
+        self.work.writes[at].state = State::Put;
+        Ok(())
+    }
+
+    /// Commits what was written, or says why not.
+    pub(crate) fn commit(&mut self) -> Result<Place, Stop> {
+        (0..self.work.writes.len()).try_for_each(|at| self.evaluate(at).map(drop))?;
+        // Made and taken away again: nothing was there and nothing will be.
+        if self.work.writes.is_empty() {
+            return self.settle_reads(false);
+        }
+        self.publish()?;
+        let inside = self.cx.db.clock.enter(self.cx.worker);
+        let centre = R::centre(&self.cx);
+        let permit = match R::permit(&mut self.cx, &inside, &self.work.writes, &self.fallen) {
+            Ok(permit) => permit,
+            Err(Miss::Conflict(why)) => return Err(self.conflict(why)),
+            Err(Miss::Gone) => return Err(self.conflict("A row is gone.")),
+        };
+        self.install(&permit)?;
+        R::installed(&mut self.cx, &permit, &self.fallen);
+        self.write_log();
+        for write in &self.work.writes {
+            R::unlock(&self.cx, self.cx.db.at(write.table).head(write.tuple));
+        }
+        R::forget(&mut self.cx);
+        drop(centre);
+        drop(inside);
+        self.cx.db.clock.end(self.cx.worker);
+        self.retired.add(self.cx.db, &self.work.writes, permit.at);
+        self.work.clear();
+        Ok(permit.place)
+    }
+
+    fn write_log(&mut self) {
+        let stamp = self.stamp();
+        if let Some(log) = &mut self.log {
+            let key = |write: &Write| {
+                let table = self.cx.db.at(write.table);
+                (table.schema.id, table.key(write.tuple), stamp)
+            };
+            log.extend(self.work.writes.iter().map(key));
+        }
+    }
+
+    /// Ends a transaction whose writes, if any, are dropped and whose reads must hold.
+    pub(crate) fn settle_reads(&mut self, rejected: bool) -> Result<Place, Stop> {
+        debug_assert!(rejected || self.work.writes.is_empty());
+        let centre = R::centre(&self.cx);
+        let place = match R::permit_reads(&mut self.cx, &self.work.writes) {
+            Ok(place) => place,
+            Err(Miss::Conflict(why)) => return Err(self.conflict(why)),
+            Err(Miss::Gone) => return Err(self.conflict("A row is gone.")),
+        };
+        drop(centre);
+        self.abort();
+        Ok(place)
+    }
+
+    /// Takes back everything.
+    pub(crate) fn abort(&mut self) {
+        let db = self.cx.db;
+        for at in 0..self.work.writes.len() {
+            let write = &self.work.writes[at];
+            let table = db.at(write.table);
+            if write.is_prepared {
+                let new = self.new_version(at, Timestamp::ZERO, Timestamp::ZERO);
+                table.unpublish(&new, write.prepared);
+                write.prepared.into_iter().for_each(|unit| table.unprepare(unit));
+                let owns = write.prepared.is_some();
+                self.work.writes[at].is_prepared = owns;
+            }
+            self.work.release(&self.work.writes[at], &table.layout);
+        }
+        for write in &self.work.writes {
+            R::unlock(&self.cx, db.at(write.table).head(write.tuple));
+        }
+        R::forget(&mut self.cx);
+        db.clock.end(self.cx.worker);
+        self.retired.add_aborted(db, &self.work.writes);
+        self.work.clear();
+    }
+
+    fn new_version(&self, at: usize, begin: Timestamp, order: Timestamp) -> NewVersion<'_> {
+        let write = &self.work.writes[at];
+        let layout = &self.cx.db.at(write.table).layout;
+        NewVersion {
+            tuple: write.tuple,
+            image: write.exists().then(|| self.work.row(write.row, layout)),
+            changed: &write.changed,
+            base: write.base_unit,
+            at: begin,
+            order,
+            stamp: self.stamp(),
+        }
+    }
+
+    /// Versions and entries that others may meet before it is decided whether they count.
+    fn publish(&mut self) -> Result<(), Stop> {
+        self.fallen.clear();
+        let (mut published, mut before) = (Vec::new(), Vec::new());
+        for at in 0..self.work.writes.len() {
+            let write = &self.work.writes[at];
+            let table = self.cx.db.at(write.table);
+            let new = self.new_version(at, Timestamp::ZERO, Timestamp::ZERO);
+            let prepared = table.prepare(&new, self.cx.worker)?;
+            let mut row = None;
+            if table.has_secondaries() && write.existed() {
+                let seen = table.newest(write.tuple, &mut self.cx.copy);
+                before.clear();
+                match seen.row {
+                    RowAt::Version(words) => before
+                        .extend(words.iter().map(|w| w.load(kit::sync::atomic::Ordering::Relaxed))),
+                    _ => before.extend_from_slice(&self.cx.copy),
+                }
+                row = Some(&before[..]);
+            }
+            published.clear();
+            table.publish(&new, row, prepared, &mut published)?;
+            let mut gaps = Fallen::new();
+            if write.created && write.exists() {
+                table.gaps.fall(0, table.key(write.tuple).as_bytes(), &mut gaps);
+            }
+            for (index, entry) in &published {
+                table.gaps.fall(*index, entry.as_bytes(), &mut gaps);
+            }
+            if !gaps.is_empty() {
+                self.fallen.push((write.table, gaps));
+            }
+            let write = &mut self.work.writes[at];
+            (write.prepared, write.is_prepared) = (prepared, true);
+        }
+        Ok(())
+    }
+
+    fn install(&mut self, permit: &Permit) -> Result<(), Stop> {
+        for at in 0..self.work.writes.len() {
+            let write = &self.work.writes[at];
+            let new = self.new_version(at, permit.at, permit.place.order);
+            let table = self.cx.db.at(write.table);
+            table.install(&new, write.prepared, self.cx.worker)?;
+        }
+        Ok(())
+    }
+}
+
+impl<R: Rule> Access for Transaction<'_, R> {
+    #[inline]
+    fn read(
+        &mut self,
+        table: TableId,
+        key: &Key,
+        columns: &[ColumnId],
+        out: &mut [Value],
+    ) -> Result<Option<Stamp>, Stop> {
+        let table = self.table(table)?;
+        match self.settle(|this| this.look(table, key))? {
+            Found::Nothing => Ok(None),
+            Found::Own(at) => self.read_own(at, columns, out),
+            Found::Below(seen) => {
+                for (value, &column) in out.iter_mut().zip(columns) {
+                    *value = table.decode(column, seen.row, &self.cx.copy);
+                }
+                Ok(Some(seen.stamp))
+            }
+        }
+    }
+
+    fn exists(&mut self, table: TableId, key: &Key) -> Result<bool, Stop> {
+        let table = self.table(table)?;
+        Ok(match self.settle(|this| this.look(table, key))? {
+            Found::Nothing => false,
+            Found::Own(at) => self.work.writes[at].exists(),
+            Found::Below(_) => true,
+        })
+    }
+
+    fn update(&mut self, table: TableId, key: &Key, command: Command) -> Result<bool, Stop> {
+        let table = self.table(table)?;
+        let Found::Own(at) = self.settle(|this| this.lock_row(table, key, false))? else {
+            return Ok(false);
+        };
+        match &mut self.work.writes[at].state {
+            State::Commands(commands) => commands.push(command),
+            State::Put => self.apply(table, at, &command)?,
+            State::Deleted => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn insert(&mut self, table: TableId, key: Key, row: Row) -> Result<bool, Stop> {
+        let table = self.table(table)?;
+        let count = self.work.writes.len();
+        let Found::Own(at) = self.settle(|this| this.lock_row(table, &key, true))? else {
+            return Ok(false);
+        };
+        let is_new = at == count;
+        if !is_new && self.work.writes[at].exists() {
+            return Ok(false);
+        }
+        self.put(table, at, &row)?;
+        Ok(true)
+    }
+
+    fn delete(&mut self, table: TableId, key: &Key) -> Result<bool, Stop> {
+        let table = self.table(table)?;
+        let Found::Own(at) = self.settle(|this| this.lock_row(table, key, false))? else {
+            return Ok(false);
+        };
+        // A command that fails must not vanish with the row.
+        self.evaluate(at)?;
+        let write = &mut self.work.writes[at];
+        let existed = write.exists();
+        write.state = State::Deleted;
+        Ok(existed)
+    }
+
+    fn scan<V>(&mut self, range: &Range, columns: &[ColumnId], visit: V) -> Result<(), Stop>
+    where
+        V: FnMut(&Key, Stamp, &[Value]) -> Result<ControlFlow<()>, Stop>,
+    {
+        self.scan_range(range, columns, visit)
+    }
+
+    fn take_passed_over(&mut self) -> u64 {
+        std::mem::take(&mut self.passed_over)
+    }
+
+    fn next_row_id(&mut self) -> [u8; 16] {
+        let id = self.stamp().row_id(self.row_ids);
+        self.row_ids += 1;
+        id
+    }
+
+    fn now_us(&self) -> i64 {
+        self.moment.now_us
+    }
+
+    fn prefetch(&mut self, table: TableId, key: &Key) {
+        if let Ok(table) = self.cx.db.table(table) {
+            table.prefetch(key);
+        }
+    }
+}

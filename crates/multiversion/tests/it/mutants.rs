@@ -1,0 +1,143 @@
+//! Every seeded bug is found, or these tests are blind.
+
+use concurrency::Crew;
+use concurrency::trial::Trial;
+use kit::random::Random;
+use multiversion::block;
+use multiversion::flaw::{self, Flaw};
+use multiversion::spec::{Collector, Pointers, Storage};
+use multiversion::{Rule, TableSpec};
+use oracle::families::{FAMILIES, WIDE};
+use oracle::history::History;
+
+use crate::script::{Act, Model, Program, Stage, check, database, interleavings};
+use crate::with_rule;
+
+/// The rule and tables to look for a bug in.
+fn habitat(flaw: Flaw) -> (&'static str, TableSpec) {
+    let spec = |storage, collector, pointers| TableSpec {
+        storage,
+        collector,
+        pointers,
+        ..TableSpec::default()
+    };
+    let usual = TableSpec::default();
+    let logical = Pointers::TupleId;
+    match flaw {
+        Flaw::ReadUnmarked | Flaw::LockIgnored | Flaw::GateIgnored => ("mvto", usual),
+        Flaw::RejectedForgotten | Flaw::PhantomsIgnored => ("mvto", usual),
+        Flaw::ReadsUnvalidated | Flaw::CommittingIgnored => ("mvocc", usual),
+        Flaw::NoReadLock | Flaw::CarelessUpgrade => ("mv2pl", usual),
+        Flaw::LostUpdate => ("si", usual),
+        Flaw::PivotCommits | Flaw::EarlyForgotten => ("ssi", usual),
+        Flaw::WindowIgnored | Flaw::CommitOrderClaimed => ("ssn", usual),
+        Flaw::EndNotSet => {
+            ("mvto", spec(Storage::OldestFirst, Collector::Transaction, Pointers::Physical))
+        }
+        Flaw::TornRead => ("mvto", spec(Storage::Delta, Collector::Nobody, logical)),
+        Flaw::FalsePositiveShown => ("mvto", usual),
+        Flaw::EntryStays => ("mvto", spec(Storage::NewestFirst, Collector::Vacuum, logical)),
+        Flaw::CollectsVisible => ("mvto", usual),
+        Flaw::DirtyForgotten => ("mvto", spec(Storage::Delta, Collector::Vacuum, logical)),
+        Flaw::BatchForgotten => ("mvto", usual),
+        Flaw::CooperationRefused => {
+            ("mvto", spec(Storage::OldestFirst, Collector::Cooperative, logical))
+        }
+        Flaw::IntervalsIgnored => {
+            ("mvto", spec(Storage::NewestFirst, Collector::Interval, logical))
+        }
+    }
+}
+
+/// Worlds and histories, by turns alone and on shaken threads.
+fn found_by_worlds(flaw: Flaw, seeds: u64) -> bool {
+    let (rule, spec) = habitat(flaw);
+    let Some(protocol) = block::mutant(&format!("{rule}:{spec}"), flaw) else { return false };
+    let protocol = protocol.expect("options that go");
+    let crews = [Crew::new(1), Crew::new(4)];
+    (0..seeds).any(|seed| {
+        let crew = &crews[seed as usize % 2];
+        let trial = Trial { shake: (crew.workers() > 1).then_some(seed), flaw: None };
+        let families = FAMILIES.iter().chain([&WIDE]).filter(|f| f.name != "large transactions");
+        let history = || History::random(&mut Random::new(seed));
+        families.map(|f| f.world(seed)).any(|w| w.run(&*protocol, crew, trial).is_err())
+            || history().check(&*protocol, crew, trial).is_err()
+    })
+}
+
+/// Two transactions step by step.
+fn found_step_by_step<R: Rule>(flaw: Flaw, spec: TableSpec) -> bool {
+    let mut db = database::<R>(spec, 2);
+    db.flaw = Some(flaw);
+    let db = db;
+    let mut stage = Stage::<R>::new(&db);
+    let before = Model::from([(0, 1), (1, 2)]);
+    use Act::{Insert, Keys, Read, Set, SetLast, Values};
+    let halves = [
+        vec![Read(0), SetLast(0, 1)],
+        vec![Read(0), SetLast(1, 1)],
+        vec![Read(1), SetLast(0, 1)],
+        vec![Keys(0, 5), Insert(4, 4)],
+        vec![Values(0, 5), Insert(3, 3)],
+        vec![Set(0, 3), Values(0, 5)],
+    ];
+    let found = halves.iter().any(|first| {
+        halves.iter().any(|second| {
+            let pair = [&first[..], &second[..]].map(Program::from);
+            interleavings(&[3, 3]).iter().any(|schedule| {
+                stage.reset(&before);
+                let runs = stage.play(&pair, schedule);
+                let after = stage.state();
+                check(&before, &pair, &runs, &after).is_err()
+            })
+        })
+    });
+    flaw::enter(None);
+    found
+}
+
+/// Versions that stay although nobody sees them, or that go although somebody does.
+fn found_by_counting<R: Rule>(flaw: Flaw, spec: TableSpec) -> bool {
+    let left = |flaw| {
+        let mut db = database::<R>(spec, 1);
+        db.flaw = flaw;
+        let db = db;
+        let mut stage = Stage::<R>::new(&db);
+        stage.reset(&(0..4).map(|key| (key, key)).collect());
+        let reader = Program { acts: vec![Act::Keys(0, 9); 2], fails: false, read_only: true };
+        let mut left = 0;
+        stage.interrupted(&reader, |stage| {
+            for round in 0..200 {
+                stage.alone(&[Act::Add(round % 4, 1), Act::Read((round + 1) % 4)]);
+            }
+            if spec.collector != Collector::Cooperative {
+                db.vacuum(false);
+            }
+            left += db.versions();
+        });
+        for round in 0..200 {
+            stage.alone(&[Act::Read(round % 4)]);
+        }
+        if spec.collector != Collector::Cooperative {
+            db.vacuum(false);
+        }
+        left + db.versions()
+    };
+    let (sound, mutant) = (left(None), left(Some(flaw)));
+    flaw::enter(None);
+    mutant > sound
+}
+
+fn is_found(flaw: Flaw) -> bool {
+    let (rule, spec) = habitat(flaw);
+    with_rule!(rule, R => found_step_by_step::<R>(flaw, spec))
+        || with_rule!(rule, R => found_by_counting::<R>(flaw, spec))
+        || found_by_worlds(flaw, 60)
+}
+
+#[test]
+fn every_seeded_bug_is_found() {
+    let survivors: Vec<&str> =
+        Flaw::ALL.iter().filter(|flaw| !is_found(**flaw)).map(|flaw| flaw.name()).collect();
+    assert!(survivors.is_empty(), "nobody found {survivors:?}");
+}
