@@ -59,6 +59,11 @@ impl Source {
         Ok(Source { store: Arc::clone(bed.replica.store()), statements })
     }
 
+    /// The tables, for whoever keeps rows in a way of his own.
+    pub(crate) fn tables(&self) -> Vec<Arc<Table>> {
+        self.store.tables()
+    }
+
     /// Puts all rows into the same tables of another store, as a part of the block at `height`.
     fn copy_to(&self, store: &Store, height: types::Height) -> Result<()> {
         let mut writes = store.begin_block(height, 1);

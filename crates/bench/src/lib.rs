@@ -40,6 +40,7 @@ pub mod paper;
 pub mod recovering;
 mod run;
 pub mod table;
+pub mod versions;
 mod workload;
 
 use std::path::PathBuf;

@@ -15,7 +15,7 @@
 
 use std::sync::Arc;
 
-use kit::sync::atomic::{AtomicU64, Ordering};
+use kit::sync::atomic::Ordering;
 use rust_decimal::Decimal;
 use smallvec::SmallVec;
 use types::{ColumnId, DataType, Error, TableSchema, Value};

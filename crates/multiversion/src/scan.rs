@@ -116,7 +116,8 @@ impl<'d, R: Rule> Transaction<'d, R> {
         if hint.is_some() && hint != seen.unit {
             return Ok(ControlFlow::Continue(()));
         }
-        if self.show_own_unless_idle(range, columns, &shown, own, visit, &seen)?.is_break() {
+        // The row below stays in its buffer: own rows are read elsewhere.
+        if self.show_own(range, columns, Some(&shown), own, visit)?.is_break() {
             return Ok(ControlFlow::Break(()));
         }
         let values: SmallVec<[Value; 8]> =
@@ -125,26 +126,6 @@ impl<'d, R: Rule> Transaction<'d, R> {
             0 => visit(entry, seen.stamp, &values),
             _ => visit(&table.key(tuple), seen.stamp, &values),
         }
-    }
-
-    /// Own rows before a row below, which must not be lost from the buffer meanwhile: showing own
-    /// rows reads nothing below.
-    fn show_own_unless_idle<V>(
-        &mut self,
-        range: &Range,
-        columns: &[ColumnId],
-        before: &Key,
-        own: &mut Own,
-        visit: &mut V,
-        _: &Seen<'_>,
-    ) -> Result<ControlFlow<()>, Stop>
-    where
-        V: FnMut(&Key, Stamp, &[Value]) -> Result<ControlFlow<()>, Stop>,
-    {
-        if own.next == own.rows.len() {
-            return Ok(ControlFlow::Continue(()));
-        }
-        self.show_own(range, columns, Some(before), own, visit)
     }
 
     /// Whether an entry is that of the row seen, and not of another version.

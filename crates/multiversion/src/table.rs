@@ -17,7 +17,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use kit::sync::atomic::{AtomicU64, Ordering};
+use kit::sync::atomic::Ordering;
 use parking_lot::Mutex;
 use storage::Slot;
 use storage::parts::{HashIndex, OrderedIndex, Words};

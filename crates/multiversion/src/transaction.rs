@@ -19,7 +19,7 @@ use procedure::access::{Access, Command, Range, Row};
 use smallvec::SmallVec;
 use types::{ColumnId, Error, Key, Stamp, Stop, TableId, Value};
 
-use crate::chains::{NewVersion, RowAt, Seen};
+use crate::chains::{RowAt, Seen};
 use crate::clock::Timestamp;
 use crate::collect::Retired;
 use crate::gaps::Fallen;
@@ -348,12 +348,12 @@ impl<'d, R: Rule> Transaction<'d, R> {
 
     /// Takes back everything.
     pub(crate) fn abort(&mut self) {
-        let db = self.cx.db;
+        let (db, stamp) = (self.cx.db, self.stamp());
         for at in 0..self.work.writes.len() {
             let write = &self.work.writes[at];
             let table = db.at(write.table);
             if write.is_prepared {
-                let new = self.new_version(at, Timestamp::ZERO, Timestamp::ZERO);
+                let new = self.work.version(at, &table.layout, stamp, None);
                 table.unpublish(&new, write.prepared);
                 write.prepared.into_iter().for_each(|unit| table.unprepare(unit));
                 let owns = write.prepared.is_some();
@@ -370,28 +370,15 @@ impl<'d, R: Rule> Transaction<'d, R> {
         self.work.clear();
     }
 
-    fn new_version(&self, at: usize, begin: Timestamp, order: Timestamp) -> NewVersion<'_> {
-        let write = &self.work.writes[at];
-        let layout = &self.cx.db.at(write.table).layout;
-        NewVersion {
-            tuple: write.tuple,
-            image: write.exists().then(|| self.work.row(write.row, layout)),
-            changed: &write.changed,
-            base: write.base_unit,
-            at: begin,
-            order,
-            stamp: self.stamp(),
-        }
-    }
-
     /// Versions and entries that others may meet before it is decided whether they count.
     fn publish(&mut self) -> Result<(), Stop> {
         self.fallen.clear();
+        let stamp = self.stamp();
         let (mut published, mut before) = (Vec::new(), Vec::new());
         for at in 0..self.work.writes.len() {
             let write = &self.work.writes[at];
             let table = self.cx.db.at(write.table);
-            let new = self.new_version(at, Timestamp::ZERO, Timestamp::ZERO);
+            let new = self.work.version(at, &table.layout, stamp, None);
             let prepared = table.prepare(&new, self.cx.worker)?;
             let mut row = None;
             if table.has_secondaries() && write.existed() {
@@ -422,12 +409,14 @@ impl<'d, R: Rule> Transaction<'d, R> {
         Ok(())
     }
 
-    fn install(&mut self, permit: &Permit) -> Result<(), Stop> {
-        for at in 0..self.work.writes.len() {
-            let write = &self.work.writes[at];
-            let new = self.new_version(at, permit.at, permit.place.order);
+    fn install(&self, permit: &Permit) -> Result<(), Stop> {
+        let stamp = self.stamp();
+        for (at, write) in self.work.writes.iter().enumerate() {
             let table = self.cx.db.at(write.table);
-            table.install(&new, write.prepared, self.cx.worker)?;
+            let new = self.work.version(at, &table.layout, stamp, Some(permit));
+            let installed = table.install(&new, write.prepared, self.cx.worker);
+            // Others may have seen the first of the versions.
+            installed.map_err(|error| Stop::Halt(error.message().to_owned()))?;
         }
         Ok(())
     }

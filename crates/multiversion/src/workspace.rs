@@ -9,9 +9,11 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use types::Stamp;
 
-use crate::chains::Mark;
+use crate::chains::{Mark, NewVersion};
+use crate::clock::Timestamp;
 use crate::layout::{ColumnSet, Layout};
 use crate::pool::Unit;
+use crate::rules::Permit;
 
 pub enum State {
     Commands(SmallVec<[Command; 1]>),
@@ -102,6 +104,26 @@ impl Workspace {
 
     pub fn row_mut(&mut self, at: usize, layout: &Layout) -> &mut [u64] {
         &mut self.arena[at..at + layout.words]
+    }
+
+    /// What a write makes of its tuple; when and in which order is not known before the permit.
+    pub fn version(
+        &self,
+        at: usize,
+        layout: &Layout,
+        stamp: Stamp,
+        permit: Option<&Permit>,
+    ) -> NewVersion<'_> {
+        let write = &self.writes[at];
+        NewVersion {
+            tuple: write.tuple,
+            image: write.exists().then(|| self.row(write.row, layout)),
+            changed: &write.changed,
+            base: write.base_unit,
+            at: permit.map_or(Timestamp::ZERO, |permit| permit.at),
+            order: permit.map_or(Timestamp::ZERO, |permit| permit.place.order),
+            stamp,
+        }
     }
 
     /// Strings that the transaction made for a write go with it, unless a version has them.

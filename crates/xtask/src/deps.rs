@@ -37,6 +37,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "engine",
             "kit",
             "ledger",
+            "multiversion",
             "procedure",
             "protocols",
             "recovery",

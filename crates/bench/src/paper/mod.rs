@@ -12,6 +12,7 @@ mod fabric;
 mod harmony;
 mod pacman;
 mod quecc;
+mod versions;
 
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -32,8 +33,14 @@ pub struct Figure {
     find: fn(&mut Lab<'_>) -> Result<Findings>,
 }
 
-pub static FIGURES: &[&[Figure]] =
-    &[harmony::FIGURES, fabric::FIGURES, quecc::FIGURES, pacman::FIGURES, pacman::COSTS];
+pub static FIGURES: &[&[Figure]] = &[
+    harmony::FIGURES,
+    fabric::FIGURES,
+    quecc::FIGURES,
+    pacman::FIGURES,
+    pacman::COSTS,
+    versions::FIGURES,
+];
 
 pub fn all() -> impl Iterator<Item = &'static Figure> {
     FIGURES.iter().copied().flatten()
