@@ -31,12 +31,9 @@
 //! those who declare that they only read, and the bound below which versions between two readers can
 //! go ([`Sight`](crate::chains::Sight)). With central draws it is the floor itself.
 
-use std::time::Duration;
-
 use crossbeam_utils::CachePadded;
-use kit::sync::Spin;
 use kit::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use parking_lot::{Condvar, Mutex};
+use kit::sync::{Condvar, Mutex, MutexGuard, Spin};
 
 /// A place in the serial order of a database.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -213,16 +210,21 @@ impl Clock {
                 return Inside { desk, epoch: self.epoch.load(SeqCst) };
             }
             desk.inside.store(false, SeqCst);
-            let mut door = self.door.lock();
-            if self.shut.load(SeqCst) {
-                self.opened.wait_for(&mut door, Duration::from_millis(1));
+            let mut door = self.door();
+            while self.shut.load(SeqCst) {
+                door = self.opened.wait(door).unwrap_or_else(|poisoned| poisoned.into_inner());
             }
         }
     }
 
+    /// Whoever waits for the gate, or shuts it.
+    fn door(&self) -> MutexGuard<'_, ()> {
+        self.door.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
     /// Close the epoch, once the gate is empty; gives its number.
     pub fn turn(&self) -> u64 {
-        let door = self.door.lock();
+        let door = self.door();
         self.shut.store(true, SeqCst);
         for desk in &self.desks {
             let mut spin = Spin::new();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use kit::sync::{Mutex, MutexGuard};
 use types::{Error, Key, SqlState, Stamp, TableId, TableSchema, Value};
 
 use crate::chains::Sight;
@@ -17,7 +17,7 @@ pub struct Database {
     tables: Vec<Option<Table>>,
     pub clock: Clock,
     /// Held while a commit is decided, by the rules that have such a structure.
-    pub centre: Mutex<()>,
+    centre: Mutex<()>,
     /// Timestamps are drawn by stripes.
     striped: bool,
     /// The bug that everything here has, for tests of the tests.
@@ -67,6 +67,10 @@ impl Database {
     pub fn load(&self, table: TableId, key: &Key, row: &[Value], stamp: Stamp) {
         let table = self.table(table).expect("only rows of its tables are loaded");
         table.load(key, row, stamp).expect("room for the rows that are loaded");
+    }
+
+    pub(crate) fn centre(&self) -> MutexGuard<'_, ()> {
+        self.centre.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// The horizon as it is now.

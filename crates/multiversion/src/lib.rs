@@ -38,6 +38,8 @@ pub mod layout;
 pub mod pool;
 pub mod rules;
 mod scan;
+#[cfg(all(test, shuttle))]
+mod schedules;
 pub mod session;
 pub mod spec;
 pub mod table;

@@ -94,8 +94,10 @@ impl<'d, R: Rule> Transaction<'d, R> {
         };
         let shown = shown_entry(table, index, entry);
         if let Some(at) = self.own(table, tuple) {
-            // It hides the row below it, if that was there.
-            if self.work.writes[at].existed() && self.was_entry(table, index, at, &shown)? {
+            // It hides the row below it, if that was there and this is its entry.
+            let write = &self.work.writes[at];
+            let below = write.existed() && (hint.is_none() || hint == write.base_unit);
+            if below && self.was_entry(table, index, at, &shown)? {
                 if self.show_own(range, columns, Some(&shown), own, visit)?.is_break() {
                     return Ok(ControlFlow::Break(()));
                 }

@@ -87,7 +87,7 @@ impl<'d, R: Rule> Session<'d, R> {
     }
 
     fn ended(&mut self, outcome: Outcome, place: Place) -> Attempt {
-        self.seen = self.seen.max(place.order).max(self.transaction.cx.at);
+        self.seen = self.seen.max(self.transaction.committed_at).max(self.transaction.cx.at);
         Attempt::Ended(outcome, place)
     }
 
@@ -120,11 +120,17 @@ impl<'d, R: Rule> Session<'d, R> {
     // Step by step, for schedules that are told.
 
     pub fn begin(&mut self, moment: Moment, read_only: bool) {
-        self.transaction.begin(moment, self.must_see(), read_only);
+        self.transaction.begin(moment, self.seen, read_only);
     }
 
-    fn must_see(&self) -> Timestamp {
+    /// The newest that whoever uses the session knows of.
+    pub fn seen(&self) -> Timestamp {
         self.seen
+    }
+
+    /// Whoever uses the session has been told of this elsewhere: it sees its own past.
+    pub fn see(&mut self, seen: Timestamp) {
+        self.seen = self.seen.max(seen);
     }
 
     pub fn transaction(&mut self) -> &mut Transaction<'d, R> {

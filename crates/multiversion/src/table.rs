@@ -18,9 +18,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use kit::sync::atomic::Ordering;
+use kit::sync::{Mutex as Gate, MutexGuard};
 use parking_lot::Mutex;
-use storage::Slot;
 use storage::parts::{HashIndex, OrderedIndex, Words};
+use storage::{KeyHash, Slot};
 use types::key::{decode_column, encode_column};
 use types::{ColumnId, DataType, Error, IndexId, Key, Stamp, TableSchema, Value};
 
@@ -72,7 +73,7 @@ pub struct Table {
     key_words: Option<usize>,
     primary: HashIndex,
     ordered: Box<[OrderedIndex]>,
-    creating: Box<[Mutex<()>]>,
+    creating: Box<[Gate<()>]>,
     /// A bit for each block of 64 heads that a collector should visit.
     dirty: Words,
 }
@@ -122,7 +123,7 @@ impl Table {
             numbers: Mutex::default(),
             primary: HashIndex::new(),
             ordered: (0..indexes).map(|_| OrderedIndex::new()).collect(),
-            creating: (0..STRIPES).map(|_| Mutex::new(())).collect(),
+            creating: (0..STRIPES).map(|_| Gate::new(())).collect(),
             dirty: Words::new(1, 8),
             schema,
             layout,
@@ -184,7 +185,7 @@ impl Table {
         horizon: Timestamp,
     ) -> Result<Created, Error> {
         let hash = self.primary.hash(key.as_bytes());
-        let _alone = self.creating[hash.number() as usize % STRIPES].lock();
+        let _alone = self.creating(hash);
         if let Some(tuple) = self.find(key) {
             return Ok(Created::Exists(tuple));
         }
@@ -228,6 +229,12 @@ impl Table {
         let prepared = self.prepare(&new, 0)?;
         self.publish(&new, None, prepared, &mut Vec::new())?;
         self.install(&new, prepared, 0)
+    }
+
+    /// Excludes others who create or bury tuples of a key.
+    fn creating(&self, hash: KeyHash) -> MutexGuard<'_, ()> {
+        let stripe = &self.creating[hash.number() as usize % STRIPES];
+        stripe.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     fn number(&self, horizon: Timestamp) -> u32 {
@@ -423,6 +430,12 @@ impl Table {
         })
     }
 
+    /// Gives the newest version another stamp. Not while transactions run.
+    pub fn restamp(&self, tuple: u32, stamp: Stamp) {
+        let latched = self.head(tuple).latch();
+        with_chains!(&self.store, chains => chains.restamp(&latched, tuple, stamp));
+    }
+
     /// A collector should come by.
     pub fn mark_dirty(&self, tuple: u32) {
         let Some([word]) = self.dirty.unit(u64::from(tuple >> 12)) else { return };
@@ -507,7 +520,7 @@ impl Table {
         }
         let key = self.key(tuple);
         let hash = self.primary.hash(key.as_bytes());
-        let _alone = self.creating[hash.number() as usize % STRIPES].lock();
+        let _alone = self.creating(hash);
         head.kill();
         self.primary.remove(hash, Slot(tuple));
         self.ordered[0].remove(key.as_bytes());

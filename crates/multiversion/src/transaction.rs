@@ -35,6 +35,8 @@ pub struct Transaction<'d, R: Rule> {
     row_ids: u32,
     pub(crate) passed_over: u64,
     scratch: Vec<Value>,
+    /// When its last commit took place.
+    pub(crate) committed_at: Timestamp,
     /// It was a rule that stopped the transaction.
     pub(crate) conflicted: bool,
     pub(crate) retired: Retired,
@@ -59,6 +61,7 @@ impl<'d, R: Rule> Transaction<'d, R> {
             row_ids: 0,
             passed_over: 0,
             scratch: Vec::new(),
+            committed_at: Timestamp::ZERO,
             conflicted: false,
             retired: Retired::default(),
             fallen: Vec::new(),
@@ -307,6 +310,7 @@ impl<'d, R: Rule> Transaction<'d, R> {
             Err(Miss::Gone) => return Err(self.conflict("A row is gone.")),
         };
         self.install(&permit)?;
+        self.committed_at = permit.at;
         R::installed(&mut self.cx, &permit, &self.fallen);
         self.write_log();
         for write in &self.work.writes {

@@ -2,9 +2,6 @@
 //!
 //! A protocol is named as `name` or `name:option=value:…`; the options are on its card.
 //!
-//! The multi-version study's (`mvto:storage=delta`, …) are named in the same way; they are not in
-//! [`ALL`], since each has tables of its own beside the store.
-//!
 //! Absence: no SQL, no ledger, and no protocol uses another; what they share lives in
 //! `concurrency`.
 
@@ -66,9 +63,6 @@ pub fn variants() -> Vec<String> {
 
 /// The protocol that a text such as `harmony` or `harmony:reordering=off` names.
 pub fn by_name(text: &str) -> Result<Arc<dyn Protocol>, Error> {
-    if let Some(studied) = multiversion::block::by_name(text) {
-        return studied;
-    }
     let (entry, options) = parse(text)?;
     Ok((entry.make)(&options))
 }

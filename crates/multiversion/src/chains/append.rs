@@ -8,11 +8,11 @@
 use kit::sync::Spin;
 use kit::sync::atomic::{AtomicU64, Ordering};
 use smallvec::SmallVec;
-use types::Error;
+use types::{Error, Stamp};
 
 use super::{
     BEGIN, Chains, Head, Latched, Mark, NewVersion, RowAt, Seen, Sight, V_BEGIN, V_END, V_ENDER,
-    V_NEXT, V_ROW, Version, copy_row, read_version, store_header, store_row,
+    V_NEXT, V_ROW, V_STAMP, Version, copy_row, read_version, store_header, store_row,
 };
 use crate::clock::Timestamp;
 use crate::flaw::{Flaw, flawed};
@@ -249,6 +249,13 @@ impl<D: Direction> Chains for Append<D> {
             copy_row(self.row(unit), &mut row);
             show(Some(unit), version.mark, &row);
             link = version.next;
+        }
+    }
+
+    fn restamp(&self, latched: &Latched<'_>, tuple: u32, stamp: Stamp) {
+        let newest = Timestamp(Timestamp::INFINITY.0 - 1);
+        if let Ok(Seen { unit: Some(unit), .. }) = self.walk(latched.0, tuple, newest) {
+            self.pool.words(unit)[V_STAMP].store(stamp.0, Ordering::Relaxed);
         }
     }
 

@@ -13,7 +13,7 @@
 use kit::sync::Spin;
 use kit::sync::atomic::{AtomicU64, Ordering, fence};
 use smallvec::SmallVec;
-use types::{ColumnId, Error};
+use types::{ColumnId, Error, Stamp};
 
 use super::time_travel::{Master, master_row, read_master, write_master};
 use super::{
@@ -300,6 +300,10 @@ impl Chains for Delta {
             show(None, version.mark, &row);
             link = version.next;
         }
+    }
+
+    fn restamp(&self, latched: &Latched<'_>, _: u32, stamp: Stamp) {
+        latched.0.0[STAMP].store(stamp.0, Ordering::Relaxed);
     }
 
     fn bury(&self, layout: &Layout, latched: &Latched<'_>) {

@@ -320,6 +320,9 @@ pub trait Chains: Send + Sync {
         show: &mut dyn FnMut(Option<Unit>, Mark, &[u64]),
     );
 
+    /// Gives the newest version another stamp. Not while transactions run.
+    fn restamp(&self, latched: &Latched<'_>, tuple: u32, stamp: Stamp);
+
     /// The tuple is dead: what its newest version holds goes too.
     fn bury(&self, layout: &Layout, latched: &Latched<'_>);
 

@@ -237,6 +237,10 @@ impl Chains for TimeTravel {
         }
     }
 
+    fn restamp(&self, latched: &Latched<'_>, _: u32, stamp: Stamp) {
+        latched.0.0[STAMP].store(stamp.0, Ordering::Relaxed);
+    }
+
     fn bury(&self, layout: &Layout, latched: &Latched<'_>) {
         let row = master_row(layout, latched.0);
         layout.release(|i| row[i].load(Ordering::Relaxed));

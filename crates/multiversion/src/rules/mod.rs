@@ -21,9 +21,9 @@ mod snapshot;
 pub mod ssi;
 pub mod ssn;
 
+use kit::sync::MutexGuard;
 use kit::sync::Spin;
 use kit::sync::atomic::Ordering::SeqCst;
-use parking_lot::MutexGuard;
 
 use crate::chains::{Head, Seen};
 use crate::clock::{Inside, Timestamp};

@@ -25,8 +25,8 @@
 //! *Departure.* Commits are decided one at a time under one mutex: the centralised structure that
 //! the thesis names as the limit of this family. Deciding is a few loads for each read.
 
+use kit::sync::MutexGuard;
 use kit::sync::atomic::Ordering::SeqCst;
-use parking_lot::MutexGuard;
 
 use super::snapshot::{self, Reads};
 use super::{CLOSED, Context, Miss, OVERWRITTEN, Permit, Place, Rule};
@@ -129,7 +129,7 @@ impl Rule for Ssi {
     }
 
     fn centre<'d>(cx: &Cx<'d>) -> Option<MutexGuard<'d, ()>> {
-        Some(cx.db.centre.lock())
+        Some(cx.db.centre())
     }
 
     #[inline]

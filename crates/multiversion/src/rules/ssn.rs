@@ -24,8 +24,8 @@
 //! Fewer needless aborts than [`ssi`](super::ssi): a pivot may commit if its window is not empty.
 //! Commits are decided one at a time, as there.
 
+use kit::sync::MutexGuard;
 use kit::sync::atomic::Ordering::SeqCst;
-use parking_lot::MutexGuard;
 
 use super::ssi::{Notes, mark_inserts, mark_reads};
 use super::{CLOSED, Context, Miss, OVERWRITTEN, PHANTOM, Permit, Place, Rule, snapshot};
@@ -119,7 +119,7 @@ impl Rule for Ssn {
     }
 
     fn centre<'d>(cx: &Cx<'d>) -> Option<MutexGuard<'d, ()>> {
-        Some(cx.db.centre.lock())
+        Some(cx.db.centre())
     }
 
     #[inline]

@@ -73,7 +73,7 @@ fn scripts() -> Vec<Script> {
         ),
         script(
             "G2-item write skew",
-            vec![program(&[Read(0), SetLast(1, 1)]), program(&[Read(1), SetLast(0, 1)])],
+            vec![program(&[Read(0), SetLast(1, 10)]), program(&[Read(1), SetLast(0, 20)])],
             &[0, 1, 0, 1, 0, 1],
             true,
         ),

@@ -203,6 +203,7 @@ impl<'d, R: Rule> Stage<'d, R> {
     /// Runs a transaction while nobody else does, by the last session.
     pub fn alone(&mut self, acts: &[Act]) -> Vec<Answer> {
         let who = self.sessions.len() - 1;
+        self.share_what_was_seen();
         loop {
             let moment = self.moment();
             let session = &mut self.sessions[who];
@@ -212,9 +213,16 @@ impl<'d, R: Rule> Stage<'d, R> {
                 acts.iter().map(|act| step(session.transaction(), *act, &mut last)).collect();
             let run = answers.clone().map(|_| ProgramResult::default());
             if let Ok(Attempt::Ended(Outcome::Committed(_), _)) = session.end(run) {
+                self.share_what_was_seen();
                 return answers.unwrap();
             }
         }
+    }
+
+    /// Sessions tell each other: what comes next comes after it in every serial order.
+    fn share_what_was_seen(&mut self) {
+        let seen = self.sessions.iter().map(Session::seen).max().unwrap_or_default();
+        self.sessions.iter_mut().for_each(|session| session.see(seen));
     }
 
     /// Makes the rows what they shall be.

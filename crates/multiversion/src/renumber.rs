@@ -1,0 +1,150 @@
+//! Positions that are known only when the block has run.
+//!
+//! While transactions run, stamps and hidden row ids name the positions at which they arrived; the
+//! block is sealed in the serial order that they took ([`concurrency::Sealed`]). So before rows go
+//! back to the store, those of this block get the stamps that replaying it will give them, and
+//! those under hidden row ids another key. Nobody else is at work meanwhile.
+
+use concurrency::Moment;
+use procedure::ProgramResult;
+use procedure::access::{Access, Row};
+use types::{Height, Key, Position, Stamp, Stop, TableId, Value};
+
+use crate::block::Changed;
+use crate::database::Database;
+use crate::rules::Rule;
+use crate::session::{Attempt, Session};
+
+/// The places that transactions took, by the positions at which they arrived.
+pub struct Places {
+    height: Height,
+    taken: Vec<Position>,
+}
+
+impl Places {
+    pub fn new(height: Height, serial_order: &[Position]) -> Places {
+        let mut taken = vec![0; serial_order.len()];
+        for (place, &arrived) in (0..).zip(serial_order) {
+            taken[arrived as usize] = place;
+        }
+        Places { height, taken }
+    }
+
+    /// The stamp that replaying gives.
+    pub fn stamp(&self, arrived: Stamp) -> Stamp {
+        match self.taken.get(arrived.position() as usize) {
+            Some(&place) if arrived.height() == self.height => Stamp::new(self.height, place),
+            _ => arrived,
+        }
+    }
+
+    /// The hidden row id that replaying gives; `None`: it is right already.
+    fn row_id(&self, key: &Key) -> Option<[u8; 16]> {
+        let id: &[u8; 16] = key.as_bytes().try_into().ok()?;
+        let (height, rest) = id.split_first_chunk::<8>()?;
+        let (position, ordinal) = rest.split_first_chunk::<4>()?;
+        let position = Position::from_be_bytes(*position);
+        let height = Height::from_be_bytes(*height);
+        if height != self.height || position > Stamp::POSITIONS_MAX {
+            return None;
+        }
+        let arrived = Stamp::new(height, position);
+        let ordinal = u32::from_be_bytes(ordinal.try_into().ok()?);
+        let placed = self.stamp(arrived);
+        (placed != arrived).then(|| placed.row_id(ordinal))
+    }
+
+    /// Gives rows of this block the stamps and hidden ids that replaying gives them; new keys are
+    /// added to those changed.
+    pub fn settle<R: Rule>(&self, db: &Database, changed: &mut Vec<Changed>) -> Result<(), String> {
+        let mut copy = Vec::new();
+        for (_, _, stamp) in changed.iter_mut() {
+            *stamp = self.stamp(*stamp);
+        }
+        let mut keys: Vec<(TableId, &Key)> = changed.iter().map(|(t, key, _)| (*t, key)).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        for (table, key) in keys {
+            let Ok(table) = db.table(table) else { continue };
+            if let Some(tuple) = table.find(key) {
+                let arrived = table.newest(tuple, &mut copy).stamp;
+                table.restamp(tuple, self.stamp(arrived));
+            }
+        }
+        self.rename::<R>(db, changed)
+    }
+
+    /// Puts rows of this block under other hidden ids, and leaves their stamps as they are.
+    fn rename<R: Rule>(&self, db: &Database, changed: &mut Vec<Changed>) -> Result<(), String> {
+        let moves = self.moves(db, changed);
+        if moves.is_empty() {
+            return Ok(());
+        }
+        let mut session = Session::<R>::open(db, 0);
+        let moment = Moment { height: self.height, position: 0, now_us: 0 };
+        let moved = loop {
+            session.begin(moment, false);
+            let run = move_rows(session.transaction(), db, &moves);
+            let end = run.clone().map(|_| ProgramResult::default());
+            // Marks that others have left may stand in the way of a timestamp, once.
+            match (session.end(end)?, run) {
+                (Attempt::Ended(outcome, _), Ok(moved)) if outcome.is_committed() => break moved,
+                (Attempt::Ended(..), _) => return Err("a row could not get its hidden id".into()),
+                (Attempt::Conflict(_), _) => {}
+            }
+        };
+        for (table, key, stamp) in &moved {
+            let table = db.table(*table).map_err(|error| error.message().to_owned())?;
+            if let Some(tuple) = table.find(key) {
+                table.restamp(tuple, *stamp);
+            }
+        }
+        changed.extend(moved);
+        Ok(())
+    }
+
+    fn moves(&self, db: &Database, changed: &[Changed]) -> Vec<Move> {
+        let mut moves: Vec<Move> = changed
+            .iter()
+            .filter(|(table, ..)| db.table(*table).is_ok_and(|t| t.schema.hidden_row_id))
+            .filter_map(|(table, key, _)| {
+                Some(Move { table: *table, from: key.clone(), to: self.row_id(key)? })
+            })
+            .collect();
+        moves.sort_by(|a, b| (a.table, &a.from).cmp(&(b.table, &b.from)));
+        moves.dedup_by(|a, b| (a.table, &a.from) == (b.table, &b.from));
+        moves
+    }
+}
+
+struct Move {
+    table: TableId,
+    from: Key,
+    to: [u8; 16],
+}
+
+/// All leave before one arrives: a new id may be another row's old one.
+fn move_rows<A: Access>(
+    access: &mut A,
+    db: &Database,
+    moves: &[Move],
+) -> Result<Vec<Changed>, Stop> {
+    let (mut rows, mut moved): (Vec<Row>, Vec<Changed>) = (Vec::new(), Vec::new());
+    for step in moves {
+        let count = db.table(step.table)?.layout.column_count();
+        let columns: Vec<_> = (0..count as u16).collect();
+        let mut row = vec![Value::Null; count];
+        if let Some(stamp) = access.read(step.table, &step.from, &columns, &mut row)? {
+            access.delete(step.table, &step.from)?;
+            row[count - 1] = Value::Uuid(step.to);
+            rows.push(row.into());
+            moved.push((step.table, Key::from(&step.to[..]), stamp));
+        }
+    }
+    for (row, (table, key, _)) in rows.into_iter().zip(&moved) {
+        if !access.insert(*table, key.clone(), row)? {
+            return Err(Stop::Halt("two rows have one hidden id".into()));
+        }
+    }
+    Ok(moved)
+}
