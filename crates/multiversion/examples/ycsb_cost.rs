@@ -1,7 +1,7 @@
 //! What a YCSB transaction costs a rule of the study: two threads, no disk, no sealing.
 //!
-//! `cargo run --release -p multiversion --example ycsb_cost -- RULE TABLES THREADS THETA ROWS COUNT`,
-//! `TABLES` as in `storage=delta:gc=interval`.
+//! `cargo run --release -p multiversion --example ycsb_cost -- RULE TABLES THREADS THETA ROWS
+//! COUNT`, `TABLES` as in `storage=delta:gc=interval`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -108,7 +108,8 @@ impl Job {
         });
         let (wall, cpu) = (began.elapsed(), cpu_time() - cpu);
         println!(
-            "{} {} threads {} theta {}: {:.0}/s, {:.0} per CPU-second, {:.2} % conflicts, {} versions",
+            "{} {} threads {} theta {}: {:.0}/s, {:.0} per CPU-second, {:.2} % conflicts, \
+             {} versions",
             R::NAME,
             self.spec,
             self.threads,

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! store ─ load, once ─► study's tables ─ the block's transactions, each until it ends ─► outcomes
-//!   ▲                                                                                      │ places
+//!   ▲                                                                             places │
 //!   └───────────────────── the final row of each tuple that was changed ◄──────────────────┘
 //! ```
 //!

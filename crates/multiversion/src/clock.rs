@@ -28,8 +28,8 @@
 //! ```
 //!
 //! **Settled** is what everybody who may write is above, and nobody begins below: a snapshot for
-//! those who declare that they only read, and the bound below which versions between two readers can
-//! go ([`Sight`](crate::chains::Sight)). With central draws it is the floor itself.
+//! those who declare that they only read, and the bound below which versions between two readers
+//! can go ([`Sight`](crate::chains::Sight)). With central draws it is the floor itself.
 
 use crossbeam_utils::CachePadded;
 use kit::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};

@@ -11,7 +11,8 @@
 //!   not all that came since. What it keeps is marked, and visited when it has gone.
 //!
 //! *Departure.* The thesis counts members of epochs of 40 ms. Here the horizon is found from the
-//! active timestamps themselves every [`EVERY`] transactions: it is finer, and no counter is shared.
+//! active timestamps themselves every [`EVERY`] transactions: it is finer, and no counter is
+//! shared.
 
 use std::collections::VecDeque;
 

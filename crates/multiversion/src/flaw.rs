@@ -1,5 +1,6 @@
 //! Bugs on purpose, one at least for each protocol, storage, pointer scheme and collector: tests
-//! switch them on to see whether they would notice. Without the feature `mutants` all of it is empty.
+//! switch them on to see whether they would notice. Without the feature `mutants` all of it is
+//! empty.
 
 macro_rules! flaws {
     ($($(#[$doc:meta])* $flaw:ident = $name:literal;)*) => {

@@ -15,8 +15,8 @@
 //! ```
 //!
 //! **No entry is missed.** A reader first announces the length and marks the gap, then collects
-//! entries; a writer first publishes the entry, then reads the lengths and looks at the gaps. One of
-//! the two sees the other (Dekker), all in sequentially consistent order.
+//! entries; a writer first publishes the entry, then reads the lengths and looks at the gaps. One
+//! of the two sees the other (Dekker), all in sequentially consistent order.
 //!
 //! Words of a gap, each used as its protocol likes:
 //!

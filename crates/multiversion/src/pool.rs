@@ -1,10 +1,10 @@
 //! Memory for versions: equal units in several spaces, taken and given back one by one.
 //!
-//! The thesis (section 5.4.4) splits each central structure into spaces, and a worker allocates from
-//! one of them, so that with as many spaces as workers nobody waits for an allocator. A space is
-//! memory that never moves and is never given back while the pool lives ([`storage::parts::Words`]):
-//! a reader with a stale number reads a stale word and finds out by validating. So no reader ever
-//! holds up the reuse of memory, however long it runs.
+//! The thesis (section 5.4.4) splits each central structure into spaces, and a worker allocates
+//! from one of them, so that with as many spaces as workers nobody waits for an allocator. A space
+//! is memory that never moves and is never given back while the pool lives
+//! ([`storage::parts::Words`]): a reader with a stale number reads a stale word and finds out by
+//! validating. So no reader ever holds up the reuse of memory, however long it runs.
 //!
 //! ```text
 //! 31             5 4       0

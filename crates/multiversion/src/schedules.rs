@@ -3,8 +3,8 @@
 //!
 //! * heads and versions: a writer installs and prunes at once, so that units are used again while a
 //!   reader walks; the reader must see the row of its own time, whole;
-//! * lock words, readers' marks, gaps: two transactions that would skew; what commits must be as the
-//!   places claim;
+//! * lock words, readers' marks, gaps: two transactions that would skew; what commits must be as
+//!   the places claim;
 //! * the gate: whoever is inside belongs to the epoch that it was told.
 
 use std::ops::{Bound, ControlFlow};

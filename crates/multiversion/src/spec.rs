@@ -1,5 +1,5 @@
-//! What can be chosen: storage, collector and index pointers of a table, and the systems of table 5.1
-//! that combinations stand for.
+//! What can be chosen: storage, collector and index pointers of a table, and the systems of table
+//! 5.1 that combinations stand for.
 //!
 //! A text such as `storage=delta:gc=interval:index=primary_key` names a choice; what is not said is
 //! as in [`TableSpec::default`]. Combinations that make no sense are refused by name.

@@ -471,8 +471,8 @@ impl Table {
         freed
     }
 
-    /// Frees what nobody sees of a tuple, the tuple itself if it is deleted for all. `now`: nobody who
-    /// is active reads above it.
+    /// Frees what nobody sees of a tuple, the tuple itself if it is deleted for all. `now`: nobody
+    /// who is active reads above it.
     pub fn prune(&self, tuple: u32, sight: &Sight, now: Timestamp) -> Pruned {
         let head = self.head(tuple);
         if head.newest().is_dead() {

@@ -5,8 +5,8 @@
 //!                                        commands   entries  └─ (a conflict takes all of it back)
 //! ```
 //!
-//! * *Publish*: new index entries, and versions where those have places of their own, before anybody
-//!   is asked: what guards against phantoms relies on it ([`gaps`](crate::gaps)).
+//! * *Publish*: new index entries, and versions where those have places of their own, before
+//!   anybody is asked: what guards against phantoms relies on it ([`gaps`](crate::gaps)).
 //! * *Gate*: an epoch holds whole transactions ([`clock`](crate::clock)).
 //! * *Rejected* transactions are answers too: what they read is held to be valid by the same rules,
 //!   and they have a place in the serial order.

@@ -1,8 +1,9 @@
 //! What a transaction has written and not installed yet.
 //!
 //! Rows lie as words in one arena, copied from the version before when the tuple is locked, so an
-//! update that looks at nothing encodes what it assigns and no more. Commands stay unevaluated until
-//! somebody looks, exactly as in `concurrency::Overlay`: of several errors the same one is named.
+//! update that looks at nothing encodes what it assigns and no more. Commands stay unevaluated
+//! until somebody looks, exactly as in `concurrency::Overlay`: of several errors the same one is
+//! named.
 
 use procedure::access::Command;
 use rustc_hash::FxHashMap;

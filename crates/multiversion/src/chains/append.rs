@@ -2,8 +2,8 @@
 //!
 //! *Newest first* the chain's head moves with every update and readers of the present find it at
 //! once; *oldest first* the head stays and readers walk past everything that nobody has collected.
-//! Chains are singly linked, so oldest first only whole prefixes and newest first any version can be
-//! taken out by whoever walks along.
+//! Chains are singly linked, so oldest first only whole prefixes and newest first any version can
+//! be taken out by whoever walks along.
 
 use kit::sync::Spin;
 use kit::sync::atomic::{AtomicU64, Ordering};

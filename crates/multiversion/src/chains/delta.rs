@@ -1,6 +1,6 @@
-//! Delta storage (section 5.4.3): the newest row in the main table, overwritten in place; each update
-//! keeps what the columns that it changed held before. An older row is put together from the newest
-//! and the deltas on the way to it.
+//! Delta storage (section 5.4.3): the newest row in the main table, overwritten in place; each
+//! update keeps what the columns that it changed held before. An older row is put together from
+//! the newest and the deltas on the way to it.
 //!
 //! ```text
 //! delta   begin | end | next | tuple | order | stamp | cells | column, null | word | word | …

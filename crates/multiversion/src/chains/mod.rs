@@ -1,11 +1,12 @@
-//! Version storage (sections 5.4.1 to 5.4.3): where the versions of a tuple lie, and in which order.
+//! Version storage (sections 5.4.1 to 5.4.3): where the versions of a tuple lie, and in which
+//! order.
 //!
 //! Every tuple has a *head* at a fixed place, which indexes lead to and which holds what protocols
 //! need. (The thesis keeps lock and read timestamp in each version; only the newest version's are
 //! ever used.)
 //!
 //! ```text
-//! head      0 lock | 1 readers | 2 chain, bit 63 = latch | 3 begin | 4 first | 5 stamp | key … | row
+//! head      0 lock | 1 readers | 2 chain, bit 63 latch | 3 begin | 4 first | 5 stamp | key … | row
 //! version   0 begin | 1 end | 2 next | 3 tuple | 4 ender | 5 stamp | row, or the cells of a delta
 //!
 //! begin     [ timestamp: 63 | deleted: 1 ]   of the newest committed version, in the head

@@ -1,6 +1,6 @@
-//! Time-travel storage (section 5.4.2): the newest row in the main table, overwritten in place; each
-//! update copies the row before it to a table beside. Indexes never move. (HANA keeps the oldest
-//! row in the main table; that variant is not built, there or here.)
+//! Time-travel storage (section 5.4.2): the newest row in the main table, overwritten in place;
+//! each update copies the row before it to a table beside. Indexes never move. (HANA keeps the
+//! oldest row in the main table; that variant is not built, there or here.)
 
 use kit::sync::Spin;
 use kit::sync::atomic::{AtomicU64, Ordering, fence};

@@ -2,7 +2,7 @@
 //!
 //! | Rule | reads | writes | serial order |
 //! |---|---|---|---|
-//! | [`mvto`] | at its timestamp, which it leaves on what is newest | lock; late ones give up | timestamp |
+//! | [`mvto`] | at its timestamp, left on what is newest | lock; late ones give up | timestamp |
 //! | [`mvocc`] | at a snapshot, validated | lock the newest version | commit timestamp |
 //! | [`mv2pl`] | the newest version, locked | lock, no-wait | commit timestamp |
 //! | [`si`] | at a snapshot | lock, first updater wins | none: not serializable |

@@ -8,14 +8,14 @@
 //! lock    [ unused | committing: 1 at bit 32 | worker + 1 ]
 //! ```
 //!
-//! **Whoever is about to commit counts.** A writer sets the committing bits of its locks *before* it
-//! draws; a validator draws, then looks. If it sees no bit, the writer will draw a later timestamp
-//! and stand behind it. Inserts do the same with the pending counts of the gaps.
+//! **Whoever is about to commit counts.** A writer sets the committing bits of its locks *before*
+//! it draws; a validator draws, then looks. If it sees no bit, the writer will draw a later
+//! timestamp and stand behind it. Inserts do the same with the pending counts of the gaps.
 //!
 //! *Departures.* One that wrote nothing stands at its snapshot and needs no validation, declared
 //! read-only or not; the thesis's validated all the same, which is where its long readers starve.
-//! Snapshots are consistent ([`clock`](crate::clock)), so a doomed transaction never sees what cannot
-//! be.
+//! Snapshots are consistent ([`clock`](crate::clock)), so a doomed transaction never sees what
+//! cannot be.
 //!
 //! *Cost.* Readers write no shared word. Conflicts show late: the whole transaction is lost.
 

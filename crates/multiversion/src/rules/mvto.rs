@@ -10,8 +10,8 @@
 //!          put a version behind them any more)
 //! ```
 //!
-//! **The race that the thesis leaves open**: between looking at the lock and leaving the timestamp a
-//! writer may slip in. Here a reader first leaves its timestamp, then looks at the lock, then
+//! **The race that the thesis leaves open**: between looking at the lock and leaving the timestamp
+//! a writer may slip in. Here a reader first leaves its timestamp, then looks at the lock, then
 //! whether its version is still the newest; a writer first locks, then looks at the readers. In
 //! sequentially consistent order one of the two sees the other.
 //!
@@ -19,9 +19,9 @@
 //! it gives up: nobody waits for a younger one, so nobody waits in a circle. Meeting a younger
 //! writer a reader reads on, for that one's version will begin later; a writer gives up.
 //!
-//! **Blocks.** A transaction of a closed epoch must not write; it gets 40001 at the gate. A rejected
-//! one has read whether rows are there under its locks, so it leaves its timestamp there before it
-//! unlocks: nobody may undercut an answer that was given.
+//! **Blocks.** A transaction of a closed epoch must not write; it gets 40001 at the gate. A
+//! rejected one has read whether rows are there under its locks, so it leaves its timestamp there
+//! before it unlocks: nobody may undercut an answer that was given.
 //!
 //! *Cost.* One draw that no other worker writes; one atomic maximum for each read of a newest
 //! version, unless a later reader has been there; one compare-and-swap for each write.

@@ -1,9 +1,9 @@
 //! Serial safety net over snapshot isolation (Wang, Johnson, Fekete and Pandis, VLDB Journal 2017);
 //! the variant of section 5.3.4 that the thesis measures.
 //!
-//! *Idea.* Of every transaction T two bounds are kept: η(T), the latest commit among those that must
-//! come before it, and π(T), the lowest place among those that committed first and must come after
-//! it. T may commit if η(T) < π(T): then no cycle closes with T.
+//! *Idea.* Of every transaction T two bounds are kept: η(T), the latest commit among those that
+//! must come before it, and π(T), the lowest place among those that committed first and must come
+//! after it. T may commit if η(T) < π(T): then no cycle closes with T.
 //!
 //! ```text
 //! η(T) = max  creators of what it read, readers and creators of what it overwrote
