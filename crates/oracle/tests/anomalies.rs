@@ -1,5 +1,5 @@
-//! Golden scripts: each anomaly by Adya's name (*Weak consistency*, MIT 1999), run many times side by
-//! side on a shaken schedule, and what each isolation level says of it.
+//! Golden scripts: each anomaly by Adya's name (*Weak consistency*, MIT 1999), run many times side
+//! by side on a shaken schedule, and what each isolation level says of it.
 //!
 //! What is looked for is told by the rows and the answers alone; no order is claimed or replayed.
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use concurrency::trial::Trial;
-use concurrency::{Crew, Protocol, Work};
+use concurrency::{Crew, Outcome, Protocol, Work};
 use kit::random::Random;
 use oracle::Twin;
 use oracle::families::{FAMILIES, Stage, WIDE, check};
@@ -87,6 +87,30 @@ fn a_hot_counter_counts_everybody() {
         run(&mut twin, &*subject.protocol, &crew, block);
         let stored = rows(&twin.subject, TABLE);
         assert_eq!(stored[0].2[1].to_string(), "303", "{}", subject.name);
+    }
+}
+
+/// Copies to and fro between two rows: workers do get at each other, whoever does begins again, and
+/// all of them end. Where one executor has both rows, nobody meets anybody.
+#[test]
+fn who_meets_a_conflict_begins_again_and_ends() {
+    let crew = Crew::new(4);
+    for subject in online() {
+        let mut again = 0;
+        for seed in 0..8 {
+            let mut twin = Twin::new(&schemas());
+            twin.trial = Trial { shake: Some(seed), flaw: None };
+            run(&mut twin, &*subject.protocol, &crew, fill(2));
+            let copies = (0..100i64).map(|n| {
+                let (from, to) = (n % 2, (n + 1) % 2);
+                one(&[(Operation::Read, from, 0), (Operation::Set, to, 0)])
+            });
+            let outcome = twin.run(&*subject.protocol, &crew, copies.collect()).unwrap();
+            assert!(outcome.outcomes.iter().all(Outcome::is_committed), "{}", subject.name);
+            again += outcome.report.executed_again.0;
+        }
+        let alone = subject.name.starts_with("partitioned");
+        assert_eq!(again == 0, alone, "{}: {again}", subject.name);
     }
 }
 

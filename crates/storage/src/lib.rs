@@ -3,9 +3,9 @@
 //! Modules from the ground up: `words` (memory that never moves), `heap` (strings), `header` and
 //! `layout` (what a record looks like), `undo` (what it looked like before), `record` (how one
 //! writer and many readers share it), `hash` and `ordered` (how it is found), `table`, `scan`,
-//! `renumber` (for positions known late), `exclusive` (for workers who share no record), `pins` (who still reads what), `block` and
-//! `store` (blocks in, snapshots out), `transfer` (whole tables out and in), `feed` and `gather`
-//! (what copies of columns are made from and kept up to date by).
+//! `renumber` (for positions known late), `exclusive` (for workers who share no record), `pins`
+//! (who still reads what), `block` and `store` (blocks in, snapshots out), `transfer` (whole tables
+//! out and in), `feed` and `gather` (what copies of columns are made from and kept up to date by).
 //!
 //! The parts that threads share are checked under a model of their schedules by
 //! `RUSTFLAGS="--cfg shuttle" cargo test -p storage --lib schedules`. The only unsafe code is in

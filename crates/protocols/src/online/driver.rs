@@ -261,23 +261,33 @@ impl<'r, P: Online> Worker<'r, P> {
 
 /// The block's outcome, and the position of each number that was drawn; `None`: numbers are
 /// positions already.
-fn in_order(mut ended: Vec<Done>, numbers: Position) -> (BlockOutcome, Option<Vec<Position>>) {
-    ended.sort_unstable_by_key(|done| (done.place, done.arrival));
+fn in_order(ended: Vec<Done>, numbers: Position) -> (BlockOutcome, Option<Vec<Position>>) {
+    let mut places: Vec<(Place, Position, Option<Draw>)> =
+        ended.iter().map(|done| (done.place, done.arrival, done.draw)).collect();
+    places.sort_unstable();
     let mut positions = vec![0; numbers as usize];
     let mut moved = false;
-    for (position, done) in (0..).zip(&ended) {
-        if let Some(Draw(number)) = done.draw {
+    for (position, (_, _, draw)) in (0..).zip(&places) {
+        if let Some(Draw(number)) = *draw {
             positions[number as usize] = position;
             moved |= number != position;
         }
     }
-    let serial_order = ended.iter().map(|done| done.arrival).collect();
     let rerun = ended.iter().filter(|done| done.conflicts > 0).count() as u32;
     let conflicts = ended.iter().map(|done| done.conflicts).sum();
-    ended.sort_unstable_by_key(|done| done.arrival);
-    let report = BlockReport { rerun, executed_again: Timing(conflicts), ..BlockReport::default() };
-    let outcomes = ended.into_iter().map(|done| done.outcome).collect();
-    let outcome = BlockOutcome { outcomes, serial_order, deferred: Vec::new(), report };
+    let report =
+        BlockReport { rerun, executed_again: Timing(conflicts), ..BlockReport::default() };
+    let mut outcomes: Vec<Option<Outcome>> = Vec::new();
+    outcomes.resize_with(ended.len(), || None);
+    for done in ended {
+        outcomes[done.arrival as usize] = Some(done.outcome);
+    }
+    let outcome = BlockOutcome {
+        outcomes: outcomes.into_iter().flatten().collect(),
+        serial_order: places.into_iter().map(|(_, arrival, _)| arrival).collect(),
+        deferred: Vec::new(),
+        report,
+    };
     (outcome, moved.then_some(positions))
 }
 

@@ -54,6 +54,8 @@ pub mod occ;
 pub mod order;
 pub mod partitioned;
 pub mod reads;
+#[cfg(all(test, shuttle))]
+mod schedules;
 pub mod seam;
 pub mod silo;
 pub mod tictoc;

@@ -284,6 +284,7 @@ impl Workspace {
 
     /// The place in the serial order: a writer draws it, the others only look.
     pub fn draw(&self) -> (Place, Option<Draw>) {
+        trial::pause();
         if self.writes().is_empty() {
             return (self.epoch.draws.look(), None);
         }
@@ -423,7 +424,10 @@ fn gaps_of(
     let indexes = &table.schema().indexes;
     let comes_or_goes = new_row.is_some() || matches!(resolved, Some(Resolved::Delete(_)));
     if comes_or_goes {
-        out.push(Entered { gap: Gaps::of_key(table.id(), write.key.as_bytes()), alone: true });
+        // A hidden row id is nobody else's, and not known yet.
+        if write.existed || !table.schema().hidden_row_id {
+            out.push(Entered { gap: Gaps::of_key(table.id(), write.key.as_bytes()), alone: true });
+        }
         enter_entry(table.id(), 0, &write.key, out);
     }
     if indexes.is_empty() || flaw == Some(Flaw::SecondaryGapsForgotten) {

@@ -13,12 +13,12 @@
 //! ```
 //!
 //! *How both live with one row* (the thesis does not say). They share one word. An optimistic
-//! writer wants it for himself at commit, and gets it when no locking reader holds it; an optimistic
-//! reader holds nothing, and fails when somebody has it for himself at the moment of validation,
-//! or has written. So for an optimistic transaction a locking one is a silo transaction that has
-//! locked early, reads included; for a locking one an optimistic writer is somebody who locks all at
-//! once. Either way a place is drawn between the last lock and the first release, behind whoever
-//! was overwritten: silo's argument and that of two-phase locking fit together.
+//! writer wants it for himself at commit, and gets it when no locking reader holds it; an
+//! optimistic reader holds nothing, and fails when somebody has it for himself at the moment of
+//! validation, or has written. So for an optimistic transaction a locking one is a silo transaction
+//! that has locked early, reads included; for a locking one an optimistic writer is somebody who
+//! locks all at once. Either way a place is drawn between the last lock and the first release,
+//! behind whoever was overwritten: silo's argument and that of two-phase locking fit together.
 //!
 //! *Departures.* None that the thesis would tell apart.
 //!

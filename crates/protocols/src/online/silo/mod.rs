@@ -22,8 +22,8 @@
 //!
 //! *Departures from the paper.* The order is total: one counter instead of epochs with numbers that
 //! only respect dependencies, since the block is replayed in it. Numbers that come to nothing
-//! are closed up at the end of the block. The epoch is the block, durable as one. Ranges are guarded
-//! by gaps, not by leaves. Locks are waited for a bounded time.
+//! are closed up at the end of the block. The epoch is the block, durable as one. Ranges are
+//! guarded by gaps, not by leaves. Locks are waited for a bounded time.
 //!
 //! *Cost.* A compare-and-swap for each row written, one for the draw, two loads for each row read.
 

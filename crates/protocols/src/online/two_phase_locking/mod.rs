@@ -17,9 +17,10 @@
 //! *Serial order.* A place is drawn when all locks are held and before one is let go.
 //!
 //! *Departures.* Locks lie in the records' words instead of a lock table, so readers have no names:
-//! a word knows the oldest of its readers, which is all that wait-die asks. Writes wait in the
-//! overlay, so a transaction that begins again has nothing to undo. Who waits naps, and gives up
-//! after a while. Update commands lock for themselves, and never upgrade.
+//! a word knows the oldest of its readers, which is all that wait-die asks. Gaps have no ages and
+//! are not waited for. Writes wait in the overlay, so a transaction that begins again has nothing
+//! to undo. Who waits naps, and gives up after a while. Update commands lock for themselves, and
+//! never upgrade.
 //!
 //! *Cost.* Two compare-and-swaps for each row, also where it is only read.
 
