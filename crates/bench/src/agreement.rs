@@ -36,9 +36,16 @@ fn must_agree(one: &Measurement, other: &Measurement) -> bool {
         && one.settings == other.settings
         && one.transactions == other.transactions
         && one.seed == other.seed;
-    let same_protocol =
-        one.protocol == other.protocol && one.block_transactions == other.block_transactions;
+    let same_protocol = one.protocol == other.protocol
+        && one.block_transactions == other.block_transactions
+        && gives_same_bytes(&one.protocol);
     same_input && (same_protocol || (one.block_order && other.block_order))
+}
+
+/// Whether two runs of the same blocks must agree; where transactions run as they arrive, each
+/// run has an order of its own.
+pub(crate) fn gives_same_bytes(protocol: &str) -> bool {
+    protocols::by_name(protocol).is_ok_and(|protocol| protocol.info().deterministic)
 }
 
 /// What is to be said loudly.

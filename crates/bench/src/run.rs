@@ -247,7 +247,7 @@ fn sealed(bed: &mut Bed, cell: &Cell, inputs: Vec<engine::Input>, run: &mut Run)
         through.push(feed.settle(items, deferred, began.elapsed(), &mut run.latencies_us));
         run.count(&Decided {
             outcomes: &executed.outcomes,
-            serial_order: &executed.serial_order,
+            serial_order: executed.arrivals.as_ref().unwrap_or(&executed.serial_order),
             deferred,
             rerun: executed.report.rerun,
         });

@@ -95,19 +95,41 @@ impl Installer {
         stamp: Stamp,
         undo: &mut UndoArena,
     ) -> Result<(), Stop> {
+        if flawed(Flaw::HalfInstalled) {
+            return writes.iter().try_for_each(|write| {
+                self.resolve(std::slice::from_ref(write), now_us)?;
+                self.put(std::slice::from_ref(write), stamp, undo)
+            });
+        }
+        self.resolve(writes, now_us)?;
+        self.put(writes, stamp, undo)
+    }
+
+    /// Evaluates a transaction's writes on the newest state, which they leave as it is.
+    pub fn resolve(&mut self, writes: &[PendingWrite], now_us: i64) -> Result<(), Stop> {
         self.resolved.clear();
         for write in writes {
             let table = self.catalog.table(write.table).ok_or_else(gone)?;
-            let resolved = match new_row(table, write) {
+            self.resolved.push(match new_row(table, write) {
                 Some(_) => None,
                 None => Some(resolve(table, write, now_us, &mut self.scratch)?),
-            };
-            if flawed(Flaw::HalfInstalled) {
-                put(table, write, resolved, stamp, undo);
-                continue;
-            }
-            self.resolved.push(resolved);
+            });
         }
+        Ok(())
+    }
+
+    /// What [`Installer::resolve`] has made of the writes; `None`: a new row, as its write has it.
+    pub fn resolved(&self) -> &[Option<Resolved>] {
+        &self.resolved
+    }
+
+    /// Installs the writes that were resolved.
+    pub fn put(
+        &mut self,
+        writes: &[PendingWrite],
+        stamp: Stamp,
+        undo: &mut UndoArena,
+    ) -> Result<(), Stop> {
         for (write, resolved) in writes.iter().zip(self.resolved.drain(..)) {
             let table = self.catalog.table(write.table).ok_or_else(gone)?;
             put(table, write, resolved, stamp, undo);

@@ -11,6 +11,7 @@
 //! * [`RecordNumbers`]: the records that a block touches, numbered for flat arrays.
 //! * [`disjoint`]: those that write different records, installed in parallel.
 //! * [`endorsement`]: the same with versions, and the check whether they are still the newest.
+//! * [`Sealed`]: a block as the ledger has it.
 //! * [`Crew`]: the workers.
 //! * [`trial`]: what tests switch on to see whether they would notice.
 //!
@@ -35,6 +36,7 @@ pub mod reconnaissance;
 pub mod record_numbers;
 pub mod runner;
 pub mod schedule;
+pub mod sealed;
 pub mod simulation;
 pub mod trial;
 pub mod watched;
@@ -52,5 +54,6 @@ pub use protocol::{
 };
 pub use record_numbers::RecordNumbers;
 pub use runner::Runner;
+pub use sealed::Sealed;
 pub use simulation::{ReadMark, Reads, Simulated};
 pub use work::{Expectation, Interactive, Load, RangeRequirement, RowRequirement, Statement, Work};

@@ -95,6 +95,10 @@ impl<R: Recorder, B: Below> Overlay<R, B> {
         &mut self.below
     }
 
+    pub fn catalog(&self) -> &Arc<Catalog> {
+        &self.catalog
+    }
+
     pub fn writes(&self) -> &WriteSet {
         &self.writes
     }
@@ -102,6 +106,11 @@ impl<R: Recorder, B: Below> Overlay<R, B> {
     /// Who was told of the reads, and the writes.
     pub fn recorded(&mut self) -> (&mut R, &[PendingWrite]) {
         (&mut self.recorder, self.writes.writes())
+    }
+
+    /// The writes, for who has to change them before they are installed.
+    pub fn writes_mut(&mut self) -> &mut [PendingWrite] {
+        self.writes.writes_mut()
     }
 
     pub fn take_writes(&mut self) -> Vec<PendingWrite> {

@@ -131,6 +131,11 @@ impl WriteSet {
         &self.writes
     }
 
+    /// Their keys may be changed only by who looks for none of them any more.
+    pub fn writes_mut(&mut self) -> &mut [PendingWrite] {
+        &mut self.writes
+    }
+
     pub fn get_mut(&mut self, at: usize) -> &mut PendingWrite {
         self.own_rows.note(at);
         &mut self.writes[at]

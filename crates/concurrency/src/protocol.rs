@@ -18,6 +18,8 @@ pub struct ProtocolInfo {
     pub paper: &'static str,
     pub isolation: Isolation,
     /// The same block gives the same bytes on every replica, whatever the number of workers.
+    /// Otherwise the block is [sealed](crate::Sealed) in the serial order that it took, and
+    /// replayed by serial execution.
     pub deterministic: bool,
     /// Procedures whose keys depend on reads need a detour.
     pub needs_keys_up_front: bool,
@@ -241,9 +243,9 @@ pub trait Protocol: Send + Sync {
         1
     }
 
-    /// Whether the serial order is always that of the block. Then the ledger, which holds no other
-    /// one, says in which order its transactions committed, and others than the protocol can
-    /// replay them.
+    /// Whether the serial order is always that of the block, as it is sealed. Then the ledger,
+    /// which holds no other one, says in which order its transactions committed, and others than
+    /// the protocol can replay them.
     fn keeps_block_order(&self) -> bool {
         false
     }

@@ -32,6 +32,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use concurrency::Outcome;
+use concurrency::sealed::in_order;
 use ledger::{Hash, LedgerId};
 use storage::Store;
 use tokio::sync::oneshot;
@@ -470,6 +471,10 @@ impl Sequencer {
         let now = Instant::now();
         let mut again = Vec::with_capacity(executed.deferred.len());
         let put_off = std::mem::take(&mut executed.put_off);
+        let replies = match &executed.arrivals {
+            Some(arrivals) => in_order(replies, arrivals),
+            None => replies,
+        };
         let mut put_off = executed.deferred.iter().zip(put_off).peekable();
         let answers = (0..).zip(executed.outcomes.drain(..).zip(replies));
         for (index, (outcome, Reply { arrived, deferrals, reply })) in answers {

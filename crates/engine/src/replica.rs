@@ -6,17 +6,23 @@
 //! ```text
 //!   payloads ─► compile ─► protocol.prepare ─► protocol.finish ─► effects, outcomes ─► header
 //! ```
+//!
+//! Where transactions run as they arrive, the block is sealed in the serial order that they took,
+//! and executing it again means one by one: of all replicas only the one that seals runs the
+//! protocol.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use concurrency::{Block, BlockOutcome, BlockReport, Crew, Outcome, Protocol, Work};
+use concurrency::sealed::in_order;
+use concurrency::{Block, BlockReport, Crew, Outcome, Protocol, Sealed, Work};
 use ledger::block::{Block as LedgerBlock, BlockSeal};
 use ledger::chain::check_parameters;
 use ledger::genesis::Genesis;
 use ledger::header::BlockHeader;
 use ledger::parameters::Parameters;
 use ledger::{Hash, LedgerId};
+use protocols::serial::Serial;
 use storage::{Changes, Store};
 use types::row::ROW_ENCODING;
 use types::{Error, Height, Position, SqlState};
@@ -47,6 +53,9 @@ pub struct Executed {
     /// One for each transaction, in block order.
     pub outcomes: Vec<Outcome>,
     pub serial_order: Vec<Position>,
+    /// Which of the inputs each transaction was, where the block is not in their order: it is in
+    /// the serial order that they took.
+    pub arrivals: Option<Vec<Position>>,
     /// Those that the protocol puts off to the next block, in ascending order.
     pub deferred: Vec<Position>,
     /// What they were made of: to stand first in the next block, in this order.
@@ -235,9 +244,10 @@ impl Replica {
             ..theirs.clone()
         };
         let (_, transactions) = self.compile(inputs);
-        let (_, outcome, changes) = self.run(header.time_us, transactions)?;
+        let again = self.replaying_protocol();
+        let (sealed, changes) = self.run(&*again, header.time_us, transactions)?;
         self.stand_behind(theirs);
-        Ok(Again { outcomes: outcome.outcomes, effects: Effects::Rows(changes), header })
+        Ok(Again { outcomes: sealed.outcome.outcomes, effects: Effects::Rows(changes), header })
     }
 
     /// Whether a block behind this head, with none between that changes parameters, says of itself
@@ -263,24 +273,39 @@ impl Replica {
         self.last = header.clone();
     }
 
-    /// Under the protocol; the writes are in the store but not published.
+    /// What executes a recorded block once more. A protocol whose order depends on threads would
+    /// find another one; but the block is in the order that it found, so any serial one will do.
+    fn replaying_protocol(&self) -> Arc<dyn Protocol> {
+        match self.protocol.info().deterministic {
+            true => Arc::clone(&self.protocol),
+            false => Arc::new(Serial),
+        }
+    }
+
+    /// Under a protocol; the writes are in the store but not published.
     fn run(
         &self,
+        protocol: &dyn Protocol,
         time_us: i64,
         transactions: Vec<Arc<Work>>,
-    ) -> Result<(Arc<Block>, BlockOutcome, Changes), Halt> {
+    ) -> Result<(Sealed, Changes), Halt> {
         let height = self.head.height + 1;
         let block = Arc::new(Block { height, time_us, transactions });
         let mut writes = self.store.begin_block(height, self.crew.workers());
-        let prepared = self.protocol.prepare(&block, &self.store, self.head.height, &self.crew)?;
-        let outcome =
-            self.protocol.finish(prepared, &block, &self.store, &mut writes, &self.crew)?;
-        Ok((block, outcome, self.store.finish(writes)))
+        let prepared = protocol.prepare(&block, &self.store, self.head.height, &self.crew)?;
+        let outcome = protocol.finish(prepared, &block, &self.store, &mut writes, &self.crew)?;
+        let sealed = Sealed::of(protocol, &block, outcome);
+        Ok((sealed, self.store.finish(writes)))
     }
 
     fn execute_batch(&mut self, time_us: i64, inputs: Vec<Input>) -> Result<Executed, Halt> {
         let (payloads, transactions) = self.compile(inputs);
-        let (block, outcome, changes) = self.run(time_us, transactions)?;
+        let (sealed, changes) = self.run(&*self.protocol, time_us, transactions)?;
+        let Sealed { block, outcome, arrivals } = sealed;
+        let payloads = match &arrivals {
+            Some(arrivals) => in_order(payloads, arrivals),
+            None => payloads,
+        };
         let effects = Effects::Rows(changes);
         let schema_version = self.language.schema_version();
         let again = |&position: &Position| {
@@ -296,6 +321,7 @@ impl Replica {
             hash,
             outcomes: outcome.outcomes,
             serial_order: outcome.serial_order,
+            arrivals,
             deferred: outcome.deferred,
             put_off,
             report: outcome.report,
@@ -348,6 +374,7 @@ impl Replica {
             hash,
             outcomes: vec![outcome],
             serial_order: vec![0],
+            arrivals: None,
             deferred: Vec::new(),
             put_off: Vec::new(),
             report: BlockReport::default(),

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   block ─► subject, under the protocol ─► outcomes, claimed order, net changes, rows
+//!                                                  │ sealed: see [`concurrency::Sealed`]
 //!                                                  │ replayed one by one
 //!                          ┌───────────────────────┴──────────────┐
 //!              a store of its own, never collected        plain maps (`Model`)
@@ -13,7 +14,7 @@ use std::sync::Arc;
 
 use concurrency::trial::{self, Trial};
 use concurrency::{
-    Block, BlockOutcome, Crew, Moment, NoRecord, Outcome, Overlay, Protocol, Runner, Work,
+    Block, BlockOutcome, Crew, Moment, NoRecord, Outcome, Overlay, Protocol, Runner, Sealed, Work,
 };
 use procedure::Frame;
 use storage::{Changes, LATEST, Store};
@@ -120,7 +121,10 @@ impl Twin {
             let _on = trial::enter(self.trial);
             run_block(protocol, crew, &self.subject, &block).map_err(wrong)?
         };
-        self.compare(protocol, &block, &outcome, net_changes(&changes), sessions).map_err(
+        let Sealed { block, outcome: sealed, arrivals } =
+            Sealed::of(protocol, &block, outcome.clone());
+        let sessions = sessions_in_order(sessions, arrivals);
+        self.compare(protocol, &block, &sealed, net_changes(&changes), &sessions).map_err(
             |what| Divergence { height, what, outcome: Some(Box::new(outcome.clone())) },
         )?;
         if self.collects {
@@ -135,7 +139,7 @@ impl Twin {
         block: &Arc<Block>,
         outcome: &BlockOutcome,
         changes: Vec<NetChange>,
-        sessions: &BTreeMap<Position, Session>,
+        sessions: &BTreeMap<Position, &Session>,
     ) -> Result<(), String> {
         check_order(protocol, outcome, block.transactions.len())?;
         check_progress(protocol, block, outcome)?;
@@ -184,7 +188,7 @@ impl Twin {
         block: &Arc<Block>,
         outcome: &BlockOutcome,
         put_off: &dyn Fn(usize) -> bool,
-        sessions: &BTreeMap<Position, Session>,
+        sessions: &BTreeMap<Position, &Session>,
     ) -> Result<(Vec<Outcome>, Vec<NetChange>), String> {
         let store = &self.specification;
         let mut writes = store.begin_block(block.height, 1);
@@ -211,6 +215,20 @@ impl Twin {
         let changes = net_changes(&store.finish(writes));
         store.publish(block.height);
         Ok((outcomes.into_iter().flatten().collect(), changes))
+    }
+}
+
+/// The sessions by the positions that their COMMITs have in the sealed block.
+fn sessions_in_order(
+    sessions: &BTreeMap<Position, Session>,
+    arrivals: Option<Vec<Position>>,
+) -> BTreeMap<Position, &Session> {
+    match arrivals {
+        None => sessions.iter().map(|(&at, session)| (at, session)).collect(),
+        Some(arrivals) => {
+            let sealed = (0..).zip(&arrivals);
+            sealed.filter_map(|(at, arrival)| Some((at, sessions.get(arrival)?))).collect()
+        }
     }
 }
 

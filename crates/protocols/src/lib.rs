@@ -3,7 +3,7 @@
 //! A protocol is named as `name` or `name:option=value:…`; the options are on its card.
 //!
 //! Absence: no SQL, no ledger, and no protocol uses another; what they share lives in
-//! `concurrency`.
+//! `concurrency`, or, where transactions run as they arrive, in [`online`].
 
 use std::sync::Arc;
 
@@ -19,6 +19,7 @@ pub mod conflict_graph;
 pub mod fabric;
 pub mod fabric_pp;
 pub mod harmony;
+pub mod online;
 pub mod quecc;
 pub mod rbc;
 pub mod serial;
@@ -44,6 +45,12 @@ pub static ALL: &[Entry] = &[
     fabric::ENTRY,
     fabric_pp::ENTRY,
     block_stm::ENTRY,
+    online::two_phase_locking::ENTRY,
+    online::occ::ENTRY,
+    online::silo::ENTRY,
+    online::tictoc::ENTRY,
+    online::hybrid::ENTRY,
+    online::partitioned::ENTRY,
 ];
 
 /// Names of every protocol as it is by default and with any one choice made otherwise: what a

@@ -3,9 +3,9 @@
 //! Modules from the ground up: `words` (memory that never moves), `heap` (strings), `header` and
 //! `layout` (what a record looks like), `undo` (what it looked like before), `record` (how one
 //! writer and many readers share it), `hash` and `ordered` (how it is found), `table`, `scan`,
-//! `exclusive` (for workers who share no record), `pins` (who still reads what), `block` and
-//! `store` (blocks in, snapshots out), `transfer` (whole tables out and in), `feed` and `gather`
-//! (what copies of columns are made from and kept up to date by).
+//! `renumber` (for positions known late), `exclusive` (for workers who share no record), `pins`
+//! (who still reads what), `block` and `store` (blocks in, snapshots out), `transfer` (whole tables
+//! out and in), `feed` and `gather` (what copies of columns are made from and kept up to date by).
 //!
 //! The parts that threads share are checked under a model of their schedules by
 //! `RUSTFLAGS="--cfg shuttle" cargo test -p storage --lib schedules`. The only unsafe code is in
@@ -34,6 +34,7 @@ mod ordered;
 mod pins;
 mod rebuild;
 mod record;
+mod renumber;
 mod scan;
 mod store;
 mod table;
@@ -56,7 +57,7 @@ pub use header::HEIGHT_MAX;
 pub use layout::PROTOCOL_WORDS_MAX;
 pub use pins::{Pin, Pins};
 pub use record::{GROUP_ROWS_LOG2, LATEST, Slot};
-pub use scan::Visit;
+pub use scan::{Visit, VisitRecord};
 pub use store::{Annotation, Catalog, Collected, Snapshot, Store, StoreUsage};
 pub use table::{Place, Table, TableUsage};
 pub use transfer::VisitSlot;

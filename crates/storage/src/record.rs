@@ -31,7 +31,9 @@
 //!
 //! A reader at [`LATEST`] sees the state inside the block. It is for the block's own workers, which
 //! their protocol orders against the record's writer; the stamp alone cannot tell them apart two
-//! writes of one transaction.
+//! writes of one transaction. Where each transaction writes a record once, as a commit that
+//! installs buffered writes does, it can: then a row and its stamp are read as one, without any
+//! order.
 //!
 //! # Slots
 //!
@@ -110,6 +112,10 @@ impl Records {
     #[inline]
     pub(crate) fn record(&self, slot: Slot) -> Option<&[AtomicU64]> {
         self.rows.unit(u64::from(slot.0))
+    }
+
+    pub(crate) fn payload(&self, slot: Slot) -> Option<&[AtomicU64]> {
+        Some(&self.record(slot)?[self.layout.payload..])
     }
 
     #[inline]

@@ -20,6 +20,9 @@ use crate::table::{SecondaryIndex, Table};
 /// What a scan calls per row: primary key, stamp, the columns asked for.
 pub type Visit<'a> = dyn FnMut(&[u8], Stamp, &[Value]) -> ControlFlow<()> + 'a;
 
+/// The same for who must know where the row lies: primary key, record, stamp, columns.
+pub type VisitRecord<'a> = dyn FnMut(&[u8], Slot, Stamp, &[Value]) -> ControlFlow<()> + 'a;
+
 const FIRST_BATCH: usize = 16;
 const LAST_BATCH: usize = 256;
 
@@ -40,6 +43,23 @@ impl Table {
         columns: &[ColumnId],
         visit: &mut Visit<'_>,
     ) {
+        self.scan_records(index, low, high, reverse, at, columns, &mut |key, _, stamp, values| {
+            visit(key, stamp, values)
+        });
+    }
+
+    /// As [`Table::scan`], and each row comes with its record.
+    #[expect(clippy::too_many_arguments, reason = "a range has this many parts")]
+    pub fn scan_records(
+        &self,
+        index: IndexId,
+        low: Bound<&[u8]>,
+        high: Bound<&[u8]>,
+        reverse: bool,
+        at: Height,
+        columns: &[ColumnId],
+        visit: &mut VisitRecord<'_>,
+    ) {
         if index == 0 {
             let mut values = vec![Value::Null; columns.len()];
             each_entry(self.primary(), low, high, reverse, &mut |key, slot| match self.read(
@@ -48,7 +68,7 @@ impl Table {
                 columns,
                 &mut values,
             ) {
-                Some(stamp) => visit(key, stamp, &values),
+                Some(stamp) => visit(key, slot, stamp, &values),
                 None => ControlFlow::Continue(()),
             });
         } else if let Some(secondary) = self.secondary(index) {
@@ -61,7 +81,7 @@ impl Table {
                 };
                 let (shown, indexed) = values.split_at(columns.len());
                 match primary_key_of(secondary, entry, indexed) {
-                    Some(key) => visit(key, stamp, shown),
+                    Some(key) => visit(key, slot, stamp, shown),
                     None => ControlFlow::Continue(()),
                 }
             });

@@ -443,6 +443,25 @@ impl Table {
         }
     }
 
+    /// Takes a record out of every index.
+    pub(crate) fn unlink(&self, slot: Slot) {
+        let key = self.records.key(slot);
+        self.hash.remove(self.hash.hash(key.as_bytes()), slot);
+        self.primary.remove(key.as_bytes());
+        let mut payload = Vec::new();
+        self.load_payload(slot, &mut payload);
+        for (_, index) in self.secondary_indexes() {
+            index.entries.remove(self.entry(index, &payload, &key).as_bytes());
+        }
+    }
+
+    /// Leads every index to a record by the key that it now has.
+    pub(crate) fn link_again(&self, slot: Slot, key: &[u8]) {
+        let mut payload = Vec::new();
+        self.load_payload(slot, &mut payload);
+        self.link(slot, key, &payload);
+    }
+
     fn garbage(&self, slot: Slot, what: GarbageKind) -> Garbage {
         let incarnation = self.records.incarnation;
         Garbage { table: self.schema.id, incarnation, slot, what }
@@ -478,14 +497,7 @@ impl Table {
         if stamp.state() != State::Tombstone || stamp.height() > horizon {
             return;
         }
-        let key = self.records.key(slot);
-        self.hash.remove(self.hash.hash(key.as_bytes()), slot);
-        self.primary.remove(key.as_bytes());
-        let mut payload = Vec::new();
-        self.load_payload(slot, &mut payload);
-        for (_, index) in self.secondary_indexes() {
-            index.entries.remove(self.entry(index, &payload, &key).as_bytes());
-        }
+        self.unlink(slot);
         self.records.free(slot);
     }
 

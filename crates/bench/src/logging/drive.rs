@@ -325,7 +325,10 @@ impl Driver<'_> {
         let is_warm = is_warm(self.arrivals.taken, self.setting);
         let mut deferred = executed.deferred.iter().map(|&position| position as usize).peekable();
         let mut put_off = std::mem::take(&mut executed.put_off).into_iter();
-        for (position, (outcome, &since)) in executed.outcomes.iter().zip(arrived).enumerate() {
+        let arrivals = executed.arrivals.take();
+        for (position, outcome) in executed.outcomes.iter().enumerate() {
+            let arrival = arrivals.as_ref().map_or(position, |order| order[position] as usize);
+            let since = arrived[arrival];
             if deferred.next_if_eq(&position).is_some() {
                 let input = put_off.next().context("a transaction that was put off is missing")?;
                 self.arrivals.put_off.push_back((input, since));

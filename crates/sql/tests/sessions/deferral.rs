@@ -12,7 +12,7 @@ use super::{Node, block_on, code};
 type Answer = tokio::sync::oneshot::Receiver<types::Result<Completion>>;
 
 /// A node whose next block does not begin before the gate is opened.
-fn gated(protocol: &str) -> (Node, Arc<Mutex<()>>) {
+pub fn gated(protocol: &str) -> (Node, Arc<Mutex<()>>) {
     let gate = Arc::new(Mutex::new(()));
     let clock = Arc::clone(&gate);
     let node = Node::with_clock(
@@ -45,7 +45,7 @@ fn increments(node: &Node, count: u32) -> Vec<Answer> {
     (0..count).map(submit).collect()
 }
 
-async fn completions(answers: Vec<Answer>) -> Vec<Completion> {
+pub async fn completions(answers: Vec<Answer>) -> Vec<Completion> {
     let mut completions = Vec::new();
     for answer in answers {
         completions.push(answer.await.unwrap().unwrap());

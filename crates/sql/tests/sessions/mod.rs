@@ -3,6 +3,7 @@
 mod bounds;
 mod deferral;
 mod interactive;
+mod online;
 mod schema_changes;
 mod types;
 

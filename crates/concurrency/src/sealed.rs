@@ -1,0 +1,55 @@
+//! A block as the ledger has it.
+//!
+//! Where the protocol is deterministic, that is the block as it was cut. Where transactions ran as
+//! they arrived, only the run knows the serial order, and whoever executes the block again must
+//! be told; so they stand in the ledger in that order, and the stamps of their rows say so.
+
+use std::sync::Arc;
+
+use types::Position;
+
+use crate::protocol::{Block, BlockOutcome, Protocol};
+
+pub struct Sealed {
+    pub block: Arc<Block>,
+    /// Of the block as it is sealed.
+    pub outcome: BlockOutcome,
+    /// Where the transaction at each position stood when the block was cut; `None`: there.
+    pub arrivals: Option<Vec<Position>>,
+}
+
+impl Sealed {
+    /// `protocol` has just finished `block`.
+    pub fn of(protocol: &dyn Protocol, block: &Arc<Block>, outcome: BlockOutcome) -> Sealed {
+        if protocol.info().deterministic {
+            return Sealed { block: Arc::clone(block), outcome, arrivals: None };
+        }
+        let BlockOutcome { outcomes, serial_order, report, .. } = outcome;
+        let transactions = in_order(block.transactions.clone(), &serial_order);
+        let outcome = BlockOutcome {
+            outcomes: in_order(outcomes, &serial_order),
+            serial_order: (0..transactions.len() as Position).collect(),
+            deferred: Vec::new(),
+            report,
+        };
+        let block = Block { transactions, ..**block };
+        Sealed { block: Arc::new(block), outcome, arrivals: Some(serial_order) }
+    }
+}
+
+/// The items at `order`, a permutation of their places.
+pub fn in_order<T>(items: Vec<T>, order: &[Position]) -> Vec<T> {
+    let mut items: Vec<Option<T>> = items.into_iter().map(Some).collect();
+    let take = |&at: &Position| items[at as usize].take().expect("a permutation");
+    order.iter().map(take).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::in_order;
+
+    #[test]
+    fn items_come_in_the_order_that_is_named() {
+        assert_eq!(in_order(vec!['a', 'b', 'c'], &[2, 0, 1]), ['c', 'a', 'b']);
+    }
+}

@@ -1,0 +1,135 @@
+//! The online family: transactions that run as they arrive, on threads whose schedule is shaken.
+
+use std::sync::Arc;
+
+use concurrency::trial::Trial;
+use concurrency::{Crew, Outcome, Protocol, Work};
+use kit::random::Random;
+use oracle::Twin;
+use oracle::families::{FAMILIES, Stage, WIDE, check};
+use oracle::history::History;
+use oracle::programs::{Builder, Operation, TABLE, fill, random_work, schemas};
+use oracle::rows;
+use oracle::subjects::{Subject, defaults, variants};
+
+/// More seeds on demand: `TALLY_ORACLE_SEEDS=20` runs twenty times as many.
+fn seeds(count: u64) -> u64 {
+    let factor = std::env::var("TALLY_ORACLE_SEEDS").ok();
+    count * factor.and_then(|f| f.parse().ok()).unwrap_or(1)
+}
+
+/// Every protocol that runs transactions as they arrive, with each of its options.
+fn online() -> impl Iterator<Item = Subject> {
+    let all = defaults().into_iter().chain(variants());
+    all.filter(|subject| subject.protocol.info().interactive)
+}
+
+fn one(operations: &[(Operation, i64, i64)]) -> Arc<Work> {
+    let mut builder = Builder::default();
+    for &(operation, key, number) in operations {
+        builder.push(operation, key, number);
+    }
+    builder.finish()
+}
+
+/// Each run is equal to the replay of the order that it claims, whatever the schedule.
+#[test]
+fn any_schedule_is_equal_to_the_order_that_it_claims() {
+    for subject in online() {
+        for (workers, every) in [(2, 2), (4, 3)] {
+            let crew = Crew::new(workers);
+            for seed in 0..seeds(12) {
+                let families = FAMILIES.iter().filter(|f| f.name != "large transactions");
+                let some = families.chain([&WIDE]).enumerate();
+                for (_, family) in some.filter(|(at, _)| (*at as u64 + seed).is_multiple_of(every))
+                {
+                    let trial = Trial { shake: Some(seed), flaw: None };
+                    let stage = Stage { crew: &crew, trial };
+                    if let Err(failure) = check(&subject, family, seed..seed + 1, &stage) {
+                        panic!("{workers} workers: {failure}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Dependencies have no cycle, told from what was read alone.
+#[test]
+fn histories_have_no_cycle_on_a_shaken_schedule() {
+    let crew = Crew::new(4);
+    for subject in online() {
+        for seed in 0..seeds(40) {
+            let history = History::random(&mut Random::new(seed));
+            let trial = Trial { shake: Some(seed), flaw: None };
+            let checked = history.check(&*subject.protocol, &crew, trial);
+            assert!(checked.is_ok(), "{}, seed {seed}: {:?}", subject.name, checked.err());
+        }
+    }
+}
+
+fn run(twin: &mut Twin, protocol: &dyn Protocol, crew: &Crew, block: Vec<Arc<Work>>) {
+    if let Err(divergence) = twin.run(protocol, crew, block) {
+        panic!("{}: {divergence}", protocol.info().name);
+    }
+}
+
+/// A counter that everybody increments by a command loses nothing, and nobody is told to try
+/// again.
+#[test]
+fn a_hot_counter_counts_everybody() {
+    let crew = Crew::new(4);
+    for subject in online() {
+        let mut twin = Twin::new(&schemas());
+        twin.trial = Trial { shake: Some(1), flaw: None };
+        run(&mut twin, &*subject.protocol, &crew, fill(1));
+        let block = (0..300).map(|_| one(&[(Operation::Add, 0, 1)])).collect();
+        run(&mut twin, &*subject.protocol, &crew, block);
+        let stored = rows(&twin.subject, TABLE);
+        assert_eq!(stored[0].2[1].to_string(), "303", "{}", subject.name);
+    }
+}
+
+/// Copies to and fro between two rows: workers do get at each other, whoever does begins again, and
+/// all of them end. Where one executor has both rows, nobody meets anybody.
+#[test]
+fn who_meets_a_conflict_begins_again_and_ends() {
+    let crew = Crew::new(4);
+    for subject in online() {
+        let mut again = 0;
+        for seed in 0..8 {
+            let mut twin = Twin::new(&schemas());
+            twin.trial = Trial { shake: Some(seed), flaw: None };
+            run(&mut twin, &*subject.protocol, &crew, fill(2));
+            let copies = (0..100i64).map(|n| {
+                let (from, to) = (n % 2, (n + 1) % 2);
+                one(&[(Operation::Read, from, 0), (Operation::Set, to, 0)])
+            });
+            let outcome = twin.run(&*subject.protocol, &crew, copies.collect()).unwrap();
+            assert!(outcome.outcomes.iter().all(Outcome::is_committed), "{}", subject.name);
+            again += outcome.report.executed_again.0;
+        }
+        let alone = subject.name.starts_with("partitioned");
+        assert_eq!(again == 0, alone, "{}: {again}", subject.name);
+    }
+}
+
+/// Blocks follow each other on one store, some protocol behind another: what one leaves in the
+/// records' words is nothing to the next.
+#[test]
+fn protocols_may_take_turns_on_one_store() {
+    let crew = Crew::new(3);
+    let mut subjects: Vec<Subject> = online().collect();
+    subjects.extend(["aria", "harmony", "serial"].map(Subject::named));
+    for seed in 0..seeds(4) {
+        let mut random = Random::new(seed);
+        let mut twin = Twin::new(&schemas());
+        twin.trial = Trial { shake: Some(seed), flaw: None };
+        run(&mut twin, &*subjects[0].protocol, &crew, fill(8));
+        for turn in 0..3 * subjects.len() {
+            let subject = &subjects[(turn * 5 + seed as usize) % subjects.len()];
+            let block = (0..24).map(|_| random_work(&mut random, 12, 4)).collect();
+            run(&mut twin, &*subject.protocol, &crew, block);
+        }
+    }
+}

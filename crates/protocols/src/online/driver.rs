@@ -1,0 +1,296 @@
+//! The driver: workers, retries, and the order that came of it.
+//!
+//! ```text
+//!   worker 0   T0 T1 T2 ✗T3 T4 ·T3 …      ✗ conflict: put aside; · again, after the next one
+//!   worker 1   T8 T9 ✗T10 T11 ·✗T10 …
+//!                                 │ too many conflicts
+//!   afterwards                    └► T10, alone ──► sort the places ──► renumber the stamps
+//! ```
+//!
+//! *Back-off is other work.* Who meets a conflict is put aside while its worker runs the next
+//! transaction; with none left the worker gives up its processor before it tries again, then
+//! sleeps. Who has met [`CONFLICTS_MAX`] conflicts waits for the end of the block, when nobody else
+//! runs: so every transaction ends, nobody is told to try again because of others, and nobody
+//! waits for long.
+//!
+//! *Invariants.* Each transaction ends once and has one place. Alone, nobody meets a conflict.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::time::Duration;
+
+use concurrency::{
+    Block, BlockOutcome, BlockReport, Crew, Foresight, Outcome, Prepared, Protocol, ProtocolInfo,
+    Timing, foresight, trial,
+};
+use procedure::Frame;
+use storage::{BlockWrites, Store, UndoArena};
+use types::{Height, Position};
+
+use super::order::{Draw, Draws, Place};
+use super::seam::{Conflict, Ended, Epoch, Online, Session};
+
+/// Conflicts after which a transaction waits for the end of the block.
+const CONFLICTS_MAX: u32 = 16;
+
+/// Conflicts of one transaction after which its worker sleeps and does not only yield.
+const YIELDS: u32 = 4;
+
+const NAP: Duration = Duration::from_micros(50);
+
+/// Fewer transactions are done before other workers are awake.
+const TRANSACTIONS_MIN: usize = 16;
+
+/// Any protocol of the family, as the rest of the system sees it.
+pub struct Arriving<P> {
+    protocol: Arc<P>,
+    /// Tests of the tests: stamps keep the numbers that were drawn.
+    keeps_draws: bool,
+}
+
+impl<P: Online> Arriving<P> {
+    pub fn new(protocol: P) -> Self {
+        Arriving { protocol: Arc::new(protocol), keeps_draws: false }
+    }
+
+    pub fn keeping_draws(self, keeps_draws: bool) -> Self {
+        Arriving { keeps_draws, ..self }
+    }
+}
+
+impl<P: Online> Protocol for Arriving<P> {
+    fn info(&self) -> &'static ProtocolInfo {
+        self.protocol.info()
+    }
+
+    /// As the block is sealed.
+    fn keeps_block_order(&self) -> bool {
+        true
+    }
+
+    fn prepare(
+        &self,
+        _: &Arc<Block>,
+        _: &Arc<Store>,
+        _: Height,
+        _: &Crew,
+    ) -> Result<Prepared, String> {
+        Ok(Box::new(()) as Box<dyn Any + Send>)
+    }
+
+    fn finish(
+        &self,
+        _: Prepared,
+        block: &Arc<Block>,
+        store: &Arc<Store>,
+        writes: &mut BlockWrites,
+        crew: &Crew,
+    ) -> Result<BlockOutcome, String> {
+        let catalog = store.catalog();
+        let epoch = Epoch { block: Arc::clone(block), catalog, draws: Draws::default() };
+        let running = Arc::new(Running {
+            protocol: Arc::clone(&self.protocol),
+            epoch: Arc::new(epoch),
+            next: AtomicUsize::new(0),
+            ended: Mutex::default(),
+            left: Mutex::default(),
+            halted: OnceLock::new(),
+        });
+        run_all(&running, writes, crew);
+        let running = Arc::into_inner(running).expect("the crew has let go of a finished job");
+        if let Some(why) = running.halted.into_inner() {
+            return Err(why);
+        }
+        let ended = running.ended.into_inner().unwrap_or_else(|e| e.into_inner());
+        let (outcome, positions) = in_order(ended, running.epoch.draws.end());
+        if let Some(positions) = positions
+            && !self.keeps_draws
+        {
+            writes.renumber(&running.epoch.catalog, &positions);
+        }
+        Ok(outcome)
+    }
+}
+
+/// What the workers share.
+struct Running<P> {
+    protocol: Arc<P>,
+    epoch: Arc<Epoch>,
+    /// First transaction that nobody has taken.
+    next: AtomicUsize,
+    ended: Mutex<Vec<Done>>,
+    /// To be run when nobody else does.
+    left: Mutex<Vec<Aside>>,
+    /// Why the replica must stop.
+    halted: OnceLock<String>,
+}
+
+/// A transaction that is over.
+struct Done {
+    place: Place,
+    arrival: Position,
+    draw: Option<Draw>,
+    conflicts: u32,
+    outcome: Outcome,
+}
+
+/// One that has met conflicts.
+#[derive(Clone, Copy)]
+struct Aside {
+    arrival: Position,
+    conflicts: u32,
+}
+
+fn run_all<P: Online>(running: &Arc<Running<P>>, writes: &mut BlockWrites, crew: &Crew) {
+    let arenas: Arc<Vec<_>> = Arc::new(writes.take().into_iter().map(Mutex::new).collect());
+    let job = (Arc::clone(running), Arc::clone(&arenas));
+    let work = move |worker: usize| {
+        let (running, arenas) = &job;
+        Worker::new(running).work(&mut lock(&arenas[worker]));
+    };
+    if running.epoch.block.transactions.len() >= trial::threshold(TRANSACTIONS_MIN) {
+        crew.run(work);
+    } else {
+        work(0);
+        drop(work);
+    }
+    let left = std::mem::take(&mut *lock(&running.left));
+    if !left.is_empty() && running.halted.get().is_none() {
+        Worker::new(running).run_alone(left, &mut lock(&arenas[0]));
+    }
+    let arenas = Arc::into_inner(arenas).expect("the crew has let go of a finished job");
+    for arena in arenas {
+        writes.give(arena.into_inner().unwrap_or_else(|e| e.into_inner()));
+    }
+}
+
+struct Worker<'r, P: Online> {
+    running: &'r Running<P>,
+    session: P::Session,
+    frame: Frame,
+    aside: VecDeque<Aside>,
+    done: Vec<Done>,
+}
+
+impl<'r, P: Online> Worker<'r, P> {
+    fn new(running: &'r Running<P>) -> Self {
+        let session = running.protocol.session(&running.epoch);
+        let (frame, aside, done) = (Frame::default(), VecDeque::new(), Vec::new());
+        Worker { running, session, frame, aside, done }
+    }
+
+    fn work(mut self, undo: &mut UndoArena) {
+        let running = self.running;
+        let transactions = &running.epoch.block.transactions;
+        let mut foresight = Foresight::new(Arc::clone(&running.epoch.catalog), transactions.len());
+        loop {
+            let first = running.next.fetch_add(foresight::GROUP, Ordering::Relaxed);
+            let end = transactions.len().min(first + foresight::GROUP);
+            if first >= end || running.halted.get().is_some() {
+                break;
+            }
+            foresight.fetch(transactions[first..end].iter().map(|work| &**work));
+            for arrival in first..end {
+                self.attempt(Aside { arrival: arrival as Position, conflicts: 0 }, undo);
+                if let Some(aside) = self.aside.pop_front() {
+                    self.attempt(aside, undo);
+                }
+            }
+        }
+        while let Some(aside) = self.aside.pop_front() {
+            if aside.conflicts <= YIELDS {
+                std::thread::yield_now()
+            } else {
+                std::thread::sleep(NAP)
+            }
+            self.attempt(aside, undo);
+        }
+        self.hand_in();
+    }
+
+    /// The others are done.
+    fn run_alone(mut self, left: Vec<Aside>, undo: &mut UndoArena) {
+        for aside in left {
+            if self.try_once(aside, undo).is_err() {
+                let what = "a transaction that ran alone met a conflict";
+                let _ = self.running.halted.set(what.to_owned());
+            }
+        }
+        self.hand_in();
+    }
+
+    fn hand_in(self) {
+        let mut ended = lock(&self.running.ended);
+        match ended.is_empty() {
+            true => *ended = self.done,
+            false => ended.extend(self.done),
+        }
+    }
+
+    fn attempt(&mut self, aside: Aside, undo: &mut UndoArena) {
+        if self.running.halted.get().is_some() || self.try_once(aside, undo).is_ok() {
+            return;
+        }
+        let aside = Aside { conflicts: aside.conflicts + 1, ..aside };
+        match aside.conflicts < CONFLICTS_MAX {
+            true => self.aside.push_back(aside),
+            false => lock(&self.running.left).push(aside),
+        }
+    }
+
+    fn try_once(
+        &mut self,
+        Aside { arrival, conflicts }: Aside,
+        undo: &mut UndoArena,
+    ) -> Result<(), Conflict> {
+        let epoch = &self.running.epoch;
+        let work = &epoch.block.transactions[arrival as usize];
+        let run = work.run(&mut self.frame, self.session.begin(epoch.start(arrival, conflicts)));
+        trial::pause();
+        let Ended { place, draw, run } =
+            self.session.commit(run, undo).inspect_err(|_| self.session.abort())?;
+        match Outcome::from_run(run) {
+            Ok(outcome) => self.done.push(Done { place, arrival, draw, conflicts, outcome }),
+            Err(why) => drop(self.running.halted.set(why)),
+        }
+        Ok(())
+    }
+}
+
+/// The block's outcome, and the position of each number that was drawn; `None`: numbers are
+/// positions already.
+fn in_order(ended: Vec<Done>, numbers: Position) -> (BlockOutcome, Option<Vec<Position>>) {
+    let mut places: Vec<(Place, Position, Option<Draw>)> =
+        ended.iter().map(|done| (done.place, done.arrival, done.draw)).collect();
+    places.sort_unstable();
+    let mut positions = vec![0; numbers as usize];
+    let mut moved = false;
+    for (position, (_, _, draw)) in (0..).zip(&places) {
+        if let Some(Draw(number)) = *draw {
+            positions[number as usize] = position;
+            moved |= number != position;
+        }
+    }
+    let rerun = ended.iter().filter(|done| done.conflicts > 0).count() as u32;
+    let conflicts = ended.iter().map(|done| done.conflicts).sum();
+    let report =
+        BlockReport { rerun, executed_again: Timing(conflicts), ..BlockReport::default() };
+    let mut outcomes: Vec<Option<Outcome>> = Vec::new();
+    outcomes.resize_with(ended.len(), || None);
+    for done in ended {
+        outcomes[done.arrival as usize] = Some(done.outcome);
+    }
+    let outcome = BlockOutcome {
+        outcomes: outcomes.into_iter().flatten().collect(),
+        serial_order: places.into_iter().map(|(_, arrival, _)| arrival).collect(),
+        deferred: Vec::new(),
+        report,
+    };
+    (outcome, moved.then_some(positions))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|e| e.into_inner())
+}

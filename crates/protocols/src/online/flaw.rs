@@ -1,0 +1,109 @@
+//! Bugs on purpose: a test that no seeded bug can fail is not a test.
+
+/// What a careless implementation would get wrong, of what the family shares and of each protocol.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Flaw {
+    /// Rows that were read are not looked at again.
+    ReadsUnvalidated,
+    /// A row that somebody else has locked to overwrite it passes for unchanged.
+    LocksOverlooked,
+    /// A key that was looked for in vain is not noted.
+    AbsenceForgotten,
+    /// Ranges are noted row by row, without their gaps.
+    RangesForgotten,
+    /// Rows come and go without a word to those who watch their gaps.
+    GapsUnannounced,
+    /// Only the primary index has gaps.
+    SecondaryGapsForgotten,
+    /// What a rejection rests on is not validated.
+    RejectionsUnvalidated,
+    /// The place in the serial order is drawn behind the validation.
+    DrawsLate,
+    /// Stamps keep the numbers that were drawn.
+    StampsKeepDraws,
+    /// Rows that are only read are not locked, where they should be.
+    ReadsUnlocked,
+    /// Keys looked for in vain, and ranges, are not held still, where they should be.
+    GapsUnwatched,
+    /// A version that was read may end before the time of its reader.
+    ReadsNotExtended,
+    /// A version begins when the one before was last read.
+    WritesAtReadTime,
+    /// What comes and goes has no time.
+    GapTimesForgotten,
+    /// Rows of partitions that are not held pass.
+    FencesDown,
+    /// Ranges that reach over several partitions are taken for one's own.
+    ScansUnfenced,
+}
+
+impl Flaw {
+    /// Those that every optimistic protocol of the family can have.
+    pub const OPTIMISTIC: &[&str] = &[
+        "reads_unvalidated",
+        "absence_forgotten",
+        "ranges_forgotten",
+        "gaps_unannounced",
+        "secondary_gaps_forgotten",
+        "rejections_unvalidated",
+        "stamps_keep_draws",
+    ];
+
+    pub const SILO: &[&str] = &[
+        "reads_unvalidated",
+        "absence_forgotten",
+        "ranges_forgotten",
+        "gaps_unannounced",
+        "secondary_gaps_forgotten",
+        "rejections_unvalidated",
+        "stamps_keep_draws",
+        "locks_overlooked",
+        "draws_late",
+    ];
+
+    /// Of those that lock before they look.
+    pub const LOCKING: &[&str] = &[
+        "reads_unlocked",
+        "gaps_unwatched",
+        "gaps_unannounced",
+        "secondary_gaps_forgotten",
+        "stamps_keep_draws",
+    ];
+
+    pub const TICTOC: &[&str] = &[
+        "reads_unvalidated",
+        "absence_forgotten",
+        "ranges_forgotten",
+        "gaps_unannounced",
+        "secondary_gaps_forgotten",
+        "rejections_unvalidated",
+        "stamps_keep_draws",
+        "reads_not_extended",
+        "writes_at_read_time",
+        "gap_times_forgotten",
+    ];
+
+    pub const PARTITIONED: &[&str] = &["fences_down", "scans_unfenced", "stamps_keep_draws"];
+
+    pub fn by_name(name: &str) -> Option<Flaw> {
+        Some(match name {
+            "reads_unvalidated" => Flaw::ReadsUnvalidated,
+            "locks_overlooked" => Flaw::LocksOverlooked,
+            "absence_forgotten" => Flaw::AbsenceForgotten,
+            "ranges_forgotten" => Flaw::RangesForgotten,
+            "gaps_unannounced" => Flaw::GapsUnannounced,
+            "secondary_gaps_forgotten" => Flaw::SecondaryGapsForgotten,
+            "rejections_unvalidated" => Flaw::RejectionsUnvalidated,
+            "draws_late" => Flaw::DrawsLate,
+            "stamps_keep_draws" => Flaw::StampsKeepDraws,
+            "reads_unlocked" => Flaw::ReadsUnlocked,
+            "gaps_unwatched" => Flaw::GapsUnwatched,
+            "reads_not_extended" => Flaw::ReadsNotExtended,
+            "writes_at_read_time" => Flaw::WritesAtReadTime,
+            "gap_times_forgotten" => Flaw::GapTimesForgotten,
+            "fences_down" => Flaw::FencesDown,
+            "scans_unfenced" => Flaw::ScansUnfenced,
+            _ => return None,
+        })
+    }
+}

@@ -1,0 +1,108 @@
+//! OCC: lock what was read and written, validate, install.
+//!
+//! Kung and Robinson, *On optimistic methods for concurrency control*, TODS 1981, in the form that
+//! Wu's thesis compares with (NUS 2017, chapter 3): validation locks the read set with the write
+//! set, in a global order.
+//!
+//! *Idea.* As in silo a transaction runs without a word to anybody. But at its end it holds every
+//! row that it read or will write, and so everything that it validates stays valid: its place in
+//! the serial order may be drawn at any moment before it lets go.
+//!
+//! ```text
+//!   T1   read x ─ read y ─ …  │ lock x, y │ draw 7 │ x, y as read? │ install y@7 │ unlock x, y
+//! ```
+//!
+//! *Departures.* Ranges and absent keys are validated as in silo, without holding them, which is
+//! why the draw comes first. Locks are waited for a bounded time.
+//!
+//! *Cost.* A compare-and-swap more than silo for each row that is only read; and readers of a hot
+//! row wait for each other. Who conflicts learns it before it draws.
+
+use std::sync::Arc;
+
+use concurrency::{Isolation, Options, Protocol, ProtocolInfo};
+use procedure::ProgramResult;
+use storage::UndoArena;
+use types::Stop;
+
+use super::driver::Arriving;
+use super::flaw::Flaw;
+use super::gaps::Gaps;
+use super::seam::{Conflict, Ended, Epoch, Online, Session, Start};
+use super::workspace::{Overlaid, Workspace};
+
+pub const ENTRY: crate::Entry = crate::Entry { info: &INFO, make, flaws: Flaw::OPTIMISTIC };
+
+pub static INFO: ProtocolInfo = ProtocolInfo {
+    name: "occ",
+    paper: "Kung and Robinson, TODS 1981; Wu, NUS 2017",
+    isolation: Isolation::Serializable,
+    deterministic: false,
+    needs_keys_up_front: false,
+    interactive: true,
+    may_retry: false,
+    options: &[],
+};
+
+fn make(options: &Options) -> Arc<dyn Protocol> {
+    let flaw = options.flaw.and_then(Flaw::by_name);
+    let occ = Occ { gaps: Arc::default(), flaw };
+    Arc::new(Arriving::new(occ).keeping_draws(flaw == Some(Flaw::StampsKeepDraws)))
+}
+
+pub struct Occ {
+    gaps: Arc<Gaps>,
+    flaw: Option<Flaw>,
+}
+
+impl Online for Occ {
+    type Session = OccSession;
+
+    fn info(&self) -> &'static ProtocolInfo {
+        &INFO
+    }
+
+    fn session(&self, epoch: &Arc<Epoch>) -> OccSession {
+        let workspace = Workspace::new(epoch, &self.gaps, self.flaw);
+        OccSession { workspace, flaw: self.flaw }
+    }
+}
+
+pub struct OccSession {
+    workspace: Workspace,
+    flaw: Option<Flaw>,
+}
+
+impl Session for OccSession {
+    type Access = Overlaid;
+
+    fn begin(&mut self, start: Start) -> &mut Overlaid {
+        self.workspace.begin(start)
+    }
+
+    fn commit(
+        &mut self,
+        run: Result<ProgramResult, Stop>,
+        undo: &mut UndoArena,
+    ) -> Result<Ended, Conflict> {
+        let workspace = &mut self.workspace;
+        if run.is_err() {
+            workspace.forget_writes();
+        }
+        workspace.lock(true)?;
+        let run = run.and_then(|result| workspace.resolve().map(|()| result));
+        workspace.enter_gaps(|_| false)?;
+        let (place, draw) = workspace.draw();
+        let unvalidated = run.is_err() && self.flaw == Some(Flaw::RejectionsUnvalidated);
+        if !unvalidated && !workspace.reads_hold() {
+            return Err(Conflict);
+        }
+        let installed = workspace.install(draw, undo);
+        workspace.release(draw.is_some());
+        Ok(Ended { place, draw, run: run.and_then(|result| installed.map(|()| result)) })
+    }
+
+    fn abort(&mut self) {
+        self.workspace.release(false);
+    }
+}

@@ -1,0 +1,66 @@
+//! The serial order that transactions take while they commit.
+//!
+//! Who writes *draws* a number from one counter; it stands in his stamps until the block has
+//! ended. Who only read (or was rejected, which rests on what he read) does not draw but *looks*:
+//! he stands before the next number to be drawn, and the counter's line stays where it is.
+//!
+//! ```text
+//!   place   0   1   2   3   4   5   6        time: 32 | 2 · number, + 1 who drew it
+//!           ┊   W0  ┊   W1  ┊   ✗   ┊        W: drew and committed, ✗: drew and met a conflict
+//!           r       r r             r        r: looked
+//!   order   r   W0  r r W1          r        positions 0 1 2 3 4 5
+//! ```
+//!
+//! When the block has run, the places are sorted and counted through: positions are dense whatever
+//! was drawn in vain. Protocols with a clock of their own (TicToc) put it above the number.
+//!
+//! *Order of memory.* A draw is a read-modify-write that acquires and releases: whoever draws or
+//! looks later sees what was done before every draw that is smaller. That is the fence between
+//! locking and validating that Silo's serial order rests on.
+
+use crossbeam_utils::CachePadded;
+use kit::sync::atomic::{AtomicU32, Ordering};
+use types::{Position, Stamp};
+
+/// Stands in hidden row ids and stamps of a transaction that has not drawn yet: behind all others.
+pub const PROVISIONAL: Position = Stamp::POSITIONS_MAX;
+
+/// A writer's number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Draw(pub Position);
+
+/// Where a transaction stands in the serial order of its block.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Place(u64);
+
+impl Place {
+    pub fn of_writer(Draw(number): Draw) -> Place {
+        Place(u64::from(number) << 1 | 1)
+    }
+
+    /// At a time of the protocol's own clock; among those of one time numbers decide.
+    pub fn at_time(self, time: u32) -> Place {
+        Place(u64::from(time) << 32 | self.0)
+    }
+}
+
+#[derive(Default)]
+pub struct Draws(CachePadded<AtomicU32>);
+
+impl Draws {
+    pub fn draw(&self) -> Draw {
+        let number = self.0.fetch_add(1, Ordering::AcqRel);
+        assert!(number < PROVISIONAL, "a block in which all numbers are drawn");
+        Draw(number)
+    }
+
+    /// The place of somebody who has nothing to write.
+    pub fn look(&self) -> Place {
+        Place(u64::from(self.0.load(Ordering::Acquire)) << 1)
+    }
+
+    /// All numbers are below.
+    pub fn end(&self) -> Position {
+        self.0.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,81 @@
+//! The seam between the shared driver and a protocol of the family.
+
+use std::sync::Arc;
+
+use concurrency::{Block, Moment, ProtocolInfo};
+use procedure::ProgramResult;
+use procedure::access::Access;
+use storage::{Catalog, UndoArena};
+use types::{Position, Stop};
+
+use super::order::{Draw, Draws, PROVISIONAL, Place};
+
+/// A protocol that runs transactions as they arrive. Shared by the workers.
+pub trait Online: Send + Sync + 'static {
+    /// What one worker runs its transactions by.
+    type Session: Session;
+
+    fn info(&self) -> &'static ProtocolInfo;
+
+    /// For one worker, in one block.
+    fn session(&self, epoch: &Arc<Epoch>) -> Self::Session;
+}
+
+/// One worker's side of a protocol: the three verbs, of one transaction after another.
+pub trait Session {
+    type Access: Access;
+
+    /// A transaction is about to run by what this returns.
+    fn begin(&mut self, start: Start) -> &mut Self::Access;
+
+    /// It has run, and ended so. On success its writes are in the store if it ended well, and it
+    /// has its place in the serial order either way: what a rejection rests on was read, so it is
+    /// validated as a commit is. An evaluation that waited for the commit may still reject it.
+    fn commit(
+        &mut self,
+        run: Result<ProgramResult, Stop>,
+        undo: &mut UndoArena,
+    ) -> Result<Ended, Conflict>;
+
+    /// After a conflict: nothing of the attempt stays.
+    fn abort(&mut self);
+}
+
+/// The block that is being run, as its workers share it.
+pub struct Epoch {
+    pub block: Arc<Block>,
+    pub catalog: Arc<Catalog>,
+    pub draws: Draws,
+}
+
+/// A transaction that begins, or begins again.
+#[derive(Clone, Copy, Debug)]
+pub struct Start {
+    /// Where it stood when the block arrived: the age of who waits or dies.
+    pub arrival: Position,
+    /// Conflicts that it has met before.
+    pub conflicts: u32,
+    /// Of its hidden row ids and `now()`; the position is [`PROVISIONAL`].
+    pub moment: Moment,
+}
+
+impl Epoch {
+    pub fn start(&self, arrival: Position, conflicts: u32) -> Start {
+        let Block { height, time_us, ref transactions } = *self.block;
+        let now_us = transactions[arrival as usize].now_us(time_us);
+        Start { arrival, conflicts, moment: Moment { height, position: PROVISIONAL, now_us } }
+    }
+}
+
+/// Another transaction was in the way: try again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Conflict;
+
+/// A transaction that is over.
+#[derive(Debug)]
+pub struct Ended {
+    pub place: Place,
+    /// The number in its stamps, if it wrote.
+    pub draw: Option<Draw>,
+    pub run: Result<ProgramResult, Stop>,
+}

@@ -1,0 +1,492 @@
+//! An optimistic transaction from its first read to its last install: what silo, occ and their
+//! kind put together in their own order.
+//!
+//! ```text
+//!   run      Overlay: own writes over the newest rows, reads noted
+//!   commit   lock ─► resolve ─► enter gaps ─► draw ─► validate ─► install ─► release
+//! ```
+//!
+//! Writes wait in the overlay, update commands unevaluated; *resolving* them on rows that are
+//! locked makes values of them, which is why a hot counter that nobody looks at is no read.
+//!
+//! *Order of locks.* By table and slot, so that those who wait for each other do not wait in a
+//! circle; and whoever has waited [`LOOKS_MAX`] times gives up, since the holder may have lost its
+//! processor. Gaps are entered in their order, and only whole keys are waited for.
+
+use std::cell::{Ref, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use concurrency::install::{Installer, Resolved};
+use concurrency::overlay::{index_columns, index_key};
+use concurrency::{Moment, Overlay, PendingWrite, WriteState, trial};
+use kit::sync::Spin;
+use procedure::ProgramResult;
+use storage::{Catalog, LATEST, Slot, Table, UndoArena};
+use types::{ColumnId, IndexId, Key, Stamp, Stop, TableId, Value};
+
+use super::flaw::Flaw;
+use super::gaps::{Gap, Gaps};
+use super::latch::{Held, Latch};
+use super::order::{Draw, PROVISIONAL, Place};
+use super::reads::{Newest, Noting, Reads, RowSeen, SharedReads};
+use super::seam::{Conflict, Ended, Epoch, Start};
+
+/// Looks at a lock that another transaction holds, the later ones a time slice apart.
+const LOOKS_MAX: u32 = 12;
+
+/// What a transaction runs by.
+pub type Overlaid = Overlay<Noting, Newest>;
+
+pub struct Workspace {
+    pub epoch: Arc<Epoch>,
+    overlay: Overlaid,
+    reads: SharedReads,
+    gaps: Arc<Gaps>,
+    installer: Installer,
+    moment: Moment,
+    /// Dropped writes: the transaction was rejected.
+    writes_nothing: bool,
+    wanted: Vec<Wanted>,
+    /// Of `wanted`, those from the first on that are locked.
+    locked: usize,
+    entered: Vec<Entered>,
+    /// Locks leave the times in the records' words as they are.
+    timed: bool,
+    flaw: Option<Flaw>,
+}
+
+/// A record to be locked.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Wanted {
+    table: TableId,
+    slot: Slot,
+    changes: bool,
+}
+
+/// A gap that will be changed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Entered {
+    gap: Gap,
+    alone: bool,
+}
+
+impl Workspace {
+    pub fn new(epoch: &Arc<Epoch>, gaps: &Arc<Gaps>, flaw: Option<Flaw>) -> Workspace {
+        let reads: SharedReads = Rc::new(RefCell::new(Reads::default()));
+        let catalog = &epoch.catalog;
+        let noting = Noting {
+            reads: Rc::clone(&reads),
+            gaps: Arc::clone(gaps),
+            catalog: Arc::clone(catalog),
+            flaw,
+        };
+        let newest = Newest { reads: Rc::clone(&reads), gaps: Arc::clone(gaps), flaw };
+        let moment = Moment { height: epoch.block.height, position: PROVISIONAL, now_us: 0 };
+        Workspace {
+            overlay: Overlay::over(Arc::clone(catalog), newest, moment, noting),
+            reads,
+            gaps: Arc::clone(gaps),
+            installer: Installer::new(Arc::clone(catalog)),
+            moment,
+            writes_nothing: false,
+            wanted: Vec::new(),
+            locked: 0,
+            entered: Vec::new(),
+            epoch: Arc::clone(epoch),
+            timed: false,
+            flaw,
+        }
+    }
+
+    /// For a protocol that keeps times in the records' words, and in whose order of times rows
+    /// under hidden row ids must lie.
+    pub fn with_times(self) -> Workspace {
+        Workspace { timed: true, ..self }
+    }
+
+    pub fn begin(&mut self, start: Start) -> &mut Overlaid {
+        self.reads.borrow_mut().clear();
+        self.moment = start.moment;
+        self.writes_nothing = false;
+        self.overlay.restart(start.moment);
+        &mut self.overlay
+    }
+
+    pub fn overlay(&mut self) -> &mut Overlaid {
+        &mut self.overlay
+    }
+
+    pub fn now_us(&self) -> i64 {
+        self.moment.now_us
+    }
+
+    /// What rows that it has written itself are shown with.
+    pub fn own_stamp(&self) -> Stamp {
+        Stamp::new(self.moment.height, self.moment.position)
+    }
+
+    /// A row came while the transaction looked for it.
+    pub fn is_torn(&self) -> bool {
+        self.reads.borrow().torn
+    }
+
+    /// The transaction was rejected: only what it read counts.
+    pub fn forget_writes(&mut self) {
+        self.writes_nothing = true;
+    }
+
+    fn writes(&self) -> &[PendingWrite] {
+        if self.writes_nothing { &[] } else { self.overlay.writes().writes() }
+    }
+
+    /// Lock every row that will be written; `reads_too`: and every one that was read.
+    pub fn lock(&mut self, reads_too: bool) -> Result<(), Conflict> {
+        self.wanted.clear();
+        let mut wanted = std::mem::take(&mut self.wanted);
+        wanted.extend(self.writes().iter().filter_map(|write| {
+            let changes = write.changes_existence();
+            Some(Wanted { table: write.table, slot: write.slot?, changes })
+        }));
+        let written = wanted.len();
+        if reads_too {
+            let reads = self.reads.borrow();
+            wanted.extend(reads.rows.iter().map(|row| Wanted {
+                table: row.table,
+                slot: row.slot,
+                changes: false,
+            }));
+        }
+        wanted.sort_unstable();
+        if reads_too || written > 1 {
+            wanted.dedup_by(|next, kept| {
+                let same = (next.table, next.slot) == (kept.table, kept.slot);
+                kept.changes |= same && next.changes;
+                same
+            });
+        }
+        self.wanted = wanted;
+        while let Some(&next) = self.wanted.get(self.locked) {
+            self.wait_for(next)?;
+            self.locked += 1;
+            trial::pause();
+        }
+        let stands = |write: &PendingWrite| {
+            let table = self.epoch.catalog.table(write.table)?;
+            write.slot.is_none_or(|slot| table.stamp(slot, LATEST).is_some()).then_some(())
+        };
+        // Otherwise there is nothing to evaluate the write on.
+        self.writes().iter().try_for_each(stands).ok_or(Conflict)
+    }
+
+    fn wait_for(&self, Wanted { table, slot, changes }: Wanted) -> Result<(), Conflict> {
+        let latch = self.latch(table, slot).ok_or(Conflict)?;
+        let mut spin = Spin::new();
+        for _ in 0..LOOKS_MAX {
+            let got = match self.timed {
+                true => latch.try_exclusive_timed(changes),
+                false => latch.try_exclusive(changes),
+            };
+            if got {
+                return Ok(());
+            }
+            spin.wait();
+        }
+        Err(Conflict)
+    }
+
+    pub fn latch(&self, table: TableId, slot: Slot) -> Option<Latch<'_>> {
+        let word = self.epoch.catalog.table(table)?.protocol_word(slot, 0)?;
+        Some(Latch::new(word, self.moment.height))
+    }
+
+    pub fn is_mine(&self, table: TableId, slot: Slot) -> bool {
+        let mine = &self.wanted[..self.locked];
+        mine.binary_search_by_key(&(table, slot), |one| (one.table, one.slot)).is_ok()
+    }
+
+    pub fn table(&self, table: TableId) -> Option<&Table> {
+        self.epoch.catalog.table(table).map(|table| &**table)
+    }
+
+    pub fn reads(&self) -> Ref<'_, Reads> {
+        self.reads.borrow()
+    }
+
+    /// The rows that will be written.
+    pub fn locked(&self) -> impl Iterator<Item = (TableId, Slot)> {
+        self.wanted[..self.locked].iter().map(|one| (one.table, one.slot))
+    }
+
+    /// The gaps that will be changed.
+    pub fn entered(&self) -> impl Iterator<Item = Gap> {
+        self.entered.iter().map(|one| one.gap)
+    }
+
+    pub fn is_inside(&self, gap: Gap) -> bool {
+        self.entered.binary_search_by_key(&gap, |one| one.gap).is_ok()
+    }
+
+    /// Evaluate the writes on what is locked. An error rejects the transaction, whose writes are
+    /// forgotten.
+    pub fn resolve(&mut self) -> Result<(), Stop> {
+        if self.writes_nothing {
+            return Ok(());
+        }
+        let writes = self.overlay.writes().writes();
+        let resolved = self.installer.resolve(writes, self.moment.now_us);
+        resolved.inspect_err(|_| self.writes_nothing = true)
+    }
+
+    /// Say what will come, go or move, before the place in the serial order is drawn. `watches`:
+    /// the gaps that the transaction itself holds still.
+    pub fn enter_gaps(&mut self, watches: impl Fn(Gap) -> bool) -> Result<(), Conflict> {
+        self.entered.clear();
+        let mut wanted = std::mem::take(&mut self.entered);
+        for (write, resolved) in self.writes().iter().zip(self.installer.resolved()) {
+            let Some(table) = self.epoch.catalog.table(write.table) else { continue };
+            gaps_of(table, write, resolved.as_ref(), self.flaw, &mut wanted);
+            if self.timed && table.schema().hidden_row_id && !write.existed {
+                wanted.push(Entered { gap: Gaps::of_index(write.table, 0), alone: true });
+            }
+        }
+        wanted.sort_unstable();
+        wanted.dedup_by(|next, kept| {
+            let same = next.gap == kept.gap;
+            kept.alone |= same && next.alone;
+            same
+        });
+        if self.flaw == Some(Flaw::GapsUnannounced) {
+            wanted.clear();
+        }
+        for (count, one) in wanted.iter().enumerate() {
+            if self.enter(*one, watches(one.gap)).is_err() {
+                wanted.truncate(count);
+                self.entered = wanted;
+                return Err(Conflict);
+            }
+        }
+        self.entered = wanted;
+        trial::pause();
+        Ok(())
+    }
+
+    fn enter(&self, Entered { gap, alone }: Entered, watching: bool) -> Result<(), Conflict> {
+        let mut spin = Spin::new();
+        for _ in 0..LOOKS_MAX {
+            if self.gaps.enter(gap, alone, watching) {
+                return Ok(());
+            }
+            spin.wait();
+        }
+        Err(Conflict)
+    }
+
+    /// The place in the serial order: a writer draws it, the others only look.
+    pub fn draw(&self) -> (Place, Option<Draw>) {
+        trial::pause();
+        if self.writes().is_empty() {
+            return (self.epoch.draws.look(), None);
+        }
+        let draw = self.epoch.draws.draw();
+        (Place::of_writer(draw), Some(draw))
+    }
+
+    /// Whether everything that was read is as it was.
+    pub fn reads_hold(&self) -> bool {
+        trial::pause();
+        let reads = self.reads.borrow();
+        if self.flaw == Some(Flaw::ReadsUnvalidated) {
+            return !reads.torn;
+        }
+        !reads.torn
+            && reads.rows.iter().all(|row| self.row_holds(row).unwrap_or(false))
+            && reads
+                .gaps
+                .iter()
+                .all(|(gap, seen)| self.gaps.holds(*gap, *seen, self.is_inside(*gap)))
+    }
+
+    #[inline]
+    fn row_holds(&self, row: &RowSeen) -> Option<bool> {
+        let table = self.epoch.catalog.table(row.table)?;
+        let latch = Latch::new(table.protocol_word(row.slot, 0)?, self.moment.height);
+        let in_the_way = match latch.held() {
+            Held::Nobody => false,
+            // That the row is there, an overwrite leaves as it is.
+            Held::Overwrite => row.value,
+            Held::Change => true,
+        };
+        if in_the_way
+            && !self.is_mine(row.table, row.slot)
+            && self.flaw != Some(Flaw::LocksOverlooked)
+        {
+            return Some(false);
+        }
+        let now = table.stamp(row.slot, LATEST);
+        Some(if row.value { now == Some(row.stamp) } else { now.is_some() })
+    }
+
+    pub fn install(&mut self, draw: Option<Draw>, undo: &mut UndoArena) -> Result<(), Stop> {
+        let Some(draw) = draw else { return Ok(()) };
+        name_rows(self.overlay.writes_mut(), &self.epoch.catalog, self.moment, draw);
+        let stamp = Stamp::new(self.moment.height, draw.0);
+        let writes = self.overlay.writes().writes();
+        self.installer.put(writes, stamp, undo)
+    }
+
+    /// Silo's commit: what is written is locked, what was read is looked at again behind the draw.
+    pub fn commit_as_silo(
+        &mut self,
+        run: Result<ProgramResult, Stop>,
+        undo: &mut UndoArena,
+    ) -> Result<Ended, Conflict> {
+        if run.is_err() {
+            self.forget_writes();
+        }
+        self.lock(false)?;
+        let run = run.and_then(|result| self.resolve().map(|()| result));
+        self.enter_gaps(|_| false)?;
+        let late = self.flaw == Some(Flaw::DrawsLate);
+        let drawn = (!late).then(|| self.draw());
+        let unvalidated = run.is_err() && self.flaw == Some(Flaw::RejectionsUnvalidated);
+        if !unvalidated && !self.reads_hold() {
+            return Err(Conflict);
+        }
+        let (place, draw) = drawn.unwrap_or_else(|| self.draw());
+        let installed = self.install(draw, undo);
+        self.release(draw.is_some());
+        Ok(Ended { place, draw, run: run.and_then(|result| installed.map(|()| result)) })
+    }
+
+    /// Give back what is held; `installed`: the transaction has written.
+    pub fn release(&mut self, installed: bool) {
+        self.release_by(installed, |latch| latch.release_exclusive());
+    }
+
+    /// The same, the times kept but for those of rows that were written.
+    pub fn release_at(&mut self, time: Option<u32>) {
+        self.release_by(time.is_some(), |latch| latch.release_timed(time));
+    }
+
+    fn release_by(&mut self, installed: bool, unlock: impl Fn(Latch<'_>)) {
+        for Entered { gap, .. } in self.entered.drain(..) {
+            self.gaps.leave(gap, installed);
+        }
+        for (table, slot) in self.locked() {
+            if let Some(latch) = self.latch(table, slot) {
+                unlock(latch);
+            }
+        }
+        self.locked = 0;
+    }
+}
+
+/// Hidden row ids get the number that their transaction has drawn.
+pub fn name_rows(
+    writes: &mut [PendingWrite],
+    catalog: &Catalog,
+    moment: Moment,
+    Draw(number): Draw,
+) {
+    let provisional = Stamp::new(moment.height, PROVISIONAL).row_id(0);
+    let drawn = Stamp::new(moment.height, number).row_id(0);
+    const ORDINAL: usize = 12;
+    for write in writes {
+        let schema = match catalog.table(write.table) {
+            Some(table) if table.schema().hidden_row_id => table.schema(),
+            _ => continue,
+        };
+        if let WriteState::Put(row) = &mut write.state
+            && let [column] = schema.primary_key[..]
+            && let Value::Uuid(id) = &mut row[usize::from(column)]
+            && id[..ORDINAL] == provisional[..ORDINAL]
+        {
+            id[..ORDINAL].copy_from_slice(&drawn[..ORDINAL]);
+            write.key = Key::from(&id[..]);
+        }
+    }
+}
+
+/// The gaps that a write changes: none, unless an index entry comes or goes.
+fn gaps_of(
+    table: &Table,
+    write: &PendingWrite,
+    resolved: Option<&Resolved>,
+    flaw: Option<Flaw>,
+    out: &mut Vec<Entered>,
+) {
+    let new_row = match (&write.state, resolved) {
+        (WriteState::Put(row), None) => Some(row),
+        (_, Some(Resolved::Insert(row))) => Some(row),
+        _ => None,
+    };
+    let indexes = &table.schema().indexes;
+    let comes_or_goes = new_row.is_some() || matches!(resolved, Some(Resolved::Delete(_)));
+    if comes_or_goes {
+        // A hidden row id is nobody else's, and not known yet.
+        if write.existed || !table.schema().hidden_row_id {
+            out.push(Entered { gap: Gaps::of_key(table.id(), write.key.as_bytes()), alone: true });
+        }
+        enter_entry(table.id(), 0, &write.key, out);
+    }
+    if indexes.is_empty() || flaw == Some(Flaw::SecondaryGapsForgotten) {
+        return;
+    }
+    for (index, _) in (1..).zip(indexes).filter(|(_, index)| !index.dropped) {
+        let columns = index_columns(table, index);
+        match resolved {
+            Some(Resolved::Patch(slot, patch)) => {
+                let patched = |c: ColumnId| patch.iter().find(|(p, _)| *p == c).map(|(_, v)| v);
+                if columns.iter().any(|&column| patched(column).is_some()) {
+                    enter_stored(table, index, *slot, &write.key, &columns, |_| None, out);
+                    enter_stored(table, index, *slot, &write.key, &columns, patched, out);
+                }
+            }
+            Some(Resolved::Delete(slot)) => {
+                enter_stored(table, index, *slot, &write.key, &columns, |_| None, out);
+            }
+            _ => {
+                let Some(row) = new_row else { continue };
+                let entry = index_key(table, index, &write.key, |c| &row[usize::from(c)]);
+                enter_entry_or_all(table.id(), index, entry, out);
+            }
+        }
+    }
+}
+
+/// The gaps of a stored row's entry, some columns changed.
+fn enter_stored<'v>(
+    table: &Table,
+    index: IndexId,
+    slot: Slot,
+    key: &Key,
+    columns: &[ColumnId],
+    changed: impl Fn(ColumnId) -> Option<&'v Value>,
+    out: &mut Vec<Entered>,
+) {
+    let mut values = vec![Value::Null; columns.len()];
+    table.read(slot, LATEST, columns, &mut values);
+    for (value, &column) in values.iter_mut().zip(columns) {
+        if let Some(new) = changed(column) {
+            value.clone_from(new);
+        }
+    }
+    let value = |column| &values[columns.iter().position(|&c| c == column).unwrap_or(0)];
+    enter_entry_or_all(table.id(), index, index_key(table, index, key, value), out);
+}
+
+/// An entry that cannot be encoded might be anywhere.
+fn enter_entry_or_all(
+    table: TableId,
+    index: IndexId,
+    entry: Result<Key, Stop>,
+    out: &mut Vec<Entered>,
+) {
+    enter_entry(table, index, &entry.unwrap_or_default(), out);
+}
+
+fn enter_entry(table: TableId, index: IndexId, entry: &Key, out: &mut Vec<Entered>) {
+    let gaps = Gaps::of_entry(table, index, entry.as_bytes());
+    out.extend(gaps.map(|gap| Entered { gap, alone: false }));
+}
