@@ -7,7 +7,8 @@
 //!   └───────────────────── the final row of each tuple that was changed ◄──────────────────┘
 //! ```
 //!
-//! Only *final* rows go back, however often a tuple was changed in the block: the group commit of
+//! The block is sealed in the serial order that it took, so rows go back under the stamps and hidden
+//! ids that replaying it gives (`renumber`). Only *final* rows go back, however often a tuple was changed in the block: the group commit of
 //! the thesis's future work (chapter 6). Who has met too many conflicts runs at the end, alone.
 //!
 //! *Why not on the product's storage itself*: a record there has one version for each block, and
@@ -33,6 +34,7 @@ use types::{Error, Height, Key, Position, Stamp, TableId, Value};
 
 use crate::database::Database;
 use crate::flaw::Flaw;
+use crate::renumber::Places;
 use crate::rules::mv2pl::Mv2pl;
 use crate::rules::mvocc::Mvocc;
 use crate::rules::mvto::Mvto;
@@ -41,6 +43,7 @@ use crate::rules::ssn::Ssn;
 use crate::rules::{Place, Rule};
 use crate::session::{Attempt, Session};
 use crate::spec::{Collector, Pointers, Storage, TableSpec, invalid};
+use crate::transaction::Log;
 
 /// Options of a table, as a protocol's card lists them.
 const OPTIONS: &[ProtocolOption] = &[
@@ -131,7 +134,7 @@ struct Loaded {
 #[derive(Default)]
 struct Done {
     ended: Vec<(Position, Outcome, Place)>,
-    changed: Vec<Changed>,
+    log: Log,
     conflicts: u32,
     /// Had too many conflicts; to run alone.
     left: Vec<Position>,
@@ -225,7 +228,7 @@ fn work<R: Rule>(
         }
         done.conflicts += u32::from(met > 0);
     }
-    session.take_changed(&mut done.changed);
+    done.log = session.take_log();
     session.collect();
     done
 }
@@ -275,11 +278,19 @@ impl<R: Rule> Protocol for Online<R> {
         let mut left = left.into_iter();
         let mut session = Session::<R>::open(&db, 0);
         session.log_changes();
+        session.see(db.clock.newest());
         // Alone nobody is in the way, but for a gap or two that were marked before.
         all.push(work(&mut session, block, || left.next(), u32::MAX));
         drop(session);
         let outcome = gather(&mut all, count)?;
-        write_back(&db, store, &all, writes.arena(0));
+        let mut places = Places::new(block.height, &outcome.serial_order);
+        let mut changed = Vec::new();
+        for Log { changed: keys, numbers } in all.into_iter().map(|done| done.log) {
+            changed.extend(keys);
+            places.number(numbers);
+        }
+        places.settle::<R>(&db, &mut changed)?;
+        write_back(&db, store, &changed, writes.arena(0));
         db.clock.turn();
         db.vacuum(false);
         Ok(outcome)
@@ -314,9 +325,9 @@ fn gather(all: &mut [Done], count: usize) -> Result<BlockOutcome, String> {
 }
 
 /// The final row of every key that was changed.
-fn write_back(db: &Database, store: &Store, all: &[Done], undo: &mut UndoArena) {
+fn write_back(db: &Database, store: &Store, changed: &[Changed], undo: &mut UndoArena) {
     let mut keys: BTreeMap<TableId, BTreeMap<&Key, Stamp>> = BTreeMap::new();
-    for (table, key, stamp) in all.iter().flat_map(|done| &done.changed) {
+    for (table, key, stamp) in changed {
         keys.entry(*table).or_default().insert(key, *stamp);
     }
     let (mut row, mut copy) = (Vec::new(), Vec::new());

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use kit::sync::{Mutex, MutexGuard};
 use types::{Error, Key, SqlState, Stamp, TableId, TableSchema, Value};
 
+use crate::appending::Appending;
 use crate::chains::Sight;
 use crate::clock::{Clock, Timestamp};
 use crate::flaw::{self, Flaw, flawed};
@@ -18,6 +19,8 @@ pub struct Database {
     pub clock: Clock,
     /// Held while a commit is decided, by the rules that have such a structure.
     centre: Mutex<()>,
+    /// Whose turn it is to add rows under hidden ids.
+    pub(crate) appending: Appending,
     /// Timestamps are drawn by stripes.
     striped: bool,
     /// The bug that everything here has, for tests of the tests.
@@ -40,7 +43,8 @@ impl Database {
             tables[id as usize] = Some(table);
         }
         let (clock, centre) = (Clock::new(workers), Mutex::new(()));
-        Database { tables, clock, centre, striped, flaw: None }
+        let appending = Appending::default();
+        Database { tables, clock, centre, appending, striped, flaw: None }
     }
 
     pub fn table(&self, id: TableId) -> Result<&Table, Error> {

@@ -27,6 +27,7 @@
 //!
 //! Absence: no SQL, no ledger, no disk; the product's own storage is in `storage`.
 
+mod appending;
 pub mod block;
 pub mod chains;
 pub mod clock;
@@ -36,6 +37,7 @@ pub mod flaw;
 pub mod gaps;
 pub mod layout;
 pub mod pool;
+mod renumber;
 pub mod rules;
 mod scan;
 #[cfg(all(test, shuttle))]

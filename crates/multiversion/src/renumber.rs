@@ -1,13 +1,14 @@
 //! Positions that are known only when the block has run.
 //!
-//! While transactions run, stamps and hidden row ids name the positions at which they arrived; the
-//! block is sealed in the serial order that they took ([`concurrency::Sealed`]). So before rows go
+//! While transactions run, stamps name the positions at which they arrived and hidden row ids a
+//! [number](crate::appending); the block is sealed in the serial order that they took ([`concurrency::Sealed`]). So before rows go
 //! back to the store, those of this block get the stamps that replaying it will give them, and
 //! those under hidden row ids another key. Nobody else is at work meanwhile.
 
 use concurrency::Moment;
 use procedure::ProgramResult;
 use procedure::access::{Access, Row};
+use rustc_hash::FxHashMap;
 use types::{Height, Key, Position, Stamp, Stop, TableId, Value};
 
 use crate::block::Changed;
@@ -19,6 +20,8 @@ use crate::session::{Attempt, Session};
 pub struct Places {
     height: Height,
     taken: Vec<Position>,
+    /// Positions of arrival, by the numbers in hidden row ids.
+    numbers: FxHashMap<u32, Position>,
 }
 
 impl Places {
@@ -27,7 +30,12 @@ impl Places {
         for (place, &arrived) in (0..).zip(serial_order) {
             taken[arrived as usize] = place;
         }
-        Places { height, taken }
+        Places { height, taken, numbers: FxHashMap::default() }
+    }
+
+    /// Which transaction had which number in its hidden row ids.
+    pub fn number(&mut self, numbers: Vec<(u32, Position)>) {
+        self.numbers.extend(numbers);
     }
 
     /// The stamp that replaying gives.
@@ -38,20 +46,18 @@ impl Places {
         }
     }
 
-    /// The hidden row id that replaying gives; `None`: it is right already.
+    /// The hidden row id that replaying gives; `None`: it is of another block, or right already.
     fn row_id(&self, key: &Key) -> Option<[u8; 16]> {
-        let id: &[u8; 16] = key.as_bytes().try_into().ok()?;
+        let id: [u8; 16] = key.as_bytes().try_into().ok()?;
         let (height, rest) = id.split_first_chunk::<8>()?;
-        let (position, ordinal) = rest.split_first_chunk::<4>()?;
-        let position = Position::from_be_bytes(*position);
-        let height = Height::from_be_bytes(*height);
-        if height != self.height || position > Stamp::POSITIONS_MAX {
+        let (number, ordinal) = rest.split_first_chunk::<4>()?;
+        if Height::from_be_bytes(*height) != self.height {
             return None;
         }
-        let arrived = Stamp::new(height, position);
+        let arrived = *self.numbers.get(&u32::from_be_bytes(*number))?;
         let ordinal = u32::from_be_bytes(ordinal.try_into().ok()?);
-        let placed = self.stamp(arrived);
-        (placed != arrived).then(|| placed.row_id(ordinal))
+        let right = self.stamp(Stamp::new(self.height, arrived)).row_id(ordinal);
+        (right != id).then_some(right)
     }
 
     /// Gives rows of this block the stamps and hidden ids that replaying gives them; new keys are
@@ -81,6 +87,7 @@ impl Places {
             return Ok(());
         }
         let mut session = Session::<R>::open(db, 0);
+        session.see(db.clock.newest());
         let moment = Moment { height: self.height, position: 0, now_us: 0 };
         let moved = loop {
             session.begin(moment, false);

@@ -10,7 +10,7 @@ use crate::clock::Timestamp;
 use crate::database::Database;
 use crate::flaw;
 use crate::rules::{Context, Place, Rule};
-use crate::transaction::Transaction;
+use crate::transaction::{Log, Transaction};
 
 /// How a transaction ended, and where it stands.
 #[derive(Clone, PartialEq, Debug)]
@@ -112,8 +112,11 @@ impl<'d, R: Rule> Session<'d, R> {
 
     fn conflict(&mut self, error: Error) -> Attempt {
         self.transaction.abort();
-        // The next attempt's timestamp is above what this one met.
-        self.seen = self.seen.max(self.transaction.cx.at);
+        // The next attempt shall not be late again.
+        self.see(self.transaction.cx.at);
+        if R::STRIPED {
+            self.see(self.db.clock.newest());
+        }
         Attempt::Conflict(error)
     }
 
@@ -157,15 +160,13 @@ impl<'d, R: Rule> Session<'d, R> {
         }
     }
 
-    /// From now on it is written down which keys are changed.
-    pub fn log_changes(&mut self) {
-        self.transaction.log = Some(Vec::new());
+    /// From now on it is written down what a block must know to be sealed.
+    pub(crate) fn log_changes(&mut self) {
+        self.transaction.log = Some(Log::default());
     }
 
-    pub(crate) fn take_changed(&mut self, out: &mut Vec<crate::block::Changed>) {
-        if let Some(log) = &mut self.transaction.log {
-            out.append(log);
-        }
+    pub(crate) fn take_log(&mut self) -> Log {
+        self.transaction.log.take().unwrap_or_default()
     }
 
     /// Collects what can be collected now.

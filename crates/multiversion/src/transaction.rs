@@ -17,7 +17,7 @@ use concurrency::Moment;
 use kit::sync::Spin;
 use procedure::access::{Access, Command, Range, Row};
 use smallvec::SmallVec;
-use types::{ColumnId, Error, Key, Stamp, Stop, TableId, Value};
+use types::{ColumnId, Error, Key, Position, Stamp, Stop, TableId, Value};
 
 use crate::chains::{RowAt, Seen};
 use crate::clock::Timestamp;
@@ -41,9 +41,24 @@ pub struct Transaction<'d, R: Rule> {
     pub(crate) conflicted: bool,
     pub(crate) retired: Retired,
     fallen: Vec<(u32, Fallen)>,
-    /// Keys that were changed, where somebody wants to know.
-    pub(crate) log: Option<Vec<crate::block::Changed>>,
+    /// What was changed, where somebody wants to know.
+    pub(crate) log: Option<Log>,
+    /// The number in its hidden row ids, and the turn to add such rows.
+    number: Option<u32>,
+    /// It was not given a turn in time.
+    out_of_turn: bool,
 }
+
+/// What a block must know to be sealed.
+#[derive(Default)]
+pub(crate) struct Log {
+    pub(crate) changed: Vec<crate::block::Changed>,
+    /// Numbers in hidden row ids, and the positions at which their transactions arrived.
+    pub(crate) numbers: Vec<(u32, Position)>,
+}
+
+/// Turns of a wait for the turn to add rows under hidden ids.
+const TURN_WAITS_MAX: u32 = 24;
 
 /// A row of the transaction's own, or one below.
 enum Found<'d> {
@@ -66,6 +81,8 @@ impl<'d, R: Rule> Transaction<'d, R> {
             retired: Retired::default(),
             fallen: Vec::new(),
             log: None,
+            number: None,
+            out_of_turn: false,
         }
     }
 
@@ -74,6 +91,7 @@ impl<'d, R: Rule> Transaction<'d, R> {
         self.row_ids = 0;
         self.passed_over = 0;
         self.conflicted = false;
+        self.out_of_turn = false;
         self.cx.read_only = read_only;
         self.cx.at = R::begin(self.cx.db, self.cx.worker, must_see, read_only);
     }
@@ -309,6 +327,13 @@ impl<'d, R: Rule> Transaction<'d, R> {
             Err(Miss::Conflict(why)) => return Err(self.conflict(why)),
             Err(Miss::Gone) => return Err(self.conflict("A row is gone.")),
         };
+        if self.number.is_some() {
+            let appending = &self.cx.db.appending;
+            if !appending.allows(permit.place.order) {
+                return Err(self.conflict("A later transaction has added a row without a key."));
+            }
+            appending.commit(permit.place.order);
+        }
         self.install(&permit)?;
         self.committed_at = permit.at;
         R::installed(&mut self.cx, &permit, &self.fallen);
@@ -319,10 +344,32 @@ impl<'d, R: Rule> Transaction<'d, R> {
         R::forget(&mut self.cx);
         drop(centre);
         drop(inside);
+        self.end_turn();
         self.cx.db.clock.end(self.cx.worker);
         self.retired.add(self.cx.db, &self.work.writes, permit.at);
         self.work.clear();
         Ok(permit.place)
+    }
+
+    fn end_turn(&mut self) {
+        if self.number.take().is_some() {
+            self.cx.db.appending.end();
+        }
+    }
+
+    /// The number that stands in hidden row ids until positions are known.
+    fn draw_number(&mut self) -> Option<u32> {
+        let mut spin = Spin::new();
+        for _ in 0..TURN_WAITS_MAX {
+            if self.number.is_none() {
+                self.number = self.cx.db.appending.begin(self.cx.worker);
+            }
+            if self.number.is_some() {
+                return self.number;
+            }
+            spin.wait();
+        }
+        None
     }
 
     fn write_log(&mut self) {
@@ -332,7 +379,8 @@ impl<'d, R: Rule> Transaction<'d, R> {
                 let table = self.cx.db.at(write.table);
                 (table.schema.id, table.key(write.tuple), stamp)
             };
-            log.extend(self.work.writes.iter().map(key));
+            log.changed.extend(self.work.writes.iter().map(key));
+            log.numbers.extend(self.number.map(|number| (number, stamp.position())));
         }
     }
 
@@ -369,6 +417,7 @@ impl<'d, R: Rule> Transaction<'d, R> {
             R::unlock(&self.cx, db.at(write.table).head(write.tuple));
         }
         R::forget(&mut self.cx);
+        self.end_turn();
         db.clock.end(self.cx.worker);
         self.retired.add_aborted(db, &self.work.writes);
         self.work.clear();
@@ -472,6 +521,9 @@ impl<R: Rule> Access for Transaction<'_, R> {
 
     fn insert(&mut self, table: TableId, key: Key, row: Row) -> Result<bool, Stop> {
         let table = self.table(table)?;
+        if self.out_of_turn {
+            return Err(self.conflict("Another transaction is adding rows without a key."));
+        }
         let count = self.work.writes.len();
         let Found::Own(at) = self.settle(|this| this.lock_row(table, &key, true))? else {
             return Ok(false);
@@ -509,8 +561,14 @@ impl<R: Rule> Access for Transaction<'_, R> {
     }
 
     fn next_row_id(&mut self) -> [u8; 16] {
-        let id = self.stamp().row_id(self.row_ids);
+        let mut id = self.stamp().row_id(self.row_ids);
         self.row_ids += 1;
+        if self.log.is_some() {
+            match self.draw_number() {
+                Some(number) => id[8..12].copy_from_slice(&number.to_be_bytes()),
+                None => self.out_of_turn = true,
+            }
+        }
         id
     }
 
