@@ -26,7 +26,7 @@ use std::sync::{Arc, Weak};
 
 use concurrency::{
     Block, BlockOutcome, BlockReport, Crew, Isolation, Moment, OptionValues, Outcome, Prepared,
-    Protocol, ProtocolInfo, ProtocolOption,
+    Protocol, ProtocolInfo, ProtocolOption, Timing,
 };
 use parking_lot::Mutex;
 use storage::{BlockWrites, LATEST, Store, UndoArena};
@@ -238,6 +238,11 @@ impl<R: Rule> Protocol for Online<R> {
         self.info
     }
 
+    /// As it is sealed.
+    fn keeps_block_order(&self) -> bool {
+        true
+    }
+
     fn prepare(
         &self,
         _: &Arc<Block>,
@@ -300,12 +305,12 @@ impl<R: Rule> Protocol for Online<R> {
 /// Outcomes by position, and the order taken.
 fn gather(all: &mut [Done], count: usize) -> Result<BlockOutcome, String> {
     let mut outcomes: Vec<Option<Outcome>> = vec![None; count];
-    let (mut places, mut rerun) = (Vec::with_capacity(count), 0);
+    let (mut places, mut again) = (Vec::with_capacity(count), 0);
     for done in all {
         if let Some(why) = done.halted.take() {
             return Err(why);
         }
-        rerun += done.conflicts;
+        again += done.conflicts;
         for (position, outcome, place) in done.ended.drain(..) {
             outcomes[position as usize] = Some(outcome);
             places.push((place, position));
@@ -320,7 +325,7 @@ fn gather(all: &mut [Done], count: usize) -> Result<BlockOutcome, String> {
         outcomes,
         serial_order: places.into_iter().map(|(_, position)| position).collect(),
         deferred: Vec::new(),
-        report: BlockReport { rerun, ..BlockReport::default() },
+        report: BlockReport { executed_again: Timing(again), ..BlockReport::default() },
     })
 }
 

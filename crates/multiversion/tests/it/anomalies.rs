@@ -7,6 +7,7 @@
 //! | P4 lost update, G-single read skew, PMP | yes | no | no |
 //! | G2-item write skew, G2 phantom skew, read-only anomaly | yes | **yes** | no |
 
+use multiversion::flaw::{self, Flaw};
 use multiversion::{Rule, TableSpec};
 
 use crate::script::{Act, Model, Program, Run, Stage, check, database, is_serializable};
@@ -95,6 +96,16 @@ fn scripts() -> Vec<Script> {
             true,
         ),
         script(
+            "read-only anomaly, the reader last",
+            vec![
+                program(&[Read(0), Read(1), SetLast(0, -11)]),
+                program(&[Read(1), SetLast(1, 20)]),
+                program(&[Read(0), Read(1)]),
+            ],
+            &[0, 0, 1, 1, 1, 2, 2, 0, 0, 2],
+            true,
+        ),
+        script(
             "two who add to one row",
             vec![program(&[Add(0, 1)]), program(&[Add(0, 2)])],
             &[0, 1, 0, 1],
@@ -103,21 +114,35 @@ fn scripts() -> Vec<Script> {
     ]
 }
 
-fn play<R: Rule>(script: &Script) -> (Model, Vec<Run>, Model) {
+fn play<R: Rule>(script: &Script, flaw: Option<Flaw>) -> (Model, Vec<Run>, Model) {
     let before = Model::from([(0, 1), (1, 2)]);
-    let db = database::<R>(TableSpec::default(), script.programs.len());
+    let mut db = database::<R>(TableSpec::default(), script.programs.len());
+    db.flaw = flaw;
+    let db = db;
     let mut stage = Stage::<R>::new(&db);
     stage.reset(&before);
     let runs = stage.play(&script.programs, script.schedule);
     let after = stage.state();
+    flaw::enter(None);
     (before, runs, after)
+}
+
+/// Whether a script shows a bug.
+pub fn shown<R: Rule>(flaw: Flaw) -> bool {
+    scripts().iter().any(|script| {
+        let (before, runs, after) = play::<R>(script, Some(flaw));
+        match R::NAME {
+            "si" => !script.in_si && !is_serializable(&before, &script.programs, &runs, &after),
+            _ => check(&before, &script.programs, &runs, &after).is_err(),
+        }
+    })
 }
 
 #[test]
 fn no_anomaly_happens_under_a_serializable_rule() {
     for script in scripts() {
         for name in SERIALIZABLE {
-            let (before, runs, after) = with_rule!(name, R => play::<R>(&script));
+            let (before, runs, after) = with_rule!(name, R => play::<R>(&script, None));
             let verdict = check(&before, &script.programs, &runs, &after);
             assert_eq!(verdict, Ok(()), "{name}: {}: {runs:#?}", script.name);
         }
@@ -127,28 +152,34 @@ fn no_anomaly_happens_under_a_serializable_rule() {
 #[test]
 fn snapshot_isolation_shows_just_the_anomalies_that_it_is_known_for() {
     for script in scripts() {
-        let (before, runs, after) = with_rule!("si", R => play::<R>(&script));
+        let (before, runs, after) = with_rule!("si", R => play::<R>(&script, None));
         let ours = is_serializable(&before, &script.programs, &runs, &after);
         assert_eq!(ours, !script.in_si, "{}: {runs:#?}", script.name);
     }
 }
 
+/// Whether a writer that began in a block that is closed by now is turned away.
+pub fn refuses_closed_blocks<R: Rule>(flaw: Option<Flaw>) -> bool {
+    let before = Model::from([(0, 1), (1, 2)]);
+    let mut db = database::<R>(TableSpec::default(), 2);
+    db.flaw = flaw;
+    let db = db;
+    let mut stage = Stage::<R>::new(&db);
+    stage.reset(&before);
+    let late = [Program::from(&[Act::Read(0), Act::Set(1, 9)][..])];
+    // Two steps, then the block is closed, then the commit.
+    let runs = stage.play_with(&late, &[0, 0, 0], 2);
+    flaw::enter(None);
+    runs[0].place.is_none()
+}
+
 /// A skew over two blocks: whoever stands before one of a closed block must not write.
 #[test]
 fn nobody_writes_into_a_closed_block() {
-    fn closed<R: Rule>() -> bool {
-        let before = Model::from([(0, 1), (1, 2)]);
-        let db = database::<R>(TableSpec::default(), 2);
-        let mut stage = Stage::<R>::new(&db);
-        stage.reset(&before);
-        let late = [Program::from(&[Act::Read(0), Act::Set(1, 9)][..])];
-        // Two steps, then the block is closed, then the commit.
-        let runs = stage.play_with(&late, &[0, 0, 0], 2);
-        runs[0].place.is_none()
-    }
-    assert!(closed::<multiversion::rules::mvto::Mvto>(), "its timestamp is of the closed block");
+    let refused = refuses_closed_blocks::<multiversion::rules::mvto::Mvto>(None);
+    assert!(refused, "its timestamp is of the closed block");
     for name in ["mvocc", "mv2pl", "ssi", "ssn"] {
-        let refused = with_rule!(name, R => closed::<R>());
+        let refused = with_rule!(name, R => refuses_closed_blocks::<R>(None));
         assert!(!refused, "{name} commits in the new block");
     }
 }

@@ -2,6 +2,7 @@
 
 mod anomalies;
 mod collecting;
+mod hammer;
 mod interleaved;
 mod mutants;
 mod script;
