@@ -45,8 +45,8 @@ pub fn tuples(lab: &mut Lab<'_>) -> Result<Findings> {
         let ratio = memory.ratio(["cooperative", "none"], "grown, each commit");
         let claim = format!("{name}: memory of cooperative against none");
         findings.claim(&claim, "less", times(ratio), ratio < 1.0);
-        rates.into(&mut findings);
-        memory.into(&mut findings);
+        rates.add_to(&mut findings);
+        memory.add_to(&mut findings);
     }
     findings.remark("without collection oldest first walks ever longer chains.");
     Ok(findings)
@@ -70,8 +70,8 @@ pub fn batches(lab: &mut Lab<'_>) -> Result<Findings> {
         let ratio = rates.ratio(["by transaction", "none"], "rate");
         let claim = format!("{name}: by transaction against none");
         findings.claim(&claim, "1.2x to 1.3x", times(ratio), ratio > 1.05);
-        rates.into(&mut findings);
-        memory.into(&mut findings);
+        rates.add_to(&mut findings);
+        memory.add_to(&mut findings);
     }
     findings.remark("newest first: without collection only memory grows, no reader walks further.");
     Ok(findings)
@@ -100,7 +100,7 @@ pub fn indexes(lab: &mut Lab<'_>) -> Result<Findings> {
         let paper = if theta < 0.5 { "1.4x" } else { "1.25x" };
         let claim = format!("{name}, 20 indexes: logical against physical");
         findings.claim(&claim, paper, times(ratio), ratio > 1.2);
-        sheet.into(&mut findings);
+        sheet.add_to(&mut findings);
     }
     findings.remark("updates write an attribute that no index has: only physical pointers follow.");
     Ok(findings)
@@ -123,7 +123,7 @@ pub fn index_threads(lab: &mut Lab<'_>) -> Result<Findings> {
     let ratio = sheet.ratio(["logical, tuple id", "physical"], lab.effort.threads);
     let claim = "all threads: logical against physical";
     findings.claim(claim, "up to 1.45x", times(ratio), ratio > 1.1);
-    sheet.into(&mut findings);
+    sheet.add_to(&mut findings);
     findings.remark(FEW_CORES);
     Ok(findings)
 }
@@ -148,8 +148,8 @@ pub fn systems(lab: &mut Lab<'_>) -> Result<Findings> {
     let append = scans.get("memsql", "latency").min(scans.get("nuodb", "latency"));
     let claim = "scans: delta-based ones take longest";
     findings.claim(claim, "worst", times(delta / append), delta > append);
-    rates.into(&mut findings);
-    scans.into(&mut findings);
+    rates.add_to(&mut findings);
+    scans.add_to(&mut findings);
     findings.remark("one thread of transactions and one that scans; table 5.1 as printed.");
     findings.remark(FEW_CORES);
     Ok(findings)

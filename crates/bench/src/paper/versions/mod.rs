@@ -162,7 +162,7 @@ impl Sheet {
         self.get(above, &place) / self.get(below, &place)
     }
 
-    fn into(mut self, findings: &mut Findings) {
+    fn add_to(mut self, findings: &mut Findings) {
         let places = self.lines.places.len();
         self.lines.lines.iter_mut().for_each(|(_, values)| values.resize(places, None));
         findings.series.push(self.lines);

@@ -25,7 +25,7 @@ pub fn read_only(lab: &mut Lab<'_>) -> Result<Findings> {
             let claim = "MVTO: all threads against one, single reads";
             findings.claim(claim, "near linear", times(all / one), all / one > 1.5);
         }
-        sheet.into(&mut findings);
+        sheet.add_to(&mut findings);
     }
     findings.remark(FEW_CORES);
     findings.remark("rates a second depend on what else the machine does.");
@@ -55,8 +55,8 @@ pub fn skew(lab: &mut Lab<'_>) -> Result<Findings> {
             let hot = rates.ratio(["mvocc", "mvto"], 0.9);
             findings.claim("the same, theta 0.9", "about half", times(hot), hot < 0.8);
         }
-        rates.into(&mut findings);
-        conflicts.into(&mut findings);
+        rates.add_to(&mut findings);
+        conflicts.add_to(&mut findings);
     }
     findings.remark(FEW_CORES);
     findings.remark("with two transactions at a time hot keys collide far less than with forty.");
@@ -107,8 +107,8 @@ fn beside_readers(lab: &mut Lab<'_>, declared: bool) -> Result<Findings> {
              or not; so the starving of MVOCC's readers is not to be seen.",
         );
     }
-    writers.into(&mut findings);
-    readers.into(&mut findings);
+    writers.add_to(&mut findings);
+    readers.add_to(&mut findings);
     findings.remark("one writer and one reader; the thesis has 20 and up to 20.");
     Ok(findings)
 }
@@ -136,8 +136,8 @@ pub fn tpcc(lab: &mut Lab<'_>) -> Result<Findings> {
     let payment = aborts.get("mv2pl", "Payment") / aborts.get("mv2pl", "NewOrder");
     let claim = "MV2PL: Payment aborts more often than NewOrder";
     findings.claim(claim, "6.8x", times(payment), payment > 1.5);
-    rates.into(&mut findings);
-    aborts.into(&mut findings);
+    rates.add_to(&mut findings);
+    aborts.add_to(&mut findings);
     findings.remark("one warehouse and two threads, where the thesis has ten and forty.");
     findings.remark(FEW_CORES);
     Ok(findings)

@@ -102,7 +102,7 @@ impl Ycsb {
         let work = |random: &mut Random| {
             let keys = skew.distinct_keys(self.operations, random);
             let updates =
-                (0..keys.len()).filter(|_| random.below(100) < self.update_percent.into());
+                (0..keys.len()).filter(|_| random.below(100) < u64::from(self.update_percent));
             let (read, updated) = keys.split_at(keys.len() - updates.count());
             let array = |keys: &[u64]| {
                 Value::array(keys.iter().map(|k| Value::Int(*k as i64)).collect::<Vec<_>>())

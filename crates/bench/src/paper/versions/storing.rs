@@ -50,7 +50,7 @@ pub fn strings(lab: &mut Lab<'_>) -> Result<Findings> {
         let claim = format!("{name}, 50 attributes: sharing against copying");
         let paper = format!("{paper:.1}x");
         findings.claim(&claim, &paper, times(ratio), ratio > 1.2);
-        sheet.into(&mut findings);
+        sheet.add_to(&mut findings);
     }
     Ok(findings)
 }
@@ -65,7 +65,7 @@ pub fn order(lab: &mut Lab<'_>) -> Result<Findings> {
         let ratio = sheet.ratio(["newest first", "oldest first"], 0.9);
         let claim = format!("{name}, theta 0.9: newest first against oldest first");
         findings.claim(&claim, "2.4x to 3.4x", times(ratio), ratio > 1.1);
-        sheet.into(&mut findings);
+        sheet.add_to(&mut findings);
     }
     findings.remark(
         "chains are as long as the horizon is behind: with two transactions at a time it is never \
@@ -89,7 +89,7 @@ pub fn updates(lab: &mut Lab<'_>) -> Result<Findings> {
         let (paper, holds) =
             if attributes == 10 { ("equal", ratio > 0.8) } else { ("about 2x", ratio > 1.3) };
         findings.claim(&claim, paper, times(ratio), holds);
-        sheet.into(&mut findings);
+        sheet.add_to(&mut findings);
     }
     Ok(findings)
 }
@@ -105,7 +105,7 @@ pub fn modified(lab: &mut Lab<'_>) -> Result<Findings> {
     findings.claim("one modified: delta against append", "best", times(few), few > 1.1);
     let claim = "all modified against one: delta's lead shrinks";
     findings.claim(claim, "converges", times(all / few), all < few);
-    sheet.into(&mut findings);
+    sheet.add_to(&mut findings);
     Ok(findings)
 }
 
@@ -120,7 +120,7 @@ pub fn read(lab: &mut Lab<'_>) -> Result<Findings> {
         let [few, all] = [1, 100].map(|n| sheet.ratio(["delta", APPEND], n));
         let claim = format!("{name}: reading more hurts delta most");
         findings.claim(&claim, "yes", times(all / few), all < few);
-        sheet.into(&mut findings);
+        sheet.add_to(&mut findings);
     }
     findings.remark("their losses to traffic between sockets cannot show on one.");
     Ok(findings)
@@ -141,7 +141,7 @@ pub fn spaces(lab: &mut Lab<'_>) -> Result<Findings> {
     }
     let ratio = sheet.get(APPEND, 20) / sheet.get(APPEND, 1);
     findings.claim("append: 20 spaces against one", "1.6x to 4x", times(ratio), ratio > 1.3);
-    sheet.into(&mut findings);
+    sheet.add_to(&mut findings);
     findings.remark("forty threads wait for one allocator; two seldom meet there.");
     Ok(findings)
 }
@@ -160,8 +160,8 @@ pub fn tpcc(lab: &mut Lab<'_>) -> Result<Findings> {
     let ratio = scans.ratio([APPEND, "delta"], "latency");
     let claim = "a scan takes less on append than on delta";
     findings.claim(claim, "0.53x to 0.75x", times(ratio), ratio < 0.9);
-    rates.into(&mut findings);
-    scans.into(&mut findings);
+    rates.add_to(&mut findings);
+    scans.add_to(&mut findings);
     findings.remark(FEW_CORES);
     Ok(findings)
 }
