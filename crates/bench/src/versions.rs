@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail};
 use concurrency::{Moment, Work};
+use multiversion::foresight::GROUP;
 use multiversion::rules::{mv2pl::Mv2pl, mvocc::Mvocc, mvto::Mvto, si::Si, ssi::Ssi, ssn::Ssn};
 use multiversion::{Database, Rule, Session, TableSpec};
 use types::{Key, Stamp, TableId, TableSchema, Value};
@@ -170,7 +171,10 @@ fn repeat<R: Rule>(
 ) -> Result<(Share, u64)> {
     let mut session = Session::<R>::open(db, worker);
     let (mut share, mut first, mut position) = (Share::default(), 0, 0);
-    for work in works.iter().cycle() {
+    for (at, work) in works.iter().enumerate().cycle() {
+        if at.is_multiple_of(GROUP) {
+            session.foresee(works[at..].iter().take(GROUP));
+        }
         let began = Instant::now();
         position = (position + 1) % Stamp::POSITIONS_MAX;
         let moment = Moment { height: 1 + worker as u64, position, now_us: 0 };

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use concurrency::{Moment, Statement, Work};
+use multiversion::foresight::GROUP;
 use multiversion::rules::{mv2pl::Mv2pl, mvocc::Mvocc, mvto::Mvto, si::Si, ssi::Ssi, ssn::Ssn};
 use multiversion::{Database, Rule, Session, TableSpec};
 use procedure::build::Tables;
@@ -84,6 +85,9 @@ impl Job {
                         let mut session = Session::<R>::open(db, worker);
                         let mut conflicts = 0;
                         for (at, work) in works[worker].iter().enumerate() {
+                            if at.is_multiple_of(GROUP) {
+                                session.foresee(works[worker][at..].iter().take(GROUP));
+                            }
                             let moment = Moment { height: 2, position: at as u32, now_us: 0 };
                             let ended = session.run(work, moment, false).expect("no halt");
                             assert!(ended.outcome.is_committed(), "{:?}", ended.outcome);

@@ -34,6 +34,7 @@ pub mod clock;
 pub mod collect;
 pub mod database;
 pub mod flaw;
+pub mod foresight;
 pub mod gaps;
 pub mod layout;
 pub mod pool;

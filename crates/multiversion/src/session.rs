@@ -9,6 +9,7 @@ use types::{Error, Stop};
 use crate::clock::Timestamp;
 use crate::database::Database;
 use crate::flaw;
+use crate::foresight::Foresight;
 use crate::rules::{Context, Place, Rule};
 use crate::transaction::{Log, Transaction};
 
@@ -32,6 +33,7 @@ pub struct Session<'d, R: Rule> {
     db: &'d Database,
     transaction: Transaction<'d, R>,
     frame: Frame,
+    foresight: Foresight,
     /// The newest that it was told of.
     seen: Timestamp,
 }
@@ -48,7 +50,13 @@ impl<'d, R: Rule> Session<'d, R> {
         let (at, notes, copy) = (Timestamp::ZERO, R::Notes::default(), Vec::new());
         let cx = Context { db, worker, at, read_only: false, notes, copy };
         let transaction = Transaction::new(cx);
-        Session { db, transaction, frame: Frame::default(), seen: Timestamp::ZERO }
+        let (frame, foresight) = (Frame::default(), Foresight::default());
+        Session { db, transaction, frame, foresight, seen: Timestamp::ZERO }
+    }
+
+    /// These will run next: up to [`GROUP`](crate::foresight::GROUP) of them.
+    pub fn foresee<'w>(&mut self, group: impl IntoIterator<Item = &'w Work>) {
+        self.foresight.fetch(self.db, group);
     }
 
     /// Runs a transaction until it ends without a conflict. `Err`: the database is sick.

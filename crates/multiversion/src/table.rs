@@ -145,8 +145,26 @@ impl Table {
         self.primary.find(hash, |slot| self.is_key(slot.0, bytes)).map(|slot| slot.0)
     }
 
-    pub fn prefetch(&self, key: &Key) {
-        self.primary.prefetch(self.primary.hash(key.as_bytes()));
+    // Fetching in three steps, each of which waits for the one before: see module `foresight`.
+
+    pub fn place(&self, key: &Key) -> KeyHash {
+        let place = self.primary.hash(key.as_bytes());
+        self.primary.prefetch(place);
+        place
+    }
+
+    pub fn fetch_head(&self, place: KeyHash) {
+        if let Some(slot) = self.primary.guess(place) {
+            self.heads.prefetch(u64::from(slot.0));
+        }
+    }
+
+    pub fn fetch_version(&self, place: KeyHash) {
+        if let Some(slot) = self.primary.guess(place)
+            && let Some(words) = self.heads.unit(u64::from(slot.0))
+        {
+            with_chains!(&self.store, chains => chains.prefetch(Head(words)));
+        }
     }
 
     #[inline]

@@ -578,7 +578,7 @@ impl<R: Rule> Access for Transaction<'_, R> {
 
     fn prefetch(&mut self, table: TableId, key: &Key) {
         if let Ok(table) = self.cx.db.table(table) {
-            table.prefetch(key);
+            table.place(key);
         }
     }
 }

@@ -143,6 +143,12 @@ impl<D: Direction> Chains for Append<D> {
         }
     }
 
+    fn prefetch(&self, head: Head<'_>) {
+        if let link @ 1.. = head.chain() {
+            self.pool.prefetch(unit_of(link));
+        }
+    }
+
     fn prepare(
         &self,
         layout: &Layout,

@@ -286,6 +286,11 @@ pub trait Chains: Send + Sync {
         copy: &mut Vec<u64>,
     ) -> Seen<'a>;
 
+    /// Fetches the version that a chain begins with, where rows do not lie in the head.
+    fn prefetch(&self, head: Head<'_>) {
+        let _ = head;
+    }
+
     /// Writes a version that nothing leads to yet, where versions have a place of their own.
     fn prepare(
         &self,
