@@ -34,6 +34,7 @@ use types::{Error, Height, Key, Position, Stamp, TableId, Value};
 
 use crate::database::Database;
 use crate::flaw::Flaw;
+use crate::foresight::GROUP;
 use crate::renumber::Places;
 use crate::rules::mv2pl::Mv2pl;
 use crate::rules::mvocc::Mvocc;
@@ -193,44 +194,61 @@ impl<R: Rule> Online<R> {
     }
 }
 
-/// One worker's share of a block.
+/// One worker's share of a block, taken some transactions at a time.
 fn work<R: Rule>(
     session: &mut Session<'_, R>,
     block: &Block,
-    mut next: impl FnMut() -> Option<Position>,
+    mut next: impl FnMut() -> Vec<Position>,
     conflicts_max: u32,
 ) -> Done {
     let mut done = Done::default();
-    while let Some(position) = next() {
-        let work = &block.transactions[position as usize];
-        let now_us = work.now_us(block.time_us);
-        let moment = Moment { height: block.height, position, now_us };
-        let mut met = 0;
-        loop {
-            match session.attempt(work, moment, false) {
-                Ok(Attempt::Ended(outcome, place)) => {
-                    done.ended.push((position, outcome, place));
-                    break;
-                }
-                Ok(Attempt::Conflict(_)) if met < conflicts_max => {
-                    met += 1;
-                    session.rest(met);
-                }
-                Ok(Attempt::Conflict(_)) => {
-                    done.left.push(position);
-                    break;
-                }
-                Err(why) => {
-                    done.halted = Some(why);
-                    return done;
-                }
+    loop {
+        let positions = next();
+        if positions.is_empty() {
+            break;
+        }
+        session.foresee(positions.iter().map(|at| &*block.transactions[*at as usize]));
+        for position in positions {
+            if let Err(why) = run_one(session, block, position, conflicts_max, &mut done) {
+                done.halted = Some(why);
+                return done;
             }
         }
-        done.conflicts += u32::from(met > 0);
     }
     done.log = session.take_log();
     session.collect();
     done
+}
+
+fn run_one<R: Rule>(
+    session: &mut Session<'_, R>,
+    block: &Block,
+    position: Position,
+    conflicts_max: u32,
+    done: &mut Done,
+) -> Result<(), String> {
+    let work = &block.transactions[position as usize];
+    let now_us = work.now_us(block.time_us);
+    let moment = Moment { height: block.height, position, now_us };
+    let mut met = 0;
+    loop {
+        match session.attempt(work, moment, false)? {
+            Attempt::Ended(outcome, place) => {
+                done.ended.push((position, outcome, place));
+                break;
+            }
+            Attempt::Conflict(_) if met < conflicts_max => {
+                met += 1;
+                session.rest(met);
+            }
+            Attempt::Conflict(_) => {
+                done.left.push(position);
+                break;
+            }
+        }
+    }
+    done.conflicts += u32::from(met > 0);
+    Ok(())
 }
 
 impl<R: Rule> Protocol for Online<R> {
@@ -269,8 +287,9 @@ impl<R: Rule> Protocol for Online<R> {
             let next = AtomicUsize::new(0);
             crew.run_if_large(count, move |worker| {
                 let take = || {
-                    let position = next.fetch_add(1, Ordering::Relaxed);
-                    (position < count).then_some(position as Position)
+                    let first = next.fetch_add(GROUP, Ordering::Relaxed);
+                    let end = (first + GROUP).min(count);
+                    (first..end).map(|position| position as Position).collect()
                 };
                 let mut session = Session::<R>::open(&db, worker);
                 session.log_changes();
@@ -280,12 +299,12 @@ impl<R: Rule> Protocol for Online<R> {
         }
         let mut all = std::mem::take(&mut *all.lock());
         let left: Vec<Position> = all.iter_mut().flat_map(|done| done.left.drain(..)).collect();
-        let mut left = left.into_iter();
+        let mut left = Some(left);
         let mut session = Session::<R>::open(&db, 0);
         session.log_changes();
         session.see(db.clock.newest());
         // Alone nobody is in the way, but for a gap or two that were marked before.
-        all.push(work(&mut session, block, || left.next(), u32::MAX));
+        all.push(work(&mut session, block, || left.take().unwrap_or_default(), u32::MAX));
         drop(session);
         let outcome = gather(&mut all, count)?;
         let mut places = Places::new(block.height, &outcome.serial_order);
