@@ -4,6 +4,9 @@
 //!
 //! Absence: no SQL, no ledger, and no protocol uses another; what they share lives in
 //! `concurrency`, or, where transactions run as they arrive, in [`online`].
+//!
+//! The multi-version study's (`mvto:storage=delta`, …) are named in the same way. They are not in
+//! [`ALL`]: each has tables of its own beside the store, and not every choice goes with every other.
 
 use std::sync::Arc;
 
@@ -70,6 +73,9 @@ pub fn variants() -> Vec<String> {
 
 /// The protocol that a text such as `harmony` or `harmony:reordering=off` names.
 pub fn by_name(text: &str) -> Result<Arc<dyn Protocol>, Error> {
+    if let Some(studied) = multiversion::block::by_name(text) {
+        return studied;
+    }
     let (entry, options) = parse(text)?;
     Ok((entry.make)(&options))
 }
