@@ -91,7 +91,8 @@ pub fn mutant(text: &str, flaw: &'static str) -> Result<Arc<dyn Protocol>, Error
 fn parse(text: &str) -> Result<(&'static Entry, Options), Error> {
     let (name, options) = text.split_once(':').unwrap_or((text, ""));
     let entry = ALL.iter().find(|entry| entry.info.name == name).ok_or_else(|| {
-        let names: Vec<_> = ALL.iter().map(|entry| entry.info.name).collect();
+        let studied = multiversion::block::CARDS.iter().map(|card| card.name);
+        let names: Vec<_> = ALL.iter().map(|entry| entry.info.name).chain(studied).collect();
         Error::new(SqlState::INVALID_PARAMETER_VALUE, format!("unknown protocol \"{name}\""))
             .with_hint(format!("Protocols are: {}.", names.join(", ")))
     })?;

@@ -275,8 +275,7 @@ fn in_order(ended: Vec<Done>, numbers: Position) -> (BlockOutcome, Option<Vec<Po
     }
     let rerun = ended.iter().filter(|done| done.conflicts > 0).count() as u32;
     let conflicts = ended.iter().map(|done| done.conflicts).sum();
-    let report =
-        BlockReport { rerun, executed_again: Timing(conflicts), ..BlockReport::default() };
+    let report = BlockReport { rerun, executed_again: Timing(conflicts), ..BlockReport::default() };
     let mut outcomes: Vec<Option<Outcome>> = Vec::new();
     outcomes.resize_with(ended.len(), || None);
     for done in ended {
