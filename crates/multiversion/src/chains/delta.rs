@@ -135,24 +135,20 @@ impl Delta {
         let mut next = version.next;
         if next != 0 {
             let (older, mut merged) = self.read(next, tuple)?;
+            let known = merged.len();
+            let mut spared = Cells::new();
             for (column, cell) in cells {
-                match merged.iter().any(|(known, _)| *known == column) {
-                    true => layout.release_cell(column, cell),
-                    false => merged.push((column, cell)),
-                }
+                let is_known = merged[..known].iter().any(|(known, _)| *known == column);
+                if is_known { &mut spared } else { &mut merged }.push((column, cell));
             }
-            let header = [
-                older.mark.0,
-                older.end.0,
-                older.next,
-                u64::from(tuple),
-                older.ender.0,
-                older.stamp.0,
-            ];
+            let end = older.end.0;
+            let (ender, stamp) = (older.ender.0, older.stamp.0);
+            let header = [older.mark.0, end, older.next, u64::from(tuple), ender, stamp];
             let old = Piece(next);
             next = self.write(header, &merged, 0).ok()?.0;
             self.relink(latched, before, next);
             self.free(old);
+            spared.into_iter().for_each(|(column, cell)| layout.release_cell(column, cell));
         } else {
             self.relink(latched, before, 0);
             cells.into_iter().for_each(|(column, cell)| layout.release_cell(column, cell));
