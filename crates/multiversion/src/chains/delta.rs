@@ -139,7 +139,8 @@ impl Delta {
             let mut spared = Cells::new();
             for (column, cell) in cells {
                 let is_known = merged[..known].iter().any(|(known, _)| *known == column);
-                if is_known { &mut spared } else { &mut merged }.push((column, cell));
+                let taker = if is_known { &mut spared } else { &mut merged };
+                taker.push((column, cell));
             }
             let end = older.end.0;
             let (ender, stamp) = (older.ender.0, older.stamp.0);
