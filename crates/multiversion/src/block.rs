@@ -146,7 +146,7 @@ struct Done {
 pub(crate) type Changed = (TableId, Key, Stamp);
 
 /// Conflicts that a transaction may meet before it has to wait for all others.
-const CONFLICTS_MAX: u32 = 48;
+const CONFLICTS_MAX: u32 = 16;
 
 impl<R: Rule> Online<R> {
     fn shared(

@@ -41,7 +41,7 @@ pub struct Session<'d, R: Rule> {
 /// Conflicts before a session rests between attempts.
 const RESTLESS: u32 = 4;
 const REST_US: u64 = 20;
-const RESTS_MAX: u32 = 6;
+const RESTS_MAX: u32 = 3;
 
 impl<'d, R: Rule> Session<'d, R> {
     /// A worker has one session at a time.
