@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use concurrency::trial::{self, Trial};
 use concurrency::{Moment, Outcome};
 use multiversion::chains::NewVersion;
 use multiversion::flaw::{self, Flaw};
@@ -47,6 +48,8 @@ pub fn hammer<R: Rule>(spec: TableSpec, flaw: Option<Flaw>, rounds: i64) -> Resu
         let threads = [0, 1].map(|thread| {
             let db = &db;
             scope.spawn(move || {
+                let shake = Some(thread as u64);
+                let _on = trial::enter(Trial { shake, flaw: None });
                 let mut session = Session::<R>::open(db, thread as usize);
                 session.see(known);
                 let rounds = 1..=rounds;

@@ -31,9 +31,8 @@ fn habitat(flaw: Flaw) -> (&'static str, TableSpec) {
         Flaw::LostUpdate => ("si", usual),
         Flaw::PivotCommits | Flaw::EarlyForgotten => ("ssi", usual),
         Flaw::WindowIgnored | Flaw::CommitOrderClaimed => ("ssn", usual),
-        Flaw::EndNotSet => {
-            ("mvto", spec(Storage::OldestFirst, Collector::Transaction, Pointers::Physical))
-        }
+        // MVTO would look for the newest version for ever.
+        Flaw::EndNotSet => ("mvocc", spec(Storage::OldestFirst, Collector::Transaction, logical)),
         Flaw::TornRead => ("mvto", spec(Storage::Delta, Collector::Nobody, logical)),
         Flaw::FalsePositiveShown => ("mvto", usual),
         Flaw::EntryStays => ("mvto", spec(Storage::NewestFirst, Collector::Vacuum, logical)),
@@ -151,7 +150,7 @@ fn is_found(flaw: Flaw) -> bool {
             || !anomalies::refuses_closed_blocks::<R>(Some(flaw))
                 && anomalies::refuses_closed_blocks::<R>(None)
             || left_over::<R>(Some(flaw), spec) > left_over::<R>(None, spec)
-            || rule != "si" && hammer::hammer::<R>(spec, Some(flaw), 20_000).is_err()
+            || rule != "si" && hammer::hammer::<R>(spec, Some(flaw), 4_000).is_err()
             || flaw == Flaw::TornRead && !hammer::reads_whole_rows(spec, Some(flaw))
     }) || found_by_worlds(flaw, 10)
 }
