@@ -25,7 +25,7 @@ fn collectors(
         let [first, second] = played.halves.map(|n| n as f64);
         halves.put(name, "rate", second / first);
     }
-    halves.into(findings);
+    halves.add_to(findings);
     Ok([rates, memory])
 }
 
