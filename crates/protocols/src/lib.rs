@@ -6,7 +6,8 @@
 //! `concurrency`, or, where transactions run as they arrive, in [`online`].
 //!
 //! The multi-version study's (`mvto:storage=delta`, …) are named in the same way. They are not in
-//! [`ALL`]: each has tables of its own beside the store, and not every choice goes with every other.
+//! [`ALL`]: each has tables of its own beside the store, and not every choice goes with every
+//! other.
 
 use std::sync::Arc;
 
