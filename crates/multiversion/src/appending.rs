@@ -1,10 +1,10 @@
 //! Rows under hidden ids, in the order in which their writers will stand.
 //!
-//! Such rows lie in the order of their ids, and an id names its writer's position in the block. While
-//! the block runs nobody knows the position, but scans show the order. So whoever adds such rows
-//! draws a *number*, which grows, and keeps the turn until it ends: numbers are ordered as their
-//! writers' places are, and a transaction's own rows lie behind all others, as they will when the
-//! block is replayed. The numbers become positions at the end ([`renumber`](crate::renumber)).
+//! Such rows lie in the order of their ids, and an id names its writer's position in the block.
+//! While the block runs nobody knows the position, but scans show the order. So whoever adds such
+//! rows draws a *number*, which grows, and keeps the turn until it ends: numbers are ordered as
+//! their writers' places are, and a transaction's own rows lie behind all others, as they will when
+//! the block is replayed. The numbers become positions at the end ([`renumber`](crate::renumber)).
 //!
 //! Where no block is sealed, nobody asks for a turn, and ids are made of what the transaction was
 //! told.
