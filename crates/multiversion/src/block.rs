@@ -7,9 +7,10 @@
 //!   └───────────────────── the final row of each tuple that was changed ◄──────────────────┘
 //! ```
 //!
-//! The block is sealed in the serial order that it took, so rows go back under the stamps and hidden
-//! ids that replaying it gives (`renumber`). Only *final* rows go back, however often a tuple was changed in the block: the group commit of
-//! the thesis's future work (chapter 6). Who has met too many conflicts runs at the end, alone.
+//! The block is sealed in the serial order that it took, so rows go back under the stamps and
+//! hidden ids that replaying it gives (`renumber`). Only *final* rows go back, however often a
+//! tuple was changed in the block: the group commit of the thesis's future work (chapter 6). Who
+//! has met too many conflicts runs at the end, alone.
 //!
 //! *Why not on the product's storage itself*: a record there has one version for each block, and
 //! stamps that need not follow the serial order inside one. A multi-version rule must read at a

@@ -1,9 +1,10 @@
 //! Positions that are known only when the block has run.
 //!
 //! While transactions run, stamps name the positions at which they arrived and hidden row ids a
-//! [number](crate::appending); the block is sealed in the serial order that they took ([`concurrency::Sealed`]). So before rows go
-//! back to the store, those of this block get the stamps that replaying it will give them, and
-//! those under hidden row ids another key. Nobody else is at work meanwhile.
+//! [number](crate::appending); the block is sealed in the serial order that they took
+//! ([`concurrency::Sealed`]). So before rows go back to the store, those of this block get the
+//! stamps that replaying it will give them, and those under hidden row ids another key. Nobody
+//! else is at work meanwhile.
 
 use concurrency::Moment;
 use procedure::ProgramResult;

@@ -1,4 +1,5 @@
-//! Two threads that skew as fast as they can, the epoch turning under them; what was seen is replayed.
+//! Two threads that skew as fast as they can, the epoch turning under them; what was seen is
+//! replayed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
