@@ -56,7 +56,7 @@ impl<'d, R: Rule> Transaction<'d, R> {
         loop {
             entries.clear();
             let bounds = (low.as_ref().map(Key::as_bytes), high.as_ref().map(Key::as_bytes));
-            let index = table.index(range.index);
+            let index = table.ordered(range.index);
             index.collect(bounds.0, bounds.1, range.reverse, piece, &mut entries);
             let last = entries.last().map(|(entry, _): &(Key, Slot)| entry.clone());
             for (entry, slot) in &entries {

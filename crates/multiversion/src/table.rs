@@ -370,7 +370,7 @@ impl Table {
         self.secondaries().next().is_some()
     }
 
-    pub fn index(&self, index: IndexId) -> &OrderedIndex {
+    pub fn ordered(&self, index: IndexId) -> &OrderedIndex {
         &self.ordered[usize::from(index)]
     }
 

@@ -75,6 +75,12 @@ fn entry_slot(entry: u64) -> Slot {
     Slot(entry as u32 - SLOT_BIAS)
 }
 
+impl Default for HashIndex {
+    fn default() -> Self {
+        HashIndex::new()
+    }
+}
+
 impl HashIndex {
     pub fn new() -> Self {
         let shard = || {

@@ -11,8 +11,8 @@ use smallvec::SmallVec;
 use types::{Error, Stamp};
 
 use super::{
-    BEGIN, Chains, Head, Latched, Mark, NewVersion, RowAt, Seen, Sight, V_BEGIN, V_END, V_ENDER,
-    V_NEXT, V_ROW, V_STAMP, Version, copy_row, read_version, store_header, store_row,
+    BEGIN, Chains, Head, Latched, Mark, NewVersion, RowAt, Seen, Show, Sight, V_BEGIN, V_END,
+    V_ENDER, V_NEXT, V_ROW, V_STAMP, Version, copy_row, read_version, store_header, store_row,
 };
 use crate::clock::Timestamp;
 use crate::flaw::{Flaw, flawed};
@@ -241,13 +241,7 @@ impl<D: Direction> Chains for Append<D> {
         }
     }
 
-    fn each(
-        &self,
-        _: &Layout,
-        latched: &Latched<'_>,
-        tuple: u32,
-        show: &mut dyn FnMut(Option<Unit>, Mark, &[u64]),
-    ) {
+    fn each(&self, _: &Layout, latched: &Latched<'_>, tuple: u32, show: &mut Show<'_>) {
         let (mut link, mut row) = (latched.0.chain(), Vec::new());
         while link != 0 {
             let unit = unit_of(link);

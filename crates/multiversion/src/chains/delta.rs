@@ -17,8 +17,8 @@ use types::{ColumnId, Error, Stamp};
 
 use super::time_travel::{Master, master_row, read_master, write_master};
 use super::{
-    BEGIN, Chains, Head, Latched, Mark, NewVersion, RowAt, STAMP, Seen, Sight, V_BEGIN, V_NEXT,
-    V_ROW, Version, copy_row, read_version, store_header, store_row,
+    BEGIN, Chains, Head, Latched, Mark, NewVersion, RowAt, STAMP, Seen, Show, Sight, V_BEGIN,
+    V_NEXT, V_ROW, Version, copy_row, read_version, store_header, store_row,
 };
 use crate::clock::Timestamp;
 use crate::flaw::{Flaw, flawed};
@@ -279,13 +279,7 @@ impl Chains for Delta {
         latched.0.chain() != 0
     }
 
-    fn each(
-        &self,
-        layout: &Layout,
-        latched: &Latched<'_>,
-        tuple: u32,
-        show: &mut dyn FnMut(Option<Unit>, Mark, &[u64]),
-    ) {
+    fn each(&self, layout: &Layout, latched: &Latched<'_>, tuple: u32, show: &mut Show<'_>) {
         let mut row = Vec::new();
         let head = latched.0;
         copy_row(master_row(layout, head), &mut row);

@@ -271,6 +271,9 @@ impl Sight {
     }
 }
 
+/// Is shown versions with their rows.
+pub type Show<'s> = dyn FnMut(Option<Unit>, Mark, &[u64]) + 's;
+
 /// A way to store versions. Installing and pruning happen under the tuple's latch.
 pub trait Chains: Send + Sync {
     /// Words of a row in the head.
@@ -318,13 +321,7 @@ pub trait Chains: Send + Sync {
     fn has_older(&self, latched: &Latched<'_>) -> bool;
 
     /// Shows every version with its row, the deleted ones without.
-    fn each(
-        &self,
-        layout: &Layout,
-        latched: &Latched<'_>,
-        tuple: u32,
-        show: &mut dyn FnMut(Option<Unit>, Mark, &[u64]),
-    );
+    fn each(&self, layout: &Layout, latched: &Latched<'_>, tuple: u32, show: &mut Show<'_>);
 
     /// Gives the newest version another stamp. Not while transactions run.
     fn restamp(&self, latched: &Latched<'_>, tuple: u32, stamp: Stamp);

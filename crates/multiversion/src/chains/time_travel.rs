@@ -8,8 +8,8 @@ use smallvec::SmallVec;
 use types::{Error, Stamp};
 
 use super::{
-    BEGIN, Chains, Head, Latched, Mark, NewVersion, RowAt, STAMP, Seen, Sight, V_BEGIN, V_NEXT,
-    V_ROW, copy_row, read_version, store_header, store_row,
+    BEGIN, Chains, Head, Latched, Mark, NewVersion, RowAt, STAMP, Seen, Show, Sight, V_BEGIN,
+    V_NEXT, V_ROW, copy_row, read_version, store_header, store_row,
 };
 use crate::clock::Timestamp;
 use crate::flaw::{Flaw, flawed};
@@ -216,13 +216,7 @@ impl Chains for TimeTravel {
         latched.0.chain() != 0
     }
 
-    fn each(
-        &self,
-        layout: &Layout,
-        latched: &Latched<'_>,
-        tuple: u32,
-        show: &mut dyn FnMut(Option<Unit>, Mark, &[u64]),
-    ) {
+    fn each(&self, layout: &Layout, latched: &Latched<'_>, tuple: u32, show: &mut Show<'_>) {
         let mut row = Vec::new();
         let head = latched.0;
         copy_row(master_row(layout, head), &mut row);

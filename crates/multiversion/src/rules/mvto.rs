@@ -78,15 +78,16 @@ impl Rule for Mvto {
             if head.readers().load(SeqCst) < cx.at.0 && !flawed(Flaw::ReadUnmarked) {
                 head.readers().fetch_max(cx.at.0, SeqCst);
             }
-            match head.lock_word().load(SeqCst) {
-                DEAD_LOCK => return Err(Miss::Gone),
-                older @ 1.. if older < cx.at.0 && !flawed(Flaw::LockIgnored) => {
-                    if !patience.wait() {
-                        return Err(OLDER_WRITER);
-                    }
+            let lock = head.lock_word().load(SeqCst);
+            if lock == DEAD_LOCK {
+                return Err(Miss::Gone);
+            }
+            if lock != 0 && lock < cx.at.0 && !flawed(Flaw::LockIgnored) {
+                if !patience.wait() {
+                    return Err(OLDER_WRITER);
                 }
-                _ if head.newest() == seen.mark => return Ok(seen),
-                _ => {}
+            } else if head.newest() == seen.mark {
+                return Ok(seen);
             }
         }
     }

@@ -119,7 +119,7 @@ fn left_over<R: Rule>(flaw: Option<Flaw>, spec: TableSpec) -> usize {
         let table = db.tables().next().expect("the table");
         let mut entries = Vec::new();
         let all = std::ops::Bound::Unbounded;
-        table.index(1).collect(all, all, false, usize::MAX / 2, &mut entries);
+        table.ordered(1).collect(all, all, false, usize::MAX / 2, &mut entries);
         db.versions() + entries.len() + table.tuples().len()
     };
     let mut left = 0;

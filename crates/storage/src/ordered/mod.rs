@@ -82,6 +82,12 @@ enum Target<'k, 'a> {
     Below(&'k SearchKey<'a>),
 }
 
+impl Default for OrderedIndex {
+    fn default() -> Self {
+        OrderedIndex::new()
+    }
+}
+
 impl OrderedIndex {
     pub fn new() -> Self {
         let index = OrderedIndex {
