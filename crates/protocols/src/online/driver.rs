@@ -185,9 +185,10 @@ impl<'r, P: Online> Worker<'r, P> {
         let running = self.running;
         let transactions = &running.epoch.block.transactions;
         let mut foresight = Foresight::new(Arc::clone(&running.epoch.catalog), transactions.len());
+        let group = trial::threshold(foresight::GROUP);
         loop {
-            let first = running.next.fetch_add(foresight::GROUP, Ordering::Relaxed);
-            let end = transactions.len().min(first + foresight::GROUP);
+            let first = running.next.fetch_add(group, Ordering::Relaxed);
+            let end = transactions.len().min(first + group);
             if first >= end || running.halted.get().is_some() {
                 break;
             }
@@ -275,8 +276,7 @@ fn in_order(ended: Vec<Done>, numbers: Position) -> (BlockOutcome, Option<Vec<Po
     }
     let rerun = ended.iter().filter(|done| done.conflicts > 0).count() as u32;
     let conflicts = ended.iter().map(|done| done.conflicts).sum();
-    let report =
-        BlockReport { rerun, executed_again: Timing(conflicts), ..BlockReport::default() };
+    let report = BlockReport { rerun, executed_again: Timing(conflicts), ..BlockReport::default() };
     let mut outcomes: Vec<Option<Outcome>> = Vec::new();
     outcomes.resize_with(ended.len(), || None);
     for done in ended {

@@ -182,7 +182,7 @@ impl Latch<'_> {
         }
     }
 
-    /// Unlocks; `time`: of the new row, `None`: it is the old one.
+    /// Unlocks; `time`: of the new row, or when the old one was last read; `None`: as before.
     pub fn release_timed(self, time: Option<u32>) {
         let time = time.unwrap_or_else(|| self.last_read());
         self.word.store(self.with(u64::from(time) & HOLDERS), Ordering::Release);
