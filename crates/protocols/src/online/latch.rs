@@ -98,7 +98,7 @@ impl<'a> Latch<'a> {
         let word = self.word.load(Ordering::Relaxed);
         let bits = self.bits(word);
         let free = bits & EXCLUSIVE == 0 && bits / READER == u64::from(reading);
-        let taken = self.with(EXCLUSIVE | CHANGES | u64::from(age) & HOLDERS);
+        let taken = self.with(EXCLUSIVE | CHANGES | (u64::from(age) & HOLDERS));
         free && self.exchange(word, taken)
     }
 
