@@ -141,7 +141,7 @@ fn small_worlds_on_several_workers() {
     let worlds = SmallWorlds::over(&FULL, &Initial::ALL);
     let crew = Crew::new(4);
     for subject in online() {
-        for seed in 0..seeds(15) {
+        for seed in 0..seeds(5) {
             let mut random = Random::new(seed);
             let numbers = (0..60).map(|_| random.below(worlds.count() as u64) as usize);
             let some: Vec<_> = numbers.filter_map(|number| worlds.world(number)).collect();

@@ -112,7 +112,7 @@ impl<'a> Latch<'a> {
         }
         let age = u64::from(age).min(OLDEST);
         let oldest = if readers == 0 { age } else { age.min(bits & OLDEST) };
-        self.exchange(word, self.with((readers + 1) * READER | oldest))
+        self.exchange(word, self.with(((readers + 1) * READER) | oldest))
     }
 
     /// Whether all who stand in the way of somebody of this age are younger than he is.
