@@ -57,13 +57,14 @@ impl Kind {
             DataType::Date => Kind::Date,
             DataType::Timestamp => Kind::Timestamp { utc: false },
             DataType::Timestamptz => Kind::Timestamp { utc: true },
-            // No stored column has one of the last three types.
+            // No stored column has one of the last four types.
             DataType::Text
             | DataType::Varchar(_)
             | DataType::Char(_)
             | DataType::Array(_)
             | DataType::Unknown
-            | DataType::Void => Kind::Text,
+            | DataType::Void
+            | DataType::System(_) => Kind::Text,
         }
     }
 

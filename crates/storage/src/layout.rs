@@ -89,7 +89,10 @@ impl Kind {
             DataType::Timestamp => Kind::Timestamp,
             DataType::Timestamptz => Kind::Timestamptz,
             // The binder admits no column of these types.
-            DataType::Array(_) | DataType::Unknown | DataType::Void => Kind::Text,
+            DataType::Array(_)
+            | DataType::Unknown
+            | DataType::Void
+            | DataType::System(_) => Kind::Text,
         }
     }
 

@@ -27,6 +27,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("snapshot", &["storage", "types"]),
     ("sql", &["concurrency", "engine", "kit", "ledger", "procedure", "storage", "types"]),
     ("analytics", &["snapshot", "storage", "types"]),
+    ("pgcatalog", &["procedure", "sql", "types"]),
     ("pgfront", &["types"]),
     ("workloads", &["kit", "procedure", "types"]),
     (
@@ -72,7 +73,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("clap", &["node"]),
     ("pgwire", &["pgfront"]),
     ("prometheus-client", &["node"]),
-    ("sqlparser", &["sql"]),
+    ("sqlparser", &["pgcatalog", "sql"]),
     ("datafusion", &["analytics"]),
     ("tokio", &["analytics", "engine", "node", "pgfront", "sql"]),
     ("tokio-postgres", &["node"]),

@@ -137,7 +137,7 @@ impl Draft {
             ));
         }
         let data_type = data_type(&column.data_type)?;
-        if matches!(data_type, DataType::Array(_) | DataType::Unknown | DataType::Void) {
+        if !data_type.is_storable() {
             return Err(Error::unsupported(format_args!("a column of type {data_type}"))
                 .with_hint(
                     "Arrays are for parameters and variables; store a row for each element.",

@@ -1,0 +1,94 @@
+//! What the tables hold.
+
+use crate::fixtures::{NULL, Server};
+
+#[test]
+fn numbers_of_objects_follow_from_the_schema_and_stay_when_others_go() {
+    let before = Server::new("CREATE TABLE a (x int PRIMARY KEY); CREATE TABLE b (y int UNIQUE)");
+    let after = Server::new(
+        "CREATE TABLE a (x int PRIMARY KEY); CREATE TABLE b (y int UNIQUE); DROP TABLE a",
+    );
+    let query = "SELECT oid FROM pg_class WHERE relname IN ('b', 'b_y_key')
+        UNION SELECT oid FROM pg_constraint WHERE conrelid = 'b'::regclass ORDER BY 1";
+    let numbers = before.ask(query, &[]).unwrap().rows;
+    assert_eq!(numbers.len(), 3);
+    assert_eq!(numbers, after.ask(query, &[]).unwrap().rows);
+}
+
+#[test]
+fn every_number_that_a_table_holds_of_another_object_is_there() {
+    let server = Server::new(include_str!("../fixtures/schema.sql"));
+    for (table, column, of) in [
+        ("pg_class", "relnamespace", "pg_namespace"),
+        ("pg_attribute", "attrelid", "pg_class"),
+        ("pg_attribute", "atttypid", "pg_type"),
+        ("pg_attribute", "attcollation", "pg_collation"),
+        ("pg_index", "indexrelid", "pg_class"),
+        ("pg_index", "indrelid", "pg_class"),
+        ("pg_constraint", "conrelid", "pg_class"),
+        ("pg_constraint", "conindid", "pg_class"),
+        ("pg_constraint", "confrelid", "pg_class"),
+        ("pg_proc", "prorettype", "pg_type"),
+        ("pg_proc", "prolang", "pg_language"),
+        ("pg_type", "typelem", "pg_type"),
+        ("pg_type", "typarray", "pg_type"),
+        ("pg_type", "typinput", "pg_proc"),
+        ("pg_type", "typrelid", "pg_class"),
+        ("pg_opclass", "opcfamily", "pg_opfamily"),
+    ] {
+        let query = format!(
+            "SELECT DISTINCT {column}::oid FROM {table} WHERE {column} <> 0
+             AND {column} NOT IN (SELECT oid FROM {of})"
+        );
+        let missing = server.ask(&query, &[]).unwrap().rows;
+        assert!(missing.is_empty(), "{table}.{column}: {missing:?}");
+    }
+}
+
+#[test]
+fn every_system_relation_can_be_read_and_describes_itself() {
+    let server = Server::new(include_str!("../fixtures/schema.sql"));
+    let relations = "SELECT c.oid::regclass::text, c.relnatts FROM pg_class c WHERE c.oid < 16384";
+    let relations = server.ask(relations, &[]).unwrap().rows;
+    assert!(relations.len() > 200);
+    for relation in relations {
+        let table = server.ask(&format!("SELECT * FROM {}", relation[0]), &[]);
+        let table = table.unwrap_or_else(|error| panic!("{}: {error:?}", relation[0]));
+        assert_eq!(table.columns.len().to_string(), relation[1], "{}", relation[0]);
+    }
+}
+
+#[test]
+fn an_unknown_name_is_an_error_or_null_as_its_spelling_says() {
+    let server = Server::new("CREATE TABLE a (x int)");
+    let error = server.ask("SELECT 'b'::regclass", &[]).unwrap_err();
+    assert_eq!(error.code(), types::SqlState::UNDEFINED_TABLE);
+    assert_eq!(server.ask("SELECT to_regclass('b')", &[]).unwrap().rows, [[NULL]]);
+    assert_eq!(server.ask("SELECT to_regclass('public.A')", &[]).unwrap().rows, [["a"]]);
+}
+
+#[test]
+fn a_query_over_users_tables_is_left_to_others() {
+    for (text, ours) in [
+        ("SELECT * FROM pg_class", true),
+        ("SELECT 1 FROM a", false),
+        ("SELECT 1 FROM a, pg_class", false),
+        ("WITH a AS (SELECT oid FROM pg_type) SELECT * FROM a", true),
+        ("SELECT (SELECT count(*) FROM a) FROM pg_class", false),
+        ("SELECT current_schemas(true)", true),
+        ("SELECT x FROM generate_series(1, 3) x", true),
+    ] {
+        assert_eq!(pgcatalog::system_query(text).unwrap().is_some(), ours, "{text}");
+    }
+}
+
+#[test]
+fn parameters_take_the_types_of_what_they_are_compared_with() {
+    let server = Server::new("CREATE TABLE a (x int)");
+    let text = "SELECT typname FROM pg_type WHERE oid = $1 AND typname = ANY ($2) LIMIT $3";
+    let types: Vec<String> =
+        server.prepare(text).unwrap().parameters.iter().map(|t| t.to_string()).collect();
+    assert_eq!(types, ["oid", "name[]", "bigint"]);
+    let found = server.ask(text, &[Some("23"), Some("{int4,int8}"), Some("5")]).unwrap();
+    assert_eq!(found.rows, [["int4"]]);
+}
