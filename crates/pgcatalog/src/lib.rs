@@ -24,6 +24,7 @@
 //! refuses for want of a cast may pass. Ungrouped columns beside aggregates are those of the
 //! group's first row. Regular expressions are of the `regex` crate: no back references.
 
+mod analyst;
 mod describe;
 pub mod oid;
 pub mod query;
@@ -32,5 +33,6 @@ mod tables;
 mod views;
 mod world;
 
+pub use analyst::SystemAnalyst;
 pub use query::{Prepared, system_query};
 pub use world::{Activity, Row, Session, World};
