@@ -26,7 +26,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ),
     ("snapshot", &["storage", "types"]),
     ("sql", &["concurrency", "engine", "kit", "ledger", "procedure", "storage", "types"]),
-    ("analytics", &["snapshot", "storage", "types"]),
+    ("analytics", &["procedure", "snapshot", "sql", "storage", "types"]),
     ("pgfront", &["types"]),
     ("workloads", &["kit", "procedure", "types"]),
     (
@@ -48,6 +48,7 @@ const EDGES: &[(&str, &[&str])] = &[
     (
         "node",
         &[
+            "analytics",
             "bench",
             "concurrency",
             "engine",
