@@ -86,6 +86,18 @@ pub enum Live {
 pub struct GroupColumns {
     pub live: Live,
     pub columns: Vec<ArrayRef>,
+    pub work: ImageWork,
+}
+
+/// Bytes of images, by how a scan came to them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ImageWork {
+    /// From records, row by row.
+    pub built_bytes: u64,
+    /// Copied from an older image, with the rows that were touched since.
+    pub patched_bytes: u64,
+    /// As they were in the cache.
+    pub reused_bytes: u64,
 }
 
 /// Columns that are made from the same height on, so that each row is read once for all of them.
@@ -119,13 +131,20 @@ impl Group {
         state.dirty.forget(request.complete_above);
         let (mut live, mut arrays, passes) = state.plan(request);
         let mut added = SmallVec::new();
+        let mut work = ImageWork::default();
+        work.reused_bytes += arrays.iter().flatten().map(bytes).sum::<u64>();
         for pass in passes {
+            let from_nothing = pass.base.is_none();
             let (pass_live, made) = pass.run(request)?;
             if let Some(rows) = pass_live {
                 state.keep_live(request.at, &rows);
                 live = Some(rows);
             }
             for (place, array) in made {
+                match from_nothing {
+                    true => work.built_bytes += bytes(&array),
+                    false => work.patched_bytes += bytes(&array),
+                }
                 let id = request.columns[place].0;
                 if state.keep(id, request.at, &array, charges) {
                     added.push(id);
@@ -135,7 +154,7 @@ impl Group {
         }
         let live = live.unwrap_or(RowSet::EMPTY);
         let columns = arrays.into_iter().flatten().collect();
-        Ok((GroupColumns { live: Live::of(&live), columns }, added))
+        Ok((GroupColumns { live: Live::of(&live), columns, work }, added))
     }
 
     /// Between which values a column lies at a height, if an image says so.
@@ -225,7 +244,7 @@ impl State {
         if place.is_some_and(|place| self.images[place].1.at > at) {
             return false;
         }
-        let charge = charges.charge(array.get_array_memory_size() as u64);
+        let charge = charges.charge(bytes(array));
         let (array, zone) = (array.clone(), Zone::of(array));
         let image = Image { at, array, zone, used: true, _charge: charge };
         match place {
@@ -234,6 +253,10 @@ impl State {
         }
         place.is_none()
     }
+}
+
+fn bytes(array: &ArrayRef) -> u64 {
+    array.get_array_memory_size() as u64
 }
 
 impl Image {

@@ -26,7 +26,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ),
     ("snapshot", &["storage", "types"]),
     ("sql", &["concurrency", "engine", "kit", "ledger", "procedure", "storage", "types"]),
-    ("analytics", &["snapshot", "storage", "types"]),
+    ("analytics", &["procedure", "snapshot", "sql", "storage", "types"]),
     ("pgcatalog", &["procedure", "sql", "types"]),
     ("pgfront", &["types"]),
     ("workloads", &["kit", "procedure", "types"]),
@@ -49,11 +49,13 @@ const EDGES: &[(&str, &[&str])] = &[
     (
         "node",
         &[
+            "analytics",
             "bench",
             "concurrency",
             "engine",
             "kit",
             "ledger",
+            "pgcatalog",
             "pgfront",
             "procedure",
             "protocols",
