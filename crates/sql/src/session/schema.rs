@@ -216,6 +216,7 @@ fn check_arguments(parameters: &[Column], arguments: &[Value]) -> Result<()> {
 pub fn is_of(value: &Value, data_type: &DataType) -> bool {
     match (value, data_type) {
         (Value::Null, _) | (_, DataType::Unknown | DataType::Void) => true,
+        (value, DataType::System(system)) => is_of(value, &system.storage()),
         (Value::Int(_), data_type) => data_type.is_integer(),
         (Value::Text(_), data_type) => data_type.is_string(),
         (Value::Array(values), DataType::Array(element)) => {
