@@ -9,7 +9,7 @@ use arrow_schema::{ArrowError, SchemaRef};
 use arrow_select::filter::FilterBuilder;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
-use storage::{GROUP_ROWS, Slot, Table};
+use storage::{GROUP_ROWS, Slot, Snapshot, Table};
 use types::{ColumnId, Height, Result};
 
 use crate::dirty::{DirtyRows, RowSet};
@@ -69,6 +69,8 @@ pub(crate) struct Request<'a> {
     pub(crate) table: &'a Table,
     pub(crate) group: usize,
     pub(crate) at: Height,
+    /// That of the height.
+    pub(crate) snapshot: &'a Snapshot,
     pub(crate) columns: &'a [(ColumnId, Kind)],
     /// What blocks up to this touched may not have been told.
     pub(crate) complete_above: Height,
@@ -120,7 +122,11 @@ impl Group {
         let (mut live, mut arrays, passes) = state.plan(request);
         let mut added = SmallVec::new();
         for pass in passes {
-            let (pass_live, made) = pass.run(request)?;
+            let made = pass.run(request);
+            // Who reads by a lease that was ended reads anything: not even an error of it counts,
+            // and nobody else may find it in the cache.
+            request.snapshot.check()?;
+            let (pass_live, made) = made?;
             if let Some(rows) = pass_live {
                 state.keep_live(request.at, &rows);
                 live = Some(rows);

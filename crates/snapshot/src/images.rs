@@ -196,7 +196,8 @@ impl TableScan {
     /// Columns of a group.
     ///
     /// # Errors
-    /// A value that has no place in its column's Arrow type.
+    /// A value that has no place in its column's Arrow type. The snapshot was a lease and was
+    /// ended: what was read before is right.
     pub fn read(&self, group: usize, columns: &[ColumnId]) -> Result<GroupColumns> {
         let schema = self.table.schema();
         let kind = |id: &ColumnId| (*id, Kind::of(&schema.columns[usize::from(*id)].data_type));
@@ -206,6 +207,7 @@ impl TableScan {
             table: &self.table,
             group,
             at: self.snapshot.height(),
+            snapshot: &self.snapshot,
             columns: &columns,
             complete_above: self.complete_above(),
         };

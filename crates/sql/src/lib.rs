@@ -11,6 +11,7 @@
 //!
 //! Absence: no wire protocol, no sockets. Nothing but `session` runs a program.
 
+pub mod as_of;
 pub mod bind;
 pub mod catalog;
 pub mod copy;

@@ -4,7 +4,7 @@
 //! keeps its own source text (what the ledger records, and what positions in errors count from).
 //! sqlparser does the grammar. A few things are recognised before it, because its PostgreSQL
 //! dialect reads them differently or not at all: CREATE/DROP PROCEDURE (the same grammar as
-//! FUNCTION), VACUUM and ANALYZE with their many options (accepted without effect), ABORT, and
+//! FUNCTION), AS OF (module `as_of`), VACUUM and ANALYZE with their many options (accepted without effect), ABORT, and
 //! switches of COPY that say `on`.
 
 use sqlparser::ast;
@@ -14,6 +14,8 @@ use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Whitespace};
 use types::{Error, Result, SqlState};
 
+use crate::as_of::{self, AsOf};
+
 /// One statement of a text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parsed {
@@ -21,6 +23,8 @@ pub struct Parsed {
     pub(crate) body: Body,
     /// The largest n of a `$n` in it.
     pub(crate) placeholders: usize,
+    /// The block that it reads, if its text says so.
+    pub as_of: Option<AsOf>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -67,16 +71,18 @@ pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
             continue;
         };
         let text = &sql[lines.offset(sql, first.span.start)..lines.offset(sql, last.span.end)];
-        let body = parse_statement(sql, statement)?;
+        let (statement, as_of) = as_of::take(statement)?;
+        let body = parse_statement(sql, &statement)?;
         // The parameters in PREPARE are those of the statement that it prepares.
         let placeholders = match Parsed::is_prepare(&body) {
             true => 0,
-            false => placeholders(statement),
+            false => placeholders(&statement),
         };
-        parsed.push(Parsed { text: text.to_owned(), body, placeholders });
+        parsed.push(Parsed { text: text.to_owned(), body, placeholders, as_of });
     }
     if parsed.is_empty() {
-        parsed.push(Parsed { text: String::new(), body: Body::Empty, placeholders: 0 });
+        let (text, body) = (String::new(), Body::Empty);
+        parsed.push(Parsed { text, body, placeholders: 0, as_of: None });
     }
     Ok(parsed)
 }

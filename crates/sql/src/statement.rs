@@ -5,6 +5,7 @@ use std::sync::Arc;
 use procedure::{Expr, Output, Procedure};
 use types::{ColumnId, DataType, TableId};
 
+use crate::bind::PastQuery;
 use crate::copy::CopyOptions;
 use crate::ddl::Ddl;
 
@@ -65,6 +66,8 @@ pub enum Statement {
         query: Arc<Procedure>,
         options: CopyOptions,
     },
+    /// A question about the past, or about which of it is kept.
+    Past(PastQuery),
     /// The lines of EXPLAIN, one row each.
     Explain(Vec<String>),
     Discard,

@@ -20,6 +20,7 @@ mod functions;
 mod insert;
 mod operators;
 mod output_names;
+mod past;
 mod plan;
 mod refused;
 mod routine;
@@ -39,6 +40,7 @@ use types::{DataType, Error, Result};
 
 pub use binder::{Binder, Typed, fold};
 pub use dml::Dml;
+pub use past::PastQuery;
 pub(crate) use routine::parameter_defaults;
 pub use routine::{compile_routine, parameter_columns, result_columns};
 pub use scope::{Relation, Scope, ScopeColumn, Variable};

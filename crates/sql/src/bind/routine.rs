@@ -232,7 +232,7 @@ impl Binder<'_> {
             return Ok(None);
         };
         let Some(routine) = self.catalog.routine(&name).cloned() else {
-            return Ok(None);
+            return self.past_call(&name, &call);
         };
         if routine.definition.kind != RoutineKind::Function {
             return Err(Error::new(

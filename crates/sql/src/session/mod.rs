@@ -16,6 +16,7 @@ mod copy_in;
 mod guard;
 pub mod lifted;
 mod named;
+mod past;
 pub mod schema;
 pub mod settings;
 pub mod transaction;
@@ -25,12 +26,13 @@ use std::sync::atomic::AtomicBool;
 
 use concurrency::{Moment, NoRecord, Outcome, Overlay, Statement as Call, Work};
 use engine::transaction::StatementText;
-use engine::{Body, Compiled, Completion, Engine, ParameterTypes, Transaction};
+use engine::{Body, Compiled, Completion, Engine, Head, ParameterTypes, Transaction};
 use procedure::{Frame, Output, Procedure, ProgramResult};
 use rustc_hash::FxHashMap;
 use storage::Snapshot;
 use types::{DataType, Error, Result, SqlState, Value};
 
+use crate::as_of::AsOf;
 use crate::bind::bind_in_session;
 use crate::copy::CopyFormatter;
 use crate::ddl::Ddl;
@@ -127,6 +129,10 @@ pub struct Session {
     program_version: u64,
     frame: Frame,
     guard: Arc<Guard>,
+    /// The block that the last query read.
+    last_read: Option<Head>,
+    /// Told to the client with the next answer.
+    notices: Vec<Error>,
 }
 
 impl Session {
@@ -146,7 +152,13 @@ impl Session {
             copy: None,
             frame: query_frame(&guard),
             guard,
+            last_read: None,
+            notices: Vec::new(),
         }
+    }
+
+    pub fn take_notices(&mut self) -> Vec<Error> {
+        std::mem::take(&mut self.notices)
     }
 
     pub fn status(&self) -> Status {
@@ -164,7 +176,10 @@ impl Session {
 
     /// Bind a statement against the newest schema, or find it bound already.
     pub fn prepare(&mut self, parsed: Parsed, types: &[Option<DataType>]) -> Result<Arc<Prepared>> {
-        let versioned = self.view().versioned;
+        let versioned = match parsed.as_of {
+            said @ Some(_) => self.view_of(said)?.versioned,
+            None => self.view().versioned,
+        };
         let types = ParameterTypes::new(types);
         // What EXECUTE answers is not in its text.
         let cachable =
@@ -193,12 +208,16 @@ impl Session {
         types: ParameterTypes,
     ) -> Result<Prepared> {
         let declared = types.declared();
-        let mut bound = bind_in_session(&versioned.catalog, &self.info, &parsed, &declared)?;
+        let bound = bind_in_session(&versioned.catalog, &self.info, &parsed, &declared);
+        let mut bound = bound.map_err(|error| self.bound_in_the_past(parsed.as_of, error))?;
         let writes = match &bound.statement {
             Statement::Procedure(procedure) => !procedure.read_only,
             Statement::CopyIn { .. } => true,
             _ => false,
         };
+        if parsed.as_of.is_some() && !past::may_say_as_of(&bound.statement) {
+            return Err(Error::unsupported("AS OF in a statement that does not only read"));
+        }
         if writes {
             // As every replica will bind it, which knows the user but not the session.
             let canonical = SessionInfo { user: self.info.user.clone(), ..SessionInfo::default() };
@@ -207,27 +226,16 @@ impl Session {
         Ok(Prepared { parsed, bound, types, version: versioned.version })
     }
 
-    /// A transaction keeps the schema and the data that it began with; everything else sees the
-    /// newest durable block.
-    fn view(&self) -> View {
-        match &self.transaction {
-            Some(transaction) => {
-                View { versioned: Arc::clone(&transaction.versioned), snapshot: None }
-            }
-            None => {
-                let snapshot = self.database.engine.store().snapshot();
-                View { versioned: self.database.schema.of(&snapshot), snapshot: Some(snapshot) }
-            }
-        }
-    }
-
     pub async fn execute(
         &mut self,
         prepared: &Arc<Prepared>,
         parameters: &[Value],
     ) -> Result<Answer> {
         self.guard.start(self.settings.statement_timeout());
-        let view = self.view();
+        let view = match self.view_of(prepared.parsed.as_of) {
+            Err(error) if past::reads(&prepared.bound.statement) => return Err(error),
+            view => view.unwrap_or_else(|_| self.newest_view()),
+        };
         let is_current = prepared.version == view.versioned.version;
         // EXECUTE looks after the statement that it names.
         if is_current || matches!(prepared.bound.statement, Statement::Execute { .. }) {
@@ -296,6 +304,8 @@ impl Session {
                 }
                 Ok(answer(tag, &prepared.bound.output, result))
             }
+            Statement::Past(query) => self.run_past(query, parameters, &view),
+            Statement::Begin(modes) => self.begin(modes, prepared.parsed.as_of),
             Statement::Ddl(ddl) => self.change_schema(ddl, text).await,
             Statement::CopyIn { columns, row, options, .. } => {
                 let copy = CopyIn::new(text.clone(), Arc::clone(row), options);
@@ -336,17 +346,23 @@ impl Session {
     /// Run what cannot write: in the transaction, or on the newest durable block.
     fn query(&mut self, work: &Work, view: View) -> Result<ProgramResult> {
         if let Some(transaction) = &mut self.transaction {
-            return transaction.query(work);
+            let (head, result) = (transaction.head(), transaction.query(work));
+            self.has_read(head);
+            return result;
         }
         let Some(snapshot) = view.snapshot else {
             return Err(Error::new(SqlState::INTERNAL_ERROR, "a query without a snapshot"));
         };
-        let now_us = self.database.engine.head().time_us;
-        let moment = Moment { height: snapshot.height(), position: 0, now_us };
+        let head = self.head_of(&snapshot);
+        let moment = Moment { height: snapshot.height(), position: 0, now_us: head.time_us };
         let catalog = Arc::clone(snapshot.catalog());
         let mut overlay = Overlay::new(catalog, snapshot.height(), moment, NoRecord);
         let frame = &mut self.frame;
-        aside(work.is_short(), || work.run(frame, &mut overlay)).map_err(error_of)
+        let result = aside(work.is_short(), || work.run(frame, &mut overlay)).map_err(error_of);
+        // Whatever it met is nothing if the snapshot was ended meanwhile.
+        snapshot.check()?;
+        self.has_read(head);
+        result
     }
 
     /// Run what may write: in the transaction, or as a ledger transaction of its own.
@@ -371,6 +387,11 @@ impl Session {
 
     /// By `&mut`, since a session is used by one task at a time and need not be `Sync`.
     async fn submit(&mut self, body: Body, work: Option<(Work, u64)>) -> Result<Completion> {
+        if self.settings.as_of_block().is_some() {
+            let what = "nothing can be written while tally.as_of_block is set";
+            return Err(Error::new(SqlState::READ_ONLY_SQL_TRANSACTION, what)
+                .with_hint("RESET tally.as_of_block goes back to the newest block."));
+        }
         let transaction = Transaction { user: self.info.user.clone(), body };
         let compiled =
             work.map(|(work, schema_version)| Compiled { work: Arc::new(work), schema_version });
@@ -432,7 +453,6 @@ impl Session {
     /// Everything that concerns the session and its transaction.
     async fn run_control(&mut self, statement: &Statement, text: &str) -> Result<Answer> {
         match statement {
-            Statement::Begin(modes) => self.begin(modes),
             Statement::SetTransaction(modes) => {
                 if let (Some(t), Some(read_only)) = (&mut self.transaction, modes.read_only) {
                     t.read_only = read_only;
@@ -495,7 +515,7 @@ impl Session {
         }
     }
 
-    fn begin(&mut self, modes: &TransactionModes) -> Result<Answer> {
+    fn begin(&mut self, modes: &TransactionModes, as_of: Option<AsOf>) -> Result<Answer> {
         let read_only = modes.read_only.unwrap_or_else(|| self.settings.read_only());
         match &mut self.transaction {
             // BEGIN within the statements of one query makes their block an explicit one.
@@ -503,17 +523,22 @@ impl Session {
                 transaction.implicit = false;
                 transaction.read_only |= read_only;
             }
-            None => self.open(read_only, false),
+            None => {
+                let (snapshot, past) = self.snapshot_to_begin(as_of)?;
+                if past && modes.read_only == Some(false) {
+                    return Err(Error::unsupported("a transaction that writes to a past block"));
+                }
+                self.open(snapshot, read_only || past, false);
+            }
         }
         Ok(plain("BEGIN"))
     }
 
-    fn open(&mut self, read_only: bool, implicit: bool) {
-        let snapshot = self.database.engine.store().snapshot();
+    fn open(&mut self, snapshot: Snapshot, read_only: bool, implicit: bool) {
         let versioned = self.database.schema.of(&snapshot);
-        let now_us = self.database.engine.head().time_us;
+        let head = self.head_of(&snapshot);
         let transaction =
-            OpenTransaction::begin(versioned, snapshot, now_us, &self.guard, read_only, implicit);
+            OpenTransaction::begin(versioned, snapshot, head, &self.guard, read_only, implicit);
         self.transaction = Some(Box::new(transaction));
     }
 
@@ -552,7 +577,10 @@ impl Session {
     /// Statements of one simple query are one transaction.
     pub fn begin_implicit_block(&mut self) {
         if self.transaction.is_none() {
-            self.open(false, true);
+            // A block that cannot be read is said by the first statement that would read it.
+            let newest = || (self.database.engine.store().lease(), false);
+            let (snapshot, past) = self.snapshot_to_begin(None).unwrap_or_else(|_| newest());
+            self.open(snapshot, past, true);
         }
     }
 
@@ -626,6 +654,14 @@ impl Session {
                 Outcome::Rejected(error) | Outcome::Retry(error) => Err(error),
             };
         }
+        if name == "tally.as_of_block" && value.is_some() {
+            if self.transaction.as_ref().is_some_and(|t| !t.implicit) {
+                let what = "tally.as_of_block cannot be set inside a transaction block";
+                return Err(Error::new(SqlState::ACTIVE_SQL_TRANSACTION, what)
+                    .with_hint("Use BEGIN READ ONLY AS OF BLOCK n."));
+            }
+            self.check_as_of_setting(value)?;
+        }
         self.change_setting(name, value, local)?;
         Ok(plain("SET"))
     }
@@ -640,6 +676,8 @@ impl Session {
                 .collect()
             }
             "ledger.protocol" => vec![[Value::from(self.database.engine.protocol())].into()],
+            "tally.snapshot_block" => vec![[Value::from(self.show_snapshot(false))].into()],
+            "tally.last_snapshot_block" => vec![[Value::from(self.show_snapshot(true))].into()],
             "log_scheme" => vec![[Value::from(self.database.engine.log_scheme())].into()],
             name => vec![[Value::from(self.settings.show(name)?.1)].into()],
         };
@@ -656,7 +694,10 @@ impl Session {
     }
 
     fn now_us(&self) -> i64 {
-        self.database.engine.head().time_us
+        match &self.transaction {
+            Some(transaction) => transaction.head().time_us,
+            None => self.database.engine.head().time_us,
+        }
     }
 }
 
