@@ -199,6 +199,17 @@ impl Pins {
         true
     }
 
+    /// The same of a height that a lease holds, by a share in its place.
+    pub(crate) fn retain_shared(&self, pin: &SharedPin) -> bool {
+        let mut retained = self.retained.lock();
+        // Whoever ends it afterwards waits for the lock, and then releases the height.
+        if pin.is_ended() {
+            return false;
+        }
+        retained.entry(pin.height).or_insert_with(|| SharedPin::clone(pin));
+        true
+    }
+
     /// Whoever reads the height already goes on.
     pub(crate) fn release(&self, height: Height) {
         let pin = self.retained.lock().remove(&height);

@@ -84,6 +84,15 @@ impl Snapshot {
         self.hold.pin().height()
     }
 
+    /// The same, which [`Store::retain_snapshot`] can retain however old it becomes.
+    pub fn shared(self) -> Snapshot {
+        let hold = match self.hold {
+            Hold::Own(pin) => Hold::Shared(SharedPin::new(pin)),
+            shared @ Hold::Shared(_) => shared,
+        };
+        Snapshot { hold, ..self }
+    }
+
     /// Whether everything that was read by it so far is what it showed when it was taken. Of a
     /// lease, to be asked before a result leaves.
     pub fn check(&self) -> Result<()> {
@@ -411,6 +420,14 @@ impl Store {
     /// read still.
     pub fn retain(&self, height: Height) -> bool {
         height <= self.newest() && self.pins.retain(height)
+    }
+
+    /// Keeps the height of a lease in the same way. Whether it could be: it is shared, or young.
+    pub fn retain_snapshot(&self, snapshot: &Snapshot) -> bool {
+        match &snapshot.hold {
+            Hold::Shared(pin) => self.pins.retain_shared(pin),
+            Hold::Own(pin) => self.pins.retain(pin.height()),
+        }
     }
 
     pub fn release(&self, height: Height) {

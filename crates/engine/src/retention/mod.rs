@@ -234,8 +234,14 @@ impl Retention {
         inner.given_up += 1;
     }
 
-    /// Retains a block under a name: the newest, or one that can still be read.
-    pub fn pin(&self, name: &str, block: Option<Height>) -> Result<Known> {
+    /// Retains a block under a name: one that can still be read, by anybody or by `reader` alone;
+    /// the reader's or else the newest, if none is given.
+    pub fn pin(
+        &self,
+        name: &str,
+        block: Option<Height>,
+        reader: Option<(&Snapshot, Head)>,
+    ) -> Result<Known> {
         let mut inner = self.inner();
         if let Some(pin) = inner.names.get(name) {
             let height = pin.block.head.height;
@@ -248,8 +254,15 @@ impl Retention {
             return Err(Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what)
                 .with_hint("Unpin some: SELECT tally_unpin(name)."));
         }
-        let height = block.unwrap_or(inner.newest.height);
-        if !self.retain(&mut inner, height) {
+        let own = reader.map(|(_, head)| head.height);
+        let height = block.or(own).unwrap_or(inner.newest.height);
+        let by_reader = reader.filter(|(snapshot, head)| {
+            head.height == height && self.store.retain_snapshot(snapshot)
+        });
+        if let Some((_, head)) = by_reader {
+            let known = inner.known(height).unwrap_or(Known { head, next_time_us: None });
+            inner.retained.insert(height, known);
+        } else if !self.retain(&mut inner, height) {
             return Err(self.unreadable(&inner, height));
         }
         let block = inner.retained[&height];

@@ -115,11 +115,11 @@ fn the_block_at_a_time_is_the_newest_at_or_before_it() {
 fn a_name_keeps_its_block_until_it_is_given_up() {
     let world = World::new("every 10 blocks keep 1", 0);
     (1..=20).for_each(|height| world.block(height, 0));
-    assert_eq!(world.retention.pin("twenty", None).unwrap().head, head(20, 0));
-    assert_eq!(world.retention.pin("also", Some(20)).unwrap().head.height, 20);
-    let taken = world.retention.pin("twenty", None).unwrap_err();
+    assert_eq!(world.retention.pin("twenty", None, None).unwrap().head, head(20, 0));
+    assert_eq!(world.retention.pin("also", Some(20), None).unwrap().head.height, 20);
+    let taken = world.retention.pin("twenty", None, None).unwrap_err();
     assert_eq!(taken.code(), SqlState::DUPLICATE_OBJECT);
-    assert!(world.retention.pin("gone", Some(10)).is_err());
+    assert!(world.retention.pin("gone", Some(10), None).is_err());
     (21..=60).for_each(|height| world.block(height, 0));
     assert_eq!(world.retained(), [20, 60]);
     world.check(&world.retention.snapshot_at(20).unwrap());
@@ -131,6 +131,23 @@ fn a_name_keeps_its_block_until_it_is_given_up() {
     assert!(world.retention.snapshot_at(20).is_err());
 }
 
+#[test]
+fn a_reader_can_keep_what_nobody_else_could() {
+    let world = World::new("none", 0);
+    (1..=5).for_each(|height| world.block(height, 0));
+    let reader = world.store.lease().shared();
+    (6..=40).for_each(|height| world.block(height, 0));
+    assert!(world.retention.pin("five", Some(5), None).is_err());
+    let head = head(5, 0);
+    assert_eq!(world.retention.pin("five", None, Some((&reader, head))).unwrap().head, head);
+    drop(reader);
+    (41..=80).for_each(|height| world.block(height, 0));
+    world.check(&world.retention.snapshot_at(5).unwrap());
+    assert!(world.retention.unpin("five"));
+    (81..=88).for_each(|height| world.block(height, 0));
+    assert!(world.retention.snapshot_at(5).is_err());
+}
+
 /// Rows of one block fill a chunk of 64 KiB or two, so readers far apart soon pass the limit.
 #[test]
 fn beyond_the_limit_rules_go_first_then_the_oldest_and_whoever_reads_is_told() {
@@ -139,7 +156,7 @@ fn beyond_the_limit_rules_go_first_then_the_oldest_and_whoever_reads_is_told() {
     (1..=5).for_each(|height| world.block(height, 0));
     let session = world.store.lease();
     world.block(6, 0);
-    world.retention.pin("six", None).unwrap();
+    world.retention.pin("six", None, None).unwrap();
     let fresh_below = LEASE_BLOCKS_MIN;
     for height in 7..=400 {
         world.block(height, 0);
@@ -161,7 +178,7 @@ fn beyond_the_limit_rules_go_first_then_the_oldest_and_whoever_reads_is_told() {
         sessions.push(world.store.lease());
         sessions.iter().step_by(7).for_each(|session| world.check(session));
         if height == 6 {
-            world.retention.pin("six", None).unwrap();
+            world.retention.pin("six", None, None).unwrap();
         }
     }
     let ended = sessions.iter().take_while(|session| session.check().is_err()).count();

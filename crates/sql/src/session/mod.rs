@@ -535,6 +535,7 @@ impl Session {
     }
 
     fn open(&mut self, snapshot: Snapshot, read_only: bool, implicit: bool) {
+        let snapshot = snapshot.shared();
         let versioned = self.database.schema.of(&snapshot);
         let head = self.head_of(&snapshot);
         let transaction =

@@ -167,7 +167,9 @@ impl Session {
                 let name = text(eval(name)?)?;
                 let block = block.as_ref().map(eval).transpose()?;
                 let block = block.as_ref().and_then(Value::as_int).map(block_number).transpose()?;
-                let pinned = retention.pin(&name, block)?.head.height;
+                let open = self.transaction.as_ref();
+                let reader = open.map(|open| (open.snapshot(), open.head()));
+                let pinned = retention.pin(&name, block, reader)?.head.height;
                 self.notices.push(
                     Error::new(SqlState::SUCCESSFUL_COMPLETION, "a pin lasts as long as the node")
                         .with_detail("After a restart its block can no longer be read."),

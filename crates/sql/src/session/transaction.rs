@@ -74,6 +74,10 @@ impl OpenTransaction {
         }
     }
 
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
     pub fn head(&self) -> Head {
         self.head
     }

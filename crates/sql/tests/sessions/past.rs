@@ -225,6 +225,19 @@ fn a_result_says_its_block_and_repeats() {
         assert_eq!(pins[0][4], Value::text("readable"));
         let taken = client.run("SELECT tally_pin('before')").await;
         assert_eq!(code(taken), SqlState::DUPLICATE_OBJECT);
+        run(&mut client, "BEGIN READ ONLY").await;
+        let own = run(&mut client, query).await;
+        let mut other = node.session();
+        for _ in 0..20 {
+            run(&mut other, "UPDATE t SET v = v + 1 WHERE id = 1").await;
+        }
+        let of_transaction = client.number("SELECT tally_pin('own')").await;
+        run(&mut client, "COMMIT").await;
+        for _ in 0..20 {
+            run(&mut other, "UPDATE t SET v = v + 1 WHERE id = 1").await;
+        }
+        let own_again = format!("{query} AS OF BLOCK {of_transaction}");
+        assert_eq!(run(&mut client, &own_again).await, own);
         assert_eq!(run(&mut client, "SELECT tally_unpin('before')").await[0][0], Value::Bool(true));
         assert_eq!(
             run(&mut client, "SELECT tally_unpin('before')").await[0][0],

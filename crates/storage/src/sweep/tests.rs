@@ -11,8 +11,8 @@ use crate::store::{Snapshot, Store};
 use crate::table::Table;
 use crate::undo::{CHUNK_WORDS, UndoSpace, VERSION_HEADER_WORDS};
 
-const KEYS: u64 = 24;
-const BLOCKS: Height = 160;
+const KEYS: u64 = if cfg!(miri) { 6 } else { 24 };
+const BLOCKS: Height = if cfg!(miri) { 30 } else { 160 };
 
 fn table(store: &Store) -> Arc<Table> {
     let column = |name: &str| ColumnSchema {
