@@ -49,6 +49,15 @@ impl Parsed {
         matches!(&self.body, Body::Statement(s) if matches!(**s, ast::Statement::Execute { .. }))
     }
 
+    /// What is kept to be run later reads what is newest then.
+    pub(crate) fn reads_newest(&self) -> Result<()> {
+        match self.as_of {
+            None => Ok(()),
+            Some(_) => Err(Error::unsupported("AS OF in what is stored")
+                .with_hint("It can stand in statements that a client sends.")),
+        }
+    }
+
     fn is_prepare(body: &Body) -> bool {
         matches!(body, Body::Statement(s) if matches!(**s, ast::Statement::Prepare { .. }))
     }
@@ -165,6 +174,7 @@ pub(crate) fn text_after_as(sql: &str) -> Option<String> {
 /// Parses a text as one query; `None` if it is something else.
 pub(crate) fn parse_query(sql: &str) -> Result<Option<Box<ast::Query>>> {
     let mut parsed = parse(sql)?;
+    parsed.iter().try_for_each(Parsed::reads_newest)?;
     Ok(match parsed.pop().map(|p| p.body) {
         Some(Body::Statement(statement)) => match *statement {
             ast::Statement::Query(query) => Some(query),

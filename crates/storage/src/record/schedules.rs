@@ -178,7 +178,9 @@ fn swept_history() {
         shared.pins.publish(height);
         shared.undo.collect(&shared.pins.readable([]), Height::MAX);
     }
-    readers.map(|reader| reader.join().expect("a reader's checks hold"));
+    for reader in readers {
+        reader.join().expect("a reader's checks hold");
+    }
     shared.undo.collect(&shared.pins.readable([]), Height::MAX);
     assert_eq!(shared.undo.chunks_in_use(), 0);
 }

@@ -1,12 +1,13 @@
 //! Random histories with readers far apart, against a map per height and a count by brute force of
 //! the versions that somebody sees.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use kit::random::Random;
 use types::{ColumnSchema, DataType, Height, Key, Stamp, TableId, TableSchema, Value};
 
+use crate::block::Changes;
 use crate::store::{Snapshot, Store};
 use crate::table::Table;
 use crate::undo::{CHUNK_WORDS, UndoSpace, VERSION_HEADER_WORDS};
@@ -56,7 +57,13 @@ fn key(number: u64) -> Key {
 }
 
 /// One block: some rows put, some deleted, some written and taken back.
-fn write(store: &Store, table: &Table, random: &mut Random, height: Height, model: &mut Model) {
+fn write(
+    store: &Store,
+    table: &Table,
+    random: &mut Random,
+    height: Height,
+    model: &mut Model,
+) -> Changes {
     let mut state = model.states.values().next_back().cloned().unwrap_or_default();
     let mut block = store.begin_block(height, 1);
     let mut touched = BTreeSet::new();
@@ -90,8 +97,31 @@ fn write(store: &Store, table: &Table, random: &mut Random, height: Height, mode
         model.changes.entry(number).or_default().push(height);
     }
     model.states.insert(height, state);
-    drop(store.finish(block));
+    let changes = store.finish(block);
     store.publish(height);
+    changes
+}
+
+/// What a block changed is told from its before-images, which may be held while others sweep.
+fn check_changes(changes: &Changes, model: &Model) {
+    let height = changes.height();
+    let after = &model.states[&height];
+    let nothing = State::new();
+    let before = model.states.get(&(height - 1)).unwrap_or(&nothing);
+    for change in changes.touched() {
+        let mut row = Vec::new();
+        let stamp = change.before(&mut row).or_else(|| change.after(&mut row));
+        assert!(stamp.is_some(), "a change of nothing");
+        let Some(number) = row[0].as_int().map(|id| id as u64) else { panic!("{row:?}") };
+        let found = |stamp, row: &[Value]| Some((stamp, row[1].as_int()?));
+        let was = change.before(&mut row).and_then(|stamp| found(stamp, &row));
+        assert_eq!(was, before.get(&number).copied());
+        let is = change.after(&mut row).and_then(|stamp| found(stamp, &row));
+        assert_eq!(is, after.get(&number).copied());
+    }
+    let keys: BTreeSet<&u64> = before.keys().chain(after.keys()).collect();
+    let net = keys.into_iter().filter(|key| before.get(key) != after.get(key)).count();
+    assert_eq!(changes.len(), net);
 }
 
 fn check(table: &Table, at: Height, state: &State) {
@@ -110,8 +140,9 @@ fn run(seed: u64) {
     let mut random = Random::new(seed);
     let mut model = Model::default();
     let mut readers: Vec<Snapshot> = Vec::new();
+    let mut untold: VecDeque<Changes> = VecDeque::new();
     for height in 1..=BLOCKS {
-        write(&store, &table, &mut random, height, &mut model);
+        untold.push_back(write(&store, &table, &mut random, height, &mut model));
         if random.chance(12) {
             readers.push(store.snapshot());
         }
@@ -128,6 +159,9 @@ fn run(seed: u64) {
         if random.chance(3) {
             store.collect();
         }
+        while let Some(changes) = untold.pop_front_if(|_| random.chance(2)) {
+            check_changes(&changes, &model);
+        }
         let retained = store.retained().into_iter().filter_map(|at| store.lease_at(at));
         for snapshot in readers.iter().chain(&retained.collect::<Vec<_>>()) {
             check(&table, snapshot.height(), &model.states[&snapshot.height()]);
@@ -135,6 +169,7 @@ fn run(seed: u64) {
         }
         check(&table, height, &model.states[&height]);
     }
+    untold.drain(..).for_each(|changes| check_changes(&changes, &model));
     for _ in 0..8 {
         store.collect();
     }
@@ -217,12 +252,12 @@ fn an_ended_lease_says_so_and_its_versions_go() {
     let table = table(&store);
     let mut random = Random::new(7);
     let mut model = Model::default();
-    write(&store, &table, &mut random, 1, &mut model);
+    drop(write(&store, &table, &mut random, 1, &mut model));
     let (lease, kept) = (store.lease(), store.snapshot());
-    write(&store, &table, &mut random, 2, &mut model);
+    drop(write(&store, &table, &mut random, 2, &mut model));
     assert!(store.retain(2));
     let shared = store.lease_at(2).expect("retained");
-    (3..40).for_each(|height| write(&store, &table, &mut random, height, &mut model));
+    (3..40).for_each(|height| drop(write(&store, &table, &mut random, height, &mut model)));
     store.collect();
     assert_eq!(store.end_oldest_leases(1), None);
     assert_eq!(store.end_oldest_leases(30), Some(1));
