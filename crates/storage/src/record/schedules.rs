@@ -32,17 +32,23 @@ fn schema() -> TableSchema {
     TableSchema {
         id: TableId(0),
         name: "pair".to_owned(),
-        columns: vec![column("a"), column("b")],
+        columns: vec![column("id"), column("a"), column("b")],
         primary_key: vec![0],
         indexes: vec![],
         hidden_row_id: false,
     }
 }
 
+const ID: i64 = 7;
+
 fn payload(records: &Records, height: Height) -> Vec<u64> {
+    payload_of(records, ID, height)
+}
+
+fn payload_of(records: &Records, id: i64, height: Height) -> Vec<u64> {
     let height = height as i64;
     let mut payload = vec![0; records.layout.payload_words];
-    let row = [Value::Int(height), Value::Int(-height)];
+    let row = [Value::Int(id), Value::Int(height), Value::Int(-height)];
     records.layout.encode_row(&row, &records.heap, &mut payload);
     payload
 }
@@ -93,9 +99,9 @@ fn write(shared: &Shared, slot: Slot) {
         shared.records.free(slot);
         let mut arena = UndoArena::new(shared.undo.clone(), BLOCKS + 2, BLOCKS + 2);
         let reused = shared.records.create(
-            b"other",
+            Key::from_int(ID + 1).as_bytes(),
             Stamp::new(BLOCKS + 2, 0),
-            &payload(&shared.records, 99),
+            &payload_of(&shared.records, ID + 1, 99),
             &mut arena,
         );
         assert_eq!(reused, slot);
@@ -107,7 +113,7 @@ fn history() {
     let records = Records::register(&schema(), 1, undo.clone(), 0);
     let mut arena = UndoArena::new(undo.clone(), 1, 1);
     let row = payload(&records, 1);
-    let slot = records.create(b"key", Stamp::new(1, 0), &row, &mut arena);
+    let slot = records.create(Key::from_int(ID).as_bytes(), Stamp::new(1, 0), &row, &mut arena);
     let shared = kit::sync::Arc::new(Shared { records, undo, pins: Pins::new() });
     shared.pins.publish(1);
     let readers: Vec<_> = (0..2)
@@ -143,7 +149,7 @@ fn swept_history() {
     let records = Records::register(&schema(), 1, undo.clone(), 0);
     let mut arena = UndoArena::new(undo.clone(), 1, 1);
     let row = payload(&records, 1);
-    let slot = records.create(b"key", Stamp::new(1, 0), &row, &mut arena);
+    let slot = records.create(Key::from_int(ID).as_bytes(), Stamp::new(1, 0), &row, &mut arena);
     arena.close();
     let shared = kit::sync::Arc::new(Shared { records, undo, pins: Pins::new() });
     shared.pins.publish(1);
@@ -203,7 +209,7 @@ fn whoever_is_not_told_of_an_ended_lease_has_read_what_was_there() {
         let records = Records::register(&schema(), 1, undo.clone(), 0);
         let mut arena = UndoArena::new(undo.clone(), 1, 1);
         let row = payload(&records, 1);
-        let slot = records.create(b"key", Stamp::new(1, 0), &row, &mut arena);
+        let slot = records.create(Key::from_int(ID).as_bytes(), Stamp::new(1, 0), &row, &mut arena);
         arena.close();
         let shared = kit::sync::Arc::new(Shared { records, undo, pins: Pins::new() });
         shared.pins.publish(1);
