@@ -71,7 +71,7 @@ impl Writer {
         }
         self.store.finish_unread(block);
         self.store.publish(self.height);
-        self.store.collect(self.store.horizon());
+        self.store.collect();
     }
 }
 

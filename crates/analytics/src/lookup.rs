@@ -81,6 +81,7 @@ pub(crate) fn key_scan(
         ControlFlow::Continue(())
     };
     scan.table().scan(range.index, low, high, false, scan.height(), columns, &mut visit);
+    scan.check().map_err(raise)?;
     if rows > ROWS_MAX {
         return Ok(None);
     }

@@ -155,7 +155,7 @@ impl Bed {
         also(&self.replica)?;
         self.replica.publish();
         let store = self.replica.store();
-        store.collect(store.horizon());
+        store.collect();
         match executed.outcomes.as_slice() {
             [Outcome::Committed(_)] => Ok(()),
             other => bail!("the workload cannot be set up: {other:?}"),

@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use futures::stream::{self, StreamExt};
 use pgfront::{
-    Authentication, ColumnDescription, CopyChunk, CopyChunks, Listener, Notice, Options, Peer,
-    Prepared, Response, SessionOptions, Tag, Tls, TransactionStatus,
+    Authentication, ColumnDescription, CopyChunk, CopyChunks, Listener, Notice, NoticeSeverity,
+    Options, Peer, Prepared, Response, SessionOptions, Tag, Tls, TransactionStatus,
 };
 use procedure::Output;
 use sql::SessionInfo;
@@ -196,7 +196,8 @@ impl pgfront::Session for Session {
     }
 
     fn take_notices(&mut self) -> Vec<Notice> {
-        Vec::new()
+        let notice = |content| Notice { severity: NoticeSeverity::Notice, content };
+        self.inner.take_notices().into_iter().map(notice).collect()
     }
 
     fn take_parameter_changes(&mut self) -> Vec<(String, String)> {

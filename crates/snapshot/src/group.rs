@@ -9,7 +9,7 @@ use arrow_schema::{ArrowError, SchemaRef};
 use arrow_select::filter::FilterBuilder;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
-use storage::{GROUP_ROWS, Slot, Table};
+use storage::{GROUP_ROWS, Slot, Snapshot, Table};
 use types::{ColumnId, Height, Result};
 
 use crate::dirty::{DirtyRows, RowSet};
@@ -69,6 +69,8 @@ pub(crate) struct Request<'a> {
     pub(crate) table: &'a Table,
     pub(crate) group: usize,
     pub(crate) at: Height,
+    /// That of the height.
+    pub(crate) snapshot: &'a Snapshot,
     pub(crate) columns: &'a [(ColumnId, Kind)],
     /// What blocks up to this touched may not have been told.
     pub(crate) complete_above: Height,
@@ -135,7 +137,11 @@ impl Group {
         work.reused_bytes += arrays.iter().flatten().map(bytes).sum::<u64>();
         for pass in passes {
             let from_nothing = pass.base.is_none();
-            let (pass_live, made) = pass.run(request)?;
+            let made = pass.run(request);
+            // Who reads by a lease that was ended reads anything: not even an error of it counts,
+            // and nobody else may find it in the cache.
+            request.snapshot.check()?;
+            let (pass_live, made) = made?;
             if let Some(rows) = pass_live {
                 state.keep_live(request.at, &rows);
                 live = Some(rows);

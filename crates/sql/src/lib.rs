@@ -12,6 +12,7 @@
 //! Absence: no wire protocol, no sockets. Nothing but `session` runs a program.
 
 pub mod analyst;
+pub mod as_of;
 pub mod bind;
 pub mod catalog;
 pub mod copy;

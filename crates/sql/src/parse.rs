@@ -4,7 +4,7 @@
 //! keeps its own source text (what the ledger records, and what positions in errors count from).
 //! sqlparser does the grammar. A few things are recognised before it, because its PostgreSQL
 //! dialect reads them differently or not at all: CREATE/DROP PROCEDURE (the same grammar as
-//! FUNCTION), VACUUM and ANALYZE with their many options (accepted without effect), ABORT, and
+//! FUNCTION), AS OF (module `as_of`), VACUUM and ANALYZE with their many options (accepted without effect), ABORT, and
 //! switches of COPY that say `on`.
 
 use sqlparser::ast;
@@ -14,6 +14,7 @@ use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Whitespace};
 use types::{Error, Result, SqlState};
 
+use crate::as_of::{self, AsOf};
 use crate::copy::CopyOptions;
 
 /// One statement of a text.
@@ -23,6 +24,8 @@ pub struct Parsed {
     pub(crate) body: Body,
     /// The largest n of a `$n` in it.
     pub(crate) placeholders: usize,
+    /// The block that it reads, if its text says so.
+    pub as_of: Option<AsOf>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -71,7 +74,8 @@ impl Parsed {
         }
         let body = Body::Statement(statement.clone());
         let text = statement.to_string();
-        Ok(Some((Parsed { text, body, placeholders: self.placeholders }, analyze)))
+        let Parsed { placeholders, as_of, .. } = *self;
+        Ok(Some((Parsed { text, body, placeholders, as_of }, analyze)))
     }
 
     /// How a COPY that writes what a query finds writes it.
@@ -87,6 +91,15 @@ impl Parsed {
 
     pub(crate) fn is_execute(&self) -> bool {
         matches!(&self.body, Body::Statement(s) if matches!(**s, ast::Statement::Execute { .. }))
+    }
+
+    /// What is kept to be run later reads what is newest then.
+    pub(crate) fn reads_newest(&self) -> Result<()> {
+        match self.as_of {
+            None => Ok(()),
+            Some(_) => Err(Error::unsupported("AS OF in what is stored")
+                .with_hint("It can stand in statements that a client sends.")),
+        }
     }
 
     fn is_prepare(body: &Body) -> bool {
@@ -124,16 +137,18 @@ pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
             continue;
         };
         let text = &sql[lines.offset(sql, first.span.start)..lines.offset(sql, last.span.end)];
-        let body = parse_statement(sql, statement)?;
+        let (statement, as_of) = as_of::take(statement)?;
+        let body = parse_statement(sql, &statement)?;
         // The parameters in PREPARE are those of the statement that it prepares.
         let placeholders = match Parsed::is_prepare(&body) {
             true => 0,
-            false => placeholders(statement),
+            false => placeholders(&statement),
         };
-        parsed.push(Parsed { text: text.to_owned(), body, placeholders });
+        parsed.push(Parsed { text: text.to_owned(), body, placeholders, as_of });
     }
     if parsed.is_empty() {
-        parsed.push(Parsed { text: String::new(), body: Body::Empty, placeholders: 0 });
+        let (text, body) = (String::new(), Body::Empty);
+        parsed.push(Parsed { text, body, placeholders: 0, as_of: None });
     }
     Ok(parsed)
 }
@@ -216,6 +231,7 @@ pub(crate) fn text_after_as(sql: &str) -> Option<String> {
 /// Parses a text as one query; `None` if it is something else.
 pub(crate) fn parse_query(sql: &str) -> Result<Option<Box<ast::Query>>> {
     let mut parsed = parse(sql)?;
+    parsed.iter().try_for_each(Parsed::reads_newest)?;
     Ok(match parsed.pop().map(|p| p.body) {
         Some(Body::Statement(statement)) => match *statement {
             ast::Statement::Query(query) => Some(query),

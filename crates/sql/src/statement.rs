@@ -6,6 +6,7 @@ use procedure::{Expr, Output, Procedure};
 use types::{ColumnId, DataType, TableId};
 
 use crate::analyst::AnalyticalPlan;
+use crate::bind::PastQuery;
 use crate::copy::CopyOptions;
 use crate::ddl::Ddl;
 use crate::router::Reason;
@@ -79,6 +80,8 @@ pub enum Statement {
         prepared: Arc<Prepared>,
         analyze: bool,
     },
+    /// A question about the past, or about which of it is kept.
+    Past(PastQuery),
     /// The lines of EXPLAIN, one row each.
     Explain(Vec<String>),
     Discard,

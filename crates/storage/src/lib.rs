@@ -36,6 +36,7 @@ mod rebuild;
 mod record;
 mod scan;
 mod store;
+mod sweep;
 mod table;
 mod transfer;
 mod undo;

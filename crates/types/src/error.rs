@@ -15,6 +15,7 @@ macro_rules! sqlstates {
 }
 
 sqlstates! {
+    SUCCESSFUL_COMPLETION = b"00000";
     TRANSACTION_RESOLUTION_UNKNOWN = b"08007";
     PROTOCOL_VIOLATION = b"08P01";
     FEATURE_NOT_SUPPORTED = b"0A000";
@@ -79,6 +80,7 @@ sqlstates! {
     QUERY_CANCELED = b"57014";
     ADMIN_SHUTDOWN = b"57P01";
     CANNOT_CONNECT_NOW = b"57P03";
+    SNAPSHOT_TOO_OLD = b"72000";
     IO_ERROR = b"58030";
     NO_DATA_FOUND = b"P0002";
     RAISE_EXCEPTION = b"P0001";
@@ -160,6 +162,11 @@ impl Error {
         )
         .with_detail(detail)
         .with_hint("The transaction might succeed if retried.")
+    }
+
+    pub fn with_code(mut self, code: SqlState) -> Self {
+        self.0.code = code;
+        self
     }
 
     pub fn with_detail(mut self, detail: impl Into<String>) -> Self {

@@ -140,9 +140,12 @@ impl Session {
         view: View,
     ) -> Result<Execution> {
         super::check_kinds(plan.parameters(), parameters)?;
-        let (snapshot, now_us) = match (&mut self.transaction, view.snapshot) {
+        let (snapshot, head) = match (&mut self.transaction, view.snapshot) {
             (Some(transaction), _) => transaction.read_aside(plan.reads_tables())?,
-            (None, Some(snapshot)) => (Arc::new(snapshot), self.now_us()),
+            (None, Some(snapshot)) => {
+                let head = self.head_of(&snapshot);
+                (Arc::new(snapshot), head)
+            }
             (None, None) => {
                 return Err(Error::new(SqlState::INTERNAL_ERROR, "a query without a snapshot"));
             }
@@ -151,6 +154,10 @@ impl Session {
             timeout: self.settings.statement_timeout(),
             canceled: self.guard.canceled().clone(),
         };
+        if plan.reads_tables() {
+            self.has_read(head);
+        }
+        let now_us = head.time_us;
         Ok(Execution { snapshot, parameters: parameters.into(), now_us, limits })
     }
 }

@@ -20,6 +20,8 @@ mod explained;
 mod guard;
 pub mod lifted;
 mod named;
+mod parameters;
+mod past;
 pub mod schema;
 pub mod settings;
 pub mod transaction;
@@ -30,7 +32,7 @@ use std::sync::{Arc, OnceLock};
 
 use concurrency::{Moment, NoRecord, Outcome, Overlay, Statement as Call, Work};
 use engine::transaction::StatementText;
-use engine::{Body, Compiled, Completion, Engine, ParameterTypes, Transaction};
+use engine::{Body, Compiled, Completion, Engine, Head, ParameterTypes, Transaction};
 use futures::stream::{self, StreamExt};
 use procedure::{Column, Frame, Output, Procedure, ProgramResult};
 use rustc_hash::FxHashMap;
@@ -38,6 +40,7 @@ use storage::Snapshot;
 use types::{DataType, Error, Result, SqlState, TableId, Value};
 
 use crate::analyst::{Analyst, AnalyticalPlan, RowBatches};
+use crate::as_of::AsOf;
 use crate::bind::bind_in_session;
 use crate::copy::CopyFormatter;
 use crate::ddl::Ddl;
@@ -161,6 +164,10 @@ pub struct Session {
     program_version: u64,
     frame: Frame,
     guard: Arc<Guard>,
+    /// The block that the last query read.
+    last_read: Option<Head>,
+    /// Told to the client with the next answer.
+    notices: Vec<Error>,
 }
 
 impl Session {
@@ -180,7 +187,13 @@ impl Session {
             copy: None,
             frame: query_frame(&guard),
             guard,
+            last_read: None,
+            notices: Vec::new(),
         }
+    }
+
+    pub fn take_notices(&mut self) -> Vec<Error> {
+        std::mem::take(&mut self.notices)
     }
 
     pub fn status(&self) -> Status {
@@ -198,7 +211,10 @@ impl Session {
 
     /// Bind a statement against the newest schema, or find it bound already.
     pub fn prepare(&mut self, parsed: Parsed, types: &[Option<DataType>]) -> Result<Arc<Prepared>> {
-        let versioned = self.view().versioned;
+        let versioned = match parsed.as_of {
+            said @ Some(_) => self.view_of(said)?.versioned,
+            None => self.view().versioned,
+        };
         let types = ParameterTypes::new(types);
         // What EXECUTE answers is not in its text.
         let cachable =
@@ -233,15 +249,19 @@ impl Session {
             return Ok(Prepared::explaining(parsed, types, explained, analyze));
         }
         let bound = bind_in_session(&versioned.catalog, &self.info, &parsed, &declared);
-        let mut bound = match bound {
-            Err(error) if analyst => self.bind_refused(versioned, &parsed, &declared, error)?,
-            bound => bound?,
+        let bound = match bound {
+            Err(error) if analyst => self.bind_refused(versioned, &parsed, &declared, error),
+            bound => bound,
         };
+        let mut bound = bound.map_err(|error| self.bound_in_the_past(parsed.as_of, error))?;
         let writes = match &bound.statement {
             Statement::Procedure(procedure) => !procedure.read_only,
             Statement::CopyIn { .. } => true,
             _ => false,
         };
+        if parsed.as_of.is_some() && !past::may_say_as_of(&bound.statement) {
+            return Err(Error::unsupported("AS OF in a statement that does not only read"));
+        }
         if writes {
             // As every replica will bind it, which knows the user but not the session.
             let canonical = SessionInfo { user: self.info.user.clone(), ..SessionInfo::default() };
@@ -257,27 +277,16 @@ impl Session {
         Ok(Prepared { parsed, bound, types, version, scanned, broad })
     }
 
-    /// A transaction keeps the schema and the data that it began with; everything else sees the
-    /// newest durable block.
-    fn view(&self) -> View {
-        match &self.transaction {
-            Some(transaction) => {
-                View { versioned: Arc::clone(&transaction.versioned), snapshot: None }
-            }
-            None => {
-                let snapshot = self.database.engine.store().snapshot();
-                View { versioned: self.database.schema.of(&snapshot), snapshot: Some(snapshot) }
-            }
-        }
-    }
-
     pub async fn execute(
         &mut self,
         prepared: &Arc<Prepared>,
         parameters: &[Value],
     ) -> Result<Answer> {
         self.guard.start(self.settings.statement_timeout());
-        let view = self.view();
+        let view = match self.view_of(prepared.parsed.as_of) {
+            Err(error) if past::reads(&prepared.bound.statement) => return Err(error),
+            view => view.unwrap_or_else(|_| self.newest_view()),
+        };
         let is_current = prepared.version == view.versioned.version;
         // EXECUTE looks after the statement that it names.
         if is_current || matches!(prepared.bound.statement, Statement::Execute { .. }) {
@@ -352,6 +361,8 @@ impl Session {
             Statement::Explained { prepared, analyze } => {
                 self.explain(prepared, *analyze, parameters, view).await
             }
+            Statement::Past(query) => self.run_past(query, parameters, &view),
+            Statement::Begin(modes) => self.begin(modes, prepared.parsed.as_of),
             Statement::Ddl(ddl) => self.change_schema(ddl, text).await,
             Statement::CopyIn { columns, row, options, .. } => {
                 let copy = CopyIn::new(text.clone(), Arc::clone(row), options);
@@ -399,17 +410,23 @@ impl Session {
     /// Run what cannot write: in the transaction, or on the newest durable block.
     fn query(&mut self, work: &Work, view: View) -> Result<ProgramResult> {
         if let Some(transaction) = &mut self.transaction {
-            return transaction.query(work);
+            let (head, result) = (transaction.head(), transaction.query(work));
+            self.has_read(head);
+            return result;
         }
         let Some(snapshot) = view.snapshot else {
             return Err(Error::new(SqlState::INTERNAL_ERROR, "a query without a snapshot"));
         };
-        let now_us = self.database.engine.head().time_us;
-        let moment = Moment { height: snapshot.height(), position: 0, now_us };
+        let head = self.head_of(&snapshot);
+        let moment = Moment { height: snapshot.height(), position: 0, now_us: head.time_us };
         let catalog = Arc::clone(snapshot.catalog());
         let mut overlay = Overlay::new(catalog, snapshot.height(), moment, NoRecord);
         let frame = &mut self.frame;
-        aside(work.is_short(), || work.run(frame, &mut overlay)).map_err(error_of)
+        let result = aside(work.is_short(), || work.run(frame, &mut overlay)).map_err(error_of);
+        // Whatever it met is nothing if the snapshot was ended meanwhile.
+        snapshot.check()?;
+        self.has_read(head);
+        result
     }
 
     /// Run what may write: in the transaction, or as a ledger transaction of its own.
@@ -434,6 +451,11 @@ impl Session {
 
     /// By `&mut`, since a session is used by one task at a time and need not be `Sync`.
     async fn submit(&mut self, body: Body, work: Option<(Work, u64)>) -> Result<Completion> {
+        if self.settings.as_of_block().is_some() {
+            let what = "nothing can be written while tally.as_of_block is set";
+            return Err(Error::new(SqlState::READ_ONLY_SQL_TRANSACTION, what)
+                .with_hint("RESET tally.as_of_block goes back to the newest block."));
+        }
         let transaction = Transaction { user: self.info.user.clone(), body };
         let compiled =
             work.map(|(work, schema_version)| Compiled { work: Arc::new(work), schema_version });
@@ -510,7 +532,6 @@ impl Session {
     /// Everything that concerns the session and its transaction.
     async fn run_control(&mut self, statement: &Statement, text: &str) -> Result<Answer> {
         match statement {
-            Statement::Begin(modes) => self.begin(modes),
             Statement::SetTransaction(modes) => {
                 if let (Some(t), Some(read_only)) = (&mut self.transaction, modes.read_only) {
                     t.read_only = read_only;
@@ -573,7 +594,7 @@ impl Session {
         }
     }
 
-    fn begin(&mut self, modes: &TransactionModes) -> Result<Answer> {
+    fn begin(&mut self, modes: &TransactionModes, as_of: Option<AsOf>) -> Result<Answer> {
         let read_only = modes.read_only.unwrap_or_else(|| self.settings.read_only());
         match &mut self.transaction {
             // BEGIN within the statements of one query makes their block an explicit one.
@@ -581,17 +602,23 @@ impl Session {
                 transaction.implicit = false;
                 transaction.read_only |= read_only;
             }
-            None => self.open(read_only, false),
+            None => {
+                let (snapshot, past) = self.snapshot_to_begin(as_of)?;
+                if past && modes.read_only == Some(false) {
+                    return Err(Error::unsupported("a transaction that writes to a past block"));
+                }
+                self.open(snapshot, read_only || past, false);
+            }
         }
         Ok(plain("BEGIN"))
     }
 
-    fn open(&mut self, read_only: bool, implicit: bool) {
-        let snapshot = Arc::new(self.database.engine.store().snapshot());
+    fn open(&mut self, snapshot: Snapshot, read_only: bool, implicit: bool) {
+        let snapshot = Arc::new(snapshot.shared());
         let versioned = self.database.schema.of(&snapshot);
-        let now_us = self.database.engine.head().time_us;
+        let head = self.head_of(&snapshot);
         let transaction =
-            OpenTransaction::begin(versioned, snapshot, now_us, &self.guard, read_only, implicit);
+            OpenTransaction::begin(versioned, snapshot, head, &self.guard, read_only, implicit);
         self.transaction = Some(Box::new(transaction));
     }
 
@@ -630,7 +657,10 @@ impl Session {
     /// Statements of one simple query are one transaction.
     pub fn begin_implicit_block(&mut self) {
         if self.transaction.is_none() {
-            self.open(false, true);
+            // A block that cannot be read is said by the first statement that would read it.
+            let newest = || (self.database.engine.store().lease(), false);
+            let (snapshot, past) = self.snapshot_to_begin(None).unwrap_or_else(|_| newest());
+            self.open(snapshot, past, true);
         }
     }
 
@@ -676,54 +706,6 @@ impl Session {
         self.copy = None;
     }
 
-    /// SET LOCAL outside of a transaction has nothing to last for.
-    fn change_setting(&mut self, name: &str, value: Option<&str>, local: bool) -> Result<()> {
-        Settings::refuse_time_zone(name, value)?;
-        match self.transaction.is_some() {
-            true => self.settings.set_in_transaction(name, value, local),
-            false if local => self.settings.clone().set(name, value),
-            false => self.settings.set(name, value),
-        }
-    }
-
-    async fn set(&mut self, name: &str, value: Option<&str>, local: bool) -> Result<Answer> {
-        // `SET ledger.protocol = 'serial'` is a ledger transaction: the protocol belongs to all.
-        if let Some(parameter) = name.strip_prefix("ledger.") {
-            let value = value.ok_or_else(|| {
-                Error::new(SqlState::INVALID_PARAMETER_VALUE, "a ledger parameter needs a value")
-            })?;
-            if self.transaction.as_ref().is_some_and(|t| !t.implicit) {
-                return Err(Error::unsupported(
-                    "a ledger parameter change inside a transaction block",
-                ));
-            }
-            let (name, value) = (parameter.to_owned(), value.to_owned());
-            let completion = self.submit(Body::Parameter { name, value }, None).await?;
-            return match completion.outcome {
-                Outcome::Committed(_) => Ok(plain("SET")),
-                Outcome::Rejected(error) | Outcome::Retry(error) => Err(error),
-            };
-        }
-        self.change_setting(name, value, local)?;
-        Ok(plain("SET"))
-    }
-
-    fn show(&self, name: &str) -> Result<Answer> {
-        let rows = match name {
-            "all" => {
-                let all = self.settings.show_all().into_iter();
-                all.map(|(name, value)| {
-                    [Value::from(name), Value::from(value), Value::from("")].into()
-                })
-                .collect()
-            }
-            "ledger.protocol" => vec![[Value::from(self.database.engine.protocol())].into()],
-            "log_scheme" => vec![[Value::from(self.database.engine.log_scheme())].into()],
-            name => vec![[Value::from(self.settings.show(name)?.1)].into()],
-        };
-        Ok(Answer::Rows { rows, tag: Tag::Plain("SHOW".into()) })
-    }
-
     fn open_transaction(&mut self, what: &str) -> Result<&mut OpenTransaction> {
         self.transaction.as_deref_mut().ok_or_else(|| {
             Error::new(
@@ -734,7 +716,10 @@ impl Session {
     }
 
     fn now_us(&self) -> i64 {
-        self.database.engine.head().time_us
+        match &self.transaction {
+            Some(transaction) => transaction.head().time_us,
+            None => self.database.engine.head().time_us,
+        }
     }
 }
 

@@ -199,6 +199,7 @@ fn compile_for_ledger(
     let [parsed] = parsed.as_slice() else {
         return Err(Error::new(SqlState::SYNTAX_ERROR, "a transaction holds one statement"));
     };
+    parsed.reads_newest()?;
     bind_in_session(catalog, &info, parsed, &types.declared())
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use engine::checkpoint::{Checkpointer, ServiceSettings};
 use engine::{
-    BlockEvent, BlockLimits, Checkpoints, Engine, Language, NoObserver, Observer, Progress,
+    Beside, BlockEvent, BlockLimits, Checkpoints, Engine, Language, NoObserver, Observer, Progress,
     replay_watched,
 };
 use ledger::checkpoint::{heights, read_manifest};
@@ -54,8 +54,8 @@ fn start_with(
     let checkpoints = Checkpoints { checkpointer, settings, since: Progress::default() };
     let log = LogWriter::resume(read.reader, options).unwrap();
     let (limits, clock) = (BlockLimits::default(), Arc::new(|| 0));
-    let engine =
-        Engine::start_with(read.replica, log, language, limits, clock, observer, Some(checkpoints));
+    let beside = Beside { checkpoints: Some(checkpoints), ..Beside::default() };
+    let engine = Engine::start_with(read.replica, log, language, limits, clock, observer, beside);
     Arc::new(Database { engine: Arc::new(engine.unwrap()), schema, analyst: None })
 }
 
