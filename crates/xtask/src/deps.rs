@@ -25,6 +25,7 @@ const EDGES: &[(&str, &[&str])] = &[
         &["concurrency", "kit", "ledger", "procedure", "protocols", "recovery", "storage", "types"],
     ),
     ("snapshot", &["storage", "types"]),
+    ("anker", &["kit", "types"]),
     ("sql", &["concurrency", "engine", "kit", "ledger", "procedure", "storage", "types"]),
     ("analytics", &["snapshot", "storage", "types"]),
     ("pgfront", &["types"]),
@@ -32,6 +33,7 @@ const EDGES: &[(&str, &[&str])] = &[
     (
         "bench",
         &[
+            "anker",
             "concurrency",
             "engine",
             "kit",
@@ -39,6 +41,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "procedure",
             "protocols",
             "recovery",
+            "snapshot",
             "sql",
             "storage",
             "types",
