@@ -115,8 +115,7 @@ impl<A: Area> Column<A> {
     /// of those who asked, not of the commit that happens to come by.
     pub(crate) fn materialise(&self) {
         let _exclusive = self.lock.exclusive();
-        let waiting = std::mem::take(&mut *lock(&self.waiting));
-        self.has_waiting.store(false, Ordering::Release);
+        let waiting = self.take_waiting();
         let waiting: Vec<(Arc<Request<A>>, usize)> = waiting
             .into_iter()
             .filter_map(|(request, at)| Some((request.upgrade()?, at)))
@@ -128,6 +127,17 @@ impl<A: Area> Column<A> {
         for (request, at) in waiting {
             request.fill(at, frozen.clone());
         }
+    }
+
+    /// List and flag together: a request may come at any time, and its flag must stay.
+    fn take_waiting(&self) -> Vec<Waiting<A>> {
+        let mut waiting = lock(&self.waiting);
+        let taken = std::mem::take(&mut *waiting);
+        if self.flaws.has(Flaw::LosesTheFlagOfANewRequest) {
+            drop(waiting);
+        }
+        self.has_waiting.store(false, Ordering::Release);
+        taken
     }
 
     /// Under the exclusive lock. A column in which nothing was installed is frozen already.

@@ -22,7 +22,7 @@ fn history<A: Area>(configuration: Configuration, flaw: Option<Flaw>) {
     let programs = [
         vec![
             vec![Step::Read(0, 0), Step::Write(0, 0, 1), Step::Write(1, 2, 2)],
-            vec![Step::Read(1, 2), Step::Write(0, 1, 5)],
+            vec![Step::Find(1, 2..=9), Step::Write(0, 1, 5)],
         ],
         vec![
             vec![Step::Put(0, 2, 7), Step::Put(1, 0, 7)],
@@ -132,6 +132,12 @@ fn is_caught(configuration: Configuration, flaw: Flaw) {
 #[test]
 fn looking_for_requests_too_early_is_caught() {
     is_caught(Configuration::HeeAnker, Flaw::LooksForRequestsTooEarly);
+}
+
+/// Needs two queries: one asks while the column is frozen for the other.
+#[test]
+fn losing_the_flag_of_a_new_request_is_caught() {
+    is_caught(Configuration::HeeAnker, Flaw::LosesTheFlagOfANewRequest);
 }
 
 #[test]

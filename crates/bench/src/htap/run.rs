@@ -163,7 +163,7 @@ fn run_on<A: Area>(setting: &Setting) -> Result<Trace> {
             scope.spawn(move || oltp(engine, setting, shared, stream as u64));
         }
         if configuration.makes_versions() && !configuration.is_hybrid() {
-            scope.spawn(|| {
+            scope.spawn(move || {
                 while shared.sleep(COLLECTOR_PERIOD) {
                     engine.collect();
                 }
@@ -176,10 +176,10 @@ fn run_on<A: Area>(setting: &Setting) -> Result<Trace> {
             .map(|stream| scope.spawn(move || olap(engine, setting, shared, stream as u64)))
             .collect();
         let (start, tenth) = (Instant::now(), setting.duration / 10);
-        for at in 0..10 {
+        for (at, count) in (1u32..).zip(&mut trace.tenths) {
             let from = shared.committed.load(Ordering::Relaxed);
-            thread::sleep((tenth * (at as u32 + 1)).saturating_sub(start.elapsed()));
-            trace.tenths[at] = shared.committed.load(Ordering::Relaxed) - from;
+            thread::sleep((tenth * at).saturating_sub(start.elapsed()));
+            *count = shared.committed.load(Ordering::Relaxed) - from;
         }
         let committed = shared.committed.load(Ordering::Relaxed) - before;
         trace.per_second = committed as f64 / start.elapsed().as_secs_f64();

@@ -289,10 +289,11 @@ pub fn olap_streams(lab: &mut Lab<'_>) -> Result<Findings> {
 pub fn warehouses(lab: &mut Lab<'_>) -> Result<Findings> {
     let (most, divisor, _) = scale(lab);
     let most = most as usize;
-    let counts: Vec<usize> = [1, most / 4, most / 2, most * 3 / 4, most]
+    let mut counts: Vec<usize> = [1, most / 4, most / 2, most * 3 / 4, most]
         .into_iter()
         .filter(|&count| count > 0)
         .collect();
+    counts.dedup();
     let vary = |setting: Setting, warehouses: usize| Setting {
         tables: Tables::scaled(warehouses as u32, divisor),
         ..setting

@@ -1,5 +1,7 @@
 //! Snapshots alone: table 2.1, figures 2.4 to 2.6.
 
+use std::time::Duration;
+
 use anker::areas::{Physical, Private, Rewired, Slabs, mappings_max};
 use anyhow::Result;
 
@@ -92,10 +94,8 @@ pub fn table(lab: &mut Lab<'_>) -> Result<Findings> {
         findings.claim(claim, &times(paper), ours, (over > under) == (paper > 1.0));
     };
     let (physical, fork) = (of("physical", 0, all), of("fork", 0, all));
-    let one = of("physical", 0, 1);
-    ratio("physical: all columns over one", 49.8, physical, one);
+    ratio("physical: all columns over one", 49.8, physical, of("physical", 0, 1));
     ratio("all columns: physical over fork", 49.7, physical, fork);
-    ratio("one column: fork over physical", 1.0, fork, one);
     ratio("one column: fork over rewired, nothing modified", 5_414.0, fork, of("rewired", 0, 1));
     let (little, much) = (of("rewired", 1, all), of("rewired", 3, all));
     ratio("all columns: fork over rewired, 1 % modified", 1.75, fork, little);
@@ -131,6 +131,8 @@ pub fn table(lab: &mut Lab<'_>) -> Result<Findings> {
     Ok(findings)
 }
 
+type Point = (usize, Duration, Duration);
+
 pub fn erosion(lab: &mut Lab<'_>) -> Result<Findings> {
     const POINTS: usize = 10;
     let pages = match (lab.effort.smoke, lab.effort.quick) {
@@ -150,7 +152,7 @@ pub fn erosion(lab: &mut Lab<'_>) -> Result<Findings> {
     let found = [run(lab, 0)?, run(lab, 1)?, run(lab, 2)?];
     let places: Vec<String> = found[2].points.iter().map(|point| point.0.to_string()).collect();
     let x_label = "pages modified".to_owned();
-    let lines = |title: &str, value: &dyn Fn(&(usize, _, _)) -> std::time::Duration| Lines {
+    let lines = |title: &str, value: &dyn Fn(&Point) -> Duration| Lines {
         title: title.to_owned(),
         x_label: x_label.clone(),
         unit: "us".to_owned(),
@@ -209,8 +211,10 @@ pub fn versions(lab: &mut Lab<'_>) -> Result<Findings> {
     let percents = [0, 1, 5, 10, 25, 50, 75, 100];
     lab.tell(0, 1, &format!("{rows} rows, up to all versioned"));
     let found = scans::versioned(rows, &percents, lab.effort.rounds().max(2))?;
-    let ms = |time: std::time::Duration| Some(time.as_secs_f64() * 1e3);
-    let line = |value: &dyn Fn(&scans::Versioned) -> Option<f64>| found.iter().map(value).collect();
+    let ms = |time: Duration| Some(time.as_secs_f64() * 1e3);
+    let line = |value: &dyn Fn(&scans::Versioned) -> Option<f64>| -> Vec<Option<f64>> {
+        found.iter().map(value).collect()
+    };
     let mut findings = Findings::default();
     findings.series.push(Lines {
         title: "A full scan in place".to_owned(),
