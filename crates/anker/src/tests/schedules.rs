@@ -11,7 +11,7 @@ use crate::lock::lock;
 use crate::tests::history::{Everything, History, State, Step, run};
 use crate::{ColumnId, Configuration, Engine};
 
-const SCHEDULES: usize = 1_500;
+const SCHEDULES: usize = 5_000;
 const ROWS: [usize; 2] = [3, 3];
 
 /// Two writers of both columns, a query that comes back, in hybrid mode or in one engine.
