@@ -32,6 +32,8 @@ pub mod agreement;
 pub mod allocations;
 mod bed;
 pub mod canonical;
+pub mod freezing;
+pub mod htap;
 mod line;
 pub mod logging;
 mod measurement;

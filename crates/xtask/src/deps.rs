@@ -25,6 +25,7 @@ const EDGES: &[(&str, &[&str])] = &[
         &["concurrency", "kit", "ledger", "procedure", "protocols", "recovery", "storage", "types"],
     ),
     ("snapshot", &["storage", "types"]),
+    ("anker", &["kit", "types"]),
     ("sql", &["concurrency", "engine", "kit", "ledger", "procedure", "storage", "types"]),
     ("analytics", &["procedure", "snapshot", "sql", "storage", "types"]),
     ("pgcatalog", &["procedure", "sql", "types"]),
@@ -33,6 +34,7 @@ const EDGES: &[(&str, &[&str])] = &[
     (
         "bench",
         &[
+            "anker",
             "concurrency",
             "engine",
             "kit",
@@ -40,6 +42,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "procedure",
             "protocols",
             "recovery",
+            "snapshot",
             "sql",
             "storage",
             "types",

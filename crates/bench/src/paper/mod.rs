@@ -8,6 +8,7 @@
 //!
 //! Adding a figure: one entry in [`FIGURES`].
 
+mod anker;
 mod fabric;
 mod harmony;
 mod pacman;
@@ -32,8 +33,14 @@ pub struct Figure {
     find: fn(&mut Lab<'_>) -> Result<Findings>,
 }
 
-pub static FIGURES: &[&[Figure]] =
-    &[harmony::FIGURES, fabric::FIGURES, quecc::FIGURES, pacman::FIGURES, pacman::COSTS];
+pub static FIGURES: &[&[Figure]] = &[
+    harmony::FIGURES,
+    fabric::FIGURES,
+    quecc::FIGURES,
+    pacman::FIGURES,
+    pacman::COSTS,
+    anker::FIGURES,
+];
 
 pub fn all() -> impl Iterator<Item = &'static Figure> {
     FIGURES.iter().copied().flatten()
@@ -329,6 +336,7 @@ mod tests {
     #[test]
     fn a_group_is_chosen_by_what_its_names_begin_with() {
         assert_eq!(named("pacman").len(), 13);
+        assert_eq!(named("anker").len(), 10);
         assert_eq!(named("pacman-4.11").len(), 1);
         assert_eq!(named("all").len(), all().count());
         assert!(named("pac").is_empty());
