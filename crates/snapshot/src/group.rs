@@ -44,11 +44,16 @@ impl Drop for Charge {
     }
 }
 
+/// After so many patched rows a zone, which each patch can only widen, is measured anew.
+const PATCHED_ROWS_MAX: usize = GROUP_ROWS / 8;
+
 /// A column as of a height.
 struct Image {
     at: Height,
     array: ArrayRef,
     zone: Zone,
+    /// Since the zone was measured.
+    patched_rows: usize,
     /// Asked for since eviction last came by.
     used: bool,
     _charge: Charge,
@@ -120,6 +125,7 @@ impl Group {
         let (mut live, mut arrays, passes) = state.plan(request);
         let mut added = SmallVec::new();
         for pass in passes {
+            let patched = pass.base.map(|_| pass.rows.clone());
             let (pass_live, made) = pass.run(request)?;
             if let Some(rows) = pass_live {
                 state.keep_live(request.at, &rows);
@@ -127,7 +133,7 @@ impl Group {
             }
             for (place, array) in made {
                 let id = request.columns[place].0;
-                if state.keep(id, request.at, &array, charges) {
+                if state.keep(id, request.at, &array, patched.as_ref(), charges) {
                     added.push(id);
                 }
                 arrays[place] = Some(array);
@@ -220,14 +226,32 @@ impl State {
     }
 
     /// The cache has the newest image that anybody asked for. Whether it is one that was not there.
-    fn keep(&mut self, id: ColumnId, at: Height, array: &ArrayRef, charges: &Charges) -> bool {
+    fn keep(
+        &mut self,
+        id: ColumnId,
+        at: Height,
+        array: &ArrayRef,
+        patched: Option<&RowSet>,
+        charges: &Charges,
+    ) -> bool {
         let place = self.images.iter().position(|(column, _)| *column == id);
         if place.is_some_and(|place| self.images[place].1.at > at) {
             return false;
         }
         let charge = charges.charge(array.get_array_memory_size() as u64);
-        let (array, zone) = (array.clone(), Zone::of(array));
-        let image = Image { at, array, zone, used: true, _charge: charge };
+        let before = place.map(|place| &self.images[place].1);
+        let patch = before
+            .zip(patched)
+            .filter(|(before, patched)| before.patched_rows + patched.len() <= PATCHED_ROWS_MAX);
+        let (zone, patched_rows) = match patch {
+            Some((before, rows)) => {
+                let zone = before.zone.or(Zone::over(array, rows.iter()));
+                (zone, before.patched_rows + rows.len())
+            }
+            None => (Zone::of(array), 0),
+        };
+        let array = array.clone();
+        let image = Image { at, array, zone, patched_rows, used: true, _charge: charge };
         match place {
             Some(place) => self.images[place].1 = image,
             None => self.images.push((id, image)),

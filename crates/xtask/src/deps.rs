@@ -32,6 +32,7 @@ const EDGES: &[(&str, &[&str])] = &[
     (
         "bench",
         &[
+            "analytics",
             "concurrency",
             "engine",
             "kit",
@@ -48,6 +49,7 @@ const EDGES: &[(&str, &[&str])] = &[
     (
         "node",
         &[
+            "analytics",
             "bench",
             "concurrency",
             "engine",
@@ -57,6 +59,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "procedure",
             "protocols",
             "recovery",
+            "snapshot",
             "sql",
             "storage",
             "types",
@@ -74,7 +77,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("prometheus-client", &["node"]),
     ("sqlparser", &["sql"]),
     ("datafusion", &["analytics"]),
-    ("tokio", &["analytics", "engine", "node", "pgfront", "sql"]),
+    ("tokio", &["analytics", "bench", "engine", "node", "pgfront", "sql"]),
     ("tokio-postgres", &["node"]),
     ("toml", &["node"]),
 ];

@@ -8,6 +8,8 @@
 //!
 //! Adding a figure: one entry in [`FIGURES`].
 
+#[cfg(feature = "analytics")]
+pub mod analytics;
 mod fabric;
 mod harmony;
 mod pacman;
@@ -19,6 +21,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use serde::Serialize;
 
+use crate::answers::Answerer;
 use crate::table::{Table, thousands};
 use crate::{Measurement, Plan, Report, measure};
 
@@ -32,8 +35,15 @@ pub struct Figure {
     find: fn(&mut Lab<'_>) -> Result<Findings>,
 }
 
-pub static FIGURES: &[&[Figure]] =
-    &[harmony::FIGURES, fabric::FIGURES, quecc::FIGURES, pacman::FIGURES, pacman::COSTS];
+pub static FIGURES: &[&[Figure]] = &[
+    harmony::FIGURES,
+    fabric::FIGURES,
+    quecc::FIGURES,
+    pacman::FIGURES,
+    pacman::COSTS,
+    #[cfg(feature = "analytics")]
+    analytics::FIGURES,
+];
 
 pub fn all() -> impl Iterator<Item = &'static Figure> {
     FIGURES.iter().copied().flatten()
@@ -83,6 +93,15 @@ pub struct Effort {
     pub smoke: bool,
     /// Where figures that are about the disk write.
     pub folder: PathBuf,
+    /// Whom figures that compare databases compare with.
+    pub other: Option<Other>,
+}
+
+/// Another database, and who can ask it.
+#[derive(Clone, Debug)]
+pub struct Other {
+    pub address: String,
+    pub connect: fn(&str) -> Result<Box<dyn Answerer>>,
 }
 
 impl Effort {
@@ -150,6 +169,8 @@ pub struct Findings {
     pub tables: Vec<(String, Table)>,
     /// What is plotted; each has a table too.
     pub series: Vec<Lines>,
+    /// What is plotted only, since a terminal has no room for its table.
+    pub plots: Vec<Lines>,
     pub claims: Vec<Claim>,
     /// What differs from the paper's experiment, for whoever compares.
     pub remarks: Vec<String>,
@@ -339,7 +360,8 @@ mod tests {
     fn every_figure_can_be_measured() {
         for figure in all() {
             let (quick, folder) = (false, std::env::temp_dir());
-            let effort = Effort { threads: 2, repetitions: 1, quick, smoke: true, folder };
+            let effort =
+                Effort { threads: 2, repetitions: 1, quick, smoke: true, folder, other: None };
             let Some(findings) = figure.find(effort, &mut |_, _, _| {}).unwrap() else {
                 assert!(!figure.missing().is_empty());
                 continue;
