@@ -21,10 +21,11 @@ help:
 	@echo "make compare-analytics  44 analytical queries on tally and PostgreSQL: the same answers"
 	@echo "make htap            SmallBank and dashboards on one node, alone and together, with plots"
 
+# Without the analytical engine, whose build takes longer than all else and which it has no use for.
 demo:
 	scripts/install-deps pgbench
-	cargo build --release --package node
-	cargo run --release --quiet --package node -- demo
+	cargo build --release --package node --no-default-features
+	cargo run --release --quiet --package node --no-default-features -- demo
 
 run:
 	scripts/install-deps psql

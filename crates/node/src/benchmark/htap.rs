@@ -88,8 +88,8 @@ struct Run<'a> {
 pub fn run(arguments: &Htap) -> Result<Exit> {
     pgbench::require_tools()?;
     let folder = tempfile::Builder::new().prefix("tally-htap-").tempdir()?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all();
-    let runtime = { runtime }.build()?;
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(1).enable_all().build()?;
     let node = NodeProcess::start(folder.path())?;
     let bank = Bank { customers: arguments.customers };
     let step = Progress::begin(&format!("loading {} customers", arguments.customers));
