@@ -3,6 +3,10 @@
 .PHONY: help demo run test overflow torture bench-postgres bench-durability bench-analytics \
 	compare-analytics htap clean
 
+# What no analytical query is asked of is built without DataFusion: minutes instead of a quarter of
+# an hour.
+LEAN = --release --package node --no-default-features
+
 # How long everything takes; TORTURE_KILLS=200 counts kills instead of timing them.
 TORTURE_SECONDS ?= 600
 
@@ -21,11 +25,10 @@ help:
 	@echo "make compare-analytics  44 analytical queries on tally and PostgreSQL: the same answers"
 	@echo "make htap            SmallBank and dashboards on one node, alone and together, with plots"
 
-# Without the analytical engine, whose build takes longer than all else and which it has no use for.
 demo:
 	scripts/install-deps pgbench
-	cargo build --release --package node --no-default-features
-	cargo run --release --quiet --package node --no-default-features -- demo
+	cargo build $(LEAN)
+	cargo run --quiet $(LEAN) -- demo
 
 run:
 	scripts/install-deps psql
@@ -41,18 +44,18 @@ overflow:
 	scripts/compare-overflow-checks
 
 torture:
-	cargo build --release --package node
-	cargo run --release --quiet --package node -- torture --seconds $(TORTURE_SECONDS) \
+	cargo build $(LEAN)
+	cargo run --quiet $(LEAN) -- torture --seconds $(TORTURE_SECONDS) \
 		$(if $(TORTURE_KILLS),--kills $(TORTURE_KILLS))
 
 bench-postgres:
 	scripts/install-deps pgbench postgres
-	cargo build --release --package node
+	cargo build $(LEAN)
 	scripts/compare-postgres
 
 bench-durability:
-	cargo build --release --package node
-	cargo run --release --quiet --package node -- bench figure durability pacman
+	cargo build $(LEAN)
+	cargo run --quiet $(LEAN) -- bench figure durability pacman
 
 bench-analytics:
 	scripts/install-deps postgres

@@ -1,5 +1,7 @@
 //! Queries against what the rows say.
 
+mod sessions;
+
 use std::sync::Arc;
 
 use analytics::datafusion;

@@ -65,6 +65,7 @@ impl Source {
         Ok(Source { store: Arc::clone(replica.store()), statements })
     }
 
+    #[cfg(feature = "analytics")]
     pub fn store(&self) -> &Arc<Store> {
         &self.store
     }

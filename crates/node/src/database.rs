@@ -27,6 +27,7 @@ use sql::session::schema::Schema;
 use storage::Store;
 use tracing::{info, warn};
 
+use crate::analysis;
 use crate::config::{Durability, LogScheme, RecoveryReplay, Settings};
 use crate::folders;
 use crate::metrics::Metrics;
@@ -69,7 +70,8 @@ pub fn open(files: Arc<dyn Files>, settings: &Settings, metrics: Arc<Metrics>) -
     let (language, limits): (Arc<dyn Language>, _) = (schema.clone(), limits(settings));
     let engine =
         Engine::start_with(replica, journal, language, limits, clock(), metrics, checkpoints)?;
-    Ok(Database { engine: Arc::new(engine), schema })
+    let analyst = analysis::analyst(engine.store().clone(), settings)?;
+    Ok(Database { engine: Arc::new(engine), schema, analyst })
 }
 
 /// A ledger's state, with the schema that it is read under.

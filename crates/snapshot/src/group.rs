@@ -91,6 +91,18 @@ pub enum Live {
 pub struct GroupColumns {
     pub live: Live,
     pub columns: Vec<ArrayRef>,
+    pub work: ImageWork,
+}
+
+/// Bytes of images, by how a scan came to them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ImageWork {
+    /// From records, row by row.
+    pub built_bytes: u64,
+    /// Copied from an older image, with the rows that were touched since.
+    pub patched_bytes: u64,
+    /// As they were in the cache.
+    pub reused_bytes: u64,
 }
 
 /// Columns that are made from the same height on, so that each row is read once for all of them.
@@ -124,6 +136,8 @@ impl Group {
         state.dirty.forget(request.complete_above);
         let (mut live, mut arrays, passes) = state.plan(request);
         let mut added = SmallVec::new();
+        let mut work = ImageWork::default();
+        work.reused_bytes += arrays.iter().flatten().map(bytes).sum::<u64>();
         for pass in passes {
             let patched = pass.base.map(|_| pass.rows.clone());
             let (pass_live, made) = pass.run(request)?;
@@ -132,6 +146,10 @@ impl Group {
                 live = Some(rows);
             }
             for (place, array) in made {
+                match patched {
+                    None => work.built_bytes += bytes(&array),
+                    Some(_) => work.patched_bytes += bytes(&array),
+                }
                 let id = request.columns[place].0;
                 if state.keep(id, request.at, &array, patched.as_ref(), charges) {
                     added.push(id);
@@ -141,7 +159,7 @@ impl Group {
         }
         let live = live.unwrap_or(RowSet::EMPTY);
         let columns = arrays.into_iter().flatten().collect();
-        Ok((GroupColumns { live: Live::of(&live), columns }, added))
+        Ok((GroupColumns { live: Live::of(&live), columns, work }, added))
     }
 
     /// Between which values a column lies at a height, if an image says so.
@@ -238,7 +256,7 @@ impl State {
         if place.is_some_and(|place| self.images[place].1.at > at) {
             return false;
         }
-        let charge = charges.charge(array.get_array_memory_size() as u64);
+        let charge = charges.charge(bytes(array));
         let before = place.map(|place| &self.images[place].1);
         let patch = before
             .zip(patched)
@@ -258,6 +276,10 @@ impl State {
         }
         place.is_none()
     }
+}
+
+fn bytes(array: &ArrayRef) -> u64 {
+    array.get_array_memory_size() as u64
 }
 
 impl Image {

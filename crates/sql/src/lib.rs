@@ -11,6 +11,7 @@
 //!
 //! Absence: no wire protocol, no sockets. Nothing but `session` runs a program.
 
+pub mod analyst;
 pub mod bind;
 pub mod catalog;
 pub mod copy;
@@ -20,6 +21,7 @@ pub mod names;
 pub mod normalise;
 pub mod parse;
 pub mod plpgsql;
+pub mod router;
 pub mod session;
 pub mod statement;
 

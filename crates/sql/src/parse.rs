@@ -14,6 +14,8 @@ use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Whitespace};
 use types::{Error, Result, SqlState};
 
+use crate::copy::CopyOptions;
+
 /// One statement of a text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parsed {
@@ -41,12 +43,67 @@ pub(crate) enum Body {
 }
 
 impl Parsed {
+    /// The query of a SELECT, or of a COPY that writes what a query finds.
+    pub fn query(&self) -> Option<&ast::Query> {
+        let Body::Statement(statement) = &self.body else { return None };
+        match &**statement {
+            ast::Statement::Query(query) => Some(query),
+            ast::Statement::Copy { source: ast::CopySource::Query(query), to: true, .. } => {
+                Some(query)
+            }
+            _ => None,
+        }
+    }
+
+    /// The statement that an EXPLAIN is of, and whether it is to run.
+    pub(crate) fn explained(&self) -> Result<Option<(Parsed, bool)>> {
+        let Body::Statement(statement) = &self.body else { return Ok(None) };
+        let ast::Statement::Explain { statement, analyze, options, format, .. } = &**statement
+        else {
+            return Ok(None);
+        };
+        if format.is_some() {
+            return Err(Error::unsupported("EXPLAIN in another format than text"));
+        }
+        let mut analyze = *analyze;
+        for option in options.iter().flatten() {
+            analyze |= explain_option(option)?;
+        }
+        let body = Body::Statement(statement.clone());
+        let text = statement.to_string();
+        Ok(Some((Parsed { text, body, placeholders: self.placeholders }, analyze)))
+    }
+
+    /// How a COPY that writes what a query finds writes it.
+    pub(crate) fn copy_options(&self) -> Result<Option<CopyOptions>> {
+        let Body::Statement(statement) = &self.body else { return Ok(None) };
+        match &**statement {
+            ast::Statement::Copy { to: true, options, legacy_options, .. } => {
+                CopyOptions::from_ast(options, legacy_options).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
     pub(crate) fn is_execute(&self) -> bool {
         matches!(&self.body, Body::Statement(s) if matches!(**s, ast::Statement::Execute { .. }))
     }
 
     fn is_prepare(body: &Body) -> bool {
         matches!(body, Body::Statement(s) if matches!(**s, ast::Statement::Prepare { .. }))
+    }
+}
+
+/// Whether an option of EXPLAIN asks for a run.
+fn explain_option(option: &ast::UtilityOption) -> Result<bool> {
+    const WITHOUT_EFFECT: &[&str] = &["buffers", "costs", "summary", "timing", "verbose"];
+    let value = option.arg.as_ref().map(|arg| arg.to_string().to_lowercase());
+    let off = matches!(value.as_deref(), Some("off" | "false" | "0"));
+    match option.name.value.to_lowercase().as_str() {
+        "analyze" => Ok(!off),
+        "format" if matches!(value.as_deref(), Some("text" | "'text'")) => Ok(false),
+        name if off || WITHOUT_EFFECT.contains(&name) => Ok(false),
+        _ => Err(Error::unsupported(format_args!("EXPLAIN ({option})"))),
     }
 }
 

@@ -26,7 +26,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ),
     ("snapshot", &["storage", "types"]),
     ("sql", &["concurrency", "engine", "kit", "ledger", "procedure", "storage", "types"]),
-    ("analytics", &["snapshot", "storage", "types"]),
+    ("analytics", &["procedure", "snapshot", "sql", "storage", "types"]),
     ("pgfront", &["types"]),
     ("workloads", &["kit", "procedure", "types"]),
     (

@@ -149,6 +149,19 @@ settings! {
         /// Threads that execute a block; 0 means one for each core.
         workers: u32 = "0";
     }
+    "Analytics", Start {
+        /// Threads of analytical queries, which give way to those that execute blocks; 0 means one
+        /// for each core. This section is for builds with the feature `analytics`.
+        analytics_threads: u32 = "0";
+        /// Memory, in bytes, of what all analytical queries hold at a time: hash tables, sorts,
+        /// windows. A query that needs more spills, or is refused with SQLSTATE 53200.
+        analytics_memory_bytes_max: u64 = "1073741824";
+        /// Memory, in bytes, of the columnar images that such queries read. It is a cache: beyond
+        /// it, images go and are made again when they are asked for.
+        image_bytes_max: u64 = "2147483648";
+        /// Folder that sorts, joins and aggregations spill to; empty means that they do not.
+        analytics_spill_folder: Option<PathBuf> = "";
+    }
     "Checkpoints", Start {
         /// A checkpoint is due after so many blocks; 0 means that blocks do not count.
         checkpoint_interval_blocks: u64 = "100000";

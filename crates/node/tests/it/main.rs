@@ -1,5 +1,7 @@
 //! The `tally` program from outside: processes, signals, ports, exit codes.
 
+#[cfg(feature = "analytics")]
+mod analysis;
 mod backups;
 mod checkpoints;
 mod disasters;

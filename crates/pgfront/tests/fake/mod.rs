@@ -302,7 +302,7 @@ fn copy_out(rows: i64) -> Response {
         let bytes = format!("{n}\tline\n").into();
         Ok(CopyChunk { bytes, rows: 1 })
     });
-    Response::CopyOut { columns: 2, chunks: Box::new(chunks) }
+    Response::CopyOut { columns: 2, chunks: Box::pin(futures::stream::iter(chunks)) }
 }
 
 fn elaborate_error() -> Error {

@@ -8,11 +8,15 @@
 //!   BEGIN … COMMIT ───────────────────────► snapshot + overlay, lowered at COMMIT
 //! ```
 //!
+//! Queries over much data, and those that the binder does not know, go to an analyst ([`router`]).
+//!
 //! A session waits for its answer before it sends the next request, and is answered only when its
 //! block is durable and published: the snapshot that it reads next holds what it was acknowledged.
 
+mod analysis;
 pub mod apply_store;
 mod copy_in;
+mod explained;
 mod guard;
 pub mod lifted;
 mod named;
@@ -20,21 +24,25 @@ pub mod schema;
 pub mod settings;
 pub mod transaction;
 
-use std::sync::Arc;
+use std::future::ready;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use concurrency::{Moment, NoRecord, Outcome, Overlay, Statement as Call, Work};
 use engine::transaction::StatementText;
 use engine::{Body, Compiled, Completion, Engine, ParameterTypes, Transaction};
-use procedure::{Frame, Output, Procedure, ProgramResult};
+use futures::stream::{self, StreamExt};
+use procedure::{Column, Frame, Output, Procedure, ProgramResult};
 use rustc_hash::FxHashMap;
 use storage::Snapshot;
-use types::{DataType, Error, Result, SqlState, Value};
+use types::{DataType, Error, Result, SqlState, TableId, Value};
 
+use crate::analyst::{Analyst, AnalyticalPlan, RowBatches};
 use crate::bind::bind_in_session;
 use crate::copy::CopyFormatter;
 use crate::ddl::Ddl;
 use crate::parse::{Parsed, parse};
+use crate::router;
 use crate::statement::{Bound, SessionInfo, Statement, TransactionModes};
 use copy_in::CopyIn;
 use guard::{Guard, aside, query_frame};
@@ -50,14 +58,36 @@ pub const SERVER_VERSION_NUM: &str = "160004";
 pub struct Database {
     pub engine: Arc<Engine>,
     pub schema: Arc<Schema>,
+    /// Who runs queries over much data; without one they are refused, or run row by row.
+    pub analyst: Option<Arc<dyn Analyst>>,
 }
 
 /// A statement that a session has bound, and what it was bound under.
+#[derive(Debug)]
 pub struct Prepared {
     pub parsed: Parsed,
     pub bound: Bound,
     types: ParameterTypes,
     version: u64,
+    /// Tables whose size decides who runs it ([`router`]); most statements have none.
+    scanned: Box<[TableId]>,
+    /// The analyst's plan, once it was wanted; `None` in it: the fast path stays.
+    broad: OnceLock<Option<Arc<dyn AnalyticalPlan>>>,
+}
+
+impl Prepared {
+    fn explaining(parsed: Parsed, types: ParameterTypes, of: Prepared, analyze: bool) -> Prepared {
+        let column = Column { name: "QUERY PLAN".into(), data_type: DataType::Text };
+        let (version, parameters) = (of.version, of.bound.parameters.clone());
+        let bound = Bound {
+            statement: Statement::Explained { prepared: Arc::new(of), analyze },
+            parameters,
+            output: Output::Rows(vec![column]),
+            session_dependent: true,
+        };
+        let (scanned, broad) = (Box::default(), OnceLock::new());
+        Prepared { parsed, bound, types, version, scanned, broad }
+    }
 }
 
 /// What a statement reads: a schema, and the data that belongs to it.
@@ -73,6 +103,10 @@ pub enum Answer {
         rows: Vec<Box<[Value]>>,
         tag: Tag,
     },
+    Stream {
+        rows: RowBatches,
+        tag: Tag,
+    },
     Tag(Tag),
     /// Statements that the client prepared by protocol go, too: one, or all.
     Deallocated {
@@ -85,7 +119,7 @@ pub enum Answer {
     },
     CopyOut {
         columns: usize,
-        rows: Vec<Box<[Value]>>,
+        rows: RowBatches,
         formatter: CopyFormatter,
     },
 }
@@ -172,7 +206,7 @@ impl Session {
         if cachable && let Some(prepared) = self.bound_already(&parsed.text, versioned.version) {
             return Ok(prepared);
         }
-        let mut prepared = self.bind(&versioned, parsed, types)?;
+        let mut prepared = self.bind(&versioned, parsed, types, true)?;
         if let Statement::Execute { name, .. } = &prepared.bound.statement {
             prepared.bound.output = self.named_statement(name)?.bound.output.clone();
         }
@@ -191,9 +225,18 @@ impl Session {
         versioned: &Versioned,
         parsed: Parsed,
         types: ParameterTypes,
+        analyst: bool,
     ) -> Result<Prepared> {
         let declared = types.declared();
-        let mut bound = bind_in_session(&versioned.catalog, &self.info, &parsed, &declared)?;
+        if let Some((explained, analyze)) = parsed.explained()? {
+            let explained = self.bind(versioned, explained, types.clone(), analyst)?;
+            return Ok(Prepared::explaining(parsed, types, explained, analyze));
+        }
+        let bound = bind_in_session(&versioned.catalog, &self.info, &parsed, &declared);
+        let mut bound = match bound {
+            Err(error) if analyst => self.bind_refused(versioned, &parsed, &declared, error)?,
+            bound => bound?,
+        };
         let writes = match &bound.statement {
             Statement::Procedure(procedure) => !procedure.read_only,
             Statement::CopyIn { .. } => true,
@@ -204,7 +247,14 @@ impl Session {
             let canonical = SessionInfo { user: self.info.user.clone(), ..SessionInfo::default() };
             bound = bind_in_session(&versioned.catalog, &canonical, &parsed, &declared)?;
         }
-        Ok(Prepared { parsed, bound, types, version: versioned.version })
+        let scanned = match &bound.statement {
+            Statement::Procedure(query) | Statement::CopyOut { query, .. } => {
+                router::scanned_tables(query)
+            }
+            _ => Box::default(),
+        };
+        let (version, broad) = (versioned.version, OnceLock::new());
+        Ok(Prepared { parsed, bound, types, version, scanned, broad })
     }
 
     /// A transaction keeps the schema and the data that it began with; everything else sees the
@@ -236,7 +286,7 @@ impl Session {
         // The client has been told the types: they stay what they were.
         let told: Vec<_> = prepared.bound.parameters.iter().cloned().map(Some).collect();
         let types = ParameterTypes::new(&told);
-        let again = self.bind(&view.versioned, prepared.parsed.clone(), types)?;
+        let again = self.bind(&view.versioned, prepared.parsed.clone(), types, true)?;
         if again.bound.output != prepared.bound.output {
             return Err(Error::new(
                 SqlState::FEATURE_NOT_SUPPORTED,
@@ -269,6 +319,9 @@ impl Session {
         let text = &prepared.parsed.text;
         match statement {
             Statement::Procedure(procedure) => {
+                if let Some((plan, _)) = self.broad(prepared, &view) {
+                    return self.analyze(plan, None, parameters, view);
+                }
                 check_kinds(&prepared.bound.parameters, parameters)?;
                 let arguments: Box<[Value]> = parameters.into();
                 let body = || {
@@ -296,13 +349,22 @@ impl Session {
                 }
                 Ok(answer(tag, &prepared.bound.output, result))
             }
+            Statement::Explained { prepared, analyze } => {
+                self.explain(prepared, *analyze, parameters, view).await
+            }
             Statement::Ddl(ddl) => self.change_schema(ddl, text).await,
             Statement::CopyIn { columns, row, options, .. } => {
                 let copy = CopyIn::new(text.clone(), Arc::clone(row), options);
                 self.copy = Some(copy);
                 Ok(Answer::CopyIn { columns: columns.len() })
             }
+            Statement::Analytical { plan, copy, .. } => {
+                self.analyze(plan.clone(), copy.as_ref(), parameters, view)
+            }
             Statement::CopyOut { query, options } => {
+                if let Some((plan, _)) = self.broad(prepared, &view) {
+                    return self.analyze(plan, Some(options), parameters, view);
+                }
                 let work = Work::Statement(Call {
                     procedure: Arc::clone(query),
                     arguments: parameters.into(),
@@ -312,7 +374,8 @@ impl Session {
                     return Ok(plain("COPY 0"));
                 };
                 let formatter = CopyFormatter::new(options, columns);
-                Ok(Answer::CopyOut { columns: columns.len(), rows: result.rows, formatter })
+                let rows = stream::once(ready(Ok(result.rows))).boxed();
+                Ok(Answer::CopyOut { columns: columns.len(), rows, formatter })
             }
             other => self.run_control(other, text).await,
         }
@@ -399,11 +462,26 @@ impl Session {
             }
             self.end_implicit_block(true).await?;
         }
+        if let Ddl::CreateView(create) = ddl {
+            self.check_view(&create.query.to_string())?;
+        }
         let completion = self.submit(Body::Schema { text: text.to_owned() }, None).await?;
         match completion.outcome {
             Outcome::Committed(_) => Ok(plain(tag)),
             Outcome::Rejected(error) | Outcome::Retry(error) => Err(error),
         }
+    }
+
+    /// The ledger takes any query over relations that exist: not every replica can run each of them.
+    fn check_view(&self, query: &str) -> Result<()> {
+        let versioned = self.view().versioned;
+        for parsed in parse(query)? {
+            let prepared = self.bind(&versioned, parsed, ParameterTypes::default(), true)?;
+            if !prepared.bound.parameters.is_empty() {
+                return Err(Error::new(SqlState::UNDEFINED_PARAMETER, "there is no parameter $1"));
+            }
+        }
+        Ok(())
     }
 
     /// Inside a transaction TRUNCATE is what it means: DELETE of every row.
@@ -509,7 +587,7 @@ impl Session {
     }
 
     fn open(&mut self, read_only: bool, implicit: bool) {
-        let snapshot = self.database.engine.store().snapshot();
+        let snapshot = Arc::new(self.database.engine.store().snapshot());
         let versioned = self.database.schema.of(&snapshot);
         let now_us = self.database.engine.head().time_us;
         let transaction =

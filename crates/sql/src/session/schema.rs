@@ -39,7 +39,7 @@ use crate::statement::{Bound, SessionInfo, Statement as BoundStatement};
 /// A catalog and how many schema changes came before it.
 #[derive(Debug)]
 pub struct Versioned {
-    pub catalog: Catalog,
+    pub catalog: Arc<Catalog>,
     pub version: u64,
     /// The changes that the catalog is the sum of, in order: all but TRUNCATE.
     statements: Vec<Arc<str>>,
@@ -80,7 +80,7 @@ impl Default for Schema {
 
 impl Schema {
     pub fn new() -> Schema {
-        let catalog = Catalog::genesis();
+        let catalog = Arc::new(Catalog::genesis());
         let genesis = Arc::new(Versioned { catalog, version: 0, statements: Vec::new() });
         Schema { next: ArcSwap::from(Arc::clone(&genesis)), genesis, compiled: Mutex::default() }
     }
@@ -272,6 +272,7 @@ impl Language for Schema {
         if !matches!(ddl, Ddl::Truncate { .. }) {
             statements.push(text.into());
         }
+        let catalog = Arc::new(catalog);
         self.install(Versioned { catalog, version, statements }, store);
         // The schema is the sum of its statements, so the statement is the change's image.
         let name = format!("schema {version}");

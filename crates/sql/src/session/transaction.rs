@@ -21,7 +21,7 @@ use crate::session::schema::Versioned;
 pub struct OpenTransaction {
     pub versioned: Arc<Versioned>,
     /// Keeps the snapshot's versions while the transaction lives.
-    _snapshot: Snapshot,
+    snapshot: Arc<Snapshot>,
     overlay: Overlay<Footprint>,
     frame: Frame,
     now_us: i64,
@@ -30,6 +30,8 @@ pub struct OpenTransaction {
     pub implicit: bool,
     writes: Vec<Write>,
     savepoints: Vec<Savepoint>,
+    /// Rows were read that are not in the footprint, so nothing may be written.
+    read_aside: bool,
 }
 
 /// A statement that wrote: as the ledger will hold it, as it runs, and what it answered.
@@ -48,7 +50,7 @@ struct Savepoint {
 impl OpenTransaction {
     pub fn begin(
         versioned: Arc<Versioned>,
-        snapshot: Snapshot,
+        snapshot: Arc<Snapshot>,
         now_us: i64,
         guard: &Arc<Guard>,
         read_only: bool,
@@ -62,7 +64,7 @@ impl OpenTransaction {
         OpenTransaction {
             versioned,
             overlay: Overlay::new(catalog, at, moment, Footprint::default()),
-            _snapshot: snapshot,
+            snapshot,
             // What a transaction only reads, no block reads again.
             frame: if read_only { query_frame(guard) } else { transaction_frame(guard) },
             now_us,
@@ -70,6 +72,7 @@ impl OpenTransaction {
             implicit,
             writes: Vec::new(),
             savepoints: Vec::new(),
+            read_aside: false,
         }
     }
 
@@ -82,6 +85,22 @@ impl OpenTransaction {
         run.map_err(error_of)
     }
 
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    /// The snapshot, for a query whose reads are not recorded.
+    pub fn read_aside(&mut self, reads_tables: bool) -> Result<(Arc<Snapshot>, i64)> {
+        if reads_tables && !self.writes.is_empty() {
+            return Err(Error::unsupported(
+                "an analytical query in a transaction that has written",
+            )
+            .with_hint("Run it in a READ ONLY transaction, or outside of this one."));
+        }
+        self.read_aside |= reads_tables && !self.read_only;
+        Ok((self.snapshot.clone(), self.now_us))
+    }
+
     /// Run a statement that may write. Its commands are evaluated at once, so that it fails where
     /// it stands and not at COMMIT.
     pub fn write(&mut self, body: Body, work: Work) -> Result<ProgramResult> {
@@ -90,6 +109,11 @@ impl OpenTransaction {
                 SqlState::READ_ONLY_SQL_TRANSACTION,
                 "cannot execute a writing statement in a read-only transaction",
             ));
+        }
+        if self.read_aside {
+            return Err(Error::unsupported("a write after an analytical query of its transaction")
+                .with_detail("What the query read cannot be checked again at COMMIT.")
+                .with_hint("Run the query in a READ ONLY transaction, or outside of this one."));
         }
         let (frame, overlay) = (&mut self.frame, &mut self.overlay);
         let run = aside(work.is_short(), || {

@@ -56,7 +56,7 @@ fn start_with(
     let (limits, clock) = (BlockLimits::default(), Arc::new(|| 0));
     let engine =
         Engine::start_with(read.replica, log, language, limits, clock, observer, Some(checkpoints));
-    Arc::new(Database { engine: Arc::new(engine.unwrap()), schema })
+    Arc::new(Database { engine: Arc::new(engine.unwrap()), schema, analyst: None })
 }
 
 fn session(database: &Arc<Database>) -> Client {

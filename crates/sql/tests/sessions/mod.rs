@@ -52,7 +52,14 @@ impl Node {
             clock,
             Arc::new(NoObserver),
         );
-        Node { files, database: Arc::new(Database { engine: Arc::new(engine.unwrap()), schema }) }
+        Node {
+            files,
+            database: Arc::new(Database {
+                engine: Arc::new(engine.unwrap()),
+                schema,
+                analyst: None,
+            }),
+        }
     }
 
     pub fn session(&self) -> Client {

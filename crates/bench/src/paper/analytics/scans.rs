@@ -7,16 +7,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use kit::random::Random;
 use storage::{Store, Table};
-use types::{ColumnSchema, DataType, Key, Stamp, TableId, TableSchema, Value};
+use types::{Key, Stamp, Value};
 
 use super::{AnalyticalBed, median};
+use crate::bed::Source;
 use crate::paper::{Effort, Findings, Lab, Lines, times};
 
 const COLUMNS: u16 = 8;
-const TABLE: TableId = TableId(1);
 const ROWS: u64 = 4_000_000;
 /// The column that is summed, and the one that is updated.
 const SUM: &str = "SELECT sum(c3) FROM t";
@@ -31,23 +31,6 @@ const RATE: u64 = 10_000;
 const BESIDE_RATE_MAX: f64 = 1.1;
 const BESIDE_SATURATED_MAX: f64 = 2.0;
 
-fn schema() -> Arc<TableSchema> {
-    let columns = (0..COLUMNS).map(|place| ColumnSchema {
-        name: format!("c{place}").into(),
-        data_type: DataType::Int8,
-        nullable: false,
-        dropped: false,
-    });
-    Arc::new(TableSchema {
-        id: TABLE,
-        name: "t".into(),
-        columns: columns.collect(),
-        primary_key: vec![0],
-        indexes: Vec::new(),
-        hidden_row_id: false,
-    })
-}
-
 /// Updates of one column of random rows, block by block.
 struct Writer {
     store: Arc<Store>,
@@ -58,19 +41,22 @@ struct Writer {
 }
 
 impl Writer {
-    fn load(rows: u64) -> Writer {
-        let store = Arc::new(Store::new());
-        let table = store.create_table(schema());
-        let mut block = store.begin_block(1, 1);
+    fn load(rows: u64) -> Result<Writer> {
+        let columns: Vec<String> = (1..COLUMNS).map(|c| format!("c{c} bigint")).collect();
+        let schema = format!("CREATE TABLE t (c0 bigint PRIMARY KEY, {})", columns.join(", "));
+        let store = Arc::clone(Source::of(&schema, &[])?.store());
+        let table = store.tables().pop().context("the table was made")?;
+        let height = store.newest() + 1;
+        let mut block = store.begin_block(height, 1);
         for key in 0..rows {
             let value = |column| Value::Int((key + u64::from(column)) as i64);
             let row: Vec<Value> = (0..COLUMNS).map(value).collect();
             let key = Key::from_int(key as i64);
-            table.insert(key.as_bytes(), &row, Stamp::new(1, 0), block.arena(0));
+            table.insert(key.as_bytes(), &row, Stamp::new(height, 0), block.arena(0));
         }
         store.finish_unread(block);
-        store.publish(1);
-        Writer { store, table, random: Random::new(7), rows, height: 1 }
+        store.publish(height);
+        Ok(Writer { store, table, random: Random::new(7), rows, height })
     }
 
     fn block(&mut self, updates: usize) {
@@ -132,8 +118,8 @@ pub fn pin(lab: &mut Lab<'_>) -> Result<Findings> {
     };
     for (done, &rows) in sizes.iter().enumerate() {
         lab.tell(done, sizes.len(), &format!("{rows} rows"));
-        let mut writer = Writer::load(rows);
-        let bed = AnalyticalBed::new(writer.store.clone(), 1)?;
+        let mut writer = Writer::load(rows)?;
+        let bed = AnalyticalBed::new(&writer.store, 1)?;
         bed.run(SUM)?;
         let mut pins = Vec::new();
         for &updates in &modified {
@@ -186,8 +172,8 @@ fn beside(
 pub fn scan(lab: &mut Lab<'_>) -> Result<Findings> {
     let rows = lab.effort.rows(ROWS);
     let (rounds, span) = (lab.effort.rounds(), span(&lab.effort));
-    let mut writer = Writer::load(rows);
-    let bed = AnalyticalBed::new(writer.store.clone(), 1)?;
+    let mut writer = Writer::load(rows)?;
+    let bed = AnalyticalBed::new(&writer.store, 1)?;
     let first = us(|| bed.run(SUM).map(drop))? / 1e3;
     let mut patched = Vec::new();
     for updates in [100, 1_000, 10_000, 100_000] {

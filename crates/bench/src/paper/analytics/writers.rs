@@ -1,8 +1,8 @@
 //! Writers, alone and beside a query a second that reads every column of their table.
 //!
 //! Wall-clock rates on few cores would charge the writers for the processor time of the query. So
-//! what is compared is what a writer gets for its own CPU-second: the query runs on one thread,
-//! whose time is taken off the process's.
+//! what is compared is what a writer gets for its own CPU-second: the query runs on a thread that is
+//! known by its name, and whose time is taken off the process's.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use engine::Input;
 use ledger::LogOptions;
-use rustix::time::{ClockId, clock_gettime};
 
 use super::{AnalyticalBed, median};
 use crate::bed::{Bed, Source};
@@ -36,9 +35,17 @@ struct Rate {
     query_cpu_share: f64,
 }
 
-fn thread_cpu_time() -> Duration {
-    let spent = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(spent.tv_sec as u64, spent.tv_nsec as u32)
+/// CPU time of the threads that run queries, by their name.
+fn query_cpu_time() -> Result<Duration> {
+    let mut nanoseconds = 0;
+    for thread in std::fs::read_dir("/proc/self/task")? {
+        let thread = thread?.path();
+        if std::fs::read_to_string(thread.join("comm"))?.starts_with("analytics") {
+            let spent = std::fs::read_to_string(thread.join("schedstat"))?;
+            nanoseconds += spent.split(' ').next().unwrap_or_default().parse::<u64>()?;
+        }
+    }
+    Ok(Duration::from_nanos(nanoseconds))
 }
 
 /// The same blocks again and again, until told to stop; returns the transactions that committed.
@@ -56,7 +63,7 @@ fn write(bed: &mut Bed, inputs: &[Input], done: &AtomicBool) -> Result<u64> {
     Ok(committed as u64)
 }
 
-/// Queries on the calling thread, one in each second; how many, and their time on the wall.
+/// Queries, one in each second; how many, and their time on the wall.
 fn query(analytical: &AnalyticalBed, text: &str, span: Duration) -> Result<(u32, Duration)> {
     let (began, mut count, mut busy) = (Instant::now(), 0, Duration::ZERO);
     while began.elapsed() < span {
@@ -76,7 +83,7 @@ fn measure(
     span: Duration,
 ) -> Result<Rate> {
     let done = AtomicBool::new(false);
-    let (began, cpu, own) = (Instant::now(), cpu_time(), thread_cpu_time());
+    let (began, cpu, own) = (Instant::now(), cpu_time(), query_cpu_time()?);
     let (committed, queries) = std::thread::scope(|scope| -> Result<_> {
         let writing = scope.spawn(|| write(bed, inputs, &done));
         let queries = match beside {
@@ -87,7 +94,7 @@ fn measure(
         let committed = writing.join().map_err(|_| anyhow::anyhow!("the writer panicked"))?;
         Ok((committed?, queries?))
     })?;
-    let query_cpu = thread_cpu_time() - own;
+    let query_cpu = query_cpu_time()?.saturating_sub(own);
     let wall = began.elapsed();
     let writers_cpu = (cpu_time() - cpu).saturating_sub(query_cpu);
     Ok(Rate {
@@ -118,7 +125,7 @@ pub fn beside_scans(lab: &mut Lab<'_>) -> Result<Findings> {
     drop(source);
     let plan = Plan { transactions: lab.effort.transactions(TRANSACTIONS), ..Plan::default() };
     let inputs = bed.inputs(&plan)?;
-    let analytical = AnalyticalBed::new(bed.replica.store().clone(), 1)?;
+    let analytical = AnalyticalBed::new(bed.replica.store(), 1)?;
     let columns: Vec<String> = (0..COLUMNS).map(|c| format!("max(field{c})")).collect();
     let text = format!("SELECT {} FROM usertable", columns.join(", "));
     analytical.run(&text)?;

@@ -177,7 +177,7 @@ impl Running {
         let observer = Arc::new(NoObserver);
         let engine =
             Engine::start_with(replica, log, language, limits, clock, observer, checkpoints)?;
-        let database = Arc::new(Database { engine: Arc::new(engine), schema });
+        let database = Arc::new(Database { engine: Arc::new(engine), schema, analyst: None });
         Ok(Running { files: Arc::clone(files), session: session_of(&database), database, protocol })
     }
 

@@ -1,0 +1,436 @@
+//! `sum` and `avg` of whole and decimal numbers, as PostgreSQL has them.
+//!
+//! | | smallint, integer | bigint | numeric |
+//! |---|---|---|---|
+//! | sum | bigint | numeric | numeric, of the same scale |
+//! | avg | numeric | numeric | numeric |
+//!
+//! All are a sum in 128 bits and a count. An average has [`QUOTIENT_SCALE`] digits after the point,
+//! cut off; what a client sees of them is PostgreSQL's choice
+//! ([`rows`](crate::rows)). Sums of numeric, float8 and intervals are DataFusion's own.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, Int64Array, PrimitiveArray,
+};
+use datafusion::arrow::datatypes::{
+    ArrowPrimitiveType, DataType as ArrowType, Decimal128Type, Field, FieldRef, Int16Type,
+    Int32Type, Int64Type,
+};
+use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
+use datafusion::functions_aggregate::average::Avg;
+use datafusion::functions_aggregate::sum::Sum;
+use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
+use datafusion::logical_expr::utils::AggregateOrderSensitivity;
+use datafusion::logical_expr::{
+    Accumulator, AggregateUDFImpl, EmitTo, GroupsAccumulator, ReversedUDAF, Signature, Volatility,
+};
+use types::{Error, SqlState};
+
+use crate::faults::raise;
+use crate::sql_types::{QUOTIENT_SCALE, quotient_field};
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Function {
+    Sum,
+    Avg,
+}
+
+/// `sum` or `avg`.
+#[derive(PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Exact {
+    function: Function,
+    signature: Signature,
+    sum: Sum,
+    avg: Avg,
+}
+
+/// What becomes of a sum and a count.
+#[derive(Clone, Copy, Debug)]
+enum Answer {
+    Int,
+    Decimal {
+        scale: i8,
+    },
+    /// Of a sum of this scale.
+    Average {
+        scale: i8,
+    },
+}
+
+impl Exact {
+    pub(crate) fn new(function: Function) -> Exact {
+        let signature = Signature::user_defined(Volatility::Immutable);
+        Exact { function, signature, sum: Sum::new(), avg: Avg::new() }
+    }
+
+    fn others(&self) -> &dyn AggregateUDFImpl {
+        match self.function {
+            Function::Sum => &self.sum,
+            Function::Avg => &self.avg,
+        }
+    }
+
+    /// `None`: DataFusion's own does it.
+    fn answer(&self, input: &ArrowType) -> Option<Answer> {
+        match (self.function, input) {
+            (Function::Sum, ArrowType::Int16 | ArrowType::Int32) => Some(Answer::Int),
+            (Function::Sum, ArrowType::Int64) => Some(Answer::Decimal { scale: 0 }),
+            (Function::Avg, ArrowType::Int16 | ArrowType::Int32 | ArrowType::Int64) => {
+                Some(Answer::Average { scale: 0 })
+            }
+            (Function::Avg, ArrowType::Decimal128(_, scale)) => {
+                Some(Answer::Average { scale: *scale })
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Answer {
+    fn arrow(self) -> ArrowType {
+        match self {
+            Answer::Int => ArrowType::Int64,
+            Answer::Decimal { scale } => ArrowType::Decimal128(38, scale),
+            Answer::Average { .. } => ArrowType::Decimal128(38, QUOTIENT_SCALE),
+        }
+    }
+
+    /// The value's units; NULL of nothing.
+    fn of(self, sum: i128, count: i64) -> Result<Option<i128>> {
+        if count == 0 {
+            return Ok(None);
+        }
+        let Answer::Average { scale } = self else { return Ok(Some(sum)) };
+        let overflow = || {
+            let error = Error::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "numeric field overflow");
+            raise(error.with_detail("The average has too many digits."))
+        };
+        // In two parts, since the whole may be too long before it is divided.
+        let factor = 10i128.pow(QUOTIENT_SCALE.saturating_sub(scale).unsigned_abs().into());
+        let (whole, rest) = (sum / i128::from(count), sum % i128::from(count));
+        let whole = whole.checked_mul(factor).ok_or_else(overflow)?;
+        let rest = rest.checked_mul(factor).ok_or_else(overflow)? / i128::from(count);
+        whole.checked_add(rest).map(Some).ok_or_else(overflow)
+    }
+
+    fn array(self, totals: impl Iterator<Item = (i128, i64)>) -> Result<ArrayRef> {
+        let units = totals.map(|(sum, count)| self.of(sum, count));
+        let units = units.collect::<Result<Vec<Option<i128>>>>()?;
+        Ok(match self {
+            Answer::Int => {
+                let ints = units.into_iter().map(|units| match units {
+                    None => Ok(None),
+                    Some(units) => i64::try_from(units).map(Some).map_err(|_| bigint_overflow()),
+                });
+                Arc::new(ints.collect::<Result<Int64Array>>()?)
+            }
+            _ => Arc::new(Decimal128Array::from(units).with_data_type(self.arrow())),
+        })
+    }
+
+    fn scalar(self, sum: i128, count: i64) -> Result<ScalarValue> {
+        ScalarValue::try_from_array(&self.array(std::iter::once((sum, count)))?, 0)
+    }
+}
+
+fn bigint_overflow() -> datafusion::common::DataFusionError {
+    raise(Error::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "bigint out of range"))
+}
+
+impl AggregateUDFImpl for Exact {
+    fn name(&self) -> &str {
+        self.others().name()
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, types: &[ArrowType]) -> Result<Vec<ArrowType>> {
+        let [input] = types else {
+            return plan_err!("No function matches {} of {} arguments", self.name(), types.len());
+        };
+        let input = match input {
+            ArrowType::Int8 | ArrowType::UInt8 => ArrowType::Int16,
+            ArrowType::UInt16 => ArrowType::Int32,
+            ArrowType::UInt32 | ArrowType::UInt64 => ArrowType::Int64,
+            ArrowType::Float16 | ArrowType::Float32 | ArrowType::Null => ArrowType::Float64,
+            known if self.answer(known).is_some() => known.clone(),
+            ArrowType::Float64
+            | ArrowType::Decimal128(..)
+            | ArrowType::Decimal256(..)
+            | ArrowType::Duration(_)
+            | ArrowType::Interval(_) => input.clone(),
+            other => return plan_err!("No function matches {}({other})", self.name()),
+        };
+        Ok(vec![input])
+    }
+
+    fn return_type(&self, types: &[ArrowType]) -> Result<ArrowType> {
+        match types.first().and_then(|input| self.answer(input)) {
+            Some(answer) => Ok(answer.arrow()),
+            None => self.others().return_type(types),
+        }
+    }
+
+    fn return_field(&self, fields: &[FieldRef]) -> Result<FieldRef> {
+        let types: Vec<ArrowType> = fields.iter().map(|field| field.data_type().clone()).collect();
+        let field = Field::new(self.name(), self.return_type(&types)?, true);
+        Ok(Arc::new(match types.first().and_then(|input| self.answer(input)) {
+            Some(Answer::Average { .. }) => quotient_field(field),
+            _ => field,
+        }))
+    }
+
+    fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        match self.answer(args.expr_fields[0].data_type()) {
+            None => self.others().accumulator(args),
+            Some(answer) if args.is_distinct => {
+                Ok(Box::new(Distinct { answer, values: BTreeSet::new() }))
+            }
+            Some(answer) => Ok(Box::new(Total { answer, sum: 0, count: 0 })),
+        }
+    }
+
+    fn create_sliding_accumulator(
+        &self,
+        args: AccumulatorArgs<'_>,
+    ) -> Result<Box<dyn Accumulator>> {
+        match self.answer(args.expr_fields[0].data_type()) {
+            None => self.others().create_sliding_accumulator(args),
+            Some(_) => self.accumulator(args),
+        }
+    }
+
+    fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
+        if self.answer(args.input_fields[0].data_type()).is_none() {
+            return self.others().state_fields(args);
+        }
+        let sum = |name: &str| Field::new(name, ArrowType::Decimal128(38, 0), true);
+        Ok(match args.is_distinct {
+            true => {
+                let item = Arc::new(sum("item"));
+                vec![Arc::new(Field::new("values", ArrowType::List(item), true))]
+            }
+            false => {
+                vec![Arc::new(sum("sum")), Arc::new(Field::new("count", ArrowType::Int64, true))]
+            }
+        })
+    }
+
+    fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
+        match self.answer(args.expr_fields[0].data_type()) {
+            None => self.others().groups_accumulator_supported(args),
+            Some(_) => !args.is_distinct,
+        }
+    }
+
+    fn create_groups_accumulator(
+        &self,
+        args: AccumulatorArgs<'_>,
+    ) -> Result<Box<dyn GroupsAccumulator>> {
+        match self.answer(args.expr_fields[0].data_type()) {
+            None => self.others().create_groups_accumulator(args),
+            Some(answer) => Ok(Box::new(Totals { answer, totals: Vec::new() })),
+        }
+    }
+
+    fn reverse_expr(&self) -> ReversedUDAF {
+        ReversedUDAF::Identical
+    }
+
+    fn order_sensitivity(&self) -> AggregateOrderSensitivity {
+        AggregateOrderSensitivity::Insensitive
+    }
+}
+
+/// Calls with the place and the units of each value that is there.
+fn each(array: &ArrayRef, visit: &mut impl FnMut(usize, i128)) -> Result<()> {
+    fn of<T>(array: &PrimitiveArray<T>, visit: &mut impl FnMut(usize, i128))
+    where
+        T: ArrowPrimitiveType,
+        T::Native: Into<i128>,
+    {
+        match array.null_count() {
+            0 => array.values().iter().enumerate().for_each(|(place, v)| visit(place, (*v).into())),
+            _ => array.iter().enumerate().for_each(|(place, value)| {
+                if let Some(value) = value {
+                    visit(place, value.into());
+                }
+            }),
+        }
+    }
+    match array.data_type() {
+        ArrowType::Int16 => of::<Int16Type>(array.as_primitive(), visit),
+        ArrowType::Int32 => of::<Int32Type>(array.as_primitive(), visit),
+        ArrowType::Int64 => of::<Int64Type>(array.as_primitive(), visit),
+        ArrowType::Decimal128(..) => of::<Decimal128Type>(array.as_primitive(), visit),
+        other => return exec_err!("numbers expected, not {other}"),
+    }
+    Ok(())
+}
+
+/// The sum and the count of all that came.
+#[derive(Debug)]
+struct Total {
+    answer: Answer,
+    sum: i128,
+    count: i64,
+}
+
+impl Accumulator for Total {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        each(&values[0], &mut |_, units| {
+            self.sum = self.sum.wrapping_add(units);
+            self.count += 1;
+        })
+    }
+
+    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        each(&values[0], &mut |_, units| {
+            self.sum = self.sum.wrapping_sub(units);
+            self.count -= 1;
+        })
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        true
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        self.answer.scalar(self.sum, self.count)
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self)
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        let sum = ScalarValue::Decimal128(Some(self.sum), 38, 0);
+        Ok(vec![sum, ScalarValue::Int64(Some(self.count))])
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        each(&states[0], &mut |_, sum| self.sum = self.sum.wrapping_add(sum))?;
+        each(&states[1], &mut |_, count| self.count += count as i64)
+    }
+}
+
+/// Each value once.
+#[derive(Debug)]
+struct Distinct {
+    answer: Answer,
+    values: BTreeSet<i128>,
+}
+
+impl Accumulator for Distinct {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        each(&values[0], &mut |_, units| _ = self.values.insert(units))
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        let sum = self.values.iter().fold(0, |sum: i128, units| sum.wrapping_add(*units));
+        self.answer.scalar(sum, self.values.len() as i64)
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self) + self.values.len() * 2 * size_of::<i128>()
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        let units = self.values.iter().map(|&units| ScalarValue::Decimal128(Some(units), 38, 0));
+        let units: Vec<ScalarValue> = units.collect();
+        let list = ScalarValue::new_list(&units, &ArrowType::Decimal128(38, 0), true);
+        Ok(vec![ScalarValue::List(list)])
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        for values in states[0].as_list::<i32>().iter().flatten() {
+            each(&values, &mut |_, units| _ = self.values.insert(units))?;
+        }
+        Ok(())
+    }
+}
+
+/// Sum and count of each group.
+struct Totals {
+    answer: Answer,
+    totals: Vec<(i128, i64)>,
+}
+
+impl Totals {
+    fn take(&mut self, emit: EmitTo) -> Vec<(i128, i64)> {
+        emit.take_needed(&mut self.totals)
+    }
+}
+
+fn state_of(totals: impl Iterator<Item = (i128, i64)>) -> Vec<ArrayRef> {
+    let (sums, counts): (Vec<i128>, Vec<i64>) = totals.unzip();
+    let sums = Decimal128Array::from(sums).with_data_type(ArrowType::Decimal128(38, 0));
+    vec![Arc::new(sums), Arc::new(Int64Array::from(counts))]
+}
+
+impl GroupsAccumulator for Totals {
+    fn update_batch(
+        &mut self,
+        values: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+        count: usize,
+    ) -> Result<()> {
+        self.totals.resize(count, (0, 0));
+        let totals = &mut self.totals;
+        let mut add = |place: usize, units| {
+            let total = &mut totals[groups[place]];
+            *total = (total.0.wrapping_add(units), total.1 + 1);
+        };
+        match filter {
+            None => each(&values[0], &mut add),
+            Some(filter) => each(&values[0], &mut |place, units| {
+                if filter.is_valid(place) && filter.value(place) {
+                    add(place, units);
+                }
+            }),
+        }
+    }
+
+    fn evaluate(&mut self, emit: EmitTo) -> Result<ArrayRef> {
+        let totals = self.take(emit);
+        self.answer.array(totals.into_iter())
+    }
+
+    fn state(&mut self, emit: EmitTo) -> Result<Vec<ArrayRef>> {
+        Ok(state_of(self.take(emit).into_iter()))
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef], groups: &[usize], count: usize) -> Result<()> {
+        self.totals.resize(count, (0, 0));
+        let totals = &mut self.totals;
+        each(&states[0], &mut |place, sum| {
+            let total = &mut totals[groups[place]].0;
+            *total = total.wrapping_add(sum);
+        })?;
+        each(&states[1], &mut |place, count| totals[groups[place]].1 += count as i64)
+    }
+
+    fn convert_to_state(
+        &self,
+        values: &[ArrayRef],
+        filter: Option<&BooleanArray>,
+    ) -> Result<Vec<ArrayRef>> {
+        let mut totals = vec![(0, 0); values[0].len()];
+        each(&values[0], &mut |place, units| {
+            if filter.is_none_or(|filter| filter.is_valid(place) && filter.value(place)) {
+                totals[place] = (units, 1);
+            }
+        })?;
+        Ok(state_of(totals.into_iter()))
+    }
+
+    fn size(&self) -> usize {
+        self.totals.capacity() * size_of::<(i128, i64)>()
+    }
+}

@@ -1,0 +1,67 @@
+//! Which transactions may ask the analyst, and what they see.
+
+use types::SqlState;
+
+use super::{Node, block_on, roomy};
+
+/// The fast path has no windows.
+const COUNT: &str = "SELECT id, count(*) OVER () FROM t LIMIT 1";
+
+#[test]
+fn a_transaction_asks_of_its_own_snapshot_until_it_writes() {
+    block_on(async {
+        let node = Node::new(&roomy());
+        let (mut one, mut other) = (node.session(), node.session());
+        one.run("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1)").await;
+        one.run("BEGIN READ ONLY").await;
+        other.run("INSERT INTO t VALUES (2)").await;
+        assert_eq!(one.lines(COUNT).await, ["1,1"]);
+        one.run("COMMIT; BEGIN; INSERT INTO t VALUES (3)").await;
+        let refused = one.error(COUNT).await;
+        assert_eq!(refused.code(), SqlState::FEATURE_NOT_SUPPORTED);
+        assert!(refused.fields().hint.as_deref().is_some_and(|hint| hint.contains("READ ONLY")));
+        one.run("ROLLBACK").await;
+        assert_eq!(
+            one.lines("SELECT max(n) FROM (SELECT count(*) OVER () AS n FROM t) x").await,
+            ["2"]
+        );
+    });
+}
+
+#[test]
+fn a_transaction_that_has_asked_does_not_write() {
+    block_on(async {
+        let node = Node::new(&roomy());
+        let mut client = node.session();
+        client.run("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1)").await;
+        client.run("BEGIN").await;
+        assert_eq!(client.lines(COUNT).await, ["1,1"]);
+        let refused = client.error("INSERT INTO t VALUES (2)").await;
+        assert_eq!(refused.code(), SqlState::FEATURE_NOT_SUPPORTED);
+        client.run("ROLLBACK; INSERT INTO t VALUES (2)").await;
+    });
+}
+
+#[test]
+fn only_broad_queries_leave_the_fast_path() {
+    block_on(async {
+        let node = Node::new(&roomy());
+        let mut client = node.session();
+        client.run("CREATE TABLE t (id int PRIMARY KEY, v bigint)").await;
+        let fill = "INSERT INTO t SELECT n, n % 10 FROM generate_series(1, 30000) n";
+        assert!(!client.run("SELECT sum(v) FROM t").await.by_analyst);
+        client.run(fill).await;
+        let broad = client.run("SELECT count(*) FROM t WHERE v = 3").await;
+        assert!(broad.by_analyst);
+        assert_eq!(broad.lines(), ["3000"]);
+        assert!(!client.run("SELECT v FROM t WHERE id = 7").await.by_analyst);
+        let range = client.run("SELECT count(*) FROM t WHERE id BETWEEN 7 AND 70").await;
+        assert!(!range.by_analyst);
+        assert_eq!(range.lines(), ["64"]);
+        // A transaction that may still write keeps what it reads.
+        client.run("BEGIN").await;
+        assert!(!client.run("SELECT count(*) FROM t WHERE v = 4").await.by_analyst);
+        client.run("COMMIT; BEGIN READ ONLY").await;
+        assert!(client.run("SELECT count(*) FROM t WHERE v = 5").await.by_analyst);
+    });
+}
