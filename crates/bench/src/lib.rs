@@ -30,6 +30,7 @@
 
 pub mod agreement;
 pub mod allocations;
+pub mod answers;
 mod bed;
 pub mod canonical;
 pub mod freezing;

@@ -12,6 +12,7 @@ mod config;
 mod configure;
 mod database;
 mod demo;
+mod export;
 mod folders;
 mod http;
 mod inspect;
@@ -66,6 +67,7 @@ fn run(cli: &Cli) -> Result<Exit> {
         Command::Backup(arguments) => backup::run(arguments, cli.output),
         Command::Prune(arguments) => prune::run(arguments, cli.output),
         Command::Restore(arguments) => restore::run(arguments, cli.output),
+        Command::Export(arguments) => export::run(arguments, cli.output),
         Command::Receipt(arguments) => inspect::receipt(arguments, cli.output),
         Command::Config(arguments) => configure::run(arguments, cli.output),
         Command::Bench(arguments) => benchmark::run(arguments, cli.output),

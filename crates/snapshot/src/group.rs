@@ -44,11 +44,16 @@ impl Drop for Charge {
     }
 }
 
+/// After so many patched rows a zone, which each patch can only widen, is measured anew.
+const PATCHED_ROWS_MAX: usize = GROUP_ROWS / 8;
+
 /// A column as of a height.
 struct Image {
     at: Height,
     array: ArrayRef,
     zone: Zone,
+    /// Since the zone was measured.
+    patched_rows: usize,
     /// Asked for since eviction last came by.
     used: bool,
     _charge: Charge,
@@ -136,7 +141,7 @@ impl Group {
         let mut work = ImageWork::default();
         work.reused_bytes += arrays.iter().flatten().map(bytes).sum::<u64>();
         for pass in passes {
-            let from_nothing = pass.base.is_none();
+            let patched = pass.base.map(|_| pass.rows.clone());
             let made = pass.run(request);
             // Who reads by a lease that was ended reads anything: not even an error of it counts,
             // and nobody else may find it in the cache.
@@ -147,12 +152,12 @@ impl Group {
                 live = Some(rows);
             }
             for (place, array) in made {
-                match from_nothing {
-                    true => work.built_bytes += bytes(&array),
-                    false => work.patched_bytes += bytes(&array),
+                match patched {
+                    None => work.built_bytes += bytes(&array),
+                    Some(_) => work.patched_bytes += bytes(&array),
                 }
                 let id = request.columns[place].0;
-                if state.keep(id, request.at, &array, charges) {
+                if state.keep(id, request.at, &array, patched.as_ref(), charges) {
                     added.push(id);
                 }
                 arrays[place] = Some(array);
@@ -245,14 +250,32 @@ impl State {
     }
 
     /// The cache has the newest image that anybody asked for. Whether it is one that was not there.
-    fn keep(&mut self, id: ColumnId, at: Height, array: &ArrayRef, charges: &Charges) -> bool {
+    fn keep(
+        &mut self,
+        id: ColumnId,
+        at: Height,
+        array: &ArrayRef,
+        patched: Option<&RowSet>,
+        charges: &Charges,
+    ) -> bool {
         let place = self.images.iter().position(|(column, _)| *column == id);
         if place.is_some_and(|place| self.images[place].1.at > at) {
             return false;
         }
         let charge = charges.charge(bytes(array));
-        let (array, zone) = (array.clone(), Zone::of(array));
-        let image = Image { at, array, zone, used: true, _charge: charge };
+        let before = place.map(|place| &self.images[place].1);
+        let patch = before
+            .zip(patched)
+            .filter(|(before, patched)| before.patched_rows + patched.len() <= PATCHED_ROWS_MAX);
+        let (zone, patched_rows) = match patch {
+            Some((before, rows)) => {
+                let zone = before.zone.or(Zone::over(array, rows.iter()));
+                (zone, before.patched_rows + rows.len())
+            }
+            None => (Zone::of(array), 0),
+        };
+        let array = array.clone();
+        let image = Image { at, array, zone, patched_rows, used: true, _charge: charge };
         match place {
             Some(place) => self.images[place].1 = image,
             None => self.images.push((id, image)),

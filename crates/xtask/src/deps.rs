@@ -34,6 +34,7 @@ const EDGES: &[(&str, &[&str])] = &[
     (
         "bench",
         &[
+            "analytics",
             "anker",
             "concurrency",
             "engine",
@@ -63,6 +64,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "procedure",
             "protocols",
             "recovery",
+            "snapshot",
             "sql",
             "storage",
             "types",
@@ -80,7 +82,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("prometheus-client", &["node"]),
     ("sqlparser", &["pgcatalog", "sql"]),
     ("datafusion", &["analytics"]),
-    ("tokio", &["analytics", "engine", "node", "pgfront", "sql"]),
+    ("tokio", &["analytics", "bench", "engine", "node", "pgfront", "sql"]),
     ("tokio-postgres", &["node"]),
     ("toml", &["node"]),
 ];
