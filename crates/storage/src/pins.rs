@@ -24,9 +24,10 @@
 //! look at its place, and the collector sees `h`, or the collector's `floor` comes before the
 //! reader's look, and the reader withdraws. So of the heights below a published `floor` those are
 //! read that the collector saw, and no other one ever again: what no pin sees between two of them
-//! can go ([`Readable`]). (He may also see the announcement of one who is about to withdraw. It does
-//! not count: the height was not among those of the collection before.) The newest published height is never below the floor, so a reader that
-//! asks for the newest succeeds unless blocks are published faster than it can look twice.
+//! can go ([`Readable`]). He may also see the announcement of one who is about to withdraw. It
+//! does not count: the height was not among those of the collection before. The newest published
+//! height is never below the floor, so a reader that asks for the newest succeeds unless blocks are
+//! published faster than it can look twice.
 //!
 //! A height below the floor can be read by whoever shares a pin that stands ([`Pins::retain`]). He
 //! shares the place too: were it handed from one place to another, a collector could look at the

@@ -52,8 +52,8 @@
 //! ([`Records::free`]). Thereafter the slot may serve another key, from the next block on. A reader
 //! that found the slot by the old key sees no row of that, and has a pin below the new insert: it
 //! sees `Free`, or a stamp above its height and no version of a row, and either way none, which is
-//! true of the key it asked for. Hence: *a slot whose row is visible at your pin stays that key's slot
-//! while you hold the pin.*
+//! true of the key it asked for. Hence: *a slot whose row is visible at your pin stays that key's
+//! slot while you hold the pin.*
 
 use std::sync::Arc;
 
@@ -259,8 +259,8 @@ impl Records {
         Ok(None)
     }
 
-    /// Every image of a record that is still there, from the one visible at `at` back: its stamp and
-    /// its payload, `None` where the row was deleted.
+    /// Every image of a record that is still there, from the one visible at `at` back: its stamp
+    /// and its payload, `None` where the row was deleted.
     pub(crate) fn history(&self, slot: Slot, at: Height) -> Vec<(Stamp, Option<Vec<u64>>)> {
         let Some(record) = self.record(slot) else { return Vec::new() };
         loop {
