@@ -4,8 +4,8 @@
 //! keeps its own source text (what the ledger records, and what positions in errors count from).
 //! sqlparser does the grammar. A few things are recognised before it, because its PostgreSQL
 //! dialect reads them differently or not at all: CREATE/DROP PROCEDURE (the same grammar as
-//! FUNCTION), AS OF (module `as_of`), VACUUM and ANALYZE with their many options (accepted without effect), ABORT, and
-//! switches of COPY that say `on`.
+//! FUNCTION), AS OF (module `as_of`), VACUUM and ANALYZE with their many options (accepted without
+//! effect), ABORT, and switches of COPY that say `on`.
 
 use sqlparser::ast;
 use sqlparser::dialect::PostgreSqlDialect;

@@ -24,8 +24,10 @@
 //! look at its place, and the collector sees `h`, or the collector's `floor` comes before the
 //! reader's look, and the reader withdraws. So of the heights below a published `floor` those are
 //! read that the collector saw, and no other one ever again: what no pin sees between two of them
-//! can go ([`Readable`]). The newest published height is never below the floor, so a reader that
-//! asks for the newest succeeds unless blocks are published faster than it can look twice.
+//! can go ([`Readable`]). He may also see the announcement of one who is about to withdraw. It
+//! does not count: the height was not among those of the collection before. The newest published
+//! height is never below the floor, so a reader that asks for the newest succeeds unless blocks are
+//! published faster than it can look twice.
 //!
 //! A height below the floor can be read by whoever shares a pin that stands ([`Pins::retain`]). He
 //! shares the place too: were it handed from one place to another, a collector could look at the
@@ -61,6 +63,8 @@ pub struct Pins {
     newest: CachePadded<AtomicU64>,
     /// No pin can be taken below this height, but by sharing one that stands.
     floor: CachePadded<AtomicU64>,
+    /// What the last collection went by.
+    readable: Mutex<Readable>,
     /// Heights that stay readable for whoever may ask.
     retained: Mutex<BTreeMap<Height, SharedPin>>,
 }
@@ -86,7 +90,7 @@ enum Place {
 }
 
 /// The heights that are read: some below `newest`, and every one from there on.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Readable {
     /// In ascending order.
     below: Vec<Height>,
@@ -140,6 +144,7 @@ impl Pins {
             shards: std::array::from_fn(|_| shard()),
             newest: CachePadded::new(AtomicU64::new(0)),
             floor: CachePadded::new(AtomicU64::new(0)),
+            readable: Mutex::default(),
             retained: Mutex::default(),
         }
     }
@@ -225,11 +230,17 @@ impl Pins {
         self.retained.lock().keys().copied().collect()
     }
 
-    /// The heights that are read, and no other one will be. Raises the floor.
+    /// The heights that are read, and no other one will be. Raises the floor. For one collector.
     pub(crate) fn readable(&self, also: impl IntoIterator<Item = Height>) -> Readable {
         let newest = self.newest();
         self.floor.fetch_max(newest, Ordering::SeqCst);
-        Readable::new(self.heights().into_iter().chain(also), newest)
+        let before = self.readable.lock().clone();
+        // Whoever announces a height that was not read any more is about to withdraw.
+        let stands = |height: &Height| before.contains(*height);
+        let heights = self.heights().into_iter().chain(also).filter(stands);
+        let readable = Readable::new(heights, newest);
+        self.readable.lock().clone_from(&readable);
+        readable
     }
 
     /// From here on every published height can still be read.
@@ -271,7 +282,8 @@ impl Pins {
     fn each_place(&self, mut visit: impl FnMut(&AtomicU64)) {
         for shard in &self.shards {
             shard.places.iter().for_each(&mut visit);
-            shard.overflow.lock().iter().for_each(|word| visit(word));
+            let overflow = shard.overflow.lock().clone();
+            overflow.iter().for_each(|word| visit(word));
         }
     }
 }

@@ -24,9 +24,8 @@
 //! skip (1) and (2): no snapshot lies inside a block.
 //!
 //! A block may take a write back ([`Records::revert`]): the record gets its old words and its old
-//! stamp again, and the version that (1) made is unlinked. Then (e) alone could take words of the
-//! time between for those of the stamp. So `newest` counts what was taken back, in bits that no
-//! handle needs:
+//! stamp again. Then (e) alone could take words of the time between for those of the stamp. So
+//! `newest` counts what was taken back, in bits that no handle needs:
 //!
 //! ```text
 //! 63                     44 43                                          0
@@ -38,6 +37,11 @@
 //! not, (e), an acquire, makes him see that it changed. (A reader who sleeps between (a) and (e)
 //! while a record is taken back exactly 2^20 times, and only then, would be deceived.)
 //!
+//! The version that (1) made stays: it is what a reader finds who has seen the stamp of the time
+//! between. The sweep unlinks it later, and who finds it unlinked must not go by that stamp any
+//! more. So (b) loads the stamp once more behind `newest`, and begins again if it is another
+//! block's: the sweep comes after the block, and so behind the old stamp.
+//!
 //! A reader at [`LATEST`] sees the state inside the block. It is for the block's own workers, which
 //! their protocol orders against the record's writer; the stamp alone cannot tell them apart two
 //! writes of one transaction.
@@ -48,8 +52,8 @@
 //! ([`Records::free`]). Thereafter the slot may serve another key, from the next block on. A reader
 //! that found the slot by the old key sees no row of that, and has a pin below the new insert: it
 //! sees `Free`, or a stamp above its height and no version of a row, and either way none, which is
-//! true of the key it asked for. Hence: *a slot whose row is visible at your pin stays that key's slot
-//! while you hold the pin.*
+//! true of the key it asked for. Hence: *a slot whose row is visible at your pin stays that key's
+//! slot while you hold the pin.*
 
 use std::sync::Arc;
 
@@ -201,7 +205,10 @@ impl Records {
             let newest = record[NEWEST].load(Ordering::Acquire);
             let before = StampWord(record[STAMP].load(Ordering::Acquire));
             if before.height() > at {
-                return self.read_version(record, at, copy);
+                match self.read_version(record, before, at, &mut copy) {
+                    Ok(found) => return found,
+                    Err(Recycled) => continue,
+                }
             }
             match before.state() {
                 State::Live => copy(&record[self.layout.payload..]),
@@ -220,31 +227,21 @@ impl Records {
         }
     }
 
+    /// The row below a stamp that is above `at`. Each handle is trusted only when what it was read
+    /// from is known to have been a version still.
     #[cold]
     fn read_version(
         &self,
         record: &[AtomicU64],
+        above: StampWord,
         at: Height,
-        mut copy: impl FnMut(&[AtomicU64]),
-    ) -> Option<Stamp> {
-        loop {
-            let turn = self.undo.turn(at)?;
-            if let Ok(found) = self.follow(record, at, turn, &mut copy) {
-                return found;
-            }
-        }
-    }
-
-    /// Follows the handles from a record; each is trusted only when what it was read from is known
-    /// to have been a version still.
-    fn follow(
-        &self,
-        record: &[AtomicU64],
-        at: Height,
-        turn: u64,
         copy: &mut impl FnMut(&[AtomicU64]),
     ) -> Result<Option<Stamp>, Recycled> {
+        let Some(turn) = self.undo.turn(at) else { return Ok(None) };
         let mut handle = record[NEWEST].load(Ordering::Acquire) & HANDLE;
+        if StampWord(record[STAMP].load(Ordering::Acquire)).height() != above.height() {
+            return Err(Recycled);
+        }
         while handle != 0 {
             let version = self.version(handle);
             let (stamp, older) = (version.stamp(), version.older());
@@ -262,8 +259,8 @@ impl Records {
         Ok(None)
     }
 
-    /// Every image of a record that is still there, from the one visible at `at` back: its stamp and
-    /// its payload, `None` where the row was deleted.
+    /// Every image of a record that is still there, from the one visible at `at` back: its stamp
+    /// and its payload, `None` where the row was deleted.
     pub(crate) fn history(&self, slot: Slot, at: Height) -> Vec<(Stamp, Option<Vec<u64>>)> {
         let Some(record) = self.record(slot) else { return Vec::new() };
         loop {
@@ -417,12 +414,7 @@ impl Records {
         store_words(payload, image);
         if stamp.height() != now.height() {
             let newest = record[NEWEST].load(Ordering::Relaxed);
-            let mut handle = newest & HANDLE;
-            if undo.keeps(stamp.height(), now.height()) {
-                handle = self.version(handle).older();
-            }
-            let taken_back = (newest & !HANDLE).wrapping_add(TAKEN_BACK_ONCE);
-            record[NEWEST].store(taken_back | handle, Ordering::Release);
+            record[NEWEST].store(newest.wrapping_add(TAKEN_BACK_ONCE), Ordering::Release);
         }
         record[STAMP].store(stamp.0, Ordering::Release);
     }

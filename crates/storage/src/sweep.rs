@@ -177,13 +177,18 @@ impl Records {
         let record = self.record(slot)?;
         let mut link = Records::newest_link(record);
         let mut made_by = self.stamp_word(slot).height();
-        while made_by >= first && made_by > readable.horizon() {
+        while made_by > readable.horizon() {
             let handle = link.handle();
             if handle == 0 {
                 return None;
             }
             let version = self.version(handle);
             let from = version.stamp().height();
+            // What was taken back was made later than the image says that came back.
+            let was_taken_back = from == made_by;
+            if made_by < first && !was_taken_back {
+                return None;
+            }
             match readable.witness(from, made_by) {
                 None => link.lead_to(version.older()),
                 Some(witness) if handle == wanted => {

@@ -116,7 +116,7 @@ pub(crate) struct Chunk {
 #[derive(Clone, Copy)]
 pub(crate) struct Version<'a>(&'a [AtomicU64]);
 
-/// The words may be another version's by now.
+/// What was read may not be what it was taken for.
 #[derive(Debug)]
 pub(crate) struct Recycled;
 

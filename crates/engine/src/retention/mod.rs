@@ -21,9 +21,9 @@
 //! # The limit
 //!
 //! When undo versions take more than `undo_bytes_max`, and what the next collections will free does
-//! not change that, then after each collection one thing is given up, the oldest first: a block
-//! that only a rule retains, as long as there is one; then whichever is older of a named block and
-//! the snapshots of sessions, where a session's has seen at least [`LEASE_BLOCKS_MIN`] blocks come.
+//! not change that, something is given up, and again until it does, the oldest first: a block that
+//! only a rule retains, as long as there is one; then whichever is older of a named block and the
+//! snapshots of sessions, where a session's has seen at least [`LEASE_BLOCKS_MIN`] blocks come.
 //! Whoever reads such a block is told *snapshot too old* and never a wrong row; a name that was
 //! given up stays listed as lost. So undo memory is bounded by the limit and what the youngest
 //! blocks write, and no writer waits.
@@ -51,6 +51,9 @@ pub const RECENT_BLOCKS: usize = 1024;
 
 /// A session's snapshot is not given up before so many blocks have come.
 pub const LEASE_BLOCKS_MIN: Height = 64;
+
+/// So much of a collection's time goes into giving up.
+const GIVEN_UP_AT_ONCE_MAX: usize = 64;
 
 /// Named blocks, lost ones included.
 pub const NAMES_MAX: usize = 256;
@@ -197,11 +200,13 @@ impl Retention {
     /// Frees what nobody reads any more, and gives something up if that does not do.
     pub fn collect(&self) -> Memory {
         self.store.collect();
-        let usage = self.store.usage();
-        let stays = usage.undo_bytes.saturating_sub(usage.undo_unswept_bytes);
-        if self.settings.undo_bytes_max > 0 && stays > self.settings.undo_bytes_max {
-            self.give_up();
+        for _ in 0..GIVEN_UP_AT_ONCE_MAX {
+            if !self.passes_limit() || !self.give_up() {
+                break;
+            }
+            self.store.collect();
         }
+        let usage = self.store.usage();
         let inner = self.inner();
         let oldest = usage.oldest_snapshot.and_then(|height| inner.known(height));
         let age_us = oldest.map_or(0, |known| inner.newest.time_us - known.head.time_us);
@@ -215,8 +220,16 @@ impl Retention {
         }
     }
 
-    /// The oldest block that only rules retain; else the oldest of names and sessions.
-    fn give_up(&self) {
+    /// Whether versions take too much, without those that the next collections will look at.
+    fn passes_limit(&self) -> bool {
+        let usage = self.store.usage();
+        let stays = usage.undo_bytes.saturating_sub(usage.undo_unswept_bytes);
+        self.settings.undo_bytes_max > 0 && stays > self.settings.undo_bytes_max
+    }
+
+    /// The oldest block that only rules retain; else the oldest of names and sessions. Whether
+    /// there was any.
+    fn give_up(&self) -> bool {
         let mut inner = self.inner();
         let is_named = |inner: &Inner, height| {
             inner.names.values().any(|pin| !pin.lost && pin.block.head.height == height)
@@ -228,10 +241,11 @@ impl Retention {
             self.store.release(height);
         } else {
             let limit = inner.newest.height.saturating_sub(LEASE_BLOCKS_MIN);
-            let Some(height) = self.store.end_oldest_leases(limit) else { return };
+            let Some(height) = self.store.end_oldest_leases(limit) else { return false };
             forget(&mut inner, height);
         }
         inner.given_up += 1;
+        true
     }
 
     /// Retains a block under a name: one that can still be read, by anybody or by `reader` alone;

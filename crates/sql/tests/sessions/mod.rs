@@ -78,7 +78,8 @@ impl Node {
         Client { session, interrupt }
     }
 
-    /// Stops, and shows `after` the store of another engine that executes the ledger, block by block.
+    /// Stops, and shows `after` the store of another engine that executes the ledger, after each
+    /// block.
     pub fn replayed(&self, after: &mut dyn FnMut(&Arc<Store>)) {
         self.database.engine.stop();
         let make = |_: &Arc<Store>| -> Arc<dyn Language> { Arc::new(Schema::new()) };

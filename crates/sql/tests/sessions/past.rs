@@ -56,6 +56,7 @@ fn a_statement_reads_the_rows_and_the_schema_of_a_block() {
     block_on(async {
         let node = retaining("serial", "every 1 block keep 1000");
         let mut client = node.session();
+        run(&mut client, "CREATE TABLE earlier (id int PRIMARY KEY)").await;
         let create = head(&node) + 1;
         run(&mut client, "CREATE TABLE t (id int PRIMARY KEY, v int)").await;
         run(&mut client, "INSERT INTO t VALUES (1, 10), (2, 20)").await;
