@@ -74,6 +74,7 @@ pub fn start(
     // SAFETY: the child keeps to the rules of this module.
     let process = unsafe { libc::fork() };
     if process == 0 {
+        let _leave = Leave;
         answer_and_exit(columns, slices, answer, fold, to);
     }
     // SAFETY: both ends are ours; the writing one is closed here once, so that reading ends when
@@ -85,6 +86,16 @@ pub fn start(
     match process {
         -1 => Err(failed("cannot fork")),
         process => Ok(Child { process, pipe, answer_words: answer.len() }),
+    }
+}
+
+/// Lets no panic of the child go on into what the parent was about to do.
+struct Leave;
+
+impl Drop for Leave {
+    fn drop(&mut self) {
+        // SAFETY: ends the child at once, without an answer.
+        unsafe { libc::_exit(1) }
     }
 }
 

@@ -197,6 +197,10 @@ fn a_child_that_dies_is_a_clear_error() {
     let error = child.answer().expect_err("no answer");
     assert_eq!(error.code().as_str(), "XX000");
     assert!(error.fields().hint.is_some());
+    // Unwinds the way a panic would, without a message that takes a lock.
+    let fold = |_: &[&[i64]], _: &mut [i64]| std::panic::resume_unwind(Box::new(()));
+    let child = fork::start(&columns, &mut [&[]], &mut [0], &fold).expect("a child");
+    assert!(child.answer().is_err(), "the child does not go on as a second parent");
 }
 
 #[test]
