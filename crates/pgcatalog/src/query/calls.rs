@@ -279,7 +279,11 @@ impl Binder<'_> {
                     let item = self.expr(item)?;
                     equal.push(self.compare(CompareOp::Equal, input.clone(), item)?);
                 }
-                Ok(Typed::bool(negate(Expr::Or(equal), *negated)))
+                let found = match <[Expr; 1]>::try_from(equal) {
+                    Ok([only]) => only,
+                    Err(equal) => Expr::Or(equal),
+                };
+                Ok(Typed::bool(negate(found, *negated)))
             }
             E::AnyOp { left, compare_op, right, .. } => {
                 self.quantified(left, compare_op, right, false)
