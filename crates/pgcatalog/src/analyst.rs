@@ -6,7 +6,7 @@ use std::time::Instant;
 use futures::future::{BoxFuture, FutureExt, ready};
 use futures::stream::{StreamExt, once};
 use procedure::Column;
-use sql::analyst::{AnalyticalPlan, Analyst, Execution, Limits, QueryRequest, RowBatches};
+use sql::analyst::{Analyst, AnalyticalPlan, Execution, Limits, QueryRequest, RowBatches};
 use types::{DataType, Error, Result, SqlState};
 
 use crate::query::{Prepared, is_about_system};

@@ -4,7 +4,7 @@ use sqlparser::ast;
 use types::{DataType, Error, Result, SqlState, SystemType, Value};
 
 use super::bind::{Binder, direction, settled};
-use super::expression::{negate, quantifier};
+use super::expression::{comparable_type, negate, quantifier};
 use super::functions;
 use super::plan::*;
 use super::scope::parts;
@@ -350,10 +350,8 @@ impl Binder<'_> {
         match op {
             Quantifier::Match { .. } => self.coerce(input, &DataType::Text),
             Quantifier::Compare(_) => {
-                let element = Typed::new(Expr::null(), element.clone());
-                // NULL of that type stands for the elements.
-                let element = Typed { expr: Expr::Column { level: 0, place: 0 }, ..element };
-                Ok(self.comparable(input, element)?.0)
+                let to = comparable_type(&input.data_type, element);
+                self.coerce(input, &to)
             }
         }
     }

@@ -562,7 +562,7 @@ pub fn negate(expr: Expr, negated: bool) -> Expr {
 }
 
 /// What a side of a comparison becomes before it is compared with the other.
-fn comparable_type(side: &DataType, other: &DataType) -> DataType {
+pub fn comparable_type(side: &DataType, other: &DataType) -> DataType {
     let is_text = |t: &DataType| {
         t.is_string() || matches!(t, DataType::System(SystemType::Name | SystemType::Char))
     };
