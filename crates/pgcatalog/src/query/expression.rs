@@ -496,6 +496,8 @@ pub fn output_name(expr: &ast::Expr) -> String {
             name if name == "?column?" => cast_name(data_type),
             name => name,
         },
+        // What it ends in lends it its name, unless that is only a type's.
+        E::Case { else_result: Some(expr), .. } if named(expr) => output_name(expr),
         E::Case { .. } => "case".to_owned(),
         E::Array(_) => "array".to_owned(),
         E::Exists { .. } => "exists".to_owned(),
@@ -520,6 +522,15 @@ pub fn output_name(expr: &ast::Expr) -> String {
             _ => "?column?".to_owned(),
         },
         _ => "?column?".to_owned(),
+    }
+}
+
+/// Whether an expression has a name of its own.
+fn named(expr: &ast::Expr) -> bool {
+    use ast::Expr as E;
+    match expr {
+        E::Cast { expr, .. } | E::Nested(expr) | E::Collate { expr, .. } => named(expr),
+        expr => output_name(expr) != "?column?",
     }
 }
 
