@@ -104,7 +104,13 @@ impl SystemType {
         use SystemType::*;
         matches!(
             self,
-            Regproc | Regprocedure | Regoper | Regoperator | Regclass | Regtype | Regnamespace
+            Regproc
+                | Regprocedure
+                | Regoper
+                | Regoperator
+                | Regclass
+                | Regtype
+                | Regnamespace
                 | Regrole
         )
     }

@@ -62,11 +62,11 @@ impl Binder<'_> {
                 let high = self.compare(CompareOp::LessOrEqual, input, high)?;
                 Ok(Typed::bool(negate(Expr::And(vec![low, high]), *negated)))
             }
-            E::Like { negated, expr, pattern, .. } => {
-                self.pattern(MatchKind::Like, *negated, expr, pattern)
+            E::Like { negated, expr, pattern, escape_char, .. } => {
+                self.like(MatchKind::Like, *negated, expr, pattern, escape_char.as_ref())
             }
-            E::ILike { negated, expr, pattern, .. } => {
-                self.pattern(MatchKind::LikeAnyCase, *negated, expr, pattern)
+            E::ILike { negated, expr, pattern, escape_char, .. } => {
+                self.like(MatchKind::LikeAnyCase, *negated, expr, pattern, escape_char.as_ref())
             }
             E::Case { operand, conditions, else_result, .. } => {
                 self.case(operand.as_deref(), conditions, else_result.as_deref())
@@ -351,14 +351,19 @@ impl Binder<'_> {
         Ok((left, right))
     }
 
-    fn pattern(
+    fn like(
         &mut self,
         kind: MatchKind,
         negated: bool,
         input: &ast::Expr,
         pattern: &ast::Expr,
+        escape: Option<&ast::ValueWithSpan>,
     ) -> Result<Typed> {
-        let (input, pattern) = (self.expr(input)?, self.expr(pattern)?);
+        let (input, mut pattern) = (self.expr(input)?, self.expr(pattern)?);
+        if let Some(escape) = escape {
+            let escape = self.literal(&escape.value)?;
+            pattern = self.call("like_escape", vec![pattern, escape])?;
+        }
         self.matched(kind, negated, input, pattern)
     }
 
@@ -492,10 +497,8 @@ pub fn output_name(expr: &ast::Expr) -> String {
         E::CompoundIdentifier(names) => names.last().map(fold).unwrap_or_default(),
         E::Nested(expr) | E::Collate { expr, .. } => output_name(expr),
         E::Function(function) => parts(&function.name).pop().unwrap_or_default(),
-        E::Cast { expr, data_type, .. } => match output_name(expr) {
-            name if name == "?column?" => cast_name(data_type),
-            name => name,
-        },
+        E::Cast { expr, .. } if named(expr) => output_name(expr),
+        E::Cast { data_type, .. } => cast_name(data_type),
         // What it ends in lends it its name, unless that is only a type's.
         E::Case { else_result: Some(expr), .. } if named(expr) => output_name(expr),
         E::Case { .. } => "case".to_owned(),
@@ -536,7 +539,8 @@ fn named(expr: &ast::Expr) -> bool {
 
 fn cast_name(data_type: &ast::DataType) -> String {
     let text = data_type.to_string().to_ascii_lowercase();
-    let name = text.rsplit('.').next().unwrap_or_default().split('(').next().unwrap_or_default();
+    let name = text.rsplit('.').next().unwrap_or_default();
+    let name = name.split(['(', '[']).next().unwrap_or_default();
     match name {
         "int" | "integer" => "int4".to_owned(),
         "bigint" => "int8".to_owned(),
