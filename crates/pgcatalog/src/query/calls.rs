@@ -92,6 +92,9 @@ impl Binder<'_> {
         filter: Option<&ast::Expr>,
     ) -> Result<Aggregate> {
         let arguments = self.arguments(list)?;
+        if arguments.is_empty() && kind != AggregateKind::Count {
+            return Err(undefined("this aggregate", &arguments));
+        }
         let types: Vec<DataType> = arguments.iter().map(|a| settled(&a.data_type)).collect();
         let mut coerced = Vec::new();
         for (argument, to) in arguments.into_iter().zip(&types) {
@@ -168,7 +171,11 @@ impl Binder<'_> {
     /// A function of one row, by name.
     pub fn call(&mut self, name: &str, arguments: Vec<Typed>) -> Result<Typed> {
         match name {
-            "coalesce" | "nullif" | "greatest" | "least" => {
+            "coalesce" | "greatest" | "least" => {
+                let (exprs, data_type) = self.unify(arguments)?;
+                return Ok(Typed::new(conditional(name, exprs), settled(&data_type)));
+            }
+            "nullif" if arguments.len() == 2 => {
                 let (exprs, data_type) = self.unify(arguments)?;
                 return Ok(Typed::new(conditional(name, exprs), settled(&data_type)));
             }

@@ -258,12 +258,7 @@ impl Binder<'_> {
     ) -> Result<Typed> {
         use ast::BinaryOperator as B;
         if let B::And | B::Or = op {
-            let sides =
-                vec![self.bind_as(left, &DataType::Bool)?, self.bind_as(right, &DataType::Bool)?];
-            return Ok(Typed::bool(match op {
-                B::And => Expr::And(sides),
-                _ => Expr::Or(sides),
-            }));
+            return self.chain(left, op, right);
         }
         let (left, right) = (self.expr(left)?, self.expr(right)?);
         let arithmetic = match op {
@@ -288,6 +283,30 @@ impl Binder<'_> {
                 self.call(&format!("operator {name}"), vec![left, right])
             }
         }
+    }
+
+    /// `a AND b AND c`: one list, however long.
+    fn chain(
+        &mut self,
+        left: &ast::Expr,
+        op: &ast::BinaryOperator,
+        right: &ast::Expr,
+    ) -> Result<Typed> {
+        let mut terms = vec![right];
+        let mut rest = left;
+        while let ast::Expr::BinaryOp { left, op: inner, right } = rest
+            && inner == op
+        {
+            terms.push(right);
+            rest = left;
+        }
+        terms.push(rest);
+        let terms = terms.into_iter().rev().map(|term| self.bind_as(term, &DataType::Bool));
+        let terms = terms.collect::<Result<Vec<_>>>()?;
+        Ok(Typed::bool(match op {
+            ast::BinaryOperator::And => Expr::And(terms),
+            _ => Expr::Or(terms),
+        }))
     }
 
     fn arithmetic(&mut self, op: ArithmeticOp, left: Typed, right: Typed) -> Result<Typed> {
