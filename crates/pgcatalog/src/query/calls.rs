@@ -171,11 +171,9 @@ impl Binder<'_> {
     /// A function of one row, by name.
     pub fn call(&mut self, name: &str, arguments: Vec<Typed>) -> Result<Typed> {
         match name {
-            "coalesce" | "greatest" | "least" => {
-                let (exprs, data_type) = self.unify(arguments)?;
-                return Ok(Typed::new(conditional(name, exprs), settled(&data_type)));
-            }
-            "nullif" if arguments.len() == 2 => {
+            "coalesce" | "nullif" | "greatest" | "least"
+                if name != "nullif" || arguments.len() == 2 =>
+            {
                 let (exprs, data_type) = self.unify(arguments)?;
                 return Ok(Typed::new(conditional(name, exprs), settled(&data_type)));
             }

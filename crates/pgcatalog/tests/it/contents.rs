@@ -158,11 +158,10 @@ fn groups_windows_and_sets_are_as_in_postgresql() {
             [["0", NULL, NULL, NULL]],
         ),
         (
-            "SELECT * FROM (SELECT n, row_number() OVER w1, n % 2 AS odd,
-              count(*) OVER (PARTITION BY n % 2) FROM generate_series(1, 5) n) s(a, b, c, d)
-          WHERE a = 5"
-                .replace("OVER w1", "OVER (PARTITION BY n % 2 ORDER BY n DESC)")
-                .leak(),
+            "SELECT * FROM (
+                 SELECT n, row_number() OVER (PARTITION BY n % 2 ORDER BY n DESC), n % 2,
+                        count(*) OVER (PARTITION BY n % 2) FROM generate_series(1, 5) n
+             ) s(a, b, c, d) WHERE a = 5",
             [["5", "1", "1", "3"]],
         ),
         (
