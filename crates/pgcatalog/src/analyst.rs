@@ -10,7 +10,7 @@ use sql::analyst::{Analyst, AnalyticalPlan, Execution, Limits, QueryRequest, Row
 use types::{DataType, Error, Result, SqlState};
 
 use crate::query::{Prepared, is_about_system};
-use crate::world::{Row, Session, World};
+use crate::world::{Activity, Row, Session, World};
 
 /// Answers queries over system catalogs, and leaves the others to another engine.
 pub struct SystemAnalyst {
@@ -40,13 +40,25 @@ impl SystemAnalyst {
 
     fn session(&self, request: &QueryRequest<'_>) -> Session {
         let settings = request.settings.show_all().into_iter();
+        let settings: Vec<(String, String)> =
+            settings.map(|(name, value)| (name.to_owned(), value)).collect();
+        let application = settings.iter().find(|(name, _)| name == "application_name");
+        // A session knows of no others.
+        let own = Activity {
+            pid: request.info.backend_pid,
+            user: request.info.user.clone(),
+            application: application.map(|(_, value)| value.clone()).unwrap_or_default(),
+            state: "active".to_owned(),
+            query: request.text.to_owned(),
+        };
         Session {
             user: request.info.user.clone(),
             database: request.info.database.clone(),
             backend_pid: request.info.backend_pid,
             server_version: request.info.server_version.clone(),
             roles: self.roles.clone(),
-            settings: settings.map(|(name, value)| (name.to_owned(), value)).collect(),
+            settings,
+            activity: vec![own],
             ..Session::default()
         }
     }

@@ -110,8 +110,8 @@ fn find_index(world: &World, number: u32) -> Option<(&Table, IndexId)> {
     })
 }
 
-/// CREATE INDEX, or one of its columns.
-pub fn index_definition(world: &World, number: u32, column: i64) -> Option<String> {
+/// CREATE INDEX, or one of its columns. `pretty` leaves out the schema, which is on the path.
+pub fn index_definition(world: &World, number: u32, column: i64, pretty: bool) -> Option<String> {
     let (table, id) = find_index(world, number)?;
     let columns = table.index_columns(id);
     if column > 0 {
@@ -126,9 +126,10 @@ pub fn index_definition(world: &World, number: u32, column: i64) -> Option<Strin
         }
     };
     Some(format!(
-        "CREATE {}INDEX {} ON public.{} USING btree ({})",
+        "CREATE {}INDEX {} ON {}{} USING btree ({})",
         if unique { "UNIQUE " } else { "" },
         quoted(name),
+        if pretty { "" } else { "public." },
         quoted(table.name()),
         quoted_list(table, columns)
     ))

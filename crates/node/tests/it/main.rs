@@ -3,6 +3,7 @@
 #[cfg(feature = "analytics")]
 mod analysis;
 mod backups;
+mod catalogs;
 mod checkpoints;
 mod disasters;
 mod interrupts;

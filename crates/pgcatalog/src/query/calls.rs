@@ -4,7 +4,7 @@ use sqlparser::ast;
 use types::{DataType, Error, Result, SqlState, SystemType, Value};
 
 use super::bind::{Binder, direction, settled};
-use super::expression::{negate, quantifier};
+use super::expression::{comparable_type, negate, quantifier};
 use super::functions;
 use super::plan::*;
 use super::scope::parts;
@@ -92,6 +92,9 @@ impl Binder<'_> {
         filter: Option<&ast::Expr>,
     ) -> Result<Aggregate> {
         let arguments = self.arguments(list)?;
+        if arguments.is_empty() && kind != AggregateKind::Count {
+            return Err(undefined("this aggregate", &arguments));
+        }
         let types: Vec<DataType> = arguments.iter().map(|a| settled(&a.data_type)).collect();
         let mut coerced = Vec::new();
         for (argument, to) in arguments.into_iter().zip(&types) {
@@ -168,7 +171,9 @@ impl Binder<'_> {
     /// A function of one row, by name.
     pub fn call(&mut self, name: &str, arguments: Vec<Typed>) -> Result<Typed> {
         match name {
-            "coalesce" | "nullif" | "greatest" | "least" => {
+            "coalesce" | "nullif" | "greatest" | "least"
+                if name != "nullif" || arguments.len() == 2 =>
+            {
                 let (exprs, data_type) = self.unify(arguments)?;
                 return Ok(Typed::new(conditional(name, exprs), settled(&data_type)));
             }
@@ -279,7 +284,11 @@ impl Binder<'_> {
                     let item = self.expr(item)?;
                     equal.push(self.compare(CompareOp::Equal, input.clone(), item)?);
                 }
-                Ok(Typed::bool(negate(Expr::Or(equal), *negated)))
+                let found = match <[Expr; 1]>::try_from(equal) {
+                    Ok([only]) => only,
+                    Err(equal) => Expr::Or(equal),
+                };
+                Ok(Typed::bool(negate(found, *negated)))
             }
             E::AnyOp { left, compare_op, right, .. } => {
                 self.quantified(left, compare_op, right, false)
@@ -346,10 +355,8 @@ impl Binder<'_> {
         match op {
             Quantifier::Match { .. } => self.coerce(input, &DataType::Text),
             Quantifier::Compare(_) => {
-                let element = Typed::new(Expr::null(), element.clone());
-                // NULL of that type stands for the elements.
-                let element = Typed { expr: Expr::Column { level: 0, place: 0 }, ..element };
-                Ok(self.comparable(input, element)?.0)
+                let to = comparable_type(&input.data_type, element);
+                self.coerce(input, &to)
             }
         }
     }

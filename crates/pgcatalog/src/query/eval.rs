@@ -116,10 +116,13 @@ impl<'a> Run<'a> {
                     false => types::arithmetic::arithmetic(*op, &left, &right, result),
                 }
             }
-            Expr::Concat(sides) => {
-                let (left, right) = self.sides(sides, env)?;
-                types::arithmetic::concat(&left, &right)
-            }
+            Expr::Concat(sides) => match self.sides(sides, env)? {
+                // An array that is not there is one without elements.
+                (Value::Null, array @ Value::Array(_)) | (array @ Value::Array(_), Value::Null) => {
+                    Ok(array)
+                }
+                (left, right) => types::arithmetic::concat(&left, &right),
+            },
             Expr::Compare { op, sides } => {
                 let (left, right) = self.sides(sides, env)?;
                 Ok(truth(compared(*op, &left, &right)))

@@ -62,11 +62,11 @@ impl Binder<'_> {
                 let high = self.compare(CompareOp::LessOrEqual, input, high)?;
                 Ok(Typed::bool(negate(Expr::And(vec![low, high]), *negated)))
             }
-            E::Like { negated, expr, pattern, .. } => {
-                self.pattern(MatchKind::Like, *negated, expr, pattern)
+            E::Like { negated, expr, pattern, escape_char, .. } => {
+                self.like(MatchKind::Like, *negated, expr, pattern, escape_char.as_ref())
             }
-            E::ILike { negated, expr, pattern, .. } => {
-                self.pattern(MatchKind::LikeAnyCase, *negated, expr, pattern)
+            E::ILike { negated, expr, pattern, escape_char, .. } => {
+                self.like(MatchKind::LikeAnyCase, *negated, expr, pattern, escape_char.as_ref())
             }
             E::Case { operand, conditions, else_result, .. } => {
                 self.case(operand.as_deref(), conditions, else_result.as_deref())
@@ -258,12 +258,7 @@ impl Binder<'_> {
     ) -> Result<Typed> {
         use ast::BinaryOperator as B;
         if let B::And | B::Or = op {
-            let sides =
-                vec![self.bind_as(left, &DataType::Bool)?, self.bind_as(right, &DataType::Bool)?];
-            return Ok(Typed::bool(match op {
-                B::And => Expr::And(sides),
-                _ => Expr::Or(sides),
-            }));
+            return self.chain(left, op, right);
         }
         let (left, right) = (self.expr(left)?, self.expr(right)?);
         let arithmetic = match op {
@@ -288,6 +283,30 @@ impl Binder<'_> {
                 self.call(&format!("operator {name}"), vec![left, right])
             }
         }
+    }
+
+    /// `a AND b AND c`: one list, however long.
+    fn chain(
+        &mut self,
+        left: &ast::Expr,
+        op: &ast::BinaryOperator,
+        right: &ast::Expr,
+    ) -> Result<Typed> {
+        let mut terms = vec![right];
+        let mut rest = left;
+        while let ast::Expr::BinaryOp { left, op: inner, right } = rest
+            && inner == op
+        {
+            terms.push(right);
+            rest = left;
+        }
+        terms.push(rest);
+        let terms = terms.into_iter().rev().map(|term| self.bind_as(term, &DataType::Bool));
+        let terms = terms.collect::<Result<Vec<_>>>()?;
+        Ok(Typed::bool(match op {
+            ast::BinaryOperator::And => Expr::And(terms),
+            _ => Expr::Or(terms),
+        }))
     }
 
     fn arithmetic(&mut self, op: ArithmeticOp, left: Typed, right: Typed) -> Result<Typed> {
@@ -351,14 +370,19 @@ impl Binder<'_> {
         Ok((left, right))
     }
 
-    fn pattern(
+    fn like(
         &mut self,
         kind: MatchKind,
         negated: bool,
         input: &ast::Expr,
         pattern: &ast::Expr,
+        escape: Option<&ast::ValueWithSpan>,
     ) -> Result<Typed> {
-        let (input, pattern) = (self.expr(input)?, self.expr(pattern)?);
+        let (input, mut pattern) = (self.expr(input)?, self.expr(pattern)?);
+        if let Some(escape) = escape {
+            let escape = self.literal(&escape.value)?;
+            pattern = self.call("like_escape", vec![pattern, escape])?;
+        }
         self.matched(kind, negated, input, pattern)
     }
 
@@ -492,10 +516,10 @@ pub fn output_name(expr: &ast::Expr) -> String {
         E::CompoundIdentifier(names) => names.last().map(fold).unwrap_or_default(),
         E::Nested(expr) | E::Collate { expr, .. } => output_name(expr),
         E::Function(function) => parts(&function.name).pop().unwrap_or_default(),
-        E::Cast { expr, data_type, .. } => match output_name(expr) {
-            name if name == "?column?" => cast_name(data_type),
-            name => name,
-        },
+        E::Cast { expr, .. } if named(expr) => output_name(expr),
+        E::Cast { data_type, .. } => cast_name(data_type),
+        // What it ends in lends it its name, unless that is only a type's.
+        E::Case { else_result: Some(expr), .. } if named(expr) => output_name(expr),
         E::Case { .. } => "case".to_owned(),
         E::Array(_) => "array".to_owned(),
         E::Exists { .. } => "exists".to_owned(),
@@ -523,9 +547,19 @@ pub fn output_name(expr: &ast::Expr) -> String {
     }
 }
 
+/// Whether an expression has a name of its own.
+fn named(expr: &ast::Expr) -> bool {
+    use ast::Expr as E;
+    match expr {
+        E::Cast { expr, .. } | E::Nested(expr) | E::Collate { expr, .. } => named(expr),
+        expr => output_name(expr) != "?column?",
+    }
+}
+
 fn cast_name(data_type: &ast::DataType) -> String {
     let text = data_type.to_string().to_ascii_lowercase();
-    let name = text.rsplit('.').next().unwrap_or_default().split('(').next().unwrap_or_default();
+    let name = text.rsplit('.').next().unwrap_or_default();
+    let name = name.split(['(', '[']).next().unwrap_or_default();
     match name {
         "int" | "integer" => "int4".to_owned(),
         "bigint" => "int8".to_owned(),
@@ -562,7 +596,7 @@ pub fn negate(expr: Expr, negated: bool) -> Expr {
 }
 
 /// What a side of a comparison becomes before it is compared with the other.
-fn comparable_type(side: &DataType, other: &DataType) -> DataType {
+pub fn comparable_type(side: &DataType, other: &DataType) -> DataType {
     let is_text = |t: &DataType| {
         t.is_string() || matches!(t, DataType::System(SystemType::Name | SystemType::Char))
     };

@@ -198,7 +198,8 @@ static CATALOG: &[Function] = &[
     function("pg_get_expr", 2, &[Text, Oid, Bool], Gives::Text, |_, a, _| Ok(a[0].clone())),
     function("pg_get_indexdef", 1, &[Oid, Int, Bool], Gives::Text, |run, a, _| {
         let column = a.get(1).and_then(Value::as_int).unwrap_or(0);
-        text_or_null(describe::index_definition(run.world, oid_of(&a[0]), column))
+        let pretty = a.get(2).and_then(Value::as_bool).unwrap_or(false);
+        text_or_null(describe::index_definition(run.world, oid_of(&a[0]), column, pretty))
     }),
     function("pg_get_constraintdef", 1, &[Oid, Bool], Gives::Text, |run, a, _| {
         let pretty = a.get(1).and_then(Value::as_bool).unwrap_or(false);

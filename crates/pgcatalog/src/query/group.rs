@@ -70,7 +70,7 @@ impl Run<'_> {
             inputs.sort_by(|(a, _), (b, _)| by_directions(a, b, &aggregate.order));
         }
         let mut inputs: Vec<Vec<Value>> = inputs.into_iter().map(|(_, values)| values).collect();
-        if aggregate.distinct {
+        if aggregate.distinct && !aggregate.arguments.is_empty() {
             let mut seen = HashSet::new();
             inputs.retain(|values| seen.insert(values.clone()));
             if aggregate.order.is_empty() {

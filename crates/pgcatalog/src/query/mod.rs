@@ -122,9 +122,13 @@ impl Prepared {
         parameters: &[Value],
         interrupted: &dyn Fn() -> Result<()>,
     ) -> Result<Vec<Row>> {
-        let run = eval::Run::new(&self.world, session, parameters, self.cached, interrupted);
-        let mut rows = run.query(&self.query, None)?;
         let names = cast::Names { world: &self.world };
+        let values = parameters.iter().zip(&self.parameters);
+        // Objects may come by name.
+        let values = values.map(|(value, to)| names.cast(value, to, to));
+        let parameters = values.collect::<Result<Vec<_>>>()?;
+        let run = eval::Run::new(&self.world, session, &parameters, self.cached, interrupted);
+        let mut rows = run.query(&self.query, None)?;
         for row in &mut rows {
             for (value, column) in row.iter_mut().zip(&self.columns) {
                 names.name_objects(value, &column.data_type);

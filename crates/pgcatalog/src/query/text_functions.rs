@@ -90,6 +90,20 @@ fn replacement(text: &str) -> String {
     result
 }
 
+/// A pattern of LIKE whose escape character is another one.
+fn with_backslashes(pattern: &str, escape: Option<char>) -> String {
+    let mut result = String::new();
+    let mut rest = pattern.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            c if Some(c) == escape => result.extend(['\\'].into_iter().chain(rest.next())),
+            '\\' => result.push_str("\\\\"),
+            c => result.push(c),
+        }
+    }
+    result
+}
+
 /// `%s`, `%I` and `%L`, each with the next argument.
 fn formatted(template: &str, arguments: &[Value]) -> String {
     let mut result = String::new();
@@ -157,6 +171,9 @@ pub static TEXT: &[Function] = &[
     function("rtrim", 1, &[Text, Text], Gives::Text, |_, a, _| some(trimmed(a, false, true))),
     function("quote_ident", 1, &[Text], Gives::Text, |_, a, _| some(describe::quoted(text(&a[0])))),
     function("quote_literal", 1, &[Text], Gives::Text, |_, a, _| some(quoted_literal(text(&a[0])))),
+    function("like_escape", 2, &[Text, Text], Gives::Text, |_, a, _| {
+        some(with_backslashes(text(&a[0]), text(&a[1]).chars().next()))
+    }),
     function("regexp_replace", 3, &[Text, Text, Text, Text], Gives::Text, |run, a, _| {
         let flags = a.get(3).map_or("", |flags| text(flags));
         let kind = match flags.contains('i') {

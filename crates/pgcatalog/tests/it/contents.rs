@@ -92,3 +92,83 @@ fn parameters_take_the_types_of_what_they_are_compared_with() {
     let found = server.ask(text, &[Some("23"), Some("{int4,int8}"), Some("5")]).unwrap();
     assert_eq!(found.rows, [["int4"]]);
 }
+
+#[test]
+fn what_is_no_query_is_an_error_and_never_a_panic() {
+    let server = Server::new("CREATE TABLE a (x int)");
+    let deep = format!("SELECT {}1{}", "(".repeat(40), ")".repeat(40));
+    let long = format!("SELECT 1 FROM pg_type WHERE {} oid = 0", "oid = 1 OR ".repeat(2_000));
+    for text in [deep.as_str(), &long] {
+        assert!(server.ask(text, &[]).is_ok(), "{}", &text[..60]);
+    }
+    for text in [
+        "SELECT sum() FROM pg_type",
+        "SELECT sum() OVER () FROM pg_type",
+        "SELECT nullif() FROM pg_type",
+        "SELECT nullif(1) FROM pg_type",
+        "SELECT nothing FROM pg_type",
+        "SELECT t.nothing FROM pg_type t",
+        "SELECT oid FROM pg_type, pg_class",
+        "SELECT 1 FROM pg_nothing",
+        "SELECT (SELECT oid FROM pg_type)",
+        "SELECT 1 / 0 FROM pg_type",
+        "SELECT 1 UNION SELECT 1, 2",
+        "SELECT 'x' ~ '('",
+        "SELECT generate_series(1, 10000000000)",
+        "SELECT oid[1] FROM pg_type",
+        "SELECT (oid).x FROM pg_type",
+        "VALUES (1), (1, 2)",
+    ] {
+        assert!(server.ask(text, &[]).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn joins_that_keep_rows_keep_them() {
+    let server = Server::new("CREATE TABLE a (x int)");
+    for (text, rows) in [
+        ("l LEFT JOIN r ON l.n = r.n", [["1", NULL], ["2", "2"], ["3", "3"]].as_slice()),
+        ("l RIGHT JOIN r ON l.n = r.n", &[["2", "2"], ["3", "3"], [NULL, "4"]]),
+        ("l FULL JOIN r ON l.n = r.n", &[["1", NULL], ["2", "2"], ["3", "3"], [NULL, "4"]]),
+        ("l JOIN r ON l.n + 1 = r.n", &[["1", "2"], ["2", "3"], ["3", "4"]]),
+        ("l LEFT JOIN r ON l.n = r.n AND l.n > 2", &[["1", NULL], ["2", NULL], ["3", "3"]]),
+        ("l LEFT JOIN r ON l.n = r.n WHERE r.n IS NULL", &[["1", NULL]]),
+        ("l, LATERAL (SELECT l.n * 10) r(n) WHERE l.n > 2", &[["3", "30"]]),
+    ] {
+        let query = format!(
+            "WITH l AS (SELECT n FROM generate_series(1, 3) n),
+             r AS (SELECT n FROM generate_series(2, 4) n)
+             SELECT l.n, r.n FROM {text} ORDER BY 1, 2"
+        );
+        assert_eq!(server.ask(&query, &[]).unwrap().rows, rows, "{text}");
+    }
+}
+
+#[test]
+fn groups_windows_and_sets_are_as_in_postgresql() {
+    let server = Server::new("CREATE TABLE a (x int)");
+    for (text, rows) in [
+        (
+            "SELECT n % 2, count(*), sum(n), string_agg(n::text, ',' ORDER BY n DESC)
+          FROM generate_series(1, 5) n GROUP BY 1 HAVING count(*) > 2",
+            [["1", "3", "9", "5,3,1"]],
+        ),
+        (
+            "SELECT count(*), max(n), array_agg(n), bool_and(n > 1) FROM generate_series(1, 0) n",
+            [["0", NULL, NULL, NULL]],
+        ),
+        (
+            "SELECT * FROM (
+                 SELECT n, row_number() OVER (PARTITION BY n % 2 ORDER BY n DESC), n % 2,
+                        count(*) OVER (PARTITION BY n % 2) FROM generate_series(1, 5) n
+             ) s(a, b, c, d) WHERE a = 5",
+            [["5", "1", "1", "3"]],
+        ),
+        (
+            "SELECT unnest(ARRAY[1, 2]), generate_series(7, 9), 'x', NULL LIMIT 1 OFFSET 2",
+            [[NULL, "9", "x", NULL]],
+        ),
+    ] {
+        assert_eq!(server.ask(text, &[]).unwrap().rows, rows, "{text}");
+    }
+}

@@ -46,6 +46,13 @@ pub fn catalog(text: &str) -> Catalog {
     catalog
 }
 
+const SETTINGS: &[(&str, &str)] = &[
+    ("default_table_access_method", "heap"),
+    ("jit", "off"),
+    ("max_index_keys", "32"),
+    ("TimeZone", "UTC"),
+];
+
 pub fn session() -> Session {
     Session {
         user: "tally".into(),
@@ -53,7 +60,10 @@ pub fn session() -> Session {
         backend_pid: 7,
         server_version: "15.18".into(),
         roles: vec!["tally".into()],
-        settings: vec![("jit".into(), "off".into()), ("max_index_keys".into(), "32".into())],
+        settings: SETTINGS
+            .iter()
+            .map(|(name, value)| (name.to_string(), value.to_string()))
+            .collect(),
         ..Session::default()
     }
 }
