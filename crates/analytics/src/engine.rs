@@ -5,6 +5,10 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::catalog::{
+    CatalogProvider, CatalogProviderList, MemoryCatalogProvider, MemoryCatalogProviderList,
+    MemorySchemaProvider,
+};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
@@ -124,7 +128,15 @@ impl Analytics {
 
     /// Runs a query in DataFusion's own SQL to its end, on the caller's runtime.
     pub async fn run(&self, query: &Query<'_>) -> Result<Answer> {
-        let context = SessionContext::new_with_state(self.shared.state.clone());
+        // Names are each query's own.
+        let catalog = MemoryCatalogProvider::new();
+        catalog.register_schema("public", Arc::new(MemorySchemaProvider::new()))?;
+        let catalogs = MemoryCatalogProviderList::new();
+        catalogs.register_catalog("tally".to_owned(), Arc::new(catalog));
+        let state = SessionStateBuilder::new_from_existing(self.shared.state.clone())
+            .with_catalog_list(Arc::new(catalogs))
+            .build();
+        let context = SessionContext::new_with_state(state);
         for (name, id) in query.tables {
             if let Some(scan) = self.shared.images.scan(query.snapshot.clone(), *id) {
                 context.register_table(name.as_str(), Arc::new(SnapshotTable::new(scan)))?;

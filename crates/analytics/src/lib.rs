@@ -18,6 +18,7 @@ mod cache;
 mod engine;
 mod exact;
 mod faults;
+mod interrupt;
 mod lookup;
 mod names;
 mod plan;

@@ -4,16 +4,18 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType as ArrowType, FieldRef, SchemaRef};
-use datafusion::catalog::TableProvider;
+use datafusion::catalog::{TableFunctionArgs, TableProvider};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::{Result, TableReference};
+use datafusion::common::{DFSchema, Result, ScalarValue, TableReference};
 use datafusion::datasource::cte_worktable::CteWorkTable;
 use datafusion::datasource::{ViewTable, provider_as_source};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, TypePlanner};
+use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{
     AggregateUDF, Expr, HigherOrderUDF, LogicalPlanBuilder, ScalarUDF, TableSource, WindowUDF,
 };
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::sql::sqlparser::ast;
 use sql::analyst::QueryRequest;
 use sql::catalog::View;
@@ -43,6 +45,10 @@ pub trait System: Send + Sync {
     /// Spells in DataFusion's way what is PostgreSQL's alone, before names are looked up.
     fn rewrite(&self, request: &QueryRequest<'_>, query: &mut ast::Query);
 }
+
+/// Functions that PostgreSQL has, too, and that do something else there.
+const OF_ANOTHER_MEANING: &[&str] =
+    &["array_to_string", "now", "regexp_match", "to_char", "to_date", "to_timestamp", "version"];
 
 /// The names that one query can use.
 pub(crate) struct Names<'a> {
@@ -113,9 +119,30 @@ impl ContextProvider for Names<'_> {
         }
     }
 
-    fn get_table_function_source(&self, name: &str, _: Vec<Expr>) -> Result<Arc<dyn TableSource>> {
-        let message = format!("function {name} does not exist");
-        Err(raise(Error::new(SqlState::UNDEFINED_FUNCTION, message)))
+    /// Arguments are constants; they are computed here.
+    fn get_table_function_source(
+        &self,
+        name: &str,
+        args: Vec<Expr>,
+    ) -> Result<Arc<dyn TableSource>> {
+        let Some(function) = self.state.table_functions().get(name) else {
+            let message = format!("function {name} does not exist");
+            return Err(raise(Error::new(SqlState::UNDEFINED_FUNCTION, message)));
+        };
+        let simplifier = ExprSimplifier::new(SimplifyContext::builder().build());
+        let constant = |arg| {
+            let arg = simplifier.coerce(arg, &DFSchema::empty())?;
+            Ok(match simplifier.simplify(arg)? {
+                // All that such functions count with.
+                Expr::Literal(ScalarValue::Int32(int), metadata) => {
+                    Expr::Literal(ScalarValue::Int64(int.map(i64::from)), metadata)
+                }
+                other => other,
+            })
+        };
+        let args = args.into_iter().map(constant).collect::<Result<Vec<Expr>>>()?;
+        let args = TableFunctionArgs::new(&args, self.state);
+        Ok(provider_as_source(function.create_table_provider_with_args(args)?))
     }
 
     fn create_cte_work_table(&self, name: &str, schema: SchemaRef) -> Result<Arc<dyn TableSource>> {
@@ -135,7 +162,8 @@ impl ContextProvider for Names<'_> {
             self.used.system.set(true);
             return Some(function);
         }
-        self.state.scalar_functions().get(name).cloned()
+        let other = OF_ANOTHER_MEANING.contains(&name);
+        self.state.scalar_functions().get(name).filter(|_| !other).cloned()
     }
 
     fn get_higher_order_meta(&self, name: &str) -> Option<Arc<HigherOrderUDF>> {

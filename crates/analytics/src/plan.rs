@@ -20,6 +20,7 @@ use types::{DataType, Result, Value};
 
 use crate::engine::Shared;
 use crate::faults::told;
+use crate::interrupt::interruptible;
 use crate::rows::{Shown, pieces};
 use crate::running::{Output, Unwanted};
 use crate::sql_types::{now, scalar};
@@ -79,7 +80,7 @@ impl AnalyticalPlan for Plan {
         let limits = execution.limits.clone();
         // As rows of one text each, so that a run can be canceled here, too.
         let mut lines = shared.threads.rows(limits, |output| async move {
-            let lines = self.explained(execution, analyze).await;
+            let lines = self.explained(execution, analyze, &output).await;
             let row = |line: &String| -> Row { [Value::text(line)].into() };
             output.send(lines.map(|lines| lines.iter().map(row).collect())).await
         });
@@ -103,7 +104,7 @@ impl Plan {
         execution: Execution,
         output: &Output,
     ) -> Result<std::result::Result<(), Unwanted>> {
-        let (plan, state) = self.physical(execution).await?;
+        let (plan, state) = self.physical(execution, output).await?;
         let mut batches = execute_stream(plan, state.task_ctx()).map_err(told)?;
         while let Some(batch) = batches.next().await {
             let batch = batch.map_err(told)?;
@@ -116,10 +117,15 @@ impl Plan {
         Ok(Ok(()))
     }
 
-    async fn explained(&self, execution: Execution, analyze: bool) -> Result<Vec<String>> {
+    async fn explained(
+        &self,
+        execution: Execution,
+        analyze: bool,
+        output: &Output,
+    ) -> Result<Vec<String>> {
         let began = Instant::now();
         let height = execution.snapshot.height();
-        let (plan, state) = self.physical(execution).await?;
+        let (plan, state) = self.physical(execution, output).await?;
         let planned = began.elapsed();
         let mut lines = vec![format!("Snapshot: block {height}")];
         let mut rows = 0;
@@ -147,6 +153,7 @@ impl Plan {
     async fn physical(
         &self,
         execution: Execution,
+        output: &Output,
     ) -> Result<(Arc<dyn ExecutionPlan>, SessionState)> {
         let Execution { snapshot, parameters, now_us, .. } = execution;
         let mut state = self.shared.state.clone();
@@ -157,7 +164,8 @@ impl Plan {
             true => self.closed(&parameters, now_us)?,
         };
         let plan = state.query_planner().create_physical_plan(&logical, &state).await;
-        Ok((plan.map_err(told)?, state))
+        let plan = interruptible(plan.map_err(told)?, output.ended()).map_err(told)?;
+        Ok((plan, state))
     }
 
     /// The plan with values in the place of its placeholders, and constants computed.

@@ -1,9 +1,13 @@
 //! From a query's syntax tree to an optimised plan.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{DataType as ArrowType, Field};
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::arrow::datatypes::{DataType as ArrowType, Field, FieldRef};
+use datafusion::common::Result as DfResult;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::logical_expr::expr::{Cast, Placeholder};
+use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::planner::{NullOrdering, ParserOptions, PlannerContext, SqlToRel};
 use datafusion::sql::sqlparser::ast;
 use procedure::Column;
@@ -86,9 +90,8 @@ pub(crate) fn plan(
 
 /// Finds types for parameters that have none; whether it had to.
 fn infer(plan: &LogicalPlan, types: &mut Vec<Option<DataType>>) -> Result<bool> {
-    let found = plan.get_parameter_fields().map_err(told)?;
     let mut inferred = false;
-    for (id, field) in found {
+    for (id, field) in placeholders(plan).map_err(told)? {
         let Some(place) = id[1..].parse::<usize>().ok().and_then(|n| n.checked_sub(1)) else {
             continue;
         };
@@ -109,4 +112,25 @@ fn infer(plan: &LogicalPlan, types: &mut Vec<Option<DataType>>) -> Result<bool> 
         });
     }
     Ok(inferred)
+}
+
+/// Parameters, with the types that the places say in which they stand.
+fn placeholders(plan: &LogicalPlan) -> DfResult<BTreeMap<String, Option<FieldRef>>> {
+    let mut found: BTreeMap<String, Option<FieldRef>> = BTreeMap::new();
+    let mut note = |expr: &Expr| {
+        let (id, said) = match expr {
+            // A cast says what it casts.
+            Expr::Cast(Cast { expr, field }) => match &**expr {
+                Expr::Placeholder(Placeholder { id, field: None }) => (id, Some(field)),
+                _ => return Ok(TreeNodeRecursion::Continue),
+            },
+            Expr::Placeholder(Placeholder { id, field }) => (id, field.as_ref()),
+            _ => return Ok(TreeNodeRecursion::Continue),
+        };
+        let known = found.entry(id.clone()).or_default();
+        *known = known.take().or_else(|| said.cloned());
+        Ok(TreeNodeRecursion::Continue)
+    };
+    plan.apply_with_subqueries(|plan| plan.apply_expressions(|expr| expr.apply(&mut note)))?;
+    Ok(found)
 }

@@ -6,7 +6,9 @@
 //! | `$1` has a declared type | guesses | a cast to it |
 //! | `now()` is the transaction's | the moment of planning | a parameter |
 //! | `x BETWEEN a AND b` compares twice | brings all three to one type | two comparisons |
+//! | `extract(…)` is a numeric | an integer or a float | a cast |
 //! | `SELECT x, x` | refused | the second under another name |
+//! | `generate_series(1, 3)` has a column of its name | `value` | an alias |
 //! | `sum(x)` in a subquery is called `sum` | `sum(t.x)` | an alias |
 //!
 //! Numbers that are no values (`ORDER BY 1`, `LIMIT 1`, `1 PRECEDING`) stay as they are. A number
@@ -18,7 +20,7 @@ use std::ops::ControlFlow;
 use datafusion::arrow::datatypes::Field;
 use datafusion::sql::sqlparser::ast::{
     self, DataType as AstType, ExactNumberInfo, Expr, Query, Select, SelectItem, SetExpr,
-    TimezoneInfo, Value, VisitMut, VisitorMut,
+    TableFactor, TimezoneInfo, Value, VisitMut, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -71,6 +73,7 @@ impl VisitorMut for Rewriter<'_> {
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<types::Error> {
         self.depth -= 1;
         mark_positions(query, false);
+        cast_limits(query);
         ControlFlow::Continue(())
     }
 
@@ -85,6 +88,11 @@ impl VisitorMut for Rewriter<'_> {
         ControlFlow::Continue(())
     }
 
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<types::Error> {
+        name_function_column(factor);
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<types::Error> {
         mark_frame(expr, true);
         ControlFlow::Continue(())
@@ -92,7 +100,7 @@ impl VisitorMut for Rewriter<'_> {
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<types::Error> {
         mark_frame(expr, false);
-        let replaced = match expr {
+        let replaced = match &*expr {
             Expr::Value(value) => match &value.value {
                 Value::Number(digits, false) => whole_number_type(digits),
                 Value::Placeholder(name) => self.declared(name),
@@ -100,6 +108,10 @@ impl VisitorMut for Rewriter<'_> {
             }
             .map(|data_type| cast(expr.clone(), data_type)),
             Expr::Function(call) if is_bare(call) => now_function(&call.name.to_string()),
+            Expr::Extract { field, .. } => Some(cast(expr.clone(), extracted(field))),
+            Expr::Function(call) if call.name.to_string().eq_ignore_ascii_case("date_part") => {
+                Some(cast(expr.clone(), AstType::DoublePrecision))
+            }
             Expr::Between { expr, negated, low, high } => Some(between(expr, *negated, low, high)),
             _ => None,
         };
@@ -113,6 +125,15 @@ impl VisitorMut for Rewriter<'_> {
 fn cast(expr: Expr, data_type: AstType) -> Expr {
     let kind = ast::CastKind::Cast;
     Expr::Cast { kind, expr: Box::new(expr), data_type, array: false, format: None }
+}
+
+/// The type of a field of a time.
+fn extracted(field: &ast::DateTimeField) -> AstType {
+    use ast::DateTimeField as F;
+    AstType::Numeric(match field {
+        F::Second | F::Seconds | F::Epoch => ExactNumberInfo::PrecisionAndScale(28, 6),
+        _ => ExactNumberInfo::None,
+    })
 }
 
 fn between(expr: &Expr, negated: bool, low: &Expr, high: &Expr) -> Expr {
@@ -138,7 +159,7 @@ fn whole_number_type(digits: &str) -> Option<AstType> {
     Some(match digits.parse::<i64>() {
         Ok(int) if i32::try_from(int).is_ok() => AstType::Integer(None),
         Ok(_) => AstType::BigInt(None),
-        Err(_) => AstType::Numeric(ExactNumberInfo::PrecisionAndScale(38, 0)),
+        Err(_) => AstType::Numeric(ExactNumberInfo::PrecisionAndScale(28, 0)),
     })
 }
 
@@ -194,6 +215,20 @@ fn mark_positions(query: &mut Query, marked: bool) {
     }
 }
 
+/// A parameter there is a bigint.
+fn cast_limits(query: &mut Query) {
+    let Some(ast::LimitClause::LimitOffset { limit, offset, .. }) = &mut query.limit_clause else {
+        return;
+    };
+    for count in limit.iter_mut().chain(offset.iter_mut().map(|offset| &mut offset.value)) {
+        if let Expr::Value(value) = count
+            && matches!(value.value, Value::Placeholder(_))
+        {
+            *count = cast(count.clone(), AstType::BigInt(None));
+        }
+    }
+}
+
 fn mark_groups(select: &mut Select, marked: bool) {
     if let ast::GroupByExpr::Expressions(groups, _) = &mut select.group_by {
         groups.iter_mut().for_each(|group| mark(group, marked));
@@ -214,6 +249,26 @@ fn mark_frame(expr: &mut Expr, marked: bool) {
         {
             mark(rows, marked);
         }
+    }
+}
+
+/// The one column of a function in FROM is called as the function is.
+fn name_function_column(factor: &mut TableFactor) {
+    let (TableFactor::Table { name, alias, args: Some(_), .. }
+    | TableFactor::Function { name, alias, .. }) = factor
+    else {
+        return;
+    };
+    let Some(ast::ObjectNamePart::Identifier(function)) = name.0.last() else { return };
+    let name = alias.as_ref().map_or_else(|| function.clone(), |alias| alias.name.clone());
+    let alias = alias.get_or_insert_with(|| ast::TableAlias {
+        explicit: true,
+        name: name.clone(),
+        columns: Vec::new(),
+        at: None,
+    });
+    if alias.columns.is_empty() {
+        alias.columns.push(ast::TableAliasColumnDef { name, data_type: None });
     }
 }
 

@@ -26,6 +26,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 use types::{Error, Result, SqlState};
 
+use crate::interrupt::Ended;
+
 /// Batches that wait for a session, at most.
 const BATCHES_AHEAD: usize = 2;
 
@@ -56,6 +58,7 @@ struct Runs {
 struct Run {
     limits: Limits,
     task: AbortHandle,
+    ended: Ended,
     state: Mutex<RunState>,
 }
 
@@ -76,7 +79,10 @@ enum Made {
 }
 
 /// Where a query's task puts its rows.
-pub(crate) struct Output(mpsc::Sender<Made>);
+pub(crate) struct Output {
+    rows: mpsc::Sender<Made>,
+    ended: Ended,
+}
 
 /// Nobody wants the rows any more.
 pub(crate) struct Unwanted;
@@ -110,14 +116,16 @@ impl Threads {
         let (stop, stopped) = oneshot::channel();
         let Some(runtime) = &self.runtime else { return stream::empty().boxed() };
         let ending = output.clone();
-        let making = make(Output(output));
+        let ended = Ended::default();
+        let making = make(Output { rows: output, ended: ended.clone() });
         let task = runtime.spawn(async move {
             if making.await.is_ok() {
                 _ = ending.send(Made::End).await;
             }
         });
         let state = RunState { waiting: None, waited: Duration::ZERO, stop: Some(stop) };
-        let run = Run { limits, task: task.abort_handle(), state: Mutex::new(state) };
+        let task = task.abort_handle();
+        let run = Run { limits, task, ended, state: Mutex::new(state) };
         let run = Arc::new(run);
         self.watch.add(run.clone());
         Rows { made, stopped, run, ended: false }.boxed()
@@ -138,7 +146,11 @@ impl Drop for Threads {
 impl Output {
     /// Waits until there is room.
     pub(crate) async fn send(&self, rows: Result<Vec<Row>>) -> Result<(), Unwanted> {
-        self.0.send(Made::Rows(rows)).await.map_err(|_| Unwanted)
+        self.rows.send(Made::Rows(rows)).await.map_err(|_| Unwanted)
+    }
+
+    pub(crate) fn ended(&self) -> &Ended {
+        &self.ended
     }
 }
 
@@ -166,11 +178,18 @@ impl Run {
         (waited >= timeout).then_some("canceling statement due to statement timeout")
     }
 
-    fn stop(&self, why: &str) {
+    /// The task ends where it next gives way.
+    fn end(&self) {
+        self.ended.store(true, Ordering::Relaxed);
         self.task.abort();
+    }
+
+    /// The reason first: the end makes errors of its own.
+    fn stop(&self, why: &str) {
         if let Some(stop) = self.state.lock().stop.take() {
             _ = stop.send(Error::new(SqlState::QUERY_CANCELED, why));
         }
+        self.end();
     }
 }
 
@@ -216,7 +235,7 @@ fn watch(runs: &Mutex<Runs>) {
 impl Rows {
     fn end(&mut self, last: Option<Result<Vec<Row>>>) -> Poll<Option<Result<Vec<Row>>>> {
         self.ended = true;
-        self.run.task.abort();
+        self.run.end();
         Poll::Ready(last)
     }
 }
@@ -257,6 +276,6 @@ impl Stream for Rows {
 
 impl Drop for Rows {
     fn drop(&mut self) {
-        self.run.task.abort();
+        self.run.end();
     }
 }

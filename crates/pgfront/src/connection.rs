@@ -14,7 +14,7 @@
 //! ```
 //!
 //! Departures: a limited Execute that fetches the last row completes at once, where PostgreSQL
-//! would suspend once more.
+//! would suspend once more; but not where rows are made as they are fetched.
 
 use std::future::poll_fn;
 use std::io;
@@ -442,7 +442,7 @@ where
         let cancel = &self.registration.control.cancel;
         let shape = Shape { columns: prepared.columns(), formats: &portal.formats };
         let rows_sent = rows.send(self.wire, cancel, &shape, max_rows).await?;
-        if rows.fill(self.wire, cancel).await? {
+        if rows.may_have_more() {
             portal.state = PortalState::Suspended { rows, tag };
             self.wire.output.extend_from_slice(&reply::PORTAL_SUSPENDED);
         } else {

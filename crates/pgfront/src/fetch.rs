@@ -63,9 +63,14 @@ impl Fetch {
         Ok(sent)
     }
 
+    /// Whether a further fetch could find any.
+    pub fn may_have_more(&self) -> bool {
+        self.made.len() > 0 || self.more.is_some()
+    }
+
     /// Waits for rows if none are at hand, with what was encoded on its way meanwhile. Returns
     /// whether there are any.
-    pub async fn fill<S>(&mut self, wire: &mut Wire<S>, cancel: &Cancel) -> Result<bool, Failure>
+    async fn fill<S>(&mut self, wire: &mut Wire<S>, cancel: &Cancel) -> Result<bool, Failure>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {

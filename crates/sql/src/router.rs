@@ -112,3 +112,59 @@ fn is_piecemeal(query: &Query) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::Catalog;
+    use crate::statement::Statement;
+
+    fn scanned(catalog: &Catalog, text: &str) -> usize {
+        let parsed = crate::parse(text).unwrap().remove(0);
+        match crate::bind(catalog, &parsed, &[]).unwrap().statement {
+            Statement::Procedure(procedure) => scanned_tables(&procedure).len(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn catalog() -> Catalog {
+        let text = "CREATE TABLE t (a int, b int, v text, PRIMARY KEY (a, b))";
+        let parsed = crate::parse(text).unwrap().remove(0);
+        match crate::bind(&Catalog::genesis(), &parsed, &[]).unwrap().statement {
+            Statement::Ddl(ddl) => Catalog::genesis().apply(&ddl).unwrap().0,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_follows_keys_or_stops_early_is_never_looked_at_again() {
+        let catalog = catalog();
+        for text in [
+            "SELECT v FROM t WHERE a = 1 AND b = 2",
+            "SELECT v FROM t WHERE a = $1 AND b > 2",
+            "SELECT count(*) FROM t WHERE a BETWEEN 1 AND 5",
+            "SELECT * FROM t LIMIT 10",
+            "SELECT v FROM t WHERE a >= 5 ORDER BY a LIMIT 10",
+            "SELECT 1",
+            "UPDATE t SET v = 'x'",
+        ] {
+            assert_eq!(scanned(&catalog, text), 0, "{text}");
+        }
+    }
+
+    #[test]
+    fn whole_tables_are_counted_wherever_they_stand() {
+        let catalog = catalog();
+        for (text, tables) in [
+            ("SELECT * FROM t", 1),
+            ("SELECT count(*) FROM t WHERE a > 5", 1),
+            ("SELECT * FROM t WHERE v = 'x' LIMIT 10", 1),
+            ("SELECT * FROM t ORDER BY v LIMIT 10", 1),
+            ("SELECT 1 FROM t x JOIN t y ON x.v = y.v", 2),
+            ("SELECT (SELECT max(v) FROM t) FROM t WHERE a = 1", 1),
+            ("SELECT a FROM t UNION ALL SELECT b FROM t", 2),
+        ] {
+            assert_eq!(scanned(&catalog, text), tables, "{text}");
+        }
+    }
+}

@@ -65,3 +65,43 @@ fn only_broad_queries_leave_the_fast_path() {
         assert!(client.run("SELECT count(*) FROM t WHERE v = 5").await.by_analyst);
     });
 }
+
+#[test]
+fn a_query_beside_writers_sees_whole_transactions() {
+    block_on(async {
+        let node = Node::new(&roomy());
+        let mut reader = node.session();
+        reader.run("CREATE TABLE account (id int PRIMARY KEY, cents bigint NOT NULL)").await;
+        reader.run("INSERT INTO account SELECT n, 1000 FROM generate_series(1, 5000) n").await;
+        let writers: Vec<_> = (0..2i64)
+            .map(|writer| {
+                let mut client = node.session();
+                tokio::spawn(async move {
+                    let mut random = kit::random::Random::new(writer as u64);
+                    for _ in 0..100 {
+                        let (giver, taker) = (random.below(5_000) + 1, random.below(5_000) + 1);
+                        let transfer = format!(
+                            "UPDATE account SET cents = cents
+                                 + CASE id WHEN {giver} THEN -7 ELSE 0 END
+                                 + CASE id WHEN {taker} THEN 7 ELSE 0 END
+                             WHERE id IN ({giver}, {taker})"
+                        );
+                        client.run(&transfer).await;
+                    }
+                })
+            })
+            .collect();
+        let sums = "SELECT sum(cents), count(*), count(DISTINCT id) FROM
+                    (SELECT id, cents, rank() OVER (ORDER BY id) FROM account) a";
+        let mut runs = 0;
+        while runs < 3 || writers.iter().any(|writer| !writer.is_finished()) {
+            let told = reader.run(sums).await;
+            assert!(told.by_analyst);
+            assert_eq!(told.lines(), ["5000000,5000,5000"]);
+            runs += 1;
+        }
+        for writer in writers {
+            writer.await.expect("a writer");
+        }
+    });
+}
