@@ -66,7 +66,7 @@ impl SystemAnalyst {
 
 impl Analyst for SystemAnalyst {
     fn prepare(&self, request: &QueryRequest<'_>) -> Result<Arc<dyn AnalyticalPlan>> {
-        if is_about_system(request.query) {
+        if is_about_system(request.query)? {
             let world = self.world(request);
             let prepared = Prepared::new(world, request.query, request.parameter_types)?;
             return Ok(Arc::new(SystemPlan { prepared, session: self.session(request) }));

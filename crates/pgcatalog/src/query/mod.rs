@@ -145,7 +145,7 @@ pub fn system_query(text: &str) -> Result<Option<Box<ast::Query>>> {
     let [ast::Statement::Query(query)] = statements.as_slice() else {
         return Ok(None);
     };
-    Ok(is_about_system(query).then(|| query.clone()))
+    Ok(is_about_system(query)?.then(|| query.clone()))
 }
 
 /// What a statement names in FROM.
@@ -153,10 +153,27 @@ pub fn system_query(text: &str) -> Result<Option<Box<ast::Query>>> {
 struct Named {
     ctes: Vec<String>,
     relations: Vec<Vec<String>>,
+    depth: usize,
 }
+
+/// Expressions within expressions; whoever walks over them needs stack for each.
+const DEPTH_MAX: usize = 100;
 
 impl ast::Visitor for Named {
     type Break = ();
+
+    fn pre_visit_expr(&mut self, _: &ast::Expr) -> ControlFlow<()> {
+        self.depth += 1;
+        match self.depth <= DEPTH_MAX {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        }
+    }
+
+    fn post_visit_expr(&mut self, _: &ast::Expr) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
 
     fn pre_visit_query(&mut self, query: &ast::Query) -> ControlFlow<()> {
         let ctes = query.with.iter().flat_map(|with| &with.cte_tables);
@@ -171,14 +188,19 @@ impl ast::Visitor for Named {
 }
 
 /// Whether a query asks for nothing but system tables, functions and its own subqueries.
-pub fn is_about_system(query: &ast::Query) -> bool {
+pub fn is_about_system(query: &ast::Query) -> Result<bool> {
     let mut named = Named::default();
-    let _ = ast::Visit::visit(query, &mut named);
-    named.relations.iter().all(|parts| {
+    if ast::Visit::visit(query, &mut named).is_break() {
+        return Err(Error::new(
+            SqlState::PROGRAM_LIMIT_EXCEEDED,
+            "the statement is nested too deeply",
+        ));
+    }
+    Ok(named.relations.iter().all(|parts| {
         let is_cte = matches!(parts.as_slice(), [name] if named.ctes.contains(name));
         let is_function = parts.last().is_some_and(|name| is_function(name));
         is_cte || is_function || select::system_relation(parts).is_some()
-    })
+    }))
 }
 
 fn is_function(name: &str) -> bool {
