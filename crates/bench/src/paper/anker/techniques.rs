@@ -120,7 +120,7 @@ pub fn table(lab: &mut Lab<'_>) -> Result<Findings> {
     );
     let limit = mappings_max();
     findings.remark(&format!(
-        "a fifth of the thesis's 200 MB a column. ~ is projected from as many columns as fit: \
+        "the thesis has 200 MB a column. ~ is projected from as many columns as fit: \
          vm.max_map_count is {limit}, and every page modified out of order is two mappings more."
     ));
     findings.remark(
