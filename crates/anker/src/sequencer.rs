@@ -19,9 +19,9 @@
 //! *Every snapshot is a prefix of the commit order.* Take commit X and request R on a column that X
 //! writes. If X was ordered before R, X has held its shared lock since before, so freezing the
 //! column (exclusive) waits until X has installed: X is in. If R came first, X found R in step 1,
-//! because both happen under this lock: the column was frozen before X got so far: X is out. Commits
-//! that do not write the column make no difference to it. So every column of R is frozen in a state
-//! that holds exactly the commits up to R's timestamp, whenever that is.
+//! because both happen under this lock, and froze the column before it went on: X is out. Commits
+//! that do not write the column make no difference to it. So every column of R is frozen in a
+//! state that holds exactly the commits up to R's timestamp, whenever that is.
 //!
 //! *Updates are seen whole.* `visible` is the newest timestamp up to which all commits have
 //! installed; transactions begin there, so whatever is being installed is too new for them. A

@@ -41,6 +41,9 @@ impl Inherited<'_> {
     }
 }
 
+/// What a child does with its columns and its answer.
+pub type Fold<'a> = dyn Fn(&[&[i64]], &mut [i64]) + 'a;
+
 /// A child at work.
 pub struct Child {
     process: libc::pid_t,
@@ -68,7 +71,7 @@ pub fn start(
     columns: &[Inherited<'_>],
     slices: &mut [&[i64]],
     answer: &mut [i64],
-    fold: &dyn Fn(&[&[i64]], &mut [i64]),
+    fold: &Fold<'_>,
 ) -> Result<Child> {
     let [from, to] = pipe()?;
     // SAFETY: the child keeps to the rules of this module.
@@ -103,7 +106,7 @@ fn answer_and_exit(
     columns: &[Inherited<'_>],
     slices: &mut [&[i64]],
     answer: &mut [i64],
-    fold: &dyn Fn(&[&[i64]], &mut [i64]),
+    fold: &Fold<'_>,
     to: libc::c_int,
 ) -> ! {
     for (slice, column) in slices.iter_mut().zip(columns) {

@@ -1,12 +1,15 @@
 //! The techniques, one module each.
 //!
-//! | Technique | Freezing costs | The first store to a page afterwards | Limits |
-//! |---|---|---|---|
-//! | [`Physical`] | a copy of everything | nothing | memory |
-//! | [`Physical`] with [`fork`] | the process's page tables, whatever is read | a fault, the kernel copies 4 KiB | commits wait; the child may hardly do anything |
-//! | `Rewired` | a system call for each run of pages | a signal, a copy, a system call, two more mappings | `vm.max_map_count` |
-//! | `Private` | a copy of each page written since the last one, one system call for each run of them | a fault, the kernel copies 4 KiB | none |
-//! | [`Slabs`] | a count for each slab | a copy of 16 KiB | none |
+//! | Technique | Freezing costs | A first store afterwards costs |
+//! |---|---|---|
+//! | [`Physical`] | a copy of everything | nothing |
+//! | [`Physical`], [`fork`] | the process's page tables | a fault, the kernel copies 4 KiB |
+//! | `Rewired` | a system call for each run of pages | a signal, a copy, a system call |
+//! | `Private` | a copy of each page written since | a fault, the kernel copies 4 KiB |
+//! | [`Slabs`] | a count for each slab | a copy of 16 KiB |
+//!
+//! Limits: copies and views need memory; while a process forks, commits wait, and its child may
+//! hardly do anything; rewired columns end at `vm.max_map_count`.
 //!
 //! The thesis's own technique is a system call, `vm_snapshot`, of a patched kernel: it duplicates
 //! the page-table entries of one area and lets the kernel copy on write. It cannot exist without

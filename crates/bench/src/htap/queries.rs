@@ -10,10 +10,13 @@ pub const QUERIES: usize = 8;
 /// Words of a group: rows, and two sums.
 const GROUP: usize = 3;
 
+/// A pass, a zone of its columns, the answer.
+type Fold = fn(usize, &[&[i64]], &mut [i64]);
+
 pub struct TpccQuery {
     passes: Vec<Vec<ColumnId>>,
     words: usize,
-    fold: fn(usize, &[&[i64]], &mut [i64]),
+    fold: Fold,
 }
 
 impl TpccQuery {
@@ -21,7 +24,7 @@ impl TpccQuery {
     pub fn numbered(number: usize, tables: &Tables) -> TpccQuery {
         let warehouses = tables.warehouses as usize;
         let lines = |group: ColumnId| vec![vec![group, OL_QUANTITY, OL_AMOUNT]];
-        let (passes, words, fold): (_, _, fn(usize, &[&[i64]], &mut [i64])) = match number {
+        let (passes, words, fold): (_, _, Fold) = match number {
             1 => (vec![vec![W_ID], vec![S_W_ID]], warehouses * 2, join_count),
             2 => (lines(OL_D_ID), DISTRICTS as usize * GROUP, grouped),
             3 => (lines(OL_W_ID), warehouses * GROUP, grouped),

@@ -49,8 +49,8 @@ fn remarks(lab: &Lab<'_>, findings: &mut Findings) {
     let streams = lab.effort.threads;
     findings.remark(&format!(
         "{warehouses} warehouses of a {divisor}th of TPC-C's rows ({megabytes} MB), {streams} OLTP \
-         streams and 1 OLAP stream unless varied, seconds instead of minutes; the thesis has 40 whole \
-         warehouses, 6 and 2 streams on 8 cores, 180 s. Mix 49 : 47 : 4 (not given)."
+         streams and 1 OLAP stream unless varied, seconds instead of minutes; the thesis has 40 \
+         whole warehouses, 6 and 2 streams on 8 cores, 180 s. Mix 49 : 47 : 4 (not given)."
     ));
 }
 

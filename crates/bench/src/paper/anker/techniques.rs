@@ -120,12 +120,12 @@ pub fn table(lab: &mut Lab<'_>) -> Result<Findings> {
     );
     let limit = mappings_max();
     findings.remark(&format!(
-        "a fifth of the thesis's 200 MB a column. ~ is projected from as many columns as fit: \
+        "the thesis has 200 MB a column. ~ is projected from as many columns as fit: \
          vm.max_map_count is {limit}, and every page modified out of order is two mappings more."
     ));
     findings.remark(
-        "the 68 is the thesis's vm_snapshot over rewired, whose place slabs and private take. \
-         pin + images has a tenth of the rows (a pin does not depend on them), and its store is the \
+        "the 68 is the thesis's vm_snapshot over rewired, whose place slabs and private take. pin \
+         + images has a tenth of the rows (a pin does not depend on them), and its store is the \
          update of a row in a block, undo version included; its first scan patches the image.",
     );
     Ok(findings)
