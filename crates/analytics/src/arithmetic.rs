@@ -323,7 +323,14 @@ fn divide(left: &ArrayRef, right: &ArrayRef) -> Result<ArrayRef> {
     }
 }
 
-/// `left * 10^power / right`, cut off.
+/// A quotient without its fraction, a half of which counts as a whole; the divisor is not 0.
+pub(crate) fn rounded(dividend: i128, divisor: i128) -> i128 {
+    let (whole, rest) = (dividend / divisor, dividend % divisor);
+    let is_half = rest.unsigned_abs() >= divisor.unsigned_abs().div_ceil(2);
+    whole + if is_half { dividend.signum() * divisor.signum() } else { 0 }
+}
+
+/// `left * 10^power / right`, rounded, unless that takes more than 128 bits on the way.
 fn quotient(left: i128, right: i128, power: i8) -> Result<i128, ArrowError> {
     let overflow = || ArrowError::ArithmeticOverflow("the quotient has too many digits".into());
     if right == 0 {
@@ -334,7 +341,7 @@ fn quotient(left: i128, right: i128, power: i8) -> Result<i128, ArrowError> {
         return Ok(left / right / factor);
     }
     if let Some(dividend) = left.checked_mul(factor) {
-        return Ok(dividend / right);
+        return Ok(rounded(dividend, right));
     }
     let wide = |int: i128| i256::from_i128(int);
     let dividend = wide(left).checked_mul(wide(factor)).ok_or_else(overflow)?;

@@ -6,7 +6,7 @@
 //! | avg | numeric | numeric | numeric |
 //!
 //! All are a sum in 128 bits and a count. An average has [`QUOTIENT_SCALE`] digits after the point,
-//! cut off; what a client sees of them is PostgreSQL's choice
+//! rounded; what a client sees of them is PostgreSQL's choice
 //! ([`rows`](crate::rows)). Sums of numeric, float8 and intervals are DataFusion's own.
 
 use std::collections::BTreeSet;
@@ -29,6 +29,7 @@ use datafusion::logical_expr::{
 };
 use types::{Error, SqlState};
 
+use crate::arithmetic::rounded;
 use crate::faults::raise;
 use crate::sql_types::{QUOTIENT_SCALE, quotient_field};
 
@@ -112,8 +113,8 @@ impl Answer {
         let factor = 10i128.pow(QUOTIENT_SCALE.saturating_sub(scale).unsigned_abs().into());
         let (whole, rest) = (sum / i128::from(count), sum % i128::from(count));
         let whole = whole.checked_mul(factor).ok_or_else(overflow)?;
-        let rest = rest.checked_mul(factor).ok_or_else(overflow)? / i128::from(count);
-        whole.checked_add(rest).map(Some).ok_or_else(overflow)
+        let rest = rest.checked_mul(factor).ok_or_else(overflow)?;
+        whole.checked_add(rounded(rest, count.into())).map(Some).ok_or_else(overflow)
     }
 
     fn array(self, totals: impl Iterator<Item = (i128, i64)>) -> Result<ArrayRef> {

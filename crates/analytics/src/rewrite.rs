@@ -5,6 +5,7 @@
 //! | `1` is an integer | a bigint | a cast to the smallest of integer, bigint, numeric |
 //! | `$1` has a declared type | guesses | a cast to it |
 //! | `now()` is the transaction's | the moment of planning | a parameter |
+//! | `mod(a, b)` | unknown | `a % b` |
 //! | `x BETWEEN a AND b` compares twice | brings all three to one type | two comparisons |
 //! | `extract(…)` is a numeric | an integer or a float | a cast |
 //! | `SELECT x, x` | refused | the second under another name |
@@ -112,6 +113,7 @@ impl VisitorMut for Rewriter<'_> {
             Expr::Function(call) if call.name.to_string().eq_ignore_ascii_case("date_part") => {
                 Some(cast(expr.clone(), AstType::DoublePrecision))
             }
+            Expr::Function(call) => modulo(call),
             Expr::Between { expr, negated, low, high } => Some(between(expr, *negated, low, high)),
             _ => None,
         };
@@ -161,6 +163,22 @@ fn whole_number_type(digits: &str) -> Option<AstType> {
         Ok(_) => AstType::BigInt(None),
         Err(_) => AstType::Numeric(ExactNumberInfo::PrecisionAndScale(28, 0)),
     })
+}
+
+/// `mod(a, b)` is `a % b`.
+fn modulo(call: &ast::Function) -> Option<Expr> {
+    let ast::FunctionArguments::List(list) = &call.args else { return None };
+    let [left, right] = list.args.as_slice() else { return None };
+    let operand = |argument: &ast::FunctionArg| match argument {
+        ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) => {
+            Some(Box::new(Expr::Nested(Box::new(expr.clone()))))
+        }
+        _ => None,
+    };
+    let is_it = call.name.to_string().eq_ignore_ascii_case("mod");
+    let (left, right) = (operand(left)?, operand(right)?);
+    let op = ast::BinaryOperator::Modulo;
+    is_it.then(|| Expr::Nested(Box::new(Expr::BinaryOp { left, op, right })))
 }
 
 fn is_bare(call: &ast::Function) -> bool {

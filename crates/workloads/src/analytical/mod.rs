@@ -39,12 +39,13 @@ pub struct Query {
 /// thousand times as many queries.
 ///
 /// # Errors
-/// Another name, or a scale that is none.
+/// Another name, or a scale that is none: below a hundredth dbgen has too few suppliers.
 pub fn by_name(name: &str, scale: f64) -> Result<Analytical> {
     if !(scale > 0.0 && scale <= 1_000.0) {
         return Err(invalid("a scale above 0 and up to 1000 is expected".to_owned()));
     }
     match name {
+        "tpch" if scale < 0.01 => Err(invalid("TPC-H begins at scale 0.01".to_owned())),
         "tpch" => Ok(tpch::at(scale)),
         "chbench" => chbench::at(scale),
         "random" => Ok(random::at(1, (scale * 1_000.0) as u64)),

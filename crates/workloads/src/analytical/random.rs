@@ -136,7 +136,7 @@ impl Generator {
             let name = self.alias();
             let inner = self.select(&types, &[], 2);
             let names: Vec<String> = (0..count).map(|at| format!("w{at}")).collect();
-            let _ = write!(text, "WITH {name} ({}) AS ({inner})\n", names.join(", "));
+            let _ = writeln!(text, "WITH {name} ({}) AS ({inner})", names.join(", "));
             let named = |(name, data_type): (String, &Type)| Column { name, data_type: *data_type };
             let scope: Vec<Column> = names.into_iter().zip(&types).map(named).collect();
             let condition = self.condition(&scope, 1);

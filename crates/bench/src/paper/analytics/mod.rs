@@ -23,14 +23,14 @@ pub const FIGURES: &[Figure] = &[
     Figure {
         name: "analytics-scan",
         about: "a full scan of one column: first, clean, patched, and beside writers",
-        source: "Sharma, figures 2.6 and 2.7",
+        source: "a bound of its own",
         protocols: &["serial"],
         find: scans::scan,
     },
     Figure {
         name: "analytics-writers",
         about: "what writers lose to a snapshot a second whose every column is read",
-        source: "Sharma, figure 2.8",
+        source: "a bound of its own",
         protocols: &["serial"],
         find: writers::beside_scans,
     },

@@ -20,7 +20,7 @@ const AHEAD_MIN: f64 = 5.0;
 
 pub fn queries(lab: &mut Lab<'_>) -> Result<Findings> {
     let scale = match (lab.effort.smoke, lab.effort.quick) {
-        (true, _) => 0.001,
+        (true, _) => 0.01,
         (_, true) => 0.1,
         _ => 1.0,
     };
