@@ -143,7 +143,7 @@ fn depends_on_session(relation: &Relation) -> bool {
         None => tables::SESSION_TABLES.contains(&relation.name),
         Some(text) => {
             let mentions = |name: &&str| text.contains(*name);
-            text.contains("current_") || tables::SESSION_TABLES.iter().any(mentions)
+            text.contains("current_user") || tables::SESSION_TABLES.iter().any(mentions)
         }
     }
 }

@@ -25,6 +25,9 @@ fn catalogs_have_the_types_that_drivers_decode_by() {
         assert_eq!(row.get::<_, &str>(1), "int8");
         assert_eq!(row.get::<_, i8>(2), b'b' as i8);
         assert_eq!(row.get::<_, i16>(3), 8);
+        let by_name = client.prepare_typed("SELECT $1::regtype::oid", &[Type::TEXT]).await.unwrap();
+        let row = client.query_one(&by_name, &[&"bigint"]).await.unwrap();
+        assert_eq!(row.get::<_, Oid>(0), 20);
     });
 }
 

@@ -217,6 +217,8 @@ fn check_arguments(parameters: &[Column], arguments: &[Value]) -> Result<()> {
 pub fn is_of(value: &Value, data_type: &DataType) -> bool {
     match (value, data_type) {
         (Value::Null, _) | (_, DataType::Unknown | DataType::Void) => true,
+        // An object may come by its name.
+        (Value::Text(_), DataType::System(system)) if system.is_object() => true,
         (value, DataType::System(system)) => is_of(value, &system.storage()),
         (Value::Int(_), data_type) => data_type.is_integer(),
         (Value::Text(_), data_type) => data_type.is_string(),
