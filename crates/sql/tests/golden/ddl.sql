@@ -168,7 +168,7 @@ select * from s;
 -- 2026-03-01 12:00:00+00 | 2026-03-01
 -- SELECT 1
 create view v as select 1;
--- ERROR 0A000: CREATE VIEW is not supported
+-- CREATE VIEW
 create temp table x (a int);
 -- ERROR 0A000: a temporary table is not supported
 create table laid_out (a int primary key) with (layout = column);
