@@ -60,7 +60,8 @@ pub struct Answers {
     /// TPC-H's scale factor, CH-benCHmark's warehouses.
     #[arg(long, value_name = "X", default_value_t = 0.01)]
     pub scale: f64,
-    /// The PostgreSQL, `postgresql://USER@HOST:PORT/DATABASE`; it gets a database for each workload.
+    /// The PostgreSQL, `postgresql://USER@HOST:PORT/DATABASE`; it gets a database for each
+    /// workload.
     #[arg(long, value_name = "URL", env = "TALLY_POSTGRES")]
     pub postgres: String,
     /// Also write its answers into files, one for each query.

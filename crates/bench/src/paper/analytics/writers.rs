@@ -1,8 +1,8 @@
 //! Writers, alone and beside a query a second that reads every column of their table.
 //!
 //! Wall-clock rates on few cores would charge the writers for the processor time of the query. So
-//! what is compared is what a writer gets for its own CPU-second: the query runs on a thread that is
-//! known by its name, and whose time is taken off the process's.
+//! what is compared is what a writer gets for its own CPU-second: queries run on threads that are
+//! known by their name, and whose time is taken off the process's.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
