@@ -24,7 +24,7 @@ impl Names<'_> {
                 let elements = elements.iter().map(|element| self.cast(element, from, to));
                 Ok(Value::from(elements.collect::<Result<Vec<_>>>()?))
             }
-            (_, _, DataType::System(system)) => self.to_system(value, from, *system),
+            (_, _, DataType::System(system)) => self.as_system(value, from, *system),
             (_, _, to) if to.is_string() => {
                 types::cast::cast(&Value::text(self.text(value, from)), to, true)
             }
@@ -33,7 +33,7 @@ impl Names<'_> {
         }
     }
 
-    fn to_system(&self, value: &Value, from: &DataType, to: SystemType) -> Result<Value> {
+    fn as_system(&self, value: &Value, from: &DataType, to: SystemType) -> Result<Value> {
         match (value, to) {
             (Value::Text(text), to) if to.is_object() => self.object(text, to),
             (Value::Text(text), SystemType::Char) => {

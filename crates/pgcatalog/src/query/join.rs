@@ -67,9 +67,8 @@ impl Run<'_> {
                     false => (right, left),
                 };
                 // What is about the side that is kept may be asked at once, the rest at the end.
-                let (early, late): (Vec<&Expr>, Vec<&Expr>) = conditions
-                    .iter()
-                    .partition(|c| !(*keep_left && *keep_right) && !uses(c, other));
+                let (early, late): (Vec<&Expr>, Vec<&Expr>) =
+                    conditions.iter().partition(|c| !(uses(c, other) || *keep_left && *keep_right));
                 let rows = self.rows(kept, base, &early, outer)?;
                 let mut joined = self.join(rows, other, &on, true, outer)?;
                 if *keep_left && *keep_right {

@@ -7,6 +7,8 @@ use super::functions::{Takes, bounds};
 use super::plan::{Column, MatchKind};
 use crate::world::Row;
 
+pub type EvalSet = fn(&Run<'_>, &[Value], &[DataType]) -> Result<Vec<Row>>;
+
 #[derive(Debug)]
 pub struct SetFunction {
     pub name: &'static str,
@@ -14,7 +16,7 @@ pub struct SetFunction {
     /// Of its rows; none: one column, of the type that `of` says.
     pub fields: fn() -> &'static [(&'static str, DataType)],
     pub of: Of,
-    pub eval: fn(&Run<'_>, &[Value], &[DataType]) -> Result<Vec<Row>>,
+    pub eval: EvalSet,
 }
 
 /// The type of the only column.
@@ -83,12 +85,7 @@ pub fn columns(function: &SetFunction, types: &[DataType]) -> Vec<Column> {
     vec![Column::new(function.name, data_type)]
 }
 
-const fn set(
-    name: &'static str,
-    takes: &'static [Takes],
-    of: Of,
-    eval: fn(&Run<'_>, &[Value], &[DataType]) -> Result<Vec<Row>>,
-) -> SetFunction {
+const fn set(name: &'static str, takes: &'static [Takes], of: Of, eval: EvalSet) -> SetFunction {
     SetFunction { name, takes, fields: none, of, eval }
 }
 

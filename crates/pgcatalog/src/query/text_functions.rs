@@ -38,7 +38,7 @@ fn right(text: &str, count: i64) -> String {
     substring(text, length - kept + 1, None)
 }
 
-fn trimmed<'a>(a: &'a [Value], start: bool, end: bool) -> &'a str {
+fn trimmed(a: &[Value], start: bool, end: bool) -> &str {
     let what: Vec<char> = a.get(1).map_or(" ", |what| text(what)).chars().collect();
     let mut rest = text(&a[0]);
     if start {
