@@ -32,6 +32,7 @@ use datafusion::logical_expr::{
 use datafusion::physical_expr_common::datum::apply;
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
+use crate::own::text_of;
 use crate::sql_types::{QUOTIENT_SCALE, quotient_field};
 
 const TIMESTAMP: ArrowType = ArrowType::Timestamp(TimeUnit::Microsecond, None);
@@ -72,6 +73,9 @@ impl ExprPlanner for Arithmetic {
             BinaryOperator::Minus => self.difference(&expr, &left, &right),
             BinaryOperator::Multiply => self.checked(&self.multiply, &expr, &left, &right),
             BinaryOperator::Divide => self.quotient(&expr, &left, &right),
+            BinaryOperator::StringConcat => {
+                return Ok(PlannerResult::Original(texts(expr, [&left, &right])));
+            }
             BinaryOperator::Lt
             | BinaryOperator::LtEq
             | BinaryOperator::Gt
@@ -215,6 +219,19 @@ fn compared(mut expr: RawBinaryExpr) -> RawBinaryExpr {
         (None, Some(date)) if !is_timestamp_cast(&expr.left) => expr.right = date,
         (Some(date), None) if !is_timestamp_cast(&expr.right) => expr.left = date,
         _ => {}
+    }
+    expr
+}
+
+/// Beside a text, `||` takes the text of what is none.
+fn texts(mut expr: RawBinaryExpr, [left, right]: [&ArrowType; 2]) -> RawBinaryExpr {
+    let is_other = |arrow: &ArrowType| {
+        !arrow.is_string() && !arrow.is_binary() && !arrow.is_nested() && !arrow.is_null()
+    };
+    if left.is_string() && is_other(right) {
+        expr.right = text_of(expr.right);
+    } else if right.is_string() && is_other(left) {
+        expr.left = text_of(expr.left);
     }
     expr
 }

@@ -5,9 +5,9 @@
 //! | sum | bigint | numeric | numeric, of the same scale |
 //! | avg | numeric | numeric | numeric |
 //!
-//! All are a sum in 128 bits and a count. An average has [`QUOTIENT_SCALE`] digits after the point,
-//! rounded; what a client sees of them is PostgreSQL's choice
-//! ([`rows`](crate::rows)). Sums of numeric, float8 and intervals are DataFusion's own.
+//! All are a sum in 128 bits, beyond which is 22003, and a count. An average has [`QUOTIENT_SCALE`]
+//! digits after the point, rounded; what a client sees of them is PostgreSQL's choice
+//! ([`rows`](crate::rows)). Sums of float8 and intervals are DataFusion's own.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use datafusion::arrow::datatypes::{
     ArrowPrimitiveType, DataType as ArrowType, Decimal128Type, Field, FieldRef, Int16Type,
     Int32Type, Int64Type,
 };
-use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
+use datafusion::common::{DataFusionError, Result, ScalarValue, exec_err, plan_err};
 use datafusion::functions_aggregate::average::Avg;
 use datafusion::functions_aggregate::sum::Sum;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
@@ -79,6 +79,9 @@ impl Exact {
         match (self.function, input) {
             (Function::Sum, ArrowType::Int16 | ArrowType::Int32) => Some(Answer::Int),
             (Function::Sum, ArrowType::Int64) => Some(Answer::Decimal { scale: 0 }),
+            (Function::Sum, ArrowType::Decimal128(_, scale)) => {
+                Some(Answer::Decimal { scale: *scale })
+            }
             (Function::Avg, ArrowType::Int16 | ArrowType::Int32 | ArrowType::Int64) => {
                 Some(Answer::Average { scale: 0 })
             }
@@ -105,16 +108,19 @@ impl Answer {
             return Ok(None);
         }
         let Answer::Average { scale } = self else { return Ok(Some(sum)) };
-        let overflow = || {
-            let error = Error::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "numeric field overflow");
-            raise(error.with_detail("The average has too many digits."))
-        };
+        let overflow = || numeric_overflow("The average has too many digits.");
+        let count = i128::from(count);
+        let power = u32::from(QUOTIENT_SCALE.abs_diff(scale));
+        let factor = 10i128.checked_pow(power).ok_or_else(overflow)?;
+        if scale > QUOTIENT_SCALE {
+            let divisor = count.checked_mul(factor).ok_or_else(overflow)?;
+            return Ok(Some(rounded(sum, divisor)));
+        }
         // In two parts, since the whole may be too long before it is divided.
-        let factor = 10i128.pow(QUOTIENT_SCALE.saturating_sub(scale).unsigned_abs().into());
-        let (whole, rest) = (sum / i128::from(count), sum % i128::from(count));
+        let (whole, rest) = (sum / count, sum % count);
         let whole = whole.checked_mul(factor).ok_or_else(overflow)?;
         let rest = rest.checked_mul(factor).ok_or_else(overflow)?;
-        whole.checked_add(rounded(rest, count.into())).map(Some).ok_or_else(overflow)
+        whole.checked_add(rounded(rest, count)).map(Some).ok_or_else(overflow)
     }
 
     fn array(self, totals: impl Iterator<Item = (i128, i64)>) -> Result<ArrayRef> {
@@ -137,7 +143,20 @@ impl Answer {
     }
 }
 
-fn bigint_overflow() -> datafusion::common::DataFusionError {
+fn numeric_overflow(detail: &str) -> DataFusionError {
+    let error = Error::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "numeric field overflow");
+    raise(error.with_detail(detail))
+}
+
+fn plus(sum: i128, units: i128) -> Result<i128> {
+    sum.checked_add(units).ok_or_else(|| numeric_overflow("The sum has too many digits."))
+}
+
+fn minus(sum: i128, units: i128) -> Result<i128> {
+    sum.checked_sub(units).ok_or_else(|| numeric_overflow("The sum has too many digits."))
+}
+
+fn bigint_overflow() -> DataFusionError {
     raise(Error::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "bigint out of range"))
 }
 
@@ -249,18 +268,23 @@ impl AggregateUDFImpl for Exact {
 }
 
 /// Calls with the place and the units of each value that is there.
-fn each(array: &ArrayRef, visit: &mut impl FnMut(usize, i128)) -> Result<()> {
-    fn of<T>(array: &PrimitiveArray<T>, visit: &mut impl FnMut(usize, i128))
+fn each(array: &ArrayRef, visit: &mut impl FnMut(usize, i128) -> Result<()>) -> Result<()> {
+    fn of<T>(
+        array: &PrimitiveArray<T>,
+        visit: &mut impl FnMut(usize, i128) -> Result<()>,
+    ) -> Result<()>
     where
         T: ArrowPrimitiveType,
         T::Native: Into<i128>,
     {
         match array.null_count() {
-            0 => array.values().iter().enumerate().for_each(|(place, v)| visit(place, (*v).into())),
-            _ => array.iter().enumerate().for_each(|(place, value)| {
-                if let Some(value) = value {
-                    visit(place, value.into());
-                }
+            0 => {
+                let mut values = array.values().iter().enumerate();
+                values.try_for_each(|(place, value)| visit(place, (*value).into()))
+            }
+            _ => array.iter().enumerate().try_for_each(|(place, value)| match value {
+                Some(value) => visit(place, value.into()),
+                None => Ok(()),
             }),
         }
     }
@@ -269,9 +293,8 @@ fn each(array: &ArrayRef, visit: &mut impl FnMut(usize, i128)) -> Result<()> {
         ArrowType::Int32 => of::<Int32Type>(array.as_primitive(), visit),
         ArrowType::Int64 => of::<Int64Type>(array.as_primitive(), visit),
         ArrowType::Decimal128(..) => of::<Decimal128Type>(array.as_primitive(), visit),
-        other => return exec_err!("numbers expected, not {other}"),
+        other => exec_err!("numbers expected, not {other}"),
     }
-    Ok(())
 }
 
 /// The sum and the count of all that came.
@@ -285,15 +308,17 @@ struct Total {
 impl Accumulator for Total {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         each(&values[0], &mut |_, units| {
-            self.sum = self.sum.wrapping_add(units);
+            self.sum = plus(self.sum, units)?;
             self.count += 1;
+            Ok(())
         })
     }
 
     fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         each(&values[0], &mut |_, units| {
-            self.sum = self.sum.wrapping_sub(units);
+            self.sum = minus(self.sum, units)?;
             self.count -= 1;
+            Ok(())
         })
     }
 
@@ -315,8 +340,14 @@ impl Accumulator for Total {
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
-        each(&states[0], &mut |_, sum| self.sum = self.sum.wrapping_add(sum))?;
-        each(&states[1], &mut |_, count| self.count += count as i64)
+        each(&states[0], &mut |_, sum| {
+            self.sum = plus(self.sum, sum)?;
+            Ok(())
+        })?;
+        each(&states[1], &mut |_, count| {
+            self.count += count as i64;
+            Ok(())
+        })
     }
 }
 
@@ -329,11 +360,14 @@ struct Distinct {
 
 impl Accumulator for Distinct {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        each(&values[0], &mut |_, units| _ = self.values.insert(units))
+        each(&values[0], &mut |_, units| {
+            self.values.insert(units);
+            Ok(())
+        })
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        let sum = self.values.iter().fold(0, |sum: i128, units| sum.wrapping_add(*units));
+        let sum = self.values.iter().try_fold(0, |sum, units| plus(sum, *units))?;
         self.answer.scalar(sum, self.values.len() as i64)
     }
 
@@ -350,7 +384,7 @@ impl Accumulator for Distinct {
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
         for values in states[0].as_list::<i32>().iter().flatten() {
-            each(&values, &mut |_, units| _ = self.values.insert(units))?;
+            self.update_batch(&[values])?;
         }
         Ok(())
     }
@@ -386,14 +420,16 @@ impl GroupsAccumulator for Totals {
         let totals = &mut self.totals;
         let mut add = |place: usize, units| {
             let total = &mut totals[groups[place]];
-            *total = (total.0.wrapping_add(units), total.1 + 1);
+            *total = (plus(total.0, units)?, total.1 + 1);
+            Ok(())
         };
         match filter {
             None => each(&values[0], &mut add),
-            Some(filter) => each(&values[0], &mut |place, units| {
-                if filter.is_valid(place) && filter.value(place) {
-                    add(place, units);
-                }
+            Some(filter) => each(&values[0], &mut |place, units| match filter.is_valid(place)
+                && filter.value(place)
+            {
+                true => add(place, units),
+                false => Ok(()),
             }),
         }
     }
@@ -412,9 +448,13 @@ impl GroupsAccumulator for Totals {
         let totals = &mut self.totals;
         each(&states[0], &mut |place, sum| {
             let total = &mut totals[groups[place]].0;
-            *total = total.wrapping_add(sum);
+            *total = plus(*total, sum)?;
+            Ok(())
         })?;
-        each(&states[1], &mut |place, count| totals[groups[place]].1 += count as i64)
+        each(&states[1], &mut |place, count| {
+            totals[groups[place]].1 += count as i64;
+            Ok(())
+        })
     }
 
     fn convert_to_state(
@@ -427,11 +467,40 @@ impl GroupsAccumulator for Totals {
             if filter.is_none_or(|filter| filter.is_valid(place) && filter.value(place)) {
                 totals[place] = (units, 1);
             }
+            Ok(())
         })?;
         Ok(state_of(totals.into_iter()))
     }
 
     fn size(&self) -> usize {
         self.totals.capacity() * size_of::<(i128, i64)>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_average_has_its_value_whatever_scale_its_sum_has() {
+        for scale in [0, 2, 20, 21, 28] {
+            let sum = 3 * 10i128.pow(scale as u32);
+            let average = Answer::Average { scale }.of(sum, 2).expect("an average");
+            assert_eq!(average, Some(15 * 10i128.pow(19)), "{scale}");
+        }
+    }
+
+    #[test]
+    fn a_sum_beyond_128_bits_is_refused() {
+        let values: ArrayRef = Arc::new(
+            Decimal128Array::from(vec![i128::MAX / 2, i128::MAX / 2, 2])
+                .with_data_type(ArrowType::Decimal128(38, 10)),
+        );
+        let answer = Answer::Decimal { scale: 10 };
+        let mut total = Total { answer, sum: 0, count: 0 };
+        assert!(total.update_batch(std::slice::from_ref(&values)).is_err());
+        let mut totals = Totals { answer, totals: Vec::new() };
+        assert!(totals.update_batch(std::slice::from_ref(&values), &[0, 0, 0], None, 1).is_err());
+        assert!(totals.update_batch(&[values], &[0, 1, 0], None, 2).is_err());
     }
 }

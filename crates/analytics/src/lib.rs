@@ -21,6 +21,7 @@ mod faults;
 mod interrupt;
 mod lookup;
 mod names;
+mod own;
 mod plan;
 mod prepare;
 mod rewrite;

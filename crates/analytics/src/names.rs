@@ -22,6 +22,7 @@ use sql::catalog::View;
 use types::{Error, SqlState};
 
 use crate::faults::raise;
+use crate::own;
 use crate::prepare;
 use crate::rewrite::Place;
 use crate::sql_types::field;
@@ -46,9 +47,84 @@ pub trait System: Send + Sync {
     fn rewrite(&self, request: &QueryRequest<'_>, query: &mut ast::Query);
 }
 
-/// Functions that PostgreSQL has, too, and that do something else there.
-const OF_ANOTHER_MEANING: &[&str] =
-    &["array_to_string", "now", "regexp_match", "to_char", "to_date", "to_timestamp", "version"];
+/// Functions of DataFusion that do what PostgreSQL's of the same name do. `round` of a float does
+/// not, and is refused when its type is known ([`prepare`](crate::prepare)).
+const SCALAR: &[&str] = &[
+    "abs",
+    "ascii",
+    "bit_length",
+    "btrim",
+    "ceil",
+    "char_length",
+    "character_length",
+    "chr",
+    "coalesce",
+    "concat",
+    "concat_ws",
+    "floor",
+    "greatest",
+    "least",
+    "left",
+    "length",
+    "lower",
+    "lpad",
+    "ltrim",
+    "md5",
+    "nullif",
+    "octet_length",
+    "repeat",
+    "replace",
+    "reverse",
+    "right",
+    "round",
+    "rpad",
+    "rtrim",
+    "split_part",
+    "starts_with",
+    "strpos",
+    "substr",
+    "substring",
+    "translate",
+    "trim",
+    "trunc",
+    "upper",
+];
+
+const AGGREGATE: &[&str] = &[
+    "array_agg",
+    "avg",
+    "bit_and",
+    "bit_or",
+    "bit_xor",
+    "bool_and",
+    "bool_or",
+    "corr",
+    "count",
+    "covar_pop",
+    "covar_samp",
+    "first_value",
+    "grouping",
+    "last_value",
+    "max",
+    "min",
+    "nth_value",
+    "string_agg",
+    "sum",
+];
+
+const WINDOW: &[&str] = &[
+    "cume_dist",
+    "dense_rank",
+    "first_value",
+    "lag",
+    "last_value",
+    "lead",
+    "nth_value",
+    "ntile",
+    "percent_rank",
+    "rank",
+    "row_number",
+];
 
 /// The names that one query can use.
 pub(crate) struct Names<'a> {
@@ -95,6 +171,10 @@ impl Names<'_> {
     }
 }
 
+fn known<'n>(names: &[&str], name: &'n str) -> Option<&'n str> {
+    names.contains(&name).then_some(name)
+}
+
 fn undefined_table(name: &str) -> Error {
     Error::new(SqlState::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))
 }
@@ -125,7 +205,9 @@ impl ContextProvider for Names<'_> {
         name: &str,
         args: Vec<Expr>,
     ) -> Result<Arc<dyn TableSource>> {
-        let Some(function) = self.state.table_functions().get(name) else {
+        let function = known(&["generate_series"], name);
+        let Some(function) = function.and_then(|name| self.state.table_functions().get(name))
+        else {
             let message = format!("function {name} does not exist");
             return Err(raise(Error::new(SqlState::UNDEFINED_FUNCTION, message)));
         };
@@ -162,20 +244,22 @@ impl ContextProvider for Names<'_> {
             self.used.system.set(true);
             return Some(function);
         }
-        let other = OF_ANOTHER_MEANING.contains(&name);
-        self.state.scalar_functions().get(name).filter(|_| !other).cloned()
+        if let Some(function) = own::function(name) {
+            return Some(function);
+        }
+        known(SCALAR, name).and_then(|name| self.state.scalar_functions().get(name)).cloned()
     }
 
-    fn get_higher_order_meta(&self, name: &str) -> Option<Arc<HigherOrderUDF>> {
-        self.state.higher_order_functions().get(name).cloned()
+    fn get_higher_order_meta(&self, _: &str) -> Option<Arc<HigherOrderUDF>> {
+        None
     }
 
     fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
-        self.state.aggregate_functions().get(name).cloned()
+        known(AGGREGATE, name).and_then(|name| self.state.aggregate_functions().get(name)).cloned()
     }
 
     fn get_window_meta(&self, name: &str) -> Option<Arc<WindowUDF>> {
-        self.state.window_functions().get(name).cloned()
+        known(WINDOW, name).and_then(|name| self.state.window_functions().get(name)).cloned()
     }
 
     fn get_variable_type(&self, _: &[String]) -> Option<ArrowType> {

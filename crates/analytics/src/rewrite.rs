@@ -7,7 +7,8 @@
 //! | `now()` is the transaction's | the moment of planning | a parameter |
 //! | `mod(a, b)` | unknown | `a % b` |
 //! | `x BETWEEN a AND b` compares twice | brings all three to one type | two comparisons |
-//! | `extract(…)` is a numeric | an integer or a float | a cast |
+//! | `x::t`, `extract(…)`, `date_trunc(…)`, `-x` | its own | calls of [`own`](crate::own) |
+//! | `concat(x)` takes the text of `x` | Arrow's text | a cast of `x` |
 //! | `SELECT x, x` | refused | the second under another name |
 //! | `generate_series(1, 3)` has a column of its name | `value` | an alias |
 //! | `sum(x)` in a subquery is called `sum` | `sum(t.x)` | an alias |
@@ -95,12 +96,20 @@ impl VisitorMut for Rewriter<'_> {
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<types::Error> {
+        if matches!(expr, Expr::SimilarTo { .. }) {
+            return ControlFlow::Break(types::Error::unsupported("SIMILAR TO"));
+        }
         mark_frame(expr, true);
+        mark_digits(expr, true);
         ControlFlow::Continue(())
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<types::Error> {
         mark_frame(expr, false);
+        mark_digits(expr, false);
+        if let Expr::Function(call) = expr {
+            cast_texts(call);
+        }
         let replaced = match &*expr {
             Expr::Value(value) => match &value.value {
                 Value::Number(digits, false) => whole_number_type(digits),
@@ -109,11 +118,20 @@ impl VisitorMut for Rewriter<'_> {
             }
             .map(|data_type| cast(expr.clone(), data_type)),
             Expr::Function(call) if is_bare(call) => now_function(&call.name.to_string()),
-            Expr::Extract { field, .. } => Some(cast(expr.clone(), extracted(field))),
-            Expr::Function(call) if call.name.to_string().eq_ignore_ascii_case("date_part") => {
-                Some(cast(expr.clone(), AstType::DoublePrecision))
+            Expr::Extract { field, expr, .. } => {
+                Some(own(format!("extract {field}").to_lowercase(), (**expr).clone()))
             }
-            Expr::Function(call) => modulo(call),
+            Expr::Function(call) => modulo(call).or_else(|| part(call)),
+            Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr } if !is_constant(expr) => {
+                Some(own("negate".to_owned(), (**expr).clone()))
+            }
+            Expr::Cast {
+                kind: ast::CastKind::Cast | ast::CastKind::DoubleColon,
+                expr,
+                data_type,
+                array: false,
+                format: None,
+            } => own_cast(expr, data_type),
             Expr::Between { expr, negated, low, high } => Some(between(expr, *negated, low, high)),
             _ => None,
         };
@@ -129,13 +147,96 @@ fn cast(expr: Expr, data_type: AstType) -> Expr {
     Expr::Cast { kind, expr: Box::new(expr), data_type, array: false, format: None }
 }
 
-/// The type of a field of a time.
-fn extracted(field: &ast::DateTimeField) -> AstType {
-    use ast::DateTimeField as F;
-    AstType::Numeric(match field {
-        F::Second | F::Seconds | F::Epoch => ExactNumberInfo::PrecisionAndScale(28, 6),
-        _ => ExactNumberInfo::None,
+/// A call of a function that no query can name.
+fn own(name: String, argument: Expr) -> Expr {
+    let argument = ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(argument));
+    let args = ast::FunctionArgumentList {
+        duplicate_treatment: None,
+        args: vec![argument],
+        clauses: Vec::new(),
+    };
+    Expr::Function(ast::Function {
+        name: vec![ast::Ident::with_quote('"', name)].into(),
+        uses_odbc_syntax: false,
+        parameters: ast::FunctionArguments::None,
+        args: ast::FunctionArguments::List(args),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
     })
+}
+
+/// A cast to a type of ours, of what is no parameter that takes its type from it.
+fn own_cast(expr: &Expr, to: &AstType) -> Option<Expr> {
+    let is_parameter = matches!(
+        expr,
+        Expr::Value(value) if matches!(value.value, Value::Placeholder(_))
+    );
+    let to = sql::ddl::data_type(to).ok()?;
+    let is_ours = !matches!(to, DataType::Array(_) | DataType::System(_));
+    (is_ours && !is_parameter).then(|| own(format!("cast as {to}"), expr.clone()))
+}
+
+/// A number as it is written, or something that has no range to leave.
+fn is_constant(expr: &Expr) -> bool {
+    match expr {
+        Expr::Value(_) | Expr::Interval(_) => true,
+        Expr::Cast { expr, .. } => matches!(**expr, Expr::Value(_)),
+        _ => false,
+    }
+}
+
+fn list(call: &ast::Function) -> &[ast::FunctionArg] {
+    match &call.args {
+        ast::FunctionArguments::List(list) => &list.args,
+        _ => &[],
+    }
+}
+
+/// `date_part` and `date_trunc` of a field that is named.
+fn part(call: &ast::Function) -> Option<Expr> {
+    use ast::{FunctionArg::Unnamed, FunctionArgExpr as A};
+    let name = call.name.to_string().to_ascii_lowercase();
+    let is_part = matches!(name.as_str(), "date_part" | "date_trunc");
+    let [Unnamed(A::Expr(Expr::Value(field))), Unnamed(A::Expr(of))] = list(call) else {
+        return None;
+    };
+    match &field.value {
+        Value::SingleQuotedString(field) if is_part => {
+            Some(own(format!("{name} {field}").to_lowercase(), of.clone()))
+        }
+        _ => None,
+    }
+}
+
+/// Arguments of `concat` are texts.
+fn cast_texts(call: &mut ast::Function) {
+    let name = call.name.to_string().to_ascii_lowercase();
+    if !matches!(name.as_str(), "concat" | "concat_ws") {
+        return;
+    }
+    let ast::FunctionArguments::List(list) = &mut call.args else { return };
+    for argument in &mut list.args {
+        if let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(argument)) = argument {
+            *argument = own("cast as text".to_owned(), argument.clone());
+        }
+    }
+}
+
+/// The number of digits that `round` and `trunc` leave decides about their type.
+fn mark_digits(expr: &mut Expr, marked: bool) {
+    let Expr::Function(call) = expr else { return };
+    let name = call.name.to_string().to_ascii_lowercase();
+    if !matches!(name.as_str(), "round" | "trunc") {
+        return;
+    }
+    if let ast::FunctionArguments::List(list) = &mut call.args
+        && let [_, ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(digits))] =
+            &mut list.args[..]
+    {
+        mark(digits, marked);
+    }
 }
 
 fn between(expr: &Expr, negated: bool, low: &Expr, high: &Expr) -> Expr {

@@ -67,7 +67,7 @@ pub(crate) fn pieces<'a>(
 }
 
 /// A column, by how its values are read.
-enum Cells {
+pub(crate) enum Cells {
     Null,
     Bool(BooleanArray),
     Int(Int64Array),
@@ -100,7 +100,7 @@ enum Cells {
 }
 
 impl Cells {
-    fn new(array: &ArrayRef, data_type: &DataType, digits: Digits) -> Result<Cells> {
+    pub(crate) fn new(array: &ArrayRef, data_type: &DataType, digits: Digits) -> Result<Cells> {
         Ok(match array.data_type() {
             ArrowType::Null => Cells::Null,
             ArrowType::Boolean => Cells::Bool(array.as_boolean().clone()),
@@ -177,7 +177,7 @@ impl Cells {
         })
     }
 
-    fn value(&self, row: usize) -> Result<Value> {
+    pub(crate) fn value(&self, row: usize) -> Result<Value> {
         if self.array().is_some_and(|array| array.is_null(row)) {
             return Ok(Value::Null);
         }

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | does not know it: a feature, a function, a type, a system table | the analyst, if it does |
 //! | finds a fault that any engine would find | the fault |
-//! | reads tables from one end, of [`BROAD_ROWS_MIN`] rows or more together | the analyst |
+//! | reads tables from one end, of [`BROAD_ROWS_MIN`] rows or more together | the analyst, if both [agree](is_agreed) |
 //! | follows keys, reads ranges with two ends, or small tables | the fast path |
 //!
 //! The analyst reads snapshots and leaves no footprint, so a transaction that has written does not
@@ -16,12 +16,16 @@
 //! *Cost.* [`scanned_tables`] looks at a program once, when it is bound. What follows keys has none
 //! and is never looked at again; for the others each run adds up the sizes of those few tables.
 
+mod agreed;
+
 use std::fmt;
 use std::ops::Bound;
 
 use procedure::{Procedure, Query, Step};
 use storage::{GROUP_ROWS, Snapshot};
 use types::{Error, SqlState, TableId};
+
+pub use agreed::{are_agreed, is_agreed};
 
 /// From how many rows on it pays to plan for columns: the fast path reads about as many in the
 /// time that the analyst takes to plan.

@@ -1,5 +1,6 @@
 //! Sessions that ask: SQL in, rows out, over a live engine.
 
+mod agreement;
 mod answers;
 mod limits;
 mod transactions;

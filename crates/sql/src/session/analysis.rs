@@ -83,6 +83,7 @@ impl Session {
     pub(super) fn broad(
         &self,
         prepared: &Prepared,
+        parameters: &[Value],
         view: &View,
     ) -> Option<(Arc<dyn AnalyticalPlan>, Reason)> {
         if prepared.scanned.is_empty() || self.database.analyst.is_none() {
@@ -94,20 +95,28 @@ impl Session {
             None => view.snapshot.as_ref()?,
         };
         let rows = router::rows(snapshot, &prepared.scanned);
-        if rows < router::BROAD_ROWS_MIN {
+        if rows < router::BROAD_ROWS_MIN || !router::are_agreed(parameters) {
             return None;
         }
         let plan = prepared.broad.get_or_init(|| self.plan_broad(prepared, &view.versioned));
         plan.clone().map(|plan| (plan, Reason::Broad(rows)))
     }
 
-    /// Only where the client cannot tell who answers.
+    /// Only where the client cannot tell who answers: the same values, and the same types.
     fn plan_broad(
         &self,
         prepared: &Prepared,
         versioned: &Versioned,
     ) -> Option<Arc<dyn AnalyticalPlan>> {
         let bound = &prepared.bound;
+        let (Statement::Procedure(procedure) | Statement::CopyOut { query: procedure, .. }) =
+            &bound.statement
+        else {
+            return None;
+        };
+        if bound.session_dependent || !router::is_agreed(&versioned.catalog, procedure) {
+            return None;
+        }
         let declared: Vec<_> = bound.parameters.iter().cloned().map(Some).collect();
         let plan = self.plan(versioned, &prepared.parsed, &declared)?.ok()?;
         let Output::Rows(columns) = &bound.output else { return None };

@@ -25,20 +25,22 @@ impl Session {
             }
             Statement::Procedure(procedure)
             | Statement::Call { procedure, .. }
-            | Statement::CopyOut { query: procedure, .. } => match self.broad(prepared, &view) {
-                Some((plan, reason)) => {
-                    self.explain_analytical(plan, &reason, analyze, parameters, view).await?
-                }
-                None => {
-                    let mut lines =
-                        vec![format!("Router: fast path, {}", self.why_fast(prepared, &view))];
-                    lines.extend(crate::explain::lines(&view.versioned.catalog, procedure));
-                    if analyze {
-                        lines.extend(self.measured(prepared, parameters, view).await?);
+            | Statement::CopyOut { query: procedure, .. } => {
+                match self.broad(prepared, parameters, &view) {
+                    Some((plan, reason)) => {
+                        self.explain_analytical(plan, &reason, analyze, parameters, view).await?
                     }
-                    lines
+                    None => {
+                        let mut lines =
+                            vec![format!("Router: fast path, {}", self.why_fast(prepared, &view))];
+                        lines.extend(crate::explain::lines(&view.versioned.catalog, procedure));
+                        if analyze {
+                            lines.extend(self.measured(prepared, parameters, view).await?);
+                        }
+                        lines
+                    }
                 }
-            },
+            }
             _ => return Err(Error::unsupported("EXPLAIN of this statement")),
         };
         let rows = lines.iter().map(|line| [Value::from(line.as_str())].into()).collect();
@@ -62,7 +64,7 @@ impl Session {
             (true, _) => format!("because the tables that it reads whole are small: {rows} rows"),
             (false, None) => "because there is no other".into(),
             (false, Some(_)) => {
-                "because DataFusion would answer in other types, or not at all".into()
+                "because DataFusion might answer in other digits or types, or not at all".into()
             }
         }
     }

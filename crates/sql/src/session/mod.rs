@@ -328,7 +328,7 @@ impl Session {
         let text = &prepared.parsed.text;
         match statement {
             Statement::Procedure(procedure) => {
-                if let Some((plan, _)) = self.broad(prepared, &view) {
+                if let Some((plan, _)) = self.broad(prepared, parameters, &view) {
                     return self.analyze(plan, None, parameters, view);
                 }
                 check_kinds(&prepared.bound.parameters, parameters)?;
@@ -373,7 +373,7 @@ impl Session {
                 self.analyze(plan.clone(), copy.as_ref(), parameters, view)
             }
             Statement::CopyOut { query, options } => {
-                if let Some((plan, _)) = self.broad(prepared, &view) {
+                if let Some((plan, _)) = self.broad(prepared, parameters, &view) {
                     return self.analyze(plan, Some(options), parameters, view);
                 }
                 let work = Work::Statement(Call {
