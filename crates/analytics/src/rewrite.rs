@@ -112,7 +112,9 @@ impl VisitorMut for Rewriter<'_> {
             Expr::Function(call) if call.name.to_string().eq_ignore_ascii_case("date_part") => {
                 Some(cast(expr.clone(), AstType::DoublePrecision))
             }
-            Expr::Between { expr, negated, low, high } => Some(between(expr, *negated, low, high)),
+            Expr::Between { expr, negated, low, high } if is_small(expr) => {
+                Some(between(expr, *negated, low, high))
+            }
             _ => None,
         };
         if let Some(replaced) = replaced {
@@ -134,6 +136,21 @@ fn extracted(field: &ast::DateTimeField) -> AstType {
         F::Second | F::Seconds | F::Epoch => ExactNumberInfo::PrecisionAndScale(28, 6),
         _ => ExactNumberInfo::None,
     })
+}
+
+/// What BETWEEN compares is written twice, so one within another doubles with each level: a larger
+/// operand stays where it is, once.
+fn is_small(expr: &Expr) -> bool {
+    const NODES_MAX: usize = 32;
+    let mut nodes = 0;
+    let counted = ast::visit_expressions(expr, |_| {
+        nodes += 1;
+        match nodes <= NODES_MAX {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        }
+    });
+    counted.is_continue()
 }
 
 fn between(expr: &Expr, negated: bool, low: &Expr, high: &Expr) -> Expr {
