@@ -10,6 +10,9 @@ use crate::plan::Plan;
 /// A plan's text with its tables, functions and types comes to some ten kilobytes.
 const PLANS_MAX: usize = 256;
 
+/// A plan is some times as large as its text, and nobody repeats a long one.
+const TEXT_BYTES_MAX: usize = 4096;
+
 /// What a plan depends on.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Asked {
@@ -44,6 +47,9 @@ impl PlanCache {
     /// In the place of the one that nobody has asked for the longest. A search, but beside planning
     /// it costs nothing.
     pub(crate) fn keep(&mut self, asked: Asked, plan: Arc<Plan>) {
+        if asked.text.len() > TEXT_BYTES_MAX {
+            return;
+        }
         if self.plans.len() >= PLANS_MAX {
             let oldest = self.plans.iter().min_by_key(|(_, kept)| kept.last);
             if let Some(oldest) = oldest.map(|(asked, _)| asked.clone()) {

@@ -132,7 +132,9 @@ impl VisitorMut for Rewriter<'_> {
                 array: false,
                 format: None,
             } => own_cast(expr, data_type),
-            Expr::Between { expr, negated, low, high } => Some(between(expr, *negated, low, high)),
+            Expr::Between { expr, negated, low, high } if is_small(expr) => {
+                Some(between(expr, *negated, low, high))
+            }
             _ => None,
         };
         if let Some(replaced) = replaced {
@@ -237,6 +239,21 @@ fn mark_digits(expr: &mut Expr, marked: bool) {
     {
         mark(digits, marked);
     }
+}
+
+/// What BETWEEN compares is written twice, so one within another doubles with each level: a larger
+/// operand stays where it is, once.
+fn is_small(expr: &Expr) -> bool {
+    const NODES_MAX: usize = 32;
+    let mut nodes = 0;
+    let counted = ast::visit_expressions(expr, |_| {
+        nodes += 1;
+        match nodes <= NODES_MAX {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        }
+    });
+    counted.is_continue()
 }
 
 fn between(expr: &Expr, negated: bool, low: &Expr, high: &Expr) -> Expr {

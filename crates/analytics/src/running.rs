@@ -261,8 +261,11 @@ impl Stream for Rows {
                     Some(Made::Rows(Ok(rows))) => Poll::Ready(Some(Ok(rows))),
                     Some(Made::Rows(Err(error))) => self.end(Some(Err(error))),
                     Some(Made::End) => self.end(None),
-                    // Its task is gone without a word: it panicked.
+                    // Its task is gone without a word: it was stopped just now, or panicked.
                     None => {
+                        if let Poll::Ready(Ok(error)) = Pin::new(&mut self.stopped).poll(context) {
+                            return self.end(Some(Err(error)));
+                        }
                         let error =
                             Error::new(SqlState::INTERNAL_ERROR, "an analytical query failed")
                                 .with_detail("Its thread ended; the log says why.");

@@ -31,7 +31,7 @@ pub fn run(arguments: &cli::Export, output: Output) -> Result<Exit> {
     std::fs::create_dir_all(&arguments.to)
         .with_context(|| format!("cannot make the folder {}", arguments.to.display()))?;
     for table in chosen {
-        let name = format!("{}.{}", table.schema().name, arguments.format.suffix());
+        let name = format!("{}.{}", file_stem(&table.schema().name), arguments.format.suffix());
         let path = arguments.to.join(name);
         let rows = match arguments.format {
             Format::Csv => write_csv(&table, &path),
@@ -67,6 +67,19 @@ fn chosen(store: &Store, names: &[String]) -> Result<Vec<Arc<Table>>> {
         })
     };
     names.iter().map(named).collect()
+}
+
+/// A table's name, which anybody may have chosen, as one of a file in this folder: bytes that mean
+/// something to some system of files are written `%XX`, and no two tables share a file.
+fn file_stem(table: &str) -> String {
+    let mut stem = String::with_capacity(table.len());
+    for byte in table.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'-' => stem.push(byte.into()),
+            _ => stem.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    stem
 }
 
 /// A new file: one that is there already is somebody's.
@@ -124,4 +137,17 @@ fn write_parquet(store: &Arc<Store>, table: &Table, path: &Path) -> Result<u64> 
     }
     writer.into_inner()?.flush()?;
     Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::file_stem;
+
+    #[test]
+    fn a_table_s_name_chooses_no_folder() {
+        assert_eq!(file_stem("order_lines-2"), "order_lines-2");
+        assert_eq!(file_stem("../../x"), "%2E%2E%2F%2E%2E%2Fx");
+        assert_eq!(file_stem("/tmp/x"), "%2Ftmp%2Fx");
+        assert_ne!(file_stem("a%2F"), file_stem("a/"));
+    }
 }

@@ -163,8 +163,7 @@ impl pgfront::Session for Session {
     }
 
     fn begin_implicit_block(&mut self) -> Result<(), Error> {
-        self.inner.begin_implicit_block();
-        Ok(())
+        self.inner.begin_implicit_block()
     }
 
     async fn end_implicit_block(&mut self, commit: bool) -> Result<(), Error> {

@@ -7,9 +7,11 @@ use futures::future::{BoxFuture, FutureExt, ready};
 use futures::stream::{StreamExt, once};
 use procedure::Column;
 use sql::analyst::{Analyst, AnalyticalPlan, Execution, Limits, QueryRequest, RowBatches};
+use sql::router::is_refusal;
+use sql::session::aside;
 use types::{DataType, Error, Result, SqlState};
 
-use crate::query::{Prepared, is_about_system};
+use crate::query::{About, Prepared, about};
 use crate::world::{Activity, Row, Session, World};
 
 /// Answers queries over system catalogs, and leaves the others to another engine.
@@ -39,15 +41,11 @@ impl SystemAnalyst {
     }
 
     fn session(&self, request: &QueryRequest<'_>) -> Session {
-        let settings = request.settings.show_all().into_iter();
-        let settings: Vec<(String, String)> =
-            settings.map(|(name, value)| (name.to_owned(), value)).collect();
-        let application = settings.iter().find(|(name, _)| name == "application_name");
         // A session knows of no others.
         let own = Activity {
             pid: request.info.backend_pid,
             user: request.info.user.clone(),
-            application: application.map(|(_, value)| value.clone()).unwrap_or_default(),
+            application: String::new(),
             state: "active".to_owned(),
             query: request.text.to_owned(),
         };
@@ -57,7 +55,6 @@ impl SystemAnalyst {
             backend_pid: request.info.backend_pid,
             server_version: request.info.server_version.clone(),
             roles: self.roles.clone(),
-            settings,
             activity: vec![own],
             ..Session::default()
         }
@@ -66,10 +63,19 @@ impl SystemAnalyst {
 
 impl Analyst for SystemAnalyst {
     fn prepare(&self, request: &QueryRequest<'_>) -> Result<Arc<dyn AnalyticalPlan>> {
-        if is_about_system(request.query)? {
+        let about = about(request.query)?;
+        if about != About::Tables {
             let world = self.world(request);
-            let prepared = Prepared::new(world, request.query, request.parameter_types)?;
-            return Ok(Arc::new(SystemPlan { prepared, session: self.session(request) }));
+            match (Prepared::new(world, request.query, request.parameter_types), &self.others) {
+                (Ok(prepared), _) => {
+                    return Ok(Arc::new(SystemPlan { prepared, session: self.session(request) }));
+                }
+                // Without a table of anybody's, it may be the other's as well.
+                (Err(error), Some(others)) if about == About::Nothing && is_refusal(&error) => {
+                    return others.prepare(request).map_err(|_| error);
+                }
+                (Err(error), _) => return Err(error),
+            }
         }
         match &self.others {
             Some(others) => others.prepare(request),
@@ -87,9 +93,16 @@ struct SystemPlan {
 
 impl SystemPlan {
     fn rows(&self, execution: &Execution) -> Result<Vec<Row>> {
-        let session = Session { now_us: execution.now_us, ..self.session.clone() };
+        let settings = execution.settings.show_all().into_iter();
+        let settings: Vec<(String, String)> =
+            settings.map(|(name, value)| (name.to_owned(), value)).collect();
+        let now_us = execution.now_us;
+        let mut session = Session { now_us, settings, ..self.session.clone() };
+        let application = session.settings.iter().find(|(name, _)| name == "application_name");
+        let application = application.map(|(_, value)| value.clone()).unwrap_or_default();
+        session.activity.iter_mut().for_each(|own| own.application.clone_from(&application));
         let interrupted = deadline(&execution.limits);
-        self.prepared.run(&session, &execution.parameters, &interrupted)
+        aside(false, || self.prepared.run(&session, &execution.parameters, &interrupted))
     }
 }
 

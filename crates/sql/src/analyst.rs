@@ -81,6 +81,8 @@ pub trait AnalyticalPlan: fmt::Debug + Send + Sync {
 pub struct Execution {
     pub snapshot: Arc<Snapshot>,
     pub parameters: Box<[Value]>,
+    /// As they are now: the plan may be older.
+    pub settings: Settings,
     /// What `now()` is.
     pub now_us: i64,
     pub limits: Limits,

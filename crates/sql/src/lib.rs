@@ -17,6 +17,7 @@ pub mod bind;
 pub mod catalog;
 pub mod copy;
 pub mod ddl;
+mod depth;
 pub mod explain;
 pub mod names;
 pub mod normalise;

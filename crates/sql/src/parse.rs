@@ -16,6 +16,7 @@ use types::{Error, Result, SqlState};
 
 use crate::as_of::{self, AsOf};
 use crate::copy::CopyOptions;
+use crate::depth;
 
 /// One statement of a text.
 #[derive(Clone, Debug, PartialEq)]
@@ -138,7 +139,13 @@ pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
         };
         let text = &sql[lines.offset(sql, first.span.start)..lines.offset(sql, last.span.end)];
         let (statement, as_of) = as_of::take(statement)?;
+        depth::check_tokens(&statement)?;
         let body = parse_statement(sql, &statement)?;
+        match &body {
+            Body::Statement(tree) => depth::check_tree(&statement, tree)?,
+            Body::CreateRoutine { definition, .. } => depth::check_tree(&statement, definition)?,
+            _ => {}
+        }
         // The parameters in PREPARE are those of the statement that it prepares.
         let placeholders = match Parsed::is_prepare(&body) {
             true => 0,
@@ -203,9 +210,13 @@ fn as_sqlparser_reads(sql: &str, tokens: Vec<TokenWithSpan>) -> Result<Vec<Token
 
 /// Parses a text that must be exactly one expression, such as a PL/pgSQL condition.
 pub fn parse_expression(sql: &str) -> Result<ast::Expr> {
-    let mut parser =
-        Parser::new(&PostgreSqlDialect {}).try_with_sql(sql).map_err(|e| parser_error(sql, e))?;
+    let tokens = Tokenizer::new(&PostgreSqlDialect {}, sql)
+        .tokenize_with_location()
+        .map_err(|e| syntax_error(sql, &e.message, Some(e.location)))?;
+    depth::check_tokens(&tokens)?;
+    let mut parser = Parser::new(&PostgreSqlDialect {}).with_tokens_with_locations(tokens.clone());
     let expression = parser.parse_expr().map_err(|e| parser_error(sql, e))?;
+    depth::check_tree(&tokens, &expression)?;
     expect_end(sql, &mut parser)?;
     Ok(expression)
 }
@@ -402,7 +413,7 @@ fn parser_error(sql: &str, error: ParserError) -> Error {
             syntax_error(sql, &postgresql_wording(message), location)
         }
         ParserError::RecursionLimitExceeded => {
-            Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "the statement is nested too deeply")
+            Error::new(SqlState::STATEMENT_TOO_COMPLEX, "the statement is nested too deeply")
         }
     }
 }

@@ -52,6 +52,10 @@ pub const RECENT_BLOCKS: usize = 1024;
 /// A session's snapshot is not given up before so many blocks have come.
 pub const LEASE_BLOCKS_MIN: Height = 64;
 
+/// A transaction that somebody left open does not cost the last so many blocks of the rules: they
+/// would be given up in vain, one after the other, while it lasts.
+const RULE_BLOCKS_MIN: usize = 8;
+
 /// So much of a collection's time goes into giving up.
 const GIVEN_UP_AT_ONCE_MAX: usize = 64;
 
@@ -227,22 +231,27 @@ impl Retention {
         self.settings.undo_bytes_max > 0 && stays > self.settings.undo_bytes_max
     }
 
-    /// The oldest block that only rules retain; else the oldest of names and sessions. Whether
-    /// there was any.
+    /// The oldest block that only rules retain; else the oldest of names and sessions, and so
+    /// before the last few of the rules if it is older than these. Whether there was any.
     fn give_up(&self) -> bool {
         let mut inner = self.inner();
         let is_named = |inner: &Inner, height| {
             inner.names.values().any(|pin| !pin.lost && pin.block.head.height == height)
         };
         let by_rule: BTreeSet<Height> = inner.by_rule.iter().flatten().copied().collect();
-        let by_rule_alone = by_rule.into_iter().find(|height| !is_named(&inner, *height));
-        if let Some(height) = by_rule_alone {
-            forget(&mut inner, height);
+        let mut by_rule_alone = by_rule.into_iter().filter(|height| !is_named(&inner, *height));
+        let oldest = by_rule_alone.next();
+        let is_much = by_rule_alone.nth(RULE_BLOCKS_MIN - 1).is_some();
+        let limit = inner.newest.height.saturating_sub(LEASE_BLOCKS_MIN);
+        let ended = match oldest {
+            Some(_) if is_much => None,
+            Some(height) => self.store.end_oldest_leases(limit.min(height)),
+            None => self.store.end_oldest_leases(limit),
+        };
+        let Some(height) = ended.or(oldest) else { return false };
+        forget(&mut inner, height);
+        if ended.is_none() {
             self.store.release(height);
-        } else {
-            let limit = inner.newest.height.saturating_sub(LEASE_BLOCKS_MIN);
-            let Some(height) = self.store.end_oldest_leases(limit) else { return false };
-            forget(&mut inner, height);
         }
         inner.given_up += 1;
         true

@@ -195,3 +195,18 @@ fn beyond_the_limit_rules_go_first_then_the_oldest_and_whoever_reads_is_told() {
     );
     assert!(world.retention.collect().given_up as usize >= ended);
 }
+
+#[test]
+fn a_session_left_open_is_ended_before_the_last_history_is() {
+    let world = World { rows: 3_000, ..World::new("every 10 blocks keep 6", 1 << 20) };
+    (1..=5).for_each(|height| world.block(height, 0));
+    let idle = world.store.lease();
+    for height in 6..=400 {
+        world.block(height, 0);
+        let is_young = height < 5 + LEASE_BLOCKS_MIN;
+        assert!(idle.check().is_ok() || !is_young, "ended at {height}");
+    }
+    assert_eq!(idle.check().unwrap_err().code(), SqlState::SNAPSHOT_TOO_OLD);
+    assert!(!world.retained().is_empty());
+    eprintln!("{:?} {}", world.retained(), world.retention.collect().given_up);
+}

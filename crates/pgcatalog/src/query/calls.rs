@@ -44,7 +44,7 @@ impl Binder<'_> {
             }
         };
         if let Some(over) = &function.over {
-            return self.window(&name, list, over);
+            return self.window(&name, function, list, over);
         }
         let star = list.is_empty()
             || matches!(list, [ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Wildcard)]);
@@ -111,12 +111,16 @@ impl Binder<'_> {
     fn window(
         &mut self,
         name: &str,
+        function: &ast::Function,
         list: &[ast::FunctionArg],
         over: &ast::WindowType,
     ) -> Result<Typed> {
         let ast::WindowType::WindowSpec(spec) = over else {
             return Err(Error::unsupported("a named window"));
         };
+        if spec.window_frame.is_some() || function.filter.is_some() {
+            return Err(Error::unsupported(format_args!("{function} over catalogs")));
+        }
         let (kind, data_type) = match (name, aggregate_kind(name)) {
             ("row_number", _) => (WindowKind::RowNumber, DataType::Int8),
             ("rank", _) => (WindowKind::Rank, DataType::Int8),

@@ -34,6 +34,9 @@ pub struct Env<'a> {
     pub outer: Option<&'a Env<'a>>,
 }
 
+/// What the rows of one step of an evaluation take, without what their values point to.
+const ROWS_BYTES_MAX: usize = 128 << 20;
+
 /// How often a long evaluation asks whether it should go on.
 const STEPS_BETWEEN_CHECKS: u32 = 1024;
 
@@ -64,6 +67,21 @@ impl<'a> Run<'a> {
             true => (self.interrupted)(),
             false => Ok(()),
         }
+    }
+
+    /// Adds a row to some, of which there may not be any number at once.
+    pub fn keep(&self, rows: &mut Vec<Row>, row: Row) -> Result<()> {
+        self.step()?;
+        let row_bytes = size_of::<Row>() + row.len() * size_of::<Value>();
+        if rows.len() >= ROWS_BYTES_MAX / row_bytes {
+            return Err(Error::new(
+                SqlState::PROGRAM_LIMIT_EXCEEDED,
+                "the query joins too many rows of catalogs",
+            )
+            .with_detail(format!("They would take more than {ROWS_BYTES_MAX} bytes.")));
+        }
+        rows.push(row);
+        Ok(())
     }
 
     pub fn names(&self) -> Names<'_> {

@@ -72,7 +72,7 @@ impl Run<'_> {
             if !all {
                 rows.retain(|row| seen.insert(row.clone()));
             }
-            total.extend(rows.iter().cloned());
+            rows.iter().try_for_each(|row| self.keep(&mut total, row.clone()))?;
         }
         self.ctes.borrow_mut().insert(cte.number, Rc::new(total));
         Ok(())
@@ -118,7 +118,7 @@ impl Run<'_> {
                     let fields = rows.get(at).map(|fields| Value::array(&**fields));
                     row[*place] = fields.unwrap_or_default();
                 }
-                result.push(row);
+                self.keep(&mut result, row)?;
             }
         }
         Ok(result)

@@ -173,7 +173,7 @@ impl Run<'_> {
                 if found.is_empty() && keep {
                     joined.push(row);
                 } else {
-                    joined.extend(found);
+                    found.into_iter().try_for_each(|row| self.keep(&mut joined, row))?;
                 }
             }
             return Ok(joined);
@@ -217,7 +217,7 @@ impl Run<'_> {
                     }
                 }
                 if self.all_hold(&shared, &Env { row: &both, outer })? {
-                    joined.push(both);
+                    self.keep(&mut joined, both)?;
                 }
             }
             if joined.len() == before && keep {
@@ -251,7 +251,7 @@ impl Run<'_> {
         };
         let mut rows = Vec::with_capacity(found.len());
         for values in found {
-            rows.push(placed(base, leaf.offset, &values));
+            self.keep(&mut rows, placed(base, leaf.offset, &values))?;
         }
         self.filtered(rows, conditions, outer)
     }
@@ -274,7 +274,7 @@ impl Run<'_> {
             let mut row = placed(base, leaf.offset, row);
             row[leaf.offset + relation.columns.len()..][..hidden.len()].clone_from_slice(&hidden);
             if self.all_hold(conditions, &Env { row: &row, outer })? {
-                rows.push(row);
+                self.keep(&mut rows, row)?;
             }
             Ok(())
         };

@@ -145,7 +145,7 @@ pub fn system_query(text: &str) -> Result<Option<Box<ast::Query>>> {
     let [ast::Statement::Query(query)] = statements.as_slice() else {
         return Ok(None);
     };
-    Ok(is_about_system(query)?.then(|| query.clone()))
+    Ok((about(query)? != About::Tables).then(|| query.clone()))
 }
 
 /// What a statement names in FROM.
@@ -153,6 +153,8 @@ pub fn system_query(text: &str) -> Result<Option<Box<ast::Query>>> {
 struct Named {
     ctes: Vec<String>,
     relations: Vec<Vec<String>>,
+    /// Those with parentheses.
+    functions: Vec<Vec<String>>,
     depth: usize,
 }
 
@@ -181,26 +183,53 @@ impl ast::Visitor for Named {
         ControlFlow::Continue(())
     }
 
+    fn pre_visit_table_factor(&mut self, factor: &ast::TableFactor) -> ControlFlow<()> {
+        if let ast::TableFactor::Table { name, args: Some(_), .. }
+        | ast::TableFactor::Function { name, .. } = factor
+        {
+            self.functions.push(scope::parts(name));
+        }
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_relation(&mut self, relation: &ast::ObjectName) -> ControlFlow<()> {
         self.relations.push(scope::parts(relation));
         ControlFlow::Continue(())
     }
 }
 
-/// Whether a query asks for nothing but system tables, functions and its own subqueries.
-pub fn is_about_system(query: &ast::Query) -> Result<bool> {
+/// What a query reads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum About {
+    /// Nothing but system tables, functions and its own subqueries.
+    System,
+    /// Functions and its own subqueries.
+    Nothing,
+    /// Tables of users.
+    Tables,
+}
+
+pub fn about(query: &ast::Query) -> Result<About> {
     let mut named = Named::default();
     if ast::Visit::visit(query, &mut named).is_break() {
         return Err(Error::new(
-            SqlState::PROGRAM_LIMIT_EXCEEDED,
+            SqlState::STATEMENT_TOO_COMPLEX,
             "the statement is nested too deeply",
         ));
     }
-    Ok(named.relations.iter().all(|parts| {
+    let mut about = About::Nothing;
+    for parts in &named.relations {
         let is_cte = matches!(parts.as_slice(), [name] if named.ctes.contains(name));
-        let is_function = parts.last().is_some_and(|name| is_function(name));
-        is_cte || is_function || select::system_relation(parts).is_some()
-    }))
+        let is_called = named.functions.contains(parts);
+        if is_cte || is_called && parts.last().is_some_and(|name| is_function(name)) {
+            continue;
+        }
+        match select::system_relation(parts) {
+            Some(_) => about = About::System,
+            None => return Ok(About::Tables),
+        }
+    }
+    Ok(about)
 }
 
 fn is_function(name: &str) -> bool {

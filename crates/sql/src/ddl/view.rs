@@ -36,16 +36,7 @@ impl Transition {
             query: create.query.clone(),
             name: name.clone(),
         };
-        // Only a replaced view can come to read itself.
-        let mut below: Vec<&str> = view.reads.iter().map(String::as_str).collect();
-        while let Some(relation) = below.pop() {
-            if relation == name {
-                let message = format!("infinite recursion detected in view \"{name}\"");
-                return Err(Error::new(SqlState::INVALID_OBJECT_DEFINITION, message));
-            }
-            let reads = self.catalog.view(relation).into_iter().flat_map(|view| &view.reads);
-            below.extend(reads.map(String::as_str));
-        }
+        check_below(&self.catalog, &view)?;
         self.catalog.views.insert(name, Arc::new(view));
         Ok(())
     }
@@ -129,6 +120,30 @@ impl Transition {
             _ => Ok(()),
         }
     }
+}
+
+/// Views on views. One that joins the view before it with itself doubles what is planned, with
+/// every level.
+const LEVELS_MAX: usize = 16;
+
+/// Goes down level by level, over the names of each: there may be many more ways than views.
+fn check_below(catalog: &Catalog, view: &View) -> Result<()> {
+    let mut level: BTreeSet<&str> = view.reads.iter().map(String::as_str).collect();
+    for _ in 0..LEVELS_MAX {
+        // Only a replaced view can come to read itself.
+        if level.contains(&*view.name) {
+            let message = format!("infinite recursion detected in view \"{}\"", view.name);
+            return Err(Error::new(SqlState::INVALID_OBJECT_DEFINITION, message));
+        }
+        let views = level.iter().filter_map(|name| catalog.view(name));
+        level = views.flat_map(|view| &view.reads).map(String::as_str).collect();
+    }
+    if level.is_empty() {
+        return Ok(());
+    }
+    let message = format!("view \"{}\" stands on too many levels of views", view.name);
+    Err(Error::new(SqlState::STATEMENT_TOO_COMPLEX, message)
+        .with_detail(format!("There can be {LEVELS_MAX} at most.")))
 }
 
 fn refuse_unsupported(create: &ast::CreateView) -> Result<()> {

@@ -130,7 +130,7 @@ impl Session {
         parameters: &[Value],
         view: View,
     ) -> Result<Answer> {
-        let execution = self.execution(&*plan, parameters, view)?;
+        let execution = self.execution(&*plan, parameters, view, plan.reads_tables())?;
         let columns = plan.columns().to_vec();
         let rows = plan.run(execution);
         Ok(match copy {
@@ -142,17 +142,19 @@ impl Session {
         })
     }
 
+    /// `reads_tables`: whether this run will, not whether it could.
     pub(super) fn execution(
         &mut self,
         plan: &dyn AnalyticalPlan,
         parameters: &[Value],
         view: View,
+        reads_tables: bool,
     ) -> Result<Execution> {
         super::check_kinds(plan.parameters(), parameters)?;
         let (snapshot, head) = match (&mut self.transaction, view.snapshot) {
-            (Some(transaction), _) => transaction.read_aside(plan.reads_tables())?,
+            (Some(transaction), _) => transaction.read_aside(reads_tables)?,
             (None, Some(snapshot)) => {
-                let head = self.head_of(&snapshot);
+                let head = self.head_of(&snapshot)?;
                 (Arc::new(snapshot), head)
             }
             (None, None) => {
@@ -163,10 +165,11 @@ impl Session {
             timeout: self.settings.statement_timeout(),
             canceled: self.guard.canceled().clone(),
         };
-        if plan.reads_tables() {
+        if reads_tables {
             self.has_read(head);
         }
         let now_us = head.time_us;
-        Ok(Execution { snapshot, parameters: parameters.into(), now_us, limits })
+        let settings = self.settings.clone();
+        Ok(Execution { snapshot, parameters: parameters.into(), settings, now_us, limits })
     }
 }

@@ -77,7 +77,8 @@ impl Session {
         parameters: &[Value],
         view: View,
     ) -> Result<Vec<String>> {
-        let execution = self.execution(&*plan, parameters, view)?;
+        let reads_tables = analyze && plan.reads_tables();
+        let execution = self.execution(&*plan, parameters, view, reads_tables)?;
         let mut lines = vec![format!("Router: DataFusion, {reason}")];
         lines.extend(plan.explain(execution, analyze).await?);
         Ok(lines)

@@ -48,7 +48,8 @@ use crate::parse::{Parsed, parse};
 use crate::router;
 use crate::statement::{Bound, SessionInfo, Statement, TransactionModes};
 use copy_in::CopyIn;
-use guard::{Guard, aside, query_frame};
+pub use guard::aside;
+use guard::{Guard, query_frame};
 use lifted::Lifted;
 use schema::{Schema, Versioned};
 use settings::Settings;
@@ -417,7 +418,7 @@ impl Session {
         let Some(snapshot) = view.snapshot else {
             return Err(Error::new(SqlState::INTERNAL_ERROR, "a query without a snapshot"));
         };
-        let head = self.head_of(&snapshot);
+        let head = self.head_of(&snapshot)?;
         let moment = Moment { height: snapshot.height(), position: 0, now_us: head.time_us };
         let catalog = Arc::clone(snapshot.catalog());
         let mut overlay = Overlay::new(catalog, snapshot.height(), moment, NoRecord);
@@ -607,19 +608,20 @@ impl Session {
                 if past && modes.read_only == Some(false) {
                     return Err(Error::unsupported("a transaction that writes to a past block"));
                 }
-                self.open(snapshot, read_only || past, false);
+                self.open(snapshot, read_only || past, false)?;
             }
         }
         Ok(plain("BEGIN"))
     }
 
-    fn open(&mut self, snapshot: Snapshot, read_only: bool, implicit: bool) {
+    fn open(&mut self, snapshot: Snapshot, read_only: bool, implicit: bool) -> Result<()> {
         let snapshot = Arc::new(snapshot.shared());
         let versioned = self.database.schema.of(&snapshot);
-        let head = self.head_of(&snapshot);
+        let head = self.head_of(&snapshot)?;
         let transaction =
             OpenTransaction::begin(versioned, snapshot, head, &self.guard, read_only, implicit);
         self.transaction = Some(Box::new(transaction));
+        Ok(())
     }
 
     fn roll_back(&mut self) {
@@ -655,13 +657,14 @@ impl Session {
     }
 
     /// Statements of one simple query are one transaction.
-    pub fn begin_implicit_block(&mut self) {
+    pub fn begin_implicit_block(&mut self) -> Result<()> {
         if self.transaction.is_none() {
             // A block that cannot be read is said by the first statement that would read it.
             let newest = || (self.database.engine.store().lease(), false);
             let (snapshot, past) = self.snapshot_to_begin(None).unwrap_or_else(|_| newest());
-            self.open(snapshot, past, true);
+            self.open(snapshot, past, true)?;
         }
+        Ok(())
     }
 
     pub async fn end_implicit_block(&mut self, commit: bool) -> Result<()> {

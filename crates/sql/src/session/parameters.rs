@@ -68,8 +68,8 @@ impl Session {
                 .collect()
             }
             "ledger.protocol" => vec![[Value::from(self.database.engine.protocol())].into()],
-            "tally.snapshot_block" => vec![[Value::from(self.show_snapshot(false))].into()],
-            "tally.last_snapshot_block" => vec![[Value::from(self.show_snapshot(true))].into()],
+            "tally.snapshot_block" => vec![[Value::from(self.show_snapshot(false)?)].into()],
+            "tally.last_snapshot_block" => vec![[Value::from(self.show_snapshot(true)?)].into()],
             "log_scheme" => vec![[Value::from(self.database.engine.log_scheme())].into()],
             name => vec![[Value::from(self.settings.show(name)?.1)].into()],
         };

@@ -106,9 +106,12 @@ impl Session {
     }
 
     /// The hash and the time of a snapshot's block.
-    pub(super) fn head_of(&self, snapshot: &Snapshot) -> Head {
-        let engine = &self.database.engine;
-        engine.retention().head_of(snapshot.height()).unwrap_or_else(|| engine.head())
+    pub(super) fn head_of(&self, snapshot: &Snapshot) -> Result<Head> {
+        let height = snapshot.height();
+        self.database.engine.retention().head_of(height).ok_or_else(|| {
+            let what = format!("the time of block {height} is not known any more");
+            Error::new(SqlState::SNAPSHOT_TOO_OLD, what)
+        })
     }
 
     /// What `tally.as_of_block` is set to can be read now.
@@ -140,19 +143,19 @@ impl Session {
     }
 
     /// `SHOW tally.snapshot_block` and `SHOW tally.last_snapshot_block`.
-    pub(super) fn show_snapshot(&self, last: bool) -> String {
+    pub(super) fn show_snapshot(&self, last: bool) -> Result<String> {
         match last {
-            true => self.last_read.as_ref().map(shown).unwrap_or_default(),
-            false => shown(&self.head_now()),
+            true => Ok(self.last_read.as_ref().map(shown).unwrap_or_default()),
+            false => Ok(shown(&self.head_now()?)),
         }
     }
 
     /// Of the block that a query would read now.
-    fn head_now(&self) -> Head {
+    fn head_now(&self) -> Result<Head> {
         match (&self.transaction, self.view().snapshot) {
-            (Some(transaction), _) => transaction.head(),
+            (Some(transaction), _) => Ok(transaction.head()),
             (None, Some(snapshot)) => self.head_of(&snapshot),
-            (None, None) => self.database.engine.head(),
+            (None, None) => Ok(self.database.engine.head()),
         }
     }
 
@@ -192,8 +195,8 @@ impl Session {
             }
             PastQuery::Snapshot => {
                 let head = match &view.snapshot {
-                    Some(snapshot) => self.head_of(snapshot),
-                    None => self.head_now(),
+                    Some(snapshot) => self.head_of(snapshot)?,
+                    None => self.head_now()?,
                 };
                 vec![of_head(&head).into()]
             }

@@ -66,8 +66,13 @@ impl AnalyticalBed {
             parameter_types: &[],
         })?;
         let columns = plan.columns().to_vec();
-        let execution =
-            Execution { snapshot, parameters: [].into(), now_us: 0, limits: Limits::default() };
+        let execution = Execution {
+            snapshot,
+            parameters: [].into(),
+            settings: Settings::default(),
+            now_us: 0,
+            limits: Limits::default(),
+        };
         let batches = self.runtime.block_on(plan.run(execution).try_collect::<Vec<_>>())?;
         Ok(Rows { columns, rows: batches.into_iter().flatten().collect() })
     }
