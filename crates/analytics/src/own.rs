@@ -5,7 +5,7 @@
 //! The [rewriter](crate::rewrite) calls these instead, by names that no query can mean by accident:
 //!
 //! ```text
-//! cast as numeric(10,2)       extract second       date_part hour       date_trunc month     negate
+//! cast as numeric(10,2)    extract second    date_part hour    date_trunc month    negate
 //! ```
 //!
 //! A cast that Arrow does as PostgreSQL is made a plain one again when the plan is simplified, so
