@@ -5,7 +5,7 @@
 //! The [rewriter](crate::rewrite) calls these instead, by names that no query can mean by accident:
 //!
 //! ```text
-//! cast as numeric(10,2)       extract second       date_part hour       date_trunc month     negate
+//! cast as numeric(10,2)    extract second    date_part hour    date_trunc month    negate
 //! ```
 //!
 //! A cast that Arrow does as PostgreSQL is made a plain one again when the plan is simplified, so
@@ -175,7 +175,10 @@ impl ScalarUDFImpl for Own {
             let error = Error::unsupported("the text of a numeric without a scale");
             return Err(raise(error.with_hint("Cast it to numeric(p, s) first.")));
         }
-        Ok(Arc::new(field(&self.name, &to, true)))
+        Ok(Arc::new(match self.task {
+            Task::Cast(_) => field(&self.name, &to, true),
+            _ => Field::new(&self.name, arrow_type(&to), true),
+        }))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

@@ -50,7 +50,7 @@ fn casts_and_fields_are_the_fast_paths() {
             ("SELECT day FROM v WHERE day = '2026-01-31'::date", &["2026-01-31"]),
             ("SELECT -id, -x FROM v ORDER BY id", &["-1,-2.7", "-2,2.5"]),
             ("SELECT round(x, 0), round(avg(x) OVER (), 2) FROM v WHERE id = 1", &["3,2.70"]),
-            ("SELECT avg(long) FROM v", &["2.0000000000000000000000000"]),
+            ("SELECT avg(long) FROM v", &["2.0000000000000000"]),
         ] {
             let told = client.run(&format!("{ASK}{query}")).await;
             assert!(told.by_analyst, "{query}");

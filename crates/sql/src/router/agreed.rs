@@ -470,6 +470,7 @@ mod tests {
             "SELECT CASE WHEN ok THEN id ELSE 0 END FROM t",
             "SELECT count(*) FROM t a JOIN t b ON a.big = b.id AND a.price < b.price",
             "SELECT id FROM t UNION ALL SELECT small FROM t",
+            "SELECT -id FROM t",
         ] {
             assert!(agreed(text), "{text}");
         }
@@ -491,7 +492,7 @@ mod tests {
 
     #[test]
     fn whatever_may_differ_stays() {
-        for text in [
+        let texts = [
             "SELECT free FROM t",
             "SELECT id FROM t WHERE free > 1",
             "SELECT id FROM t WHERE code = 'ab   '",
@@ -506,7 +507,6 @@ mod tests {
             "SELECT id FROM t WHERE ratio = 0",
             "SELECT DISTINCT ratio FROM t",
             "SELECT id FROM t ORDER BY ratio",
-            "SELECT -id FROM t",
             "SELECT sum(price::int) FROM t",
             "SELECT id::smallint FROM t",
             "SELECT at::text FROM t",
@@ -519,8 +519,8 @@ mod tests {
             "SELECT CASE WHEN ok THEN price ELSE 0 END FROM t",
             "SELECT price * price * price * rate FROM t",
             "SELECT now(), id FROM t",
-        ] {
-            assert!(!agreed(text), "{text}");
-        }
+        ];
+        let moved: Vec<&str> = texts.into_iter().filter(|text| agreed(text)).collect();
+        assert!(moved.is_empty(), "{moved:?}");
     }
 }
