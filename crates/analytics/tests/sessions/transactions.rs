@@ -43,6 +43,23 @@ fn a_transaction_that_has_asked_does_not_write() {
 }
 
 #[test]
+fn what_is_only_explained_is_not_read() {
+    block_on(async {
+        let node = Node::new(&roomy());
+        let mut client = node.session();
+        client.run("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1)").await;
+        client.run("BEGIN").await;
+        client.run(&format!("EXPLAIN {COUNT}")).await;
+        client.run("INSERT INTO t VALUES (2)").await;
+        client.run(&format!("EXPLAIN {COUNT}")).await;
+        client.run("COMMIT; BEGIN").await;
+        client.run(&format!("EXPLAIN ANALYZE {COUNT}")).await;
+        let refused = client.error("INSERT INTO t VALUES (3)").await;
+        assert_eq!(refused.code(), SqlState::FEATURE_NOT_SUPPORTED);
+    });
+}
+
+#[test]
 fn only_broad_queries_leave_the_fast_path() {
     block_on(async {
         let node = Node::new(&roomy());

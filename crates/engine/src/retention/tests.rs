@@ -208,5 +208,4 @@ fn a_session_left_open_is_ended_before_the_last_history_is() {
     }
     assert_eq!(idle.check().unwrap_err().code(), SqlState::SNAPSHOT_TOO_OLD);
     assert!(!world.retained().is_empty());
-    eprintln!("{:?} {}", world.retained(), world.retention.collect().given_up);
 }

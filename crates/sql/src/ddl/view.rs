@@ -207,3 +207,42 @@ fn common_tables(query: &ast::Query, names: &mut BTreeSet<String>) {
     }
     let _ = ast::Visit::visit(query, &mut Collector(names));
 }
+
+#[cfg(test)]
+mod tests {
+    use types::SqlState;
+
+    use super::LEVELS_MAX;
+    use crate::{Catalog, Statement, bind, parse};
+
+    fn apply(catalog: &mut Catalog, text: &str) -> types::Result<()> {
+        for parsed in parse(text)? {
+            let Statement::Ddl(ddl) = bind(catalog, &parsed, &[])?.statement else {
+                panic!("{text} is no schema change");
+            };
+            *catalog = catalog.apply(&ddl)?.0;
+        }
+        Ok(())
+    }
+
+    /// There are two ways down from each view, so 2^16 from the last ones.
+    #[test]
+    fn views_stand_on_so_many_levels_however_many_ways_lead_down() {
+        let mut catalog = Catalog::genesis();
+        let first = "CREATE TABLE a0 (x int PRIMARY KEY); CREATE TABLE b0 (x int PRIMARY KEY)";
+        apply(&mut catalog, first).unwrap();
+        let view = |name: &str, level: usize| {
+            let below = level - 1;
+            format!("CREATE VIEW {name}{level} AS SELECT a{below}.x FROM a{below}, b{below}")
+        };
+        for level in 1..=LEVELS_MAX {
+            apply(&mut catalog, &view("a", level)).unwrap();
+            apply(&mut catalog, &view("b", level)).unwrap();
+        }
+        let error = apply(&mut catalog, &view("a", LEVELS_MAX + 1)).unwrap_err();
+        assert_eq!(error.code(), SqlState::STATEMENT_TOO_COMPLEX);
+        let around = "CREATE OR REPLACE VIEW a1 AS SELECT x FROM a3";
+        let error = apply(&mut catalog, around).unwrap_err();
+        assert_eq!(error.code(), SqlState::INVALID_OBJECT_DEFINITION);
+    }
+}
