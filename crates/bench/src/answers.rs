@@ -88,7 +88,8 @@ fn same_cell(ours: &Option<String>, theirs: &Option<String>) -> bool {
     if ours.trim_end_matches(' ') == theirs.trim_end_matches(' ') {
         return true;
     }
-    if let (Ok(ours), Ok(theirs)) = (ours.parse::<Decimal>(), theirs.parse::<Decimal>()) {
+    let exact = |text: &str| text.parse().ok().filter(|_: &Decimal| !text.contains('e'));
+    if let (Some(ours), Some(theirs)) = (exact(ours), exact(theirs)) {
         return same_number(ours, theirs);
     }
     match (ours.parse::<f64>(), theirs.parse::<f64>()) {
