@@ -253,7 +253,7 @@ impl Stream for Rows {
         match self.made.poll_recv(context) {
             Poll::Pending => {
                 self.run.waits();
-                return Poll::Pending;
+                Poll::Pending
             }
             Poll::Ready(made) => {
                 self.run.got();

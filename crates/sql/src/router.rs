@@ -7,7 +7,7 @@
 //! |---|---|
 //! | does not know it: a feature, a function, a type, a system table | the analyst, if it does |
 //! | finds a fault that any engine would find | the fault |
-//! | reads tables from one end, of [`BROAD_ROWS_MIN`] rows or more | the analyst, if both [agree](is_agreed) |
+//! | reads [`BROAD_ROWS_MIN`] rows or more from one end | the analyst, if both [agree](is_agreed) |
 //! | follows keys, reads ranges with two ends, or small tables | the fast path |
 //!
 //! The analyst reads snapshots and leaves no footprint, so a transaction that has written does not

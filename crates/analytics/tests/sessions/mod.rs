@@ -88,10 +88,9 @@ impl Told {
             Value::Null => "NULL".to_owned(),
             value => value.to_text(data_type),
         };
-        let line = |row: &Box<[Value]>| {
-            row.iter().zip(&self.columns).map(text).collect::<Vec<_>>().join(",")
-        };
-        self.rows.iter().map(line).collect()
+        let line =
+            |row: &[Value]| row.iter().zip(&self.columns).map(text).collect::<Vec<_>>().join(",");
+        self.rows.iter().map(|row| line(row)).collect()
     }
 
     /// `name type` of each column.

@@ -495,7 +495,7 @@ impl Session {
         }
     }
 
-    /// The ledger takes any query over relations that exist: not every replica can run each of them.
+    /// The ledger takes any query over relations that exist: not every replica can run them all.
     fn check_view(&self, query: &str) -> Result<()> {
         let versioned = self.view().versioned;
         for parsed in parse(query)? {

@@ -127,7 +127,10 @@ pub fn pin(lab: &mut Lab<'_>) -> Result<Findings> {
             let mut took: Vec<f64> = Vec::with_capacity(PINS);
             for _ in 0..PINS {
                 let mut kept = None;
-                took.push(us(|| Ok(kept = Some(writer.store.snapshot())))?);
+                took.push(us(|| {
+                    kept = Some(writer.store.snapshot());
+                    Ok(())
+                })?);
             }
             took.sort_by(f64::total_cmp);
             pins.push(Some(took[PINS * 99 / 100]));
