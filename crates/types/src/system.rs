@@ -38,7 +38,7 @@ pub enum SystemType {
 }
 
 /// Type, name, OID, OID of the array (0: none), bytes.
-const ALL: [(SystemType, &str, u32, u32, i16); 24] = [
+static ALL: [(SystemType, &str, u32, u32, i16); 24] = [
     (SystemType::Char, "\"char\"", 18, 1002, 1),
     (SystemType::Name, "name", 19, 1003, 64),
     (SystemType::Oid, "oid", 26, 1028, 4),

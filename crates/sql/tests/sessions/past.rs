@@ -317,6 +317,7 @@ fn undo_memory_stays_within_its_limit_and_who_reads_the_past_is_told() {
         // Each reads its own block, so none of the versions between is free.
         let mut open: Vec<(Client, Vec<Row>)> = Vec::new();
         let (mut told, mut read_write_told) = (0, 0);
+        let mut random = kit::random::Random::new(7);
         for round in 0..400 {
             run(&mut client, "UPDATE t SET v = v + 1").await;
             let bytes = node.database.engine.store().usage().undo_bytes;
@@ -326,7 +327,7 @@ fn undo_memory_stays_within_its_limit_and_who_reads_the_past_is_told() {
             run(&mut reader, begin).await;
             let shown = run(&mut reader, sum).await;
             open.push((reader, shown));
-            let asked = (round * 37) % open.len();
+            let asked = random.below(open.len() as u64) as usize;
             let (reader, shown) = &mut open[asked];
             match reader.run(sum).await {
                 Ok(rows) => assert_eq!(rows, *shown),
