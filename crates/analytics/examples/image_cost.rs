@@ -21,7 +21,7 @@ const TABLE: TableId = TableId(1);
 
 fn schema() -> Arc<TableSchema> {
     let columns = (0..COLUMNS).map(|place| ColumnSchema {
-        name: format!("c{place}").into(),
+        name: format!("c{place}"),
         data_type: DataType::Int8,
         nullable: false,
         dropped: false,
@@ -71,7 +71,7 @@ impl Writer {
         }
         self.store.finish_unread(block);
         self.store.publish(self.height);
-        self.store.collect(self.store.horizon());
+        self.store.collect();
     }
 }
 

@@ -128,7 +128,7 @@ impl Twin {
             |what| Divergence { height, what, outcome: Some(Box::new(outcome.clone())) },
         )?;
         if self.collects {
-            self.subject.collect(self.subject.horizon());
+            self.subject.collect();
         }
         Ok(outcome)
     }
