@@ -28,7 +28,6 @@ use types::TableId;
 use crate::arithmetic::Arithmetic;
 use crate::cache::{Asked, PlanCache};
 use crate::exact::{Exact, Function};
-use crate::names::System;
 use crate::prepare::prepare;
 use crate::running::Threads;
 use crate::table::SnapshotTable;
@@ -50,7 +49,6 @@ pub struct AnalyticsOptions {
 pub struct Analytics {
     shared: Arc<Shared>,
     plans: Mutex<PlanCache>,
-    system: Option<Arc<dyn System>>,
 }
 
 /// What plans keep when they run.
@@ -113,13 +111,7 @@ impl Analytics {
         let threads = Threads::new(options.threads).map_err(DataFusionError::IoError)?;
         let images = Arc::new(Images::new(store, options.image_bytes_max));
         let shared = Arc::new(Shared { images, state, operators, threads });
-        Ok(Analytics { shared, plans: Mutex::default(), system: None })
-    }
-
-    /// With tables and functions that no catalog has.
-    pub fn with_system(mut self, system: Arc<dyn System>) -> Analytics {
-        self.system = Some(system);
-        self
+        Ok(Analytics { shared, plans: Mutex::default() })
     }
 
     pub fn image_usage(&self) -> ImageUsage {
@@ -159,11 +151,8 @@ impl Analyst for Analytics {
         if let Some(plan) = self.plans.lock().find(&asked) {
             return Ok(plan);
         }
-        let (plan, for_all) = prepare(&self.shared, self.system.as_deref(), request)?;
-        let plan = Arc::new(plan);
-        if for_all {
-            self.plans.lock().keep(asked, plan.clone());
-        }
+        let plan = Arc::new(prepare(&self.shared, request)?);
+        self.plans.lock().keep(asked, plan.clone());
         Ok(plan)
     }
 }

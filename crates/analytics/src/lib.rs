@@ -30,10 +30,8 @@ mod running;
 mod scan;
 mod sql_types;
 mod table;
-
 mod zones;
 
 pub use datafusion;
 pub use engine::{Analytics, AnalyticsOptions, Answer, Query};
-pub use names::System;
 pub use table::SnapshotTable;

@@ -1,10 +1,10 @@
-//! What a query's names mean: tables of a catalog, functions, and what a system adds to both.
+//! What a query's names mean: tables and views of a catalog, functions, types.
 
 use std::cell::Cell;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType as ArrowType, FieldRef, SchemaRef};
-use datafusion::catalog::{TableFunctionArgs, TableProvider};
+use datafusion::catalog::TableFunctionArgs;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::{DFSchema, Result, ScalarValue, TableReference};
 use datafusion::datasource::cte_worktable::CteWorkTable;
@@ -27,25 +27,6 @@ use crate::prepare;
 use crate::rewrite::Place;
 use crate::sql_types::field;
 use crate::table::SnapshotTable;
-
-/// What a node's own schemas hold (`pg_catalog`, `information_schema`), and the functions that go
-/// with them. It is asked before a query's own names are looked up, and says nothing of those that
-/// it does not know.
-pub trait System: Send + Sync {
-    /// A table; `schema` is `None` where the query names none.
-    fn table(
-        &self,
-        request: &QueryRequest<'_>,
-        schema: Option<&str>,
-        name: &str,
-    ) -> Option<Arc<dyn TableProvider>>;
-
-    /// A function of the rows of no table, by its folded name.
-    fn function(&self, request: &QueryRequest<'_>, name: &str) -> Option<Arc<ScalarUDF>>;
-
-    /// Spells in DataFusion's way what is PostgreSQL's alone, before names are looked up.
-    fn rewrite(&self, request: &QueryRequest<'_>, query: &mut ast::Query);
-}
 
 /// Functions of DataFusion that do what PostgreSQL's of the same name do. `round` of a float does
 /// not, and is refused when its type is known ([`prepare`](crate::prepare)).
@@ -130,29 +111,15 @@ const WINDOW: &[&str] = &[
 pub(crate) struct Names<'a> {
     pub(crate) state: &'a SessionState,
     pub(crate) operators: &'a [Arc<dyn ExprPlanner>],
-    pub(crate) system: Option<&'a dyn System>,
     pub(crate) request: &'a QueryRequest<'a>,
-    /// What was found so far.
-    pub(crate) used: Used,
-}
-
-/// Of what kinds the names are that a query uses.
-#[derive(Default)]
-pub(crate) struct Used {
-    /// Tables with rows.
-    pub(crate) tables: Cell<bool>,
-    /// Answers that belong to a session.
-    pub(crate) system: Cell<bool>,
+    /// Whether a table with rows was found so far.
+    pub(crate) reads_tables: Cell<bool>,
 }
 
 impl Names<'_> {
     /// A view is its query, planned by the names of this one.
     fn view(&self, view: &View) -> Result<Arc<dyn TableSource>> {
-        let mut query = (*view.query).clone();
-        if let Some(system) = self.system {
-            system.rewrite(self.request, &mut query);
-        }
-        let plan = prepare::plan(self, &query, &[], Place::Inner).map_err(raise)?;
+        let plan = prepare::plan(self, &view.query, &[], Place::Inner).map_err(raise)?;
         let given = view.columns.iter().map(|name| Some(name.as_str()));
         let given = given.chain(std::iter::repeat(None));
         let columns = plan.schema().columns().into_iter().zip(given).map(|(column, given)| {
@@ -162,12 +129,6 @@ impl Names<'_> {
         let columns: Vec<Expr> = columns.collect();
         let plan = LogicalPlanBuilder::from(plan).project(columns)?.build()?;
         Ok(provider_as_source(Arc::new(ViewTable::new(plan, None))))
-    }
-
-    fn system_table(&self, schema: Option<&str>, name: &str) -> Option<Arc<dyn TableSource>> {
-        let table = self.system?.table(self.request, schema, name)?;
-        self.used.system.set(true);
-        Some(provider_as_source(table))
     }
 }
 
@@ -181,17 +142,14 @@ fn undefined_table(name: &str) -> Error {
 
 impl ContextProvider for Names<'_> {
     fn get_table_source(&self, name: TableReference) -> Result<Arc<dyn TableSource>> {
-        let (schema, table) = (name.schema(), name.table());
-        if let Some(source) = self.system_table(schema, table) {
-            return Ok(source);
-        }
-        let in_public = schema.is_none_or(|schema| schema == "public");
+        let table = name.table();
+        let in_public = name.schema().is_none_or(|schema| schema == "public");
         if let Some(view) = self.request.catalog.view(table).filter(|_| in_public) {
             return self.view(view);
         }
         match self.request.catalog.find_table(table).filter(|_| in_public) {
             Some(found) => {
-                self.used.tables.set(true);
+                self.reads_tables.set(true);
                 let provider = SnapshotTable::unbound(found.schema.clone());
                 Ok(provider_as_source(Arc::new(provider)))
             }
@@ -240,10 +198,6 @@ impl ContextProvider for Names<'_> {
     }
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
-        if let Some(function) = self.system.and_then(|s| s.function(self.request, name)) {
-            self.used.system.set(true);
-            return Some(function);
-        }
         if let Some(function) = own::function(name) {
             return Some(function);
         }

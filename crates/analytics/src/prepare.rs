@@ -1,5 +1,6 @@
 //! From a query's syntax tree to an optimised plan.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use types::{DataType, Error, Result};
 
 use crate::engine::Shared;
 use crate::faults::{raise, told};
-use crate::names::{Names, System, Used};
+use crate::names::Names;
 use crate::plan::Plan;
 use crate::rewrite::{Place, Rewriter, output_names};
 use crate::rows::Shown;
@@ -33,46 +34,38 @@ fn parser_options() -> ParserOptions {
         .with_default_null_ordering(NullOrdering::NullsMax)
 }
 
-/// A plan, and whether others who ask the same may have it.
-pub(crate) fn prepare(
-    shared: &Arc<Shared>,
-    system: Option<&dyn System>,
-    request: &QueryRequest<'_>,
-) -> Result<(Plan, bool)> {
+/// A plan, which all who ask the same may share.
+pub(crate) fn prepare(shared: &Arc<Shared>, request: &QueryRequest<'_>) -> Result<Plan> {
     let (state, operators) = (&shared.state, &shared.operators);
-    let names = Names { state, operators, system, request, used: Used::default() };
+    let names = Names { state, operators, request, reads_tables: Cell::default() };
     let mut types = request.parameter_types.to_vec();
-    let mut query = request.query.clone();
+    let query = request.query;
     if !query.locks.is_empty() {
         return Err(Error::unsupported("FOR UPDATE in an analytical query"));
     }
-    if let Some(system) = system {
-        system.rewrite(request, &mut query);
-    }
-    let mut logical = plan(&names, &query, &types, Place::Outer)?;
+    let mut logical = plan(&names, query, &types, Place::Outer)?;
     if infer(&logical, &mut types)? {
-        logical = plan(&names, &query, &types, Place::Outer)?;
+        logical = plan(&names, query, &types, Place::Outer)?;
     }
     logical.apply_with_subqueries(refuse_rounded_floats).map_err(told)?;
     let logical = shared.state.optimize(&logical).map_err(told)?;
     let fields: Vec<&Field> = logical.schema().fields().iter().map(|field| &**field).collect();
-    let names_out = output_names(&query, &fields);
+    let names_out = output_names(query, &fields);
     let types_out = fields.iter().map(|field| sql_type(field)).collect::<Result<Vec<_>>>()?;
     let columns = types_out.iter().zip(names_out);
     let columns = columns.map(|(data_type, name)| Column { name, data_type: data_type.clone() });
     let columns = columns.collect();
     let shown = fields.iter().zip(types_out).map(|(field, of)| Shown::new(field, of)).collect();
     let open = !logical.get_parameter_names().map_err(told)?.is_empty();
-    let plan = Plan {
+    Ok(Plan {
         shared: shared.clone(),
         columns,
         shown,
         parameters: types.into_iter().map(|known| known.unwrap_or(DataType::Text)).collect(),
-        reads_tables: names.used.tables.get(),
+        reads_tables: names.reads_tables.get(),
         open,
         logical,
-    };
-    Ok((plan, !names.used.system.get()))
+    })
 }
 
 /// As it is written, not optimised.

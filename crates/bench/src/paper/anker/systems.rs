@@ -43,6 +43,13 @@ fn traces(lab: &mut Lab<'_>, settings: &[Setting]) -> Result<Vec<Trace>> {
     traced.collect()
 }
 
+/// What a distribution is called, and each system's trace under it.
+fn of_all_systems(lab: &mut Lab<'_>, skewed: bool) -> Result<(&'static str, Vec<Trace>)> {
+    let settings = System::ALL.map(|system| Setting { skewed, ..setting(lab, system) });
+    let kind = if skewed { "skewed" } else { "uniform" };
+    Ok((kind, traces(lab, &settings)?))
+}
+
 fn remarks(lab: &Lab<'_>, findings: &mut Findings) {
     let (warehouses, divisor, _) = scale(lab);
     let megabytes = Tables::scaled(warehouses, divisor).bytes() >> 20;
@@ -66,10 +73,7 @@ fn means(trace: &Trace, query: usize) -> Option<(f64, f64)> {
 pub fn latencies(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut findings = Findings::default();
     for skewed in [false, true] {
-        let of = |system| Setting { skewed, ..setting(lab, system) };
-        let settings: Vec<_> = System::ALL.into_iter().map(of).collect();
-        let traces = traces(lab, &settings)?;
-        let kind = if skewed { "skewed" } else { "uniform" };
+        let (kind, traces) = of_all_systems(lab, skewed)?;
         let line = |(system, trace): (System, &Trace)| {
             let latency = |query| means(trace, query).map(|(_, latency)| latency);
             (system.name().to_owned(), (1..=QUERIES).map(latency).collect())
@@ -133,10 +137,7 @@ fn latency_claims(traces: &[Trace], snapshot: &dyn Fn(&Trace) -> f64, findings: 
 pub fn throughput(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut findings = Findings::default();
     for skewed in [false, true] {
-        let of = |system| Setting { skewed, ..setting(lab, system) };
-        let settings: Vec<_> = System::ALL.into_iter().map(of).collect();
-        let traces = traces(lab, &settings)?;
-        let kind = if skewed { "skewed" } else { "uniform" };
+        let (kind, traces) = of_all_systems(lab, skewed)?;
         let line = |(system, trace): (System, &Trace)| {
             let rate = |&count: &u64| Some(count as f64 / trace.tenth.as_secs_f64());
             let warm = std::iter::once(Some(trace.warm_up_per_second));
