@@ -1,9 +1,17 @@
 # What people type. Each target installs what it needs (Debian, as root) or says what is missing.
 
-.PHONY: help demo run test overflow torture bench-postgres bench-durability clean
+.PHONY: help demo run test overflow torture bench-postgres bench-durability bench-analytics \
+	compare-analytics htap clean
+
+# What no analytical query is asked of is built without DataFusion: minutes instead of a quarter of
+# an hour.
+LEAN = --release --package node --no-default-features
 
 # How long everything takes; TORTURE_KILLS=200 counts kills instead of timing them.
 TORTURE_SECONDS ?= 600
+
+# TPC-H's scale factor, and CH-benCHmark's warehouses, for comparing answers.
+ANALYTICS_SCALE ?= 0.1
 
 help:
 	@echo "make demo            load, run, kill, recover and prove SmallBank in a minute"
@@ -13,11 +21,14 @@ help:
 	@echo "make torture         SIGKILLs, crash images, disk faults, rot: until something is lost or the time is up"
 	@echo "make bench-postgres  the same workloads on tally and on PostgreSQL, side by side"
 	@echo "make bench-durability  what logs, checkpoints and recovery cost, beside a thesis's figures"
+	@echo "make bench-analytics  snapshots, scans, writers beside them, TPC-H: beside PostgreSQL"
+	@echo "make compare-analytics  44 analytical queries on tally and PostgreSQL: the same answers"
+	@echo "make htap            SmallBank and dashboards on one node, alone and together, with plots"
 
 demo:
 	scripts/install-deps pgbench
-	cargo build --release --package node
-	cargo run --release --quiet --package node -- demo
+	cargo build $(LEAN)
+	cargo run --quiet $(LEAN) -- demo
 
 run:
 	scripts/install-deps psql
@@ -33,18 +44,34 @@ overflow:
 	scripts/compare-overflow-checks
 
 torture:
-	cargo build --release --package node
-	cargo run --release --quiet --package node -- torture --seconds $(TORTURE_SECONDS) \
+	cargo build $(LEAN)
+	cargo run --quiet $(LEAN) -- torture --seconds $(TORTURE_SECONDS) \
 		$(if $(TORTURE_KILLS),--kills $(TORTURE_KILLS))
 
 bench-postgres:
 	scripts/install-deps pgbench postgres
-	cargo build --release --package node
+	cargo build $(LEAN)
 	scripts/compare-postgres
 
 bench-durability:
+	cargo build $(LEAN)
+	cargo run --quiet $(LEAN) -- bench figure durability pacman
+
+bench-analytics:
+	scripts/install-deps postgres
 	cargo build --release --package node
-	cargo run --release --quiet --package node -- bench figure durability pacman
+	scripts/with-postgres cargo run --release --quiet --package node -- bench figure analytics
+
+compare-analytics:
+	scripts/install-deps postgres
+	cargo build --release --package node
+	scripts/with-postgres cargo run --release --quiet --package node -- \
+		bench answers --scale $(ANALYTICS_SCALE)
+
+htap:
+	scripts/install-deps pgbench
+	cargo build --release --package node
+	cargo run --release --quiet --package node -- bench htap --html target/htap.html
 
 clean:
 	cargo clean

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs one transaction test through each driver.
+# Runs one transaction test through each driver, and has them read a schema.
 #
 #   tests/clients/run.sh                        starts a node of its own on an empty folder
 #   tests/clients/run.sh HOST:PORT [USER [DB]]  uses the server that listens there
@@ -8,7 +8,7 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
-: "${CLIENTS:=psql psycopg pgjdbc node-postgres tokio-postgres}"
+: "${CLIENTS:=psql psycopg sqlalchemy pgjdbc node-postgres tokio-postgres}"
 # Installed drivers live outside of the working tree's tracked files, and stay for the next run.
 : "${CLIENTS_CACHE:=$root/target/clients}"
 PGJDBC_VERSION=42.7.4
@@ -48,18 +48,25 @@ database=${3:-tally}
 export PGHOST=${address%:*} PGPORT=${address##*:} PGUSER=$user PGDATABASE=$database
 export CLIENT_URL="postgresql://$user@$address/$database"
 
-run_psql() { bash "$here/psql/transaction.sh"; }
+run_psql() {
+    bash "$here/psql/transaction.sh"
+    bash "$here/psql/describe.sh"
+}
 
-run_psycopg() {
-    local venv="$CLIENTS_CACHE/psycopg"
+run_python() { # CLIENT SCRIPT
+    local venv="$CLIENTS_CACHE/$1"
     if [ ! -e "$venv/ready" ]; then
         python3 -m venv "$venv"
         "$venv/bin/pip" install --quiet --disable-pip-version-check \
-            -r "$here/psycopg/requirements.txt"
+            -r "$here/$1/requirements.txt"
         touch "$venv/ready"
     fi
-    "$venv/bin/python" "$here/psycopg/transaction.py"
+    "$venv/bin/python" "$here/$1/$2"
 }
+
+run_psycopg() { run_python psycopg transaction.py; }
+
+run_sqlalchemy() { run_python sqlalchemy reflect.py; }
 
 run_pgjdbc() {
     local jar="$CLIENTS_CACHE/postgresql-$PGJDBC_VERSION.jar"
@@ -69,6 +76,7 @@ run_pgjdbc() {
             "-DoutputDirectory=$CLIENTS_CACHE")
     fi
     java -cp "$jar" "$here/pgjdbc/Transaction.java" "postgresql://$address/$database" "$user"
+    java -cp "$jar" "$here/pgjdbc/Metadata.java" "postgresql://$address/$database" "$user"
 }
 
 run_node_postgres() {

@@ -5,23 +5,37 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
-use datafusion::common::Result;
-use datafusion::execution::SessionStateBuilder;
+use datafusion::catalog::{
+    CatalogProvider, CatalogProviderList, MemoryCatalogProvider, MemoryCatalogProviderList,
+    MemorySchemaProvider,
+};
+use datafusion::common::{DataFusionError, Result};
+use datafusion::execution::FunctionRegistry;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::FairSpillPool;
-use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::{SessionState, SessionStateBuilder};
+use datafusion::logical_expr::AggregateUDF;
+use datafusion::logical_expr::planner::ExprPlanner;
 use datafusion::physical_plan::{ExecutionPlan, displayable};
 use datafusion::prelude::{SessionConfig, SessionContext};
+use parking_lot::Mutex;
 use snapshot::{ImageUsage, Images};
+use sql::analyst::{Analyst, AnalyticalPlan, QueryRequest};
 use storage::{Snapshot, Store};
 use types::TableId;
 
+use crate::arithmetic::Arithmetic;
+use crate::cache::{Asked, PlanCache};
+use crate::exact::{Exact, Function};
+use crate::prepare::prepare;
+use crate::running::Threads;
 use crate::table::SnapshotTable;
 
 /// What analytical queries may use.
 #[derive(Clone, Debug)]
 pub struct AnalyticsOptions {
-    /// Threads of a query.
+    /// Threads of a query, and of all together.
     pub threads: usize,
     /// Columnar images of all tables.
     pub image_bytes_max: u64,
@@ -33,9 +47,18 @@ pub struct AnalyticsOptions {
 
 /// The analytical side of a store.
 pub struct Analytics {
-    images: Arc<Images>,
-    environment: Arc<RuntimeEnv>,
-    config: SessionConfig,
+    shared: Arc<Shared>,
+    plans: Mutex<PlanCache>,
+}
+
+/// What plans keep when they run.
+pub(crate) struct Shared {
+    pub(crate) images: Arc<Images>,
+    /// Functions, rules, limits: all but a query's own.
+    pub(crate) state: SessionState,
+    /// What operators mean, ours before DataFusion's.
+    pub(crate) operators: Vec<Arc<dyn ExprPlanner>>,
+    pub(crate) threads: Threads,
 }
 
 /// A query's tables: the names that it may use.
@@ -69,31 +92,45 @@ impl Analytics {
         let environment = RuntimeEnvBuilder::new()
             .with_memory_pool(pool)
             .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(spills));
-        let config = SessionConfig::new()
+        let mut config = SessionConfig::new()
             .with_target_partitions(options.threads)
             .with_default_catalog_and_schema("tally", "public")
             .with_information_schema(false);
-        Ok(Analytics {
-            images: Arc::new(Images::new(store, options.image_bytes_max)),
-            environment: environment.build_arc()?,
-            config,
-        })
+        config.options_mut().execution.time_zone = Some("UTC".to_owned());
+        let mut state = SessionStateBuilder::new()
+            .with_config(config)
+            .with_runtime_env(environment.build_arc()?)
+            .with_default_features()
+            .build();
+        for function in [Function::Sum, Function::Avg] {
+            state.register_udaf(Arc::new(AggregateUDF::new_from_impl(Exact::new(function))))?;
+        }
+        let first: Arc<dyn ExprPlanner> = Arc::new(Arithmetic::default());
+        let operators = std::iter::once(first).chain(state.expr_planners().iter().cloned());
+        let operators = operators.collect();
+        let threads = Threads::new(options.threads).map_err(DataFusionError::IoError)?;
+        let images = Arc::new(Images::new(store, options.image_bytes_max));
+        let shared = Arc::new(Shared { images, state, operators, threads });
+        Ok(Analytics { shared, plans: Mutex::default() })
     }
 
     pub fn image_usage(&self) -> ImageUsage {
-        self.images.usage()
+        self.shared.images.usage()
     }
 
-    /// Runs a query to its end, on the caller's runtime.
+    /// Runs a query in DataFusion's own SQL to its end, on the caller's runtime.
     pub async fn run(&self, query: &Query<'_>) -> Result<Answer> {
-        let state = SessionStateBuilder::new()
-            .with_config(self.config.clone())
-            .with_runtime_env(self.environment.clone())
-            .with_default_features()
+        // Names are each query's own.
+        let catalog = MemoryCatalogProvider::new();
+        catalog.register_schema("public", Arc::new(MemorySchemaProvider::new()))?;
+        let catalogs = MemoryCatalogProviderList::new();
+        catalogs.register_catalog("tally".to_owned(), Arc::new(catalog));
+        let state = SessionStateBuilder::new_from_existing(self.shared.state.clone())
+            .with_catalog_list(Arc::new(catalogs))
             .build();
         let context = SessionContext::new_with_state(state);
         for (name, id) in query.tables {
-            if let Some(scan) = self.images.scan(query.snapshot.clone(), *id) {
+            if let Some(scan) = self.shared.images.scan(query.snapshot.clone(), *id) {
                 context.register_table(name.as_str(), Arc::new(SnapshotTable::new(scan)))?;
             }
         }
@@ -101,5 +138,21 @@ impl Analytics {
         let schema = plan.schema();
         let batches = datafusion::physical_plan::collect(plan.clone(), context.task_ctx()).await?;
         Ok(Answer { schema, batches, plan })
+    }
+}
+
+impl Analyst for Analytics {
+    fn prepare(&self, request: &QueryRequest<'_>) -> types::Result<Arc<dyn AnalyticalPlan>> {
+        let asked = Asked {
+            text: request.text.to_owned(),
+            version: request.version,
+            parameter_types: request.parameter_types.to_vec(),
+        };
+        if let Some(plan) = self.plans.lock().find(&asked) {
+            return Ok(plan);
+        }
+        let plan = Arc::new(prepare(&self.shared, request)?);
+        self.plans.lock().keep(asked, plan.clone());
+        Ok(plan)
     }
 }

@@ -13,8 +13,22 @@
 //! Nothing here can write, and nothing that is computed here reaches the ledger, so platform and
 //! order of evaluation may show in the last digits of a `float8`, as in PostgreSQL.
 
+mod arithmetic;
+mod cache;
 mod engine;
+mod exact;
+mod faults;
+mod interrupt;
+mod lookup;
+mod names;
+mod own;
+mod plan;
+mod prepare;
+mod rewrite;
+mod rows;
+mod running;
 mod scan;
+mod sql_types;
 mod table;
 mod zones;
 

@@ -11,12 +11,15 @@ use datafusion::common::{DataFusionError, Result, Statistics};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::metrics::{
+    Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
+};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
 };
 use futures::stream;
-use snapshot::TableScan;
+use snapshot::{ImageWork, TableScan};
 use storage::GROUP_ROWS;
 use types::ColumnId;
 
@@ -29,17 +32,45 @@ pub(crate) struct ImageScan {
     groups: Arc<[usize]>,
     limit: Option<usize>,
     properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+/// What a partition's reading came to.
+#[derive(Clone)]
+struct Counts {
+    rows: Count,
+    built_bytes: Count,
+    patched_bytes: Count,
+    reused_bytes: Count,
+}
+
+impl Counts {
+    fn new(metrics: &ExecutionPlanMetricsSet, partition: usize) -> Counts {
+        let count = |name| MetricBuilder::new(metrics).counter(name, partition);
+        Counts {
+            rows: MetricBuilder::new(metrics).output_rows(partition),
+            built_bytes: count("image_built_bytes"),
+            patched_bytes: count("image_patched_bytes"),
+            reused_bytes: count("image_reused_bytes"),
+        }
+    }
+
+    fn add(&self, work: &ImageWork) {
+        self.built_bytes.add(work.built_bytes as usize);
+        self.patched_bytes.add(work.patched_bytes as usize);
+        self.reused_bytes.add(work.reused_bytes as usize);
+    }
 }
 
 impl ImageScan {
     pub(crate) fn new(
         scan: Arc<TableScan>,
         columns: Vec<ColumnId>,
+        schema: SchemaRef,
         groups: Vec<usize>,
         limit: Option<usize>,
         partitions: usize,
     ) -> ImageScan {
-        let schema = scan.schema(&columns);
         let partitions = partitions.clamp(1, groups.len().max(1));
         let properties = PlanProperties::new(
             EquivalenceProperties::new(schema.clone()),
@@ -48,7 +79,8 @@ impl ImageScan {
             Boundedness::Bounded,
         );
         let (groups, properties) = (groups.into(), Arc::new(properties));
-        ImageScan { scan, columns, schema, groups, limit, properties }
+        let metrics = ExecutionPlanMetricsSet::new();
+        ImageScan { scan, columns, schema, groups, limit, properties, metrics }
     }
 
     fn partitions(&self) -> usize {
@@ -62,9 +94,11 @@ fn batch(
     group: usize,
     columns: &[ColumnId],
     schema: &SchemaRef,
+    counts: &Counts,
 ) -> Result<RecordBatch> {
     let read = scan.read(group, columns);
     let read = read.map_err(|error| DataFusionError::External(Box::new(error)))?;
+    counts.add(&read.work);
     Ok(read.into_batch(schema.clone())?)
 }
 
@@ -116,16 +150,18 @@ impl ExecutionPlan for ImageScan {
         let (scan, groups) = (self.scan.clone(), self.groups.clone());
         let (columns, schema) = (self.columns.clone(), self.schema.clone());
         let mine = (partition..groups.len()).step_by(self.partitions());
+        let counts = Counts::new(&self.metrics, partition);
         let mut left = self.limit.unwrap_or(usize::MAX);
         let batches = mine.filter_map(move |place| {
             if left == 0 {
                 return None;
             }
-            match batch(&scan, groups[place], &columns, &schema) {
+            match batch(&scan, groups[place], &columns, &schema, &counts) {
                 Ok(batch) if batch.num_rows() == 0 => None,
                 Ok(batch) => {
                     let batch = batch.slice(0, left.min(batch.num_rows()));
                     left -= batch.num_rows();
+                    counts.rows.add(batch.num_rows());
                     Some(Ok(batch))
                 }
                 Err(error) => Some(Err(error)),
@@ -133,6 +169,10 @@ impl ExecutionPlan for ImageScan {
         });
         let schema = self.schema.clone();
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, stream::iter(batches))))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
     }
 
     fn partition_statistics(&self, partition: Option<usize>) -> Result<Arc<Statistics>> {

@@ -27,7 +27,7 @@ use sql::session::schema::Schema;
 use storage::{LATEST, Store, Table};
 use types::{Stamp, Value};
 
-use workloads::Call;
+use workloads::{Call, Fill};
 
 use crate::workload::{Newest, Programs, Workload};
 use crate::{Cell, Plan};
@@ -45,18 +45,29 @@ pub struct Source {
 impl Source {
     pub fn load(workload: &Workload) -> Result<Source> {
         let workload = workload.make(None)?;
-        let statements = sql::parse(&workload.schema())?;
+        Source::of(&workload.schema(), &workload.fills())
+    }
+
+    /// Tables that SQL makes, and their rows.
+    pub fn of(schema: &str, fills: &[Fill]) -> Result<Source> {
+        let statements = sql::parse(schema)?;
         let statements: Vec<String> = statements.into_iter().map(|s| s.text).collect();
-        let mut bed = Bed::empty(workload, "serial", 1, None)?;
+        let mut replica = replica("serial", 1)?.0;
         for text in &statements {
-            bed.submit(Body::Schema { text: text.clone() }, |_| Ok(()))?;
+            submit(&mut replica, None, Body::Schema { text: text.clone() }, |_| Ok(()))?;
         }
-        for fill in bed.workload.fills() {
+        for fill in fills {
             for rows in fill.batches(ROWS_PER_LOAD) {
-                bed.submit(Body::Load { text: fill.copy.clone(), rows }, |_| Ok(()))?;
+                let load = Body::Load { text: fill.copy.clone(), rows };
+                submit(&mut replica, None, load, |_| Ok(()))?;
             }
         }
-        Ok(Source { store: Arc::clone(bed.replica.store()), statements })
+        Ok(Source { store: Arc::clone(replica.store()), statements })
+    }
+
+    #[cfg(feature = "analytics")]
+    pub fn store(&self) -> &Arc<Store> {
+        &self.store
     }
 
     /// The tables, for whoever keeps rows in a way of his own.
@@ -125,10 +136,7 @@ impl Bed {
         threads: usize,
         durability: Option<(&Path, LogOptions)>,
     ) -> Result<Bed> {
-        let genesis =
-            Genesis { ledger_id: [7; 16], time_us: 0, parameters: Parameters::new(protocol) };
-        let language = Arc::new(Schema::new());
-        let replica = Replica::new(&genesis, Arc::new(Store::new()), language.clone(), threads)?;
+        let (replica, language, genesis) = replica(protocol, threads)?;
         let log = durability.map(|(folder, options)| Log::begin(folder, options, &genesis));
         let log = log.transpose()?;
         Ok(Bed { replica, log, language, workload })
@@ -141,30 +149,13 @@ impl Bed {
         let mut bed = Bed::empty(workload, &cell.protocol, cell.threads, folder)?;
         for (at, text) in source.statements.iter().enumerate() {
             let last = at + 1 == source.statements.len();
-            bed.submit(Body::Schema { text: text.clone() }, |replica| match last {
+            let schema = Body::Schema { text: text.clone() };
+            submit(&mut bed.replica, bed.log.as_mut(), schema, |replica| match last {
                 true => source.copy_to(replica.store(), replica.head().height),
                 false => Ok(()),
             })?;
         }
         Ok(bed)
-    }
-
-    /// One transaction in a block of its own, and something that is done before anybody sees it.
-    fn submit(&mut self, body: Body, also: impl FnOnce(&Replica) -> Result<()>) -> Result<()> {
-        let transaction = transaction(body);
-        let input = Input { payload: transaction.encode(), compiled: None };
-        let executed = self.replica.execute(0, vec![input])?;
-        if let Some(log) = &mut self.log {
-            log.append(&executed.block.encode()?)?;
-        }
-        also(&self.replica)?;
-        self.replica.publish();
-        let store = self.replica.store();
-        store.collect(store.horizon());
-        match executed.outcomes.as_slice() {
-            [Outcome::Committed(_)] => Ok(()),
-            other => bail!("the workload cannot be set up: {other:?}"),
-        }
     }
 
     /// The calls to run, drawn from the plan's seed: the same for every protocol.
@@ -223,6 +214,36 @@ impl Bed {
     /// SHA-256 over all rows of all tables, by table and key.
     pub fn digest(&self) -> Result<Hash> {
         digest(self.replica.store())
+    }
+}
+
+/// An empty database.
+fn replica(protocol: &str, threads: usize) -> Result<(Replica, Arc<Schema>, Genesis)> {
+    let genesis = Genesis { ledger_id: [7; 16], time_us: 0, parameters: Parameters::new(protocol) };
+    let language = Arc::new(Schema::new());
+    let replica = Replica::new(&genesis, Arc::new(Store::new()), language.clone(), threads)?;
+    Ok((replica, language, genesis))
+}
+
+/// One transaction in a block of its own, and something that is done before anybody sees it.
+fn submit(
+    replica: &mut Replica,
+    log: Option<&mut Log>,
+    body: Body,
+    also: impl FnOnce(&Replica) -> Result<()>,
+) -> Result<()> {
+    let input = Input { payload: transaction(body).encode(), compiled: None };
+    let executed = replica.execute(0, vec![input])?;
+    if let Some(log) = log {
+        log.append(&executed.block.encode()?)?;
+    }
+    also(replica)?;
+    replica.publish();
+    let store = replica.store();
+    store.collect();
+    match executed.outcomes.as_slice() {
+        [Outcome::Committed(_)] => Ok(()),
+        other => bail!("the workload cannot be set up: {other:?}"),
     }
 }
 

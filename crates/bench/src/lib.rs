@@ -30,8 +30,11 @@
 
 pub mod agreement;
 pub mod allocations;
+pub mod answers;
 mod bed;
 pub mod canonical;
+pub mod freezing;
+pub mod htap;
 mod line;
 pub mod logging;
 mod measurement;

@@ -301,7 +301,7 @@ fn unsealed(
 /// As the live engine does, every few blocks.
 pub fn collect(store: &Store, height: u64) {
     if height.is_multiple_of(8) {
-        store.collect(store.horizon());
+        store.collect();
     }
 }
 

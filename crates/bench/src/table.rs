@@ -178,7 +178,7 @@ pub(crate) fn percent(share: f64, digits: usize) -> String {
 }
 
 /// A whole number with its digits in groups of three.
-pub(crate) fn thousands(number: f64) -> String {
+pub fn thousands(number: f64) -> String {
     let digits = format!("{number:.0}");
     let mut text = String::with_capacity(digits.len() * 4 / 3);
     for (at, digit) in digits.char_indices() {

@@ -44,10 +44,14 @@ use crate::language::Language;
 use crate::queue::{BlockLimits, Completion, Queue, Request};
 use crate::recovery::Progress;
 use crate::replica::{Compiled, Executed, Head, Input, Replica};
+use crate::retention::{Memory, Retention, RetentionSettings};
 use crate::transaction::Transaction;
 
 /// Blocks that a transaction may be put off by before its client is told to try again.
 pub const DEFERRALS_MAX: u32 = 100;
+
+/// Blocks after which what nobody can read any more is freed.
+pub(crate) const BLOCKS_PER_COLLECTION: Height = 8;
 
 /// Tells the time: microseconds since 2000-01-01 UTC. The only clock of the engine, handed in by
 /// the node.
@@ -59,6 +63,8 @@ pub trait Observer: Send + Sync + 'static {
     fn block(&self, event: &BlockEvent);
     /// One transaction is answered, so long after it was submitted.
     fn answered(&self, latency: Duration);
+    /// What nobody can read any more was freed. Called on the sequencer's thread.
+    fn collected(&self, _left: &Memory) {}
     /// A checkpoint is durable, so long after it was begun. Called on a thread of its own.
     fn checkpoint(&self, _taken: &Taken, _took: Duration) {}
     /// A checkpoint was begun, and is none. Called on the same thread.
@@ -101,6 +107,13 @@ pub struct Checkpoints {
     pub since: Progress,
 }
 
+/// What an engine does beside its blocks.
+#[derive(Default)]
+pub struct Beside {
+    pub checkpoints: Option<Checkpoints>,
+    pub retention: RetentionSettings,
+}
+
 pub struct Engine {
     shared: Arc<Shared>,
     sequencer: Mutex<Option<JoinHandle<()>>>,
@@ -117,12 +130,13 @@ struct Shared {
     protocol: Mutex<String>,
     halted: OnceLock<Error>,
     checkpoints: Option<Service>,
+    retention: Retention,
     log_scheme: &'static str,
     ledger: Arc<LedgerEnd>,
 }
 
 impl Engine {
-    /// Go on from where `replica` and `log` stand, without checkpoints.
+    /// Go on from where `replica` and `log` stand, without checkpoints, retaining nothing.
     pub fn start(
         replica: Replica,
         journal: impl Into<Journal>,
@@ -131,10 +145,11 @@ impl Engine {
         clock: Clock,
         observer: Arc<dyn Observer>,
     ) -> std::io::Result<Engine> {
-        Engine::start_with(replica, journal, language, limits, clock, observer, None)
+        let beside = Beside::default();
+        Engine::start_with(replica, journal, language, limits, clock, observer, beside)
     }
 
-    /// The same, with checkpoints or without.
+    /// The same, with what an engine does beside its blocks.
     pub fn start_with(
         replica: Replica,
         journal: impl Into<Journal>,
@@ -142,8 +157,9 @@ impl Engine {
         limits: BlockLimits,
         clock: Clock,
         observer: Arc<dyn Observer>,
-        checkpoints: Option<Checkpoints>,
+        beside: Beside,
     ) -> std::io::Result<Engine> {
+        let Beside { checkpoints, retention } = beside;
         let journal = journal.into();
         let mut since = Progress::default();
         let service = |checkpoints: Checkpoints| {
@@ -155,6 +171,7 @@ impl Engine {
             Service::start(checkpointer, settings, store, language, observer, ledger)
         };
         let checkpoints = checkpoints.map(service).transpose()?;
+        let retention = Retention::new(Arc::clone(replica.store()), retention, replica.head());
         let shared = Arc::new(Shared {
             ledger_id: replica.boundary().header.ledger_id,
             queue: Queue::new(limits),
@@ -165,6 +182,7 @@ impl Engine {
             protocol: Mutex::new(replica.parameters().protocol.clone()),
             halted: OnceLock::new(),
             checkpoints,
+            retention,
             log_scheme: journal.scheme(),
             ledger: Arc::clone(journal.ledger()),
         });
@@ -246,6 +264,11 @@ impl Engine {
     /// How the newest checkpoint stands.
     pub fn checkpoint_standing(&self) -> Standing {
         self.shared.checkpoints.as_ref().map(Service::standing).unwrap_or_default()
+    }
+
+    /// Which blocks of the past can be read.
+    pub fn retention(&self) -> &Retention {
+        &self.shared.retention
     }
 
     /// Why this engine serves reads only, if it does.
@@ -433,7 +456,7 @@ impl Sequencer {
     fn release(&mut self, mut durable: Durable, replies: Vec<Reply>) {
         let shared = Arc::clone(&self.shared);
         let mut event = durable.event();
-        self.replica.publish();
+        shared.retention.block(self.replica.head(), || self.replica.publish());
         self.since.blocks += 1;
         self.since.bytes += event.ledger_bytes;
         self.leave_boundary();
@@ -451,7 +474,9 @@ impl Sequencer {
         // Row images that its effects hold could not be collected below.
         drop(durable);
         shared.observer.block(&event);
-        collect(&shared.store, event.height);
+        if event.height.is_multiple_of(BLOCKS_PER_COLLECTION) {
+            shared.observer.collected(&shared.retention.collect());
+        }
     }
 
     /// Where the next checkpoint can begin.
@@ -501,13 +526,5 @@ impl Sequencer {
             let _ = waiting.reply.send(Err(error.clone()));
         }
         self.shared.keep_held();
-    }
-}
-
-/// Free what no snapshot can reach any more, once every few blocks.
-pub(crate) fn collect(store: &Store, height: Height) {
-    const BLOCKS_PER_COLLECTION: Height = 8;
-    if height.is_multiple_of(BLOCKS_PER_COLLECTION) {
-        store.collect(store.horizon());
     }
 }

@@ -5,6 +5,7 @@
 //! * [`journal`]: where blocks go before their results are released;
 //! * [`recovery`]: the same core fed from a ledger, which is recovery and verification at once;
 //! * [`checkpoint`]: its state on disk, so that recovery need not begin at genesis;
+//! * [`retention`]: which blocks of the past can be read, within which memory;
 //! * [`transaction`]: what the ledger holds of a request; [`effects`]: what its block changed;
 //!   [`describe`]: both in words.
 //!
@@ -21,6 +22,7 @@ pub mod parameter_types;
 pub mod queue;
 pub mod recovery;
 pub mod replica;
+pub mod retention;
 pub mod transaction;
 #[cfg(test)]
 mod vectors;
@@ -30,10 +32,13 @@ pub use self::recovery::{
     RowFolders, Ways, recover, recover_by, replay, replay_behind, replay_watched,
 };
 pub use effects::{ChangedRow, Effects};
-pub use engine::{BlockEvent, Checkpoints, Clock, DEFERRALS_MAX, Engine, NoObserver, Observer};
+pub use engine::{
+    Beside, BlockEvent, Checkpoints, Clock, DEFERRALS_MAX, Engine, NoObserver, Observer,
+};
 pub use journal::Journal;
 pub use language::{Language, ObjectChange, SCHEMA_TABLE, SchemaChange};
 pub use parameter_types::ParameterTypes;
 pub use queue::{BlockLimits, Completion};
 pub use replica::{Again, Boundary, Compiled, Executed, Halt, Head, Input, Replica};
+pub use retention::{Retention, RetentionSettings};
 pub use transaction::{Body, Transaction};

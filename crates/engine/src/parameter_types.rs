@@ -59,7 +59,7 @@ impl ParameterTypes {
             return ParameterTypes(None);
         };
         let declared = declared[..=last].iter();
-        ParameterTypes(Some(declared.map(|t| t.clone().unwrap_or(DataType::Unknown)).collect()))
+        ParameterTypes(Some(declared.map(|t| recorded(t.as_ref())).collect()))
     }
 
     /// Nothing was declared.
@@ -101,6 +101,16 @@ impl std::fmt::Display for ParameterTypes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let names: Vec<String> = self.as_slice().iter().map(DataType::name).collect();
         f.write_str(&names.join(", "))
+    }
+}
+
+/// A ledger knows no types of system catalogs, but those that their values are of.
+fn recorded(declared: Option<&DataType>) -> DataType {
+    match declared {
+        Some(DataType::System(system)) => recorded(Some(&system.storage())),
+        Some(DataType::Array(element)) => DataType::Array(Box::new(recorded(Some(&**element)))),
+        Some(plain) => plain.clone(),
+        None => DataType::Unknown,
     }
 }
 

@@ -74,8 +74,8 @@ pub struct Again {
     pub header: BlockHeader,
 }
 
-/// The last block of a chain.
-#[derive(Clone, Copy, Debug)]
+/// A block of a chain, the last one where nothing else is said.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Head {
     pub height: Height,
     pub hash: Hash,

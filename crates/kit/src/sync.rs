@@ -2,12 +2,12 @@
 //! can put its own in their place (`--cfg shuttle`).
 
 #[cfg(not(shuttle))]
-pub use std::sync::{Arc, Condvar, Mutex, MutexGuard, atomic};
+pub use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak, atomic};
 #[cfg(not(shuttle))]
 pub use std::thread;
 
 #[cfg(shuttle)]
-pub use shuttle::sync::{Arc, Condvar, Mutex, MutexGuard, atomic};
+pub use shuttle::sync::{Arc, Condvar, Mutex, MutexGuard, Weak, atomic};
 #[cfg(shuttle)]
 pub use shuttle::thread;
 

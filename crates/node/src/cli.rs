@@ -68,6 +68,8 @@ pub enum Command {
     Restore(Restore),
     /// Remove old blocks that a checkpoint makes superfluous; their headers stay.
     Prune(Prune),
+    /// Write tables into files that other programs read.
+    Export(Export),
     /// Take the receipt of one transaction, or check one against a block hash you trust.
     #[command(args_conflicts_with_subcommands = true)]
     Receipt(Receipt),
@@ -210,6 +212,41 @@ pub struct Restore {
     /// Take blocks up to this time, such as '2026-01-31 23:59:59+00'.
     #[arg(long, value_name = "T")]
     pub to_time: Option<String>,
+}
+
+#[derive(Args, Debug)]
+pub struct Export {
+    /// The ledger's folder, on which no node may be running, or a backup of it.
+    #[arg(long, value_name = "DIR")]
+    pub data: PathBuf,
+    /// Folder for the files, one for each table; none of them may exist.
+    #[arg(long, value_name = "DIR")]
+    pub to: PathBuf,
+    /// A table; can be given more than once [default: all].
+    #[arg(long, value_name = "NAME")]
+    pub table: Vec<String>,
+    /// Form of the files.
+    #[arg(long, value_enum, default_value_t = Format::Csv)]
+    pub format: Format,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Format {
+    /// As COPY writes it, with a header.
+    Csv,
+    /// Columns with their types, compressed by Snappy.
+    #[cfg(feature = "parquet")]
+    Parquet,
+}
+
+impl Format {
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Format::Csv => "csv",
+            #[cfg(feature = "parquet")]
+            Format::Parquet => "parquet",
+        }
+    }
 }
 
 #[derive(Args, Debug)]

@@ -12,8 +12,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, anyhow, bail};
 use engine::checkpoint::{Checkpointer, Extent, ServiceSettings, State, Taken};
 use engine::{
-    BlockLimits, Checkpoints, Clock, Engine, Fault, FromCheckpoint, Journal, Language, PassedOver,
-    Progress, Recovery, ReplayBy, Replayed, RowFolders, Ways, recover, recover_by,
+    Beside, BlockLimits, Checkpoints, Clock, Engine, Fault, FromCheckpoint, Journal, Language,
+    PassedOver, Progress, Recovery, ReplayBy, Replayed, RetentionSettings, RowFolders, Ways,
+    recover, recover_by,
 };
 use ledger::segment::SEGMENT_FOLDER;
 use ledger::{
@@ -27,6 +28,7 @@ use sql::session::schema::Schema;
 use storage::Store;
 use tracing::{info, warn};
 
+use crate::analysis;
 use crate::config::{Durability, LogScheme, RecoveryReplay, Settings};
 use crate::folders;
 use crate::metrics::Metrics;
@@ -63,13 +65,18 @@ pub fn open(files: Arc<dyn Files>, settings: &Settings, metrics: Arc<Metrics>) -
     metrics.checkpoint_height.set(base.as_ref().map_or(0, |base| base.manifest.height()));
     let checkpointer =
         Checkpointer::new(files, settings.checkpoint_keep as usize, base, &passed_over);
-    let checkpoints =
-        Some(Checkpoints { checkpointer, settings: service_settings(settings), since: progress });
+    let service = service_settings(settings);
+    let checkpoints = Some(Checkpoints { checkpointer, settings: service, since: progress });
+    let retention = RetentionSettings {
+        policy: settings.snapshot_retention.clone(),
+        undo_bytes_max: settings.undo_bytes_max,
+    };
+    let beside = Beside { checkpoints, retention };
     let journal = journal(settings, log, rows)?;
     let (language, limits): (Arc<dyn Language>, _) = (schema.clone(), limits(settings));
-    let engine =
-        Engine::start_with(replica, journal, language, limits, clock(), metrics, checkpoints)?;
-    Ok(Database { engine: Arc::new(engine), schema })
+    let engine = Engine::start_with(replica, journal, language, limits, clock(), metrics, beside)?;
+    let analyst = Some(analysis::analyst(engine.store().clone(), settings)?);
+    Ok(Database { engine: Arc::new(engine), schema, analyst })
 }
 
 /// A ledger's state, with the schema that it is read under.

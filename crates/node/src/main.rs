@@ -3,6 +3,7 @@
 //! The time of day, the folder and the ports come from here; what happens to a transaction is
 //! decided below, in crates that know none of these. They meet in [`database`] and [`sessions`].
 
+mod analysis;
 mod backup;
 mod benchmark;
 mod checkpoints;
@@ -11,6 +12,7 @@ mod config;
 mod configure;
 mod database;
 mod demo;
+mod export;
 mod folders;
 mod http;
 mod inspect;
@@ -65,6 +67,7 @@ fn run(cli: &Cli) -> Result<Exit> {
         Command::Backup(arguments) => backup::run(arguments, cli.output),
         Command::Prune(arguments) => prune::run(arguments, cli.output),
         Command::Restore(arguments) => restore::run(arguments, cli.output),
+        Command::Export(arguments) => export::run(arguments, cli.output),
         Command::Receipt(arguments) => inspect::receipt(arguments, cli.output),
         Command::Config(arguments) => configure::run(arguments, cli.output),
         Command::Bench(arguments) => benchmark::run(arguments, cli.output),

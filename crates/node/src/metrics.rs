@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use engine::checkpoint::Taken;
+use engine::retention::Memory;
 use engine::{BlockEvent, Observer};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{
@@ -137,6 +138,17 @@ pub struct Metrics {
     pub checkpoint_failures: Counter,
     /// 1 when the disk has failed and writes are refused.
     pub read_only: Gauge,
+    /// Of overwritten row versions.
+    pub undo_bytes: Gauge,
+    /// Heights that somebody has pinned, each reader counted.
+    pub snapshots: Gauge,
+    /// Blocks retained by rules and by name.
+    pub snapshots_retained: Gauge,
+    /// The lowest pinned height; that of the newest block if there is none.
+    pub oldest_snapshot_height: Gauge,
+    pub oldest_snapshot_age_us: Gauge,
+    /// Since the start.
+    pub snapshots_given_up: Gauge,
 }
 
 impl Observer for Metrics {
@@ -155,6 +167,15 @@ impl Observer for Metrics {
 
     fn answered(&self, latency: Duration) {
         self.commit_duration.observe(latency);
+    }
+
+    fn collected(&self, left: &Memory) {
+        self.undo_bytes.set(left.undo_bytes);
+        self.snapshots.set(left.snapshots as u64);
+        self.snapshots_retained.set(left.retained as u64);
+        self.oldest_snapshot_height.set(left.oldest_height.unwrap_or(self.height.get()));
+        self.oldest_snapshot_age_us.set(left.oldest_age_us);
+        self.snapshots_given_up.set(left.given_up);
     }
 
     fn checkpoint(&self, taken: &Taken, took: Duration) {
@@ -230,7 +251,8 @@ impl Collector for Reading {
         let help = "Checkpoints that were begun and not taken";
         page.counter("checkpoint_failures", help, &metrics.checkpoint_failures)?;
         let help = "Whether the node refuses writes, since its disk has failed";
-        page.gauge("read_only", help, None, metrics.read_only.get() as f64)
+        page.gauge("read_only", help, None, metrics.read_only.get() as f64)?;
+        page.past(metrics)
     }
 }
 
@@ -256,6 +278,25 @@ impl Page<'_> {
             metric.encode_counter::<NoLabelSet, _, u64>(&count.get(), None)?;
         }
         Ok(())
+    }
+
+    fn past(&mut self, metrics: &Metrics) -> fmt::Result {
+        let help = "Memory of overwritten row versions";
+        self.gauge("undo", help, Some(&Unit::Bytes), metrics.undo_bytes.get() as f64)?;
+        let help = "Snapshots that somebody reads or keeps";
+        self.gauge("snapshots", help, None, metrics.snapshots.get() as f64)?;
+        let help = "Blocks that are kept readable by rule or by name";
+        self.gauge("snapshots_retained", help, None, metrics.snapshots_retained.get() as f64)?;
+        let help = "Height of the oldest snapshot";
+        let height = metrics.oldest_snapshot_height.get() as f64;
+        self.gauge("oldest_snapshot_height", help, None, height)?;
+        let help = "From the oldest snapshot's block to the newest";
+        let seconds = metrics.oldest_snapshot_age_us.get() as f64 / 1e6;
+        self.gauge("oldest_snapshot_age", help, Some(&Unit::Seconds), seconds)?;
+        let help = "Snapshots given up to stay within undo_bytes_max";
+        let given_up = Counter::default();
+        given_up.add(metrics.snapshots_given_up.get());
+        self.counter("snapshots_given_up", help, &given_up)
     }
 
     fn histogram(&mut self, name: &str, help: &str, histogram: &Histogram) -> fmt::Result {
@@ -296,6 +337,14 @@ mod tests {
         metrics.checkpoint(&taken, Duration::from_millis(3));
         let full = Error::new(types::SqlState::DISK_FULL, "the disk is full");
         metrics.checkpoint_failed(&full);
+        metrics.collected(&Memory {
+            undo_bytes: 65_536,
+            snapshots: 3,
+            retained: 2,
+            oldest_height: Some(9),
+            oldest_age_us: 2_500_000,
+            given_up: 1,
+        });
         metrics.halted(&full);
         let session = metrics.sessions.hold();
         metrics.pruned_bytes.add(96);
@@ -327,6 +376,12 @@ mod tests {
             "tally_checkpoint_height 16.0",
             "tally_checkpoint_failures_total 1",
             "tally_read_only 1.0",
+            "tally_undo_bytes 65536.0",
+            "tally_snapshots 3.0",
+            "tally_snapshots_retained 2.0",
+            "tally_oldest_snapshot_height 9.0",
+            "tally_oldest_snapshot_age_seconds 2.5",
+            "tally_snapshots_given_up_total 1",
             "# EOF",
         ] {
             assert!(page.lines().any(|l| l == line), "{line} is not in\n{page}");

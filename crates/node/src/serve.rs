@@ -28,9 +28,13 @@ use crate::http::{self, Observed, Phase};
 use crate::prune::{self, Folder};
 use crate::sessions::Front;
 
+/// Statements that nest as deeply as they may are bound and planned on it.
+const STACK_BYTES: usize = 16 << 20;
+
 pub fn run(settings: &Settings, output: Output) -> Result<Exit> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(io_threads(settings))
+        .thread_stack_size(STACK_BYTES)
         .enable_all()
         .build()
         .context("cannot start the runtime")?;

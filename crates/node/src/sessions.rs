@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use bytes::Bytes;
+use futures::stream::{self, StreamExt};
 use pgfront::{
-    Authentication, ColumnDescription, CopyChunk, CopyChunks, Listener, Notice, Options, Peer,
-    Prepared, Response, SessionOptions, Tag, Tls, TransactionStatus,
+    Authentication, ColumnDescription, CopyChunk, CopyChunks, Listener, Notice, NoticeSeverity,
+    Options, Peer, Prepared, Response, SessionOptions, Tag, Tls, TransactionStatus,
 };
 use procedure::Output;
 use sql::SessionInfo;
+use sql::analyst::{Row, RowBatches};
 use sql::session::lifted::Source;
 use sql::session::{self, Answer, Status};
 use tokio::sync::watch;
@@ -162,8 +163,7 @@ impl pgfront::Session for Session {
     }
 
     fn begin_implicit_block(&mut self) -> Result<(), Error> {
-        self.inner.begin_implicit_block();
-        Ok(())
+        self.inner.begin_implicit_block()
     }
 
     async fn end_implicit_block(&mut self, commit: bool) -> Result<(), Error> {
@@ -195,7 +195,8 @@ impl pgfront::Session for Session {
     }
 
     fn take_notices(&mut self) -> Vec<Notice> {
-        Vec::new()
+        let notice = |content| Notice { severity: NoticeSeverity::Notice, content };
+        self.inner.take_notices().into_iter().map(notice).collect()
     }
 
     fn take_parameter_changes(&mut self) -> Vec<(String, String)> {
@@ -210,6 +211,7 @@ fn describe(column: &procedure::step::Column) -> ColumnDescription {
 fn response(answer: Answer) -> Response {
     match answer {
         Answer::Rows { rows, tag: done } => Response::Rows { rows, tag: tag(done) },
+        Answer::Stream { rows, tag: done } => Response::Stream { rows, tag: tag(done) },
         Answer::Tag(done) => Response::Tag(tag(done)),
         Answer::Deallocated { name, tag: done } => Response::Deallocate { name, tag: tag(done) },
         Answer::CopyIn { columns } => Response::CopyIn { columns },
@@ -236,17 +238,27 @@ fn tag(done: session::Tag) -> Tag {
 /// Rows of COPY TO, some at a time.
 const ROWS_PER_CHUNK: usize = 256;
 
-fn copy_chunks(rows: Vec<Box<[Value]>>, mut formatter: sql::copy::CopyFormatter) -> CopyChunks {
+/// A batch of rows may be large, and each becomes several chunks.
+fn copy_chunks(rows: RowBatches, mut formatter: sql::copy::CopyFormatter) -> CopyChunks {
     let mut header = Vec::new();
     formatter.header(&mut header);
-    let mut rows = rows.into_iter();
-    Box::new(std::iter::from_fn(move || {
-        let mut bytes = std::mem::take(&mut header);
-        let mut count = 0;
-        for row in rows.by_ref().take(ROWS_PER_CHUNK) {
-            formatter.row(&row, &mut bytes);
-            count += 1;
-        }
-        (!bytes.is_empty()).then(|| Ok(CopyChunk { bytes: Bytes::from(bytes), rows: count }))
-    }))
+    let header = (!header.is_empty()).then(|| Ok(CopyChunk { bytes: header.into(), rows: 0 }));
+    let chunks = rows.flat_map(move |batch| {
+        let chunks: Vec<_> = match batch {
+            Ok(rows) => {
+                rows.chunks(ROWS_PER_CHUNK).map(|rows| Ok(chunk(rows, &mut formatter))).collect()
+            }
+            Err(error) => vec![Err(error)],
+        };
+        stream::iter(chunks)
+    });
+    stream::iter(header).chain(chunks).boxed()
+}
+
+fn chunk(rows: &[Row], formatter: &mut sql::copy::CopyFormatter) -> CopyChunk {
+    let mut bytes = Vec::new();
+    for row in rows {
+        formatter.row(row, &mut bytes);
+    }
+    CopyChunk { bytes: bytes.into(), rows: rows.len() as u64 }
 }

@@ -32,6 +32,11 @@ impl Users {
         Ok(Users(Some(users)))
     }
 
+    /// Who may log in, as far as a file says so.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().flat_map(|users| users.keys().map(String::as_str))
+    }
+
     /// How `user`, who comes from `peer`, has to prove who they are.
     pub fn authentication(&self, user: &str, peer: Peer) -> Authentication {
         match &self.0 {

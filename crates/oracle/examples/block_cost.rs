@@ -59,7 +59,7 @@ fn measure(entry: &protocols::Entry, crew: &Crew, size: usize) -> (f64, f64) {
             _ => rerun += u64::from(outcome.report.rerun),
         }
         if height % 8 == 0 {
-            store.collect(store.horizon());
+            store.collect();
         }
     }
     let count = all.len() as f64;

@@ -119,7 +119,7 @@ impl Twin {
             drop(snapshot);
             ahead = prepared?;
             let (outcome, overtakings) = (outcome?, protocol.overtakings());
-            store.collect(store.horizon());
+            store.collect();
             check_order(protocol, &outcome, block.transactions.len()).map_err(wrong)?;
             claimed.push(Claimed { block: Arc::clone(block), outcome, overtakings });
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use concurrency::trial::Trial;
+use concurrency::trial::{self, Trial};
 use concurrency::{Crew, Outcome, Protocol, Work};
 use kit::random::Random;
 use oracle::Twin;
@@ -10,6 +10,7 @@ use oracle::families::{FAMILIES, Stage, WIDE, check};
 use oracle::history::History;
 use oracle::programs::{Builder, Operation, TABLE, fill, random_work, schemas};
 use oracle::rows;
+use oracle::small::{self, FULL, Initial, SmallWorlds};
 use oracle::subjects::{Subject, defaults, variants};
 
 /// More seeds on demand: `TALLY_ORACLE_SEEDS=20` runs twenty times as many.
@@ -130,6 +131,24 @@ fn protocols_may_take_turns_on_one_store() {
             let subject = &subjects[(turn * 5 + seed as usize) % subjects.len()];
             let block = (0..24).map(|_| random_work(&mut random, 12, 4)).collect();
             run(&mut twin, &*subject.protocol, &crew, block);
+        }
+    }
+}
+
+/// Worlds of three transactions on two records, side by side on several workers.
+#[test]
+fn small_worlds_on_several_workers() {
+    let worlds = SmallWorlds::over(&FULL, &Initial::ALL);
+    let crew = Crew::new(4);
+    for subject in online() {
+        for seed in 0..seeds(5) {
+            let mut random = Random::new(seed);
+            let numbers = (0..60).map(|_| random.below(worlds.count() as u64) as usize);
+            let some: Vec<_> = numbers.filter_map(|number| worlds.world(number)).collect();
+            let _on = trial::enter(Trial { shake: Some(seed), flaw: None });
+            if let Err(failure) = small::check(&*subject.protocol, &crew, &some) {
+                panic!("{}, seed {seed}: {failure}", subject.name);
+            }
         }
     }
 }

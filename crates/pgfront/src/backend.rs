@@ -14,6 +14,7 @@ use std::future::Future;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use futures::stream::BoxStream;
 use types::{DataType, Error, Value};
 
 use crate::auth::Verifier;
@@ -173,6 +174,11 @@ pub enum Response {
         rows: Vec<Row>,
         tag: Tag,
     },
+    /// Pulled as fast as the client reads them, from any thread.
+    Stream {
+        rows: RowStream,
+        tag: Tag,
+    },
     Tag(Tag),
     /// DEALLOCATE and DISCARD ALL: drop the statement that the client prepared by this name, or
     /// all of them.
@@ -191,7 +197,10 @@ pub enum Response {
     },
 }
 
-pub type CopyChunks = Box<dyn Iterator<Item = Result<CopyChunk, Error>> + Send>;
+/// Rows as they are made, some at a time. Dropped early where the client wants no more.
+pub type RowStream = BoxStream<'static, Result<Vec<Row>, Error>>;
+
+pub type CopyChunks = BoxStream<'static, Result<CopyChunk, Error>>;
 
 /// Whole lines, newlines included.
 #[derive(Clone, Debug)]

@@ -14,21 +14,21 @@
 //! ```
 //!
 //! Departures: a limited Execute that fetches the last row completes at once, where PostgreSQL
-//! would suspend once more; a result is made whole before its first row is sent.
+//! would suspend once more; but not where rows are made as they are fetched.
 
 use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
 use std::task::Poll;
-use std::vec;
 
 use futures::future::join;
 use tokio::io::{AsyncRead, AsyncWrite};
 use types::{DataType, Error, Result, SqlState, Value};
 
-use crate::backend::{ColumnDescription, Prepared, Response, Row, Session, Tag, TransactionStatus};
+use crate::backend::{Prepared, Response, Session, Tag, TransactionStatus};
 use crate::cancel::Registration;
 use crate::copy;
+use crate::fetch::{Fetch, Shape};
 use crate::message::decode_text;
 use crate::message::{Bind, Execute, Format, Formats, Parse, Target, kind, utf8};
 use crate::reply::{self, Severity};
@@ -281,16 +281,16 @@ where
         let execution = self.session.execute(&prepared, &[]);
         let response = finish(execution, self.wire, &mut self.reply_due).await?;
         let formats = Formats::All(Format::Text);
-        match response {
-            Response::Rows { rows, tag } => {
-                prepared.description().put(&mut self.wire.output, &formats)?;
-                let mut rows = rows.into_iter();
-                let rows_sent =
-                    send_rows(self.wire, &mut rows, prepared.columns(), &formats, None).await?;
-                Ok(Completion { tag, rows_sent })
-            }
-            other => self.finish_without_rows(other).await,
-        }
+        let (mut rows, tag) = match response {
+            Response::Rows { rows, tag } => (Fetch::whole(rows), tag),
+            Response::Stream { rows, tag } => (Fetch::stream(rows), tag),
+            other => return self.finish_without_rows(other).await,
+        };
+        prepared.description().put(&mut self.wire.output, &formats)?;
+        let cancel = &self.registration.control.cancel;
+        let shape = Shape { columns: prepared.columns(), formats: &formats };
+        let rows_sent = rows.send(self.wire, cancel, &shape, None).await?;
+        Ok(Completion { tag, rows_sent })
     }
 
     /// The responses that are the same in both protocols.
@@ -311,7 +311,7 @@ where
             Response::CopyOut { columns, chunks } => {
                 Tag::Copy(copy::send(self.wire, cancel, columns, chunks).await?)
             }
-            Response::Rows { .. } | Response::CopyIn { .. } => {
+            Response::Rows { .. } | Response::Stream { .. } | Response::CopyIn { .. } => {
                 let message = "a COPY did not end with a tag";
                 return Err(Error::new(SqlState::INTERNAL_ERROR, message).into());
             }
@@ -429,7 +429,8 @@ where
                 }
                 let execution = self.session.execute(&prepared, &portal.parameters);
                 match finish(execution, self.wire, &mut self.reply_due).await? {
-                    Response::Rows { rows, tag } => (rows.into_iter(), tag),
+                    Response::Rows { rows, tag } => (Fetch::whole(rows), tag),
+                    Response::Stream { rows, tag } => (Fetch::stream(rows), tag),
                     other => {
                         let completion = self.finish_without_rows(other).await?;
                         self.complete(&completion);
@@ -438,9 +439,10 @@ where
                 }
             }
         };
-        let columns = prepared.columns();
-        let rows_sent = send_rows(self.wire, &mut rows, columns, &portal.formats, max_rows).await?;
-        if rows.len() > 0 {
+        let cancel = &self.registration.control.cancel;
+        let shape = Shape { columns: prepared.columns(), formats: &portal.formats };
+        let rows_sent = rows.send(self.wire, cancel, &shape, max_rows).await?;
+        if rows.may_have_more() {
             portal.state = PortalState::Suspended { rows, tag };
             self.wire.output.extend_from_slice(&reply::PORTAL_SUSPENDED);
         } else {
@@ -480,30 +482,10 @@ where
     }
 }
 
-/// Encodes at most `max_rows` rows, sending as the buffer fills. Returns how many.
-async fn send_rows<S>(
-    wire: &mut Wire<S>,
-    rows: &mut vec::IntoIter<Row>,
-    columns: &[ColumnDescription],
-    formats: &Formats,
-    max_rows: Option<usize>,
-) -> Result<u64, Failure>
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-{
-    let mut sent = 0;
-    for row in rows.take(max_rows.unwrap_or(usize::MAX)) {
-        reply::data_row(&mut wire.output, &row, columns, formats)?;
-        sent += 1;
-        wire.flush_if_large().await?;
-    }
-    Ok(sent)
-}
-
 /// Executing a finished query again finds no more rows; any other statement runs once.
-fn finished_rows<B>(prepared: &Prepared<B>, portal: &str) -> Result<vec::IntoIter<Row>> {
+fn finished_rows<B>(prepared: &Prepared<B>, portal: &str) -> Result<Fetch> {
     if prepared.columns.is_some() {
-        return Ok(Vec::new().into_iter());
+        return Ok(Fetch::whole(Vec::new()));
     }
     Err(Error::new(
         SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,

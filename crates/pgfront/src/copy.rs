@@ -4,6 +4,7 @@
 //! next is read only when it has taken the last; outgoing chunks are made only when the client
 //! has read the ones before. TCP then slows the faster side.
 
+use futures::StreamExt;
 use tokio::io::{AsyncRead, AsyncWrite};
 use types::{Error, SqlState};
 
@@ -74,14 +75,14 @@ pub async fn send<S>(
     wire: &mut Wire<S>,
     cancel: &Cancel,
     columns: usize,
-    chunks: CopyChunks,
+    mut chunks: CopyChunks,
 ) -> Result<u64, Failure>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     reply::copy_out_response(&mut wire.output, columns)?;
     let mut rows = 0u64;
-    for chunk in chunks {
+    while let Some(chunk) = chunks.next().await {
         let chunk = chunk?;
         cancel.check()?;
         reply::copy_data(&mut wire.output, &chunk.bytes)?;

@@ -33,6 +33,7 @@ pub mod backend;
 pub mod cancel;
 mod connection;
 mod copy;
+mod fetch;
 mod listener;
 mod message;
 mod reply;
@@ -45,7 +46,7 @@ mod wire;
 pub use auth::Verifier;
 pub use backend::{
     Authentication, ColumnDescription, CopyChunk, CopyChunks, Database, Notice, NoticeSeverity,
-    Prepared, Response, Row, Session, SessionOptions, Tag, TransactionStatus,
+    Prepared, Response, Row, RowStream, Session, SessionOptions, Tag, TransactionStatus,
 };
 pub use cancel::Cancel;
 pub use listener::{Listener, Peer};

@@ -5,12 +5,12 @@
 //! nearly every driver uses, so they are found without hashing and their memory is used again.
 
 use std::sync::Arc;
-use std::vec;
 
 use rustc_hash::FxHashMap;
 use types::{Error, Result, SqlState, Value};
 
-use crate::backend::{Prepared, Row, Tag};
+use crate::backend::{Prepared, Tag};
+use crate::fetch::Fetch;
 use crate::message::Formats;
 
 /// Statements, and portals, that one connection may hold by name.
@@ -30,7 +30,7 @@ pub enum PortalState {
     Ready,
     /// Run; these rows were not fetched yet.
     Suspended {
-        rows: vec::IntoIter<Row>,
+        rows: Fetch,
         tag: Tag,
     },
     Done,

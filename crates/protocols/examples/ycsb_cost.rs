@@ -45,7 +45,7 @@ fn main() {
         rerun += outcome.report.rerun as usize;
         committed += outcome.outcomes.iter().filter(|o| o.is_committed()).count();
         if height % 8 == 0 {
-            store.collect(store.horizon());
+            store.collect();
         }
     }
     let (wall, cpu) = (began.elapsed(), cpu_time() - cpu);

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use engine::checkpoint::{Checkpointer, ServiceSettings};
 use engine::{
-    BlockLimits, Body, Checkpoints, Clock, Completion, Engine, Journal, NoObserver, Progress,
-    Recovery, ReplayBy, RowFolders, Transaction, replay,
+    Beside, BlockLimits, Body, Checkpoints, Clock, Completion, Engine, Journal, NoObserver,
+    Progress, Recovery, ReplayBy, RowFolders, Transaction, replay,
 };
 use kit::random::Random;
 use ledger::memory_files::Failure;
@@ -69,8 +69,8 @@ fn start_by(
         Logging::None => Journal::held_back(log),
     };
     let (limits, observer) = (BlockLimits::default(), Arc::new(NoObserver));
-    Engine::start_with(read.replica, journal, language, limits, clock, observer, checkpoints)
-        .unwrap()
+    let beside = Beside { checkpoints, ..Beside::default() };
+    Engine::start_with(read.replica, journal, language, limits, clock, observer, beside).unwrap()
 }
 
 fn schema(text: &str) -> Body {

@@ -53,7 +53,7 @@ fn every_way_back_ends_in_the_state_that_was_logged() {
             let store = empty();
             for works in several::blocks(&mut Random::new(seed)) {
                 loggers.append(&run(&store, works)).unwrap();
-                store.collect(store.horizon());
+                store.collect();
             }
             let log = Arc::new(RowLog::read(&open(&files), scheme).unwrap());
             assert_eq!(log.height, Some(store.newest()));

@@ -50,12 +50,12 @@ impl RowSet {
     /// Of an array of a group's rows.
     pub(crate) fn of_buffer(bits: &BooleanBuffer) -> RowSet {
         let mut rows = RowSet::EMPTY;
-        bits.set_indices().for_each(|row| rows.insert(row));
+        rows.0.iter_mut().zip(bits.bit_chunks().iter()).for_each(|(word, bits)| *word = bits);
         rows
     }
 
     /// In ascending order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = usize> + '_ {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = usize> + Clone + '_ {
         self.0.iter().enumerate().flat_map(|(at, &word)| {
             let mut left = word;
             std::iter::from_fn(move || {

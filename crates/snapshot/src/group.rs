@@ -9,7 +9,7 @@ use arrow_schema::{ArrowError, SchemaRef};
 use arrow_select::filter::FilterBuilder;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
-use storage::{GROUP_ROWS, Slot, Table};
+use storage::{GROUP_ROWS, Slot, Snapshot, Table};
 use types::{ColumnId, Height, Result};
 
 use crate::dirty::{DirtyRows, RowSet};
@@ -44,11 +44,16 @@ impl Drop for Charge {
     }
 }
 
+/// After so many patched rows a zone, which each patch can only widen, is measured anew.
+const PATCHED_ROWS_MAX: usize = GROUP_ROWS / 8;
+
 /// A column as of a height.
 struct Image {
     at: Height,
     array: ArrayRef,
     zone: Zone,
+    /// Since the zone was measured.
+    patched_rows: usize,
     /// Asked for since eviction last came by.
     used: bool,
     _charge: Charge,
@@ -69,6 +74,8 @@ pub(crate) struct Request<'a> {
     pub(crate) table: &'a Table,
     pub(crate) group: usize,
     pub(crate) at: Height,
+    /// That of the height.
+    pub(crate) snapshot: &'a Snapshot,
     pub(crate) columns: &'a [(ColumnId, Kind)],
     /// What blocks up to this touched may not have been told.
     pub(crate) complete_above: Height,
@@ -86,6 +93,18 @@ pub enum Live {
 pub struct GroupColumns {
     pub live: Live,
     pub columns: Vec<ArrayRef>,
+    pub work: ImageWork,
+}
+
+/// Bytes of images, by how a scan came to them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ImageWork {
+    /// From records, row by row.
+    pub built_bytes: u64,
+    /// Copied from an older image, with the rows that were touched since.
+    pub patched_bytes: u64,
+    /// As they were in the cache.
+    pub reused_bytes: u64,
 }
 
 /// Columns that are made from the same height on, so that each row is read once for all of them.
@@ -119,15 +138,26 @@ impl Group {
         state.dirty.forget(request.complete_above);
         let (mut live, mut arrays, passes) = state.plan(request);
         let mut added = SmallVec::new();
+        let mut work = ImageWork::default();
+        work.reused_bytes += arrays.iter().flatten().map(bytes).sum::<u64>();
         for pass in passes {
-            let (pass_live, made) = pass.run(request)?;
+            let patched = pass.base.map(|_| pass.rows.clone());
+            let made = pass.run(request);
+            // Who reads by a lease that was ended reads anything: not even an error of it counts,
+            // and nobody else may find it in the cache.
+            request.snapshot.check()?;
+            let (pass_live, made) = made?;
             if let Some(rows) = pass_live {
                 state.keep_live(request.at, &rows);
                 live = Some(rows);
             }
             for (place, array) in made {
+                match patched {
+                    None => work.built_bytes += bytes(&array),
+                    Some(_) => work.patched_bytes += bytes(&array),
+                }
                 let id = request.columns[place].0;
-                if state.keep(id, request.at, &array, charges) {
+                if state.keep(id, request.at, &array, patched.as_ref(), charges) {
                     added.push(id);
                 }
                 arrays[place] = Some(array);
@@ -135,7 +165,7 @@ impl Group {
         }
         let live = live.unwrap_or(RowSet::EMPTY);
         let columns = arrays.into_iter().flatten().collect();
-        Ok((GroupColumns { live: Live::of(&live), columns }, added))
+        Ok((GroupColumns { live: Live::of(&live), columns, work }, added))
     }
 
     /// Between which values a column lies at a height, if an image says so.
@@ -220,20 +250,42 @@ impl State {
     }
 
     /// The cache has the newest image that anybody asked for. Whether it is one that was not there.
-    fn keep(&mut self, id: ColumnId, at: Height, array: &ArrayRef, charges: &Charges) -> bool {
+    fn keep(
+        &mut self,
+        id: ColumnId,
+        at: Height,
+        array: &ArrayRef,
+        patched: Option<&RowSet>,
+        charges: &Charges,
+    ) -> bool {
         let place = self.images.iter().position(|(column, _)| *column == id);
         if place.is_some_and(|place| self.images[place].1.at > at) {
             return false;
         }
-        let charge = charges.charge(array.get_array_memory_size() as u64);
-        let (array, zone) = (array.clone(), Zone::of(array));
-        let image = Image { at, array, zone, used: true, _charge: charge };
+        let charge = charges.charge(bytes(array));
+        let before = place.map(|place| &self.images[place].1);
+        let patch = before
+            .zip(patched)
+            .filter(|(before, patched)| before.patched_rows + patched.len() <= PATCHED_ROWS_MAX);
+        let (zone, patched_rows) = match patch {
+            Some((before, rows)) => {
+                let zone = before.zone.or(Zone::over(array, rows.iter()));
+                (zone, before.patched_rows + rows.len())
+            }
+            None => (Zone::of(array), 0),
+        };
+        let array = array.clone();
+        let image = Image { at, array, zone, patched_rows, used: true, _charge: charge };
         match place {
             Some(place) => self.images[place].1 = image,
             None => self.images.push((id, image)),
         }
         place.is_none()
     }
+}
+
+fn bytes(array: &ArrayRef) -> u64 {
+    array.get_array_memory_size() as u64
 }
 
 impl Image {

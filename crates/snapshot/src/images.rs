@@ -181,6 +181,15 @@ impl TableScan {
         self.snapshot.height()
     }
 
+    /// Whether everything that was read from the table so far is what the snapshot showed when it
+    /// was taken: to be asked by who reads records and not images.
+    ///
+    /// # Errors
+    /// The snapshot was a lease and was ended.
+    pub fn check(&self) -> Result<()> {
+        self.snapshot.check()
+    }
+
     /// Row groups; some may have no row that exists at the snapshot's height.
     pub fn groups(&self) -> usize {
         self.groups
@@ -196,7 +205,8 @@ impl TableScan {
     /// Columns of a group.
     ///
     /// # Errors
-    /// A value that has no place in its column's Arrow type.
+    /// A value that has no place in its column's Arrow type. The snapshot was a lease and was
+    /// ended: what was read before is right.
     pub fn read(&self, group: usize, columns: &[ColumnId]) -> Result<GroupColumns> {
         let schema = self.table.schema();
         let kind = |id: &ColumnId| (*id, Kind::of(&schema.columns[usize::from(*id)].data_type));
@@ -206,6 +216,7 @@ impl TableScan {
             table: &self.table,
             group,
             at: self.snapshot.height(),
+            snapshot: &self.snapshot,
             columns: &columns,
             complete_above: self.complete_above(),
         };

@@ -57,13 +57,14 @@ impl Kind {
             DataType::Date => Kind::Date,
             DataType::Timestamp => Kind::Timestamp { utc: false },
             DataType::Timestamptz => Kind::Timestamp { utc: true },
-            // No stored column has one of the last three types.
+            // No stored column has one of the last four types.
             DataType::Text
             | DataType::Varchar(_)
             | DataType::Char(_)
             | DataType::Array(_)
             | DataType::Unknown
-            | DataType::Void => Kind::Text,
+            | DataType::Void
+            | DataType::System(_) => Kind::Text,
         }
     }
 
@@ -86,6 +87,11 @@ impl Kind {
     }
 }
 
+/// The Arrow type of a column's values.
+pub fn arrow_type(data_type: &DataType) -> ArrowType {
+    Kind::of(data_type).arrow()
+}
+
 /// The field that a column is in a scan's batches.
 pub fn arrow_field(column: &ColumnSchema) -> Field {
     Field::new(&*column.name, Kind::of(&column.data_type).arrow(), column.nullable)
@@ -95,7 +101,7 @@ pub fn arrow_field(column: &ColumnSchema) -> Field {
 ///
 /// # Errors
 /// 22003 if that would lose digits, which only a number of an unbounded column can.
-pub(crate) fn units(value: Decimal, scale: u8) -> Result<i128> {
+pub fn units(value: Decimal, scale: u8) -> Result<i128> {
     let lost = || {
         let message = format!("{value} does not fit numeric(38, {scale})");
         Error::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, message)

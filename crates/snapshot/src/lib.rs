@@ -56,7 +56,7 @@ mod images;
 mod kind;
 mod zone;
 
-pub use group::{GroupColumns, Live};
+pub use group::{GroupColumns, ImageWork, Live};
 pub use images::{ImageUsage, Images, TableScan};
-pub use kind::arrow_field;
+pub use kind::{arrow_field, arrow_type, units};
 pub use zone::Zone;

@@ -23,50 +23,70 @@ pub enum Zone {
 
 impl Zone {
     pub(crate) fn of(array: &ArrayRef) -> Zone {
+        Zone::over(array, 0..array.len())
+    }
+
+    /// Of some rows of an array.
+    pub(crate) fn over(array: &ArrayRef, rows: impl Iterator<Item = usize> + Clone) -> Zone {
         match array.data_type() {
-            ArrowType::Int16 => of_ints::<Int16Type>(array),
-            ArrowType::Int32 => of_ints::<Int32Type>(array),
-            ArrowType::Int64 => of_ints::<Int64Type>(array),
-            ArrowType::Date32 => of_ints::<Date32Type>(array),
-            ArrowType::Timestamp(..) => of_ints::<TimestampMicrosecondType>(array),
-            ArrowType::Decimal128(..) => {
-                range(array.as_primitive::<Decimal128Type>(), |a, b| a < b)
-                    .map_or(Zone::Empty, |(low, high)| Zone::Decimal(low, high))
-            }
+            ArrowType::Int16 => of_ints::<Int16Type>(array, rows),
+            ArrowType::Int32 => of_ints::<Int32Type>(array, rows),
+            ArrowType::Int64 => of_ints::<Int64Type>(array, rows),
+            ArrowType::Date32 => of_ints::<Date32Type>(array, rows),
+            ArrowType::Timestamp(..) => of_ints::<TimestampMicrosecondType>(array, rows),
+            ArrowType::Decimal128(..) => range(array.as_primitive::<Decimal128Type>(), rows)
+                .map_or(Zone::Empty, |(low, high)| Zone::Decimal(low, high)),
             ArrowType::Float64 => {
                 let floats = array.as_primitive::<Float64Type>();
-                if floats.iter().flatten().any(f64::is_nan) {
+                let is_nan = |row| floats.is_valid(row) && floats.value(row).is_nan();
+                if rows.clone().any(is_nan) {
                     return Zone::Unknown;
                 }
-                range(floats, |a, b| a < b)
-                    .map_or(Zone::Empty, |(low, high)| Zone::Float(low, high))
+                range(floats, rows).map_or(Zone::Empty, |(low, high)| Zone::Float(low, high))
             }
+            _ => Zone::Unknown,
+        }
+    }
+
+    /// What holds the values of both.
+    #[must_use]
+    pub(crate) fn or(self, other: Zone) -> Zone {
+        match (self, other) {
+            (Zone::Empty, zone) | (zone, Zone::Empty) => zone,
+            (Zone::Int(a, b), Zone::Int(c, d)) => Zone::Int(a.min(c), b.max(d)),
+            (Zone::Decimal(a, b), Zone::Decimal(c, d)) => Zone::Decimal(a.min(c), b.max(d)),
+            (Zone::Float(a, b), Zone::Float(c, d)) => Zone::Float(a.min(c), b.max(d)),
             _ => Zone::Unknown,
         }
     }
 }
 
-fn of_ints<T>(array: &ArrayRef) -> Zone
+fn of_ints<T>(array: &ArrayRef, rows: impl Iterator<Item = usize> + Clone) -> Zone
 where
     T: ArrowPrimitiveType,
     T::Native: Into<i64>,
 {
-    let found = range(array.as_primitive::<T>(), |a, b| a < b);
+    let found = range(array.as_primitive::<T>(), rows);
     found.map_or(Zone::Empty, |(low, high)| Zone::Int(low.into(), high.into()))
 }
 
 fn range<T: ArrowPrimitiveType>(
     array: &PrimitiveArray<T>,
-    less: impl Fn(&T::Native, &T::Native) -> bool,
-) -> Option<(T::Native, T::Native)> {
-    let lower = |a, b| if less(&b, &a) { b } else { a };
-    let higher = |a, b| if less(&a, &b) { b } else { a };
-    if array.null_count() == 0 {
-        let values = array.values().iter().copied();
-        return Some((values.clone().reduce(lower)?, values.reduce(higher)?));
-    }
-    let values = array.iter().flatten();
-    Some((values.clone().reduce(lower)?, values.reduce(higher)?))
+    rows: impl Iterator<Item = usize> + Clone,
+) -> Option<(T::Native, T::Native)>
+where
+    T::Native: PartialOrd,
+{
+    let values = array.values();
+    let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
+    let there = |row: &usize| nulls.is_none_or(|nulls| nulls.is_valid(*row));
+    rows.filter(there).map(|row| values[row]).fold(None, |range, value| match range {
+        None => Some((value, value)),
+        Some((low, high)) => {
+            let low = if value < low { value } else { low };
+            Some((low, if value > high { value } else { high }))
+        }
+    })
 }
 
 #[cfg(test)]
@@ -86,5 +106,15 @@ mod tests {
         assert_eq!(zone(Arc::new(Float64Array::from(vec![1.5, -0.5]))), Zone::Float(-0.5, 1.5));
         assert_eq!(zone(Arc::new(Float64Array::from(vec![1.5, f64::NAN]))), Zone::Unknown);
         assert_eq!(zone(Arc::new(StringViewArray::from(vec!["a"]))), Zone::Unknown);
+    }
+
+    #[test]
+    fn a_zone_over_some_rows_widens_another() {
+        let array: ArrayRef = Arc::new(Int32Array::from(vec![Some(3), None, Some(-7), Some(5)]));
+        assert_eq!(Zone::over(&array, [0, 1, 3].into_iter()), Zone::Int(3, 5));
+        assert_eq!(Zone::over(&array, [1].into_iter()), Zone::Empty);
+        assert_eq!(Zone::Int(3, 5).or(Zone::Int(-1, 4)), Zone::Int(-1, 5));
+        assert_eq!(Zone::Int(3, 5).or(Zone::Empty), Zone::Int(3, 5));
+        assert_eq!(Zone::Unknown.or(Zone::Int(3, 5)), Zone::Unknown);
     }
 }

@@ -121,6 +121,56 @@ fn bytes_stay_below_the_limit_and_are_freed_with_the_table() {
 }
 
 #[test]
+fn what_is_evicted_is_freed_with_its_last_reader() {
+    let world = World::new(6, 20_000);
+    let limit = 100_000;
+    let images = images(&world, limit);
+    let snapshot = Arc::new(world.store.snapshot());
+    let scan = images.scan(snapshot, model::TABLE).expect("the table");
+    let mut seen = Vec::new();
+    let mut held = None;
+    for group in 0..scan.groups() {
+        let read = scan.read(group, ALL).expect("readable");
+        seen.extend(read.columns.iter().map(Arc::downgrade));
+        held.get_or_insert(read);
+    }
+    let alive = |seen: &[std::sync::Weak<dyn arrow_array::Array>]| -> u64 {
+        let arrays = seen.iter().filter_map(std::sync::Weak::upgrade);
+        arrays.map(|array| array.get_array_memory_size() as u64).sum()
+    };
+    let of_reader: u64 = held.iter().flat_map(|read| &read.columns).map(array_bytes).sum();
+    assert!(images.usage().evicted > 0 && images.usage().bytes <= limit);
+    assert!(alive(&seen) <= images.usage().bytes + of_reader, "the cache and one reader");
+    drop(held);
+    assert_eq!(alive(&seen), images.usage().bytes);
+}
+
+fn array_bytes(array: &arrow_array::ArrayRef) -> u64 {
+    array.get_array_memory_size() as u64
+}
+
+/// What an ended lease makes of a group must reach neither its own reader nor the cache.
+#[test]
+fn a_scan_by_an_ended_lease_fails_and_leaves_no_image() {
+    let mut world = World::new(7, 5_000);
+    let images = images(&world, ROOMY);
+    let lease = Arc::new(world.store.lease());
+    let early = images.scan(lease, model::TABLE).expect("the table");
+    early.read(0, ALL).expect("it is not ended yet");
+    let bytes = images.usage().bytes;
+    (0..20).for_each(|row| world.touch(row));
+    let kept = Arc::new(world.store.snapshot());
+    let expected = model::project(&rows_of(&kept), ALL);
+    (0..20).for_each(|row| world.touch(row));
+    assert!(world.store.end_oldest_leases(kept.height()).is_some());
+    world.collect();
+    let error = early.read(1, ALL).err().expect("it was ended");
+    assert_eq!(error.code(), types::SqlState::SNAPSHOT_TOO_OLD);
+    assert_eq!(images.usage().bytes, bytes);
+    assert_eq!(scanned(&images, &kept, ALL), expected);
+}
+
+#[test]
 fn a_zone_is_told_only_of_an_image_that_is_current() {
     let mut world = World::new(3, 3_000);
     let images = images(&world, ROOMY);

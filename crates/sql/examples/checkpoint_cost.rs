@@ -108,7 +108,7 @@ fn execute(replica: &mut Replica, body: Body) -> Outcome {
     replica.publish();
     drop(executed);
     let store = replica.store();
-    store.collect(store.horizon());
+    store.collect();
     Ok(())
 }
 

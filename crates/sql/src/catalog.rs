@@ -3,10 +3,11 @@
 //! A catalog is an immutable value. DDL makes a new one that shares all that did not change, so a
 //! session, a block or a cached plan can keep the one it was made with.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use procedure::{Expr, Procedure};
+use sqlparser::ast;
 use types::{ColumnId, DataType, Error, IndexId, Result, SqlState, TableId, TableSchema};
 
 use crate::ddl::CreateFunction;
@@ -19,6 +20,7 @@ pub struct Catalog {
     pub(crate) tables: BTreeMap<TableId, Arc<Table>>,
     pub(crate) table_names: BTreeMap<String, TableId>,
     pub(crate) routines: BTreeMap<String, Arc<Routine>>,
+    pub(crate) views: BTreeMap<String, Arc<View>>,
 }
 
 /// A table and its rules.
@@ -69,6 +71,18 @@ pub struct Reference {
     pub key: usize,
 }
 
+/// A query with a name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct View {
+    pub name: String,
+    /// Names of its first columns; the others are named by the query.
+    pub columns: Vec<String>,
+    pub text: String,
+    pub query: Box<ast::Query>,
+    /// Tables and views that it reads.
+    pub reads: BTreeSet<String>,
+}
+
 /// A stored procedure or function.
 #[derive(Debug)]
 pub struct Routine {
@@ -115,6 +129,20 @@ impl Catalog {
         self.routines.iter().map(|(name, r)| (name.as_str(), r))
     }
 
+    pub fn view(&self, name: &str) -> Option<&Arc<View>> {
+        self.views.get(name)
+    }
+
+    /// All views, by name.
+    pub fn views(&self) -> impl Iterator<Item = &Arc<View>> {
+        self.views.values()
+    }
+
+    /// The views that read a table or view, by name.
+    pub fn views_on(&self, relation: &str) -> impl Iterator<Item = &Arc<View>> {
+        self.views.values().filter(move |view| view.reads.contains(relation))
+    }
+
     /// The index of that name and its table; primary keys count as index 0.
     pub fn find_index(&self, name: &str) -> Option<(&Arc<Table>, IndexId)> {
         self.tables.values().find_map(|table| {
@@ -127,9 +155,11 @@ impl Catalog {
         })
     }
 
-    /// Whether a table or an index already has this name.
+    /// Whether a table, a view or an index already has this name.
     pub(crate) fn relation_exists(&self, name: &str) -> bool {
-        self.table_names.contains_key(name) || self.find_index(name).is_some()
+        self.table_names.contains_key(name)
+            || self.views.contains_key(name)
+            || self.find_index(name).is_some()
     }
 }
 

@@ -22,6 +22,18 @@ pub struct CopyOptions {
 }
 
 impl CopyOptions {
+    /// What `WITH (FORMAT csv, HEADER)` asks for.
+    pub fn csv_with_header() -> CopyOptions {
+        CopyOptions {
+            csv: true,
+            delimiter: b',',
+            null: String::new(),
+            header: true,
+            quote: b'"',
+            escape: b'"',
+        }
+    }
+
     /// Options of both spellings: `WITH (FORMAT csv, HEADER)` and the older `CSV HEADER`.
     pub(crate) fn from_ast(
         options: &[ast::CopyOption],

@@ -11,15 +11,19 @@
 //!
 //! Absence: no wire protocol, no sockets. Nothing but `session` runs a program.
 
+pub mod analyst;
+pub mod as_of;
 pub mod bind;
 pub mod catalog;
 pub mod copy;
 pub mod ddl;
+mod depth;
 pub mod explain;
 pub mod names;
 pub mod normalise;
 pub mod parse;
 pub mod plpgsql;
+pub mod router;
 pub mod session;
 pub mod statement;
 

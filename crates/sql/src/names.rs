@@ -30,10 +30,10 @@ pub fn object_name(name: &ast::ObjectName) -> Result<String> {
     }
 }
 
-/// PostgreSQL's system catalogs are known and not there.
+/// System catalogs are for an analyst to answer, in queries of their own.
 pub(crate) fn no_catalog(name: &str) -> Error {
     Error::unsupported(format_args!("the system catalog {name}"))
-        .with_hint("Tables are not listed by SQL yet; psql's \\d and its kin ask for catalogs too.")
+        .with_hint("Read system catalogs by queries of their own, without users' tables.")
 }
 
 /// The name of a built-in or stored function; `pg_catalog.` may stand before it as well.

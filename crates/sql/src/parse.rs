@@ -4,8 +4,8 @@
 //! keeps its own source text (what the ledger records, and what positions in errors count from).
 //! sqlparser does the grammar. A few things are recognised before it, because its PostgreSQL
 //! dialect reads them differently or not at all: CREATE/DROP PROCEDURE (the same grammar as
-//! FUNCTION), VACUUM and ANALYZE with their many options (accepted without effect), ABORT, and
-//! switches of COPY that say `on`.
+//! FUNCTION), AS OF (module `as_of`), VACUUM and ANALYZE with their many options (accepted without
+//! effect), ABORT, and switches of COPY that say `on`.
 
 use sqlparser::ast;
 use sqlparser::dialect::PostgreSqlDialect;
@@ -14,6 +14,10 @@ use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Whitespace};
 use types::{Error, Result, SqlState};
 
+use crate::as_of::{self, AsOf};
+use crate::copy::CopyOptions;
+use crate::depth;
+
 /// One statement of a text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parsed {
@@ -21,6 +25,8 @@ pub struct Parsed {
     pub(crate) body: Body,
     /// The largest n of a `$n` in it.
     pub(crate) placeholders: usize,
+    /// The block that it reads, if its text says so.
+    pub as_of: Option<AsOf>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -41,12 +47,77 @@ pub(crate) enum Body {
 }
 
 impl Parsed {
+    /// The query of a SELECT, or of a COPY that writes what a query finds.
+    pub fn query(&self) -> Option<&ast::Query> {
+        let Body::Statement(statement) = &self.body else { return None };
+        match &**statement {
+            ast::Statement::Query(query) => Some(query),
+            ast::Statement::Copy { source: ast::CopySource::Query(query), to: true, .. } => {
+                Some(query)
+            }
+            _ => None,
+        }
+    }
+
+    /// The statement that an EXPLAIN is of, and whether it is to run.
+    pub(crate) fn explained(&self) -> Result<Option<(Parsed, bool)>> {
+        let Body::Statement(statement) = &self.body else { return Ok(None) };
+        let ast::Statement::Explain { statement, analyze, options, format, .. } = &**statement
+        else {
+            return Ok(None);
+        };
+        if format.is_some() {
+            return Err(Error::unsupported("EXPLAIN in another format than text"));
+        }
+        let mut analyze = *analyze;
+        for option in options.iter().flatten() {
+            analyze |= explain_option(option)?;
+        }
+        let body = Body::Statement(statement.clone());
+        let text = statement.to_string();
+        let Parsed { placeholders, as_of, .. } = *self;
+        Ok(Some((Parsed { text, body, placeholders, as_of }, analyze)))
+    }
+
+    /// How a COPY that writes what a query finds writes it.
+    pub(crate) fn copy_options(&self) -> Result<Option<CopyOptions>> {
+        let Body::Statement(statement) = &self.body else { return Ok(None) };
+        match &**statement {
+            ast::Statement::Copy { to: true, options, legacy_options, .. } => {
+                CopyOptions::from_ast(options, legacy_options).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
     pub(crate) fn is_execute(&self) -> bool {
         matches!(&self.body, Body::Statement(s) if matches!(**s, ast::Statement::Execute { .. }))
     }
 
+    /// What is kept to be run later reads what is newest then.
+    pub(crate) fn reads_newest(&self) -> Result<()> {
+        match self.as_of {
+            None => Ok(()),
+            Some(_) => Err(Error::unsupported("AS OF in what is stored")
+                .with_hint("It can stand in statements that a client sends.")),
+        }
+    }
+
     fn is_prepare(body: &Body) -> bool {
         matches!(body, Body::Statement(s) if matches!(**s, ast::Statement::Prepare { .. }))
+    }
+}
+
+/// Whether an option of EXPLAIN asks for a run.
+fn explain_option(option: &ast::UtilityOption) -> Result<bool> {
+    const WITHOUT_EFFECT: &[&str] = &["buffers", "costs", "summary", "timing", "verbose"];
+    let value = option.arg.as_ref().map(|arg| arg.to_string().to_lowercase());
+    let off = matches!(value.as_deref(), Some("off" | "false" | "0"));
+    match option.name.value.to_lowercase().as_str() {
+        "analyze" => Ok(!off),
+        "format" if matches!(value.as_deref(), Some("text" | "'text'")) => Ok(false),
+        name if off || WITHOUT_EFFECT.contains(&name) => Ok(false),
+        _ => Err(Error::unsupported(format_args!("EXPLAIN ({option})"))),
     }
 }
 
@@ -67,16 +138,24 @@ pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
             continue;
         };
         let text = &sql[lines.offset(sql, first.span.start)..lines.offset(sql, last.span.end)];
-        let body = parse_statement(sql, statement)?;
+        let (statement, as_of) = as_of::take(statement)?;
+        depth::check_tokens(&statement)?;
+        let body = parse_statement(sql, &statement)?;
+        match &body {
+            Body::Statement(tree) => depth::check_tree(&statement, tree)?,
+            Body::CreateRoutine { definition, .. } => depth::check_tree(&statement, definition)?,
+            _ => {}
+        }
         // The parameters in PREPARE are those of the statement that it prepares.
         let placeholders = match Parsed::is_prepare(&body) {
             true => 0,
-            false => placeholders(statement),
+            false => placeholders(&statement),
         };
-        parsed.push(Parsed { text: text.to_owned(), body, placeholders });
+        parsed.push(Parsed { text: text.to_owned(), body, placeholders, as_of });
     }
     if parsed.is_empty() {
-        parsed.push(Parsed { text: String::new(), body: Body::Empty, placeholders: 0 });
+        let (text, body) = (String::new(), Body::Empty);
+        parsed.push(Parsed { text, body, placeholders: 0, as_of: None });
     }
     Ok(parsed)
 }
@@ -131,9 +210,13 @@ fn as_sqlparser_reads(sql: &str, tokens: Vec<TokenWithSpan>) -> Result<Vec<Token
 
 /// Parses a text that must be exactly one expression, such as a PL/pgSQL condition.
 pub fn parse_expression(sql: &str) -> Result<ast::Expr> {
-    let mut parser =
-        Parser::new(&PostgreSqlDialect {}).try_with_sql(sql).map_err(|e| parser_error(sql, e))?;
+    let tokens = Tokenizer::new(&PostgreSqlDialect {}, sql)
+        .tokenize_with_location()
+        .map_err(|e| syntax_error(sql, &e.message, Some(e.location)))?;
+    depth::check_tokens(&tokens)?;
+    let mut parser = Parser::new(&PostgreSqlDialect {}).with_tokens_with_locations(tokens.clone());
     let expression = parser.parse_expr().map_err(|e| parser_error(sql, e))?;
+    depth::check_tree(&tokens, &expression)?;
     expect_end(sql, &mut parser)?;
     Ok(expression)
 }
@@ -159,6 +242,7 @@ pub(crate) fn text_after_as(sql: &str) -> Option<String> {
 /// Parses a text as one query; `None` if it is something else.
 pub(crate) fn parse_query(sql: &str) -> Result<Option<Box<ast::Query>>> {
     let mut parsed = parse(sql)?;
+    parsed.iter().try_for_each(Parsed::reads_newest)?;
     Ok(match parsed.pop().map(|p| p.body) {
         Some(Body::Statement(statement)) => match *statement {
             ast::Statement::Query(query) => Some(query),
@@ -329,7 +413,7 @@ fn parser_error(sql: &str, error: ParserError) -> Error {
             syntax_error(sql, &postgresql_wording(message), location)
         }
         ParserError::RecursionLimitExceeded => {
-            Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "the statement is nested too deeply")
+            Error::new(SqlState::STATEMENT_TOO_COMPLEX, "the statement is nested too deeply")
         }
     }
 }

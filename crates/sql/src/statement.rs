@@ -5,8 +5,12 @@ use std::sync::Arc;
 use procedure::{Expr, Output, Procedure};
 use types::{ColumnId, DataType, TableId};
 
+use crate::analyst::AnalyticalPlan;
+use crate::bind::PastQuery;
 use crate::copy::CopyOptions;
 use crate::ddl::Ddl;
+use crate::router::Reason;
+use crate::session::Prepared;
 
 /// A statement that has been checked against a catalog and compiled.
 #[derive(Clone, Debug)]
@@ -65,6 +69,19 @@ pub enum Statement {
         query: Arc<Procedure>,
         options: CopyOptions,
     },
+    /// A query that only an analyst answers, or what COPY makes of its rows.
+    Analytical {
+        plan: Arc<dyn AnalyticalPlan>,
+        reason: Reason,
+        copy: Option<CopyOptions>,
+    },
+    /// EXPLAIN in a session, which knows who would run the statement.
+    Explained {
+        prepared: Arc<Prepared>,
+        analyze: bool,
+    },
+    /// A question about the past, or about which of it is kept.
+    Past(PastQuery),
     /// The lines of EXPLAIN, one row each.
     Explain(Vec<String>),
     Discard,

@@ -75,7 +75,7 @@ fn load(store: &Store, table: &Table, mut id_of: impl FnMut(i64) -> i64) {
     }
     store.finish(block);
     store.publish(height);
-    store.collect(store.horizon());
+    store.collect();
 }
 
 /// Random point operations in blocks of [`BLOCK_OPS`].
@@ -90,7 +90,7 @@ fn in_blocks(store: &Store, rows: u64, mut op: impl FnMut(i64, Stamp, &mut stora
         }
         drop(store.finish(block));
         store.publish(height);
-        store.collect(store.horizon());
+        store.collect();
     }
 }
 

@@ -91,12 +91,19 @@ impl BlockWrites {
     }
 }
 
-/// The net changes of a finished block. Its pin keeps both images of every row readable as long as
+/// The net changes of a finished block. Its pins keep both images of every row readable as long as
 /// it lives, also while later blocks are written, so that sealing can overlap executing.
 pub struct Changes {
     height: Height,
     changes: Vec<Change>,
-    _pin: Pin,
+    _pins: ChangesPins,
+}
+
+/// One at a height that sees what the block found, and one at its own in a registry of those whose
+/// before-images are reached by handle.
+pub(crate) struct ChangesPins {
+    pub(crate) _before: Pin,
+    pub(crate) _untold: Option<Pin>,
 }
 
 /// One row's net change.
@@ -144,7 +151,7 @@ impl Table {
 impl Changes {
     pub(crate) fn new(
         height: Height,
-        pin: Pin,
+        pins: ChangesPins,
         catalog: Arc<Catalog>,
         touched: Vec<Touched>,
     ) -> Self {
@@ -172,7 +179,7 @@ impl Changes {
             let change = Change { key, table, touched, height };
             change.is_net().then_some(change)
         });
-        Changes { height, changes: changes.collect(), _pin: pin }
+        Changes { height, changes: changes.collect(), _pins: pins }
     }
 
     pub fn height(&self) -> Height {

@@ -16,8 +16,8 @@
 //!
 //! **Rolling back** restores words *and stamp*, so that a record that only victims wrote is what it
 //! was before the block. A reader who compares stamps could then take the words of the time between
-//! for those of the stamp; so `revert` publishes one more version first and readers compare
-//! `newest` too. Such a record is no net change of the block.
+//! for those of the stamp; so `revert` counts in `newest`, and readers compare that too. Such a
+//! record is no net change of the block.
 //!
 //! The exception is a record that an earlier block had deleted: it ends as deleted by this block.
 //! With its old stamp the garbage of that earlier block would free its slot, while secondary

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! word 0           stamp and state                     (module `header`)
-//! word 1           newest undo version, 0 = none       (module `undo`)
+//! word 1           newest undo version, 0 = none       (modules `undo`, `record`)
 //! words 2 .. 2+W   the protocol's private words, W = 0 ..= 4 chosen with the store
 //! 0 or 2 words     view of the encoded primary key     (module `heap`)
 //! -- payload: what an undo version copies --
@@ -89,7 +89,9 @@ impl Kind {
             DataType::Timestamp => Kind::Timestamp,
             DataType::Timestamptz => Kind::Timestamptz,
             // The binder admits no column of these types.
-            DataType::Array(_) | DataType::Unknown | DataType::Void => Kind::Text,
+            DataType::Array(_) | DataType::Unknown | DataType::Void | DataType::System(_) => {
+                Kind::Text
+            }
         }
     }
 

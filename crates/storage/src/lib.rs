@@ -37,6 +37,7 @@ mod record;
 mod renumber;
 mod scan;
 mod store;
+mod sweep;
 mod table;
 mod transfer;
 mod undo;

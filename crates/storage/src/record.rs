@@ -25,9 +25,22 @@
 //!
 //! A block may take a write back ([`Records::revert`]): the record gets its old words and its old
 //! stamp again. Then (e) alone could take words of the time between for those of the stamp. So
-//! between the old words and the old stamp the writer publishes one more version, which nobody
-//! needs, and a reader compares `newest` as well. He loads it before (a). If it was the last one
-//! already, the old words were there too; if not, (e), an acquire, makes him see that it changed.
+//! `newest` counts what was taken back, in bits that no handle needs:
+//!
+//! ```text
+//! 63                     44 43                                          0
+//! [     taken back: 20     |                 handle: 44                 ]
+//! ```
+//!
+//! The writer counts between the old words and the old stamp, and a reader compares `newest` as
+//! well. He loads it before (a). If it was the last one already, the old words were there too; if
+//! not, (e), an acquire, makes him see that it changed. (A reader who sleeps between (a) and (e)
+//! while a record is taken back exactly 2^20 times, and only then, would be deceived.)
+//!
+//! The version that (1) made stays: it is what a reader finds who has seen the stamp of the time
+//! between. The sweep unlinks it later, and who finds it unlinked must not go by that stamp any
+//! more. So (b) loads the stamp once more behind `newest`, and begins again if it is another
+//! block's: the sweep comes after the block, and so behind the old stamp.
 //!
 //! A reader at [`LATEST`] sees the state inside the block. It is for the block's own workers, which
 //! their protocol orders against the record's writer; the stamp alone cannot tell them apart two
@@ -37,12 +50,12 @@
 //!
 //! # Slots
 //!
-//! A record keeps its slot and its key until it is deleted and no pin is below the delete
+//! A record keeps its slot and its key until it is deleted and nobody sees an image of it any more
 //! ([`Records::free`]). Thereafter the slot may serve another key, from the next block on. A reader
-//! that found the slot by the old key has a pin at or above the delete and below the new insert: it
-//! sees `Free`, or a stamp above its height and no version, and either way no row, which is true of
-//! the key it asked for. Hence: *a slot whose row is visible at your pin stays that key's slot
-//! while you hold the pin.*
+//! that found the slot by the old key sees no row of that, and has a pin below the new insert: it
+//! sees `Free`, or a stamp above its height and no version of a row, and either way none, which is
+//! true of the key it asked for. Hence: *a slot whose row is visible at your pin stays that key's
+//! slot while you hold the pin.*
 
 use std::sync::Arc;
 
@@ -54,7 +67,8 @@ use types::{Height, Key, Stamp, TableId, TableSchema};
 use crate::header::{StampWord, State};
 use crate::heap::{Heap, View};
 use crate::layout::{KeyPlace, Layout, NEWEST, PROTOCOL, STAMP, key_of_words, words_are};
-use crate::undo::{Touched, UndoArena, UndoSpace};
+use crate::pins::Readable;
+use crate::undo::{Recycled, Touched, UndoArena, UndoSpace, Version};
 use crate::words::Words;
 
 /// The current state inside the block being written, for the block's own workers.
@@ -65,6 +79,10 @@ pub const GROUP_ROWS_LOG2: u32 = 11;
 
 /// A model checker makes the first segment anew for each schedule.
 const FIRST_ROWS_LOG2: u32 = if cfg!(shuttle) { 1 } else { GROUP_ROWS_LOG2 };
+
+/// The bits of `newest` that are a handle.
+const HANDLE: u64 = (1 << 44) - 1;
+const TAKEN_BACK_ONCE: u64 = HANDLE + 1;
 
 const SLOTS_MAX: u64 = u32::MAX as u64 - 2;
 
@@ -88,6 +106,25 @@ pub(crate) struct Records {
     free_count: AtomicUsize,
 }
 
+/// Where a chain leads on from a record, or from a version.
+#[derive(Clone, Copy)]
+pub(crate) struct Link<'a>(&'a AtomicU64);
+
+impl<'a> Link<'a> {
+    pub(crate) fn of(version: Version<'a>) -> Self {
+        Link(version.older_word())
+    }
+
+    pub(crate) fn handle(self) -> u64 {
+        self.0.load(Ordering::Acquire) & HANDLE
+    }
+
+    pub(crate) fn lead_to(self, handle: u64) {
+        let rest = self.0.load(Ordering::Relaxed) & !HANDLE;
+        self.0.store(rest | handle, Ordering::Release);
+    }
+}
+
 impl Records {
     pub(crate) fn new(
         schema: &TableSchema,
@@ -107,6 +144,18 @@ impl Records {
             free: Mutex::default(),
             free_count: AtomicUsize::new(0),
         }
+    }
+
+    /// The same, whose versions can be swept.
+    pub(crate) fn register(
+        schema: &TableSchema,
+        protocol_words: usize,
+        undo: Arc<UndoSpace>,
+        incarnation: u64,
+    ) -> Arc<Self> {
+        let records = Arc::new(Records::new(schema, protocol_words, undo, incarnation));
+        records.undo.register(&records);
+        records
     }
 
     #[inline]
@@ -162,7 +211,10 @@ impl Records {
             let newest = record[NEWEST].load(Ordering::Acquire);
             let before = StampWord(record[STAMP].load(Ordering::Acquire));
             if before.height() > at {
-                return self.read_version(record, at, copy);
+                match self.read_version(record, before, at, &mut copy) {
+                    Ok(found) => return found,
+                    Err(Recycled) => continue,
+                }
             }
             match before.state() {
                 State::Live => copy(&record[self.layout.payload..]),
@@ -181,27 +233,93 @@ impl Records {
         }
     }
 
+    /// The row below a stamp that is above `at`. Each handle is trusted only when what it was read
+    /// from is known to have been a version still.
     #[cold]
     fn read_version(
         &self,
         record: &[AtomicU64],
+        above: StampWord,
         at: Height,
-        mut copy: impl FnMut(&[AtomicU64]),
-    ) -> Option<Stamp> {
-        let mut handle = record[NEWEST].load(Ordering::Acquire);
+        copy: &mut impl FnMut(&[AtomicU64]),
+    ) -> Result<Option<Stamp>, Recycled> {
+        let Some(turn) = self.undo.turn(at) else { return Ok(None) };
+        let mut handle = record[NEWEST].load(Ordering::Acquire) & HANDLE;
+        if StampWord(record[STAMP].load(Ordering::Acquire)).height() != above.height() {
+            return Err(Recycled);
+        }
         while handle != 0 {
-            let version = self.undo.version(handle, self.layout.payload_words);
-            let stamp = version.stamp();
+            let version = self.version(handle);
+            let (stamp, older) = (version.stamp(), version.older());
+            self.undo.check(turn)?;
             if stamp.height() <= at {
                 if stamp.state() == State::Tombstone {
-                    return None;
+                    return Ok(None);
                 }
                 copy(version.payload());
-                return Some(stamp.stamp());
+                self.undo.check(turn)?;
+                return Ok(Some(stamp.stamp()));
             }
-            handle = version.older();
+            handle = older;
         }
-        None
+        Ok(None)
+    }
+
+    /// Every image of a record that is still there, from the one visible at `at` back: its stamp
+    /// and its payload, `None` where the row was deleted.
+    pub(crate) fn history(&self, slot: Slot, at: Height) -> Vec<(Stamp, Option<Vec<u64>>)> {
+        let Some(record) = self.record(slot) else { return Vec::new() };
+        loop {
+            let mut images = Vec::new();
+            let mut payload = Vec::new();
+            let visible = self.read(slot, at, |words| load_words(words, &mut payload));
+            images.extend(visible.map(|stamp| (stamp, Some(payload))));
+            let Some(turn) = self.undo.turn(at) else { return images };
+            if self.follow_all(record, at, turn, &mut images).is_ok() {
+                return images;
+            }
+        }
+    }
+
+    /// Appends the versions below the height of the last image, or the first visible at `at`.
+    fn follow_all(
+        &self,
+        record: &[AtomicU64],
+        at: Height,
+        turn: u64,
+        images: &mut Vec<(Stamp, Option<Vec<u64>>)>,
+    ) -> Result<(), Recycled> {
+        let horizon = self.undo.horizon();
+        let newest = StampWord(record[STAMP].load(Ordering::Acquire));
+        if newest.state() == State::Tombstone && newest.height() <= at {
+            images.push((newest.stamp(), None));
+        }
+        let mut made_by = newest.height();
+        let mut handle = record[NEWEST].load(Ordering::Acquire) & HANDLE;
+        while handle != 0 && made_by > horizon {
+            let version = self.version(handle);
+            let (stamp, older) = (version.stamp(), version.older());
+            let mut payload = Vec::new();
+            load_words(version.payload(), &mut payload);
+            self.undo.check(turn)?;
+            let is_older = images.last().is_none_or(|(last, _)| stamp.stamp() < *last);
+            if stamp.height() <= at && is_older {
+                let live = stamp.state() == State::Live;
+                images.push((stamp.stamp(), live.then_some(payload)));
+            }
+            (made_by, handle) = (stamp.height(), older);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    pub(crate) fn version(&self, handle: u64) -> Version<'_> {
+        self.undo.version(handle, self.layout.payload_words)
+    }
+
+    /// Where the handle of a record's newest version stands.
+    pub(crate) fn newest_link(record: &[AtomicU64]) -> Link<'_> {
+        Link(&record[NEWEST])
     }
 
     /// A version's image; `None` if the row did not exist then.
@@ -213,7 +331,7 @@ impl Records {
         if handle == 0 {
             return None;
         }
-        let version = self.undo.version(handle, self.layout.payload_words);
+        let version = self.version(handle);
         let stamp = version.stamp();
         (stamp.state() == State::Live).then(|| {
             copy(version.payload());
@@ -224,32 +342,35 @@ impl Records {
     #[inline]
     pub(crate) fn prefetch_before_image(&self, handle: u64) {
         if handle != 0 {
-            self.undo.version(handle, self.layout.payload_words).prefetch();
+            self.version(handle).prefetch();
         }
     }
 
-    /// Shows `visit` every image of a record that a reader at `horizon` or above can see.
-    pub(crate) fn visible_images(
+    /// Shows `visit` every image of a record that is seen: the current one, and those that readers
+    /// of a height see, with the highest such height.
+    pub(crate) fn seen_images(
         &self,
         slot: Slot,
-        horizon: Height,
-        mut visit: impl FnMut(&[AtomicU64]),
+        readable: &Readable,
+        mut visit: impl FnMut(Option<Height>, &[AtomicU64]),
     ) {
         let Some(record) = self.record(slot) else {
             return;
         };
         let mut stamp = StampWord(record[STAMP].load(Ordering::Acquire));
-        let mut payload = &record[self.layout.payload..];
-        let mut next = record[NEWEST].load(Ordering::Acquire);
-        loop {
-            if stamp.state() == State::Live {
-                visit(payload);
+        let mut next = record[NEWEST].load(Ordering::Acquire) & HANDLE;
+        if stamp.state() == State::Live {
+            visit(None, &record[self.layout.payload..]);
+        }
+        while next != 0 && stamp.height() > readable.horizon() {
+            let version = self.version(next);
+            let made_by = stamp.height();
+            (stamp, next) = (version.stamp(), version.older());
+            if stamp.state() == State::Live
+                && let Some(reader) = readable.witness(stamp.height(), made_by)
+            {
+                visit(Some(reader), version.payload());
             }
-            if stamp.height() <= horizon || next == 0 {
-                return;
-            }
-            let version = self.undo.version(next, self.layout.payload_words);
-            (stamp, payload, next) = (version.stamp(), version.payload(), version.older());
         }
     }
 
@@ -275,8 +396,10 @@ impl Records {
         let old = StampWord(record[STAMP].load(Ordering::Relaxed));
         debug_assert!(matches!(old.state(), State::Live | State::Tombstone), "{old:?}");
         if undo.keeps(old.height(), stamp.height()) {
-            let before = undo.push(record[NEWEST].load(Ordering::Relaxed), old, payload);
-            record[NEWEST].store(before, Ordering::Release);
+            let newest = record[NEWEST].load(Ordering::Relaxed);
+            let owner = (self.incarnation, slot);
+            let before = undo.push(owner, newest & HANDLE, old, payload);
+            record[NEWEST].store(newest & !HANDLE | before, Ordering::Release);
             undo.touch(Touched { table: self.table, slot, before }, stamp.height());
         }
         record[STAMP].store(StampWord::new(stamp, State::Writing).0, Ordering::Release);
@@ -285,21 +408,19 @@ impl Records {
         record[STAMP].store(StampWord::new(stamp, state).0, Ordering::Release);
     }
 
-    /// Brings back an image that the record had before writes of this block. The version on top is
-    /// only there to be another one than readers of the time between have seen.
-    pub(crate) fn revert(&self, slot: Slot, stamp: StampWord, image: &[u64], undo: &mut UndoArena) {
+    /// Brings back an image that the record had before writes of this block.
+    pub(crate) fn revert(&self, slot: Slot, stamp: StampWord, image: &[u64], undo: &UndoArena) {
         let record = self.record(slot).expect("the slot of a record");
         let payload = &record[self.layout.payload..];
         let now = StampWord(record[STAMP].load(Ordering::Relaxed));
         debug_assert_eq!(now.height(), undo.height(), "only this block's writes are undone");
-        let older = record[NEWEST].load(Ordering::Relaxed);
         let writing = StampWord::new(now.stamp(), State::Writing);
         record[STAMP].store(writing.0, Ordering::Release);
         fence(Ordering::Release);
         store_words(payload, image);
         if stamp.height() != now.height() {
-            let copy = undo.push(older, stamp, payload);
-            record[NEWEST].store(copy, Ordering::Release);
+            let newest = record[NEWEST].load(Ordering::Relaxed);
+            record[NEWEST].store(newest.wrapping_add(TAKEN_BACK_ONCE), Ordering::Release);
         }
         record[STAMP].store(stamp.0, Ordering::Release);
     }
@@ -349,8 +470,8 @@ impl Records {
         Slot(slot as u32)
     }
 
-    /// Hands out a slot again. The caller has unlinked it from every index, and no pin is below
-    /// the delete.
+    /// Hands out a slot again. The caller has unlinked it from every index, and nobody sees an
+    /// image of it.
     pub(crate) fn free(&self, slot: Slot) {
         let Some(record) = self.record(slot) else {
             return;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! begin_block(H) ─► writers of block H ─► finish ─► publish(H) ─► collect()
-//!                                          │            │             └ recycles below the horizon
+//!                                          │            │             └ recycles what nobody sees
 //!                                          └ Changes    └ new snapshots are at H
 //! ```
 //!
@@ -19,9 +19,9 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use types::{Error, Height, Result, SqlState, TableId, TableSchema};
 
-use crate::block::{BlockWrites, Changes};
+use crate::block::{BlockWrites, Changes, ChangesPins};
 use crate::feed::ChangeFeed;
-use crate::pins::{Pin, Pins};
+use crate::pins::{Pin, Pins, Readable, SharedPin};
 use crate::table::Table;
 use crate::undo::{Garbage, Touched, UndoSpace};
 
@@ -60,13 +60,55 @@ impl Catalog {
 
 /// A height that stays readable, with the tables as they were declared then.
 pub struct Snapshot {
-    pin: Pin,
+    hold: Hold,
     catalog: Arc<Catalog>,
+}
+
+enum Hold {
+    Own(Pin),
+    /// A share in that of a retained height.
+    Shared(SharedPin),
+}
+
+impl Hold {
+    fn pin(&self) -> &Pin {
+        match self {
+            Hold::Own(pin) => pin,
+            Hold::Shared(pin) => pin,
+        }
+    }
 }
 
 impl Snapshot {
     pub fn height(&self) -> Height {
-        self.pin.height()
+        self.hold.pin().height()
+    }
+
+    /// The same, which [`Store::retain_snapshot`] can retain however old it becomes.
+    pub fn shared(self) -> Snapshot {
+        let hold = match self.hold {
+            Hold::Own(pin) => Hold::Shared(SharedPin::new(pin)),
+            shared @ Hold::Shared(_) => shared,
+        };
+        Snapshot { hold, ..self }
+    }
+
+    /// Whether everything that was read by it so far is what it showed when it was taken. Of a
+    /// lease, to be asked before a result leaves.
+    pub fn check(&self) -> Result<()> {
+        if !self.hold.pin().is_ended() {
+            return Ok(());
+        }
+        Err(Error::new(SqlState::SNAPSHOT_TOO_OLD, "snapshot too old")
+            .with_detail(format!(
+                "The versions of rows at block {} were given up, since undo memory had passed \
+                 undo_bytes_max.",
+                self.height()
+            ))
+            .with_hint(
+                "Try again on a newer snapshot, read less in one transaction, or raise \
+                 undo_bytes_max.",
+            ))
     }
 
     pub fn table(&self, id: TableId) -> Option<&Arc<Table>> {
@@ -90,11 +132,49 @@ pub struct Collected {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct StoreUsage {
     pub undo_bytes: u64,
+    /// Of these, what the next collections will look at.
+    pub undo_unswept_bytes: u64,
     pub garbage_blocks: usize,
+    /// Pins of all kinds.
+    pub snapshots: usize,
+    pub snapshots_retained: usize,
+    pub oldest_snapshot: Option<Height>,
+}
+
+/// What blocks made superfluous, until nobody sees it any more.
+#[derive(Default)]
+struct Superfluous {
+    /// To be looked at, by the block that made it so.
+    due: VecDeque<(Height, Vec<Garbage>)>,
+    /// Looked at and still seen, by the highest height whose reader sees it.
+    parked: BTreeMap<Height, Vec<Garbage>>,
+    /// Items that blocks have made since the last collection.
+    new: usize,
+}
+
+impl Superfluous {
+    fn push(&mut self, height: Height, garbage: Vec<Garbage>) {
+        self.new += garbage.len();
+        self.due.push_back((height, garbage));
+    }
+
+    /// What was parked for a reader who has gone is due.
+    fn wake(&mut self, readable: &Readable) {
+        let gone = self.parked.extract_if(.., |witness, _| !readable.contains(*witness));
+        let woken: Vec<_> = gone.collect();
+        woken.into_iter().for_each(|woken| self.due.push_front(woken));
+    }
+
+    /// Items that one collection looks at: more than come, so that none waits for ever.
+    fn at_once(&mut self) -> usize {
+        2 * std::mem::take(&mut self.new) + 1024
+    }
 }
 
 pub struct Store {
     pins: Pins,
+    /// Blocks whose changes are being told.
+    untold: Pins,
     undo: Arc<UndoSpace>,
     feed: ChangeFeed,
     protocol_words: usize,
@@ -105,7 +185,7 @@ pub struct Store {
     published: Mutex<BTreeMap<Height, Arc<Catalog>>>,
     /// The last of them, for those who read the newest snapshot.
     newest_catalog: ArcSwap<(Height, Arc<Catalog>)>,
-    garbage: Mutex<VecDeque<(Height, Vec<Garbage>)>>,
+    garbage: Mutex<Superfluous>,
     /// Height of the block being written; collection excludes it.
     writing: Mutex<Option<Height>>,
 }
@@ -120,6 +200,7 @@ impl Store {
         assert!(protocol_words <= crate::PROTOCOL_WORDS_MAX);
         Store {
             pins: Pins::new(),
+            untold: Pins::new(),
             undo: Arc::new(UndoSpace::new()),
             feed: ChangeFeed::default(),
             protocol_words,
@@ -246,18 +327,24 @@ impl Store {
     /// not among the result, which comes in the order of heights.
     pub fn finish_each(&self, mut blocks: BlockWrites) -> Vec<Changes> {
         let told = blocks.take_told();
-        let pins: Vec<Pin> = told.keys().map(|_| self.pins.pin_newest()).collect();
+        let pins: Vec<_> = told.keys().map(|height| self.pins_of_changes(*height)).collect();
         self.close(blocks);
-        let changes = |((height, touched), pin)| Changes::new(height, pin, self.catalog(), touched);
+        let changes =
+            |((height, touched), pins)| Changes::new(height, pins, self.catalog(), touched);
         told.into_iter().zip(pins).map(changes).collect()
     }
 
     /// Closes a block. Its net changes can be read as long as the result lives.
     pub fn finish(&self, block: BlockWrites) -> Changes {
         let height = block.height();
-        let pin = self.pins.pin_newest();
+        let pins = self.pins_of_changes(height);
         let touched = self.close(block);
-        Changes::new(height, pin, self.catalog(), touched)
+        Changes::new(height, pins, self.catalog(), touched)
+    }
+
+    /// To be taken before the block is closed, that no collection comes between.
+    fn pins_of_changes(&self, height: Height) -> ChangesPins {
+        ChangesPins { _before: self.pins.pin_newest(), _untold: self.untold.pin(height) }
     }
 
     /// Closes a block whose net changes nobody wants to know.
@@ -270,7 +357,7 @@ impl Store {
         let (touched, garbage) = block.close();
         self.feed.close(height, &touched);
         if !garbage.is_empty() {
-            self.garbage.lock().push_back((height, garbage));
+            self.garbage.lock().push(height, garbage);
         }
         *self.writing.lock() = None;
         touched
@@ -304,57 +391,112 @@ impl Store {
 
     /// The newest snapshot.
     pub fn snapshot(&self) -> Snapshot {
-        self.snapshot_of(self.pins.pin_newest())
+        self.snapshot_of(Hold::Own(self.pins.pin_newest()))
     }
 
     /// The snapshot at a height; `None` if what it would show may have been collected.
     pub fn snapshot_at(&self, height: Height) -> Option<Snapshot> {
-        (height <= self.newest()).then(|| self.pins.pin(height))?.map(|pin| self.snapshot_of(pin))
+        let pin = (height <= self.newest()).then(|| self.pins.pin(height))??;
+        Some(self.snapshot_of(Hold::Own(pin)))
     }
 
-    fn snapshot_of(&self, pin: Pin) -> Snapshot {
+    /// The newest snapshot, for a reader who asks [`Snapshot::check`] before he shows anybody what
+    /// he has read: the store may end it when memory runs short.
+    pub fn lease(&self) -> Snapshot {
+        self.snapshot_of(Hold::Own(self.pins.lease_newest()))
+    }
+
+    /// The same at a height that is retained, or young enough that nothing of it was collected.
+    pub fn lease_at(&self, height: Height) -> Option<Snapshot> {
+        if height > self.newest() {
+            return None;
+        }
+        let own = || self.pins.lease(height).map(Hold::Own);
+        let hold = self.pins.retained(height).map(Hold::Shared).or_else(own)?;
+        Some(self.snapshot_of(hold))
+    }
+
+    /// Keeps a height for [`Store::lease_at`] until it is released or ended. Whether it could be
+    /// read still.
+    pub fn retain(&self, height: Height) -> bool {
+        height <= self.newest() && self.pins.retain(height)
+    }
+
+    /// Keeps the height of a lease in the same way. Whether it could be: it is shared, or young.
+    pub fn retain_snapshot(&self, snapshot: &Snapshot) -> bool {
+        match &snapshot.hold {
+            Hold::Shared(pin) => self.pins.retain_shared(pin),
+            Hold::Own(pin) => self.pins.retain(pin.height()),
+        }
+    }
+
+    pub fn release(&self, height: Height) {
+        self.pins.release(height);
+    }
+
+    /// In ascending order.
+    pub fn retained(&self) -> Vec<Height> {
+        self.pins.retained_heights()
+    }
+
+    /// From this height on nothing was collected yet.
+    pub fn complete_from(&self) -> Height {
+        self.pins.floor()
+    }
+
+    /// Ends the leases of the lowest height below `limit` that has some, and retains it no longer.
+    pub fn end_oldest_leases(&self, limit: Height) -> Option<Height> {
+        self.pins.end_oldest_leases(limit)
+    }
+
+    fn snapshot_of(&self, hold: Hold) -> Snapshot {
         let newest = self.newest_catalog.load();
-        let catalog = if newest.0 <= pin.height() {
+        let height = hold.pin().height();
+        let catalog = if newest.0 <= height {
             newest.1.clone()
         } else {
             let published = self.published.lock();
-            let catalog = published.range(..=pin.height()).next_back();
+            let catalog = published.range(..=height).next_back();
             catalog.map(|(_, catalog)| catalog.clone()).unwrap_or_default()
         };
-        Snapshot { pin, catalog }
+        Snapshot { hold, catalog }
     }
 
-    /// A height that nobody reads below, now or later.
-    pub fn horizon(&self) -> Height {
-        self.pins.horizon()
-    }
-
-    /// Recycles what only readers below `horizon` could need; a no-op while a block is written.
-    /// `horizon` is a result of [`Store::horizon`].
-    pub fn collect(&self, horizon: Height) -> Collected {
+    /// Recycles what nobody sees at any height that is read; a no-op while a block is written. Its
+    /// work is in proportion to what was written since the last one.
+    pub fn collect(&self) -> Collected {
         let writing = self.writing.lock();
         if writing.is_some() {
             return Collected::default();
         }
-        let superfluous = self.collect_garbage(horizon);
-        let undo_chunks = self.undo.collect(horizon);
+        let readable = self.pins.readable(self.untold.heights());
+        let untold = self.untold.lowest().unwrap_or(Height::MAX);
+        let index_entries_and_records = self.collect_garbage(&readable);
+        let undo_chunks = self.undo.collect(&readable, untold);
         let mut published = self.published.lock();
-        if let Some((&oldest_needed, _)) = published.range(..=horizon).next_back() {
-            published.retain(|&height, _| height >= oldest_needed);
+        let heights: Vec<Height> = published.keys().copied().collect();
+        for (from, to) in heights.iter().zip(&heights[1..]) {
+            if readable.witness(*from, *to).is_none() {
+                published.remove(from);
+            }
         }
-        Collected { horizon, undo_chunks, index_entries_and_records: superfluous }
+        Collected { horizon: readable.horizon(), undo_chunks, index_entries_and_records }
     }
 
-    fn collect_garbage(&self, horizon: Height) -> usize {
-        let mut queue = self.garbage.lock();
+    fn collect_garbage(&self, readable: &Readable) -> usize {
+        let mut garbage = self.garbage.lock();
+        garbage.wake(readable);
         let catalog = self.current.load();
-        let mut count = 0;
-        while let Some((_, garbage)) = queue.pop_front_if(|(height, _)| *height <= horizon) {
-            count += garbage.len();
-            for item in &garbage {
+        let (mut count, at_once) = (0, garbage.at_once());
+        while count < at_once
+            && let Some((_, items)) = garbage.due.pop_front_if(|(at, _)| *at <= readable.newest())
+        {
+            count += items.len();
+            for item in items {
                 let table = catalog.table(item.table);
-                if let Some(table) = table.filter(|t| t.records.incarnation == item.incarnation) {
-                    table.collect(item, horizon);
+                let table = table.filter(|t| t.records.incarnation == item.incarnation);
+                if let Some(witness) = table.and_then(|table| table.collect(&item, readable)) {
+                    garbage.parked.entry(witness).or_default().push(item);
                 }
             }
         }
@@ -364,7 +506,11 @@ impl Store {
     pub fn usage(&self) -> StoreUsage {
         StoreUsage {
             undo_bytes: self.undo.chunks_in_use() * UndoSpace::chunk_bytes(),
-            garbage_blocks: self.garbage.lock().len(),
+            undo_unswept_bytes: self.undo.chunks_unswept() as u64 * UndoSpace::chunk_bytes(),
+            garbage_blocks: self.garbage.lock().due.len(),
+            snapshots: self.pins.heights().len(),
+            snapshots_retained: self.pins.retained_heights().len(),
+            oldest_snapshot: self.pins.lowest(),
         }
     }
 }

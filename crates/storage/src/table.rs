@@ -50,6 +50,7 @@ use crate::hash::{HashIndex, KeyHash};
 use crate::header::State;
 use crate::layout::{Cell, IMAGE_WORDS};
 use crate::ordered::OrderedIndex;
+use crate::pins::Readable;
 use crate::record::{Records, Slot, load_words, store_words};
 use crate::undo::{Garbage, GarbageKind, UndoArena, UndoSpace};
 
@@ -117,7 +118,7 @@ impl Table {
         Table {
             secondary: secondary.collect(),
             has_secondary: schema.indexes.iter().any(|index| !index.dropped),
-            records: Arc::new(Records::new(&schema, protocol_words, undo, incarnation)),
+            records: Records::register(&schema, protocol_words, undo, incarnation),
             hash: Arc::new(HashIndex::new()),
             primary: Arc::new(OrderedIndex::new()),
             schema,
@@ -303,6 +304,19 @@ impl Table {
         Some(stamp)
     }
 
+    /// The versions of a row that are still there, from the one visible at `at` back: when each
+    /// came to be, and the row, `None` where it was deleted then. Versions that lie between
+    /// heights which are read may be missing.
+    pub fn history(&self, slot: Slot, at: Height) -> Vec<(Stamp, Option<Vec<Value>>)> {
+        let decoded = |payload: Vec<u64>| {
+            let mut row = Vec::new();
+            self.decode_row(&payload, &mut row);
+            row
+        };
+        let images = self.records.history(slot, at).into_iter();
+        images.map(|(stamp, payload)| (stamp, payload.map(decoded))).collect()
+    }
+
     pub(crate) fn decode_row(&self, payload: &[u64], out: &mut Vec<Value>) {
         out.clear();
         let columns = self.records.layout.columns.iter();
@@ -447,11 +461,12 @@ impl Table {
     pub(crate) fn unlink(&self, slot: Slot) {
         let key = self.records.key(slot);
         self.hash.remove(self.hash.hash(key.as_bytes()), slot);
-        self.primary.remove(key.as_bytes());
+        self.primary.remove_of(key.as_bytes(), slot);
         let mut payload = Vec::new();
         self.load_payload(slot, &mut payload);
         for (_, index) in self.secondary_indexes() {
-            index.entries.remove(self.entry(index, &payload, &key).as_bytes());
+            let entry = self.entry(index, &payload, &key);
+            index.entries.remove_of(entry.as_bytes(), slot);
         }
     }
 
@@ -467,38 +482,46 @@ impl Table {
         Garbage { table: self.schema.id, incarnation, slot, what }
     }
 
-    /// Removes what a block made superfluous, if it still is. No pin is below `horizon`, and no
-    /// block is being written.
-    pub(crate) fn collect(&self, garbage: &Garbage, horizon: Height) {
+    /// Removes what a block made superfluous, unless somebody sees an image of the record that
+    /// needs it: the highest reader of those. No block is being written.
+    pub(crate) fn collect(&self, garbage: &Garbage, readable: &Readable) -> Option<Height> {
         match &garbage.what {
-            GarbageKind::Record => self.collect_record(garbage.slot, horizon),
+            GarbageKind::Record => self.collect_record(garbage.slot, readable),
             GarbageKind::Entry(id, entry) => {
-                let Some(index) = self.secondary(*id) else {
-                    return;
-                };
+                let index = self.secondary(*id)?;
                 let key = self.records.key(garbage.slot);
-                let mut needed = false;
-                self.records.visible_images(garbage.slot, horizon, |payload| {
+                let (mut is_current, mut reader) = (false, None);
+                self.records.seen_images(garbage.slot, readable, |seen_by, payload| {
                     let load = |i: usize| payload[i].load(Ordering::Relaxed);
                     let Records { layout, heap, .. } = &*self.records;
                     let columns = &index.columns;
-                    needed |= entry::of_payload(columns, layout, heap, load, &key.0) == *entry;
+                    if entry::of_payload(columns, layout, heap, load, &key.0) == *entry {
+                        is_current |= seen_by.is_none();
+                        reader = reader.max(seen_by);
+                    }
                 });
-                if !needed {
-                    index.entries.remove(entry.as_bytes());
+                // What leaves a current entry behind makes it superfluous once more.
+                if reader.is_none() && !is_current {
+                    index.entries.remove_of(entry.as_bytes(), garbage.slot);
                 }
+                reader.filter(|_| !is_current)
             }
         }
     }
 
-    fn collect_record(&self, slot: Slot, horizon: Height) {
-        let stamp = self.records.stamp_word(slot);
+    fn collect_record(&self, slot: Slot, readable: &Readable) -> Option<Height> {
         // Inserted again, or collected already.
-        if stamp.state() != State::Tombstone || stamp.height() > horizon {
-            return;
+        if self.records.stamp_word(slot).state() != State::Tombstone {
+            return None;
+        }
+        let mut reader = None;
+        self.records.seen_images(slot, readable, |seen_by, _| reader = reader.max(seen_by));
+        if reader.is_some() {
+            return reader;
         }
         self.unlink(slot);
         self.records.free(slot);
+        None
     }
 
     fn entry(&self, index: &SecondaryIndex, payload: &[u64], key: &Key) -> Key {

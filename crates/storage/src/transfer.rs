@@ -78,7 +78,7 @@ impl Store {
     /// Makes a height that was restored readable, and none below it.
     pub fn resume_at(&self, height: Height) {
         self.publish(height);
-        self.collect(self.horizon());
+        self.collect();
     }
 }
 

@@ -3,7 +3,8 @@
 //! ```text
 //! word 0     older version, 0 = none
 //! word 1     stamp word of the image (Live or Tombstone)
-//! words 2 .. the record's payload as of that stamp
+//! word 2     whose it is:  63 [ incarnation of the table: 32 | slot: 32 ] 0
+//! words 3 .. the record's payload as of that stamp
 //! ```
 //!
 //! Versions of all tables lie in chunks of one space, filled from the start. A *handle* is the
@@ -17,67 +18,130 @@
 //! The version that block `X` makes of a record is reached only from something newer, whose stamp
 //! has height `X`. A reader at height `at` goes on to an older version only from an image whose
 //! height is above `at`; so whoever reads a version of block `X` has `at < X`. Once every pin, and
-//! every pin yet to come, is `>= X` (`Pins::horizon`), nobody follows a handle into block `X`'s
+//! every pin yet to come, is `>= X` (the *horizon*), nobody follows a handle into block `X`'s
 //! versions again, whatever handles still lie around; the chunk is free when that holds for the
-//! last block that wrote into it. Not even a wrong argument could touch freed memory: chunks go
-//! back to the space, not to the allocator.
+//! last block that wrote into it. Chunks above the horizon are emptied by [`sweep`](crate::sweep).
+//!
+//! A reader whose lease was ended, or who walks a chain while it is being swept, may hold a handle
+//! into a chunk that is written anew. Chunks go back to the space, not to the allocator, so he
+//! reads words of another version, and must not take them for a handle or for his row:
+//!
+//! ```text
+//! collector                              reader
+//! horizon <- h       (release)           turn <- turns              (acquire)
+//! unlink, move       (release)           below the horizon: no row
+//! turns  += 1        (release)           read a version's words     (relaxed)
+//! free the chunks    (mutex)             fence                      (acquire)
+//! take one: fence    (release)           turns = turn: trust them;  else from the start
+//! write versions     (relaxed)
+//! ```
+//!
+//! If he read a word of the new life, the fences make him see the turn that came before it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Weak};
 
-use kit::sync::atomic::{AtomicU64, Ordering};
-use parking_lot::Mutex;
+use kit::sync::atomic::{AtomicU64, Ordering, fence};
+use parking_lot::{Mutex, RwLock};
 use types::{Height, IndexId, Key, Stamp, TableId};
 
 use crate::exclusive::{LINES_MAX, WORDS_PER_LINE};
 use crate::header::StampWord;
-use crate::record::Slot;
+use crate::record::{Records, Slot};
 use crate::words::{self, Words};
 
-const CHUNK_WORDS_LOG2: u32 = if cfg!(shuttle) { 5 } else { 13 };
-const CHUNK_WORDS: usize = 1 << CHUNK_WORDS_LOG2;
+/// Tests fill many.
+const CHUNK_WORDS_LOG2: u32 = match (cfg!(shuttle), cfg!(test)) {
+    (true, _) => 5,
+    (_, true) => 7,
+    _ => 13,
+};
+pub(crate) const CHUNK_WORDS: usize = 1 << CHUNK_WORDS_LOG2;
 const OLDER: usize = 0;
 const VERSION_STAMP: usize = 1;
-pub(crate) const VERSION_HEADER_WORDS: usize = 2;
+const OWNER: usize = 2;
+pub(crate) const VERSION_HEADER_WORDS: usize = 3;
 
 /// Where a version lies; 0 is none.
 pub(crate) type Handle = u64;
 
 pub(crate) struct UndoSpace {
     words: Words,
-    chunks: Mutex<Chunks>,
+    pub(crate) chunks: Mutex<Chunks>,
+    owners: RwLock<Vec<Owner>>,
+    /// Times that chunks were freed.
+    turns: AtomicU64,
+    /// No reader whose result counts is below.
+    horizon: AtomicU64,
+}
+
+/// Who made versions, by incarnation.
+#[derive(Clone, Default)]
+pub(crate) struct Owner {
+    pub(crate) records: Weak<Records>,
+    pub(crate) payload_words: usize,
 }
 
 #[derive(Default)]
-struct Chunks {
+pub(crate) struct Chunks {
     /// First chunk never used.
     next: u64,
     free: Vec<u64>,
-    /// Chunks with room left, and the words used of each.
-    open: Vec<OpenChunk>,
-    /// Full chunks, with the last block that wrote into them, in the order of those blocks.
-    full: VecDeque<(Height, u64)>,
+    /// Chunks with room left.
+    open: Vec<Chunk>,
+    /// Full chunks that no sweep has looked at since their readers changed.
+    pub(crate) unswept: VecDeque<Chunk>,
+    /// The others, by the highest reader below their last block.
+    pub(crate) swept: BTreeMap<Height, Vec<Chunk>>,
+    /// Where the sweep gathers what is still read, by its highest reader.
+    pub(crate) gathered: BTreeMap<Height, Chunk>,
+    /// Chunks that blocks have filled since the last sweep.
+    pub(crate) filled: usize,
     /// Empty lists with the room that blocks of late needed.
     touched: Vec<Vec<Touched>>,
 }
 
+/// A chunk in use.
 #[derive(Clone, Copy, Debug)]
-struct OpenChunk {
-    chunk: u64,
-    used: usize,
-    last_height: Height,
+pub(crate) struct Chunk {
+    pub(crate) number: u64,
+    /// Words filled.
+    pub(crate) used: usize,
+    /// The blocks that made its versions.
+    pub(crate) first: Height,
+    pub(crate) last: Height,
 }
 
 /// A version's words.
 #[derive(Clone, Copy)]
 pub(crate) struct Version<'a>(&'a [AtomicU64]);
 
+/// What was read may not be what it was taken for.
+#[derive(Debug)]
+pub(crate) struct Recycled;
+
 impl<'a> Version<'a> {
     pub(crate) fn older(self) -> Handle {
-        self.0[OLDER].load(Ordering::Relaxed)
+        self.0[OLDER].load(Ordering::Acquire)
+    }
+
+    /// Where the handle of the older version stands.
+    pub(crate) fn older_word(self) -> &'a AtomicU64 {
+        &self.0[OLDER]
     }
 
     pub(crate) fn stamp(self) -> StampWord {
         StampWord(self.0[VERSION_STAMP].load(Ordering::Relaxed))
+    }
+
+    /// The incarnation of the table, and the slot.
+    pub(crate) fn owner(self) -> (usize, Slot) {
+        let owner = self.0[OWNER].load(Ordering::Relaxed);
+        ((owner >> 32) as usize, Slot(owner as u32))
+    }
+
+    pub(crate) fn header(self) -> [u64; VERSION_HEADER_WORDS] {
+        std::array::from_fn(|word| self.0[word].load(Ordering::Relaxed))
     }
 
     pub(crate) fn payload(self) -> &'a [AtomicU64] {
@@ -91,9 +155,48 @@ impl<'a> Version<'a> {
     }
 }
 
+impl Chunk {
+    pub(crate) fn room(&self) -> usize {
+        CHUNK_WORDS - self.used
+    }
+
+    /// Takes so many words; the block at `height` made what will lie there.
+    fn reserve(&mut self, count: usize, first: Height, last: Height) -> usize {
+        let start = self.used;
+        if start == 0 {
+            self.first = first;
+        }
+        self.used += count;
+        self.first = self.first.min(first);
+        self.last = self.last.max(last);
+        start
+    }
+}
+
 impl UndoSpace {
     pub(crate) fn new() -> Self {
-        UndoSpace { words: Words::new(CHUNK_WORDS, 0), chunks: Mutex::default() }
+        UndoSpace {
+            words: Words::new(CHUNK_WORDS, 0),
+            chunks: Mutex::default(),
+            owners: RwLock::default(),
+            turns: AtomicU64::new(0),
+            horizon: AtomicU64::new(0),
+        }
+    }
+
+    /// Records that will make versions. Their incarnation is theirs alone.
+    pub(crate) fn register(&self, records: &Arc<Records>) {
+        let mut owners = self.owners.write();
+        let place = u32::try_from(records.incarnation).expect("fewer tables than 2^32") as usize;
+        if owners.len() <= place {
+            owners.resize_with(place + 1, Owner::default);
+        }
+        let payload_words = records.layout.payload_words;
+        owners[place] = Owner { records: Arc::downgrade(records), payload_words };
+    }
+
+    pub(crate) fn owners(&self) -> Vec<Owner> {
+        self.owners.read().clone()
     }
 
     #[inline]
@@ -104,54 +207,119 @@ impl UndoSpace {
         Version(&chunk[start..start + VERSION_HEADER_WORDS + payload_words])
     }
 
-    fn take_chunk(&self) -> OpenChunk {
-        let mut chunks = self.chunks.lock();
-        if let Some(open) = chunks.open.pop() {
-            return open;
+    /// The version that begins at a word of a chunk, without its payload, and its handle.
+    pub(crate) fn header(&self, chunk: &Chunk, start: usize) -> (Version<'_>, Handle) {
+        let unit = self.words.unit(chunk.number).expect("a chunk is never unmapped");
+        let handle = (chunk.number << CHUNK_WORDS_LOG2) + start as u64 + 1;
+        (Version(&unit[start..start + VERSION_HEADER_WORDS]), handle)
+    }
+
+    /// What a reader at a height notes before he follows a handle; `None` if there is nothing
+    /// below the horizon that he could follow.
+    pub(crate) fn turn(&self, at: Height) -> Option<u64> {
+        let turn = self.turns.load(Ordering::Acquire);
+        (at >= self.horizon.load(Ordering::Acquire)).then_some(turn)
+    }
+
+    /// Versions that lower blocks made may be gone.
+    pub(crate) fn horizon(&self) -> Height {
+        self.horizon.load(Ordering::Acquire)
+    }
+
+    /// Whether what was read since a turn was noted is what it was taken for.
+    pub(crate) fn check(&self, turn: u64) -> Result<(), Recycled> {
+        fence(Ordering::Acquire);
+        match self.turns.load(Ordering::Relaxed) == turn {
+            true => Ok(()),
+            false => Err(Recycled),
         }
-        let chunk = chunks.free.pop().unwrap_or_else(|| {
+    }
+
+    pub(crate) fn raise_horizon(&self, horizon: Height) {
+        self.horizon.fetch_max(horizon, Ordering::Release);
+    }
+
+    /// Frees chunks that no reader whose result counts will come to.
+    pub(crate) fn free(&self, chunks: &[Chunk]) {
+        if chunks.is_empty() {
+            return;
+        }
+        self.turns.fetch_add(1, Ordering::Release);
+        self.chunks.lock().free.extend(chunks.iter().map(|chunk| chunk.number));
+    }
+
+    /// A chunk with room for so many words; open ones without are full.
+    fn take_roomy(&self, words: usize, full: &mut Vec<Chunk>) -> Chunk {
+        let mut chunks = self.chunks.lock();
+        while let Some(open) = chunks.open.pop() {
+            if open.room() >= words {
+                return open;
+            }
+            full.push(open);
+        }
+        self.take_empty(&mut chunks)
+    }
+
+    pub(crate) fn take_empty(&self, chunks: &mut Chunks) -> Chunk {
+        let number = chunks.free.pop().unwrap_or_else(|| {
             chunks.next += 1;
             chunks.next - 1
         });
-        self.words.ensure(chunk);
-        OpenChunk { chunk, used: 0, last_height: 0 }
+        fence(Ordering::Release);
+        self.words.ensure(number);
+        Chunk { number, used: 0, first: 0, last: 0 }
+    }
+
+    /// Copies words into a chunk that has room for them; blocks `first` to `last` made them.
+    pub(crate) fn put(
+        &self,
+        chunk: &mut Chunk,
+        (first, last): (Height, Height),
+        header: [u64; VERSION_HEADER_WORDS],
+        payload: &[AtomicU64],
+    ) -> Handle {
+        let count = VERSION_HEADER_WORDS + payload.len();
+        let start = chunk.reserve(count, first, last);
+        let unit = self.words.unit(chunk.number).expect("taken from the space");
+        let (to_header, to_payload) = unit[start..start + count].split_at(VERSION_HEADER_WORDS);
+        for (to, from) in to_header.iter().zip(header) {
+            to.store(from, Ordering::Relaxed);
+        }
+        for (to, from) in to_payload.iter().zip(payload) {
+            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        (chunk.number << CHUNK_WORDS_LOG2) + start as u64 + 1
     }
 
     /// Takes back the chunks of a finished block.
-    fn give_back(
-        &self,
-        height: Height,
-        full: &[u64],
-        open: Option<OpenChunk>,
-        touched: Vec<Touched>,
-    ) {
+    fn give_back(&self, full: &[Chunk], open: Option<Chunk>, touched: Vec<Touched>) {
         let mut chunks = self.chunks.lock();
         chunks.touched.push(touched);
-        chunks.full.extend(full.iter().map(|&chunk| (height, chunk)));
+        chunks.unswept.extend(full);
+        chunks.filled += full.len();
         chunks.open.extend(open);
     }
 
-    /// Frees the chunks that only blocks up to `horizon` wrote into. Returns how many.
-    pub(crate) fn collect(&self, horizon: Height) -> usize {
+    /// Takes out the chunks that only blocks up to `horizon` wrote into.
+    pub(crate) fn take_unread(&self, horizon: Height) -> Vec<Chunk> {
         let mut chunks = self.chunks.lock();
-        let Chunks { free, open, full, .. } = &mut *chunks;
-        let before = free.len();
-        while let Some((_, chunk)) = full.pop_front_if(|(height, _)| *height <= horizon) {
-            free.push(chunk);
+        let Chunks { open, unswept, gathered, .. } = &mut *chunks;
+        let unread = |chunk: &mut Chunk| chunk.last <= horizon;
+        let mut taken: Vec<Chunk> = open.extract_if(.., unread).collect();
+        while let Some(chunk) = unswept.pop_front_if(unread) {
+            taken.push(chunk);
         }
-        open.retain(|chunk| {
-            let keep = chunk.last_height > horizon;
-            if !keep {
-                free.push(chunk.chunk);
-            }
-            keep
-        });
-        free.len() - before
+        taken.extend(gathered.extract_if(.., |_, chunk| unread(chunk)).map(|(_, chunk)| chunk));
+        taken
     }
 
     pub(crate) fn chunks_in_use(&self) -> u64 {
         let chunks = self.chunks.lock();
         chunks.next - chunks.free.len() as u64
+    }
+
+    pub(crate) fn chunks_unswept(&self) -> usize {
+        self.chunks.lock().unswept.len()
     }
 
     pub(crate) fn chunk_bytes() -> u64 {
@@ -189,15 +357,15 @@ pub(crate) enum GarbageKind {
 /// What one worker writes beside the records while a block runs: versions, and the lists of what
 /// it touched and made superfluous.
 pub struct UndoArena {
-    space: std::sync::Arc<UndoSpace>,
+    space: Arc<UndoSpace>,
     /// The first of the blocks that are written together, and the last.
     first: Height,
     height: Height,
     /// Each block's changes are to be told, though they are written together: the block of each
     /// touch.
     told: Option<Vec<Height>>,
-    chunk: Option<OpenChunk>,
-    full: Vec<u64>,
+    chunk: Option<Chunk>,
+    full: Vec<Chunk>,
     pub(crate) touched: Vec<Touched>,
     pub(crate) garbage: Vec<Garbage>,
     /// Reused by the writers of this worker.
@@ -205,7 +373,7 @@ pub struct UndoArena {
 }
 
 impl UndoArena {
-    pub(crate) fn new(space: std::sync::Arc<UndoSpace>, first: Height, height: Height) -> Self {
+    pub(crate) fn new(space: Arc<UndoSpace>, first: Height, height: Height) -> Self {
         let touched = space.chunks.lock().touched.pop().unwrap_or_default();
         UndoArena {
             space,
@@ -254,46 +422,30 @@ impl UndoArena {
         image < if self.told.is_some() { height } else { self.first }
     }
 
-    /// Copies an image into a new version. The caller publishes the handle with release order.
+    /// Copies a record's image into a new version. The caller publishes the handle with release
+    /// order.
     pub(crate) fn push(
         &mut self,
+        (incarnation, slot): (u64, Slot),
         older: Handle,
         stamp: StampWord,
         payload: &[AtomicU64],
     ) -> Handle {
+        // A record has at most 1,600 columns of two words (the binder's limit).
         let count = VERSION_HEADER_WORDS + payload.len();
-        let (chunk, start) = self.reserve(count);
-        let unit = self.space.words.unit(chunk).expect("taken from the space");
-        let version = &unit[start..start + count];
-        version[OLDER].store(older, Ordering::Relaxed);
-        version[VERSION_STAMP].store(stamp.0, Ordering::Relaxed);
-        for (to, from) in version[VERSION_HEADER_WORDS..].iter().zip(payload) {
-            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
-        }
-        (chunk << CHUNK_WORDS_LOG2) + start as u64 + 1
-    }
-
-    /// A record has at most 1,600 columns of two words (the binder's limit), less than a chunk.
-    fn reserve(&mut self, count: usize) -> (u64, usize) {
         assert!(count <= CHUNK_WORDS, "a row of {count} words");
-        loop {
-            let open = self.chunk.get_or_insert_with(|| self.space.take_chunk());
-            if open.used + count <= CHUNK_WORDS {
-                let start = open.used;
-                open.used += count;
-                open.last_height = self.height;
-                return (open.chunk, start);
-            }
-            self.full.push(open.chunk);
-            self.chunk = None;
-        }
+        let header = [older, stamp.0, incarnation << 32 | u64::from(slot.0)];
+        let full = self.chunk.take_if(|open| open.room() < count);
+        self.full.extend(full);
+        let chunk = self.chunk.get_or_insert_with(|| self.space.take_roomy(count, &mut self.full));
+        self.space.put(chunk, (self.first, self.height), header, payload)
     }
 
     /// Hands the chunks back to the space; versions in them stay until they are collected.
     pub(crate) fn close(&mut self) {
         let mut touched = std::mem::take(&mut self.touched);
         touched.clear();
-        self.space.give_back(self.height, &self.full, self.chunk.take(), touched);
+        self.space.give_back(&self.full, self.chunk.take(), touched);
         self.full.clear();
     }
 }
@@ -302,29 +454,33 @@ impl UndoArena {
 mod tests {
     use super::*;
     use crate::header::State;
-    use std::sync::Arc;
 
     #[test]
     fn chunks_are_recycled_when_their_last_block_is_below_the_horizon() {
         let space = Arc::new(UndoSpace::new());
-        let image: Vec<AtomicU64> = (0..1000).map(AtomicU64::new).collect();
+        let image: Vec<AtomicU64> = (0..13).map(AtomicU64::new).collect();
         let stamp = StampWord::new(Stamp::new(1, 2), State::Live);
         let mut handles = Vec::new();
         for height in 1..=3 {
             let mut arena = UndoArena::new(space.clone(), height, height);
-            handles.extend((0..10).map(|i| arena.push(i, stamp, &image)));
+            handles.extend((0..10).map(|i| arena.push((7, Slot(9)), i, stamp, &image)));
             arena.close();
         }
         for (i, handle) in handles.iter().enumerate() {
-            let version = space.version(*handle, 1000);
+            let version = space.version(*handle, 13);
             assert_eq!(version.older(), i as u64 % 10);
-            assert_eq!(version.stamp(), stamp);
-            assert_eq!(version.payload()[999].load(Ordering::Relaxed), 999);
+            assert_eq!((version.stamp(), version.owner()), (stamp, (7, Slot(9))));
+            assert_eq!(version.payload()[12].load(Ordering::Relaxed), 12);
         }
         assert_eq!(space.chunks_in_use(), 4);
-        assert_eq!(space.collect(0), 0);
-        assert_eq!(space.collect(1), 1);
-        assert_eq!(space.collect(3), 3);
+        let collect = |horizon| {
+            let unread = space.take_unread(horizon);
+            space.free(&unread);
+            unread.len()
+        };
+        assert_eq!(collect(0), 0);
+        assert_eq!(collect(1), 1);
+        assert_eq!(collect(3), 3);
         assert_eq!(space.chunks_in_use(), 0);
     }
 }

@@ -25,6 +25,7 @@ use crate::datatype::DataType;
 use crate::datetime::{check_date, check_timestamp};
 use crate::error::{Error, Result, SqlState};
 use crate::numeric::{self, POW10};
+use crate::system::SystemType;
 use crate::text::{check_text, missing_blanks};
 use crate::value::{Value, canonical_nan};
 
@@ -63,6 +64,7 @@ impl Value {
             (Value::Array(elements), DataType::Array(element)) => {
                 write_array(elements, element, out)?;
             }
+            (value, DataType::System(system)) => write_system(value, *system, out)?,
             (other, DataType::Unknown) => other.write_text(&other.data_type_hint(), out),
             _ => return Err(mismatch(self, data_type)),
         }
@@ -97,8 +99,33 @@ impl Value {
             DataType::Timestamptz => Value::Timestamptz(read_timestamp(bytes, data_type)?),
             DataType::Array(element) => Value::from(read_array(element, bytes)?),
             DataType::Void => Value::Null,
+            DataType::System(system) => read_system(*system, bytes, data_type)?,
         };
         Ok(value)
+    }
+}
+
+/// Numbers of objects are four bytes without a sign, `"char"` is one byte.
+fn write_system(value: &Value, system: SystemType, out: &mut impl BufMut) -> Result<()> {
+    match (value, system) {
+        (Value::Int(number), _) => match u32::try_from(*number) {
+            Ok(number) => out.put_u32(number),
+            Err(_) => return Err(mismatch(value, &DataType::System(system))),
+        },
+        (Value::Float(x), SystemType::Float4) => out.put_f32(*x as f32),
+        (Value::Text(text), _) => out.put_slice(text.as_bytes()),
+        (value, _) => value.write_binary(&system.storage(), out)?,
+    }
+    Ok(())
+}
+
+fn read_system(system: SystemType, bytes: &[u8], data_type: &DataType) -> Result<Value> {
+    match system.storage() {
+        DataType::Int8 => Ok(Value::Int(u32::from_be_bytes(fixed(bytes, data_type)?).into())),
+        DataType::Float8 => {
+            Ok(Value::Float(canonical_nan(f32::from_be_bytes(fixed(bytes, data_type)?).into())))
+        }
+        storage => Value::read_binary(&storage, bytes),
     }
 }
 

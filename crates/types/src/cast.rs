@@ -44,6 +44,8 @@ pub fn cast_context(from: &DataType, to: &DataType) -> Option<CastContext> {
         (T::Void, _) | (_, T::Void) => (from == to).then_some(Implicit),
         (T::Unknown, _) => Some(Implicit),
         (_, T::Unknown) => None,
+        (T::System(from), to) => cast_context(&from.storage(), to),
+        (from, T::System(to)) => cast_context(from, &to.storage()),
         (T::Array(from), T::Array(to)) => cast_context(from, to),
         (from, to) if from.without_modifier() == to.without_modifier() => Some(Implicit),
         (from, to) if from.is_string() && to.is_string() => Some(Implicit),
@@ -68,6 +70,9 @@ pub fn cast(value: &Value, target: &DataType, explicit: bool) -> Result<Value> {
             fit_text(text_of(value), target, explicit).map(Value::Text)
         }
         DataType::Array(element) => cast_array(value, element, explicit),
+        DataType::System(system) if !matches!(value, Value::Text(_)) => {
+            cast(value, &system.storage(), explicit)
+        }
         _ => match value {
             Value::Text(text) => Value::read_text(target, text),
             _ => cast_scalar(value, target),
@@ -260,6 +265,7 @@ pub fn common_type(a: &DataType, b: &DataType) -> Option<DataType> {
     match (a, b) {
         (T::Unknown, other) | (other, T::Unknown) => return Some(other.clone()),
         (T::Void, _) | (_, T::Void) => return None,
+        (T::System(a), b) | (b, T::System(a)) => return common_type(&a.storage(), b),
         (T::Array(a), T::Array(b)) => return common_type(a, b).map(|e| T::Array(Box::new(e))),
         // Lengths differ: PostgreSQL forgets them, and an unbounded `char` is `text` here.
         (T::Char(_), T::Char(_)) => return Some(T::Text),

@@ -10,6 +10,7 @@
 use std::fmt;
 
 use crate::error::{Error, Result, SqlState};
+use crate::system::SystemType;
 
 /// Decimal digits that every `numeric` can hold (96 bits of mantissa).
 pub const NUMERIC_PRECISION_MAX: u8 = 28;
@@ -42,6 +43,8 @@ pub enum DataType {
     Unknown,
     /// What a procedure without a result returns.
     Void,
+    /// In answers of system catalogs only.
+    System(SystemType),
 }
 
 impl DataType {
@@ -70,6 +73,7 @@ impl DataType {
             DataType::Array(_) => "array",
             DataType::Unknown => "unknown",
             DataType::Void => "void",
+            DataType::System(system) => system.name(),
         }
     }
 
@@ -92,6 +96,7 @@ impl DataType {
             DataType::Void => 2278,
             DataType::Uuid => 2950,
             DataType::Array(element) => element.array_oid(),
+            DataType::System(system) => system.oid(),
         }
     }
 
@@ -112,6 +117,7 @@ impl DataType {
             DataType::Timestamptz => 1185,
             DataType::Numeric(_) => 1231,
             DataType::Uuid => 2951,
+            DataType::System(system) => system.array_oid(),
             DataType::Array(_) | DataType::Unknown | DataType::Void => 0,
         }
     }
@@ -124,6 +130,9 @@ impl DataType {
         }
         let elements = [16, 17, 20, 21, 23, 25, 701, 1042, 1043, 1082, 1114, 1184, 1700, 2950];
         match oid {
+            1002 => Some(DataType::Array(Box::new(DataType::System(SystemType::Char)))),
+            1003 => Some(DataType::Array(Box::new(DataType::System(SystemType::Name)))),
+            1028 => Some(DataType::Array(Box::new(DataType::System(SystemType::Oid)))),
             1014 => Some(DataType::Array(Box::new(DataType::Text))),
             _ => elements
                 .into_iter()
@@ -150,7 +159,10 @@ impl DataType {
             1700 => DataType::Numeric(None),
             2278 => DataType::Void,
             2950 => DataType::Uuid,
-            _ => return None,
+            _ => {
+                let system = SystemType::from_oid(oid).filter(|system| system.is_parameter());
+                return system.map(DataType::System);
+            }
         })
     }
 
@@ -163,6 +175,7 @@ impl DataType {
             DataType::Int8 | DataType::Float8 | DataType::Timestamp | DataType::Timestamptz => 8,
             DataType::Uuid => 16,
             DataType::Unknown => -2,
+            DataType::System(system) => system.type_len(),
             DataType::Numeric(_)
             | DataType::Text
             | DataType::Varchar(_)
@@ -186,6 +199,12 @@ impl DataType {
             DataType::Array(element) => element.typmod(),
             _ => -1,
         }
+    }
+
+    /// Whether a column can have it.
+    pub fn is_storable(&self) -> bool {
+        use DataType::{Array, System, Unknown, Void};
+        !matches!(self, Array(_) | Unknown | Void | System(_))
     }
 
     pub fn is_integer(&self) -> bool {

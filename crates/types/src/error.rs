@@ -15,6 +15,7 @@ macro_rules! sqlstates {
 }
 
 sqlstates! {
+    SUCCESSFUL_COMPLETION = b"00000";
     TRANSACTION_RESOLUTION_UNKNOWN = b"08007";
     PROTOCOL_VIOLATION = b"08P01";
     FEATURE_NOT_SUPPORTED = b"0A000";
@@ -66,17 +67,20 @@ sqlstates! {
     DUPLICATE_TABLE = b"42P07";
     INVALID_COLUMN_REFERENCE = b"42P10";
     INDETERMINATE_DATATYPE = b"42P18";
+    INVALID_OBJECT_DEFINITION = b"42P17";
     INVALID_TABLE_DEFINITION = b"42P16";
     DEPENDENT_OBJECTS_STILL_EXIST = b"2BP01";
     PROGRAM_LIMIT_EXCEEDED = b"54000";
     STATEMENT_TOO_COMPLEX = b"54001";
     CANT_CHANGE_RUNTIME_PARAM = b"55P02";
     DISK_FULL = b"53100";
+    OUT_OF_MEMORY = b"53200";
     TOO_MANY_CONNECTIONS = b"53300";
     OBJECT_NOT_IN_PREREQUISITE_STATE = b"55000";
     QUERY_CANCELED = b"57014";
     ADMIN_SHUTDOWN = b"57P01";
     CANNOT_CONNECT_NOW = b"57P03";
+    SNAPSHOT_TOO_OLD = b"72000";
     IO_ERROR = b"58030";
     NO_DATA_FOUND = b"P0002";
     RAISE_EXCEPTION = b"P0001";
@@ -158,6 +162,11 @@ impl Error {
         )
         .with_detail(detail)
         .with_hint("The transaction might succeed if retried.")
+    }
+
+    pub fn with_code(mut self, code: SqlState) -> Self {
+        self.0.code = code;
+        self
     }
 
     pub fn with_detail(mut self, detail: impl Into<String>) -> Self {

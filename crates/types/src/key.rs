@@ -181,7 +181,7 @@ pub fn decode_column(data_type: &DataType, nullable: bool, rest: &mut &[u8]) -> 
         DataType::Numeric(modifier) => {
             Value::Numeric(cast::with_precision(take_numeric(rest)?, *modifier)?)
         }
-        DataType::Array(_) | DataType::Unknown | DataType::Void => {
+        DataType::Array(_) | DataType::Unknown | DataType::Void | DataType::System(_) => {
             return Err(Error::unsupported(format_args!("a key of type {data_type}")));
         }
     })

@@ -27,6 +27,7 @@ pub mod numeric;
 pub mod row;
 pub mod schema;
 pub mod stamp;
+pub mod system;
 pub mod text;
 pub mod value;
 
@@ -35,4 +36,5 @@ pub use error::{Error, Result, SqlState, Stop};
 pub use key::Key;
 pub use schema::{ColumnId, ColumnSchema, IndexId, IndexSchema, TableId, TableSchema};
 pub use stamp::{Height, Position, Stamp};
+pub use system::SystemType;
 pub use value::Value;

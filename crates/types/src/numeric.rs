@@ -67,6 +67,11 @@ fn fit(negative: bool, mut magnitude: Wide, mut scale: u32) -> Result<Decimal> {
     }
 }
 
+/// So many units of `10^-scale`; digits after the point that do not fit are rounded away.
+pub fn from_units(units: i128, scale: u8) -> Result<Decimal> {
+    fit(units < 0, Wide::from(units.unsigned_abs()), u32::from(scale))
+}
+
 pub fn add(a: Decimal, b: Decimal) -> Result<Decimal> {
     let scale = a.scale().max(b.scale());
     let factor = |d: Decimal| POW10[(scale - d.scale()) as usize];
@@ -135,6 +140,16 @@ fn division_scale(a: Decimal, b: Decimal) -> i32 {
     let quotient_weight = a_weight - b_weight - i32::from(a_first <= b_first);
     let scale = 16 - quotient_weight * 4;
     scale.max(a.scale() as i32).max(b.scale() as i32).max(0)
+}
+
+/// A quotient with as many digits after the point as [`div`] leaves it, where what was divided is
+/// not known any more: in a tie of first digits of base 10,000 there, that has four more.
+pub fn as_quotient(d: Decimal) -> Result<Decimal> {
+    let weight = match d.is_zero() {
+        true => -1,
+        false => leading_base_10000_digit(d).0,
+    };
+    round(d, (16 - weight * 4).clamp(0, SCALE_MAX as i32))
 }
 
 /// Weight (power of 10,000) and value of the first digit of base 10,000; zeros for 0.

@@ -19,6 +19,7 @@ use crate::datatype::DataType;
 use crate::datetime;
 use crate::error::{Error, Result, SqlState};
 use crate::numeric;
+use crate::system::SystemType;
 use crate::value::Value;
 
 impl Value {
@@ -43,6 +44,7 @@ impl Value {
             Value::Date(days) => datetime::write_date(*days, out),
             Value::Timestamp(us) => datetime::write_timestamp(*us, out),
             Value::Timestamptz(us) => datetime::write_timestamptz(*us, out),
+            Value::Array(elements) if is_vector(data_type) => write_vector(elements, out),
             Value::Array(elements) => write_array(elements, data_type, out),
         }
     }
@@ -81,7 +83,32 @@ impl Value {
             DataType::Timestamptz => datetime::read_timestamptz(text).map(Value::Timestamptz),
             DataType::Array(element) => read_array(element, text).map(Value::from),
             DataType::Void => Ok(Value::Null),
+            DataType::System(system) => read_system(*system, text),
         }
+    }
+}
+
+/// Names of objects are the catalogs' to resolve: here they stay text.
+fn read_system(system: SystemType, text: &str) -> Result<Value> {
+    match system {
+        SystemType::Int2Vector | SystemType::OidVector => {
+            let numbers = text.split_ascii_whitespace();
+            let numbers = numbers.map(|n| read_int(&DataType::Int8, n).map(Value::Int));
+            Ok(Value::from(numbers.collect::<Result<Vec<_>>>()?))
+        }
+        system if system.is_object() && text.parse::<u32>().is_err() => Ok(Value::text(text)),
+        system => Value::read_text(&system.storage(), text),
+    }
+}
+
+fn is_vector(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::System(SystemType::Int2Vector | SystemType::OidVector))
+}
+
+fn write_vector(elements: &[Value], out: &mut impl BufMut) {
+    for (place, element) in elements.iter().enumerate() {
+        out.put_bytes(b' ', usize::from(place > 0));
+        element.write_text(&DataType::Int8, out);
     }
 }
 

@@ -5,10 +5,11 @@
 //! there by pgbench scripts. Generators are seeded; a run is repeated by its seed. Whoever measures
 //! the engine alone takes the calls themselves from [`Workload::calls`].
 //!
-//! Adding one: a folder, and a line in [`ALL`].
+//! Adding one: a folder, and a line in [`ALL`]. Workloads that only ask are in [`analytical`].
 //!
 //! Absence: nothing here knows an engine, a protocol or a socket.
 
+pub mod analytical;
 pub mod custom;
 pub mod settings;
 pub mod skew;

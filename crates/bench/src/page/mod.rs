@@ -54,14 +54,26 @@ pub fn figures(title: &str, found: &[(&Figure, Findings)], facts: &Facts) -> Str
     for (figure, findings) in found {
         let (name, about) = (escape(figure.name), escape(figure.about));
         let _ = writeln!(page, "<h2>{name}: {about}</h2>\n<p>{}</p>", escape(figure.source));
-        page.push_str("<div class=\"plots\">\n");
-        findings.series.iter().for_each(|lines| lines_of(lines, &mut page));
-        page.push_str("</div>\n");
-        let text = Findings { series: Vec::new(), ..findings.clone() }.render();
-        let _ = writeln!(page, "<pre>{}</pre>", escape(&text));
+        findings_of(findings, &mut page);
     }
     page.push_str("</main>\n</html>\n");
     page
+}
+
+/// What was found by something that is no figure.
+pub fn findings(title: &str, lead: &str, findings: &Findings, facts: &Facts) -> String {
+    let mut page = head(title, lead, facts);
+    findings_of(findings, &mut page);
+    page.push_str("</main>\n</html>\n");
+    page
+}
+
+fn findings_of(findings: &Findings, page: &mut String) {
+    page.push_str("<div class=\"plots\">\n");
+    findings.series.iter().chain(&findings.plots).for_each(|lines| lines_of(lines, page));
+    page.push_str("</div>\n");
+    let text = Findings { series: Vec::new(), ..findings.clone() }.render();
+    let _ = writeln!(page, "<pre>{}</pre>", escape(&text));
 }
 
 fn lines_of(lines: &Lines, page: &mut String) {

@@ -8,6 +8,9 @@
 //!
 //! Adding a figure: one entry in [`FIGURES`].
 
+#[cfg(feature = "analytics")]
+pub mod analytics;
+mod anker;
 mod fabric;
 mod harmony;
 mod pacman;
@@ -20,6 +23,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use serde::Serialize;
 
+use crate::answers::Answerer;
 use crate::table::{Table, thousands};
 use crate::{Measurement, Plan, Report, measure};
 
@@ -40,6 +44,9 @@ pub static FIGURES: &[&[Figure]] = &[
     pacman::FIGURES,
     pacman::COSTS,
     versions::FIGURES,
+    anker::FIGURES,
+    #[cfg(feature = "analytics")]
+    analytics::FIGURES,
 ];
 
 pub fn all() -> impl Iterator<Item = &'static Figure> {
@@ -90,6 +97,15 @@ pub struct Effort {
     pub smoke: bool,
     /// Where figures that are about the disk write.
     pub folder: PathBuf,
+    /// Whom figures that compare databases compare with.
+    pub other: Option<Other>,
+}
+
+/// Another database, and who can ask it.
+#[derive(Clone, Debug)]
+pub struct Other {
+    pub address: String,
+    pub connect: fn(&str) -> Result<Box<dyn Answerer>>,
 }
 
 impl Effort {
@@ -157,6 +173,8 @@ pub struct Findings {
     pub tables: Vec<(String, Table)>,
     /// What is plotted; each has a table too.
     pub series: Vec<Lines>,
+    /// What is plotted only, since a terminal has no room for its table.
+    pub plots: Vec<Lines>,
     pub claims: Vec<Claim>,
     /// What differs from the paper's experiment, for whoever compares.
     pub remarks: Vec<String>,
@@ -336,6 +354,7 @@ mod tests {
     #[test]
     fn a_group_is_chosen_by_what_its_names_begin_with() {
         assert_eq!(named("pacman").len(), 13);
+        assert_eq!(named("anker").len(), 10);
         assert_eq!(named("pacman-4.11").len(), 1);
         assert_eq!(named("all").len(), all().count());
         assert!(named("pac").is_empty());
@@ -346,7 +365,8 @@ mod tests {
     fn every_figure_can_be_measured() {
         for figure in all() {
             let (quick, folder) = (false, std::env::temp_dir());
-            let effort = Effort { threads: 2, repetitions: 1, quick, smoke: true, folder };
+            let effort =
+                Effort { threads: 2, repetitions: 1, quick, smoke: true, folder, other: None };
             let Some(findings) = figure.find(effort, &mut |_, _, _| {}).unwrap() else {
                 assert!(!figure.missing().is_empty());
                 continue;

@@ -158,7 +158,7 @@ impl Logged {
             self.transactions += committed.count() as u64;
             drop(executed);
             let store = bed.replica.store();
-            store.collect(store.horizon());
+            store.collect();
         }
         self.end = bed.digest()?;
         bed.log.take().context("a ledger was asked for")?.keep(&self.ledger)

@@ -38,7 +38,7 @@ use std::sync::mpsc::sync_channel;
 use ledger::chain::ChainVerifier;
 use ledger::{LogReader, TornTail};
 
-use crate::engine::collect;
+use crate::engine::BLOCKS_PER_COLLECTION;
 use crate::replica::Replica;
 
 use super::ahead::{Done, Item, Source};
@@ -207,7 +207,9 @@ impl Follower<'_> {
         self.reached.height.store(height, Ordering::Release);
         let transactions = block.transactions.len() as u64;
         self.comparer.take(block, again)?;
-        collect(self.replica.store(), height);
+        if height.is_multiple_of(BLOCKS_PER_COLLECTION) {
+            self.replica.store().collect();
+        }
         self.done.ways.executed += 1;
         self.count(1, transactions, bytes);
         Ok(())
@@ -250,7 +252,7 @@ impl Follower<'_> {
             Way::Serial => ways.serially += blocks,
         }
         self.reached.height.store(self.replica.head().height, Ordering::Release);
-        self.replica.store().collect(self.replica.store().horizon());
+        self.replica.store().collect();
         self.count(blocks, transactions, bytes);
     }
 }

@@ -23,6 +23,50 @@ pub enum Special {
     },
     /// Measure a figure of a paper again, beside its numbers; without a name, list them.
     Figure(Figure),
+    /// Ask PostgreSQL and a node the same questions about the same rows, and compare.
+    #[cfg(feature = "analytics")]
+    Answers(Answers),
+    /// Writers and dashboards on one node: what each side gets, alone and together.
+    #[cfg(feature = "analytics")]
+    Htap(Htap),
+}
+
+#[cfg(feature = "analytics")]
+#[derive(Args, Debug, Clone)]
+pub struct Htap {
+    /// Customers of the bank.
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    pub customers: u64,
+    /// Seconds of each phase: writers alone, dashboards alone, together.
+    #[arg(long, value_name = "S", default_value_t = 20)]
+    pub seconds: u64,
+    /// Clients that write.
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    pub clients: u32,
+    /// Connections that ask, one query after the other.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub dashboards: u32,
+    /// Also write a page with plots.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
+#[cfg(feature = "analytics")]
+#[derive(Args, Debug, Clone)]
+pub struct Answers {
+    /// Workloads of questions: tpch, chbench.
+    #[arg(default_values = ["tpch", "chbench"])]
+    pub workloads: Vec<String>,
+    /// TPC-H's scale factor, CH-benCHmark's warehouses.
+    #[arg(long, value_name = "X", default_value_t = 0.01)]
+    pub scale: f64,
+    /// The PostgreSQL, `postgresql://USER@HOST:PORT/DATABASE`; it gets a database for each
+    /// workload.
+    #[arg(long, value_name = "URL", env = "TALLY_POSTGRES")]
+    pub postgres: String,
+    /// Also write its answers into files, one for each query.
+    #[arg(long, value_name = "DIR")]
+    pub write: Option<PathBuf>,
 }
 
 #[derive(Args, Debug, Clone)]
@@ -38,6 +82,9 @@ pub struct Figure {
     /// A tenth of the rows and transactions.
     #[arg(long)]
     pub quick: bool,
+    /// A PostgreSQL that figures compare with, if they can.
+    #[arg(long, value_name = "URL", env = "TALLY_POSTGRES")]
+    pub postgres: Option<String>,
     /// Where figures that are about the disk write [default: the system's temporary folder].
     #[arg(long, value_name = "DIR")]
     pub folder: Option<PathBuf>,

@@ -1,7 +1,12 @@
 //! `tally bench`: the command line and the terminal around the crate `bench`.
 
+#[cfg(feature = "analytics")]
+mod answers;
 pub mod arguments;
+#[cfg(feature = "analytics")]
+mod htap;
 mod machine;
+mod postgres;
 mod progress;
 
 use anyhow::{Context, Result};
@@ -18,6 +23,10 @@ pub fn run(arguments: &Bench, output: Output) -> Result<Exit> {
         None => compare(&arguments.comparison, output),
         Some(Special::Canonical { smoke }) => run_canonical(*smoke, output),
         Some(Special::Figure(arguments)) => figures(arguments, output),
+        #[cfg(feature = "analytics")]
+        Some(Special::Answers(arguments)) => answers::run(arguments),
+        #[cfg(feature = "analytics")]
+        Some(Special::Htap(arguments)) => htap::run(arguments),
     };
     done.or_else(|error| match error.downcast::<PlanError>() {
         Ok(wrong) => {
@@ -128,6 +137,7 @@ fn figures(arguments: &arguments::Figure, output: Output) -> Result<Exit> {
         quick: arguments.quick,
         smoke: arguments.smoke,
         folder: arguments.folder.clone().unwrap_or_else(std::env::temp_dir),
+        other: arguments.postgres.clone().map(postgres::other),
     };
     let mut exit = Exit::Ok;
     let mut found = Vec::new();

@@ -8,6 +8,8 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use engine::retention::Policy;
+
 use super::value::{Durability, Folders, LogFormat, LogScheme, RecoveryReplay, SettingValue};
 
 /// When a setting is read.
@@ -150,6 +152,19 @@ settings! {
         /// Threads that execute a block; 0 means one for each core.
         workers: u32 = "0";
     }
+    "Analytics", Start {
+        /// Threads of analytical queries, which give way to those that execute blocks; 0 means one
+        /// for each core. This section is for builds with the feature `analytics`.
+        analytics_threads: u32 = "0";
+        /// Memory, in bytes, of what all analytical queries hold at a time: hash tables, sorts,
+        /// windows. A query that needs more spills, or is refused with SQLSTATE 53200.
+        analytics_memory_bytes_max: u64 = "1073741824";
+        /// Memory, in bytes, of the columnar images that such queries read. It is a cache: beyond
+        /// it, images go and are made again when they are asked for.
+        image_bytes_max: u64 = "2147483648";
+        /// Folder that sorts, joins and aggregations spill to; empty means that they do not.
+        analytics_spill_folder: Option<PathBuf> = "";
+    }
     "Checkpoints", Start {
         /// A checkpoint is due after so many blocks; 0 means that blocks do not count.
         checkpoint_interval_blocks: u64 = "100000";
@@ -165,6 +180,18 @@ settings! {
         /// while it is written. From half of it on the checkpoint is written as fast as can be;
         /// beyond it is given up, with an error in the log, and the ones before stay. 0 means any.
         checkpoint_undo_bytes_max: u64 = "1073741824";
+    }
+    "Time travel", Start {
+        /// Blocks whose state stays readable by `AS OF BLOCK` and `AS OF TIMESTAMP`: rules with
+        /// commas between, such as `every 1000 blocks keep 24, every 1 hour keep 48`. A rule of
+        /// time keeps the last block before each full hour (second, minute, day). Each costs the
+        /// rows that changed between it and the next, once. Empty: none but the newest few, and
+        /// those that `SELECT tally_pin('name')` keeps. A start keeps anew from where it begins.
+        snapshot_retention: Policy = "every 1000 blocks keep 24";
+        /// Memory, in bytes, of overwritten row versions. Beyond it retained blocks go, the oldest
+        /// first, then the snapshots of named pins and of sessions that have seen 64 blocks come,
+        /// which are told `snapshot too old`. 0 means any.
+        undo_bytes_max: u64 = "536870912";
     }
     "Pruning", Start {
         /// Blocks that are kept, at least, when old ones are pruned behind each new checkpoint; 0

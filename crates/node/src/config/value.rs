@@ -4,6 +4,8 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use engine::retention::Policy;
+
 /// A type that a setting can have. Flags, variables and the file all pass through `parse`, so that
 /// a value means the same wherever it stands.
 pub trait SettingValue: Sized {
@@ -86,6 +88,16 @@ impl<T: SettingValue> SettingValue for Option<T> {
             Some(value) => value.to_toml(),
             None => toml::Value::String(String::new()),
         }
+    }
+}
+
+impl SettingValue for Policy {
+    const KIND: &'static str = "rules";
+    fn parse(text: &str) -> Result<Self, String> {
+        text.parse()
+    }
+    fn to_toml(&self) -> toml::Value {
+        toml::Value::String(self.to_string())
     }
 }
 

@@ -1,6 +1,9 @@
 //! The `tally` program from outside: processes, signals, ports, exit codes.
 
+#[cfg(feature = "analytics")]
+mod analysis;
 mod backups;
+mod catalogs;
 mod checkpoints;
 mod disasters;
 mod interrupts;

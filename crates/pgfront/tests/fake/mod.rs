@@ -162,7 +162,7 @@ impl Session for FakeSession {
                 }
                 columns(parameters.clone())
             }
-            "select" | "rows" | "list" | "pid" => columns([DataType::Int4]),
+            "select" | "rows" | "stream" | "list" | "pid" => columns([DataType::Int4]),
             "who" => columns([DataType::Text, DataType::Text, DataType::Bool]),
             "nonsense" => {
                 let message = "syntax error at or near \"nonsense\"";
@@ -188,6 +188,10 @@ impl Session for FakeSession {
             "select" => vec![row(1)],
             "echo" => vec![parameters.into()],
             "rows" => (1..=number(words)).map(row).collect(),
+            "stream" => {
+                let tag = Tag::Select;
+                return Ok(Response::Stream { rows: streamed(words[1].clone()), tag });
+            }
             "list" => self.list(),
             "pid" => vec![row(self.options.process_id.into())],
             "who" => vec![Box::from([
@@ -297,12 +301,32 @@ impl Session for FakeSession {
     }
 }
 
+/// Rows in threes, each three only after a wait: so many, without an end, or up to an error.
+fn streamed(until: String) -> pgfront::RowStream {
+    let batches = futures::stream::unfold(1i64, move |first| {
+        let until = until.clone();
+        async move {
+            tokio::task::yield_now().await;
+            let last = match until.as_str() {
+                "endless" => i64::MAX,
+                "fault" if first > 6 => return Some((Err(elaborate_error()), i64::MAX)),
+                "fault" => 100,
+                count => count.parse().expect("a number"),
+            };
+            let numbers = (first..first.saturating_add(3)).filter(|number| *number <= last);
+            let batch: Vec<_> = numbers.map(row).collect();
+            (!batch.is_empty()).then_some((Ok(batch), first + 3))
+        }
+    });
+    Box::pin(batches)
+}
+
 fn copy_out(rows: i64) -> Response {
     let chunks = (1..=rows).map(|n| {
         let bytes = format!("{n}\tline\n").into();
         Ok(CopyChunk { bytes, rows: 1 })
     });
-    Response::CopyOut { columns: 2, chunks: Box::new(chunks) }
+    Response::CopyOut { columns: 2, chunks: Box::pin(futures::stream::iter(chunks)) }
 }
 
 fn elaborate_error() -> Error {

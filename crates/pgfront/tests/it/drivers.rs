@@ -107,6 +107,25 @@ async fn portals_and_transactions() {
 }
 
 #[tokio::test]
+async fn rows_that_are_made_as_they_are_fetched() {
+    let server = TestServer::start().await;
+    let mut client = connect(&server, "").await.expect("a client");
+    let messages = client.simple_query("stream 10").await.expect("rows");
+    assert!(matches!(messages.last(), Some(SimpleQueryMessage::CommandComplete(10))));
+    let transaction = client.transaction().await.expect("a block");
+    let portal = transaction.bind("stream endless", &[]).await.expect("a portal");
+    for (count, last) in [(2, 2), (5, 7), (3, 10)] {
+        let rows = transaction.query_portal(&portal, count).await.expect("rows");
+        assert_eq!(rows.len(), count as usize);
+        assert_eq!(rows[rows.len() - 1].get::<_, i32>(0), last);
+    }
+    transaction.rollback().await.expect("an end");
+    let error = client.query("stream fault", &[]).await.expect_err("a fault in the middle");
+    assert_eq!(error.code().map(|code| code.code()), Some("23505"));
+    assert_eq!(client.query("stream 4", &[]).await.expect("rows").len(), 4);
+}
+
+#[tokio::test]
 async fn copy_in_and_out() {
     let server = TestServer::start().await;
     let client = connect(&server, "").await.expect("a client");

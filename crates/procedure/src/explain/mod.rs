@@ -52,6 +52,27 @@ pub fn explain(procedure: &Procedure, names: &dyn NameResolver) -> String {
     text
 }
 
+/// An expression over no columns and no registers, such as a default.
+pub fn expression(expr: &Expr) -> String {
+    struct Nobody;
+    impl NameResolver for Nobody {
+        fn schema(&self, _: TableId) -> Option<&TableSchema> {
+            None
+        }
+    }
+    let procedure = Procedure {
+        name: String::new(),
+        parameters: Vec::new(),
+        registers: 0,
+        register_names: [].into(),
+        body: [].into(),
+        output: Output::Tag,
+        tag: String::new(),
+        read_only: true,
+    };
+    Namer::new(&procedure, &Nobody).expr(expr, &[])
+}
+
 /// Turns ids into names.
 pub(crate) struct Namer<'a> {
     procedure: &'a Procedure,

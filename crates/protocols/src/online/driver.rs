@@ -185,9 +185,10 @@ impl<'r, P: Online> Worker<'r, P> {
         let running = self.running;
         let transactions = &running.epoch.block.transactions;
         let mut foresight = Foresight::new(Arc::clone(&running.epoch.catalog), transactions.len());
+        let group = trial::threshold(foresight::GROUP);
         loop {
-            let first = running.next.fetch_add(foresight::GROUP, Ordering::Relaxed);
-            let end = transactions.len().min(first + foresight::GROUP);
+            let first = running.next.fetch_add(group, Ordering::Relaxed);
+            let end = transactions.len().min(first + group);
             if first >= end || running.halted.get().is_some() {
                 break;
             }

@@ -129,7 +129,8 @@ impl Gaps {
     pub fn enter(&self, gap: Gap, alone: bool, watching: bool) -> bool {
         let may = |word: u64| {
             let watched = word & WATCHERS > u64::from(watching) * WATCHER;
-            !watched && !(alone && word & CHANGERS > 0)
+            let crowded = alone && word & CHANGERS > 0;
+            !watched && !crowded
         };
         self.update(gap, |word| may(word).then_some(word + CHANGER))
     }

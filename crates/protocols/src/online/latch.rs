@@ -98,7 +98,7 @@ impl<'a> Latch<'a> {
         let word = self.word.load(Ordering::Relaxed);
         let bits = self.bits(word);
         let free = bits & EXCLUSIVE == 0 && bits / READER == u64::from(reading);
-        let taken = self.with(EXCLUSIVE | CHANGES | u64::from(age) & HOLDERS);
+        let taken = self.with(EXCLUSIVE | CHANGES | (u64::from(age) & HOLDERS));
         free && self.exchange(word, taken)
     }
 
@@ -112,7 +112,7 @@ impl<'a> Latch<'a> {
         }
         let age = u64::from(age).min(OLDEST);
         let oldest = if readers == 0 { age } else { age.min(bits & OLDEST) };
-        self.exchange(word, self.with((readers + 1) * READER | oldest))
+        self.exchange(word, self.with(((readers + 1) * READER) | oldest))
     }
 
     /// Whether all who stand in the way of somebody of this age are younger than he is.
@@ -182,7 +182,7 @@ impl Latch<'_> {
         }
     }
 
-    /// Unlocks; `time`: of the new row, `None`: it is the old one.
+    /// Unlocks; `time`: of the new row, or when the old one was last read; `None`: as before.
     pub fn release_timed(self, time: Option<u32>) {
         let time = time.unwrap_or_else(|| self.last_read());
         self.word.store(self.with(u64::from(time) & HOLDERS), Ordering::Release);

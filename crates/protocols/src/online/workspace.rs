@@ -171,11 +171,11 @@ impl Workspace {
             self.locked += 1;
             trial::pause();
         }
+        // Gone, and come again before the validation: there would be nothing to evaluate it on.
         let stands = |write: &PendingWrite| {
             let table = self.epoch.catalog.table(write.table)?;
             write.slot.is_none_or(|slot| table.stamp(slot, LATEST).is_some()).then_some(())
         };
-        // Otherwise there is nothing to evaluate the write on.
         self.writes().iter().try_for_each(stands).ok_or(Conflict)
     }
 
@@ -364,9 +364,9 @@ impl Workspace {
         self.release_by(installed, |latch| latch.release_exclusive());
     }
 
-    /// The same, the times kept but for those of rows that were written.
-    pub fn release_at(&mut self, time: Option<u32>) {
-        self.release_by(time.is_some(), |latch| latch.release_timed(time));
+    /// The same; `time`: when the locked rows were last seen, or written, if there is such a time.
+    pub fn release_at(&mut self, installed: bool, time: Option<u32>) {
+        self.release_by(installed, |latch| latch.release_timed(time));
     }
 
     fn release_by(&mut self, installed: bool, unlock: impl Fn(Latch<'_>)) {

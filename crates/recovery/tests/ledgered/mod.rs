@@ -143,7 +143,7 @@ impl Ledgered {
         self.deferred.append(&mut executed.put_off);
         self.replica.publish();
         drop(executed);
-        self.replica.store().collect(self.replica.store().horizon());
+        self.replica.store().collect();
     }
 
     /// Between two blocks: whatever loggers were told has been done when this returns.

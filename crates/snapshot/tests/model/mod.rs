@@ -124,7 +124,7 @@ impl World {
     }
 
     pub fn collect(&self) {
-        self.store.collect(self.store.horizon());
+        self.store.collect();
     }
 
     pub fn drop_table(&self) {

@@ -120,7 +120,7 @@ impl<'a> Binder<'a> {
         let bound = match self.depth <= DEPTH_MAX {
             true => bind(self),
             false => Err(Error::new(
-                SqlState::PROGRAM_LIMIT_EXCEEDED,
+                SqlState::STATEMENT_TOO_COMPLEX,
                 "the statement is nested too deeply",
             )),
         };

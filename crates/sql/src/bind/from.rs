@@ -9,6 +9,7 @@ use super::aggregates::Place;
 use super::binder::{Binder, Typed};
 use super::plan::{Item, Source, conjuncts};
 use super::scope::{Scope, ScopeColumn};
+use crate::catalog::View;
 use crate::names::{fold, object_name};
 
 /// A bound FROM clause: names, relations, and the conditions of its inner joins.
@@ -162,6 +163,9 @@ impl Binder<'_> {
             let columns = bound.columns.into_iter().map(|c| (c.name, c.data_type));
             return add_derived(from, &shown, columns.collect(), alias, bound.query);
         }
+        if let Some(view) = self.catalog.view(&name).cloned() {
+            return self.view(from, &view, &shown, alias);
+        }
         let table = self.catalog.table(&name)?.clone();
         check_alias(from, &shown)?;
         let offset = from.scope.width();
@@ -172,6 +176,24 @@ impl Binder<'_> {
         }
         from.items.push(Item { source: Source::Table(table), offset, width, left: None });
         Ok(())
+    }
+
+    /// Names that WITH gives outside of a view mean nothing in it.
+    fn view(
+        &mut self,
+        from: &mut From,
+        view: &View,
+        shown: &str,
+        alias: Option<&ast::TableAlias>,
+    ) -> Result<()> {
+        let ctes = std::mem::take(&mut self.ctes);
+        let bound = self.nested(|binder| binder.query(&view.query));
+        self.ctes = ctes;
+        let bound = bound?;
+        let given = view.columns.iter().cloned().map(Some).chain(std::iter::repeat(None));
+        let columns = bound.columns.into_iter().zip(given);
+        let columns = columns.map(|(c, given)| (given.unwrap_or(c.name), c.data_type));
+        add_derived(from, shown, columns.collect(), alias, bound.query)
     }
 
     fn table_function(

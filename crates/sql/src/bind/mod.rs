@@ -20,6 +20,7 @@ mod functions;
 mod insert;
 mod operators;
 mod output_names;
+mod past;
 mod plan;
 mod refused;
 mod routine;
@@ -39,6 +40,8 @@ use types::{DataType, Error, Result};
 
 pub use binder::{Binder, Typed, fold};
 pub use dml::Dml;
+pub use output_names::output_name;
+pub use past::PastQuery;
 pub(crate) use routine::parameter_defaults;
 pub use routine::{compile_routine, parameter_columns, result_columns};
 pub use scope::{Relation, Scope, ScopeColumn, Variable};
@@ -178,8 +181,9 @@ fn ddl(statement: &ast::Statement) -> Result<Option<Ddl>> {
         S::Drop { object_type: ast::ObjectType::Index, if_exists, names, .. } => {
             Ddl::DropIndexes { names: names.clone(), if_exists: *if_exists }
         }
-        S::Drop { object_type, if_exists: true, .. } if *object_type == ast::ObjectType::View => {
-            return Ok(None);
+        S::CreateView(create) => Ddl::CreateView(Box::new(create.clone())),
+        S::Drop { object_type: ast::ObjectType::View, if_exists, names, cascade, .. } => {
+            Ddl::DropViews { names: names.clone(), if_exists: *if_exists, cascade: *cascade }
         }
         S::Drop { object_type, .. } => {
             return Err(Error::unsupported(format_args!("DROP {object_type}")));

@@ -6,7 +6,7 @@ use types::DataType;
 use crate::names::fold;
 
 /// PostgreSQL's names for columns without an alias.
-pub(super) fn output_name(expr: &ast::Expr) -> String {
+pub fn output_name(expr: &ast::Expr) -> String {
     use ast::Expr as E;
     match expr {
         E::Identifier(ident) => fold(ident),

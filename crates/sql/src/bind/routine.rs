@@ -13,7 +13,7 @@ use super::select::BoundQuery;
 use super::{is_read_only, supports};
 use crate::catalog::{Catalog, Routine};
 use crate::ddl::{CreateFunction, ParameterMode, Returns, RoutineKind};
-use crate::parse::{Body, parse};
+use crate::parse::{Body, Parsed, parse};
 use crate::statement::{SessionInfo, Statement};
 
 /// Compiles a routine of any language.
@@ -66,6 +66,7 @@ fn compile_sql(catalog: &Catalog, function: &CreateFunction) -> Result<Procedure
     }
     let columns = result_columns(function);
     let statements = parse(&function.body)?;
+    statements.iter().try_for_each(Parsed::reads_newest)?;
     for (i, parsed) in statements.iter().enumerate() {
         let last = i + 1 == statements.len();
         match &parsed.body {
@@ -232,7 +233,7 @@ impl Binder<'_> {
             return Ok(None);
         };
         let Some(routine) = self.catalog.routine(&name).cloned() else {
-            return Ok(None);
+            return self.past_call(&name, &call);
         };
         if routine.definition.kind != RoutineKind::Function {
             return Err(Error::new(

@@ -55,7 +55,6 @@ impl Binder<'_> {
             S::Explain { statement, analyze, .. } => {
                 return self.explain(statement, *analyze, text);
             }
-            S::Drop { .. } => Statement::Nothing("DROP VIEW"),
             S::Comment { .. } => Statement::Nothing("COMMENT"),
             S::Analyze(_) => Statement::Nothing("ANALYZE"),
             other => return Err(unsupported_statement(other)),

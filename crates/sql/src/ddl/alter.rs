@@ -21,6 +21,7 @@ impl Transition {
         };
         for operation in &alter.operations {
             let table = self.catalog.table(&name)?.clone();
+            self.refuse_if_viewed(&name, operation)?;
             let mut draft = Draft::alter(&table);
             self.alter_once(&mut draft, operation)?;
             if draft.table.name() != name {

@@ -47,6 +47,10 @@ impl Transition {
             Ddl::Truncate { names, cascade } => return self.truncate(names, *cascade),
             Ddl::CreateIndex(create) => self.create_index(create)?,
             Ddl::DropIndexes { names, if_exists } => self.drop_indexes(names, *if_exists)?,
+            Ddl::CreateView(create) => self.create_view(create)?,
+            Ddl::DropViews { names, if_exists, cascade } => {
+                self.drop_views(names, *if_exists, *cascade)?
+            }
             Ddl::CreateRoutine { function, or_replace } => {
                 return self.create_routine(function, *or_replace);
             }
@@ -98,6 +102,7 @@ impl Transition {
         }
         let ids: Vec<TableId> = dropped.iter().map(|t| t.id()).collect();
         for table in &dropped {
+            self.drop_views_on("table", table.name(), &[], cascade)?;
             for reference in &table.referenced_by {
                 if ids.contains(&reference.child) {
                     continue;

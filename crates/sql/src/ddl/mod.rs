@@ -9,6 +9,7 @@ mod alter;
 mod apply;
 mod routine;
 mod table;
+mod view;
 
 use procedure::Procedure;
 use sqlparser::ast;
@@ -25,6 +26,8 @@ pub enum Ddl {
     Truncate { names: Vec<ast::ObjectName>, cascade: bool },
     CreateIndex(Box<ast::CreateIndex>),
     DropIndexes { names: Vec<ast::ObjectName>, if_exists: bool },
+    CreateView(Box<ast::CreateView>),
+    DropViews { names: Vec<ast::ObjectName>, if_exists: bool, cascade: bool },
     CreateRoutine { function: Box<CreateFunction>, or_replace: bool },
     DropRoutines { kind: RoutineKind, names: Vec<ast::ObjectName>, if_exists: bool },
 }
@@ -38,6 +41,8 @@ impl Ddl {
             Ddl::Truncate { .. } => "TRUNCATE TABLE",
             Ddl::CreateIndex(_) => "CREATE INDEX",
             Ddl::DropIndexes { .. } => "DROP INDEX",
+            Ddl::CreateView(_) => "CREATE VIEW",
+            Ddl::DropViews { .. } => "DROP VIEW",
             Ddl::CreateRoutine { function, .. } => match function.kind {
                 RoutineKind::Procedure => "CREATE PROCEDURE",
                 RoutineKind::Function => "CREATE FUNCTION",

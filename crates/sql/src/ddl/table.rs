@@ -137,7 +137,7 @@ impl Draft {
             ));
         }
         let data_type = data_type(&column.data_type)?;
-        if matches!(data_type, DataType::Array(_) | DataType::Unknown | DataType::Void) {
+        if !data_type.is_storable() {
             return Err(Error::unsupported(format_args!("a column of type {data_type}"))
                 .with_hint(
                     "Arrays are for parameters and variables; store a row for each element.",
@@ -580,6 +580,36 @@ fn refuse_unsupported(create: &ast::CreateTable) -> Result<()> {
     ];
     match refused.iter().find(|(present, _)| *present) {
         Some((_, what)) => Err(Error::unsupported(what)),
-        None => Ok(()),
+        None => refuse_layout(&create.table_options),
     }
+}
+
+/// `WITH (layout = …)`: tables are row-major, which may be said.
+fn refuse_layout(options: &ast::CreateTableOptions) -> Result<()> {
+    let ast::CreateTableOptions::With(options) = options else {
+        return Ok(());
+    };
+    for option in options {
+        let ast::SqlOption::KeyValue { key, value } = option else {
+            continue;
+        };
+        if !key.value.eq_ignore_ascii_case("layout") {
+            continue;
+        }
+        let value = value.to_string();
+        match value.trim_matches(['\'', '"']).to_ascii_lowercase().as_str() {
+            "row" => {}
+            "column" => {
+                return Err(Error::unsupported("layout = column").with_hint(
+                    "Leave it out: rows are updated in place, and scans read columnar images.",
+                ));
+            }
+            _ => {
+                let message = format!("invalid value for parameter \"layout\": {value}");
+                return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message)
+                    .with_hint("Use layout = row."));
+            }
+        }
+    }
+    Ok(())
 }

@@ -33,6 +33,10 @@ impl Guard {
         Guard { canceled, born: Instant::now(), deadline_ns: AtomicU64::new(NEVER) }
     }
 
+    pub fn canceled(&self) -> &Arc<AtomicBool> {
+        &self.canceled
+    }
+
     /// A statement begins.
     pub fn start(&self, timeout: Option<Duration>) {
         let deadline = timeout.map_or(NEVER, |timeout| nanoseconds(self.born.elapsed() + timeout));

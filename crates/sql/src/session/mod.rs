@@ -8,36 +8,48 @@
 //!   BEGIN … COMMIT ───────────────────────► snapshot + overlay, lowered at COMMIT
 //! ```
 //!
+//! Queries over much data, and those that the binder does not know, go to an analyst ([`router`]).
+//!
 //! A session waits for its answer before it sends the next request, and is answered only when its
 //! block is durable and published: the snapshot that it reads next holds what it was acknowledged.
 
+mod analysis;
 pub mod apply_store;
 mod copy_in;
+mod explained;
 mod guard;
 pub mod lifted;
 mod named;
+mod parameters;
+mod past;
 pub mod schema;
 pub mod settings;
 pub mod transaction;
 
-use std::sync::Arc;
+use std::future::ready;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use concurrency::{Moment, NoRecord, Outcome, Overlay, Statement as Call, Work};
 use engine::transaction::StatementText;
-use engine::{Body, Compiled, Completion, Engine, ParameterTypes, Transaction};
-use procedure::{Frame, Output, Procedure, ProgramResult};
+use engine::{Body, Compiled, Completion, Engine, Head, ParameterTypes, Transaction};
+use futures::stream::{self, StreamExt};
+use procedure::{Column, Frame, Output, Procedure, ProgramResult};
 use rustc_hash::FxHashMap;
 use storage::Snapshot;
-use types::{DataType, Error, Result, SqlState, Value};
+use types::{DataType, Error, Result, SqlState, TableId, Value};
 
+use crate::analyst::{Analyst, AnalyticalPlan, RowBatches};
+use crate::as_of::AsOf;
 use crate::bind::bind_in_session;
 use crate::copy::CopyFormatter;
 use crate::ddl::Ddl;
 use crate::parse::{Parsed, parse};
+use crate::router;
 use crate::statement::{Bound, SessionInfo, Statement, TransactionModes};
 use copy_in::CopyIn;
-use guard::{Guard, aside, query_frame};
+pub use guard::aside;
+use guard::{Guard, query_frame};
 use lifted::Lifted;
 use schema::{Schema, Versioned};
 use settings::Settings;
@@ -50,14 +62,36 @@ pub const SERVER_VERSION_NUM: &str = "160004";
 pub struct Database {
     pub engine: Arc<Engine>,
     pub schema: Arc<Schema>,
+    /// Who runs queries over much data; without one they are refused, or run row by row.
+    pub analyst: Option<Arc<dyn Analyst>>,
 }
 
 /// A statement that a session has bound, and what it was bound under.
+#[derive(Debug)]
 pub struct Prepared {
     pub parsed: Parsed,
     pub bound: Bound,
     types: ParameterTypes,
     version: u64,
+    /// Tables whose size decides who runs it ([`router`]); most statements have none.
+    scanned: Box<[TableId]>,
+    /// The analyst's plan, once it was wanted; `None` in it: the fast path stays.
+    broad: OnceLock<Option<Arc<dyn AnalyticalPlan>>>,
+}
+
+impl Prepared {
+    fn explaining(parsed: Parsed, types: ParameterTypes, of: Prepared, analyze: bool) -> Prepared {
+        let column = Column { name: "QUERY PLAN".into(), data_type: DataType::Text };
+        let (version, parameters) = (of.version, of.bound.parameters.clone());
+        let bound = Bound {
+            statement: Statement::Explained { prepared: Arc::new(of), analyze },
+            parameters,
+            output: Output::Rows(vec![column]),
+            session_dependent: true,
+        };
+        let (scanned, broad) = (Box::default(), OnceLock::new());
+        Prepared { parsed, bound, types, version, scanned, broad }
+    }
 }
 
 /// What a statement reads: a schema, and the data that belongs to it.
@@ -73,6 +107,10 @@ pub enum Answer {
         rows: Vec<Box<[Value]>>,
         tag: Tag,
     },
+    Stream {
+        rows: RowBatches,
+        tag: Tag,
+    },
     Tag(Tag),
     /// Statements that the client prepared by protocol go, too: one, or all.
     Deallocated {
@@ -85,7 +123,7 @@ pub enum Answer {
     },
     CopyOut {
         columns: usize,
-        rows: Vec<Box<[Value]>>,
+        rows: RowBatches,
         formatter: CopyFormatter,
     },
 }
@@ -127,6 +165,10 @@ pub struct Session {
     program_version: u64,
     frame: Frame,
     guard: Arc<Guard>,
+    /// The block that the last query read.
+    last_read: Option<Head>,
+    /// Told to the client with the next answer.
+    notices: Vec<Error>,
 }
 
 impl Session {
@@ -146,7 +188,13 @@ impl Session {
             copy: None,
             frame: query_frame(&guard),
             guard,
+            last_read: None,
+            notices: Vec::new(),
         }
+    }
+
+    pub fn take_notices(&mut self) -> Vec<Error> {
+        std::mem::take(&mut self.notices)
     }
 
     pub fn status(&self) -> Status {
@@ -164,7 +212,10 @@ impl Session {
 
     /// Bind a statement against the newest schema, or find it bound already.
     pub fn prepare(&mut self, parsed: Parsed, types: &[Option<DataType>]) -> Result<Arc<Prepared>> {
-        let versioned = self.view().versioned;
+        let versioned = match parsed.as_of {
+            said @ Some(_) => self.view_of(said)?.versioned,
+            None => self.view().versioned,
+        };
         let types = ParameterTypes::new(types);
         // What EXECUTE answers is not in its text.
         let cachable =
@@ -172,7 +223,7 @@ impl Session {
         if cachable && let Some(prepared) = self.bound_already(&parsed.text, versioned.version) {
             return Ok(prepared);
         }
-        let mut prepared = self.bind(&versioned, parsed, types)?;
+        let mut prepared = self.bind(&versioned, parsed, types, true)?;
         if let Statement::Execute { name, .. } = &prepared.bound.statement {
             prepared.bound.output = self.named_statement(name)?.bound.output.clone();
         }
@@ -191,34 +242,40 @@ impl Session {
         versioned: &Versioned,
         parsed: Parsed,
         types: ParameterTypes,
+        analyst: bool,
     ) -> Result<Prepared> {
         let declared = types.declared();
-        let mut bound = bind_in_session(&versioned.catalog, &self.info, &parsed, &declared)?;
+        if let Some((explained, analyze)) = parsed.explained()? {
+            let explained = self.bind(versioned, explained, types.clone(), analyst)?;
+            return Ok(Prepared::explaining(parsed, types, explained, analyze));
+        }
+        let bound = bind_in_session(&versioned.catalog, &self.info, &parsed, &declared);
+        let bound = match bound {
+            Err(error) if analyst => self.bind_refused(versioned, &parsed, &declared, error),
+            bound => bound,
+        };
+        let mut bound = bound.map_err(|error| self.bound_in_the_past(parsed.as_of, error))?;
         let writes = match &bound.statement {
             Statement::Procedure(procedure) => !procedure.read_only,
             Statement::CopyIn { .. } => true,
             _ => false,
         };
+        if parsed.as_of.is_some() && !past::may_say_as_of(&bound.statement) {
+            return Err(Error::unsupported("AS OF in a statement that does not only read"));
+        }
         if writes {
             // As every replica will bind it, which knows the user but not the session.
             let canonical = SessionInfo { user: self.info.user.clone(), ..SessionInfo::default() };
             bound = bind_in_session(&versioned.catalog, &canonical, &parsed, &declared)?;
         }
-        Ok(Prepared { parsed, bound, types, version: versioned.version })
-    }
-
-    /// A transaction keeps the schema and the data that it began with; everything else sees the
-    /// newest durable block.
-    fn view(&self) -> View {
-        match &self.transaction {
-            Some(transaction) => {
-                View { versioned: Arc::clone(&transaction.versioned), snapshot: None }
+        let scanned = match &bound.statement {
+            Statement::Procedure(query) | Statement::CopyOut { query, .. } => {
+                router::scanned_tables(query)
             }
-            None => {
-                let snapshot = self.database.engine.store().snapshot();
-                View { versioned: self.database.schema.of(&snapshot), snapshot: Some(snapshot) }
-            }
-        }
+            _ => Box::default(),
+        };
+        let (version, broad) = (versioned.version, OnceLock::new());
+        Ok(Prepared { parsed, bound, types, version, scanned, broad })
     }
 
     pub async fn execute(
@@ -227,7 +284,10 @@ impl Session {
         parameters: &[Value],
     ) -> Result<Answer> {
         self.guard.start(self.settings.statement_timeout());
-        let view = self.view();
+        let view = match self.view_of(prepared.parsed.as_of) {
+            Err(error) if past::reads(&prepared.bound.statement) => return Err(error),
+            view => view.unwrap_or_else(|_| self.newest_view()),
+        };
         let is_current = prepared.version == view.versioned.version;
         // EXECUTE looks after the statement that it names.
         if is_current || matches!(prepared.bound.statement, Statement::Execute { .. }) {
@@ -236,7 +296,7 @@ impl Session {
         // The client has been told the types: they stay what they were.
         let told: Vec<_> = prepared.bound.parameters.iter().cloned().map(Some).collect();
         let types = ParameterTypes::new(&told);
-        let again = self.bind(&view.versioned, prepared.parsed.clone(), types)?;
+        let again = self.bind(&view.versioned, prepared.parsed.clone(), types, true)?;
         if again.bound.output != prepared.bound.output {
             return Err(Error::new(
                 SqlState::FEATURE_NOT_SUPPORTED,
@@ -269,6 +329,9 @@ impl Session {
         let text = &prepared.parsed.text;
         match statement {
             Statement::Procedure(procedure) => {
+                if let Some((plan, _)) = self.broad(prepared, parameters, &view) {
+                    return self.analyze(plan, None, parameters, view);
+                }
                 check_kinds(&prepared.bound.parameters, parameters)?;
                 let arguments: Box<[Value]> = parameters.into();
                 let body = || {
@@ -296,13 +359,24 @@ impl Session {
                 }
                 Ok(answer(tag, &prepared.bound.output, result))
             }
+            Statement::Explained { prepared, analyze } => {
+                self.explain(prepared, *analyze, parameters, view).await
+            }
+            Statement::Past(query) => self.run_past(query, parameters, &view),
+            Statement::Begin(modes) => self.begin(modes, prepared.parsed.as_of),
             Statement::Ddl(ddl) => self.change_schema(ddl, text).await,
             Statement::CopyIn { columns, row, options, .. } => {
                 let copy = CopyIn::new(text.clone(), Arc::clone(row), options);
                 self.copy = Some(copy);
                 Ok(Answer::CopyIn { columns: columns.len() })
             }
+            Statement::Analytical { plan, copy, .. } => {
+                self.analyze(plan.clone(), copy.as_ref(), parameters, view)
+            }
             Statement::CopyOut { query, options } => {
+                if let Some((plan, _)) = self.broad(prepared, parameters, &view) {
+                    return self.analyze(plan, Some(options), parameters, view);
+                }
                 let work = Work::Statement(Call {
                     procedure: Arc::clone(query),
                     arguments: parameters.into(),
@@ -312,7 +386,8 @@ impl Session {
                     return Ok(plain("COPY 0"));
                 };
                 let formatter = CopyFormatter::new(options, columns);
-                Ok(Answer::CopyOut { columns: columns.len(), rows: result.rows, formatter })
+                let rows = stream::once(ready(Ok(result.rows))).boxed();
+                Ok(Answer::CopyOut { columns: columns.len(), rows, formatter })
             }
             other => self.run_control(other, text).await,
         }
@@ -336,17 +411,23 @@ impl Session {
     /// Run what cannot write: in the transaction, or on the newest durable block.
     fn query(&mut self, work: &Work, view: View) -> Result<ProgramResult> {
         if let Some(transaction) = &mut self.transaction {
-            return transaction.query(work);
+            let (head, result) = (transaction.head(), transaction.query(work));
+            self.has_read(head);
+            return result;
         }
         let Some(snapshot) = view.snapshot else {
             return Err(Error::new(SqlState::INTERNAL_ERROR, "a query without a snapshot"));
         };
-        let now_us = self.database.engine.head().time_us;
-        let moment = Moment { height: snapshot.height(), position: 0, now_us };
+        let head = self.head_of(&snapshot)?;
+        let moment = Moment { height: snapshot.height(), position: 0, now_us: head.time_us };
         let catalog = Arc::clone(snapshot.catalog());
         let mut overlay = Overlay::new(catalog, snapshot.height(), moment, NoRecord);
         let frame = &mut self.frame;
-        aside(work.is_short(), || work.run(frame, &mut overlay)).map_err(error_of)
+        let result = aside(work.is_short(), || work.run(frame, &mut overlay)).map_err(error_of);
+        // Whatever it met is nothing if the snapshot was ended meanwhile.
+        snapshot.check()?;
+        self.has_read(head);
+        result
     }
 
     /// Run what may write: in the transaction, or as a ledger transaction of its own.
@@ -371,6 +452,11 @@ impl Session {
 
     /// By `&mut`, since a session is used by one task at a time and need not be `Sync`.
     async fn submit(&mut self, body: Body, work: Option<(Work, u64)>) -> Result<Completion> {
+        if self.settings.as_of_block().is_some() {
+            let what = "nothing can be written while tally.as_of_block is set";
+            return Err(Error::new(SqlState::READ_ONLY_SQL_TRANSACTION, what)
+                .with_hint("RESET tally.as_of_block goes back to the newest block."));
+        }
         let transaction = Transaction { user: self.info.user.clone(), body };
         let compiled =
             work.map(|(work, schema_version)| Compiled { work: Arc::new(work), schema_version });
@@ -399,11 +485,26 @@ impl Session {
             }
             self.end_implicit_block(true).await?;
         }
+        if let Ddl::CreateView(create) = ddl {
+            self.check_view(&create.query.to_string())?;
+        }
         let completion = self.submit(Body::Schema { text: text.to_owned() }, None).await?;
         match completion.outcome {
             Outcome::Committed(_) => Ok(plain(tag)),
             Outcome::Rejected(error) | Outcome::Retry(error) => Err(error),
         }
+    }
+
+    /// The ledger takes any query over relations that exist: not every replica can run them all.
+    fn check_view(&self, query: &str) -> Result<()> {
+        let versioned = self.view().versioned;
+        for parsed in parse(query)? {
+            let prepared = self.bind(&versioned, parsed, ParameterTypes::default(), true)?;
+            if !prepared.bound.parameters.is_empty() {
+                return Err(Error::new(SqlState::UNDEFINED_PARAMETER, "there is no parameter $1"));
+            }
+        }
+        Ok(())
     }
 
     /// Inside a transaction TRUNCATE is what it means: DELETE of every row.
@@ -432,7 +533,6 @@ impl Session {
     /// Everything that concerns the session and its transaction.
     async fn run_control(&mut self, statement: &Statement, text: &str) -> Result<Answer> {
         match statement {
-            Statement::Begin(modes) => self.begin(modes),
             Statement::SetTransaction(modes) => {
                 if let (Some(t), Some(read_only)) = (&mut self.transaction, modes.read_only) {
                     t.read_only = read_only;
@@ -495,7 +595,7 @@ impl Session {
         }
     }
 
-    fn begin(&mut self, modes: &TransactionModes) -> Result<Answer> {
+    fn begin(&mut self, modes: &TransactionModes, as_of: Option<AsOf>) -> Result<Answer> {
         let read_only = modes.read_only.unwrap_or_else(|| self.settings.read_only());
         match &mut self.transaction {
             // BEGIN within the statements of one query makes their block an explicit one.
@@ -503,18 +603,25 @@ impl Session {
                 transaction.implicit = false;
                 transaction.read_only |= read_only;
             }
-            None => self.open(read_only, false),
+            None => {
+                let (snapshot, past) = self.snapshot_to_begin(as_of)?;
+                if past && modes.read_only == Some(false) {
+                    return Err(Error::unsupported("a transaction that writes to a past block"));
+                }
+                self.open(snapshot, read_only || past, false)?;
+            }
         }
         Ok(plain("BEGIN"))
     }
 
-    fn open(&mut self, read_only: bool, implicit: bool) {
-        let snapshot = self.database.engine.store().snapshot();
+    fn open(&mut self, snapshot: Snapshot, read_only: bool, implicit: bool) -> Result<()> {
+        let snapshot = Arc::new(snapshot.shared());
         let versioned = self.database.schema.of(&snapshot);
-        let now_us = self.database.engine.head().time_us;
+        let head = self.head_of(&snapshot)?;
         let transaction =
-            OpenTransaction::begin(versioned, snapshot, now_us, &self.guard, read_only, implicit);
+            OpenTransaction::begin(versioned, snapshot, head, &self.guard, read_only, implicit);
         self.transaction = Some(Box::new(transaction));
+        Ok(())
     }
 
     fn roll_back(&mut self) {
@@ -550,10 +657,14 @@ impl Session {
     }
 
     /// Statements of one simple query are one transaction.
-    pub fn begin_implicit_block(&mut self) {
+    pub fn begin_implicit_block(&mut self) -> Result<()> {
         if self.transaction.is_none() {
-            self.open(false, true);
+            // A block that cannot be read is said by the first statement that would read it.
+            let newest = || (self.database.engine.store().lease(), false);
+            let (snapshot, past) = self.snapshot_to_begin(None).unwrap_or_else(|_| newest());
+            self.open(snapshot, past, true)?;
         }
+        Ok(())
     }
 
     pub async fn end_implicit_block(&mut self, commit: bool) -> Result<()> {
@@ -598,54 +709,6 @@ impl Session {
         self.copy = None;
     }
 
-    /// SET LOCAL outside of a transaction has nothing to last for.
-    fn change_setting(&mut self, name: &str, value: Option<&str>, local: bool) -> Result<()> {
-        Settings::refuse_time_zone(name, value)?;
-        match self.transaction.is_some() {
-            true => self.settings.set_in_transaction(name, value, local),
-            false if local => self.settings.clone().set(name, value),
-            false => self.settings.set(name, value),
-        }
-    }
-
-    async fn set(&mut self, name: &str, value: Option<&str>, local: bool) -> Result<Answer> {
-        // `SET ledger.protocol = 'serial'` is a ledger transaction: the protocol belongs to all.
-        if let Some(parameter) = name.strip_prefix("ledger.") {
-            let value = value.ok_or_else(|| {
-                Error::new(SqlState::INVALID_PARAMETER_VALUE, "a ledger parameter needs a value")
-            })?;
-            if self.transaction.as_ref().is_some_and(|t| !t.implicit) {
-                return Err(Error::unsupported(
-                    "a ledger parameter change inside a transaction block",
-                ));
-            }
-            let (name, value) = (parameter.to_owned(), value.to_owned());
-            let completion = self.submit(Body::Parameter { name, value }, None).await?;
-            return match completion.outcome {
-                Outcome::Committed(_) => Ok(plain("SET")),
-                Outcome::Rejected(error) | Outcome::Retry(error) => Err(error),
-            };
-        }
-        self.change_setting(name, value, local)?;
-        Ok(plain("SET"))
-    }
-
-    fn show(&self, name: &str) -> Result<Answer> {
-        let rows = match name {
-            "all" => {
-                let all = self.settings.show_all().into_iter();
-                all.map(|(name, value)| {
-                    [Value::from(name), Value::from(value), Value::from("")].into()
-                })
-                .collect()
-            }
-            "ledger.protocol" => vec![[Value::from(self.database.engine.protocol())].into()],
-            "log_scheme" => vec![[Value::from(self.database.engine.log_scheme())].into()],
-            name => vec![[Value::from(self.settings.show(name)?.1)].into()],
-        };
-        Ok(Answer::Rows { rows, tag: Tag::Plain("SHOW".into()) })
-    }
-
     fn open_transaction(&mut self, what: &str) -> Result<&mut OpenTransaction> {
         self.transaction.as_deref_mut().ok_or_else(|| {
             Error::new(
@@ -656,7 +719,10 @@ impl Session {
     }
 
     fn now_us(&self) -> i64 {
-        self.database.engine.head().time_us
+        match &self.transaction {
+            Some(transaction) => transaction.head().time_us,
+            None => self.database.engine.head().time_us,
+        }
     }
 }
 

@@ -51,7 +51,9 @@ impl Session {
         }
         let prepared = self.prepare(parsed, types)?;
         match prepared.bound.statement {
-            Statement::Procedure(_) | Statement::Call { .. } => Ok(prepared),
+            Statement::Procedure(_)
+            | Statement::Call { .. }
+            | Statement::Analytical { copy: None, .. } => Ok(prepared),
             _ => Err(not_preparable()),
         }
     }

@@ -39,7 +39,7 @@ use crate::statement::{Bound, SessionInfo, Statement as BoundStatement};
 /// A catalog and how many schema changes came before it.
 #[derive(Debug)]
 pub struct Versioned {
-    pub catalog: Catalog,
+    pub catalog: Arc<Catalog>,
     pub version: u64,
     /// The changes that the catalog is the sum of, in order: all but TRUNCATE.
     statements: Vec<Arc<str>>,
@@ -80,7 +80,7 @@ impl Default for Schema {
 
 impl Schema {
     pub fn new() -> Schema {
-        let catalog = Catalog::genesis();
+        let catalog = Arc::new(Catalog::genesis());
         let genesis = Arc::new(Versioned { catalog, version: 0, statements: Vec::new() });
         Schema { next: ArcSwap::from(Arc::clone(&genesis)), genesis, compiled: Mutex::default() }
     }
@@ -199,6 +199,7 @@ fn compile_for_ledger(
     let [parsed] = parsed.as_slice() else {
         return Err(Error::new(SqlState::SYNTAX_ERROR, "a transaction holds one statement"));
     };
+    parsed.reads_newest()?;
     bind_in_session(catalog, &info, parsed, &types.declared())
 }
 
@@ -216,6 +217,9 @@ fn check_arguments(parameters: &[Column], arguments: &[Value]) -> Result<()> {
 pub fn is_of(value: &Value, data_type: &DataType) -> bool {
     match (value, data_type) {
         (Value::Null, _) | (_, DataType::Unknown | DataType::Void) => true,
+        // An object may come by its name.
+        (Value::Text(_), DataType::System(system)) if system.is_object() => true,
+        (value, DataType::System(system)) => is_of(value, &system.storage()),
         (Value::Int(_), data_type) => data_type.is_integer(),
         (Value::Text(_), data_type) => data_type.is_string(),
         (Value::Array(values), DataType::Array(element)) => {
@@ -272,6 +276,7 @@ impl Language for Schema {
         if !matches!(ddl, Ddl::Truncate { .. }) {
             statements.push(text.into());
         }
+        let catalog = Arc::new(catalog);
         self.install(Versioned { catalog, version, statements }, store);
         // The schema is the sum of its statements, so the statement is the change's image.
         let name = format!("schema {version}");

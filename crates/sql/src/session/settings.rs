@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use types::{Error, Result, SqlState};
+use types::{Error, Height, Result, SqlState};
 
 /// A setting that exists: its name as SHOW spells it and its default. Names compare without case.
 struct Known {
@@ -34,6 +34,7 @@ static KNOWN: &[Known] = &[
     reported("client_encoding", "UTF8"),
     known("client_min_messages", "notice"),
     reported("DateStyle", "ISO, MDY"),
+    fixed("default_table_access_method", "heap"),
     known("default_transaction_deferrable", "off"),
     known("default_transaction_isolation", "serializable"),
     reported("default_transaction_read_only", "off"),
@@ -44,6 +45,7 @@ static KNOWN: &[Known] = &[
     known("jit", "off"),
     known("lock_timeout", "0"),
     fixed("max_identifier_length", "63"),
+    fixed("max_index_keys", "32"),
     known("row_security", "on"),
     known("search_path", "\"$user\", public"),
     fixed("server_encoding", "UTF8"),
@@ -52,6 +54,10 @@ static KNOWN: &[Known] = &[
     known("standard_conforming_strings", "on"),
     known("statement_timeout", "0"),
     known("synchronous_commit", "on"),
+    known("tally.as_of_block", ""),
+    fixed("tally.last_snapshot_block", ""),
+    known("tally.report_snapshot", "off"),
+    fixed("tally.snapshot_block", ""),
     reported("TimeZone", "UTC"),
     fixed("transaction_isolation", "serializable"),
     known("transaction_read_only", "off"),
@@ -217,11 +223,29 @@ impl Settings {
         std::mem::take(&mut self.unreported)
     }
 
+    /// The block that statements read; `None`: the newest.
+    pub fn as_of_block(&self) -> Option<Height> {
+        self.changed.get("tally.as_of_block")?.parse().ok()
+    }
+
+    pub fn report_snapshot(&self) -> bool {
+        self.changed.get("tally.report_snapshot").is_some_and(|value| is_on(value))
+    }
+
+    /// Tells the client a value that is not set but found.
+    pub fn report(&mut self, name: &str, value: String) {
+        self.unreported.push((name.to_owned(), value));
+    }
+
     /// Asked of every statement: no search among all that there are.
     pub fn read_only(&self) -> bool {
         let value = self.changed.get("default_transaction_read_only");
-        value.is_some_and(|value| matches!(value.as_str(), "on" | "true" | "1"))
+        value.is_some_and(|value| is_on(value))
     }
+}
+
+fn is_on(value: &str) -> bool {
+    matches!(value, "on" | "true" | "1")
 }
 
 fn find(name: &str) -> Result<&'static Known> {
@@ -255,6 +279,9 @@ fn check(name: &str, value: &str) -> Result<()> {
         "DateStyle" if !value.to_ascii_uppercase().starts_with("ISO") => invalid("Use ISO, MDY."),
         "statement_timeout" if duration(value).is_none() => {
             invalid("Use a number of milliseconds, or a number with one of us, ms, s, min, h, d.")
+        }
+        "tally.as_of_block" if !value.is_empty() && value.parse::<Height>().is_err() => {
+            invalid("Use a block's number, or an empty string for the newest block.")
         }
         "standard_conforming_strings" if !is(&["on", "true", "1"]) => {
             invalid("Backslashes have no special meaning here; use E'' strings.")

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use concurrency::overlay::Mark;
 use concurrency::{Expectation, Footprint, Interactive, Moment, Overlay, Work};
-use engine::Body;
 use engine::transaction::{InteractiveText, WriteText};
+use engine::{Body, Head};
 use procedure::{Frame, ProgramResult};
 use storage::Snapshot;
 use types::{Error, Result, SqlState, Stamp, Stop};
@@ -20,16 +20,19 @@ use crate::session::schema::Versioned;
 
 pub struct OpenTransaction {
     pub versioned: Arc<Versioned>,
-    /// Keeps the snapshot's versions while the transaction lives.
-    _snapshot: Snapshot,
+    /// Keeps the snapshot's versions while the transaction lives, unless it is ended.
+    snapshot: Arc<Snapshot>,
     overlay: Overlay<Footprint>,
     frame: Frame,
-    now_us: i64,
+    /// The snapshot's block.
+    head: Head,
     pub read_only: bool,
     /// Opened for the statements of one simple query, without a BEGIN.
     pub implicit: bool,
     writes: Vec<Write>,
     savepoints: Vec<Savepoint>,
+    /// Rows were read that are not in the footprint, so nothing may be written.
+    read_aside: bool,
 }
 
 /// A statement that wrote: as the ledger will hold it, as it runs, and what it answered.
@@ -48,29 +51,47 @@ struct Savepoint {
 impl OpenTransaction {
     pub fn begin(
         versioned: Arc<Versioned>,
-        snapshot: Snapshot,
-        now_us: i64,
+        snapshot: Arc<Snapshot>,
+        head: Head,
         guard: &Arc<Guard>,
         read_only: bool,
         implicit: bool,
     ) -> OpenTransaction {
         // Rows that get a hidden id here get another one at COMMIT: it is the block's to give.
-        let moment =
-            Moment { height: snapshot.height() + 1, position: Stamp::POSITIONS_MAX, now_us };
+        let (height, now_us) = (snapshot.height() + 1, head.time_us);
+        let moment = Moment { height, position: Stamp::POSITIONS_MAX, now_us };
         let at = snapshot.height();
         let catalog = Arc::clone(snapshot.catalog());
         OpenTransaction {
             versioned,
             overlay: Overlay::new(catalog, at, moment, Footprint::default()),
-            _snapshot: snapshot,
+            snapshot,
             // What a transaction only reads, no block reads again.
             frame: if read_only { query_frame(guard) } else { transaction_frame(guard) },
-            now_us,
+            head,
             read_only,
             implicit,
             writes: Vec::new(),
             savepoints: Vec::new(),
+            read_aside: false,
         }
+    }
+
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    pub fn head(&self) -> Head {
+        self.head
+    }
+
+    /// Nothing that was read by an ended snapshot may leave. A transaction that could write is one
+    /// that a client knows to try again.
+    fn check(&self) -> Result<()> {
+        self.snapshot.check().map_err(|error| match self.read_only {
+            true => error,
+            false => error.with_code(SqlState::SERIALIZATION_FAILURE),
+        })
     }
 
     /// Run a statement that cannot write; what it reads becomes part of the footprint.
@@ -79,7 +100,20 @@ impl OpenTransaction {
         let (frame, overlay) = (&mut self.frame, &mut self.overlay);
         let run = aside(work.is_short(), || work.run_within(frame, overlay));
         self.overlay.recorder.enabled = false;
+        self.check()?;
         run.map_err(error_of)
+    }
+
+    /// The snapshot, for a query whose reads are not recorded.
+    pub fn read_aside(&mut self, reads_tables: bool) -> Result<(Arc<Snapshot>, Head)> {
+        if reads_tables && !self.writes.is_empty() {
+            return Err(Error::unsupported(
+                "an analytical query in a transaction that has written",
+            )
+            .with_hint("Run it in a READ ONLY transaction, or outside of this one."));
+        }
+        self.read_aside |= reads_tables && !self.read_only;
+        Ok((self.snapshot.clone(), self.head))
     }
 
     /// Run a statement that may write. Its commands are evaluated at once, so that it fails where
@@ -91,11 +125,17 @@ impl OpenTransaction {
                 "cannot execute a writing statement in a read-only transaction",
             ));
         }
+        if self.read_aside {
+            return Err(Error::unsupported("a write after an analytical query of its transaction")
+                .with_detail("What the query read cannot be checked again at COMMIT.")
+                .with_hint("Run the query in a READ ONLY transaction, or outside of this one."));
+        }
         let (frame, overlay) = (&mut self.frame, &mut self.overlay);
         let run = aside(work.is_short(), || {
             let answered = work.run_within(frame, overlay)?;
             overlay.evaluate_all().map(|()| answered)
         });
+        self.check()?;
         let answered = run.map_err(error_of)?;
         self.overlay.recorder.wrote(&work);
         let shown = answered.clone();
@@ -151,7 +191,7 @@ impl OpenTransaction {
                 (text, (work, Expectation { count, rows }))
             })
             .unzip();
-        let now_us = self.now_us;
+        let now_us = self.head.time_us;
         let text = InteractiveText {
             now_us,
             schema_version: self.versioned.version,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use engine::checkpoint::{Checkpointer, ServiceSettings};
 use engine::{
-    BlockEvent, BlockLimits, Checkpoints, Engine, Language, NoObserver, Observer, Progress,
+    Beside, BlockEvent, BlockLimits, Checkpoints, Engine, Language, NoObserver, Observer, Progress,
     replay_watched,
 };
 use ledger::checkpoint::{heights, read_manifest};
@@ -54,9 +54,9 @@ fn start_with(
     let checkpoints = Checkpoints { checkpointer, settings, since: Progress::default() };
     let log = LogWriter::resume(read.reader, options).unwrap();
     let (limits, clock) = (BlockLimits::default(), Arc::new(|| 0));
-    let engine =
-        Engine::start_with(read.replica, log, language, limits, clock, observer, Some(checkpoints));
-    Arc::new(Database { engine: Arc::new(engine.unwrap()), schema })
+    let beside = Beside { checkpoints: Some(checkpoints), ..Beside::default() };
+    let engine = Engine::start_with(read.replica, log, language, limits, clock, observer, beside);
+    Arc::new(Database { engine: Arc::new(engine.unwrap()), schema, analyst: None })
 }
 
 fn session(database: &Arc<Database>) -> Client {
@@ -297,12 +297,16 @@ fn a_rest_ends_when_the_node_stops_and_when_memory_runs_short() {
         fill(&mut client).await;
         let began = Instant::now();
         let mut asked = database.engine.checkpoint().unwrap();
+        // Readers of every block, so that no version between two of them is dropped.
+        let mut readers = Vec::new();
         let taken = loop {
             match asked.try_recv() {
                 Ok(taken) => break taken.unwrap(),
                 Err(_) => drop(client.run("UPDATE t SET v = v + 1").await.unwrap()),
             }
+            readers.push(database.engine.store().snapshot());
         };
+        drop(readers);
         assert!(began.elapsed() < rest / 2, "it does not rest while memory is short");
         assert!(taken.height < database.engine.head().height);
         client.run("UPDATE t SET v = 0").await.unwrap();

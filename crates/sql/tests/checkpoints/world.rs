@@ -186,7 +186,7 @@ impl World {
         let outcomes = std::mem::take(&mut executed.outcomes);
         drop(executed);
         let store = self.replica.store();
-        store.collect(store.horizon());
+        store.collect();
         outcomes
     }
 }

@@ -168,9 +168,19 @@ select * from s;
 -- 2026-03-01 12:00:00+00 | 2026-03-01
 -- SELECT 1
 create view v as select 1;
--- ERROR 0A000: CREATE VIEW is not supported
+-- CREATE VIEW
 create temp table x (a int);
 -- ERROR 0A000: a temporary table is not supported
+create table laid_out (a int primary key) with (layout = column);
+-- ERROR 0A000: layout = column is not supported
+-- HINT: Leave it out: rows are updated in place, and scans read columnar images.
+create table laid_out (a int primary key) with (layout = diagonal);
+-- ERROR 22023: invalid value for parameter "layout": diagonal
+-- HINT: Use layout = row.
+create table laid_out (a int primary key) with (layout = 'row');
+-- CREATE TABLE
+drop table laid_out;
+-- DROP TABLE
 create sequence q;
 -- ERROR 0A000: CREATE SEQUENCE is not supported
 grant all on s to public;

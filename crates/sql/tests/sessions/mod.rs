@@ -4,6 +4,7 @@ mod bounds;
 mod deferral;
 mod interactive;
 mod online;
+mod past;
 mod schema_changes;
 mod types;
 
@@ -11,7 +12,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use ::types::{DataType, Error, Result, SqlState, Value};
-use engine::{BlockLimits, Clock, Engine, Language, NoObserver, replay};
+use engine::{
+    Beside, BlockLimits, Clock, Engine, Language, NoObserver, RetentionSettings, replay,
+    replay_watched,
+};
 use ledger::{Genesis, LogOptions, LogWriter, MemoryFiles, Parameters};
 use sql::SessionInfo;
 use sql::session::schema::Schema;
@@ -38,6 +42,10 @@ impl Node {
 
     /// The clock is read when a block is begun.
     pub fn with_clock(protocol: &str, clock: Clock) -> Node {
+        Node::retaining(protocol, clock, RetentionSettings::default())
+    }
+
+    pub fn retaining(protocol: &str, clock: Clock, retention: RetentionSettings) -> Node {
         let files = MemoryFiles::new();
         let genesis =
             Genesis { ledger_id: [7; 16], time_us: 0, parameters: Parameters::new(protocol) };
@@ -45,15 +53,23 @@ impl Node {
         let schema = Arc::new(Schema::new());
         let replayed = read(&files, &schema, 2);
         let log = LogWriter::resume(replayed.reader, options()).unwrap();
-        let engine = Engine::start(
+        let engine = Engine::start_with(
             replayed.replica,
             log,
             schema.clone(),
             BlockLimits::default(),
             clock,
             Arc::new(NoObserver),
+            Beside { retention, ..Beside::default() },
         );
-        Node { files, database: Arc::new(Database { engine: Arc::new(engine.unwrap()), schema }) }
+        Node {
+            files,
+            database: Arc::new(Database {
+                engine: Arc::new(engine.unwrap()),
+                schema,
+                analyst: None,
+            }),
+        }
     }
 
     pub fn session(&self) -> Client {
@@ -61,6 +77,16 @@ impl Node {
         let interrupt = Arc::new(AtomicBool::new(false));
         let session = Session::new(Arc::clone(&self.database), info, Arc::clone(&interrupt));
         Client { session, interrupt }
+    }
+
+    /// Stops, and shows `after` the store of another engine that executes the ledger, after each
+    /// block.
+    pub fn replayed(&self, after: &mut dyn FnMut(&Arc<Store>)) {
+        self.database.engine.stop();
+        let make = |_: &Arc<Store>| -> Arc<dyn Language> { Arc::new(Schema::new()) };
+        let files = Arc::new(self.files.clone());
+        let replayed = replay_watched(files, &make, 1, &mut |replica, _| after(replica.store()));
+        replayed.unwrap_or_else(|fault| panic!("{fault}"));
     }
 
     /// Stop, and execute the ledger again: any difference panics.

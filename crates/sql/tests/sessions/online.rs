@@ -104,9 +104,7 @@ fn one_of_many_gets_a_key_or_a_unique_value() {
             let ended = completions(answers).await;
             let committed = ended.iter().filter(|c| c.outcome.is_committed()).count() as i64;
             assert!((1..=5).contains(&committed), "{protocol}: {committed}");
-            let is_violation = |outcome: &Outcome| {
-                matches!(outcome, Outcome::Rejected(error) if error.code().as_str() == "23505")
-            };
+            let is_violation = |outcome: &Outcome| matches!(outcome, Outcome::Rejected(error) if error.code().as_str() == "23505");
             let others = ended.iter().filter(|c| !c.outcome.is_committed());
             assert!(others.clone().all(|c| is_violation(&c.outcome)), "{protocol}");
             assert_eq!(client.number("SELECT count(*) FROM u").await, committed);

@@ -110,8 +110,17 @@ impl OrderedIndex {
     }
 
     pub fn remove(&self, key: &[u8]) {
+        self.remove_where(key, |_| true);
+    }
+
+    /// Removes a key, unless it leads to another slot by now.
+    pub(crate) fn remove_of(&self, key: &[u8], slot: Slot) {
+        self.remove_where(key, |value| value == slot.0);
+    }
+
+    fn remove_where(&self, key: &[u8], is_meant: impl Fn(u32) -> bool) {
         let search = SearchKey::new(key);
-        if until_done(|| self.try_remove(&search)) {
+        if until_done(|| self.try_remove(&search, &is_meant)) {
             until_done(|| self.try_unlink(&search));
         }
     }
@@ -276,7 +285,8 @@ impl OrderedIndex {
     }
 
     /// Whether the leaf is empty now.
-    fn try_remove(&self, key: &SearchKey<'_>) -> Attempt<bool> {
+    /// Whether the leaf is empty now.
+    fn try_remove(&self, key: &SearchKey<'_>, is_meant: impl Fn(u32) -> bool) -> Attempt<bool> {
         let mut step = self.root()?;
         while !step.node.is_leaf() {
             let place = self.place(step.node, Target::Key(key));
@@ -288,6 +298,9 @@ impl OrderedIndex {
             return Ok(false);
         }
         let leaf = step.node.lock(step.seen)?;
+        if !is_meant(step.node.value(i)) {
+            return Ok(false);
+        }
         leaf.remove(i);
         Ok(step.node.count() == 0)
     }

@@ -17,7 +17,7 @@ const SCHEDULES: usize = 4_000;
 const BLOCKS: Height = 3;
 
 struct Shared {
-    records: Records,
+    records: Arc<Records>,
     undo: Arc<UndoSpace>,
     pins: Pins,
 }
@@ -32,17 +32,23 @@ fn schema() -> TableSchema {
     TableSchema {
         id: TableId(0),
         name: "pair".to_owned(),
-        columns: vec![column("a"), column("b")],
+        columns: vec![column("id"), column("a"), column("b")],
         primary_key: vec![0],
         indexes: vec![],
         hidden_row_id: false,
     }
 }
 
+const ID: i64 = 7;
+
 fn payload(records: &Records, height: Height) -> Vec<u64> {
+    payload_of(records, ID, height)
+}
+
+fn payload_of(records: &Records, id: i64, height: Height) -> Vec<u64> {
     let height = height as i64;
     let mut payload = vec![0; records.layout.payload_words];
-    let row = [Value::Int(height), Value::Int(-height)];
+    let row = [Value::Int(id), Value::Int(height), Value::Int(-height)];
     records.layout.encode_row(&row, &records.heap, &mut payload);
     payload
 }
@@ -86,16 +92,16 @@ fn write(shared: &Shared, slot: Slot) {
         });
         arena.close();
         shared.pins.publish(height);
-        shared.undo.collect(shared.pins.horizon());
+        shared.undo.collect(&shared.pins.readable([]), Height::MAX);
     }
     // The deleted record's slot serves another key once nobody is below the delete.
-    if shared.pins.horizon() == BLOCKS + 1 {
+    if shared.pins.readable([]).horizon() == BLOCKS + 1 {
         shared.records.free(slot);
         let mut arena = UndoArena::new(shared.undo.clone(), BLOCKS + 2, BLOCKS + 2);
         let reused = shared.records.create(
-            b"other",
+            Key::from_int(ID + 1).as_bytes(),
             Stamp::new(BLOCKS + 2, 0),
-            &payload(&shared.records, 99),
+            &payload_of(&shared.records, ID + 1, 99),
             &mut arena,
         );
         assert_eq!(reused, slot);
@@ -104,10 +110,10 @@ fn write(shared: &Shared, slot: Slot) {
 
 fn history() {
     let undo = Arc::new(UndoSpace::new());
-    let records = Records::new(&schema(), 1, undo.clone(), 0);
+    let records = Records::register(&schema(), 1, undo.clone(), 0);
     let mut arena = UndoArena::new(undo.clone(), 1, 1);
     let row = payload(&records, 1);
-    let slot = records.create(b"key", Stamp::new(1, 0), &row, &mut arena);
+    let slot = records.create(Key::from_int(ID).as_bytes(), Stamp::new(1, 0), &row, &mut arena);
     let shared = kit::sync::Arc::new(Shared { records, undo, pins: Pins::new() });
     shared.pins.publish(1);
     let readers: Vec<_> = (0..2)
@@ -131,4 +137,109 @@ fn readers_see_whole_rows_of_their_height() {
 #[test]
 fn readers_see_whole_rows_after_long_waits() {
     shuttle::check_pct(history, 5 * SCHEDULES, 5);
+}
+
+/// Blocks of the sweep's history: enough that chunks fill, are emptied and are used again.
+const SWEPT_BLOCKS: Height = 10;
+
+/// A reader who stays at the first block, and those who come and go, while the versions between
+/// are unlinked and moved and their chunks written anew; some blocks take their write back.
+fn swept_history() {
+    let undo = Arc::new(UndoSpace::new());
+    let records = Records::register(&schema(), 1, undo.clone(), 0);
+    let mut arena = UndoArena::new(undo.clone(), 1, 1);
+    let row = payload(&records, 1);
+    let slot = records.create(Key::from_int(ID).as_bytes(), Stamp::new(1, 0), &row, &mut arena);
+    arena.close();
+    let shared = kit::sync::Arc::new(Shared { records, undo, pins: Pins::new() });
+    shared.pins.publish(1);
+    let first = shared.pins.pin_newest();
+    let readers = [Some(first), None].map(|stays| {
+        let shared = shared.clone();
+        thread::spawn(move || {
+            for _ in 0..3 {
+                let come = stays.is_none().then(|| shared.pins.pin_newest());
+                let at = come.as_ref().or(stays.as_ref()).map_or(0, |pin| pin.height());
+                let (stamp, a, b) = read(&shared, slot, at).expect("it is never deleted");
+                assert!(stamp.height() == at - u64::from(at % 4 == 0), "{stamp:?} at {at}");
+                assert_eq!((a, b), (stamp.height() as i64, -(stamp.height() as i64)));
+            }
+        })
+    });
+    for height in 2..=SWEPT_BLOCKS {
+        let mut arena = UndoArena::new(shared.undo.clone(), height, height);
+        let record = shared.records.record(slot).expect("it was made");
+        let before = shared.records.stamp_word(slot);
+        let mut image = Vec::new();
+        load_words(&record[shared.records.layout.payload..], &mut image);
+        let new = payload(&shared.records, height);
+        let stamp = Stamp::new(height, 0);
+        shared
+            .records
+            .write(slot, stamp, State::Live, &mut arena, |words| store_words(words, &new));
+        if height % 4 == 0 {
+            shared.records.revert(slot, before, &image, &arena);
+        }
+        arena.close();
+        shared.pins.publish(height);
+        shared.undo.collect(&shared.pins.readable([]), Height::MAX);
+    }
+    for reader in readers {
+        reader.join().expect("a reader's checks hold");
+    }
+    shared.undo.collect(&shared.pins.readable([]), Height::MAX);
+    assert_eq!(shared.undo.chunks_in_use(), 0);
+}
+
+#[test]
+fn readers_find_their_version_while_chains_are_swept() {
+    shuttle::check_random(swept_history, SCHEDULES);
+}
+
+#[test]
+fn readers_find_their_version_after_long_waits_beside_a_sweep() {
+    shuttle::check_pct(swept_history, 2 * SCHEDULES, 5);
+}
+
+/// Who reads on after his lease was ended may read anything, but he finds out.
+#[test]
+fn whoever_is_not_told_of_an_ended_lease_has_read_what_was_there() {
+    let history = || {
+        let undo = Arc::new(UndoSpace::new());
+        let records = Records::register(&schema(), 1, undo.clone(), 0);
+        let mut arena = UndoArena::new(undo.clone(), 1, 1);
+        let row = payload(&records, 1);
+        let slot = records.create(Key::from_int(ID).as_bytes(), Stamp::new(1, 0), &row, &mut arena);
+        arena.close();
+        let shared = kit::sync::Arc::new(Shared { records, undo, pins: Pins::new() });
+        shared.pins.publish(1);
+        let lease = shared.pins.lease_newest();
+        let reader = {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                for _ in 0..3 {
+                    let seen = read(&shared, slot, 1);
+                    if !lease.is_ended() {
+                        assert_eq!(seen, Some((Stamp::new(1, 0), 1, -1)));
+                    }
+                }
+            })
+        };
+        for height in 2..=SWEPT_BLOCKS {
+            let mut arena = UndoArena::new(shared.undo.clone(), height, height);
+            let new = payload(&shared.records, height);
+            let stamp = Stamp::new(height, 0);
+            let fill = |words: &[AtomicU64]| store_words(words, &new);
+            shared.records.write(slot, stamp, State::Live, &mut arena, fill);
+            arena.close();
+            shared.pins.publish(height);
+            if height == 5 {
+                shared.pins.end_oldest_leases(height);
+            }
+            shared.undo.collect(&shared.pins.readable([]), Height::MAX);
+        }
+        reader.join().expect("a reader's checks hold");
+    };
+    shuttle::check_random(history, SCHEDULES);
+    shuttle::check_pct(history, 2 * SCHEDULES, 5);
 }

@@ -96,14 +96,14 @@ fn truncated_and_dropped_tables_stay_for_their_snapshots() {
     in_block(&store, 3, || store.drop_table(ID));
     assert!(store.table(ID).is_none());
     assert!(store.truncate(ID).is_err());
-    store.collect(store.horizon());
+    store.collect();
     let rows = |snapshot: &storage::Snapshot| {
         scan(snapshot.table(ID).expect("pinned"), 0, ALL, false, snapshot.height(), 9).len()
     };
     assert_eq!((rows(&before), rows(&empty)), (5, 0));
     assert!(store.snapshot().table(ID).is_none());
     drop((before, empty, table));
-    store.collect(store.horizon());
+    store.collect();
     assert!(store.snapshot_at(1).is_none());
 }
 

@@ -251,7 +251,7 @@ fn run(history: &[Block]) {
             check_changes(&earlier, &before, &after);
         }
         if block.collect {
-            store.collect(store.horizon());
+            store.collect();
         }
         for (snapshot, state) in &pinned {
             let table = snapshot.table(TableId(3)).expect("created before every pin");
@@ -261,7 +261,7 @@ fn run(history: &[Block]) {
     }
     pinned.clear();
     drop(held);
-    store.collect(store.horizon());
+    store.collect();
     assert_eq!(store.usage().undo_bytes, 0);
     assert_eq!(table.usage().records, state.len() as u64);
     check_state(&table, store.newest(), &state);

@@ -37,7 +37,7 @@ fn block(
     store.publish(height);
     let count = changes.len();
     drop(changes);
-    store.collect(store.horizon());
+    store.collect();
     count
 }
 
@@ -134,10 +134,10 @@ fn a_write_in_vain_leaves_no_entry_in_a_freed_slot() {
         assert_eq!(insert(5, 1, 3, undo), slot);
         table.revert(slot, &image, undo);
     });
-    assert_eq!(store.collect(store.horizon()).horizon, 2);
+    assert_eq!(store.collect().horizon, 2);
     in_block(4, &|undo| _ = insert(2, 1, 4, undo));
     assert_eq!((ids(&table, 0), ids(&table, 1)), (vec![2], vec![2]));
     drop(pin);
-    store.collect(store.horizon());
+    store.collect();
     assert_eq!((table.usage().records, ids(&table, 1)), (1, vec![2]));
 }

@@ -74,7 +74,7 @@ fn write_blocks(store: &Store, table: &Table) {
         });
         drop(store.finish(block));
         store.publish(height);
-        store.collect(store.horizon());
+        store.collect();
     }
 }
 
@@ -137,6 +137,6 @@ fn snapshots_are_whole_while_blocks_are_written() {
         done.store(true, Ordering::Release);
     });
     assert_eq!(sum_by_key(&table, LATEST), TOTAL);
-    store.collect(store.horizon());
+    store.collect();
     assert_eq!(store.usage().undo_bytes, 0);
 }

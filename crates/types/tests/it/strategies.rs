@@ -108,7 +108,7 @@ pub fn value_of(data_type: &DataType) -> BoxedStrategy<Value> {
         DataType::Array(element) => {
             prop::collection::vec(nullable(&element), 0..5).prop_map(Value::from).boxed()
         }
-        DataType::Unknown | DataType::Void => Just(Value::Null).boxed(),
+        DataType::Unknown | DataType::Void | DataType::System(_) => Just(Value::Null).boxed(),
     }
 }
 

@@ -59,7 +59,8 @@ const SETTINGS: &[Setting] = &[
 
 pub const DISTRICTS: u64 = 10;
 
-const SCHEMA: &str = include_str!("../../sql/tpcc/schema.sql");
+/// The nine tables and their indexes.
+pub const SCHEMA: &str = include_str!("../../sql/tpcc/schema.sql");
 const NEW_ORDER: &str = include_str!("../../sql/tpcc/new_order.sql");
 const PAYMENT: &str = include_str!("../../sql/tpcc/payment.sql");
 const ORDER_STATUS: &str = include_str!("../../sql/tpcc/order_status.sql");

@@ -13,8 +13,8 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use engine::checkpoint::{Checkpointer, ServiceSettings, State, digest};
 use engine::{
-    BlockLimits, Checkpoints, Engine, Fault, Language, NoObserver, Progress, Replayed, Replica,
-    recover, replay_watched,
+    Beside, BlockLimits, Checkpoints, Engine, Fault, Language, NoObserver, Progress, Replayed,
+    Replica, recover, replay_watched,
 };
 use kit::random::Random;
 use ledger::{Files, Genesis, Hash, LogOptions, LogReader, LogWriter, MemoryFiles, Parameters};
@@ -175,9 +175,9 @@ impl Running {
         let checkpoints = Some(Checkpoints { checkpointer, settings, since });
         let (limits, clock) = (BlockLimits::default(), Arc::new(|| 0));
         let observer = Arc::new(NoObserver);
-        let engine =
-            Engine::start_with(replica, log, language, limits, clock, observer, checkpoints)?;
-        let database = Arc::new(Database { engine: Arc::new(engine), schema });
+        let beside = Beside { checkpoints, ..Beside::default() };
+        let engine = Engine::start_with(replica, log, language, limits, clock, observer, beside)?;
+        let database = Arc::new(Database { engine: Arc::new(engine), schema, analyst: None });
         Ok(Running { files: Arc::clone(files), session: session_of(&database), database, protocol })
     }
 

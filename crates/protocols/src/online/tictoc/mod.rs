@@ -167,13 +167,14 @@ impl Session for TicTocSession {
         for gap in self.workspace.entered() {
             self.times.gap_changed[gap.number()].fetch_max(time, Ordering::AcqRel);
         }
-        self.workspace.release_at(draw.map(|_| time));
+        // Of a command that failed, the row on which it did was read.
+        self.workspace.release_at(draw.is_some(), Some(time));
         let run = run.and_then(|result| installed.map(|()| result));
         Ok(Ended { place: place.at_time(time), draw, run })
     }
 
     fn abort(&mut self) {
-        self.workspace.release_at(None);
+        self.workspace.release_at(false, None);
     }
 }
 

@@ -1,0 +1,224 @@
+//! Functions that compute as the fast path does, with its own code, value by value.
+//!
+//! DataFusion's casts cut numbers where PostgreSQL rounds, do not cut strings where it does, and
+//! write times in another format; its fields of times lose their fractions; its minus wraps around.
+//! The [rewriter](crate::rewrite) calls these instead, by names that no query can mean by accident:
+//!
+//! ```text
+//! cast as numeric(10,2)    extract second    date_part hour    date_trunc month    negate
+//! ```
+//!
+//! A cast that Arrow does as PostgreSQL is made a plain one again when the plan is simplified, so
+//! that zones and keys are found through it. *Cost.* The others take some 50 ns a value.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, new_empty_array};
+use datafusion::arrow::compute::kernels::numeric::neg;
+use datafusion::arrow::datatypes::{DataType as ArrowType, Field, FieldRef};
+use datafusion::common::{Result, ScalarValue, exec_err};
+use datafusion::logical_expr::expr::Cast;
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility,
+};
+use procedure::Function;
+use snapshot::arrow_type;
+use types::{DataType, Error, SqlState, Value};
+
+use crate::faults::raise;
+use crate::rows::{Cells, Digits, Shown};
+use crate::sql_types::{field, scalar, sql_type};
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+enum Task {
+    Cast(DataType),
+    /// `extract`, `date_part` and `date_trunc`, with the name of a field.
+    Part(&'static str, String),
+    Negate,
+}
+
+/// A function of one argument.
+#[derive(PartialEq, Eq, Hash, Debug)]
+struct Own {
+    name: String,
+    task: Task,
+    signature: Signature,
+}
+
+const PARTS: &[(&str, Function)] = &[
+    ("extract", Function::Extract),
+    ("date_part", Function::DatePart),
+    ("date_trunc", Function::DateTrunc),
+];
+
+/// The function of such a name.
+pub(crate) fn function(name: &str) -> Option<Arc<ScalarUDF>> {
+    let (verb, object) = name.split_once(' ').unwrap_or((name, ""));
+    let task = match (verb, object.strip_prefix("as ")) {
+        ("negate", _) if object.is_empty() => Task::Negate,
+        ("cast", Some(data_type)) => Task::Cast(DataType::from_sql_name(data_type).ok()?),
+        _ if !object.is_empty() => {
+            let (verb, _) = PARTS.iter().find(|(part, _)| *part == verb)?;
+            Task::Part(verb, object.to_owned())
+        }
+        _ => return None,
+    };
+    let signature = Signature::any(1, Volatility::Immutable);
+    Some(Arc::new(ScalarUDF::new_from_impl(Own { name: name.to_owned(), task, signature })))
+}
+
+/// The cast of an expression to text.
+pub(crate) fn text_of(expr: Expr) -> Expr {
+    match function("cast as text") {
+        Some(function) => function.call(vec![expr]),
+        None => expr,
+    }
+}
+
+impl Task {
+    /// The type of the answer to values of a type.
+    fn result(&self, from: &DataType) -> DataType {
+        match self {
+            Task::Cast(to) => to.clone(),
+            Task::Negate => from.clone(),
+            Task::Part("date_part", _) => DataType::Float8,
+            Task::Part("date_trunc", _) if *from == DataType::Timestamp => DataType::Timestamp,
+            Task::Part("date_trunc", _) => DataType::Timestamptz,
+            Task::Part(_, name) => DataType::Numeric(Some((28, scale(name)))),
+        }
+    }
+
+    fn answer(&self, value: Value, to: &DataType) -> types::Result<Value> {
+        match self {
+            Task::Cast(to) => types::cast::cast(&value, to, true),
+            Task::Part(verb, name) => {
+                let value = match value {
+                    Value::Date(_) if *verb == "date_trunc" => {
+                        types::cast::cast(&value, &DataType::Timestamptz, true)?
+                    }
+                    value => value,
+                };
+                let function = PARTS.iter().find(|(part, _)| part == verb).map(|(_, f)| *f);
+                let function = function.ok_or_else(|| Error::unsupported("this function"))?;
+                let name = procedure::Expr::Const(Value::text(name));
+                let call = procedure::Expr::Call {
+                    function,
+                    arguments: [name, procedure::Expr::Column(0)].into(),
+                    result: to.without_modifier(),
+                };
+                call.eval(&[], &[value], 0)
+            }
+            Task::Negate => Err(Error::unsupported("this operator")),
+        }
+    }
+}
+
+/// Digits after the point that a field of a time has.
+fn scale(name: &str) -> u8 {
+    match name {
+        "second" | "seconds" | "epoch" => 6,
+        "millisecond" | "milliseconds" => 3,
+        _ => 0,
+    }
+}
+
+/// Whether Arrow's cast is PostgreSQL's.
+fn is_arrows(from: &ArrowType, to: &DataType) -> bool {
+    use ArrowType as A;
+    let target = arrow_type(to);
+    match (from, &target) {
+        (A::Null, _) => true,
+        (A::Utf8 | A::LargeUtf8 | A::Utf8View, A::Utf8View) => *to == DataType::Text,
+        (A::Utf8View, _) => false,
+        (A::Int16, A::Int16 | A::Int32 | A::Int64 | A::Float64 | A::Decimal128(..))
+        | (A::Int32, A::Int32 | A::Int64 | A::Float64 | A::Decimal128(..))
+        | (A::Int64, A::Int64 | A::Decimal128(..))
+        | (A::Decimal128(..), A::Decimal128(..))
+        | (A::Date32, A::Timestamp(..)) => true,
+        (from, to) => from == to,
+    }
+}
+
+impl ScalarUDFImpl for Own {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[ArrowType]) -> Result<ArrowType> {
+        let Some(from) = types.first() else { return exec_err!("{} of nothing", self.name) };
+        if self.task == Task::Negate {
+            return Ok(from.clone());
+        }
+        let from = sql_type(&Field::new("", from.clone(), true)).map_err(raise)?;
+        Ok(arrow_type(&self.task.result(&from)))
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let [from] = args.arg_fields else { return exec_err!("{} of nothing", self.name) };
+        if self.task == Task::Negate {
+            return Ok(from.clone());
+        }
+        let of = sql_type(from).map_err(raise)?;
+        let to = self.task.result(&of);
+        let is_time = of.is_datetime() || *from.data_type() == ArrowType::Null;
+        if matches!(self.task, Task::Part(..)) && !is_time {
+            let message = format!("function {}({of}) does not exist", self.name);
+            return Err(raise(Error::new(SqlState::UNDEFINED_FUNCTION, message)));
+        }
+        if to.is_string() && Shown::new(from, of).digits == Digits::Needed {
+            let error = Error::unsupported("the text of a numeric without a scale");
+            return Err(raise(error.with_hint("Cast it to numeric(p, s) first.")));
+        }
+        Ok(Arc::new(match self.task {
+            Task::Cast(_) => field(&self.name, &to, true),
+            _ => Field::new(&self.name, arrow_type(&to), true),
+        }))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let is_scalar = matches!(args.args[..], [ColumnarValue::Scalar(_)]);
+        let rows = if is_scalar { 1 } else { args.number_rows };
+        let from = args.args[0].to_array(rows)?;
+        let answers: ArrayRef = match &self.task {
+            Task::Negate => neg(&from)?,
+            task => answers(task, &from, &args.arg_fields[0])?,
+        };
+        Ok(match is_scalar {
+            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&answers, 0)?),
+            false => ColumnarValue::Array(answers),
+        })
+    }
+
+    fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        let Task::Cast(to) = &self.task else { return Ok(ExprSimplifyResult::Original(args)) };
+        let [from] = &args[..] else { return Ok(ExprSimplifyResult::Original(args)) };
+        if !is_arrows(&info.get_data_type(from)?, to) {
+            return Ok(ExprSimplifyResult::Original(args));
+        }
+        let field = Arc::new(field("", to, true));
+        let cast = Cast::new_from_field(Box::new(from.clone()), field);
+        Ok(ExprSimplifyResult::Simplified(Expr::Cast(cast)))
+    }
+}
+
+fn answers(task: &Task, from: &ArrayRef, from_field: &Field) -> Result<ArrayRef> {
+    let of = sql_type(from_field).map_err(raise)?;
+    let to = task.result(&of);
+    if from.is_empty() {
+        return Ok(new_empty_array(&arrow_type(&to)));
+    }
+    let shown = Shown::new(from_field, of);
+    let cells = Cells::new(from, &shown.data_type, shown.digits).map_err(raise)?;
+    let answer = |row| match cells.value(row)? {
+        Value::Null => scalar(&Value::Null, &to),
+        value => scalar(&task.answer(value, &to)?, &to),
+    };
+    let answers = (0..from.len()).map(answer).collect::<types::Result<Vec<_>>>().map_err(raise)?;
+    ScalarValue::iter_to_array(answers)
+}

@@ -1,0 +1,147 @@
+//! From a query's syntax tree to an optimised plan.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType as ArrowType, Field, FieldRef};
+use datafusion::common::Result as DfResult;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::logical_expr::expr::{Cast, Placeholder};
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
+use datafusion::sql::planner::{NullOrdering, ParserOptions, PlannerContext, SqlToRel};
+use datafusion::sql::sqlparser::ast;
+use procedure::Column;
+use sql::analyst::QueryRequest;
+use types::{DataType, Error, Result};
+
+use crate::engine::Shared;
+use crate::faults::{raise, told};
+use crate::names::Names;
+use crate::plan::Plan;
+use crate::rewrite::{Place, Rewriter, output_names};
+use crate::rows::Shown;
+use crate::sql_types::sql_type;
+
+/// PostgreSQL's reading where DataFusion has a choice.
+fn parser_options() -> ParserOptions {
+    ParserOptions::new()
+        .with_parse_float_as_decimal(true)
+        .with_enable_ident_normalization(true)
+        .with_support_varchar_with_length(true)
+        .with_map_string_types_to_utf8view(true)
+        .with_default_null_ordering(NullOrdering::NullsMax)
+}
+
+/// A plan, which all who ask the same may share.
+pub(crate) fn prepare(shared: &Arc<Shared>, request: &QueryRequest<'_>) -> Result<Plan> {
+    let (state, operators) = (&shared.state, &shared.operators);
+    let names = Names { state, operators, request, reads_tables: Cell::default() };
+    let mut types = request.parameter_types.to_vec();
+    let query = request.query;
+    if !query.locks.is_empty() {
+        return Err(Error::unsupported("FOR UPDATE in an analytical query"));
+    }
+    let mut logical = plan(&names, query, &types, Place::Outer)?;
+    if infer(&logical, &mut types)? {
+        logical = plan(&names, query, &types, Place::Outer)?;
+    }
+    logical.apply_with_subqueries(refuse_rounded_floats).map_err(told)?;
+    let logical = shared.state.optimize(&logical).map_err(told)?;
+    let fields: Vec<&Field> = logical.schema().fields().iter().map(|field| &**field).collect();
+    let names_out = output_names(query, &fields);
+    let types_out = fields.iter().map(|field| sql_type(field)).collect::<Result<Vec<_>>>()?;
+    let columns = types_out.iter().zip(names_out);
+    let columns = columns.map(|(data_type, name)| Column { name, data_type: data_type.clone() });
+    let columns = columns.collect();
+    let shown = fields.iter().zip(types_out).map(|(field, of)| Shown::new(field, of)).collect();
+    let open = !logical.get_parameter_names().map_err(told)?.is_empty();
+    Ok(Plan {
+        shared: shared.clone(),
+        columns,
+        shown,
+        parameters: types.into_iter().map(|known| known.unwrap_or(DataType::Text)).collect(),
+        reads_tables: names.reads_tables.get(),
+        open,
+        logical,
+    })
+}
+
+/// As it is written, not optimised.
+pub(crate) fn plan(
+    names: &Names<'_>,
+    query: &ast::Query,
+    types: &[Option<DataType>],
+    place: Place,
+) -> Result<LogicalPlan> {
+    let mut query = query.clone();
+    Rewriter::new(types, place).rewrite(&mut query)?;
+    let statement = ast::Statement::Query(Box::new(query));
+    let planner = SqlToRel::new_with_options(names, parser_options());
+    let planned = planner.sql_statement_to_plan_with_context(statement, &mut PlannerContext::new());
+    planned.map_err(told)
+}
+
+/// PostgreSQL rounds a float that lies between two numbers to the even one, DataFusion never.
+fn refuse_rounded_floats(plan: &LogicalPlan) -> DfResult<TreeNodeRecursion> {
+    let schema = merge_schema(&plan.inputs());
+    plan.apply_expressions(|expr| {
+        expr.apply(|expr| match expr {
+            Expr::ScalarFunction(call)
+                if call.func.name() == "round"
+                    && call.args[0].get_type(&schema).ok() == Some(ArrowType::Float64) =>
+            {
+                Err(raise(Error::unsupported("round of a double precision in this query")))
+            }
+            _ => Ok(TreeNodeRecursion::Continue),
+        })
+    })
+}
+
+/// Finds types for parameters that have none; whether it had to.
+fn infer(plan: &LogicalPlan, types: &mut Vec<Option<DataType>>) -> Result<bool> {
+    let mut inferred = false;
+    for (id, field) in placeholders(plan).map_err(told)? {
+        let Some(place) = id[1..].parse::<usize>().ok().and_then(|n| n.checked_sub(1)) else {
+            continue;
+        };
+        if types.len() <= place {
+            types.resize(place + 1, None);
+        }
+        if types[place].is_some() {
+            continue;
+        }
+        inferred = true;
+        types[place] = Some(match field {
+            // As PostgreSQL does: the scale of a column is not its parameter's.
+            Some(field) if matches!(field.data_type(), ArrowType::Decimal128(..)) => {
+                DataType::Numeric(None)
+            }
+            Some(field) => sql_type(&field)?.without_modifier(),
+            None => DataType::Text,
+        });
+    }
+    Ok(inferred)
+}
+
+/// Parameters, with the types that the places say in which they stand.
+fn placeholders(plan: &LogicalPlan) -> DfResult<BTreeMap<String, Option<FieldRef>>> {
+    let mut found: BTreeMap<String, Option<FieldRef>> = BTreeMap::new();
+    let mut note = |expr: &Expr| {
+        let (id, said) = match expr {
+            // A cast says what it casts.
+            Expr::Cast(Cast { expr, field }) => match &**expr {
+                Expr::Placeholder(Placeholder { id, field: None }) => (id, Some(field)),
+                _ => return Ok(TreeNodeRecursion::Continue),
+            },
+            Expr::Placeholder(Placeholder { id, field }) => (id, field.as_ref()),
+            _ => return Ok(TreeNodeRecursion::Continue),
+        };
+        let known = found.entry(id.clone()).or_default();
+        *known = known.take().or_else(|| said.cloned());
+        Ok(TreeNodeRecursion::Continue)
+    };
+    plan.apply_with_subqueries(|plan| plan.apply_expressions(|expr| expr.apply(&mut note)))?;
+    Ok(found)
+}

@@ -1,0 +1,300 @@
+//! Batches of columns as rows of values.
+
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, BinaryArray, BinaryViewArray, BooleanArray, Date32Array,
+    Decimal128Array, Decimal256Array, FixedSizeBinaryArray, Float64Array, Int64Array,
+    IntervalMonthDayNanoArray, ListArray, PrimitiveArray, RecordBatch, StringArray,
+    StringViewArray,
+};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{
+    ArrowPrimitiveType, DataType as ArrowType, Field, IntervalMonthDayNano, IntervalUnit, TimeUnit,
+    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
+    TimestampSecondType, i256,
+};
+use sql::analyst::Row;
+use types::{DataType, Error, Result, SqlState, Value, numeric};
+
+use crate::sql_types::{EPOCH_DAYS, EPOCH_US, is_quotient, us_of};
+
+/// Rows in one piece on the way to a client.
+const ROWS_PER_PIECE: usize = 1_024;
+
+/// How many digits after the point a decimal column's numbers show.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Digits {
+    /// As many as the column has.
+    All,
+    /// Of a column without a scale: zeros at the end say nothing.
+    Needed,
+    /// As PostgreSQL has for a quotient of this size.
+    OfQuotient,
+}
+
+/// A column, as its client knows it.
+pub(crate) struct Shown {
+    pub(crate) data_type: DataType,
+    pub(crate) digits: Digits,
+}
+
+impl Shown {
+    pub(crate) fn new(field: &Field, data_type: DataType) -> Shown {
+        let free = DataType::Numeric(None);
+        let digits = if is_quotient(field) {
+            Digits::OfQuotient
+        } else if data_type == free && *field.data_type() == snapshot::arrow_type(&free) {
+            Digits::Needed
+        } else {
+            Digits::All
+        };
+        Shown { data_type, digits }
+    }
+}
+
+/// The rows of a batch, some at a time.
+pub(crate) fn pieces<'a>(
+    batch: &'a RecordBatch,
+    columns: &'a [Shown],
+) -> Result<impl Iterator<Item = Result<Vec<Row>>> + 'a> {
+    let columns = batch.columns().iter().zip(columns);
+    let columns = columns.map(|(array, shown)| Cells::new(array, &shown.data_type, shown.digits));
+    let columns: Vec<Cells> = columns.collect::<Result<_>>()?;
+    let count = batch.num_rows();
+    Ok((0..count).step_by(ROWS_PER_PIECE).map(move |from| {
+        let rows = from..count.min(from + ROWS_PER_PIECE);
+        rows.map(|row| columns.iter().map(|cells| cells.value(row)).collect()).collect()
+    }))
+}
+
+/// A column, by how its values are read.
+pub(crate) enum Cells {
+    Null,
+    Bool(BooleanArray),
+    Int(Int64Array),
+    Float(Float64Array),
+    Decimal {
+        units: Decimal128Array,
+        scale: u8,
+        digits: Digits,
+    },
+    Wide {
+        units: Decimal256Array,
+        scale: u8,
+    },
+    Text(StringArray),
+    TextView(StringViewArray),
+    Bytes(BinaryArray),
+    BytesView(BinaryViewArray),
+    Uuid(FixedSizeBinaryArray),
+    Date(Date32Array),
+    /// Microseconds since 1970; `utc`: of the type that names instants.
+    Time {
+        us: Vec<Option<i64>>,
+        utc: bool,
+    },
+    Interval(IntervalMonthDayNanoArray),
+    List {
+        lists: ListArray,
+        element: DataType,
+    },
+}
+
+impl Cells {
+    pub(crate) fn new(array: &ArrayRef, data_type: &DataType, digits: Digits) -> Result<Cells> {
+        Ok(match array.data_type() {
+            ArrowType::Null => Cells::Null,
+            ArrowType::Boolean => Cells::Bool(array.as_boolean().clone()),
+            ArrowType::Int64 => Cells::Int(array.as_primitive().clone()),
+            ArrowType::Int8
+            | ArrowType::Int16
+            | ArrowType::Int32
+            | ArrowType::UInt8
+            | ArrowType::UInt16
+            | ArrowType::UInt32
+            | ArrowType::UInt64 => {
+                Cells::Int(converted(array, &ArrowType::Int64)?.as_primitive().clone())
+            }
+            ArrowType::Float64 => Cells::Float(array.as_primitive().clone()),
+            ArrowType::Float16 | ArrowType::Float32 => {
+                Cells::Float(converted(array, &ArrowType::Float64)?.as_primitive().clone())
+            }
+            ArrowType::Decimal128(_, scale) => Cells::Decimal {
+                units: array.as_primitive().clone(),
+                scale: scale.unsigned_abs(),
+                digits,
+            },
+            ArrowType::Decimal256(_, scale) => {
+                Cells::Wide { units: array.as_primitive().clone(), scale: scale.unsigned_abs() }
+            }
+            ArrowType::Utf8 => Cells::Text(array.as_string().clone()),
+            ArrowType::Utf8View => Cells::TextView(array.as_string_view().clone()),
+            ArrowType::LargeUtf8 => {
+                Cells::TextView(converted(array, &ArrowType::Utf8View)?.as_string_view().clone())
+            }
+            ArrowType::Binary => Cells::Bytes(array.as_binary().clone()),
+            ArrowType::BinaryView => Cells::BytesView(array.as_binary_view().clone()),
+            ArrowType::LargeBinary => {
+                Cells::BytesView(converted(array, &ArrowType::BinaryView)?.as_binary_view().clone())
+            }
+            ArrowType::FixedSizeBinary(16) => Cells::Uuid(array.as_fixed_size_binary().clone()),
+            ArrowType::Date32 => Cells::Date(array.as_primitive().clone()),
+            ArrowType::Timestamp(unit, zone) => Cells::Time {
+                us: match unit {
+                    TimeUnit::Second => times::<TimestampSecondType>(array, *unit)?,
+                    TimeUnit::Millisecond => times::<TimestampMillisecondType>(array, *unit)?,
+                    TimeUnit::Microsecond => times::<TimestampMicrosecondType>(array, *unit)?,
+                    TimeUnit::Nanosecond => times::<TimestampNanosecondType>(array, *unit)?,
+                },
+                utc: zone.is_some(),
+            },
+            ArrowType::Interval(IntervalUnit::MonthDayNano) => {
+                Cells::Interval(array.as_primitive().clone())
+            }
+            ArrowType::List(_) => {
+                let DataType::Array(element) = data_type else { return Err(unreadable(array)) };
+                Cells::List { lists: array.as_list().clone(), element: (**element).clone() }
+            }
+            _ => return Err(unreadable(array)),
+        })
+    }
+
+    fn array(&self) -> Option<&dyn Array> {
+        Some(match self {
+            Cells::Null | Cells::Time { .. } => return None,
+            Cells::Bool(array) => array,
+            Cells::Int(array) => array,
+            Cells::Float(array) => array,
+            Cells::Decimal { units, .. } => units,
+            Cells::Wide { units, .. } => units,
+            Cells::Text(array) => array,
+            Cells::TextView(array) => array,
+            Cells::Bytes(array) => array,
+            Cells::BytesView(array) => array,
+            Cells::Uuid(array) => array,
+            Cells::Date(array) => array,
+            Cells::Interval(array) => array,
+            Cells::List { lists, .. } => lists,
+        })
+    }
+
+    pub(crate) fn value(&self, row: usize) -> Result<Value> {
+        if self.array().is_some_and(|array| array.is_null(row)) {
+            return Ok(Value::Null);
+        }
+        Ok(match self {
+            Cells::Null => Value::Null,
+            Cells::Bool(array) => Value::Bool(array.value(row)),
+            Cells::Int(array) => Value::Int(array.value(row)),
+            Cells::Float(array) => Value::Float(array.value(row)),
+            Cells::Decimal { units, scale, digits } => {
+                let number = numeric::from_units(units.value(row), *scale)?;
+                Value::Numeric(match digits {
+                    Digits::All => number,
+                    Digits::Needed => number.normalize(),
+                    Digits::OfQuotient => numeric::as_quotient(number)?,
+                })
+            }
+            Cells::Wide { units, scale } => {
+                let units: i256 = units.value(row);
+                let units = units.to_i128().ok_or_else(overflow)?;
+                Value::Numeric(numeric::from_units(units, *scale)?)
+            }
+            Cells::Text(array) => Value::text(array.value(row)),
+            Cells::TextView(array) => Value::text(array.value(row)),
+            Cells::Bytes(array) => Value::bytes(array.value(row)),
+            Cells::BytesView(array) => Value::bytes(array.value(row)),
+            Cells::Uuid(array) => match array.value(row).try_into() {
+                Ok(uuid) => Value::Uuid(uuid),
+                Err(_) => return Err(unreadable(array)),
+            },
+            Cells::Date(array) => {
+                Value::Date(array.value(row).checked_sub(EPOCH_DAYS).ok_or_else(time_overflow)?)
+            }
+            Cells::Time { us, utc } => match us[row] {
+                None => Value::Null,
+                Some(us) => {
+                    let us = us.checked_sub(EPOCH_US).ok_or_else(time_overflow)?;
+                    if *utc { Value::Timestamptz(us) } else { Value::Timestamp(us) }
+                }
+            },
+            Cells::Interval(array) => Value::text(interval(array.value(row))),
+            Cells::List { lists, element } => {
+                let cells = Cells::new(&lists.value(row), element, Digits::All)?;
+                let count = lists.value_length(row) as usize;
+                let values: Vec<Value> =
+                    (0..count).map(|place| cells.value(place)).collect::<Result<_>>()?;
+                Value::array(values)
+            }
+        })
+    }
+}
+
+fn converted(array: &ArrayRef, to: &ArrowType) -> Result<ArrayRef> {
+    let converted = cast(array, to);
+    converted.map_err(|error| crate::faults::told(error.into()))
+}
+
+fn times<T>(array: &ArrayRef, unit: TimeUnit) -> Result<Vec<Option<i64>>>
+where
+    T: ArrowPrimitiveType<Native = i64>,
+{
+    let array: &PrimitiveArray<T> = array.as_primitive();
+    let us = |count: Option<i64>| match count {
+        None => Ok(None),
+        Some(count) => us_of(unit, count).map(Some).ok_or_else(time_overflow),
+    };
+    array.iter().map(us).collect()
+}
+
+fn overflow() -> Error {
+    Error::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "numeric field overflow")
+        .with_detail("A number has at most 28 digits.")
+}
+
+fn time_overflow() -> Error {
+    Error::new(SqlState::DATETIME_FIELD_OVERFLOW, "timestamp out of range")
+}
+
+fn unreadable(array: &dyn Array) -> Error {
+    Error::unsupported(format_args!("a result of type {}", array.data_type()))
+        .with_hint("Cast it to text.")
+}
+
+/// As PostgreSQL writes intervals: `1 year 2 mons -3 days 04:05:06.7`.
+fn interval(value: IntervalMonthDayNano) -> String {
+    let (years, months) = (value.months / 12, value.months % 12);
+    let unit = |count: i32, name: &str| {
+        let plural = if count == 1 { "" } else { "s" };
+        (count != 0).then(|| format!("{count} {name}{plural}"))
+    };
+    let units = [unit(years, "year"), unit(months, "mon"), unit(value.days, "day")];
+    let mut parts: Vec<String> = units.into_iter().flatten().collect();
+    let us = value.nanoseconds / 1_000;
+    if us != 0 || parts.is_empty() {
+        let sign = if us < 0 { "-" } else { "" };
+        let (seconds, us) = (us.unsigned_abs() / 1_000_000, us.unsigned_abs() % 1_000_000);
+        let (hours, minutes) = (seconds / 3_600, seconds / 60 % 60);
+        let mut time = format!("{sign}{hours:02}:{minutes:02}:{:02}", seconds % 60);
+        if us != 0 {
+            time.push('.');
+            time.push_str(format!("{us:06}").trim_end_matches('0'));
+        }
+        parts.push(time);
+    }
+    parts.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NS_PER_S: i64 = 1_000_000_000;
+
+    #[test]
+    fn intervals_are_written_as_postgresql_writes_them() {
+        let text = |months, days, ns| interval(IntervalMonthDayNano::new(months, days, ns));
+        assert_eq!(text(14, -3, 4 * 3_600 * NS_PER_S), "1 year 2 mons -3 days 04:00:00");
+        assert_eq!(text(0, 0, 0), "00:00:00");
+        assert_eq!(text(0, 1, -1_500_000_000), "1 day -00:00:01.5");
+    }
+}

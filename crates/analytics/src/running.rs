@@ -1,0 +1,284 @@
+//! Runs of queries: threads of their own, rows one batch ahead of the client, and an end on time.
+//!
+//! ```text
+//!   query's task, on these threads ─── batches of rows ───► session, on the node's threads
+//!        ▲ abort                        at most 2 wait          │ asks, waits
+//!        └──────────── watch: every 10 ms, who waits too long? ◄┘
+//! ```
+//!
+//! A task that has made what may wait stops until somebody takes it: a slow client slows its own
+//! query. A watch on a thread of its own sees to cancel requests and timeouts, however busy the
+//! others are: it answers the session at once, and the task ends where it next gives way. It looks
+//! only at runs that somebody waits for, and sleeps when there is none.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+use futures::stream::{self, Stream, StreamExt};
+use parking_lot::Mutex;
+use sql::analyst::{Limits, Row, RowBatches};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::AbortHandle;
+use types::{Error, Result, SqlState};
+
+use crate::interrupt::Ended;
+
+/// Batches that wait for a session, at most.
+const BATCHES_AHEAD: usize = 2;
+
+const WATCH_EVERY: Duration = Duration::from_millis(10);
+
+/// Analytical threads give way to those of transactions.
+const NICE: i32 = 10;
+
+/// The threads of all queries, and who watches over them.
+pub(crate) struct Threads {
+    /// `None` only while it is dropped.
+    runtime: Option<Runtime>,
+    watch: Watch,
+}
+
+struct Watch {
+    runs: Arc<Mutex<Runs>>,
+    thread: Thread,
+}
+
+#[derive(Default)]
+struct Runs {
+    running: Vec<Arc<Run>>,
+    closed: bool,
+}
+
+/// A run as the watch sees it.
+struct Run {
+    limits: Limits,
+    task: AbortHandle,
+    ended: Ended,
+    state: Mutex<RunState>,
+}
+
+struct RunState {
+    /// Since when somebody waits for rows.
+    waiting: Option<Instant>,
+    /// How long somebody has waited before.
+    waited: Duration,
+    /// Tells the session why it gets no more; used up when it was.
+    stop: Option<oneshot::Sender<Error>>,
+}
+
+/// What a query's task hands over.
+enum Made {
+    Rows(Result<Vec<Row>>),
+    /// No rows are missing.
+    End,
+}
+
+/// Where a query's task puts its rows.
+pub(crate) struct Output {
+    rows: mpsc::Sender<Made>,
+    ended: Ended,
+}
+
+/// Nobody wants the rows any more.
+pub(crate) struct Unwanted;
+
+/// Rows as a session gets them.
+struct Rows {
+    made: mpsc::Receiver<Made>,
+    stopped: oneshot::Receiver<Error>,
+    run: Arc<Run>,
+    ended: bool,
+}
+
+impl Threads {
+    pub(crate) fn new(count: usize) -> std::io::Result<Threads> {
+        let nice = || _ = rustix::process::setpriority_process(None, NICE);
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(count.max(1))
+            .thread_name("analytics")
+            .on_thread_start(nice)
+            .enable_all()
+            .build()?;
+        Ok(Threads { runtime: Some(runtime), watch: Watch::new()? })
+    }
+
+    /// Starts a task that makes rows, and gives them to whoever polls the stream.
+    pub(crate) fn rows<F>(&self, limits: Limits, make: impl FnOnce(Output) -> F) -> RowBatches
+    where
+        F: Future<Output = Result<(), Unwanted>> + Send + 'static,
+    {
+        let (output, made) = mpsc::channel(BATCHES_AHEAD);
+        let (stop, stopped) = oneshot::channel();
+        let Some(runtime) = &self.runtime else { return stream::empty().boxed() };
+        let ending = output.clone();
+        let ended = Ended::default();
+        let making = make(Output { rows: output, ended: ended.clone() });
+        let task = runtime.spawn(async move {
+            if making.await.is_ok() {
+                _ = ending.send(Made::End).await;
+            }
+        });
+        let state = RunState { waiting: None, waited: Duration::ZERO, stop: Some(stop) };
+        let task = task.abort_handle();
+        let run = Run { limits, task, ended, state: Mutex::new(state) };
+        let run = Arc::new(run);
+        self.watch.add(run.clone());
+        Rows { made, stopped, run, ended: false }.boxed()
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        self.watch.runs.lock().closed = true;
+        self.watch.thread.unpark();
+        // Whoever drops the last handle may be on a runtime's thread, which must not wait.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Output {
+    /// Waits until there is room.
+    pub(crate) async fn send(&self, rows: Result<Vec<Row>>) -> Result<(), Unwanted> {
+        self.rows.send(Made::Rows(rows)).await.map_err(|_| Unwanted)
+    }
+
+    pub(crate) fn ended(&self) -> &Ended {
+        &self.ended
+    }
+}
+
+impl Run {
+    fn waits(&self) {
+        self.state.lock().waiting.get_or_insert_with(Instant::now);
+    }
+
+    fn got(&self) {
+        let mut state = self.state.lock();
+        if let Some(since) = state.waiting.take() {
+            state.waited += since.elapsed();
+        }
+    }
+
+    /// Why it has to end now; `None` also while nobody waits.
+    fn over(&self) -> Option<&'static str> {
+        let state = self.state.lock();
+        let since = state.waiting?;
+        if self.limits.canceled.load(Ordering::Relaxed) {
+            return Some("canceling statement due to user request");
+        }
+        let timeout = self.limits.timeout?;
+        let waited = state.waited + since.elapsed();
+        (waited >= timeout).then_some("canceling statement due to statement timeout")
+    }
+
+    /// The task ends where it next gives way.
+    fn end(&self) {
+        self.ended.store(true, Ordering::Relaxed);
+        self.task.abort();
+    }
+
+    /// The reason first: the end makes errors of its own.
+    fn stop(&self, why: &str) {
+        if let Some(stop) = self.state.lock().stop.take() {
+            _ = stop.send(Error::new(SqlState::QUERY_CANCELED, why));
+        }
+        self.end();
+    }
+}
+
+impl Watch {
+    fn new() -> std::io::Result<Watch> {
+        let runs = Arc::new(Mutex::new(Runs::default()));
+        let watched = runs.clone();
+        let watch = move || watch(&watched);
+        let thread = std::thread::Builder::new().name("analytics-watch".into()).spawn(watch)?;
+        Ok(Watch { runs, thread: thread.thread().clone() })
+    }
+
+    fn add(&self, run: Arc<Run>) {
+        let mut runs = self.runs.lock();
+        runs.running.push(run);
+        if runs.running.len() == 1 {
+            self.thread.unpark();
+        }
+    }
+}
+
+fn watch(runs: &Mutex<Runs>) {
+    loop {
+        let mut runs = runs.lock();
+        if runs.closed {
+            return;
+        }
+        runs.running.retain(|run| {
+            if let Some(why) = run.over() {
+                run.stop(why);
+            }
+            !run.task.is_finished()
+        });
+        let idle = runs.running.is_empty();
+        drop(runs);
+        match idle {
+            true => std::thread::park(),
+            false => std::thread::park_timeout(WATCH_EVERY),
+        }
+    }
+}
+
+impl Rows {
+    fn end(&mut self, last: Option<Result<Vec<Row>>>) -> Poll<Option<Result<Vec<Row>>>> {
+        self.ended = true;
+        self.run.end();
+        Poll::Ready(last)
+    }
+}
+
+impl Stream for Rows {
+    type Item = Result<Vec<Row>>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        if let Poll::Ready(Ok(error)) = Pin::new(&mut self.stopped).poll(context) {
+            return self.end(Some(Err(error)));
+        }
+        match self.made.poll_recv(context) {
+            Poll::Pending => {
+                self.run.waits();
+                Poll::Pending
+            }
+            Poll::Ready(made) => {
+                self.run.got();
+                match made {
+                    Some(Made::Rows(Ok(rows))) => Poll::Ready(Some(Ok(rows))),
+                    Some(Made::Rows(Err(error))) => self.end(Some(Err(error))),
+                    Some(Made::End) => self.end(None),
+                    // Its task is gone without a word: it was stopped just now, or panicked.
+                    None => {
+                        if let Poll::Ready(Ok(error)) = Pin::new(&mut self.stopped).poll(context) {
+                            return self.end(Some(Err(error)));
+                        }
+                        let error =
+                            Error::new(SqlState::INTERNAL_ERROR, "an analytical query failed")
+                                .with_detail("Its thread ended; the log says why.");
+                        self.end(Some(Err(error)))
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Rows {
+    fn drop(&mut self) {
+        self.run.end();
+    }
+}

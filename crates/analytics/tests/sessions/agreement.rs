@@ -1,0 +1,131 @@
+//! Where DataFusion's own answer would be another than PostgreSQL's, or than the fast path's.
+
+use super::{Client, Node, block_on, roomy};
+
+/// Makes any query the analyst's.
+const ASK: &str = "WITH RECURSIVE x AS (SELECT 1) ";
+
+fn with_values(test: impl AsyncFnOnce(Client)) {
+    block_on(async {
+        let node = Node::new(&roomy());
+        let mut client = node.session();
+        client
+            .run(
+                "CREATE TABLE v (id int PRIMARY KEY, x numeric(10,1), f float8, at timestamp,
+                                 day date, name text, small int, long numeric(28,25));
+                 INSERT INTO v VALUES
+                   (1, 2.7, 2.5, '2026-01-01 10:20:59.75', '2026-01-31', 'abcdef', 7, 1.5),
+                   (2, -2.5, 1.0, '2026-02-01 00:00:00', '2026-02-01', 'abc', -2147483648, 2.5)",
+            )
+            .await;
+        test(client).await;
+    });
+}
+
+#[test]
+fn casts_and_fields_are_the_fast_paths() {
+    with_values(async |mut client| {
+        for (query, lines) in [
+            ("SELECT x::int FROM v ORDER BY id", &["3", "-3"][..]),
+            ("SELECT sum(x::int) FROM v", &["0"]),
+            ("SELECT f::int FROM v ORDER BY id", &["2", "1"]),
+            (
+                "SELECT at::text FROM v ORDER BY id",
+                &["2026-01-01 10:20:59.75", "2026-02-01 00:00:00"],
+            ),
+            ("SELECT f::text, day::text FROM v WHERE id = 2", &["1,2026-02-01"]),
+            ("SELECT name::varchar(3) FROM v WHERE id = 1", &["abc"]),
+            ("SELECT name || at FROM v WHERE id = 2", &["abc2026-02-01 00:00:00"]),
+            ("SELECT concat(f, name) FROM v WHERE id = 2", &["1abc"]),
+            ("SELECT ' 7'::int + 1, 'yes'::boolean", &["8,t"]),
+            ("SELECT id::bigint, id::numeric(5,2) FROM v ORDER BY id", &["1,1.00", "2,2.00"]),
+            ("SELECT extract(second FROM at) FROM v ORDER BY id", &["59.750000", "0.000000"]),
+            ("SELECT count(*) FROM v WHERE extract(second FROM at) > 59.5", &["1"]),
+            (
+                "SELECT extract(century FROM day), extract(year FROM day) FROM v WHERE id = 1",
+                &["21,2026"],
+            ),
+            ("SELECT date_part('milliseconds', at) FROM v WHERE id = 1", &["59750"]),
+            ("SELECT date_trunc('month', at) FROM v WHERE id = 1", &["2026-01-01 00:00:00"]),
+            ("SELECT day FROM v WHERE day = '2026-01-31'::date", &["2026-01-31"]),
+            ("SELECT -id, -x FROM v ORDER BY id", &["-1,-2.7", "-2,2.5"]),
+            ("SELECT round(x, 0), round(avg(x) OVER (), 2) FROM v WHERE id = 1", &["3,2.70"]),
+            ("SELECT avg(long) FROM v", &["2.0000000000000000"]),
+        ] {
+            let told = client.run(&format!("{ASK}{query}")).await;
+            assert!(told.by_analyst, "{query}");
+            assert_eq!(told.lines(), lines, "{query}");
+        }
+    });
+}
+
+#[test]
+fn what_leaves_its_range_is_refused() {
+    with_values(async |mut client| {
+        client.run("CREATE TABLE n (id int PRIMARY KEY, big numeric)").await;
+        client.run("INSERT INTO n VALUES (1, 9000000000000000000000000000)").await;
+        client.run("INSERT INTO n VALUES (2, 9000000000000000000000000000)").await;
+        for (query, code) in [
+            ("SELECT sum(big) FROM n", "22003"),
+            ("SELECT sum(big) OVER () FROM n", "22003"),
+            ("SELECT sum(DISTINCT big + id) FROM n", "22003"),
+            ("SELECT -small FROM v", "22003"),
+            ("SELECT (x * 1000000000)::int FROM v", "22003"),
+            ("SELECT name::int FROM v", "22P02"),
+        ] {
+            assert_eq!(client.code(&format!("{ASK}{query}")).await.as_str(), code, "{query}");
+        }
+    });
+}
+
+#[test]
+fn functions_that_mean_something_else_are_not_known() {
+    with_values(async |mut client| {
+        for (query, code) in [
+            ("SELECT to_char(day, 'YYYY-MM') FROM v", "42883"),
+            ("SELECT arrow_cast(id, 'Utf8') FROM v", "42883"),
+            ("SELECT version() FROM v", "42883"),
+            ("SELECT uuid() FROM v", "42883"),
+            ("SELECT approx_distinct(id) FROM v", "42883"),
+            ("SELECT round(f) FROM v", "0A000"),
+            ("SELECT name SIMILAR TO 'a%' FROM v", "0A000"),
+        ] {
+            assert_eq!(client.code(&format!("{ASK}{query}")).await.as_str(), code, "{query}");
+        }
+    });
+}
+
+#[test]
+fn no_answer_changes_when_its_table_grows() {
+    with_values(async |mut client| {
+        client
+            .run(
+                "CREATE TABLE t (id int PRIMARY KEY, amount numeric(10,2), free numeric,
+                                 code char(5), f float8)",
+            )
+            .await;
+        let fill = "INSERT INTO t SELECT n, n % 7 + 0.75, 1.50, 'ab', -0.0 FROM";
+        client.run(&format!("{fill} generate_series(1, 9) n")).await;
+        let mut before = Vec::new();
+        for (select, condition) in [
+            ("sum(amount), min(amount), max(id), count(*)", "amount > 0.5"),
+            ("sum(amount * (1 - amount))", "true"),
+            ("count(*)", "amount > 0.12345678901"),
+            ("count(*)", "code = 'ab   '"),
+            ("amount * 1.1, amount + 0.5, free, -id", "true"),
+            ("avg(amount), avg(id), sum(amount::int)", "true"),
+            ("count(*)", "f = 0"),
+        ] {
+            let query = format!("SELECT {select} FROM t WHERE id < 10 AND {condition}");
+            before.push((client.lines(&query).await, query));
+        }
+        client.run(&format!("{fill} generate_series(10, 30000) n")).await;
+        let mut moved = 0;
+        for (lines, query) in before {
+            let told = client.run(&query).await;
+            assert_eq!(told.lines(), lines, "{query}");
+            moved += usize::from(told.by_analyst);
+        }
+        assert!(moved > 0, "all stayed");
+    });
+}

@@ -1,0 +1,264 @@
+//! What queries answer that only the analyst knows.
+
+use super::{Client, Node, block_on, roomy};
+
+async fn shop(client: &mut Client) {
+    client
+        .run(
+            "CREATE TABLE customer (id int PRIMARY KEY, name varchar(20) NOT NULL, city text);
+             CREATE TABLE sale (id bigint PRIMARY KEY, customer int NOT NULL, day date NOT NULL,
+                                amount numeric(10,2), pieces int);
+             INSERT INTO customer VALUES (1, 'ada', 'Paris'), (2, 'bob', NULL), (3, 'eve', 'Rome');
+             INSERT INTO sale VALUES (1, 1, '2026-01-31', 10.50, 3), (2, 1, '2026-02-01', 20.25, 1),
+                                     (3, 2, '2026-02-03', 5.00, NULL), (4, 3, '2026-03-01', NULL, 7)",
+        )
+        .await;
+}
+
+fn in_shop(test: impl AsyncFnOnce(Client)) {
+    block_on(async {
+        let node = Node::new(&roomy());
+        let mut client = node.session();
+        shop(&mut client).await;
+        test(client).await;
+    });
+}
+
+#[test]
+fn common_table_expressions_windows_and_correlated_subqueries_are_answered() {
+    in_shop(async |mut client| {
+        let query = "WITH spent AS (SELECT customer, sum(amount) FROM sale GROUP BY customer)
+                     SELECT name, spent.sum FROM spent JOIN customer ON id = customer
+                     ORDER BY spent.sum DESC";
+        let told = client.run(query).await;
+        assert_eq!(told.head(), "name character varying(20),sum numeric");
+        assert_eq!(told.lines(), ["eve,NULL", "ada,30.75", "bob,5.00"]);
+        let window = "SELECT id, row_number() OVER (PARTITION BY customer ORDER BY day DESC) AS n,
+                             sum(pieces) OVER (ORDER BY id ROWS 1 PRECEDING)
+                      FROM sale ORDER BY id";
+        let told = client.run(window).await;
+        assert_eq!(told.head(), "id bigint,n bigint,sum bigint");
+        assert_eq!(told.lines(), ["1,2,3", "2,1,4", "3,1,1", "4,1,7"]);
+        let correlated = "SELECT name FROM customer c WHERE EXISTS
+                          (SELECT 1 FROM sale s WHERE s.customer = c.id AND s.pieces > 2)
+                          ORDER BY name";
+        assert_eq!(client.lines(correlated).await, ["ada", "eve"]);
+        let last = "SELECT name, (SELECT max(day) FROM sale s WHERE s.customer = c.id)
+                    FROM customer c ORDER BY 1";
+        let expected = ["ada,2026-02-01", "bob,2026-02-03", "eve,2026-03-01"];
+        assert_eq!(client.lines(last).await, expected);
+        let sets = "SELECT customer FROM sale INTERSECT SELECT id FROM customer WHERE city IS NULL";
+        assert_eq!(client.lines(sets).await, ["2"]);
+    });
+}
+
+#[test]
+fn parameters_take_their_types_from_where_they_stand() {
+    in_shop(async |mut client| {
+        let query = "WITH s AS (SELECT * FROM sale WHERE day >= $1 AND amount > $2)
+                     SELECT count(*), $3 FROM s";
+        let source = client.session.read(query).expect("a query").remove(0);
+        let (prepared, _) = client.session.prepare_source(source, &[]).expect("a plan");
+        let types: Vec<String> =
+            prepared.bound.parameters.iter().map(|data_type| data_type.to_string()).collect();
+        assert_eq!(types, ["date", "numeric", "text"]);
+        let parameters = prepared.bound.parameters.iter().zip(["2026-02-01", "5.005", "x"]);
+        let parameters: Vec<types::Value> = parameters
+            .map(|(data_type, text)| types::Value::read_text(data_type, text).expect("a value"))
+            .collect();
+        let told = client.tell(query, &parameters).await.expect("a count");
+        assert_eq!(told.lines(), ["1,x"]);
+    });
+}
+
+#[test]
+fn now_is_the_blocks_time_and_not_that_of_the_plan() {
+    in_shop(async |mut client| {
+        let now = "WITH x AS (SELECT 1) SELECT now() = current_timestamp, current_date FROM x";
+        assert_eq!(client.lines(now).await, ["t,2026-03-01"]);
+    });
+}
+
+#[test]
+fn views_are_read_by_either_engine() {
+    in_shop(async |mut client| {
+        let view = "CREATE VIEW ranked (customer, place) AS
+                    SELECT customer, rank() OVER (ORDER BY sum(pieces) DESC NULLS LAST), sum(amount)
+                    FROM sale GROUP BY customer";
+        client.run(view).await;
+        let told = client.run("SELECT * FROM ranked WHERE place < 3 ORDER BY place").await;
+        assert!(told.by_analyst);
+        assert_eq!(told.head(), "customer integer,place bigint,sum numeric");
+        assert_eq!(told.lines(), ["3,1,NULL", "1,2,30.75"]);
+        client.run("CREATE VIEW paris AS SELECT id, name FROM customer WHERE city = 'Paris'").await;
+        assert!(!client.run("SELECT * FROM paris").await.by_analyst);
+        let both = "SELECT name, place FROM paris LEFT JOIN ranked ON customer = id";
+        assert_eq!(client.lines(both).await, ["ada,2"]);
+        let wrong = "CREATE VIEW wrong AS SELECT rank() OVER (ORDER BY nothing) FROM sale";
+        assert_eq!(client.code(wrong).await, types::SqlState::UNDEFINED_COLUMN);
+        assert_eq!(client.code("DROP TABLE sale").await.as_str(), "2BP01");
+        client.run("DROP TABLE sale CASCADE").await;
+        assert_eq!(client.code("SELECT * FROM ranked").await, types::SqlState::UNDEFINED_TABLE);
+    });
+}
+
+#[test]
+fn numbers_have_the_types_and_the_digits_that_they_have_in_postgresql() {
+    in_shop(async |mut client| {
+        // WITH RECURSIVE is the analyst's, and changes nothing else.
+        let ask = "WITH RECURSIVE x AS (SELECT 1) ";
+        for (query, head, line) in [
+            (
+                "SELECT 7 / 2, -7 / 2, 7 % 3",
+                "?column? integer,?column? integer,?column? integer",
+                "3,-3,1",
+            ),
+            ("SELECT 7.0 / 2", "?column? numeric", "3.5000000000000000"),
+            ("SELECT 1 / 3.0", "?column? numeric", "0.33333333333333333333"),
+            ("SELECT 100000 / 3.0", "?column? numeric", "33333.333333333333"),
+            ("SELECT 1.10 * 2.5, 1.10 + 2", "?column? numeric,?column? numeric", "2.750,3.10"),
+            (
+                "SELECT sum(pieces), avg(pieces) FROM sale",
+                "sum bigint,avg numeric",
+                "11,3.6666666666666667",
+            ),
+            (
+                "SELECT sum(id), avg(id) FROM sale",
+                "sum numeric,avg numeric",
+                "10,2.5000000000000000",
+            ),
+            (
+                "SELECT sum(amount), avg(amount), max(amount) FROM sale",
+                "sum numeric,avg numeric,max numeric",
+                "35.75,11.9166666666666667,20.25",
+            ),
+            ("SELECT count(*), count(amount) FROM sale", "count bigint,count bigint", "4,3"),
+            (
+                "SELECT sum(DISTINCT customer), avg(DISTINCT customer) FROM sale",
+                "sum bigint,avg numeric",
+                "6,2.0000000000000000",
+            ),
+            (
+                "SELECT date '2026-03-01' - date '2026-02-01', date '2026-03-01' + 1",
+                "?column? integer,?column? date",
+                "28,2026-03-02",
+            ),
+            (
+                "SELECT date '2026-01-31' + interval '1 month'",
+                "?column? timestamp without time zone",
+                "2026-02-28 00:00:00",
+            ),
+            (
+                "SELECT count(*) FROM sale WHERE day < date '2026-03-01' - interval '26 days'",
+                "count bigint",
+                "2",
+            ),
+            (
+                "SELECT 2147483648, 1, 1.5, 'x'",
+                "?column? bigint,?column? integer,?column? numeric,?column? text",
+                "2147483648,1,1.5,x",
+            ),
+        ] {
+            let told = client.run(&format!("{ask}{query}")).await;
+            assert!(told.by_analyst, "{query}");
+            assert_eq!(told.head(), head, "{query}");
+            assert_eq!(told.lines(), [line], "{query}");
+        }
+    });
+}
+
+#[test]
+fn faults_have_postgresqls_codes() {
+    in_shop(async |mut client| {
+        for (query, code) in [
+            ("SELECT nothing, rank() OVER () FROM sale", "42703"),
+            ("SELECT s.nothing, rank() OVER () FROM sale s", "42703"),
+            ("SELECT x.id, rank() OVER () FROM sale s", "42P01"),
+            ("SELECT rank() OVER () FROM nowhere", "42P01"),
+            ("SELECT id, rank() OVER () FROM sale, customer", "42702"),
+            ("SELECT id, day, sum(pieces) OVER () FROM sale GROUP BY id % 2", "42803"),
+            ("SELECT no_such(id), rank() OVER () FROM sale", "42883"),
+            ("SELECT 1 / (id - id), rank() OVER () FROM sale", "22012"),
+            ("SELECT amount / 0, rank() OVER () FROM sale", "22012"),
+            ("SELECT 2147483647 + pieces, rank() OVER () FROM sale", "22003"),
+            ("SELECT 'x'::int, rank() OVER () FROM sale", "22P02"),
+            ("SELECT (SELECT id FROM customer), rank() OVER () FROM sale", "21000"),
+        ] {
+            assert_eq!(client.code(query).await.as_str(), code, "{query}");
+        }
+    });
+}
+
+#[test]
+fn nulls_and_text_sort_as_in_postgresql() {
+    in_shop(async |mut client| {
+        let ask = "WITH RECURSIVE x AS (SELECT 1) ";
+        let ascending = format!("{ask}SELECT city FROM customer ORDER BY city");
+        assert_eq!(client.lines(&ascending).await, ["Paris", "Rome", "NULL"]);
+        let descending = format!("{ask}SELECT city FROM customer ORDER BY city DESC");
+        assert_eq!(client.lines(&descending).await, ["NULL", "Rome", "Paris"]);
+        let bytes =
+            format!("{ask}SELECT * FROM (VALUES ('b'), ('B'), ('é'), ('a')) v(s) ORDER BY s");
+        assert_eq!(client.lines(&bytes).await, ["B", "a", "b", "é"]);
+    });
+}
+
+#[test]
+fn a_filter_on_a_key_reads_its_rows_and_no_images() {
+    in_shop(async |mut client| {
+        let explain = async |client: &mut Client, query: &str| {
+            client.lines(&format!("EXPLAIN {query}")).await.join("\n")
+        };
+        let by_key = "SELECT day, rank() OVER (ORDER BY id) FROM sale WHERE id = 2";
+        let plan = explain(&mut client, by_key).await;
+        assert!(plan.contains("KeyScan: sale as of block"), "{plan}");
+        assert!(plan.contains("by primary key, rows=1"), "{plan}");
+        assert_eq!(client.lines(by_key).await, ["2026-02-01,1"]);
+        let by_range = "SELECT id, rank() OVER (ORDER BY id) FROM sale WHERE id > 1 AND id < 4";
+        let plan = explain(&mut client, by_range).await;
+        assert!(plan.contains("by primary key, rows="), "{plan}");
+        assert_eq!(client.lines(by_range).await, ["2,1", "3,2"]);
+        client.run("CREATE INDEX by_customer ON sale (customer, day)").await;
+        let by_index = "SELECT id, rank() OVER (ORDER BY id) FROM sale
+                        WHERE customer = 1 AND day >= date '2026-02-01'";
+        let plan = explain(&mut client, by_index).await;
+        assert!(plan.contains("by index by_customer, rows=2"), "{plan}");
+        assert_eq!(client.lines(by_index).await, ["2,1"]);
+        let scan = "SELECT id, rank() OVER (ORDER BY id) FROM sale WHERE pieces = 7";
+        assert!(explain(&mut client, scan).await.contains("ImageScan"));
+        // With a parameter, the plan is made before the key is known.
+        let parameter = "SELECT name, rank() OVER (ORDER BY id) FROM customer WHERE id = $1";
+        let told = client.tell(parameter, &[types::Value::Int(3)]).await.expect("a row");
+        assert_eq!(told.lines(), ["eve,1"]);
+    });
+}
+
+#[test]
+fn joins_sets_and_groups_that_the_fast_path_has_not() {
+    in_shop(async |mut client| {
+        for (query, lines) in [
+            ("SELECT name, day FROM customer FULL JOIN sale ON sale.id = customer.id ORDER BY day",
+             &["ada,2026-01-31", "bob,2026-02-01", "eve,2026-02-03", "NULL,2026-03-01"][..]),
+            ("SELECT customer, pieces, count(*) FROM sale GROUP BY GROUPING SETS ((customer), ())
+              , pieces HAVING count(*) > 0 ORDER BY 1, 2", &["1,1,1", "1,3,1", "2,NULL,1", "3,7,1", "NULL,1,1", "NULL,3,1", "NULL,7,1", "NULL,NULL,1"]),
+            ("SELECT id FROM customer EXCEPT SELECT customer FROM sale WHERE pieces > 2", &["2"]),
+            ("WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 4)
+              SELECT sum(i), count(*) FROM n", &["10,4"]),
+            ("SELECT c.name, s.id FROM customer c,
+              LATERAL (SELECT id FROM sale WHERE customer = c.id AND pieces > 2) s ORDER BY 2",
+             &["ada,1", "eve,4"]),
+            ("SELECT extract(year FROM day), count(*) FILTER (WHERE pieces > 1), rank() OVER (ORDER BY 1)
+              FROM sale GROUP BY 1", &["2026,2,1"]),
+            ("SELECT string_agg(name, '+' ORDER BY name DESC), max(id) OVER () FROM customer GROUP BY id HAVING id = 1",
+             &["ada,1"]),
+            ("SELECT id, id, sum(pieces), sum(pieces), rank() OVER (ORDER BY id) FROM sale GROUP BY id ORDER BY id LIMIT 1",
+             &["1,1,3,3,1"]),
+            ("SELECT i, rank() OVER (ORDER BY i DESC) FROM generate_series(1, 3) i ORDER BY i LIMIT 2 OFFSET 1",
+             &["2,2", "3,1"]),
+        ] {
+            let told = client.run(query).await;
+            assert!(told.by_analyst, "{query}");
+            assert_eq!(told.lines(), lines, "{query}");
+        }
+    });
+}

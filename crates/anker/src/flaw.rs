@@ -1,0 +1,77 @@
+//! Bugs on purpose: a test that no seeded bug can fail is not a test.
+
+/// What a careless implementation would get wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(any(not(test), shuttle), allow(dead_code))]
+pub enum Flaw {
+    /// A commit installs although a snapshot waits for the column.
+    InstallsBeforeMaterialising,
+    /// A commit looks for waiting snapshots only before it takes its locks.
+    LooksForRequestsTooEarly,
+    /// A request that comes while others are served is not seen by commits.
+    LosesTheFlagOfANewRequest,
+    /// A snapshot's columns are frozen without the chains that belong to them.
+    DropsChains,
+    /// A frozen state is shared although something was installed since.
+    SharesStaleSnapshots,
+    /// A write is held against a predicate by its new value alone.
+    IgnoresBeforeImages,
+    /// A write is held against a predicate by its old value alone.
+    IgnoresAfterImages,
+    /// Points that were read are not validated.
+    IgnoresPointReads,
+    /// The second of two writers of a row wins.
+    IgnoresWriteConflicts,
+    /// In hybrid mode, a value that is too new is read all the same.
+    ReadsTooNew,
+    /// Transactions begin at the last ordered commit, though it may be installing.
+    BeginsAmongInstalls,
+    /// A value is in place before its stamp is.
+    StampsAfterTheValue,
+    /// A scan does not look at the span again when it is done.
+    TrustsTheFirstSpan,
+    /// The collector takes the newest commit for what the oldest transaction can see.
+    CollectsWhatIsSeen,
+    /// Committed writes are forgotten though somebody older is active.
+    ForgetsCommits,
+    /// Commits go on while the process forks.
+    ForksAmongInstalls,
+}
+
+#[cfg(all(test, not(shuttle)))]
+impl Flaw {
+    pub const ALL: [Flaw; 16] = [
+        Flaw::InstallsBeforeMaterialising,
+        Flaw::LooksForRequestsTooEarly,
+        Flaw::LosesTheFlagOfANewRequest,
+        Flaw::DropsChains,
+        Flaw::SharesStaleSnapshots,
+        Flaw::IgnoresBeforeImages,
+        Flaw::IgnoresAfterImages,
+        Flaw::IgnoresPointReads,
+        Flaw::IgnoresWriteConflicts,
+        Flaw::ReadsTooNew,
+        Flaw::BeginsAmongInstalls,
+        Flaw::StampsAfterTheValue,
+        Flaw::TrustsTheFirstSpan,
+        Flaw::CollectsWhatIsSeen,
+        Flaw::ForgetsCommits,
+        Flaw::ForksAmongInstalls,
+    ];
+}
+
+/// The flaw of an engine under test; never one elsewhere.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Flaws(#[cfg(test)] pub Option<Flaw>);
+
+impl Flaws {
+    #[cfg(test)]
+    pub fn has(self, flaw: Flaw) -> bool {
+        self.0 == Some(flaw)
+    }
+
+    #[cfg(not(test))]
+    pub fn has(self, _flaw: Flaw) -> bool {
+        false
+    }
+}

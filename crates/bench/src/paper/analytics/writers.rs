@@ -1,0 +1,168 @@
+//! Writers, alone and beside a query a second that reads every column of their table.
+//!
+//! Wall-clock rates on few cores would charge the writers for the processor time of the query. So
+//! what is compared is what a writer gets for its own CPU-second: queries run on threads that are
+//! known by their name, and whose time is taken off the process's.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use engine::Input;
+use ledger::LogOptions;
+
+use super::{AnalyticalBed, median};
+use crate::bed::{Bed, Source};
+use crate::paper::{Findings, Lab};
+use crate::run::{collect, cpu_time};
+use crate::table::{Table, percent, thousands};
+use crate::{Cell, Plan, Workload};
+
+const ROWS: u64 = 1_000_000;
+const COLUMNS: usize = 10;
+const COLUMN_BYTES: u64 = 84;
+const BLOCK_TRANSACTIONS: usize = 1_000;
+const TRANSACTIONS: usize = 100_000;
+const EVERY: Duration = Duration::from_secs(1);
+const LOSS_MAX: f64 = 0.05;
+
+/// What writers did in a while.
+struct Rate {
+    per_s: f64,
+    per_cpu_s: f64,
+    queries: u32,
+    query_ms: f64,
+    query_cpu_share: f64,
+}
+
+/// CPU time of the threads that run queries, by their name.
+fn query_cpu_time() -> Result<Duration> {
+    let mut nanoseconds = 0;
+    for thread in std::fs::read_dir("/proc/self/task")? {
+        let thread = thread?.path();
+        if std::fs::read_to_string(thread.join("comm"))?.starts_with("analytics") {
+            let spent = std::fs::read_to_string(thread.join("schedstat"))?;
+            nanoseconds += spent.split(' ').next().unwrap_or_default().parse::<u64>()?;
+        }
+    }
+    Ok(Duration::from_nanos(nanoseconds))
+}
+
+/// The same blocks again and again, until told to stop; returns the transactions that committed.
+fn write(bed: &mut Bed, inputs: &[Input], done: &AtomicBool) -> Result<u64> {
+    let mut committed = 0;
+    for block in inputs.chunks(BLOCK_TRANSACTIONS).cycle() {
+        if done.load(Ordering::Relaxed) {
+            break;
+        }
+        let executed = bed.replica.execute(0, block.to_vec())?;
+        bed.replica.publish();
+        committed += executed.outcomes.iter().filter(|outcome| outcome.is_committed()).count();
+        collect(bed.replica.store(), bed.replica.head().height);
+    }
+    Ok(committed as u64)
+}
+
+/// Queries, one in each second; how many, and their time on the wall.
+fn query(analytical: &AnalyticalBed, text: &str, span: Duration) -> Result<(u32, Duration)> {
+    let (began, mut count, mut busy) = (Instant::now(), 0, Duration::ZERO);
+    while began.elapsed() < span {
+        let asked = Instant::now();
+        analytical.run(text)?;
+        busy += asked.elapsed();
+        count += 1;
+        std::thread::sleep(EVERY.min(span).saturating_sub(asked.elapsed()));
+    }
+    Ok((count, busy))
+}
+
+fn measure(
+    bed: &mut Bed,
+    inputs: &[Input],
+    beside: Option<(&AnalyticalBed, &str)>,
+    span: Duration,
+) -> Result<Rate> {
+    let done = AtomicBool::new(false);
+    let (began, cpu, own) = (Instant::now(), cpu_time(), query_cpu_time()?);
+    let (committed, queries) = std::thread::scope(|scope| -> Result<_> {
+        let writing = scope.spawn(|| write(bed, inputs, &done));
+        let queries = match beside {
+            Some((analytical, text)) => query(analytical, text, span),
+            None => Ok((0, Duration::ZERO)).inspect(|_| std::thread::sleep(span)),
+        };
+        done.store(true, Ordering::Relaxed);
+        let committed = writing.join().map_err(|_| anyhow::anyhow!("the writer panicked"))?;
+        Ok((committed?, queries?))
+    })?;
+    let query_cpu = query_cpu_time()?.saturating_sub(own);
+    let wall = began.elapsed();
+    let writers_cpu = (cpu_time() - cpu).saturating_sub(query_cpu);
+    Ok(Rate {
+        per_s: committed as f64 / wall.as_secs_f64(),
+        per_cpu_s: committed as f64 / writers_cpu.as_secs_f64(),
+        queries: queries.0,
+        query_ms: queries.1.as_secs_f64() * 1e3 / f64::from(queries.0.max(1)),
+        query_cpu_share: query_cpu.as_secs_f64() / wall.as_secs_f64(),
+    })
+}
+
+pub fn beside_scans(lab: &mut Lab<'_>) -> Result<Findings> {
+    let rows = lab.effort.rows(ROWS);
+    let workload = Workload::named("ycsb")?.with("rows", rows).with("columns", COLUMNS);
+    let workload = workload.with("column_bytes", COLUMN_BYTES);
+    let source = Source::load(&workload)?;
+    let protocol = "harmony".to_owned();
+    let cell = Cell {
+        workload: workload.clone(),
+        protocol,
+        theta: Some(0.0),
+        threads: 1,
+        sealing: true,
+        block_transactions: BLOCK_TRANSACTIONS,
+        durability: None,
+    };
+    let mut bed = Bed::copy(&source, &cell, LogOptions::default())?;
+    drop(source);
+    let plan = Plan { transactions: lab.effort.transactions(TRANSACTIONS), ..Plan::default() };
+    let inputs = bed.inputs(&plan)?;
+    let analytical = AnalyticalBed::new(bed.replica.store(), 1)?;
+    let columns: Vec<String> = (0..COLUMNS).map(|c| format!("max(field{c})")).collect();
+    let text = format!("SELECT {} FROM usertable", columns.join(", "));
+    analytical.run(&text)?;
+    let scanned_gb = (rows * COLUMNS as u64 * (16 + COLUMN_BYTES)) as f64 / 1e9;
+
+    let seconds = if lab.effort.quick { 2 } else { 5 };
+    let span = if lab.effort.smoke { EVERY / 20 } else { EVERY * seconds };
+    let (mut alone, mut beside) = (Vec::new(), Vec::new());
+    let rounds = lab.effort.rounds();
+    for round in 0..rounds {
+        lab.tell(round, rounds, &"writers, alone and beside scans");
+        alone.push(measure(&mut bed, &inputs, None, span)?);
+        beside.push(measure(&mut bed, &inputs, Some((&analytical, &text)), span)?);
+    }
+    Ok(findings(&alone, &beside, scanned_gb))
+}
+
+fn findings(alone: &[Rate], beside: &[Rate], scanned_gb: f64) -> Findings {
+    let of = |rates: &[Rate], value: fn(&Rate) -> f64| median(rates.iter().map(value).collect());
+    let heads = ["", "tx/s", "tx per writers' CPU-s", "queries", "query, ms", "query, % of a core"];
+    let row = |name: &str, rates: &[Rate]| {
+        vec![
+            name.to_owned(),
+            thousands(of(rates, |rate| rate.per_s)),
+            thousands(of(rates, |rate| rate.per_cpu_s)),
+            rates.iter().map(|rate| rate.queries).sum::<u32>().to_string(),
+            format!("{:.0}", of(rates, |rate| rate.query_ms)),
+            percent(of(rates, |rate| rate.query_cpu_share), 0),
+        ]
+    };
+    let rows = vec![row("writers alone", alone), row("beside a query a second", beside)];
+    let table = Table { heads: heads.map(str::to_owned).to_vec(), rows };
+    let title = "YCSB, half reads and half writes, blocks of 1,000, sealed, one thread".to_owned();
+    let mut findings = Findings { tables: vec![(title, table)], ..Findings::default() };
+    let loss = 1.0 - of(beside, |rate| rate.per_cpu_s) / of(alone, |rate| rate.per_cpu_s);
+    let claim = format!("writers lose to a snapshot a second over {scanned_gb:.1} GB, per CPU-s");
+    findings.claim(&claim, "< 5 %", format!("{:.1} %", 100.0 * loss), loss < LOSS_MAX);
+    findings.remark("the query takes the maximum of every column, on a thread of its own.");
+    findings
+}

@@ -1,0 +1,423 @@
+//! Which blocks of the past can be read: time travel, and what bounds its memory.
+//!
+//! ```text
+//!   block ──► publish ──► here: note it, retain what the policy names ──► collect
+//!                          │
+//!         retained         ▼            since the last collection
+//!   ──●────────●────────●──┬────────●────┬────────────► newest
+//!     │        named       └ by rules    └ every block can be read
+//!     └ the oldest goes first when undo memory passes its limit
+//! ```
+//!
+//! A block is *readable* if it is retained, by a rule of the [`Policy`] or by a name, or if it came
+//! since the last collection (every few blocks). What lies between two readable blocks is dropped,
+//! so a retained block costs the rows that have changed between it and the next one, once each,
+//! however often they did (`storage`, module `sweep`).
+//!
+//! *Names last as long as the node runs.* Versions are memory: a start reads a checkpoint and the
+//! blocks behind it, and retains from there on what the policy says. A name is not written down,
+//! and nothing claims that it was.
+//!
+//! # The limit
+//!
+//! When undo versions take more than `undo_bytes_max`, and what the next collections will free does
+//! not change that, something is given up, and again until it does, the oldest first: a block that
+//! only a rule retains, as long as there is one; then whichever is older of a named block and the
+//! snapshots of sessions, where a session's has seen at least [`LEASE_BLOCKS_MIN`] blocks come.
+//! Whoever reads such a block is told *snapshot too old* and never a wrong row; a name that was
+//! given up stays listed as lost. So undo memory is bounded by the limit and what the youngest
+//! blocks write, and no writer waits.
+//!
+//! # Times
+//!
+//! A block's time is in its header and never runs backwards. *The block at a time* is the newest at
+//! or before it: known of a retained block together with the time of the block after it, and of
+//! the newest [`RECENT_BLOCKS`].
+
+mod policy;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use storage::{Snapshot, Store};
+use types::{Error, Height, Result, SqlState};
+
+use crate::replica::Head;
+
+pub use policy::{Every, Policy, Rule};
+
+/// Blocks whose hashes and times are known whether they are retained or not.
+pub const RECENT_BLOCKS: usize = 1024;
+
+/// A session's snapshot is not given up before so many blocks have come.
+pub const LEASE_BLOCKS_MIN: Height = 64;
+
+/// A transaction that somebody left open does not cost the last so many blocks of the rules: they
+/// would be given up in vain, one after the other, while it lasts.
+const RULE_BLOCKS_MIN: usize = 8;
+
+/// So much of a collection's time goes into giving up.
+const GIVEN_UP_AT_ONCE_MAX: usize = 64;
+
+/// Named blocks, lost ones included.
+pub const NAMES_MAX: usize = 256;
+
+#[derive(Clone, Debug, Default)]
+pub struct RetentionSettings {
+    pub policy: Policy,
+    /// 0: any.
+    pub undo_bytes_max: u64,
+}
+
+pub struct Retention {
+    store: Arc<Store>,
+    settings: RetentionSettings,
+    inner: Mutex<Inner>,
+}
+
+/// A block that can be read, or a name for one that could.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Known {
+    pub head: Head,
+    /// Of the block behind it; `None` for the newest.
+    pub next_time_us: Option<i64>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NamedPin {
+    pub name: String,
+    pub block: Known,
+    /// Its versions were given up.
+    pub lost: bool,
+}
+
+/// What the past takes, for metrics.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Memory {
+    pub undo_bytes: u64,
+    /// Pinned heights, of sessions, rules, names and the engine's own readers, each counted.
+    pub snapshots: usize,
+    /// Of these, retained by rules and names.
+    pub retained: usize,
+    pub oldest_height: Option<Height>,
+    /// From the oldest one's block to the newest, as far as that one's time is known.
+    pub oldest_age_us: u64,
+    /// Snapshots given up for memory so far.
+    pub given_up: u64,
+}
+
+struct Inner {
+    newest: Head,
+    /// Ascending, the newest included.
+    recent: VecDeque<Head>,
+    retained: BTreeMap<Height, Known>,
+    /// What each rule retains, ascending.
+    by_rule: Vec<VecDeque<Height>>,
+    names: BTreeMap<String, NamedPin>,
+    given_up: u64,
+}
+
+impl Inner {
+    fn is_retained(&self, height: Height) -> bool {
+        let named = self.names.values().any(|pin| !pin.lost && pin.block.head.height == height);
+        named || self.by_rule.iter().any(|heights| heights.contains(&height))
+    }
+
+    fn known(&self, height: Height) -> Option<Known> {
+        if let Some(known) = self.retained.get(&height) {
+            return Some(*known);
+        }
+        let first = self.recent.front()?.height;
+        let place = usize::try_from(height.checked_sub(first)?).ok()?;
+        let next_time_us = self.recent.get(place + 1).map(|next| next.time_us);
+        Some(Known { head: *self.recent.get(place)?, next_time_us })
+    }
+}
+
+impl Retention {
+    /// `newest` is published.
+    pub fn new(store: Arc<Store>, settings: RetentionSettings, newest: Head) -> Retention {
+        let by_rule = vec![VecDeque::new(); settings.policy.rules.len()];
+        let inner = Inner {
+            newest,
+            recent: VecDeque::from([newest]),
+            retained: BTreeMap::new(),
+            by_rule,
+            names: BTreeMap::new(),
+            given_up: 0,
+        };
+        Retention { store, settings, inner: Mutex::new(inner) }
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// A block comes, and nothing was collected since the one before. Whoever sees it published
+    /// finds out its hash and its time.
+    pub fn block(&self, head: Head, publish: impl FnOnce()) {
+        let mut inner = self.inner();
+        publish();
+        let before = std::mem::replace(&mut inner.newest, head);
+        if let Some(known) = inner.retained.get_mut(&before.height) {
+            known.next_time_us = Some(head.time_us);
+        }
+        inner.recent.push_back(head);
+        if inner.recent.len() > RECENT_BLOCKS {
+            inner.recent.pop_front();
+        }
+        for (place, rule) in self.settings.policy.rules.iter().enumerate() {
+            let wanted = match rule.every {
+                Every::Blocks(count) => head.height.is_multiple_of(count).then_some(head.height),
+                Every::Time(us) => {
+                    let begins = before.time_us.div_euclid(us) < head.time_us.div_euclid(us);
+                    begins.then_some(before.height)
+                }
+            };
+            if let Some(height) = wanted.filter(|height| self.retain(&mut inner, *height)) {
+                inner.by_rule[place].push_back(height);
+                while inner.by_rule[place].len() > rule.keep as usize
+                    && let Some(oldest) = inner.by_rule[place].pop_front()
+                {
+                    self.release_unused(&mut inner, oldest);
+                }
+            }
+        }
+    }
+
+    fn retain(&self, inner: &mut Inner, height: Height) -> bool {
+        let Some(known) = inner.known(height) else { return false };
+        let retained = self.store.retain(height);
+        if retained {
+            inner.retained.insert(height, known);
+        }
+        retained
+    }
+
+    fn release_unused(&self, inner: &mut Inner, height: Height) {
+        if !inner.is_retained(height) {
+            self.store.release(height);
+            inner.retained.remove(&height);
+        }
+    }
+
+    /// Frees what nobody reads any more, and gives something up if that does not do.
+    pub fn collect(&self) -> Memory {
+        self.store.collect();
+        for _ in 0..GIVEN_UP_AT_ONCE_MAX {
+            if !self.passes_limit() || !self.give_up() {
+                break;
+            }
+            self.store.collect();
+        }
+        let usage = self.store.usage();
+        let inner = self.inner();
+        let oldest = usage.oldest_snapshot.and_then(|height| inner.known(height));
+        let age_us = oldest.map_or(0, |known| inner.newest.time_us - known.head.time_us);
+        Memory {
+            undo_bytes: usage.undo_bytes,
+            snapshots: usage.snapshots,
+            retained: usage.snapshots_retained,
+            oldest_height: usage.oldest_snapshot,
+            oldest_age_us: age_us.unsigned_abs(),
+            given_up: inner.given_up,
+        }
+    }
+
+    /// Whether versions take too much, without those that the next collections will look at.
+    fn passes_limit(&self) -> bool {
+        let usage = self.store.usage();
+        let stays = usage.undo_bytes.saturating_sub(usage.undo_unswept_bytes);
+        self.settings.undo_bytes_max > 0 && stays > self.settings.undo_bytes_max
+    }
+
+    /// The oldest block that only rules retain; else the oldest of names and sessions, and so
+    /// before the last few of the rules if it is older than these. Whether there was any.
+    fn give_up(&self) -> bool {
+        let mut inner = self.inner();
+        let is_named = |inner: &Inner, height| {
+            inner.names.values().any(|pin| !pin.lost && pin.block.head.height == height)
+        };
+        let by_rule: BTreeSet<Height> = inner.by_rule.iter().flatten().copied().collect();
+        let mut by_rule_alone = by_rule.into_iter().filter(|height| !is_named(&inner, *height));
+        let oldest = by_rule_alone.next();
+        let is_much = by_rule_alone.nth(RULE_BLOCKS_MIN - 1).is_some();
+        let limit = inner.newest.height.saturating_sub(LEASE_BLOCKS_MIN);
+        let ended = match oldest {
+            Some(_) if is_much => None,
+            Some(height) => self.store.end_oldest_leases(limit.min(height)),
+            None => self.store.end_oldest_leases(limit),
+        };
+        let Some(height) = ended.or(oldest) else { return false };
+        forget(&mut inner, height);
+        if ended.is_none() {
+            self.store.release(height);
+        }
+        inner.given_up += 1;
+        true
+    }
+
+    /// Retains a block under a name: one that can still be read, by anybody or by `reader` alone;
+    /// the reader's or else the newest, if none is given.
+    pub fn pin(
+        &self,
+        name: &str,
+        block: Option<Height>,
+        reader: Option<(&Snapshot, Head)>,
+    ) -> Result<Known> {
+        let mut inner = self.inner();
+        if let Some(pin) = inner.names.get(name) {
+            let height = pin.block.head.height;
+            let what = format!("the name \"{name}\" is taken: it pins block {height}");
+            return Err(Error::new(SqlState::DUPLICATE_OBJECT, what)
+                .with_hint("Choose another name, or give this one up: SELECT tally_unpin(name)."));
+        }
+        if inner.names.len() >= NAMES_MAX {
+            let what = format!("{NAMES_MAX} blocks are pinned by name, which is the most");
+            return Err(Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what)
+                .with_hint("Unpin some: SELECT tally_unpin(name)."));
+        }
+        let own = reader.map(|(_, head)| head.height);
+        let height = block.or(own).unwrap_or(inner.newest.height);
+        let by_reader = reader.filter(|(snapshot, head)| {
+            head.height == height && self.store.retain_snapshot(snapshot)
+        });
+        if let Some((_, head)) = by_reader {
+            let known = inner.known(height).unwrap_or(Known { head, next_time_us: None });
+            inner.retained.insert(height, known);
+        } else if !self.retain(&mut inner, height) {
+            return Err(self.unreadable(&inner, height));
+        }
+        let block = inner.retained[&height];
+        let name = name.to_owned();
+        inner.names.insert(name.clone(), NamedPin { name, block, lost: false });
+        Ok(block)
+    }
+
+    /// Whether there was such a name.
+    pub fn unpin(&self, name: &str) -> bool {
+        let mut inner = self.inner();
+        let Some(pin) = inner.names.remove(name) else { return false };
+        self.release_unused(&mut inner, pin.block.head.height);
+        true
+    }
+
+    /// By name.
+    pub fn named(&self) -> Vec<NamedPin> {
+        let inner = self.inner();
+        let shown = |pin: &NamedPin| {
+            let block = inner.known(pin.block.head.height).unwrap_or(pin.block);
+            NamedPin { block, ..pin.clone() }
+        };
+        inner.names.values().map(shown).collect()
+    }
+
+    /// Ascending.
+    pub fn retained(&self) -> Vec<Known> {
+        self.inner().retained.values().copied().collect()
+    }
+
+    /// A block's hash and time, if it is retained or recent.
+    pub fn head_of(&self, height: Height) -> Option<Head> {
+        self.inner().known(height).map(|known| known.head)
+    }
+
+    /// The state at a block, as a lease.
+    pub fn snapshot_at(&self, height: Height) -> Result<Snapshot> {
+        self.store.lease_at(height).ok_or_else(|| self.unreadable(&self.inner(), height))
+    }
+
+    /// The newest block at or before a time.
+    pub fn block_at(&self, time_us: i64) -> Result<Height> {
+        let inner = self.inner();
+        if time_us >= inner.newest.time_us {
+            return Ok(inner.newest.height);
+        }
+        let recent = inner.recent.partition_point(|head| head.time_us <= time_us);
+        if let Some(found) = recent.checked_sub(1).and_then(|place| inner.recent.get(place)) {
+            return Ok(found.height);
+        }
+        let is_it = |known: &&Known| {
+            known.head.time_us <= time_us && known.next_time_us.is_some_and(|next| time_us < next)
+        };
+        // Of blocks with one time the last is the newest before the time.
+        if let Some(known) = inner.retained.values().rev().find(is_it) {
+            return Ok(known.head.height);
+        }
+        let time = time_text(time_us);
+        let error = no_longer_readable(format!("the block at {time} can no longer be read"));
+        let below = inner.retained.values().rev().find(|known| known.head.time_us <= time_us);
+        let above = inner.retained.values().find(|known| known.head.time_us > time_us);
+        Err(self.near(&inner, error, below, above))
+    }
+
+    fn unreadable(&self, inner: &Inner, height: Height) -> Error {
+        let newest = inner.newest;
+        if height > newest.height {
+            let what = format!("block {height} is not there yet");
+            return Error::new(SqlState::INVALID_PARAMETER_VALUE, what)
+                .with_detail(format!("The newest block is {}.", newest.height));
+        }
+        let error = no_longer_readable(format!("block {height} can no longer be read"));
+        let below = inner.retained.range(..height).next_back().map(|(_, known)| known);
+        let above = inner.retained.range(height..).next().map(|(_, known)| known);
+        let error = self.near(inner, error, below, above);
+        let named = inner.names.values().find(|pin| pin.lost && pin.block.head.height == height);
+        match named {
+            Some(pin) => error.with_hint(format!(
+                "It was pinned as \"{}\" and given up, since undo memory had passed \
+                 undo_bytes_max.",
+                pin.name
+            )),
+            None => error,
+        }
+    }
+
+    fn near(
+        &self,
+        inner: &Inner,
+        error: Error,
+        below: Option<&Known>,
+        above: Option<&Known>,
+    ) -> Error {
+        let say =
+            |known: &Known| format!("{} ({})", known.head.height, time_text(known.head.time_us));
+        let near: Vec<String> = below.into_iter().chain(above).map(say).collect();
+        let newest = inner.newest.height;
+        let detail = match (inner.retained.values().next(), &near[..]) {
+            (Some(oldest), [_, ..]) => format!(
+                "The oldest retained block is {}; near the one asked for: {}. The newest is \
+                 {newest}.",
+                say(oldest),
+                near.join(" and ")
+            ),
+            _ => format!("No block is retained. The newest is {newest}."),
+        };
+        error.with_detail(detail).with_hint(
+            "Which blocks stay readable is set by snapshot_retention; SELECT tally_pin('name') \
+             keeps one.",
+        )
+    }
+}
+
+/// A height that is not retained any more, by whatever retained it.
+fn forget(inner: &mut Inner, height: Height) {
+    inner.retained.remove(&height);
+    inner.by_rule.iter_mut().for_each(|heights| heights.retain(|at| *at != height));
+    for pin in inner.names.values_mut().filter(|pin| pin.block.head.height == height) {
+        pin.lost = true;
+    }
+}
+
+fn time_text(time_us: i64) -> String {
+    let mut text = Vec::new();
+    types::datetime::write_timestamptz(time_us, &mut text);
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+fn no_longer_readable(what: String) -> Error {
+    Error::new(SqlState::SNAPSHOT_TOO_OLD, what)
+}
+
+#[cfg(test)]
+mod tests;

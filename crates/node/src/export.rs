@@ -1,0 +1,153 @@
+//! `tally export`: a ledger's tables, as files that other programs read.
+//!
+//! The folder's state is read as a start of the node would read it, and nothing is changed; so a
+//! backup will do, and whoever wants an earlier state restores one first. Rows come in the order of
+//! their keys, as COPY writes them; in Parquet files in none.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::ops::{Bound, ControlFlow};
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use engine::{Language, recover};
+use procedure::Column;
+use serde_json::json;
+use sql::copy::{CopyFormatter, CopyOptions};
+use sql::session::schema::Schema;
+use storage::{LATEST, Store, Table};
+use types::ColumnId;
+
+use crate::cli::{self, Exit, Format, Output};
+use crate::database::workers;
+use crate::folders;
+
+pub fn run(arguments: &cli::Export, output: Output) -> Result<Exit> {
+    let files = folders::open(&arguments.data)?;
+    let language = |_: &Arc<Store>| -> Arc<dyn Language> { Arc::new(Schema::new()) };
+    let replica = recover(files, &language, workers(0), &mut |_| ())?.replica;
+    let chosen = chosen(replica.store(), &arguments.table)?;
+    std::fs::create_dir_all(&arguments.to)
+        .with_context(|| format!("cannot make the folder {}", arguments.to.display()))?;
+    for table in chosen {
+        let name = format!("{}.{}", file_stem(&table.schema().name), arguments.format.suffix());
+        let path = arguments.to.join(name);
+        let rows = match arguments.format {
+            Format::Csv => write_csv(&table, &path),
+            #[cfg(feature = "parquet")]
+            Format::Parquet => write_parquet(replica.store(), &table, &path),
+        };
+        let rows = rows.with_context(|| format!("cannot write {}", path.display()))?;
+        match output {
+            Output::Text => println!("{:<40}{rows:>14} rows", path.display()),
+            Output::Json => println!(
+                "{}",
+                json!({
+                    "table": &*table.schema().name, "file": path.display().to_string(),
+                    "rows": rows, "height": replica.head().height,
+                })
+            ),
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+/// The tables of these names, or all.
+fn chosen(store: &Store, names: &[String]) -> Result<Vec<Arc<Table>>> {
+    let tables = store.tables();
+    if names.is_empty() {
+        return Ok(tables);
+    }
+    let named = |name: &String| {
+        let found = tables.iter().find(|table| *table.schema().name == **name);
+        found.cloned().with_context(|| {
+            let all: Vec<_> = tables.iter().map(|table| table.schema().name.to_string()).collect();
+            format!("there is no table \"{name}\"; there are: {}", all.join(", "))
+        })
+    };
+    names.iter().map(named).collect()
+}
+
+/// A table's name, which anybody may have chosen, as one of a file in this folder: bytes that mean
+/// something to some system of files are written `%XX`, and no two tables share a file.
+fn file_stem(table: &str) -> String {
+    let mut stem = String::with_capacity(table.len());
+    for byte in table.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'-' => stem.push(byte.into()),
+            _ => stem.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    stem
+}
+
+/// A new file: one that is there already is somebody's.
+fn create(path: &Path) -> Result<BufWriter<File>> {
+    ensure!(!path.exists(), "the file exists already");
+    Ok(BufWriter::new(File::create_new(path)?))
+}
+
+fn write_csv(table: &Table, path: &Path) -> Result<u64> {
+    let schema = table.schema();
+    let columns: Vec<ColumnId> = schema.visible_columns().map(|(id, _)| id).collect();
+    let described = schema.visible_columns().map(|(_, column)| Column {
+        name: column.name.to_string(),
+        data_type: column.data_type.clone(),
+    });
+    let described: Vec<Column> = described.collect();
+    let mut formatter = CopyFormatter::new(&CopyOptions::csv_with_header(), &described);
+    let mut file = create(path)?;
+    let mut line = Vec::new();
+    formatter.header(&mut line);
+    let (mut rows, mut written) = (0, Ok(()));
+    let (low, high) = (Bound::Unbounded, Bound::Unbounded);
+    table.scan(0, low, high, false, LATEST, &columns, &mut |_, _, row| {
+        formatter.row(row, &mut line);
+        written = file.write_all(&line);
+        line.clear();
+        rows += 1;
+        if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+    written?;
+    file.write_all(&line)?;
+    file.flush()?;
+    Ok(rows)
+}
+
+/// Straight from the images of the rows, group after group, in the order in which they lie there.
+#[cfg(feature = "parquet")]
+fn write_parquet(store: &Arc<Store>, table: &Table, path: &Path) -> Result<u64> {
+    use parquet::arrow::ArrowWriter;
+    use parquet::basic::Compression;
+    use parquet::file::properties::WriterProperties;
+
+    // Images that nobody reads twice.
+    let images = Arc::new(snapshot::Images::new(Arc::clone(store), 0));
+    let scan = images.scan(Arc::new(store.snapshot()), table.id()).context("no such table")?;
+    let columns: Vec<ColumnId> = table.schema().visible_columns().map(|(id, _)| id).collect();
+    let schema = scan.schema(&columns);
+    let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
+    let mut writer = ArrowWriter::try_new(create(path)?, Arc::clone(&schema), Some(properties))?;
+    let mut rows = 0;
+    for group in 0..scan.groups() {
+        let batch = scan.read(group, &columns)?.into_batch(Arc::clone(&schema))?;
+        rows += batch.num_rows() as u64;
+        writer.write(&batch)?;
+    }
+    writer.into_inner()?.flush()?;
+    Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::file_stem;
+
+    #[test]
+    fn a_table_s_name_chooses_no_folder() {
+        assert_eq!(file_stem("order_lines-2"), "order_lines-2");
+        assert_eq!(file_stem("../../x"), "%2E%2E%2F%2E%2E%2Fx");
+        assert_eq!(file_stem("/tmp/x"), "%2Ftmp%2Fx");
+        assert_ne!(file_stem("a%2F"), file_stem("a/"));
+    }
+}

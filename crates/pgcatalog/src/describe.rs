@@ -1,0 +1,269 @@
+//! Objects as SQL text: what `\d` prints of types, indexes, constraints and routines.
+
+use procedure::Expr;
+use sql::catalog::{ForeignKey, OnDelete};
+use sql::ddl::{ParameterMode, Returns, RoutineKind};
+use sql::{Routine, Table};
+use types::{ColumnId, DataType, IndexId, Value};
+
+use crate::oid;
+use crate::query::KEYWORDS;
+use crate::relation;
+use crate::views;
+use crate::world::World;
+
+/// A name, in quotes where it needs them.
+pub fn quoted(name: &str) -> String {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    let starts_well = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
+    let is_keyword = KEYWORDS.split_whitespace().any(|word| word == name);
+    match starts_well && name.chars().all(plain) && !is_keyword {
+        true => name.to_owned(),
+        false => format!("\"{}\"", name.replace('"', "\"\"")),
+    }
+}
+
+fn quoted_list(table: &Table, columns: &[ColumnId]) -> String {
+    let names: Vec<String> = columns.iter().map(|c| quoted(table.column_name(*c))).collect();
+    names.join(", ")
+}
+
+/// A type's name as SQL spells it, with its modifier.
+pub fn format_type(world: &World, oid: u32, modifier: i32) -> String {
+    if oid == 0 {
+        return "-".to_owned();
+    }
+    if let Some(data_type) = scalar(oid) {
+        return format!("{}{}", data_type.base_name(), modifiers(&data_type, modifier));
+    }
+    let arrays = &*crate::tables::ELEMENTS;
+    match arrays.get(&oid) {
+        Some(element) => format!("{}[]", format_type(world, *element, modifier)),
+        None => match world.names().types.get(&oid) {
+            Some(name) => quoted(name),
+            None => "???".to_owned(),
+        },
+    }
+}
+
+/// A type that has a spelling of its own; other names are as in `pg_type`.
+fn scalar(oid: u32) -> Option<DataType> {
+    match oid {
+        1042 => Some(DataType::Char(0)),
+        2278 => Some(DataType::Void),
+        705 => None,
+        oid => DataType::from_oid(oid)
+            .filter(|data_type| !matches!(data_type, DataType::Array(_)))
+            .or_else(|| types::SystemType::from_oid(oid).map(DataType::System)),
+    }
+}
+
+fn modifiers(data_type: &DataType, modifier: i32) -> String {
+    let length = modifier - 4;
+    match data_type {
+        _ if modifier < 4 => String::new(),
+        DataType::Varchar(_) | DataType::Char(_) => format!("({length})"),
+        DataType::Numeric(_) => format!("({},{})", length >> 16, length & 0xffff),
+        _ => String::new(),
+    }
+}
+
+/// A column's default.
+pub fn default_text(expr: &Expr, data_type: &DataType) -> String {
+    match expr {
+        Expr::Const(Value::Null) => format!("NULL::{data_type}"),
+        Expr::Const(value) => literal(value, data_type),
+        Expr::Now => "now()".to_owned(),
+        Expr::Cast { input, to, .. } => format!("({})::{to}", default_text(input, to)),
+        other => procedure::explain::expression(other),
+    }
+}
+
+/// PostgreSQL shows the type of what is no plain number.
+fn literal(value: &Value, data_type: &DataType) -> String {
+    let text = value.to_text(&data_type.without_modifier());
+    match value {
+        Value::Bool(truth) => truth.to_string(),
+        Value::Int(_) | Value::Numeric(_) | Value::Float(_) if !text.starts_with('-') => text,
+        Value::Int(_) | Value::Numeric(_) | Value::Float(_) => {
+            format!("'{text}'::{}", data_type.base_name())
+        }
+        _ => {
+            let name = match data_type {
+                DataType::Char(_) => "bpchar",
+                other => other.base_name(),
+            };
+            format!("'{}'::{name}", text.replace('\'', "''"))
+        }
+    }
+}
+
+/// The table and index that have this number.
+fn find_index(world: &World, number: u32) -> Option<(&Table, IndexId)> {
+    world.catalog.tables().find_map(|table| {
+        let primary = (!table.schema.hidden_row_id).then_some(0);
+        let secondary = (1..).zip(&table.schema.indexes);
+        let secondary = secondary.filter(|(_, index)| !index.dropped).map(|(id, _)| id);
+        let mut ids = primary.into_iter().chain(secondary);
+        let id = ids.find(|id| oid::index(table.id(), *id) == number)?;
+        Some((&**table, id))
+    })
+}
+
+/// CREATE INDEX, or one of its columns. `pretty` leaves out the schema, which is on the path.
+pub fn index_definition(world: &World, number: u32, column: i64, pretty: bool) -> Option<String> {
+    let (table, id) = find_index(world, number)?;
+    let columns = table.index_columns(id);
+    if column > 0 {
+        let column = columns.get(usize::try_from(column).ok()? - 1);
+        return Some(column.map(|c| quoted(table.column_name(*c))).unwrap_or_default());
+    }
+    let (name, unique) = match id {
+        0 => (&table.primary_key_name, true),
+        id => {
+            let index = &table.schema.indexes[usize::from(id) - 1];
+            (&index.name, index.unique)
+        }
+    };
+    Some(format!(
+        "CREATE {}INDEX {} ON {}{} USING btree ({})",
+        if unique { "UNIQUE " } else { "" },
+        quoted(name),
+        if pretty { "" } else { "public." },
+        quoted(table.name()),
+        quoted_list(table, columns)
+    ))
+}
+
+/// The rule of a constraint.
+pub fn constraint_definition(world: &World, number: u32, pretty: bool) -> Option<String> {
+    world.catalog.tables().find_map(|table| {
+        let is_it = |name: &str| world.numbers.constraint(table.id(), name) == number;
+        if !table.schema.hidden_row_id && is_it(&table.primary_key_name) {
+            return Some(format!(
+                "PRIMARY KEY ({})",
+                quoted_list(table, &table.schema.primary_key)
+            ));
+        }
+        if let Some(check) = table.checks.iter().find(|check| is_it(&check.name)) {
+            return Some(match pretty {
+                true => format!("CHECK ({})", check.text),
+                false => format!("CHECK (({}))", check.text),
+            });
+        }
+        if let Some(key) = table.foreign_keys.iter().find(|key| is_it(&key.name)) {
+            return foreign_key(world, table, key);
+        }
+        let index = table.schema.indexes.iter().find(|i| !i.dropped && i.unique && is_it(&i.name));
+        index.map(|index| format!("UNIQUE ({})", quoted_list(table, &index.columns)))
+    })
+}
+
+fn foreign_key(world: &World, table: &Table, key: &ForeignKey) -> Option<String> {
+    let parent = world.catalog.table_by_id(key.parent)?;
+    let action = match key.on_delete {
+        OnDelete::Reject => "",
+        OnDelete::Cascade => " ON DELETE CASCADE",
+        OnDelete::SetNull => " ON DELETE SET NULL",
+    };
+    Some(format!(
+        "FOREIGN KEY ({}) REFERENCES {}({}){action}",
+        quoted_list(table, &key.columns),
+        quoted(parent.name()),
+        quoted_list(parent, &key.parent_columns)
+    ))
+}
+
+pub fn view_definition(world: &World, number: u32) -> Option<String> {
+    let (schema, name) = world.names().relations.get(&number)?;
+    let relation = &relation::all()[relation::place(schema, name)?];
+    views::definition(relation).map(|text| format!(" {};", text.trim()))
+}
+
+fn find_routine(world: &World, number: u32) -> Option<(&str, &Routine)> {
+    let mut routines = world.catalog.routines();
+    let (name, routine) = routines.find(|(name, _)| world.numbers.routine(name) == number)?;
+    Some((name, routine))
+}
+
+/// What a call gives, and what it takes.
+pub fn routine_arguments(world: &World, number: u32, with_defaults: bool) -> Option<String> {
+    let (_, routine) = find_routine(world, number)?;
+    let is_procedure = routine.definition.kind == RoutineKind::Procedure;
+    let mut input = 0;
+    let mut texts = Vec::new();
+    for parameter in &routine.definition.parameters {
+        let mode = match parameter.mode {
+            ParameterMode::In if is_procedure => "IN ",
+            ParameterMode::In => "",
+            ParameterMode::Out => "OUT ",
+            ParameterMode::InOut => "INOUT ",
+        };
+        let mut text = String::from(mode);
+        if !parameter.name.is_empty() {
+            text += &format!("{} ", quoted(&parameter.name));
+        }
+        text += &parameter.data_type.without_modifier().name();
+        if parameter.mode != ParameterMode::Out {
+            let default = routine.defaults.get(input).and_then(Option::as_ref);
+            if let Some(default) = default.filter(|_| with_defaults) {
+                text += &format!(" DEFAULT {}", default_text(default, &parameter.data_type));
+            }
+            input += 1;
+        }
+        texts.push(text);
+    }
+    Some(texts.join(", "))
+}
+
+pub fn argument_default(world: &World, number: u32, place: i64) -> Option<String> {
+    let (_, routine) = find_routine(world, number)?;
+    let place = usize::try_from(place).ok()?.checked_sub(1)?;
+    let default = routine.defaults.get(place)?.as_ref()?;
+    let data_type = routine.definition.input_types().nth(place)?;
+    Some(default_text(default, data_type))
+}
+
+pub fn routine_result(world: &World, number: u32) -> Option<String> {
+    let (_, routine) = find_routine(world, number)?;
+    let definition = &routine.definition;
+    if definition.kind == RoutineKind::Procedure {
+        return None;
+    }
+    Some(match &definition.returns {
+        Returns::Void => "void".to_owned(),
+        Returns::Scalar(data_type) => data_type.without_modifier().name(),
+        Returns::Set(data_type) => format!("SETOF {}", data_type.without_modifier()),
+        Returns::Table(columns) => {
+            let column = |c: &procedure::Column| format!("{} {}", quoted(&c.name), c.data_type);
+            format!("TABLE({})", columns.iter().map(column).collect::<Vec<_>>().join(", "))
+        }
+    })
+}
+
+/// CREATE FUNCTION or PROCEDURE, as it could be entered again.
+pub fn routine_definition(world: &World, number: u32) -> Option<String> {
+    let (name, routine) = find_routine(world, number)?;
+    let kind = match routine.definition.kind {
+        RoutineKind::Function => "FUNCTION",
+        RoutineKind::Procedure => "PROCEDURE",
+    };
+    let arguments = routine_arguments(world, number, true)?;
+    let mut text = format!("CREATE OR REPLACE {kind} public.{}({arguments})\n", quoted(name));
+    if let Some(result) = routine_result(world, number) {
+        text += &format!(" RETURNS {result}\n");
+    }
+    let (language, body) = (&routine.definition.language, &routine.definition.body);
+    let tag = kind.to_lowercase();
+    Some(text + &format!(" LANGUAGE {language}\nAS ${tag}${body}${tag}$\n"))
+}
+
+/// The types of a routine's arguments, as `regprocedure` shows them.
+pub fn types(world: &World, name: &str) -> String {
+    let routine = world.catalog.routine(name);
+    let types = routine.map(|routine| {
+        let types = routine.definition.input_types();
+        types.map(|t| t.without_modifier().name()).collect::<Vec<_>>().join(",")
+    });
+    types.unwrap_or_default()
+}

@@ -1,0 +1,129 @@
+//! Numbers of objects.
+//!
+//! PostgreSQL counts; here a number follows from what the ledger's schema already numbers, so every
+//! replica has the same ones, and a client may keep them.
+//!
+//! ```text
+//!  31  30    28 27               11 10          0
+//! ┌───┬────────┬───────────────────┬─────────────┐
+//! │ 0 │ kind   │ table             │ ordinal     │  index, column default, row type
+//! ├───┼────────┼───────────────────┴─────────────┤
+//! │ 0 │ kind   │ hash of (table, name)           │  constraint, routine: known by name alone
+//! ├───┼────────┼─────────────────────────────────┤
+//! │ 0 │ 0      │ 16384 + table                   │  table, in the range of PostgreSQL's users
+//! └───┴────────┴─────────────────────────────────┘
+//! ```
+//!
+//! Bit 31 stays clear because some clients keep numbers in a signed word. Two names with one hash
+//! get neighbouring numbers, in the order of their tables and names.
+
+use std::collections::BTreeMap;
+
+use sql::Catalog;
+use types::{IndexId, TableId};
+
+/// The first number that is not PostgreSQL's own.
+pub const FIRST_USER: u32 = 16384;
+pub const PG_CATALOG: u32 = 11;
+pub const INFORMATION_SCHEMA: u32 = 13000;
+pub const PUBLIC: u32 = 2200;
+/// Who owns everything.
+pub const OWNER: u32 = 10;
+pub const DATABASE: u32 = 5;
+pub const HEAP: u32 = 2;
+pub const BTREE: u32 = 403;
+
+const INDEX: u32 = 1 << 28;
+const DEFAULT: u32 = 2 << 28;
+const ROW_TYPE: u32 = 3 << 28;
+const CONSTRAINT: u32 = 4 << 28;
+const ROUTINE: u32 = 5 << 28;
+const ROLE: u32 = 6 << 28;
+const HASH: u32 = (1 << 28) - 1;
+const ORDINAL_BITS: u32 = 11;
+
+/// The numbers of what is known by name.
+#[derive(Debug, Default)]
+pub struct Numbers {
+    constraints: BTreeMap<(TableId, String), u32>,
+    routines: BTreeMap<String, u32>,
+}
+
+impl Numbers {
+    pub fn of(catalog: &Catalog) -> Numbers {
+        let mut numbers = Numbers::default();
+        let mut taken = std::collections::BTreeSet::new();
+        let mut free = |kind: u32, start: u32| {
+            let mut hash = start & HASH;
+            while !taken.insert(kind | hash) {
+                hash = (hash + 1) & HASH;
+            }
+            kind | hash
+        };
+        for table in catalog.tables() {
+            let mut names: Vec<&str> = constraint_names(table).collect();
+            names.sort_unstable();
+            for name in names {
+                let oid = free(CONSTRAINT, fnv(&table.id().0.to_be_bytes(), name));
+                numbers.constraints.insert((table.id(), name.to_owned()), oid);
+            }
+        }
+        for (name, _) in catalog.routines() {
+            numbers.routines.insert(name.to_owned(), free(ROUTINE, fnv(&[], name)));
+        }
+        numbers
+    }
+
+    pub fn constraint(&self, table: TableId, name: &str) -> u32 {
+        self.constraints.get(&(table, name.to_owned())).copied().unwrap_or(0)
+    }
+
+    pub fn routine(&self, name: &str) -> u32 {
+        self.routines.get(name).copied().unwrap_or(0)
+    }
+}
+
+fn constraint_names(table: &sql::Table) -> impl Iterator<Item = &str> {
+    let checks = table.checks.iter().map(|check| check.name.as_str());
+    let foreign = table.foreign_keys.iter().map(|key| key.name.as_str());
+    let unique = table.schema.indexes.iter().filter(|i| i.unique && !i.dropped);
+    let keys = unique.map(|index| index.name.as_str());
+    checks.chain(foreign).chain(keys).chain([table.primary_key_name.as_str()])
+}
+
+fn fnv(prefix: &[u8], name: &str) -> u32 {
+    let bytes = prefix.iter().chain(name.as_bytes());
+    bytes.fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
+}
+
+pub fn table(id: TableId) -> u32 {
+    FIRST_USER.wrapping_add(id.0)
+}
+
+fn part(kind: u32, table: TableId, ordinal: u16) -> u32 {
+    kind | ((table.0 << ORDINAL_BITS | u32::from(ordinal)) & HASH)
+}
+
+/// 0 is the primary key's.
+pub fn index(table: TableId, id: IndexId) -> u32 {
+    part(INDEX, table, id)
+}
+
+pub fn default(table: TableId, column: u16) -> u32 {
+    part(DEFAULT, table, column)
+}
+
+pub fn row_type(table: TableId) -> u32 {
+    part(ROW_TYPE, table, 0)
+}
+
+pub fn array_of_row_type(table: TableId) -> u32 {
+    part(ROW_TYPE, table, 1)
+}
+
+pub fn role(name: &str, owner: &str) -> u32 {
+    match name == owner {
+        true => OWNER,
+        false => ROLE | fnv(&[], name) & HASH,
+    }
+}

@@ -1,0 +1,335 @@
+//! From syntax to plan: queries, set operations, common table expressions.
+
+use sqlparser::ast;
+use types::{DataType, Error, Result, SqlState, Value};
+
+use super::plan::*;
+use super::scope::Scope;
+use super::{Typed, common_type};
+use crate::world::World;
+use sql::names::fold;
+
+pub struct Binder<'a> {
+    pub world: &'a World,
+    /// Types of `$1`…; `None` until something says.
+    pub parameters: Vec<Option<DataType>>,
+    pub scopes: Vec<Scope>,
+    /// The outermost of `scopes` that something bound since has used.
+    pub reach: usize,
+    pub ctes: Vec<(String, usize, Vec<Column>)>,
+    pub next_cte: usize,
+    /// Subqueries whose value is the same for all rows.
+    pub cached: usize,
+    depth: usize,
+}
+
+/// Levels of queries and expressions; each costs stack.
+const DEPTH_MAX: usize = 100;
+
+impl<'a> Binder<'a> {
+    pub fn new(world: &'a World, types: &[Option<DataType>]) -> Binder<'a> {
+        Binder {
+            world,
+            parameters: types.to_vec(),
+            scopes: Vec::new(),
+            reach: usize::MAX,
+            ctes: Vec::new(),
+            next_cte: 0,
+            cached: 0,
+            depth: 0,
+        }
+    }
+
+    pub fn nested<T>(&mut self, bind: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        self.depth += 1;
+        let bound = match self.depth <= DEPTH_MAX {
+            true => bind(self),
+            false => Err(Error::new(
+                SqlState::STATEMENT_TOO_COMPLEX,
+                "the statement is nested too deeply",
+            )),
+        };
+        self.depth -= 1;
+        bound
+    }
+
+    pub fn query(&mut self, query: &ast::Query) -> Result<Query> {
+        self.nested(|binder| {
+            let outer_ctes = binder.ctes.len();
+            let bound = binder.query_with_ctes(query);
+            binder.ctes.truncate(outer_ctes);
+            bound
+        })
+    }
+
+    fn query_with_ctes(&mut self, query: &ast::Query) -> Result<Query> {
+        let ctes = match &query.with {
+            Some(with) => {
+                let bind = |cte| self.cte(cte, with.recursive);
+                with.cte_tables.iter().map(bind).collect::<Result<_>>()?
+            }
+            None => Vec::new(),
+        };
+        let order: &[ast::OrderByExpr] = match query.order_by.as_ref().map(|order| &order.kind) {
+            Some(ast::OrderByKind::Expressions(exprs)) => exprs,
+            Some(ast::OrderByKind::All(_)) => return Err(Error::unsupported("ORDER BY ALL")),
+            None => &[],
+        };
+        let mut bound = self.body(&query.body, order)?;
+        let (limit, offset) = self.limits(query)?;
+        if !ctes.is_empty() {
+            bound.ctes = ctes;
+        }
+        // A query in parentheses has ends of its own.
+        if bound.limit.is_some() || bound.offset.is_some() {
+            bound = wrap(bound);
+        }
+        (bound.limit, bound.offset) = (limit, offset);
+        Ok(bound)
+    }
+
+    fn limits(&mut self, query: &ast::Query) -> Result<(Option<Expr>, Option<Expr>)> {
+        let (limit, offset) = match &query.limit_clause {
+            Some(ast::LimitClause::LimitOffset { limit, offset, .. }) => {
+                (limit.as_ref(), offset.as_ref().map(|offset| &offset.value))
+            }
+            Some(other) => return Err(Error::unsupported(other)),
+            None => (None, None),
+        };
+        let limit = limit.or(query.fetch.as_ref().and_then(|fetch| fetch.quantity.as_ref()));
+        let mut number = |expr: Option<&ast::Expr>| {
+            expr.map(|expr| self.bind_as(expr, &DataType::Int8)).transpose()
+        };
+        Ok((number(limit)?, number(offset)?))
+    }
+
+    fn cte(&mut self, cte: &ast::Cte, recursive: bool) -> Result<Cte> {
+        let name = fold(&cte.alias.name);
+        let number = self.next_cte;
+        self.next_cte += 1;
+        if recursive
+            && let ast::SetExpr::SetOperation { op: ast::SetOperator::Union, left, right, .. } =
+                &*cte.query.body
+            && mentions(right, &name)
+        {
+            let all = is_all(&cte.query.body);
+            let mut query = self.body(left, &[])?;
+            rename(&mut query.columns, &cte.alias);
+            self.ctes.push((name, number, query.columns.clone()));
+            let step = self.body(right, &[])?;
+            let types: Vec<DataType> =
+                query.columns.iter().map(|column| column.data_type.clone()).collect();
+            return Ok(Cte { number, query, recursion: Some((cast_columns(step, &types), all)) });
+        }
+        let mut query = self.query(&cte.query)?;
+        rename(&mut query.columns, &cte.alias);
+        self.ctes.push((name, number, query.columns.clone()));
+        Ok(Cte { number, query, recursion: None })
+    }
+
+    fn body(&mut self, body: &ast::SetExpr, order: &[ast::OrderByExpr]) -> Result<Query> {
+        match body {
+            ast::SetExpr::Select(select) => self.select(select, order),
+            ast::SetExpr::Query(query) => {
+                let bound = self.query(query)?;
+                match order.is_empty() {
+                    true => Ok(bound),
+                    false => self.ordered(wrap(bound), order),
+                }
+            }
+            ast::SetExpr::Values(values) => {
+                let bound = self.values(values)?;
+                self.ordered(bound, order)
+            }
+            ast::SetExpr::SetOperation { op, left, right, .. } => {
+                let op = match op {
+                    ast::SetOperator::Union => SetOp::Union,
+                    ast::SetOperator::Intersect => SetOp::Intersect,
+                    ast::SetOperator::Except | ast::SetOperator::Minus => SetOp::Except,
+                };
+                let (left, right) = (self.body(left, &[])?, self.body(right, &[])?);
+                let bound = self.set_operation(op, is_all(body), left, right)?;
+                self.ordered(bound, order)
+            }
+            other => Err(Error::unsupported(other)),
+        }
+    }
+
+    fn set_operation(&mut self, op: SetOp, all: bool, left: Query, right: Query) -> Result<Query> {
+        if left.columns.len() != right.columns.len() {
+            return Err(Error::new(
+                SqlState::SYNTAX_ERROR,
+                "each UNION query must have the same number of columns",
+            ));
+        }
+        let both = left.columns.iter().zip(&right.columns);
+        let types: Vec<DataType> =
+            both.map(|(l, r)| common_type(&l.data_type, &r.data_type)).collect();
+        let columns = left.columns.iter().zip(&types);
+        let columns = columns.map(|(column, t)| Column::new(column.name.clone(), t.clone()));
+        Ok(Query {
+            columns: columns.collect(),
+            ctes: Vec::new(),
+            body: Body::Set {
+                op,
+                all,
+                left: Box::new(cast_columns(left, &types)),
+                right: Box::new(cast_columns(right, &types)),
+            },
+            order: Vec::new(),
+            limit: None,
+            offset: None,
+        })
+    }
+
+    fn values(&mut self, values: &ast::Values) -> Result<Query> {
+        let mut rows: Vec<Vec<Typed>> = Vec::new();
+        for row in &values.rows {
+            rows.push(row.content.iter().map(|e| self.expr(e)).collect::<Result<_>>()?);
+        }
+        let mut types = vec![DataType::Unknown; rows.first().map_or(0, Vec::len)];
+        for row in &rows {
+            if row.len() != types.len() {
+                return Err(Error::new(
+                    SqlState::SYNTAX_ERROR,
+                    "VALUES lists must all be the same length",
+                ));
+            }
+            for (common, value) in types.iter_mut().zip(row) {
+                *common = common_type(common, &value.data_type);
+            }
+        }
+        types.iter_mut().for_each(|t| *t = settled(t));
+        let mut bound = Vec::new();
+        for row in rows {
+            let row = row.into_iter().zip(&types);
+            bound.push(row.map(|(value, t)| self.coerce(value, t)).collect::<Result<_>>()?);
+        }
+        let columns = types.iter().enumerate();
+        let columns = columns.map(|(i, t)| Column::new(format!("column{}", i + 1), t.clone()));
+        Ok(Query {
+            columns: columns.collect(),
+            ctes: Vec::new(),
+            body: Body::Values(bound),
+            order: Vec::new(),
+            limit: None,
+            offset: None,
+        })
+    }
+
+    /// ORDER BY over what is no SELECT: names and numbers of its columns.
+    fn ordered(&mut self, mut query: Query, order: &[ast::OrderByExpr]) -> Result<Query> {
+        for by in order {
+            let output = output_named(&by.expr, &query.columns).ok_or_else(|| {
+                Error::unsupported(format_args!("ORDER BY {} after a set operation", by.expr))
+            })?;
+            query.order.push(Order { output, direction: direction(by) });
+        }
+        Ok(query)
+    }
+}
+
+/// The same query as a table: `SELECT * FROM (query)`.
+fn wrap(query: Query) -> Query {
+    let width = query.columns.len();
+    let columns = query.columns.clone();
+    let outputs = (0..width).map(|place| Expr::Column { level: 0, place }).collect();
+    let leaf = Leaf { offset: 0, width, kind: LeafKind::Query(Box::new(query)) };
+    select_of(columns, outputs, width, Source::Leaf(leaf))
+}
+
+fn select_of(columns: Vec<Column>, outputs: Vec<Expr>, width: usize, source: Source) -> Query {
+    let select = Select {
+        width,
+        source,
+        grouping: None,
+        windows: Vec::new(),
+        sets: Vec::new(),
+        outputs,
+        distinct: Distinct::All,
+    };
+    Query {
+        columns,
+        ctes: Vec::new(),
+        body: Body::Select(Box::new(select)),
+        order: Vec::new(),
+        limit: None,
+        offset: None,
+    }
+}
+
+/// The query with its columns converted.
+fn cast_columns(query: Query, types: &[DataType]) -> Query {
+    let same = query.columns.iter().zip(types).all(|(column, t)| column.data_type == *t);
+    if same {
+        return query;
+    }
+    let mut wrapped = wrap(query);
+    if let Body::Select(select) = &mut wrapped.body {
+        for ((output, column), to) in select.outputs.iter_mut().zip(&mut wrapped.columns).zip(types)
+        {
+            let from = std::mem::replace(&mut column.data_type, to.clone());
+            let input = Box::new(std::mem::replace(output, Expr::Value(Value::Null)));
+            *output = Expr::Cast { input, from, to: to.clone() };
+        }
+    }
+    wrapped
+}
+
+fn is_all(body: &ast::SetExpr) -> bool {
+    use ast::SetQuantifier::{All, AllByName};
+    let quantifier = match body {
+        ast::SetExpr::SetOperation { set_quantifier, .. } => set_quantifier,
+        _ => return false,
+    };
+    matches!(quantifier, All | AllByName)
+}
+
+/// Whether a table of that name is used.
+fn mentions(body: &ast::SetExpr, name: &str) -> bool {
+    use std::ops::ControlFlow::{Break, Continue};
+    let found = ast::visit_relations(body, |relation| match super::scope::parts(relation) {
+        parts if parts == [name] => Break(()),
+        _ => Continue(()),
+    });
+    found.is_break()
+}
+
+pub fn rename(columns: &mut [Column], alias: &ast::TableAlias) {
+    for (column, name) in columns.iter_mut().zip(&alias.columns) {
+        column.name = fold(&name.name);
+    }
+}
+
+/// What nobody has typed is text.
+pub fn settled(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::Unknown => DataType::Text,
+        known => known.clone(),
+    }
+}
+
+/// The output that ORDER BY or GROUP BY means by a number or a bare name.
+pub fn output_named(expr: &ast::Expr, columns: &[Column]) -> Option<usize> {
+    match expr {
+        ast::Expr::Value(value) => match &value.value {
+            ast::Value::Number(number, _) => {
+                let number: usize = number.parse().ok()?;
+                (1..=columns.len()).contains(&number).then(|| number - 1)
+            }
+            _ => None,
+        },
+        ast::Expr::Identifier(name) => {
+            let name = fold(name);
+            columns.iter().position(|column| column.name == name)
+        }
+        ast::Expr::Collate { expr, .. } => output_named(expr, columns),
+        _ => None,
+    }
+}
+
+/// NULL is above everything unless NULLS says otherwise.
+pub fn direction(by: &ast::OrderByExpr) -> Direction {
+    let descending = by.options.asc == Some(false);
+    Direction { descending, nulls_first: by.options.nulls_first.unwrap_or(descending) }
+}

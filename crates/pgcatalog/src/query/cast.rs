@@ -1,0 +1,192 @@
+//! Conversions, with those that need the catalog: between numbers of objects and their names.
+
+use types::{DataType, Error, Result, SqlState, SystemType, Value};
+
+use crate::describe;
+use crate::oid;
+use crate::world::World;
+
+/// Who knows what objects are called.
+#[derive(Clone, Copy)]
+pub struct Names<'a> {
+    pub world: &'a World,
+}
+
+impl Names<'_> {
+    pub fn cast(&self, value: &Value, from: &DataType, to: &DataType) -> Result<Value> {
+        match (value, from, to) {
+            (Value::Null, ..) => Ok(Value::Null),
+            (Value::Array(elements), _, DataType::Array(to)) => {
+                let from = match from {
+                    DataType::Array(from) => &**from,
+                    _ => &DataType::Int8,
+                };
+                let elements = elements.iter().map(|element| self.cast(element, from, to));
+                Ok(Value::from(elements.collect::<Result<Vec<_>>>()?))
+            }
+            (_, _, DataType::System(system)) => self.as_system(value, from, *system),
+            (_, _, to) if to.is_string() => {
+                types::cast::cast(&Value::text(self.text(value, from)), to, true)
+            }
+            (Value::Text(text), _, DataType::Array(element)) => self.read_array(text, element),
+            (_, _, to) => types::cast::cast(value, to, true),
+        }
+    }
+
+    fn as_system(&self, value: &Value, from: &DataType, to: SystemType) -> Result<Value> {
+        match (value, to) {
+            (Value::Text(text), to) if to.is_object() => self.object(text, to),
+            (Value::Text(text), SystemType::Char) => {
+                Ok(Value::text(text.chars().next().map(String::from).unwrap_or_default()))
+            }
+            (Value::Int(_), SystemType::Oid | SystemType::Xid) => Ok(value.clone()),
+            (Value::Int(_), to) if to.is_object() => Ok(value.clone()),
+            (Value::Array(_), _) => Ok(value.clone()),
+            (Value::Text(text), to) => Value::read_text(&DataType::System(to), text),
+            (value, to) if to.storage() == DataType::Text => {
+                Ok(Value::text(self.text(value, from)))
+            }
+            (value, to) => types::cast::cast(value, &to.storage(), true),
+        }
+    }
+
+    /// `'{…}'` of a type whose values names may stand for.
+    fn read_array(&self, text: &str, element: &DataType) -> Result<Value> {
+        let texts = Value::read_text(&DataType::Array(Box::new(DataType::Text)), text)?;
+        self.cast(&texts, &DataType::Array(Box::new(DataType::Text)), &array_of(element))
+    }
+
+    /// A value as PostgreSQL writes it.
+    pub fn text(&self, value: &Value, data_type: &DataType) -> String {
+        match (value, data_type) {
+            (Value::Int(number), DataType::System(system)) if system.is_object() => {
+                self.name(*number, *system)
+            }
+            (Value::Array(elements), DataType::Array(element)) => {
+                let text = |element_value: &Value| match element_value {
+                    Value::Null => Value::Null,
+                    value => Value::text(self.text(value, element)),
+                };
+                let texts: Vec<Value> = elements.iter().map(text).collect();
+                Value::from(texts).to_text(&DataType::Array(Box::new(DataType::Text)))
+            }
+            (Value::Bool(truth), _) => truth.to_string(),
+            (value, data_type) => value.to_text(data_type),
+        }
+    }
+
+    /// What an object is called; its number if there is none.
+    fn name(&self, number: i64, system: SystemType) -> String {
+        let oid = u32::try_from(number).unwrap_or(0);
+        let names = self.world.names();
+        let name = match system {
+            SystemType::Regclass => names.relations.get(&oid).map(|(schema, name)| {
+                let name = describe::quoted(name);
+                match *schema {
+                    "public" | "pg_catalog" => name,
+                    schema => format!("{schema}.{name}"),
+                }
+            }),
+            SystemType::Regtype => {
+                names.types.get(&oid).map(|_| describe::format_type(self.world, oid, -1))
+            }
+            SystemType::Regproc | SystemType::Regprocedure => {
+                names.routines.get(&oid).map(|name| match system {
+                    SystemType::Regproc => describe::quoted(name),
+                    _ => {
+                        format!("{}({})", describe::quoted(name), describe::types(self.world, name))
+                    }
+                })
+            }
+            SystemType::Regnamespace => schema_name(oid).map(str::to_owned),
+            SystemType::Regrole if oid == oid::OWNER => Some("tally".to_owned()),
+            _ => None,
+        };
+        match (name, oid) {
+            (Some(name), _) => name,
+            (None, 0) => "-".to_owned(),
+            (None, oid) => oid.to_string(),
+        }
+    }
+
+    /// The number of what a text names.
+    fn object(&self, text: &str, system: SystemType) -> Result<Value> {
+        let text = text.trim();
+        if text == "-" {
+            return Ok(Value::Int(0));
+        }
+        if let Ok(number) = text.parse::<u32>() {
+            return Ok(Value::Int(number.into()));
+        }
+        let found = self.find(text, system);
+        found.map(|oid| Value::Int(oid.into())).ok_or_else(|| missing(text, system))
+    }
+
+    pub fn find(&self, text: &str, system: SystemType) -> Option<u32> {
+        let parts = identifier_parts(text);
+        let (name, schema) = (parts.last()?.as_str(), parts.iter().rev().nth(1));
+        let names = self.world.names();
+        let by_name = |map: &std::collections::HashMap<u32, String>, name: &str| {
+            map.iter().filter(|(_, known)| *known == name).map(|(oid, _)| *oid).min()
+        };
+        match system {
+            SystemType::Regclass => self.world.relation_oid(schema.map(String::as_str), name),
+            SystemType::Regtype => {
+                let internal = by_name(&names.types, name);
+                internal.or_else(|| DataType::from_sql_name(text).ok().map(|t| t.oid()))
+            }
+            SystemType::Regproc | SystemType::Regprocedure => {
+                by_name(&names.routines, name.split('(').next().unwrap_or(name))
+            }
+            SystemType::Regnamespace => SCHEMAS.iter().find(|s| s.1 == name).map(|s| s.0),
+            SystemType::Regrole => (name == "tally").then_some(oid::OWNER),
+            _ => None,
+        }
+    }
+}
+
+pub const SCHEMAS: [(u32, &str); 3] = [
+    (oid::PG_CATALOG, "pg_catalog"),
+    (oid::PUBLIC, "public"),
+    (oid::INFORMATION_SCHEMA, "information_schema"),
+];
+
+pub fn schema_name(oid: u32) -> Option<&'static str> {
+    SCHEMAS.iter().find(|schema| schema.0 == oid).map(|schema| schema.1)
+}
+
+fn array_of(element: &DataType) -> DataType {
+    DataType::Array(Box::new(element.clone()))
+}
+
+/// The parts of a qualified name in a text: folded unless quoted.
+pub fn identifier_parts(text: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let mut quoted = false;
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        let last = parts.len() - 1;
+        match c {
+            '"' if quoted && rest.peek() == Some(&'"') => {
+                rest.next();
+                parts[last].push('"');
+            }
+            '"' => quoted = !quoted,
+            '.' if !quoted => parts.push(String::new()),
+            c if quoted => parts[last].push(c),
+            c => parts[last].extend(c.to_lowercase()),
+        }
+    }
+    parts
+}
+
+fn missing(text: &str, system: SystemType) -> Error {
+    let (code, what) = match system {
+        SystemType::Regclass => (SqlState::UNDEFINED_TABLE, "relation"),
+        SystemType::Regtype => (SqlState::UNDEFINED_OBJECT, "type"),
+        SystemType::Regnamespace => (SqlState::INVALID_SCHEMA_NAME, "schema"),
+        SystemType::Regrole => (SqlState::UNDEFINED_OBJECT, "role"),
+        _ => (SqlState::UNDEFINED_FUNCTION, "function"),
+    };
+    Error::new(code, format!("{what} \"{text}\" does not exist"))
+}

@@ -1,0 +1,389 @@
+//! Values of expressions.
+
+use std::cell::{Cell, RefCell};
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use regex::Regex;
+use types::compare::{compare, sort_cmp};
+use types::{DataType, Error, Result, SqlState, Value};
+
+use super::cast::Names;
+use super::plan::*;
+use crate::world::{Row, Session, World};
+
+/// One execution of a statement.
+pub struct Run<'a> {
+    pub world: &'a World,
+    pub session: &'a Session,
+    pub parameters: &'a [Value],
+    /// Rows of common table expressions, by number.
+    pub ctes: RefCell<HashMap<usize, Rc<Vec<Row>>>>,
+    /// Values of subqueries that do not depend on the rows around them.
+    cached: RefCell<Vec<Option<Value>>>,
+    patterns: RefCell<HashMap<(MatchKind, String), Rc<Regex>>>,
+    interrupted: &'a dyn Fn() -> Result<()>,
+    steps: Cell<u32>,
+}
+
+/// A row at hand, and the rows that the queries around it are at.
+#[derive(Clone, Copy)]
+pub struct Env<'a> {
+    pub row: &'a [Value],
+    pub outer: Option<&'a Env<'a>>,
+}
+
+/// What the rows of one step of an evaluation take, without what their values point to.
+const ROWS_BYTES_MAX: usize = 128 << 20;
+
+/// How often a long evaluation asks whether it should go on.
+const STEPS_BETWEEN_CHECKS: u32 = 1024;
+
+impl<'a> Run<'a> {
+    pub fn new(
+        world: &'a World,
+        session: &'a Session,
+        parameters: &'a [Value],
+        cached: usize,
+        interrupted: &'a dyn Fn() -> Result<()>,
+    ) -> Run<'a> {
+        Run {
+            world,
+            session,
+            parameters,
+            ctes: RefCell::default(),
+            cached: RefCell::new(vec![None; cached]),
+            patterns: RefCell::default(),
+            interrupted,
+            steps: Cell::new(0),
+        }
+    }
+
+    pub fn step(&self) -> Result<()> {
+        let steps = self.steps.get().wrapping_add(1);
+        self.steps.set(steps);
+        match steps.is_multiple_of(STEPS_BETWEEN_CHECKS) {
+            true => (self.interrupted)(),
+            false => Ok(()),
+        }
+    }
+
+    /// Adds a row to some, of which there may not be any number at once.
+    pub fn keep(&self, rows: &mut Vec<Row>, row: Row) -> Result<()> {
+        self.step()?;
+        let row_bytes = size_of::<Row>() + row.len() * size_of::<Value>();
+        if rows.len() >= ROWS_BYTES_MAX / row_bytes {
+            return Err(Error::new(
+                SqlState::PROGRAM_LIMIT_EXCEEDED,
+                "the query joins too many rows of catalogs",
+            )
+            .with_detail(format!("They would take more than {ROWS_BYTES_MAX} bytes.")));
+        }
+        rows.push(row);
+        Ok(())
+    }
+
+    pub fn names(&self) -> Names<'_> {
+        Names { world: self.world }
+    }
+
+    pub fn values(&self, exprs: &[Expr], env: &Env<'_>) -> Result<Vec<Value>> {
+        exprs.iter().map(|expr| self.eval(expr, env)).collect()
+    }
+
+    /// Whether a condition is true: neither false nor unknown.
+    pub fn holds(&self, condition: &Expr, env: &Env<'_>) -> Result<bool> {
+        Ok(self.eval(condition, env)?.as_bool() == Some(true))
+    }
+
+    pub fn all_hold(&self, conditions: &[&Expr], env: &Env<'_>) -> Result<bool> {
+        for condition in conditions {
+            if !self.holds(condition, env)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    pub fn eval(&self, expr: &Expr, env: &Env<'_>) -> Result<Value> {
+        match expr {
+            Expr::Value(value) => Ok(value.clone()),
+            Expr::Column { level, place } => {
+                let mut at = env;
+                for _ in 0..*level {
+                    at = at.outer.ok_or_else(|| internal("a query around this one is missing"))?;
+                }
+                Ok(at.row.get(*place).cloned().unwrap_or_default())
+            }
+            Expr::Parameter(number) => {
+                self.parameters.get(*number).cloned().ok_or_else(|| missing_parameter(*number))
+            }
+            Expr::Cast { input, from, to } => self.names().cast(&self.eval(input, env)?, from, to),
+            Expr::Call { function, arguments, types } => {
+                let values = self.values(arguments, env)?;
+                if function.strict && values.iter().any(Value::is_null) {
+                    return Ok(Value::Null);
+                }
+                (function.eval)(self, &values, types)
+            }
+            Expr::Arithmetic { op, sides, result } => {
+                let (left, right) = self.sides(sides, env)?;
+                match left.is_null() || right.is_null() {
+                    true => Ok(Value::Null),
+                    false => types::arithmetic::arithmetic(*op, &left, &right, result),
+                }
+            }
+            Expr::Concat(sides) => match self.sides(sides, env)? {
+                // An array that is not there is one without elements.
+                (Value::Null, array @ Value::Array(_)) | (array @ Value::Array(_), Value::Null) => {
+                    Ok(array)
+                }
+                (left, right) => types::arithmetic::concat(&left, &right),
+            },
+            Expr::Compare { op, sides } => {
+                let (left, right) = self.sides(sides, env)?;
+                Ok(truth(compared(*op, &left, &right)))
+            }
+            Expr::Match { kind, negated, sides } => {
+                let (text, pattern) = self.sides(sides, env)?;
+                Ok(truth(self.matches(*kind, *negated, &text, &pattern)?))
+            }
+            Expr::And(list) => self.all(list, env, false),
+            Expr::Or(list) => self.all(list, env, true),
+            Expr::Not(input) => Ok(truth(self.eval(input, env)?.as_bool().map(|truth| !truth))),
+            Expr::IsNull { input, negated } => {
+                Ok(Value::Bool(self.eval(input, env)?.is_null() != *negated))
+            }
+            Expr::IsTruth { input, truth, negated } => {
+                Ok(Value::Bool((self.eval(input, env)?.as_bool() == *truth) != *negated))
+            }
+            Expr::Case { whens, otherwise } => {
+                for (condition, result) in whens {
+                    if self.holds(condition, env)? {
+                        return self.eval(result, env);
+                    }
+                }
+                self.eval(otherwise, env)
+            }
+            Expr::Coalesce(list) => self.coalesce(list, env),
+            _ => self.eval_rows(expr, env),
+        }
+    }
+
+    fn eval_rows(&self, expr: &Expr, env: &Env<'_>) -> Result<Value> {
+        match expr {
+            Expr::Quantified { op, all, input, array } => {
+                let (input, array) = (self.eval(input, env)?, self.eval(array, env)?);
+                self.quantified(*op, *all, &input, &array)
+            }
+            Expr::Array(list) => self.values(list, env).map(Value::from),
+            Expr::Element { array, index, origin } => {
+                let (array, index) = (self.eval(array, env)?, self.eval(index, env)?);
+                let (Some(elements), Some(index)) = (array.as_array(), index.as_int()) else {
+                    return Ok(Value::Null);
+                };
+                let place = usize::try_from(index.saturating_sub(*origin)).ok();
+                Ok(place.and_then(|place| elements.get(place)).cloned().unwrap_or_default())
+            }
+            Expr::Field { input, place } => {
+                let input = self.eval(input, env)?;
+                let fields = input.as_array().unwrap_or(&[]);
+                Ok(fields.get(*place).cloned().unwrap_or_default())
+            }
+            Expr::Subquery { kind, query, cached } => {
+                if let Some(cached) = cached
+                    && let Some(value) = &self.cached.borrow()[*cached]
+                {
+                    return Ok(value.clone());
+                }
+                let value = self.subquery(*kind, query, env)?;
+                if let Some(cached) = cached {
+                    self.cached.borrow_mut()[*cached] = Some(value.clone());
+                }
+                Ok(value)
+            }
+            _ => Err(internal("an expression that nobody evaluates")),
+        }
+    }
+
+    fn sides(&self, sides: &[Expr; 2], env: &Env<'_>) -> Result<(Value, Value)> {
+        Ok((self.eval(&sides[0], env)?, self.eval(&sides[1], env)?))
+    }
+
+    /// AND, whose decisive value is false, and OR, whose decisive value is true.
+    fn all(&self, list: &[Expr], env: &Env<'_>, decisive: bool) -> Result<Value> {
+        let mut unknown = false;
+        for expr in list {
+            match self.eval(expr, env)?.as_bool() {
+                Some(truth) if truth == decisive => return Ok(Value::Bool(decisive)),
+                Some(_) => {}
+                None => unknown = true,
+            }
+        }
+        Ok(if unknown { Value::Null } else { Value::Bool(!decisive) })
+    }
+
+    fn coalesce(&self, list: &[Expr], env: &Env<'_>) -> Result<Value> {
+        for expr in list {
+            let value = self.eval(expr, env)?;
+            if !value.is_null() {
+                return Ok(value);
+            }
+        }
+        Ok(Value::Null)
+    }
+
+    fn subquery(&self, kind: SubqueryKind, query: &Query, env: &Env<'_>) -> Result<Value> {
+        let rows = self.query(query, Some(env))?;
+        match kind {
+            SubqueryKind::Exists => Ok(Value::Bool(!rows.is_empty())),
+            SubqueryKind::Scalar if rows.len() > 1 => Err(Error::new(
+                SqlState(*b"21000"),
+                "more than one row returned by a subquery used as an expression",
+            )),
+            SubqueryKind::Scalar => {
+                Ok(rows.into_iter().next().map_or(Value::Null, |row| row[0].clone()))
+            }
+            SubqueryKind::Array => {
+                let values = rows.into_iter().map(|row| match &*row {
+                    [only] => only.clone(),
+                    row => Value::array(row),
+                });
+                Ok(Value::from(values.collect::<Vec<_>>()))
+            }
+        }
+    }
+
+    fn quantified(&self, op: Quantifier, all: bool, input: &Value, array: &Value) -> Result<Value> {
+        let Some(elements) = array.as_array() else {
+            return Ok(Value::Null);
+        };
+        let mut unknown = false;
+        for element in elements {
+            let truth = match op {
+                Quantifier::Compare(op) => compared(op, input, element),
+                Quantifier::Match { kind, negated } => {
+                    self.matches(kind, negated, input, element)?
+                }
+            };
+            match truth {
+                Some(truth) if truth != all => return Ok(Value::Bool(truth)),
+                Some(_) => {}
+                None => unknown = true,
+            }
+        }
+        Ok(if unknown { Value::Null } else { Value::Bool(all) })
+    }
+
+    fn matches(
+        &self,
+        kind: MatchKind,
+        negated: bool,
+        text: &Value,
+        pattern: &Value,
+    ) -> Result<Option<bool>> {
+        let (Some(text), Some(pattern)) = (text.as_text(), pattern.as_text()) else {
+            return Ok(None);
+        };
+        Ok(Some(self.pattern(kind, pattern)?.is_match(text) != negated))
+    }
+
+    pub fn pattern(&self, kind: MatchKind, pattern: &str) -> Result<Rc<Regex>> {
+        let key = (kind, pattern.to_owned());
+        if let Some(known) = self.patterns.borrow().get(&key) {
+            return Ok(Rc::clone(known));
+        }
+        let text = match kind {
+            MatchKind::Like | MatchKind::LikeAnyCase => like(pattern),
+            MatchKind::Regex | MatchKind::RegexAnyCase => pattern.to_owned(),
+        };
+        let any_case = matches!(kind, MatchKind::LikeAnyCase | MatchKind::RegexAnyCase);
+        let regex = regex::RegexBuilder::new(&text).case_insensitive(any_case).build();
+        let regex = regex.map_err(|error| {
+            Error::new(SqlState(*b"2201B"), "invalid regular expression")
+                .with_detail(error.to_string())
+        })?;
+        let regex = Rc::new(regex);
+        self.patterns.borrow_mut().insert(key, Rc::clone(&regex));
+        Ok(regex)
+    }
+}
+
+/// LIKE's pattern as a regular expression.
+fn like(pattern: &str) -> String {
+    let mut text = String::from("(?s)^");
+    let mut rest = pattern.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            '%' => text.push_str(".*"),
+            '_' => text.push('.'),
+            '\\' => text.push_str(&regex::escape(&rest.next().unwrap_or('\\').to_string())),
+            c => text.push_str(&regex::escape(c.encode_utf8(&mut [0; 4]))),
+        }
+    }
+    text.push('$');
+    text
+}
+
+pub fn truth(truth: Option<bool>) -> Value {
+    truth.map_or(Value::Null, Value::Bool)
+}
+
+pub fn compared(op: CompareOp, left: &Value, right: &Value) -> Option<bool> {
+    match op {
+        CompareOp::Distinct => return Some(sort_cmp(left, right) != Ordering::Equal),
+        CompareOp::NotDistinct => return Some(sort_cmp(left, right) == Ordering::Equal),
+        _ => {}
+    }
+    let ordering = compare(left, right)?;
+    Some(match op {
+        CompareOp::Equal => ordering.is_eq(),
+        CompareOp::NotEqual => ordering.is_ne(),
+        CompareOp::Less => ordering.is_lt(),
+        CompareOp::LessOrEqual => ordering.is_le(),
+        CompareOp::Greater => ordering.is_gt(),
+        _ => ordering.is_ge(),
+    })
+}
+
+fn missing_parameter(number: usize) -> Error {
+    Error::new(SqlState::UNDEFINED_PARAMETER, format!("there is no parameter ${}", number + 1))
+}
+
+pub fn internal(what: &str) -> Error {
+    Error::new(SqlState::INTERNAL_ERROR, what)
+}
+
+impl Names<'_> {
+    /// Numbers that stand for names become the names, for a client to read.
+    pub fn name_objects(&self, value: &mut Value, data_type: &DataType) {
+        match data_type {
+            DataType::System(system) if system.is_object() && !value.is_null() => {
+                *value = Value::text(self.text(value, data_type));
+            }
+            DataType::Array(element) => {
+                let named = |system: types::SystemType| system.is_object();
+                if matches!(**element, DataType::System(system) if named(system))
+                    && let Some(elements) = value.as_array()
+                {
+                    let mut elements = elements.to_vec();
+                    elements.iter_mut().for_each(|value| self.name_objects(value, element));
+                    *value = Value::from(elements);
+                }
+            }
+            DataType::System(types::SystemType::Record) => *value = record(value),
+            _ => {}
+        }
+    }
+}
+
+/// `(1,two)`.
+fn record(value: &Value) -> Value {
+    let Some(fields) = value.as_array() else {
+        return value.clone();
+    };
+    let fields: Vec<String> =
+        fields.iter().map(|field| field.to_text(&field.data_type_hint())).collect();
+    Value::text(format!("({})", fields.join(",")))
+}

@@ -1,0 +1,646 @@
+//! From syntax to plan: expressions.
+
+use sqlparser::ast;
+use types::arithmetic::{ArithmeticOp, concat_type, result_type};
+use types::{DataType, Error, Result, SqlState, SystemType, Value};
+
+use super::bind::{Binder, settled};
+use super::plan::*;
+use super::scope::{parts, resolve};
+use super::select::missing_column;
+use super::{Typed, common_type};
+use crate::relation::internal_type;
+use sql::names::fold;
+
+impl Binder<'_> {
+    pub fn expr(&mut self, expr: &ast::Expr) -> Result<Typed> {
+        self.nested(|binder| binder.expr_of_kind(expr))
+    }
+
+    /// An expression as a value of that type.
+    pub fn bind_as(&mut self, expr: &ast::Expr, to: &DataType) -> Result<Expr> {
+        let typed = self.expr(expr)?;
+        self.coerce(typed, to)
+    }
+
+    fn expr_of_kind(&mut self, expr: &ast::Expr) -> Result<Typed> {
+        use ast::Expr as E;
+        match expr {
+            E::Identifier(name) => self.identifier(name),
+            E::CompoundIdentifier(names) => self.compound(names),
+            E::CompoundFieldAccess { root, access_chain } => self.access(root, access_chain),
+            E::Nested(expr) => self.expr(expr),
+            // Everything is ordered by bytes, which is what the names of collations say here.
+            E::Collate { expr, .. } => self.expr(expr),
+            E::Value(value) => self.literal(&value.value),
+            E::TypedString(string) => {
+                let to = self.data_type(&string.data_type)?;
+                let text = string.value.value.clone().into_string().unwrap_or_default();
+                self.cast(Typed::literal(Value::text(text)), &to)
+            }
+            E::Cast { expr, data_type, .. } => {
+                let to = self.data_type(data_type)?;
+                let input = self.expr(expr)?;
+                self.cast(input, &to)
+            }
+            E::UnaryOp { op, expr } => self.unary(*op, expr),
+            E::BinaryOp { left, op, right } => self.binary(left, op, right),
+            E::IsNull(input) => self.is_null(input, false),
+            E::IsNotNull(input) => self.is_null(input, true),
+            E::IsTrue(input) => self.is_truth(input, Some(true), false),
+            E::IsNotTrue(input) => self.is_truth(input, Some(true), true),
+            E::IsFalse(input) => self.is_truth(input, Some(false), false),
+            E::IsNotFalse(input) => self.is_truth(input, Some(false), true),
+            E::IsUnknown(input) => self.is_truth(input, None, false),
+            E::IsNotUnknown(input) => self.is_truth(input, None, true),
+            E::IsDistinctFrom(a, b) => self.compare_exprs(CompareOp::Distinct, a, b),
+            E::IsNotDistinctFrom(a, b) => self.compare_exprs(CompareOp::NotDistinct, a, b),
+            E::Between { expr, negated, low, high } => {
+                let input = self.expr(expr)?;
+                let (low, high) = (self.expr(low)?, self.expr(high)?);
+                let low = self.compare(CompareOp::GreaterOrEqual, input.clone(), low)?;
+                let high = self.compare(CompareOp::LessOrEqual, input, high)?;
+                Ok(Typed::bool(negate(Expr::And(vec![low, high]), *negated)))
+            }
+            E::Like { negated, expr, pattern, escape_char, .. } => {
+                self.like(MatchKind::Like, *negated, expr, pattern, escape_char.as_ref())
+            }
+            E::ILike { negated, expr, pattern, escape_char, .. } => {
+                self.like(MatchKind::LikeAnyCase, *negated, expr, pattern, escape_char.as_ref())
+            }
+            E::Case { operand, conditions, else_result, .. } => {
+                self.case(operand.as_deref(), conditions, else_result.as_deref())
+            }
+            E::Tuple(items) => {
+                let items = items.iter().map(|item| self.expr(item));
+                let items = items.collect::<Result<Vec<_>>>()?;
+                Ok(Typed::row(items))
+            }
+            E::Array(array) => self.array(&array.elem),
+            E::Function(function) => self.function_call(function),
+            E::InList { .. }
+            | E::InSubquery { .. }
+            | E::AnyOp { .. }
+            | E::AllOp { .. }
+            | E::Exists { .. }
+            | E::Subquery(_) => self.over_rows(expr),
+            other => self.spelled_function(other),
+        }
+    }
+
+    fn identifier(&mut self, name: &ast::Ident) -> Result<Typed> {
+        let folded = fold(name);
+        if let Some(typed) = self.column(&[], &folded)? {
+            return Ok(typed);
+        }
+        // A table's name alone is its row; with one column, that column.
+        let scopes = self.scopes.iter().rev();
+        let table = scopes.enumerate().find_map(|(level, scope)| {
+            let qualifier = std::slice::from_ref(&folded);
+            scope.table(qualifier).map(|table| (level, table.offset, table.columns.clone()))
+        });
+        let Some((level, offset, columns)) = table else {
+            return Err(missing_column(&folded));
+        };
+        self.reach = self.reach.min(self.scopes.len() - 1 - level);
+        let items = columns.into_iter().enumerate().filter(|(_, column)| !column.hidden);
+        let items: Vec<Typed> = items
+            .map(|(at, column)| Typed {
+                expr: Expr::Column { level, place: offset + at },
+                data_type: column.column.data_type,
+                fields: column.column.fields,
+            })
+            .collect();
+        match <[Typed; 1]>::try_from(items) {
+            Ok([only]) => Ok(only),
+            Err(items) => Ok(Typed::row(items)),
+        }
+    }
+
+    fn column(&mut self, qualifier: &[String], name: &str) -> Result<Option<Typed>> {
+        let found = resolve(&self.scopes, qualifier, name)?;
+        Ok(found.map(|(typed, scope)| {
+            self.reach = self.reach.min(scope);
+            typed
+        }))
+    }
+
+    fn compound(&mut self, names: &[ast::Ident]) -> Result<Typed> {
+        let names: Vec<String> = names.iter().map(fold).collect();
+        let Some((name, qualifier)) = names.split_last() else {
+            return Err(missing_column(""));
+        };
+        if let Some(typed) = self.column(qualifier, name)? {
+            return Ok(typed);
+        }
+        // `column.field` of a composite value.
+        if let Some((column, qualifier)) = qualifier.split_last()
+            && let Some(typed) = self.column(qualifier, column)?
+        {
+            return field(typed, name);
+        }
+        let known = self.scopes.iter().any(|scope| scope.table(qualifier).is_some());
+        match known {
+            true => Err(missing_column(&names.join("."))),
+            false => Err(Error::new(
+                SqlState::UNDEFINED_TABLE,
+                format!("missing FROM-clause entry for table \"{}\"", qualifier.join(".")),
+            )),
+        }
+    }
+
+    fn access(&mut self, root: &ast::Expr, chain: &[ast::AccessExpr]) -> Result<Typed> {
+        // `table.column[1]` comes as a table's name with a chain behind it.
+        let mut names = match root {
+            ast::Expr::Identifier(name) => vec![name.clone()],
+            ast::Expr::CompoundIdentifier(names) => names.clone(),
+            _ => Vec::new(),
+        };
+        let mut rest = chain;
+        while let (false, [ast::AccessExpr::Dot(ast::Expr::Identifier(name)), after @ ..]) =
+            (names.is_empty(), rest)
+        {
+            names.push(name.clone());
+            rest = after;
+        }
+        let mut typed = match names.as_slice() {
+            [] => self.expr(root)?,
+            [name] => self.identifier(name)?,
+            names => self.compound(names)?,
+        };
+        for access in rest {
+            typed = match access {
+                ast::AccessExpr::Dot(ast::Expr::Identifier(name)) => field(typed, &fold(name))?,
+                ast::AccessExpr::Subscript(ast::Subscript::Index { index }) => {
+                    self.element(typed, index)?
+                }
+                other => return Err(Error::unsupported(format_args!("{root}{other}"))),
+            };
+        }
+        Ok(typed)
+    }
+
+    fn element(&mut self, array: Typed, index: &ast::Expr) -> Result<Typed> {
+        let (element, origin) = match &array.data_type {
+            DataType::Array(element) => ((**element).clone(), 1),
+            DataType::System(SystemType::Int2Vector) => (DataType::Int2, 0),
+            DataType::System(SystemType::OidVector) => (DataType::System(SystemType::Oid), 0),
+            other => {
+                return Err(Error::new(
+                    SqlState::DATATYPE_MISMATCH,
+                    format!(
+                        "cannot subscript type {other} because it does not support subscripting"
+                    ),
+                ));
+            }
+        };
+        let index = Box::new(self.bind_as(index, &DataType::Int8)?);
+        let array = Box::new(array.expr);
+        Ok(Typed::new(Expr::Element { array, index, origin }, element))
+    }
+
+    fn literal(&mut self, value: &ast::Value) -> Result<Typed> {
+        use ast::Value as V;
+        Ok(match value {
+            V::Number(text, _) => number(text)?,
+            V::Boolean(truth) => Typed::bool(Expr::Value(Value::Bool(*truth))),
+            V::Null => Typed::literal(Value::Null),
+            V::Placeholder(name) => return self.parameter(name),
+            V::DollarQuotedString(string) => Typed::literal(Value::text(&string.value)),
+            other => match other.clone().into_string() {
+                Some(text) => Typed::literal(Value::text(text)),
+                None => match other {
+                    V::EscapedStringLiteral(text) | V::UnicodeStringLiteral(text) => {
+                        Typed::literal(Value::text(text))
+                    }
+                    other => return Err(Error::unsupported(other)),
+                },
+            },
+        })
+    }
+
+    fn parameter(&mut self, name: &str) -> Result<Typed> {
+        let number = name.strip_prefix('$').and_then(|n| n.parse::<usize>().ok());
+        let Some(number) = number.filter(|n| (1..=65535).contains(n)) else {
+            return Err(Error::new(
+                SqlState::UNDEFINED_PARAMETER,
+                format!("there is no parameter {name}"),
+            ));
+        };
+        if self.parameters.len() < number {
+            self.parameters.resize(number, None);
+        }
+        let known = self.parameters[number - 1].clone();
+        Ok(Typed::new(Expr::Parameter(number - 1), known.unwrap_or(DataType::Unknown)))
+    }
+
+    fn unary(&mut self, op: ast::UnaryOperator, input: &ast::Expr) -> Result<Typed> {
+        match op {
+            ast::UnaryOperator::Not => {
+                let input = self.bind_as(input, &DataType::Bool)?;
+                Ok(Typed::bool(Expr::Not(Box::new(input))))
+            }
+            ast::UnaryOperator::Plus => self.expr(input),
+            ast::UnaryOperator::Minus => {
+                let input = self.expr(input)?;
+                let zero = Typed::new(Expr::Value(Value::Int(0)), DataType::Int4);
+                self.arithmetic(ArithmeticOp::Sub, zero, input)
+            }
+            other => Err(Error::unsupported(format_args!("the operator {other}"))),
+        }
+    }
+
+    fn binary(
+        &mut self,
+        left: &ast::Expr,
+        op: &ast::BinaryOperator,
+        right: &ast::Expr,
+    ) -> Result<Typed> {
+        use ast::BinaryOperator as B;
+        if let B::And | B::Or = op {
+            return self.chain(left, op, right);
+        }
+        let (left, right) = (self.expr(left)?, self.expr(right)?);
+        let arithmetic = match op {
+            B::Plus => Some(ArithmeticOp::Add),
+            B::Minus => Some(ArithmeticOp::Sub),
+            B::Multiply => Some(ArithmeticOp::Mul),
+            B::Divide => Some(ArithmeticOp::Div),
+            B::Modulo => Some(ArithmeticOp::Mod),
+            _ => None,
+        };
+        if let Some(op) = arithmetic {
+            return self.arithmetic(op, left, right);
+        }
+        if *op == B::StringConcat {
+            return self.concat(left, right);
+        }
+        match quantifier(op)? {
+            Some(Quantifier::Compare(op)) => Ok(Typed::bool(self.compare(op, left, right)?)),
+            Some(Quantifier::Match { kind, negated }) => self.matched(kind, negated, left, right),
+            None => {
+                let name = operator_name(op);
+                self.call(&format!("operator {name}"), vec![left, right])
+            }
+        }
+    }
+
+    /// `a AND b AND c`: one list, however long.
+    fn chain(
+        &mut self,
+        left: &ast::Expr,
+        op: &ast::BinaryOperator,
+        right: &ast::Expr,
+    ) -> Result<Typed> {
+        let mut terms = vec![right];
+        let mut rest = left;
+        while let ast::Expr::BinaryOp { left, op: inner, right } = rest
+            && inner == op
+        {
+            terms.push(right);
+            rest = left;
+        }
+        terms.push(rest);
+        let terms = terms.into_iter().rev().map(|term| self.bind_as(term, &DataType::Bool));
+        let terms = terms.collect::<Result<Vec<_>>>()?;
+        Ok(Typed::bool(match op {
+            ast::BinaryOperator::And => Expr::And(terms),
+            _ => Expr::Or(terms),
+        }))
+    }
+
+    fn arithmetic(&mut self, op: ArithmeticOp, left: Typed, right: Typed) -> Result<Typed> {
+        let settle = |typed: &Typed, other: &Typed| match typed.data_type {
+            DataType::Unknown => other.data_type.clone(),
+            ref known => known.clone(),
+        };
+        let storage = |data_type: DataType| match data_type {
+            DataType::System(system) => system.storage(),
+            other => other,
+        };
+        let left_type = storage(settle(&left, &right));
+        let right_type = storage(settle(&right, &left));
+        let result = result_type(op, &left_type, &right_type)?;
+        let sides = [self.coerce(left, &left_type)?, self.coerce(right, &right_type)?];
+        let sides = Box::new(sides);
+        Ok(Typed::new(Expr::Arithmetic { op, sides, result: result.clone() }, result))
+    }
+
+    fn concat(&mut self, left: Typed, right: Typed) -> Result<Typed> {
+        let is_array = |t: &Typed| matches!(t.data_type, DataType::Array(_));
+        if is_array(&left) || is_array(&right) {
+            let result = concat_type(&left.data_type, &right.data_type)?;
+            let (left, right) = match (is_array(&left), is_array(&right)) {
+                (true, true) => (left.expr, right.expr),
+                (true, false) => (left.expr, Expr::Array(vec![right.expr])),
+                _ => (Expr::Array(vec![left.expr]), right.expr),
+            };
+            return Ok(Typed::new(Expr::Concat(Box::new([left, right])), result));
+        }
+        let sides = [self.text(left)?, self.text(right)?];
+        Ok(Typed::new(Expr::Concat(Box::new(sides)), DataType::Text))
+    }
+
+    fn text(&mut self, typed: Typed) -> Result<Expr> {
+        Ok(self.cast(typed, &DataType::Text)?.expr)
+    }
+
+    fn compare_exprs(&mut self, op: CompareOp, a: &ast::Expr, b: &ast::Expr) -> Result<Typed> {
+        let (a, b) = (self.expr(a)?, self.expr(b)?);
+        Ok(Typed::bool(self.compare(op, a, b)?))
+    }
+
+    pub fn compare(&mut self, op: CompareOp, left: Typed, right: Typed) -> Result<Expr> {
+        let (left, right) = self.comparable(left, right)?;
+        Ok(Expr::Compare { op, sides: Box::new([left, right]) })
+    }
+
+    /// Both sides in types whose values compare.
+    pub fn comparable(&mut self, left: Typed, right: Typed) -> Result<(Expr, Expr)> {
+        if let (Expr::Array(a), Expr::Array(b)) = (&left.expr, &right.expr)
+            && left.is_row()
+            && right.is_row()
+        {
+            let sides = Expr::Array(a.clone());
+            return Ok((sides, Expr::Array(b.clone())));
+        }
+        let (left_type, right_type) = (left.data_type.clone(), right.data_type.clone());
+        let left = self.coerce(left, &comparable_type(&left_type, &right_type))?;
+        let right = self.coerce(right, &comparable_type(&right_type, &left_type))?;
+        Ok((left, right))
+    }
+
+    fn like(
+        &mut self,
+        kind: MatchKind,
+        negated: bool,
+        input: &ast::Expr,
+        pattern: &ast::Expr,
+        escape: Option<&ast::ValueWithSpan>,
+    ) -> Result<Typed> {
+        let (input, mut pattern) = (self.expr(input)?, self.expr(pattern)?);
+        if let Some(escape) = escape {
+            let escape = self.literal(&escape.value)?;
+            pattern = self.call("like_escape", vec![pattern, escape])?;
+        }
+        self.matched(kind, negated, input, pattern)
+    }
+
+    pub fn matched(
+        &mut self,
+        kind: MatchKind,
+        negated: bool,
+        input: Typed,
+        pattern: Typed,
+    ) -> Result<Typed> {
+        let sides = Box::new([self.text(input)?, self.text(pattern)?]);
+        Ok(Typed::bool(Expr::Match { kind, negated, sides }))
+    }
+
+    fn is_null(&mut self, input: &ast::Expr, negated: bool) -> Result<Typed> {
+        let input = Box::new(self.expr(input)?.expr);
+        Ok(Typed::bool(Expr::IsNull { input, negated }))
+    }
+
+    fn is_truth(&mut self, input: &ast::Expr, truth: Option<bool>, negated: bool) -> Result<Typed> {
+        let input = Box::new(self.bind_as(input, &DataType::Bool)?);
+        Ok(Typed::bool(Expr::IsTruth { input, truth, negated }))
+    }
+
+    fn case(
+        &mut self,
+        operand: Option<&ast::Expr>,
+        conditions: &[ast::CaseWhen],
+        otherwise: Option<&ast::Expr>,
+    ) -> Result<Typed> {
+        let operand = operand.map(|operand| self.expr(operand)).transpose()?;
+        let mut whens = Vec::new();
+        let mut results = Vec::new();
+        for when in conditions {
+            let condition = match &operand {
+                Some(operand) => {
+                    let value = self.expr(&when.condition)?;
+                    self.compare(CompareOp::Equal, operand.clone(), value)?
+                }
+                None => self.bind_as(&when.condition, &DataType::Bool)?,
+            };
+            whens.push(condition);
+            results.push(self.expr(&when.result)?);
+        }
+        results.push(match otherwise {
+            Some(otherwise) => self.expr(otherwise)?,
+            None => Typed::literal(Value::Null),
+        });
+        let (mut results, data_type) = self.unify(results)?;
+        let otherwise = Box::new(results.pop().unwrap_or(Expr::null()));
+        let whens = whens.into_iter().zip(results).collect();
+        Ok(Typed::new(Expr::Case { whens, otherwise }, data_type))
+    }
+
+    fn array(&mut self, elements: &[ast::Expr]) -> Result<Typed> {
+        let elements = elements.iter().map(|element| self.expr(element));
+        let elements = elements.collect::<Result<Vec<_>>>()?;
+        let (elements, data_type) = self.unify(elements)?;
+        Ok(Typed::new(Expr::Array(elements), DataType::Array(Box::new(settled(&data_type)))))
+    }
+
+    /// All in the type that they meet in; `Unknown` if none has one.
+    pub fn unify(&mut self, inputs: Vec<Typed>) -> Result<(Vec<Expr>, DataType)> {
+        let types = inputs.iter().map(|input| &input.data_type);
+        let common = types.fold(DataType::Unknown, |common, t| common_type(&common, t));
+        let exprs = inputs.into_iter().map(|input| self.coerce(input, &common));
+        Ok((exprs.collect::<Result<_>>()?, common))
+    }
+
+    /// An implicit conversion: literals and parameters take the type, others are cast.
+    pub fn coerce(&mut self, typed: Typed, to: &DataType) -> Result<Expr> {
+        Ok(self.cast(typed, to)?.expr)
+    }
+
+    pub fn cast(&mut self, typed: Typed, to: &DataType) -> Result<Typed> {
+        if typed.data_type == *to || *to == DataType::Unknown {
+            return Ok(typed);
+        }
+        if let (Expr::Parameter(number), DataType::Unknown) = (&typed.expr, &typed.data_type) {
+            self.parameters[*number] = Some(to.clone());
+            return Ok(Typed::new(typed.expr, to.clone()));
+        }
+        // A vector stays one as an array: it goes on counting from 0.
+        if let (DataType::System(vector), DataType::Array(_)) = (&typed.data_type, to)
+            && matches!(vector, SystemType::Int2Vector | SystemType::OidVector)
+        {
+            return Ok(typed);
+        }
+        if let Expr::Value(value) = &typed.expr {
+            let names = super::cast::Names { world: self.world };
+            let value = names.cast(value, &typed.data_type, to)?;
+            return Ok(Typed::new(Expr::Value(value), to.clone()));
+        }
+        let (input, from) = (Box::new(typed.expr), typed.data_type);
+        Ok(Typed::new(Expr::Cast { input, from, to: to.clone() }, to.clone()))
+    }
+
+    pub fn data_type(&self, data_type: &ast::DataType) -> Result<DataType> {
+        let text = data_type.to_string().to_ascii_lowercase().replace('"', "");
+        let (name, dimensions) = match text.trim_end_matches("[]") {
+            name if name.len() < text.len() => (name, 1),
+            name => (name, 0),
+        };
+        let qualified = name.starts_with("pg_catalog.") || data_type.to_string().contains('"');
+        let name = name.strip_prefix("pg_catalog.").unwrap_or(name);
+        let name = name.strip_prefix("information_schema.").unwrap_or(name);
+        let scalar = match name {
+            "char" if qualified => Some(DataType::System(SystemType::Char)),
+            "sql_identifier" => Some(DataType::System(SystemType::Name)),
+            "character_data" | "yes_or_no" => Some(DataType::Varchar(None)),
+            "cardinal_number" => Some(DataType::Int4),
+            "bpchar" => Some(DataType::Text),
+            name => internal_type(name),
+        };
+        let scalar = match scalar {
+            Some(scalar) => scalar,
+            None => DataType::from_sql_name(name)?,
+        };
+        Ok(match dimensions {
+            0 => scalar,
+            _ => DataType::Array(Box::new(scalar)),
+        })
+    }
+}
+
+/// What an output is called that nobody names.
+pub fn output_name(expr: &ast::Expr) -> String {
+    use ast::Expr as E;
+    match expr {
+        E::Identifier(name) => fold(name),
+        E::CompoundIdentifier(names) => names.last().map(fold).unwrap_or_default(),
+        E::Nested(expr) | E::Collate { expr, .. } => output_name(expr),
+        E::Function(function) => parts(&function.name).pop().unwrap_or_default(),
+        E::Cast { expr, .. } if named(expr) => output_name(expr),
+        E::Cast { data_type, .. } => cast_name(data_type),
+        // What it ends in lends it its name, unless that is only a type's.
+        E::Case { else_result: Some(expr), .. } if named(expr) => output_name(expr),
+        E::Case { .. } => "case".to_owned(),
+        E::Array(_) => "array".to_owned(),
+        E::Exists { .. } => "exists".to_owned(),
+        E::Substring { .. } => "substring".to_owned(),
+        E::Position { .. } => "position".to_owned(),
+        E::Extract { .. } => "extract".to_owned(),
+        E::Trim { .. } => "btrim".to_owned(),
+        E::Tuple(_) => "row".to_owned(),
+        E::CompoundFieldAccess { root, access_chain } => {
+            let fields = access_chain.iter().rev().find_map(|access| match access {
+                ast::AccessExpr::Dot(ast::Expr::Identifier(name)) => Some(fold(name)),
+                _ => None,
+            });
+            fields.unwrap_or_else(|| output_name(root))
+        }
+        E::Subquery(query) => match &*query.body {
+            ast::SetExpr::Select(select) => match select.projection.first() {
+                Some(ast::SelectItem::UnnamedExpr(expr)) => output_name(expr),
+                Some(ast::SelectItem::ExprWithAlias { alias, .. }) => fold(alias),
+                _ => "?column?".to_owned(),
+            },
+            _ => "?column?".to_owned(),
+        },
+        _ => "?column?".to_owned(),
+    }
+}
+
+/// Whether an expression has a name of its own.
+fn named(expr: &ast::Expr) -> bool {
+    use ast::Expr as E;
+    match expr {
+        E::Cast { expr, .. } | E::Nested(expr) | E::Collate { expr, .. } => named(expr),
+        expr => output_name(expr) != "?column?",
+    }
+}
+
+fn cast_name(data_type: &ast::DataType) -> String {
+    let text = data_type.to_string().to_ascii_lowercase();
+    let name = text.rsplit('.').next().unwrap_or_default();
+    let name = name.split(['(', '[']).next().unwrap_or_default();
+    match name {
+        "int" | "integer" => "int4".to_owned(),
+        "bigint" => "int8".to_owned(),
+        "smallint" => "int2".to_owned(),
+        "boolean" => "bool".to_owned(),
+        name => name.to_owned(),
+    }
+}
+
+fn number(text: &str) -> Result<Typed> {
+    if let Ok(number) = text.parse::<i64>() {
+        let data_type = match i32::try_from(number) {
+            Ok(_) => DataType::Int4,
+            Err(_) => DataType::Int8,
+        };
+        return Ok(Typed::new(Expr::Value(Value::Int(number)), data_type));
+    }
+    let numeric = DataType::Numeric(None);
+    Ok(Typed::new(Expr::Value(Value::read_text(&numeric, text)?), numeric))
+}
+
+fn field(typed: Typed, name: &str) -> Result<Typed> {
+    let place = typed.fields.iter().position(|(field, _)| *field == name);
+    let place = place.ok_or_else(|| missing_column(name))?;
+    let data_type = typed.fields[place].1.clone();
+    Ok(Typed::new(Expr::Field { input: Box::new(typed.expr), place }, data_type))
+}
+
+pub fn negate(expr: Expr, negated: bool) -> Expr {
+    match negated {
+        true => Expr::Not(Box::new(expr)),
+        false => expr,
+    }
+}
+
+/// What a side of a comparison becomes before it is compared with the other.
+pub fn comparable_type(side: &DataType, other: &DataType) -> DataType {
+    let is_text = |t: &DataType| {
+        t.is_string() || matches!(t, DataType::System(SystemType::Name | SystemType::Char))
+    };
+    match (side, other) {
+        (DataType::Unknown, DataType::Unknown) => DataType::Text,
+        // A length or precision says nothing about what a literal is compared with.
+        (DataType::Unknown, other) => other.without_modifier(),
+        (side, other) if is_text(side) && !is_text(other) && *other != DataType::Unknown => {
+            other.without_modifier()
+        }
+        (side, _) => side.clone(),
+    }
+}
+
+/// What stands between two values and gives a truth value.
+pub fn quantifier(op: &ast::BinaryOperator) -> Result<Option<Quantifier>> {
+    use CompareOp as C;
+    use MatchKind as M;
+    let matching = |kind, negated| Quantifier::Match { kind, negated };
+    Ok(Some(match operator_name(op).as_str() {
+        "=" => Quantifier::Compare(C::Equal),
+        "<>" | "!=" => Quantifier::Compare(C::NotEqual),
+        "<" => Quantifier::Compare(C::Less),
+        "<=" => Quantifier::Compare(C::LessOrEqual),
+        ">" => Quantifier::Compare(C::Greater),
+        ">=" => Quantifier::Compare(C::GreaterOrEqual),
+        "~" => matching(M::Regex, false),
+        "~*" => matching(M::RegexAnyCase, false),
+        "!~" => matching(M::Regex, true),
+        "!~*" => matching(M::RegexAnyCase, true),
+        "~~" => matching(M::Like, false),
+        "~~*" => matching(M::LikeAnyCase, false),
+        "!~~" => matching(M::Like, true),
+        "!~~*" => matching(M::LikeAnyCase, true),
+        _ => return Ok(None),
+    }))
+}
+
+/// `OPERATOR(pg_catalog.~)` is `~`.
+fn operator_name(op: &ast::BinaryOperator) -> String {
+    match op {
+        ast::BinaryOperator::PGCustomBinaryOperator(names) => {
+            names.last().cloned().unwrap_or_default()
+        }
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,562 @@
+//! Functions of one row: what PostgreSQL's tools call when they read catalogs.
+//!
+//! A table of (name, how many arguments, their types, the result's type, how). Whatever depends on
+//! a catalog's contents is in [`describe`](crate::describe).
+
+use std::rc::Rc;
+
+use types::{DataType, Result, SystemType, Value};
+
+use super::cast::{Names, SCHEMAS};
+use super::eval::Run;
+use super::plan::MatchKind;
+use super::text_functions as text;
+use crate::describe;
+use crate::oid;
+
+/// What an argument is converted to before the call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Takes {
+    Any,
+    Text,
+    Int,
+    Bool,
+    Oid,
+    Reg(SystemType),
+}
+
+/// The type of a result.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Gives {
+    Text,
+    Name,
+    Names,
+    Texts,
+    Bool,
+    Int4,
+    Int8,
+    Ints,
+    Oid,
+    Float8,
+    Timestamptz,
+    Date,
+    Inet,
+    Json,
+    Reg(SystemType),
+    /// Of the first argument, of the elements of the first argument.
+    First,
+    Element,
+}
+
+pub type Eval = fn(&Run<'_>, &[Value], &[DataType]) -> Result<Value>;
+
+#[derive(Debug)]
+pub struct Function {
+    pub name: &'static str,
+    pub least: usize,
+    /// The last one may be repeated if this says so.
+    pub takes: &'static [Takes],
+    pub variadic: bool,
+    pub gives: Gives,
+    /// NULL for a NULL argument.
+    pub strict: bool,
+    pub eval: Eval,
+}
+
+impl Takes {
+    pub fn data_type(self) -> Option<DataType> {
+        Some(match self {
+            Any => return None,
+            Text => DataType::Text,
+            Int => DataType::Int8,
+            Bool => DataType::Bool,
+            Oid => DataType::System(SystemType::Oid),
+            Reg(system) => DataType::System(system),
+        })
+    }
+}
+
+pub fn result_type(function: &Function, arguments: &[DataType]) -> DataType {
+    let first = || arguments.first().cloned().unwrap_or(DataType::Text);
+    let array = |element| DataType::Array(Box::new(element));
+    match function.gives {
+        Gives::Text => DataType::Text,
+        Gives::Name => DataType::System(SystemType::Name),
+        Gives::Names => array(DataType::System(SystemType::Name)),
+        Gives::Texts => array(DataType::Text),
+        Gives::Bool => DataType::Bool,
+        Gives::Int4 => DataType::Int4,
+        Gives::Int8 => DataType::Int8,
+        Gives::Ints => array(DataType::Int4),
+        Gives::Oid => DataType::System(SystemType::Oid),
+        Gives::Float8 => DataType::Float8,
+        Gives::Timestamptz => DataType::Timestamptz,
+        Gives::Date => DataType::Date,
+        Gives::Inet => DataType::System(SystemType::Inet),
+        Gives::Json => DataType::System(SystemType::Json),
+        Gives::Reg(system) => DataType::System(system),
+        Gives::First => first(),
+        Gives::Element => match first() {
+            DataType::Array(element) => *element,
+            other => other,
+        },
+    }
+}
+
+pub fn find(name: &str, arguments: usize) -> Option<&'static Function> {
+    let fits = |f: &&Function| {
+        f.name == name && arguments >= f.least && (f.variadic || arguments <= f.takes.len())
+    };
+    all().find(fits)
+}
+
+pub fn is_known(name: &str) -> bool {
+    all().any(|function| function.name == name)
+}
+
+fn all() -> impl Iterator<Item = &'static Function> {
+    VISIBLE.iter().chain(CATALOG).chain(SESSION).chain(PRIVILEGES).chain(ARRAYS).chain(text::TEXT)
+}
+
+pub const fn function(
+    name: &'static str,
+    least: usize,
+    takes: &'static [Takes],
+    gives: Gives,
+    eval: Eval,
+) -> Function {
+    Function { name, least, takes, variadic: false, gives, strict: true, eval }
+}
+
+/// A function that looks at NULLs itself, and may take any number of its last argument.
+pub const fn lax(
+    name: &'static str,
+    least: usize,
+    takes: &'static [Takes],
+    gives: Gives,
+    eval: Eval,
+) -> Function {
+    Function { name, least, takes, variadic: true, gives, strict: false, eval }
+}
+
+use Takes::{Any, Bool, Int, Oid, Reg, Text};
+
+fn oid_of(value: &Value) -> u32 {
+    value.as_int().and_then(|number| u32::try_from(number).ok()).unwrap_or(0)
+}
+
+fn text_or_null(text: Option<String>) -> Result<Value> {
+    Ok(text.map_or(Value::Null, Value::text))
+}
+
+fn nothing(_: &Run<'_>, _: &[Value], _: &[DataType]) -> Result<Value> {
+    Ok(Value::Null)
+}
+
+fn yes(_: &Run<'_>, _: &[Value], _: &[DataType]) -> Result<Value> {
+    Ok(Value::Bool(true))
+}
+
+fn no(_: &Run<'_>, _: &[Value], _: &[DataType]) -> Result<Value> {
+    Ok(Value::Bool(false))
+}
+
+/// Everything but `information_schema` is on the search path.
+fn relation_is_visible(run: &Run<'_>, a: &[Value], _: &[DataType]) -> Result<Value> {
+    let known = run.world.names().relations.get(&oid_of(&a[0]));
+    Ok(known.map_or(Value::Null, |(schema, _)| Value::Bool(*schema != "information_schema")))
+}
+
+static VISIBLE: &[Function] = &[
+    function("pg_table_is_visible", 1, &[Oid], Gives::Bool, relation_is_visible),
+    function("pg_type_is_visible", 1, &[Oid], Gives::Bool, yes),
+    function("pg_function_is_visible", 1, &[Oid], Gives::Bool, yes),
+    function("pg_operator_is_visible", 1, &[Oid], Gives::Bool, yes),
+    function("pg_opclass_is_visible", 1, &[Oid], Gives::Bool, yes),
+    function("pg_opfamily_is_visible", 1, &[Oid], Gives::Bool, yes),
+    function("pg_collation_is_visible", 1, &[Oid], Gives::Bool, yes),
+    function("pg_conversion_is_visible", 1, &[Oid], Gives::Bool, yes),
+    function("pg_statistics_obj_is_visible", 1, &[Oid], Gives::Bool, yes),
+    function("pg_ts_config_is_visible", 1, &[Oid], Gives::Bool, yes),
+    function("pg_ts_dict_is_visible", 1, &[Oid], Gives::Bool, yes),
+    function("pg_ts_parser_is_visible", 1, &[Oid], Gives::Bool, yes),
+    function("pg_ts_template_is_visible", 1, &[Oid], Gives::Bool, yes),
+];
+
+static CATALOG: &[Function] = &[
+    Function {
+        strict: false,
+        ..function("format_type", 1, &[Oid, Int], Gives::Text, |run, a, _| {
+            if a[0].is_null() {
+                return Ok(Value::Null);
+            }
+            let modifier = a.get(1).and_then(Value::as_int).unwrap_or(-1);
+            let modifier = i32::try_from(modifier).unwrap_or(-1);
+            Ok(Value::text(describe::format_type(run.world, oid_of(&a[0]), modifier)))
+        })
+    },
+    function("pg_get_expr", 2, &[Text, Oid, Bool], Gives::Text, |_, a, _| Ok(a[0].clone())),
+    function("pg_get_indexdef", 1, &[Oid, Int, Bool], Gives::Text, |run, a, _| {
+        let column = a.get(1).and_then(Value::as_int).unwrap_or(0);
+        let pretty = a.get(2).and_then(Value::as_bool).unwrap_or(false);
+        text_or_null(describe::index_definition(run.world, oid_of(&a[0]), column, pretty))
+    }),
+    function("pg_get_constraintdef", 1, &[Oid, Bool], Gives::Text, |run, a, _| {
+        let pretty = a.get(1).and_then(Value::as_bool).unwrap_or(false);
+        text_or_null(describe::constraint_definition(run.world, oid_of(&a[0]), pretty))
+    }),
+    function("pg_get_viewdef", 1, &[Reg(SystemType::Regclass), Any], Gives::Text, |run, a, _| {
+        text_or_null(describe::view_definition(run.world, oid_of(&a[0])))
+    }),
+    function("pg_get_functiondef", 1, &[Oid], Gives::Text, |run, a, _| {
+        text_or_null(describe::routine_definition(run.world, oid_of(&a[0])))
+    }),
+    function("pg_get_function_arguments", 1, &[Oid], Gives::Text, |run, a, _| {
+        text_or_null(describe::routine_arguments(run.world, oid_of(&a[0]), true))
+    }),
+    function("pg_get_function_identity_arguments", 1, &[Oid], Gives::Text, |run, a, _| {
+        text_or_null(describe::routine_arguments(run.world, oid_of(&a[0]), false))
+    }),
+    function("pg_get_function_result", 1, &[Oid], Gives::Text, |run, a, _| {
+        text_or_null(describe::routine_result(run.world, oid_of(&a[0])))
+    }),
+    function("pg_get_function_arg_default", 2, &[Oid, Int], Gives::Text, |run, a, _| {
+        let place = a[1].as_int().unwrap_or(0);
+        text_or_null(describe::argument_default(run.world, oid_of(&a[0]), place))
+    }),
+    function("pg_get_function_sqlbody", 1, &[Oid], Gives::Text, nothing),
+    function("pg_get_triggerdef", 1, &[Oid, Bool], Gives::Text, nothing),
+    function("pg_get_ruledef", 1, &[Oid, Bool], Gives::Text, nothing),
+    function("pg_get_partkeydef", 1, &[Oid], Gives::Text, nothing),
+    function("pg_get_partition_constraintdef", 1, &[Oid], Gives::Text, nothing),
+    function("pg_get_statisticsobjdef", 1, &[Oid], Gives::Text, nothing),
+    function("pg_get_statisticsobjdef_columns", 1, &[Oid], Gives::Text, nothing),
+    function("pg_get_serial_sequence", 2, &[Text, Text], Gives::Text, nothing),
+    function("pg_sequence_last_value", 1, &[Oid], Gives::Int8, nothing),
+    function("obj_description", 1, &[Oid, Text], Gives::Text, nothing),
+    function("shobj_description", 2, &[Oid, Text], Gives::Text, nothing),
+    function("col_description", 2, &[Oid, Int], Gives::Text, nothing),
+    function("pg_get_userbyid", 1, &[Oid], Gives::Name, |run, a, _| {
+        let roles = &run.session.roles;
+        let owner = roles.first().map_or("tally", String::as_str);
+        let known = roles.iter().find(|role| oid::role(role, owner) == oid_of(&a[0]));
+        Ok(Value::text(match known {
+            Some(role) => role.clone(),
+            None if oid_of(&a[0]) == oid::OWNER => owner.to_owned(),
+            None => format!("unknown (OID={})", oid_of(&a[0])),
+        }))
+    }),
+    function("pg_encoding_to_char", 1, &[Int], Gives::Name, |_, a, _| {
+        Ok(Value::text(if a[0].as_int() == Some(6) { "UTF8" } else { "" }))
+    }),
+    function("pg_char_to_encoding", 1, &[Text], Gives::Int4, |_, a, _| {
+        let is_utf8 = a[0].as_text().is_some_and(|name| {
+            matches!(name.to_ascii_lowercase().as_str(), "utf8" | "utf-8" | "unicode")
+        });
+        Ok(Value::Int(if is_utf8 { 6 } else { -1 }))
+    }),
+    function("pg_relation_is_publishable", 1, &[Reg(SystemType::Regclass)], Gives::Bool, no),
+    function("pg_relation_is_updatable", 2, &[Oid, Bool], Gives::Int4, |_, a, _| {
+        let is_table = oid_of(&a[0]) >= oid::FIRST_USER;
+        // INSERT, UPDATE and DELETE.
+        Ok(Value::Int(if is_table { 28 } else { 0 }))
+    }),
+    // Sizes are the storage's to know, and nobody tells the catalog.
+    function("pg_relation_size", 1, &[Oid, Text], Gives::Int8, nothing),
+    function("pg_table_size", 1, &[Oid], Gives::Int8, nothing),
+    function("pg_indexes_size", 1, &[Oid], Gives::Int8, nothing),
+    function("pg_total_relation_size", 1, &[Oid], Gives::Int8, nothing),
+    function("pg_database_size", 1, &[Any], Gives::Int8, nothing),
+    function("pg_tablespace_size", 1, &[Any], Gives::Int8, nothing),
+    function("pg_tablespace_location", 1, &[Oid], Gives::Text, |_, _, _| Ok(Value::text(""))),
+    function("pg_relation_filenode", 1, &[Oid], Gives::Oid, nothing),
+    function("pg_size_pretty", 1, &[Int], Gives::Text, |_, a, _| {
+        Ok(Value::text(text::size(a[0].as_int().unwrap_or(0))))
+    }),
+    function("to_regclass", 1, &[Text], Gives::Reg(SystemType::Regclass), |run, a, _| {
+        to_reg(run, a, SystemType::Regclass)
+    }),
+    function("to_regtype", 1, &[Text], Gives::Reg(SystemType::Regtype), |run, a, _| {
+        to_reg(run, a, SystemType::Regtype)
+    }),
+    function("to_regproc", 1, &[Text], Gives::Reg(SystemType::Regproc), |run, a, _| {
+        to_reg(run, a, SystemType::Regproc)
+    }),
+    function("to_regnamespace", 1, &[Text], Gives::Reg(SystemType::Regnamespace), |run, a, _| {
+        to_reg(run, a, SystemType::Regnamespace)
+    }),
+    function("pg_indexam_has_property", 2, &[Oid, Text], Gives::Bool, |_, a, _| {
+        let has = ["can_order", "can_unique", "can_multi_col"].contains(&str_of(&a[1]));
+        Ok(Value::Bool(has))
+    }),
+    function("pg_index_column_has_property", 3, &[Oid, Int, Text], Gives::Bool, |_, a, _| {
+        let has = ["asc", "nulls_last", "orderable", "returnable"].contains(&str_of(&a[2]));
+        Ok(Value::Bool(has))
+    }),
+    function("pg_my_temp_schema", 0, &[], Gives::Oid, |_, _, _| Ok(Value::Int(0))),
+    function("pg_is_other_temp_schema", 1, &[Oid], Gives::Bool, no),
+    function("age", 1, &[Any], Gives::Int4, |_, _, _| Ok(Value::Int(0))),
+    lax("pg_typeof", 1, &[Any], Gives::Reg(SystemType::Regtype), |_, _, types| {
+        Ok(types.first().map_or(Value::Null, |t| Value::Int(t.oid().into())))
+    }),
+    lax("acldefault", 2, &[Any, Any], Gives::Texts, nothing),
+];
+
+fn str_of(value: &Value) -> &str {
+    value.as_text().unwrap_or_default()
+}
+
+fn to_reg(run: &Run<'_>, a: &[Value], system: SystemType) -> Result<Value> {
+    let found = Names { world: run.world }.find(str_of(&a[0]), system);
+    Ok(found.map_or(Value::Null, |oid| Value::Int(oid.into())))
+}
+
+static SESSION: &[Function] =
+    &[
+        function("version", 0, &[], Gives::Text, |run, _, _| {
+            let version = &run.session.server_version;
+            Ok(Value::text(format!("PostgreSQL {version} (Tallystick)")))
+        }),
+        function("current_database", 0, &[], Gives::Name, database),
+        function("current_catalog", 0, &[], Gives::Name, database),
+        function("current_schema", 0, &[], Gives::Name, |_, _, _| Ok(Value::text("public"))),
+        function("current_user", 0, &[], Gives::Name, user),
+        function("session_user", 0, &[], Gives::Name, user),
+        function("current_role", 0, &[], Gives::Name, user),
+        function("user", 0, &[], Gives::Name, user),
+        function("getdatabaseencoding", 0, &[], Gives::Name, |_, _, _| Ok(Value::text("UTF8"))),
+        function("pg_client_encoding", 0, &[], Gives::Name, |_, _, _| Ok(Value::text("UTF8"))),
+        function("current_schemas", 1, &[Bool], Gives::Names, |_, a, _| {
+            let implicit = a[0].as_bool() == Some(true);
+            let schemas = SCHEMAS.iter().take(2).map(|schema| Value::text(schema.1));
+            Ok(Value::from(schemas.skip(usize::from(!implicit)).collect::<Vec<_>>()))
+        }),
+        function("pg_backend_pid", 0, &[], Gives::Int4, |run, _, _| {
+            Ok(Value::Int(run.session.backend_pid.into()))
+        }),
+        function("pg_is_in_recovery", 0, &[], Gives::Bool, no),
+        function("pg_is_wal_replay_paused", 0, &[], Gives::Bool, no),
+        function("pg_export_snapshot", 0, &[], Gives::Text, nothing),
+        function("pg_blocking_pids", 1, &[Int], Gives::Ints, |_, _, _| Ok(Value::array([]))),
+        function("inet_server_addr", 0, &[], Gives::Inet, nothing),
+        function("inet_server_port", 0, &[], Gives::Int4, nothing),
+        function("inet_client_addr", 0, &[], Gives::Inet, nothing),
+        function("current_setting", 1, &[Text, Bool], Gives::Text, |run, a, _| {
+            let name = str_of(&a[0]);
+            let settings = &run.session.settings;
+            let known = settings.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+            match (known, a.get(1).and_then(Value::as_bool)) {
+                (Some((_, value)), _) => Ok(Value::text(value)),
+                (None, Some(true)) => Ok(Value::Null),
+                (None, _) => Err(types::Error::new(
+                    types::SqlState::UNDEFINED_OBJECT,
+                    format!("unrecognized configuration parameter \"{name}\""),
+                )),
+            }
+        }),
+        // A session's own SET changes settings: this is for those who set what is set.
+        function("set_config", 3, &[Text, Text, Bool], Gives::Text, |run, a, _| {
+            let settings = &run.session.settings;
+            let same = |(name, value): &&(String, String)| {
+                name.eq_ignore_ascii_case(str_of(&a[0])) && value == str_of(&a[1])
+            };
+            match settings.iter().find(same) {
+                Some((_, value)) => Ok(Value::text(value)),
+                None => Err(types::Error::unsupported("set_config() to another value")
+                    .with_hint("Use SET.")),
+            }
+        }),
+        function("now", 0, &[], Gives::Timestamptz, now),
+        function("current_timestamp", 0, &[], Gives::Timestamptz, now),
+        function("transaction_timestamp", 0, &[], Gives::Timestamptz, now),
+        function("statement_timestamp", 0, &[], Gives::Timestamptz, now),
+        function("clock_timestamp", 0, &[], Gives::Timestamptz, now),
+        function("current_date", 0, &[], Gives::Date, |run, _, _| {
+            Ok(Value::Date(types::datetime::timestamp_to_date(run.session.now_us)))
+        }),
+    ];
+
+fn database(run: &Run<'_>, _: &[Value], _: &[DataType]) -> Result<Value> {
+    Ok(Value::text(&run.session.database))
+}
+
+fn user(run: &Run<'_>, _: &[Value], _: &[DataType]) -> Result<Value> {
+    Ok(Value::text(&run.session.user))
+}
+
+fn now(run: &Run<'_>, _: &[Value], _: &[DataType]) -> Result<Value> {
+    Ok(Value::Timestamptz(run.session.now_us))
+}
+
+/// There is no GRANT: who may connect may do everything.
+static PRIVILEGES: &[Function] = &[
+    function("has_table_privilege", 2, &[Any, Any, Any], Gives::Bool, yes),
+    function("has_any_column_privilege", 2, &[Any, Any, Any], Gives::Bool, yes),
+    function("has_column_privilege", 3, &[Any, Any, Any, Any], Gives::Bool, yes),
+    function("has_schema_privilege", 2, &[Any, Any, Any], Gives::Bool, yes),
+    function("has_database_privilege", 2, &[Any, Any, Any], Gives::Bool, yes),
+    function("has_function_privilege", 2, &[Any, Any, Any], Gives::Bool, yes),
+    function("has_language_privilege", 2, &[Any, Any, Any], Gives::Bool, yes),
+    function("has_sequence_privilege", 2, &[Any, Any, Any], Gives::Bool, yes),
+    function("has_tablespace_privilege", 2, &[Any, Any, Any], Gives::Bool, yes),
+    function("has_type_privilege", 2, &[Any, Any, Any], Gives::Bool, yes),
+    function("has_foreign_data_wrapper_privilege", 2, &[Any, Any, Any], Gives::Bool, yes),
+    function("has_server_privilege", 2, &[Any, Any, Any], Gives::Bool, yes),
+    function("pg_has_role", 2, &[Any, Any, Any], Gives::Bool, yes),
+    function("row_security_active", 1, &[Any], Gives::Bool, no),
+];
+
+/// The number of an array's first element.
+fn origin(data_type: Option<&DataType>) -> i64 {
+    let vector =
+        |system: &SystemType| matches!(system, SystemType::Int2Vector | SystemType::OidVector);
+    i64::from(!matches!(data_type, Some(DataType::System(system)) if vector(system)))
+}
+
+/// The bounds of an array that has elements, in its only dimension.
+pub fn bounds(a: &[Value], types: &[DataType]) -> Option<(i64, i64)> {
+    let elements = a[0].as_array().filter(|elements| !elements.is_empty())?;
+    let first = origin(types.first());
+    (a.get(1).and_then(Value::as_int).unwrap_or(1) == 1)
+        .then(|| (first, first + elements.len() as i64 - 1))
+}
+
+fn elements(value: &Value) -> &[Value] {
+    value.as_array().unwrap_or(&[])
+}
+
+fn int_or_null(number: Option<i64>) -> Result<Value> {
+    Ok(number.map_or(Value::Null, Value::Int))
+}
+
+static ARRAYS: &[Function] = &[
+    function("array_lower", 2, &[Any, Int], Gives::Int4, |_, a, types| {
+        int_or_null(bounds(a, types).map(|(first, _)| first))
+    }),
+    function("array_upper", 2, &[Any, Int], Gives::Int4, |_, a, types| {
+        int_or_null(bounds(a, types).map(|(_, last)| last))
+    }),
+    function("array_length", 2, &[Any, Int], Gives::Int4, |_, a, types| {
+        int_or_null(bounds(a, types).map(|(first, last)| last - first + 1))
+    }),
+    function("array_ndims", 1, &[Any], Gives::Int4, |_, a, types| {
+        int_or_null(bounds(a, types).map(|_| 1))
+    }),
+    function("cardinality", 1, &[Any], Gives::Int4, |_, a, _| {
+        Ok(Value::Int(elements(&a[0]).len() as i64))
+    }),
+    function("array_position", 2, &[Any, Any], Gives::Int4, |_, a, types| {
+        let place = elements(&a[0]).iter().position(|element| *element == a[1]);
+        int_or_null(place.map(|place| place as i64 + origin(types.first())))
+    }),
+    lax("array_append", 2, &[Any, Any], Gives::First, |_, a, _| {
+        Ok(Value::array([elements(&a[0]), &a[1..2]].concat()))
+    }),
+    lax("array_cat", 2, &[Any, Any], Gives::First, |_, a, _| {
+        Ok(Value::array([elements(&a[0]), elements(&a[1])].concat()))
+    }),
+    lax("array_remove", 2, &[Any, Any], Gives::First, |_, a, _| {
+        let kept = elements(&a[0]).iter().filter(|element| **element != a[1]);
+        Ok(Value::from(kept.cloned().collect::<Vec<_>>()))
+    }),
+    lax("array_to_string", 2, &[Any, Text, Text], Gives::Text, |run, a, types| {
+        let (Some(list), Some(separator)) = (a[0].as_array(), a[1].as_text()) else {
+            return Ok(Value::Null);
+        };
+        let of = match types.first() {
+            Some(DataType::Array(element)) => (**element).clone(),
+            _ => DataType::Int8,
+        };
+        let missing = a.get(2).and_then(Value::as_text);
+        let text = |value: &Value| match value {
+            Value::Null => missing.map(str::to_owned),
+            value => Some(run.names().text(value, &of)),
+        };
+        let texts: Vec<String> = list.iter().filter_map(text).collect();
+        Ok(Value::text(texts.join(separator)))
+    }),
+    function("string_to_array", 2, &[Text, Text], Gives::Texts, |_, a, _| {
+        let parts = str_of(&a[0]).split(str_of(&a[1])).map(Value::text);
+        Ok(Value::from(parts.collect::<Vec<_>>()))
+    }),
+    function("regexp_split_to_array", 2, &[Text, Text], Gives::Texts, |run, a, _| {
+        let pattern: Rc<regex::Regex> = run.pattern(MatchKind::Regex, str_of(&a[1]))?;
+        let parts = pattern.split(str_of(&a[0])).map(Value::text);
+        Ok(Value::from(parts.collect::<Vec<_>>()))
+    }),
+    function("operator &&", 2, &[Any, Any], Gives::Bool, |_, a, _| {
+        let found = elements(&a[0]).iter().any(|element| elements(&a[1]).contains(element));
+        Ok(Value::Bool(found))
+    }),
+    function("operator @>", 2, &[Any, Any], Gives::Bool, |_, a, _| {
+        let found = elements(&a[1]).iter().all(|element| elements(&a[0]).contains(element));
+        Ok(Value::Bool(found))
+    }),
+    function("operator <@", 2, &[Any, Any], Gives::Bool, |_, a, _| {
+        let found = elements(&a[0]).iter().all(|element| elements(&a[1]).contains(element));
+        Ok(Value::Bool(found))
+    }),
+    lax("json_build_object", 0, &[Any], Gives::Json, build_object),
+    lax("jsonb_build_object", 0, &[Any], Gives::Json, build_object),
+    lax("greatest", 1, &[Any], Gives::First, |_, a, _| extreme(a, std::cmp::Ordering::is_gt)),
+    lax("least", 1, &[Any], Gives::First, |_, a, _| extreme(a, std::cmp::Ordering::is_lt)),
+];
+
+fn extreme(values: &[Value], better: fn(std::cmp::Ordering) -> bool) -> Result<Value> {
+    let values = values.iter().filter(|value| !value.is_null());
+    let best = values.reduce(|best, value| {
+        match types::compare::compare(value, best).is_some_and(better) {
+            true => value,
+            false => best,
+        }
+    });
+    Ok(best.cloned().unwrap_or_default())
+}
+
+fn build_object(run: &Run<'_>, a: &[Value], types: &[DataType]) -> Result<Value> {
+    let pair = |(pair, types): (&[Value], &[DataType])| match (pair, types) {
+        ([key, value], [key_type, value_type]) => {
+            let key = Value::text(run.names().text(key, key_type));
+            format!("{} : {}", json(run, &key, &DataType::Text), json(run, value, value_type))
+        }
+        _ => String::new(),
+    };
+    let pairs: Vec<String> = a.chunks(2).zip(types.chunks(2)).map(pair).collect();
+    Ok(Value::text(format!("{{{}}}", pairs.join(", "))))
+}
+
+/// A value as JSON.
+pub fn json(run: &Run<'_>, value: &Value, data_type: &DataType) -> String {
+    match (value, data_type) {
+        (Value::Null, _) => "null".to_owned(),
+        (Value::Bool(truth), _) => truth.to_string(),
+        (Value::Int(_), DataType::System(system)) if system.is_object() => {
+            quoted_json(&run.names().text(value, data_type))
+        }
+        (Value::Int(_) | Value::Float(_) | Value::Numeric(_), _) => value.to_text(data_type),
+        (Value::Text(text), DataType::System(SystemType::Json | SystemType::Jsonb)) => {
+            text.to_string()
+        }
+        (Value::Array(list), DataType::Array(element)) => {
+            let items: Vec<String> = list.iter().map(|item| json(run, item, element)).collect();
+            format!("[{}]", items.join(","))
+        }
+        _ => quoted_json(&run.names().text(value, data_type)),
+    }
+}
+
+fn quoted_json(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            '\n' => quoted.push_str("\\n"),
+            '\t' => quoted.push_str("\\t"),
+            '\r' => quoted.push_str("\\r"),
+            c if c < ' ' => quoted.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}

@@ -1,0 +1,280 @@
+//! Queries over system tables: bound once, then evaluated row by row.
+//!
+//! What clients ask of catalogs is not large, but uses more of SQL than anything that people write:
+//! correlated subqueries in select lists, sets within them, `LATERAL` without the word, arrays that
+//! count from 0, names that are numbers. An evaluator that keeps PostgreSQL's own model (a query
+//! is evaluated for each row around it) has all of that for free; a planner of joins over columns
+//! would have to be talked out of its model for each.
+//!
+//! ```text
+//! text ─ sqlparser ─ bind (names, types) ─► plan ─ execute ─► rows
+//!                                                     │
+//!                              joins: by lookup, else by hash, else by loop
+//! ```
+//!
+//! Joins are ordered greedily: next comes a table that an equality ties to what is there already.
+//! System tables have lookups by any column, made once for each version of the catalog, so queries
+//! cost what their results do.
+
+mod bind;
+mod calls;
+pub mod cast;
+mod eval;
+mod execute;
+mod expression;
+pub(crate) mod functions;
+mod group;
+mod join;
+mod plan;
+mod scope;
+mod select;
+pub(crate) mod sets;
+mod text_functions;
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use sqlparser::ast;
+use sqlparser::dialect::PostgreSqlDialect;
+use sqlparser::parser::Parser;
+use types::{DataType, Error, Result, SqlState, SystemType, Value};
+
+use crate::relation::Relation;
+use crate::world::{Row, Session, World};
+use bind::Binder;
+use plan::{Expr, Query};
+
+/// A bound expression, and what its values are.
+#[derive(Clone, Debug)]
+pub struct Typed {
+    pub expr: Expr,
+    pub data_type: DataType,
+    /// Of a composite value.
+    pub fields: &'static [(&'static str, DataType)],
+}
+
+impl Typed {
+    pub fn new(expr: Expr, data_type: DataType) -> Typed {
+        Typed { expr, data_type, fields: &[] }
+    }
+
+    pub fn bool(expr: Expr) -> Typed {
+        Typed::new(expr, DataType::Bool)
+    }
+
+    /// Text in quotes, or NULL: of the type that its use gives it.
+    pub fn literal(value: Value) -> Typed {
+        Typed::new(Expr::Value(value), DataType::Unknown)
+    }
+
+    pub fn row(items: Vec<Typed>) -> Typed {
+        let items = items.into_iter().map(|item| item.expr).collect();
+        Typed::new(Expr::Array(items), DataType::System(SystemType::Record))
+    }
+
+    pub fn is_row(&self) -> bool {
+        self.data_type == DataType::System(SystemType::Record)
+    }
+}
+
+/// The type that two branches meet in.
+pub fn common_type(a: &DataType, b: &DataType) -> DataType {
+    match (a, b) {
+        (a, b) if a == b => a.clone(),
+        (DataType::Unknown, other) | (other, DataType::Unknown) => other.clone(),
+        (a, b) => types::cast::common_type(a, b).unwrap_or(DataType::Text),
+    }
+}
+
+/// A query over system tables, ready to run.
+#[derive(Debug)]
+pub struct Prepared {
+    world: Arc<World>,
+    query: Query,
+    cached: usize,
+    pub columns: Vec<procedure::Column>,
+    /// Types of `$1`….
+    pub parameters: Vec<DataType>,
+}
+
+impl Prepared {
+    pub fn new(
+        world: Arc<World>,
+        statement: &ast::Query,
+        types: &[Option<DataType>],
+    ) -> Result<Prepared> {
+        let mut binder = Binder::new(&world, types);
+        let query = binder.query(statement)?;
+        let (cached, parameters) = (binder.cached, std::mem::take(&mut binder.parameters));
+        let columns = query.columns.iter().map(|column| procedure::Column {
+            name: column.name.clone(),
+            data_type: column.data_type.clone(),
+        });
+        let columns = columns.collect();
+        let parameters = parameters.into_iter().map(|t| t.unwrap_or(DataType::Text)).collect();
+        Ok(Prepared { world, query, cached, columns, parameters })
+    }
+
+    /// All rows. `interrupted` is asked now and then.
+    pub fn run(
+        &self,
+        session: &Session,
+        parameters: &[Value],
+        interrupted: &dyn Fn() -> Result<()>,
+    ) -> Result<Vec<Row>> {
+        let names = cast::Names { world: &self.world };
+        let values = parameters.iter().zip(&self.parameters);
+        // Objects may come by name.
+        let values = values.map(|(value, to)| names.cast(value, to, to));
+        let parameters = values.collect::<Result<Vec<_>>>()?;
+        let run = eval::Run::new(&self.world, session, &parameters, self.cached, interrupted);
+        let mut rows = run.query(&self.query, None)?;
+        for row in &mut rows {
+            for (value, column) in row.iter_mut().zip(&self.columns) {
+                names.name_objects(value, &column.data_type);
+            }
+        }
+        Ok(rows)
+    }
+}
+
+/// A statement's query if it asks for nothing but system tables and functions; `None` otherwise.
+pub fn system_query(text: &str) -> Result<Option<Box<ast::Query>>> {
+    let statements = Parser::parse_sql(&PostgreSqlDialect {}, text)
+        .map_err(|error| Error::new(SqlState::SYNTAX_ERROR, error.to_string()))?;
+    let [ast::Statement::Query(query)] = statements.as_slice() else {
+        return Ok(None);
+    };
+    Ok((about(query)? != About::Tables).then(|| query.clone()))
+}
+
+/// What a statement names in FROM.
+#[derive(Default)]
+struct Named {
+    ctes: Vec<String>,
+    relations: Vec<Vec<String>>,
+    /// Those with parentheses.
+    functions: Vec<Vec<String>>,
+    depth: usize,
+}
+
+/// Expressions within expressions; whoever walks over them needs stack for each.
+const DEPTH_MAX: usize = 100;
+
+impl ast::Visitor for Named {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, _: &ast::Expr) -> ControlFlow<()> {
+        self.depth += 1;
+        match self.depth <= DEPTH_MAX {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        }
+    }
+
+    fn post_visit_expr(&mut self, _: &ast::Expr) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_query(&mut self, query: &ast::Query) -> ControlFlow<()> {
+        let ctes = query.with.iter().flat_map(|with| &with.cte_tables);
+        self.ctes.extend(ctes.map(|cte| sql::names::fold(&cte.alias.name)));
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &ast::TableFactor) -> ControlFlow<()> {
+        if let ast::TableFactor::Table { name, args: Some(_), .. }
+        | ast::TableFactor::Function { name, .. } = factor
+        {
+            self.functions.push(scope::parts(name));
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_relation(&mut self, relation: &ast::ObjectName) -> ControlFlow<()> {
+        self.relations.push(scope::parts(relation));
+        ControlFlow::Continue(())
+    }
+}
+
+/// What a query reads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum About {
+    /// Nothing but system tables, functions and its own subqueries.
+    System,
+    /// Functions and its own subqueries.
+    Nothing,
+    /// Tables of users.
+    Tables,
+}
+
+pub fn about(query: &ast::Query) -> Result<About> {
+    let mut named = Named::default();
+    if ast::Visit::visit(query, &mut named).is_break() {
+        return Err(Error::new(
+            SqlState::STATEMENT_TOO_COMPLEX,
+            "the statement is nested too deeply",
+        ));
+    }
+    let mut about = About::Nothing;
+    for parts in &named.relations {
+        let is_cte = matches!(parts.as_slice(), [name] if named.ctes.contains(name));
+        let is_called = named.functions.contains(parts);
+        if is_cte || is_called && parts.last().is_some_and(|name| is_function(name)) {
+            continue;
+        }
+        match select::system_relation(parts) {
+            Some(_) => about = About::System,
+            None => return Ok(About::Tables),
+        }
+    }
+    Ok(about)
+}
+
+fn is_function(name: &str) -> bool {
+    sets::find(name).is_some() || functions::is_known(name)
+}
+
+/// The rows of a view, by its definition.
+pub fn view_rows(
+    world: &World,
+    session: &Session,
+    text: &str,
+    view: &Relation,
+) -> Result<Vec<Row>> {
+    let query = system_query(text)?;
+    let query = query.ok_or_else(|| broken(view))?;
+    let mut binder = Binder::new(world, &[]);
+    let bound = binder.query(&query)?;
+    let order = view.columns.iter().map(|attribute| {
+        let place = bound.columns.iter().position(|column| column.name == attribute.name);
+        place.map(|place| (place, bound.columns[place].data_type.clone()))
+    });
+    let order: Vec<Option<(usize, DataType)>> = order.collect();
+    let run = eval::Run::new(world, session, &[], binder.cached, &|| Ok(()));
+    let names = cast::Names { world };
+    let in_order = |row: Row| {
+        let values = order.iter().zip(&view.columns).map(|(from, attribute)| match from {
+            Some((place, from)) => names.cast(&row[*place], from, &attribute.data_type),
+            None => Ok(Value::Null),
+        });
+        values.collect::<Result<Row>>()
+    };
+    run.query(&bound, None)?.into_iter().map(in_order).collect()
+}
+
+fn broken(view: &Relation) -> Error {
+    Error::new(SqlState::INTERNAL_ERROR, format!("the view {} is no query", view.name))
+}
+
+/// Words that cannot be names without quotes.
+pub const KEYWORDS: &str = "all analyse analyze and any array as asc asymmetric authorization \
+    binary both case cast check collate collation column concurrently constraint create cross \
+    current_catalog current_date current_role current_schema current_time current_timestamp \
+    current_user default deferrable desc distinct do else end except false fetch for foreign \
+    freeze from full grant group having ilike in initially inner intersect into is isnull join \
+    lateral leading left like limit localtime localtimestamp natural not notnull null offset on \
+    only or order outer overlaps placing primary references returning right select session_user \
+    similar some symmetric system_user table tablesample then to trailing true union unique user \
+    using variadic verbose when where window with";

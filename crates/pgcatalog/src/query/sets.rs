@@ -1,0 +1,175 @@
+//! Functions that return sets.
+
+use types::{DataType, Result, SystemType, Value};
+
+use super::eval::Run;
+use super::functions::{Takes, bounds};
+use super::plan::{Column, MatchKind};
+use crate::world::Row;
+
+pub type EvalSet = fn(&Run<'_>, &[Value], &[DataType]) -> Result<Vec<Row>>;
+
+#[derive(Debug)]
+pub struct SetFunction {
+    pub name: &'static str,
+    pub takes: &'static [Takes],
+    /// Of its rows; none: one column, of the type that `of` says.
+    pub fields: fn() -> &'static [(&'static str, DataType)],
+    pub of: Of,
+    pub eval: EvalSet,
+}
+
+/// The type of the only column.
+#[derive(Clone, Copy, Debug)]
+pub enum Of {
+    Type(SystemOr),
+    First,
+    Element,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum SystemOr {
+    Text,
+    Int4,
+    System(SystemType),
+}
+
+use SystemOr::{Int4, System, Text};
+
+fn none() -> &'static [(&'static str, DataType)] {
+    &[]
+}
+
+fn expanded() -> &'static [(&'static str, DataType)] {
+    &[("x", DataType::Int4), ("n", DataType::Int4)]
+}
+
+fn keywords() -> &'static [(&'static str, DataType)] {
+    &[("word", DataType::Text), ("catcode", DataType::Text), ("catdesc", DataType::Text)]
+}
+
+fn options() -> &'static [(&'static str, DataType)] {
+    &[("option_name", DataType::Text), ("option_value", DataType::Text)]
+}
+
+fn privileges() -> &'static [(&'static str, DataType)] {
+    const OID: DataType = DataType::System(SystemType::Oid);
+    &[
+        ("grantor", OID),
+        ("grantee", OID),
+        ("privilege_type", DataType::Text),
+        ("is_grantable", DataType::Bool),
+    ]
+}
+
+pub fn find(name: &str) -> Option<&'static SetFunction> {
+    SETS.iter().find(|set| set.name == name)
+}
+
+/// The columns of its rows for arguments of these types.
+pub fn columns(function: &SetFunction, types: &[DataType]) -> Vec<Column> {
+    let fields = (function.fields)();
+    if !fields.is_empty() {
+        return fields.iter().map(|(name, t)| Column::new(*name, t.clone())).collect();
+    }
+    let first = types.first().cloned().unwrap_or(DataType::Text);
+    let data_type = match (function.of, first) {
+        (Of::Type(Text), _) => DataType::Text,
+        (Of::Type(Int4), _) => DataType::Int4,
+        (Of::Type(System(system)), _) => DataType::System(system),
+        (Of::Element, DataType::Array(element)) => *element,
+        (Of::Element, DataType::System(SystemType::Int2Vector)) => DataType::Int2,
+        (Of::Element, DataType::System(SystemType::OidVector)) => DataType::System(SystemType::Oid),
+        (_, first) => first,
+    };
+    vec![Column::new(function.name, data_type)]
+}
+
+const fn set(name: &'static str, takes: &'static [Takes], of: Of, eval: EvalSet) -> SetFunction {
+    SetFunction { name, takes, fields: none, of, eval }
+}
+
+fn one(value: Value) -> Row {
+    [value].into()
+}
+
+fn empty(_: &Run<'_>, _: &[Value], _: &[DataType]) -> Result<Vec<Row>> {
+    Ok(Vec::new())
+}
+
+fn elements(a: &[Value]) -> &[Value] {
+    a.first().and_then(Value::as_array).unwrap_or(&[])
+}
+
+/// More rows than any catalog has are a mistake.
+const SERIES_MAX: i64 = 1_000_000;
+
+fn series(_: &Run<'_>, a: &[Value], _: &[DataType]) -> Result<Vec<Row>> {
+    let number = |at: usize| a.get(at).map(Value::as_int);
+    let step = number(2).unwrap_or(Some(1));
+    let (Some(Some(first)), Some(Some(last)), Some(step)) = (number(0), number(1), step) else {
+        return Ok(Vec::new());
+    };
+    if step == 0 || ((last.saturating_sub(first)) / step).saturating_abs() > SERIES_MAX {
+        return Err(types::Error::new(
+            types::SqlState::INVALID_PARAMETER_VALUE,
+            "generate_series() over catalogs has a step, and at most a million values",
+        ));
+    }
+    let numbers = std::iter::successors(Some(first), |at| at.checked_add(step));
+    let goes_on = |at: &i64| if step > 0 { *at <= last } else { *at >= last };
+    Ok(numbers.take_while(goes_on).map(|at| one(Value::Int(at))).collect())
+}
+
+fn subscripts(_: &Run<'_>, a: &[Value], types: &[DataType]) -> Result<Vec<Row>> {
+    let bounds = bounds(a, types);
+    Ok(bounds
+        .map_or(Vec::new(), |(first, last)| (first..=last).map(|at| one(Value::Int(at))).collect()))
+}
+
+static SETS: &[SetFunction] = &[
+    set("generate_series", &[Takes::Int], Of::Type(Int4), series),
+    set("generate_subscripts", &[Takes::Any, Takes::Int], Of::Type(Int4), subscripts),
+    set("unnest", &[Takes::Any], Of::Element, |_, a, _| {
+        Ok(elements(a).iter().cloned().map(one).collect())
+    }),
+    SetFunction {
+        fields: expanded,
+        ..set("_pg_expandarray", &[Takes::Any], Of::First, |_, a, _| {
+            let numbered = (1..).zip(elements(a));
+            Ok(numbered.map(|(n, x)| [x.clone(), Value::Int(n)].into()).collect())
+        })
+    },
+    // Nothing is partitioned: a table is all that there is above and below it.
+    set(
+        "pg_partition_ancestors",
+        &[Takes::Reg(SystemType::Regclass)],
+        Of::Type(System(SystemType::Regclass)),
+        empty,
+    ),
+    set(
+        "pg_partition_tree",
+        &[Takes::Reg(SystemType::Regclass)],
+        Of::Type(System(SystemType::Regclass)),
+        empty,
+    ),
+    SetFunction { fields: options, ..set("pg_options_to_table", &[Takes::Any], Of::First, empty) },
+    SetFunction { fields: privileges, ..set("aclexplode", &[Takes::Any], Of::First, empty) },
+    set("pg_listening_channels", &[], Of::Type(Text), empty),
+    SetFunction {
+        fields: keywords,
+        ..set("pg_get_keywords", &[], Of::First, |_, _, _| {
+            let words = super::KEYWORDS.split_whitespace();
+            let row =
+                |word: &str| [Value::text(word), Value::text("R"), Value::text("reserved")].into();
+            Ok(words.map(row).collect())
+        })
+    },
+    set("regexp_split_to_table", &[Takes::Text, Takes::Text], Of::Type(Text), |run, a, _| {
+        let (Some(text), Some(pattern)) = (a[0].as_text(), a[1].as_text()) else {
+            return Ok(Vec::new());
+        };
+        let pattern = run.pattern(MatchKind::Regex, pattern)?;
+        Ok(pattern.split(text).map(|part| one(Value::text(part))).collect())
+    }),
+];

@@ -1,0 +1,217 @@
+//! Functions of text and numbers, as far as queries over catalogs use them.
+
+use types::{Result, Value};
+
+use super::functions::{Function, Gives, Takes, function, lax};
+use super::plan::MatchKind;
+use crate::describe;
+use Takes::{Any, Int, Text};
+
+fn text(value: &Value) -> &str {
+    value.as_text().unwrap_or_default()
+}
+
+fn int(value: &Value) -> i64 {
+    value.as_int().unwrap_or(0)
+}
+
+fn some(text: impl AsRef<str>) -> Result<Value> {
+    Ok(Value::text(text))
+}
+
+/// `length` characters from the 1-based `start` on.
+fn substring(text: &str, start: i64, length: Option<i64>) -> String {
+    let end = length.map_or(i64::MAX, |length| start.saturating_add(length));
+    let characters = (1..).zip(text.chars());
+    characters.filter(|(at, _)| (start..end).contains(at)).map(|(_, c)| c).collect()
+}
+
+/// The first `count` characters, or all but the last `-count`.
+fn left(text: &str, count: i64) -> String {
+    let length = text.chars().count() as i64;
+    substring(text, 1, Some(if count < 0 { length + count } else { count }))
+}
+
+fn right(text: &str, count: i64) -> String {
+    let length = text.chars().count() as i64;
+    let kept = if count < 0 { (length + count).max(0) } else { count };
+    substring(text, length - kept + 1, None)
+}
+
+fn trimmed(a: &[Value], start: bool, end: bool) -> &str {
+    let what: Vec<char> = a.get(1).map_or(" ", |what| text(what)).chars().collect();
+    let mut rest = text(&a[0]);
+    if start {
+        rest = rest.trim_start_matches(|c| what.contains(&c));
+    }
+    match end {
+        true => rest.trim_end_matches(|c| what.contains(&c)),
+        false => rest,
+    }
+}
+
+/// As PostgreSQL shows sizes: whole units, rounded, up to 10240 of each.
+pub fn size(bytes: i64) -> String {
+    const UNITS: [&str; 6] = ["bytes", "kB", "MB", "GB", "TB", "PB"];
+    let (mut size, mut unit) = (bytes, 0);
+    while size.abs() >= 10 * 1024 && unit + 1 < UNITS.len() {
+        size = (size + 512 * size.signum()) / 1024;
+        unit += 1;
+    }
+    format!("{size} {}", UNITS[unit])
+}
+
+fn quoted_literal(text: &str) -> String {
+    let doubled = text.replace('\'', "''");
+    match text.contains('\\') {
+        true => format!("E'{}'", doubled.replace('\\', "\\\\")),
+        false => format!("'{doubled}'"),
+    }
+}
+
+/// `\1` in a replacement is `${1}` to the regular expressions here.
+fn replacement(text: &str) -> String {
+    let mut result = String::new();
+    let mut rest = text.chars();
+    while let Some(c) = rest.next() {
+        match (c, c == '\\') {
+            (_, true) => match rest.next() {
+                Some('&') => result.push_str("${0}"),
+                Some(digit) if digit.is_ascii_digit() => {
+                    result.push_str(&format!("${{{digit}}}"));
+                }
+                Some(other) => result.push(other),
+                None => result.push('\\'),
+            },
+            ('$', _) => result.push_str("$$"),
+            (c, _) => result.push(c),
+        }
+    }
+    result
+}
+
+/// A pattern of LIKE whose escape character is another one.
+fn with_backslashes(pattern: &str, escape: Option<char>) -> String {
+    let mut result = String::new();
+    let mut rest = pattern.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            c if Some(c) == escape => result.extend(['\\'].into_iter().chain(rest.next())),
+            '\\' => result.push_str("\\\\"),
+            c => result.push(c),
+        }
+    }
+    result
+}
+
+/// `%s`, `%I` and `%L`, each with the next argument.
+fn formatted(template: &str, arguments: &[Value]) -> String {
+    let mut result = String::new();
+    let mut arguments = arguments.iter();
+    let mut rest = template.chars();
+    while let Some(c) = rest.next() {
+        match (c, c == '%') {
+            (_, true) => match rest.next() {
+                Some('I') => result += &describe::quoted(arguments.next().map_or("", text)),
+                Some('L') => result += &quoted_literal(arguments.next().map_or("", text)),
+                Some('s') => result += arguments.next().map_or("", text),
+                other => result.extend(other),
+            },
+            (c, _) => result.push(c),
+        }
+    }
+    result
+}
+
+pub static TEXT: &[Function] = &[
+    function("lower", 1, &[Text], Gives::Text, |_, a, _| some(text(&a[0]).to_lowercase())),
+    function("upper", 1, &[Text], Gives::Text, |_, a, _| some(text(&a[0]).to_uppercase())),
+    function("length", 1, &[Text], Gives::Int4, length),
+    function("char_length", 1, &[Text], Gives::Int4, length),
+    function("character_length", 1, &[Text], Gives::Int4, length),
+    function("octet_length", 1, &[Text], Gives::Int4, |_, a, _| {
+        Ok(Value::Int(text(&a[0]).len() as i64))
+    }),
+    function("substring", 2, &[Text, Any, Any], Gives::Text, |run, a, _| match &a[1] {
+        Value::Int(start) => some(substring(text(&a[0]), *start, a.get(2).map(int))),
+        pattern => {
+            let pattern = run.pattern(MatchKind::Regex, text(pattern))?;
+            let found = pattern.captures(text(&a[0]));
+            let found = found.and_then(|found| found.get(1).or(found.get(0)));
+            Ok(found.map_or(Value::Null, |found| Value::text(found.as_str())))
+        }
+    }),
+    function("substr", 2, &[Text, Int, Int], Gives::Text, |_, a, _| {
+        some(substring(text(&a[0]), int(&a[1]), a.get(2).map(int)))
+    }),
+    function("left", 2, &[Text, Int], Gives::Text, |_, a, _| some(left(text(&a[0]), int(&a[1])))),
+    function("right", 2, &[Text, Int], Gives::Text, |_, a, _| some(right(text(&a[0]), int(&a[1])))),
+    function("replace", 3, &[Text, Text, Text], Gives::Text, |_, a, _| {
+        some(text(&a[0]).replace(text(&a[1]), text(&a[2])))
+    }),
+    function("split_part", 3, &[Text, Text, Int], Gives::Text, |_, a, _| {
+        let place = usize::try_from(int(&a[2]) - 1).unwrap_or(usize::MAX);
+        some(text(&a[0]).split(text(&a[1])).nth(place).unwrap_or_default())
+    }),
+    function("strpos", 2, &[Text, Text], Gives::Int4, |_, a, _| {
+        let place = text(&a[0]).find(text(&a[1]));
+        let characters = place.map(|place| text(&a[0])[..place].chars().count() as i64 + 1);
+        Ok(Value::Int(characters.unwrap_or(0)))
+    }),
+    function("starts_with", 2, &[Text, Text], Gives::Bool, |_, a, _| {
+        Ok(Value::Bool(text(&a[0]).starts_with(text(&a[1]))))
+    }),
+    function("repeat", 2, &[Text, Int], Gives::Text, |_, a, _| {
+        const REPEATED_MAX: i64 = 1 << 20;
+        let count = int(&a[1]).clamp(0, REPEATED_MAX / (text(&a[0]).len().max(1) as i64));
+        some(text(&a[0]).repeat(count as usize))
+    }),
+    function("btrim", 1, &[Text, Text], Gives::Text, |_, a, _| some(trimmed(a, true, true))),
+    function("ltrim", 1, &[Text, Text], Gives::Text, |_, a, _| some(trimmed(a, true, false))),
+    function("rtrim", 1, &[Text, Text], Gives::Text, |_, a, _| some(trimmed(a, false, true))),
+    function("quote_ident", 1, &[Text], Gives::Text, |_, a, _| some(describe::quoted(text(&a[0])))),
+    function("quote_literal", 1, &[Text], Gives::Text, |_, a, _| some(quoted_literal(text(&a[0])))),
+    function("like_escape", 2, &[Text, Text], Gives::Text, |_, a, _| {
+        some(with_backslashes(text(&a[0]), text(&a[1]).chars().next()))
+    }),
+    function("regexp_replace", 3, &[Text, Text, Text, Text], Gives::Text, |run, a, _| {
+        let flags = a.get(3).map_or("", |flags| text(flags));
+        let kind = match flags.contains('i') {
+            true => MatchKind::RegexAnyCase,
+            false => MatchKind::Regex,
+        };
+        let pattern = run.pattern(kind, text(&a[1]))?;
+        let new = replacement(text(&a[2]));
+        some(match flags.contains('g') {
+            true => pattern.replace_all(text(&a[0]), new),
+            false => pattern.replace(text(&a[0]), new),
+        })
+    }),
+    lax("format", 1, &[Text], Gives::Text, |_, a, _| match &a[0] {
+        Value::Null => Ok(Value::Null),
+        template => some(formatted(text(template), &a[1..])),
+    }),
+    lax("concat", 1, &[Text], Gives::Text, |_, a, _| some(a.iter().map(text).collect::<String>())),
+    lax("concat_ws", 1, &[Text], Gives::Text, |_, a, _| {
+        let present = a[1..].iter().filter(|value| !value.is_null()).map(text);
+        some(present.collect::<Vec<_>>().join(text(&a[0])))
+    }),
+    function("abs", 1, &[Int], Gives::Int8, |_, a, _| Ok(Value::Int(int(&a[0]).saturating_abs()))),
+    function("round", 1, &[Any], Gives::First, |_, a, _| types::arithmetic::round(&a[0], 0)),
+    function("ceil", 1, &[Any], Gives::First, |_, a, _| types::arithmetic::ceil(&a[0])),
+    function("floor", 1, &[Any], Gives::First, |_, a, _| types::arithmetic::floor(&a[0])),
+    function("operator &", 2, &[Int, Int], Gives::Int8, |_, a, _| {
+        Ok(Value::Int(int(&a[0]) & int(&a[1])))
+    }),
+    function("operator |", 2, &[Int, Int], Gives::Int8, |_, a, _| {
+        Ok(Value::Int(int(&a[0]) | int(&a[1])))
+    }),
+    function("operator >>", 2, &[Int, Int], Gives::Int8, |_, a, _| {
+        let by = u32::try_from(int(&a[1])).unwrap_or(0);
+        Ok(Value::Int(int(&a[0]).checked_shr(by).unwrap_or(0)))
+    }),
+];
+
+fn length(_: &super::eval::Run<'_>, a: &[Value], _: &[types::DataType]) -> Result<Value> {
+    Ok(Value::Int(text(&a[0]).chars().count() as i64))
+}

@@ -1,0 +1,88 @@
+//! The database and what is around it: schemas, roles, settings, sessions.
+
+use types::Value;
+
+use super::{Facts, Rows, oid};
+use crate::oid as number;
+use crate::query::cast::SCHEMAS;
+
+const UTF8: i64 = 6;
+const DEFAULT_TABLESPACE: u32 = 1663;
+
+pub fn pg_namespace(_: &Facts<'_>, rows: &mut Rows<'_>) {
+    for (this, name) in SCHEMAS {
+        rows.row(&[
+            ("oid", oid(this)),
+            ("nspname", Value::text(name)),
+            ("nspowner", oid(number::OWNER)),
+        ]);
+    }
+}
+
+pub fn pg_database(facts: &Facts<'_>, rows: &mut Rows<'_>) {
+    rows.row(&[
+        ("oid", oid(number::DATABASE)),
+        ("datname", Value::text(&facts.session.database)),
+        ("datdba", oid(number::OWNER)),
+        ("encoding", Value::Int(UTF8)),
+        ("datlocprovider", Value::text("c")),
+        ("datallowconn", Value::Bool(true)),
+        ("datconnlimit", Value::Int(-1)),
+        ("dattablespace", oid(DEFAULT_TABLESPACE)),
+        // Text is ordered by its bytes.
+        ("datcollate", Value::text("C")),
+        ("datctype", Value::text("C.UTF-8")),
+    ]);
+}
+
+/// There is no GRANT, so whoever may connect may do everything.
+pub fn pg_authid(facts: &Facts<'_>, rows: &mut Rows<'_>) {
+    let session = facts.session;
+    let owner = session.roles.first().map_or("tally", String::as_str);
+    let mut names: Vec<&str> = session.roles.iter().map(String::as_str).collect();
+    names.extend([owner, session.user.as_str()].into_iter().filter(|name| !name.is_empty()));
+    names.sort_unstable();
+    names.dedup();
+    for name in names {
+        rows.row(&[
+            ("oid", oid(number::role(name, owner))),
+            ("rolname", Value::text(name)),
+            ("rolsuper", Value::Bool(true)),
+            ("rolinherit", Value::Bool(true)),
+            ("rolcanlogin", Value::Bool(true)),
+            ("rolconnlimit", Value::Int(-1)),
+        ]);
+    }
+}
+
+pub fn pg_settings(facts: &Facts<'_>, rows: &mut Rows<'_>) {
+    for (name, value) in &facts.session.settings {
+        rows.row(&[
+            ("name", Value::text(name)),
+            ("setting", Value::text(value)),
+            ("category", Value::text("Client Connection Defaults")),
+            ("short_desc", Value::text("")),
+            ("context", Value::text("user")),
+            ("vartype", Value::text("string")),
+            ("source", Value::text("session")),
+            ("pending_restart", Value::Bool(false)),
+        ]);
+    }
+}
+
+pub fn pg_stat_activity(facts: &Facts<'_>, rows: &mut Rows<'_>) {
+    let owner = facts.session.roles.first().map_or("tally", String::as_str);
+    for session in &facts.session.activity {
+        rows.row(&[
+            ("datid", oid(number::DATABASE)),
+            ("datname", Value::text(&facts.session.database)),
+            ("pid", Value::Int(session.pid.into())),
+            ("usesysid", oid(number::role(&session.user, owner))),
+            ("usename", Value::text(&session.user)),
+            ("application_name", Value::text(&session.application)),
+            ("state", Value::text(&session.state)),
+            ("query", Value::text(&session.query)),
+            ("backend_type", Value::text("client backend")),
+        ]);
+    }
+}

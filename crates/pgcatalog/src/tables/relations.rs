@@ -1,0 +1,297 @@
+//! Tables, views and indexes, and their columns.
+
+use sql::Table;
+use types::{ColumnId, DataType, IndexId, SystemType, Value};
+
+use super::{Facts, Rows, ints, oid};
+use crate::describe;
+use crate::oid as number;
+use crate::relation::{self, Relation};
+use crate::world::{Names, World};
+
+/// What the default collation and `"C"` are numbered.
+const DEFAULT_COLLATION: u32 = 100;
+const C_COLLATION: u32 = 950;
+
+/// An index of a table, the primary key's being 0.
+pub struct Index<'a> {
+    pub id: IndexId,
+    pub name: &'a str,
+    pub columns: &'a [ColumnId],
+    pub unique: bool,
+}
+
+pub fn indexes(table: &Table) -> impl Iterator<Item = Index<'_>> {
+    let primary = (!table.schema.hidden_row_id).then(|| Index {
+        id: 0,
+        name: &table.primary_key_name,
+        columns: &table.schema.primary_key,
+        unique: true,
+    });
+    let secondary = (1..).zip(&table.schema.indexes).filter(|(_, index)| !index.dropped);
+    primary.into_iter().chain(secondary.map(|(id, index)| Index {
+        id,
+        name: &index.name,
+        columns: &index.columns,
+        unique: index.unique,
+    }))
+}
+
+pub fn names(world: &World, names: &mut Names) {
+    for table in world.catalog.tables() {
+        let id = table.id();
+        names.relations.insert(number::table(id), ("public", table.name().to_owned()));
+        for index in indexes(table) {
+            let name = index.name.to_owned();
+            names.relations.insert(number::index(id, index.id), ("public", name));
+        }
+    }
+}
+
+fn schema_oid(name: &str) -> u32 {
+    match name {
+        "pg_catalog" => number::PG_CATALOG,
+        _ => number::INFORMATION_SCHEMA,
+    }
+}
+
+pub fn pg_class(facts: &Facts<'_>, rows: &mut Rows<'_>) {
+    for relation in relation::all() {
+        system_class(relation, rows);
+    }
+    for table in facts.world.catalog.tables() {
+        table_class(table, rows);
+        indexes(table).for_each(|index| index_class(table, &index, rows));
+    }
+}
+
+fn system_class(relation: &Relation, rows: &mut Rows<'_>) {
+    let kind = if relation.is_view { "v" } else { "r" };
+    rows.row(&[
+        ("oid", oid(relation.oid)),
+        ("relname", Value::text(relation.name)),
+        ("relnamespace", oid(schema_oid(relation.schema))),
+        ("relowner", oid(number::OWNER)),
+        ("relam", oid(if relation.is_view { 0 } else { number::HEAP })),
+        ("reltuples", Value::Float(-1.0)),
+        ("relpersistence", Value::text("p")),
+        ("relkind", Value::text(kind)),
+        ("relnatts", Value::Int(relation.columns.len() as i64)),
+        ("relhasrules", Value::Bool(relation.is_view)),
+        ("relispopulated", Value::Bool(true)),
+        ("relreplident", Value::text("n")),
+    ]);
+}
+
+fn table_class(table: &Table, rows: &mut Rows<'_>) {
+    let id = table.id();
+    let refers = !table.foreign_keys.is_empty() || !table.referenced_by.is_empty();
+    rows.row(&[
+        ("oid", oid(number::table(id))),
+        ("relname", Value::text(table.name())),
+        ("relnamespace", oid(number::PUBLIC)),
+        ("reltype", oid(number::row_type(id))),
+        ("relowner", oid(number::OWNER)),
+        ("relam", oid(number::HEAP)),
+        ("relfilenode", oid(number::table(id))),
+        ("reltuples", Value::Float(-1.0)),
+        ("relhasindex", Value::Bool(indexes(table).next().is_some())),
+        ("relpersistence", Value::text("p")),
+        ("relkind", Value::text("r")),
+        ("relnatts", Value::Int(attributes(table).count() as i64)),
+        ("relchecks", Value::Int(table.checks.len() as i64)),
+        ("relhastriggers", Value::Bool(refers)),
+        ("relispopulated", Value::Bool(true)),
+        ("relreplident", Value::text("d")),
+    ]);
+}
+
+fn index_class(table: &Table, index: &Index<'_>, rows: &mut Rows<'_>) {
+    rows.row(&[
+        ("oid", oid(number::index(table.id(), index.id))),
+        ("relname", Value::text(index.name)),
+        ("relnamespace", oid(number::PUBLIC)),
+        ("relowner", oid(number::OWNER)),
+        ("relam", oid(number::BTREE)),
+        ("relfilenode", oid(number::index(table.id(), index.id))),
+        ("reltuples", Value::Float(-1.0)),
+        ("relpersistence", Value::text("p")),
+        ("relkind", Value::text("i")),
+        ("relnatts", Value::Int(index.columns.len() as i64)),
+        ("relispopulated", Value::Bool(true)),
+        ("relreplident", Value::text("n")),
+    ]);
+}
+
+/// The columns of a table with their numbers, dropped ones included: numbers stay.
+fn attributes(table: &Table) -> impl Iterator<Item = (ColumnId, &types::ColumnSchema)> {
+    let hidden =
+        |id: &ColumnId| table.schema.hidden_row_id && table.schema.primary_key.contains(id);
+    (0..).zip(&table.schema.columns).filter(move |(id, _)| !hidden(id))
+}
+
+/// `attnum` of a column.
+pub fn attribute_number(column: ColumnId) -> i64 {
+    i64::from(column) + 1
+}
+
+fn collation(data_type: &DataType) -> u32 {
+    match data_type {
+        DataType::System(SystemType::Name) => C_COLLATION,
+        DataType::Array(element) => collation(element),
+        other if other.is_string() => DEFAULT_COLLATION,
+        _ => 0,
+    }
+}
+
+fn alignment(data_type: &DataType) -> &'static str {
+    match data_type.type_len() {
+        1 => "c",
+        2 => "s",
+        8 => "d",
+        16 => "c",
+        _ => "i",
+    }
+}
+
+fn storage(data_type: &DataType) -> &'static str {
+    match (data_type, data_type.type_len()) {
+        (DataType::Numeric(_), _) => "m",
+        (_, -1) => "x",
+        _ => "p",
+    }
+}
+
+/// What an attribute's row says of its type.
+fn typed(data_type: &DataType) -> [(&'static str, Value); 8] {
+    let by_value = matches!(data_type.type_len(), 1 | 2 | 4 | 8);
+    [
+        ("atttypid", oid(data_type.oid())),
+        ("attstattarget", Value::Int(-1)),
+        ("attlen", Value::Int(data_type.type_len().into())),
+        ("attcacheoff", Value::Int(-1)),
+        ("atttypmod", Value::Int(data_type.typmod().into())),
+        ("attbyval", Value::Bool(by_value)),
+        ("attalign", Value::text(alignment(data_type))),
+        ("attstorage", Value::text(storage(data_type))),
+    ]
+}
+
+fn attribute(
+    rows: &mut Rows<'_>,
+    of: u32,
+    at: i64,
+    name: &str,
+    data_type: &DataType,
+    more: &[(&'static str, Value)],
+) {
+    let mut columns = vec![
+        ("attrelid", oid(of)),
+        ("attname", Value::text(name)),
+        ("attnum", Value::Int(at)),
+        ("attislocal", Value::Bool(true)),
+        ("attcollation", oid(collation(data_type))),
+        ("attndims", Value::Int(i64::from(matches!(data_type, DataType::Array(_))))),
+    ];
+    columns.extend(typed(data_type));
+    columns.extend_from_slice(more);
+    rows.row(&columns);
+}
+
+pub fn pg_attribute(facts: &Facts<'_>, rows: &mut Rows<'_>) {
+    for relation in relation::all() {
+        for (at, column) in (1..).zip(&relation.columns) {
+            let more = [("attnotnull", Value::Bool(column.not_null))];
+            attribute(rows, relation.oid, at, column.name, &column.data_type, &more);
+        }
+    }
+    for table in facts.world.catalog.tables() {
+        for (id, column) in attributes(table) {
+            table_attribute(table, id, column, rows);
+        }
+        for index in indexes(table) {
+            let of = number::index(table.id(), index.id);
+            for (at, column) in (1..).zip(index.columns) {
+                let data_type = table.column_type(*column);
+                attribute(rows, of, at, table.column_name(*column), data_type, &[]);
+            }
+        }
+    }
+}
+
+fn table_attribute(table: &Table, id: ColumnId, column: &types::ColumnSchema, rows: &mut Rows<'_>) {
+    let (of, at) = (number::table(table.id()), attribute_number(id));
+    if column.dropped {
+        let name = format!("........pg.dropped.{at}........");
+        let more = [("attisdropped", Value::Bool(true)), ("atttypid", oid(0))];
+        return attribute(rows, of, at, &name, &column.data_type, &more);
+    }
+    let has_default = default(table, id).is_some();
+    let more =
+        [("attnotnull", Value::Bool(!column.nullable)), ("atthasdef", Value::Bool(has_default))];
+    attribute(rows, of, at, &column.name, &column.data_type, &more);
+}
+
+fn default(table: &Table, id: ColumnId) -> Option<&procedure::Expr> {
+    table.defaults.get(usize::from(id))?.as_ref()
+}
+
+pub fn pg_attrdef(facts: &Facts<'_>, rows: &mut Rows<'_>) {
+    for table in facts.world.catalog.tables() {
+        for (id, column) in attributes(table).filter(|(_, column)| !column.dropped) {
+            let Some(default) = default(table, id) else {
+                continue;
+            };
+            rows.row(&[
+                ("oid", oid(number::default(table.id(), id))),
+                ("adrelid", oid(number::table(table.id()))),
+                ("adnum", Value::Int(attribute_number(id))),
+                ("adbin", Value::text(describe::default_text(default, &column.data_type))),
+            ]);
+        }
+    }
+}
+
+/// The default B-tree operator class of a type.
+fn operator_class(data_type: &DataType) -> u32 {
+    match data_type {
+        DataType::Int2 => 1979,
+        DataType::Int4 => 1978,
+        DataType::Int8 => 3124,
+        DataType::Numeric(_) => 3125,
+        DataType::Float8 => 3123,
+        DataType::Bool => 10003,
+        DataType::Char(_) => 10004,
+        DataType::Bytea => 10006,
+        DataType::Uuid => 10065,
+        DataType::Date => 3122,
+        DataType::Timestamp => 3128,
+        DataType::Timestamptz => 3127,
+        _ => 3126,
+    }
+}
+
+pub fn pg_index(facts: &Facts<'_>, rows: &mut Rows<'_>) {
+    for table in facts.world.catalog.tables() {
+        for index in indexes(table) {
+            let types = || index.columns.iter().map(|column| table.column_type(*column));
+            let count = Value::Int(index.columns.len() as i64);
+            rows.row(&[
+                ("indexrelid", oid(number::index(table.id(), index.id))),
+                ("indrelid", oid(number::table(table.id()))),
+                ("indnatts", count.clone()),
+                ("indnkeyatts", count),
+                ("indisunique", Value::Bool(index.unique)),
+                ("indisprimary", Value::Bool(index.id == 0)),
+                ("indimmediate", Value::Bool(true)),
+                ("indisvalid", Value::Bool(true)),
+                ("indisready", Value::Bool(true)),
+                ("indislive", Value::Bool(true)),
+                ("indkey", ints(index.columns.iter().map(|column| attribute_number(*column)))),
+                ("indcollation", ints(types().map(collation))),
+                ("indclass", ints(types().map(operator_class))),
+                ("indoption", ints(index.columns.iter().map(|_| 0))),
+            ]);
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! A catalog as PostgreSQL's system tables describe it: their rows, made when first asked for and
+//! kept for as long as the catalog stays what it is.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use sql::Catalog;
+use types::{Result, Value};
+
+use crate::oid::{self, Numbers};
+use crate::relation::{self, Relation};
+use crate::tables::{self, Facts};
+use crate::views;
+
+pub type Row = Box<[Value]>;
+
+/// What a session is, and what it may know of the server around it.
+#[derive(Clone, Debug, Default)]
+pub struct Session {
+    pub user: String,
+    pub database: String,
+    pub backend_pid: i32,
+    pub server_version: String,
+    /// Names of all users that may log in, the owner of everything first.
+    pub roles: Vec<String>,
+    /// What SHOW ALL shows.
+    pub settings: Vec<(String, String)>,
+    pub activity: Vec<Activity>,
+    /// Microseconds since 2000-01-01.
+    pub now_us: i64,
+}
+
+/// A session, as the others see it.
+#[derive(Clone, Debug, Default)]
+pub struct Activity {
+    pub pid: i32,
+    pub user: String,
+    pub application: String,
+    /// `active`, `idle`, `idle in transaction`.
+    pub state: String,
+    pub query: String,
+}
+
+/// One version of a catalog.
+#[derive(Debug)]
+pub struct World {
+    pub catalog: Arc<Catalog>,
+    pub numbers: Numbers,
+    /// By place in [`relation::all`].
+    contents: Vec<OnceLock<Arc<Contents>>>,
+    names: OnceLock<Names>,
+}
+
+/// The rows of a system table.
+#[derive(Debug, Default)]
+pub struct Contents {
+    pub rows: Vec<Row>,
+    /// By column: which rows have a value. Made when a query first looks for one.
+    lookups: Mutex<HashMap<usize, Arc<Lookup>>>,
+}
+
+pub type Lookup = HashMap<Value, Vec<usize>>;
+
+/// What `regclass` and its kin print and read.
+#[derive(Debug, Default)]
+pub struct Names {
+    pub relations: HashMap<u32, (&'static str, String)>,
+    pub routines: HashMap<u32, String>,
+    pub types: HashMap<u32, String>,
+}
+
+impl Contents {
+    pub fn new(rows: Vec<Row>) -> Contents {
+        Contents { rows, lookups: Mutex::default() }
+    }
+
+    pub fn lookup(&self, column: usize) -> Arc<Lookup> {
+        let mut lookups = self.lookups.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let lookup = lookups.entry(column).or_insert_with(|| {
+            let mut lookup = Lookup::new();
+            for (place, row) in self.rows.iter().enumerate() {
+                lookup.entry(row[column].clone()).or_default().push(place);
+            }
+            Arc::new(lookup)
+        });
+        Arc::clone(lookup)
+    }
+}
+
+impl World {
+    pub fn new(catalog: Arc<Catalog>) -> World {
+        let numbers = Numbers::of(&catalog);
+        let contents = relation::all().iter().map(|_| OnceLock::new()).collect();
+        World { catalog, numbers, contents, names: OnceLock::new() }
+    }
+
+    /// The rows of the relation at this place of [`relation::all`].
+    pub fn contents(&self, place: usize, session: &Session) -> Result<Arc<Contents>> {
+        let relation = &relation::all()[place];
+        if depends_on_session(relation) {
+            return self.fill(relation, session).map(Arc::new);
+        }
+        if let Some(contents) = self.contents[place].get() {
+            return Ok(Arc::clone(contents));
+        }
+        let made = Arc::new(self.fill(relation, session)?);
+        Ok(Arc::clone(self.contents[place].get_or_init(|| made)))
+    }
+
+    fn fill(&self, relation: &'static Relation, session: &Session) -> Result<Contents> {
+        let rows = match views::definition(relation) {
+            Some(text) => crate::query::view_rows(self, session, text, relation)?,
+            None => tables::fill(&Facts { world: self, session }, relation)?,
+        };
+        Ok(Contents::new(rows))
+    }
+
+    pub fn names(&self) -> &Names {
+        self.names.get_or_init(|| tables::names(self))
+    }
+
+    /// A relation by name; `pg_catalog` is looked through before `public`.
+    pub fn relation_oid(&self, schema: Option<&str>, name: &str) -> Option<u32> {
+        let system = |schema| relation::place(schema, name).map(|p| relation::all()[p].oid);
+        let user = || {
+            let table = self.catalog.find_table(name).map(|table| oid::table(table.id()));
+            let index = || {
+                let (table, index) = self.catalog.find_index(name)?;
+                Some(oid::index(table.id(), index))
+            };
+            table.or_else(index)
+        };
+        match schema {
+            None => system("pg_catalog").or_else(user),
+            Some("public") => user(),
+            Some(schema) => system(schema),
+        }
+    }
+}
+
+fn depends_on_session(relation: &Relation) -> bool {
+    match views::definition(relation) {
+        None => tables::SESSION_TABLES.contains(&relation.name),
+        Some(text) => {
+            let mentions = |name: &&str| text.contains(*name);
+            text.contains("current_user") || tables::SESSION_TABLES.iter().any(mentions)
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Each client's queries, against PostgreSQL's answers.
+
+use std::collections::BTreeMap;
+
+use crate::fixtures::{Server, read};
+
+const SCHEMA: &str = include_str!("../fixtures/schema.sql");
+
+/// PostgreSQL's answers by title, lines as they are.
+fn expected(text: &str) -> BTreeMap<&str, &str> {
+    let blocks = text.split("\n-- ").skip(1);
+    blocks.filter_map(|block| block.split_once('\n')).collect()
+}
+
+/// Columns and rows as the answers are written.
+fn shown(server: &Server, sent: &crate::fixtures::Sent) -> Result<String, String> {
+    let table = server.answer(sent).map_err(|error| format!("{error:?}"))?;
+    let lines = table.rows.iter().map(|row| row.join("|") + "\n");
+    Ok(table.columns.join("|") + "\n" + &lines.collect::<String>())
+}
+
+/// Whether two answers are the same. Rows that nobody has ordered may come in any order.
+fn same(query: &str, is: &str, should: &str) -> bool {
+    let mut depth = 0;
+    let outside = |c: &char| {
+        depth += i32::from(*c == '(') - i32::from(*c == ')');
+        depth == 0
+    };
+    let outside: String = query.chars().filter(outside).collect();
+    if outside.to_lowercase().contains("order by") {
+        return is == should;
+    }
+    let sorted = |answer: &str| {
+        let mut lines: Vec<String> = answer.lines().map(str::to_owned).collect();
+        lines.sort_unstable();
+        lines
+    };
+    sorted(is) == sorted(should)
+}
+
+/// Runs a client's statements; what it says is wrong, and how.
+fn check(client: &str, queries: &str, answers: &str) {
+    let server = Server::new(SCHEMA);
+    let expected = expected(answers);
+    let mut wrong = Vec::new();
+    for sent in read(queries) {
+        let is = shown(&server, &sent);
+        let should = expected.get(sent.title.as_str()).copied().unwrap_or_default().trim();
+        match is {
+            Err(error) => wrong.push(format!("{}: {error}", sent.title)),
+            Ok(is) if sent.differs.is_none() && !same(&sent.text, is.trim(), should) => {
+                wrong.push(format!("{}:\n{}---\n{should}\n", sent.title, is));
+            }
+            Ok(_) => {}
+        }
+    }
+    assert!(wrong.is_empty(), "{client}: {} wrong\n{}", wrong.len(), wrong.join("\n"));
+}
+
+macro_rules! clients {
+    ($($name:ident $file:literal;)*) => {
+        $(
+            #[test]
+            fn $name() {
+                check(
+                    $file,
+                    include_str!(concat!("../fixtures/", $file, ".queries")),
+                    include_str!(concat!("../fixtures/", $file, ".answers")),
+                );
+            }
+        )*
+    };
+}
+
+clients! {
+    what_psql_sends_is_answered_as_postgresql_does "psql";
+    what_pgjdbc_sends_is_answered_as_postgresql_does "pgjdbc";
+    what_sqlalchemy_sends_is_answered_as_postgresql_does "sqlalchemy";
+    what_django_sends_is_answered_as_postgresql_does "django";
+    what_other_tools_send_is_answered_as_postgresql_does "tools";
+    what_asyncpg_sends_is_answered_as_postgresql_does "asyncpg";
+}

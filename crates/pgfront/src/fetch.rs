@@ -1,0 +1,94 @@
+//! A statement's rows on their way to the client: whole, or as they are made.
+//!
+//! The next rows of a stream are asked for when the ones before are in the output buffer, and that
+//! is sent whenever it is large: a slow client slows whoever makes the rows, and a result takes the
+//! memory of some batches, whatever its size.
+
+use std::vec;
+
+use futures::{FutureExt, StreamExt};
+use tokio::io::{AsyncRead, AsyncWrite};
+use types::Result;
+
+use crate::backend::{ColumnDescription, Row, RowStream};
+use crate::cancel::Cancel;
+use crate::connection::Failure;
+use crate::message::Formats;
+use crate::reply;
+use crate::wire::Wire;
+
+/// Rows that have not been sent yet.
+pub struct Fetch {
+    made: vec::IntoIter<Row>,
+    /// `None`: there are no more than were made.
+    more: Option<RowStream>,
+}
+
+/// How rows are written.
+pub struct Shape<'a> {
+    pub columns: &'a [ColumnDescription],
+    pub formats: &'a Formats,
+}
+
+impl Fetch {
+    pub fn whole(rows: Vec<Row>) -> Fetch {
+        Fetch { made: rows.into_iter(), more: None }
+    }
+
+    pub fn stream(rows: RowStream) -> Fetch {
+        Fetch { made: Vec::new().into_iter(), more: Some(rows) }
+    }
+
+    /// Encodes at most `max_rows` rows, sending as the buffer fills. Returns how many.
+    pub async fn send<S>(
+        &mut self,
+        wire: &mut Wire<S>,
+        cancel: &Cancel,
+        shape: &Shape<'_>,
+        max_rows: Option<usize>,
+    ) -> Result<u64, Failure>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let mut left = max_rows.unwrap_or(usize::MAX);
+        let mut sent = 0;
+        while left > 0 && self.fill(wire, cancel).await? {
+            for row in self.made.by_ref().take(left) {
+                reply::data_row(&mut wire.output, &row, shape.columns, shape.formats)?;
+                sent += 1;
+                left -= 1;
+                wire.flush_if_large().await?;
+            }
+        }
+        Ok(sent)
+    }
+
+    /// Whether a further fetch could find any.
+    pub fn may_have_more(&self) -> bool {
+        self.made.len() > 0 || self.more.is_some()
+    }
+
+    /// Waits for rows if none are at hand, with what was encoded on its way meanwhile. Returns
+    /// whether there are any.
+    async fn fill<S>(&mut self, wire: &mut Wire<S>, cancel: &Cancel) -> Result<bool, Failure>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        while self.made.len() == 0 {
+            let Some(rows) = &mut self.more else { return Ok(false) };
+            cancel.check()?;
+            let next = match rows.next().now_or_never() {
+                Some(next) => next,
+                None => {
+                    wire.flush().await?;
+                    rows.next().await
+                }
+            };
+            match next {
+                Some(batch) => self.made = batch?.into_iter(),
+                None => self.more = None,
+            }
+        }
+        Ok(true)
+    }
+}

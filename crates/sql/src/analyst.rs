@@ -1,0 +1,98 @@
+//! The seam to an analytical engine: what a session asks of it, and nothing about how it answers.
+//!
+//! ```text
+//!   prepare: query, schema, parameter types ─► plan: columns, parameter types     once
+//!   run:     plan, snapshot, parameters     ─► rows, some at a time               each time
+//! ```
+//!
+//! A plan belongs to a version of the schema and to no snapshot; it is shared by whoever asks the
+//! same. Rows are made as they are asked for: an engine keeps a bounded number of them ahead of its
+//! client. Dropping them ends the run.
+//!
+//! Nothing that an analyst computes reaches the ledger, and nothing that it reads enters a
+//! transaction's footprint: it sees a snapshot, and sessions keep it out of transactions that
+//! write.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use procedure::Column;
+use sqlparser::ast;
+use storage::Snapshot;
+use types::{DataType, Result, Value};
+
+use crate::catalog::Catalog;
+use crate::session::settings::Settings;
+use crate::statement::SessionInfo;
+
+pub type Row = Box<[Value]>;
+
+/// Rows as they are made, some at a time.
+pub type RowBatches = BoxStream<'static, Result<Vec<Row>>>;
+
+/// An engine for queries over much data.
+pub trait Analyst: Send + Sync {
+    /// Checks a query against a catalog and plans it.
+    ///
+    /// # Errors
+    /// What PostgreSQL would say of the query, or 0A000 where the engine has no answer.
+    fn prepare(&self, request: &QueryRequest<'_>) -> Result<Arc<dyn AnalyticalPlan>>;
+}
+
+/// A query to be planned.
+pub struct QueryRequest<'a> {
+    pub catalog: &'a Arc<Catalog>,
+    /// The schema's version: two catalogs with the same one are the same.
+    pub version: u64,
+    pub info: &'a SessionInfo,
+    pub settings: &'a Settings,
+    /// The query's own text, without the EXPLAIN or COPY around it.
+    pub text: &'a str,
+    pub query: &'a ast::Query,
+    /// As the client declared them; `None` is to be inferred.
+    pub parameter_types: &'a [Option<DataType>],
+}
+
+/// A query, checked and planned.
+pub trait AnalyticalPlan: fmt::Debug + Send + Sync {
+    fn columns(&self) -> &[Column];
+
+    /// Types of `$1`…, as declared or inferred.
+    fn parameters(&self) -> &[DataType];
+
+    /// Whether it reads rows of tables. What only the schema answers can be asked anywhere.
+    fn reads_tables(&self) -> bool;
+
+    fn run(self: Arc<Self>, execution: Execution) -> RowBatches;
+
+    /// The lines of EXPLAIN; `analyze`: after a run whose rows are thrown away.
+    fn explain(
+        self: Arc<Self>,
+        execution: Execution,
+        analyze: bool,
+    ) -> BoxFuture<'static, Result<Vec<String>>>;
+}
+
+/// One run of a plan.
+pub struct Execution {
+    pub snapshot: Arc<Snapshot>,
+    pub parameters: Box<[Value]>,
+    /// As they are now: the plan may be older.
+    pub settings: Settings,
+    /// What `now()` is.
+    pub now_us: i64,
+    pub limits: Limits,
+}
+
+/// What ends a run before its time, with 57014.
+#[derive(Clone, Default)]
+pub struct Limits {
+    /// Time that somebody waits for rows. What the client takes to read them does not count.
+    pub timeout: Option<Duration>,
+    /// Becomes true when the client asks to cancel what it waits for.
+    pub canceled: Arc<AtomicBool>,
+}

@@ -1,0 +1,164 @@
+//! Functions about the past, which are statements of their own: `tally_pin`, `tally_unpin`,
+//! `tally_pins`, `tally_snapshot` and `tally_history`.
+//!
+//! They stand alone, as `SELECT f(…)` or `SELECT * FROM f(…)`, since what they answer is no value
+//! that a block could compute again.
+
+use std::sync::Arc;
+
+use procedure::{Column, Expr, Output};
+use sqlparser::ast;
+use types::cast::CastContext;
+use types::{DataType, Error, Result, SqlState, TableId};
+
+use super::Binder;
+use crate::catalog::Table;
+use crate::statement::Statement;
+
+/// What is asked about the past. Arguments are values when the statement runs.
+#[derive(Clone, Debug)]
+pub enum PastQuery {
+    /// A name, and a block or NULL for the newest.
+    Pin {
+        name: Expr,
+        block: Option<Expr>,
+    },
+    Unpin {
+        name: Expr,
+    },
+    Pins,
+    Snapshot,
+    /// The values of the primary key.
+    History {
+        table: TableId,
+        key: Vec<Expr>,
+    },
+}
+
+impl Binder<'_> {
+    /// `None` for a function that is none of these.
+    pub(super) fn past_call(
+        &mut self,
+        name: &str,
+        call: &ast::Function,
+    ) -> Result<Option<(Statement, Output)>> {
+        if !name.starts_with("tally_") {
+            return Ok(None);
+        }
+        let (query, columns) = match name {
+            "tally_pin" => {
+                let [name, block] = self.past_arguments(call, &[DataType::Text, DataType::Int8])?;
+                let name = name.ok_or_else(|| wanted("tally_pin(name text [, block bigint])"))?;
+                (PastQuery::Pin { name, block }, vec![column("tally_pin", DataType::Int8)])
+            }
+            "tally_unpin" => {
+                let [name] = self.past_arguments(call, &[DataType::Text])?;
+                let name = name.ok_or_else(|| wanted("tally_unpin(name text)"))?;
+                (PastQuery::Unpin { name }, vec![column("tally_unpin", DataType::Bool)])
+            }
+            "tally_pins" => {
+                let [] = self.past_arguments(call, &[])?;
+                (PastQuery::Pins, pins_columns())
+            }
+            "tally_snapshot" => {
+                let [] = self.past_arguments(call, &[])?;
+                (PastQuery::Snapshot, snapshot_columns())
+            }
+            "tally_history" => self.history_call(call)?,
+            _ => return Ok(None),
+        };
+        Ok(Some((Statement::Past(query), Output::Rows(columns))))
+    }
+
+    /// So many arguments at most, as these types.
+    fn past_arguments<const N: usize>(
+        &mut self,
+        call: &ast::Function,
+        types: &[DataType; N],
+    ) -> Result<[Option<Expr>; N]> {
+        let given = self.call_arguments(&super::Scope::default(), call)?;
+        if given.len() > N {
+            return Err(wanted(&format!("{} with at most {N} arguments", call.name)));
+        }
+        let mut arguments = [const { None }; N];
+        for ((argument, given), data_type) in arguments.iter_mut().zip(given).zip(types) {
+            *argument = Some(self.coerce(given, data_type, CastContext::Assignment)?);
+        }
+        Ok(arguments)
+    }
+
+    fn history_call(&mut self, call: &ast::Function) -> Result<(PastQuery, Vec<Column>)> {
+        const USAGE: &str = "tally_history('table', key, …)";
+        let ast::FunctionArguments::List(list) = &call.args else { return Err(wanted(USAGE)) };
+        let table = list.args.first().and_then(literal).ok_or_else(|| wanted(USAGE))?;
+        let table: Arc<Table> = self.catalog.table(&table.to_lowercase())?.clone();
+        let mut rest = call.clone();
+        if let ast::FunctionArguments::List(list) = &mut rest.args {
+            list.args.remove(0);
+        }
+        let given = self.call_arguments(&super::Scope::default(), &rest)?;
+        let schema = &table.schema;
+        if schema.hidden_row_id {
+            let what = format!("the history of a row of \"{}\"", table.name());
+            return Err(Error::unsupported(what)
+                .with_detail("The table has no primary key to name a row by."));
+        }
+        if given.len() != schema.primary_key.len() {
+            let names: Vec<&str> =
+                schema.primary_key.iter().map(|&id| table.column_name(id)).collect();
+            let what = format!("tally_history('{}', {})", table.name(), names.join(", "));
+            return Err(wanted(&what));
+        }
+        let mut key = Vec::with_capacity(given.len());
+        for (argument, &id) in given.into_iter().zip(&schema.primary_key) {
+            key.push(self.coerce(argument, table.column_type(id), CastContext::Assignment)?);
+        }
+        let mut columns = history_columns();
+        let visible = schema.columns.iter().filter(|column| !column.dropped);
+        columns.extend(visible.map(|c| column(&c.name, c.data_type.clone())));
+        Ok((PastQuery::History { table: table.id(), key }, columns))
+    }
+}
+
+fn literal(argument: &ast::FunctionArg) -> Option<String> {
+    let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(ast::Expr::Value(value))) = argument
+    else {
+        return None;
+    };
+    match &value.value {
+        ast::Value::SingleQuotedString(text) => Some(text.clone()),
+        _ => None,
+    }
+}
+
+fn wanted(usage: &str) -> Error {
+    Error::new(SqlState::UNDEFINED_FUNCTION, "no such call").with_hint(format!("Use {usage}."))
+}
+
+fn column(name: &str, data_type: DataType) -> Column {
+    Column { name: name.to_owned(), data_type }
+}
+
+fn snapshot_columns() -> Vec<Column> {
+    vec![
+        column("block", DataType::Int8),
+        column("hash", DataType::Text),
+        column("time", DataType::Timestamptz),
+    ]
+}
+
+fn pins_columns() -> Vec<Column> {
+    let mut columns = vec![column("name", DataType::Text)];
+    columns.extend(snapshot_columns());
+    columns.push(column("state", DataType::Text));
+    columns
+}
+
+fn history_columns() -> Vec<Column> {
+    vec![
+        column("block", DataType::Int8),
+        column("position", DataType::Int8),
+        column("valid_from", DataType::Timestamptz),
+        column("deleted", DataType::Bool),
+    ]
+}

@@ -1,0 +1,174 @@
+//! Which engine runs a query.
+//!
+//! The fast path is asked first: its binder compiles what transactions need, and runs it row by row
+//! through the indexes. The analyst gets the rest:
+//!
+//! | The fast path… | then |
+//! |---|---|
+//! | does not know it: a feature, a function, a type, a system table | the analyst, if it does |
+//! | finds a fault that any engine would find | the fault |
+//! | reads [`BROAD_ROWS_MIN`] rows or more from one end | the analyst, if both [agree](is_agreed) |
+//! | follows keys, reads ranges with two ends, or small tables | the fast path |
+//!
+//! The analyst reads snapshots and leaves no footprint, so a transaction that has written does not
+//! ask it, and one that has asked it does not write.
+//!
+//! *Cost.* [`scanned_tables`] looks at a program once, when it is bound. What follows keys has none
+//! and is never looked at again; for the others each run adds up the sizes of those few tables.
+
+mod agreed;
+
+use std::fmt;
+use std::ops::Bound;
+
+use procedure::{Procedure, Query, Step};
+use storage::{GROUP_ROWS, Snapshot};
+use types::{Error, SqlState, TableId};
+
+pub use agreed::{are_agreed, is_agreed};
+
+/// From how many rows on it pays to plan for columns: the fast path reads about as many in the
+/// time that the analyst takes to plan.
+pub const BROAD_ROWS_MIN: u64 = 20_000;
+
+/// Why a query is where it is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Reason {
+    /// What the fast path said.
+    Refused(String),
+    /// Rows of the tables that are read without two bounds.
+    Broad(u64),
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::Refused(message) => write!(f, "because the fast path says: {message}"),
+            Reason::Broad(rows) => {
+                write!(f, "because it reads whole tables, of {rows} rows together")
+            }
+        }
+    }
+}
+
+/// Whether another engine may have an answer where the fast path's binder has this error.
+pub fn is_refusal(error: &Error) -> bool {
+    matches!(
+        error.code(),
+        SqlState::FEATURE_NOT_SUPPORTED
+            | SqlState::UNDEFINED_FUNCTION
+            | SqlState::UNDEFINED_OBJECT
+            | SqlState::INVALID_SCHEMA_NAME
+            | SqlState::UNDEFINED_TABLE
+    )
+}
+
+/// The tables that a program reads without two bounds, if it only reads.
+pub fn scanned_tables(procedure: &Procedure) -> Box<[TableId]> {
+    let mut tables = Vec::new();
+    for step in procedure.body.iter().filter(|_| procedure.read_only) {
+        match step {
+            Step::EmitQuery { query } | Step::ForRows { query, .. } | Step::Fetch { query, .. } => {
+                visit(query, &mut tables);
+            }
+            _ => {}
+        }
+    }
+    tables.into()
+}
+
+/// A LIMIT over a plain scan reads little, so what is below one counts only where something
+/// between them needs all rows.
+fn visit(query: &Query, tables: &mut Vec<TableId>) {
+    match query {
+        Query::Values(_) | Query::Unnest(_) | Query::Series { .. } | Query::Get { .. } => {}
+        Query::Scan { table, low, high, .. } => {
+            if matches!((low, high), (Bound::Unbounded, _) | (_, Bound::Unbounded)) {
+                tables.push(*table);
+            }
+        }
+        Query::Limit { input, limit: Some(_), .. } if is_piecemeal(input) => {}
+        Query::Filter { input, .. }
+        | Query::Project { input, .. }
+        | Query::Aggregate { input, .. }
+        | Query::Sort { input, .. }
+        | Query::Limit { input, .. }
+        | Query::Distinct { input } => visit(input, tables),
+        Query::NestedLoop { outer, inner, .. } | Query::HashJoin { outer, inner, .. } => {
+            visit(outer, tables);
+            visit(inner, tables);
+        }
+        Query::Append(inputs) => inputs.iter().for_each(|input| visit(input, tables)),
+    }
+}
+
+/// Rows of tables, to a row group.
+pub fn rows(snapshot: &Snapshot, tables: &[TableId]) -> u64 {
+    let groups = tables.iter().filter_map(|id| Some(snapshot.table(*id)?.groups() as u64));
+    groups.sum::<u64>() * GROUP_ROWS as u64
+}
+
+/// Rows come out as they go in, so whoever stops early has read little.
+fn is_piecemeal(query: &Query) -> bool {
+    match query {
+        Query::Scan { filter, .. } => filter.is_none(),
+        Query::Project { input, .. } => is_piecemeal(input),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::Catalog;
+    use crate::statement::Statement;
+
+    fn scanned(catalog: &Catalog, text: &str) -> usize {
+        let parsed = crate::parse(text).unwrap().remove(0);
+        match crate::bind(catalog, &parsed, &[]).unwrap().statement {
+            Statement::Procedure(procedure) => scanned_tables(&procedure).len(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn catalog() -> Catalog {
+        let text = "CREATE TABLE t (a int, b int, v text, PRIMARY KEY (a, b))";
+        let parsed = crate::parse(text).unwrap().remove(0);
+        match crate::bind(&Catalog::genesis(), &parsed, &[]).unwrap().statement {
+            Statement::Ddl(ddl) => Catalog::genesis().apply(&ddl).unwrap().0,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_follows_keys_or_stops_early_is_never_looked_at_again() {
+        let catalog = catalog();
+        for text in [
+            "SELECT v FROM t WHERE a = 1 AND b = 2",
+            "SELECT v FROM t WHERE a = $1 AND b > 2",
+            "SELECT count(*) FROM t WHERE a BETWEEN 1 AND 5",
+            "SELECT * FROM t LIMIT 10",
+            "SELECT v FROM t WHERE a >= 5 ORDER BY a LIMIT 10",
+            "SELECT 1",
+            "UPDATE t SET v = 'x'",
+        ] {
+            assert_eq!(scanned(&catalog, text), 0, "{text}");
+        }
+    }
+
+    #[test]
+    fn whole_tables_are_counted_wherever_they_stand() {
+        let catalog = catalog();
+        for (text, tables) in [
+            ("SELECT * FROM t", 1),
+            ("SELECT count(*) FROM t WHERE a > 5", 1),
+            ("SELECT * FROM t WHERE v = 'x' LIMIT 10", 1),
+            ("SELECT * FROM t ORDER BY v LIMIT 10", 1),
+            ("SELECT 1 FROM t x JOIN t y ON x.v = y.v", 2),
+            ("SELECT (SELECT max(v) FROM t) FROM t WHERE a = 1", 1),
+            ("SELECT a FROM t UNION ALL SELECT b FROM t", 2),
+        ] {
+            assert_eq!(scanned(&catalog, text), tables, "{text}");
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Queries that the [`Analyst`](crate::analyst::Analyst) runs: when a session asks it, and on which
+//! snapshot.
+//!
+//! Outside of a transaction that is the newest durable block's, as for every query. A transaction
+//! hands out its own, unless it has written: the analyst would not see that. What it reads is in no
+//! footprint, so a transaction that asked it may not write any more, if it is not READ ONLY anyway.
+//! For a query that the fast path can run too, a transaction which might still write stays with it.
+
+use std::sync::Arc;
+
+use types::{DataType, Error, Result, SqlState, Value};
+
+use super::guard::aside;
+use super::schema::Versioned;
+use super::{Answer, Prepared, Session, Tag, View};
+use crate::analyst::{AnalyticalPlan, Execution, Limits, QueryRequest};
+use crate::copy::{CopyFormatter, CopyOptions};
+use crate::parse::Parsed;
+use crate::router::{self, Reason};
+use crate::statement::{Bound, Statement};
+use procedure::Output;
+
+impl Session {
+    /// Binds for the analyst what the fast path has refused.
+    pub(super) fn bind_refused(
+        &self,
+        versioned: &Versioned,
+        parsed: &Parsed,
+        declared: &[Option<DataType>],
+        refusal: Error,
+    ) -> Result<Bound> {
+        if !router::is_refusal(&refusal) {
+            return Err(refusal);
+        }
+        let plan = match self.plan(versioned, parsed, declared) {
+            None => return Err(refusal),
+            Some(Ok(plan)) => plan,
+            // Its words for a fault that both found are better known.
+            Some(Err(error))
+                if error.code() == refusal.code()
+                    || error.code() == SqlState::FEATURE_NOT_SUPPORTED =>
+            {
+                return Err(refusal);
+            }
+            Some(Err(error)) => return Err(error),
+        };
+        let copy = parsed.copy_options()?;
+        let reason = Reason::Refused(refusal.message().to_owned());
+        Ok(Bound {
+            parameters: plan.parameters().to_vec(),
+            output: Output::Rows(plan.columns().to_vec()),
+            statement: Statement::Analytical { plan, reason, copy },
+            session_dependent: true,
+        })
+    }
+
+    /// `None` where there is nobody to ask, or nothing that could be asked.
+    fn plan(
+        &self,
+        versioned: &Versioned,
+        parsed: &Parsed,
+        parameter_types: &[Option<DataType>],
+    ) -> Option<Result<Arc<dyn AnalyticalPlan>>> {
+        let analyst = self.database.analyst.as_ref()?;
+        let query = parsed.query()?;
+        let is_whole = matches!(parsed.copy_options(), Ok(None));
+        let text = if is_whole { parsed.text.clone() } else { query.to_string() };
+        let request = QueryRequest {
+            catalog: &versioned.catalog,
+            version: versioned.version,
+            info: &self.info,
+            settings: &self.settings,
+            text: &text,
+            query,
+            parameter_types,
+        };
+        // Planning takes milliseconds.
+        Some(aside(false, || analyst.prepare(&request)))
+    }
+
+    /// The analyst's plan of a query that the fast path could run, if the query is broad and this
+    /// is no transaction that may still write.
+    pub(super) fn broad(
+        &self,
+        prepared: &Prepared,
+        parameters: &[Value],
+        view: &View,
+    ) -> Option<(Arc<dyn AnalyticalPlan>, Reason)> {
+        if prepared.scanned.is_empty() || self.database.analyst.is_none() {
+            return None;
+        }
+        let snapshot = match &self.transaction {
+            Some(transaction) if transaction.read_only => transaction.snapshot(),
+            Some(_) => return None,
+            None => view.snapshot.as_ref()?,
+        };
+        let rows = router::rows(snapshot, &prepared.scanned);
+        if rows < router::BROAD_ROWS_MIN || !router::are_agreed(parameters) {
+            return None;
+        }
+        let plan = prepared.broad.get_or_init(|| self.plan_broad(prepared, &view.versioned));
+        plan.clone().map(|plan| (plan, Reason::Broad(rows)))
+    }
+
+    /// Only where the client cannot tell who answers: the same values, and the same types.
+    fn plan_broad(
+        &self,
+        prepared: &Prepared,
+        versioned: &Versioned,
+    ) -> Option<Arc<dyn AnalyticalPlan>> {
+        let bound = &prepared.bound;
+        let (Statement::Procedure(procedure) | Statement::CopyOut { query: procedure, .. }) =
+            &bound.statement
+        else {
+            return None;
+        };
+        if bound.session_dependent || !router::is_agreed(&versioned.catalog, procedure) {
+            return None;
+        }
+        let declared: Vec<_> = bound.parameters.iter().cloned().map(Some).collect();
+        let plan = self.plan(versioned, &prepared.parsed, &declared)?.ok()?;
+        let Output::Rows(columns) = &bound.output else { return None };
+        (plan.columns() == columns && plan.parameters() == bound.parameters).then_some(plan)
+    }
+
+    pub(super) fn analyze(
+        &mut self,
+        plan: Arc<dyn AnalyticalPlan>,
+        copy: Option<&CopyOptions>,
+        parameters: &[Value],
+        view: View,
+    ) -> Result<Answer> {
+        let execution = self.execution(&*plan, parameters, view, plan.reads_tables())?;
+        let columns = plan.columns().to_vec();
+        let rows = plan.run(execution);
+        Ok(match copy {
+            None => Answer::Stream { rows, tag: Tag::Select },
+            Some(options) => {
+                let formatter = CopyFormatter::new(options, &columns);
+                Answer::CopyOut { columns: columns.len(), rows, formatter }
+            }
+        })
+    }
+
+    /// `reads_tables`: whether this run will, not whether it could.
+    pub(super) fn execution(
+        &mut self,
+        plan: &dyn AnalyticalPlan,
+        parameters: &[Value],
+        view: View,
+        reads_tables: bool,
+    ) -> Result<Execution> {
+        super::check_kinds(plan.parameters(), parameters)?;
+        let (snapshot, head) = match (&mut self.transaction, view.snapshot) {
+            (Some(transaction), _) => transaction.read_aside(reads_tables)?,
+            (None, Some(snapshot)) => {
+                let head = self.head_of(&snapshot)?;
+                (Arc::new(snapshot), head)
+            }
+            (None, None) => {
+                return Err(Error::new(SqlState::INTERNAL_ERROR, "a query without a snapshot"));
+            }
+        };
+        let limits = Limits {
+            timeout: self.settings.statement_timeout(),
+            canceled: self.guard.canceled().clone(),
+        };
+        if reads_tables {
+            self.has_read(head);
+        }
+        let now_us = head.time_us;
+        let settings = self.settings.clone();
+        Ok(Execution { snapshot, parameters: parameters.into(), settings, now_us, limits })
+    }
+}

@@ -1,0 +1,111 @@
+//! EXPLAIN: who would run a statement and why, and how; with ANALYZE, what it came to.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures::StreamExt;
+use types::{Error, Result, Value};
+
+use super::{Answer, Prepared, Session, Tag, View};
+use crate::analyst::AnalyticalPlan;
+use crate::router::{self, Reason};
+use crate::statement::Statement;
+
+impl Session {
+    pub(super) async fn explain(
+        &mut self,
+        prepared: &Arc<Prepared>,
+        analyze: bool,
+        parameters: &[Value],
+        view: View,
+    ) -> Result<Answer> {
+        let lines = match &prepared.bound.statement {
+            Statement::Analytical { plan, reason, .. } => {
+                self.explain_analytical(plan.clone(), reason, analyze, parameters, view).await?
+            }
+            Statement::Procedure(procedure)
+            | Statement::Call { procedure, .. }
+            | Statement::CopyOut { query: procedure, .. } => {
+                match self.broad(prepared, parameters, &view) {
+                    Some((plan, reason)) => {
+                        self.explain_analytical(plan, &reason, analyze, parameters, view).await?
+                    }
+                    None => {
+                        let mut lines =
+                            vec![format!("Router: fast path, {}", self.why_fast(prepared, &view))];
+                        lines.extend(crate::explain::lines(&view.versioned.catalog, procedure));
+                        if analyze {
+                            lines.extend(self.measured(prepared, parameters, view).await?);
+                        }
+                        lines
+                    }
+                }
+            }
+            _ => return Err(Error::unsupported("EXPLAIN of this statement")),
+        };
+        let rows = lines.iter().map(|line| [Value::from(line.as_str())].into()).collect();
+        Ok(Answer::Rows { rows, tag: Tag::Plain("EXPLAIN".into()) })
+    }
+
+    fn why_fast(&self, prepared: &Prepared, view: &View) -> String {
+        if prepared.scanned.is_empty() {
+            return "because it reads no table without two bounds".into();
+        }
+        let snapshot = match &self.transaction {
+            Some(transaction) if !transaction.read_only => {
+                return "because the transaction may still write, and has to keep what it read"
+                    .into();
+            }
+            Some(transaction) => Some(transaction.snapshot()),
+            None => view.snapshot.as_ref(),
+        };
+        let rows = snapshot.map_or(0, |snapshot| router::rows(snapshot, &prepared.scanned));
+        match (rows < router::BROAD_ROWS_MIN, &self.database.analyst) {
+            (true, _) => format!("because the tables that it reads whole are small: {rows} rows"),
+            (false, None) => "because there is no other".into(),
+            (false, Some(_)) => {
+                "because DataFusion might answer in other digits or types, or not at all".into()
+            }
+        }
+    }
+
+    async fn explain_analytical(
+        &mut self,
+        plan: Arc<dyn AnalyticalPlan>,
+        reason: &Reason,
+        analyze: bool,
+        parameters: &[Value],
+        view: View,
+    ) -> Result<Vec<String>> {
+        let reads_tables = analyze && plan.reads_tables();
+        let execution = self.execution(&*plan, parameters, view, reads_tables)?;
+        let mut lines = vec![format!("Router: DataFusion, {reason}")];
+        lines.extend(plan.explain(execution, analyze).await?);
+        Ok(lines)
+    }
+
+    /// Runs a statement, as PostgreSQL does: one that writes has written.
+    async fn measured(
+        &mut self,
+        prepared: &Arc<Prepared>,
+        parameters: &[Value],
+        view: View,
+    ) -> Result<Vec<String>> {
+        let began = Instant::now();
+        let answer = Box::pin(self.run(prepared, parameters, view)).await?;
+        let rows = match answer {
+            Answer::Rows { rows, .. } => rows.len() as u64,
+            Answer::Tag(Tag::Counted(_, rows)) => rows,
+            Answer::Stream { mut rows, .. } | Answer::CopyOut { mut rows, .. } => {
+                let mut count = 0;
+                while let Some(batch) = rows.next().await {
+                    count += batch?.len() as u64;
+                }
+                count
+            }
+            _ => 0,
+        };
+        let elapsed_ms = began.elapsed().as_secs_f64() * 1e3;
+        Ok(vec![format!("Rows: {rows}"), format!("Elapsed: {elapsed_ms:.3} ms")])
+    }
+}

@@ -1,0 +1,78 @@
+//! SET, SHOW and RESET: the session's parameters, the ledger's, and what is only shown.
+
+use concurrency::Outcome;
+use engine::Body;
+use types::{Error, Result, SqlState, Value};
+
+use super::settings::Settings;
+use super::{Answer, Session, Tag, plain};
+
+impl Session {
+    /// SET LOCAL outside of a transaction has nothing to last for.
+    pub(super) fn change_setting(
+        &mut self,
+        name: &str,
+        value: Option<&str>,
+        local: bool,
+    ) -> Result<()> {
+        Settings::refuse_time_zone(name, value)?;
+        match self.transaction.is_some() {
+            true => self.settings.set_in_transaction(name, value, local),
+            false if local => self.settings.clone().set(name, value),
+            false => self.settings.set(name, value),
+        }
+    }
+
+    pub(super) async fn set(
+        &mut self,
+        name: &str,
+        value: Option<&str>,
+        local: bool,
+    ) -> Result<Answer> {
+        // `SET ledger.protocol = 'serial'` is a ledger transaction: the protocol belongs to all.
+        if let Some(parameter) = name.strip_prefix("ledger.") {
+            let value = value.ok_or_else(|| {
+                Error::new(SqlState::INVALID_PARAMETER_VALUE, "a ledger parameter needs a value")
+            })?;
+            if self.transaction.as_ref().is_some_and(|t| !t.implicit) {
+                return Err(Error::unsupported(
+                    "a ledger parameter change inside a transaction block",
+                ));
+            }
+            let (name, value) = (parameter.to_owned(), value.to_owned());
+            let completion = self.submit(Body::Parameter { name, value }, None).await?;
+            return match completion.outcome {
+                Outcome::Committed(_) => Ok(plain("SET")),
+                Outcome::Rejected(error) | Outcome::Retry(error) => Err(error),
+            };
+        }
+        if name == "tally.as_of_block" && value.is_some() {
+            if self.transaction.as_ref().is_some_and(|t| !t.implicit) {
+                let what = "tally.as_of_block cannot be set inside a transaction block";
+                return Err(Error::new(SqlState::ACTIVE_SQL_TRANSACTION, what)
+                    .with_hint("Use BEGIN READ ONLY AS OF BLOCK n."));
+            }
+            self.check_as_of_setting(value)?;
+        }
+        self.change_setting(name, value, local)?;
+        Ok(plain("SET"))
+    }
+
+    pub(super) fn show(&self, name: &str) -> Result<Answer> {
+        let rows = match name {
+            "all" => {
+                let all = self.settings.show_all().into_iter();
+                all.map(|(name, value)| {
+                    [Value::from(name), Value::from(value), Value::from("")].into()
+                })
+                .collect()
+            }
+            "ledger.protocol" => vec![[Value::from(self.database.engine.protocol())].into()],
+            "tally.snapshot_block" => vec![[Value::from(self.show_snapshot(false)?)].into()],
+            "tally.last_snapshot_block" => vec![[Value::from(self.show_snapshot(true)?)].into()],
+            "log_scheme" => vec![[Value::from(self.database.engine.log_scheme())].into()],
+            name => vec![[Value::from(self.settings.show(name)?.1)].into()],
+        };
+        Ok(Answer::Rows { rows, tag: Tag::Plain("SHOW".into()) })
+    }
+}

@@ -1,0 +1,280 @@
+//! Which block a statement reads, and what can be asked about the past.
+//!
+//! ```text
+//!   in a transaction ────────────────────────────► the block that it began on
+//!   AS OF in the statement ─┐
+//!   SET tally.as_of_block ──┴─► a block that can still be read     (nothing can be written)
+//!   otherwise ───────────────────────────────────► the newest durable block
+//! ```
+//!
+//! Snapshots of sessions are leases: when undo memory runs short the oldest are ended, and a
+//! statement that has read by one fails instead of answering ([`storage::Snapshot::check`]). What
+//! a block showed once it shows again, rows and `now()` alike, as long as it can be read.
+
+use std::sync::Arc;
+
+use engine::Head;
+use ledger::hash::to_hex;
+use procedure::Expr;
+use storage::Snapshot;
+use types::key::encode_column;
+use types::{Error, Height, Key, Result, SqlState, TableId, Value};
+
+use super::{Answer, Session, Tag, View};
+use crate::as_of::AsOf;
+use crate::bind::PastQuery;
+use crate::statement::Statement;
+
+/// Whether a statement shows anything of a snapshot.
+pub(super) fn reads(statement: &Statement) -> bool {
+    matches!(
+        statement,
+        Statement::Procedure(_)
+            | Statement::Call { .. }
+            | Statement::CopyOut { .. }
+            | Statement::Analytical { .. }
+            | Statement::Explain(_)
+            | Statement::Explained { .. }
+            | Statement::Past(_)
+    )
+}
+
+/// Whether AS OF can stand in a statement.
+pub(super) fn may_say_as_of(statement: &Statement) -> bool {
+    match statement {
+        Statement::Procedure(procedure) => procedure.read_only,
+        Statement::Call { procedure, .. } => procedure.read_only,
+        Statement::Begin(_) | Statement::Prepare { .. } => true,
+        other => reads(other),
+    }
+}
+
+impl Session {
+    /// What a statement without AS OF is bound against; the newest schema where the block that it
+    /// is to read cannot be read any more.
+    pub(super) fn view(&self) -> View {
+        self.view_of(None).unwrap_or_else(|_| self.newest_view())
+    }
+
+    /// The one place that says which snapshot a statement reads.
+    pub(super) fn view_of(&self, said: Option<AsOf>) -> Result<View> {
+        let wanted = said.or(self.settings.as_of_block().map(AsOf::Block));
+        match (&self.transaction, wanted) {
+            (None, None) => Ok(self.newest_view()),
+            (None, Some(as_of)) => self.past_snapshot(as_of).map(|snapshot| self.seen(snapshot)),
+            (Some(transaction), wanted) => {
+                let begun_on = transaction.head().height;
+                if let Some(as_of) = wanted
+                    && self.block_of(as_of)? != begun_on
+                {
+                    let what = format!("the transaction reads block {begun_on} and no other");
+                    return Err(Error::new(SqlState::ACTIVE_SQL_TRANSACTION, what).with_hint(
+                        "Ask for another block by BEGIN READ ONLY AS OF BLOCK n, or outside of a \
+                         transaction and in a message of its own.",
+                    ));
+                }
+                Ok(View { versioned: Arc::clone(&transaction.versioned), snapshot: None })
+            }
+        }
+    }
+
+    pub(super) fn newest_view(&self) -> View {
+        self.seen(self.database.engine.store().lease())
+    }
+
+    fn seen(&self, snapshot: Snapshot) -> View {
+        View { versioned: self.database.schema.of(&snapshot), snapshot: Some(snapshot) }
+    }
+
+    fn block_of(&self, as_of: AsOf) -> Result<Height> {
+        match as_of {
+            AsOf::Block(height) => Ok(height),
+            AsOf::Time(time_us) => self.database.engine.retention().block_at(time_us),
+        }
+    }
+
+    fn past_snapshot(&self, as_of: AsOf) -> Result<Snapshot> {
+        self.database.engine.retention().snapshot_at(self.block_of(as_of)?)
+    }
+
+    /// The snapshot of a transaction that begins, and whether it may only read.
+    pub(super) fn snapshot_to_begin(&self, said: Option<AsOf>) -> Result<(Snapshot, bool)> {
+        match said.or(self.settings.as_of_block().map(AsOf::Block)) {
+            Some(as_of) => self.past_snapshot(as_of).map(|snapshot| (snapshot, true)),
+            None => Ok((self.database.engine.store().lease(), false)),
+        }
+    }
+
+    /// The hash and the time of a snapshot's block.
+    pub(super) fn head_of(&self, snapshot: &Snapshot) -> Result<Head> {
+        let height = snapshot.height();
+        self.database.engine.retention().head_of(height).ok_or_else(|| {
+            let what = format!("the time of block {height} is not known any more");
+            Error::new(SqlState::SNAPSHOT_TOO_OLD, what)
+        })
+    }
+
+    /// What `tally.as_of_block` is set to can be read now.
+    pub(super) fn check_as_of_setting(&self, value: Option<&str>) -> Result<()> {
+        match value.and_then(|value| value.trim().parse().ok()) {
+            Some(height) => self.past_snapshot(AsOf::Block(height)).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// An error of binding, if it may be due to the schema of a past block.
+    pub(super) fn bound_in_the_past(&self, said: Option<AsOf>, error: Error) -> Error {
+        let is_missing = [SqlState::UNDEFINED_TABLE, SqlState::UNDEFINED_COLUMN];
+        let wanted = said.or(self.settings.as_of_block().map(AsOf::Block));
+        match wanted.and_then(|as_of| self.block_of(as_of).ok()) {
+            Some(height) if is_missing.contains(&error.code()) => error
+                .with_detail(format!("The statement is read under the schema of block {height}.")),
+            _ => error,
+        }
+    }
+
+    /// A query has read the state at a block.
+    pub(super) fn has_read(&mut self, head: Head) {
+        self.last_read = Some(head);
+        if self.settings.report_snapshot() {
+            let block = shown(&head);
+            self.settings.report("tally.last_snapshot_block", block);
+        }
+    }
+
+    /// `SHOW tally.snapshot_block` and `SHOW tally.last_snapshot_block`.
+    pub(super) fn show_snapshot(&self, last: bool) -> Result<String> {
+        match last {
+            true => Ok(self.last_read.as_ref().map(shown).unwrap_or_default()),
+            false => Ok(shown(&self.head_now()?)),
+        }
+    }
+
+    /// Of the block that a query would read now.
+    fn head_now(&self) -> Result<Head> {
+        match (&self.transaction, self.view().snapshot) {
+            (Some(transaction), _) => Ok(transaction.head()),
+            (None, Some(snapshot)) => self.head_of(&snapshot),
+            (None, None) => Ok(self.database.engine.head()),
+        }
+    }
+
+    pub(super) fn run_past(
+        &mut self,
+        query: &PastQuery,
+        parameters: &[Value],
+        view: &View,
+    ) -> Result<Answer> {
+        let retention = self.database.engine.retention();
+        let eval = |argument: &Expr| argument.eval(parameters, &[], self.now_us());
+        let rows: Vec<Box<[Value]>> = match query {
+            PastQuery::Pin { name, block } => {
+                let name = text(eval(name)?)?;
+                let block = block.as_ref().map(eval).transpose()?;
+                let block = block.as_ref().and_then(Value::as_int).map(block_number).transpose()?;
+                let open = self.transaction.as_ref();
+                let reader = open.map(|open| (open.snapshot(), open.head()));
+                let pinned = retention.pin(&name, block, reader)?.head.height;
+                self.notices.push(
+                    Error::new(SqlState::SUCCESSFUL_COMPLETION, "a pin lasts as long as the node")
+                        .with_detail("After a restart its block can no longer be read."),
+                );
+                vec![[Value::Int(pinned as i64)].into()]
+            }
+            PastQuery::Unpin { name } => {
+                let name = text(eval(name)?)?;
+                vec![[Value::Bool(retention.unpin(&name))].into()]
+            }
+            PastQuery::Pins => {
+                let named = retention.named().into_iter().map(|pin| {
+                    let [block, hash, time] = of_head(&pin.block.head);
+                    let state = if pin.lost { "lost" } else { "readable" };
+                    [Value::from(pin.name), block, hash, time, Value::from(state)].into()
+                });
+                named.collect()
+            }
+            PastQuery::Snapshot => {
+                let head = match &view.snapshot {
+                    Some(snapshot) => self.head_of(snapshot)?,
+                    None => self.head_now()?,
+                };
+                vec![of_head(&head).into()]
+            }
+            PastQuery::History { table, key } => {
+                let key = key.iter().map(eval).collect::<Result<Vec<_>>>()?;
+                self.history(*table, &key, view)?
+            }
+        };
+        Ok(Answer::Rows { rows, tag: Tag::Select })
+    }
+
+    fn history(&mut self, id: TableId, key: &[Value], view: &View) -> Result<Vec<Box<[Value]>>> {
+        let engine = Arc::clone(&self.database.engine);
+        let own = view.snapshot.is_none().then(|| engine.store().lease());
+        let Some(snapshot) = view.snapshot.as_ref().or(own.as_ref()) else {
+            return Ok(Vec::new());
+        };
+        let at = match &self.transaction {
+            Some(transaction) => transaction.head().height,
+            None => snapshot.height(),
+        };
+        let complete_from = engine.store().complete_from();
+        let Some(table) = snapshot.table(id) else { return Ok(Vec::new()) };
+        let schema = table.schema();
+        let mut encoded = Key::default();
+        for (value, id) in key.iter().zip(&schema.primary_key) {
+            let column = &schema.columns[usize::from(*id)];
+            if value.is_null() {
+                return Ok(Vec::new());
+            }
+            encode_column(&column.data_type, column.nullable, value, &mut encoded)?;
+        }
+        let images = table.find(encoded.as_bytes()).map(|slot| table.history(slot, at));
+        snapshot.check()?;
+        let visible = |row: Option<Vec<Value>>| {
+            let row = row.unwrap_or_else(|| vec![Value::Null; schema.columns.len()]);
+            let columns = row.into_iter().zip(&schema.columns);
+            columns.filter(|(_, column)| !column.dropped).map(|(value, _)| value)
+        };
+        let rows = images.unwrap_or_default().into_iter().map(|(stamp, row)| {
+            let time = engine.retention().head_of(stamp.height());
+            let mut values = vec![
+                Value::Int(stamp.height() as i64),
+                Value::Int(i64::from(stamp.position())),
+                time.map_or(Value::Null, |head| Value::Timestamptz(head.time_us)),
+                Value::Bool(row.is_none()),
+            ];
+            values.extend(visible(row));
+            values.into_boxed_slice()
+        });
+        let rows: Vec<_> = rows.collect();
+        let notice = format!("the history is complete from block {complete_from} on");
+        self.notices.push(Error::new(SqlState::SUCCESSFUL_COMPLETION, notice).with_detail(
+            "Of older versions those are shown that a readable block still has; the ledger \
+                 holds every change.",
+        ));
+        Ok(rows)
+    }
+}
+
+fn of_head(head: &Head) -> [Value; 3] {
+    let hash = to_hex(&head.hash);
+    [Value::Int(head.height as i64), Value::from(hash), Value::Timestamptz(head.time_us)]
+}
+
+fn shown(head: &Head) -> String {
+    format!("{} {}", head.height, to_hex(&head.hash))
+}
+
+fn text(value: Value) -> Result<String> {
+    match value {
+        Value::Text(text) if !text.is_empty() => Ok(text.as_str().to_owned()),
+        _ => Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, "a pin needs a name")),
+    }
+}
+
+fn block_number(number: i64) -> Result<Height> {
+    Height::try_from(number).map_err(|_| {
+        Error::new(SqlState::INVALID_PARAMETER_VALUE, format!("there is no block {number}"))
+    })
+}
