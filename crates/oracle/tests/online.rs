@@ -91,6 +91,23 @@ fn a_hot_counter_counts_everybody() {
     }
 }
 
+/// Who finds a key taken is rejected at a place where the key *is* taken, also if the row there has
+/// gone since and another has come.
+#[test]
+fn a_rejection_stands_where_its_row_was_there() {
+    let crew = Crew::new(4);
+    for subject in online() {
+        for seed in 0..seeds(30) {
+            let mut twin = Twin::new(&schemas());
+            twin.trial = Trial { shake: Some(seed), flaw: None };
+            run(&mut twin, &*subject.protocol, &crew, fill(1));
+            let operations = [Operation::Delete, Operation::Insert, Operation::Insert];
+            let block = (0..48).map(|n| one(&[(operations[n % 3], 0, n as i64)])).collect();
+            run(&mut twin, &*subject.protocol, &crew, block);
+        }
+    }
+}
+
 /// Copies to and fro between two rows: workers do get at each other, whoever does begins again, and
 /// all of them end. Where one executor has both rows, nobody meets anybody.
 #[test]

@@ -7,6 +7,8 @@ pub enum Flaw {
     ReadsUnvalidated,
     /// A row that somebody else has locked to overwrite it passes for unchanged.
     LocksOverlooked,
+    /// A row that has gone and come again since the place was drawn passes for one that stayed.
+    ReturnsOverlooked,
     /// A key that was looked for in vain is not noted.
     AbsenceForgotten,
     /// Ranges are noted row by row, without their gaps.
@@ -58,6 +60,7 @@ impl Flaw {
         "rejections_unvalidated",
         "stamps_keep_draws",
         "locks_overlooked",
+        "returns_overlooked",
         "draws_late",
     ];
 
@@ -89,6 +92,7 @@ impl Flaw {
         Some(match name {
             "reads_unvalidated" => Flaw::ReadsUnvalidated,
             "locks_overlooked" => Flaw::LocksOverlooked,
+            "returns_overlooked" => Flaw::ReturnsOverlooked,
             "absence_forgotten" => Flaw::AbsenceForgotten,
             "ranges_forgotten" => Flaw::RangesForgotten,
             "gaps_unannounced" => Flaw::GapsUnannounced,

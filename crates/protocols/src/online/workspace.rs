@@ -292,15 +292,15 @@ impl Workspace {
         (Place::of_writer(draw), Some(draw))
     }
 
-    /// Whether everything that was read is as it was.
-    pub fn reads_hold(&self) -> bool {
+    /// Whether everything that was read is as it was, for who stands at `place`.
+    pub fn reads_hold(&self, place: Place) -> bool {
         trial::pause();
         let reads = self.reads.borrow();
         if self.flaw == Some(Flaw::ReadsUnvalidated) {
             return !reads.torn;
         }
         !reads.torn
-            && reads.rows.iter().all(|row| self.row_holds(row).unwrap_or(false))
+            && reads.rows.iter().all(|row| self.row_holds(row, place).unwrap_or(false))
             && reads
                 .gaps
                 .iter()
@@ -308,7 +308,7 @@ impl Workspace {
     }
 
     #[inline]
-    fn row_holds(&self, row: &RowSeen) -> Option<bool> {
+    fn row_holds(&self, row: &RowSeen, place: Place) -> Option<bool> {
         let table = self.epoch.catalog.table(row.table)?;
         let latch = Latch::new(table.protocol_word(row.slot, 0)?, self.moment.height);
         let in_the_way = match latch.held() {
@@ -323,8 +323,18 @@ impl Workspace {
         {
             return Some(false);
         }
-        let now = table.stamp(row.slot, LATEST);
-        Some(if row.value { now == Some(row.stamp) } else { now.is_some() })
+        Some(match table.stamp(row.slot, LATEST) {
+            Some(now) => now == row.stamp || (!row.value && self.is_before(now, place)),
+            None => false,
+        })
+    }
+
+    /// Whether a row's version began before `place`. One that began later need not have been there
+    /// at `place`, even if the row was there when it was read: it may have gone and come again.
+    fn is_before(&self, version: Stamp, place: Place) -> bool {
+        version.height() < self.moment.height
+            || Place::of_writer(Draw(version.position())) < place
+            || self.flaw == Some(Flaw::ReturnsOverlooked)
     }
 
     pub fn install(&mut self, draw: Option<Draw>, undo: &mut UndoArena) -> Result<(), Stop> {
@@ -350,7 +360,8 @@ impl Workspace {
         let late = self.flaw == Some(Flaw::DrawsLate);
         let drawn = (!late).then(|| self.draw());
         let unvalidated = run.is_err() && self.flaw == Some(Flaw::RejectionsUnvalidated);
-        if !unvalidated && !self.reads_hold() {
+        let place = drawn.map_or(Place::of_writer(Draw(PROVISIONAL)), |(place, _)| place);
+        if !unvalidated && !self.reads_hold(place) {
             return Err(Conflict);
         }
         let (place, draw) = drawn.unwrap_or_else(|| self.draw());

@@ -94,7 +94,7 @@ impl Session for OccSession {
         workspace.enter_gaps(|_| false)?;
         let (place, draw) = workspace.draw();
         let unvalidated = run.is_err() && self.flaw == Some(Flaw::RejectionsUnvalidated);
-        if !unvalidated && !workspace.reads_hold() {
+        if !unvalidated && !workspace.reads_hold(place) {
             return Err(Conflict);
         }
         let installed = workspace.install(draw, undo);
