@@ -194,6 +194,11 @@ impl pgfront::Session for Session {
         }
     }
 
+    fn patience(&self) -> Option<Duration> {
+        let in_transaction = self.inner.status() != Status::Idle;
+        self.inner.settings.idle_timeout(in_transaction)
+    }
+
     fn take_notices(&mut self) -> Vec<Notice> {
         let notice = |content| Notice { severity: NoticeSeverity::Notice, content };
         self.inner.take_notices().into_iter().map(notice).collect()

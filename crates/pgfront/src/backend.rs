@@ -12,6 +12,7 @@
 
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::stream::BoxStream;
@@ -114,6 +115,9 @@ pub trait Session: Send + 'static {
 
     /// An implicit block counts as [`TransactionStatus::Idle`].
     fn transaction_status(&self) -> TransactionStatus;
+
+    /// How long to wait for the client's next message, as things stand; `None`: for ever.
+    fn patience(&self) -> Option<Duration>;
 
     fn take_notices(&mut self) -> Vec<Notice>;
 

@@ -20,9 +20,11 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
 use std::task::Poll;
+use std::time::Duration;
 
 use futures::future::join;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time;
 use types::{DataType, Error, Result, SqlState, Value};
 
 use crate::backend::{Prepared, Response, Session, Tag, TransactionStatus};
@@ -125,24 +127,28 @@ where
             self.reply_due = false;
         }
         let control = &self.registration.control;
-        let in_transaction = self.session.transaction_status() != TransactionStatus::Idle;
-        control.set_idle(self.registration.now_s(), in_transaction);
+        let patience = self.session.patience();
         tokio::select! {
             biased;
             filled = self.wire.fill() => filled?,
             () = control.woken() => self.check_eviction()?,
+            () = after(patience) => return Err(Closed::Fatal(self.gone_idle())),
         }
-        control.set_busy();
         // Whatever was to be cancelled while we waited is over.
         control.cancel.clear();
         Ok(())
     }
 
     fn check_eviction(&self) -> Result<(), Closed> {
-        match self.registration.control.eviction() {
-            Some(reason) => Err(Closed::Fatal(reason.error())),
-            None => Ok(()),
-        }
+        self.registration.control.check().map_err(Closed::Fatal)
+    }
+
+    fn gone_idle(&self) -> Error {
+        let (code, what) = match self.session.transaction_status() {
+            TransactionStatus::Idle => (*b"57P05", "idle-session timeout"),
+            _ => (*b"25P03", "idle-in-transaction timeout"),
+        };
+        Error::new(SqlState(code), format!("terminating connection due to {what}"))
     }
 
     async fn handle(&mut self, frame: Frame) -> Result<(), Closed> {
@@ -483,6 +489,13 @@ where
 }
 
 /// Executing a finished query again finds no more rows; any other statement runs once.
+async fn after(patience: Option<Duration>) {
+    match patience {
+        Some(patience) => time::sleep(patience).await,
+        None => std::future::pending().await,
+    }
+}
+
 fn finished_rows<B>(prepared: &Prepared<B>, portal: &str) -> Result<Fetch> {
     if prepared.columns.is_some() {
         return Ok(Fetch::whole(Vec::new()));

@@ -16,12 +16,12 @@ use std::time::Duration;
 use futures::FutureExt;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
-use tokio::time::{self, Instant, MissedTickBehavior};
+use tokio::time::{self, Instant};
 use types::{Error, SqlState};
 
 use crate::auth;
 use crate::backend::Database;
-use crate::cancel::{Eviction, Registry};
+use crate::cancel::Registry;
 use crate::connection::Connection;
 use crate::listener::{Listener, Peer, Stream};
 use crate::reply::{self, Severity};
@@ -37,8 +37,6 @@ pub struct Options {
     /// From accepting to the first ReadyForQuery.
     pub authentication_timeout: Duration,
     /// `None`: for ever.
-    pub idle_session_timeout_s: Option<u64>,
-    pub idle_in_transaction_timeout_s: Option<u64>,
     /// Longest message a client may send: a statement, all parameters of one, a piece of COPY.
     pub message_bytes_max: usize,
     /// How long running statements may take once shutdown has begun.
@@ -56,8 +54,6 @@ impl Default for Options {
             max_connections: 500,
             tls: None,
             authentication_timeout: Duration::from_secs(60),
-            idle_session_timeout_s: None,
-            idle_in_transaction_timeout_s: None,
             message_bytes_max: 64 << 20,
             shutdown_grace: Duration::from_secs(30),
             server_version: concat!("16.4 (Tallystick ", env!("CARGO_PKG_VERSION"), ")").to_owned(),
@@ -95,7 +91,7 @@ pub async fn serve<D: Database>(
     accept_until(&server, &listeners, &mut connections, shutdown).await;
     drop(listeners);
 
-    server.registry.close(Eviction::Shutdown);
+    server.registry.close();
     let all_gone = async { while connections.join_next().await.is_some() {} };
     if time::timeout(server.options.shutdown_grace, all_gone).await.is_err() {
         tracing::warn!(connections = connections.len(), "grace period is over, cutting off");
@@ -113,16 +109,10 @@ async fn accept_until<D: Database>(
     let options = &server.options;
     // Clients that have not authenticated are not sessions yet, but they are bounded too.
     let sockets_max = options.max_connections.saturating_mul(2).saturating_add(16);
-    let mut seconds = time::interval(Duration::from_secs(1));
-    seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut shutdown = std::pin::pin!(shutdown);
     loop {
         tokio::select! {
             () = &mut shutdown => return,
-            _ = seconds.tick() => server.registry.tick(
-                options.idle_session_timeout_s,
-                options.idle_in_transaction_timeout_s,
-            ),
             Some(ended) = connections.join_next() => {
                 if let Err(error) = ended {
                     tracing::error!(%error, "a connection's task panicked outside its session");

@@ -138,7 +138,8 @@ pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
             continue;
         };
         let text = &sql[lines.offset(sql, first.span.start)..lines.offset(sql, last.span.end)];
-        let (statement, as_of) = as_of::take(statement)?;
+        let (mut statement, as_of) = as_of::take(statement)?;
+        drop_deferrable(&mut statement);
         depth::check_tokens(&statement)?;
         let body = parse_statement(sql, &statement)?;
         match &body {
@@ -206,6 +207,45 @@ fn as_sqlparser_reads(sql: &str, tokens: Vec<TokenWithSpan>) -> Result<Vec<Token
         read.push(token);
     }
     Ok(read)
+}
+
+/// Takes `[NOT] DEFERRABLE` out of what begins a transaction or sets its modes: the grammar does not
+/// know it, and it changes nothing. Every snapshot is a block's end, which no later commit makes
+/// unsafe, so there is nothing to wait for.
+fn drop_deferrable(tokens: &mut Vec<TokenWithSpan>) {
+    let words: Vec<usize> = (0..tokens.len())
+        .filter(|at| !matches!(tokens[*at].token, Token::Whitespace(_) | Token::EOF))
+        .collect();
+    let is = |place: usize, keyword: Keyword| {
+        words.get(place).is_some_and(|&at| {
+            matches!(&tokens[at].token, Token::Word(word)
+                if word.quote_style.is_none() && word.keyword == keyword)
+        })
+    };
+    let has = |keyword| (0..words.len()).any(|place| is(place, keyword));
+    let sets_modes = is(0, Keyword::BEGIN)
+        || is(0, Keyword::START)
+        || is(0, Keyword::SET) && has(Keyword::TRANSACTION);
+    if !sets_modes {
+        return;
+    }
+    let is_comma =
+        |place: usize| words.get(place).is_some_and(|&at| tokens[at].token == Token::Comma);
+    let mut dropped = Vec::new();
+    for last in (1..words.len()).filter(|&place| is(place, Keyword::DEFERRABLE)) {
+        let first = if is(last - 1, Keyword::NOT) { last - 1 } else { last };
+        let mode = match (is_comma(first - 1), is_comma(last + 1)) {
+            (true, _) => first - 1..=last,
+            (false, true) => first..=last + 1,
+            (false, false) => first..=last,
+        };
+        dropped.extend_from_slice(&words[mode]);
+    }
+    let mut place = 0;
+    tokens.retain(|_| {
+        place += 1;
+        !dropped.contains(&(place - 1))
+    });
 }
 
 /// Parses a text that must be exactly one expression, such as a PL/pgSQL condition.
@@ -502,6 +542,30 @@ mod tests {
         let error = parse("SELECT 'a' 'b'").unwrap_err();
         assert_eq!(error.fields().position, Some(12), "{error}");
         assert!(parse("SELECT trim(BOTH FROM x), trim(trailing from ' a '), 'a', 'b'").is_ok());
+    }
+
+    #[test]
+    fn deferrable_changes_nothing() {
+        let modes = [
+            ("BEGIN DEFERRABLE", "BEGIN"),
+            (
+                "begin isolation level serializable, read only, deferrable",
+                "BEGIN ISOLATION LEVEL SERIALIZABLE, READ ONLY",
+            ),
+            ("START TRANSACTION NOT DEFERRABLE, READ ONLY", "START TRANSACTION READ ONLY"),
+            (
+                "START TRANSACTION READ ONLY NOT DEFERRABLE READ WRITE",
+                "START TRANSACTION READ ONLY READ WRITE",
+            ),
+            (
+                "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY DEFERRABLE",
+                "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY",
+            ),
+        ];
+        for (text, without) in modes {
+            assert_eq!(parse(text).unwrap()[0].body, parse(without).unwrap()[0].body, "{text}");
+        }
+        assert!(parse("SELECT 1 deferrable").is_ok());
     }
 
     #[test]

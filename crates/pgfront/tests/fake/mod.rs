@@ -6,6 +6,7 @@
 //! Anything else that starts with `select` answers one integer, whatever it asks.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use pgfront::{
     Authentication, Cancel, ColumnDescription, CopyChunk, Database, Notice, NoticeSeverity, Peer,
@@ -45,6 +46,7 @@ impl Database for Fake {
             copied: Vec::new(),
             notices: Vec::new(),
             changes: Vec::new(),
+            patience: None,
             cancel: options.cancel.clone(),
             options,
         })
@@ -74,6 +76,7 @@ pub struct FakeSession {
     copied: Vec<u8>,
     notices: Vec<Notice>,
     changes: Vec<(String, String)>,
+    patience: Option<Duration>,
     cancel: Arc<Cancel>,
     options: SessionOptions,
 }
@@ -209,7 +212,7 @@ impl Session for FakeSession {
                 return Ok(Response::Tag("WAIT".into()));
             }
             "nap" => {
-                let nap = tokio::time::sleep(std::time::Duration::from_millis(300));
+                let nap = tokio::time::sleep(Duration::from_millis(300));
                 self.cancel.interrupt(nap).await?;
                 return Ok(Response::Tag("NAP".into()));
             }
@@ -220,6 +223,10 @@ impl Session for FakeSession {
             }
             "copy" if words[1] == "in" => return Ok(Response::CopyIn { columns: 2 }),
             "copy" => return Ok(copy_out(number(&words[1..]))),
+            "patience" => {
+                self.patience = Some(Duration::from_millis(number(words) as u64));
+                return Ok(Response::Tag("PATIENCE".into()));
+            }
             "fail" => return Err(elaborate_error()),
             "panic" => panic!("asked to"),
             "notice" => {
@@ -290,6 +297,10 @@ impl Session for FakeSession {
             Block::Explicit => TransactionStatus::Block,
             Block::Failed => TransactionStatus::Failed,
         }
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        self.patience
     }
 
     fn take_notices(&mut self) -> Vec<Notice> {

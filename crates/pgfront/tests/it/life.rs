@@ -329,17 +329,20 @@ async fn shutdown_cuts_off_what_does_not_end() {
 #[tokio::test]
 async fn idle_clients_are_sent_away() {
     let server = TestServer::with(Options {
-        idle_session_timeout_s: Some(1),
-        idle_in_transaction_timeout_s: Some(1),
         authentication_timeout: Duration::from_millis(300),
         ..Options::default()
     })
     .await;
     let mut silent = Client::raw(server.address).await;
+    let mut patient = Client::connect(server.address).await;
     let mut idle = Client::connect(server.address).await;
     let mut in_block = Client::connect(server.address).await;
     in_block.ask(query("begin")).await;
+    in_block.ask(query("patience 200")).await;
+    idle.ask(query("patience 200")).await;
+    assert_eq!(kinds(&idle.ask(query("nap")).await), "CZ", "it works, so it is not idle");
     assert!(silent.until_closed().await.is_empty());
     assert_eq!(idle.until_closed().await[0].sqlstate(), "57P05");
     assert_eq!(in_block.until_closed().await[0].sqlstate(), "25P03");
+    assert_eq!(kinds(&patient.ask(query("rows 1")).await), "TDCZ");
 }

@@ -90,7 +90,7 @@ impl Session {
             return None;
         }
         let snapshot = match &self.transaction {
-            Some(transaction) if transaction.read_only => transaction.snapshot(),
+            Some(transaction) if transaction.only_reads() => transaction.snapshot(),
             Some(_) => return None,
             None => view.snapshot.as_ref()?,
         };

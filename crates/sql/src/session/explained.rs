@@ -52,7 +52,7 @@ impl Session {
             return "because it reads no table without two bounds".into();
         }
         let snapshot = match &self.transaction {
-            Some(transaction) if !transaction.read_only => {
+            Some(transaction) if !transaction.only_reads() => {
                 return "because the transaction may still write, and has to keep what it read"
                     .into();
             }

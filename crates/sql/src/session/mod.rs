@@ -53,7 +53,7 @@ use guard::{Guard, query_frame};
 use lifted::Lifted;
 use schema::{Schema, Versioned};
 use settings::Settings;
-use transaction::{OpenTransaction, error_of};
+use transaction::{AccessMode, OpenTransaction, error_of, writes_to_the_past};
 
 pub const SERVER_VERSION: &str = "16.4";
 pub const SERVER_VERSION_NUM: &str = "160004";
@@ -535,7 +535,7 @@ impl Session {
         match statement {
             Statement::SetTransaction(modes) => {
                 if let (Some(t), Some(read_only)) = (&mut self.transaction, modes.read_only) {
-                    t.read_only = read_only;
+                    t.set_read_only(read_only, &self.guard)?;
                 }
                 Ok(plain("SET"))
             }
@@ -601,25 +601,32 @@ impl Session {
             // BEGIN within the statements of one query makes their block an explicit one.
             Some(transaction) => {
                 transaction.implicit = false;
-                transaction.read_only |= read_only;
+                if read_only {
+                    transaction.set_read_only(true, &self.guard)?;
+                }
             }
             None => {
                 let (snapshot, past) = self.snapshot_to_begin(as_of)?;
-                if past && modes.read_only == Some(false) {
-                    return Err(Error::unsupported("a transaction that writes to a past block"));
-                }
-                self.open(snapshot, read_only || past, false)?;
+                let access = match (past, read_only) {
+                    (true, _) if modes.read_only == Some(false) => {
+                        return Err(writes_to_the_past());
+                    }
+                    (true, _) => AccessMode::ReadPast,
+                    (false, true) => AccessMode::ReadOnly,
+                    (false, false) => AccessMode::ReadWrite,
+                };
+                self.open(snapshot, access, false)?;
             }
         }
         Ok(plain("BEGIN"))
     }
 
-    fn open(&mut self, snapshot: Snapshot, read_only: bool, implicit: bool) -> Result<()> {
+    fn open(&mut self, snapshot: Snapshot, access: AccessMode, implicit: bool) -> Result<()> {
         let snapshot = Arc::new(snapshot.shared());
         let versioned = self.database.schema.of(&snapshot);
         let head = self.head_of(&snapshot)?;
         let transaction =
-            OpenTransaction::begin(versioned, snapshot, head, &self.guard, read_only, implicit);
+            OpenTransaction::begin(versioned, snapshot, head, &self.guard, access, implicit);
         self.transaction = Some(Box::new(transaction));
         Ok(())
     }
@@ -662,7 +669,12 @@ impl Session {
             // A block that cannot be read is said by the first statement that would read it.
             let newest = || (self.database.engine.store().lease(), false);
             let (snapshot, past) = self.snapshot_to_begin(None).unwrap_or_else(|_| newest());
-            self.open(snapshot, past, true)?;
+            let access = match (past, self.settings.read_only()) {
+                (true, _) => AccessMode::ReadPast,
+                (false, true) => AccessMode::ReadOnly,
+                (false, false) => AccessMode::ReadWrite,
+            };
+            self.open(snapshot, access, true)?;
         }
         Ok(())
     }

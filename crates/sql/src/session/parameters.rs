@@ -4,7 +4,7 @@ use concurrency::Outcome;
 use engine::Body;
 use types::{Error, Result, SqlState, Value};
 
-use super::settings::Settings;
+use super::settings::{Settings, boolean};
 use super::{Answer, Session, Tag, plain};
 
 impl Session {
@@ -54,6 +54,16 @@ impl Session {
             }
             self.check_as_of_setting(value)?;
         }
+        if name.eq_ignore_ascii_case("transaction_read_only") {
+            let read_only = match value {
+                Some(value) => boolean(name, value)?,
+                None => self.settings.read_only(),
+            };
+            if let Some(transaction) = &mut self.transaction {
+                transaction.set_read_only(read_only, &self.guard)?;
+            }
+            return Ok(plain("SET"));
+        }
         self.change_setting(name, value, local)?;
         Ok(plain("SET"))
     }
@@ -70,6 +80,13 @@ impl Session {
             "ledger.protocol" => vec![[Value::from(self.database.engine.protocol())].into()],
             "tally.snapshot_block" => vec![[Value::from(self.show_snapshot(false)?)].into()],
             "tally.last_snapshot_block" => vec![[Value::from(self.show_snapshot(true)?)].into()],
+            "transaction_read_only" => {
+                let read_only = match &self.transaction {
+                    Some(transaction) => transaction.is_read_only(),
+                    None => self.settings.read_only(),
+                };
+                vec![[Value::from(if read_only { "on" } else { "off" })].into()]
+            }
             "log_scheme" => vec![[Value::from(self.database.engine.log_scheme())].into()],
             name => vec![[Value::from(self.settings.show(name)?.1)].into()],
         };

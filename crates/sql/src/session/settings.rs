@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use types::{Error, Height, Result, SqlState};
+use types::{DataType, Error, Height, Result, SqlState, Value};
 
 /// A setting that exists: its name as SHOW spells it and its default. Names compare without case.
 struct Known {
@@ -40,6 +40,7 @@ static KNOWN: &[Known] = &[
     reported("default_transaction_read_only", "off"),
     known("extra_float_digits", "1"),
     known("idle_in_transaction_session_timeout", "0"),
+    known("idle_session_timeout", "0"),
     fixed("integer_datetimes", "on"),
     reported("IntervalStyle", "postgres"),
     known("jit", "off"),
@@ -59,8 +60,9 @@ static KNOWN: &[Known] = &[
     known("tally.report_snapshot", "off"),
     fixed("tally.snapshot_block", ""),
     reported("TimeZone", "UTC"),
+    known("transaction_deferrable", "off"),
     fixed("transaction_isolation", "serializable"),
-    known("transaction_read_only", "off"),
+    fixed("transaction_read_only", "off"),
 ];
 
 #[derive(Clone, Debug, Default)]
@@ -70,8 +72,26 @@ pub struct Settings {
     pending: Option<Pending>,
     /// Told to the client with the next answer.
     unreported: Vec<(String, String)>,
-    /// What `statement_timeout` says, since every statement asks; zero: none.
-    statement_timeout: Duration,
+    timeouts: Timeouts,
+}
+
+/// What the settings of these names say, since every statement asks; zero: none.
+#[derive(Clone, Debug, Default)]
+struct Timeouts {
+    statement: Duration,
+    idle_session: Duration,
+    idle_in_transaction: Duration,
+}
+
+const TIMEOUTS: [&str; 3] =
+    ["statement_timeout", "idle_session_timeout", "idle_in_transaction_session_timeout"];
+
+impl Timeouts {
+    fn of(values: &BTreeMap<&'static str, String>) -> Timeouts {
+        let of = |name| values.get(name).and_then(|value| duration(value)).unwrap_or_default();
+        let [statement, idle_session, idle_in_transaction] = TIMEOUTS.map(of);
+        Timeouts { statement, idle_session, idle_in_transaction }
+    }
 }
 
 /// SET obeys the transaction around it, and SET LOCAL ends with it.
@@ -104,7 +124,7 @@ impl Settings {
         if known.fixed && value.is_some_and(|value| value != known.default) {
             // Any level of isolation may be asked for, and gets the strongest.
             if known.name == "transaction_isolation" {
-                return Ok(());
+                return value.map_or(Ok(()), |value| check("default_transaction_isolation", value));
             }
             return Err(Error::new(
                 SqlState::CANT_CHANGE_RUNTIME_PARAM,
@@ -115,13 +135,11 @@ impl Settings {
             check(known.name, value)?;
         }
         let value = value.map(|value| canonical(known.name, value));
-        if known.name == "statement_timeout" {
-            self.statement_timeout = value.as_deref().and_then(duration).unwrap_or_default();
-        }
         match &value {
             Some(value) => self.changed.insert(known.name, value.clone()),
             None => self.changed.remove(known.name),
         };
+        self.timeouts = Timeouts::of(&self.changed);
         if known.reported {
             let value = value.unwrap_or_else(|| known.default.to_owned());
             self.unreported.push((known.name.to_owned(), value));
@@ -166,8 +184,7 @@ impl Settings {
                 self.unreported.push((known.name.to_owned(), value.to_owned()));
             }
         }
-        let timeout = values.get("statement_timeout");
-        self.statement_timeout = timeout.and_then(|v| duration(v)).unwrap_or_default();
+        self.timeouts = Timeouts::of(&values);
         self.changed = values;
     }
 
@@ -212,11 +229,18 @@ impl Settings {
             }
         }
         self.changed.clear();
-        self.statement_timeout = Duration::ZERO;
+        self.timeouts = Timeouts::default();
     }
 
     pub fn statement_timeout(&self) -> Option<Duration> {
-        Some(self.statement_timeout).filter(|timeout| !timeout.is_zero())
+        Some(self.timeouts.statement).filter(|timeout| !timeout.is_zero())
+    }
+
+    /// How long a client may leave the session without work, inside a transaction block or not.
+    pub fn idle_timeout(&self, in_transaction: bool) -> Option<Duration> {
+        let Timeouts { idle_session, idle_in_transaction, .. } = self.timeouts;
+        let timeout = if in_transaction { idle_in_transaction } else { idle_session };
+        Some(timeout).filter(|timeout| !timeout.is_zero())
     }
 
     pub fn take_changes(&mut self) -> Vec<(String, String)> {
@@ -244,8 +268,29 @@ impl Settings {
     }
 }
 
+const BOOLEANS: [&str; 6] = [
+    "default_transaction_deferrable",
+    "default_transaction_read_only",
+    "jit",
+    "row_security",
+    "tally.report_snapshot",
+    "transaction_deferrable",
+];
+
+/// As [`Settings`] keep it.
 fn is_on(value: &str) -> bool {
-    matches!(value, "on" | "true" | "1")
+    value == "on"
+}
+
+pub(super) fn boolean(name: &str, value: &str) -> Result<bool> {
+    match Value::read_text(&DataType::Bool, value) {
+        Ok(Value::Bool(is_on)) => Ok(is_on),
+        _ => Err(Error::new(
+            SqlState::INVALID_PARAMETER_VALUE,
+            format!("parameter \"{name}\" requires a Boolean value"),
+        )
+        .with_hint("Use on or off.")),
+    }
 }
 
 fn find(name: &str) -> Result<&'static Known> {
@@ -277,8 +322,12 @@ fn check(name: &str, value: &str) -> Result<()> {
         "client_encoding" if !is(&["UTF8", "UTF-8", "UNICODE"]) => invalid("Use UTF8."),
         "bytea_output" if !is(&["hex"]) => invalid("Use hex."),
         "DateStyle" if !value.to_ascii_uppercase().starts_with("ISO") => invalid("Use ISO, MDY."),
-        "statement_timeout" if duration(value).is_none() => {
+        name if BOOLEANS.contains(&name) => boolean(name, value).map(drop),
+        name if TIMEOUTS.contains(&name) && duration(value).is_none() => {
             invalid("Use a number of milliseconds, or a number with one of us, ms, s, min, h, d.")
+        }
+        "default_transaction_isolation" if !is(&LEVELS) => {
+            invalid("Use serializable, repeatable read, read committed, or read uncommitted.")
         }
         "tally.as_of_block" if !value.is_empty() && value.parse::<Height>().is_err() => {
             invalid("Use a block's number, or an empty string for the newest block.")
@@ -289,6 +338,8 @@ fn check(name: &str, value: &str) -> Result<()> {
         _ => Ok(()),
     }
 }
+
+const LEVELS: [&str; 4] = ["serializable", "repeatable read", "read committed", "read uncommitted"];
 
 const DURATION_UNITS_US: [(&str, u64); 6] = [
     ("d", 86_400_000_000),
@@ -328,7 +379,11 @@ fn canonical(name: &str, value: &str) -> String {
         "DateStyle" => "ISO, MDY".into(),
         // Timestamps are rendered in UTC whatever a client asks; it is told so.
         "TimeZone" => "UTC".into(),
-        "statement_timeout" => duration(value).map(shown).unwrap_or_default(),
+        name if BOOLEANS.contains(&name) => match boolean(name, value) {
+            Ok(true) => "on".into(),
+            _ => "off".into(),
+        },
+        name if TIMEOUTS.contains(&name) => duration(value).map(shown).unwrap_or_default(),
         _ => value.to_owned(),
     }
 }
@@ -403,6 +458,32 @@ mod tests {
         settings.set("statement_timeout", Some("5")).unwrap();
         settings.reset_all();
         assert_eq!(settings.statement_timeout(), None);
+    }
+
+    #[test]
+    fn patience_depends_on_whether_a_transaction_waits() {
+        let mut settings = Settings::default();
+        settings.set("idle_session_timeout", Some("1h")).unwrap();
+        settings
+            .set_in_transaction("idle_in_transaction_session_timeout", Some("5"), true)
+            .unwrap();
+        assert_eq!(settings.idle_timeout(false), Some(Duration::from_secs(3_600)));
+        assert_eq!(settings.idle_timeout(true), Some(Duration::from_millis(5)));
+        settings.transaction_ended(true);
+        assert_eq!(settings.idle_timeout(true), None);
+    }
+
+    #[test]
+    fn levels_of_isolation_are_those_of_sql() {
+        let mut settings = Settings::default();
+        for level in ["read committed", "SERIALIZABLE"] {
+            settings.set("default_transaction_isolation", Some(level)).unwrap();
+            settings.set("transaction_isolation", Some(level)).unwrap();
+        }
+        for name in ["default_transaction_isolation", "transaction_isolation"] {
+            let error = settings.set(name, Some("chaos")).unwrap_err();
+            assert_eq!(error.code(), SqlState::INVALID_PARAMETER_VALUE);
+        }
     }
 
     #[test]

@@ -26,13 +26,24 @@ pub struct OpenTransaction {
     frame: Frame,
     /// The snapshot's block.
     head: Head,
-    pub read_only: bool,
+    access: AccessMode,
     /// Opened for the statements of one simple query, without a BEGIN.
     pub implicit: bool,
     writes: Vec<Write>,
     savepoints: Vec<Savepoint>,
+    /// A statement has run that looked at rows.
+    queried: bool,
     /// Rows were read that are not in the footprint, so nothing may be written.
     read_aside: bool,
+}
+
+/// What a transaction may do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AccessMode {
+    ReadWrite,
+    ReadOnly,
+    /// Of a past block, which nobody writes to.
+    ReadPast,
 }
 
 /// A statement that wrote: as the ledger will hold it, as it runs, and what it answered.
@@ -54,7 +65,7 @@ impl OpenTransaction {
         snapshot: Arc<Snapshot>,
         head: Head,
         guard: &Arc<Guard>,
-        read_only: bool,
+        access: AccessMode,
         implicit: bool,
     ) -> OpenTransaction {
         // Rows that get a hidden id here get another one at COMMIT: it is the block's to give.
@@ -66,15 +77,44 @@ impl OpenTransaction {
             versioned,
             overlay: Overlay::new(catalog, at, moment, Footprint::default()),
             snapshot,
-            // What a transaction only reads, no block reads again.
-            frame: if read_only { query_frame(guard) } else { transaction_frame(guard) },
+            frame: frame_of(access, guard),
             head,
-            read_only,
+            access,
             implicit,
             writes: Vec::new(),
             savepoints: Vec::new(),
+            queried: false,
             read_aside: false,
         }
+    }
+
+    /// SET TRANSACTION, or a BEGIN within a block. What was read without a note of it cannot be
+    /// required at COMMIT, so who has read may not begin to write.
+    pub fn set_read_only(&mut self, read_only: bool, guard: &Arc<Guard>) -> Result<()> {
+        let access = match (self.access, read_only) {
+            (AccessMode::ReadPast, false) => return Err(writes_to_the_past()),
+            (AccessMode::ReadOnly, false) if self.queried => {
+                let what = "transaction read-write mode must be set before any query";
+                return Err(Error::new(SqlState::ACTIVE_SQL_TRANSACTION, what));
+            }
+            (AccessMode::ReadPast, true) => AccessMode::ReadPast,
+            (_, true) => AccessMode::ReadOnly,
+            (_, false) => AccessMode::ReadWrite,
+        };
+        if access != self.access {
+            self.access = access;
+            self.frame = frame_of(access, guard);
+        }
+        Ok(())
+    }
+
+    pub fn is_read_only(&self) -> bool {
+        self.access != AccessMode::ReadWrite
+    }
+
+    /// Whether COMMIT will have nothing to ask of the ledger.
+    pub fn only_reads(&self) -> bool {
+        self.is_read_only() && self.writes.is_empty()
     }
 
     pub fn snapshot(&self) -> &Snapshot {
@@ -88,7 +128,7 @@ impl OpenTransaction {
     /// Nothing that was read by an ended snapshot may leave. A transaction that could write is one
     /// that a client knows to try again.
     fn check(&self) -> Result<()> {
-        self.snapshot.check().map_err(|error| match self.read_only {
+        self.snapshot.check().map_err(|error| match self.only_reads() {
             true => error,
             false => error.with_code(SqlState::SERIALIZATION_FAILURE),
         })
@@ -96,7 +136,8 @@ impl OpenTransaction {
 
     /// Run a statement that cannot write; what it reads becomes part of the footprint.
     pub fn query(&mut self, work: &Work) -> Result<ProgramResult> {
-        self.overlay.recorder.enabled = !self.read_only;
+        self.queried = true;
+        self.overlay.recorder.enabled = !self.only_reads();
         let (frame, overlay) = (&mut self.frame, &mut self.overlay);
         let run = aside(work.is_short(), || work.run_within(frame, overlay));
         self.overlay.recorder.enabled = false;
@@ -112,14 +153,15 @@ impl OpenTransaction {
             )
             .with_hint("Run it in a READ ONLY transaction, or outside of this one."));
         }
-        self.read_aside |= reads_tables && !self.read_only;
+        self.queried = true;
+        self.read_aside |= reads_tables && !self.is_read_only();
         Ok((self.snapshot.clone(), self.head))
     }
 
     /// Run a statement that may write. Its commands are evaluated at once, so that it fails where
     /// it stands and not at COMMIT.
     pub fn write(&mut self, body: Body, work: Work) -> Result<ProgramResult> {
-        if self.read_only {
+        if self.is_read_only() {
             return Err(Error::new(
                 SqlState::READ_ONLY_SQL_TRANSACTION,
                 "cannot execute a writing statement in a read-only transaction",
@@ -130,6 +172,7 @@ impl OpenTransaction {
                 .with_detail("What the query read cannot be checked again at COMMIT.")
                 .with_hint("Run the query in a READ ONLY transaction, or outside of this one."));
         }
+        self.queried = true;
         let (frame, overlay) = (&mut self.frame, &mut self.overlay);
         let run = aside(work.is_short(), || {
             let answered = work.run_within(frame, overlay)?;
@@ -201,6 +244,18 @@ impl OpenTransaction {
         };
         Some((text, Interactive { now_us, rows, ranges, writes }))
     }
+}
+
+/// What a transaction only reads, no block reads again.
+fn frame_of(access: AccessMode, guard: &Arc<Guard>) -> Frame {
+    match access {
+        AccessMode::ReadWrite => transaction_frame(guard),
+        AccessMode::ReadOnly | AccessMode::ReadPast => query_frame(guard),
+    }
+}
+
+pub fn writes_to_the_past() -> Error {
+    Error::unsupported("a transaction that writes to a past block")
 }
 
 pub fn error_of(stop: Stop) -> Error {

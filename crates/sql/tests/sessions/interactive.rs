@@ -75,3 +75,53 @@ fn an_update_that_fails_is_told_of_at_once() {
         node.verify();
     });
 }
+
+/// What was read without a note of it cannot be required at COMMIT.
+#[test]
+fn a_transaction_that_has_read_as_a_reader_may_not_begin_to_write() {
+    block_on(async {
+        let node = Node::new("silo");
+        let mut client = node.session();
+        client.run("CREATE TABLE t (id int PRIMARY KEY, v int)").await.unwrap();
+        client.run("INSERT INTO t VALUES (1, 5)").await.unwrap();
+
+        client.run("BEGIN READ ONLY DEFERRABLE").await.unwrap();
+        client.run("SET TRANSACTION READ WRITE").await.unwrap();
+        client.run("UPDATE t SET v = v + 1").await.unwrap();
+        client.run("COMMIT").await.unwrap();
+
+        client.run("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY").await.unwrap();
+        assert_eq!(client.number("SELECT v FROM t").await, 6);
+        let late = client.run("SET transaction_read_only = off").await;
+        assert_eq!(code(late), SqlState::ACTIVE_SQL_TRANSACTION);
+        client.run("ROLLBACK").await.unwrap();
+
+        client.run("SET default_transaction_read_only = yes").await.unwrap();
+        let refused = client.run("UPDATE t SET v = 0").await;
+        assert_eq!(code(refused), SqlState::READ_ONLY_SQL_TRANSACTION);
+        client.run("RESET default_transaction_read_only").await.unwrap();
+        assert_eq!(client.number("SELECT v FROM t").await, 6);
+        node.verify();
+    });
+}
+
+/// READ ONLY may come late; what has been written still requires what is read from then on.
+#[test]
+fn a_writer_that_turns_reader_is_validated() {
+    block_on(async {
+        let node = Node::new("silo");
+        let (mut client, mut other) = (node.session(), node.session());
+        client.run("CREATE TABLE t (id int PRIMARY KEY, v int)").await.unwrap();
+        client.run("INSERT INTO t VALUES (1, 5), (2, 5)").await.unwrap();
+        client.run("BEGIN").await.unwrap();
+        client.run("UPDATE t SET v = 0 WHERE id = 1").await.unwrap();
+        client.run("SET TRANSACTION READ ONLY").await.unwrap();
+        let refused = client.run("SAVEPOINT s; UPDATE t SET v = 1 WHERE id = 1").await;
+        assert_eq!(code(refused), SqlState::READ_ONLY_SQL_TRANSACTION);
+        client.run("ROLLBACK TO s").await.unwrap();
+        assert_eq!(client.number("SELECT v FROM t WHERE id = 2").await, 5);
+        other.run("UPDATE t SET v = 6 WHERE id = 2").await.unwrap();
+        assert_eq!(code(client.run("COMMIT").await), SqlState::SERIALIZATION_FAILURE);
+        node.verify();
+    });
+}
