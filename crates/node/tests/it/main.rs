@@ -7,6 +7,7 @@ mod catalogs;
 mod checkpoints;
 mod disasters;
 mod interrupts;
+mod isolation;
 mod log_schemes;
 mod proofs;
 mod protocols;
