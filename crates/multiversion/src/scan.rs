@@ -51,6 +51,9 @@ impl<'d, R: Rule> Transaction<'d, R> {
         let mut own = Own { rows, next: 0 };
         let gap = table.gaps.look(range.index, common_prefix(range));
         self.settle(|this| R::read_gap(&mut this.cx, table, gap))?;
+        if table.is_unique(range.index) {
+            R::read_unique(&mut self.cx, table, gap);
+        }
         let Some((mut low, mut high)) = byte_bounds(range) else { return Ok(()) };
         let (mut entries, mut piece) = (Vec::new(), PIECE_FIRST);
         loop {

@@ -366,6 +366,12 @@ impl Table {
         indexes.filter(|(_, index)| !index.dropped).map(|(at, _)| at as IndexId + 1)
     }
 
+    /// Whether a secondary index has one row at most for each of its values.
+    pub fn is_unique(&self, index: IndexId) -> bool {
+        let place = usize::from(index).checked_sub(1);
+        place.and_then(|place| self.schema.indexes.get(place)).is_some_and(|index| index.unique)
+    }
+
     pub fn has_secondaries(&self) -> bool {
         self.secondaries().next().is_some()
     }

@@ -13,10 +13,10 @@ use std::sync::atomic::AtomicBool;
 
 use ::types::{DataType, Error, Result, SqlState, Value};
 use engine::{
-    Beside, BlockLimits, Clock, Engine, Language, NoObserver, RetentionSettings, replay,
-    replay_watched,
+    Beside, BlockLimits, Clock, Engine, Language, NoObserver, RetentionSettings, Transaction,
+    replay, replay_watched,
 };
-use ledger::{Genesis, LogOptions, LogWriter, MemoryFiles, Parameters};
+use ledger::{Genesis, LogOptions, LogReader, LogWriter, MemoryFiles, Parameters};
 use sql::SessionInfo;
 use sql::session::schema::Schema;
 use sql::session::{Answer, Database, Session};
@@ -26,7 +26,7 @@ pub type Row = Box<[Value]>;
 
 /// What any protocol must bring about is tested under each of them.
 pub fn protocols() -> impl Iterator<Item = &'static str> {
-    protocols::ALL.iter().map(|entry| entry.info.name)
+    protocols::cards().map(|card| card.name)
 }
 
 /// A ledger in memory and the node on it.
@@ -87,6 +87,20 @@ impl Node {
         let files = Arc::new(self.files.clone());
         let replayed = replay_watched(files, &make, 1, &mut |replica, _| after(replica.store()));
         replayed.unwrap_or_else(|fault| panic!("{fault}"));
+    }
+
+    /// Stops, and reads what the ledger holds.
+    pub fn transactions(&self) -> Vec<Transaction> {
+        self.database.engine.stop();
+        let mut reader = LogReader::open(Arc::new(self.files.clone())).unwrap();
+        let mut all = Vec::new();
+        while let Some(block) = reader.next_block().unwrap() {
+            if block.height() > 0 {
+                let held = block.decode().unwrap().transactions;
+                all.extend(held.iter().map(|bytes| Transaction::decode(bytes).unwrap()));
+            }
+        }
+        all
     }
 
     /// Stop, and execute the ledger again: any difference panics.
