@@ -59,21 +59,41 @@ pub struct Transaction {
 #[derive(Clone, PartialEq, Debug)]
 pub enum Body {
     Statement(StatementText),
-    Call { procedure: String, arguments: Vec<Value> },
-    Load { text: String, rows: Vec<Box<[Value]>> },
+    Call {
+        procedure: String,
+        arguments: Vec<Value>,
+    },
+    Load {
+        text: String,
+        rows: Vec<Box<[Value]>>,
+    },
     Interactive(InteractiveText),
-    Schema { text: String },
-    Parameter { name: String, value: String },
+    Schema {
+        text: String,
+    },
+    Parameter {
+        name: String,
+        value: String,
+    },
     /// What was asked, and the rows that it left: see [`crate::images`].
-    Imaged { asked: Box<Body>, images: Vec<RowImage> },
+    Imaged {
+        asked: Box<Body>,
+        images: Vec<RowImage>,
+    },
 }
 
 /// A row that a transaction left, or took away.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RowImage {
-    Gone { table: TableId, key: Key },
+    Gone {
+        table: TableId,
+        key: Key,
+    },
     /// As the effects hash it.
-    Row { table: TableId, image: Box<[u8]> },
+    Row {
+        table: TableId,
+        image: Box<[u8]>,
+    },
 }
 
 /// A statement with its arguments: text as the client sent it, and the types it gave with it.

@@ -37,6 +37,7 @@ use types::{Error, Height, Key, Position, Stamp, TableId, Value};
 use crate::database::Database;
 use crate::flaw::Flaw;
 use crate::foresight::GROUP;
+use crate::pool::SPACES_MAX;
 use crate::renumber::Places;
 use crate::rules::mv2pl::Mv2pl;
 use crate::rules::mvocc::Mvocc;
@@ -46,7 +47,6 @@ use crate::rules::ssi::Ssi;
 use crate::rules::ssn::Ssn;
 use crate::rules::{Place, Rule};
 use crate::session::{Attempt, Session};
-use crate::pool::SPACES_MAX;
 use crate::spec::{Choice, Collector, Pointers, SPACES_DEFAULT, SYSTEMS, Storage, TableSpec};
 use crate::transaction::Log;
 
@@ -103,10 +103,8 @@ pub static MVTO: ProtocolInfo = card("mvto", "Reed 1978; Wu, thesis, section 5.3
 pub static MVOCC: ProtocolInfo = card("mvocc", "Larson et al., VLDB 2011; section 5.3.2", SERIAL);
 pub static MV2PL: ProtocolInfo = card("mv2pl", "Wu, thesis, section 5.3.3", SERIAL);
 pub static SSI: ProtocolInfo = card("ssi", "Cahill et al., SIGMOD 2008; section 5.3.4", SERIAL);
-pub static SSN: ProtocolInfo =
-    card("ssn", "Wang et al., VLDB Journal 2017; section 5.3.4", SERIAL);
-pub static SI: ProtocolInfo =
-    card("si", "Berenson et al., SIGMOD 1995", Isolation::Snapshot);
+pub static SSN: ProtocolInfo = card("ssn", "Wang et al., VLDB Journal 2017; section 5.3.4", SERIAL);
+pub static SI: ProtocolInfo = card("si", "Berenson et al., SIGMOD 1995", Isolation::Snapshot);
 
 /// Every rule. All but the last name a serial order.
 pub static CARDS: &[&ProtocolInfo] = &[&MVTO, &MVOCC, &MV2PL, &SSI, &SSN, &SI];
@@ -203,7 +201,8 @@ impl<R: Rule> Online<R> {
     fn load(&self, store: &Store, workers: usize) -> Database {
         let tables = store.tables();
         let schemas = tables.iter().map(|table| Arc::clone(table.schema()));
-        let mut db = Database::new(schemas, |schema| self.choice.of(&schema.name), workers, R::STRIPED);
+        let mut db =
+            Database::new(schemas, |schema| self.choice.of(&schema.name), workers, R::STRIPED);
         db.flaw = self.flaw;
         for table in &tables {
             let columns: Vec<_> = (0..table.schema().columns.len() as u16).collect();

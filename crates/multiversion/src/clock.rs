@@ -335,7 +335,8 @@ mod tests {
     fn timestamps_of_two_workers_are_never_the_same() {
         let clock = Clock::new(2);
         // Both have met the same each time.
-        let draw = |n: u64| [0, 1].map(|w| clock.begin_striped(w, Timestamp(n << WORKER_BITS)));
+        let met = |n: u64| Timestamp(Timestamp::first_of(1).0 + (n << WORKER_BITS));
+        let draw = |n| [0, 1].map(|worker| clock.begin_striped(worker, met(n)));
         let mut all: Vec<Timestamp> = (0..100).flat_map(draw).collect();
         all.sort_unstable();
         all.dedup();

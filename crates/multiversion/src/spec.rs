@@ -154,11 +154,10 @@ impl TableSpec {
                 self.spaces = spaces.ok_or_else(|| bad(&["1..32"]))?;
             }
             _ => {
-                return Err(invalid(format!("a table has no option \"{name}\""))
-                    .with_hint(
-                        "Its options are: storage, gc, index, spaces, strings; for all tables \
+                return Err(invalid(format!("a table has no option \"{name}\"")).with_hint(
+                    "Its options are: storage, gc, index, spaces, strings; for all tables \
                          also: system.",
-                    ));
+                ));
             }
         }
         Ok(())

@@ -17,6 +17,7 @@ use super::ssi::mark_inserts;
 use super::{Context, GapOf, Miss, PHANTOM, Permit, Place, Rule, snapshot};
 use crate::chains::Seen;
 use crate::clock::Inside;
+use crate::flaw::{Flaw, flawed};
 use crate::gaps::{Fallen, GapId};
 use crate::pool::Unit;
 use crate::table::Table;
@@ -73,7 +74,8 @@ impl Rule for Si {
 
     fn read_unique(cx: &mut Context<'_, Notes>, table: &Table, gap: GapId) {
         let this = (table.schema.id.0, gap);
-        if !cx.read_only && !cx.notes.unique.contains(&this) {
+        let known = cx.read_only || cx.notes.unique.contains(&this);
+        if !known && !flawed(Flaw::UniqueSkewed) {
             cx.notes.unique.push(this);
         }
     }

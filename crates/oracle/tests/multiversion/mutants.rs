@@ -28,7 +28,7 @@ fn habitat(flaw: Flaw) -> (&'static str, TableSpec) {
         Flaw::RejectedForgotten | Flaw::PhantomsIgnored => ("mvto", usual),
         Flaw::ReadsUnvalidated | Flaw::CommittingIgnored => ("mvocc", usual),
         Flaw::NoReadLock | Flaw::CarelessUpgrade => ("mv2pl", usual),
-        Flaw::LostUpdate => ("si", usual),
+        Flaw::LostUpdate | Flaw::UniqueSkewed => ("si", usual),
         Flaw::PivotCommits | Flaw::EarlyForgotten => ("ssi", usual),
         Flaw::WindowIgnored | Flaw::CommitOrderClaimed => ("ssn", usual),
         // MVTO would look for the newest version for ever.
@@ -153,6 +153,7 @@ fn is_found(flaw: Flaw) -> bool {
     let (rule, spec) = habitat(flaw);
     with_rule!(rule, R => {
         anomalies::shown::<R>(flaw)
+            || anomalies::unique_values_skew::<R>(Some(flaw))
             || found_step_by_step::<R>(flaw, spec)
             || !anomalies::refuses_closed_blocks::<R>(Some(flaw))
                 && anomalies::refuses_closed_blocks::<R>(None)

@@ -242,10 +242,9 @@ fn blocks_of_plain_snapshot_isolation_hold_row_images() {
         let statements = (0..400).map(|n| match n % 4 {
             0 => format!("INSERT INTO u VALUES ({n}, {n} / 4)"),
             1 => format!("DELETE FROM t WHERE id = {} AND id > 90", n % 100),
-            _ => format!(
-                "UPDATE t SET v = 0 WHERE id = {} AND (SELECT sum(v) FROM t) > 50",
-                n % 90
-            ),
+            _ => {
+                format!("UPDATE t SET v = 0 WHERE id = {} AND (SELECT sum(v) FROM t) > 50", n % 90)
+            }
         });
         in_one_block(&node, &gate, statements).await;
         assert_eq!(client.number("SELECT count(DISTINCT v) FROM u").await, 100);
