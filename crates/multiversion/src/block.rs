@@ -7,11 +7,11 @@
 //!   └───────────────────── the final row of each tuple that was changed ◄──────────────────┘
 //! ```
 //!
-//! The block is sealed in the serial order that it took (under [`si`](crate::rules::si) in the order
-//! of commits, with the rows that came of it), so rows go back under the stamps and
-//! hidden ids that replaying it gives (`renumber`). Only *final* rows go back, however often a
-//! tuple was changed in the block: the group commit of the thesis's future work (chapter 6). Who
-//! has met too many conflicts runs at the end, alone.
+//! The block is sealed in the serial order that it took, so rows go back under the stamps and
+//! hidden ids that replaying it gives (`renumber`); under [`si`](crate::rules::si) in the order of
+//! commits, with the rows that came of it. Only *final* rows go back, however often a tuple was
+//! changed in the block: the group commit of the thesis's future work (chapter 6). Who has met too
+//! many conflicts runs at the end, alone.
 //!
 //! *Why not on the product's storage itself*: a record there has one version for each block, and
 //! stamps that need not follow the serial order inside one. A multi-version rule must read at a
@@ -402,7 +402,7 @@ fn write_back(db: &Database, store: &Store, changed: &[Changed], undo: &mut Undo
     }
 }
 
-/// Names of every rule that is serializable with every combination of table options that makes sense.
+/// Names of every serializable rule with every combination of table options that makes sense.
 pub fn all_names() -> Vec<String> {
     let specs: BTreeSet<String> = TableSpec::all().iter().map(ToString::to_string).collect();
     let rules = CARDS.iter().filter(|card| card.isolation == SERIAL);

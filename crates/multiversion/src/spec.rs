@@ -1,5 +1,5 @@
-//! What can be chosen: storage, collector and index pointers of each table, and the systems of table
-//! 5.1 that combinations stand for.
+//! What can be chosen: storage, collector and index pointers of each table, and the systems of
+//! table 5.1 that combinations stand for.
 //!
 //! A text such as `storage=delta:gc=interval:history.gc=none` names a choice: for all tables, and
 //! with a table's name before the option for that one. `system=hekaton` is what the study takes for
