@@ -248,12 +248,7 @@ impl<'d, R: Rule> Transaction<'d, R> {
 
     /// What a write's row is in an index; `None`: there is no row. An entry in the primary index
     /// needs no value, so there commands stay what they are.
-    fn own_entry(
-        &mut self,
-        table: &Table,
-        index: IndexId,
-        at: usize,
-    ) -> Result<Option<Key>, Stop> {
+    fn own_entry(&mut self, table: &Table, index: IndexId, at: usize) -> Result<Option<Key>, Stop> {
         if index != 0 {
             self.evaluate(at)?;
         }

@@ -1,6 +1,6 @@
 //! Transactions that run as they arrive: what clients are told, and what the ledger holds of it.
 
-use engine::transaction::StatementText;
+use engine::transaction::{RowImage, StatementText};
 use engine::{Body, ParameterTypes, Transaction};
 use procedure::ProgramResult;
 use types::{Height, Value};
@@ -286,5 +286,49 @@ fn of_many_who_want_one_unique_value_one_gets_it_under_plain_snapshot_isolation(
             assert_eq!(ended.iter().filter(|c| c.outcome.is_committed()).count(), 1);
         }
         node.verify();
+    });
+}
+
+/// Whoever can compute every hash still cannot put other rows than the effects root says, nor
+/// rows into blocks that are executed.
+#[test]
+fn row_images_that_were_changed_are_found() {
+    block_on(async {
+        for (protocol, is_kept) in [("si", true), ("mvto", false)] {
+            let node = Node::new(protocol);
+            let mut client = node.session();
+            client.run("CREATE TABLE t (id int PRIMARY KEY, v int)").await.unwrap();
+            client.run("INSERT INTO t VALUES (1, 1), (2, 2)").await.unwrap();
+            client.run("DELETE FROM t WHERE id = 2").await.unwrap();
+            assert_eq!(node.forged(&|_| ()), None, "{protocol}");
+            let other_value = |transaction: &mut Transaction| {
+                if let Body::Imaged { images, .. } = &mut transaction.body
+                    && let Some(RowImage::Row { image, .. }) = images.first_mut()
+                {
+                    *image.last_mut().unwrap() ^= 1;
+                }
+            };
+            let without_rows = |transaction: &mut Transaction| {
+                if let Body::Imaged { images, .. } = &mut transaction.body {
+                    images.clear();
+                }
+            };
+            let not_imaged = |transaction: &mut Transaction| {
+                if let Body::Imaged { asked, .. } = &transaction.body {
+                    transaction.body = (**asked).clone();
+                }
+            };
+            let imaged = |transaction: &mut Transaction| {
+                if let Body::Statement(_) = &transaction.body {
+                    let asked = Box::new(transaction.body.clone());
+                    transaction.body = Body::Imaged { asked, images: Vec::new() };
+                }
+            };
+            for change in [&other_value as &dyn Fn(&mut Transaction), &without_rows, &not_imaged] {
+                assert_eq!(node.forged(change).is_some(), is_kept, "{protocol}");
+            }
+            assert_eq!(node.forged(&imaged).is_some(), !is_kept, "{protocol}");
+            node.verify();
+        }
     });
 }
