@@ -98,6 +98,9 @@ impl Node {
         let mut reader = LogReader::open(Arc::new(self.files.clone())).unwrap();
         let mut all = Vec::new();
         while let Some(block) = reader.next_block().unwrap() {
+            if block.height() == 0 {
+                continue;
+            }
             let held = block.decode().unwrap().transactions;
             all.extend(held.iter().map(|bytes| Transaction::decode(bytes).unwrap()));
         }
@@ -112,6 +115,7 @@ impl Node {
         let forged = MemoryFiles::new();
         LogWriter::begin(Arc::new(forged.clone()), &self.genesis, options()).unwrap();
         let mut begun = LogReader::open(Arc::new(forged.clone())).unwrap();
+        assert!(reader.next_block().unwrap().is_some() && begun.next_block().unwrap().is_some());
         assert!(begun.next_block().unwrap().is_none());
         let mut log = LogWriter::resume(begun, options()).unwrap();
         while let Some(encoded) = reader.next_block().unwrap() {
