@@ -1,7 +1,7 @@
 # What people type. Each target installs what it needs (Debian, as root) or says what is missing.
 
-.PHONY: help demo run test overflow torture bench-postgres bench-durability bench-analytics \
-	compare-analytics htap clean
+.PHONY: help demo run test schedules overflow torture bench-postgres bench-durability \
+	bench-analytics compare-analytics htap clean
 
 # What no analytical query is asked of is built without DataFusion: minutes instead of a quarter of
 # an hour.
@@ -17,6 +17,7 @@ help:
 	@echo "make demo            load, run, kill, recover and prove SmallBank in a minute"
 	@echo "make run             start a node to play with, and print the psql line for it"
 	@echo "make test            all tests: Rust, and one transaction through each driver"
+	@echo "make schedules       what threads share without locks, under schedules that shuttle makes up"
 	@echo "make overflow        random blocks with overflow checks and without: the same to the last bit"
 	@echo "make torture         SIGKILLs, crash images, disk faults, rot: until something is lost or the time is up"
 	@echo "make bench-postgres  the same workloads on tally and on PostgreSQL, side by side"
@@ -39,6 +40,11 @@ test:
 	scripts/install-deps psql pgbench drivers
 	cargo test --workspace
 	tests/clients/run.sh
+
+# Another cfg is another build of everything below, in a folder of its own.
+schedules:
+	RUSTFLAGS="--cfg shuttle" cargo test --target-dir target/shuttle --lib \
+		--package storage --package anker --package protocols --package multiversion schedules
 
 overflow:
 	scripts/compare-overflow-checks

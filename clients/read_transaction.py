@@ -110,7 +110,13 @@ class Reader:
             return {"schema": self.text()}
         if kind == 6:
             return {"parameter": self.text(), "value": self.text()}
+        if kind == 8:
+            return {"asked": self.body(), "left": self.list(self.image)}
         raise ValueError(f"a transaction of kind {kind}")
+
+    def image(self):
+        table, is_row = self.varint(), self.byte() == 1
+        return {"table": table, "image" if is_row else "gone": self.string().hex()}
 
     def row_read(self):
         return {"table": self.varint(), "key": self.string().hex(), "stamp": self.varint()}

@@ -27,7 +27,7 @@ pub mod foresight;
 pub mod install;
 pub mod ordered_locks;
 pub mod overlay;
-mod own_rows;
+pub mod own_rows;
 mod pending;
 pub mod phantoms;
 pub mod protocol;

@@ -30,6 +30,9 @@ impl Body {
             }
             Body::Schema { text } => one_line(text),
             Body::Parameter { name, value } => format!("SET ledger.{name} = '{value}'"),
+            Body::Imaged { asked, images } => {
+                format!("{}, which left {} rows", asked.describe(), images.len())
+            }
         }
     }
 }

@@ -7,7 +7,7 @@
 //! * [`checkpoint`]: its state on disk, so that recovery need not begin at genesis;
 //! * [`retention`]: which blocks of the past can be read, within which memory;
 //! * [`transaction`]: what the ledger holds of a request; [`effects`]: what its block changed;
-//!   [`describe`]: both in words.
+//!   [`describe`]: both in words; [`images`]: rows in the ledger, where no order explains them.
 //!
 //! Absence: no SQL (see [`language::Language`]), no wire format, no knowledge of what a protocol
 //! does.
@@ -16,6 +16,7 @@ pub mod checkpoint;
 pub mod describe;
 pub mod effects;
 pub mod engine;
+mod images;
 pub mod journal;
 pub mod language;
 pub mod parameter_types;

@@ -9,7 +9,7 @@
 //!
 //! Where transactions run as they arrive, the block is sealed in the serial order that they took,
 //! and executing it again means one by one: of all replicas only the one that seals runs the
-//! protocol.
+//! protocol. Where there is no such order, it is sealed with the rows that it left ([`images`]).
 
 use std::sync::Arc;
 
@@ -28,6 +28,7 @@ use types::row::ROW_ENCODING;
 use types::{Error, Height, Position, SqlState};
 
 use crate::effects::Effects;
+use crate::images;
 use crate::language::{Language, SchemaChange};
 use crate::transaction::{Body, Transaction, encode_outcome};
 
@@ -67,7 +68,8 @@ pub struct Executed {
 
 /// What executing a recorded block once more gave, before it is held against the record.
 pub struct Again {
-    pub outcomes: Vec<Outcome>,
+    /// `None`: nothing was run that could tell them, see [`crate::images`].
+    pub outcomes: Option<Vec<Outcome>>,
     pub effects: Effects,
     /// The recorded header, but for what this replica says differently. The effects root is the
     /// recorded one: it takes hashing, which can wait.
@@ -231,7 +233,7 @@ impl Replica {
         if alone {
             let Executed { block, outcomes, effects, .. } = self.execute(theirs.time_us, inputs)?;
             let header = BlockHeader { effects_root: theirs.effects_root, ..block.header };
-            return Ok(Again { outcomes, effects, header });
+            return Ok(Again { outcomes: Some(outcomes), effects, header });
         }
         let header = BlockHeader {
             ledger_id: self.ledger_id,
@@ -243,11 +245,23 @@ impl Replica {
             state_root: ledger::ZERO_HASH,
             ..theirs.clone()
         };
-        let (_, transactions) = self.compile(inputs);
-        let again = self.replaying_protocol();
-        let (sealed, changes) = self.run(&*again, header.time_us, transactions)?;
+        let (outcomes, changes) = match images::are_kept(self.protocol.info()) {
+            true => (None, self.put_images(recorded)?),
+            false => {
+                let (_, transactions) = self.compile(inputs);
+                let again = self.replaying_protocol();
+                let (sealed, changes) = self.run(&*again, header.time_us, transactions)?;
+                (Some(sealed.outcome.outcomes), changes)
+            }
+        };
         self.stand_behind(theirs);
-        Ok(Again { outcomes: sealed.outcome.outcomes, effects: Effects::Rows(changes), header })
+        Ok(Again { outcomes, effects: Effects::Rows(changes), header })
+    }
+
+    fn put_images(&self, recorded: &LedgerBlock) -> Result<Changes, Halt> {
+        let mut writes = self.store.begin_block(self.head.height + 1, self.crew.workers());
+        images::apply(recorded, &self.store, &mut writes)?;
+        Ok(self.store.finish(writes))
     }
 
     /// Whether a block behind this head, with none between that changes parameters, says of itself
@@ -306,7 +320,6 @@ impl Replica {
             Some(arrivals) => in_order(payloads, arrivals),
             None => payloads,
         };
-        let effects = Effects::Rows(changes);
         let schema_version = self.language.schema_version();
         let again = |&position: &Position| {
             let work = Arc::clone(&block.transactions[position as usize]);
@@ -314,6 +327,11 @@ impl Replica {
             Input { payload, compiled: Some(Compiled { work, schema_version }) }
         };
         let put_off = outcome.deferred.iter().map(again).collect();
+        let payloads = match images::are_kept(self.protocol.info()) {
+            true => images::attach(payloads, &changes)?,
+            false => payloads,
+        };
+        let effects = Effects::Rows(changes);
         let outcome_bytes = outcome.outcomes.iter().map(encode_outcome).collect();
         let (block, hash) = self.seal(time_us, effects.root()?, payloads, outcome_bytes)?;
         Ok(Executed {

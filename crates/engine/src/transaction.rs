@@ -14,6 +14,9 @@
 //!   5 schema      text: str (DDL)
 //!   6 parameter   name: str, value: str
 //!   7 statement   text: str, types (`parameter_types`), arguments: values
+//!   8 imaged      kind and body of 1 to 4 or 7: what was asked | images ([`crate::images`])
+//!
+//! image         table: varint, 0 (gone) key: bytes | 1 (a row) its image: bytes
 //!
 //! outcome       kind: 1 | body
 //!   0 committed   count: varint, rows: 0 (none) | 1 len bytes (inline) | 2 SHA-256 of them
@@ -56,11 +59,41 @@ pub struct Transaction {
 #[derive(Clone, PartialEq, Debug)]
 pub enum Body {
     Statement(StatementText),
-    Call { procedure: String, arguments: Vec<Value> },
-    Load { text: String, rows: Vec<Box<[Value]>> },
+    Call {
+        procedure: String,
+        arguments: Vec<Value>,
+    },
+    Load {
+        text: String,
+        rows: Vec<Box<[Value]>>,
+    },
     Interactive(InteractiveText),
-    Schema { text: String },
-    Parameter { name: String, value: String },
+    Schema {
+        text: String,
+    },
+    Parameter {
+        name: String,
+        value: String,
+    },
+    /// What was asked, and the rows that it left: see [`crate::images`].
+    Imaged {
+        asked: Box<Body>,
+        images: Vec<RowImage>,
+    },
+}
+
+/// A row that a transaction left, or took away.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RowImage {
+    Gone {
+        table: TableId,
+        key: Key,
+    },
+    /// As the effects hash it.
+    Row {
+        table: TableId,
+        image: Box<[u8]>,
+    },
 }
 
 /// A statement with its arguments: text as the client sent it, and the types it gave with it.
@@ -152,6 +185,12 @@ impl Body {
                 encode_str(name, out);
                 encode_str(value, out);
             }
+            Body::Imaged { asked, images } => {
+                out.push(8);
+                asked.encode(out);
+                encode_u64(images.len() as u64, out);
+                images.iter().for_each(|image| image.encode(out));
+            }
         }
     }
 
@@ -173,6 +212,13 @@ impl Body {
                 types: ParameterTypes::decode(input)?,
                 arguments: decode_values(input)?,
             }),
+            8 => {
+                let asked = match input.first() {
+                    Some(1..=4 | 7) => Box::new(Body::decode(input)?),
+                    _ => return Err(corrupt("images of a transaction of unknown kind")),
+                };
+                Body::Imaged { asked, images: decode_list(input, RowImage::decode)? }
+            }
             _ => return Err(corrupt("a transaction of unknown kind")),
         })
     }
@@ -183,6 +229,28 @@ impl Body {
             Some(1..=3 | 7) => Body::decode(input),
             _ => Err(corrupt("a write of unknown kind")),
         }
+    }
+}
+
+impl RowImage {
+    fn encode(&self, out: &mut Vec<u8>) {
+        let (table, kind, bytes) = match self {
+            RowImage::Gone { table, key } => (table, 0, key.as_bytes()),
+            RowImage::Row { table, image } => (table, 1, &image[..]),
+        };
+        encode_u64(u64::from(table.0), out);
+        out.push(kind);
+        encode_bytes(bytes, out);
+    }
+
+    fn decode(input: &mut &[u8]) -> Result<RowImage> {
+        let table = decode_table(input)?;
+        let is_row = decode_flag(input)?;
+        let bytes = decode_bytes(input)?;
+        Ok(match is_row {
+            true => RowImage::Row { table, image: bytes.into() },
+            false => RowImage::Gone { table, key: Key::from(bytes) },
+        })
     }
 }
 
@@ -401,8 +469,13 @@ mod tests {
         });
         let load =
             Body::Load { text: "COPY t FROM STDIN".into(), rows: vec![[Value::Int(1)].into()] };
-        let key = Key::from(&[1, 2, 3][..]);
+        let (table, key) = (TableId(3), Key::from(&[1, 2, 3][..]));
+        let images = vec![
+            RowImage::Gone { table, key: key.clone() },
+            RowImage::Row { table, image: [0, 0, 0, 0].into() },
+        ];
         let bodies = [
+            Body::Imaged { asked: Box::new(statement.clone()), images },
             statement.clone(),
             typed.clone(),
             load.clone(),

@@ -14,7 +14,7 @@ use types::{DataType, Error, Key, SqlState, Stamp, TableId, Value};
 
 use crate::parameter_types::ParameterTypes;
 use crate::transaction::{
-    Body, InteractiveText, StatementText, Transaction, WriteText, encode_outcome,
+    Body, InteractiveText, RowImage, StatementText, Transaction, WriteText, encode_outcome,
 };
 
 const SQL: &str = "UPDATE t SET a = a + $1";
@@ -110,7 +110,21 @@ fn transactions() -> Vec<(Body, Json)> {
             Body::Parameter { name: "protocol".into(), value: "serial".into() },
             json!({ "parameter": "protocol", "value": "serial" }),
         ),
+        imaged(),
     ]
+}
+
+fn imaged() -> (Body, Json) {
+    let (table, key) = (TableId(3), Key::from(&[1, 2, 3][..]));
+    let images = vec![
+        RowImage::Gone { table, key },
+        RowImage::Row { table, image: [0, 0, 0, 4, 0, 0, 0, 9].into() },
+    ];
+    let means = json!({
+        "asked": { "statement": SQL, "arguments": [-3, null] },
+        "left": [{ "table": 3, "gone": "010203" }, { "table": 3, "image": "0000000400000009" }],
+    });
+    (Body::Imaged { asked: Box::new(statement(&[])), images }, means)
 }
 
 fn outcomes() -> Vec<(Outcome, Json)> {

@@ -8,9 +8,10 @@
 //! ```
 //!
 //! The block is sealed in the serial order that it took, so rows go back under the stamps and
-//! hidden ids that replaying it gives (`renumber`). Only *final* rows go back, however often a
-//! tuple was changed in the block: the group commit of the thesis's future work (chapter 6). Who
-//! has met too many conflicts runs at the end, alone.
+//! hidden ids that replaying it gives (`renumber`); under [`si`](crate::rules::si) in the order of
+//! commits, with the rows that came of it. Only *final* rows go back, however often a tuple was
+//! changed in the block: the group commit of the thesis's future work (chapter 6). Who has met too
+//! many conflicts runs at the end, alone.
 //!
 //! *Why not on the product's storage itself*: a record there has one version for each block, and
 //! stamps that need not follow the serial order inside one. A multi-version rule must read at a
@@ -36,15 +37,17 @@ use types::{Error, Height, Key, Position, Stamp, TableId, Value};
 use crate::database::Database;
 use crate::flaw::Flaw;
 use crate::foresight::GROUP;
+use crate::pool::SPACES_MAX;
 use crate::renumber::Places;
 use crate::rules::mv2pl::Mv2pl;
 use crate::rules::mvocc::Mvocc;
 use crate::rules::mvto::Mvto;
+use crate::rules::si::Si;
 use crate::rules::ssi::Ssi;
 use crate::rules::ssn::Ssn;
 use crate::rules::{Place, Rule};
 use crate::session::{Attempt, Session};
-use crate::spec::{Collector, Pointers, Storage, TableSpec, invalid};
+use crate::spec::{Choice, Collector, Pointers, SPACES_DEFAULT, SYSTEMS, Storage, TableSpec};
 use crate::transaction::Log;
 
 /// Options of a table, as a protocol's card lists them.
@@ -64,13 +67,28 @@ const OPTIONS: &[ProtocolOption] = &[
         values: OptionValues::OneOf(Pointers::NAMES),
         what: "what entries of secondary indexes lead to",
     },
+    ProtocolOption {
+        name: "spaces",
+        values: OptionValues::Integer { min: 1, max: SPACES_MAX as u64, default: SPACES_DEFAULT },
+        what: "memory spaces of a table",
+    },
+    ProtocolOption {
+        name: "strings",
+        values: OptionValues::OneOf(&["shared", "copied"]),
+        what: "whether versions share long strings",
+    },
+    ProtocolOption {
+        name: "system",
+        values: OptionValues::OneOf(SYSTEMS),
+        what: "storage, gc and index as the study has them for a system; instead of these three",
+    },
 ];
 
-const fn card(name: &'static str, paper: &'static str) -> ProtocolInfo {
+const fn card(name: &'static str, paper: &'static str, isolation: Isolation) -> ProtocolInfo {
     ProtocolInfo {
         name,
         paper,
-        isolation: Isolation::Serializable,
+        isolation,
         deterministic: false,
         needs_keys_up_front: false,
         interactive: true,
@@ -79,14 +97,17 @@ const fn card(name: &'static str, paper: &'static str) -> ProtocolInfo {
     }
 }
 
-pub static MVTO: ProtocolInfo = card("mvto", "Reed 1978; Wu, thesis, section 5.3.1");
-pub static MVOCC: ProtocolInfo = card("mvocc", "Larson et al., VLDB 2011; section 5.3.2");
-pub static MV2PL: ProtocolInfo = card("mv2pl", "Wu, thesis, section 5.3.3");
-pub static SSI: ProtocolInfo = card("ssi", "Cahill et al., SIGMOD 2008; section 5.3.4");
-pub static SSN: ProtocolInfo = card("ssn", "Wang et al., VLDB Journal 2017; section 5.3.4");
+const SERIAL: Isolation = Isolation::Serializable;
 
-/// Every rule that names a serial order.
-pub static CARDS: &[&ProtocolInfo] = &[&MVTO, &MVOCC, &MV2PL, &SSI, &SSN];
+pub static MVTO: ProtocolInfo = card("mvto", "Reed 1978; Wu, thesis, section 5.3.1", SERIAL);
+pub static MVOCC: ProtocolInfo = card("mvocc", "Larson et al., VLDB 2011; section 5.3.2", SERIAL);
+pub static MV2PL: ProtocolInfo = card("mv2pl", "Wu, thesis, section 5.3.3", SERIAL);
+pub static SSI: ProtocolInfo = card("ssi", "Cahill et al., SIGMOD 2008; section 5.3.4", SERIAL);
+pub static SSN: ProtocolInfo = card("ssn", "Wang et al., VLDB Journal 2017; section 5.3.4", SERIAL);
+pub static SI: ProtocolInfo = card("si", "Berenson et al., SIGMOD 1995", Isolation::Snapshot);
+
+/// Every rule. All but the last name a serial order.
+pub static CARDS: &[&ProtocolInfo] = &[&MVTO, &MVOCC, &MV2PL, &SSI, &SSN, &SI];
 
 /// The protocol that a text such as `mvto:storage=delta:gc=interval` names; `None`: none of these.
 pub fn by_name(text: &str) -> Option<Result<Arc<dyn Protocol>, Error>> {
@@ -102,23 +123,23 @@ pub fn mutant(text: &str, flaw: Flaw) -> Option<Result<Arc<dyn Protocol>, Error>
 fn make(text: &str, flaw: Option<Flaw>) -> Option<Result<Arc<dyn Protocol>, Error>> {
     let (name, options) = text.split_once(':').unwrap_or((text, ""));
     let info = *CARDS.iter().find(|card| card.name == name)?;
-    let spec = match TableSpec::parse(options) {
-        Ok(spec) => spec,
+    let choice = match Choice::parse(name, options) {
+        Ok(choice) => choice,
         Err(error) => return Some(Err(error)),
     };
     Some(Ok(match name {
-        Mvto::NAME => Online::<Mvto>::shared(info, spec, flaw),
-        Mvocc::NAME => Online::<Mvocc>::shared(info, spec, flaw),
-        Mv2pl::NAME => Online::<Mv2pl>::shared(info, spec, flaw),
-        Ssi::NAME => Online::<Ssi>::shared(info, spec, flaw),
-        Ssn::NAME => Online::<Ssn>::shared(info, spec, flaw),
-        _ => return Some(Err(invalid(format!("\"{name}\" is not serializable")))),
+        Mvto::NAME => Online::<Mvto>::shared(info, choice, flaw),
+        Mvocc::NAME => Online::<Mvocc>::shared(info, choice, flaw),
+        Mv2pl::NAME => Online::<Mv2pl>::shared(info, choice, flaw),
+        Ssi::NAME => Online::<Ssi>::shared(info, choice, flaw),
+        Ssn::NAME => Online::<Ssn>::shared(info, choice, flaw),
+        _ => Online::<Si>::shared(info, choice, flaw),
     }))
 }
 
 struct Online<R> {
     info: &'static ProtocolInfo,
-    spec: TableSpec,
+    choice: Choice,
     flaw: Option<Flaw>,
     loaded: Mutex<Option<Loaded>>,
     rule: PhantomData<R>,
@@ -152,10 +173,10 @@ const CONFLICTS_MAX: u32 = 16;
 impl<R: Rule> Online<R> {
     fn shared(
         info: &'static ProtocolInfo,
-        spec: TableSpec,
+        choice: Choice,
         flaw: Option<Flaw>,
     ) -> Arc<dyn Protocol> {
-        Arc::new(Online::<R> { info, spec, flaw, loaded: Mutex::default(), rule: PhantomData })
+        Arc::new(Online::<R> { info, choice, flaw, loaded: Mutex::default(), rule: PhantomData })
     }
 
     /// The tables as the store has them.
@@ -180,7 +201,8 @@ impl<R: Rule> Online<R> {
     fn load(&self, store: &Store, workers: usize) -> Database {
         let tables = store.tables();
         let schemas = tables.iter().map(|table| Arc::clone(table.schema()));
-        let mut db = Database::new(schemas, |_| self.spec, workers, R::STRIPED);
+        let mut db =
+            Database::new(schemas, |schema| self.choice.of(&schema.name), workers, R::STRIPED);
         db.flaw = self.flaw;
         for table in &tables {
             let columns: Vec<_> = (0..table.schema().columns.len() as u16).collect();
@@ -257,9 +279,9 @@ impl<R: Rule> Protocol for Online<R> {
         self.info
     }
 
-    /// As it is sealed.
+    /// As it is sealed, if there is one.
     fn keeps_block_order(&self) -> bool {
-        true
+        self.info.isolation == Isolation::Serializable
     }
 
     fn prepare(
@@ -380,9 +402,9 @@ fn write_back(db: &Database, store: &Store, changed: &[Changed], undo: &mut Undo
     }
 }
 
-/// Names of every rule with every combination of table options that makes sense.
+/// Names of every serializable rule with every combination of table options that makes sense.
 pub fn all_names() -> Vec<String> {
     let specs: BTreeSet<String> = TableSpec::all().iter().map(ToString::to_string).collect();
-    let rules = CARDS.iter();
+    let rules = CARDS.iter().filter(|card| card.isolation == SERIAL);
     rules.flat_map(|card| specs.iter().map(|spec| format!("{}:{spec}", card.name))).collect()
 }

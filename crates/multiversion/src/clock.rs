@@ -302,3 +302,44 @@ impl Clock {
         Some((readers, Timestamp(settled)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Clock {
+        /// Words that all workers share.
+        fn shared(&self) -> [u64; 5] {
+            [&self.epoch, &self.drawn, &self.floor, &self.settled, &self.horizon]
+                .map(|word| word.load(SeqCst))
+        }
+    }
+
+    #[test]
+    fn a_striped_draw_writes_no_word_of_anybody_else() {
+        let clock = Clock::new(2);
+        let before = clock.shared();
+        let mut drawn = Vec::new();
+        for _ in 0..1000 {
+            let met = drawn.last().copied().unwrap_or_default();
+            drawn.push(clock.begin_striped(0, met));
+            drop(clock.enter(0));
+            clock.end(0);
+        }
+        assert!(drawn.is_sorted_by(|a, b| a < b));
+        assert_eq!(clock.shared(), before);
+        assert_eq!(clock.desks[1].newest.load(SeqCst), 0);
+    }
+
+    #[test]
+    fn timestamps_of_two_workers_are_never_the_same() {
+        let clock = Clock::new(2);
+        // Both have met the same each time.
+        let met = |n: u64| Timestamp(Timestamp::first_of(1).0 + (n << WORKER_BITS));
+        let draw = |n| [0, 1].map(|worker| clock.begin_striped(worker, met(n)));
+        let mut all: Vec<Timestamp> = (0..100).flat_map(draw).collect();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), 200);
+    }
+}

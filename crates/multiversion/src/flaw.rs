@@ -32,6 +32,8 @@ flaws! {
     CarelessUpgrade = "careless_upgrade";
     /// SI: a version newer than the snapshot may be overwritten.
     LostUpdate = "lost_update";
+    /// SI: two put the same value into a unique index.
+    UniqueSkewed = "unique_skewed";
     /// SSI: a transaction with conflicts on both sides commits.
     PivotCommits = "pivot_commits";
     /// SSI: one that stands before those it overlapped is not remembered as such.

@@ -15,7 +15,7 @@
 
 use std::sync::Arc;
 
-use kit::sync::atomic::Ordering;
+use kit::sync::atomic::{AtomicU64, Ordering};
 use rust_decimal::Decimal;
 use smallvec::SmallVec;
 use types::{ColumnId, DataType, Error, TableSchema, Value};
@@ -77,6 +77,20 @@ pub struct Cell {
     pub words: [u64; 2],
 }
 
+/// The set bits of a word.
+struct Bits(u64);
+
+impl Iterator for Bits {
+    type Item = ColumnId;
+
+    #[inline]
+    fn next(&mut self) -> Option<ColumnId> {
+        let bit = (self.0 != 0).then(|| self.0.trailing_zeros() as ColumnId)?;
+        self.0 &= self.0 - 1;
+        Some(bit)
+    }
+}
+
 /// Columns of a row.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ColumnSet(SmallVec<[u64; 2]>);
@@ -95,9 +109,13 @@ impl ColumnSet {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = ColumnId> + '_ {
-        let all = 0..self.0.len() as ColumnId * 64;
-        all.filter(|column| self.contains(*column))
+        (0..).zip(&self.0).flat_map(|(word, &bits)| Bits(bits).map(move |bit| word * 64 + bit))
     }
+}
+
+/// Whether a string, of which this is the first word, lies in its row; so do NULLs, which are zero.
+fn is_inline(low: u64) -> bool {
+    low as u32 as usize <= INLINE_BYTES
 }
 
 /// The long strings of a table.
@@ -154,11 +172,8 @@ impl Strings {
         with(&bytes)
     }
 
-    /// One more version has the string.
+    /// One more version has the string, which does not lie in its row.
     fn share(&self, words: &mut [u64; 2], worker: usize) -> Result<(), Error> {
-        if words[0] as u32 as usize <= INLINE_BYTES {
-            return Ok(());
-        }
         if self.shared {
             self.pieces.words(Piece(words[1]))[0].fetch_add(1, Ordering::Relaxed);
             return Ok(());
@@ -168,7 +183,7 @@ impl Strings {
     }
 
     pub fn release(&self, words: [u64; 2]) {
-        if words[0] as u32 as usize > INLINE_BYTES {
+        if !is_inline(words[0]) {
             let piece = Piece(words[1]);
             if self.pieces.words(piece)[0].fetch_sub(1, Ordering::AcqRel) == 1 {
                 self.pieces.give(piece);
@@ -188,8 +203,8 @@ impl Strings {
 /// Where the columns of a table lie.
 pub struct Layout {
     columns: Box<[Column]>,
-    /// Those that may lie beside the row.
-    long: Box<[ColumnId]>,
+    /// Those that may lie beside the row, and where their words are.
+    long: Box<[(ColumnId, usize)]>,
     /// Words of a row.
     pub words: usize,
     pub strings: Strings,
@@ -207,7 +222,7 @@ impl Layout {
         let columns: Box<[Column]> = schema.column_types().enumerate().map(place).collect();
         let is_long = |c: &&Column| matches!(c.kind, Kind::Text | Kind::Bytes);
         let long = columns.iter().enumerate().filter(|(_, c)| is_long(c));
-        let long = long.map(|(id, _)| id as ColumnId).collect();
+        let long = long.map(|(id, column)| (id as ColumnId, column.offset)).collect();
         Layout { long, words: offset, columns, strings }
     }
 
@@ -279,22 +294,40 @@ impl Layout {
         }
     }
 
-    /// A row's words shall be in one more version, all but the `owned` columns, which are new.
-    pub fn share(&self, row: &mut [u64], owned: &ColumnSet, worker: usize) -> Result<(), Error> {
-        for &column in self.long.iter().filter(|column| !owned.contains(**column)) {
-            let mut cell = self.cell(column, |i| row[i]);
-            if !cell.null {
-                self.strings.share(&mut cell.words, worker)?;
-                self.set(column, cell, row);
+    /// A row that nobody else sees yet has the words of another version, all but the `owned`
+    /// columns, which are new: what lies beside it has one more version now.
+    pub fn share(&self, row: &[AtomicU64], owned: &ColumnSet, worker: usize) -> Result<(), Error> {
+        for &(column, at) in &self.long {
+            let low = row[at].load(Ordering::Relaxed);
+            if is_inline(low) || owned.contains(column) {
+                continue;
             }
+            let mut words = [low, row[at + 1].load(Ordering::Relaxed)];
+            self.strings.share(&mut words, worker)?;
+            row[at].store(words[0], Ordering::Relaxed);
+            row[at + 1].store(words[1], Ordering::Relaxed);
         }
         Ok(())
     }
 
+    /// Stores the columns that a writer changed over those of the row before it.
+    pub fn store_changed(&self, image: &[u64], changed: &ColumnSet, row: &[AtomicU64]) {
+        for column in changed.iter() {
+            let Column { kind, offset, null_word, .. } = self.columns[usize::from(column)];
+            row[null_word].store(image[null_word], Ordering::Relaxed);
+            for at in offset..offset + kind.words() {
+                row[at].store(image[at], Ordering::Relaxed);
+            }
+        }
+    }
+
     /// A version that had a whole row is gone.
     pub fn release(&self, load: impl Fn(usize) -> u64) {
-        for &column in &self.long {
-            self.release_cell(column, self.cell(column, &load));
+        for &(_, at) in &self.long {
+            let low = load(at);
+            if !is_inline(low) {
+                self.strings.release([low, load(at + 1)]);
+            }
         }
     }
 

@@ -7,6 +7,7 @@
 use std::ops::{Bound, ControlFlow};
 
 use concurrency::overlay::{byte_bounds, covers};
+use concurrency::own_rows::SCANNED_MAX;
 use procedure::access::Range;
 use smallvec::SmallVec;
 use storage::Slot;
@@ -51,6 +52,9 @@ impl<'d, R: Rule> Transaction<'d, R> {
         let mut own = Own { rows, next: 0 };
         let gap = table.gaps.look(range.index, common_prefix(range));
         self.settle(|this| R::read_gap(&mut this.cx, table, gap))?;
+        if table.is_unique(range.index) {
+            R::read_unique(&mut self.cx, table, gap);
+        }
         let Some((mut low, mut high)) = byte_bounds(range) else { return Ok(()) };
         let (mut entries, mut piece) = (Vec::new(), PIECE_FIRST);
         loop {
@@ -194,35 +198,70 @@ impl<'d, R: Rule> Transaction<'d, R> {
 
     /// Own rows of a range in the order of the scan. Their commands are evaluated for it.
     fn own_rows(&mut self, table: &Table, range: &Range) -> Result<Vec<OwnRow>, Stop> {
-        for at in 0..self.work.writes.len() {
-            let write = &self.work.writes[at];
-            let ours = write.table == range.table.0;
-            if ours && (range.index != 0 || covers(range, table.key(write.tuple).as_bytes())) {
-                self.evaluate(at)?;
-            }
-        }
-        let mut rows = Vec::new();
-        for (at, write) in self.work.writes.iter().enumerate() {
-            if write.table != range.table.0 || !write.exists() {
-                continue;
-            }
-            let primary = table.key(write.tuple);
-            let entry = match range.index {
-                0 => primary,
-                index => {
-                    let row = self.work.row(write.row, &table.layout);
-                    table.entry(index, &primary, |c| table.layout.decode(c, |i| row[i]))?
-                }
-            };
-            if covers(range, entry.as_bytes()) {
-                rows.push((entry, at));
-            }
-        }
-        rows.sort();
+        let mut rows = match self.work.writes.len() <= SCANNED_MAX {
+            true => self.own_rows_sorted(table, range)?,
+            false => self.own_rows_mapped(table, range)?,
+        };
         if range.reverse {
             rows.reverse();
         }
         Ok(rows)
+    }
+
+    fn own_rows_sorted(&mut self, table: &Table, range: &Range) -> Result<Vec<OwnRow>, Stop> {
+        let mut rows = Vec::new();
+        for at in 0..self.work.writes.len() {
+            if self.work.writes[at].table != range.table.0 {
+                continue;
+            }
+            let entry = self.own_entry(table, range.index, at)?;
+            if let Some(entry) = entry.filter(|entry| covers(range, entry.as_bytes())) {
+                self.evaluate(at)?;
+                rows.push((entry, at));
+            }
+        }
+        rows.sort();
+        Ok(rows)
+    }
+
+    fn own_rows_mapped(&mut self, table: &Table, range: &Range) -> Result<Vec<OwnRow>, Stop> {
+        let count = self.work.writes.len();
+        let (map, stale) = self.work.own_rows.stale(range.table, range.index, count);
+        for at in stale {
+            if self.work.writes[at as usize].table != range.table.0 {
+                continue;
+            }
+            match self.own_entry(table, range.index, at as usize) {
+                Ok(entry) => self.work.own_rows.set(map, at, entry),
+                Err(stop) => {
+                    // The map has missed the rest.
+                    self.work.own_rows.clear();
+                    return Err(stop);
+                }
+            }
+        }
+        let Some((low, high)) = byte_bounds(range) else { return Ok(Vec::new()) };
+        let rows = self.work.own_rows.range(map, low, high);
+        rows.iter().try_for_each(|(_, at)| self.evaluate(*at).map(drop))?;
+        Ok(rows)
+    }
+
+    /// What a write's row is in an index; `None`: there is no row. An entry in the primary index
+    /// needs no value, so there commands stay what they are.
+    fn own_entry(&mut self, table: &Table, index: IndexId, at: usize) -> Result<Option<Key>, Stop> {
+        if index != 0 {
+            self.evaluate(at)?;
+        }
+        let write = &self.work.writes[at];
+        if !write.exists() {
+            return Ok(None);
+        }
+        let primary = table.key(write.tuple);
+        if index == 0 {
+            return Ok(Some(primary));
+        }
+        let row = self.work.row(write.row, &table.layout);
+        Ok(Some(table.entry(index, &primary, |c| table.layout.decode(c, |i| row[i]))?))
     }
 }
 

@@ -8,8 +8,7 @@
 //! to its primary key or to one version ([`Pointers`]); they may be false positives, never false
 //! negatives: an entry stays as long as some version has its columns.
 //!
-//! **Going.** A tuple whose newest version is a deletion that everybody sees is taken out of the
-//! indexes and marked dead; its number is used again when all who were active then have ended.
+//! **Going**: see `reclaim`.
 //!
 //! Locking out each other: those who create tuples of one key, by one of a few mutexes; those who
 //! change a chain, by its latch; a collector and a writer who published entries, by the lock word.
@@ -28,9 +27,8 @@ use types::{ColumnId, DataType, Error, IndexId, Key, Stamp, TableSchema, Value};
 use crate::chains::append::{Append, NewestFirst, OldestFirst};
 use crate::chains::delta::Delta;
 use crate::chains::time_travel::TimeTravel;
-use crate::chains::{Chains, Head, KEY, Latched, Mark, NewVersion, RowAt, Seen, Sight};
+use crate::chains::{Chains, Head, KEY, Latched, Mark, NewVersion, RowAt, Seen};
 use crate::clock::Timestamp;
-use crate::flaw::{Flaw, flawed};
 use crate::gaps::Gaps;
 use crate::layout::{ColumnSet, Layout, Strings};
 use crate::pool::Unit;
@@ -54,6 +52,9 @@ macro_rules! with_chains {
         }
     };
 }
+
+// Behind the macro, which it uses.
+mod reclaim;
 
 /// A lock word that nobody else uses: the tuple is about to be dead, or is.
 pub const DEAD_LOCK: u64 = u64::MAX;
@@ -91,15 +92,7 @@ pub enum Created {
     Exists(u32),
 }
 
-/// What pruning a tuple came to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Pruned {
-    pub versions: usize,
-    /// Something is left that will be garbage later.
-    pub unfinished: bool,
-    /// Not for want of trying: a writer was there, or a reader of the deletion.
-    pub skipped: bool,
-}
+pub use reclaim::Pruned;
 
 type Entries = Vec<(IndexId, Key, Option<Unit>)>;
 
@@ -366,6 +359,12 @@ impl Table {
         indexes.filter(|(_, index)| !index.dropped).map(|(at, _)| at as IndexId + 1)
     }
 
+    /// Whether a secondary index has one row at most for each of its values.
+    pub fn is_unique(&self, index: IndexId) -> bool {
+        let place = usize::from(index).checked_sub(1);
+        place.and_then(|place| self.schema.indexes.get(place)).is_some_and(|index| index.unique)
+    }
+
     pub fn has_secondaries(&self) -> bool {
         self.secondaries().next().is_some()
     }
@@ -452,99 +451,6 @@ impl Table {
     pub fn restamp(&self, tuple: u32, stamp: Stamp) {
         let latched = self.head(tuple).latch();
         with_chains!(&self.store, chains => chains.restamp(&latched, tuple, stamp));
-    }
-
-    /// A collector should come by.
-    pub fn mark_dirty(&self, tuple: u32) {
-        let Some([word]) = self.dirty.unit(u64::from(tuple >> 12)) else { return };
-        let bit = 1 << (tuple >> 6 & 63);
-        if word.load(Ordering::Relaxed) & bit == 0 {
-            word.fetch_or(bit, Ordering::AcqRel);
-        }
-    }
-
-    /// Visits every block of heads that was marked since, or all; gives how many versions went.
-    pub fn sweep(&self, sight: &Sight, now: Timestamp, all: bool) -> usize {
-        let tuples = self.numbers.lock().next;
-        let mut freed = 0;
-        for group in 0..tuples.div_ceil(1 << 12) {
-            let Some([word]) = self.dirty.unit(u64::from(group)) else { continue };
-            let mut blocks = word.swap(0, Ordering::AcqRel);
-            if all {
-                blocks = u64::MAX;
-            }
-            while blocks != 0 {
-                let block = blocks.trailing_zeros();
-                blocks &= blocks - 1;
-                let first = group << 12 | block << 6;
-                for tuple in first..tuples.min(first + 64) {
-                    let pruned = self.prune(tuple, sight, now);
-                    freed += pruned.versions;
-                    if pruned.unfinished && !flawed(Flaw::DirtyForgotten) {
-                        self.mark_dirty(tuple);
-                    }
-                }
-            }
-        }
-        freed
-    }
-
-    /// Frees what nobody sees of a tuple, the tuple itself if it is deleted for all. `now`: nobody
-    /// who is active reads above it.
-    pub fn prune(&self, tuple: u32, sight: &Sight, now: Timestamp) -> Pruned {
-        let head = self.head(tuple);
-        if head.newest().is_dead() {
-            return Pruned::default();
-        }
-        let latched = head.latch();
-        let has_older = with_chains!(&self.store, chains => chains.has_older(&latched));
-        let deleted = head.newest().deleted();
-        if !has_older && !deleted {
-            return Pruned::default();
-        }
-        let indexed = self.has_secondaries();
-        if indexed && head.lock_word().load(Ordering::SeqCst) != 0 {
-            // Its writer may count on an entry that only a version to be freed has.
-            return Pruned { versions: 0, unfinished: true, skipped: true };
-        }
-        let before = if indexed { self.entries(&latched, tuple) } else { Entries::new() };
-        let layout = &self.layout;
-        let versions = with_chains!(&self.store, chains => {
-            chains.prune(layout, &latched, tuple, sight)
-        });
-        if versions > 0 && indexed && !flawed(Flaw::EntryStays) {
-            self.remove_entries(&before, &self.entries(&latched, tuple));
-        }
-        let has_older = with_chains!(&self.store, chains => chains.has_older(&latched));
-        let gone = deleted && !has_older && self.bury(&latched, tuple, sight, now);
-        let skipped = deleted && !has_older && !gone;
-        Pruned { versions, unfinished: has_older || skipped, skipped }
-    }
-
-    /// Takes out a tuple that nobody sees a row of.
-    fn bury(&self, latched: &Latched<'_>, tuple: u32, sight: &Sight, now: Timestamp) -> bool {
-        let head = latched.0;
-        let lock = head.lock_word();
-        let order = (Ordering::SeqCst, Ordering::SeqCst);
-        if head.newest().begin() > sight.horizon
-            || lock.compare_exchange(0, DEAD_LOCK, order.0, order.1).is_err()
-        {
-            return false;
-        }
-        let readers = head.readers().load(Ordering::SeqCst);
-        if Timestamp(readers) > sight.horizon {
-            lock.store(0, Ordering::SeqCst);
-            return false;
-        }
-        let key = self.key(tuple);
-        let hash = self.primary.hash(key.as_bytes());
-        let _alone = self.creating(hash);
-        head.kill();
-        self.primary.remove(hash, Slot(tuple));
-        self.ordered[0].remove(key.as_bytes());
-        with_chains!(&self.store, chains => chains.bury(&self.layout, latched));
-        self.numbers.lock().buried.push_back((now, tuple));
-        true
     }
 
     /// Entries of all versions of a tuple.

@@ -511,6 +511,7 @@ impl<R: Rule> Access for Transaction<'_, R> {
         let Found::Own(at) = self.settle(|this| this.lock_row(table, key, false))? else {
             return Ok(false);
         };
+        self.work.own_rows.note(at);
         match &mut self.work.writes[at].state {
             State::Commands(commands) => commands.push(command),
             State::Put => self.apply(table, at, &command)?,
@@ -532,6 +533,7 @@ impl<R: Rule> Access for Transaction<'_, R> {
         if !is_new && self.work.writes[at].exists() {
             return Ok(false);
         }
+        self.work.own_rows.note(at);
         self.put(table, at, &row)?;
         Ok(true)
     }
@@ -543,6 +545,7 @@ impl<R: Rule> Access for Transaction<'_, R> {
         };
         // A command that fails must not vanish with the row.
         self.evaluate(at)?;
+        self.work.own_rows.note(at);
         let write = &mut self.work.writes[at];
         let existed = write.exists();
         write.state = State::Deleted;

@@ -5,6 +5,7 @@
 //! until somebody looks, exactly as in `concurrency::Overlay`: of several errors the same one is
 //! named.
 
+use concurrency::own_rows::OwnRows;
 use procedure::access::Command;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -61,6 +62,7 @@ pub struct Workspace {
     pub writes: Vec<Write>,
     arena: Vec<u64>,
     map: FxHashMap<(u32, u32), usize>,
+    pub own_rows: OwnRows,
 }
 
 impl Workspace {
@@ -68,6 +70,7 @@ impl Workspace {
         self.writes.clear();
         self.arena.clear();
         self.map.clear();
+        self.own_rows.clear();
     }
 
     pub fn find(&mut self, table: u32, tuple: u32) -> Option<usize> {

@@ -57,6 +57,12 @@ pub static ALL: &[Entry] = &[
     online::partitioned::ENTRY,
 ];
 
+/// The cards of all that can be named, the multi-version study's included.
+pub fn cards() -> impl Iterator<Item = &'static ProtocolInfo> {
+    let studied = multiversion::block::CARDS.iter().copied();
+    ALL.iter().map(|entry| entry.info).chain(studied)
+}
+
 /// Names of every protocol as it is by default and with any one choice made otherwise: what a
 /// test should run to have seen them all.
 pub fn variants() -> Vec<String> {
@@ -92,8 +98,7 @@ pub fn mutant(text: &str, flaw: &'static str) -> Result<Arc<dyn Protocol>, Error
 fn parse(text: &str) -> Result<(&'static Entry, Options), Error> {
     let (name, options) = text.split_once(':').unwrap_or((text, ""));
     let entry = ALL.iter().find(|entry| entry.info.name == name).ok_or_else(|| {
-        let studied = multiversion::block::CARDS.iter().map(|card| card.name);
-        let names: Vec<_> = ALL.iter().map(|entry| entry.info.name).chain(studied).collect();
+        let names: Vec<_> = cards().map(|card| card.name).collect();
         Error::new(SqlState::INVALID_PARAMETER_VALUE, format!("unknown protocol \"{name}\""))
             .with_hint(format!("Protocols are: {}.", names.join(", ")))
     })?;
@@ -112,6 +117,7 @@ mod tests {
             let error = by_name(&format!("{}:no_such_option=1", entry.info.name)).err();
             assert!(error.is_some_and(|e| e.message().contains("no_such_option")));
         }
+        assert!(cards().all(|card| by_name(card.name).is_ok_and(|p| p.info().name == card.name)));
         for name in variants() {
             assert!(by_name(&name).is_ok(), "{name}");
         }

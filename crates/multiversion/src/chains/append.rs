@@ -7,7 +7,6 @@
 
 use kit::sync::Spin;
 use kit::sync::atomic::{AtomicU64, Ordering};
-use smallvec::SmallVec;
 use types::{Error, Stamp};
 
 use super::{
@@ -164,9 +163,8 @@ impl<D: Direction> Chains for Append<D> {
         match new.image {
             None => row.iter().for_each(|word| word.store(0, Ordering::Relaxed)),
             Some(image) => {
-                let mut image: SmallVec<[u64; 32]> = SmallVec::from_slice(image);
-                layout.share(&mut image, new.changed, worker)?;
-                store_row(&image, row);
+                store_row(image, row);
+                layout.share(row, new.changed, worker)?;
             }
         }
         Ok(Some(unit))

@@ -18,7 +18,7 @@ use types::{ColumnId, Error, Stamp};
 use super::time_travel::{Master, master_row, read_master, write_master};
 use super::{
     BEGIN, Chains, Head, Latched, Mark, NewVersion, RowAt, STAMP, Seen, Show, Sight, V_BEGIN,
-    V_NEXT, V_ROW, Version, copy_row, read_version, store_header, store_row,
+    V_NEXT, V_ROW, Version, copy_row, read_version, store_header,
 };
 use crate::clock::Timestamp;
 use crate::flaw::{Flaw, flawed};
@@ -244,7 +244,7 @@ impl Chains for Delta {
         }
         write_master(head, new, || {
             if let Some(image) = new.image {
-                store_row(image, master_row(layout, head));
+                layout.store_changed(image, new.changed, master_row(layout, head));
             }
         });
         Ok(())

@@ -4,12 +4,11 @@
 
 use kit::sync::Spin;
 use kit::sync::atomic::{AtomicU64, Ordering, fence};
-use smallvec::SmallVec;
 use types::{Error, Stamp};
 
 use super::{
     BEGIN, Chains, Head, Latched, Mark, NewVersion, RowAt, STAMP, Seen, Show, Sight, V_BEGIN,
-    V_NEXT, V_ROW, copy_row, read_version, store_header, store_row,
+    V_NEXT, V_ROW, copy_row, read_version, store_header,
 };
 use crate::clock::Timestamp;
 use crate::flaw::{Flaw, flawed};
@@ -113,13 +112,14 @@ impl TimeTravel {
     ) -> Result<(), Error> {
         let head = latched.0;
         let unit = self.pool.take(worker)?;
-        let mut row: SmallVec<[u64; 32]> = SmallVec::new();
-        row.extend(master_row(layout, head).iter().map(|word| word.load(Ordering::Relaxed)));
-        if new.image.is_some() {
-            layout.share(&mut row, new.changed, worker)?;
-        }
         let words = self.pool.words(unit);
-        store_row(&row, &words[V_ROW..]);
+        let row = &words[V_ROW..];
+        for (to, from) in row.iter().zip(master_row(layout, head)) {
+            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        if new.image.is_some() {
+            layout.share(row, new.changed, worker)?;
+        }
         let load = |at: usize| head.0[at].load(Ordering::Relaxed);
         let end = if flawed(Flaw::EndNotSet) { Timestamp::INFINITY } else { new.at };
         let tuple = u64::from(new.tuple);
@@ -180,7 +180,7 @@ impl Chains for TimeTravel {
             head.set_first(new);
         }
         write_master(head, new, || match new.image {
-            Some(image) => store_row(image, master_row(layout, head)),
+            Some(image) => layout.store_changed(image, new.changed, master_row(layout, head)),
             None => master_row(layout, head).iter().for_each(|w| w.store(0, Ordering::Relaxed)),
         });
         Ok(())

@@ -129,6 +129,11 @@ pub trait Rule: Send + Sync + Sized + 'static {
     /// A range or an absent key was looked for.
     fn read_gap(cx: &mut Context<'_, Self::Notes>, table: &Table, gap: GapId) -> Result<(), Miss>;
 
+    /// The gap just read is of an index whose values are unique.
+    fn read_unique(cx: &mut Context<'_, Self::Notes>, table: &Table, gap: GapId) {
+        let _ = (cx, table, gap);
+    }
+
     /// What is held while a commit is decided and installed, where one structure serves all.
     fn centre<'d>(cx: &Context<'d, Self::Notes>) -> Option<MutexGuard<'d, ()>> {
         let _ = cx;

@@ -95,7 +95,10 @@ impl Rule for Mv2pl {
     ) -> Result<Seen<'d>, Miss> {
         let word = table.head(tuple).lock_word();
         let this = (table.schema.id.0, tuple);
-        let own = cx.notes.reads.iter().filter(|read| **read == this).count() as u64;
+        // As many as the word says, and mostly just now: whoever writes many rows has read more.
+        let shared = (word.load(SeqCst) & READERS_MASK) as usize;
+        let own = cx.notes.reads.iter().rev().filter(|read| **read == this).take(shared);
+        let own = own.count() as u64;
         let mut readers = own;
         if flawed(Flaw::CarelessUpgrade) && own > 0 {
             readers = word.load(SeqCst) & READERS_MASK;

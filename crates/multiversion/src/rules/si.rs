@@ -4,10 +4,20 @@
 //! read-only anomaly pass; lost updates, read skew and everything weaker do not. The order it names
 //! is that of commits, in which the *effects* are right and the reads need not be: a ledger of it
 //! holds row images.
+//!
+//! **Constraints** are steps of programs, so they can be skewed like everything else that is read.
+//! Unique values are not: of two who looked in one range of a unique index and both put an entry
+//! there, the first wins. Whoever did look decides alone, by the mutex that [`ssi`](super::ssi)
+//! has. Foreign keys are: a parent may be deleted while a child of it is inserted.
 
-use super::{Context, Miss, Permit, Place, Rule, snapshot};
+use kit::sync::MutexGuard;
+use kit::sync::atomic::Ordering::SeqCst;
+
+use super::ssi::mark_inserts;
+use super::{Context, GapOf, Miss, PHANTOM, Permit, Place, Rule, snapshot};
 use crate::chains::Seen;
 use crate::clock::Inside;
+use crate::flaw::{Flaw, flawed};
 use crate::gaps::{Fallen, GapId};
 use crate::pool::Unit;
 use crate::table::Table;
@@ -15,18 +25,34 @@ use crate::workspace::Write;
 
 pub struct Si;
 
+#[derive(Default)]
+pub struct Notes {
+    drawn: bool,
+    /// Where it looked whether a value is there that must be unique.
+    unique: Vec<GapOf>,
+}
+
+/// When somebody last put an entry where the transaction looked and puts one too.
+fn taken<'a>(
+    cx: &'a Context<'_, Notes>,
+    fallen: &'a [(u32, Fallen)],
+) -> impl Iterator<Item = u64> + 'a {
+    let gaps = fallen.iter().flat_map(|(table, gaps)| gaps.iter().map(|gap| (*table, *gap)));
+    let looked = gaps.filter(|gap| cx.notes.unique.contains(gap));
+    looked.map(|(table, gap)| cx.db.at(table).gaps.gap(gap).insert.load(SeqCst))
+}
+
 impl Rule for Si {
-    /// Whether it has drawn.
-    type Notes = bool;
+    type Notes = Notes;
     const NAME: &'static str = "si";
 
-    fn owner(cx: &Context<'_, bool>) -> u64 {
+    fn owner(cx: &Context<'_, Notes>) -> u64 {
         snapshot::owner(cx)
     }
 
     #[inline]
     fn read<'d>(
-        cx: &mut Context<'d, bool>,
+        cx: &mut Context<'d, Notes>,
         table: &'d Table,
         tuple: u32,
         hint: Option<Unit>,
@@ -35,34 +61,56 @@ impl Rule for Si {
     }
 
     fn lock<'d>(
-        cx: &mut Context<'d, bool>,
+        cx: &mut Context<'d, Notes>,
         table: &'d Table,
         tuple: u32,
     ) -> Result<Seen<'d>, Miss> {
         snapshot::lock::<Self>(cx, table, tuple)
     }
 
-    fn read_gap(_: &mut Context<'_, bool>, _: &Table, _: GapId) -> Result<(), Miss> {
+    fn read_gap(_: &mut Context<'_, Notes>, _: &Table, _: GapId) -> Result<(), Miss> {
         Ok(())
     }
 
+    fn read_unique(cx: &mut Context<'_, Notes>, table: &Table, gap: GapId) {
+        let this = (table.schema.id.0, gap);
+        let known = cx.read_only || cx.notes.unique.contains(&this);
+        if !known && !flawed(Flaw::UniqueSkewed) {
+            cx.notes.unique.push(this);
+        }
+    }
+
+    fn centre<'d>(cx: &Context<'d, Notes>) -> Option<MutexGuard<'d, ()>> {
+        (!cx.notes.unique.is_empty()).then(|| cx.db.centre())
+    }
+
     fn permit(
-        cx: &mut Context<'_, bool>,
+        cx: &mut Context<'_, Notes>,
         _: &Inside<'_>,
         _: &[Write],
-        _: &[(u32, Fallen)],
+        fallen: &[(u32, Fallen)],
     ) -> Result<Permit, Miss> {
-        cx.notes = true;
+        if taken(cx, fallen).any(|insert| insert > cx.at.0) {
+            return Err(PHANTOM);
+        }
+        cx.notes.drawn = true;
         let at = cx.db.clock.draw(cx.worker);
         Ok(Permit { at, place: Place::writer(at) })
     }
 
-    fn permit_reads(cx: &mut Context<'_, bool>, _: &[Write]) -> Result<Place, Miss> {
+    fn permit_reads(cx: &mut Context<'_, Notes>, _: &[Write]) -> Result<Place, Miss> {
         Ok(Place::reader(cx.at))
     }
 
-    fn forget(cx: &mut Context<'_, bool>) {
-        if std::mem::take(&mut cx.notes) {
+    fn installed(cx: &mut Context<'_, Notes>, permit: &Permit, fallen: &[(u32, Fallen)]) {
+        if !cx.notes.unique.is_empty() {
+            mark_inserts(fallen, cx.db, permit.at, false);
+        }
+    }
+
+    fn forget(cx: &mut Context<'_, Notes>) {
+        cx.notes.unique.clear();
+        if std::mem::take(&mut cx.notes.drawn) {
             cx.db.clock.installed(cx.worker);
         }
     }

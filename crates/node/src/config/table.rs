@@ -112,7 +112,8 @@ settings! {
         /// recorded ones, as `tally verify` does.
         /// `pacman`: in pieces that run beside each other, where the ledger holds the serial order
         /// (under protocols that keep the order of the block: serial, calvin, bohm, block_stm,
-        /// conflict_graph and all that run transactions as they arrive), else as `protocol`.
+        /// conflict_graph and all that run transactions as they arrive, but `si`), else as
+        /// `protocol`.
         /// `serial`: one transaction after another, under the same condition. Both compare each
         /// block's effects, but do not tell outcomes again.
         /// `auto`: `protocol`, which checks most.

@@ -39,8 +39,8 @@ async fn each_is_chosen_on_a_live_ledger_contended_killed_and_recovered() {
         .await
         .unwrap();
     drop(client);
-    for (done, entry) in (1..).zip(::protocols::ALL) {
-        let protocol = entry.info.name;
+    for (done, card) in (1..).zip(::protocols::cards()) {
+        let protocol = card.name;
         let admin = node.connect().await;
         admin.batch_execute(&format!("SET ledger.protocol = '{protocol}'")).await.unwrap();
         let mut tasks = Vec::new();
@@ -49,7 +49,7 @@ async fn each_is_chosen_on_a_live_ledger_contended_killed_and_recovered() {
         }
         for task in tasks {
             let retries = task.await.unwrap();
-            assert!(retries == 0 || tells_clients(entry.info), "{protocol}: {retries} retries");
+            assert!(retries == 0 || tells_clients(card), "{protocol}: {retries} retries");
         }
         node.signal(Signal::KILL);
         node = Node::start(folder.path());

@@ -10,7 +10,7 @@
 use multiversion::flaw::{self, Flaw};
 use multiversion::{Rule, TableSpec};
 
-use crate::script::{Act, Model, Program, Run, Stage, check, database, is_serializable};
+use crate::script::{Act, Model, Program, Run, Stage, check, database, is_serializable, schema};
 use crate::{SERIALIZABLE, with_rule};
 
 struct Script {
@@ -171,6 +171,28 @@ pub fn refuses_closed_blocks<R: Rule>(flaw: Option<Flaw>) -> bool {
     let runs = stage.play_with(&late, &[0, 0, 0], 2);
     flaw::enter(None);
     runs[0].place.is_none()
+}
+
+/// Whether of two who found a unique value free, and take it, both commit.
+pub fn unique_values_skew<R: Rule>(flaw: Option<Flaw>) -> bool {
+    let mut unique = (*schema()).clone();
+    unique.indexes[0].unique = true;
+    let spec = TableSpec::default();
+    let mut db = multiversion::Database::new([unique.into()], |_| spec, 3, R::STRIPED);
+    db.flaw = flaw;
+    let db = db;
+    let mut stage = Stage::<R>::new(&db);
+    let take = |key| program(&[Act::Values(5, 5), Act::Insert(key, 5)]);
+    let runs = stage.play(&[take(3), take(4)], &[0, 1, 0, 1, 0, 1]);
+    flaw::enter(None);
+    runs.iter().all(|run| run.committed)
+}
+
+#[test]
+fn unique_values_stay_unique_under_every_rule() {
+    for name in SERIALIZABLE.into_iter().chain(["si"]) {
+        assert!(!with_rule!(name, R => unique_values_skew::<R>(None)), "{name}");
+    }
 }
 
 /// A skew over two blocks: whoever stands before one of a closed block must not write.

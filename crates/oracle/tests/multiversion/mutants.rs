@@ -28,7 +28,7 @@ fn habitat(flaw: Flaw) -> (&'static str, TableSpec) {
         Flaw::RejectedForgotten | Flaw::PhantomsIgnored => ("mvto", usual),
         Flaw::ReadsUnvalidated | Flaw::CommittingIgnored => ("mvocc", usual),
         Flaw::NoReadLock | Flaw::CarelessUpgrade => ("mv2pl", usual),
-        Flaw::LostUpdate => ("si", usual),
+        Flaw::LostUpdate | Flaw::UniqueSkewed => ("si", usual),
         Flaw::PivotCommits | Flaw::EarlyForgotten => ("ssi", usual),
         Flaw::WindowIgnored | Flaw::CommitOrderClaimed => ("ssn", usual),
         // MVTO would look for the newest version for ever.
@@ -38,7 +38,9 @@ fn habitat(flaw: Flaw) -> (&'static str, TableSpec) {
         Flaw::EntryStays => ("mvto", spec(Storage::NewestFirst, Collector::Vacuum, logical)),
         Flaw::CollectsVisible => ("mvto", usual),
         Flaw::DirtyForgotten => ("mvto", spec(Storage::Delta, Collector::Vacuum, logical)),
-        Flaw::BatchForgotten => ("mvto", usual),
+        Flaw::BatchForgotten => {
+            ("mvto", spec(Storage::NewestFirst, Collector::Transaction, logical))
+        }
         Flaw::CooperationRefused => {
             ("mvto", spec(Storage::OldestFirst, Collector::Cooperative, logical))
         }
@@ -123,7 +125,12 @@ fn left_over<R: Rule>(flaw: Option<Flaw>, spec: TableSpec) -> usize {
         db.versions() + entries.len() + table.tuples().len()
     };
     let mut left = 0;
+    // Gone before the reader began, but read about by one who began later: it must wait.
+    for act in [Act::Insert(8, 8), Act::Delete(8), Act::Read(0)] {
+        stage.alone(&[act]);
+    }
     let answers = stage.interrupted(&reader, |stage| {
+        stage.alone(&[Act::Read(8)]);
         for round in 0..200 {
             stage.alone(&[Act::Add(round % 4, 1), Act::Read((round + 1) % 4)]);
             stage.alone(&[Act::Insert(9, round)]);
@@ -146,6 +153,7 @@ fn is_found(flaw: Flaw) -> bool {
     let (rule, spec) = habitat(flaw);
     with_rule!(rule, R => {
         anomalies::shown::<R>(flaw)
+            || anomalies::unique_values_skew::<R>(Some(flaw))
             || found_step_by_step::<R>(flaw, spec)
             || !anomalies::refuses_closed_blocks::<R>(Some(flaw))
                 && anomalies::refuses_closed_blocks::<R>(None)

@@ -567,6 +567,9 @@ pub(super) fn refuse_deferred(
     }
 }
 
+/// What can be chosen of how versions are kept.
+const VERSION_OPTIONS: [&str; 5] = ["storage", "gc", "index", "spaces", "strings"];
+
 fn refuse_unsupported(create: &ast::CreateTable) -> Result<()> {
     let refused = [
         (create.temporary, "a temporary table"),
@@ -584,7 +587,8 @@ fn refuse_unsupported(create: &ast::CreateTable) -> Result<()> {
     }
 }
 
-/// `WITH (layout = …)`: tables are row-major, which may be said.
+/// `WITH (layout = …)`: tables are row-major, which may be said. How the multi-version protocols
+/// keep a table's versions is a part of the ledger's parameter, which can be changed later.
 fn refuse_layout(options: &ast::CreateTableOptions) -> Result<()> {
     let ast::CreateTableOptions::With(options) = options else {
         return Ok(());
@@ -593,7 +597,16 @@ fn refuse_layout(options: &ast::CreateTableOptions) -> Result<()> {
         let ast::SqlOption::KeyValue { key, value } = option else {
             continue;
         };
-        if !key.value.eq_ignore_ascii_case("layout") {
+        let name = key.value.to_ascii_lowercase();
+        if VERSION_OPTIONS.contains(&&*name) {
+            let what = format!("the storage parameter \"{name}\"");
+            return Err(Error::unsupported(what).with_hint(format!(
+                "Say it for a multi-version protocol: \
+                 SET ledger.protocol = 'mvto:TABLE.{name}={}'.",
+                value.to_string().trim_matches('\'')
+            )));
+        }
+        if name != "layout" {
             continue;
         }
         let value = value.to_string();

@@ -13,10 +13,11 @@ use std::sync::atomic::AtomicBool;
 
 use ::types::{DataType, Error, Result, SqlState, Value};
 use engine::{
-    Beside, BlockLimits, Clock, Engine, Language, NoObserver, RetentionSettings, replay,
-    replay_watched,
+    Beside, BlockLimits, Clock, Engine, Language, NoObserver, RetentionSettings, Transaction,
+    replay, replay_watched,
 };
-use ledger::{Genesis, LogOptions, LogWriter, MemoryFiles, Parameters};
+use ledger::block::BlockSeal;
+use ledger::{Block, Genesis, LogOptions, LogReader, LogWriter, MemoryFiles, Parameters};
 use sql::SessionInfo;
 use sql::session::schema::Schema;
 use sql::session::{Answer, Database, Session};
@@ -26,12 +27,13 @@ pub type Row = Box<[Value]>;
 
 /// What any protocol must bring about is tested under each of them.
 pub fn protocols() -> impl Iterator<Item = &'static str> {
-    protocols::ALL.iter().map(|entry| entry.info.name)
+    protocols::cards().map(|card| card.name)
 }
 
 /// A ledger in memory and the node on it.
 pub struct Node {
     files: MemoryFiles,
+    genesis: Genesis,
     pub database: Arc<Database>,
 }
 
@@ -64,6 +66,7 @@ impl Node {
         );
         Node {
             files,
+            genesis,
             database: Arc::new(Database {
                 engine: Arc::new(engine.unwrap()),
                 schema,
@@ -87,6 +90,57 @@ impl Node {
         let files = Arc::new(self.files.clone());
         let replayed = replay_watched(files, &make, 1, &mut |replica, _| after(replica.store()));
         replayed.unwrap_or_else(|fault| panic!("{fault}"));
+    }
+
+    /// Stops, and reads what the ledger holds.
+    pub fn transactions(&self) -> Vec<Transaction> {
+        self.database.engine.stop();
+        let mut reader = LogReader::open(Arc::new(self.files.clone())).unwrap();
+        let mut all = Vec::new();
+        while let Some(block) = reader.next_block().unwrap() {
+            if block.height() == 0 {
+                continue;
+            }
+            let held = block.decode().unwrap().transactions;
+            all.extend(held.iter().map(|bytes| Transaction::decode(bytes).unwrap()));
+        }
+        all
+    }
+
+    /// Stops, writes the ledger anew with its transactions changed and every hash made to fit, and
+    /// executes that; says what is wrong with it.
+    pub fn forged(&self, change: &dyn Fn(&mut Transaction)) -> Option<String> {
+        self.database.engine.stop();
+        let mut reader = LogReader::open(Arc::new(self.files.clone())).unwrap();
+        let forged = MemoryFiles::new();
+        LogWriter::begin(Arc::new(forged.clone()), &self.genesis, options()).unwrap();
+        let mut begun = LogReader::open(Arc::new(forged.clone())).unwrap();
+        assert!(reader.next_block().unwrap().is_some() && begun.next_block().unwrap().is_some());
+        assert!(begun.next_block().unwrap().is_none());
+        let mut log = LogWriter::resume(begun, options()).unwrap();
+        while let Some(encoded) = reader.next_block().unwrap() {
+            let Block { header, transactions, outcomes } = encoded.decode().unwrap();
+            let changed = transactions.iter().map(|bytes| {
+                let mut transaction = Transaction::decode(bytes).unwrap();
+                change(&mut transaction);
+                transaction.encode()
+            });
+            let seal = BlockSeal {
+                ledger_id: header.ledger_id,
+                height: header.height,
+                previous_hash: log.head_hash(),
+                time_us: header.time_us,
+                snapshot_height: header.snapshot_height,
+                parameters_hash: header.parameters_hash,
+                effects_root: header.effects_root,
+            };
+            let block = Block::seal(seal, changed.collect(), outcomes).unwrap();
+            log.append(&[block.encode().unwrap()]).unwrap();
+        }
+        log.sync().unwrap();
+        let make = |_: &Arc<Store>| -> Arc<dyn Language> { Arc::new(Schema::new()) };
+        let replayed = replay(Arc::new(forged), &make, 1, &mut |_| ());
+        replayed.err().map(|fault| fault.to_string())
     }
 
     /// Stop, and execute the ledger again: any difference panics.

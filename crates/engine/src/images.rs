@@ -1,0 +1,114 @@
+//! Row images: what a block holds where no serial order explains it.
+//!
+//! *Idea.* A ledger carries commands, because running them again in the block's order gives the
+//! same rows. Snapshot isolation has no such order: two who each read what the other writes both
+//! commit. So where the protocol promises no more than that, every transaction of a block stands in
+//! the ledger with what it asked *and* the rows that it left, and whoever executes the block again
+//! puts those rows, and holds the effects root against them.
+//!
+//! ```text
+//!   live     asked ─► protocol ─► outcomes, net changes ─► asked + images ─► sealed
+//!   again                         asked + images ─► rows ─► effects root = the recorded one?
+//! ```
+//!
+//! *Which rows.* The net changes of the block, as in its effects: a row that several transactions
+//! wrote stands with the one that wrote last, and a row that is gone, which has no writer any more,
+//! with the first of the block. An image is the one that the effects hash, so a proof of a row
+//! covers it.
+//!
+//! *What is not checked.* Outcomes: nothing was run that could tell them again. The header covers
+//! them nevertheless.
+//!
+//! *Cost.* Bytes: every row changed stands in the ledger.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use concurrency::{Isolation, ProtocolInfo};
+use ledger::Block;
+use storage::{BlockWrites, Changes, LATEST, Store};
+use types::key::encode_key;
+use types::row::decode_row;
+use types::{Error, Key, Position, Result, SqlState, Stamp, TableSchema, Value};
+
+use crate::transaction::{Body, RowImage, Transaction};
+
+/// Whether blocks of a protocol hold row images.
+pub(crate) fn are_kept(protocol: &ProtocolInfo) -> bool {
+    protocol.isolation == Isolation::Snapshot && !protocol.deterministic
+}
+
+/// The transactions of a block, each with the rows that it left.
+pub(crate) fn attach(payloads: Vec<Bytes>, changes: &Changes) -> Result<Vec<Bytes>> {
+    let mut images = by_writer(changes)?;
+    let attached = (0..).zip(payloads).map(|(position, payload)| {
+        let Transaction { user, body } = Transaction::decode(&payload)?;
+        let images = images.remove(&position).unwrap_or_default();
+        Ok(Transaction { user, body: Body::Imaged { asked: Box::new(body), images } }.encode())
+    });
+    attached.collect()
+}
+
+fn by_writer(changes: &Changes) -> Result<BTreeMap<Position, Vec<RowImage>>> {
+    let mut images: BTreeMap<Position, Vec<RowImage>> = BTreeMap::new();
+    for change in changes.touched() {
+        let (table, mut image) = (change.table(), Vec::new());
+        let (writer, image) = match change.after_image(&mut image)? {
+            Some(stamp) => (stamp.position(), RowImage::Row { table, image: image.into() }),
+            None => (0, RowImage::Gone { table, key: change.key().clone() }),
+        };
+        images.entry(writer).or_default().push(image);
+    }
+    Ok(images)
+}
+
+/// Puts what a recorded block says that its transactions left.
+pub(crate) fn apply(recorded: &Block, store: &Store, writes: &mut BlockWrites) -> Result<()> {
+    let height = recorded.header.height;
+    for (position, payload) in (0..).zip(&recorded.transactions) {
+        let Body::Imaged { images, .. } = Transaction::decode(payload)?.body else {
+            return Err(corrupt("a transaction without images"));
+        };
+        for image in images {
+            put(image, Stamp::new(height, position), store, writes)?;
+        }
+    }
+    Ok(())
+}
+
+fn put(image: RowImage, stamp: Stamp, store: &Store, writes: &mut BlockWrites) -> Result<()> {
+    let (RowImage::Row { table, .. } | RowImage::Gone { table, .. }) = &image;
+    let table = store.table(*table).ok_or_else(|| corrupt("a row of no table"))?;
+    let live = |key: &Key| {
+        let slot = table.find(key.as_bytes());
+        slot.filter(|slot| table.stamp(*slot, LATEST).is_some())
+    };
+    let undo = writes.arena(0);
+    match image {
+        RowImage::Row { image, .. } => {
+            let row = decode_row(&table.schema().columns, &image)?;
+            let key = key_of(table.schema(), &row)?;
+            table.insert(key.as_bytes(), &row, stamp, undo);
+        }
+        RowImage::Gone { key, .. } => {
+            let slot = live(&key).ok_or_else(|| corrupt("a row is gone that was not there"))?;
+            table.delete(slot, stamp, undo);
+        }
+    }
+    Ok(())
+}
+
+fn key_of(schema: &TableSchema, row: &[Value]) -> Result<Key> {
+    let mut key = Key::default();
+    let columns = schema.primary_key.iter().map(|&id| {
+        let column = &schema.columns[usize::from(id)];
+        (&column.data_type, column.nullable, &row[usize::from(id)])
+    });
+    encode_key(columns, &mut key)?;
+    Ok(key)
+}
+
+fn corrupt(what: &str) -> Error {
+    let message = format!("invalid row images of a block: {what}");
+    Error::new(SqlState::DATA_CORRUPTED, message)
+}
