@@ -113,6 +113,11 @@ impl<R: Recorder, B: Below> Overlay<R, B> {
         self.writes.writes_mut()
     }
 
+    /// For who takes writes back or puts others in their places.
+    pub fn write_set_mut(&mut self) -> &mut WriteSet {
+        &mut self.writes
+    }
+
     pub fn take_writes(&mut self) -> Vec<PendingWrite> {
         self.writes.take()
     }

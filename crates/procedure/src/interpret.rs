@@ -220,7 +220,7 @@ fn run_query_step<A: Access>(step: &Step, frame: &mut Frame, access: &mut A) -> 
 }
 
 /// The first rows of a query, at most `wanted`.
-fn rows_of<A: Access>(
+pub(crate) fn rows_of<A: Access>(
     query: &Query,
     wanted: usize,
     frame: &mut Frame,

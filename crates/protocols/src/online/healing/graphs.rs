@@ -1,0 +1,109 @@
+//! Dependency graphs by procedure, and the order of tables that follows from them.
+//!
+//! *Schema order.* Healing re-runs a key-dependent step on another row. If tables are locked such
+//! that those whose rows supply keys come before those that they supply, that row comes behind
+//! everything that is locked, and may be waited for. So tables are sorted by the key dependencies of
+//! all procedures that are known when a block begins (those on a cycle by their numbers), once, for
+//! all workers of the block.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use procedure::healing::DependencyGraph;
+use procedure::step::Procedure;
+use rustc_hash::FxHashMap;
+use types::{Height, TableId};
+
+use crate::online::workspace::Ranks;
+
+/// Procedures that are remembered; one-shot statements come and go.
+const GRAPHS_MAX: usize = 1024;
+
+#[derive(Default)]
+pub struct Graphs {
+    shared: Mutex<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    /// By address; the procedure is kept alive, so that no other one gets it.
+    graphs: FxHashMap<usize, (Arc<Procedure>, Arc<DependencyGraph>)>,
+    edges: Vec<(TableId, TableId)>,
+    ranks: Arc<Ranks>,
+    /// Block that `ranks` was made for, from so many edges.
+    ranked: Option<(Height, usize)>,
+}
+
+impl Graphs {
+    pub fn of(&self, procedure: &Arc<Procedure>) -> Arc<DependencyGraph> {
+        let address = Arc::as_ptr(procedure) as usize;
+        if let Some((_, graph)) = self.lock().graphs.get(&address) {
+            return Arc::clone(graph);
+        }
+        let graph = Arc::new(DependencyGraph::of(procedure));
+        let mut shared = self.lock();
+        if shared.graphs.len() >= GRAPHS_MAX {
+            shared.graphs.clear();
+            shared.edges.clear();
+        }
+        for edge in &graph.table_edges {
+            if !shared.edges.contains(edge) {
+                shared.edges.push(*edge);
+            }
+        }
+        shared.graphs.insert(address, (Arc::clone(procedure), Arc::clone(&graph)));
+        graph
+    }
+
+    /// The order of tables in the block at `height`.
+    pub fn ranks(&self, height: Height) -> Arc<Ranks> {
+        let mut shared = self.lock();
+        let edges = shared.edges.len();
+        match shared.ranked {
+            Some((ranked, _)) if ranked == height => {}
+            Some((_, known)) if known == edges => shared.ranked = Some((height, edges)),
+            _ => {
+                shared.ranks = Arc::new(sorted(&shared.edges));
+                shared.ranked = Some((height, edges));
+            }
+        }
+        Arc::clone(&shared.ranks)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+/// Suppliers of keys first; of a cycle, the table with the smallest number.
+fn sorted(edges: &[(TableId, TableId)]) -> Ranks {
+    let mut left: Vec<TableId> = edges.iter().flat_map(|(from, to)| [*from, *to]).collect();
+    left.sort_unstable();
+    left.dedup();
+    let mut ranks = Ranks::default();
+    while !left.is_empty() {
+        let supplied = |table: &TableId| {
+            edges.iter().any(|(from, to)| to == table && left.contains(from))
+        };
+        let at = left.iter().position(|table| !supplied(table)).unwrap_or(0);
+        ranks.insert(left.remove(at), ranks.len() as u32);
+    }
+    // The order of numbers needs no looking up.
+    let mut by_number: Vec<_> = ranks.iter().map(|(table, rank)| (*table, *rank)).collect();
+    by_number.sort_unstable();
+    if by_number.is_sorted_by_key(|(_, rank)| *rank) { Ranks::default() } else { ranks }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_that_supply_keys_come_first() {
+        let table = |n| TableId(n);
+        let edge = |from, to| (table(from), table(to));
+        let ranks = sorted(&[edge(5, 2), edge(2, 3), edge(3, 9), edge(9, 3)]);
+        let rank = |n| ranks[&table(n)];
+        assert!(rank(5) < rank(2) && rank(2) < rank(3) && rank(3) < rank(9));
+        assert!(sorted(&[edge(1, 2), edge(2, 3)]).is_empty(), "the order of numbers will do");
+    }
+}
