@@ -336,8 +336,9 @@ impl<R: Recorder, B: Below> Overlay<R, B> {
     where
         V: FnMut(&Key, Stamp, &[Value]) -> Result<ControlFlow<()>, Stop>,
     {
-        self.recorder.own_read();
+        self.recorder.own_scan();
         let own = self.own_rows(range)?;
+        let shows_own = !own.is_empty();
         let catalog = Arc::clone(&self.catalog);
         let table = table_of(&catalog, range.table)?;
         let key_columns = index_columns(table, range.index);
@@ -364,6 +365,9 @@ impl<R: Recorder, B: Below> Overlay<R, B> {
         }
         let Merge { mut digest, passed_over, stopped_at, .. } = merge;
         self.passed_over += passed_over;
+        if shows_own || passed_over > 0 {
+            self.recorder.own_row_met();
+        }
         match stopped_at {
             // All base rows before this own row, and none behind it.
             Some(own) => self.recorder.range_read(&before(range, own), digest),

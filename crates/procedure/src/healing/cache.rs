@@ -25,12 +25,28 @@ pub struct AccessCache {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Event {
     /// A step that touches data.
-    Access { notes: Notes, write: Option<WriteId>, emitted: u32 },
-    Branch { taken: bool, falls_through: bool, extent: Extent },
+    Access {
+        notes: Notes,
+        write: Option<WriteId>,
+        emitted: u32,
+    },
+    Branch {
+        taken: bool,
+        falls_through: bool,
+        extent: Extent,
+    },
     /// Of a loop over rows, the query's access comes first.
-    Loop { turns: u32, falls_through: bool, extent: Extent },
+    Loop {
+        turns: u32,
+        falls_through: bool,
+        extent: Extent,
+    },
     /// Its registers are at `window`.
-    Turn { window: u32, falls_through: bool, extent: Extent },
+    Turn {
+        window: u32,
+        falls_through: bool,
+        extent: Extent,
+    },
 }
 
 /// What lies inside a structure.

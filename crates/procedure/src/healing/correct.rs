@@ -222,9 +222,10 @@ impl<A: Restorable> Walk<'_, '_, A> {
         let Some(Event::Access { write: Some(write), .. }) = cache.events.last() else {
             return Ok(());
         };
-        let seen_later = access.is_noted_later(*write)
-            || graph.queried.contains(&access.table_of(*write));
-        if seen_later { Err(Unhealed) } else { Ok(()) }
+        match access.is_noted_later(*write, &graph.queried) {
+            true => Err(Unhealed),
+            false => Ok(()),
+        }
     }
 
     /// Take over a structure that nothing reaches.
@@ -324,9 +325,8 @@ impl<A: Restorable> Walk<'_, '_, A> {
         let ran = (self.new.cache.events.len() - from) as u64;
         self.new.cache.steps_restored += ran;
         let Recorder { access, cache, graph, .. } = &self.new;
-        let seen_later = (writes..access.writes()).any(|write| {
-            access.is_noted_later(write) || graph.queried.contains(&access.table_of(write))
-        });
+        let seen_later =
+            (writes..access.writes()).any(|write| access.is_noted_later(write, &graph.queried));
         let tangled = cache.tangled || access.looked_at_own();
         if tangled || seen_later { Err(Unhealed) } else { Ok(done) }
     }

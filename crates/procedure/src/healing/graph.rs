@@ -173,7 +173,8 @@ fn window(step: &Step, own: &[Reg], used: &Registers) -> Box<[Reg]> {
 }
 
 fn each_queried(step: &Step, visit_table: &mut dyn FnMut(TableId)) {
-    let (Step::Fetch { query, .. } | Step::EmitQuery { query } | Step::ForRows { query, .. }) = step
+    let (Step::Fetch { query, .. } | Step::EmitQuery { query } | Step::ForRows { query, .. }) =
+        step
     else {
         return;
     };
@@ -231,7 +232,8 @@ fn depends_by_key(step: &Step, steps: &[&Step], registers: usize) -> bool {
         let decides = sources(step, Use::Control, steps, registers);
         let over_rows = matches!(step, Step::ForRows { .. });
         let inside = visit::blocks(step).into_iter().flatten();
-        let touches = inside.flat_map(|block| visit::numbered(block)).any(|s| !tables(s).is_empty());
+        let touches =
+            inside.flat_map(|block| visit::numbered(block)).any(|s| !tables(s).is_empty());
         return touches && (over_rows || decides.iter().any(|s| !tables(s).is_empty()));
     }
     let is_query = matches!(step, Step::Fetch { .. } | Step::EmitQuery { .. });

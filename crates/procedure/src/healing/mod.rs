@@ -90,9 +90,7 @@ pub trait Restorable: Access {
 
     fn replace_command(&mut self, write: WriteId, command: Command);
 
-    /// Whether some old note that is still to come is of the row that this write is about: then an
-    /// access further on should have seen the write.
-    fn is_noted_later(&self, write: WriteId) -> bool;
-
-    fn table_of(&self, write: WriteId) -> TableId;
+    /// Whether an access whose old notes are still to come should have seen this write. `queried`:
+    /// tables that queries look at.
+    fn is_noted_later(&self, write: WriteId, queried: &[TableId]) -> bool;
 }

@@ -155,7 +155,7 @@ impl<A: Restorable> Recorder<'_, A> {
             turns += 1;
             let turn = self.open();
             let flow = self.block(body, &node.blocks[0])?;
-            if flow == Flow::Next {
+            if flow == Flow::Next && !carried.is_empty() {
                 self.frame.stage(carried.iter().map(|c| &c.next))?;
             }
             let window = self.cache.windows.len() as u32;

@@ -22,8 +22,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use concurrency::{
-    Block, BlockOutcome, BlockReport, Crew, Foresight, OptionValues, Options, Outcome, Prepared, Protocol,
-    ProtocolInfo, ProtocolOption, Span, Timing, Watch, foresight, trial,
+    Block, BlockOutcome, BlockReport, Crew, Foresight, OptionValues, Options, Outcome, Prepared,
+    Protocol, ProtocolInfo, ProtocolOption, Span, Timing, Watch, foresight, trial,
 };
 use procedure::{Frame, ProgramResult};
 use storage::{BlockWrites, Store, UndoArena};
@@ -230,7 +230,14 @@ impl<'r, P: Online> Worker<'r, P> {
             spent_ns: 0,
         };
         let lanes = (0..lanes).map(lane).collect();
-        Worker { running, lanes, turn: 0, aside: VecDeque::new(), done: Vec::new(), spans: Vec::new() }
+        Worker {
+            running,
+            lanes,
+            turn: 0,
+            aside: VecDeque::new(),
+            done: Vec::new(),
+            spans: Vec::new(),
+        }
     }
 
     fn work(mut self, undo: &mut UndoArena) {
@@ -246,7 +253,10 @@ impl<'r, P: Online> Worker<'r, P> {
             }
             foresight.fetch(transactions[first..end].iter().map(|work| &**work));
             for arrival in first..end {
-                self.attempt(Aside { arrival: arrival as Position, conflicts: 0, lost_ns: 0 }, undo);
+                self.attempt(
+                    Aside { arrival: arrival as Position, conflicts: 0, lost_ns: 0 },
+                    undo,
+                );
                 if let Some(aside) = self.aside.pop_front() {
                     self.attempt(aside, undo);
                 }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use concurrency::overlay::byte_bounds;
 use concurrency::{Below, RangeDigest, Recorder, RowRead, Stored};
 use procedure::access::Range;
+use smallvec::SmallVec;
 use storage::{Catalog, LATEST, Slot, Table};
 use types::{ColumnId, Key, Stamp, Stop, TableId, Value};
 
@@ -33,6 +34,10 @@ pub struct RowSeen {
 pub struct Reads {
     pub rows: Vec<RowSeen>,
     pub gaps: Vec<(Gap, Seen)>,
+    /// Of tables in which only the existence of a row was looked at: all that comes and goes there,
+    /// before the first look. A row may be overwritten and still be there; if it was gone in
+    /// between, that shows here.
+    tables: SmallVec<[(TableId, Seen); 4]>,
     /// A row came while the transaction looked for it: what it saw is no state at all.
     pub torn: bool,
     /// Something was answered by own writes.
@@ -40,9 +45,30 @@ pub struct Reads {
 }
 
 impl Reads {
+    /// True the first time.
+    fn note_table(&mut self, table: TableId, gaps: &Gaps) -> bool {
+        let first = self.seen_in(table).is_none();
+        if first {
+            self.tables.push((table, gaps.look(Gaps::of_index(table, 0))));
+        }
+        first
+    }
+
+    /// What had come and gone in a table before the existence of one of its rows was looked at.
+    pub fn seen_in(&self, table: TableId) -> Option<Seen> {
+        self.tables.iter().find(|(noted, _)| *noted == table).map(|(_, seen)| *seen)
+    }
+
+    /// Notes that some of the rows of `earlier` are to be taken over to.
+    pub fn follow(&mut self, earlier: &Reads) {
+        self.clear();
+        self.tables.clone_from(&earlier.tables);
+    }
+
     pub fn clear(&mut self) {
         self.rows.clear();
         self.gaps.clear();
+        self.tables.clear();
         self.torn = false;
         self.own = false;
     }
@@ -65,7 +91,13 @@ impl Noting {
         let RowRead { table, key, record, stamp } = read;
         match (record.slot(), stamp) {
             (Some(slot), Some(stamp)) => {
-                self.reads.borrow_mut().rows.push(RowSeen { table, slot, stamp, value });
+                let mut reads = self.reads.borrow_mut();
+                reads.rows.push(RowSeen { table, slot, stamp, value });
+                if !value && reads.note_table(table, &self.gaps) {
+                    let of_table = self.catalog.table(table);
+                    let now = of_table.and_then(|table| table.stamp(slot, LATEST));
+                    reads.torn |= now != Some(stamp);
+                }
             }
             _ => self.note_absence(table, key),
         }
@@ -96,6 +128,12 @@ impl Recorder for Noting {
     }
 
     fn own_read(&mut self) {
+        self.reads.borrow_mut().own = true;
+    }
+
+    fn own_scan(&mut self) {}
+
+    fn own_row_met(&mut self) {
         self.reads.borrow_mut().own = true;
     }
 

@@ -30,12 +30,7 @@ pub trait Session {
 
     /// Run it; protocols that keep a record of the run do so in their own way. `frame` is the
     /// transaction's until it has ended.
-    fn run(
-        &mut self,
-        start: Start,
-        work: &Work,
-        frame: &mut Frame,
-    ) -> Result<ProgramResult, Stop> {
+    fn run(&mut self, start: Start, work: &Work, frame: &mut Frame) -> Result<ProgramResult, Stop> {
         work.run(frame, self.begin(start))
     }
 

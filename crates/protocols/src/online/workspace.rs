@@ -431,8 +431,14 @@ impl Workspace {
             return Some(RowState::InOtherHands);
         }
         let now = table.stamp(row.slot, LATEST);
-        let holds = if row.value { now == Some(row.stamp) } else { now.is_some() };
+        let holds = now == Some(row.stamp) || (!row.value && now.is_some() && self.stayed(row));
         Some(if holds { RowState::Holds } else { RowState::Changed })
+    }
+
+    /// Whether a row that was overwritten, and is there, has been there all the time.
+    pub fn stayed(&self, row: &RowSeen) -> bool {
+        let seen = self.reads.borrow().seen_in(row.table);
+        seen.is_some_and(|seen| self.gap_holds(Gaps::of_index(row.table, 0), seen))
     }
 
     /// Whether a gap that was seen is as it was.

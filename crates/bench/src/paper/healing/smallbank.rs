@@ -2,9 +2,7 @@
 
 use anyhow::Result;
 
-use super::{
-    INTERLEAVED, contest, interleaved, lines, percentile, ratio, sized, spent_ns,
-};
+use super::{INTERLEAVED, contest, interleaved, lines, percentile, ratio, sized, spent_ns};
 use crate::bed::Source;
 use crate::contention::{Contender, Scene, Trace};
 use crate::paper::{Findings, Lab, times};
@@ -61,9 +59,7 @@ pub fn skew(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut findings = Findings::default();
     let axes = ("theta", "transactions per CPU-second", 0);
     let title = "SmallBank, 1,000 customers";
-    findings
-        .series
-        .push(lines(title, axes, places, contenders, traces, Trace::per_cpu_second));
+    findings.series.push(lines(title, axes, places, contenders, traces, Trace::per_cpu_second));
     let of = |place: usize, one, other| ratio(contenders, &traces[place], one, other);
     let calm = of(0, "SILO", "HEALING");
     findings.claim("theta 0.1: SILO over HEALING", "1.05x", times(calm), calm <= 1.07);

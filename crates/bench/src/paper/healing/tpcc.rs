@@ -254,9 +254,10 @@ pub fn latencies(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut findings = Findings::default();
     for procedure in ["new_order", "delivery"] {
         let name = format!("tpcc_{procedure}");
-        let all: Vec<Vec<u64>> =
-            traces.iter().map(|trace| spent_ns(trace, Some(&name))).collect();
-        findings.tables.push((format!("{procedure}, % of transactions"), shares(&contenders, &all)));
+        let all: Vec<Vec<u64>> = traces.iter().map(|trace| spent_ns(trace, Some(&name))).collect();
+        findings
+            .tables
+            .push((format!("{procedure}, % of transactions"), shares(&contenders, &all)));
         let beyond = |at: usize| percentile(&all[at], 95) / percentile(&all[4], 50);
         for (at, who) in contenders.iter().enumerate().take(3) {
             let claim = format!("{procedure}: 95 % of {} over the median of OCC-", who.name());

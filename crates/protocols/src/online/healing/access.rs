@@ -5,11 +5,11 @@ use std::ops::ControlFlow;
 use concurrency::{WriteState, trial};
 use procedure::access::{Access, Command, Range, Row};
 use procedure::healing::{Notes, Restorable, WriteId};
-use smallvec::smallvec;
+use smallvec::{SmallVec, smallvec};
 use types::{ColumnId, Key, Stamp, Stop, TableId, Value};
 
 use crate::online::flaw::Flaw;
-use crate::online::gaps::Gaps;
+use crate::online::gaps::{Gap, Gaps};
 use crate::online::reads::Reads;
 use crate::online::workspace::{RowState, Workspace};
 
@@ -80,7 +80,7 @@ impl Healer {
     pub fn begin_correction(&mut self) {
         let mut reads = self.workspace.shared_reads().borrow_mut();
         std::mem::swap(&mut *reads, &mut self.old);
-        reads.clear();
+        reads.follow(&self.old);
         self.next = Notes::default();
     }
 
@@ -175,21 +175,20 @@ impl Restorable for Healer {
         self.workspace.overlay().writes_mut()[write as usize].state = commands;
     }
 
-    fn is_noted_later(&self, write: WriteId) -> bool {
+    fn is_noted_later(&self, write: WriteId, queried: &[TableId]) -> bool {
         let write = &self.workspace.writes()[write as usize];
-        match write.slot {
-            Some(slot) => self.old.rows[self.next.rows as usize..]
-                .iter()
-                .any(|row| (row.table, row.slot) == (write.table, slot)),
-            None => {
-                let gap = Gaps::of_key(write.table, write.key.as_bytes());
-                self.old.gaps[self.next.gaps as usize..].iter().any(|(noted, _)| *noted == gap)
-            }
+        let Some(table) = self.workspace.table(write.table) else { return true };
+        if queried.contains(&write.table) && !table.schema().indexes.is_empty() {
+            // It may have an entry in a range of any of them.
+            return true;
         }
-    }
-
-    fn table_of(&self, write: WriteId) -> TableId {
-        self.workspace.writes()[write as usize].table
+        let key = write.key.as_bytes();
+        let mut gaps: SmallVec<[Gap; 6]> = Gaps::of_entry(write.table, 0, key).collect();
+        gaps.push(Gaps::of_key(write.table, key));
+        let rows = &self.old.rows[self.next.rows as usize..];
+        let noted = &self.old.gaps[self.next.gaps as usize..];
+        rows.iter().any(|row| (row.table, Some(row.slot)) == (write.table, write.slot))
+            || noted.iter().any(|(noted, _)| gaps.contains(noted))
     }
 }
 

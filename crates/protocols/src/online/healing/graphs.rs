@@ -8,6 +8,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use concurrency::trial;
 use procedure::healing::DependencyGraph;
 use procedure::step::Procedure;
 use rustc_hash::FxHashMap;
@@ -18,6 +19,9 @@ use crate::online::workspace::Ranks;
 /// Procedures that are remembered; one-shot statements come and go.
 const GRAPHS_MAX: usize = 1024;
 
+/// Calls of a procedure before it is worth a graph.
+const CALLS_MIN: usize = 2;
+
 #[derive(Default)]
 pub struct Graphs {
     shared: Mutex<Shared>,
@@ -26,32 +30,45 @@ pub struct Graphs {
 #[derive(Default)]
 struct Shared {
     /// By address; the procedure is kept alive, so that no other one gets it.
-    graphs: FxHashMap<usize, (Arc<Procedure>, Arc<DependencyGraph>)>,
+    known: FxHashMap<usize, (Arc<Procedure>, Known)>,
     edges: Vec<(TableId, TableId)>,
     ranks: Arc<Ranks>,
     /// Block that `ranks` was made for, from so many edges.
     ranked: Option<(Height, usize)>,
 }
 
+enum Known {
+    Calls(usize),
+    Graph(Arc<DependencyGraph>),
+}
+
 impl Graphs {
-    pub fn of(&self, procedure: &Arc<Procedure>) -> Arc<DependencyGraph> {
-        let address = Arc::as_ptr(procedure) as usize;
-        if let Some((_, graph)) = self.lock().graphs.get(&address) {
-            return Arc::clone(graph);
-        }
-        let graph = Arc::new(DependencyGraph::of(procedure));
+    /// The graph of a procedure that is about to be called; `None`: it does not seem to be called
+    /// often.
+    pub fn of(&self, procedure: &Arc<Procedure>) -> Option<Arc<DependencyGraph>> {
         let mut shared = self.lock();
-        if shared.graphs.len() >= GRAPHS_MAX {
-            shared.graphs.clear();
+        if shared.known.len() >= GRAPHS_MAX {
+            shared.known.clear();
             shared.edges.clear();
         }
+        let address = Arc::as_ptr(procedure) as usize;
+        let first = || (Arc::clone(procedure), Known::Calls(0));
+        let (_, known) = shared.known.entry(address).or_insert_with(first);
+        if let Known::Calls(calls) = known {
+            *calls += 1;
+            if *calls < trial::threshold(CALLS_MIN) {
+                return None;
+            }
+            *known = Known::Graph(Arc::new(DependencyGraph::of(procedure)));
+        }
+        let Known::Graph(graph) = known else { return None };
+        let graph = Arc::clone(graph);
         for edge in &graph.table_edges {
             if !shared.edges.contains(edge) {
                 shared.edges.push(*edge);
             }
         }
-        shared.graphs.insert(address, (Arc::clone(procedure), Arc::clone(&graph)));
-        graph
+        Some(graph)
     }
 
     /// The order of tables in the block at `height`.
@@ -81,9 +98,8 @@ fn sorted(edges: &[(TableId, TableId)]) -> Ranks {
     left.dedup();
     let mut ranks = Ranks::default();
     while !left.is_empty() {
-        let supplied = |table: &TableId| {
-            edges.iter().any(|(from, to)| to == table && left.contains(from))
-        };
+        let supplied =
+            |table: &TableId| edges.iter().any(|(from, to)| to == table && left.contains(from));
         let at = left.iter().position(|table| !supplied(table)).unwrap_or(0);
         ranks.insert(left.remove(at), ranks.len() as u32);
     }

@@ -59,6 +59,7 @@
 mod access;
 pub mod graphs;
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use concurrency::{Isolation, Options, Protocol, ProtocolInfo, Work, trial};
@@ -100,9 +101,6 @@ const READS_UNLOCKED: u32 = 4;
 
 /// Looks at a row that somebody else is about to change.
 const LOOKS_MAX: u32 = 12;
-
-/// Runs of a procedure, in one block and by one worker, before it is worth a graph.
-const RUNS_MIN: usize = 2;
 
 /// Commits for which a worker expects to find something stale, after it has.
 const WARY_COMMITS: u32 = 8;
@@ -155,7 +153,7 @@ pub struct HealingSession {
     cache: AccessCache,
     graphs: Arc<Graphs>,
     /// By the procedure's address, which the block keeps in place.
-    known: FxHashMap<*const Procedure, Known>,
+    known: FxHashMap<*const Procedure, Graph>,
     running: Option<Running>,
     /// Commits that will look for something stale before they enter gaps and draw.
     wary: u32,
@@ -165,16 +163,15 @@ pub struct HealingSession {
     flaw: Option<Flaw>,
 }
 
-enum Known {
-    Runs(usize),
-    Graph(Arc<DependencyGraph>),
-}
+/// Counted for this worker alone: a count that all of them share would go from one to another with
+/// every transaction.
+type Graph = Rc<Arc<DependencyGraph>>;
 
 /// The transaction at hand.
 struct Running {
     start: Start,
     /// Of a run with a record.
-    graph: Option<Arc<DependencyGraph>>,
+    graph: Option<Graph>,
 }
 
 /// What a round of validation came to.
@@ -196,12 +193,7 @@ impl Session for HealingSession {
         &mut self.healer
     }
 
-    fn run(
-        &mut self,
-        start: Start,
-        work: &Work,
-        _: &mut Frame,
-    ) -> Result<ProgramResult, Stop> {
+    fn run(&mut self, start: Start, work: &Work, _: &mut Frame) -> Result<ProgramResult, Stop> {
         let graph = match work {
             Work::Statement(statement) => self.graph(&statement.procedure),
             _ => None,
@@ -248,19 +240,13 @@ impl Session for HealingSession {
 }
 
 impl HealingSession {
-    fn graph(&mut self, procedure: &Arc<Procedure>) -> Option<Arc<DependencyGraph>> {
-        let known = self.known.entry(Arc::as_ptr(procedure)).or_insert(Known::Runs(0));
-        if let Known::Runs(runs) = known {
-            *runs += 1;
-            if *runs < trial::threshold(RUNS_MIN) {
-                return None;
-            }
-            *known = Known::Graph(self.graphs.of(procedure));
+    fn graph(&mut self, procedure: &Arc<Procedure>) -> Option<Graph> {
+        if let Some(graph) = self.known.get(&Arc::as_ptr(procedure)) {
+            return Some(Rc::clone(graph));
         }
-        match known {
-            Known::Graph(graph) => Some(Arc::clone(graph)),
-            Known::Runs(_) => None,
-        }
+        let graph = Rc::new(self.graphs.of(procedure)?);
+        self.known.insert(Arc::as_ptr(procedure), Rc::clone(&graph));
+        Some(graph)
     }
 
     fn run_from_start(&mut self, work: &Work) -> Result<ProgramResult, Stop> {
@@ -387,7 +373,7 @@ impl HealingSession {
         if let (Work::Statement(statement), Some(graph), Ok(result)) = (&**work, graph, &mut *run)
             && !self.healer.is_torn()
         {
-            let (procedure, graph) = (&statement.procedure, Arc::clone(graph));
+            let (procedure, graph) = (&statement.procedure, Rc::clone(graph));
             let (frame, cache) = (&mut self.frame, &mut self.cache);
             let tangled = cache.is_tangled(&self.healer);
             if !tangled {

@@ -225,7 +225,8 @@ impl TicTocSession {
         let table = self.workspace.table(row.table)?;
         let now = || table.stamp(row.slot, LATEST);
         if self.workspace.is_mine(row.table, row.slot) {
-            return Some(if row.value { now() == Some(row.stamp) } else { now().is_some() });
+            let there = !row.value && now().is_some() && self.workspace.stayed(row);
+            return Some(there || now() == Some(row.stamp));
         }
         if self.flaw == Some(Flaw::ReadsNotExtended) {
             return Some(now() == Some(row.stamp));
