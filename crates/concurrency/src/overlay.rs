@@ -113,9 +113,11 @@ impl<R: Recorder, B: Below> Overlay<R, B> {
         self.writes.writes_mut()
     }
 
-    /// For who takes writes back or puts others in their places.
-    pub fn write_set_mut(&mut self) -> &mut WriteSet {
-        &mut self.writes
+    /// Put back one of the writes that were taken. False: there is another one of the same record.
+    pub fn put_back(&mut self, write: PendingWrite) -> bool {
+        let fresh = self.writes.find(write.table, write.record, &write.key).is_none();
+        self.writes.push(write);
+        fresh
     }
 
     pub fn take_writes(&mut self) -> Vec<PendingWrite> {

@@ -105,9 +105,6 @@ pub struct WriteSet {
 
 const LINEAR_MAX: usize = 64;
 
-/// No record has it: the greatest hash and slot are halved.
-const RETRACTED: RecordId = RecordId(u64::MAX - 1);
-
 impl WriteSet {
     pub fn is_empty(&self) -> bool {
         self.writes.is_empty()
@@ -176,26 +173,6 @@ impl WriteSet {
                 .map(|&at| at as usize)
                 .find(|&at| is_it(&self.writes[at])),
         }
-    }
-
-    /// Take a write back: its place stays, with nothing to install, and nobody finds it there.
-    pub fn retract(&mut self, at: usize) {
-        let write = &mut self.writes[at];
-        if let Some(index) = &mut self.index
-            && let Some(places) = index.get_mut(&(write.table, write.record))
-        {
-            places.retain(|place| *place != at as u32);
-        }
-        *write = PendingWrite {
-            table: write.table,
-            record: RETRACTED,
-            slot: None,
-            key: Key::default(),
-            existed: false,
-            state: WriteState::Delete,
-        };
-        self.records[at] = RETRACTED;
-        self.own_rows.note(at);
     }
 
     pub fn push(&mut self, write: PendingWrite) {

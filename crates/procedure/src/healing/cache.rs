@@ -2,7 +2,7 @@
 
 use types::Value;
 
-use super::{Notes, Restorable, WriteId};
+use super::{Notes, Restorable};
 
 /// The record of one run, used again for one after the other.
 #[derive(Default, Debug)]
@@ -17,6 +17,9 @@ pub struct AccessCache {
     pub(super) spare: Vec<Event>,
     /// Steps that ran again, of all corrections.
     pub steps_restored: u64,
+    /// The last correction has made writes that were not there, or taken some back. Never so where
+    /// all keys follow from the arguments and rows neither come nor go.
+    pub writes_moved: bool,
     /// Tests of the tests: what depends on a step that ran again is left as it was.
     pub forgets_dependents: bool,
 }
@@ -27,7 +30,6 @@ pub(super) enum Event {
     /// A step that touches data.
     Access {
         notes: Notes,
-        write: Option<WriteId>,
         emitted: u32,
     },
     Branch {
@@ -68,6 +70,7 @@ impl AccessCache {
         self.events.clear();
         self.windows.clear();
         self.tangled = false;
+        self.writes_moved = false;
     }
 }
 
@@ -75,6 +78,10 @@ impl std::ops::Sub for Notes {
     type Output = Notes;
 
     fn sub(self, earlier: Notes) -> Notes {
-        Notes { rows: self.rows - earlier.rows, gaps: self.gaps - earlier.gaps }
+        Notes {
+            rows: self.rows - earlier.rows,
+            gaps: self.gaps - earlier.gaps,
+            writes: self.writes - earlier.writes,
+        }
     }
 }

@@ -45,6 +45,7 @@ pub fn correct<A: Restorable>(
     if cache.is_tangled(access) {
         return Err(Unhealed);
     }
+    cache.writes_moved = false;
     frame.result = std::mem::take(result);
     let spare = std::mem::take(&mut cache.spare);
     let old = std::mem::replace(&mut cache.events, spare);
@@ -54,8 +55,10 @@ pub fn correct<A: Restorable>(
     let mut walk = Walk { old: &old, next: 0, emitted: 0, changed, new };
     let healed = walk.block(&procedure.body, &graph.body);
     *result = walk.new.frame.leave();
+    let tangled = walk.new.cache.is_tangled(walk.new.access);
     cache.spare = old;
-    healed.map(drop)
+    healed?;
+    if tangled { Err(Unhealed) } else { Ok(()) }
 }
 
 struct Walk<'o, 'a, A> {
@@ -139,7 +142,7 @@ impl<A: Restorable> Walk<'_, '_, A> {
 
     fn access(&mut self, step: &Step, node: &Node, affected: bool) -> Healed<()> {
         let event = self.event()?;
-        let Event::Access { notes, write, emitted } = event else { return Err(Unhealed) };
+        let Event::Access { notes, emitted } = event else { return Err(Unhealed) };
         if !affected && !self.new.access.is_stale(notes) {
             self.keep(event, notes, emitted);
             return Ok(());
@@ -149,9 +152,6 @@ impl<A: Restorable> Walk<'_, '_, A> {
             return Ok(());
         }
         self.new.access.skip(notes);
-        if let Some(write) = write {
-            self.new.access.retract(write);
-        }
         if matches!(step, Step::Insert { hidden_row_id: true, .. }) {
             return Err(Unhealed);
         }
@@ -159,7 +159,10 @@ impl<A: Restorable> Walk<'_, '_, A> {
         let behind = rows.split_off(self.emitted + emitted as usize);
         rows.truncate(self.emitted);
         let before = take_all(&mut self.new.frame.registers, &node.outputs);
+        let writes = self.new.access.noted().writes;
         self.new.access(step)?;
+        let wrote = self.new.access.noted().writes > writes;
+        self.new.cache.writes_moved |= wrote || notes.writes > 0;
         self.emitted = self.new.frame.result.rows.len();
         self.new.frame.result.rows.extend(behind);
         for (register, before) in node.outputs.iter().zip(before) {
@@ -169,7 +172,7 @@ impl<A: Restorable> Walk<'_, '_, A> {
                 false => self.changed.insert(*register),
             }
         }
-        self.check_last_write()
+        self.check_writes(writes)
     }
 
     fn keep(&mut self, event: Event, notes: Notes, emitted: u32) {
@@ -180,31 +183,31 @@ impl<A: Restorable> Walk<'_, '_, A> {
 
     /// A write whose key is what it was is given its new values where it stands.
     fn restored_in_place(&mut self, step: &Step, node: &Node, event: Event) -> Healed<bool> {
-        let Event::Access { notes, write: Some(write), emitted } = event else { return Ok(false) };
-        if self.new.access.is_stale(notes) {
+        let Event::Access { notes, emitted } = event else { return Ok(false) };
+        if notes.writes != 1 || self.new.access.is_stale(notes) {
             return Ok(false);
         }
         let Recorder { frame, access, .. } = &mut self.new;
+        let old_key = access.next_key().ok_or(Unhealed)?;
         match step {
             Step::Update { key, code, inputs, .. } => {
-                if frame.key(key)?.as_ref() != Some(access.key_of(write)) {
+                if frame.key(key)?.as_ref() != Some(old_key) {
                     return Ok(false);
                 }
                 let inputs: Result<_, _> = inputs.iter().map(|input| frame.eval(input)).collect();
-                access.replace_command(write, Command { inputs: inputs?, code: code.clone() });
+                access.replace_command(Command { inputs: inputs?, code: code.clone() });
             }
             Step::Insert { table, key, hidden_row_id: false, values, .. } => {
                 let row = frame.row(values, None)?;
-                if row_key(*table, key, &row)? != *access.key_of(write) {
+                if row_key(*table, key, &row)? != *old_key {
                     return Ok(false);
                 }
-                access.replace_row(write, row);
+                access.replace_row(row);
             }
             Step::Insert { hidden_row_id: true, values, .. } => {
-                let id = access.key_of(write).as_bytes();
-                let id = id.try_into().map_err(|_| Unhealed)?;
+                let id = old_key.as_bytes().try_into().map_err(|_| Unhealed)?;
                 let row = frame.row(values, Some(Value::Uuid(id)))?;
-                access.replace_row(write, row);
+                access.replace_row(row);
             }
             _ => return Ok(false),
         }
@@ -213,16 +216,11 @@ impl<A: Restorable> Walk<'_, '_, A> {
         Ok(true)
     }
 
-    /// The step just run may have written what a step further on has looked at.
-    fn check_last_write(&mut self) -> Healed<()> {
+    /// The writes from `first` on are new: no step further on may have looked at their rows.
+    fn check_writes(&mut self, first: u32) -> Healed<()> {
         let Recorder { access, cache, graph, .. } = &self.new;
-        if cache.tangled || access.looked_at_own() {
-            return Err(Unhealed);
-        }
-        let Some(Event::Access { write: Some(write), .. }) = cache.events.last() else {
-            return Ok(());
-        };
-        match access.is_noted_later(*write, &graph.queried) {
+        let tangled = cache.is_tangled(*access);
+        match tangled || access.is_noted_later(first, &graph.queried) {
             true => Err(Unhealed),
             false => Ok(()),
         }
@@ -244,12 +242,10 @@ impl<A: Restorable> Walk<'_, '_, A> {
             // Row ids are counted in program order.
             return Err(Unhealed);
         }
+        self.new.cache.writes_moved = true;
         while self.next < end {
-            if let Event::Access { notes, write, emitted } = self.event()? {
+            if let Event::Access { notes, emitted } = self.event()? {
                 self.new.access.skip(notes);
-                if let Some(write) = write {
-                    self.new.access.retract(write);
-                }
                 let gone = self.emitted..self.emitted + emitted as usize;
                 self.new.frame.result.rows.drain(gone);
             }
@@ -320,15 +316,12 @@ impl<A: Restorable> Walk<'_, '_, A> {
         if self.new.graph.hidden_row_ids {
             return Err(Unhealed);
         }
-        let (from, writes) = (self.new.cache.events.len(), self.new.access.writes());
+        let (from, writes) = (self.new.cache.events.len(), self.new.access.noted().writes);
+        self.new.cache.writes_moved = true;
         let done = run(&mut self.new)?;
-        let ran = (self.new.cache.events.len() - from) as u64;
-        self.new.cache.steps_restored += ran;
-        let Recorder { access, cache, graph, .. } = &self.new;
-        let seen_later =
-            (writes..access.writes()).any(|write| access.is_noted_later(write, &graph.queried));
-        let tangled = cache.tangled || access.looked_at_own();
-        if tangled || seen_later { Err(Unhealed) } else { Ok(done) }
+        self.new.cache.steps_restored += (self.new.cache.events.len() - from) as u64;
+        self.check_writes(writes)?;
+        Ok(done)
     }
 
     fn merge(&mut self, phis: &[Phi], taken: bool) -> Healed<()> {
@@ -385,7 +378,7 @@ impl<A: Restorable> Walk<'_, '_, A> {
         let noted = access.noted();
         let rows = rows_of(query, usize::MAX, frame, *access)?;
         let notes = access.noted() - noted;
-        cache.events.push(Event::Access { notes, write: None, emitted: 0 });
+        cache.events.push(Event::Access { notes, emitted: 0 });
         if access.looked_at_own() {
             return Err(Unhealed);
         }

@@ -22,8 +22,6 @@ pub struct DependencyGraph {
     /// Rows that are named by the order of their inserts.
     pub(super) hidden_row_ids: bool,
     pub(super) registers: usize,
-    /// No key depends on what is read: which rows are touched follows from the arguments.
-    pub independent: bool,
     /// Tables whose rows supply keys of other tables: `(from, to)`.
     pub table_edges: Vec<(TableId, TableId)>,
 }
@@ -111,7 +109,6 @@ impl DependencyGraph {
                 .iter()
                 .any(|step| matches!(step, Step::Insert { hidden_row_id: true, .. })),
             registers,
-            independent: !steps.iter().any(|step| depends_by_key(step, &steps, registers)),
             table_edges,
         }
     }
@@ -196,11 +193,11 @@ fn tables(step: &Step) -> Vec<TableId> {
     tables
 }
 
-/// Steps whose registers, through whatever computes with them, a step uses in this way.
-fn sources<'s>(step: &Step, how: Use, steps: &[&'s Step], registers: usize) -> Vec<&'s Step> {
+/// Steps whose registers, through whatever computes with them, make a step's key.
+fn key_sources<'s>(step: &Step, steps: &[&'s Step], registers: usize) -> Vec<&'s Step> {
     let mut wanted = Registers::none(registers);
     visit::each_step_expr(step, &mut |found, expr| {
-        if found == how {
+        if found == Use::Key {
             visit::each_register(expr, &mut |register| wanted.insert(register));
         }
     });
@@ -225,22 +222,6 @@ fn sources<'s>(step: &Step, how: Use, steps: &[&'s Step], registers: usize) -> V
     sources
 }
 
-/// Whether which rows a step touches depends on what others have found; decisions count, since
-/// whoever does not run touches nothing.
-fn depends_by_key(step: &Step, steps: &[&Step], registers: usize) -> bool {
-    if visit::is_structured(step) {
-        let decides = sources(step, Use::Control, steps, registers);
-        let over_rows = matches!(step, Step::ForRows { .. });
-        let inside = visit::blocks(step).into_iter().flatten();
-        let touches =
-            inside.flat_map(|block| visit::numbered(block)).any(|s| !tables(s).is_empty());
-        return touches && (over_rows || decides.iter().any(|s| !tables(s).is_empty()));
-    }
-    let is_query = matches!(step, Step::Fetch { .. } | Step::EmitQuery { .. });
-    is_query
-        || sources(step, Use::Key, steps, registers).iter().any(|from| !tables(from).is_empty())
-}
-
 fn table_edges(steps: &[&Step], registers: usize) -> Vec<(TableId, TableId)> {
     let mut edges = Vec::new();
     for step in steps {
@@ -248,7 +229,7 @@ fn table_edges(steps: &[&Step], registers: usize) -> Vec<(TableId, TableId)> {
         if to.is_empty() {
             continue;
         }
-        for from in sources(step, Use::Key, steps, registers) {
+        for from in key_sources(step, steps, registers) {
             for from in tables(from) {
                 edges.extend(to.iter().map(|to| (from, *to)).filter(|(from, to)| from != to));
             }

@@ -49,48 +49,43 @@ use types::{Key, TableId};
 
 use crate::access::{Access, Command, Row};
 
-/// How many entries an access has made in the list of rows and in that of gaps.
+/// How many entries an access has made in the lists of rows, of gaps and of writes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Notes {
     pub rows: u32,
     pub gaps: u32,
+    pub writes: u32,
 }
 
-/// Place of a write in the transaction's write set.
-pub type WriteId = u32;
-
-/// An `Access` that keeps notes of what it reads and can take back what it has written.
+/// An `Access` that keeps notes of what it reads, and writes that can be taken up one by one.
 ///
-/// While a run is corrected there are old notes and new ones. The walk goes through the old ones in
-/// order and says of each access whether its notes are kept or made anew.
+/// While a run is corrected there are old notes and writes, and new ones. The walk goes through the
+/// old ones in order and says of each access whether they are kept or made anew, so that an access
+/// that runs again sees the writes of the accesses before it and none of those behind it.
 pub trait Restorable: Access {
     fn noted(&self) -> Notes;
 
-    /// Writes so far, those taken back included.
-    fn writes(&self) -> WriteId;
-
-    /// An access was answered by the transaction's own writes.
+    /// An access was answered by the transaction's own writes, or would have been.
     fn looked_at_own(&self) -> bool;
 
     /// Whether some of the next old notes no longer hold.
     fn is_stale(&self, notes: Notes) -> bool;
 
-    /// The next old notes become new ones.
+    /// The next old notes and writes become new ones.
     fn keep(&mut self, notes: Notes);
 
-    /// The next old notes are of no account any more.
+    /// The next old notes and writes are of no account any more.
     fn skip(&mut self, notes: Notes);
 
-    fn retract(&mut self, write: WriteId);
+    /// Of the next old write.
+    fn next_key(&self) -> Option<&Key>;
 
-    fn key_of(&self, write: WriteId) -> &Key;
+    /// Another row under the same key, instead of the one that the next old write puts there.
+    fn replace_row(&mut self, row: Row);
 
-    /// Another row under the same key, instead of the one that a write puts there.
-    fn replace_row(&mut self, write: WriteId, row: Row);
+    fn replace_command(&mut self, command: Command);
 
-    fn replace_command(&mut self, write: WriteId, command: Command);
-
-    /// Whether an access whose old notes are still to come should have seen this write. `queried`:
-    /// tables that queries look at.
-    fn is_noted_later(&self, write: WriteId, queried: &[TableId]) -> bool;
+    /// Whether an access whose old notes are still to come should have seen one of the new writes
+    /// from `first` on. `queried`: tables that queries look at.
+    fn is_noted_later(&self, first: u32, queried: &[TableId]) -> bool;
 }

@@ -8,7 +8,7 @@ use super::{Notes, Restorable};
 use crate::access::Row;
 use crate::expr::Reg;
 use crate::frame::{Counter, Frame, ProgramResult, null_bound};
-use crate::interpret::{Flow, rows_of, run_step};
+use crate::interpret::{Flow, rows_of, run_query_step, run_row_step, run_step};
 use crate::step::{Carried, Procedure, Step};
 
 /// Run `procedure` from start to end as a transaction of its own, with a record in `cache`.
@@ -86,6 +86,12 @@ impl<A: Restorable> Recorder<'_, A> {
                 self.frame.enter_loop(carried)?;
                 self.turns(step, node, &mut source, opened)
             }
+            Step::Let { out, value } => {
+                self.frame.meter.spend(1)?;
+                let value = self.frame.eval(value)?;
+                self.frame.set(*out, value);
+                Ok(Flow::Next)
+            }
             _ if touches_data(step) => self.access(step),
             _ => run_step(step, self.frame, self.access),
         }
@@ -93,29 +99,37 @@ impl<A: Restorable> Recorder<'_, A> {
 
     /// A step that touches data.
     pub fn access(&mut self, step: &Step) -> Result<Flow, Stop> {
-        let (noted, writes) = (self.access.noted(), self.access.writes());
+        let noted = self.access.noted();
         let emitted = self.frame.result.rows.len();
-        run_step(step, self.frame, self.access)?;
+        self.frame.meter.spend(1)?;
+        match step {
+            Step::Fetch { .. } | Step::EmitQuery { .. } => {
+                run_query_step(step, self.frame, self.access)?;
+            }
+            _ => run_row_step(step, self.frame, self.access)?,
+        }
         let notes = self.access.noted() - noted;
-        let wrote = self.access.writes() > writes;
         // Whoever neither looked at the store nor began a write has met an own one.
-        if is_write(step) && !wrote && notes == Notes::default() || self.was_merged(step, wrote) {
+        if notes.writes == 0
+            && is_write(step)
+            && (notes == Notes::default() || self.was_merged(step))
+        {
             self.cache.tangled = true;
         }
         let emitted = (self.frame.result.rows.len() - emitted) as u32;
-        self.cache.events.push(Event::Access { notes, write: wrote.then_some(writes), emitted });
+        self.cache.events.push(Event::Access { notes, emitted });
         Ok(Flow::Next)
     }
 
-    /// A write that was done, but not begun: it was added to an earlier one.
-    fn was_merged(&self, step: &Step, wrote: bool) -> bool {
+    /// A write that was done without being begun was added to an earlier one.
+    fn was_merged(&self, step: &Step) -> bool {
         let (Step::Update { found, .. }
         | Step::Delete { found, .. }
         | Step::Insert { inserted: found, .. }) = step
         else {
             return false;
         };
-        !wrote && *self.frame.get(*found) == Value::Bool(true)
+        *self.frame.get(*found) == Value::Bool(true)
     }
 
     /// What a loop runs over.
@@ -132,7 +146,7 @@ impl<A: Restorable> Recorder<'_, A> {
                 let noted = self.access.noted();
                 let rows = rows_of(query, usize::MAX, self.frame, self.access)?;
                 let notes = self.access.noted() - noted;
-                self.cache.events.push(Event::Access { notes, write: None, emitted: 0 });
+                self.cache.events.push(Event::Access { notes, emitted: 0 });
                 Source::Rows(rows.into_iter())
             }
             _ => Source::Condition,
@@ -155,25 +169,28 @@ impl<A: Restorable> Recorder<'_, A> {
             turns += 1;
             let turn = self.open();
             let flow = self.block(body, &node.blocks[0])?;
-            if flow == Flow::Next && !carried.is_empty() {
-                self.frame.stage(carried.iter().map(|c| &c.next))?;
-            }
-            let window = self.cache.windows.len() as u32;
-            let registers = &mut self.frame.registers;
-            let saved = node.window.iter();
-            let saved = saved.map(|reg| std::mem::take(&mut registers[usize::from(reg.0)]));
-            self.cache.windows.extend(saved);
+            // What comes in next is told before the registers go, and set when they are gone.
+            let next = match (flow, carried) {
+                (Flow::Next, [one]) => Some((one.register, self.frame.eval(&one.next)?)),
+                (Flow::Next, [_, _, ..]) => {
+                    self.frame.stage(carried.iter().map(|c| &c.next))?;
+                    None
+                }
+                _ => None,
+            };
+            let window = self.save(&node.window);
             let falls_through = flow == Flow::Next;
             self.close(&turn, |extent| Event::Turn { window, falls_through, extent });
-            match flow {
-                Flow::Next | Flow::Continue(0) => self.frame.settle(carried),
-                Flow::Exit(0) => {
+            match (flow, next) {
+                (Flow::Next, Some((register, value))) => self.frame.set(register, value),
+                (Flow::Next | Flow::Continue(0), _) => self.frame.settle(carried),
+                (Flow::Exit(0), _) => {
                     self.frame.settle(carried);
                     break;
                 }
-                Flow::Continue(depth) => ended = Flow::Continue(depth - 1),
-                Flow::Exit(depth) => ended = Flow::Exit(depth - 1),
-                Flow::Return => ended = Flow::Return,
+                (Flow::Continue(depth), _) => ended = Flow::Continue(depth - 1),
+                (Flow::Exit(depth), _) => ended = Flow::Exit(depth - 1),
+                (Flow::Return, _) => ended = Flow::Return,
             }
             if ended != Flow::Next {
                 break;
@@ -184,6 +201,16 @@ impl<A: Restorable> Recorder<'_, A> {
         Ok(ended)
     }
 
+    /// The registers of a turn leave the frame.
+    fn save(&mut self, window: &[Reg]) -> u32 {
+        let from = self.cache.windows.len() as u32;
+        let registers = &mut self.frame.registers;
+        let saved = window.iter().map(|reg| std::mem::take(&mut registers[usize::from(reg.0)]));
+        self.cache.windows.extend(saved);
+        from
+    }
+
+    #[inline]
     pub fn open(&mut self) -> Opened {
         let opened = Opened {
             at: self.cache.events.len(),
@@ -196,6 +223,7 @@ impl<A: Restorable> Recorder<'_, A> {
         opened
     }
 
+    #[inline]
     pub fn close(&mut self, opened: &Opened, event: impl FnOnce(Extent) -> Event) {
         let extent = Extent {
             events: (self.cache.events.len() - opened.at - 1) as u32,

@@ -13,7 +13,10 @@ const TRANSACTIONS: usize = 30_000;
 const WAREHOUSES: [usize; 4] = [1, 2, 4, 8];
 
 fn workload(lab: &Lab<'_>, warehouses: usize) -> Result<Workload> {
-    let (customers, items) = (lab.effort.rows(600), lab.effort.rows(20_000));
+    let (warehouses, customers, items) = match lab.effort.smoke {
+        true => (1, 30, 100),
+        false => (warehouses, lab.effort.rows(600), lab.effort.rows(20_000)),
+    };
     let tpcc = Workload::named("tpcc")?.with("warehouses", warehouses);
     let tpcc = tpcc.with("customers", customers).with("items", items);
     Ok(tpcc.with("remote_lines", 0).with("remote_payments", 0))

@@ -1,10 +1,12 @@
 //! What a transaction that can be healed runs by: a workspace whose notes can be kept or made anew.
 
 use std::ops::ControlFlow;
+use std::rc::Rc;
+use std::vec;
 
-use concurrency::{WriteState, trial};
+use concurrency::{PendingWrite, WriteState, trial};
 use procedure::access::{Access, Command, Range, Row};
-use procedure::healing::{Notes, Restorable, WriteId};
+use procedure::healing::{Notes, Restorable};
 use smallvec::{SmallVec, smallvec};
 use types::{ColumnId, Key, Stamp, Stop, TableId, Value};
 
@@ -15,9 +17,10 @@ use crate::online::workspace::{RowState, Workspace};
 
 pub struct Healer {
     pub workspace: Workspace,
-    /// Notes of the run that is being corrected, and how far the walk has come in them.
+    /// Notes and writes of the run that is being corrected, and how far the walk has come in them.
     old: Reads,
     next: Notes,
+    writes: vec::IntoIter<PendingWrite>,
     /// Places of notes that no longer hold, ascending.
     stale: Stale,
     flaw: Option<Flaw>,
@@ -40,8 +43,14 @@ pub enum Validity {
 
 impl Healer {
     pub fn new(workspace: Workspace, flaw: Option<Flaw>) -> Healer {
-        let (old, stale) = (Reads::default(), Stale::default());
-        Healer { workspace, old, next: Notes::default(), stale, flaw }
+        Healer {
+            workspace,
+            old: Reads::default(),
+            next: Notes::default(),
+            writes: Vec::new().into_iter(),
+            stale: Stale::default(),
+            flaw,
+        }
     }
 
     /// Look at all that was read again; `gaps_too`: also at what was absent.
@@ -81,11 +90,28 @@ impl Healer {
         let mut reads = self.workspace.shared_reads().borrow_mut();
         std::mem::swap(&mut *reads, &mut self.old);
         reads.follow(&self.old);
+        drop(reads);
+        self.writes = self.workspace.overlay().take_writes().into_iter();
         self.next = Notes::default();
     }
 
     pub fn is_torn(&self) -> bool {
         self.workspace.is_torn()
+    }
+
+    fn is_write_noted_later(&self, write: &PendingWrite, queried: &[TableId]) -> bool {
+        let Some(table) = self.workspace.table(write.table) else { return true };
+        if queried.contains(&write.table) && !table.schema().indexes.is_empty() {
+            // It may have an entry in a range of any of them.
+            return true;
+        }
+        let key = write.key.as_bytes();
+        let mut gaps: SmallVec<[Gap; 6]> = Gaps::of_entry(write.table, 0, key).collect();
+        gaps.push(Gaps::of_key(write.table, key));
+        let rows = &self.old.rows[self.next.rows as usize..];
+        let noted = &self.old.gaps[self.next.gaps as usize..];
+        rows.iter().any(|row| (row.table, Some(row.slot)) == (write.table, write.slot))
+            || noted.iter().any(|(noted, _)| gaps.contains(noted))
     }
 
     /// Whether a note lies among the next ones.
@@ -107,12 +133,11 @@ impl Restorable for Healer {
     #[inline]
     fn noted(&self) -> Notes {
         let reads = self.workspace.reads();
-        Notes { rows: reads.rows.len() as u32, gaps: reads.gaps.len() as u32 }
-    }
-
-    #[inline]
-    fn writes(&self) -> WriteId {
-        self.workspace.writes().len() as WriteId
+        Notes {
+            rows: reads.rows.len() as u32,
+            gaps: reads.gaps.len() as u32,
+            writes: self.workspace.writes().len() as u32,
+        }
     }
 
     fn looked_at_own(&self) -> bool {
@@ -132,7 +157,8 @@ impl Restorable for Healer {
 
     fn keep(&mut self, notes: Notes) {
         let (rows, gaps) = next(self.next, notes);
-        let mut reads = self.workspace.shared_reads().borrow_mut();
+        let shared = Rc::clone(self.workspace.shared_reads());
+        let mut reads = shared.borrow_mut();
         let from = reads.rows.len();
         reads.rows.extend_from_slice(&self.old.rows[rows]);
         reads.gaps.extend_from_slice(&self.old.gaps[gaps.clone()]);
@@ -147,48 +173,43 @@ impl Restorable for Healer {
                 *seen = self.workspace.look_at(*gap);
             }
         }
-        drop(reads);
-        self.skip(notes);
+        for write in self.writes.by_ref().take(notes.writes as usize) {
+            // A step that ran again has written the row before.
+            reads.own |= !self.workspace.overlay().put_back(write);
+        }
+        self.next.rows += notes.rows;
+        self.next.gaps += notes.gaps;
     }
 
     fn skip(&mut self, notes: Notes) {
         self.next.rows += notes.rows;
         self.next.gaps += notes.gaps;
-    }
-
-    fn retract(&mut self, write: WriteId) {
-        if self.flaw != Some(Flaw::OldKeyKept) {
-            self.workspace.overlay().write_set_mut().retract(write as usize);
+        for write in self.writes.by_ref().take(notes.writes as usize) {
+            if self.flaw == Some(Flaw::OldKeyKept) {
+                self.workspace.overlay().put_back(write);
+            }
         }
     }
 
-    fn key_of(&self, write: WriteId) -> &Key {
-        &self.workspace.writes()[write as usize].key
+    fn next_key(&self) -> Option<&Key> {
+        self.writes.as_slice().first().map(|write| &write.key)
     }
 
-    fn replace_row(&mut self, write: WriteId, row: Row) {
-        self.workspace.overlay().writes_mut()[write as usize].state = WriteState::Put(row);
-    }
-
-    fn replace_command(&mut self, write: WriteId, command: Command) {
-        let commands = WriteState::Commands(smallvec![command]);
-        self.workspace.overlay().writes_mut()[write as usize].state = commands;
-    }
-
-    fn is_noted_later(&self, write: WriteId, queried: &[TableId]) -> bool {
-        let write = &self.workspace.writes()[write as usize];
-        let Some(table) = self.workspace.table(write.table) else { return true };
-        if queried.contains(&write.table) && !table.schema().indexes.is_empty() {
-            // It may have an entry in a range of any of them.
-            return true;
+    fn replace_row(&mut self, row: Row) {
+        if let Some(write) = self.writes.as_mut_slice().first_mut() {
+            write.state = WriteState::Put(row);
         }
-        let key = write.key.as_bytes();
-        let mut gaps: SmallVec<[Gap; 6]> = Gaps::of_entry(write.table, 0, key).collect();
-        gaps.push(Gaps::of_key(write.table, key));
-        let rows = &self.old.rows[self.next.rows as usize..];
-        let noted = &self.old.gaps[self.next.gaps as usize..];
-        rows.iter().any(|row| (row.table, Some(row.slot)) == (write.table, write.slot))
-            || noted.iter().any(|(noted, _)| gaps.contains(noted))
+    }
+
+    fn replace_command(&mut self, command: Command) {
+        if let Some(write) = self.writes.as_mut_slice().first_mut() {
+            write.state = WriteState::Commands(smallvec![command]);
+        }
+    }
+
+    fn is_noted_later(&self, first: u32, queried: &[TableId]) -> bool {
+        let mut new = self.workspace.writes().iter().skip(first as usize);
+        new.any(|write| self.is_write_noted_later(write, queried))
     }
 }
 

@@ -29,9 +29,9 @@
 //!
 //! *Membership.* A step that runs again under another key takes back its old write. What it writes
 //! now is locked at once when it comes behind all that is held, and tried when it comes before:
-//! whoever waits there could wait in a circle. [Tables are ordered](graphs) so that this is rare, and
-//! of procedures whose keys follow from the arguments (*independent* ones) membership is not looked
-//! at again.
+//! whoever waits there could wait in a circle. [Tables are ordered](graphs) so that this is rare.
+//! Where all writes stayed in their places, as those of *independent* transactions do, whose keys
+//! follow from their arguments, membership is not looked at again.
 //!
 //! *Ranges and absence.* A scan is noted with the [gap](super::gaps) that it watches, a key that was
 //! looked for in vain with its own; when one has moved, the step is run again like any other.
@@ -335,15 +335,10 @@ impl HealingSession {
         let workspace = &mut self.healer.workspace;
         match workspace.holds_locks() {
             false => workspace.lock(locks_reads).is_ok(),
-            true if self.is_independent() && !locks_reads => true,
+            true if !self.cache.writes_moved && !locks_reads => true,
             true if self.flaw == Some(Flaw::MembersUnlocked) => true,
             true => self.healer.workspace.lock_added(locks_reads).is_ok(),
         }
-    }
-
-    fn is_independent(&self) -> bool {
-        let graph = self.running.as_ref().and_then(|running| running.graph.as_ref());
-        graph.is_some_and(|graph| graph.independent)
     }
 
     fn relock(&mut self) -> Round {
@@ -387,6 +382,7 @@ impl HealingSession {
         }
         self.counts.whole += 1;
         *run = self.run_from_start(work);
+        self.cache.writes_moved = true;
         Round::Healed
     }
 }
