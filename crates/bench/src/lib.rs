@@ -33,6 +33,7 @@ pub mod allocations;
 pub mod answers;
 mod bed;
 pub mod canonical;
+pub mod contention;
 pub mod freezing;
 pub mod htap;
 mod line;

@@ -26,6 +26,14 @@ pub trait Recorder {
 
     /// A read was answered, in whole or in part, by the transaction's own writes.
     fn own_read(&mut self) {}
+
+    /// The same of a scan over a table that the transaction has written to, whatever it will meet.
+    fn own_scan(&mut self) {
+        self.own_read();
+    }
+
+    /// Such a scan has met a row that the transaction itself has written.
+    fn own_row_met(&mut self) {}
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -110,6 +110,10 @@ impl Installer {
         self.resolved.clear();
         for write in writes {
             let table = self.catalog.table(write.table).ok_or_else(gone)?;
+            if write.is_void() {
+                self.resolved.push(Some(Resolved::Nothing));
+                continue;
+            }
             self.resolved.push(match new_row(table, write) {
                 Some(_) => None,
                 None => Some(resolve(table, write, now_us, &mut self.scratch)?),

@@ -50,7 +50,7 @@ pub use overlay::{Moment, Overlay};
 pub use pending::{PendingWrite, RecordId, WriteSet, WriteState};
 pub use protocol::{
     Block, BlockOutcome, BlockReport, Isolation, OptionValues, Options, Outcome, Prepared,
-    Protocol, ProtocolInfo, ProtocolOption, Timing,
+    Protocol, ProtocolInfo, ProtocolOption, Span, Timing, Watch,
 };
 pub use record_numbers::RecordNumbers;
 pub use runner::Runner;

@@ -113,6 +113,13 @@ impl<R: Recorder, B: Below> Overlay<R, B> {
         self.writes.writes_mut()
     }
 
+    /// Put back one of the writes that were taken. False: there is another one of the same record.
+    pub fn put_back(&mut self, write: PendingWrite) -> bool {
+        let fresh = self.writes.find(write.table, write.record, &write.key).is_none();
+        self.writes.push(write);
+        fresh
+    }
+
     pub fn take_writes(&mut self) -> Vec<PendingWrite> {
         self.writes.take()
     }
@@ -331,8 +338,9 @@ impl<R: Recorder, B: Below> Overlay<R, B> {
     where
         V: FnMut(&Key, Stamp, &[Value]) -> Result<ControlFlow<()>, Stop>,
     {
-        self.recorder.own_read();
+        self.recorder.own_scan();
         let own = self.own_rows(range)?;
+        let shows_own = !own.is_empty();
         let catalog = Arc::clone(&self.catalog);
         let table = table_of(&catalog, range.table)?;
         let key_columns = index_columns(table, range.index);
@@ -359,6 +367,9 @@ impl<R: Recorder, B: Below> Overlay<R, B> {
         }
         let Merge { mut digest, passed_over, stopped_at, .. } = merge;
         self.passed_over += passed_over;
+        if shows_own || passed_over > 0 {
+            self.recorder.own_row_met();
+        }
         match stopped_at {
             // All base rows before this own row, and none behind it.
             Some(own) => self.recorder.range_read(&before(range, own), digest),

@@ -1,7 +1,7 @@
 //! What a concurrency-control protocol is to the rest of the system.
 
 use std::any::Any;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use procedure::ProgramResult;
 use storage::{BlockWrites, Store};
@@ -58,6 +58,25 @@ pub struct Options {
     chosen: Vec<(&'static str, String)>,
     /// The protocol shall have this bug, for tests of the tests; never set in a product build.
     pub flaw: Option<&'static str>,
+    /// Told of what is spent on each transaction, by protocols that can tell; for measurements.
+    pub watch: Option<Arc<Watch>>,
+}
+
+/// A clock, which strategies have not got by themselves, and what it said.
+#[derive(Debug)]
+pub struct Watch {
+    pub now_ns: fn() -> u64,
+    pub spans: Mutex<Vec<Span>>,
+}
+
+/// Time spent on one transaction, over all its attempts and without what was done in between.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    pub height: Height,
+    pub arrival: Position,
+    pub spent_ns: u64,
+    /// Of it, on attempts that came to nothing.
+    pub lost_ns: u64,
 }
 
 impl Options {
@@ -79,6 +98,10 @@ impl Options {
 
     pub fn with_flaw(self, flaw: &'static str) -> Options {
         Options { flaw: Some(flaw), ..self }
+    }
+
+    pub fn with_watch(self, watch: Option<Arc<Watch>>) -> Options {
+        Options { watch, ..self }
     }
 
     fn chosen(&self, name: &str) -> Option<&str> {
@@ -211,6 +234,13 @@ pub struct BlockReport {
     pub uncounted_components: u32,
     /// Transactions that had to be executed more than once.
     pub executed_again: Timing,
+    /// Transactions that were corrected as they committed, by running steps again.
+    pub healed: Timing,
+    /// Of these, those that had to run again from their start.
+    pub healed_whole: Timing,
+    /// Attempts at a commit that let go of their locks and took them again in order, since a lock
+    /// out of order was not to be had.
+    pub relocked: Timing,
 }
 
 /// A count that depends on the timing of the workers. It must not make a difference, so all of them

@@ -126,6 +126,11 @@ impl Frame {
         Ok(())
     }
 
+    /// What a turn that ended early has brought along.
+    pub(crate) fn take_staged(&mut self) -> SmallVec<[Value; 4]> {
+        std::mem::take(&mut self.staged)
+    }
+
     pub(crate) fn settle(&mut self, carried: &[Carried]) {
         for (carried, value) in carried.iter().zip(self.staged.drain(..)) {
             self.registers[usize::from(carried.register.0)] = value;
@@ -289,6 +294,14 @@ impl Counter {
             ));
         }
         Ok(Counter { next: Some(first), last, step, reverse })
+    }
+
+    /// How many are to come, at most `usize::MAX`.
+    pub(crate) fn turns(&self) -> usize {
+        let Some(next) = self.next.map(i128::from) else { return 0 };
+        let (last, step) = (i128::from(self.last), i128::from(self.step));
+        let way = if self.reverse { next - last } else { last - next };
+        if way < 0 { 0 } else { usize::try_from(way / step + 1).unwrap_or(usize::MAX) }
     }
 }
 

@@ -134,7 +134,12 @@ pub fn run_step<A: Access>(step: &Step, frame: &mut Frame, access: &mut A) -> Re
 }
 
 /// Steps that touch one row by its primary key.
-fn run_row_step<A: Access>(step: &Step, frame: &mut Frame, access: &mut A) -> Result<(), Stop> {
+#[inline]
+pub(crate) fn run_row_step<A: Access>(
+    step: &Step,
+    frame: &mut Frame,
+    access: &mut A,
+) -> Result<(), Stop> {
     match step {
         Step::Read { table, key, columns, out, found } => {
             let first = usize::from(out.0);
@@ -196,7 +201,11 @@ fn run_update<A: Access>(step: &Step, frame: &mut Frame, access: &mut A) -> Resu
 }
 
 /// Steps that run a query and need no loop.
-fn run_query_step<A: Access>(step: &Step, frame: &mut Frame, access: &mut A) -> Result<(), Stop> {
+pub(crate) fn run_query_step<A: Access>(
+    step: &Step,
+    frame: &mut Frame,
+    access: &mut A,
+) -> Result<(), Stop> {
     match step {
         Step::Fetch { query, outputs, found, strict } => {
             let wanted = if *strict { 2 } else { 1 };
@@ -220,7 +229,7 @@ fn run_query_step<A: Access>(step: &Step, frame: &mut Frame, access: &mut A) -> 
 }
 
 /// The first rows of a query, at most `wanted`.
-fn rows_of<A: Access>(
+pub(crate) fn rows_of<A: Access>(
     query: &Query,
     wanted: usize,
     frame: &mut Frame,

@@ -18,6 +18,7 @@ pub mod explain;
 pub mod expr;
 pub mod frame;
 pub mod functions;
+pub mod healing;
 pub mod interpret;
 mod length;
 mod like;

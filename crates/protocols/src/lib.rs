@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use concurrency::{OptionValues, Options, Protocol, ProtocolInfo};
+use concurrency::{OptionValues, Options, Protocol, ProtocolInfo, Watch};
 use types::{Error, SqlState};
 
 pub mod aria;
@@ -54,6 +54,7 @@ pub static ALL: &[Entry] = &[
     online::silo::ENTRY,
     online::tictoc::ENTRY,
     online::hybrid::ENTRY,
+    online::healing::ENTRY,
     online::partitioned::ENTRY,
 ];
 
@@ -85,6 +86,18 @@ pub fn by_name(text: &str) -> Result<Arc<dyn Protocol>, Error> {
     }
     let (entry, options) = parse(text)?;
     Ok((entry.make)(&options))
+}
+
+/// One that is to be measured: told to `watch`, or with what it should look at again left as it was.
+/// The latter is no protocol, but a bound to compare with: what validation and its conflicts cost.
+pub fn measured(
+    text: &str,
+    validates: bool,
+    watch: Option<Arc<Watch>>,
+) -> Result<Arc<dyn Protocol>, Error> {
+    let (entry, options) = parse(text)?;
+    let options = options.with_watch(watch);
+    Ok((entry.make)(&if validates { options } else { options.with_flaw("reads_unvalidated") }))
 }
 
 /// One with a bug, which a test must find.

@@ -13,6 +13,7 @@ pub mod analytics;
 mod anker;
 mod fabric;
 mod harmony;
+mod healing;
 mod pacman;
 mod quecc;
 mod versions;
@@ -43,6 +44,7 @@ pub static FIGURES: &[&[Figure]] = &[
     quecc::FIGURES,
     pacman::FIGURES,
     pacman::COSTS,
+    healing::FIGURES,
     versions::FIGURES,
     anker::FIGURES,
     #[cfg(feature = "analytics")]

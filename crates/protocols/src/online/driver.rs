@@ -22,15 +22,15 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use concurrency::{
-    Block, BlockOutcome, BlockReport, Crew, Foresight, Outcome, Prepared, Protocol, ProtocolInfo,
-    Timing, foresight, trial,
+    Block, BlockOutcome, BlockReport, Crew, Foresight, OptionValues, Options, Outcome, Prepared,
+    Protocol, ProtocolInfo, ProtocolOption, Span, Timing, Watch, foresight, trial,
 };
-use procedure::Frame;
+use procedure::{Frame, ProgramResult};
 use storage::{BlockWrites, Store, UndoArena};
-use types::{Height, Position};
+use types::{Height, Position, Stop};
 
 use super::order::{Draw, Draws, Place};
-use super::seam::{Conflict, Ended, Epoch, Online, Session};
+use super::seam::{Conflict, Ended, Epoch, Healing, Online, Session};
 
 /// Conflicts after which a transaction waits for the end of the block.
 const CONFLICTS_MAX: u32 = 16;
@@ -43,16 +43,33 @@ const NAP: Duration = Duration::from_micros(50);
 /// Fewer transactions are done before other workers are awake.
 const TRANSACTIONS_MIN: usize = 16;
 
+/// For measurements: so many transactions of each worker are under way at once, each committing when
+/// all others have run behind it.
+pub const INTERLEAVED: ProtocolOption = ProtocolOption {
+    name: "interleaved",
+    values: OptionValues::Integer { min: 1, max: 64, default: 1 },
+    what: "transactions that each worker has under way at once, to measure contention",
+};
+
 /// Any protocol of the family, as the rest of the system sees it.
 pub struct Arriving<P> {
     protocol: Arc<P>,
+    /// Transactions that a worker has under way at once.
+    interleaved: usize,
+    watch: Option<Arc<Watch>>,
     /// Tests of the tests: stamps keep the numbers that were drawn.
     keeps_draws: bool,
 }
 
 impl<P: Online> Arriving<P> {
     pub fn new(protocol: P) -> Self {
-        Arriving { protocol: Arc::new(protocol), keeps_draws: false }
+        Arriving { protocol: Arc::new(protocol), interleaved: 1, watch: None, keeps_draws: false }
+    }
+
+    /// With what its card calls [`INTERLEAVED`], and watched if somebody wants to.
+    pub fn interleaving(self, options: &Options) -> Self {
+        let transactions = options.number(self.protocol.info(), INTERLEAVED.name) as usize;
+        Arriving { interleaved: transactions.max(1), watch: options.watch.clone(), ..self }
     }
 
     pub fn keeping_draws(self, keeps_draws: bool) -> Self {
@@ -92,9 +109,12 @@ impl<P: Online> Protocol for Arriving<P> {
         let epoch = Epoch { block: Arc::clone(block), catalog, draws: Draws::default() };
         let running = Arc::new(Running {
             protocol: Arc::clone(&self.protocol),
+            interleaved: self.interleaved,
+            watch: self.watch.clone(),
             epoch: Arc::new(epoch),
             next: AtomicUsize::new(0),
             ended: Mutex::default(),
+            healing: Mutex::default(),
             left: Mutex::default(),
             halted: OnceLock::new(),
         });
@@ -104,7 +124,11 @@ impl<P: Online> Protocol for Arriving<P> {
             return Err(why);
         }
         let ended = running.ended.into_inner().unwrap_or_else(|e| e.into_inner());
-        let (outcome, positions) = in_order(ended, running.epoch.draws.end());
+        let healing = running.healing.into_inner().unwrap_or_else(|e| e.into_inner());
+        let (mut outcome, positions) = in_order(ended, running.epoch.draws.end());
+        outcome.report.healed = Timing(healing.healed);
+        outcome.report.healed_whole = Timing(healing.whole);
+        outcome.report.relocked = Timing(healing.relocked);
         if let Some(positions) = positions
             && !self.keeps_draws
         {
@@ -117,10 +141,13 @@ impl<P: Online> Protocol for Arriving<P> {
 /// What the workers share.
 struct Running<P> {
     protocol: Arc<P>,
+    interleaved: usize,
+    watch: Option<Arc<Watch>>,
     epoch: Arc<Epoch>,
     /// First transaction that nobody has taken.
     next: AtomicUsize,
     ended: Mutex<Vec<Done>>,
+    healing: Mutex<Healing>,
     /// To be run when nobody else does.
     left: Mutex<Vec<Aside>>,
     /// Why the replica must stop.
@@ -141,6 +168,8 @@ struct Done {
 struct Aside {
     arrival: Position,
     conflicts: u32,
+    /// On attempts that came to nothing, where somebody watches.
+    lost_ns: u64,
 }
 
 fn run_all<P: Online>(running: &Arc<Running<P>>, writes: &mut BlockWrites, crew: &Crew) {
@@ -148,7 +177,7 @@ fn run_all<P: Online>(running: &Arc<Running<P>>, writes: &mut BlockWrites, crew:
     let job = (Arc::clone(running), Arc::clone(&arenas));
     let work = move |worker: usize| {
         let (running, arenas) = &job;
-        Worker::new(running).work(&mut lock(&arenas[worker]));
+        Worker::new(running, running.interleaved).work(&mut lock(&arenas[worker]));
     };
     if running.epoch.block.transactions.len() >= trial::threshold(TRANSACTIONS_MIN) {
         crew.run(work);
@@ -158,7 +187,7 @@ fn run_all<P: Online>(running: &Arc<Running<P>>, writes: &mut BlockWrites, crew:
     }
     let left = std::mem::take(&mut *lock(&running.left));
     if !left.is_empty() && running.halted.get().is_none() {
-        Worker::new(running).run_alone(left, &mut lock(&arenas[0]));
+        Worker::new(running, 1).run_alone(left, &mut lock(&arenas[0]));
     }
     let arenas = Arc::into_inner(arenas).expect("the crew has let go of a finished job");
     for arena in arenas {
@@ -166,19 +195,49 @@ fn run_all<P: Online>(running: &Arc<Running<P>>, writes: &mut BlockWrites, crew:
     }
 }
 
+impl<P> Running<P> {
+    /// Of no account where nobody watches.
+    fn now_ns(&self) -> u64 {
+        self.watch.as_ref().map_or(0, |watch| (watch.now_ns)())
+    }
+}
+
 struct Worker<'r, P: Online> {
     running: &'r Running<P>,
-    session: P::Session,
-    frame: Frame,
+    /// One for each transaction under way; the next to begin is at `turn`.
+    lanes: Vec<Lane<P::Session>>,
+    turn: usize,
     aside: VecDeque<Aside>,
     done: Vec<Done>,
+    spans: Vec<Span>,
+}
+
+/// What one transaction at a time is run with.
+struct Lane<S> {
+    session: S,
+    frame: Frame,
+    /// It has run, and is to commit.
+    under_way: Option<(Aside, Result<ProgramResult, Stop>)>,
+    spent_ns: u64,
 }
 
 impl<'r, P: Online> Worker<'r, P> {
-    fn new(running: &'r Running<P>) -> Self {
-        let session = running.protocol.session(&running.epoch);
-        let (frame, aside, done) = (Frame::default(), VecDeque::new(), Vec::new());
-        Worker { running, session, frame, aside, done }
+    fn new(running: &'r Running<P>, lanes: usize) -> Self {
+        let lane = |_| Lane {
+            session: running.protocol.session(&running.epoch),
+            frame: Frame::default(),
+            under_way: None,
+            spent_ns: 0,
+        };
+        let lanes = (0..lanes).map(lane).collect();
+        Worker {
+            running,
+            lanes,
+            turn: 0,
+            aside: VecDeque::new(),
+            done: Vec::new(),
+            spans: Vec::new(),
+        }
     }
 
     fn work(mut self, undo: &mut UndoArena) {
@@ -194,12 +253,16 @@ impl<'r, P: Online> Worker<'r, P> {
             }
             foresight.fetch(transactions[first..end].iter().map(|work| &**work));
             for arrival in first..end {
-                self.attempt(Aside { arrival: arrival as Position, conflicts: 0 }, undo);
+                self.attempt(
+                    Aside { arrival: arrival as Position, conflicts: 0, lost_ns: 0 },
+                    undo,
+                );
                 if let Some(aside) = self.aside.pop_front() {
                     self.attempt(aside, undo);
                 }
             }
         }
+        self.commit_all(undo);
         while let Some(aside) = self.aside.pop_front() {
             if aside.conflicts <= YIELDS {
                 std::thread::yield_now()
@@ -207,6 +270,7 @@ impl<'r, P: Online> Worker<'r, P> {
                 std::thread::sleep(NAP)
             }
             self.attempt(aside, undo);
+            self.commit_all(undo);
         }
         self.hand_in();
     }
@@ -214,7 +278,8 @@ impl<'r, P: Online> Worker<'r, P> {
     /// The others are done.
     fn run_alone(mut self, left: Vec<Aside>, undo: &mut UndoArena) {
         for aside in left {
-            if self.try_once(aside, undo).is_err() {
+            self.run(aside);
+            if self.commit(undo).is_err() {
                 let what = "a transaction that ran alone met a conflict";
                 let _ = self.running.halted.set(what.to_owned());
             }
@@ -223,6 +288,16 @@ impl<'r, P: Online> Worker<'r, P> {
     }
 
     fn hand_in(self) {
+        if let Some(watch) = &self.running.watch {
+            lock(&watch.spans).extend(&self.spans);
+        }
+        let mut healing = lock(&self.running.healing);
+        for counts in self.lanes.iter().map(|lane| lane.session.healing()) {
+            healing.healed += counts.healed;
+            healing.whole += counts.whole;
+            healing.relocked += counts.relocked;
+        }
+        drop(healing);
         let mut ended = lock(&self.running.ended);
         match ended.is_empty() {
             true => *ended = self.done,
@@ -230,10 +305,31 @@ impl<'r, P: Online> Worker<'r, P> {
         }
     }
 
+    /// Run a transaction in the next lane, and commit the one that will then be the oldest.
     fn attempt(&mut self, aside: Aside, undo: &mut UndoArena) {
-        if self.running.halted.get().is_some() || self.try_once(aside, undo).is_ok() {
+        if self.running.halted.get().is_some() {
             return;
         }
+        self.run(aside);
+        // Who has failed may hold what others need.
+        let failed = matches!(self.lanes[self.turn].under_way, Some((_, Err(_))));
+        if !failed {
+            self.turn = (self.turn + 1) % self.lanes.len();
+        }
+        self.settle(undo);
+    }
+
+    /// Commit all that is under way, the oldest first.
+    fn commit_all(&mut self, undo: &mut UndoArena) {
+        for _ in 0..self.lanes.len() {
+            self.settle(undo);
+            self.turn = (self.turn + 1) % self.lanes.len();
+        }
+    }
+
+    /// Commit what is in the lane, if there is something, or put it aside.
+    fn settle(&mut self, undo: &mut UndoArena) {
+        let Err(aside) = self.commit(undo) else { return };
         let aside = Aside { conflicts: aside.conflicts + 1, ..aside };
         match aside.conflicts < CONFLICTS_MAX {
             true => self.aside.push_back(aside),
@@ -241,17 +337,31 @@ impl<'r, P: Online> Worker<'r, P> {
         }
     }
 
-    fn try_once(
-        &mut self,
-        Aside { arrival, conflicts }: Aside,
-        undo: &mut UndoArena,
-    ) -> Result<(), Conflict> {
+    fn run(&mut self, aside: Aside) {
         let epoch = &self.running.epoch;
-        let work = &epoch.block.transactions[arrival as usize];
-        let run = work.run(&mut self.frame, self.session.begin(epoch.start(arrival, conflicts)));
+        let work = &epoch.block.transactions[aside.arrival as usize];
+        let began_ns = self.running.now_ns();
+        let Lane { session, frame, under_way, spent_ns } = &mut self.lanes[self.turn];
+        let run = session.run(epoch.start(aside.arrival, aside.conflicts), work, frame);
+        *under_way = Some((aside, run));
+        *spent_ns = self.running.now_ns() - began_ns;
         trial::pause();
+    }
+
+    fn commit(&mut self, undo: &mut UndoArena) -> Result<(), Aside> {
+        let began_ns = self.running.now_ns();
+        let Lane { session, under_way, spent_ns, .. } = &mut self.lanes[self.turn];
+        let Some((aside, run)) = under_way.take() else { return Ok(()) };
+        let committed = session.commit(run, undo).inspect_err(|Conflict| session.abort());
+        let spent_ns = *spent_ns + self.running.now_ns() - began_ns;
+        let Aside { arrival, conflicts, lost_ns } = aside;
         let Ended { place, draw, run } =
-            self.session.commit(run, undo).inspect_err(|_| self.session.abort())?;
+            committed.map_err(|Conflict| Aside { lost_ns: lost_ns + spent_ns, ..aside })?;
+        if self.running.watch.is_some() {
+            let height = self.running.epoch.block.height;
+            let spent_ns = lost_ns + spent_ns;
+            self.spans.push(Span { height, arrival, spent_ns, lost_ns });
+        }
         match Outcome::from_run(run) {
             Ok(outcome) => self.done.push(Done { place, arrival, draw, conflicts, outcome }),
             Err(why) => drop(self.running.halted.set(why)),

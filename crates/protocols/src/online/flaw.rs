@@ -35,6 +35,18 @@ pub enum Flaw {
     GapTimesForgotten,
     /// Rows of partitions that are not held pass.
     FencesDown,
+    /// What depends on a step that was healed stays as it was.
+    DependentsForgotten,
+    /// A row that has changed in columns that are used passes for one that has not.
+    FilterTooWide,
+    /// A step that is healed under another key leaves its write under the old one.
+    OldKeyKept,
+    /// What a healed step has come to write is not locked.
+    MembersUnlocked,
+    /// The place that was drawn before a healing is kept behind it.
+    PlaceKept,
+    /// A range in which rows came or went is not read again.
+    PhantomsUnhealed,
     /// Ranges that reach over several partitions are taken for one's own.
     ScansUnfenced,
 }
@@ -86,6 +98,24 @@ impl Flaw {
         "gap_times_forgotten",
     ];
 
+    pub const HEALING: &[&str] = &[
+        "reads_unvalidated",
+        "absence_forgotten",
+        "ranges_forgotten",
+        "gaps_unannounced",
+        "secondary_gaps_forgotten",
+        "rejections_unvalidated",
+        "stamps_keep_draws",
+        "locks_overlooked",
+        "draws_late",
+        "dependents_forgotten",
+        "filter_too_wide",
+        "old_key_kept",
+        "members_unlocked",
+        "phantoms_unhealed",
+        "place_kept",
+    ];
+
     pub const PARTITIONED: &[&str] = &["fences_down", "scans_unfenced", "stamps_keep_draws"];
 
     pub fn by_name(name: &str) -> Option<Flaw> {
@@ -105,6 +135,12 @@ impl Flaw {
             "reads_not_extended" => Flaw::ReadsNotExtended,
             "writes_at_read_time" => Flaw::WritesAtReadTime,
             "gap_times_forgotten" => Flaw::GapTimesForgotten,
+            "dependents_forgotten" => Flaw::DependentsForgotten,
+            "filter_too_wide" => Flaw::FilterTooWide,
+            "old_key_kept" => Flaw::OldKeyKept,
+            "members_unlocked" => Flaw::MembersUnlocked,
+            "phantoms_unhealed" => Flaw::PhantomsUnhealed,
+            "place_kept" => Flaw::PlaceKept,
             "fences_down" => Flaw::FencesDown,
             "scans_unfenced" => Flaw::ScansUnfenced,
             _ => return None,

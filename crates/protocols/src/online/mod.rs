@@ -47,6 +47,7 @@
 pub mod driver;
 pub mod flaw;
 pub mod gaps;
+pub mod healing;
 pub mod hybrid;
 pub mod latch;
 pub mod locking;

@@ -34,8 +34,11 @@ pub struct Draw(pub Position);
 pub struct Place(u64);
 
 impl Place {
-    pub fn of_writer(Draw(number): Draw) -> Place {
-        Place(u64::from(number) << 1 | 1)
+    /// Behind everybody who has drawn or will.
+    pub const END: Place = Place::of_writer(Draw(PROVISIONAL));
+
+    pub const fn of_writer(Draw(number): Draw) -> Place {
+        Place((number as u64) << 1 | 1)
     }
 
     /// At a time of the protocol's own clock; among those of one time numbers decide.

@@ -35,6 +35,8 @@ pub struct Reads {
     pub gaps: Vec<(Gap, Seen)>,
     /// A row came while the transaction looked for it: what it saw is no state at all.
     pub torn: bool,
+    /// Something was answered by own writes.
+    pub own: bool,
 }
 
 impl Reads {
@@ -42,6 +44,7 @@ impl Reads {
         self.rows.clear();
         self.gaps.clear();
         self.torn = false;
+        self.own = false;
     }
 }
 
@@ -90,6 +93,16 @@ impl Recorder for Noting {
 
     fn existence_read(&mut self, read: RowRead<'_>) {
         self.note(read, false);
+    }
+
+    fn own_read(&mut self) {
+        self.reads.borrow_mut().own = true;
+    }
+
+    fn own_scan(&mut self) {}
+
+    fn own_row_met(&mut self) {
+        self.reads.borrow_mut().own = true;
     }
 
     /// The rows of a range are noted as they come.

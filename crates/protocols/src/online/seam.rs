@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use concurrency::{Block, Moment, ProtocolInfo};
-use procedure::ProgramResult;
+use concurrency::{Block, Moment, ProtocolInfo, Work};
 use procedure::access::Access;
+use procedure::{Frame, ProgramResult};
 use storage::{Catalog, UndoArena};
 use types::{Position, Stop};
 
@@ -28,6 +28,12 @@ pub trait Session {
     /// A transaction is about to run by what this returns.
     fn begin(&mut self, start: Start) -> &mut Self::Access;
 
+    /// Run it; protocols that keep a record of the run do so in their own way. `frame` is the
+    /// transaction's until it has ended.
+    fn run(&mut self, start: Start, work: &Work, frame: &mut Frame) -> Result<ProgramResult, Stop> {
+        work.run(frame, self.begin(start))
+    }
+
     /// It has run, and ended so. On success its writes are in the store if it ended well, and it
     /// has its place in the serial order either way: what a rejection rests on was read, so it is
     /// validated as a commit is. An evaluation that waited for the commit may still reject it.
@@ -39,6 +45,21 @@ pub trait Session {
 
     /// After a conflict: nothing of the attempt stays.
     fn abort(&mut self);
+
+    /// What it took to commit.
+    fn healing(&self) -> Healing {
+        Healing::default()
+    }
+}
+
+/// How often transactions were corrected as they committed.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Healing {
+    pub healed: u32,
+    /// Of these, from their start.
+    pub whole: u32,
+    /// Locks let go of, and taken again in order.
+    pub relocked: u32,
 }
 
 /// The block that is being run, as its workers share it.

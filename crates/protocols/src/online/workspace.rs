@@ -22,11 +22,12 @@ use concurrency::overlay::{index_columns, index_key};
 use concurrency::{Moment, Overlay, PendingWrite, WriteState, trial};
 use kit::sync::Spin;
 use procedure::ProgramResult;
+use rustc_hash::FxHashMap;
 use storage::{Catalog, LATEST, Slot, Table, UndoArena};
-use types::{ColumnId, IndexId, Key, Stamp, Stop, TableId, Value};
+use types::{ColumnId, IndexId, Key, Position, Stamp, Stop, TableId, Value};
 
 use super::flaw::Flaw;
-use super::gaps::{Gap, Gaps};
+use super::gaps::{Gap, Gaps, Seen};
 use super::latch::{Held, Latch};
 use super::order::{Draw, PROVISIONAL, Place};
 use super::reads::{Newest, Noting, Reads, RowSeen, SharedReads};
@@ -34,6 +35,9 @@ use super::seam::{Conflict, Ended, Epoch, Start};
 
 /// Looks at a lock that another transaction holds, the later ones a time slice apart.
 const LOOKS_MAX: u32 = 12;
+
+/// Age of readers whom nobody who locks before he looks may wait for.
+const YOUNGEST: Position = Position::MAX;
 
 /// What a transaction runs by.
 pub type Overlaid = Overlay<Noting, Newest>;
@@ -51,17 +55,43 @@ pub struct Workspace {
     /// Of `wanted`, those from the first on that are locked.
     locked: usize,
     entered: Vec<Entered>,
+    /// Room for another list of what is wanted.
+    spare: Vec<Wanted>,
     /// Locks leave the times in the records' words as they are.
     timed: bool,
+    /// The tables' places in the order of locks, if it is not that of their numbers.
+    ranks: Arc<Ranks>,
     flaw: Option<Flaw>,
 }
+
+/// Places of tables in the order of locks; tables without one come last, by their numbers.
+pub type Ranks = FxHashMap<TableId, u32>;
 
 /// A record to be locked.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Wanted {
+    rank: u32,
     table: TableId,
     slot: Slot,
+    /// To write it; with others, to have it stay as it is.
+    alone: bool,
     changes: bool,
+}
+
+impl Wanted {
+    /// Whether it is more than what is held.
+    fn exceeds(&self, held: &Wanted) -> bool {
+        (self.alone && !held.alone) || (self.changes && !held.changes)
+    }
+}
+
+/// What has become of a row that was read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RowState {
+    Holds,
+    Changed,
+    /// Somebody has locked it and is about to change it.
+    InOtherHands,
 }
 
 /// A gap that will be changed.
@@ -94,7 +124,9 @@ impl Workspace {
             locked: 0,
             entered: Vec::new(),
             epoch: Arc::clone(epoch),
+            spare: Vec::new(),
             timed: false,
+            ranks: Arc::default(),
             flaw,
         }
     }
@@ -103,6 +135,11 @@ impl Workspace {
     /// under hidden row ids must lie.
     pub fn with_times(self) -> Workspace {
         Workspace { timed: true, ..self }
+    }
+
+    /// Lock tables in this order. All transactions of a block must have the same.
+    pub fn in_order(self, ranks: &Arc<Ranks>) -> Workspace {
+        Workspace { ranks: Arc::clone(ranks), ..self }
     }
 
     pub fn begin(&mut self, start: Start) -> &mut Overlaid {
@@ -136,56 +173,105 @@ impl Workspace {
         self.writes_nothing = true;
     }
 
-    fn writes(&self) -> &[PendingWrite] {
+    /// What it wrote counts after all.
+    pub fn remember_writes(&mut self) {
+        self.writes_nothing = false;
+    }
+
+    pub fn writes(&self) -> &[PendingWrite] {
         if self.writes_nothing { &[] } else { self.overlay.writes().writes() }
     }
 
     /// Lock every row that will be written; `reads_too`: and every one that was read.
     pub fn lock(&mut self, reads_too: bool) -> Result<(), Conflict> {
-        self.wanted.clear();
         let mut wanted = std::mem::take(&mut self.wanted);
+        self.want(reads_too, &mut wanted);
+        self.wanted = wanted;
+        while let Some(&next) = self.wanted.get(self.locked) {
+            self.wait_for(next, LOOKS_MAX)?;
+            self.locked += 1;
+            trial::pause();
+        }
+        Ok(())
+    }
+
+    /// Lock what has come to be wanted since [`Workspace::lock`]. What comes before a lock that is
+    /// held is not waited for.
+    pub fn lock_added(&mut self, reads_too: bool) -> Result<(), Conflict> {
+        let mut wanted = std::mem::take(&mut self.spare);
+        self.want(reads_too, &mut wanted);
+        let mut got = Ok(());
+        for one in &wanted {
+            let place = |held: &Wanted| (held.rank, held.table, held.slot);
+            let before = self.wanted[..self.locked].binary_search_by_key(&place(one), place);
+            got = match before {
+                Ok(at) if one.exceeds(&self.wanted[at]) => Err(Conflict),
+                Ok(_) => continue,
+                Err(at) => {
+                    let looks = if at == self.locked { LOOKS_MAX } else { 1 };
+                    self.wanted.truncate(self.locked);
+                    self.wait_for(*one, looks).map(|()| {
+                        self.wanted.insert(at, *one);
+                        self.locked += 1;
+                    })
+                }
+            };
+            if got.is_err() {
+                break;
+            }
+        }
+        self.spare = wanted;
+        got
+    }
+
+    /// The rows that must be locked, in order.
+    fn want(&self, reads_too: bool, wanted: &mut Vec<Wanted>) {
+        wanted.clear();
+        let want = |table: TableId, slot: Slot, alone: bool, changes: bool| {
+            let rank = match self.ranks.is_empty() {
+                true => 0,
+                false => self.ranks.get(&table).copied().unwrap_or(u32::MAX),
+            };
+            Wanted { rank, table, slot, alone, changes }
+        };
         wanted.extend(self.writes().iter().filter_map(|write| {
-            let changes = write.changes_existence();
-            Some(Wanted { table: write.table, slot: write.slot?, changes })
+            Some(want(write.table, write.slot?, true, write.changes_existence()))
         }));
         let written = wanted.len();
         if reads_too {
             let reads = self.reads.borrow();
-            wanted.extend(reads.rows.iter().map(|row| Wanted {
-                table: row.table,
-                slot: row.slot,
-                changes: false,
-            }));
+            wanted.extend(reads.rows.iter().map(|row| want(row.table, row.slot, false, false)));
         }
         wanted.sort_unstable();
         if reads_too || written > 1 {
             wanted.dedup_by(|next, kept| {
                 let same = (next.table, next.slot) == (kept.table, kept.slot);
+                kept.alone |= same && next.alone;
                 kept.changes |= same && next.changes;
                 same
             });
         }
-        self.wanted = wanted;
-        while let Some(&next) = self.wanted.get(self.locked) {
-            self.wait_for(next)?;
-            self.locked += 1;
-            trial::pause();
-        }
-        // Gone, and come again before the validation: there would be nothing to evaluate it on.
-        let stands = |write: &PendingWrite| {
-            let table = self.epoch.catalog.table(write.table)?;
-            write.slot.is_none_or(|slot| table.stamp(slot, LATEST).is_some()).then_some(())
-        };
-        self.writes().iter().try_for_each(stands).ok_or(Conflict)
     }
 
-    fn wait_for(&self, Wanted { table, slot, changes }: Wanted) -> Result<(), Conflict> {
+    /// Whether the rows that will be changed are still there. One may be gone, and come again
+    /// before the validation: there would be nothing to evaluate its write on.
+    pub fn rows_stand(&self) -> bool {
+        self.writes().iter().all(|write| {
+            let table = self.epoch.catalog.table(write.table);
+            let stands = |slot| table.is_some_and(|table| table.stamp(slot, LATEST).is_some());
+            write.slot.is_none_or(stands)
+        })
+    }
+
+    fn wait_for(&self, wanted: Wanted, looks: u32) -> Result<(), Conflict> {
+        let Wanted { table, slot, alone, changes, .. } = wanted;
         let latch = self.latch(table, slot).ok_or(Conflict)?;
         let mut spin = Spin::new();
-        for _ in 0..LOOKS_MAX {
-            let got = match self.timed {
-                true => latch.try_exclusive_timed(changes),
-                false => latch.try_exclusive(changes),
+        for _ in 0..looks {
+            let got = match (alone, self.timed) {
+                (true, true) => latch.try_exclusive_timed(changes),
+                (true, false) => latch.try_exclusive(changes),
+                (false, _) => latch.try_shared(YOUNGEST),
             };
             if got {
                 return Ok(());
@@ -195,6 +281,14 @@ impl Workspace {
         Err(Conflict)
     }
 
+    pub fn holds_locks(&self) -> bool {
+        self.locked > 0
+    }
+
+    pub fn look_at(&self, gap: Gap) -> Seen {
+        self.gaps.look(gap)
+    }
+
     pub fn latch(&self, table: TableId, slot: Slot) -> Option<Latch<'_>> {
         let word = self.epoch.catalog.table(table)?.protocol_word(slot, 0)?;
         Some(Latch::new(word, self.moment.height))
@@ -202,18 +296,25 @@ impl Workspace {
 
     pub fn is_mine(&self, table: TableId, slot: Slot) -> bool {
         let mine = &self.wanted[..self.locked];
-        mine.binary_search_by_key(&(table, slot), |one| (one.table, one.slot)).is_ok()
+        match self.ranks.is_empty() {
+            true => mine.binary_search_by_key(&(table, slot), |one| (one.table, one.slot)).is_ok(),
+            false => mine.iter().any(|one| (one.table, one.slot) == (table, slot)),
+        }
     }
 
     pub fn table(&self, table: TableId) -> Option<&Table> {
         self.epoch.catalog.table(table).map(|table| &**table)
     }
 
+    pub fn shared_reads(&self) -> &SharedReads {
+        &self.reads
+    }
+
     pub fn reads(&self) -> Ref<'_, Reads> {
         self.reads.borrow()
     }
 
-    /// The rows that will be written.
+    /// The rows that will be written, and others that are locked.
     pub fn locked(&self) -> impl Iterator<Item = (TableId, Slot)> {
         self.wanted[..self.locked].iter().map(|one| (one.table, one.slot))
     }
@@ -309,6 +410,12 @@ impl Workspace {
 
     #[inline]
     fn row_holds(&self, row: &RowSeen, place: Place) -> Option<bool> {
+        Some(self.row_state(row, place)? == RowState::Holds)
+    }
+
+    /// What has become of a row that was read, for who stands at `place`. `None`: its table is gone.
+    #[inline]
+    pub fn row_state(&self, row: &RowSeen, place: Place) -> Option<RowState> {
         let table = self.epoch.catalog.table(row.table)?;
         let latch = Latch::new(table.protocol_word(row.slot, 0)?, self.moment.height);
         let in_the_way = match latch.held() {
@@ -321,12 +428,13 @@ impl Workspace {
             && !self.is_mine(row.table, row.slot)
             && self.flaw != Some(Flaw::LocksOverlooked)
         {
-            return Some(false);
+            return Some(RowState::InOtherHands);
         }
-        Some(match table.stamp(row.slot, LATEST) {
+        let holds = match table.stamp(row.slot, LATEST) {
             Some(now) => now == row.stamp || (!row.value && self.is_before(now, place)),
             None => false,
-        })
+        };
+        Some(if holds { RowState::Holds } else { RowState::Changed })
     }
 
     /// Whether a row's version began before `place`. One that began later need not have been there
@@ -335,6 +443,18 @@ impl Workspace {
         version.height() < self.moment.height
             || Place::of_writer(Draw(version.position())) < place
             || self.flaw == Some(Flaw::ReturnsOverlooked)
+    }
+
+    /// Whether a gap that was seen is as it was.
+    pub fn gap_holds(&self, gap: Gap, seen: Seen) -> bool {
+        self.gaps.holds(gap, seen, self.is_inside(gap))
+    }
+
+    /// Leave the gaps as they are, and keep the locks.
+    pub fn leave_gaps(&mut self) {
+        for Entered { gap, .. } in self.entered.drain(..) {
+            self.gaps.leave(gap, false);
+        }
     }
 
     pub fn install(&mut self, draw: Option<Draw>, undo: &mut UndoArena) -> Result<(), Stop> {
@@ -355,12 +475,15 @@ impl Workspace {
             self.forget_writes();
         }
         self.lock(false)?;
+        if !self.rows_stand() {
+            return Err(Conflict);
+        }
         let run = run.and_then(|result| self.resolve().map(|()| result));
         self.enter_gaps(|_| false)?;
         let late = self.flaw == Some(Flaw::DrawsLate);
         let drawn = (!late).then(|| self.draw());
         let unvalidated = run.is_err() && self.flaw == Some(Flaw::RejectionsUnvalidated);
-        let place = drawn.map_or(Place::of_writer(Draw(PROVISIONAL)), |(place, _)| place);
+        let place = drawn.map_or(Place::END, |(place, _)| place);
         if !unvalidated && !self.reads_hold(place) {
             return Err(Conflict);
         }
@@ -384,9 +507,11 @@ impl Workspace {
         for Entered { gap, .. } in self.entered.drain(..) {
             self.gaps.leave(gap, installed);
         }
-        for (table, slot) in self.locked() {
-            if let Some(latch) = self.latch(table, slot) {
-                unlock(latch);
+        for one in &self.wanted[..self.locked] {
+            match self.latch(one.table, one.slot) {
+                Some(latch) if one.alone => unlock(latch),
+                Some(latch) => latch.release_shared(),
+                None => {}
             }
         }
         self.locked = 0;

@@ -31,7 +31,7 @@ use procedure::ProgramResult;
 use storage::UndoArena;
 use types::Stop;
 
-use super::driver::Arriving;
+use super::driver::{Arriving, INTERLEAVED};
 use super::flaw::Flaw;
 use super::gaps::Gaps;
 use super::locking::{Locking, Waiting};
@@ -47,13 +47,14 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
     needs_keys_up_front: false,
     interactive: true,
     may_retry: false,
-    options: &[],
+    options: &[INTERLEAVED],
 };
 
 fn make(options: &Options) -> Arc<dyn Protocol> {
     let flaw = options.flaw.and_then(Flaw::by_name);
     let hybrid = Hybrid { gaps: Arc::default(), flaw };
-    Arc::new(Arriving::new(hybrid).keeping_draws(flaw == Some(Flaw::StampsKeepDraws)))
+    let hybrid = Arriving::new(hybrid).interleaving(options);
+    Arc::new(hybrid.keeping_draws(flaw == Some(Flaw::StampsKeepDraws)))
 }
 
 pub struct Hybrid {

@@ -6,7 +6,8 @@
 //!
 //! *Idea.* As in silo a transaction runs without a word to anybody. But at its end it holds every
 //! row that it read or will write, and so everything that it validates stays valid: its place in
-//! the serial order may be drawn at any moment before it lets go.
+//! the serial order may be drawn at any moment before it lets go. Rows that are only read are held
+//! together with other readers.
 //!
 //! ```text
 //!   T1   read x ─ read y ─ …  │ lock x, y │ draw 7 │ x, y as read? │ install y@7 │ unlock x, y
@@ -15,8 +16,8 @@
 //! *Departures.* Ranges and absent keys are validated as in silo, without holding them, which is
 //! why the draw comes first. Locks are waited for a bounded time.
 //!
-//! *Cost.* A compare-and-swap more than silo for each row that is only read; and readers of a hot
-//! row wait for each other. Who conflicts learns it before it draws.
+//! *Cost.* Two writes to the word of each row that is only read, so the line of a hot row goes from
+//! worker to worker. Who conflicts learns it before it draws.
 
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ use procedure::ProgramResult;
 use storage::UndoArena;
 use types::Stop;
 
-use super::driver::Arriving;
+use super::driver::{Arriving, INTERLEAVED};
 use super::flaw::Flaw;
 use super::gaps::Gaps;
 use super::seam::{Conflict, Ended, Epoch, Online, Session, Start};
@@ -41,13 +42,14 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
     needs_keys_up_front: false,
     interactive: true,
     may_retry: false,
-    options: &[],
+    options: &[INTERLEAVED],
 };
 
 fn make(options: &Options) -> Arc<dyn Protocol> {
     let flaw = options.flaw.and_then(Flaw::by_name);
     let occ = Occ { gaps: Arc::default(), flaw };
-    Arc::new(Arriving::new(occ).keeping_draws(flaw == Some(Flaw::StampsKeepDraws)))
+    let occ = Arriving::new(occ).interleaving(options);
+    Arc::new(occ.keeping_draws(flaw == Some(Flaw::StampsKeepDraws)))
 }
 
 pub struct Occ {
@@ -90,6 +92,9 @@ impl Session for OccSession {
             workspace.forget_writes();
         }
         workspace.lock(true)?;
+        if !workspace.rows_stand() {
+            return Err(Conflict);
+        }
         let run = run.and_then(|result| workspace.resolve().map(|()| result));
         workspace.enter_gaps(|_| false)?;
         let (place, draw) = workspace.draw();

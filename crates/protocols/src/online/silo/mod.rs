@@ -34,7 +34,7 @@ use procedure::ProgramResult;
 use storage::UndoArena;
 use types::Stop;
 
-use super::driver::Arriving;
+use super::driver::{Arriving, INTERLEAVED};
 use super::flaw::Flaw;
 use super::gaps::Gaps;
 use super::seam::{Conflict, Ended, Epoch, Online, Session, Start};
@@ -50,13 +50,14 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
     needs_keys_up_front: false,
     interactive: true,
     may_retry: false,
-    options: &[],
+    options: &[INTERLEAVED],
 };
 
 fn make(options: &Options) -> Arc<dyn Protocol> {
     let flaw = options.flaw.and_then(Flaw::by_name);
     let silo = Silo { gaps: Arc::default(), flaw };
-    Arc::new(Arriving::new(silo).keeping_draws(flaw == Some(Flaw::StampsKeepDraws)))
+    let silo = Arriving::new(silo).interleaving(options);
+    Arc::new(silo.keeping_draws(flaw == Some(Flaw::StampsKeepDraws)))
 }
 
 pub struct Silo {

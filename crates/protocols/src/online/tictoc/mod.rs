@@ -149,6 +149,9 @@ impl Session for TicTocSession {
             workspace.forget_writes();
         }
         workspace.lock(false)?;
+        if !workspace.rows_stand() {
+            return Err(Conflict);
+        }
         let run = run.and_then(|result| workspace.resolve().map(|()| result));
         workspace.enter_gaps(|_| false)?;
         // Behind the entering, before the times that readers leave: the other half is in

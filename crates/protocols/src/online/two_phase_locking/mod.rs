@@ -31,7 +31,7 @@ use procedure::ProgramResult;
 use storage::UndoArena;
 use types::Stop;
 
-use super::driver::Arriving;
+use super::driver::{Arriving, INTERLEAVED};
 use super::flaw::Flaw;
 use super::gaps::Gaps;
 use super::locking::{Locking, Waiting};
@@ -47,11 +47,14 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
     needs_keys_up_front: false,
     interactive: true,
     may_retry: false,
-    options: &[ProtocolOption {
-        name: "conflicts",
-        values: OptionValues::OneOf(&["no_wait", "wait_die"]),
-        what: "who does not get a lock begins again, or waits if it is the older",
-    }],
+    options: &[
+        ProtocolOption {
+            name: "conflicts",
+            values: OptionValues::OneOf(&["no_wait", "wait_die"]),
+            what: "who does not get a lock begins again, or waits if it is the older",
+        },
+        INTERLEAVED,
+    ],
 };
 
 fn make(options: &Options) -> Arc<dyn Protocol> {
@@ -61,7 +64,8 @@ fn make(options: &Options) -> Arc<dyn Protocol> {
         false => Waiting::Never,
     };
     let protocol = TwoPhaseLocking { gaps: Arc::default(), waiting, flaw };
-    Arc::new(Arriving::new(protocol).keeping_draws(flaw == Some(Flaw::StampsKeepDraws)))
+    let protocol = Arriving::new(protocol).interleaving(options);
+    Arc::new(protocol.keeping_draws(flaw == Some(Flaw::StampsKeepDraws)))
 }
 
 pub struct TwoPhaseLocking {

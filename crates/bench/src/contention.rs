@@ -1,0 +1,172 @@
+//! Online protocols under contention: one run, what it committed, and what it spent on what.
+//!
+//! Two cores show little contention by themselves, so each worker can have many transactions under
+//! way at once ([`interleaved`](protocols::online::driver::INTERLEAVED)): each commits when as many
+//! others have run, and half of them committed, behind it. That is what as many cores would do to
+//! it, without what as many cores would do to their caches.
+
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow};
+use concurrency::{Block, Crew, Span, Watch, Work};
+use ledger::LogOptions;
+
+use crate::bed::{Bed, Source};
+use crate::run::{collect, cpu_time};
+use crate::{Plan, Workload};
+
+/// What is run.
+#[derive(Clone, Debug)]
+pub struct Scene {
+    pub workload: Workload,
+    pub theta: Option<f64>,
+    pub transactions: usize,
+    pub threads: usize,
+    /// Of 100 transactions, those that are run as interactive ones would be.
+    pub ad_hoc_percent: u64,
+}
+
+/// Who runs it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Contender {
+    /// With its options.
+    pub protocol: String,
+    pub validates: bool,
+}
+
+impl Contender {
+    pub fn named(protocol: &str) -> Contender {
+        Contender { protocol: protocol.to_owned(), validates: true }
+    }
+
+    pub fn unvalidated(protocol: &str) -> Contender {
+        Contender { validates: false, ..Contender::named(protocol) }
+    }
+
+    pub fn interleaving(&self, transactions: usize) -> Contender {
+        let protocol = match transactions {
+            // Runs one transaction after the other by its nature.
+            _ if self.protocol == "partitioned" => self.protocol.clone(),
+            1 => self.protocol.clone(),
+            many => format!("{}:interleaved={many}", self.protocol),
+        };
+        Contender { protocol, validates: self.validates }
+    }
+
+    /// As the thesis calls it.
+    pub fn name(&self) -> String {
+        let name = self.protocol.split(':').next().unwrap_or_default();
+        let name = match name {
+            "partitioned" => "DT".to_owned(),
+            other => other.to_uppercase(),
+        };
+        if self.validates { name } else { format!("{name}-") }
+    }
+}
+
+/// What came out.
+#[derive(Clone, Default, Debug)]
+pub struct Trace {
+    pub wall: Duration,
+    pub cpu: Duration,
+    pub committed: u64,
+    /// Attempts that came to nothing.
+    pub restarts: u64,
+    pub healed: u64,
+    pub healed_whole: u64,
+    pub relocked: u64,
+    /// With the procedure, if spans were asked for.
+    pub spans: Vec<(String, Span)>,
+}
+
+impl Trace {
+    pub fn per_cpu_second(&self) -> f64 {
+        self.committed as f64 / self.cpu.as_secs_f64()
+    }
+
+    /// As the thesis counts: it may exceed one.
+    pub fn abort_rate(&self) -> f64 {
+        self.restarts as f64 / self.committed as f64
+    }
+
+    pub fn lost_share(&self) -> f64 {
+        let sum = |of: fn(&Span) -> u64| self.spans.iter().map(|(_, span)| of(span)).sum::<u64>();
+        sum(|span| span.lost_ns) as f64 / sum(|span| span.spent_ns).max(1) as f64
+    }
+}
+
+const BLOCK_TRANSACTIONS: usize = 1_000;
+
+fn now_ns() -> u64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed().as_nanos() as u64
+}
+
+/// One run on a fresh copy of the source.
+pub fn run(source: &Source, scene: &Scene, who: &Contender, spans: bool) -> Result<Trace> {
+    let plan = Plan {
+        workloads: vec![scene.workload.clone()],
+        thetas: vec![scene.theta.unwrap_or_default()],
+        transactions: scene.transactions,
+        ..Plan::default()
+    };
+    let cell = plan.cells().into_iter().next().ok_or_else(|| anyhow!("nothing to run"))?;
+    let bed = Bed::copy(source, &cell, LogOptions::default())?;
+    let mut works = bed.works(&plan)?;
+    make_ad_hoc(&mut works, scene.ad_hoc_percent);
+    let watch = Watch { now_ns, spans: Mutex::default() };
+    let watch = spans.then(|| Arc::new(watch));
+    let protocol = protocols::measured(&who.protocol, who.validates, watch.clone())?;
+    let (store, crew) = (bed.replica.store(), Crew::new(scene.threads));
+    let first = store.newest() + 1;
+    let (began, cpu) = (Instant::now(), cpu_time());
+    let mut trace = Trace::default();
+    for (height, transactions) in (first..).zip(works.chunks(BLOCK_TRANSACTIONS)) {
+        let transactions = transactions.to_vec();
+        let block = Arc::new(Block { height, time_us: 0, transactions });
+        let halted = |why| anyhow!("block {height}: {why}");
+        let prepared = protocol.prepare(&block, store, height - 1, &crew).map_err(halted)?;
+        let mut writes = store.begin_block(height, crew.workers());
+        let outcome =
+            protocol.finish(prepared, &block, store, &mut writes, &crew).map_err(halted)?;
+        store.finish_unread(writes);
+        store.publish(height);
+        collect(store, height);
+        trace.committed += outcome.outcomes.iter().filter(|o| o.is_committed()).count() as u64;
+        trace.restarts += u64::from(outcome.report.executed_again.0);
+        trace.healed += u64::from(outcome.report.healed.0);
+        trace.healed_whole += u64::from(outcome.report.healed_whole.0);
+        trace.relocked += u64::from(outcome.report.relocked.0);
+    }
+    (trace.wall, trace.cpu) = (began.elapsed(), cpu_time() - cpu);
+    if who.validates {
+        bed.check()?;
+    }
+    if let Some(watch) = watch {
+        let spans = std::mem::take(&mut *watch.spans.lock().unwrap_or_else(|e| e.into_inner()));
+        let procedure = |span: &Span| {
+            let block = (span.height - first) as usize * BLOCK_TRANSACTIONS;
+            match works.get(block + span.arrival as usize).map(|work| &**work) {
+                Some(Work::Statement(statement)) => statement.procedure.name.clone(),
+                _ => "ad hoc".to_owned(),
+            }
+        };
+        trace.spans = spans.into_iter().map(|span| (procedure(&span), span)).collect();
+    }
+    Ok(trace)
+}
+
+/// Some transactions come as the COMMIT of an interactive one that was shown nothing that must hold.
+fn make_ad_hoc(works: &mut [Arc<Work>], percent: u64) {
+    for (at, work) in (0..).zip(works) {
+        // Spread over the percents, whatever the workload's own rhythm is.
+        if at * 37 % 100 < percent
+            && let Work::Statement(statement) = &**work
+        {
+            let (procedure, row) = (Arc::clone(&statement.procedure), &statement.arguments);
+            let load = concurrency::Load { procedure, rows: vec![row.clone()] };
+            *work = Arc::new(Work::Load(load));
+        }
+    }
+}

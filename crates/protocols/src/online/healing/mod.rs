@@ -1,0 +1,389 @@
+//! Transaction healing: what was read and is no more so is corrected at commit, not run again.
+//!
+//! Wu, Chan and Tan, *Transaction healing: scaling optimistic concurrency control on multicores*,
+//! SIGMOD 2016; Wu's thesis, NUS 2017, chapter 3.
+//!
+//! *Idea.* An optimistic transaction that finds at its commit that one row has changed since it read
+//! it loses all its work, though most of it was right. Here it keeps a record of its steps, and
+//! while it holds the rows that it will write it runs again the step that read the row, and what
+//! depends on that: [`procedure::healing`] has the record, the dependency graph and the walk.
+//!
+//! ```text
+//!   run       steps over the newest rows, recorded
+//!   commit    lock what is written ─► resolve ─► enter gaps ─► draw ─► is what was read still so?
+//!               ▲                                                        │ no          │ yes
+//!               └── lock what has come to be written ◄─ heal ◄───────────┘             ▼
+//!                   (behind: wait; before: try, or let go of all and lock in order)  install
+//! ```
+//!
+//! *A position is a place in a serial order.* The thesis's commit timestamps respect what a
+//! transaction read and overwrote, but not who overwrites later what it read: its order within an
+//! epoch is not a serial one, and a block that is replayed in it would differ. Here the place is
+//! drawn while all that will be written is locked and *before* what was read is looked at for the
+//! last time, as in [silo](super::silo); after each healing it is drawn again, since the rows then
+//! read may be of somebody who drew in between. Whoever overwrites them later locks later, and draws
+//! later.
+//!
+//! *False alarms.* A row's stamp moves when any of its columns does. The step that read it runs
+//! again; where it finds what it had found, in the columns that somebody uses, nothing follows.
+//!
+//! *Membership.* A step that runs again under another key takes back its old write. What it writes
+//! now is locked at once when it comes behind all that is held, and tried when it comes before:
+//! whoever waits there could wait in a circle. [Tables are ordered](graphs) so that this is rare.
+//! Where all writes stayed in their places, as those of *independent* transactions do, whose keys
+//! follow from their arguments, membership is not looked at again.
+//!
+//! *Ranges and absence.* A scan is noted with the [gap](super::gaps) that it watches, a key that was
+//! looked for in vain with its own; when one has moved, the step is run again like any other.
+//!
+//! *What is healed from its start.* Interactive transactions and loads (the thesis: ad-hoc ones, run
+//! as OCC), transactions that looked at their own writes, and those that a step which runs again
+//! would reject: their whole program runs again, with the locks held. What an interactive
+//! transaction requires then fails, or holds.
+//!
+//! *Invariants.* At the last look everything that was read is as it is in the store and in nobody
+//! else's hands, while all that is written is locked: the outcome is silo's. Nobody waits for a lock
+//! out of order.
+//!
+//! *Departures.* Rows that are only read are not locked, so readers of a hot row do not wait for
+//! each other; after [`READS_UNLOCKED`] rounds they are, as in the thesis, and stay as they are. A
+//! lock that is not to be had out of order ends a round and not the transaction. Writes are not
+//! applied as each row validates, for one that is healed later may feed them: the fast path for
+//! independent transactions saves the look at the membership alone. Reads are not locked when the
+//! record alone tells that they will be healed: rows in other hands are waited for without order,
+//! for a bounded time. Timestamps are the block's positions.
+//!
+//! *Cost.* Silo's, and the record. Nobody begins again, but for those that [`ROUNDS_MAX`] rounds did
+//! not bring to an end.
+
+mod access;
+pub mod graphs;
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use concurrency::{Isolation, Options, Protocol, ProtocolInfo, Work, trial};
+use kit::sync::Spin;
+use procedure::healing::{AccessCache, DependencyGraph, correct, record};
+use procedure::step::Procedure;
+use procedure::{Frame, ProgramResult};
+use rustc_hash::FxHashMap;
+use storage::UndoArena;
+use types::Stop;
+
+use self::access::{Healer, Validity};
+use self::graphs::Graphs;
+use super::driver::{Arriving, INTERLEAVED};
+use super::flaw::Flaw;
+use super::gaps::Gaps;
+use super::order::{Draw, Place};
+use super::seam::{Conflict, Ended, Epoch, Healing as Counts, Online, Session, Start};
+use super::workspace::Workspace;
+
+pub const ENTRY: crate::Entry = crate::Entry { info: &INFO, make, flaws: Flaw::HEALING };
+
+pub static INFO: ProtocolInfo = ProtocolInfo {
+    name: "healing",
+    paper: "Wu, Chan and Tan, SIGMOD 2016; Wu, NUS 2017",
+    isolation: Isolation::Serializable,
+    deterministic: false,
+    needs_keys_up_front: false,
+    interactive: true,
+    may_retry: false,
+    options: &[INTERLEAVED],
+};
+
+/// Rounds of validation after which a transaction begins again.
+const ROUNDS_MAX: u32 = 16;
+
+/// Rounds in which what is only read is not locked.
+const READS_UNLOCKED: u32 = 4;
+
+/// Looks at a row that somebody else is about to change.
+const LOOKS_MAX: u32 = 12;
+
+/// Commits for which a worker expects to find something stale, after it has.
+const WARY_COMMITS: u32 = 8;
+
+fn make(options: &Options) -> Arc<dyn Protocol> {
+    let flaw = options.flaw.and_then(Flaw::by_name);
+    let healing = Healing { gaps: Arc::default(), graphs: Arc::default(), flaw };
+    let healing = Arriving::new(healing).interleaving(options);
+    Arc::new(healing.keeping_draws(flaw == Some(Flaw::StampsKeepDraws)))
+}
+
+pub struct Healing {
+    gaps: Arc<Gaps>,
+    graphs: Arc<Graphs>,
+    flaw: Option<Flaw>,
+}
+
+impl Online for Healing {
+    type Session = HealingSession;
+
+    fn info(&self) -> &'static ProtocolInfo {
+        &INFO
+    }
+
+    fn session(&self, epoch: &Arc<Epoch>) -> HealingSession {
+        let ranks = self.graphs.ranks(epoch.block.height);
+        let workspace = Workspace::new(epoch, &self.gaps, self.flaw).in_order(&ranks);
+        let mut cache = AccessCache::default();
+        cache.forgets_dependents = self.flaw == Some(Flaw::DependentsForgotten);
+        HealingSession {
+            epoch: Arc::clone(epoch),
+            healer: Healer::new(workspace, self.flaw),
+            frame: Frame::default(),
+            cache,
+            graphs: Arc::clone(&self.graphs),
+            known: FxHashMap::default(),
+            running: None,
+            wary: 0,
+            counts: Counts::default(),
+            place_kept: None,
+            flaw: self.flaw,
+        }
+    }
+}
+
+pub struct HealingSession {
+    epoch: Arc<Epoch>,
+    healer: Healer,
+    frame: Frame,
+    cache: AccessCache,
+    graphs: Arc<Graphs>,
+    /// By the procedure's address, which the block keeps in place.
+    known: FxHashMap<*const Procedure, Graph>,
+    running: Option<Running>,
+    /// Commits that will look for something stale before they enter gaps and draw.
+    wary: u32,
+    counts: Counts,
+    /// Tests of the tests: what was drawn before a healing.
+    place_kept: Option<(Place, Option<Draw>)>,
+    flaw: Option<Flaw>,
+}
+
+/// Counted for this worker alone: a count that all of them share would go from one to another with
+/// every transaction.
+type Graph = Rc<Arc<DependencyGraph>>;
+
+/// The transaction at hand.
+struct Running {
+    start: Start,
+    /// Of a run with a record.
+    graph: Option<Graph>,
+}
+
+/// What a round of validation came to.
+enum Round {
+    Ended(Ended),
+    /// Something was stale, and has been healed.
+    Healed,
+    /// Somebody was about to change what was read, and has done so.
+    Waited,
+    /// Somebody was in the way: all locks are given back.
+    Relock,
+}
+
+impl Session for HealingSession {
+    type Access = Healer;
+
+    fn begin(&mut self, start: Start) -> &mut Healer {
+        self.healer.workspace.begin(start);
+        &mut self.healer
+    }
+
+    fn run(&mut self, start: Start, work: &Work, _: &mut Frame) -> Result<ProgramResult, Stop> {
+        let graph = match work {
+            Work::Statement(statement) => self.graph(&statement.procedure),
+            _ => None,
+        };
+        self.running = Some(Running { start, graph });
+        self.run_from_start(work)
+    }
+
+    fn commit(
+        &mut self,
+        run: Result<ProgramResult, Stop>,
+        undo: &mut UndoArena,
+    ) -> Result<Ended, Conflict> {
+        let mut run = run;
+        self.place_kept = None;
+        let mut locks_reads = false;
+        let mut healed = 0;
+        for round in 0..ROUNDS_MAX {
+            locks_reads |= round >= READS_UNLOCKED;
+            match self.round(&mut run, locks_reads, undo) {
+                Round::Ended(ended) => {
+                    self.counts.healed += u32::from(healed > 0);
+                    return Ok(ended);
+                }
+                Round::Healed => healed += 1,
+                Round::Waited => {}
+                Round::Relock => {
+                    self.counts.relocked += 1;
+                    locks_reads = true;
+                    std::thread::yield_now();
+                }
+            }
+        }
+        Err(Conflict)
+    }
+
+    fn abort(&mut self) {
+        self.healer.workspace.release(false);
+    }
+
+    fn healing(&self) -> Counts {
+        self.counts
+    }
+}
+
+impl HealingSession {
+    fn graph(&mut self, procedure: &Arc<Procedure>) -> Option<Graph> {
+        if let Some(graph) = self.known.get(&Arc::as_ptr(procedure)) {
+            return Some(Rc::clone(graph));
+        }
+        let graph = Rc::new(self.graphs.of(procedure)?);
+        self.known.insert(Arc::as_ptr(procedure), Rc::clone(&graph));
+        Some(graph)
+    }
+
+    fn run_from_start(&mut self, work: &Work) -> Result<ProgramResult, Stop> {
+        let Some(Running { start, graph }) = &self.running else {
+            return Err(Stop::Halt("a transaction ran before it had begun".to_owned()));
+        };
+        self.healer.workspace.begin(*start);
+        match (work, graph) {
+            (Work::Statement(statement), Some(graph)) => {
+                let (procedure, arguments) = (&statement.procedure, &statement.arguments);
+                let (frame, cache) = (&mut self.frame, &mut self.cache);
+                record(procedure, graph, arguments, frame, &mut self.healer, cache)
+            }
+            _ => work.run(&mut self.frame, &mut self.healer),
+        }
+    }
+
+    fn round(
+        &mut self,
+        run: &mut Result<ProgramResult, Stop>,
+        locks_reads: bool,
+        undo: &mut UndoArena,
+    ) -> Round {
+        let workspace = &mut self.healer.workspace;
+        match run {
+            Ok(_) => workspace.remember_writes(),
+            Err(_) => workspace.forget_writes(),
+        }
+        if !self.lock(locks_reads) {
+            return self.relock();
+        }
+        let stands = self.healer.workspace.rows_stand();
+        if self.wary > 0 || !stands {
+            self.wary = self.wary.saturating_sub(1);
+            match self.healer.validate(Place::END, false) {
+                Validity::Stale => return self.heal(run),
+                Validity::InOtherHands => return self.wait_or_relock(),
+                // A row that is gone and that nobody read: it comes again, or was not there.
+                Validity::Valid if !stands => return self.relock(),
+                Validity::Valid => {}
+            }
+        }
+        self.finish(run, undo)
+    }
+
+    /// Everything written is locked, and its rows are there.
+    fn finish(&mut self, run: &mut Result<ProgramResult, Stop>, undo: &mut UndoArena) -> Round {
+        let workspace = &mut self.healer.workspace;
+        let evaluated = if run.is_ok() { workspace.resolve() } else { Ok(()) };
+        if workspace.enter_gaps(|_| false).is_err() {
+            return self.relock();
+        }
+        let late = self.flaw == Some(Flaw::DrawsLate);
+        let drawn = match self.place_kept.take() {
+            Some(kept) => Some(kept),
+            None => (!late).then(|| self.healer.workspace.draw()),
+        };
+        if self.flaw == Some(Flaw::PlaceKept) {
+            self.place_kept = drawn;
+        }
+        let rejected = run.is_err() || evaluated.is_err();
+        let unvalidated = rejected && self.flaw == Some(Flaw::RejectionsUnvalidated);
+        let place = drawn.map_or(Place::END, |(place, _)| place);
+        match self.healer.validate(place, true) {
+            _ if unvalidated => {}
+            Validity::Valid => {}
+            Validity::Stale => {
+                self.healer.workspace.leave_gaps();
+                return self.heal(run);
+            }
+            Validity::InOtherHands => {
+                self.healer.workspace.leave_gaps();
+                return self.wait_or_relock();
+            }
+        }
+        let workspace = &mut self.healer.workspace;
+        let (place, draw) = drawn.unwrap_or_else(|| workspace.draw());
+        let installed = workspace.install(draw, undo);
+        workspace.release(draw.is_some());
+        let run = std::mem::replace(run, Ok(ProgramResult::default()));
+        let run = run.and_then(|result| evaluated.and(installed).map(|()| result));
+        Round::Ended(Ended { place, draw, run })
+    }
+
+    /// All that is written; false: a lock was not to be had.
+    fn lock(&mut self, locks_reads: bool) -> bool {
+        let workspace = &mut self.healer.workspace;
+        match workspace.holds_locks() {
+            false => workspace.lock(locks_reads).is_ok(),
+            true if !self.cache.writes_moved && !locks_reads => true,
+            true if self.flaw == Some(Flaw::MembersUnlocked) => true,
+            true => self.healer.workspace.lock_added(locks_reads).is_ok(),
+        }
+    }
+
+    fn relock(&mut self) -> Round {
+        self.healer.workspace.release(false);
+        Round::Relock
+    }
+
+    /// Somebody is about to change a row that was read: he will not be long, unless he waits for
+    /// this transaction.
+    fn wait_or_relock(&mut self) -> Round {
+        let mut spin = Spin::new();
+        for _ in 0..LOOKS_MAX {
+            if self.healer.validate(Place::END, false) != Validity::InOtherHands {
+                return Round::Waited;
+            }
+            spin.wait();
+        }
+        self.relock()
+    }
+
+    fn heal(&mut self, run: &mut Result<ProgramResult, Stop>) -> Round {
+        self.wary = WARY_COMMITS;
+        let epoch = Arc::clone(&self.epoch);
+        let Some(Running { start, graph }) = &self.running else { return Round::Relock };
+        let work = &epoch.block.transactions[start.arrival as usize];
+        trial::pause();
+        if let (Work::Statement(statement), Some(graph), Ok(result)) = (&**work, graph, &mut *run)
+            && !self.healer.is_torn()
+        {
+            let (procedure, graph) = (&statement.procedure, Rc::clone(graph));
+            let (frame, cache) = (&mut self.frame, &mut self.cache);
+            let tangled = cache.is_tangled(&self.healer);
+            if !tangled {
+                self.healer.begin_correction();
+            }
+            if !tangled
+                && correct(procedure, &graph, frame, &mut self.healer, cache, result).is_ok()
+            {
+                return Round::Healed;
+            }
+        }
+        self.counts.whole += 1;
+        *run = self.run_from_start(work);
+        self.cache.writes_moved = true;
+        Round::Healed
+    }
+}
