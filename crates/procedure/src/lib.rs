@@ -20,7 +20,7 @@ pub mod frame;
 pub mod functions;
 pub mod interpret;
 mod length;
-mod like;
+pub mod like;
 pub mod meter;
 pub mod prune;
 pub mod query;
