@@ -55,6 +55,7 @@ static KNOWN: &[Known] = &[
     known("statement_timeout", "0"),
     known("synchronous_commit", "on"),
     known("tally.as_of_block", ""),
+    known("tally.fetch_timeout", "10min"),
     fixed("tally.last_snapshot_block", ""),
     known("tally.report_snapshot", "off"),
     fixed("tally.snapshot_block", ""),
@@ -219,6 +220,13 @@ impl Settings {
         Some(self.statement_timeout).filter(|timeout| !timeout.is_zero())
     }
 
+    /// How long the rows of a query that runs may wait for their client; `None`: for ever.
+    pub fn fetch_timeout(&self) -> Option<Duration> {
+        let said = self.changed.get("tally.fetch_timeout").map(String::as_str);
+        let timeout = said.or(find("tally.fetch_timeout").ok().map(|known| known.default));
+        timeout.and_then(duration).filter(|timeout| !timeout.is_zero())
+    }
+
     pub fn take_changes(&mut self) -> Vec<(String, String)> {
         std::mem::take(&mut self.unreported)
     }
@@ -277,7 +285,7 @@ fn check(name: &str, value: &str) -> Result<()> {
         "client_encoding" if !is(&["UTF8", "UTF-8", "UNICODE"]) => invalid("Use UTF8."),
         "bytea_output" if !is(&["hex"]) => invalid("Use hex."),
         "DateStyle" if !value.to_ascii_uppercase().starts_with("ISO") => invalid("Use ISO, MDY."),
-        "statement_timeout" if duration(value).is_none() => {
+        "statement_timeout" | "tally.fetch_timeout" if duration(value).is_none() => {
             invalid("Use a number of milliseconds, or a number with one of us, ms, s, min, h, d.")
         }
         "tally.as_of_block" if !value.is_empty() && value.parse::<Height>().is_err() => {
@@ -328,7 +336,9 @@ fn canonical(name: &str, value: &str) -> String {
         "DateStyle" => "ISO, MDY".into(),
         // Timestamps are rendered in UTC whatever a client asks; it is told so.
         "TimeZone" => "UTC".into(),
-        "statement_timeout" => duration(value).map(shown).unwrap_or_default(),
+        "statement_timeout" | "tally.fetch_timeout" => {
+            duration(value).map(shown).unwrap_or_default()
+        }
         _ => value.to_owned(),
     }
 }
@@ -396,6 +406,11 @@ mod tests {
             let timeout = Some(Duration::from_millis(ms)).filter(|t| !t.is_zero());
             assert_eq!(settings.statement_timeout(), timeout);
         }
+        assert_eq!(settings.fetch_timeout(), Some(Duration::from_secs(600)));
+        settings.set("tally.fetch_timeout", Some("1500")).unwrap();
+        assert_eq!(settings.fetch_timeout(), Some(Duration::from_millis(1_500)));
+        settings.set("tally.fetch_timeout", Some("0")).unwrap();
+        assert_eq!(settings.fetch_timeout(), None);
         for wrong in ["", "-1", "1 week", "soon", "3000000000", "99999999999999999999d"] {
             let error = settings.set("statement_timeout", Some(wrong)).unwrap_err();
             assert_eq!(error.code(), SqlState::INVALID_PARAMETER_VALUE);
