@@ -28,8 +28,9 @@ use types::TableId;
 use crate::arithmetic::Arithmetic;
 use crate::cache::{Asked, PlanCache};
 use crate::exact::{Exact, Function};
+use crate::literals::Literals;
 use crate::prepare::prepare;
-use crate::running::Threads;
+use crate::running::{Threads, on_deep_stack};
 use crate::table::SnapshotTable;
 
 /// What analytical queries may use.
@@ -43,6 +44,14 @@ pub struct AnalyticsOptions {
     pub query_bytes_max: usize,
     /// Where operators spill to; `None`: a query that needs more is refused.
     pub spill_folder: Option<PathBuf>,
+}
+
+/// For metrics.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AnalyticsUsage {
+    pub images: ImageUsage,
+    /// Queries that run, or that wait for their rows to be fetched.
+    pub running: usize,
 }
 
 /// The analytical side of a store.
@@ -105,17 +114,18 @@ impl Analytics {
         for function in [Function::Sum, Function::Avg] {
             state.register_udaf(Arc::new(AggregateUDF::new_from_impl(Exact::new(function))))?;
         }
-        let first: Arc<dyn ExprPlanner> = Arc::new(Arithmetic::default());
-        let operators = std::iter::once(first).chain(state.expr_planners().iter().cloned());
-        let operators = operators.collect();
+        let first: [Arc<dyn ExprPlanner>; 2] =
+            [Arc::new(Literals), Arc::new(Arithmetic::default())];
+        let operators = first.into_iter().chain(state.expr_planners().iter().cloned()).collect();
         let threads = Threads::new(options.threads).map_err(DataFusionError::IoError)?;
         let images = Arc::new(Images::new(store, options.image_bytes_max));
         let shared = Arc::new(Shared { images, state, operators, threads });
         Ok(Analytics { shared, plans: Mutex::default() })
     }
 
-    pub fn image_usage(&self) -> ImageUsage {
-        self.shared.images.usage()
+    pub fn usage(&self) -> AnalyticsUsage {
+        let (images, running) = (self.shared.images.usage(), self.shared.threads.running());
+        AnalyticsUsage { images, running }
     }
 
     /// Runs a query in DataFusion's own SQL to its end, on the caller's runtime.
@@ -151,7 +161,7 @@ impl Analyst for Analytics {
         if let Some(plan) = self.plans.lock().find(&asked) {
             return Ok(plan);
         }
-        let plan = Arc::new(prepare(&self.shared, request)?);
+        let plan = Arc::new(on_deep_stack(|| prepare(&self.shared, request))?);
         self.plans.lock().keep(asked, plan.clone());
         Ok(plan)
     }

@@ -30,6 +30,13 @@ use crate::faults::raise;
 /// Set when nobody wants a run's rows any more.
 pub(crate) type Ended = Arc<AtomicBool>;
 
+pub(crate) fn check(ended: &Ended) -> Result<()> {
+    match ended.load(Ordering::Relaxed) {
+        true => Err(raise(Error::new(SqlState::QUERY_CANCELED, "the query was ended"))),
+        false => Ok(()),
+    }
+}
+
 /// The same operators, but they end soon after the flag is set and their task was aborted.
 pub(crate) fn interruptible(
     plan: Arc<dyn ExecutionPlan>,
@@ -107,9 +114,7 @@ impl PhysicalExpr for Guard {
     }
 
     fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
-        if self.ended.load(Ordering::Relaxed) {
-            return Err(raise(Error::new(SqlState::QUERY_CANCELED, "the query was ended")));
-        }
+        check(&self.ended)?;
         self.condition.evaluate(batch)
     }
 

@@ -19,6 +19,7 @@ mod engine;
 mod exact;
 mod faults;
 mod interrupt;
+mod literals;
 mod lookup;
 mod names;
 mod own;
@@ -33,5 +34,5 @@ mod table;
 mod zones;
 
 pub use datafusion;
-pub use engine::{Analytics, AnalyticsOptions, Answer, Query};
+pub use engine::{Analytics, AnalyticsOptions, AnalyticsUsage, Answer, Query};
 pub use table::SnapshotTable;

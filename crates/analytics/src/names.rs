@@ -1,6 +1,6 @@
 //! What a query's names mean: tables and views of a catalog, functions, types.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType as ArrowType, FieldRef, SchemaRef};
@@ -18,7 +18,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::sql::sqlparser::ast;
 use sql::analyst::QueryRequest;
-use sql::catalog::View;
+use sql::catalog::{View, ViewUses};
 use types::{Error, SqlState};
 
 use crate::faults::raise;
@@ -114,11 +114,14 @@ pub(crate) struct Names<'a> {
     pub(crate) request: &'a QueryRequest<'a>,
     /// Whether a table with rows was found so far.
     pub(crate) reads_tables: Cell<bool>,
+    pub(crate) view_uses: RefCell<ViewUses>,
 }
 
 impl Names<'_> {
     /// A view is its query, planned by the names of this one.
     fn view(&self, view: &View) -> Result<Arc<dyn TableSource>> {
+        self.view_uses.borrow_mut().add_one().map_err(raise)?;
+        self.request.check().map_err(raise)?;
         let plan = prepare::plan(self, &view.query, &[], Place::Inner).map_err(raise)?;
         let given = view.columns.iter().map(|name| Some(name.as_str()));
         let given = given.chain(std::iter::repeat(None));

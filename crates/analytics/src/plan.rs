@@ -157,7 +157,8 @@ impl Plan {
     ) -> Result<(Arc<dyn ExecutionPlan>, SessionState)> {
         let Execution { snapshot, parameters, now_us, .. } = execution;
         let mut state = self.shared.state.clone();
-        let reading = Reading { images: self.shared.images.clone(), snapshot };
+        let (images, ended) = (self.shared.images.clone(), output.ended().clone());
+        let reading = Reading { images, snapshot, ended };
         state.config_mut().set_extension(Arc::new(reading));
         let logical = match self.open {
             false => self.logical.clone(),

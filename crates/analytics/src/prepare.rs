@@ -1,23 +1,27 @@
 //! From a query's syntax tree to an optimised plan.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field, FieldRef};
 use datafusion::common::Result as DfResult;
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::execution::SessionState;
 use datafusion::logical_expr::expr::{Cast, Placeholder};
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
+use datafusion::optimizer::{Optimizer, OptimizerConfig, OptimizerRule};
 use datafusion::sql::planner::{NullOrdering, ParserOptions, PlannerContext, SqlToRel};
 use datafusion::sql::sqlparser::ast;
-use procedure::Column;
+use procedure::{Column, Interrupt};
 use sql::analyst::QueryRequest;
 use types::{DataType, Error, Result};
 
 use crate::engine::Shared;
 use crate::faults::{raise, told};
+use crate::literals::read_literals;
 use crate::names::Names;
 use crate::plan::Plan;
 use crate::rewrite::{Place, Rewriter, output_names};
@@ -37,7 +41,8 @@ fn parser_options() -> ParserOptions {
 /// A plan, which all who ask the same may share.
 pub(crate) fn prepare(shared: &Arc<Shared>, request: &QueryRequest<'_>) -> Result<Plan> {
     let (state, operators) = (&shared.state, &shared.operators);
-    let names = Names { state, operators, request, reads_tables: Cell::default() };
+    let (reads_tables, view_uses) = (Cell::default(), RefCell::default());
+    let names = Names { state, operators, request, reads_tables, view_uses };
     let mut types = request.parameter_types.to_vec();
     let query = request.query;
     if !query.locks.is_empty() {
@@ -45,10 +50,12 @@ pub(crate) fn prepare(shared: &Arc<Shared>, request: &QueryRequest<'_>) -> Resul
     }
     let mut logical = plan(&names, query, &types, Place::Outer)?;
     if infer(&logical, &mut types)? {
+        names.view_uses.take();
         logical = plan(&names, query, &types, Place::Outer)?;
     }
+    let logical = read_literals(logical).map_err(told)?;
     logical.apply_with_subqueries(refuse_rounded_floats).map_err(told)?;
-    let logical = shared.state.optimize(&logical).map_err(told)?;
+    let logical = optimized(&shared.state, logical, request).map_err(told)?;
     let fields: Vec<&Field> = logical.schema().fields().iter().map(|field| &**field).collect();
     let names_out = output_names(query, &fields);
     let types_out = fields.iter().map(|field| sql_type(field)).collect::<Result<Vec<_>>>()?;
@@ -66,6 +73,44 @@ pub(crate) fn prepare(shared: &Arc<Shared>, request: &QueryRequest<'_>) -> Resul
         open,
         logical,
     })
+}
+
+/// Rule by rule, and not further than somebody waits for it.
+fn optimized(
+    state: &SessionState,
+    logical: LogicalPlan,
+    request: &QueryRequest<'_>,
+) -> DfResult<LogicalPlan> {
+    request.check().map_err(raise)?;
+    let logical = state.analyzer().execute_and_check(logical, &state.options(), |_, _| ())?;
+    let check: Arc<dyn OptimizerRule + Send + Sync> = Arc::new(Check(request.interrupt.clone()));
+    let rules = state.optimizer().rules.iter();
+    let rules = rules.flat_map(|rule| [check.clone(), rule.clone()]).collect();
+    Optimizer::with_rules(rules).optimize(logical, state, |_, _| ())
+}
+
+/// Changes nothing, and is an error when the planning has to end.
+struct Check(Option<Arc<dyn Interrupt>>);
+
+impl fmt::Debug for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Check")
+    }
+}
+
+impl OptimizerRule for Check {
+    fn name(&self) -> &str {
+        "check"
+    }
+
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        _: &dyn OptimizerConfig,
+    ) -> DfResult<Transformed<LogicalPlan>> {
+        let checked = self.0.as_ref().map_or(Ok(()), |interrupt| interrupt.check());
+        checked.map(|()| Transformed::no(plan)).map_err(raise)
+    }
 }
 
 /// As it is written, not optimised.

@@ -8,8 +8,13 @@
 //!
 //! A task that has made what may wait stops until somebody takes it: a slow client slows its own
 //! query. A watch on a thread of its own sees to cancel requests and timeouts, however busy the
-//! others are: it answers the session at once, and the task ends where it next gives way. It looks
-//! only at runs that somebody waits for, and sleeps when there is none.
+//! others are: it answers the session at once, and the task ends where it next gives way.
+//!
+//! A run that nobody asks for rows is waited for by nobody: neither a cancel request nor the time
+//! that a statement may take ends it. But it holds what its operators have gathered, out of the
+//! memory of all, and a snapshot. So it may stand still only for `tally.fetch_timeout`, whether its
+//! client forgot a portal or reads too slowly; whoever comes back for more is told why there is
+//! none.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -32,6 +37,11 @@ use crate::interrupt::Ended;
 const BATCHES_AHEAD: usize = 2;
 
 const WATCH_EVERY: Duration = Duration::from_millis(10);
+
+/// DataFusion's planner walks over queries, and over plans, level by level: a query may have
+/// 200, and each of the views within it as many. Memory that no walk has touched is
+/// none.
+const STACK_BYTES: usize = 256 << 20;
 
 /// Analytical threads give way to those of transactions.
 const NICE: i32 = 10;
@@ -63,12 +73,17 @@ struct Run {
 }
 
 struct RunState {
-    /// Since when somebody waits for rows.
-    waiting: Option<Instant>,
+    waiter: Waiter,
     /// How long somebody has waited before.
     waited: Duration,
     /// Tells the session why it gets no more; used up when it was.
     stop: Option<oneshot::Sender<Error>>,
+}
+
+/// Whether somebody waits for rows, and since when that is so.
+enum Waiter {
+    Waits(Instant),
+    Away(Instant),
 }
 
 /// What a query's task hands over.
@@ -101,10 +116,16 @@ impl Threads {
         let runtime = Builder::new_multi_thread()
             .worker_threads(count.max(1))
             .thread_name("analytics")
+            .thread_stack_size(STACK_BYTES)
             .on_thread_start(nice)
             .enable_all()
             .build()?;
         Ok(Threads { runtime: Some(runtime), watch: Watch::new()? })
+    }
+
+    pub(crate) fn running(&self) -> usize {
+        let runs = self.watch.runs.lock();
+        runs.running.iter().filter(|run| !run.task.is_finished()).count()
     }
 
     /// Starts a task that makes rows, and gives them to whoever polls the stream.
@@ -123,13 +144,33 @@ impl Threads {
                 _ = ending.send(Made::End).await;
             }
         });
-        let state = RunState { waiting: None, waited: Duration::ZERO, stop: Some(stop) };
+        let state = RunState {
+            waiter: Waiter::Away(Instant::now()),
+            waited: Duration::ZERO,
+            stop: Some(stop),
+        };
         let task = task.abort_handle();
         let run = Run { limits, task, ended, state: Mutex::new(state) };
         let run = Arc::new(run);
         self.watch.add(run.clone());
         Rows { made, stopped, run, ended: false }.boxed()
     }
+}
+
+/// Waits for what has to walk over a query.
+pub(crate) fn on_deep_stack<T: Send>(walk: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    let failed = |why: &str| {
+        Error::new(SqlState::INTERNAL_ERROR, "a query could not be planned").with_detail(why)
+    };
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("planning".into()).stack_size(STACK_BYTES);
+        let walking = thread.spawn_scoped(scope, walk);
+        match walking.map(std::thread::ScopedJoinHandle::join) {
+            Ok(Ok(walked)) => walked,
+            Ok(Err(_)) => Err(failed("Its thread ended; the log says why.")),
+            Err(error) => Err(failed(&error.to_string())),
+        }
+    })
 }
 
 impl Drop for Threads {
@@ -156,26 +197,35 @@ impl Output {
 
 impl Run {
     fn waits(&self) {
-        self.state.lock().waiting.get_or_insert_with(Instant::now);
+        let mut state = self.state.lock();
+        if let Waiter::Away(_) = state.waiter {
+            state.waiter = Waiter::Waits(Instant::now());
+        }
     }
 
     fn got(&self) {
+        let now = Instant::now();
         let mut state = self.state.lock();
-        if let Some(since) = state.waiting.take() {
-            state.waited += since.elapsed();
+        if let Waiter::Waits(since) = std::mem::replace(&mut state.waiter, Waiter::Away(now)) {
+            state.waited += now - since;
         }
     }
 
-    /// Why it has to end now; `None` also while nobody waits.
-    fn over(&self) -> Option<&'static str> {
+    /// Why it has to end now.
+    fn over(&self) -> Option<Error> {
         let state = self.state.lock();
-        let since = state.waiting?;
-        if self.limits.canceled.load(Ordering::Relaxed) {
-            return Some("canceling statement due to user request");
+        let is_past = |limit: Option<Duration>, time| limit.is_some_and(|limit| time >= limit);
+        match state.waiter {
+            Waiter::Away(since) => {
+                let forgotten = is_past(self.limits.fetch_timeout, since.elapsed());
+                forgotten.then(forgotten_error)
+            }
+            Waiter::Waits(_) if self.limits.canceled.load(Ordering::Relaxed) => {
+                Some(canceled("canceling statement due to user request"))
+            }
+            Waiter::Waits(since) => is_past(self.limits.timeout, state.waited + since.elapsed())
+                .then(|| canceled("canceling statement due to statement timeout")),
         }
-        let timeout = self.limits.timeout?;
-        let waited = state.waited + since.elapsed();
-        (waited >= timeout).then_some("canceling statement due to statement timeout")
     }
 
     /// The task ends where it next gives way.
@@ -185,12 +235,22 @@ impl Run {
     }
 
     /// The reason first: the end makes errors of its own.
-    fn stop(&self, why: &str) {
+    fn stop(&self, why: Error) {
         if let Some(stop) = self.state.lock().stop.take() {
-            _ = stop.send(Error::new(SqlState::QUERY_CANCELED, why));
+            _ = stop.send(why);
         }
         self.end();
     }
+}
+
+fn canceled(why: &str) -> Error {
+    Error::new(SqlState::QUERY_CANCELED, why)
+}
+
+fn forgotten_error() -> Error {
+    canceled("canceling statement since its rows were not fetched in time")
+        .with_detail("It held memory and a snapshot for longer than tally.fetch_timeout says.")
+        .with_hint("Fetch sooner, or SET tally.fetch_timeout to a longer time; 0 is no limit.")
 }
 
 impl Watch {

@@ -15,6 +15,7 @@ use storage::Snapshot;
 use types::{ColumnId, Error, SqlState, TableSchema};
 
 use crate::faults::raise;
+use crate::interrupt::{Ended, check};
 use crate::lookup::key_scan;
 use crate::scan::ImageScan;
 use crate::sql_types::field;
@@ -34,6 +35,7 @@ pub struct SnapshotTable {
 pub(crate) struct Reading {
     pub(crate) images: Arc<Images>,
     pub(crate) snapshot: Arc<Snapshot>,
+    pub(crate) ended: Ended,
 }
 
 impl SnapshotTable {
@@ -63,6 +65,8 @@ impl SnapshotTable {
             return Ok(scan.clone());
         }
         let reading = session.config().get_extension::<Reading>();
+        // A run that has ended plans no further.
+        reading.as_ref().map_or(Ok(()), |reading| check(&reading.ended))?;
         let scan = reading.and_then(|r| r.images.scan(r.snapshot.clone(), self.table.id));
         scan.map(Arc::new).ok_or_else(|| {
             let message = format!("relation \"{}\" does not exist", self.table.name);

@@ -21,12 +21,7 @@ struct World {
 
 fn world(rows: i64, options: &AnalyticsOptions) -> World {
     let store = Arc::new(Store::new());
-    let column = |name: &str, data_type| ColumnSchema {
-        name: name.into(),
-        data_type,
-        nullable: false,
-        dropped: false,
-    };
+    let column = |name: &str, data_type| ColumnSchema::new(name, data_type);
     let table = store.create_table(Arc::new(TableSchema {
         id: TABLE,
         name: "t".into(),

@@ -157,12 +157,7 @@ mod tests {
 
     fn store() -> Store {
         let store = Store::new();
-        let column = ColumnSchema {
-            name: "id".into(),
-            data_type: DataType::Int8,
-            nullable: false,
-            dropped: false,
-        };
+        let column = ColumnSchema::new("id", DataType::Int8);
         store.create_table(Arc::new(TableSchema {
             id: TABLE,
             name: "t".into(),

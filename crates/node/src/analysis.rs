@@ -5,25 +5,33 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use pgcatalog::SystemAnalyst;
+use sql::OWNER;
 use sql::analyst::Analyst;
 use storage::Store;
 
 use crate::config::Settings;
+use crate::metrics::Metrics;
 use crate::users::Users;
 
-/// Who owns everything, whether or not anybody may log in by that name.
-const OWNER: &str = "tally";
-
-pub fn analyst(store: Arc<Store>, settings: &Settings) -> Result<Arc<dyn Analyst>> {
+pub fn analyst(
+    store: Arc<Store>,
+    settings: &Settings,
+    metrics: &Metrics,
+) -> Result<Arc<dyn Analyst>> {
     let users = Users::read(settings.password_file.as_deref())?;
     let others = users.names().filter(|name| *name != OWNER);
     let roles = std::iter::once(OWNER).chain(others).map(str::to_owned).collect();
-    Ok(Arc::new(SystemAnalyst::new(roles, columnar(store, settings)?)))
+    Ok(Arc::new(SystemAnalyst::new(roles, columnar(store, settings, metrics)?)))
 }
 
 #[cfg(feature = "analytics")]
-fn columnar(store: Arc<Store>, settings: &Settings) -> Result<Option<Arc<dyn Analyst>>> {
+fn columnar(
+    store: Arc<Store>,
+    settings: &Settings,
+    metrics: &Metrics,
+) -> Result<Option<Arc<dyn Analyst>>> {
     use crate::database::workers;
+    use crate::metrics::Analysis;
     use analytics::{Analytics, AnalyticsOptions};
     use anyhow::Context;
 
@@ -34,10 +42,25 @@ fn columnar(store: Arc<Store>, settings: &Settings) -> Result<Option<Arc<dyn Ana
         spill_folder: settings.analytics_spill_folder.clone(),
     };
     let analytics = Analytics::new(store, &options).context("cannot start analytical queries")?;
-    Ok(Some(Arc::new(analytics)))
+    let analytics = Arc::new(analytics);
+    let measured = Arc::clone(&analytics);
+    let read = move || {
+        let usage = measured.usage();
+        Analysis {
+            queries: usage.running as u64,
+            image_bytes: usage.images.bytes,
+            image_scans: usage.images.scans,
+            image_evictions: usage.images.evicted,
+            image_built_bytes: usage.images.work.built_bytes,
+            image_patched_bytes: usage.images.work.patched_bytes,
+            image_reused_bytes: usage.images.work.reused_bytes,
+        }
+    };
+    _ = metrics.analysis.set(Box::new(read));
+    Ok(Some(analytics))
 }
 
 #[cfg(not(feature = "analytics"))]
-fn columnar(_: Arc<Store>, _: &Settings) -> Result<Option<Arc<dyn Analyst>>> {
+fn columnar(_: Arc<Store>, _: &Settings, _: &Metrics) -> Result<Option<Arc<dyn Analyst>>> {
     Ok(None)
 }

@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow, bail};
 use engine::checkpoint::{Checkpointer, Extent, ServiceSettings, State, Taken};
+use engine::retention::PinFolder;
 use engine::{
     Beside, BlockLimits, Checkpoints, Clock, Engine, Fault, FromCheckpoint, Journal, Language,
     PassedOver, Progress, Recovery, ReplayBy, Replayed, RetentionSettings, RowFolders, Ways,
@@ -41,7 +42,8 @@ const EPOCH_S: u64 = 946_684_800;
 pub fn open(files: Arc<dyn Files>, settings: &Settings, metrics: Arc<Metrics>) -> Result<Database> {
     let options = log_options(settings);
     let rows = row_folders(settings)?;
-    let recovery = recovery(settings, rows.clone());
+    let pins = PinFolder::open(files.clone()).context("cannot read the names of pinned blocks")?;
+    let recovery = Recovery { retain: pins.heads(), ..recovery(settings, rows.clone()) };
     let read = match read(&files, &recovery, &mut Report::default()) {
         Err(fault) if holds_no_block(&fault) => {
             begin(settings, files.clone(), options)?;
@@ -70,12 +72,14 @@ pub fn open(files: Arc<dyn Files>, settings: &Settings, metrics: Arc<Metrics>) -
     let retention = RetentionSettings {
         policy: settings.snapshot_retention.clone(),
         undo_bytes_max: settings.undo_bytes_max,
+        pins: Some(pins),
     };
     let beside = Beside { checkpoints, retention };
     let journal = journal(settings, log, rows)?;
     let (language, limits): (Arc<dyn Language>, _) = (schema.clone(), limits(settings));
-    let engine = Engine::start_with(replica, journal, language, limits, clock(), metrics, beside)?;
-    let analyst = Some(analysis::analyst(engine.store().clone(), settings)?);
+    let observer = Arc::clone(&metrics);
+    let engine = Engine::start_with(replica, journal, language, limits, clock(), observer, beside)?;
+    let analyst = Some(analysis::analyst(engine.store().clone(), settings, &metrics)?);
     Ok(Database { engine: Arc::new(engine), schema, analyst })
 }
 
@@ -201,7 +205,7 @@ fn recovery(settings: &Settings, rows: Option<RowFolders>) -> Recovery {
         RecoveryReplay::Pacman => ReplayBy::Pacman,
         RecoveryReplay::Serial => ReplayBy::Serial,
     };
-    Recovery { workers: workers(settings.workers), replay, rows }
+    Recovery { workers: workers(settings.workers), replay, rows, ..Recovery::default() }
 }
 
 /// What blocks go to, and a line about it.

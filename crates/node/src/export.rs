@@ -3,11 +3,18 @@
 //! The folder's state is read as a start of the node would read it, and nothing is changed; so a
 //! backup will do, and whoever wants an earlier state restores one first. Rows come in the order of
 //! their keys, as COPY writes them; in Parquet files in none.
+//!
+//! No file is ever overwritten: if one is there, nothing is written at all. A file that could not
+//! be written to its end is removed, so what is there is whole, and the rest can be asked for by
+//! name.
+//!
+//! A Parquet column of type `numeric` without a precision is a decimal(38, 10). If one number of a
+//! table does not fit that, all such columns of the table are strings, and it is said.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::ops::{Bound, ControlFlow};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
@@ -30,9 +37,15 @@ pub fn run(arguments: &cli::Export, output: Output) -> Result<Exit> {
     let chosen = chosen(replica.store(), &arguments.table)?;
     std::fs::create_dir_all(&arguments.to)
         .with_context(|| format!("cannot make the folder {}", arguments.to.display()))?;
-    for table in chosen {
+    let path_of = |table: Arc<Table>| {
         let name = format!("{}.{}", file_stem(&table.schema().name), arguments.format.suffix());
-        let path = arguments.to.join(name);
+        (table, arguments.to.join(name))
+    };
+    let files: Vec<(Arc<Table>, PathBuf)> = chosen.into_iter().map(path_of).collect();
+    for (_, path) in &files {
+        ensure!(!path.exists(), "{} exists already; nothing was written", path.display());
+    }
+    for (table, path) in files {
         let rows = match arguments.format {
             Format::Csv => write_csv(&table, &path),
             #[cfg(feature = "parquet")]
@@ -66,7 +79,10 @@ fn chosen(store: &Store, names: &[String]) -> Result<Vec<Arc<Table>>> {
             format!("there is no table \"{name}\"; there are: {}", all.join(", "))
         })
     };
-    names.iter().map(named).collect()
+    let mut chosen: Vec<Arc<Table>> = names.iter().map(named).collect::<Result<_>>()?;
+    chosen.sort_by_key(|table| table.id());
+    chosen.dedup_by_key(|table| table.id());
+    Ok(chosen)
 }
 
 /// A table's name, which anybody may have chosen, as one of a file in this folder: bytes that mean
@@ -82,13 +98,20 @@ fn file_stem(table: &str) -> String {
     stem
 }
 
-/// A new file: one that is there already is somebody's.
-fn create(path: &Path) -> Result<BufWriter<File>> {
-    ensure!(!path.exists(), "the file exists already");
-    Ok(BufWriter::new(File::create_new(path)?))
+/// Fills a new file, and takes it away again if that fails.
+fn create<T>(path: &Path, fill: impl FnOnce(BufWriter<File>) -> Result<T>) -> Result<T> {
+    let filled = fill(BufWriter::new(File::create_new(path)?));
+    if filled.is_err() {
+        std::fs::remove_file(path)?;
+    }
+    filled
 }
 
 fn write_csv(table: &Table, path: &Path) -> Result<u64> {
+    create(path, |file| fill_csv(table, file))
+}
+
+fn fill_csv(table: &Table, mut file: BufWriter<File>) -> Result<u64> {
     let schema = table.schema();
     let columns: Vec<ColumnId> = schema.visible_columns().map(|(id, _)| id).collect();
     let described = schema.visible_columns().map(|(_, column)| Column {
@@ -97,7 +120,6 @@ fn write_csv(table: &Table, path: &Path) -> Result<u64> {
     });
     let described: Vec<Column> = described.collect();
     let mut formatter = CopyFormatter::new(&CopyOptions::csv_with_header(), &described);
-    let mut file = create(path)?;
     let mut line = Vec::new();
     formatter.header(&mut line);
     let (mut rows, mut written) = (0, Ok(()));
@@ -115,20 +137,37 @@ fn write_csv(table: &Table, path: &Path) -> Result<u64> {
     Ok(rows)
 }
 
-/// Straight from the images of the rows, group after group, in the order in which they lie there.
 #[cfg(feature = "parquet")]
 fn write_parquet(store: &Arc<Store>, table: &Table, path: &Path) -> Result<u64> {
+    // Images that nobody reads twice.
+    let images = Arc::new(snapshot::Images::new(Arc::clone(store), 0));
+    let scan = || images.scan(Arc::new(store.snapshot()), table.id()).context("no such table");
+    let first = scan()?;
+    let written = create(path, |file| fill_parquet(&first, file));
+    let unfit = |error: &types::Error| error.code() == types::SqlState::NUMERIC_VALUE_OUT_OF_RANGE;
+    match written {
+        Err(error) if error.downcast_ref().is_some_and(unfit) => {
+            let name = &table.schema().name;
+            eprintln!("{name}: columns of type numeric are written as text, since {error}");
+            let scan = scan()?.with_numerics_as_text();
+            create(path, |file| fill_parquet(&scan, file))
+        }
+        written => written,
+    }
+}
+
+/// Straight from the images of the rows, group after group, in the order in which they lie there.
+#[cfg(feature = "parquet")]
+fn fill_parquet(scan: &snapshot::TableScan, file: BufWriter<File>) -> Result<u64> {
     use parquet::arrow::ArrowWriter;
     use parquet::basic::Compression;
     use parquet::file::properties::WriterProperties;
 
-    // Images that nobody reads twice.
-    let images = Arc::new(snapshot::Images::new(Arc::clone(store), 0));
-    let scan = images.scan(Arc::new(store.snapshot()), table.id()).context("no such table")?;
-    let columns: Vec<ColumnId> = table.schema().visible_columns().map(|(id, _)| id).collect();
+    let schema = scan.table().schema();
+    let columns: Vec<ColumnId> = schema.visible_columns().map(|(id, _)| id).collect();
     let schema = scan.schema(&columns);
     let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
-    let mut writer = ArrowWriter::try_new(create(path)?, Arc::clone(&schema), Some(properties))?;
+    let mut writer = ArrowWriter::try_new(file, Arc::clone(&schema), Some(properties))?;
     let mut rows = 0;
     for group in 0..scan.groups() {
         let batch = scan.read(group, &columns)?.into_batch(Arc::clone(&schema))?;

@@ -8,8 +8,8 @@
 //! cache line that it owns.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use engine::checkpoint::Taken;
@@ -149,6 +149,23 @@ pub struct Metrics {
     pub oldest_snapshot_age_us: Gauge,
     /// Since the start.
     pub snapshots_given_up: Gauge,
+    /// Set where there is an engine for queries over much data.
+    pub analysis: OnceLock<Box<dyn Fn() -> Analysis + Send + Sync>>,
+}
+
+/// What queries over much data hold now, and what they did since the start.
+#[derive(Clone, Copy, Default)]
+pub struct Analysis {
+    pub queries: u64,
+    pub image_bytes: u64,
+    pub image_scans: u64,
+    pub image_evictions: u64,
+    /// Of columns that were made from rows.
+    pub image_built_bytes: u64,
+    /// Of columns that were made from older ones.
+    pub image_patched_bytes: u64,
+    /// Of columns that were found as they were.
+    pub image_reused_bytes: u64,
 }
 
 impl Observer for Metrics {
@@ -252,7 +269,8 @@ impl Collector for Reading {
         page.counter("checkpoint_failures", help, &metrics.checkpoint_failures)?;
         let help = "Whether the node refuses writes, since its disk has failed";
         page.gauge("read_only", help, None, metrics.read_only.get() as f64)?;
-        page.past(metrics)
+        page.past(metrics)?;
+        metrics.analysis.get().map_or(Ok(()), |read| page.analysis(&read()))
     }
 }
 
@@ -261,8 +279,12 @@ struct Page<'a>(DescriptorEncoder<'a>);
 
 impl Page<'_> {
     fn counter(&mut self, name: &str, help: &str, counter: &Counter) -> fmt::Result {
+        self.count(name, help, counter.get())
+    }
+
+    fn count(&mut self, name: &str, help: &str, count: u64) -> fmt::Result {
         let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
-        metric.encode_counter::<NoLabelSet, _, u64>(&counter.get(), None)
+        metric.encode_counter::<NoLabelSet, _, u64>(&count, None)
     }
 
     fn outcomes(&mut self, metrics: &Metrics) -> fmt::Result {
@@ -294,9 +316,24 @@ impl Page<'_> {
         let seconds = metrics.oldest_snapshot_age_us.get() as f64 / 1e6;
         self.gauge("oldest_snapshot_age", help, Some(&Unit::Seconds), seconds)?;
         let help = "Snapshots given up to stay within undo_bytes_max";
-        let given_up = Counter::default();
-        given_up.add(metrics.snapshots_given_up.get());
-        self.counter("snapshots_given_up", help, &given_up)
+        self.count("snapshots_given_up", help, metrics.snapshots_given_up.get())
+    }
+
+    fn analysis(&mut self, analysis: &Analysis) -> fmt::Result {
+        let help = "Queries over much data that run or wait for their rows to be fetched";
+        self.gauge("analytical_queries", help, None, analysis.queries as f64)?;
+        let help = "Memory of columnar images";
+        self.gauge("image", help, Some(&Unit::Bytes), analysis.image_bytes as f64)?;
+        let help = "Tables that were opened to be read by their images";
+        self.count("image_scans", help, analysis.image_scans)?;
+        let help = "Images that made room for others";
+        self.count("image_evictions", help, analysis.image_evictions)?;
+        let help = "Bytes of images that were made from rows";
+        self.count("image_built_bytes", help, analysis.image_built_bytes)?;
+        let help = "Bytes of images that were made from older ones";
+        self.count("image_patched_bytes", help, analysis.image_patched_bytes)?;
+        let help = "Bytes of images that were read as they were";
+        self.count("image_reused_bytes", help, analysis.image_reused_bytes)
     }
 
     fn histogram(&mut self, name: &str, help: &str, histogram: &Histogram) -> fmt::Result {

@@ -28,12 +28,7 @@ const ITEMS: TableId = TableId(2);
 
 fn owner_schemas() -> [Arc<TableSchema>; 2] {
     let table = |id, name: &str, columns: &[&str], key: usize| {
-        let column = |name: &&str| ColumnSchema {
-            name: (*name).into(),
-            data_type: DataType::Int8,
-            nullable: false,
-            dropped: false,
-        };
+        let column = |name: &&str| ColumnSchema::new(*name, DataType::Int8);
         Arc::new(TableSchema {
             id,
             name: name.into(),

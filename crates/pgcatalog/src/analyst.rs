@@ -63,7 +63,7 @@ impl SystemAnalyst {
 
 impl Analyst for SystemAnalyst {
     fn prepare(&self, request: &QueryRequest<'_>) -> Result<Arc<dyn AnalyticalPlan>> {
-        let about = about(request.query)?;
+        let about = about(request.query);
         if about != About::Tables {
             let world = self.world(request);
             match (Prepared::new(world, request.query, request.parameter_types), &self.others) {

@@ -22,13 +22,13 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use futures::future::join;
+use futures::future::{Either, select};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time;
 use types::{DataType, Error, Result, SqlState, Value};
 
 use crate::backend::{Prepared, Response, Session, Tag, TransactionStatus};
-use crate::cancel::Registration;
+use crate::cancel::{Cancel, Registration};
 use crate::copy;
 use crate::fetch::{Fetch, Shape};
 use crate::message::decode_text;
@@ -204,7 +204,8 @@ where
     async fn end_implicit_block(&mut self) -> Result<(), Failure> {
         if std::mem::take(&mut self.in_implicit_block) {
             let commit = self.session.end_implicit_block(true);
-            finish(commit, self.wire, &mut self.reply_due).await?;
+            let cancel = &self.registration.control.cancel;
+            finish(commit, self.wire, cancel, &mut self.reply_due).await?;
         }
         Ok(())
     }
@@ -285,7 +286,8 @@ where
             );
         }
         let execution = self.session.execute(&prepared, &[]);
-        let response = finish(execution, self.wire, &mut self.reply_due).await?;
+        let cancel = &self.registration.control.cancel;
+        let response = finish(execution, self.wire, cancel, &mut self.reply_due).await?;
         let formats = Formats::All(Format::Text);
         let (mut rows, tag) = match response {
             Response::Rows { rows, tag } => (Fetch::whole(rows), tag),
@@ -293,7 +295,6 @@ where
             other => return self.finish_without_rows(other).await,
         };
         prepared.description().put(&mut self.wire.output, &formats)?;
-        let cancel = &self.registration.control.cancel;
         let shape = Shape { columns: prepared.columns(), formats: &formats };
         let rows_sent = rows.send(self.wire, cancel, &shape, None).await?;
         Ok(Completion { tag, rows_sent })
@@ -420,6 +421,7 @@ where
         let ends_batch = self.ends_batch();
         let message = Execute::decode(self.wire.body(frame))?;
         let max_rows = message.max_rows;
+        let cancel = &self.registration.control.cancel;
         let portal = self.store.portal_mut(message.portal)?;
         let Some(prepared) = portal.statement.clone() else {
             self.wire.output.extend_from_slice(&reply::EMPTY_QUERY_RESPONSE);
@@ -434,7 +436,7 @@ where
                     self.in_implicit_block = true;
                 }
                 let execution = self.session.execute(&prepared, &portal.parameters);
-                match finish(execution, self.wire, &mut self.reply_due).await? {
+                match finish(execution, self.wire, cancel, &mut self.reply_due).await? {
                     Response::Rows { rows, tag } => (Fetch::whole(rows), tag),
                     Response::Stream { rows, tag } => (Fetch::stream(rows), tag),
                     other => {
@@ -445,7 +447,6 @@ where
                 }
             }
         };
-        let cancel = &self.registration.control.cancel;
         let shape = Shape { columns: prepared.columns(), formats: &portal.formats };
         let rows_sent = rows.send(self.wire, cancel, &shape, max_rows).await?;
         if rows.may_have_more() {
@@ -466,26 +467,44 @@ where
     }
 }
 
-/// Awaits the session. If it does not finish at once, sends the replies that are due meanwhile.
-async fn finish<S, F, T>(work: F, wire: &mut Wire<S>, reply_due: &mut bool) -> Result<T, Failure>
+/// Awaits the session. If it does not finish at once, sends the replies that are due meanwhile, and
+/// looks whether the client is still there: if not, the session is asked to give up what can be
+/// given up. It is awaited all the same, since what is on its way into the ledger is not.
+async fn finish<S, F, T>(
+    work: F,
+    wire: &mut Wire<S>,
+    cancel: &Cancel,
+    reply_due: &mut bool,
+) -> Result<T, Failure>
 where
     S: AsyncRead + AsyncWrite + Unpin,
     F: Future<Output = Result<T>>,
 {
     let mut work = pin!(work);
-    if !*reply_due {
-        return Ok(work.await?);
-    }
     let first = poll_fn(|context| Poll::Ready(work.as_mut().poll(context))).await;
-    match first {
-        Poll::Ready(result) => Ok(result?),
-        Poll::Pending => {
-            let (result, flushed) = join(work, wire.flush()).await;
-            flushed?;
-            *reply_due = false;
-            Ok(result?)
+    if let Poll::Ready(result) = first {
+        return Ok(result?);
+    }
+    let mut closed = None;
+    if std::mem::take(reply_due) {
+        match select(work.as_mut(), pin!(wire.flush())).await {
+            Either::Left((result, flush)) => {
+                flush.await?;
+                return Ok(result?);
+            }
+            Either::Right((flushed, _)) => closed = flushed.err().map(Closed::Io),
         }
     }
+    let closed = match closed {
+        Some(closed) => closed,
+        None => match select(work.as_mut(), pin!(wire.hung_up())).await {
+            Either::Left((result, _)) => return Ok(result?),
+            Either::Right((closed, _)) => closed,
+        },
+    };
+    cancel.request();
+    _ = work.await;
+    Err(closed.into())
 }
 
 /// Executing a finished query again finds no more rows; any other statement runs once.

@@ -4,13 +4,13 @@
 //! next is read only when it has taken the last; outgoing chunks are made only when the client
 //! has read the ones before. TCP then slows the faster side.
 
-use futures::StreamExt;
 use tokio::io::{AsyncRead, AsyncWrite};
 use types::{Error, SqlState};
 
 use crate::backend::{CopyChunks, Response, Session};
 use crate::cancel::{Cancel, canceled};
 use crate::connection::Failure;
+use crate::fetch::next;
 use crate::message::{decode_text, kind};
 use crate::reply;
 use crate::wire::{Closed, Wire};
@@ -82,7 +82,7 @@ where
 {
     reply::copy_out_response(&mut wire.output, columns)?;
     let mut rows = 0u64;
-    while let Some(chunk) = chunks.next().await {
+    while let Some(chunk) = next(&mut chunks, wire).await? {
         let chunk = chunk?;
         cancel.check()?;
         reply::copy_data(&mut wire.output, &chunk.bytes)?;

@@ -2,11 +2,12 @@
 //!
 //! The next rows of a stream are asked for when the ones before are in the output buffer, and that
 //! is sent whenever it is large: a slow client slows whoever makes the rows, and a result takes the
-//! memory of some batches, whatever its size.
+//! memory of some batches, whatever its size. A client that hangs up while rows are made ends their
+//! making there and then.
 
 use std::vec;
 
-use futures::{FutureExt, StreamExt};
+use futures::{FutureExt, Stream, StreamExt};
 use tokio::io::{AsyncRead, AsyncWrite};
 use types::Result;
 
@@ -15,7 +16,7 @@ use crate::cancel::Cancel;
 use crate::connection::Failure;
 use crate::message::Formats;
 use crate::reply;
-use crate::wire::Wire;
+use crate::wire::{Closed, Wire};
 
 /// Rows that have not been sent yet.
 pub struct Fetch {
@@ -77,18 +78,28 @@ impl Fetch {
         while self.made.len() == 0 {
             let Some(rows) = &mut self.more else { return Ok(false) };
             cancel.check()?;
-            let next = match rows.next().now_or_never() {
-                Some(next) => next,
-                None => {
-                    wire.flush().await?;
-                    rows.next().await
-                }
-            };
-            match next {
+            match next(rows, wire).await? {
                 Some(batch) => self.made = batch?.into_iter(),
                 None => self.more = None,
             }
         }
         Ok(true)
+    }
+}
+
+/// What a stream makes next, with what is in the output buffer on its way meanwhile.
+pub async fn next<S, M>(made: &mut M, wire: &mut Wire<S>) -> Result<Option<M::Item>, Closed>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    M: Stream + Unpin,
+{
+    if let Some(next) = made.next().now_or_never() {
+        return Ok(next);
+    }
+    wire.flush().await?;
+    tokio::select! {
+        biased;
+        next = made.next() => Ok(next),
+        closed = wire.hung_up() => Err(closed),
     }
 }

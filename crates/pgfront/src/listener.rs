@@ -3,14 +3,26 @@
 //! A Unix-domain socket lies in a folder as `.s.PGSQL.<port>`, where libpq looks for it when its
 //! `host` is that folder. Who may open the file may connect: it is a way in from the same machine,
 //! like loopback, at about half of loopback's cost in the kernel. There is no TLS on it.
+//!
+//! A peer that is gone without a word, by a cut cable or a crash of its machine, is found out by
+//! keepalive probes, or by what it does not acknowledge: about 90 seconds either way.
 
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
+use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+
+/// A peer that says nothing for so long is asked whether it is there.
+const KEEPALIVE_AFTER: Duration = Duration::from_secs(60);
+const KEEPALIVE_EVERY: Duration = Duration::from_secs(10);
+const KEEPALIVE_PROBES: u32 = 3;
+/// How long what was sent may stay unacknowledged.
+const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(90);
 
 pub enum Listener {
     Tcp(TcpListener),
@@ -79,8 +91,8 @@ impl Listener {
     pub(crate) fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(Stream, Peer)>> {
         match self {
             Listener::Tcp(listener) => listener.poll_accept(cx).map_ok(|(stream, address)| {
-                if let Err(error) = stream.set_nodelay(true) {
-                    tracing::debug!(%address, %error, "cannot set TCP_NODELAY");
+                if let Err(error) = prepare(&stream) {
+                    tracing::debug!(%address, %error, "cannot set a socket's options");
                 }
                 (Stream::Tcp(stream), Peer::Tcp(address))
             }),
@@ -90,6 +102,19 @@ impl Listener {
                 .map_ok(|(stream, _)| (Stream::Unix(stream), Peer::Unix)),
         }
     }
+}
+
+fn prepare(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let keepalive = TcpKeepalive::new()
+        .with_time(KEEPALIVE_AFTER)
+        .with_interval(KEEPALIVE_EVERY)
+        .with_retries(KEEPALIVE_PROBES);
+    let socket = SockRef::from(stream);
+    socket.set_tcp_keepalive(&keepalive)?;
+    #[cfg(target_os = "linux")]
+    socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED_MAX))?;
+    Ok(())
 }
 
 impl From<TcpListener> for Listener {

@@ -21,6 +21,9 @@ use types::{Error, SqlState};
 const BUFFER_BYTES: usize = 16 << 10;
 /// Buffers larger than this are given back as soon as they are empty.
 const BUFFER_KEEP_BYTES: usize = 1 << 20;
+/// What a client may send ahead while its statement runs. Behind more than this its end is seen
+/// only at the next write.
+const READ_AHEAD_BYTES_MAX: usize = 256 << 10;
 /// Replies beyond this size are sent before more are made.
 pub const OUTPUT_HIGH: usize = 64 << 10;
 /// What a client may send before it has authenticated, as in PostgreSQL.
@@ -168,6 +171,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         } else {
             Err(Closed::Io(io::ErrorKind::UnexpectedEof.into()))
         }
+    }
+
+    /// Completes when the client is gone, and keeps what it sends until then. Nothing is lost if
+    /// the future is dropped.
+    ///
+    /// A client that has closed its sending half alone is gone, too: it can ask for nothing more,
+    /// not even for a cancellation.
+    pub async fn hung_up(&mut self) -> Closed {
+        while self.input.len() < READ_AHEAD_BYTES_MAX {
+            if let Err(closed) = self.fill().await {
+                return closed;
+            }
+        }
+        std::future::pending().await
     }
 
     /// Kinds of the whole messages that wait behind the one in hand.

@@ -8,9 +8,7 @@
 //! # use std::sync::Arc;
 //! # use procedure::build::{add, Builder, Tables};
 //! # use types::{ColumnSchema, DataType, TableId, TableSchema};
-//! # let column = |name: &str| ColumnSchema {
-//! #     name: name.into(), data_type: DataType::Int8, nullable: false, dropped: false,
-//! # };
+//! # let column = |name: &str| ColumnSchema::new(name, DataType::Int8);
 //! # let tables: Tables = [Arc::new(TableSchema {
 //! #     id: TableId(1), name: "checking".into(), columns: vec![column("id"), column("bal")],
 //! #     primary_key: vec![0], indexes: vec![], hidden_row_id: false,

@@ -21,7 +21,7 @@ pub mod functions;
 pub mod healing;
 pub mod interpret;
 mod length;
-mod like;
+pub mod like;
 pub mod meter;
 pub mod prune;
 pub mod query;

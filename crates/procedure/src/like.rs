@@ -6,7 +6,7 @@ use types::{Error, Result};
 /// otherwise.
 ///
 /// Greedy with one point to return to, the last `%`: at most text × pattern steps, no recursion.
-pub(crate) fn like(
+pub fn like(
     text: &str,
     pattern: &str,
     escape: Option<char>,

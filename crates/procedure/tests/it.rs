@@ -22,12 +22,7 @@ const CHECKING: TableId = TableId(1);
 const HISTORY: TableId = TableId(2);
 
 fn schemas() -> Vec<Arc<TableSchema>> {
-    let column = |name: &str, data_type| ColumnSchema {
-        name: name.to_string(),
-        data_type,
-        nullable: false,
-        dropped: false,
-    };
+    let column = |name: &str, data_type| ColumnSchema::new(name, data_type);
     let checking = TableSchema {
         id: CHECKING,
         name: "checking".to_string(),

@@ -71,8 +71,7 @@ fn cpu_time() -> Duration {
 }
 
 fn load(store: &Arc<Store>, rows: u64) {
-    let column =
-        |name: String, data_type| ColumnSchema { name, data_type, nullable: false, dropped: false };
+    let column = |name: String, data_type| ColumnSchema::new(name, data_type);
     let fields = (0..FIELDS).map(|i| column(format!("field{i}"), DataType::Text));
     let schema = TableSchema {
         id: TABLE,

@@ -11,12 +11,7 @@ use types::{ColumnSchema, DataType, TableId, TableSchema};
 const INT: DataType = DataType::Int8;
 
 fn table(id: u32, name: &str) -> Arc<TableSchema> {
-    let column = |name: &str| ColumnSchema {
-        name: name.into(),
-        data_type: INT,
-        nullable: false,
-        dropped: false,
-    };
+    let column = |name: &str| ColumnSchema::new(name, INT);
     Arc::new(TableSchema {
         id: TableId(id),
         name: name.into(),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use engine::checkpoint::{Checkpointer, ServiceSettings};
 use engine::{
     Beside, BlockLimits, Body, Checkpoints, Clock, Completion, Engine, Journal, NoObserver,
-    Progress, Recovery, ReplayBy, RowFolders, Transaction, replay,
+    Progress, Recovery, RowFolders, Transaction, replay,
 };
 use kit::random::Random;
 use ledger::memory_files::Failure;
@@ -53,7 +53,7 @@ fn start_by(
         Logging::Rows(rows, _) => Some(rows.clone()),
         Logging::None => None,
     };
-    let way = Recovery { workers: 2, replay: ReplayBy::Auto, rows };
+    let way = Recovery { workers: 2, rows, ..Recovery::default() };
     let read = recovered(&own, &way).unwrap();
     let language = read.replica.language().clone();
     let base = read.checkpoint.map(|checkpoint| checkpoint.base);
@@ -126,7 +126,7 @@ fn what_was_acknowledged_survives_a_power_cut_under_each_scheme() {
             let left_rows: Vec<MemoryFiles> =
                 row_files.iter().map(|files| files.crash(&mut random)).collect();
             let rows = Some(folders_of(scheme, &left_rows));
-            let way = Recovery { workers: 2, replay: ReplayBy::Auto, rows };
+            let way = Recovery { workers: 2, rows, ..Recovery::default() };
             let again = recovered(&left, &way).unwrap_or_else(|fault| panic!("{seed}: {fault}"));
             assert!(again.replica.head().height >= acknowledged, "seed {seed}, image {image}");
             let executed = recovered(&left, &executing(1)).unwrap();
@@ -264,7 +264,7 @@ fn row_logs_are_cut_off_at_checkpoints() {
     let newest = format!("checkpoints/{height:020}.manifest");
     files.remove(&newest).unwrap();
     let own: Arc<dyn Files> = Arc::new(files.clone());
-    let way = Recovery { workers: 1, replay: ReplayBy::Auto, rows: Some(rows) };
+    let way = Recovery { workers: 1, rows: Some(rows), ..Recovery::default() };
     let again = recovered(&own, &way).unwrap();
     let executed = recovered(&own, &executing(1)).unwrap();
     assert_eq!(digest_of(&again.replica), digest_of(&executed.replica));

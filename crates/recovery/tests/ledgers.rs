@@ -26,11 +26,11 @@ fn small(name: &str) -> &'static [(&'static str, u64)] {
 }
 
 fn by(replay: ReplayBy, workers: usize) -> Recovery {
-    Recovery { workers, replay, rows: None }
+    Recovery { workers, replay, ..Recovery::default() }
 }
 
 fn by_rows(rows: RowFolders, workers: usize) -> Recovery {
-    Recovery { workers, replay: ReplayBy::Auto, rows: Some(rows) }
+    Recovery { workers, rows: Some(rows), ..Recovery::default() }
 }
 
 #[test]

@@ -66,7 +66,7 @@ impl ColumnEditor {
             Kind::Float => Values::Float(vec![0.0; GROUP_ROWS]),
             Kind::Decimal { .. } => Values::Decimal(vec![0; GROUP_ROWS]),
             Kind::Uuid => Values::Uuid(vec![0; GROUP_ROWS]),
-            Kind::Text | Kind::Bytes => Values::Views(Views {
+            Kind::Text | Kind::NumericText | Kind::Bytes => Values::Views(Views {
                 views: vec![0; GROUP_ROWS],
                 buffers: Vec::new(),
                 tail: Vec::new(),
@@ -93,7 +93,7 @@ impl ColumnEditor {
                 let (bytes, _) = image.as_fixed_size_binary().values().as_slice().as_chunks();
                 Values::Uuid(bytes.iter().map(|value| u128::from_le_bytes(*value)).collect())
             }
-            Kind::Text => {
+            Kind::Text | Kind::NumericText => {
                 let array = image.as_string_view();
                 Values::Views(Views::of(array.views(), array.data_buffers())?)
             }
@@ -133,10 +133,13 @@ impl ColumnEditor {
             (Values::Int64(values), _) => values[row] = word(),
             (Values::Float(values), _) => values[row] = f64::from_bits(value.word()),
             (Values::Decimal(values), Kind::Decimal { scale, .. }) => {
-                values[row] = units(Decimal::deserialize(value.pair().to_le_bytes()), scale)?;
+                values[row] = units(number(value), scale)?;
             }
             (Values::Decimal(_), _) => {}
             (Values::Uuid(values), _) => values[row] = value.pair(),
+            (Values::Views(views), Kind::NumericText) => {
+                views.put(row, number(value).to_string().as_bytes())?;
+            }
             (Values::Views(views), _) => value.with_bytes(|bytes| views.put(row, bytes))?,
         }
         Ok(())
@@ -169,6 +172,10 @@ impl ColumnEditor {
             Values::Views(views) => views.finish(self.kind, nulls),
         }
     }
+}
+
+fn number(value: &Gathered<'_>) -> Decimal {
+    Decimal::deserialize(value.pair().to_le_bytes())
 }
 
 fn copy<T: ArrowPrimitiveType>(image: &ArrayRef) -> Vec<T::Native> {

@@ -17,10 +17,10 @@ use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use storage::{GROUP_ROWS, Snapshot, Store, Table};
-use types::{ColumnId, Height, Result, TableId};
+use types::{ColumnId, ColumnSchema, DataType, Height, Result, TableId};
 
-use crate::group::{Charges, Evicted, Group, GroupColumns, Request};
-use crate::kind::{Kind, arrow_field};
+use crate::group::{Charges, Evicted, Group, GroupColumns, ImageWork, Request};
+use crate::kind::{Kind, field_of_kind};
 use crate::zone::Zone;
 
 /// The columnar images of a store's tables.
@@ -32,7 +32,25 @@ pub struct Images {
     /// Whoever drains the feed, one at a time; the highest block that it has told.
     drain: Mutex<Height>,
     clock: Mutex<VecDeque<(Weak<Group>, ColumnId)>>,
+    counts: Counts,
+}
+
+/// Since the start.
+#[derive(Default)]
+struct Counts {
+    scans: AtomicU64,
     evicted: AtomicU64,
+    built_bytes: AtomicU64,
+    patched_bytes: AtomicU64,
+    reused_bytes: AtomicU64,
+}
+
+impl Counts {
+    fn add(&self, work: &ImageWork) {
+        self.built_bytes.fetch_add(work.built_bytes, Ordering::Relaxed);
+        self.patched_bytes.fetch_add(work.patched_bytes, Ordering::Relaxed);
+        self.reused_bytes.fetch_add(work.reused_bytes, Ordering::Relaxed);
+    }
 }
 
 /// The tables that have had an id one after the other, as long as somebody reads them.
@@ -50,7 +68,10 @@ pub struct ImageUsage {
     /// Bytes in the cache; what only running queries still hold is theirs.
     pub bytes: u64,
     pub bytes_max: u64,
+    /// Since the start, as the others: tables that were opened to be read.
+    pub scans: u64,
     pub evicted: u64,
+    pub work: ImageWork,
 }
 
 /// A table as of a snapshot, to be read group by group, by any number of threads.
@@ -60,6 +81,7 @@ pub struct TableScan {
     snapshot: Arc<Snapshot>,
     table: Arc<Table>,
     groups: usize,
+    numerics_as_text: bool,
 }
 
 impl TableImages {
@@ -86,15 +108,22 @@ impl Images {
             tables: RwLock::default(),
             drain: Mutex::default(),
             clock: Mutex::default(),
-            evicted: AtomicU64::new(0),
+            counts: Counts::default(),
         }
     }
 
     pub fn usage(&self) -> ImageUsage {
+        let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
         ImageUsage {
             bytes: self.charges.bytes(),
             bytes_max: self.bytes_max,
-            evicted: self.evicted.load(Ordering::Relaxed),
+            scans: count(&self.counts.scans),
+            evicted: count(&self.counts.evicted),
+            work: ImageWork {
+                built_bytes: count(&self.counts.built_bytes),
+                patched_bytes: count(&self.counts.patched_bytes),
+                reused_bytes: count(&self.counts.reused_bytes),
+            },
         }
     }
 
@@ -102,8 +131,10 @@ impl Images {
     pub fn scan(self: &Arc<Self>, snapshot: Arc<Snapshot>, id: TableId) -> Option<TableScan> {
         let table = snapshot.table(id)?.clone();
         let of_table = self.drained(&table);
+        self.counts.scans.fetch_add(1, Ordering::Relaxed);
         let groups = table.groups();
-        Some(TableScan { images: self.clone(), of_table, snapshot, table, groups })
+        let (images, numerics_as_text) = (self.clone(), false);
+        Some(TableScan { images, of_table, snapshot, table, groups, numerics_as_text })
     }
 
     /// Hands the groups what blocks have touched, and finds the table's.
@@ -166,7 +197,7 @@ impl Images {
             let Some(alive) = group.upgrade() else { continue };
             match alive.evict(id) {
                 Evicted::Kept => clock.push_back((group, id)),
-                Evicted::Gone => _ = self.evicted.fetch_add(1, Ordering::Relaxed),
+                Evicted::Gone => _ = self.counts.evicted.fetch_add(1, Ordering::Relaxed),
             }
         }
     }
@@ -190,6 +221,19 @@ impl TableScan {
         self.snapshot.check()
     }
 
+    /// Columns of type `numeric` without a precision as text from now on, which every number has
+    /// a place in.
+    pub fn with_numerics_as_text(self) -> TableScan {
+        TableScan { numerics_as_text: true, ..self }
+    }
+
+    fn kind(&self, column: &ColumnSchema) -> Kind {
+        match column.data_type {
+            DataType::Numeric(None) if self.numerics_as_text => Kind::NumericText,
+            _ => Kind::of(&column.data_type),
+        }
+    }
+
     /// Row groups; some may have no row that exists at the snapshot's height.
     pub fn groups(&self) -> usize {
         self.groups
@@ -198,7 +242,8 @@ impl TableScan {
     /// The schema of batches of some columns.
     pub fn schema(&self, columns: &[ColumnId]) -> SchemaRef {
         let all = &self.table.schema().columns;
-        let fields = columns.iter().map(|&id| arrow_field(&all[usize::from(id)]));
+        let field = |column: &ColumnSchema| field_of_kind(column, self.kind(column));
+        let fields = columns.iter().map(|&id| field(&all[usize::from(id)]));
         Arc::new(Schema::new(fields.collect::<Vec<_>>()))
     }
 
@@ -209,7 +254,7 @@ impl TableScan {
     /// ended: what was read before is right.
     pub fn read(&self, group: usize, columns: &[ColumnId]) -> Result<GroupColumns> {
         let schema = self.table.schema();
-        let kind = |id: &ColumnId| (*id, Kind::of(&schema.columns[usize::from(*id)].data_type));
+        let kind = |id: &ColumnId| (*id, self.kind(&schema.columns[usize::from(*id)]));
         let columns: SmallVec<[(ColumnId, Kind); 8]> = columns.iter().map(kind).collect();
         let images = self.of_table.group(group);
         let request = Request {
@@ -221,6 +266,7 @@ impl TableScan {
             complete_above: self.complete_above(),
         };
         let (read, added) = images.read(&request, &self.images.charges)?;
+        self.images.counts.add(&read.work);
         self.images.admit(&images, &added);
         Ok(read)
     }

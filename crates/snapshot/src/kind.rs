@@ -5,7 +5,8 @@
 //! int2, int4, int8      Int16, Int32, Int64
 //! float8                Float64
 //! numeric(p, s)         Decimal128(p, s)
-//! numeric               Decimal128(38, 10): a value with more digits after the point is refused
+//! numeric               Decimal128(38, 10): a value with more digits after the point is refused;
+//!                       or Utf8View, for who asks for all digits
 //! text, varchar, char   Utf8View
 //! bytea, uuid           BinaryView, FixedSizeBinary(16)
 //! date                  Date32                                     days since 1970-01-01
@@ -32,12 +33,19 @@ pub(crate) enum Kind {
     Int32,
     Int64,
     Float,
-    Decimal { precision: u8, scale: u8 },
+    Decimal {
+        precision: u8,
+        scale: u8,
+    },
     Text,
+    /// Numbers with all their digits.
+    NumericText,
     Bytes,
     Uuid,
     Date,
-    Timestamp { utc: bool },
+    Timestamp {
+        utc: bool,
+    },
 }
 
 impl Kind {
@@ -76,7 +84,7 @@ impl Kind {
             Kind::Int64 => ArrowType::Int64,
             Kind::Float => ArrowType::Float64,
             Kind::Decimal { precision, scale } => ArrowType::Decimal128(precision, scale as i8),
-            Kind::Text => ArrowType::Utf8View,
+            Kind::Text | Kind::NumericText => ArrowType::Utf8View,
             Kind::Bytes => ArrowType::BinaryView,
             Kind::Uuid => ArrowType::FixedSizeBinary(16),
             Kind::Date => ArrowType::Date32,
@@ -94,7 +102,11 @@ pub fn arrow_type(data_type: &DataType) -> ArrowType {
 
 /// The field that a column is in a scan's batches.
 pub fn arrow_field(column: &ColumnSchema) -> Field {
-    Field::new(&*column.name, Kind::of(&column.data_type).arrow(), column.nullable)
+    field_of_kind(column, Kind::of(&column.data_type))
+}
+
+pub(crate) fn field_of_kind(column: &ColumnSchema, kind: Kind) -> Field {
+    Field::new(&*column.name, kind.arrow(), column.nullable)
 }
 
 /// A number as so many units of `10^-scale`.

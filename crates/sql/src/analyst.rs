@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
-use procedure::Column;
+use procedure::{Column, Interrupt};
 use sqlparser::ast;
 use storage::Snapshot;
 use types::{DataType, Result, Value};
@@ -55,6 +55,16 @@ pub struct QueryRequest<'a> {
     pub query: &'a ast::Query,
     /// As the client declared them; `None` is to be inferred.
     pub parameter_types: &'a [Option<DataType>],
+    /// Ends the planning.
+    pub interrupt: Option<Arc<dyn Interrupt>>,
+}
+
+impl QueryRequest<'_> {
+    /// # Errors
+    /// Nobody waits for the plan any more: 57014.
+    pub fn check(&self) -> Result<()> {
+        self.interrupt.as_ref().map_or(Ok(()), |interrupt| interrupt.check())
+    }
 }
 
 /// A query, checked and planned.
@@ -93,6 +103,9 @@ pub struct Execution {
 pub struct Limits {
     /// Time that somebody waits for rows. What the client takes to read them does not count.
     pub timeout: Option<Duration>,
+    /// Time that rows may wait until somebody asks for them: what a run holds meanwhile, nobody
+    /// else has.
+    pub fetch_timeout: Option<Duration>,
     /// Becomes true when the client asks to cancel what it waits for.
     pub canceled: Arc<AtomicBool>,
 }

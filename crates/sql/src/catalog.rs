@@ -23,6 +23,31 @@ pub struct Catalog {
     pub(crate) views: BTreeMap<String, Arc<View>>,
 }
 
+/// Views that one statement may use, counted as often as they are used, by others or by itself.
+const VIEW_USES_MAX: usize = 1000;
+
+/// Counts the views that a statement uses: each use is planned anew.
+#[derive(Debug, Default)]
+pub struct ViewUses(usize);
+
+impl ViewUses {
+    /// # Errors
+    /// There are too many.
+    pub fn add_one(&mut self) -> Result<()> {
+        self.0 += 1;
+        match self.0 <= VIEW_USES_MAX {
+            true => Ok(()),
+            false => Err(Error::new(
+                SqlState::STATEMENT_TOO_COMPLEX,
+                "the statement uses too many views",
+            )
+            .with_detail(format!(
+                "There can be {VIEW_USES_MAX} at most, with those that views use."
+            ))),
+        }
+    }
+}
+
 /// A table and its rules.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {

@@ -2,10 +2,10 @@
 //!
 //! The text is cut into tokens once; semicolons cut it into statements, so that every statement
 //! keeps its own source text (what the ledger records, and what positions in errors count from).
-//! sqlparser does the grammar. A few things are recognised before it, because its PostgreSQL
-//! dialect reads them differently or not at all: CREATE/DROP PROCEDURE (the same grammar as
-//! FUNCTION), AS OF (module `as_of`), VACUUM and ANALYZE with their many options (accepted without
-//! effect), ABORT, and switches of COPY that say `on`.
+//! sqlparser does the grammar, but for one precedence (module `precedence`). A few things are
+//! recognised before it, because its PostgreSQL dialect reads them differently or not at all:
+//! CREATE/DROP PROCEDURE (the same grammar as FUNCTION), AS OF (module `as_of`), VACUUM and ANALYZE
+//! with their many options (accepted without effect), ABORT, and switches of COPY that say `on`.
 
 use sqlparser::ast;
 use sqlparser::dialect::PostgreSqlDialect;
@@ -17,6 +17,7 @@ use types::{Error, Result, SqlState};
 use crate::as_of::{self, AsOf};
 use crate::copy::CopyOptions;
 use crate::depth;
+use crate::precedence::mend;
 
 /// One statement of a text.
 #[derive(Clone, Debug, PartialEq)]
@@ -141,10 +142,16 @@ pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
         let (mut statement, as_of) = as_of::take(statement)?;
         drop_deferrable(&mut statement);
         depth::check_tokens(&statement)?;
-        let body = parse_statement(sql, &statement)?;
-        match &body {
-            Body::Statement(tree) => depth::check_tree(&statement, tree)?,
-            Body::CreateRoutine { definition, .. } => depth::check_tree(&statement, definition)?,
+        let mut body = parse_statement(sql, &statement)?;
+        match &mut body {
+            Body::Statement(tree) => {
+                depth::check_tree(&statement, tree)?;
+                mend(tree);
+            }
+            Body::CreateRoutine { definition, .. } => {
+                depth::check_tree(&statement, definition)?;
+                mend(definition);
+            }
             _ => {}
         }
         // The parameters in PREPARE are those of the statement that it prepares.
@@ -255,8 +262,9 @@ pub fn parse_expression(sql: &str) -> Result<ast::Expr> {
         .map_err(|e| syntax_error(sql, &e.message, Some(e.location)))?;
     depth::check_tokens(&tokens)?;
     let mut parser = Parser::new(&PostgreSqlDialect {}).with_tokens_with_locations(tokens.clone());
-    let expression = parser.parse_expr().map_err(|e| parser_error(sql, e))?;
+    let mut expression = parser.parse_expr().map_err(|e| parser_error(sql, e))?;
     depth::check_tree(&tokens, &expression)?;
+    mend(&mut expression);
     expect_end(sql, &mut parser)?;
     Ok(expression)
 }

@@ -119,6 +119,9 @@ pub enum Isolation {
     Serializable,
 }
 
+/// Who owns everything, whether or not anybody may log in by that name.
+pub const OWNER: &str = "tally";
+
 /// What a session knows about itself: the answers of `current_user`, `version()` and their kin.
 /// They become constants of the plan; see [`Bound::session_dependent`].
 #[derive(Clone, Debug)]
@@ -132,7 +135,7 @@ pub struct SessionInfo {
 impl Default for SessionInfo {
     fn default() -> Self {
         SessionInfo {
-            user: "tally".into(),
+            user: OWNER.into(),
             database: "tally".into(),
             backend_pid: 0,
             server_version: "17.0".into(),

@@ -17,12 +17,7 @@ const BLOCK_OPS: u64 = 1_000;
 const REPETITIONS: usize = 5;
 
 fn schema(id: u32, indexed: bool) -> Arc<TableSchema> {
-    let column = |name: &str, data_type| ColumnSchema {
-        name: name.to_owned(),
-        data_type,
-        nullable: false,
-        dropped: false,
-    };
+    let column = |name: &str, data_type| ColumnSchema::new(name, data_type);
     let by_branch = IndexSchema {
         name: "by_branch".to_owned(),
         columns: vec![1],

@@ -69,12 +69,7 @@ mod tests {
     use super::*;
 
     fn schema(primary_key: ColumnId) -> Arc<TableSchema> {
-        let column = |name: &str| ColumnSchema {
-            name: name.into(),
-            data_type: DataType::Int8,
-            nullable: false,
-            dropped: false,
-        };
+        let column = |name: &str| ColumnSchema::new(name, DataType::Int8);
         Arc::new(TableSchema {
             id: TableId(1),
             name: "t".into(),

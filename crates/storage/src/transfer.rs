@@ -91,12 +91,8 @@ mod tests {
     use super::*;
 
     fn schema() -> Arc<TableSchema> {
-        let column = |name: &str, data_type, nullable| ColumnSchema {
-            name: name.into(),
-            data_type,
-            nullable,
-            dropped: false,
-        };
+        let column =
+            |name: &str, data_type, nullable| ColumnSchema::new(name, data_type).nullable(nullable);
         Arc::new(TableSchema {
             id: TableId(1),
             name: "t".into(),

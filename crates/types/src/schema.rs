@@ -37,6 +37,17 @@ pub struct ColumnSchema {
     pub dropped: bool,
 }
 
+impl ColumnSchema {
+    /// A column without NULLs.
+    pub fn new(name: impl Into<String>, data_type: DataType) -> ColumnSchema {
+        ColumnSchema { name: name.into(), data_type, nullable: false, dropped: false }
+    }
+
+    pub fn nullable(self, nullable: bool) -> ColumnSchema {
+        ColumnSchema { nullable, ..self }
+    }
+}
+
 /// A secondary index: entries are the encoded `columns` followed by the primary key, so entries
 /// are distinct even where the columns are not. Uniqueness is checked by the steps that write.
 #[derive(Clone, PartialEq, Debug)]

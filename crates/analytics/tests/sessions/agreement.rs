@@ -1,5 +1,7 @@
 //! Where DataFusion's own answer would be another than PostgreSQL's, or than the fast path's.
 
+use types::{SqlState, Value};
+
 use super::{Client, Node, block_on, roomy};
 
 /// Makes any query the analyst's.
@@ -127,5 +129,31 @@ fn no_answer_changes_when_its_table_grows() {
             moved += usize::from(told.by_analyst);
         }
         assert!(moved > 0, "all stayed");
+    });
+}
+
+/// 1/3 has more digits than an image has room for. A table may grow at any time, and what is asked
+/// of it must not fail then.
+#[test]
+fn a_number_of_any_scale_leaves_its_queries_to_the_fast_path() {
+    block_on(async {
+        let node = Node::new(&roomy());
+        let mut client = node.session();
+        client.run("CREATE TABLE f (id int PRIMARY KEY, n numeric)").await;
+        client.run("INSERT INTO f SELECT n, 1.0 / 3 FROM generate_series(1, 30000) n").await;
+        for (query, by_analyst) in [
+            ("SELECT count(*) FROM f WHERE n > 0.1", false),
+            ("SELECT count(*) FROM f WHERE n = $1", false),
+            ("SELECT count(*) FROM f WHERE id > 0", true),
+        ] {
+            let third = Value::Numeric("0.33333333333333333333".parse().expect("a number"));
+            let parameters = if query.contains('$') { vec![third] } else { Vec::new() };
+            let told = client.tell(query, &parameters).await.expect("an answer");
+            assert_eq!((told.lines(), told.by_analyst), (vec!["30000".to_owned()], by_analyst));
+        }
+        // The analyst's own queries have nowhere else to go.
+        let windowed = client.error("SELECT rank() OVER (ORDER BY n) FROM f").await;
+        assert_eq!(windowed.code(), SqlState::NUMERIC_VALUE_OUT_OF_RANGE);
+        assert!(windowed.fields().hint.is_some());
     });
 }

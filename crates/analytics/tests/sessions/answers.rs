@@ -1,5 +1,7 @@
 //! What queries answer that only the analyst knows.
 
+use types::SqlState;
+
 use super::{Client, Node, block_on, roomy};
 
 async fn shop(client: &mut Client) {
@@ -95,10 +97,10 @@ fn views_are_read_by_either_engine() {
         let both = "SELECT name, place FROM paris LEFT JOIN ranked ON customer = id";
         assert_eq!(client.lines(both).await, ["ada,2"]);
         let wrong = "CREATE VIEW wrong AS SELECT rank() OVER (ORDER BY nothing) FROM sale";
-        assert_eq!(client.code(wrong).await, types::SqlState::UNDEFINED_COLUMN);
+        assert_eq!(client.code(wrong).await, SqlState::UNDEFINED_COLUMN);
         assert_eq!(client.code("DROP TABLE sale").await.as_str(), "2BP01");
         client.run("DROP TABLE sale CASCADE").await;
-        assert_eq!(client.code("SELECT * FROM ranked").await, types::SqlState::UNDEFINED_TABLE);
+        assert_eq!(client.code("SELECT * FROM ranked").await, SqlState::UNDEFINED_TABLE);
     });
 }
 
@@ -259,6 +261,63 @@ fn joins_sets_and_groups_that_the_fast_path_has_not() {
             let told = client.run(query).await;
             assert!(told.by_analyst, "{query}");
             assert_eq!(told.lines(), lines, "{query}");
+        }
+    });
+}
+
+/// WITH keeps the strings where they stand: none becomes a parameter.
+#[test]
+fn a_string_is_read_as_what_it_is_compared_with() {
+    block_on(async {
+        let node = Node::new(&roomy());
+        let mut client = node.session();
+        client
+            .run(
+                r"CREATE TABLE v (id int PRIMARY KEY, code char(5), h bytea, u uuid, d date, b bool,
+                                  n numeric, t text);
+                  INSERT INTO v VALUES
+                    (1, 'ab', '\xdead', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', '2026-03-01', true,
+                     1.5, 'ab'),
+                    (2, 'cd', '\x00', 'b0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', '2026-03-02', false,
+                     2, 'cd   ')",
+            )
+            .await;
+        let ones = [
+            "code = 'ab   '",
+            "'ab ' = code",
+            "code IN ('ab  ', 'x')",
+            "code BETWEEN 'aa' AND 'ab     '",
+            "code IS NOT DISTINCT FROM 'ab  '",
+            "CASE code WHEN 'ab  ' THEN true ELSE false END",
+            r"h = '\xDEAD'",
+            r"h IN ('\xdead')",
+            "u = '{A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11}'",
+            "u IN ('a0eebc999c0b4ef8bb6d6bb9bd380a11')",
+            "d = ' 2026-03-01 '",
+            "d NOT IN ('2026-03-02')",
+            "b = 'yes'",
+            "id = ' 1'",
+            "id IN ('1')",
+            "n = '1.500000000000'",
+            "n > '0.00000000001' AND n < '1.99999999999'",
+            "t = 'ab'",
+            "t <> 'cd   '",
+        ];
+        for condition in ones {
+            let query = format!(
+                "WITH w AS (SELECT * FROM v) SELECT id, rank() OVER () FROM w WHERE {condition}"
+            );
+            assert_eq!(client.lines(&query).await, ["1,1"], "{query}");
+        }
+        for (condition, code) in [
+            ("id = 'one'", SqlState::INVALID_TEXT_REPRESENTATION),
+            ("u = 'x'", SqlState::INVALID_TEXT_REPRESENTATION),
+            ("b IN ('maybe')", SqlState::INVALID_TEXT_REPRESENTATION),
+        ] {
+            let query = format!(
+                "WITH w AS (SELECT * FROM v) SELECT id, rank() OVER () FROM w WHERE {condition}"
+            );
+            assert_eq!(client.code(&query).await, code, "{query}");
         }
     });
 }

@@ -31,6 +31,7 @@ pub fn roomy() -> AnalyticsOptions {
 /// A ledger in memory, the node on it, and who analyses it.
 pub struct Node {
     pub database: Arc<Database>,
+    pub analytics: Arc<Analytics>,
 }
 
 impl Node {
@@ -53,8 +54,9 @@ impl Node {
         let engine = Engine::start(replica, log, schema.clone(), limits, clock, observer);
         let engine = Arc::new(engine.expect("an engine"));
         let analytics = Analytics::new(engine.store().clone(), options).expect("analytics");
-        let analyst: Option<Arc<dyn sql::analyst::Analyst>> = Some(Arc::new(analytics));
-        Node { database: Arc::new(Database { engine, schema, analyst }) }
+        let analytics = Arc::new(analytics);
+        let analyst: Option<Arc<dyn sql::analyst::Analyst>> = Some(analytics.clone());
+        Node { database: Arc::new(Database { engine, schema, analyst }), analytics }
     }
 
     pub fn session(&self) -> Client {
@@ -166,5 +168,5 @@ impl Client {
 
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    runtime.worker_threads(2).build().expect("a runtime").block_on(future)
+    runtime.worker_threads(2).enable_time().build().expect("a runtime").block_on(future)
 }

@@ -30,12 +30,7 @@ pub struct Rows {
 }
 
 fn schema(columns: usize) -> Arc<TableSchema> {
-    let column = |name: String| ColumnSchema {
-        name,
-        data_type: DataType::Int8,
-        nullable: false,
-        dropped: false,
-    };
+    let column = |name: String| ColumnSchema::new(name, DataType::Int8);
     let columns = (0..=columns).map(|at| column(format!("c{at}"))).collect();
     Arc::new(TableSchema {
         id: TABLE,

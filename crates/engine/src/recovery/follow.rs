@@ -140,6 +140,7 @@ impl Follower<'_> {
         mut self,
         next: &mut dyn FnMut() -> Result<Option<Item>, Fault>,
     ) -> Result<Followed, Fault> {
+        self.retain();
         while let Some(item) = next()? {
             let way = self.way(&item);
             if self.part.as_ref().map(|(way, _)| *way) != way {
@@ -157,6 +158,14 @@ impl Follower<'_> {
         }
         self.end_part()?;
         Ok(self.done)
+    }
+
+    /// The block at the head, if somebody wants it.
+    fn retain(&self) {
+        let head = self.replica.head();
+        if self.recovery.retain.contains(&head) {
+            self.replica.store().retain(head.height);
+        }
     }
 
     /// How a block gets by without its protocol, if it does.
@@ -204,6 +213,7 @@ impl Follower<'_> {
         let again = self.replica.execute_again(&block, inputs, alone);
         let again = again.map_err(|halt| Fault::Halt(height, halt))?;
         self.replica.publish();
+        self.retain();
         self.reached.height.store(height, Ordering::Release);
         let transactions = block.transactions.len() as u64;
         self.comparer.take(block, again)?;
@@ -252,6 +262,7 @@ impl Follower<'_> {
             Way::Serial => ways.serially += blocks,
         }
         self.reached.height.store(self.replica.head().height, Ordering::Release);
+        self.retain();
         self.replica.store().collect();
         self.count(blocks, transactions, bytes);
     }

@@ -41,7 +41,7 @@ use types::{Error, Height, SqlState};
 use crate::checkpoint::{Base, Loaded, load};
 use crate::effects::ChangedRow;
 use crate::language::Language;
-use crate::replica::{Halt, Replica};
+use crate::replica::{Halt, Head, Replica};
 
 mod ahead;
 mod compare;
@@ -192,12 +192,14 @@ pub struct Recovery {
     pub replay: ReplayBy,
     /// Read instead of executing, where they hold what the ledger says.
     pub rows: Option<RowFolders>,
+    /// Blocks that the store is to retain when it comes by.
+    pub retain: Vec<Head>,
 }
 
 impl Recovery {
     /// By execution alone.
     fn executing(workers: usize) -> Recovery {
-        Recovery { workers, replay: ReplayBy::Protocol, rows: None }
+        Recovery { workers, replay: ReplayBy::Protocol, ..Recovery::default() }
     }
 }
 
@@ -312,7 +314,8 @@ pub fn recover_by(
 ) -> Result<Replayed, Fault> {
     match try_recover(&files, language, recovery, report) {
         Err(Fault::Unusable(height, why)) => {
-            let executing = Recovery::executing(recovery.workers);
+            let retain = recovery.retain.clone();
+            let executing = Recovery { retain, ..Recovery::executing(recovery.workers) };
             let mut replayed = try_recover(&files, language, &executing, report)?;
             replayed.notes.push(format!("replay behind block {height} was given up: {why}"));
             Ok(replayed)

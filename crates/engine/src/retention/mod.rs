@@ -14,9 +14,10 @@
 //! so a retained block costs the rows that have changed between it and the next one, once each,
 //! however often they did (`storage`, module `sweep`).
 //!
-//! *Names last as long as the node runs.* Versions are memory: a start reads a checkpoint and the
-//! blocks behind it, and retains from there on what the policy says. A name is not written down,
-//! and nothing claims that it was.
+//! *Names outlast the node, versions do not.* A name is written down ([`names`]) and has an owner,
+//! without whom nobody gives it up. But versions are memory, and a start has those alone that it
+//! makes again: it begins with a checkpoint, and retains the named blocks among those that it
+//! executes behind it. An older one is listed as lost, and whoever asks for it is told why.
 //!
 //! # The limit
 //!
@@ -34,6 +35,7 @@
 //! or before it: known of a retained block together with the time of the block after it, and of
 //! the newest [`RECENT_BLOCKS`].
 
+mod names;
 mod policy;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -43,7 +45,9 @@ use storage::{Snapshot, Store};
 use types::{Error, Height, Result, SqlState};
 
 use crate::replica::Head;
+use names::Found;
 
+pub use names::PinFolder;
 pub use policy::{Every, Policy, Rule};
 
 /// Blocks whose hashes and times are known whether they are retained or not.
@@ -62,16 +66,24 @@ const GIVEN_UP_AT_ONCE_MAX: usize = 64;
 /// Named blocks, lost ones included.
 pub const NAMES_MAX: usize = 256;
 
+/// Those of one owner.
+pub const NAMES_OF_ONE_MAX: usize = 64;
+
 #[derive(Clone, Debug, Default)]
 pub struct RetentionSettings {
     pub policy: Policy,
     /// 0: any.
     pub undo_bytes_max: u64,
+    /// `None`: names are not written down.
+    pub pins: Option<PinFolder>,
 }
 
 pub struct Retention {
     store: Arc<Store>,
-    settings: RetentionSettings,
+    policy: Policy,
+    undo_bytes_max: u64,
+    /// Held while a name comes or goes, which takes the disk's time: blocks do not wait for it.
+    pins: Mutex<Option<PinFolder>>,
     inner: Mutex<Inner>,
 }
 
@@ -86,9 +98,20 @@ pub struct Known {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NamedPin {
     pub name: String,
+    /// Who may give it up.
+    pub owner: String,
     pub block: Known,
-    /// Its versions were given up.
-    pub lost: bool,
+    /// Why its versions are not there any more.
+    pub lost: Option<Lost>,
+    file: Option<u64>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lost {
+    /// They took too much of it.
+    Memory,
+    /// The node began with a checkpoint of a later block.
+    Restart,
 }
 
 /// What the past takes, for metrics.
@@ -119,8 +142,11 @@ struct Inner {
 
 impl Inner {
     fn is_retained(&self, height: Height) -> bool {
-        let named = self.names.values().any(|pin| !pin.lost && pin.block.head.height == height);
-        named || self.by_rule.iter().any(|heights| heights.contains(&height))
+        self.is_named(height) || self.by_rule.iter().any(|heights| heights.contains(&height))
+    }
+
+    fn is_named(&self, height: Height) -> bool {
+        self.names.values().any(|pin| pin.lost.is_none() && pin.block.head.height == height)
     }
 
     fn known(&self, height: Height) -> Option<Known> {
@@ -135,18 +161,30 @@ impl Inner {
 }
 
 impl Retention {
-    /// `newest` is published.
+    /// `newest` is published. Of the blocks that have names the store retains those that it can.
     pub fn new(store: Arc<Store>, settings: RetentionSettings, newest: Head) -> Retention {
-        let by_rule = vec![VecDeque::new(); settings.policy.rules.len()];
-        let inner = Inner {
+        let RetentionSettings { policy, undo_bytes_max, pins } = settings;
+        let mut inner = Inner {
             newest,
             recent: VecDeque::from([newest]),
             retained: BTreeMap::new(),
-            by_rule,
+            by_rule: vec![VecDeque::new(); policy.rules.len()],
             names: BTreeMap::new(),
             given_up: 0,
         };
-        Retention { store, settings, inner: Mutex::new(inner) }
+        let retained = store.retained();
+        for Found { file, head, owner, name } in pins.iter().flat_map(|pins| pins.found.clone()) {
+            let block = Known { head, next_time_us: None };
+            let is_there = retained.contains(&head.height);
+            if is_there {
+                inner.retained.insert(head.height, block);
+            }
+            let lost = (!is_there).then_some(Lost::Restart);
+            let pin = NamedPin { name: name.clone(), owner, block, lost, file: Some(file) };
+            inner.names.insert(name, pin);
+        }
+        let (pins, inner) = (Mutex::new(pins), Mutex::new(inner));
+        Retention { store, policy, undo_bytes_max, pins, inner }
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -166,7 +204,7 @@ impl Retention {
         if inner.recent.len() > RECENT_BLOCKS {
             inner.recent.pop_front();
         }
-        for (place, rule) in self.settings.policy.rules.iter().enumerate() {
+        for (place, rule) in self.policy.rules.iter().enumerate() {
             let wanted = match rule.every {
                 Every::Blocks(count) => head.height.is_multiple_of(count).then_some(head.height),
                 Every::Time(us) => {
@@ -228,18 +266,15 @@ impl Retention {
     fn passes_limit(&self) -> bool {
         let usage = self.store.usage();
         let stays = usage.undo_bytes.saturating_sub(usage.undo_unswept_bytes);
-        self.settings.undo_bytes_max > 0 && stays > self.settings.undo_bytes_max
+        self.undo_bytes_max > 0 && stays > self.undo_bytes_max
     }
 
     /// The oldest block that only rules retain; else the oldest of names and sessions, and so
     /// before the last few of the rules if it is older than these. Whether there was any.
     fn give_up(&self) -> bool {
         let mut inner = self.inner();
-        let is_named = |inner: &Inner, height| {
-            inner.names.values().any(|pin| !pin.lost && pin.block.head.height == height)
-        };
         let by_rule: BTreeSet<Height> = inner.by_rule.iter().flatten().copied().collect();
-        let mut by_rule_alone = by_rule.into_iter().filter(|height| !is_named(&inner, *height));
+        let mut by_rule_alone = by_rule.into_iter().filter(|height| !inner.is_named(*height));
         let oldest = by_rule_alone.next();
         let is_much = by_rule_alone.nth(RULE_BLOCKS_MIN - 1).is_some();
         let limit = inner.newest.height.saturating_sub(LEASE_BLOCKS_MIN);
@@ -258,10 +293,35 @@ impl Retention {
     }
 
     /// Retains a block under a name: one that can still be read, by anybody or by `reader` alone;
-    /// the reader's or else the newest, if none is given.
+    /// the reader's or else the newest, if none is given. The name is durable when it returns.
     pub fn pin(
         &self,
         name: &str,
+        owner: &str,
+        block: Option<Height>,
+        reader: Option<(&Snapshot, Head)>,
+    ) -> Result<Known> {
+        let mut pins = self.pins.lock().unwrap_or_else(|e| e.into_inner());
+        let known = self.take_name(name, owner, block, reader)?;
+        let Some(folder) = &mut *pins else { return Ok(known) };
+        let kept = folder.keep(known.head, owner, name);
+        let mut inner = self.inner();
+        match (kept, inner.names.get_mut(name)) {
+            (Ok(file), Some(pin)) => pin.file = Some(file),
+            (Ok(_), None) => {}
+            (Err(error), _) => {
+                inner.names.remove(name);
+                self.release_unused(&mut inner, known.head.height);
+                return Err(error);
+            }
+        }
+        Ok(known)
+    }
+
+    fn take_name(
+        &self,
+        name: &str,
+        owner: &str,
         block: Option<Height>,
         reader: Option<(&Snapshot, Head)>,
     ) -> Result<Known> {
@@ -277,6 +337,12 @@ impl Retention {
             return Err(Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what)
                 .with_hint("Unpin some: SELECT tally_unpin(name)."));
         }
+        if inner.names.values().filter(|pin| pin.owner == owner).count() >= NAMES_OF_ONE_MAX {
+            let what =
+                format!("\"{owner}\" has pinned {NAMES_OF_ONE_MAX} blocks, the most for one");
+            return Err(Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what)
+                .with_hint("Unpin some: SELECT tally_unpin(name)."));
+        }
         let own = reader.map(|(_, head)| head.height);
         let height = block.or(own).unwrap_or(inner.newest.height);
         let by_reader = reader.filter(|(snapshot, head)| {
@@ -289,17 +355,28 @@ impl Retention {
             return Err(self.unreadable(&inner, height));
         }
         let block = inner.retained[&height];
-        let name = name.to_owned();
-        inner.names.insert(name.clone(), NamedPin { name, block, lost: false });
+        let (name, owner) = (name.to_owned(), owner.to_owned());
+        let pin = NamedPin { name: name.clone(), owner, block, lost: None, file: None };
+        inner.names.insert(name, pin);
         Ok(block)
     }
 
-    /// Whether there was such a name.
-    pub fn unpin(&self, name: &str) -> bool {
+    /// Whether there was such a name. `owner`: whose it has to be; `None`: anybody's.
+    pub fn unpin(&self, name: &str, owner: Option<&str>) -> Result<bool> {
+        let pins = self.pins.lock().unwrap_or_else(|e| e.into_inner());
+        let Some(pin) = self.inner().names.get(name).cloned() else { return Ok(false) };
+        if owner.is_some_and(|owner| owner != pin.owner) {
+            let what = format!("must be owner of the pin \"{name}\"");
+            return Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, what)
+                .with_detail(format!("It is \"{}\"'s.", pin.owner)));
+        }
+        if let (Some(folder), Some(file)) = (&*pins, pin.file) {
+            folder.forget(file)?;
+        }
         let mut inner = self.inner();
-        let Some(pin) = inner.names.remove(name) else { return false };
+        inner.names.remove(name);
         self.release_unused(&mut inner, pin.block.head.height);
-        true
+        Ok(true)
     }
 
     /// By name.
@@ -362,12 +439,16 @@ impl Retention {
         let below = inner.retained.range(..height).next_back().map(|(_, known)| known);
         let above = inner.retained.range(height..).next().map(|(_, known)| known);
         let error = self.near(inner, error, below, above);
-        let named = inner.names.values().find(|pin| pin.lost && pin.block.head.height == height);
-        match named {
-            Some(pin) => error.with_hint(format!(
-                "It was pinned as \"{}\" and given up, since undo memory had passed \
-                 undo_bytes_max.",
-                pin.name
+        let named = inner.names.values().filter(|pin| pin.block.head.height == height);
+        match named.filter_map(|pin| Some((&pin.name, pin.lost?))).next() {
+            Some((name, Lost::Memory)) => error.with_hint(format!(
+                "It was pinned as \"{name}\" and given up, since undo memory had passed \
+                 undo_bytes_max."
+            )),
+            Some((name, Lost::Restart)) => error.with_hint(format!(
+                "It was pinned as \"{name}\", but the node has been started since, from a \
+                 checkpoint of a later block. `tally restore --to-block {height}` makes a ledger \
+                 that ends there."
             )),
             None => error,
         }
@@ -405,7 +486,7 @@ fn forget(inner: &mut Inner, height: Height) {
     inner.retained.remove(&height);
     inner.by_rule.iter_mut().for_each(|heights| heights.retain(|at| *at != height));
     for pin in inner.names.values_mut().filter(|pin| pin.block.head.height == height) {
-        pin.lost = true;
+        pin.lost.get_or_insert(Lost::Memory);
     }
 }
 

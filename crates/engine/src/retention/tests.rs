@@ -15,12 +15,7 @@ struct World {
 impl World {
     fn new(policy: &str, undo_bytes_max: u64) -> World {
         let store = Arc::new(Store::new());
-        let column = |name: &str| ColumnSchema {
-            name: name.into(),
-            data_type: DataType::Int8,
-            nullable: false,
-            dropped: false,
-        };
+        let column = |name: &str| ColumnSchema::new(name, DataType::Int8);
         store.create_table(Arc::new(TableSchema {
             id: TableId(0),
             name: "t".into(),
@@ -30,7 +25,8 @@ impl World {
             hidden_row_id: false,
         }));
         store.publish(0);
-        let settings = RetentionSettings { policy: policy.parse().unwrap(), undo_bytes_max };
+        let settings =
+            RetentionSettings { policy: policy.parse().unwrap(), undo_bytes_max, pins: None };
         let retention = Retention::new(Arc::clone(&store), settings, head(0, 0));
         World { store, retention, rows: 4 }
     }
@@ -115,17 +111,20 @@ fn the_block_at_a_time_is_the_newest_at_or_before_it() {
 fn a_name_keeps_its_block_until_it_is_given_up() {
     let world = World::new("every 10 blocks keep 1", 0);
     (1..=20).for_each(|height| world.block(height, 0));
-    assert_eq!(world.retention.pin("twenty", None, None).unwrap().head, head(20, 0));
-    assert_eq!(world.retention.pin("also", Some(20), None).unwrap().head.height, 20);
-    let taken = world.retention.pin("twenty", None, None).unwrap_err();
+    assert_eq!(world.retention.pin("twenty", "ada", None, None).unwrap().head, head(20, 0));
+    assert_eq!(world.retention.pin("also", "ada", Some(20), None).unwrap().head.height, 20);
+    let taken = world.retention.pin("twenty", "ada", None, None).unwrap_err();
     assert_eq!(taken.code(), SqlState::DUPLICATE_OBJECT);
-    assert!(world.retention.pin("gone", Some(10), None).is_err());
+    assert!(world.retention.pin("gone", "ada", Some(10), None).is_err());
     (21..=60).for_each(|height| world.block(height, 0));
     assert_eq!(world.retained(), [20, 60]);
     world.check(&world.retention.snapshot_at(20).unwrap());
-    assert!(world.retention.unpin("twenty") && !world.retention.unpin("twenty"));
+    assert!(
+        world.retention.unpin("twenty", Some("ada")).unwrap()
+            && !world.retention.unpin("twenty", Some("ada")).unwrap()
+    );
     assert_eq!(world.retained(), [20, 60]);
-    assert!(world.retention.unpin("also"));
+    assert!(world.retention.unpin("also", Some("ada")).unwrap());
     (61..=64).for_each(|height| world.block(height, 0));
     assert_eq!(world.retained(), [60]);
     assert!(world.retention.snapshot_at(20).is_err());
@@ -137,13 +136,13 @@ fn a_reader_can_keep_what_nobody_else_could() {
     (1..=5).for_each(|height| world.block(height, 0));
     let reader = world.store.lease().shared();
     (6..=40).for_each(|height| world.block(height, 0));
-    assert!(world.retention.pin("five", Some(5), None).is_err());
+    assert!(world.retention.pin("five", "ada", Some(5), None).is_err());
     let head = head(5, 0);
-    assert_eq!(world.retention.pin("five", None, Some((&reader, head))).unwrap().head, head);
+    assert_eq!(world.retention.pin("five", "ada", None, Some((&reader, head))).unwrap().head, head);
     drop(reader);
     (41..=80).for_each(|height| world.block(height, 0));
     world.check(&world.retention.snapshot_at(5).unwrap());
-    assert!(world.retention.unpin("five"));
+    assert!(world.retention.unpin("five", Some("ada")).unwrap());
     (81..=88).for_each(|height| world.block(height, 0));
     assert!(world.retention.snapshot_at(5).is_err());
 }
@@ -156,7 +155,7 @@ fn beyond_the_limit_rules_go_first_then_the_oldest_and_whoever_reads_is_told() {
     (1..=5).for_each(|height| world.block(height, 0));
     let session = world.store.lease();
     world.block(6, 0);
-    world.retention.pin("six", None, None).unwrap();
+    world.retention.pin("six", "ada", None, None).unwrap();
     let fresh_below = LEASE_BLOCKS_MIN;
     for height in 7..=400 {
         world.block(height, 0);
@@ -178,7 +177,7 @@ fn beyond_the_limit_rules_go_first_then_the_oldest_and_whoever_reads_is_told() {
         sessions.push(world.store.lease());
         sessions.iter().step_by(7).for_each(|session| world.check(session));
         if height == 6 {
-            world.retention.pin("six", None, None).unwrap();
+            world.retention.pin("six", "ada", None, None).unwrap();
         }
     }
     let ended = sessions.iter().take_while(|session| session.check().is_err()).count();
@@ -187,7 +186,7 @@ fn beyond_the_limit_rules_go_first_then_the_oldest_and_whoever_reads_is_told() {
     let error = sessions[0].check().unwrap_err();
     assert_eq!(error.code(), SqlState::SNAPSHOT_TOO_OLD);
     assert!(error.fields().detail.is_some() && error.fields().hint.is_some());
-    assert!(world.retention.named()[0].lost);
+    assert_eq!(world.retention.named()[0].lost, Some(Lost::Memory));
     let error = world.retention.snapshot_at(6).err().unwrap();
     assert!(
         error.fields().hint.as_deref().unwrap().contains("pinned as \"six\" and given up"),
@@ -208,4 +207,20 @@ fn a_session_left_open_is_ended_before_the_last_history_is() {
     }
     assert_eq!(idle.check().unwrap_err().code(), SqlState::SNAPSHOT_TOO_OLD);
     assert!(!world.retained().is_empty());
+}
+
+#[test]
+fn names_belong_to_who_gave_them_and_nobody_takes_them_all() {
+    let world = World::new("none", 0);
+    world.block(1, 0);
+    for number in 0..NAMES_OF_ONE_MAX {
+        world.retention.pin(&number.to_string(), "ada", None, None).unwrap();
+    }
+    let full = world.retention.pin("more", "ada", None, None).unwrap_err();
+    assert_eq!(full.code(), SqlState::PROGRAM_LIMIT_EXCEEDED);
+    world.retention.pin("more", "bob", None, None).unwrap();
+    let foreign = world.retention.unpin("0", Some("bob")).unwrap_err();
+    assert_eq!(foreign.code(), SqlState::INSUFFICIENT_PRIVILEGE);
+    assert!(world.retention.unpin("0", Some("ada")).unwrap());
+    assert!(world.retention.unpin("1", None).unwrap(), "whoever may do everything");
 }

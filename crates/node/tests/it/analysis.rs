@@ -88,6 +88,80 @@ fn a_cancel_request_ends_a_query_in_the_middle() {
     });
 }
 
+fn running(node: &Node) -> u64 {
+    let page = node.fetch("/metrics");
+    let line = page.lines().find_map(|line| line.strip_prefix("tally_analytical_queries "));
+    line.and_then(|count| count.parse::<f64>().ok()).expect("a count of queries") as u64
+}
+
+async fn until_running(node: &Node, count: u64) {
+    let began = Instant::now();
+    while running(node) != count {
+        assert!(began.elapsed() < Duration::from_secs(10), "{} run, not {count}", running(node));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[test]
+fn a_client_that_is_gone_ends_its_query_and_explanation() {
+    on_a_node(async |node, _| {
+        let endless = "SELECT count(*) FROM t a, t b, t c WHERE a.v + b.v + c.v < 0";
+        for text in [endless, &format!("EXPLAIN ANALYZE {endless}")] {
+            let (client, socket) = node.connect_by_task().await;
+            tokio::select! {
+                answer = client.simple_query(text) => panic!("{answer:?}"),
+                () = until_running(&node, 1) => {}
+            }
+            socket.abort();
+            until_running(&node, 0).await;
+        }
+    });
+}
+
+#[test]
+fn a_portal_that_is_forgotten_gives_its_memory_back() {
+    on_a_node(async |node, mut client| {
+        client.batch_execute("SET tally.fetch_timeout = '300ms'").await.unwrap();
+        let transaction = client.build_transaction().read_only(true).start().await.unwrap();
+        let portal = transaction.bind("SELECT a.id, b.id FROM t a, t b", &[]).await.unwrap();
+        assert_eq!(transaction.query_portal(&portal, 10).await.unwrap().len(), 10);
+        assert_eq!(running(&node), 1);
+        until_running(&node, 0).await;
+        let error = loop {
+            match transaction.query_portal(&portal, 10_000).await {
+                Ok(rows) => assert!(!rows.is_empty()),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.code().map(|code| code.code()), Some("57014"));
+        assert!(error.as_db_error().unwrap().hint().unwrap().contains("tally.fetch_timeout"));
+    });
+}
+
+#[test]
+fn what_images_cost_is_on_the_page_of_metrics() {
+    on_a_node(async |node, client| {
+        let count = |name: &str| {
+            let page = node.fetch("/metrics");
+            let line = page.lines().find_map(|line| line.strip_prefix(name));
+            line.unwrap_or_else(|| panic!("no {name}: {page}")).trim().parse::<f64>().unwrap()
+        };
+        for (built, reused) in [(true, false), (false, true)] {
+            let before = ["tally_image_built_bytes_total ", "tally_image_reused_bytes_total "];
+            let before = before.map(|name| (name, count(name)));
+            client.simple_query("SELECT sum(v) FROM t WHERE v > 7").await.unwrap();
+            let grown = before.map(|(name, before)| count(name) > before);
+            assert_eq!(grown, [built, reused]);
+        }
+        client.simple_query("UPDATE t SET v = 8 WHERE id = 5").await.unwrap();
+        client.simple_query("SELECT sum(v) FROM t WHERE v > 7").await.unwrap();
+        assert!(count("tally_image_patched_bytes_total ") > 0.0);
+        assert!(count("tally_image_bytes ") > 0.0);
+        assert_eq!(count("tally_image_scans_total "), 3.0);
+        assert_eq!(count("tally_image_evictions_total "), 0.0);
+    });
+}
+
 #[test]
 fn copy_writes_what_a_query_finds() {
     on_a_node(async |_, client| {

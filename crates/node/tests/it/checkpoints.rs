@@ -76,6 +76,58 @@ fn a_checkpoint_is_taken_begun_with_verified_and_when_damaged_passed_over() {
     assert_eq!((code, verified["checkpoints"].as_array().map(Vec::len)), (Some(0), Some(1)));
 }
 
+/// The versions of a block are memory; a start makes those again that it executes.
+#[test]
+fn a_pin_outlasts_a_restart_as_far_as_the_start_comes_by_its_block() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let node = Node::start(&data);
+    let (before, young, old) = runtime.block_on(async {
+        let client = node.connect().await;
+        let create = "CREATE TABLE t (id int PRIMARY KEY, v int); INSERT INTO t VALUES (1, 10)";
+        client.batch_execute(create).await.unwrap();
+        let old: i64 = client.query_one("SELECT tally_pin('old')", &[]).await.unwrap().get(0);
+        client.batch_execute("UPDATE t SET v = 20").await.unwrap();
+        ask_node(&node, &data);
+        client.batch_execute("UPDATE t SET v = 30").await.unwrap();
+        let young: i64 = client.query_one("SELECT tally_pin('young')", &[]).await.unwrap().get(0);
+        client.batch_execute("ALTER TABLE t ADD COLUMN w int DEFAULT 5").await.unwrap();
+        for v in 40..60 {
+            client.batch_execute(&format!("UPDATE t SET v = {v}")).await.unwrap();
+        }
+        let as_of = format!("SELECT * FROM t AS OF BLOCK {young}");
+        (client.query_one(&as_of, &[]).await.unwrap().get::<_, i32>(1), young, old)
+    });
+    assert_eq!(before, 30);
+    drop(node);
+    let node = Node::start(&data);
+    runtime.block_on(async {
+        let client = node.connect().await;
+        let as_of = format!("SELECT * FROM t AS OF BLOCK {young}");
+        let row = client.query_one(&as_of, &[]).await.unwrap();
+        assert_eq!((row.len(), row.get::<_, i32>(1)), (2, 30), "under the schema of that block");
+        let as_of = format!("SELECT * FROM t AS OF BLOCK {old}");
+        let lost = client.query(&as_of, &[]).await.unwrap_err();
+        let lost = lost.as_db_error().unwrap();
+        assert_eq!(lost.code().code(), "72000");
+        assert!(lost.hint().unwrap().contains(&format!("--to-block {old}")), "{lost:?}");
+        let states = client.query("SELECT * FROM tally_pins()", &[]).await.unwrap();
+        let states = states.iter().map(|row| (row.get("name"), row.get("state")));
+        assert_eq!(states.collect::<Vec<(&str, &str)>>(), [("old", "lost"), ("young", "readable")]);
+        for name in ["old", "young"] {
+            client.execute(&format!("SELECT tally_unpin('{name}')"), &[]).await.unwrap();
+        }
+    });
+    drop(node);
+    let node = Node::start(&data);
+    runtime.block_on(async {
+        let client = node.connect().await;
+        let left = client.query("SELECT * FROM tally_pins()", &[]).await.unwrap();
+        assert!(left.is_empty(), "what was given up stays given up");
+    });
+}
+
 #[test]
 fn checkpoints_come_by_themselves() {
     let folder = tempfile::tempdir().unwrap();

@@ -6,6 +6,7 @@ mod backups;
 mod catalogs;
 mod checkpoints;
 mod disasters;
+mod export;
 mod interrupts;
 mod isolation;
 mod log_schemes;
@@ -90,12 +91,16 @@ impl Node {
     }
 
     async fn connect(&self) -> tokio_postgres::Client {
+        self.connect_by_task().await.0
+    }
+
+    /// With the task that holds the socket: aborting it is what a crash of the client is.
+    async fn connect_by_task(&self) -> (tokio_postgres::Client, tokio::task::JoinHandle<()>) {
         let address = self.ready["listen"].as_str().unwrap();
         let url = format!("postgresql://tally@{address}/tally");
         let (client, connection) =
             tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
-        tokio::spawn(connection);
-        client
+        (client, tokio::spawn(async { _ = connection.await }))
     }
 
     fn signal(&mut self, signal: rustix::process::Signal) -> Option<i32> {

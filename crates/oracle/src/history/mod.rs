@@ -221,12 +221,8 @@ fn element(key: i64, height: Height, transaction: usize, step: usize) -> String 
 
 /// `lists (id bigint primary key, list text)`.
 fn schema() -> Arc<TableSchema> {
-    let column = |name: &str, data_type, nullable| ColumnSchema {
-        name: name.into(),
-        data_type,
-        nullable,
-        dropped: false,
-    };
+    let column =
+        |name: &str, data_type, nullable| ColumnSchema::new(name, data_type).nullable(nullable);
     let columns = vec![column("id", DataType::Int8, false), column("list", DataType::Text, true)];
     Arc::new(TableSchema {
         id: TABLE,

@@ -35,12 +35,7 @@ const B: ColumnId = 2;
 
 /// `t (id bigint primary key, a bigint, b bigint)` with an index on `a`.
 pub fn schema() -> Arc<TableSchema> {
-    let column = |name: &str, nullable| ColumnSchema {
-        name: name.into(),
-        data_type: DataType::Int8,
-        nullable,
-        dropped: false,
-    };
+    let column = |name: &str, nullable| ColumnSchema::new(name, DataType::Int8).nullable(nullable);
     Arc::new(TableSchema {
         id: TABLE,
         name: "t".into(),
@@ -58,12 +53,8 @@ pub fn schema() -> Arc<TableSchema> {
 
 /// `log (v bigint)` without a primary key, with an index on `v`.
 pub fn log_schema() -> Arc<TableSchema> {
-    let column = |name: &str, data_type, nullable| ColumnSchema {
-        name: name.into(),
-        data_type,
-        nullable,
-        dropped: false,
-    };
+    let column =
+        |name: &str, data_type, nullable| ColumnSchema::new(name, data_type).nullable(nullable);
     Arc::new(TableSchema {
         id: LOG,
         name: "log".into(),

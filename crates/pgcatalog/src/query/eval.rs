@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use procedure::like::like;
 use regex::Regex;
 use types::compare::{compare, sort_cmp};
 use types::{DataType, Error, Result, SqlState, Value};
@@ -22,7 +23,8 @@ pub struct Run<'a> {
     pub ctes: RefCell<HashMap<usize, Rc<Vec<Row>>>>,
     /// Values of subqueries that do not depend on the rows around them.
     cached: RefCell<Vec<Option<Value>>>,
-    patterns: RefCell<HashMap<(MatchKind, String), Rc<Regex>>>,
+    /// By text, and whether case does not matter.
+    patterns: RefCell<HashMap<(String, bool), Rc<Regex>>>,
     interrupted: &'a dyn Fn() -> Result<()>,
     steps: Cell<u32>,
 }
@@ -286,20 +288,19 @@ impl<'a> Run<'a> {
         let (Some(text), Some(pattern)) = (text.as_text(), pattern.as_text()) else {
             return Ok(None);
         };
-        Ok(Some(self.pattern(kind, pattern)?.is_match(text) != negated))
+        let matches = match kind {
+            MatchKind::Like { any_case } => like(text, pattern, Some('\\'), any_case)?,
+            MatchKind::Regex { any_case } => self.regex(pattern, any_case)?.is_match(text),
+        };
+        Ok(Some(matches != negated))
     }
 
-    pub fn pattern(&self, kind: MatchKind, pattern: &str) -> Result<Rc<Regex>> {
-        let key = (kind, pattern.to_owned());
+    pub fn regex(&self, pattern: &str, any_case: bool) -> Result<Rc<Regex>> {
+        let key = (pattern.to_owned(), any_case);
         if let Some(known) = self.patterns.borrow().get(&key) {
             return Ok(Rc::clone(known));
         }
-        let text = match kind {
-            MatchKind::Like | MatchKind::LikeAnyCase => like(pattern),
-            MatchKind::Regex | MatchKind::RegexAnyCase => pattern.to_owned(),
-        };
-        let any_case = matches!(kind, MatchKind::LikeAnyCase | MatchKind::RegexAnyCase);
-        let regex = regex::RegexBuilder::new(&text).case_insensitive(any_case).build();
+        let regex = regex::RegexBuilder::new(pattern).case_insensitive(any_case).build();
         let regex = regex.map_err(|error| {
             Error::new(SqlState(*b"2201B"), "invalid regular expression")
                 .with_detail(error.to_string())
@@ -308,22 +309,6 @@ impl<'a> Run<'a> {
         self.patterns.borrow_mut().insert(key, Rc::clone(&regex));
         Ok(regex)
     }
-}
-
-/// LIKE's pattern as a regular expression.
-fn like(pattern: &str) -> String {
-    let mut text = String::from("(?s)^");
-    let mut rest = pattern.chars();
-    while let Some(c) = rest.next() {
-        match c {
-            '%' => text.push_str(".*"),
-            '_' => text.push('.'),
-            '\\' => text.push_str(&regex::escape(&rest.next().unwrap_or('\\').to_string())),
-            c => text.push_str(&regex::escape(c.encode_utf8(&mut [0; 4]))),
-        }
-    }
-    text.push('$');
-    text
 }
 
 pub fn truth(truth: Option<bool>) -> Value {

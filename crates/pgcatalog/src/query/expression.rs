@@ -63,10 +63,12 @@ impl Binder<'_> {
                 Ok(Typed::bool(negate(Expr::And(vec![low, high]), *negated)))
             }
             E::Like { negated, expr, pattern, escape_char, .. } => {
-                self.like(MatchKind::Like, *negated, expr, pattern, escape_char.as_ref())
+                let kind = MatchKind::Like { any_case: false };
+                self.like(kind, *negated, expr, pattern, escape_char.as_ref())
             }
             E::ILike { negated, expr, pattern, escape_char, .. } => {
-                self.like(MatchKind::LikeAnyCase, *negated, expr, pattern, escape_char.as_ref())
+                let kind = MatchKind::Like { any_case: true };
+                self.like(kind, *negated, expr, pattern, escape_char.as_ref())
             }
             E::Case { operand, conditions, else_result, .. } => {
                 self.case(operand.as_deref(), conditions, else_result.as_deref())
@@ -614,8 +616,10 @@ pub fn comparable_type(side: &DataType, other: &DataType) -> DataType {
 /// What stands between two values and gives a truth value.
 pub fn quantifier(op: &ast::BinaryOperator) -> Result<Option<Quantifier>> {
     use CompareOp as C;
-    use MatchKind as M;
-    let matching = |kind, negated| Quantifier::Match { kind, negated };
+    let regex =
+        |any_case, negated| Quantifier::Match { kind: MatchKind::Regex { any_case }, negated };
+    let like =
+        |any_case, negated| Quantifier::Match { kind: MatchKind::Like { any_case }, negated };
     Ok(Some(match operator_name(op).as_str() {
         "=" => Quantifier::Compare(C::Equal),
         "<>" | "!=" => Quantifier::Compare(C::NotEqual),
@@ -623,14 +627,14 @@ pub fn quantifier(op: &ast::BinaryOperator) -> Result<Option<Quantifier>> {
         "<=" => Quantifier::Compare(C::LessOrEqual),
         ">" => Quantifier::Compare(C::Greater),
         ">=" => Quantifier::Compare(C::GreaterOrEqual),
-        "~" => matching(M::Regex, false),
-        "~*" => matching(M::RegexAnyCase, false),
-        "!~" => matching(M::Regex, true),
-        "!~*" => matching(M::RegexAnyCase, true),
-        "~~" => matching(M::Like, false),
-        "~~*" => matching(M::LikeAnyCase, false),
-        "!~~" => matching(M::Like, true),
-        "!~~*" => matching(M::LikeAnyCase, true),
+        "~" => regex(false, false),
+        "~*" => regex(true, false),
+        "!~" => regex(false, true),
+        "!~*" => regex(true, true),
+        "~~" => like(false, false),
+        "~~*" => like(true, false),
+        "!~~" => like(false, true),
+        "!~~*" => like(true, true),
         _ => return Ok(None),
     }))
 }

@@ -9,7 +9,6 @@ use types::{DataType, Result, SystemType, Value};
 
 use super::cast::{Names, SCHEMAS};
 use super::eval::Run;
-use super::plan::MatchKind;
 use super::text_functions as text;
 use crate::describe;
 use crate::oid;
@@ -480,7 +479,7 @@ static ARRAYS: &[Function] = &[
         Ok(Value::from(parts.collect::<Vec<_>>()))
     }),
     function("regexp_split_to_array", 2, &[Text, Text], Gives::Texts, |run, a, _| {
-        let pattern: Rc<regex::Regex> = run.pattern(MatchKind::Regex, str_of(&a[1]))?;
+        let pattern: Rc<regex::Regex> = run.regex(str_of(&a[1]), false)?;
         let parts = pattern.split(str_of(&a[0])).map(Value::text);
         Ok(Value::from(parts.collect::<Vec<_>>()))
     }),

@@ -35,8 +35,6 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use sqlparser::ast;
-use sqlparser::dialect::PostgreSqlDialect;
-use sqlparser::parser::Parser;
 use types::{DataType, Error, Result, SqlState, SystemType, Value};
 
 use crate::relation::Relation;
@@ -140,12 +138,12 @@ impl Prepared {
 
 /// A statement's query if it asks for nothing but system tables and functions; `None` otherwise.
 pub fn system_query(text: &str) -> Result<Option<Box<ast::Query>>> {
-    let statements = Parser::parse_sql(&PostgreSqlDialect {}, text)
-        .map_err(|error| Error::new(SqlState::SYNTAX_ERROR, error.to_string()))?;
-    let [ast::Statement::Query(query)] = statements.as_slice() else {
-        return Ok(None);
+    let statements = sql::parse(text)?;
+    let query = match statements.as_slice() {
+        [statement] => statement.query(),
+        _ => None,
     };
-    Ok((about(query)? != About::Tables).then(|| query.clone()))
+    Ok(query.filter(|query| about(query) != About::Tables).map(|query| Box::new(query.clone())))
 }
 
 /// What a statement names in FROM.
@@ -155,27 +153,10 @@ struct Named {
     relations: Vec<Vec<String>>,
     /// Those with parentheses.
     functions: Vec<Vec<String>>,
-    depth: usize,
 }
-
-/// Expressions within expressions; whoever walks over them needs stack for each.
-const DEPTH_MAX: usize = 100;
 
 impl ast::Visitor for Named {
     type Break = ();
-
-    fn pre_visit_expr(&mut self, _: &ast::Expr) -> ControlFlow<()> {
-        self.depth += 1;
-        match self.depth <= DEPTH_MAX {
-            true => ControlFlow::Continue(()),
-            false => ControlFlow::Break(()),
-        }
-    }
-
-    fn post_visit_expr(&mut self, _: &ast::Expr) -> ControlFlow<()> {
-        self.depth -= 1;
-        ControlFlow::Continue(())
-    }
 
     fn pre_visit_query(&mut self, query: &ast::Query) -> ControlFlow<()> {
         let ctes = query.with.iter().flat_map(|with| &with.cte_tables);
@@ -209,14 +190,10 @@ pub enum About {
     Tables,
 }
 
-pub fn about(query: &ast::Query) -> Result<About> {
+/// Of a query that is no deeper than [`sql::parse`] lets through.
+pub fn about(query: &ast::Query) -> About {
     let mut named = Named::default();
-    if ast::Visit::visit(query, &mut named).is_break() {
-        return Err(Error::new(
-            SqlState::STATEMENT_TOO_COMPLEX,
-            "the statement is nested too deeply",
-        ));
-    }
+    let _ = ast::Visit::visit(query, &mut named);
     let mut about = About::Nothing;
     for parts in &named.relations {
         let is_cte = matches!(parts.as_slice(), [name] if named.ctes.contains(name));
@@ -226,10 +203,10 @@ pub fn about(query: &ast::Query) -> Result<About> {
         }
         match select::system_relation(parts) {
             Some(_) => about = About::System,
-            None => return Ok(About::Tables),
+            None => return About::Tables,
         }
     }
-    Ok(about)
+    about
 }
 
 fn is_function(name: &str) -> bool {

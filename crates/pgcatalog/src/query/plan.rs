@@ -284,10 +284,8 @@ pub enum CompareOp {
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum MatchKind {
-    Like,
-    LikeAnyCase,
-    Regex,
-    RegexAnyCase,
+    Like { any_case: bool },
+    Regex { any_case: bool },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -4,7 +4,7 @@ use types::{DataType, Result, SystemType, Value};
 
 use super::eval::Run;
 use super::functions::{Takes, bounds};
-use super::plan::{Column, MatchKind};
+use super::plan::Column;
 use crate::world::Row;
 
 pub type EvalSet = fn(&Run<'_>, &[Value], &[DataType]) -> Result<Vec<Row>>;
@@ -169,7 +169,7 @@ static SETS: &[SetFunction] = &[
         let (Some(text), Some(pattern)) = (a[0].as_text(), a[1].as_text()) else {
             return Ok(Vec::new());
         };
-        let pattern = run.pattern(MatchKind::Regex, pattern)?;
+        let pattern = run.regex(pattern, false)?;
         Ok(pattern.split(text).map(|part| one(Value::text(part))).collect())
     }),
 ];

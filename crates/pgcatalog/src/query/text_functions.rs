@@ -3,7 +3,6 @@
 use types::{Result, Value};
 
 use super::functions::{Function, Gives, Takes, function, lax};
-use super::plan::MatchKind;
 use crate::describe;
 use Takes::{Any, Int, Text};
 
@@ -135,7 +134,7 @@ pub static TEXT: &[Function] = &[
     function("substring", 2, &[Text, Any, Any], Gives::Text, |run, a, _| match &a[1] {
         Value::Int(start) => some(substring(text(&a[0]), *start, a.get(2).map(int))),
         pattern => {
-            let pattern = run.pattern(MatchKind::Regex, text(pattern))?;
+            let pattern = run.regex(text(pattern), false)?;
             let found = pattern.captures(text(&a[0]));
             let found = found.and_then(|found| found.get(1).or(found.get(0)));
             Ok(found.map_or(Value::Null, |found| Value::text(found.as_str())))
@@ -176,11 +175,7 @@ pub static TEXT: &[Function] = &[
     }),
     function("regexp_replace", 3, &[Text, Text, Text, Text], Gives::Text, |run, a, _| {
         let flags = a.get(3).map_or("", |flags| text(flags));
-        let kind = match flags.contains('i') {
-            true => MatchKind::RegexAnyCase,
-            false => MatchKind::Regex,
-        };
-        let pattern = run.pattern(kind, text(&a[1]))?;
+        let pattern = run.regex(text(&a[1]), flags.contains('i'))?;
         let new = replacement(text(&a[2]));
         some(match flags.contains('g') {
             true => pattern.replace_all(text(&a[0]), new),

@@ -175,3 +175,24 @@ fn groups_windows_and_sets_are_as_in_postgresql() {
         assert_eq!(server.ask(text, &[]).unwrap().rows, rows, "{text}");
     }
 }
+
+#[test]
+fn like_is_the_servers_own() {
+    let server = Server::new("CREATE TABLE a (x int)");
+    let truth = |condition: &str| {
+        let table = server.ask(&format!("SELECT {condition} FROM pg_namespace LIMIT 1"), &[]);
+        table.map(|table| table.rows[0][0].clone())
+    };
+    for condition in [
+        "'a_b' LIKE 'a\\_b'",
+        "'a%b' LIKE 'a!%b' ESCAPE '!'",
+        "'A.B' ILIKE 'a.%'",
+        "NOT 'axb' LIKE 'a.b'",
+        "E'a\\nb' LIKE 'a%b'",
+        "'b' ~~* ANY (ARRAY['A', 'B'])",
+    ] {
+        assert_eq!(truth(condition).unwrap(), "t", "{condition}");
+    }
+    let error = truth("'a' LIKE 'a\\'").unwrap_err();
+    assert_eq!(error.code(), types::SqlState(*b"22025"));
+}

@@ -2,7 +2,7 @@
 //!
 //! Statements are words: `echo int4 text` takes one parameter of each type and returns them,
 //! `rows 5` counts, `add 7` and `list` keep a transactional list, `begin`, `commit`, `rollback`,
-//! `wait` waits to be cancelled, `copy in`, `copy out 5`, `fail`, `panic`, `notice`, `set`.
+//! `stream 5` counts in pieces and `stream stalled` never does, `wait` waits to be cancelled, `copy in`, `copy out 5`, `fail`, `panic`, `notice`, `set`.
 //! Anything else that starts with `select` answers one integer, whatever it asks.
 
 use std::sync::{Arc, Mutex};
@@ -193,7 +193,11 @@ impl Session for FakeSession {
             "rows" => (1..=number(words)).map(row).collect(),
             "stream" => {
                 let tag = Tag::Select;
-                return Ok(Response::Stream { rows: streamed(words[1].clone()), tag });
+                let rows = match words[1].as_str() {
+                    "stalled" => Box::pin(futures::stream::pending()),
+                    until => streamed(until.to_owned()),
+                };
+                return Ok(Response::Stream { rows, tag });
             }
             "list" => self.list(),
             "pid" => vec![row(self.options.process_id.into())],
@@ -222,6 +226,10 @@ impl Session for FakeSession {
                 return Ok(Response::Deallocate { name, tag });
             }
             "copy" if words[1] == "in" => return Ok(Response::CopyIn { columns: 2 }),
+            "copy" if words[2] == "stalled" => {
+                let chunks = Box::pin(futures::stream::pending());
+                return Ok(Response::CopyOut { columns: 2, chunks });
+            }
             "copy" => return Ok(copy_out(number(&words[1..]))),
             "patience" => {
                 self.patience = Some(Duration::from_millis(number(words) as u64));

@@ -261,7 +261,11 @@ async fn connections_are_limited_and_places_are_given_back() {
     assert_eq!(last.sqlstate(), "53300");
     assert!(last.field('H').is_some_and(|hint| hint.contains("2 connections")));
     drop(first);
-    // The server notices at its own pace.
+    a_place_is_given_back(&server).await;
+}
+
+/// The server notices at its own pace.
+async fn a_place_is_given_back(server: &TestServer) {
     soon(async {
         loop {
             let mut client = Client::raw(server.address).await;
@@ -277,6 +281,19 @@ async fn connections_are_limited_and_places_are_given_back() {
         }
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_client_that_hangs_up_ends_what_it_waits_for() {
+    let server = TestServer::with(Options { max_connections: 1, ..Options::default() }).await;
+    for endless in ["wait", "stream stalled", "copy out stalled"] {
+        let mut client = Client::connect(server.address).await;
+        // What was sent ahead does not hide the end.
+        client.send([query(endless), query("rows 1"), sync()].concat()).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        drop(client);
+        a_place_is_given_back(&server).await;
+    }
 }
 
 #[tokio::test]

@@ -21,12 +21,7 @@ pub const KEYS: i64 = 6;
 
 /// Four tables of a key of two columns, two values and an index; two with hidden row ids.
 pub fn schemas() -> Vec<Arc<TableSchema>> {
-    let column = |name: &str, data_type| ColumnSchema {
-        name: name.into(),
-        data_type,
-        nullable: false,
-        dropped: false,
-    };
+    let column = |name: &str, data_type| ColumnSchema::new(name, data_type);
     let keyed = TABLES.iter().zip(1..).map(|(name, id)| TableSchema {
         id: TableId(id),
         name: (*name).into(),

@@ -44,12 +44,10 @@ fn schema(id: TableId) -> Arc<TableSchema> {
         ("day", DataType::Date),
         ("at", DataType::Timestamptz),
     ];
-    let columns = columns.into_iter().enumerate().map(|(place, (name, data_type))| ColumnSchema {
-        name: name.into(),
-        data_type,
-        nullable: place > 1,
-        dropped: false,
-    });
+    let columns = columns
+        .into_iter()
+        .enumerate()
+        .map(|(place, (name, data_type))| ColumnSchema::new(name, data_type).nullable(place > 1));
     Arc::new(TableSchema {
         id,
         name: "t".into(),

@@ -6,7 +6,7 @@ use types::cast::{CastContext, cast, cast_context, common_type};
 use types::{DataType, Error, Result, SqlState, Value};
 
 use super::scope::{Scope, Variable};
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, ViewUses};
 use crate::statement::SessionInfo;
 
 /// A bound expression and its type.
@@ -49,6 +49,7 @@ pub struct Binder<'a> {
     pub(super) aggregates: super::aggregates::Aggregates,
     pub(super) ctes: Vec<(String, super::select::BoundQuery)>,
     pub(super) depth: u16,
+    pub(super) view_uses: ViewUses,
     /// The next select list leaves untyped literals as they are, for a UNION to decide.
     pub(super) keep_unknown: bool,
 }
@@ -76,6 +77,7 @@ impl<'a> Binder<'a> {
             aggregates: super::aggregates::Aggregates::default(),
             ctes: Vec::new(),
             depth: 0,
+            view_uses: ViewUses::default(),
             keep_unknown: false,
         }
     }

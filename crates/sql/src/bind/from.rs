@@ -186,6 +186,7 @@ impl Binder<'_> {
         shown: &str,
         alias: Option<&ast::TableAlias>,
     ) -> Result<()> {
+        self.view_uses.add_one()?;
         let ctes = std::mem::take(&mut self.ctes);
         let bound = self.nested(|binder| binder.query(&view.query));
         self.ctes = ctes;

@@ -150,7 +150,7 @@ fn snapshot_columns() -> Vec<Column> {
 fn pins_columns() -> Vec<Column> {
     let mut columns = vec![column("name", DataType::Text)];
     columns.extend(snapshot_columns());
-    columns.push(column("state", DataType::Text));
+    columns.extend(["state", "owner"].map(|name| column(name, DataType::Text)));
     columns
 }
 

@@ -157,7 +157,7 @@ impl Draft {
         // The hidden row id stays last.
         let place = self.table.schema.columns.len() - usize::from(self.table.schema.hidden_row_id);
         let schema = self.schema();
-        schema.columns.insert(place, ColumnSchema { name, data_type, nullable, dropped: false });
+        schema.columns.insert(place, ColumnSchema::new(name, data_type).nullable(nullable));
         if schema.hidden_row_id {
             schema.primary_key = vec![place as ColumnId + 1];
         }
@@ -168,12 +168,7 @@ impl Draft {
     fn add_row_id(&mut self) {
         let schema = self.schema();
         schema.primary_key = vec![schema.columns.len() as ColumnId];
-        schema.columns.push(ColumnSchema {
-            name: ROW_ID.into(),
-            data_type: DataType::Uuid,
-            nullable: false,
-            dropped: false,
-        });
+        schema.columns.push(ColumnSchema::new(ROW_ID, DataType::Uuid));
         schema.hidden_row_id = true;
         self.table.defaults.push(None);
     }

@@ -36,7 +36,7 @@ impl Transition {
             query: create.query.clone(),
             name: name.clone(),
         };
-        check_below(&self.catalog, &view)?;
+        check_levels(&self.catalog, &view)?;
         self.catalog.views.insert(name, Arc::new(view));
         Ok(())
     }
@@ -126,24 +126,46 @@ impl Transition {
 /// every level.
 const LEVELS_MAX: usize = 16;
 
-/// Goes down level by level, over the names of each: there may be many more ways than views.
-fn check_below(catalog: &Catalog, view: &View) -> Result<()> {
-    let mut level: BTreeSet<&str> = view.reads.iter().map(String::as_str).collect();
-    for _ in 0..LEVELS_MAX {
-        // Only a replaced view can come to read itself.
-        if level.contains(&*view.name) {
-            let message = format!("infinite recursion detected in view \"{}\"", view.name);
-            return Err(Error::new(SqlState::INVALID_OBJECT_DEFINITION, message));
-        }
-        let views = level.iter().filter_map(|name| catalog.view(name));
-        level = views.flat_map(|view| &view.reads).map(String::as_str).collect();
+/// A replaced view has others above it, which stand on what it stands on from now on.
+fn check_levels(catalog: &Catalog, view: &View) -> Result<()> {
+    let reads = view.reads.iter().map(String::as_str).collect();
+    let below = levels(reads, |name| catalog.view(name).into_iter().flat_map(|view| &view.reads));
+    // Only a replaced view can come to read itself.
+    if below.names.contains(&*view.name) {
+        let message = format!("infinite recursion detected in view \"{}\"", view.name);
+        return Err(Error::new(SqlState::INVALID_OBJECT_DEFINITION, message));
     }
-    if level.is_empty() {
+    let own = BTreeSet::from([view.name.as_str()]);
+    let above = levels(own, |name| catalog.views_on(name).map(|view| &view.name));
+    // The view itself is the lowest level of those above it.
+    if below.count + above.count - 1 <= LEVELS_MAX {
         return Ok(());
     }
-    let message = format!("view \"{}\" stands on too many levels of views", view.name);
+    let message = format!("view \"{}\" makes too many levels of views", view.name);
     Err(Error::new(SqlState::STATEMENT_TOO_COMPLEX, message)
-        .with_detail(format!("There can be {LEVELS_MAX} at most.")))
+        .with_detail(format!("There can be {LEVELS_MAX} at most, with those that stand on it.")))
+}
+
+struct Levels<'a> {
+    /// At most one more than there can be.
+    count: usize,
+    /// On any of them.
+    names: BTreeSet<&'a str>,
+}
+
+/// Goes level by level, over the names of each: there may be many more ways than views.
+fn levels<'a, N: Iterator<Item = &'a String>>(
+    first: BTreeSet<&'a str>,
+    next: impl Fn(&'a str) -> N,
+) -> Levels<'a> {
+    let mut levels = Levels { count: 0, names: BTreeSet::new() };
+    let mut level = first;
+    while !level.is_empty() && levels.count <= LEVELS_MAX {
+        levels.count += 1;
+        levels.names.extend(&level);
+        level = level.into_iter().flat_map(&next).map(String::as_str).collect();
+    }
+    levels
 }
 
 fn refuse_unsupported(create: &ast::CreateView) -> Result<()> {
@@ -240,6 +262,21 @@ mod tests {
             apply(&mut catalog, &view("b", level)).unwrap();
         }
         let error = apply(&mut catalog, &view("a", LEVELS_MAX + 1)).unwrap_err();
+        assert_eq!(error.code(), SqlState::STATEMENT_TOO_COMPLEX);
+        // Views that stand on a replaced one rise with it.
+        apply(&mut catalog, "CREATE VIEW low AS SELECT x FROM a0").unwrap();
+        apply(&mut catalog, "CREATE VIEW high AS SELECT x FROM low").unwrap();
+        let replace =
+            |level: usize| format!("CREATE OR REPLACE VIEW low AS SELECT x FROM a{level}");
+        apply(&mut catalog, &replace(LEVELS_MAX - 2)).unwrap();
+        let error = apply(&mut catalog, &replace(LEVELS_MAX - 1)).unwrap_err();
+        assert_eq!(error.code(), SqlState::STATEMENT_TOO_COMPLEX);
+        let around = "CREATE OR REPLACE VIEW low AS SELECT x FROM high";
+        let error = apply(&mut catalog, around).unwrap_err();
+        assert_eq!(error.code(), SqlState::INVALID_OBJECT_DEFINITION);
+        // A statement can use each many times, but not without an end.
+        let wide = parse(&format!("SELECT x FROM a{LEVELS_MAX}")).unwrap().remove(0);
+        let error = bind(&catalog, &wide, &[]).unwrap_err();
         assert_eq!(error.code(), SqlState::STATEMENT_TOO_COMPLEX);
         let around = "CREATE OR REPLACE VIEW a1 AS SELECT x FROM a3";
         let error = apply(&mut catalog, around).unwrap_err();

@@ -5,7 +5,7 @@
 //! cuts such a stretch out and sqlparser parses it. A stretch ends at a word that is not inside
 //! parentheses and not between CASE and END.
 
-use sqlparser::ast;
+use sqlparser::ast::{self, VisitMut};
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
@@ -13,6 +13,8 @@ use sqlparser::tokenizer::{Span, Token, TokenWithSpan, Tokenizer, Word};
 use types::{Error, Result, SqlState};
 
 use super::syntax::Expr;
+use crate::depth::check_tokens;
+use crate::precedence::mend;
 
 /// The token that stands for `..`, which SQL does not have.
 const RANGE: &str = "..";
@@ -223,7 +225,10 @@ impl Tokens {
         self.parse(|parser| parser.parse_comma_separated(one))
     }
 
-    fn parse<T>(self, parse: impl FnOnce(&mut Parser<'_>) -> Result<T, ParserError>) -> Result<T> {
+    fn parse<T: VisitMut>(
+        self,
+        parse: impl FnOnce(&mut Parser<'_>) -> Result<T, ParserError>,
+    ) -> Result<T> {
         let line = self.line();
         if let Some(token) = self.tokens[self.at..].iter().find(|token| is_range(&token.token)) {
             return Err(syntax_error_near(&token.token, line));
@@ -232,7 +237,9 @@ impl Tokens {
         let mut parser = Parser::new(&dialect)
             .with_recursion_limit(NESTING_MAX)
             .with_tokens_with_locations(self.tokens[self.at..].to_vec());
-        let parsed = parse(&mut parser).map_err(|error| not_sql(error, line))?;
+        check_tokens(&self.tokens[self.at..])?;
+        let mut parsed = parse(&mut parser).map_err(|error| not_sql(error, line))?;
+        mend(&mut parsed);
         match parser.peek_token().token {
             Token::EOF => Ok(parsed),
             token => Err(syntax_error_near(&token, line)),

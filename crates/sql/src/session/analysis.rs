@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use futures::StreamExt;
 use types::{DataType, Error, Result, SqlState, Value};
 
 use super::guard::aside;
@@ -18,7 +19,17 @@ use crate::copy::{CopyFormatter, CopyOptions};
 use crate::parse::Parsed;
 use crate::router::{self, Reason};
 use crate::statement::{Bound, Statement};
-use procedure::Output;
+use procedure::{Interrupt, Output};
+
+/// Queries that a session may have begun and not fetched to their end. Each holds memory that
+/// all sessions share.
+const RUNS_MAX: usize = 16;
+
+fn too_many_runs() -> Error {
+    let what = format!("a session can have at most {RUNS_MAX} unfinished queries over much data");
+    Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what)
+        .with_hint("Fetch the open portals to their end or close them, or end the transaction.")
+}
 
 impl Session {
     /// Binds for the analyst what the fast path has refused.
@@ -73,6 +84,7 @@ impl Session {
             text: &text,
             query,
             parameter_types,
+            interrupt: Some(Arc::clone(&self.guard) as Arc<dyn Interrupt>),
         };
         // Planning takes milliseconds.
         Some(aside(false, || analyst.prepare(&request)))
@@ -130,9 +142,13 @@ impl Session {
         parameters: &[Value],
         view: View,
     ) -> Result<Answer> {
+        if Arc::strong_count(&self.runs) > RUNS_MAX {
+            return Err(too_many_runs());
+        }
         let execution = self.execution(&*plan, parameters, view, plan.reads_tables())?;
         let columns = plan.columns().to_vec();
-        let rows = plan.run(execution);
+        let run = Arc::clone(&self.runs);
+        let rows = plan.run(execution).inspect(move |_| _ = &run).boxed();
         Ok(match copy {
             None => Answer::Stream { rows, tag: Tag::Select },
             Some(options) => {
@@ -163,6 +179,7 @@ impl Session {
         };
         let limits = Limits {
             timeout: self.settings.statement_timeout(),
+            fetch_timeout: self.settings.fetch_timeout(),
             canceled: self.guard.canceled().clone(),
         };
         if reads_tables {

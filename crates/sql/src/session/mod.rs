@@ -165,6 +165,8 @@ pub struct Session {
     program_version: u64,
     frame: Frame,
     guard: Arc<Guard>,
+    /// The analyst's runs that have not ended hold it, too.
+    runs: Arc<()>,
     /// The block that the last query read.
     last_read: Option<Head>,
     /// Told to the client with the next answer.
@@ -188,6 +190,7 @@ impl Session {
             copy: None,
             frame: query_frame(&guard),
             guard,
+            runs: Arc::default(),
             last_read: None,
             notices: Vec::new(),
         }
@@ -212,6 +215,7 @@ impl Session {
 
     /// Bind a statement against the newest schema, or find it bound already.
     pub fn prepare(&mut self, parsed: Parsed, types: &[Option<DataType>]) -> Result<Arc<Prepared>> {
+        self.guard.start(self.settings.statement_timeout());
         let versioned = match parsed.as_of {
             said @ Some(_) => self.view_of(said)?.versioned,
             None => self.view().versioned,

@@ -20,10 +20,11 @@ use storage::Snapshot;
 use types::key::encode_column;
 use types::{Error, Height, Key, Result, SqlState, TableId, Value};
 
+use super::guard::aside;
 use super::{Answer, Session, Tag, View};
 use crate::as_of::AsOf;
 use crate::bind::PastQuery;
-use crate::statement::Statement;
+use crate::statement::{OWNER, Statement};
 
 /// Whether a statement shows anything of a snapshot.
 pub(super) fn reads(statement: &Statement) -> bool {
@@ -169,27 +170,33 @@ impl Session {
         let eval = |argument: &Expr| argument.eval(parameters, &[], self.now_us());
         let rows: Vec<Box<[Value]>> = match query {
             PastQuery::Pin { name, block } => {
+                self.check_may_pin("tally_pin")?;
                 let name = text(eval(name)?)?;
                 let block = block.as_ref().map(eval).transpose()?;
                 let block = block.as_ref().and_then(Value::as_int).map(block_number).transpose()?;
                 let open = self.transaction.as_ref();
                 let reader = open.map(|open| (open.snapshot(), open.head()));
-                let pinned = retention.pin(&name, block, reader)?.head.height;
-                self.notices.push(
-                    Error::new(SqlState::SUCCESSFUL_COMPLETION, "a pin lasts as long as the node")
-                        .with_detail("After a restart its block can no longer be read."),
-                );
+                let pin = || retention.pin(&name, &self.info.user, block, reader);
+                let pinned = aside(false, pin)?.head.height;
+                let notice = "a restart may lose the block, and keeps its name";
+                self.notices.push(Error::new(SqlState::SUCCESSFUL_COMPLETION, notice).with_detail(
+                    "A start can read the blocks behind its checkpoint, and none before.",
+                ));
                 vec![[Value::Int(pinned as i64)].into()]
             }
             PastQuery::Unpin { name } => {
+                self.check_may_pin("tally_unpin")?;
                 let name = text(eval(name)?)?;
-                vec![[Value::Bool(retention.unpin(&name))].into()]
+                let owner = (self.info.user != OWNER).then_some(&*self.info.user);
+                let unpinned = aside(false, || retention.unpin(&name, owner))?;
+                vec![[Value::Bool(unpinned)].into()]
             }
             PastQuery::Pins => {
                 let named = retention.named().into_iter().map(|pin| {
                     let [block, hash, time] = of_head(&pin.block.head);
-                    let state = if pin.lost { "lost" } else { "readable" };
-                    [Value::from(pin.name), block, hash, time, Value::from(state)].into()
+                    let state = if pin.lost.is_some() { "lost" } else { "readable" };
+                    let (state, owner) = (Value::from(state), Value::from(pin.owner));
+                    [Value::from(pin.name), block, hash, time, state, owner].into()
                 });
                 named.collect()
             }
@@ -206,6 +213,20 @@ impl Session {
             }
         };
         Ok(Answer::Rows { rows, tag: Tag::Select })
+    }
+
+    /// A name is no row, but it does cost the others something.
+    fn check_may_pin(&self, function: &str) -> Result<()> {
+        let is_read_only = match &self.transaction {
+            Some(transaction) => transaction.read_only,
+            None => self.settings.read_only(),
+        };
+        if !is_read_only {
+            return Ok(());
+        }
+        let what = format!("cannot execute {function}() in a read-only transaction");
+        Err(Error::new(SqlState::READ_ONLY_SQL_TRANSACTION, what)
+            .with_hint("Outside of it, a block can be pinned by its number."))
     }
 
     fn history(&mut self, id: TableId, key: &[Value], view: &View) -> Result<Vec<Box<[Value]>>> {

@@ -56,6 +56,7 @@ static KNOWN: &[Known] = &[
     known("statement_timeout", "0"),
     known("synchronous_commit", "on"),
     known("tally.as_of_block", ""),
+    known("tally.fetch_timeout", "10min"),
     fixed("tally.last_snapshot_block", ""),
     known("tally.report_snapshot", "off"),
     fixed("tally.snapshot_block", ""),
@@ -83,13 +84,17 @@ struct Timeouts {
     idle_in_transaction: Duration,
 }
 
-const TIMEOUTS: [&str; 3] =
-    ["statement_timeout", "idle_session_timeout", "idle_in_transaction_session_timeout"];
+const TIMEOUTS: [&str; 4] = [
+    "statement_timeout",
+    "idle_session_timeout",
+    "idle_in_transaction_session_timeout",
+    "tally.fetch_timeout",
+];
 
 impl Timeouts {
     fn of(values: &BTreeMap<&'static str, String>) -> Timeouts {
         let of = |name| values.get(name).and_then(|value| duration(value)).unwrap_or_default();
-        let [statement, idle_session, idle_in_transaction] = TIMEOUTS.map(of);
+        let [statement, idle_session, idle_in_transaction, _] = TIMEOUTS.map(of);
         Timeouts { statement, idle_session, idle_in_transaction }
     }
 }
@@ -241,6 +246,13 @@ impl Settings {
         let Timeouts { idle_session, idle_in_transaction, .. } = self.timeouts;
         let timeout = if in_transaction { idle_in_transaction } else { idle_session };
         Some(timeout).filter(|timeout| !timeout.is_zero())
+    }
+
+    /// How long the rows of a query that runs may wait for their client; `None`: for ever.
+    pub fn fetch_timeout(&self) -> Option<Duration> {
+        let said = self.changed.get("tally.fetch_timeout").map(String::as_str);
+        let timeout = said.or(find("tally.fetch_timeout").ok().map(|known| known.default));
+        timeout.and_then(duration).filter(|timeout| !timeout.is_zero())
     }
 
     pub fn take_changes(&mut self) -> Vec<(String, String)> {
@@ -451,6 +463,11 @@ mod tests {
             let timeout = Some(Duration::from_millis(ms)).filter(|t| !t.is_zero());
             assert_eq!(settings.statement_timeout(), timeout);
         }
+        assert_eq!(settings.fetch_timeout(), Some(Duration::from_secs(600)));
+        settings.set("tally.fetch_timeout", Some("1500")).unwrap();
+        assert_eq!(settings.fetch_timeout(), Some(Duration::from_millis(1_500)));
+        settings.set("tally.fetch_timeout", Some("0")).unwrap();
+        assert_eq!(settings.fetch_timeout(), None);
         for wrong in ["", "-1", "1 week", "soon", "3000000000", "99999999999999999999d"] {
             let error = settings.set("statement_timeout", Some(wrong)).unwrap_err();
             assert_eq!(error.code(), SqlState::INVALID_PARAMETER_VALUE);

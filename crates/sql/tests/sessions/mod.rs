@@ -76,7 +76,11 @@ impl Node {
     }
 
     pub fn session(&self) -> Client {
-        let info = SessionInfo { user: "tally".into(), ..SessionInfo::default() };
+        self.session_of("tally")
+    }
+
+    pub fn session_of(&self, user: &str) -> Client {
+        let info = SessionInfo { user: user.into(), ..SessionInfo::default() };
         let interrupt = Arc::new(AtomicBool::new(false));
         let session = Session::new(Arc::clone(&self.database), info, Arc::clone(&interrupt));
         Client { session, interrupt }

@@ -22,7 +22,7 @@ fn retaining_within(protocol: &str, policy: &str, undo_bytes_max: u64) -> Node {
     let policy = policy.parse().unwrap();
     let seconds = AtomicI64::new(0);
     let clock = Arc::new(move || seconds.fetch_add(1, Ordering::Relaxed) * SECOND_US);
-    Node::retaining(protocol, clock, RetentionSettings { policy, undo_bytes_max })
+    Node::retaining(protocol, clock, RetentionSettings { policy, undo_bytes_max, pins: None })
 }
 
 fn head(node: &Node) -> Height {
@@ -213,7 +213,7 @@ fn a_result_says_its_block_and_repeats() {
         client.session.settings.take_changes();
         let pinned = client.number("SELECT tally_pin('before')").await as u64;
         let notices = client.session.take_notices();
-        assert!(notices[0].message().contains("as long as the node"), "{notices:?}");
+        assert!(notices[0].message().contains("restart"), "{notices:?}");
         let query = "SELECT v, now() FROM t";
         let shown = run(&mut client, query).await;
         let changes = client.session.settings.take_changes();
@@ -235,6 +235,12 @@ fn a_result_says_its_block_and_repeats() {
         let taken = client.run("SELECT tally_pin('before')").await;
         assert_eq!(code(taken), SqlState::DUPLICATE_OBJECT);
         run(&mut client, "BEGIN READ ONLY").await;
+        for pinning in ["SELECT tally_pin('own')", "SELECT tally_unpin('before')"] {
+            let refused = client.run(pinning).await;
+            assert_eq!(code(refused), SqlState::READ_ONLY_SQL_TRANSACTION);
+            run(&mut client, "ROLLBACK; BEGIN READ ONLY").await;
+        }
+        run(&mut client, "ROLLBACK; BEGIN").await;
         let own = run(&mut client, query).await;
         let mut other = node.session();
         for _ in 0..20 {
@@ -247,6 +253,12 @@ fn a_result_says_its_block_and_repeats() {
         }
         let own_again = format!("{query} AS OF BLOCK {of_transaction}");
         assert_eq!(run(&mut client, &own_again).await, own);
+        let mut foreign = node.session_of("bob");
+        let refused = foreign.run("SELECT tally_unpin('before')").await;
+        assert_eq!(code(refused), SqlState::INSUFFICIENT_PRIVILEGE);
+        assert_eq!(run(&mut foreign, "SELECT tally_pin('bobs')").await.len(), 1);
+        assert_eq!(pins[0][5], Value::text("tally"));
+        assert_eq!(run(&mut client, "SELECT tally_unpin('bobs')").await[0][0], Value::Bool(true));
         assert_eq!(run(&mut client, "SELECT tally_unpin('before')").await[0][0], Value::Bool(true));
         assert_eq!(
             run(&mut client, "SELECT tally_unpin('before')").await[0][0],

@@ -23,12 +23,7 @@ struct Shared {
 }
 
 fn schema() -> TableSchema {
-    let column = |name: &str| ColumnSchema {
-        name: name.to_owned(),
-        data_type: DataType::Int8,
-        nullable: false,
-        dropped: false,
-    };
+    let column = |name: &str| ColumnSchema::new(name, DataType::Int8);
     TableSchema {
         id: TableId(0),
         name: "pair".to_owned(),

@@ -16,12 +16,7 @@ const KEYS: u64 = if cfg!(miri) { 6 } else { 24 };
 const BLOCKS: Height = if cfg!(miri) { 30 } else { 160 };
 
 fn table(store: &Store) -> Arc<Table> {
-    let column = |name: &str| ColumnSchema {
-        name: name.into(),
-        data_type: DataType::Int8,
-        nullable: false,
-        dropped: false,
-    };
+    let column = |name: &str| ColumnSchema::new(name, DataType::Int8);
     store.create_table(Arc::new(TableSchema {
         id: TableId(0),
         name: "t".into(),

@@ -10,7 +10,7 @@ use types::{
 };
 
 pub fn column(name: &str, data_type: DataType, nullable: bool) -> ColumnSchema {
-    ColumnSchema { name: name.to_owned(), data_type, nullable, dropped: false }
+    ColumnSchema::new(name, data_type).nullable(nullable)
 }
 
 pub fn index(name: &str, columns: &[ColumnId]) -> IndexSchema {

@@ -136,5 +136,5 @@ pub fn typed_value() -> impl Strategy<Value = (DataType, Value)> {
 }
 
 pub fn column(data_type: DataType, nullable: bool) -> ColumnSchema {
-    ColumnSchema { name: "c".to_owned(), data_type, nullable, dropped: false }
+    ColumnSchema::new("c", data_type).nullable(nullable)
 }

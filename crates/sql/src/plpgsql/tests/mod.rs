@@ -78,11 +78,8 @@ fn code(body: &str) -> String {
 }
 
 fn table(id: TableId, name: &str, columns: &[(&str, DataType)], key: &[u16]) -> Arc<Table> {
-    let column = |name: &str, data_type: &DataType, nullable| ColumnSchema {
-        name: name.to_string(),
-        data_type: data_type.clone(),
-        nullable,
-        dropped: false,
+    let column = |name: &str, data_type: &DataType, nullable| {
+        ColumnSchema::new(name, data_type.clone()).nullable(nullable)
     };
     let mut all: Vec<ColumnSchema> = columns
         .iter()

@@ -1,0 +1,149 @@
+//! Names of pinned blocks on disk, so that a restart knows what was promised to whom.
+//!
+//! ```text
+//! pins/<number>:  height: varint | hash: 32 | time: zigzag varint | owner, name: length, UTF-8
+//! ```
+//!
+//! A file is written once and removed once; its number is never used again. One that a crash has
+//! cut short was never acknowledged, and is passed over.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use ledger::Files;
+use types::codec::{
+    decode_bytes, decode_i64, decode_str, decode_u64, encode_bytes, encode_i64, encode_str,
+    encode_u64,
+};
+use types::{Error, Result, SqlState};
+
+use crate::replica::Head;
+
+const FOLDER: &str = "pins";
+
+/// Where names are kept, and those that were found there.
+#[derive(Clone)]
+pub struct PinFolder {
+    files: Arc<dyn Files>,
+    next: u64,
+    pub(super) found: Vec<Found>,
+}
+
+/// A name as it was kept.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Found {
+    pub(super) file: u64,
+    pub(super) head: Head,
+    pub(super) owner: String,
+    pub(super) name: String,
+}
+
+impl fmt::Debug for PinFolder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PinFolder").field("found", &self.found).finish_non_exhaustive()
+    }
+}
+
+fn path(number: u64) -> String {
+    format!("{FOLDER}/{number:08}")
+}
+
+impl PinFolder {
+    pub fn open(files: Arc<dyn Files>) -> io::Result<PinFolder> {
+        let mut folder = PinFolder { files, next: 0, found: Vec::new() };
+        for name in folder.files.list(FOLDER)? {
+            let Ok(number) = name.parse::<u64>() else { continue };
+            folder.next = folder.next.max(number + 1);
+            let file = folder.files.open(&path(number))?;
+            let mut bytes = vec![0; usize::try_from(file.size()?).unwrap_or_default()];
+            file.read_at(&mut bytes, 0)?;
+            match decode(number, &bytes) {
+                Ok(found) => folder.found.push(found),
+                Err(error) => tracing::warn!(name, %error, "a pin's file is damaged"),
+            }
+        }
+        Ok(folder)
+    }
+
+    /// The blocks that have names.
+    pub fn heads(&self) -> Vec<Head> {
+        self.found.iter().map(|found| found.head).collect()
+    }
+
+    /// Durable when it returns; the file's number.
+    pub(super) fn keep(&mut self, head: Head, owner: &str, name: &str) -> Result<u64> {
+        let number = self.next;
+        self.next += 1;
+        self.write(number, &encode(head, owner, name)).map_err(cannot_write)?;
+        Ok(number)
+    }
+
+    fn write(&self, number: u64, bytes: &[u8]) -> io::Result<()> {
+        self.files.create_folder(FOLDER)?;
+        let file = self.files.create(&path(number))?;
+        file.write_at(bytes, 0)?;
+        file.sync()?;
+        self.files.sync_folder(FOLDER)
+    }
+
+    pub(super) fn forget(&self, number: u64) -> Result<()> {
+        let removed = self.files.remove(&path(number));
+        removed.and_then(|()| self.files.sync_folder(FOLDER)).map_err(cannot_write)
+    }
+}
+
+fn cannot_write(error: io::Error) -> Error {
+    Error::new(SqlState::IO_ERROR, "cannot write down the names of pinned blocks")
+        .with_detail(error.to_string())
+}
+
+fn encode(head: Head, owner: &str, name: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    encode_u64(head.height, &mut bytes);
+    encode_bytes(&head.hash, &mut bytes);
+    encode_i64(head.time_us, &mut bytes);
+    encode_str(owner, &mut bytes);
+    encode_str(name, &mut bytes);
+    bytes
+}
+
+fn decode(file: u64, mut bytes: &[u8]) -> Result<Found> {
+    let damaged = || Error::new(SqlState::DATA_CORRUPTED, "it holds something else");
+    let input = &mut bytes;
+    let height = decode_u64(input)?;
+    let hash = decode_bytes(input)?.try_into().map_err(|_| damaged())?;
+    let head = Head { height, hash, time_us: decode_i64(input)? };
+    let owner = decode_str(input)?.to_owned();
+    let name = decode_str(input)?.to_owned();
+    match input.is_empty() {
+        true => Ok(Found { file, head, owner, name }),
+        false => Err(damaged()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ledger::MemoryFiles;
+
+    use super::*;
+
+    #[test]
+    fn what_was_kept_is_found_and_what_was_cut_is_not() {
+        let files: Arc<dyn Files> = Arc::new(MemoryFiles::new());
+        let head = Head { height: 7, hash: [9; 32], time_us: -5 };
+        let mut folder = PinFolder::open(files.clone()).unwrap();
+        let audit = folder.keep(head, "ada", "audit").unwrap();
+        let gone = folder.keep(head, "ada", "gone").unwrap();
+        folder.forget(gone).unwrap();
+        let bytes = encode(head, "ada", "cut");
+        for length in 0..bytes.len() {
+            assert!(decode(0, &bytes[..length]).is_err());
+        }
+        folder.write(17, &bytes[..bytes.len() - 1]).unwrap();
+        let mut again = PinFolder::open(files).unwrap();
+        let expected = Found { file: audit, head, owner: "ada".into(), name: "audit".into() };
+        assert_eq!(again.found, [expected]);
+        assert_eq!(again.keep(head, "ada", "next").unwrap(), 18, "a number is used once");
+    }
+}
