@@ -55,6 +55,9 @@ pub struct QueryRequest<'a> {
     pub query: &'a ast::Query,
     /// As the client declared them; `None` is to be inferred.
     pub parameter_types: &'a [Option<DataType>],
+    /// The fast path could run it, too, and nobody may see who has: what it would round on the way
+    /// is refused instead.
+    pub agreeing: bool,
 }
 
 /// A query, checked and planned.

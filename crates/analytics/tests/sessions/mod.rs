@@ -3,6 +3,7 @@
 mod agreement;
 mod answers;
 mod limits;
+mod random;
 mod transactions;
 
 use std::sync::Arc;
@@ -31,6 +32,7 @@ pub fn roomy() -> AnalyticsOptions {
 /// A ledger in memory, the node on it, and who analyses it.
 pub struct Node {
     pub database: Arc<Database>,
+    pub analytics: Arc<Analytics>,
 }
 
 impl Node {
@@ -53,8 +55,9 @@ impl Node {
         let engine = Engine::start(replica, log, schema.clone(), limits, clock, observer);
         let engine = Arc::new(engine.expect("an engine"));
         let analytics = Analytics::new(engine.store().clone(), options).expect("analytics");
-        let analyst: Option<Arc<dyn sql::analyst::Analyst>> = Some(Arc::new(analytics));
-        Node { database: Arc::new(Database { engine, schema, analyst }) }
+        let analytics = Arc::new(analytics);
+        let analyst: Option<Arc<dyn sql::analyst::Analyst>> = Some(analytics.clone());
+        Node { database: Arc::new(Database { engine, schema, analyst }), analytics }
     }
 
     pub fn session(&self) -> Client {

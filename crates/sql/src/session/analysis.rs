@@ -6,14 +6,16 @@
 //! footprint, so a transaction that asked it may not write any more, if it is not READ ONLY anyway.
 //! For a query that the fast path can run too, a transaction which might still write stays with it.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
+use futures::StreamExt;
 use types::{DataType, Error, Result, SqlState, Value};
 
 use super::guard::aside;
 use super::schema::Versioned;
 use super::{Answer, Prepared, Session, Tag, View};
-use crate::analyst::{AnalyticalPlan, Execution, Limits, QueryRequest};
+use crate::analyst::{AnalyticalPlan, Execution, Limits, QueryRequest, RowBatches};
 use crate::copy::{CopyFormatter, CopyOptions};
 use crate::parse::Parsed;
 use crate::router::{self, Reason};
@@ -32,7 +34,7 @@ impl Session {
         if !router::is_refusal(&refusal) {
             return Err(refusal);
         }
-        let plan = match self.plan(versioned, parsed, declared) {
+        let plan = match self.plan(versioned, parsed, declared, false) {
             None => return Err(refusal),
             Some(Ok(plan)) => plan,
             // Its words for a fault that both found are better known.
@@ -60,6 +62,7 @@ impl Session {
         versioned: &Versioned,
         parsed: &Parsed,
         parameter_types: &[Option<DataType>],
+        agreeing: bool,
     ) -> Option<Result<Arc<dyn AnalyticalPlan>>> {
         let analyst = self.database.analyst.as_ref()?;
         let query = parsed.query()?;
@@ -73,6 +76,7 @@ impl Session {
             text: &text,
             query,
             parameter_types,
+            agreeing,
         };
         // Planning takes milliseconds.
         Some(aside(false, || analyst.prepare(&request)))
@@ -118,7 +122,7 @@ impl Session {
             return None;
         }
         let declared: Vec<_> = bound.parameters.iter().cloned().map(Some).collect();
-        let plan = self.plan(versioned, &prepared.parsed, &declared)?.ok()?;
+        let plan = self.plan(versioned, &prepared.parsed, &declared, true)?.ok()?;
         let Output::Rows(columns) = &bound.output else { return None };
         (plan.columns() == columns && plan.parameters() == bound.parameters).then_some(plan)
     }
@@ -131,15 +135,29 @@ impl Session {
         view: View,
     ) -> Result<Answer> {
         let execution = self.execution(&*plan, parameters, view, plan.reads_tables())?;
-        let columns = plan.columns().to_vec();
-        let rows = plan.run(execution);
-        Ok(match copy {
-            None => Answer::Stream { rows, tag: Tag::Select },
-            Some(options) => {
-                let formatter = CopyFormatter::new(options, &columns);
-                Answer::CopyOut { columns: columns.len(), rows, formatter }
-            }
-        })
+        let rows = Arc::clone(&plan).run(execution);
+        Ok(streamed(&*plan, copy, rows))
+    }
+
+    /// The analyst's answer to a query that the fast path could run. `None` also where it fails
+    /// before its first row: what the two compute in another order may be an error for one alone,
+    /// and the fast path's word counts.
+    pub(super) async fn answer_broad(
+        &mut self,
+        prepared: &Prepared,
+        copy: Option<&CopyOptions>,
+        parameters: &[Value],
+        view: &View,
+    ) -> Result<Option<Answer>> {
+        let Some((plan, _)) = self.broad(prepared, parameters, view) else { return Ok(None) };
+        let execution = self.execution(&*plan, parameters, view.clone(), plan.reads_tables())?;
+        let mut rows = Arc::clone(&plan).run(execution).peekable();
+        if let Some(Err(error)) = Pin::new(&mut rows).peek().await
+            && router::may_differ(error)
+        {
+            return Ok(None);
+        }
+        Ok(Some(streamed(&*plan, copy, rows.boxed())))
     }
 
     /// `reads_tables`: whether this run will, not whether it could.
@@ -155,7 +173,7 @@ impl Session {
             (Some(transaction), _) => transaction.read_aside(reads_tables)?,
             (None, Some(snapshot)) => {
                 let head = self.head_of(&snapshot)?;
-                (Arc::new(snapshot), head)
+                (snapshot, head)
             }
             (None, None) => {
                 return Err(Error::new(SqlState::INTERNAL_ERROR, "a query without a snapshot"));
@@ -171,5 +189,16 @@ impl Session {
         let now_us = head.time_us;
         let settings = self.settings.clone();
         Ok(Execution { snapshot, parameters: parameters.into(), settings, now_us, limits })
+    }
+}
+
+fn streamed(plan: &dyn AnalyticalPlan, copy: Option<&CopyOptions>, rows: RowBatches) -> Answer {
+    let columns = plan.columns();
+    match copy {
+        None => Answer::Stream { rows, tag: Tag::Select },
+        Some(options) => {
+            let formatter = CopyFormatter::new(options, columns);
+            Answer::CopyOut { columns: columns.len(), rows, formatter }
+        }
     }
 }

@@ -83,7 +83,7 @@ impl Session {
     }
 
     fn seen(&self, snapshot: Snapshot) -> View {
-        View { versioned: self.database.schema.of(&snapshot), snapshot: Some(snapshot) }
+        View { versioned: self.database.schema.of(&snapshot), snapshot: Some(Arc::new(snapshot)) }
     }
 
     fn block_of(&self, as_of: AsOf) -> Result<Height> {
@@ -211,7 +211,7 @@ impl Session {
     fn history(&mut self, id: TableId, key: &[Value], view: &View) -> Result<Vec<Box<[Value]>>> {
         let engine = Arc::clone(&self.database.engine);
         let own = view.snapshot.is_none().then(|| engine.store().lease());
-        let Some(snapshot) = view.snapshot.as_ref().or(own.as_ref()) else {
+        let Some(snapshot) = view.snapshot.as_deref().or(own.as_ref()) else {
             return Ok(Vec::new());
         };
         let at = match &self.transaction {

@@ -64,6 +64,7 @@ impl AnalyticalBed {
             text,
             query: parsed.query().context("not a query")?,
             parameter_types: &[],
+            agreeing: false,
         })?;
         let columns = plan.columns().to_vec();
         let execution = Execution {
