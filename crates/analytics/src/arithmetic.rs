@@ -151,7 +151,8 @@ fn called(expr: &RawBinaryExpr, left: &ArrowType, right: &ArrowType) -> Option<E
         BinaryOp::Subtract => dates && (days || is_int(right)),
         BinaryOp::Divide => (is_decimal(left) || is_decimal(right)) && is_exact(left),
         // Arrow refuses the remainder of the smallest integer by -1.
-        BinaryOp::Modulo => is_int(left) && is_int(right) && !is_nonzero(&expr.right),
+        BinaryOp::Modulo if is_int(left) && is_int(right) => !is_nonzero(&expr.right),
+        BinaryOp::Modulo => is_exact(left),
         _ => false,
     };
     if is_its && is_exact(right) || is_its && (dates || days) {
@@ -241,11 +242,11 @@ impl Arithmetic {
         left: &ArrowType,
         right: &ArrowType,
     ) -> Option<Expr> {
-        let wider = wider(left, right)?;
-        let wide = |expr: &Expr, from: &ArrowType| match *from == wider {
-            true => expr.clone(),
-            false if wider == ArrowType::Float64 => float_of(expr),
-            false => cast(expr.clone(), wider.clone()),
+        // Integers are widened when they come: one may turn out to be none.
+        let is_float = wider(left, right)? == ArrowType::Float64;
+        let wide = |expr: &Expr, from: &ArrowType| match is_float && *from != ArrowType::Float64 {
+            true => float_of(expr),
+            false => expr.clone(),
         };
         Some(function.call(vec![wide(&expr.left, left), wide(&expr.right, right)]))
     }
@@ -380,19 +381,41 @@ impl ScalarUDFImpl for Checked {
 
     fn return_type(&self, types: &[ArrowType]) -> Result<ArrowType> {
         match types {
-            [operand, ..] => Ok(operand.clone()),
-            [] => exec_err!("an operator without operands"),
+            [ArrowType::Decimal128(_, scale)] => Ok(ArrowType::Decimal128(DIGITS, *scale)),
+            [operand] => exec_err!("{operand} is no decimal"),
+            [left, right] => match wider(left, right) {
+                Some(wider) => Ok(wider),
+                None => exec_err!("{left} and {right} are no two integers"),
+            },
+            _ => exec_err!("an operator without operands"),
         }
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let is_float = args.arg_fields[0].data_type() == &ArrowType::Float64;
+        let of = args.return_field.data_type();
+        let is_float = *of == ArrowType::Float64;
+        if let [left, right] = &args.args[..]
+            && !is_float
+        {
+            let (left, right) = (left.cast_to(of, None)?, right.cast_to(of, None)?);
+            return match self.kind {
+                Kind::Add => apply(&left, &right, add),
+                Kind::Subtract => apply(&left, &right, sub),
+                Kind::Multiply => apply(&left, &right, mul),
+                Kind::Divide => apply(&left, &right, div),
+                Kind::Within => exec_err!("one number has digits"),
+            };
+        }
         match (self.kind, &args.args[..]) {
             (Kind::Within, [operand]) => {
-                within_digits(&operand.to_array(args.number_rows)?)?;
-                Ok(operand.clone())
+                let is_scalar = matches!(operand, ColumnarValue::Scalar(_));
+                let within = within_digits(&operand.to_array(args.number_rows)?, of)?;
+                Ok(match is_scalar {
+                    true => ColumnarValue::Scalar(ScalarValue::try_from_array(&within, 0)?),
+                    false => ColumnarValue::Array(within),
+                })
             }
-            (kind, [_, _]) if is_float => {
+            (kind, [_, _]) => {
                 let is_scalar = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
                 let operands = ColumnarValue::values_to_arrays(&args.args)?;
                 let floats = floats(kind, &operands[0], &operands[1])?;
@@ -401,10 +424,6 @@ impl ScalarUDFImpl for Checked {
                     false => ColumnarValue::Array(floats),
                 })
             }
-            (Kind::Add, [left, right]) => apply(left, right, add),
-            (Kind::Subtract, [left, right]) => apply(left, right, sub),
-            (Kind::Multiply, [left, right]) => apply(left, right, mul),
-            (Kind::Divide, [left, right]) => apply(left, right, div),
             _ => exec_err!("an operator has two operands"),
         }
     }
@@ -431,12 +450,15 @@ fn floats(kind: Kind, left: &ArrayRef, right: &ArrayRef) -> Result<ArrayRef> {
     Ok(Arc::new(floats))
 }
 
-/// Decimals of more units than the fast path counts.
-fn within_digits(array: &ArrayRef) -> Result<()> {
+/// Digits that a number has at most where it has to be the fast path's.
+pub(crate) const DIGITS: u8 = 29;
+
+/// Decimals, unless one has more units than the fast path counts.
+fn within_digits(array: &ArrayRef, to: &ArrowType) -> Result<ArrayRef> {
     const UNITS_MAX: u128 = (1 << 96) - 1;
-    let units = array.as_primitive::<Decimal128Type>().values();
-    match units.iter().any(|units| units.unsigned_abs() > UNITS_MAX) {
-        true => Err(raise(too_long())),
-        false => Ok(()),
+    let decimals = array.as_primitive::<Decimal128Type>();
+    if decimals.values().iter().any(|units| units.unsigned_abs() > UNITS_MAX) {
+        return Err(raise(too_long()));
     }
+    Ok(Arc::new(decimals.clone().with_data_type(to.clone())))
 }

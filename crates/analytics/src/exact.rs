@@ -37,6 +37,7 @@ use datafusion::logical_expr::{
 use rust_decimal::Decimal;
 use types::{Error, SqlState, numeric};
 
+use crate::arithmetic::DIGITS;
 use crate::faults::raise;
 use crate::free::{BYTES, FREE, encode};
 use crate::free_sums::{FreeTotal, FreeTotals};
@@ -72,6 +73,7 @@ pub(crate) fn agreeing(name: &str) -> Option<Arc<AggregateUDF>> {
 enum Answer {
     Int,
     Decimal {
+        digits: u8,
         scale: i8,
     },
     /// Of a sum of this scale.
@@ -108,11 +110,12 @@ impl Exact {
 
     /// `None`: DataFusion's own does it.
     fn answer(&self, input: &ArrowType) -> Option<Answer> {
+        let digits = if self.agreeing { DIGITS } else { 38 };
         match (self.function, input) {
             (Function::Sum, ArrowType::Int16 | ArrowType::Int32) => Some(Answer::Int),
-            (Function::Sum, ArrowType::Int64) => Some(Answer::Decimal { scale: 0 }),
+            (Function::Sum, ArrowType::Int64) => Some(Answer::Decimal { digits, scale: 0 }),
             (Function::Sum, ArrowType::Decimal128(_, scale)) => {
-                Some(Answer::Decimal { scale: *scale })
+                Some(Answer::Decimal { digits, scale: *scale })
             }
             (Function::Avg, ArrowType::Int16 | ArrowType::Int32 | ArrowType::Int64) => {
                 Some(Answer::Average { scale: 0 })
@@ -132,7 +135,7 @@ impl Answer {
     fn arrow(self) -> ArrowType {
         match self {
             Answer::Int => ArrowType::Int64,
-            Answer::Decimal { scale } => ArrowType::Decimal128(38, scale),
+            Answer::Decimal { digits, scale } => ArrowType::Decimal128(digits, scale),
             Answer::Average { .. } | Answer::Free { .. } => FREE,
         }
     }
@@ -574,7 +577,7 @@ mod tests {
 
     #[test]
     fn a_sum_that_might_lose_digits_elsewhere_is_refused_where_it_has_to_agree() {
-        let answer = Answer::Decimal { scale: 10 };
+        let answer = Answer::Decimal { digits: 38, scale: 10 };
         let near = 1i128 << 84;
         for (units, fits) in [(vec![near, -near], true), (vec![near, near, -near], false)] {
             for (bound, fits) in [(Bound(Some(0)), fits), (Bound(None), true)] {
@@ -588,7 +591,7 @@ mod tests {
     #[test]
     fn a_sum_beyond_128_bits_is_refused() {
         let values = decimals(vec![i128::MAX / 2, i128::MAX / 2, 2]);
-        let answer = Answer::Decimal { scale: 10 };
+        let answer = Answer::Decimal { digits: 38, scale: 10 };
         let bound = Bound(None);
         let mut total = Total { answer, bound, sum: 0, count: 0 };
         assert!(total.update_batch(std::slice::from_ref(&values)).is_err());

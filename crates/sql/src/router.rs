@@ -68,8 +68,10 @@ pub fn is_refusal(error: &Error) -> bool {
 pub fn may_differ(error: &Error) -> bool {
     const DATA_EXCEPTION: &[u8] = b"22";
     const NOT_SUPPORTED: &[u8] = b"0A";
+    const NOT_UNDERSTOOD: &[u8] = b"42";
     const INTERNAL: &[u8] = b"XX";
-    [DATA_EXCEPTION, NOT_SUPPORTED, INTERNAL].contains(&&error.code().0[..2])
+    let classes = [DATA_EXCEPTION, NOT_SUPPORTED, NOT_UNDERSTOOD, INTERNAL];
+    classes.contains(&&error.code().0[..2])
 }
 
 /// The tables that a program reads without two bounds, if it only reads.

@@ -265,7 +265,10 @@ impl Program<'_> {
                 *self.registers.get_mut(usize::from(found.0))? = Some(Kind::Bool);
             }
             Step::EmitQuery { query } => {
-                self.query(query, &[])?.into_iter().collect::<Option<Vec<Kind>>>()?;
+                let row = self.query(query, &[])?;
+                // The analyst shows no more digits of a parameter than it needs.
+                let is_shown = |kind: &Option<Kind>| kind.is_some_and(|k| k != Kind::Parameter);
+                row.iter().all(is_shown).then_some(())?;
             }
             Step::Return => {}
             _ => return None,
@@ -495,7 +498,9 @@ impl Scope<'_> {
             (Kind::Int(left), Kind::Int(right)) => {
                 (is_arithmetic || op == Modulo).then_some(Kind::Int(left.max(right)))
             }
-            (Kind::Float, Kind::Float) => is_arithmetic.then_some(Kind::Float),
+            (Kind::Float, other) | (other, Kind::Float) => {
+                (is_arithmetic && (other.is_exact() || other == Kind::Float)).then_some(Kind::Float)
+            }
             _ if !left.is_exact() || !right.is_exact() => None,
             (Kind::Free, _) | (_, Kind::Free) => {
                 (is_arithmetic || op == Modulo).then_some(Kind::Free)
@@ -658,6 +663,7 @@ mod tests {
             "SELECT count(DISTINCT price / 3) FROM t",
             "SELECT price / 3 FROM t UNION ALL SELECT price FROM t",
             "SELECT round(free, 2) FROM t",
+            "SELECT id, $1 FROM t WHERE price > $1",
             "SELECT round($1, 2) FROM t WHERE price > $1",
             "SELECT extract(epoch FROM day) FROM t",
             "SELECT now(), id FROM t",
