@@ -3,37 +3,47 @@
 //! | | PostgreSQL | DataFusion |
 //! |---|---|---|
 //! | `int + int` (`-`, `*`) | 22003 beyond the wider of the two types | wraps around |
+//! | `float8 + float8` (`-`, `*`, `/`) | 22003 beyond its range, 22012 | infinity |
 //! | `numeric / numeric` | 16 significant digits or more | four more than the dividend |
-//! | `float8 / 0` | 22012 | infinity |
 //! | `date - date` | integer | bigint |
 //! | `date + integer` | date | refused |
 //! | `date + interval` | timestamp | date |
+//! | `-0.0::float8 = 0` | true | false |
+//! | `interval '1 month' = interval '30 days'` | true | false |
 //!
-//! The first three become functions. What is a date and a whole number of days or months stays a
+//! All become functions but the sixth. What is a date and a whole number of days or months stays a
 //! date inside of a cast, so that a comparison with a date can compare dates, which zones
 //! understand.
+//!
+//! Where an answer has to be the fast path's ([`Arithmetic::agreeing`]), a product, sum or
+//! difference of decimals is refused beyond the 96 bits that the fast path computes with.
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, Decimal128Array, Float64Array};
+use datafusion::arrow::array::{ArrayRef, AsArray, Float64Array};
 use datafusion::arrow::compute::kernels::arity::try_binary;
-use datafusion::arrow::compute::kernels::numeric::{add, mul, sub};
-use datafusion::arrow::datatypes::{
-    DataType as ArrowType, Decimal128Type, Field, FieldRef, Float64Type, TimeUnit, i256,
-};
+use datafusion::arrow::compute::kernels::numeric::{add, div, mul, sub};
+use datafusion::arrow::datatypes::{DataType as ArrowType, Decimal128Type, Float64Type, TimeUnit};
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::{DFSchema, Result, ScalarValue, exec_err};
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::{
-    BinaryExpr, ColumnarValue, Expr, ExprSchemable, Operator, ReturnFieldArgs, ScalarFunctionArgs,
-    ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    BinaryExpr, ColumnarValue, Expr, ExprSchemable, Operator, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::physical_expr_common::datum::apply;
 use datafusion::sql::sqlparser::ast::BinaryOperator;
+use procedure::BinaryOp;
+use types::arithmetic::{ArithmeticOp, arithmetic};
+use types::{DataType, Value, numeric};
 
-use crate::own::text_of;
-use crate::sql_types::{QUOTIENT_SCALE, quotient_field};
+use crate::call;
+use crate::comparable;
+use crate::exact::too_long;
+use crate::faults::raise;
+use crate::free::FREE;
+use crate::own::{self, text_of};
 
 const TIMESTAMP: ArrowType = ArrowType::Timestamp(TimeUnit::Microsecond, None);
 
@@ -44,6 +54,8 @@ pub(crate) struct Arithmetic {
     subtract: Arc<ScalarUDF>,
     multiply: Arc<ScalarUDF>,
     divide: Arc<ScalarUDF>,
+    /// Of decimals, where they have to be as the fast path's.
+    within: Option<Arc<ScalarUDF>>,
 }
 
 impl Default for Arithmetic {
@@ -54,6 +66,7 @@ impl Default for Arithmetic {
             subtract: function(Kind::Subtract),
             multiply: function(Kind::Multiply),
             divide: function(Kind::Divide),
+            within: None,
         }
     }
 }
@@ -68,11 +81,14 @@ impl ExprPlanner for Arithmetic {
         else {
             return Ok(PlannerResult::Original(expr));
         };
+        if let Some(planned) = called(&expr, &left, &right) {
+            return Ok(PlannerResult::Planned(planned));
+        }
         let planned = match &expr.op {
             BinaryOperator::Plus => self.sum(&expr, &left, &right),
             BinaryOperator::Minus => self.difference(&expr, &left, &right),
             BinaryOperator::Multiply => self.checked(&self.multiply, &expr, &left, &right),
-            BinaryOperator::Divide => self.quotient(&expr, &left, &right),
+            BinaryOperator::Divide => self.checked(&self.divide, &expr, &left, &right),
             BinaryOperator::StringConcat => {
                 return Ok(PlannerResult::Original(texts(expr, [&left, &right])));
             }
@@ -81,17 +97,118 @@ impl ExprPlanner for Arithmetic {
             | BinaryOperator::Gt
             | BinaryOperator::GtEq
             | BinaryOperator::Eq
-            | BinaryOperator::NotEq => return Ok(PlannerResult::Original(compared(expr))),
+            | BinaryOperator::NotEq => {
+                return Ok(PlannerResult::Original(compared(expr, &left, &right)));
+            }
             _ => None,
         };
-        Ok(match planned {
+        Ok(match planned.or_else(|| self.within(&expr, schema)) {
             Some(planned) => PlannerResult::Planned(planned),
             None => PlannerResult::Original(expr),
         })
     }
+
+    fn plan_substring(&self, args: Vec<Expr>) -> Result<PlannerResult<Vec<Expr>>> {
+        Ok(by_name("substring", args))
+    }
+
+    /// The text in which it looks comes first.
+    fn plan_position(&self, args: Vec<Expr>) -> Result<PlannerResult<Vec<Expr>>> {
+        Ok(by_name("position", args))
+    }
+}
+
+fn by_name(name: &str, args: Vec<Expr>) -> PlannerResult<Vec<Expr>> {
+    match call::function(name) {
+        Some(function) => PlannerResult::Planned(function.call(args)),
+        None => PlannerResult::Original(args),
+    }
+}
+
+/// What the fast path computes: quotients of decimals, days, remainders, and whatever has a number
+/// of its own digits beside it.
+fn called(expr: &RawBinaryExpr, left: &ArrowType, right: &ArrowType) -> Option<Expr> {
+    use BinaryOperator as O;
+    let op = match &expr.op {
+        O::Plus => BinaryOp::Add,
+        O::Minus => BinaryOp::Subtract,
+        O::Multiply => BinaryOp::Multiply,
+        O::Divide => BinaryOp::Divide,
+        O::Modulo => BinaryOp::Modulo,
+        O::Eq => BinaryOp::Equal,
+        O::NotEq => BinaryOp::NotEqual,
+        O::Lt => BinaryOp::Less,
+        O::LtEq => BinaryOp::LessOrEqual,
+        O::Gt => BinaryOp::Greater,
+        O::GtEq => BinaryOp::GreaterOrEqual,
+        _ => return None,
+    };
+    let is_decimal = |of: &ArrowType| matches!(of, ArrowType::Decimal128(..));
+    let is_exact = |of: &ArrowType| is_int(of) || is_decimal(of) || *of == FREE;
+    let (dates, days) = (*left == ArrowType::Date32, *right == ArrowType::Date32);
+    let is_its = match op {
+        BinaryOp::Add => (dates && is_int(right)) || (days && is_int(left)),
+        BinaryOp::Subtract => dates && (days || is_int(right)),
+        BinaryOp::Divide => (is_decimal(left) || is_decimal(right)) && is_exact(left),
+        // Arrow refuses the remainder of the smallest integer by -1.
+        BinaryOp::Modulo if is_int(left) && is_int(right) => !is_nonzero(&expr.right),
+        BinaryOp::Modulo => is_exact(left),
+        _ => false,
+    };
+    if is_its && is_exact(right) || is_its && (dates || days) {
+        return call::operator(op, expr.left.clone(), expr.right.clone());
+    }
+    let (left, right) = match (*left == FREE, *right == FREE) {
+        (false, false) => return None,
+        (true, _) if *right == ArrowType::Float64 => (float_of(&expr.left), expr.right.clone()),
+        (_, true) if *left == ArrowType::Float64 => (expr.left.clone(), float_of(&expr.right)),
+        _ => (expr.left.clone(), expr.right.clone()),
+    };
+    call::operator(op, left, right)
+}
+
+fn float_of(expr: &Expr) -> Expr {
+    match own::function("cast as double precision") {
+        Some(function) => function.call(vec![expr.clone()]),
+        None => expr.clone(),
+    }
+}
+
+/// A number as it is written, which is neither 0 nor -1.
+fn is_nonzero(expr: &Expr) -> bool {
+    match expr {
+        Expr::Cast(Cast { expr, .. }) => is_nonzero(expr),
+        Expr::Literal(ScalarValue::Int64(Some(int)), _) => *int > 0,
+        Expr::Literal(ScalarValue::Decimal128(Some(units), ..), _) => *units > 0,
+        Expr::Literal(ScalarValue::Float64(Some(float)), _) => *float > 0.0,
+        _ => false,
+    }
 }
 
 impl Arithmetic {
+    /// Which refuses decimals that the fast path would round.
+    pub(crate) fn agreeing() -> Arithmetic {
+        let within = Arc::new(ScalarUDF::new_from_impl(Checked::new(Kind::Within)));
+        Arithmetic { within: Some(within), ..Arithmetic::default() }
+    }
+
+    fn within(&self, expr: &RawBinaryExpr, schema: &DFSchema) -> Option<Expr> {
+        let (within, op) = match &expr.op {
+            BinaryOperator::Plus => (self.within.as_ref()?, Operator::Plus),
+            BinaryOperator::Minus => (self.within.as_ref()?, Operator::Minus),
+            BinaryOperator::Multiply => (self.within.as_ref()?, Operator::Multiply),
+            _ => return None,
+        };
+        let (left, right) = (Box::new(expr.left.clone()), Box::new(expr.right.clone()));
+        let computed = Expr::BinaryExpr(BinaryExpr::new(left, op, right));
+        match computed.get_type(schema).ok()? {
+            ArrowType::Decimal128(digits, _) if u32::from(digits) > numeric::SCALE_MAX => {
+                Some(within.call(vec![computed]))
+            }
+            _ => None,
+        }
+    }
+
     fn sum(&self, expr: &RawBinaryExpr, left: &ArrowType, right: &ArrowType) -> Option<Expr> {
         match (left, right) {
             (ArrowType::Date32, ArrowType::Interval(_)) => {
@@ -99,12 +216,6 @@ impl Arithmetic {
             }
             (ArrowType::Interval(_), ArrowType::Date32) => {
                 Some(shifted(&expr.right, Operator::Plus, &expr.left))
-            }
-            (ArrowType::Date32, days) if is_int(days) => {
-                Some(moved(&self.add, &expr.left, &expr.right))
-            }
-            (days, ArrowType::Date32) if is_int(days) => {
-                Some(moved(&self.add, &expr.right, &expr.left))
             }
             _ => self.checked(&self.add, expr, left, right),
         }
@@ -117,15 +228,8 @@ impl Arithmetic {
         right: &ArrowType,
     ) -> Option<Expr> {
         match (left, right) {
-            (ArrowType::Date32, ArrowType::Date32) => {
-                let days = |date: &Expr| cast(date.clone(), ArrowType::Int32);
-                Some(self.subtract.call(vec![days(&expr.left), days(&expr.right)]))
-            }
             (ArrowType::Date32, ArrowType::Interval(_)) => {
                 Some(shifted(&expr.left, Operator::Minus, &expr.right))
-            }
-            (ArrowType::Date32, days) if is_int(days) => {
-                Some(moved(&self.subtract, &expr.left, &expr.right))
             }
             _ => self.checked(&self.subtract, expr, left, right),
         }
@@ -138,30 +242,13 @@ impl Arithmetic {
         left: &ArrowType,
         right: &ArrowType,
     ) -> Option<Expr> {
-        let wider = wider(left, right)?;
-        let wide = |expr: &Expr, from: &ArrowType| match *from == wider {
-            true => expr.clone(),
-            false => cast(expr.clone(), wider.clone()),
+        // Integers are widened when they come: one may turn out to be none.
+        let is_float = wider(left, right)? == ArrowType::Float64;
+        let wide = |expr: &Expr, from: &ArrowType| match is_float && *from != ArrowType::Float64 {
+            true => float_of(expr),
+            false => expr.clone(),
         };
         Some(function.call(vec![wide(&expr.left, left), wide(&expr.right, right)]))
-    }
-
-    fn quotient(&self, expr: &RawBinaryExpr, left: &ArrowType, right: &ArrowType) -> Option<Expr> {
-        let is_decimal = |of: &ArrowType| matches!(of, ArrowType::Decimal128(..));
-        let to = if *left == ArrowType::Float64 || *right == ArrowType::Float64 {
-            Some(ArrowType::Float64)
-        } else if is_decimal(left) || is_decimal(right) {
-            None
-        } else {
-            return None;
-        };
-        let place = |expr: &Expr, from: &ArrowType| match &to {
-            Some(float) if from != float => Some(cast(expr.clone(), float.clone())),
-            None if is_int(from) => Some(cast(expr.clone(), ArrowType::Decimal128(19, 0))),
-            None if !is_decimal(from) => None,
-            _ => Some(expr.clone()),
-        };
-        Some(self.divide.call(vec![place(&expr.left, left)?, place(&expr.right, right)?]))
     }
 }
 
@@ -169,8 +256,13 @@ fn is_int(arrow: &ArrowType) -> bool {
     matches!(arrow, ArrowType::Int16 | ArrowType::Int32 | ArrowType::Int64)
 }
 
-/// The type of what two integers come to.
+/// The type of what two integers, or a float and another number, come to.
 fn wider(left: &ArrowType, right: &ArrowType) -> Option<ArrowType> {
+    let is_number =
+        |of: &ArrowType| is_int(of) || matches!(of, ArrowType::Float64 | ArrowType::Decimal128(..));
+    if [left, right].contains(&&ArrowType::Float64) {
+        return (is_number(left) && is_number(right)).then_some(ArrowType::Float64);
+    }
     let both = is_int(left) && is_int(right);
     [ArrowType::Int64, ArrowType::Int32, ArrowType::Int16]
         .into_iter()
@@ -179,12 +271,6 @@ fn wider(left: &ArrowType, right: &ArrowType) -> Option<ArrowType> {
 
 fn cast(expr: Expr, to: ArrowType) -> Expr {
     Expr::Cast(Cast::new(Box::new(expr), to))
-}
-
-/// A date and a number of days.
-fn moved(function: &ScalarUDF, date: &Expr, days: &Expr) -> Expr {
-    let date = cast(date.clone(), ArrowType::Int32);
-    cast(function.call(vec![date, cast(days.clone(), ArrowType::Int32)]), ArrowType::Date32)
 }
 
 /// A date and an interval: a timestamp.
@@ -202,8 +288,19 @@ fn shifted(date: &Expr, op: Operator, interval: &Expr) -> Expr {
     }
 }
 
-/// A date and a timestamp that [`shifted`] made of a date compare as dates.
-fn compared(mut expr: RawBinaryExpr) -> RawBinaryExpr {
+/// Floats and intervals compare by what those that are equal have in common. A date and a timestamp
+/// that [`shifted`] made of a date compare as dates.
+fn compared(mut expr: RawBinaryExpr, left: &ArrowType, right: &ArrowType) -> RawBinaryExpr {
+    let by_common = |of: &ArrowType| match of {
+        ArrowType::Float64 => !is_nonzero(&expr.left) && !is_nonzero(&expr.right),
+        ArrowType::Interval(_) => true,
+        _ => false,
+    };
+    if by_common(left) || by_common(right) {
+        expr.left = comparable::of(expr.left, left);
+        expr.right = comparable::of(expr.right, right);
+        return expr;
+    }
     fn date_within(expr: &Expr) -> Option<Expr> {
         let Expr::Cast(Cast { expr, field }) = expr else { return None };
         let Expr::BinaryExpr(BinaryExpr { left, right, .. }) = &**expr else { return None };
@@ -240,12 +337,17 @@ fn is_timestamp_cast(expr: &Expr) -> bool {
     matches!(expr, Expr::Cast(Cast { field, .. }) if *field.data_type() == TIMESTAMP)
 }
 
+/// The function that refuses decimals of too many digits.
+pub(crate) const WITHIN: &str = "within_digits";
+
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Kind {
     Add,
     Subtract,
     Multiply,
     Divide,
+    /// Of one decimal.
+    Within,
 }
 
 /// An operator that does not go on beyond its type's range.
@@ -257,7 +359,8 @@ struct Checked {
 
 impl Checked {
     fn new(kind: Kind) -> Checked {
-        Checked { kind, signature: Signature::any(2, Volatility::Immutable) }
+        let operands = if kind == Kind::Within { 1 } else { 2 };
+        Checked { kind, signature: Signature::any(operands, Volatility::Immutable) }
     }
 }
 
@@ -268,6 +371,7 @@ impl ScalarUDFImpl for Checked {
             Kind::Subtract => "checked_subtract",
             Kind::Multiply => "checked_multiply",
             Kind::Divide => "checked_divide",
+            Kind::Within => WITHIN,
         }
     }
 
@@ -276,91 +380,85 @@ impl ScalarUDFImpl for Checked {
     }
 
     fn return_type(&self, types: &[ArrowType]) -> Result<ArrowType> {
-        Ok(match (self.kind, types) {
-            (Kind::Divide, [ArrowType::Decimal128(..), _]) => {
-                ArrowType::Decimal128(38, QUOTIENT_SCALE)
-            }
-            (_, [left, ..]) => left.clone(),
-            (_, []) => return exec_err!("an operator without operands"),
-        })
-    }
-
-    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        let types = args.arg_fields.iter().map(|field| field.data_type().clone());
-        let data_type = self.return_type(&types.collect::<Vec<_>>())?;
-        let nullable = args.arg_fields.iter().any(|field| field.is_nullable());
-        let is_quotient = matches!(data_type, ArrowType::Decimal128(..));
-        let field = Field::new(self.name(), data_type, nullable);
-        Ok(Arc::new(if is_quotient { quotient_field(field) } else { field }))
+        match types {
+            [ArrowType::Decimal128(_, scale)] => Ok(ArrowType::Decimal128(DIGITS, *scale)),
+            [operand] => exec_err!("{operand} is no decimal"),
+            [left, right] => match wider(left, right) {
+                Some(wider) => Ok(wider),
+                None => exec_err!("{left} and {right} are no two integers"),
+            },
+            _ => exec_err!("an operator without operands"),
+        }
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let [left, right] = &args.args[..] else {
-            return exec_err!("an operator has two operands");
-        };
-        match self.kind {
-            Kind::Add => apply(left, right, add),
-            Kind::Subtract => apply(left, right, sub),
-            Kind::Multiply => apply(left, right, mul),
-            Kind::Divide => {
-                let arrays = ColumnarValue::values_to_arrays(&args.args)?;
-                let divided = divide(&arrays[0], &arrays[1])?;
-                let scalars =
-                    args.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
-                Ok(match scalars {
-                    true => ColumnarValue::Scalar(ScalarValue::try_from_array(&divided, 0)?),
-                    false => ColumnarValue::Array(divided),
+        let of = args.return_field.data_type();
+        let is_float = *of == ArrowType::Float64;
+        if let [left, right] = &args.args[..]
+            && !is_float
+        {
+            let (left, right) = (left.cast_to(of, None)?, right.cast_to(of, None)?);
+            return match self.kind {
+                Kind::Add => apply(&left, &right, add),
+                Kind::Subtract => apply(&left, &right, sub),
+                Kind::Multiply => apply(&left, &right, mul),
+                Kind::Divide => apply(&left, &right, div),
+                Kind::Within => exec_err!("one number has digits"),
+            };
+        }
+        match (self.kind, &args.args[..]) {
+            (Kind::Within, [operand]) => {
+                let is_scalar = matches!(operand, ColumnarValue::Scalar(_));
+                let within = within_digits(&operand.to_array(args.number_rows)?, of)?;
+                Ok(match is_scalar {
+                    true => ColumnarValue::Scalar(ScalarValue::try_from_array(&within, 0)?),
+                    false => ColumnarValue::Array(within),
                 })
             }
+            (kind, [_, _]) => {
+                let is_scalar = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+                let operands = ColumnarValue::values_to_arrays(&args.args)?;
+                let floats = floats(kind, &operands[0], &operands[1])?;
+                Ok(match is_scalar {
+                    true => ColumnarValue::Scalar(ScalarValue::try_from_array(&floats, 0)?),
+                    false => ColumnarValue::Array(floats),
+                })
+            }
+            _ => exec_err!("an operator has two operands"),
         }
     }
 }
 
-fn divide(left: &ArrayRef, right: &ArrayRef) -> Result<ArrayRef> {
-    match (left.data_type(), right.data_type()) {
-        (ArrowType::Float64, ArrowType::Float64) => {
-            let left = left.as_primitive::<Float64Type>();
-            let right = right.as_primitive::<Float64Type>();
-            let divided: Float64Array = try_binary(left, right, |left, right: f64| match right {
-                0.0 => Err(ArrowError::DivideByZero),
-                right => Ok(left / right),
-            })?;
-            Ok(Arc::new(divided))
+/// The fast path's, value by value.
+fn floats(kind: Kind, left: &ArrayRef, right: &ArrayRef) -> Result<ArrayRef> {
+    let op = match kind {
+        Kind::Add => ArithmeticOp::Add,
+        Kind::Subtract => ArithmeticOp::Sub,
+        Kind::Multiply => ArithmeticOp::Mul,
+        Kind::Divide => ArithmeticOp::Div,
+        Kind::Within => return exec_err!("floats have no digits"),
+    };
+    let compute = |left, right| {
+        let answer = arithmetic(op, &Value::Float(left), &Value::Float(right), &DataType::Float8);
+        match answer.map_err(|error| ArrowError::ExternalError(Box::new(error)))? {
+            Value::Float(float) => Ok(float),
+            _ => Err(ArrowError::ComputeError("a float was expected".to_owned())),
         }
-        (ArrowType::Decimal128(_, left_scale), ArrowType::Decimal128(_, right_scale)) => {
-            let power = QUOTIENT_SCALE + right_scale - left_scale;
-            let left = left.as_primitive::<Decimal128Type>();
-            let right = right.as_primitive::<Decimal128Type>();
-            let divided: Decimal128Array =
-                try_binary(left, right, |left, right: i128| quotient(left, right, power))?;
-            let to = ArrowType::Decimal128(38, QUOTIENT_SCALE);
-            Ok(Arc::new(divided.with_data_type(to)))
-        }
-        (left, right) => exec_err!("{left} is not divided by {right}"),
-    }
+    };
+    let (left, right) = (left.as_primitive::<Float64Type>(), right.as_primitive::<Float64Type>());
+    let floats: Float64Array = try_binary::<_, _, _, Float64Type>(left, right, compute)?;
+    Ok(Arc::new(floats))
 }
 
-/// A quotient without its fraction, a half of which counts as a whole; the divisor is not 0.
-pub(crate) fn rounded(dividend: i128, divisor: i128) -> i128 {
-    let (whole, rest) = (dividend / divisor, dividend % divisor);
-    let is_half = rest.unsigned_abs() >= divisor.unsigned_abs().div_ceil(2);
-    whole + if is_half { dividend.signum() * divisor.signum() } else { 0 }
-}
+/// Digits that a number has at most where it has to be the fast path's.
+pub(crate) const DIGITS: u8 = 29;
 
-/// `left * 10^power / right`, rounded, unless that takes more than 128 bits on the way.
-fn quotient(left: i128, right: i128, power: i8) -> Result<i128, ArrowError> {
-    let overflow = || ArrowError::ArithmeticOverflow("the quotient has too many digits".into());
-    if right == 0 {
-        return Err(ArrowError::DivideByZero);
+/// Decimals, unless one has more units than the fast path counts.
+fn within_digits(array: &ArrayRef, to: &ArrowType) -> Result<ArrayRef> {
+    const UNITS_MAX: u128 = (1 << 96) - 1;
+    let decimals = array.as_primitive::<Decimal128Type>();
+    if decimals.values().iter().any(|units| units.unsigned_abs() > UNITS_MAX) {
+        return Err(raise(too_long()));
     }
-    let factor = 10i128.checked_pow(power.unsigned_abs().into()).ok_or_else(overflow)?;
-    if power < 0 {
-        return Ok(left / right / factor);
-    }
-    if let Some(dividend) = left.checked_mul(factor) {
-        return Ok(rounded(dividend, right));
-    }
-    let wide = |int: i128| i256::from_i128(int);
-    let dividend = wide(left).checked_mul(wide(factor)).ok_or_else(overflow)?;
-    dividend.checked_div(wide(right)).and_then(i256::to_i128).ok_or_else(overflow)
+    Ok(Arc::new(decimals.clone().with_data_type(to.clone())))
 }

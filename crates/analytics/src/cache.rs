@@ -19,6 +19,7 @@ pub(crate) struct Asked {
     pub(crate) text: String,
     /// Of the schema.
     pub(crate) version: u64,
+    pub(crate) agreeing: bool,
     pub(crate) parameter_types: Vec<Option<DataType>>,
 }
 

@@ -67,6 +67,8 @@ pub(crate) struct Shared {
     pub(crate) state: SessionState,
     /// What operators mean, ours before DataFusion's.
     pub(crate) operators: Vec<Arc<dyn ExprPlanner>>,
+    /// The same, where the fast path's answer is asked for.
+    pub(crate) agreeing_operators: Vec<Arc<dyn ExprPlanner>>,
     pub(crate) threads: Threads,
 }
 
@@ -114,12 +116,15 @@ impl Analytics {
         for function in [Function::Sum, Function::Avg] {
             state.register_udaf(Arc::new(AggregateUDF::new_from_impl(Exact::new(function))))?;
         }
-        let first: [Arc<dyn ExprPlanner>; 2] =
-            [Arc::new(Literals), Arc::new(Arithmetic::default())];
-        let operators = first.into_iter().chain(state.expr_planners().iter().cloned()).collect();
+        let behind = |first: Arithmetic| -> Vec<Arc<dyn ExprPlanner>> {
+            let first: [Arc<dyn ExprPlanner>; 2] = [Arc::new(Literals), Arc::new(first)];
+            first.into_iter().chain(state.expr_planners().iter().cloned()).collect()
+        };
+        let operators = behind(Arithmetic::default());
+        let agreeing_operators = behind(Arithmetic::agreeing());
         let threads = Threads::new(options.threads).map_err(DataFusionError::IoError)?;
         let images = Arc::new(Images::new(store, options.image_bytes_max));
-        let shared = Arc::new(Shared { images, state, operators, threads });
+        let shared = Arc::new(Shared { images, state, operators, agreeing_operators, threads });
         Ok(Analytics { shared, plans: Mutex::default() })
     }
 
@@ -156,6 +161,7 @@ impl Analyst for Analytics {
         let asked = Asked {
             text: request.text.to_owned(),
             version: request.version,
+            agreeing: request.agreeing,
             parameter_types: request.parameter_types.to_vec(),
         };
         if let Some(plan) = self.plans.lock().find(&asked) {

@@ -5,15 +5,21 @@
 //! | sum | bigint | numeric | numeric, of the same scale |
 //! | avg | numeric | numeric | numeric |
 //!
-//! All are a sum in 128 bits, beyond which is 22003, and a count. An average has [`QUOTIENT_SCALE`]
-//! digits after the point, rounded; what a client sees of them is PostgreSQL's choice
-//! ([`rows`](crate::rows)). Sums of float8 and intervals are DataFusion's own.
+//! All are a sum and a count: a sum in 128 bits, beyond which is 22003; of numbers that bring
+//! [their own digits](crate::free), in 256, and the most digits that one had. An average is their
+//! quotient as the fast path divides. Sums of float8 and intervals are DataFusion's own.
+//!
+//! *As the fast path.* Its sums have 96 bits, and lose digits after the point where these do not
+//! suffice; which they are depends on the order of rows. Where its answer [matters](Exact::agreeing),
+//! a sum is refused that might have come to that in any order: that is known from the number of
+//! rows and the largest of each batch.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, Int64Array, PrimitiveArray,
+    Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, FixedSizeBinaryBuilder, Int64Array,
+    PrimitiveArray,
 };
 use datafusion::arrow::datatypes::{
     ArrowPrimitiveType, DataType as ArrowType, Decimal128Type, Field, FieldRef, Int16Type,
@@ -25,13 +31,16 @@ use datafusion::functions_aggregate::sum::Sum;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDFImpl, EmitTo, GroupsAccumulator, ReversedUDAF, Signature, Volatility,
+    Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, GroupsAccumulator, ReversedUDAF,
+    Signature, Volatility,
 };
-use types::{Error, SqlState};
+use rust_decimal::Decimal;
+use types::{Error, SqlState, numeric};
 
-use crate::arithmetic::rounded;
+use crate::arithmetic::DIGITS;
 use crate::faults::raise;
-use crate::sql_types::{QUOTIENT_SCALE, quotient_field};
+use crate::free::{BYTES, FREE, encode};
+use crate::free_sums::{FreeTotal, FreeTotals};
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Function {
@@ -43,9 +52,20 @@ pub(crate) enum Function {
 #[derive(PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Exact {
     function: Function,
+    agreeing: bool,
     signature: Signature,
     sum: Sum,
     avg: Avg,
+}
+
+/// The aggregate of this name that refuses what the fast path may answer otherwise.
+pub(crate) fn agreeing(name: &str) -> Option<Arc<AggregateUDF>> {
+    let function = match name {
+        "sum" => Function::Sum,
+        "avg" => Function::Avg,
+        _ => return None,
+    };
+    Some(Arc::new(AggregateUDF::new_from_impl(Exact::agreeing(function))))
 }
 
 /// What becomes of a sum and a count.
@@ -53,18 +73,32 @@ pub(crate) struct Exact {
 enum Answer {
     Int,
     Decimal {
+        digits: u8,
         scale: i8,
     },
     /// Of a sum of this scale.
     Average {
         scale: i8,
     },
+    /// Of numbers with digits of their own.
+    Free {
+        average: bool,
+    },
 }
 
 impl Exact {
     pub(crate) fn new(function: Function) -> Exact {
         let signature = Signature::user_defined(Volatility::Immutable);
-        Exact { function, signature, sum: Sum::new(), avg: Avg::new() }
+        Exact { function, agreeing: false, signature, sum: Sum::new(), avg: Avg::new() }
+    }
+
+    /// One that refuses what the fast path may answer otherwise.
+    pub(crate) fn agreeing(function: Function) -> Exact {
+        Exact { agreeing: true, ..Exact::new(function) }
+    }
+
+    fn bound(&self) -> Bound {
+        Bound(self.agreeing.then_some(0))
     }
 
     fn others(&self) -> &dyn AggregateUDFImpl {
@@ -76,17 +110,21 @@ impl Exact {
 
     /// `None`: DataFusion's own does it.
     fn answer(&self, input: &ArrowType) -> Option<Answer> {
+        let digits = if self.agreeing { DIGITS } else { 38 };
         match (self.function, input) {
             (Function::Sum, ArrowType::Int16 | ArrowType::Int32) => Some(Answer::Int),
-            (Function::Sum, ArrowType::Int64) => Some(Answer::Decimal { scale: 0 }),
+            (Function::Sum, ArrowType::Int64) => Some(Answer::Decimal { digits, scale: 0 }),
             (Function::Sum, ArrowType::Decimal128(_, scale)) => {
-                Some(Answer::Decimal { scale: *scale })
+                Some(Answer::Decimal { digits, scale: *scale })
             }
             (Function::Avg, ArrowType::Int16 | ArrowType::Int32 | ArrowType::Int64) => {
                 Some(Answer::Average { scale: 0 })
             }
             (Function::Avg, ArrowType::Decimal128(_, scale)) => {
                 Some(Answer::Average { scale: *scale })
+            }
+            (function, free) if *free == FREE => {
+                Some(Answer::Free { average: function == Function::Avg })
             }
             _ => None,
         }
@@ -97,50 +135,53 @@ impl Answer {
     fn arrow(self) -> ArrowType {
         match self {
             Answer::Int => ArrowType::Int64,
-            Answer::Decimal { scale } => ArrowType::Decimal128(38, scale),
-            Answer::Average { .. } => ArrowType::Decimal128(38, QUOTIENT_SCALE),
+            Answer::Decimal { digits, scale } => ArrowType::Decimal128(digits, scale),
+            Answer::Average { .. } | Answer::Free { .. } => FREE,
         }
-    }
-
-    /// The value's units; NULL of nothing.
-    fn of(self, sum: i128, count: i64) -> Result<Option<i128>> {
-        if count == 0 {
-            return Ok(None);
-        }
-        let Answer::Average { scale } = self else { return Ok(Some(sum)) };
-        let overflow = || numeric_overflow("The average has too many digits.");
-        let count = i128::from(count);
-        let power = u32::from(QUOTIENT_SCALE.abs_diff(scale));
-        let factor = 10i128.checked_pow(power).ok_or_else(overflow)?;
-        if scale > QUOTIENT_SCALE {
-            let divisor = count.checked_mul(factor).ok_or_else(overflow)?;
-            return Ok(Some(rounded(sum, divisor)));
-        }
-        // In two parts, since the whole may be too long before it is divided.
-        let (whole, rest) = (sum / count, sum % count);
-        let whole = whole.checked_mul(factor).ok_or_else(overflow)?;
-        let rest = rest.checked_mul(factor).ok_or_else(overflow)?;
-        whole.checked_add(rounded(rest, count)).map(Some).ok_or_else(overflow)
     }
 
     fn array(self, totals: impl Iterator<Item = (i128, i64)>) -> Result<ArrayRef> {
-        let units = totals.map(|(sum, count)| self.of(sum, count));
-        let units = units.collect::<Result<Vec<Option<i128>>>>()?;
+        let known = totals.map(|(sum, count)| (count != 0).then_some((sum, count)));
         Ok(match self {
             Answer::Int => {
-                let ints = units.into_iter().map(|units| match units {
-                    None => Ok(None),
-                    Some(units) => i64::try_from(units).map(Some).map_err(|_| bigint_overflow()),
-                });
+                let int = |sum| i64::try_from(sum).map_err(|_| bigint_overflow());
+                let ints = known.map(|known| known.map(|(sum, _)| int(sum)).transpose());
                 Arc::new(ints.collect::<Result<Int64Array>>()?)
             }
-            _ => Arc::new(Decimal128Array::from(units).with_data_type(self.arrow())),
+            Answer::Decimal { .. } => {
+                let units = known.map(|known| known.map(|(sum, _)| sum));
+                let units: Decimal128Array = units.collect();
+                Arc::new(units.with_data_type(self.arrow()))
+            }
+            Answer::Average { scale } => {
+                let average =
+                    |(sum, count)| quotient(numeric::from_units(sum, scale.unsigned_abs()), count);
+                frees(known.map(|known| known.map(average).transpose()))?
+            }
+            Answer::Free { .. } => return exec_err!("numbers of no scale"),
         })
     }
 
     fn scalar(self, sum: i128, count: i64) -> Result<ScalarValue> {
         ScalarValue::try_from_array(&self.array(std::iter::once((sum, count)))?, 0)
     }
+}
+
+/// An average, as the fast path divides.
+fn quotient(sum: types::Result<Decimal>, count: i64) -> Result<Decimal> {
+    sum.and_then(|sum| numeric::div(sum, count.into())).map_err(raise)
+}
+
+/// A column of numbers with digits of their own.
+fn frees(numbers: impl Iterator<Item = Result<Option<Decimal>>>) -> Result<ArrayRef> {
+    let mut column = FixedSizeBinaryBuilder::new(BYTES as i32);
+    for number in numbers {
+        match number? {
+            Some(number) => column.append_value(encode(number))?,
+            None => column.append_null(),
+        }
+    }
+    Ok(Arc::new(column.finish()))
 }
 
 fn numeric_overflow(detail: &str) -> DataFusionError {
@@ -196,22 +237,16 @@ impl AggregateUDFImpl for Exact {
         }
     }
 
-    fn return_field(&self, fields: &[FieldRef]) -> Result<FieldRef> {
-        let types: Vec<ArrowType> = fields.iter().map(|field| field.data_type().clone()).collect();
-        let field = Field::new(self.name(), self.return_type(&types)?, true);
-        Ok(Arc::new(match types.first().and_then(|input| self.answer(input)) {
-            Some(Answer::Average { .. }) => quotient_field(field),
-            _ => field,
-        }))
-    }
-
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
         match self.answer(args.expr_fields[0].data_type()) {
             None => self.others().accumulator(args),
-            Some(answer) if args.is_distinct => {
-                Ok(Box::new(Distinct { answer, values: BTreeSet::new() }))
+            Some(Answer::Free { average }) => {
+                Ok(Box::new(FreeTotal::new(average, self.agreeing, args.is_distinct)))
             }
-            Some(answer) => Ok(Box::new(Total { answer, sum: 0, count: 0 })),
+            Some(answer) if args.is_distinct => {
+                Ok(Box::new(Distinct { answer, bound: self.bound(), values: BTreeSet::new() }))
+            }
+            Some(answer) => Ok(Box::new(Total { answer, bound: self.bound(), sum: 0, count: 0 })),
         }
     }
 
@@ -226,8 +261,10 @@ impl AggregateUDFImpl for Exact {
     }
 
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
-        if self.answer(args.input_fields[0].data_type()).is_none() {
-            return self.others().state_fields(args);
+        match self.answer(args.input_fields[0].data_type()) {
+            None => return self.others().state_fields(args),
+            Some(Answer::Free { .. }) => return Ok(FreeTotal::state_fields(args.is_distinct)),
+            Some(_) => {}
         }
         let sum = |name: &str| Field::new(name, ArrowType::Decimal128(38, 0), true);
         Ok(match args.is_distinct {
@@ -254,7 +291,10 @@ impl AggregateUDFImpl for Exact {
     ) -> Result<Box<dyn GroupsAccumulator>> {
         match self.answer(args.expr_fields[0].data_type()) {
             None => self.others().create_groups_accumulator(args),
-            Some(answer) => Ok(Box::new(Totals { answer, totals: Vec::new() })),
+            Some(Answer::Free { average }) => Ok(Box::new(FreeTotals::new(average, self.agreeing))),
+            Some(answer) => {
+                Ok(Box::new(Totals { answer, bound: self.bound(), totals: Vec::new() }))
+            }
         }
     }
 
@@ -265,6 +305,42 @@ impl AggregateUDFImpl for Exact {
     fn order_sensitivity(&self) -> AggregateOrderSensitivity {
         AggregateOrderSensitivity::Insensitive
     }
+}
+
+/// What the sums of all groups are below, in whatever order their rows come; counted only where a
+/// sum has to agree.
+#[derive(Clone, Copy, Debug)]
+struct Bound(Option<u128>);
+
+/// A thousandth of what the fast path's sums hold, since partitions are added up.
+const BOUND_MAX: u128 = 1 << 85;
+
+/// Numbers of fewer digits do not reach it in 10^10 rows.
+const SHORT_DIGITS: u8 = 15;
+
+impl Bound {
+    fn add(&mut self, array: &ArrayRef) {
+        let Some(bound) = &mut self.0 else { return };
+        if let ArrowType::Decimal128(digits, _) = array.data_type()
+            && *digits > SHORT_DIGITS
+        {
+            let sizes = array.as_primitive::<Decimal128Type>().values().iter();
+            let largest = sizes.map(|units| units.unsigned_abs()).max().unwrap_or(0);
+            *bound = bound.saturating_add(largest.saturating_mul(array.len() as u128));
+        }
+    }
+
+    fn check(self) -> Result<()> {
+        match self.0 {
+            Some(bound) if bound > BOUND_MAX => Err(raise(too_long())),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What the fast path computes of such numbers depends on the order of rows.
+pub(crate) fn too_long() -> Error {
+    Error::unsupported("numbers of more than 28 digits in this query")
 }
 
 /// Calls with the place and the units of each value that is there.
@@ -301,12 +377,14 @@ fn each(array: &ArrayRef, visit: &mut impl FnMut(usize, i128) -> Result<()>) -> 
 #[derive(Debug)]
 struct Total {
     answer: Answer,
+    bound: Bound,
     sum: i128,
     count: i64,
 }
 
 impl Accumulator for Total {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        self.bound.add(&values[0]);
         each(&values[0], &mut |_, units| {
             self.sum = plus(self.sum, units)?;
             self.count += 1;
@@ -327,6 +405,7 @@ impl Accumulator for Total {
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
+        self.bound.check()?;
         self.answer.scalar(self.sum, self.count)
     }
 
@@ -335,11 +414,13 @@ impl Accumulator for Total {
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        self.bound.check()?;
         let sum = ScalarValue::Decimal128(Some(self.sum), 38, 0);
         Ok(vec![sum, ScalarValue::Int64(Some(self.count))])
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        self.bound.add(&states[0]);
         each(&states[0], &mut |_, sum| {
             self.sum = plus(self.sum, sum)?;
             Ok(())
@@ -355,11 +436,13 @@ impl Accumulator for Total {
 #[derive(Debug)]
 struct Distinct {
     answer: Answer,
+    bound: Bound,
     values: BTreeSet<i128>,
 }
 
 impl Accumulator for Distinct {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        self.bound.add(&values[0]);
         each(&values[0], &mut |_, units| {
             self.values.insert(units);
             Ok(())
@@ -367,6 +450,7 @@ impl Accumulator for Distinct {
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
+        self.bound.check()?;
         let sum = self.values.iter().try_fold(0, |sum, units| plus(sum, *units))?;
         self.answer.scalar(sum, self.values.len() as i64)
     }
@@ -393,6 +477,7 @@ impl Accumulator for Distinct {
 /// Sum and count of each group.
 struct Totals {
     answer: Answer,
+    bound: Bound,
     totals: Vec<(i128, i64)>,
 }
 
@@ -416,6 +501,7 @@ impl GroupsAccumulator for Totals {
         filter: Option<&BooleanArray>,
         count: usize,
     ) -> Result<()> {
+        self.bound.add(&values[0]);
         self.totals.resize(count, (0, 0));
         let totals = &mut self.totals;
         let mut add = |place: usize, units| {
@@ -435,15 +521,18 @@ impl GroupsAccumulator for Totals {
     }
 
     fn evaluate(&mut self, emit: EmitTo) -> Result<ArrayRef> {
+        self.bound.check()?;
         let totals = self.take(emit);
         self.answer.array(totals.into_iter())
     }
 
     fn state(&mut self, emit: EmitTo) -> Result<Vec<ArrayRef>> {
+        self.bound.check()?;
         Ok(state_of(self.take(emit).into_iter()))
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef], groups: &[usize], count: usize) -> Result<()> {
+        self.bound.add(&states[0]);
         self.totals.resize(count, (0, 0));
         let totals = &mut self.totals;
         each(&states[0], &mut |place, sum| {
@@ -481,25 +570,32 @@ impl GroupsAccumulator for Totals {
 mod tests {
     use super::*;
 
+    fn decimals(units: Vec<i128>) -> ArrayRef {
+        let decimals = Decimal128Array::from(units);
+        Arc::new(decimals.with_data_type(ArrowType::Decimal128(38, 10)))
+    }
+
     #[test]
-    fn an_average_has_its_value_whatever_scale_its_sum_has() {
-        for scale in [0, 2, 20, 21, 28] {
-            let sum = 3 * 10i128.pow(scale as u32);
-            let average = Answer::Average { scale }.of(sum, 2).expect("an average");
-            assert_eq!(average, Some(15 * 10i128.pow(19)), "{scale}");
+    fn a_sum_that_might_lose_digits_elsewhere_is_refused_where_it_has_to_agree() {
+        let answer = Answer::Decimal { digits: 38, scale: 10 };
+        let near = 1i128 << 84;
+        for (units, fits) in [(vec![near, -near], true), (vec![near, near, -near], false)] {
+            for (bound, fits) in [(Bound(Some(0)), fits), (Bound(None), true)] {
+                let mut total = Total { answer, bound, sum: 0, count: 0 };
+                total.update_batch(&[decimals(units.clone())]).expect("a sum");
+                assert_eq!(total.evaluate().is_ok(), fits, "{units:?}");
+            }
         }
     }
 
     #[test]
     fn a_sum_beyond_128_bits_is_refused() {
-        let values: ArrayRef = Arc::new(
-            Decimal128Array::from(vec![i128::MAX / 2, i128::MAX / 2, 2])
-                .with_data_type(ArrowType::Decimal128(38, 10)),
-        );
-        let answer = Answer::Decimal { scale: 10 };
-        let mut total = Total { answer, sum: 0, count: 0 };
+        let values = decimals(vec![i128::MAX / 2, i128::MAX / 2, 2]);
+        let answer = Answer::Decimal { digits: 38, scale: 10 };
+        let bound = Bound(None);
+        let mut total = Total { answer, bound, sum: 0, count: 0 };
         assert!(total.update_batch(std::slice::from_ref(&values)).is_err());
-        let mut totals = Totals { answer, totals: Vec::new() };
+        let mut totals = Totals { answer, bound, totals: Vec::new() };
         assert!(totals.update_batch(std::slice::from_ref(&values), &[0, 0, 0], None, 1).is_err());
         assert!(totals.update_batch(&[values], &[0, 1, 0], None, 2).is_err());
     }

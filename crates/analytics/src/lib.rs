@@ -15,9 +15,14 @@
 
 mod arithmetic;
 mod cache;
+mod call;
+mod coerce;
+mod comparable;
 mod engine;
 mod exact;
 mod faults;
+mod free;
+mod free_sums;
 mod interrupt;
 mod literals;
 mod lookup;

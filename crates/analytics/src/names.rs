@@ -22,54 +22,15 @@ use sql::catalog::{View, ViewUses};
 use types::{Error, SqlState};
 
 use crate::faults::raise;
-use crate::own;
 use crate::prepare;
 use crate::rewrite::Place;
 use crate::sql_types::field;
 use crate::table::SnapshotTable;
+use crate::{call, exact, own};
 
-/// Functions of DataFusion that do what PostgreSQL's of the same name do. `round` of a float does
-/// not, and is refused when its type is known ([`prepare`](crate::prepare)).
-const SCALAR: &[&str] = &[
-    "abs",
-    "ascii",
-    "bit_length",
-    "btrim",
-    "ceil",
-    "char_length",
-    "character_length",
-    "chr",
-    "coalesce",
-    "concat",
-    "concat_ws",
-    "floor",
-    "greatest",
-    "least",
-    "left",
-    "length",
-    "lower",
-    "lpad",
-    "ltrim",
-    "md5",
-    "nullif",
-    "octet_length",
-    "repeat",
-    "replace",
-    "reverse",
-    "right",
-    "round",
-    "rpad",
-    "rtrim",
-    "split_part",
-    "starts_with",
-    "strpos",
-    "substr",
-    "substring",
-    "translate",
-    "trim",
-    "trunc",
-    "upper",
-];
+/// Functions of DataFusion that do what PostgreSQL's of the same name do, beside those that are the
+/// [fast path's](call).
+const SCALAR: &[&str] = &["bit_length", "coalesce", "greatest", "least", "md5", "nullif"];
 
 const AGGREGATE: &[&str] = &[
     "array_agg",
@@ -201,7 +162,7 @@ impl ContextProvider for Names<'_> {
     }
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
-        if let Some(function) = own::function(name) {
+        if let Some(function) = own::function(name).or_else(|| call::function(name)) {
             return Some(function);
         }
         known(SCALAR, name).and_then(|name| self.state.scalar_functions().get(name)).cloned()
@@ -212,7 +173,9 @@ impl ContextProvider for Names<'_> {
     }
 
     fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
-        known(AGGREGATE, name).and_then(|name| self.state.aggregate_functions().get(name)).cloned()
+        let agreeing = self.request.agreeing.then(|| exact::agreeing(name)).flatten();
+        let known = known(AGGREGATE, name);
+        agreeing.or_else(|| self.state.aggregate_functions().get(known?).cloned())
     }
 
     fn get_window_meta(&self, name: &str) -> Option<Arc<WindowUDF>> {

@@ -5,15 +5,17 @@
 //! The [rewriter](crate::rewrite) calls these instead, by names that no query can mean by accident:
 //!
 //! ```text
-//! cast as numeric(10,2)    extract second    date_part hour    date_trunc month    negate
+//! cast as numeric(10,2)    extract second    date_part hour    date_trunc month    negate    free
 //! ```
+//!
+//! The last makes a number one that brings its [own digits](crate::free).
 //!
 //! A cast that Arrow does as PostgreSQL is made a plain one again when the plan is simplified, so
 //! that zones and keys are found through it. *Cost.* The others take some 50 ns a value.
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, new_empty_array};
+use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::compute::kernels::numeric::neg;
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field, FieldRef};
 use datafusion::common::{Result, ScalarValue, exec_err};
@@ -25,11 +27,12 @@ use datafusion::logical_expr::{
 };
 use procedure::Function;
 use snapshot::arrow_type;
-use types::{DataType, Error, SqlState, Value};
+use types::{DataType, Error, SqlState, Value, numeric};
 
 use crate::faults::raise;
-use crate::rows::{Cells, Digits, Shown};
-use crate::sql_types::{field, scalar, sql_type};
+use crate::free::FREE;
+use crate::rows::{Cells, Digits, Shown, column};
+use crate::sql_types::{field, sql_type};
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Task {
@@ -37,6 +40,7 @@ enum Task {
     /// `extract`, `date_part` and `date_trunc`, with the name of a field.
     Part(&'static str, String),
     Negate,
+    Free,
 }
 
 /// A function of one argument.
@@ -58,6 +62,7 @@ pub(crate) fn function(name: &str) -> Option<Arc<ScalarUDF>> {
     let (verb, object) = name.split_once(' ').unwrap_or((name, ""));
     let task = match (verb, object.strip_prefix("as ")) {
         ("negate", _) if object.is_empty() => Task::Negate,
+        ("free", _) if object.is_empty() => Task::Free,
         ("cast", Some(data_type)) => Task::Cast(DataType::from_sql_name(data_type).ok()?),
         _ if !object.is_empty() => {
             let (verb, _) = PARTS.iter().find(|(part, _)| *part == verb)?;
@@ -83,11 +88,40 @@ impl Task {
         match self {
             Task::Cast(to) => to.clone(),
             Task::Negate => from.clone(),
+            Task::Free => DataType::Numeric(None),
             Task::Part("date_part", _) => DataType::Float8,
             Task::Part("date_trunc", _) if *from == DataType::Timestamp => DataType::Timestamp,
             Task::Part("date_trunc", _) => DataType::Timestamptz,
             Task::Part(_, name) => DataType::Numeric(Some((28, scale(name)))),
         }
+    }
+
+    /// The same as Arrow's, of answers to values of Arrow's type.
+    fn arrow(&self, from: &ArrowType, result: &DataType) -> ArrowType {
+        match (self, from) {
+            (Task::Free, _) => FREE,
+            (Task::Negate, _) => from.clone(),
+            (Task::Cast(DataType::Numeric(None)), _) => match from {
+                ArrowType::Decimal128(..) => from.clone(),
+                ArrowType::Int16 => ArrowType::Decimal128(5, 0),
+                ArrowType::Int32 => ArrowType::Decimal128(10, 0),
+                ArrowType::Int64 => ArrowType::Decimal128(19, 0),
+                ArrowType::Null => arrow_type(result),
+                _ => FREE,
+            },
+            _ => arrow_type(result),
+        }
+    }
+
+    /// The field of the answers to values of a field.
+    fn field(&self, name: &str, from: &Field) -> types::Result<Field> {
+        let to = self.result(&sql_type(from)?);
+        let arrow = self.arrow(from.data_type(), &to);
+        // What is computed of a column is of no type that was declared.
+        Ok(match matches!(self, Task::Cast(_)) && arrow == arrow_type(&to) {
+            true => field(name, &to, true),
+            false => Field::new(name, arrow, true),
+        })
     }
 
     fn answer(&self, value: Value, to: &DataType) -> types::Result<Value> {
@@ -110,7 +144,11 @@ impl Task {
                 };
                 call.eval(&[], &[value], 0)
             }
-            Task::Negate => Err(Error::unsupported("this operator")),
+            Task::Free => types::cast::cast(&value, to, true),
+            Task::Negate => match value {
+                Value::Numeric(number) => Ok(Value::Numeric(numeric::neg(number))),
+                _ => Err(Error::unsupported("this operator")),
+            },
         }
     }
 }
@@ -129,6 +167,8 @@ fn is_arrows(from: &ArrowType, to: &DataType) -> bool {
     use ArrowType as A;
     let target = arrow_type(to);
     match (from, &target) {
+        // Digits that were given stay.
+        (A::Decimal128(..), _) if *to == DataType::Numeric(None) => true,
         (A::Null, _) => true,
         (A::Utf8 | A::LargeUtf8 | A::Utf8View, A::Utf8View) => *to == DataType::Text,
         (A::Utf8View, _) => false,
@@ -155,8 +195,8 @@ impl ScalarUDFImpl for Own {
         if self.task == Task::Negate {
             return Ok(from.clone());
         }
-        let from = sql_type(&Field::new("", from.clone(), true)).map_err(raise)?;
-        Ok(arrow_type(&self.task.result(&from)))
+        let field = self.task.field("", &Field::new("", from.clone(), true)).map_err(raise)?;
+        Ok(field.data_type().clone())
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
@@ -175,10 +215,7 @@ impl ScalarUDFImpl for Own {
             let error = Error::unsupported("the text of a numeric without a scale");
             return Err(raise(error.with_hint("Cast it to numeric(p, s) first.")));
         }
-        Ok(Arc::new(match self.task {
-            Task::Cast(_) => field(&self.name, &to, true),
-            _ => Field::new(&self.name, arrow_type(&to), true),
-        }))
+        self.task.field(&self.name, from).map(Arc::new).map_err(raise)
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
@@ -186,8 +223,8 @@ impl ScalarUDFImpl for Own {
         let rows = if is_scalar { 1 } else { args.number_rows };
         let from = args.args[0].to_array(rows)?;
         let answers: ArrayRef = match &self.task {
-            Task::Negate => neg(&from)?,
-            task => answers(task, &from, &args.arg_fields[0])?,
+            Task::Negate if *from.data_type() != FREE => neg(&from)?,
+            task => answers(task, &from, &args.arg_fields[0]).map_err(raise)?,
         };
         Ok(match is_scalar {
             true => ColumnarValue::Scalar(ScalarValue::try_from_array(&answers, 0)?),
@@ -201,24 +238,24 @@ impl ScalarUDFImpl for Own {
         if !is_arrows(&info.get_data_type(from)?, to) {
             return Ok(ExprSimplifyResult::Original(args));
         }
-        let field = Arc::new(field("", to, true));
-        let cast = Cast::new_from_field(Box::new(from.clone()), field);
-        Ok(ExprSimplifyResult::Simplified(Expr::Cast(cast)))
+        let of = info.get_data_type(from)?;
+        let to = self.task.field("", &Field::new("", of.clone(), true)).map_err(raise)?;
+        Ok(ExprSimplifyResult::Simplified(match of == *to.data_type() {
+            true if to.metadata().is_empty() => from.clone(),
+            _ => Expr::Cast(Cast::new_from_field(Box::new(from.clone()), Arc::new(to))),
+        }))
     }
 }
 
-fn answers(task: &Task, from: &ArrayRef, from_field: &Field) -> Result<ArrayRef> {
-    let of = sql_type(from_field).map_err(raise)?;
-    let to = task.result(&of);
-    if from.is_empty() {
-        return Ok(new_empty_array(&arrow_type(&to)));
-    }
+fn answers(task: &Task, from: &ArrayRef, from_field: &Field) -> types::Result<ArrayRef> {
+    let of = sql_type(from_field)?;
+    let (to, made) = (task.result(&of), task.field("", from_field)?);
     let shown = Shown::new(from_field, of);
-    let cells = Cells::new(from, &shown.data_type, shown.digits).map_err(raise)?;
+    let cells = Cells::new(from, &shown.data_type, shown.digits)?;
     let answer = |row| match cells.value(row)? {
-        Value::Null => scalar(&Value::Null, &to),
-        value => scalar(&task.answer(value, &to)?, &to),
+        Value::Null => Ok(Value::Null),
+        value => task.answer(value, &to),
     };
-    let answers = (0..from.len()).map(answer).collect::<types::Result<Vec<_>>>().map_err(raise)?;
-    ScalarValue::iter_to_array(answers)
+    let answers = (0..from.len()).map(answer).collect::<types::Result<Vec<Value>>>()?;
+    column(&answers, &to, made.data_type())
 }

@@ -10,8 +10,7 @@ use datafusion::common::Result as DfResult;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::expr::{Cast, Placeholder};
-use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
+use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::{Optimizer, OptimizerConfig, OptimizerRule};
 use datafusion::sql::planner::{NullOrdering, ParserOptions, PlannerContext, SqlToRel};
 use datafusion::sql::sqlparser::ast;
@@ -19,6 +18,7 @@ use procedure::{Column, Interrupt};
 use sql::analyst::QueryRequest;
 use types::{DataType, Error, Result};
 
+use crate::coerce::coerced;
 use crate::engine::Shared;
 use crate::faults::{raise, told};
 use crate::literals::read_literals;
@@ -40,7 +40,8 @@ fn parser_options() -> ParserOptions {
 
 /// A plan, which all who ask the same may share.
 pub(crate) fn prepare(shared: &Arc<Shared>, request: &QueryRequest<'_>) -> Result<Plan> {
-    let (state, operators) = (&shared.state, &shared.operators);
+    let operators = if request.agreeing { &shared.agreeing_operators } else { &shared.operators };
+    let state = &shared.state;
     let (reads_tables, view_uses) = (Cell::default(), RefCell::default());
     let names = Names { state, operators, request, reads_tables, view_uses };
     let mut types = request.parameter_types.to_vec();
@@ -53,8 +54,6 @@ pub(crate) fn prepare(shared: &Arc<Shared>, request: &QueryRequest<'_>) -> Resul
         names.view_uses.take();
         logical = plan(&names, query, &types, Place::Outer)?;
     }
-    let logical = read_literals(logical).map_err(told)?;
-    logical.apply_with_subqueries(refuse_rounded_floats).map_err(told)?;
     let logical = optimized(&shared.state, logical, request).map_err(told)?;
     let fields: Vec<&Field> = logical.schema().fields().iter().map(|field| &**field).collect();
     let names_out = output_names(query, &fields);
@@ -125,23 +124,7 @@ pub(crate) fn plan(
     let statement = ast::Statement::Query(Box::new(query));
     let planner = SqlToRel::new_with_options(names, parser_options());
     let planned = planner.sql_statement_to_plan_with_context(statement, &mut PlannerContext::new());
-    planned.map_err(told)
-}
-
-/// PostgreSQL rounds a float that lies between two numbers to the even one, DataFusion never.
-fn refuse_rounded_floats(plan: &LogicalPlan) -> DfResult<TreeNodeRecursion> {
-    let schema = merge_schema(&plan.inputs());
-    plan.apply_expressions(|expr| {
-        expr.apply(|expr| match expr {
-            Expr::ScalarFunction(call)
-                if call.func.name() == "round"
-                    && call.args[0].get_type(&schema).ok() == Some(ArrowType::Float64) =>
-            {
-                Err(raise(Error::unsupported("round of a double precision in this query")))
-            }
-            _ => Ok(TreeNodeRecursion::Continue),
-        })
-    })
+    planned.and_then(read_literals).and_then(coerced).map_err(told)
 }
 
 /// Finds types for parameters that have none; whether it had to.

@@ -5,10 +5,9 @@
 //! | `1` is an integer | a bigint | a cast to the smallest of integer, bigint, numeric |
 //! | `$1` has a declared type | guesses | a cast to it |
 //! | `now()` is the transaction's | the moment of planning | a parameter |
-//! | `mod(a, b)` | unknown | `a % b` |
 //! | `x BETWEEN a AND b` compares twice | brings all three to one type | two comparisons |
+//! | `nullif(a, b)` compares by `=` | by Arrow's | CASE |
 //! | `x::t`, `extract(…)`, `date_trunc(…)`, `-x` | its own | calls of [`own`](crate::own) |
-//! | `concat(x)` takes the text of `x` | Arrow's text | a cast of `x` |
 //! | `SELECT x, x` | refused | the second under another name |
 //! | `generate_series(1, 3)` has a column of its name | `value` | an alias |
 //! | `sum(x)` in a subquery is called `sum` | `sum(t.x)` | an alias |
@@ -100,16 +99,11 @@ impl VisitorMut for Rewriter<'_> {
             return ControlFlow::Break(types::Error::unsupported("SIMILAR TO"));
         }
         mark_frame(expr, true);
-        mark_digits(expr, true);
         ControlFlow::Continue(())
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<types::Error> {
         mark_frame(expr, false);
-        mark_digits(expr, false);
-        if let Expr::Function(call) = expr {
-            cast_texts(call);
-        }
         let replaced = match &*expr {
             Expr::Value(value) => match &value.value {
                 Value::Number(digits, false) => whole_number_type(digits),
@@ -121,7 +115,7 @@ impl VisitorMut for Rewriter<'_> {
             Expr::Extract { field, expr, .. } => {
                 Some(own(format!("extract {field}").to_lowercase(), (**expr).clone()))
             }
-            Expr::Function(call) => modulo(call).or_else(|| part(call)),
+            Expr::Function(call) => part(call).or_else(|| rounded(call)).or_else(|| nullif(call)),
             Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr } if !is_constant(expr) => {
                 Some(own("negate".to_owned(), (**expr).clone()))
             }
@@ -212,32 +206,21 @@ fn part(call: &ast::Function) -> Option<Expr> {
     }
 }
 
-/// Arguments of `concat` are texts.
-fn cast_texts(call: &mut ast::Function) {
+/// `round` and `trunc` to so many digits as are written: the type of what comes out has them.
+fn rounded(call: &ast::Function) -> Option<Expr> {
+    use ast::{FunctionArg::Unnamed, FunctionArgExpr as A};
     let name = call.name.to_string().to_ascii_lowercase();
-    if !matches!(name.as_str(), "concat" | "concat_ws") {
-        return;
-    }
-    let ast::FunctionArguments::List(list) = &mut call.args else { return };
-    for argument in &mut list.args {
-        if let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(argument)) = argument {
-            *argument = own("cast as text".to_owned(), argument.clone());
-        }
-    }
-}
-
-/// The number of digits that `round` and `trunc` leave decides about their type.
-fn mark_digits(expr: &mut Expr, marked: bool) {
-    let Expr::Function(call) = expr else { return };
-    let name = call.name.to_string().to_ascii_lowercase();
-    if !matches!(name.as_str(), "round" | "trunc") {
-        return;
-    }
-    if let ast::FunctionArguments::List(list) = &mut call.args
-        && let [_, ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(digits))] =
-            &mut list.args[..]
-    {
-        mark(digits, marked);
+    let is_rounding = matches!(name.as_str(), "round" | "trunc");
+    let [Unnamed(A::Expr(of)), Unnamed(A::Expr(Expr::Cast { expr: digits, .. }))] = list(call)
+    else {
+        return None;
+    };
+    match &**digits {
+        Expr::Value(value) if is_rounding => match &value.value {
+            Value::Number(digits, _) => Some(own(format!("{name} {digits}"), of.clone())),
+            _ => None,
+        },
+        _ => None,
     }
 }
 
@@ -254,6 +237,25 @@ fn is_small(expr: &Expr) -> bool {
         }
     });
     counted.is_continue()
+}
+
+fn nullif(call: &ast::Function) -> Option<Expr> {
+    use ast::{FunctionArg::Unnamed, FunctionArgExpr as A};
+    let [Unnamed(A::Expr(of)), Unnamed(A::Expr(other))] = list(call) else { return None };
+    let is_it = call.name.to_string().eq_ignore_ascii_case("nullif") && is_small(of);
+    let equal = Expr::BinaryOp {
+        left: Box::new(of.clone()),
+        op: ast::BinaryOperator::Eq,
+        right: Box::new(other.clone()),
+    };
+    let null = Expr::Value(Value::Null.with_empty_span());
+    is_it.then(|| Expr::Case {
+        case_token: ast::helpers::attached_token::AttachedToken::empty(),
+        end_token: ast::helpers::attached_token::AttachedToken::empty(),
+        operand: None,
+        conditions: vec![ast::CaseWhen { condition: equal, result: null }],
+        else_result: Some(Box::new(of.clone())),
+    })
 }
 
 fn between(expr: &Expr, negated: bool, low: &Expr, high: &Expr) -> Expr {
@@ -281,22 +283,6 @@ fn whole_number_type(digits: &str) -> Option<AstType> {
         Ok(_) => AstType::BigInt(None),
         Err(_) => AstType::Numeric(ExactNumberInfo::PrecisionAndScale(28, 0)),
     })
-}
-
-/// `mod(a, b)` is `a % b`.
-fn modulo(call: &ast::Function) -> Option<Expr> {
-    let ast::FunctionArguments::List(list) = &call.args else { return None };
-    let [left, right] = list.args.as_slice() else { return None };
-    let operand = |argument: &ast::FunctionArg| match argument {
-        ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) => {
-            Some(Box::new(Expr::Nested(Box::new(expr.clone()))))
-        }
-        _ => None,
-    };
-    let is_it = call.name.to_string().eq_ignore_ascii_case("mod");
-    let (left, right) = (operand(left)?, operand(right)?);
-    let op = ast::BinaryOperator::Modulo;
-    is_it.then(|| Expr::Nested(Box::new(Expr::BinaryOp { left, op, right })))
 }
 
 fn is_bare(call: &ast::Function) -> bool {

@@ -1,21 +1,27 @@
 //! Batches of columns as rows of values.
 
+use std::sync::Arc;
+
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BinaryArray, BinaryViewArray, BooleanArray, Date32Array,
     Decimal128Array, Decimal256Array, FixedSizeBinaryArray, Float64Array, Int64Array,
     IntervalMonthDayNanoArray, ListArray, PrimitiveArray, RecordBatch, StringArray,
     StringViewArray,
 };
+use datafusion::arrow::array::{FixedSizeBinaryBuilder, new_empty_array};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{
     ArrowPrimitiveType, DataType as ArrowType, Field, IntervalMonthDayNano, IntervalUnit, TimeUnit,
     TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
     TimestampSecondType, i256,
 };
+use datafusion::common::ScalarValue;
 use sql::analyst::Row;
 use types::{DataType, Error, Result, SqlState, Value, numeric};
 
-use crate::sql_types::{EPOCH_DAYS, EPOCH_US, is_quotient, us_of};
+use crate::faults::told;
+use crate::free::{BYTES, FREE, decode, encode};
+use crate::sql_types::{EPOCH_DAYS, EPOCH_US, scalar_as, us_of};
 
 /// Rows in one piece on the way to a client.
 const ROWS_PER_PIECE: usize = 1_024;
@@ -27,8 +33,6 @@ pub(crate) enum Digits {
     All,
     /// Of a column without a scale: zeros at the end say nothing.
     Needed,
-    /// As PostgreSQL has for a quotient of this size.
-    OfQuotient,
 }
 
 /// A column, as its client knows it.
@@ -40,13 +44,8 @@ pub(crate) struct Shown {
 impl Shown {
     pub(crate) fn new(field: &Field, data_type: DataType) -> Shown {
         let free = DataType::Numeric(None);
-        let digits = if is_quotient(field) {
-            Digits::OfQuotient
-        } else if data_type == free && *field.data_type() == snapshot::arrow_type(&free) {
-            Digits::Needed
-        } else {
-            Digits::All
-        };
+        let is_free = data_type == free && *field.data_type() == snapshot::arrow_type(&free);
+        let digits = if is_free { Digits::Needed } else { Digits::All };
         Shown { data_type, digits }
     }
 }
@@ -77,6 +76,8 @@ pub(crate) enum Cells {
         scale: u8,
         digits: Digits,
     },
+    /// Numbers that bring their [own](crate::free).
+    Free(FixedSizeBinaryArray),
     Wide {
         units: Decimal256Array,
         scale: u8,
@@ -136,6 +137,7 @@ impl Cells {
             ArrowType::LargeBinary => {
                 Cells::BytesView(converted(array, &ArrowType::BinaryView)?.as_binary_view().clone())
             }
+            free if *free == FREE => Cells::Free(array.as_fixed_size_binary().clone()),
             ArrowType::FixedSizeBinary(16) => Cells::Uuid(array.as_fixed_size_binary().clone()),
             ArrowType::Date32 => Cells::Date(array.as_primitive().clone()),
             ArrowType::Timestamp(unit, zone) => Cells::Time {
@@ -165,6 +167,7 @@ impl Cells {
             Cells::Int(array) => array,
             Cells::Float(array) => array,
             Cells::Decimal { units, .. } => units,
+            Cells::Free(array) => array,
             Cells::Wide { units, .. } => units,
             Cells::Text(array) => array,
             Cells::TextView(array) => array,
@@ -191,9 +194,9 @@ impl Cells {
                 Value::Numeric(match digits {
                     Digits::All => number,
                     Digits::Needed => number.normalize(),
-                    Digits::OfQuotient => numeric::as_quotient(number)?,
                 })
             }
+            Cells::Free(array) => Value::Numeric(decode(array.value(row))?),
             Cells::Wide { units, scale } => {
                 let units: i256 = units.value(row);
                 let units = units.to_i128().ok_or_else(overflow)?;
@@ -230,8 +233,40 @@ impl Cells {
 }
 
 fn converted(array: &ArrayRef, to: &ArrowType) -> Result<ArrayRef> {
-    let converted = cast(array, to);
-    converted.map_err(|error| crate::faults::told(error.into()))
+    cast(array, to).map_err(|error| told(error.into()))
+}
+
+/// Values of a type, as a column of one of Arrow's.
+pub(crate) fn column(values: &[Value], data_type: &DataType, to: &ArrowType) -> Result<ArrayRef> {
+    Ok(match to {
+        ArrowType::Boolean => Arc::new(values.iter().map(Value::as_bool).collect::<BooleanArray>()),
+        ArrowType::Int16 | ArrowType::Int32 | ArrowType::Int64 => {
+            let ints: ArrayRef = Arc::new(values.iter().map(Value::as_int).collect::<Int64Array>());
+            converted(&ints, to)?
+        }
+        ArrowType::Utf8View => {
+            Arc::new(values.iter().map(Value::as_text).collect::<StringViewArray>())
+        }
+        free if *free == FREE => {
+            let mut numbers = FixedSizeBinaryBuilder::with_capacity(values.len(), BYTES as i32);
+            for value in values {
+                match value {
+                    Value::Numeric(number) => {
+                        let added = numbers.append_value(encode(*number));
+                        added.map_err(|error| told(error.into()))?;
+                    }
+                    _ => numbers.append_null(),
+                }
+            }
+            Arc::new(numbers.finish())
+        }
+        _ if values.is_empty() => new_empty_array(to),
+        _ => {
+            let scalars = values.iter().map(|value| scalar_as(value, data_type, to));
+            let scalars = scalars.collect::<Result<Vec<ScalarValue>>>()?;
+            ScalarValue::iter_to_array(scalars).map_err(told)?
+        }
+    })
 }
 
 fn times<T>(array: &ArrayRef, unit: TimeUnit) -> Result<Vec<Option<i64>>>

@@ -12,6 +12,8 @@ use datafusion::common::ScalarValue;
 use snapshot::{arrow_type, units};
 use types::{DataType, Error, Result, Value};
 
+use crate::free::{BYTES, FREE, encode};
+
 /// The key of the metadata that names a SQL type.
 const SQL_TYPE: &str = "sql_type";
 
@@ -57,6 +59,7 @@ fn inferred(arrow: &ArrowType) -> Option<DataType> {
         ArrowType::Utf8 | ArrowType::LargeUtf8 | ArrowType::Utf8View => DataType::Text,
         ArrowType::Binary | ArrowType::LargeBinary | ArrowType::BinaryView => DataType::Bytea,
         ArrowType::FixedSizeBinary(16) => DataType::Uuid,
+        free if *free == FREE => DataType::Numeric(None),
         ArrowType::Date32 => DataType::Date,
         ArrowType::Timestamp(_, None) => DataType::Timestamp,
         ArrowType::Timestamp(_, Some(_)) => DataType::Timestamptz,
@@ -72,10 +75,18 @@ fn inferred(arrow: &ArrowType) -> Option<DataType> {
 /// # Errors
 /// A number that has no place in the type that its columns are read as.
 pub(crate) fn scalar(value: &Value, data_type: &DataType) -> Result<ScalarValue> {
-    let arrow = arrow_type(data_type);
+    scalar_as(value, data_type, &arrow_type(data_type))
+}
+
+/// A value of a type, as one of Arrow's.
+pub(crate) fn scalar_as(
+    value: &Value,
+    data_type: &DataType,
+    arrow: &ArrowType,
+) -> Result<ScalarValue> {
     let unfit = || Error::unsupported(format_args!("a parameter of type {data_type}"));
-    Ok(match (value, &arrow) {
-        (Value::Null, _) => ScalarValue::try_from(&arrow).map_err(|_| unfit())?,
+    Ok(match (value, arrow) {
+        (Value::Null, _) => ScalarValue::try_from(arrow).map_err(|_| unfit())?,
         (Value::Bool(bool), _) => ScalarValue::Boolean(Some(*bool)),
         (Value::Int(int), ArrowType::Int16) => ScalarValue::Int16(i16::try_from(*int).ok()),
         (Value::Int(int), ArrowType::Int32) => ScalarValue::Int32(i32::try_from(*int).ok()),
@@ -84,6 +95,9 @@ pub(crate) fn scalar(value: &Value, data_type: &DataType) -> Result<ScalarValue>
         (Value::Numeric(number), ArrowType::Decimal128(precision, scale)) => {
             let units = units(*number, scale.unsigned_abs())?;
             ScalarValue::Decimal128(Some(units), *precision, *scale)
+        }
+        (Value::Numeric(number), free) if *free == FREE => {
+            ScalarValue::FixedSizeBinary(BYTES as i32, Some(encode(*number).into()))
         }
         (Value::Text(text), _) => ScalarValue::Utf8View(Some(text.to_string())),
         (Value::Bytes(bytes), _) => ScalarValue::BinaryView(Some(bytes.to_vec())),
@@ -109,21 +123,4 @@ pub(crate) fn us_of(unit: TimeUnit, count: i64) -> Option<i64> {
         TimeUnit::Microsecond => Some(count),
         TimeUnit::Nanosecond => Some(count.div_euclid(1_000)),
     }
-}
-
-/// Digits after the point of a quotient. A client is shown fewer, as many as PostgreSQL would; a
-/// quotient below 0.0001 has more there.
-pub(crate) const QUOTIENT_SCALE: i8 = 20;
-
-/// The key of the metadata that a quotient has.
-const QUOTIENT: &str = "quotient";
-
-/// A field of quotients.
-pub(crate) fn quotient_field(field: Field) -> Field {
-    field.with_metadata(HashMap::from([(QUOTIENT.to_owned(), String::new())]))
-}
-
-pub(crate) fn is_quotient(field: &Field) -> bool {
-    field.metadata().contains_key(QUOTIENT)
-        && matches!(field.data_type(), ArrowType::Decimal128(_, QUOTIENT_SCALE))
 }

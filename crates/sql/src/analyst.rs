@@ -57,6 +57,9 @@ pub struct QueryRequest<'a> {
     pub parameter_types: &'a [Option<DataType>],
     /// Ends the planning.
     pub interrupt: Option<Arc<dyn Interrupt>>,
+    /// The fast path could run it, too, and nobody may see who has: what it would round on the way
+    /// is refused instead.
+    pub agreeing: bool,
 }
 
 impl QueryRequest<'_> {

@@ -63,6 +63,17 @@ pub fn is_refusal(error: &Error) -> bool {
     )
 }
 
+/// Whether the fast path may have an answer, or another error, where the analyst has this one for a
+/// query that both can run.
+pub fn may_differ(error: &Error) -> bool {
+    const DATA_EXCEPTION: &[u8] = b"22";
+    const NOT_SUPPORTED: &[u8] = b"0A";
+    const NOT_UNDERSTOOD: &[u8] = b"42";
+    const INTERNAL: &[u8] = b"XX";
+    let classes = [DATA_EXCEPTION, NOT_SUPPORTED, NOT_UNDERSTOOD, INTERNAL];
+    classes.contains(&&error.code().0[..2])
+}
+
 /// The tables that a program reads without two bounds, if it only reads.
 pub fn scanned_tables(procedure: &Procedure) -> Box<[TableId]> {
     let mut tables = Vec::new();

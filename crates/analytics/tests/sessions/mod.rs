@@ -3,6 +3,7 @@
 mod agreement;
 mod answers;
 mod limits;
+mod random;
 mod transactions;
 
 use std::sync::Arc;

@@ -6,6 +6,7 @@
 //! footprint, so a transaction that asked it may not write any more, if it is not READ ONLY anyway.
 //! For a query that the fast path can run too, a transaction which might still write stays with it.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use futures::StreamExt;
@@ -14,7 +15,7 @@ use types::{DataType, Error, Result, SqlState, Value};
 use super::guard::aside;
 use super::schema::Versioned;
 use super::{Answer, Prepared, Session, Tag, View};
-use crate::analyst::{AnalyticalPlan, Execution, Limits, QueryRequest};
+use crate::analyst::{AnalyticalPlan, Execution, Limits, QueryRequest, RowBatches};
 use crate::copy::{CopyFormatter, CopyOptions};
 use crate::parse::Parsed;
 use crate::router::{self, Reason};
@@ -43,7 +44,7 @@ impl Session {
         if !router::is_refusal(&refusal) {
             return Err(refusal);
         }
-        let plan = match self.plan(versioned, parsed, declared) {
+        let plan = match self.plan(versioned, parsed, declared, false) {
             None => return Err(refusal),
             Some(Ok(plan)) => plan,
             // Its words for a fault that both found are better known.
@@ -71,6 +72,7 @@ impl Session {
         versioned: &Versioned,
         parsed: &Parsed,
         parameter_types: &[Option<DataType>],
+        agreeing: bool,
     ) -> Option<Result<Arc<dyn AnalyticalPlan>>> {
         let analyst = self.database.analyst.as_ref()?;
         let query = parsed.query()?;
@@ -85,6 +87,7 @@ impl Session {
             query,
             parameter_types,
             interrupt: Some(Arc::clone(&self.guard) as Arc<dyn Interrupt>),
+            agreeing,
         };
         // Planning takes milliseconds.
         Some(aside(false, || analyst.prepare(&request)))
@@ -130,7 +133,7 @@ impl Session {
             return None;
         }
         let declared: Vec<_> = bound.parameters.iter().cloned().map(Some).collect();
-        let plan = self.plan(versioned, &prepared.parsed, &declared)?.ok()?;
+        let plan = self.plan(versioned, &prepared.parsed, &declared, true)?.ok()?;
         let Output::Rows(columns) = &bound.output else { return None };
         (plan.columns() == columns && plan.parameters() == bound.parameters).then_some(plan)
     }
@@ -146,16 +149,38 @@ impl Session {
             return Err(too_many_runs());
         }
         let execution = self.execution(&*plan, parameters, view, plan.reads_tables())?;
-        let columns = plan.columns().to_vec();
+        let rows = self.counted(Arc::clone(&plan).run(execution));
+        Ok(streamed(&*plan, copy, rows))
+    }
+
+    /// The analyst's answer to a query that the fast path could run. `None` also where it fails
+    /// before its first row: what the two compute in another order may be an error for one alone,
+    /// and the fast path's word counts.
+    pub(super) async fn answer_broad(
+        &mut self,
+        prepared: &Prepared,
+        copy: Option<&CopyOptions>,
+        parameters: &[Value],
+        view: &View,
+    ) -> Result<Option<Answer>> {
+        if Arc::strong_count(&self.runs) > RUNS_MAX {
+            return Ok(None);
+        }
+        let Some((plan, _)) = self.broad(prepared, parameters, view) else { return Ok(None) };
+        let execution = self.execution(&*plan, parameters, view.clone(), plan.reads_tables())?;
+        let mut rows = self.counted(Arc::clone(&plan).run(execution)).peekable();
+        if let Some(Err(error)) = Pin::new(&mut rows).peek().await
+            && router::may_differ(error)
+        {
+            return Ok(None);
+        }
+        Ok(Some(streamed(&*plan, copy, rows.boxed())))
+    }
+
+    /// Rows that count as a run until they are all fetched, or given up.
+    fn counted(&self, rows: RowBatches) -> RowBatches {
         let run = Arc::clone(&self.runs);
-        let rows = plan.run(execution).inspect(move |_| _ = &run).boxed();
-        Ok(match copy {
-            None => Answer::Stream { rows, tag: Tag::Select },
-            Some(options) => {
-                let formatter = CopyFormatter::new(options, &columns);
-                Answer::CopyOut { columns: columns.len(), rows, formatter }
-            }
-        })
+        rows.inspect(move |_| _ = &run).boxed()
     }
 
     /// `reads_tables`: whether this run will, not whether it could.
@@ -171,7 +196,7 @@ impl Session {
             (Some(transaction), _) => transaction.read_aside(reads_tables)?,
             (None, Some(snapshot)) => {
                 let head = self.head_of(&snapshot)?;
-                (Arc::new(snapshot), head)
+                (snapshot, head)
             }
             (None, None) => {
                 return Err(Error::new(SqlState::INTERNAL_ERROR, "a query without a snapshot"));
@@ -188,5 +213,16 @@ impl Session {
         let now_us = head.time_us;
         let settings = self.settings.clone();
         Ok(Execution { snapshot, parameters: parameters.into(), settings, now_us, limits })
+    }
+}
+
+fn streamed(plan: &dyn AnalyticalPlan, copy: Option<&CopyOptions>, rows: RowBatches) -> Answer {
+    let columns = plan.columns();
+    match copy {
+        None => Answer::Stream { rows, tag: Tag::Select },
+        Some(options) => {
+            let formatter = CopyFormatter::new(options, columns);
+            Answer::CopyOut { columns: columns.len(), rows, formatter }
+        }
     }
 }

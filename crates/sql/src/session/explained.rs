@@ -57,7 +57,7 @@ impl Session {
                     .into();
             }
             Some(transaction) => Some(transaction.snapshot()),
-            None => view.snapshot.as_ref(),
+            None => view.snapshot.as_deref(),
         };
         let rows = snapshot.map_or(0, |snapshot| router::rows(snapshot, &prepared.scanned));
         match (rows < router::BROAD_ROWS_MIN, &self.database.analyst) {

@@ -95,10 +95,11 @@ impl Prepared {
 }
 
 /// What a statement reads: a schema, and the data that belongs to it.
+#[derive(Clone)]
 struct View {
     versioned: Arc<Versioned>,
     /// `None`: the open transaction's.
-    snapshot: Option<Snapshot>,
+    snapshot: Option<Arc<Snapshot>>,
 }
 
 /// What a statement answers.
@@ -333,8 +334,8 @@ impl Session {
         let text = &prepared.parsed.text;
         match statement {
             Statement::Procedure(procedure) => {
-                if let Some((plan, _)) = self.broad(prepared, parameters, &view) {
-                    return self.analyze(plan, None, parameters, view);
+                if let Some(answer) = self.answer_broad(prepared, None, parameters, &view).await? {
+                    return Ok(answer);
                 }
                 check_kinds(&prepared.bound.parameters, parameters)?;
                 let arguments: Box<[Value]> = parameters.into();
@@ -378,8 +379,9 @@ impl Session {
                 self.analyze(plan.clone(), copy.as_ref(), parameters, view)
             }
             Statement::CopyOut { query, options } => {
-                if let Some((plan, _)) = self.broad(prepared, parameters, &view) {
-                    return self.analyze(plan, Some(options), parameters, view);
+                let copy = Some(options);
+                if let Some(answer) = self.answer_broad(prepared, copy, parameters, &view).await? {
+                    return Ok(answer);
                 }
                 let work = Work::Statement(Call {
                     procedure: Arc::clone(query),

@@ -84,7 +84,7 @@ impl Session {
     }
 
     fn seen(&self, snapshot: Snapshot) -> View {
-        View { versioned: self.database.schema.of(&snapshot), snapshot: Some(snapshot) }
+        View { versioned: self.database.schema.of(&snapshot), snapshot: Some(Arc::new(snapshot)) }
     }
 
     fn block_of(&self, as_of: AsOf) -> Result<Height> {
@@ -218,7 +218,7 @@ impl Session {
     /// A name is no row, but it does cost the others something.
     fn check_may_pin(&self, function: &str) -> Result<()> {
         let is_read_only = match &self.transaction {
-            Some(transaction) => transaction.read_only,
+            Some(transaction) => transaction.is_read_only(),
             None => self.settings.read_only(),
         };
         if !is_read_only {
@@ -232,7 +232,7 @@ impl Session {
     fn history(&mut self, id: TableId, key: &[Value], view: &View) -> Result<Vec<Box<[Value]>>> {
         let engine = Arc::clone(&self.database.engine);
         let own = view.snapshot.is_none().then(|| engine.store().lease());
-        let Some(snapshot) = view.snapshot.as_ref().or(own.as_ref()) else {
+        let Some(snapshot) = view.snapshot.as_deref().or(own.as_ref()) else {
             return Ok(Vec::new());
         };
         let at = match &self.transaction {

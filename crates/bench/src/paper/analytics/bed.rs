@@ -65,6 +65,7 @@ impl AnalyticalBed {
             query: parsed.query().context("not a query")?,
             parameter_types: &[],
             interrupt: None,
+            agreeing: false,
         })?;
         let columns = plan.columns().to_vec();
         let execution = Execution {

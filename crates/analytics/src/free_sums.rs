@@ -1,0 +1,250 @@
+//! `sum` and `avg` of numbers that bring [their own digits](crate::free).
+//!
+//! A sum has as many digits after the point as the number that has most. It is exact in 256 bits,
+//! while the fast path's has 96 and loses digits beyond; where that would show, it is refused. A
+//! state on its way from one operator to another is one value:
+//!
+//! ```text
+//! byte   0 ····· 31   32 ····· 63   64      65 ···· 72
+//!        sum          of sizes      digits  count, both units × 10^28, least significant first
+//! ```
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, FixedSizeBinaryArray, FixedSizeBinaryBuilder,
+};
+use datafusion::arrow::datatypes::{DataType as ArrowType, Field, FieldRef};
+use datafusion::common::{Result, ScalarValue};
+use datafusion::logical_expr::{Accumulator, EmitTo, GroupsAccumulator};
+use rust_decimal::Decimal;
+use types::numeric;
+
+use crate::exact::too_long;
+use crate::faults::raise;
+use crate::free::{self, BYTES, FREE, Units};
+
+const STATE_BYTES: usize = 32 + 32 + 1 + 8;
+const STATE: ArrowType = ArrowType::FixedSizeBinary(STATE_BYTES as i32);
+
+/// 96 bits of units.
+const SIZE_MAX: i128 = (1 << 96) - 1;
+
+#[derive(Clone, Copy, Default, Debug)]
+struct Sum {
+    sum: Units,
+    /// The sum of what was added without its signs: no partial sum is larger.
+    size: Units,
+    scale: u8,
+    count: i64,
+}
+
+impl Sum {
+    fn of((units, scale): (Units, u8)) -> Sum {
+        Sum { sum: units, size: units.wrapping_abs(), scale, count: 1 }
+    }
+
+    fn add(&mut self, other: Sum) {
+        self.sum = self.sum.wrapping_add(other.sum);
+        self.size = self.size.wrapping_add(other.size);
+        self.scale = self.scale.max(other.scale);
+        self.count += other.count;
+    }
+
+    fn answer(&self, average: bool, agreeing: bool) -> types::Result<Option<Decimal>> {
+        if self.count == 0 {
+            return Ok(None);
+        }
+        if agreeing && self.size > free::units(SIZE_MAX, self.scale) {
+            return Err(too_long());
+        }
+        let sum = free::number(self.sum, self.scale)?;
+        match average {
+            true => numeric::div(sum, self.count.into()).map(Some),
+            false => Ok(Some(sum)),
+        }
+    }
+
+    fn to_bytes(self) -> [u8; STATE_BYTES] {
+        let mut bytes = [0; STATE_BYTES];
+        bytes[..32].copy_from_slice(&self.sum.to_le_bytes());
+        bytes[32..64].copy_from_slice(&self.size.to_le_bytes());
+        bytes[64] = self.scale;
+        bytes[65..].copy_from_slice(&self.count.to_le_bytes());
+        bytes
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Sum {
+        let units = |at: usize| {
+            let mut of = [0; 32];
+            of.copy_from_slice(&bytes[at..at + 32]);
+            Units::from_le_bytes(of)
+        };
+        let mut count = [0; 8];
+        count.copy_from_slice(&bytes[65..STATE_BYTES]);
+        Sum { sum: units(0), size: units(32), scale: bytes[64], count: i64::from_le_bytes(count) }
+    }
+}
+
+fn known(array: &ArrayRef) -> impl Iterator<Item = (usize, &[u8])> {
+    let array: &FixedSizeBinaryArray = array.as_fixed_size_binary();
+    (0..array.len()).filter(|row| array.is_valid(*row)).map(|row| (row, array.value(row)))
+}
+
+fn states(sums: impl Iterator<Item = Sum>) -> Result<ArrayRef> {
+    let mut column = FixedSizeBinaryBuilder::new(STATE_BYTES as i32);
+    for sum in sums {
+        column.append_value(sum.to_bytes())?;
+    }
+    Ok(Arc::new(column.finish()))
+}
+
+/// The sum of all that came; of each value once if it has seen any.
+#[derive(Debug)]
+pub(crate) struct FreeTotal {
+    average: bool,
+    agreeing: bool,
+    sum: Sum,
+    seen: Option<BTreeMap<Units, u8>>,
+}
+
+impl FreeTotal {
+    pub(crate) fn new(average: bool, agreeing: bool, distinct: bool) -> FreeTotal {
+        let seen = distinct.then(BTreeMap::new);
+        FreeTotal { average, agreeing, sum: Sum::default(), seen }
+    }
+
+    pub(crate) fn state_fields(distinct: bool) -> Vec<FieldRef> {
+        let state = match distinct {
+            true => ArrowType::List(Arc::new(Field::new("item", FREE, true))),
+            false => STATE,
+        };
+        vec![Arc::new(Field::new("sum", state, true))]
+    }
+}
+
+impl Accumulator for FreeTotal {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        for (_, bytes) in known(&values[0]) {
+            let (units, scale) = free::parts(bytes);
+            match &mut self.seen {
+                None => self.sum.add(Sum::of((units, scale))),
+                Some(seen) => _ = seen.entry(units).or_insert(scale),
+            }
+        }
+        Ok(())
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        let mut sum = self.sum;
+        for (units, scale) in self.seen.iter().flatten() {
+            sum.add(Sum::of((*units, *scale)));
+        }
+        let answer = sum.answer(self.average, self.agreeing).map_err(raise)?;
+        let bytes = answer.map(|number| free::encode(number).to_vec());
+        Ok(ScalarValue::FixedSizeBinary(BYTES as i32, bytes))
+    }
+
+    fn size(&self) -> usize {
+        let seen = self.seen.as_ref().map_or(0, BTreeMap::len);
+        size_of_val(self) + seen * 2 * size_of::<(Units, u8)>()
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        let Some(seen) = &self.seen else {
+            let bytes = self.sum.to_bytes().to_vec();
+            return Ok(vec![ScalarValue::FixedSizeBinary(STATE_BYTES as i32, Some(bytes))]);
+        };
+        let number = |(units, scale): (&Units, &u8)| {
+            let number = free::number(*units, *scale).map_err(raise)?;
+            let bytes = free::encode(number).to_vec();
+            Ok(ScalarValue::FixedSizeBinary(BYTES as i32, Some(bytes)))
+        };
+        let numbers = seen.iter().map(number).collect::<Result<Vec<_>>>()?;
+        Ok(vec![ScalarValue::List(ScalarValue::new_list(&numbers, &FREE, true))])
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        if self.seen.is_none() {
+            known(&states[0]).for_each(|(_, bytes)| self.sum.add(Sum::from_bytes(bytes)));
+            return Ok(());
+        }
+        for values in states[0].as_list::<i32>().iter().flatten() {
+            self.update_batch(&[values])?;
+        }
+        Ok(())
+    }
+}
+
+/// The sum of each group.
+pub(crate) struct FreeTotals {
+    average: bool,
+    agreeing: bool,
+    sums: Vec<Sum>,
+}
+
+impl FreeTotals {
+    pub(crate) fn new(average: bool, agreeing: bool) -> FreeTotals {
+        FreeTotals { average, agreeing, sums: Vec::new() }
+    }
+}
+
+fn counts(filter: Option<&BooleanArray>, row: usize) -> bool {
+    filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row))
+}
+
+impl GroupsAccumulator for FreeTotals {
+    fn update_batch(
+        &mut self,
+        values: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+        count: usize,
+    ) -> Result<()> {
+        self.sums.resize(count, Sum::default());
+        for (row, bytes) in known(&values[0]).filter(|(row, _)| counts(filter, *row)) {
+            self.sums[groups[row]].add(Sum::of(free::parts(bytes)));
+        }
+        Ok(())
+    }
+
+    fn evaluate(&mut self, emit: EmitTo) -> Result<ArrayRef> {
+        let mut column = FixedSizeBinaryBuilder::new(BYTES as i32);
+        for sum in emit.take_needed(&mut self.sums) {
+            match sum.answer(self.average, self.agreeing).map_err(raise)? {
+                Some(number) => column.append_value(free::encode(number))?,
+                None => column.append_null(),
+            }
+        }
+        Ok(Arc::new(column.finish()))
+    }
+
+    fn state(&mut self, emit: EmitTo) -> Result<Vec<ArrayRef>> {
+        Ok(vec![states(emit.take_needed(&mut self.sums).into_iter())?])
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef], groups: &[usize], count: usize) -> Result<()> {
+        self.sums.resize(count, Sum::default());
+        for (row, bytes) in known(&states[0]) {
+            self.sums[groups[row]].add(Sum::from_bytes(bytes));
+        }
+        Ok(())
+    }
+
+    fn convert_to_state(
+        &self,
+        values: &[ArrayRef],
+        filter: Option<&BooleanArray>,
+    ) -> Result<Vec<ArrayRef>> {
+        let mut sums = vec![Sum::default(); values[0].len()];
+        for (row, bytes) in known(&values[0]).filter(|(row, _)| counts(filter, *row)) {
+            sums[row] = Sum::of(free::parts(bytes));
+        }
+        Ok(vec![states(sums.into_iter())?])
+    }
+
+    fn size(&self) -> usize {
+        self.sums.capacity() * size_of::<Sum>()
+    }
+}
