@@ -236,7 +236,7 @@ impl Program<'_> {
     /// A key between 0 and 5, whatever the value is: NULL and negative ones find nothing.
     fn key(&mut self) -> Expr {
         let value = self.value();
-        procedure::Expr::Binary {
+        Expr::Binary {
             op: procedure::BinaryOp::Modulo,
             left: Box::new(value),
             right: Box::new(int(6)),

@@ -89,10 +89,10 @@ impl<A: Restorable> Walk<'_, '_, A> {
                 let value = self.new.frame.eval(value)?;
                 self.assign(*out, value);
             }
-            Step::Require { condition, .. } if affected => {
-                if !self.new.frame.holds(condition)? {
-                    return Err(Unhealed);
-                }
+            Step::Require { condition, .. }
+                if affected && !self.new.frame.holds(condition)? =>
+            {
+                return Err(Unhealed);
             }
             Step::Emit { values } => {
                 if affected {
