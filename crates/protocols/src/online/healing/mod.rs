@@ -69,6 +69,7 @@ pub mod graphs;
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use concurrency::{Isolation, Options, Protocol, ProtocolInfo, Work, trial};
 use kit::sync::Spin;
@@ -102,7 +103,11 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
 };
 
 /// Rounds of validation after which a transaction begins again.
-const ROUNDS_MAX: u32 = 16;
+const ROUNDS_MAX: u32 = 48;
+
+/// For how long, times how often it has given back its locks already, a transaction then sleeps:
+/// who is in the way may have lost his processor.
+const NAP: Duration = Duration::from_micros(10);
 
 /// Rounds in which what is only read is not locked.
 const READS_UNLOCKED: u32 = 4;
@@ -218,20 +223,24 @@ impl Session for HealingSession {
         let mut run = run;
         self.place_kept = None;
         let mut locks_reads = false;
-        let mut healed = 0;
+        let (mut healed, mut relocked) = (0, 0);
         for round in 0..ROUNDS_MAX {
             locks_reads |= round >= READS_UNLOCKED;
             match self.round(&mut run, locks_reads, undo) {
                 Round::Ended(ended) => {
                     self.counts.healed += u32::from(healed > 0);
+                    self.counts.relocked += relocked;
                     return Ok(ended);
                 }
                 Round::Healed => healed += 1,
                 Round::Waited => {}
                 Round::Relock => {
-                    self.counts.relocked += 1;
+                    relocked += 1;
                     locks_reads = true;
-                    std::thread::yield_now();
+                    match relocked {
+                        1 => std::thread::yield_now(),
+                        _ => std::thread::sleep(NAP * relocked),
+                    }
                 }
             }
         }
