@@ -291,6 +291,10 @@ impl Program<'_> {
                 let more = add(p.column("t", "b"), int(1), &INT);
                 p.update("t", &[key], vec![("b", more)]);
             }
+            5 if self.random.below(2) == 0 => {
+                let shown = vec![self.value(), int(0)];
+                p.emit(shown);
+            }
             5 => {
                 let sum = add(self.value(), int(1), &INT);
                 let value = p.assign(sum);
