@@ -157,7 +157,8 @@ pub fn run(source: &Source, scene: &Scene, who: &Contender, spans: bool) -> Resu
     Ok(trace)
 }
 
-/// Some transactions come as the COMMIT of an interactive one that was shown nothing that must hold.
+/// Some transactions come as the COMMIT of an interactive one that was shown nothing that must
+/// hold.
 fn make_ad_hoc(works: &mut [Arc<Work>], percent: u64) {
     for (at, work) in (0..).zip(works) {
         // Spread over the percents, whatever the workload's own rhythm is.

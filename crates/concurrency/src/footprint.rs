@@ -32,7 +32,8 @@ pub trait Recorder {
         self.own_read();
     }
 
-    /// Such a scan has met a row that the transaction itself has written.
+    /// Such a scan has met a row that the transaction itself has written, or what was written there
+    /// has been evaluated and rests from now on on what was read for that.
     fn own_row_met(&mut self) {}
 }
 

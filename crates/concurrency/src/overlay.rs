@@ -190,6 +190,7 @@ impl<R: Recorder, B: Below> Overlay<R, B> {
         }
         let row: Row = self.scratch.drain(..).collect();
         self.writes.get_mut(at).state = WriteState::Put(row);
+        self.recorder.own_row_met();
         Ok(stamp)
     }
 

@@ -268,6 +268,13 @@ impl Program<'_> {
         self.steps += 1;
         let deep = depth > 1 || self.steps > 14;
         match self.random.below(if deep { 8 } else { 14 }) {
+            simple @ 0..8 => self.simple_step(p, simple),
+            structured => self.structure(p, structured, depth),
+        }
+    }
+
+    fn simple_step(&mut self, p: &mut Builder<'_>, kind: u64) {
+        match kind {
             0..3 => {
                 let key = self.key();
                 let ([a, b], _) = p.read("t", &[key], ["a", "b"]);
@@ -284,6 +291,10 @@ impl Program<'_> {
                 let more = add(p.column("t", "b"), int(1), &INT);
                 p.update("t", &[key], vec![("b", more)]);
             }
+            5 if self.random.below(2) == 0 => {
+                let shown = vec![self.value(), int(0)];
+                p.emit(shown);
+            }
             5 => {
                 let sum = add(self.value(), int(1), &INT);
                 let value = p.assign(sum);
@@ -297,7 +308,7 @@ impl Program<'_> {
                 let key = self.key();
                 p.delete("t", &[key]);
             }
-            7 => {
+            _ => {
                 let (key, values) = (self.key(), [self.value(), self.value()]);
                 let ([], found) = p.read("t", std::slice::from_ref(&key), []);
                 let [a, b] = values;
@@ -305,6 +316,11 @@ impl Program<'_> {
                     p.insert("t", vec![("id", key), ("a", a), ("b", b)]);
                 });
             }
+        }
+    }
+
+    fn structure(&mut self, p: &mut Builder<'_>, kind: u64, depth: u32) {
+        match kind {
             8 | 9 => {
                 let condition = self.condition();
                 let this = std::cell::RefCell::new(&mut *self);

@@ -88,8 +88,9 @@ pub fn by_name(text: &str) -> Result<Arc<dyn Protocol>, Error> {
     Ok((entry.make)(&options))
 }
 
-/// One that is to be measured: told to `watch`, or with what it should look at again left as it was.
-/// The latter is no protocol, but a bound to compare with: what validation and its conflicts cost.
+/// One that is to be measured: told to `watch`, or with what it should look at again left as it
+/// was. The latter is no protocol, but a bound to compare with: what validation and its conflicts
+/// cost.
 pub fn measured(
     text: &str,
     validates: bool,

@@ -5,7 +5,7 @@ use types::{Stop, Value};
 
 use super::cache::{AccessCache, Event, Extent};
 use super::graph::{DependencyGraph, Node, Registers};
-use super::record::{Recorder, Source, body_of, carried_by, take_all, touches_data};
+use super::record::{Opened, Recorder, Source, body_of, carried_by, take_all, touches_data};
 use super::{Notes, Restorable};
 use crate::access::Command;
 use crate::expr::Reg;
@@ -89,10 +89,8 @@ impl<A: Restorable> Walk<'_, '_, A> {
                 let value = self.new.frame.eval(value)?;
                 self.assign(*out, value);
             }
-            Step::Require { condition, .. } if affected => {
-                if !self.new.frame.holds(condition)? {
-                    return Err(Unhealed);
-                }
+            Step::Require { condition, .. } if affected && !self.new.frame.holds(condition)? => {
+                return Err(Unhealed);
             }
             Step::Emit { values } => {
                 if affected {
@@ -267,10 +265,14 @@ impl<A: Restorable> Walk<'_, '_, A> {
         } else if falls_through && !self.reaches(node, extent) {
             self.take_over(head, extent);
         } else {
-            let opened = self.new.open();
+            let opened = self.new.open_at(self.emitted);
             let flow = self.block(block, nodes)?;
             let falls_through = flow == Flow::Next;
-            self.new.close(&opened, |extent| Event::Branch { taken, falls_through, extent });
+            self.new.close_at(&opened, self.emitted, |extent| Event::Branch {
+                taken,
+                falls_through,
+                extent,
+            });
             if flow != Flow::Next {
                 return Ok(flow);
             }
@@ -343,7 +345,7 @@ impl<A: Restorable> Walk<'_, '_, A> {
             self.take_over(head, extent);
             return Ok(Flow::Next);
         }
-        let opened = self.new.open();
+        let opened = self.new.open_at(self.emitted);
         let end = self.next + extent.events as usize;
         let mut source = self.source(step, affected)?;
         if let Some(source) = &mut source
@@ -356,7 +358,11 @@ impl<A: Restorable> Walk<'_, '_, A> {
         }
         let flow = self.each_turn(step, node, source, turns)?;
         let falls_through = flow == Flow::Next;
-        self.new.close(&opened, |extent| Event::Loop { turns, falls_through, extent });
+        self.new.close_at(&opened, self.emitted, |extent| Event::Loop {
+            turns,
+            falls_through,
+            extent,
+        });
         Ok(flow)
     }
 
@@ -392,9 +398,11 @@ impl<A: Restorable> Walk<'_, '_, A> {
         node: &Node,
         source: &mut Source,
         end: usize,
-        opened: super::record::Opened,
+        mut opened: Opened,
     ) -> Healed<Flow> {
         self.discard_to(end)?;
+        // It adds nothing to the result, whatever is behind it there.
+        opened.emitted = self.new.frame.result.rows.len();
         let carried = carried_by(step);
         let before: SmallVec<[Value; 4]> =
             carried.iter().map(|c| self.new.frame.get(c.register).clone()).collect();
@@ -494,10 +502,14 @@ impl<A: Restorable> Walk<'_, '_, A> {
         if falls_through && !self.reaches(node, extent) {
             self.take_over(head, extent);
         } else {
-            let opened = self.new.open();
+            let opened = self.new.open_at(self.emitted);
             flow = self.block(body_of(step), &node.blocks[0])?;
             let falls_through = flow == Flow::Next;
-            self.new.close(&opened, |extent| Event::Turn { window, falls_through, extent });
+            self.new.close_at(&opened, self.emitted, |extent| Event::Turn {
+                window,
+                falls_through,
+                extent,
+            });
         }
         match flow {
             Flow::Next => {

@@ -4,10 +4,10 @@
 //! SIGMOD 2016 (Wu's thesis, NUS 2017, chapter 3).
 //!
 //! *Idea.* Much of what a transaction did is right even if one row that it read has changed since.
-//! So the run is [recorded](record): each access with what it touched and wrote, each turn of a loop
-//! with its registers, each branch with the way that it took. To [heal](correct) it, the record is
-//! walked along the program: what met a change runs again, and so does what depends on it; all else
-//! is taken over as it is.
+//! So the run is [recorded](record): each access with what it touched and wrote, each turn of a
+//! loop with its registers, each branch with the way that it took. To [heal](correct) it, the
+//! record is walked along the program: what met a change runs again, and so does what depends on
+//! it; all else is taken over as it is.
 //!
 //! ```text
 //!   program                       record                        x was 3 and is 5
@@ -21,19 +21,19 @@
 //! ```
 //!
 //! *Dependencies.* The [graph](graph) is made once for each procedure. Registers are
-//! single-assignment, so a step depends on another by the registers that it uses, be it for a *key*,
-//! a *value* or a *decision*; what is affected is found in one walk forward, since the record is in
-//! program order. A step that runs again and finds what it had found passes nothing on: that is
-//! also what ends a *false* alarm, of a row that changed in columns that nobody uses.
+//! single-assignment, so a step depends on another by the registers that it uses, be it for a
+//! *key*, a *value* or a *decision*; what is affected is found in one walk forward, since the
+//! record is in program order. A step that runs again and finds what it had found passes nothing
+//! on: that is also what ends a *false* alarm, of a row that changed in columns that nobody uses.
 //!
 //! *Invariant.* When [`correct`] has succeeded, registers, result, record and writes are those of a
 //! run in which every access that was kept saw what it saw and every other one saw what is there
-//! now. Where that cannot be told from the record (the transaction looked at its own writes or wrote
-//! a row twice, a branch that leaves a loop is taken the other way, a step fails) it says so, and
-//! the caller runs the procedure again from its start.
+//! now. Where that cannot be told from the record (the transaction looked at its own writes or
+//! wrote a row twice, a branch that leaves a loop is taken the other way, a step fails) it says so,
+//! and the caller runs the procedure again from its start.
 //!
-//! *Cost.* Of recording: some nanoseconds for each access, branch and turn. Of correcting: the walk,
-//! which passes over subtrees that nothing touches, and the steps that run again.
+//! *Cost.* Of recording: some nanoseconds for each access, branch and turn. Of correcting: the
+//! walk, which passes over subtrees that nothing touches, and the steps that run again.
 
 mod cache;
 mod correct;

@@ -40,7 +40,7 @@ pub(super) struct Recorder<'a, A> {
 pub(super) struct Opened {
     at: usize,
     notes: Notes,
-    emitted: u32,
+    pub emitted: usize,
 }
 
 impl<A: Restorable> Recorder<'_, A> {
@@ -210,25 +210,39 @@ impl<A: Restorable> Recorder<'_, A> {
         from
     }
 
+    fn emitted(&self) -> usize {
+        self.frame.result.rows.len()
+    }
+
     #[inline]
     pub fn open(&mut self) -> Opened {
-        let opened = Opened {
-            at: self.cache.events.len(),
-            notes: self.access.noted(),
-            emitted: self.frame.result.rows.len() as u32,
-        };
+        self.open_at(self.emitted())
+    }
+
+    /// `emitted`: rows of the result before the structure, where others are behind it.
+    pub fn open_at(&mut self, emitted: usize) -> Opened {
+        let (at, notes) = (self.cache.events.len(), self.access.noted());
         // Its place; `close` says what it is.
         let extent = Extent::default();
         self.cache.events.push(Event::Branch { taken: false, falls_through: true, extent });
-        opened
+        Opened { at, notes, emitted }
     }
 
     #[inline]
     pub fn close(&mut self, opened: &Opened, event: impl FnOnce(Extent) -> Event) {
+        self.close_at(opened, self.emitted(), event);
+    }
+
+    pub fn close_at(
+        &mut self,
+        opened: &Opened,
+        emitted: usize,
+        event: impl FnOnce(Extent) -> Event,
+    ) {
         let extent = Extent {
             events: (self.cache.events.len() - opened.at - 1) as u32,
             notes: self.access.noted() - opened.notes,
-            emitted: self.frame.result.rows.len() as u32 - opened.emitted,
+            emitted: (emitted - opened.emitted) as u32,
         };
         self.cache.events[opened.at] = event(extent);
     }

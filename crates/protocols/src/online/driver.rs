@@ -43,8 +43,8 @@ const NAP: Duration = Duration::from_micros(50);
 /// Fewer transactions are done before other workers are awake.
 const TRANSACTIONS_MIN: usize = 16;
 
-/// For measurements: so many transactions of each worker are under way at once, each committing when
-/// all others have run behind it.
+/// For measurements: so many transactions of each worker are under way at once, each committing
+/// when all others have run behind it.
 pub const INTERLEAVED: ProtocolOption = ProtocolOption {
     name: "interleaved",
     values: OptionValues::Integer { min: 1, max: 64, default: 1 },

@@ -36,10 +36,11 @@
 //! row is written once by it, so that a stamp names one version; *(2)* places are a serial order:
 //! whoever read, overwrote or missed what another did stands on the right side of it; *(3)* a
 //! rejection has a place as well, since replay must reject there too, and a command that fails has
-//! read the row on which it did; *(4)* alone, nobody meets a conflict; *(5)* words of a record are of the block's height or mean nothing; *(6)* rows under
-//! hidden row ids lie in the order of their numbers, so those who insert into one such table must
-//! have places in the order of their draws. Then one line in [`ALL`](crate::ALL):
-//! `Arriving::new(the protocol)` is a [`Protocol`](concurrency::Protocol).
+//! read the row on which it did; *(4)* alone, nobody meets a conflict; *(5)* words of a record are
+//! of the block's height or mean nothing; *(6)* rows under hidden row ids lie in the order of their
+//! numbers, so those who insert into one such table must have places in the order of their draws.
+//! Then one line in [`ALL`](crate::ALL): `Arriving::new(the protocol)` is a
+//! [`Protocol`](concurrency::Protocol).
 //!
 //! *Cost.* One counter's line for each writer, none for readers; sorting the places and renumbering
 //! the stamps take some ten nanoseconds for each transaction and each row written.

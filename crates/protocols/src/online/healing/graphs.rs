@@ -2,9 +2,9 @@
 //!
 //! *Schema order.* Healing re-runs a key-dependent step on another row. If tables are locked such
 //! that those whose rows supply keys come before those that they supply, that row comes behind
-//! everything that is locked, and may be waited for. So tables are sorted by the key dependencies of
-//! all procedures that are known when a block begins (those on a cycle by their numbers), once, for
-//! all workers of the block.
+//! everything that is locked, and may be waited for. So tables are sorted by the key dependencies
+//! of all procedures that are known when a block begins (those on a cycle by their numbers), once,
+//! for all workers of the block.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 

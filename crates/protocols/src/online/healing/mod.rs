@@ -3,10 +3,10 @@
 //! Wu, Chan and Tan, *Transaction healing: scaling optimistic concurrency control on multicores*,
 //! SIGMOD 2016; Wu's thesis, NUS 2017, chapter 3.
 //!
-//! *Idea.* An optimistic transaction that finds at its commit that one row has changed since it read
-//! it loses all its work, though most of it was right. Here it keeps a record of its steps, and
-//! while it holds the rows that it will write it runs again the step that read the row, and what
-//! depends on that: [`procedure::healing`] has the record, the dependency graph and the walk.
+//! *Idea.* An optimistic transaction that finds at its commit that one row has changed since it
+//! read it loses all its work, though most of it was right. Here it keeps a record of its steps,
+//! and while it holds the rows that it will write it runs again the step that read the row, and
+//! what depends on that: [`procedure::healing`] has the record, the dependency graph and the walk.
 //!
 //! ```text
 //!   run       steps over the newest rows, recorded
@@ -21,8 +21,8 @@
 //! epoch is not a serial one, and a block that is replayed in it would differ. Here the place is
 //! drawn while all that will be written is locked and *before* what was read is looked at for the
 //! last time, as in [silo](super::silo); after each healing it is drawn again, since the rows then
-//! read may be of somebody who drew in between. Whoever overwrites them later locks later, and draws
-//! later.
+//! read may be of somebody who drew in between. Whoever overwrites them later locks later, and
+//! draws later.
 //!
 //! *False alarms.* A row's stamp moves when any of its columns does. The step that read it runs
 //! again; where it finds what it had found, in the columns that somebody uses, nothing follows.
@@ -33,34 +33,43 @@
 //! Where all writes stayed in their places, as those of *independent* transactions do, whose keys
 //! follow from their arguments, membership is not looked at again.
 //!
-//! *Ranges and absence.* A scan is noted with the [gap](super::gaps) that it watches, a key that was
-//! looked for in vain with its own; when one has moved, the step is run again like any other.
+//! *Ranges and absence.* A scan is noted with the [gap](super::gaps) that it watches, a key that
+//! was looked for in vain with its own; when one has moved, the step is run again like any other.
 //!
-//! *What is healed from its start.* Interactive transactions and loads (the thesis: ad-hoc ones, run
-//! as OCC), transactions that looked at their own writes, and those that a step which runs again
-//! would reject: their whole program runs again, with the locks held. What an interactive
+//! *What is healed from its start.* Interactive transactions and loads (the thesis: ad-hoc ones,
+//! run as OCC), transactions that looked at their own writes, and those that a step which runs
+//! again would reject: their whole program runs again, with the locks held. What an interactive
 //! transaction requires then fails, or holds.
 //!
 //! *Invariants.* At the last look everything that was read is as it is in the store and in nobody
-//! else's hands, while all that is written is locked: the outcome is silo's. Nobody waits for a lock
-//! out of order.
+//! else's hands, while all that is written is locked: the outcome is silo's. Nobody waits for a
+//! lock out of order.
 //!
-//! *Departures.* Rows that are only read are not locked, so readers of a hot row do not wait for
-//! each other; after [`READS_UNLOCKED`] rounds they are, as in the thesis, and stay as they are. A
-//! lock that is not to be had out of order ends a round and not the transaction. Writes are not
-//! applied as each row validates, for one that is healed later may feed them: the fast path for
-//! independent transactions saves the look at the membership alone. Reads are not locked when the
-//! record alone tells that they will be healed: rows in other hands are waited for without order,
-//! for a bounded time. Timestamps are the block's positions.
+//! *Departures from the thesis.*
 //!
-//! *Cost.* Silo's, and the record. Nobody begins again, but for those that [`ROUNDS_MAX`] rounds did
-//! not bring to an end.
+//! * Rows that are only read are not locked, so readers of a hot row do not wait for each other. A
+//!   round that found a row in other hands for too long gives back all locks; the next one takes
+//!   them in order and holds what was read as well, with other readers, as every round behind
+//!   [`READS_UNLOCKED`] does.
+//! * A lock that is not to be had out of order ends a round and not the transaction, whose record
+//!   is kept. So no-wait aborts nobody, but for whom [`ROUNDS_MAX`] rounds did not bring to an end.
+//! * Writes are not applied row by row as validation goes on, for a row that is healed later may
+//!   feed them: independent transactions are only spared the look at their membership.
+//! * Copies of what was read are not kept beside the record: the registers of the program are
+//!   copies, and what nobody uses of them need not be compared.
+//! * Leaves of an index have no versions; gaps stand for ranges and for absent keys alike, so there
+//!   are no dummy tuples either. Timestamps are the block's positions.
+//! * Branches and loops are part of the graph. One that is taken another way is undone and run
+//!   anew, unless it leaves a loop or adds to the result.
+//!
+//! *Cost.* Silo's, and the record.
 
 mod access;
 pub mod graphs;
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use concurrency::{Isolation, Options, Protocol, ProtocolInfo, Work, trial};
 use kit::sync::Spin;
@@ -94,7 +103,11 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
 };
 
 /// Rounds of validation after which a transaction begins again.
-const ROUNDS_MAX: u32 = 16;
+const ROUNDS_MAX: u32 = 48;
+
+/// For how long, times how often it has given back its locks already, a transaction then sleeps:
+/// who is in the way may have lost his processor.
+const NAP: Duration = Duration::from_micros(10);
 
 /// Rounds in which what is only read is not locked.
 const READS_UNLOCKED: u32 = 4;
@@ -210,20 +223,24 @@ impl Session for HealingSession {
         let mut run = run;
         self.place_kept = None;
         let mut locks_reads = false;
-        let mut healed = 0;
+        let (mut healed, mut relocked) = (0, 0);
         for round in 0..ROUNDS_MAX {
             locks_reads |= round >= READS_UNLOCKED;
             match self.round(&mut run, locks_reads, undo) {
                 Round::Ended(ended) => {
                     self.counts.healed += u32::from(healed > 0);
+                    self.counts.relocked += relocked;
                     return Ok(ended);
                 }
                 Round::Healed => healed += 1,
                 Round::Waited => {}
                 Round::Relock => {
-                    self.counts.relocked += 1;
+                    relocked += 1;
                     locks_reads = true;
-                    std::thread::yield_now();
+                    match relocked {
+                        1 => std::thread::yield_now(),
+                        _ => std::thread::sleep(NAP * relocked),
+                    }
                 }
             }
         }
