@@ -155,7 +155,7 @@ fn called(expr: &RawBinaryExpr, left: &ArrowType, right: &ArrowType) -> Option<E
         BinaryOp::Modulo => is_exact(left),
         _ => false,
     };
-    if is_its && is_exact(right) || is_its && (dates || days) {
+    if is_its && (dates || days || is_exact(right)) {
         return call::operator(op, expr.left.clone(), expr.right.clone());
     }
     let (left, right) = match (*left == FREE, *right == FREE) {

@@ -7,8 +7,7 @@
 //! | | named | which are |
 //! |---|---|---|
 //! | functions | as in SQL | [those of the fast path](FUNCTIONS) |
-//! | operators | `call +` | what has a [number of its own digits](crate::free) or a date beside it |
-//!
+//! | operators | `call +` | with a [number of its own digits](crate::free) or a date |
 //! | `round`, `trunc` | `round 2` | to a number of digits that is written |
 //!
 //! A number that comes out brings its own digits, unless the call says how many it has: `round 2`,

@@ -10,9 +10,9 @@
 //! quotient as the fast path divides. Sums of float8 and intervals are DataFusion's own.
 //!
 //! *As the fast path.* Its sums have 96 bits, and lose digits after the point where these do not
-//! suffice; which they are depends on the order of rows. Where its answer [matters](Exact::agreeing),
-//! a sum is refused that might have come to that in any order: that is known from the number of
-//! rows and the largest of each batch.
+//! suffice; which they are depends on the order of rows. Where its answer
+//! [matters](Exact::agreeing), a sum is refused that might have come to that in any order: that is
+//! known from the number of rows and the largest of each batch.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

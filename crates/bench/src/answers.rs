@@ -4,16 +4,14 @@
 //! the same if
 //!
 //! - both are NULL, or both are the same text but for blanks at its end, which `char(n)` may have;
-//! - both are numbers of as many digits behind the point, and equal: so are counts, sums, minima;
-//! - both are numbers, one with more digits than the other (each database has its own idea of how
-//!   far a quotient goes on), and they differ by at most one unit of the shorter one's last digit,
-//!   which has to be the fourth behind the point or a later one;
+//! - ours is a number of as many digits as it can have, and theirs differs from it by at most one
+//!   unit of the last;
 //! - both are floating (one has an exponent), and agree to nine digits.
 
 use rust_decimal::Decimal;
 
-/// Digits behind the point that a quotient must have.
-const QUOTIENT_DIGITS_MIN: u32 = 4;
+/// Digits of a number that has no room for another.
+const DIGITS_MAX: u32 = 28;
 const FLOAT_TOLERANCE: f64 = 1e-9;
 /// Rows of an answer that a message shows.
 const SHOWN_ROWS: usize = 3;
@@ -101,13 +99,9 @@ fn same_cell(ours: &Option<String>, theirs: &Option<String>) -> bool {
 }
 
 fn same_number(ours: Decimal, theirs: Decimal) -> bool {
-    let digits = ours.scale().min(theirs.scale());
-    let distance = (ours - theirs).abs();
-    if distance.is_zero() {
-        return true;
-    }
-    let quotient = ours.scale() != theirs.scale() && digits >= QUOTIENT_DIGITS_MIN;
-    quotient && distance <= Decimal::new(1, digits)
+    let digits = ours.mantissa().unsigned_abs().checked_ilog10().map_or(1, |log| log + 1);
+    let is_full = digits >= DIGITS_MAX || ours.scale() >= DIGITS_MAX;
+    is_full && (ours - theirs).abs() <= Decimal::new(1, ours.scale())
 }
 
 #[cfg(test)]
@@ -115,12 +109,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_of_one_scale_are_exact_and_quotients_agree_as_far_as_they_go() {
+    fn numbers_have_the_same_digits_as_far_as_there_is_room() {
         let cell = |text: &str| (text != "-").then(|| text.to_owned());
-        for (a, b) in [("a ", "a"), ("0.049985", "0.04998529583825"), ("-", "-"), ("2", "2.00")] {
+        let full = ("0.3333333333333333333333333333", "0.33333333333333333333333333333333");
+        for (a, b) in [("a ", "a"), ("0.0400", "0.0400"), ("-", "-"), full] {
             assert!(same_cell(&cell(a), &cell(b)), "{a} {b}");
         }
-        for (a, b) in [("1.50", "1.51"), ("0.04", "0.0443"), ("a", "b"), ("-", "0"), ("0", "0.034")]
+        for (a, b) in [("1.50", "1.51"), ("2", "2.00"), ("a", "b"), ("-", "0"), ("0.333", "0.3333")]
         {
             assert!(!same_cell(&cell(a), &cell(b)), "{a} {b}");
         }

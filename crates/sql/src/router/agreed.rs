@@ -10,16 +10,16 @@
 //! | `/ %` | the same, but no remainders of floats |
 //! | `+ -` | dates and days |
 //! | `= <> < <= > >= IN`, IS DISTINCT FROM | two of one kind, bytes excepted |
-//! | AND, OR, NOT, IS NULL, CASE, coalesce, LIKE | branches of one kind; patterns that are written |
+//! | AND, OR, NOT, IS NULL, CASE, coalesce, LIKE | branches of one kind; written patterns |
 //! | count, min, max, bool_and, bool_or, sum, avg | sum and avg: no floats |
 //! | GROUP BY, DISTINCT, joins | kinds that compare, but quotients and floats |
 //! | ORDER BY | kinds that compare |
 //! | functions, casts that are written | all but of arrays: the analyst calls the fast path's own |
 //! | other casts | to wider integers, of integers to numeric, of strings to text |
 //!
-//! The digits of a quotient depend on what was divided, so the analyst's quotients bring them along.
-//! Numbers have 28 digits here and 38 there: where one might have more, the analyst refuses to go
-//! on, and the fast path answers after all.
+//! The digits of a quotient depend on what was divided, so the analyst's quotients bring them
+//! along. Numbers have 28 digits here and 38 there: where one might have more, the analyst refuses
+//! to go on, and the fast path answers after all.
 //!
 //! What is missing is missing for a reason: sums of floats depend on the order of rows; a number
 //! without a declared scale shows as many digits as it was written with, which columns of one scale
