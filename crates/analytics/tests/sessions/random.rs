@@ -237,6 +237,7 @@ async fn analyzed(
         text,
         query: parsed.query().expect("a query"),
         parameter_types: &[],
+        interrupt: None,
         agreeing: true,
     };
     let plan = match analytics.prepare(&request) {
