@@ -9,6 +9,7 @@
 //! Readers at published heights may go on meanwhile: what changes is above their heights, and a
 //! stamp's height stays what it was. No worker of the block may be at work.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use kit::sync::atomic::Ordering;
@@ -20,6 +21,7 @@ use crate::layout::STAMP;
 use crate::record::Slot;
 use crate::store::Catalog;
 use crate::table::Table;
+use crate::undo::GarbageKind;
 
 /// Records ahead of which memory is fetched.
 const AHEAD: usize = 8;
@@ -49,12 +51,38 @@ impl BlockWrites {
                 }
             }
         }
+        self.forget_left_entries(catalog, &moves);
         // All leave before one arrives: a new key may be another row's old one.
         for (table, slot, _) in &moves {
             table.unlink(*slot);
         }
         for (table, slot, key) in &moves {
             table.link_under(*slot, key);
+        }
+    }
+}
+
+impl BlockWrites {
+    /// Entries of secondary indexes that rows which move have left within the block. They have the
+    /// old id, under which nobody would know them again; and nobody reads them, for the rows are
+    /// new.
+    fn forget_left_entries(&mut self, catalog: &Catalog, moves: &[(Arc<Table>, Slot, Key)]) {
+        if moves.is_empty() || self.arenas().iter().all(|arena| arena.garbage.is_empty()) {
+            return;
+        }
+        let moving: BTreeSet<(TableId, Slot)> =
+            moves.iter().map(|(table, slot, _)| (table.id(), *slot)).collect();
+        for arena in self.arenas() {
+            arena.garbage.retain(|left| match &left.what {
+                GarbageKind::Entry(index, entry) if moving.contains(&(left.table, left.slot)) => {
+                    let table = catalog.table(left.table);
+                    if let Some(index) = table.and_then(|table| table.secondary(*index)) {
+                        index.entries.remove_of(entry.as_bytes(), left.slot);
+                    }
+                    false
+                }
+                _ => true,
+            });
         }
     }
 }

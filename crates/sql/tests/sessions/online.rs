@@ -84,6 +84,36 @@ fn a_block_is_sealed_in_the_order_that_its_clients_were_told() {
     });
 }
 
+/// Rows without a key of their own, inserted and moved in an index within one block: where they
+/// were is forgotten, also when they come there again.
+#[test]
+fn an_entry_that_a_new_row_has_left_does_not_come_back() {
+    block_on(async {
+        for protocol in online() {
+            let (node, gate) = gated("serial");
+            let mut client = node.session();
+            client.run("CREATE TABLE t (id int PRIMARY KEY, v int)").await.unwrap();
+            client.run("CREATE TABLE h (v int)").await.unwrap();
+            client.run("CREATE INDEX ON h (v)").await.unwrap();
+            client.run("INSERT INTO t VALUES (1, 0)").await.unwrap();
+            client.run(&format!("SET ledger.protocol = '{protocol}'")).await.unwrap();
+            let texts = (0..60).map(|n| match n % 3 {
+                0 => "SELECT v FROM t WHERE id = 1".to_owned(),
+                1 => format!("INSERT INTO h VALUES ({n})"),
+                _ => "UPDATE h SET v = v + 1000 WHERE v < 1000".to_owned(),
+            });
+            in_one_block(&node, &gate, texts).await;
+            client.run("UPDATE h SET v = v + 1000 WHERE v < 1000").await.unwrap();
+            client.run("UPDATE h SET v = v - 1000").await.unwrap();
+            let found = numbers(&mut client, "SELECT v FROM h WHERE v BETWEEN 0 AND 999").await;
+            assert_eq!(found.len(), 20, "{protocol}: {found:?}");
+            client.run("DELETE FROM h WHERE v BETWEEN 0 AND 999").await.unwrap();
+            assert_eq!(client.number("SELECT count(*) FROM h").await, 0, "{protocol}");
+            node.verify();
+        }
+    });
+}
+
 /// Of those who insert one key, one gets it, and the others are told which constraint they broke;
 /// the ledger says the same when it is executed again.
 #[test]
