@@ -210,7 +210,12 @@ impl<A: Restorable> Walk<'_, '_, A> {
             _ => return Ok(false),
         }
         node.outputs.iter().for_each(|register| self.changed.remove(*register));
+        let first = self.new.access.noted().writes;
         self.keep(event, notes, emitted);
+        if matches!(step, Step::Insert { .. }) {
+            // The row may have come into a range, or have left it.
+            self.check_writes(first)?;
+        }
         Ok(true)
     }
 
