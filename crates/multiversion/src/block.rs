@@ -375,12 +375,13 @@ fn gather(all: &mut [Done], count: usize) -> Result<BlockOutcome, String> {
 fn write_back(db: &Database, store: &Store, changed: &[Changed], undo: &mut UndoArena) {
     let mut keys: BTreeMap<TableId, BTreeMap<&Key, Stamp>> = BTreeMap::new();
     for (table, key, stamp) in changed {
-        keys.entry(*table).or_default().insert(key, *stamp);
+        let newest = keys.entry(*table).or_default().entry(key).or_insert(*stamp);
+        *newest = (*newest).max(*stamp);
     }
     let (mut row, mut copy) = (Vec::new(), Vec::new());
     for (id, keys) in keys {
         let (Ok(ours), Some(table)) = (db.table(id), store.table(id)) else { continue };
-        for (key, any) in keys {
+        for (key, newest) in keys {
             let slot = table.find(key.as_bytes());
             let slot = slot.filter(|slot| table.stamp(*slot, LATEST).is_some());
             let seen = ours.find(key).map(|tuple| ours.newest(tuple, &mut copy));
@@ -395,7 +396,7 @@ fn write_back(db: &Database, store: &Store, changed: &[Changed], undo: &mut Undo
                         None => drop(table.insert(key.as_bytes(), &row, seen.stamp, undo)),
                     }
                 }
-                (None, Some(slot)) => table.delete(slot, any, undo),
+                (None, Some(slot)) => table.delete(slot, newest, undo),
                 (None, None) => {}
             }
         }
