@@ -159,9 +159,10 @@ impl Call {
             _ => return FREE,
         };
         // A digit more, since rounding may add one; beyond 28, some would be left out.
-        let precision = precision.saturating_sub(scale.unsigned_abs()) + 1 + digits;
-        match u32::from(precision) <= numeric::SCALE_MAX {
-            true => ArrowType::Decimal128(precision, digits as i8),
+        let whole = precision.saturating_sub(scale.unsigned_abs());
+        let precision = u32::from(whole) + 1 + u32::from(digits);
+        match precision <= numeric::SCALE_MAX {
+            true => ArrowType::Decimal128(precision as u8, digits as i8),
             false => FREE,
         }
     }

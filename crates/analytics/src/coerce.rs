@@ -136,7 +136,8 @@ fn fast(op: BinaryOp, left: Expr, right: Expr) -> Result<Expr> {
 
 fn cased(mut case: Case, schema: &DFSchema) -> Case {
     if let Some(subject) = &case.expr {
-        let is_free = |expr: &Expr| expr.get_type(schema).ok() == Some(FREE);
+        // To Arrow a float is equal to another of the same bits.
+        let is_free = |expr: &Expr| matches!(expr.get_type(schema), Ok(of) if of == FREE || of == ArrowType::Float64);
         if is_free(subject) || case.when_then_expr.iter().any(|(when, _)| is_free(when)) {
             let subject = subject.clone();
             for (when, _) in &mut case.when_then_expr {

@@ -60,11 +60,17 @@ fn span(interval: IntervalMonthDayNano) -> i128 {
     days * NS_PER_DAY + i128::from(interval.nanoseconds)
 }
 
+/// With one NaN, and if `one_zero` with one zero.
+pub(crate) fn canonical(floats: &Float64Array, one_zero: bool) -> Float64Array {
+    let zero = if one_zero { 0.0 } else { -0.0 };
+    floats.unary(|float| if float.is_nan() { f64::NAN } else { float + zero })
+}
+
 fn common(array: &ArrayRef) -> Result<ArrayRef> {
     Ok(match array.data_type() {
         ArrowType::Float64 => {
             let floats = array.as_primitive::<Float64Type>();
-            Arc::new(floats.unary::<_, Float64Type>(|float| float + 0.0) as Float64Array)
+            Arc::new(canonical(floats, true))
         }
         interval if *interval == INTERVAL => {
             let intervals = array.as_primitive::<IntervalMonthDayNanoType>();

@@ -15,9 +15,9 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::ArrayRef;
+use datafusion::arrow::array::{ArrayRef, AsArray};
 use datafusion::arrow::compute::kernels::numeric::neg;
-use datafusion::arrow::datatypes::{DataType as ArrowType, Field, FieldRef};
+use datafusion::arrow::datatypes::{DataType as ArrowType, Field, FieldRef, Float64Type};
 use datafusion::common::{Result, ScalarValue, exec_err};
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
@@ -29,6 +29,7 @@ use procedure::Function;
 use snapshot::arrow_type;
 use types::{DataType, Error, SqlState, Value, numeric};
 
+use crate::comparable;
 use crate::faults::raise;
 use crate::free::FREE;
 use crate::rows::{Cells, Digits, Shown, column};
@@ -162,6 +163,11 @@ fn scale(name: &str) -> u8 {
     }
 }
 
+/// Digits before the point.
+fn whole(precision: u8, scale: i8) -> i16 {
+    i16::from(precision) - i16::from(scale)
+}
+
 /// Whether Arrow's cast is PostgreSQL's.
 fn is_arrows(from: &ArrowType, to: &DataType) -> bool {
     use ArrowType as A;
@@ -169,15 +175,30 @@ fn is_arrows(from: &ArrowType, to: &DataType) -> bool {
     match (from, &target) {
         // Digits that were given stay.
         (A::Decimal128(..), _) if *to == DataType::Numeric(None) => true,
+        // Neither a digit after the point nor one before it may be lost: DataFusion would take the
+        // cast out of a comparison.
+        (A::Decimal128(from, from_scale), A::Decimal128(to, to_scale)) => {
+            to_scale >= from_scale && whole(*to, *to_scale) >= whole(*from, *from_scale)
+        }
+        (A::Int16, A::Decimal128(to, scale)) => whole(*to, *scale) >= 5,
+        (A::Int32, A::Decimal128(to, scale)) => whole(*to, *scale) >= 10,
+        (A::Int64, A::Decimal128(to, scale)) => whole(*to, *scale) >= 19,
         (A::Null, _) => true,
         (A::Utf8 | A::LargeUtf8 | A::Utf8View, A::Utf8View) => *to == DataType::Text,
         (A::Utf8View, _) => false,
-        (A::Int16, A::Int16 | A::Int32 | A::Int64 | A::Float64 | A::Decimal128(..))
-        | (A::Int32, A::Int32 | A::Int64 | A::Float64 | A::Decimal128(..))
-        | (A::Int64, A::Int64 | A::Decimal128(..))
-        | (A::Decimal128(..), A::Decimal128(..))
+        (A::Int16, A::Int16 | A::Int32 | A::Int64 | A::Float64)
+        | (A::Int32, A::Int32 | A::Int64 | A::Float64)
+        | (A::Int64, A::Int64)
         | (A::Date32, A::Timestamp(..)) => true,
         (from, to) => from == to,
+    }
+}
+
+/// There is one NaN, and no other sorts as it does.
+fn one_nan(array: ArrayRef) -> ArrayRef {
+    match array.as_primitive_opt::<Float64Type>() {
+        Some(floats) => Arc::new(comparable::canonical(floats, false)),
+        None => array,
     }
 }
 
@@ -223,7 +244,7 @@ impl ScalarUDFImpl for Own {
         let rows = if is_scalar { 1 } else { args.number_rows };
         let from = args.args[0].to_array(rows)?;
         let answers: ArrayRef = match &self.task {
-            Task::Negate if *from.data_type() != FREE => neg(&from)?,
+            Task::Negate if *from.data_type() != FREE => one_nan(neg(&from)?),
             task => answers(task, &from, &args.arg_fields[0]).map_err(raise)?,
         };
         Ok(match is_scalar {

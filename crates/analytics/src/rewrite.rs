@@ -20,8 +20,8 @@ use std::ops::ControlFlow;
 
 use datafusion::arrow::datatypes::Field;
 use datafusion::sql::sqlparser::ast::{
-    self, DataType as AstType, ExactNumberInfo, Expr, Query, Select, SelectItem, SetExpr,
-    TableFactor, TimezoneInfo, Value, VisitMut, VisitorMut,
+    self, DataType as AstType, ExactNumberInfo, Expr, OrderBy, OrderByKind, Query, Select,
+    SelectItem, SetExpr, TableFactor, TimezoneInfo, Value, VisitMut, VisitorMut, visit_expressions,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -68,7 +68,12 @@ impl VisitorMut for Rewriter<'_> {
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<types::Error> {
         self.depth += 1;
         mark_positions(query, true);
-        ControlFlow::Continue(())
+        match orders_by_an_alias_within(query) {
+            true => ControlFlow::Break(types::Error::unsupported(
+                "ORDER BY an expression over the name of an output in this query",
+            )),
+            false => ControlFlow::Continue(()),
+        }
     }
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<types::Error> {
@@ -104,6 +109,13 @@ impl VisitorMut for Rewriter<'_> {
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<types::Error> {
         mark_frame(expr, false);
+        if let Expr::Value(value) = &*expr
+            && let Value::Number(digits, _) = &value.value
+            && digits.contains(['e', 'E'])
+        {
+            let error = types::Error::unsupported("a number with an exponent in this query");
+            return ControlFlow::Break(error.with_hint("Write it with all its digits."));
+        }
         let replaced = match &*expr {
             Expr::Value(value) => match &value.value {
                 Value::Number(digits, false) => whole_number_type(digits),
@@ -136,6 +148,33 @@ impl VisitorMut for Rewriter<'_> {
         }
         ControlFlow::Continue(())
     }
+}
+
+/// Names of outputs are known to ORDER BY where they are all of a key; within an expression the same
+/// name is an input's, which DataFusion turns round.
+fn orders_by_an_alias_within(query: &Query) -> bool {
+    let SetExpr::Select(select) = &*query.body else { return false };
+    let aliases: Vec<&str> = select
+        .projection
+        .iter()
+        .filter_map(|item| match item {
+            SelectItem::ExprWithAlias { alias, .. } => Some(alias.value.as_str()),
+            _ => None,
+        })
+        .collect();
+    let Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) = &query.order_by else {
+        return false;
+    };
+    let names_alias = |key: &Expr| {
+        visit_expressions(key, |part| match part {
+            Expr::Identifier(name) if aliases.contains(&name.value.as_str()) => {
+                ControlFlow::Break(())
+            }
+            _ => ControlFlow::Continue(()),
+        })
+        .is_break()
+    };
+    keys.iter().any(|key| !matches!(key.expr, Expr::Identifier(_)) && names_alias(&key.expr))
 }
 
 fn cast(expr: Expr, data_type: AstType) -> Expr {
@@ -229,7 +268,7 @@ fn rounded(call: &ast::Function) -> Option<Expr> {
 fn is_small(expr: &Expr) -> bool {
     const NODES_MAX: usize = 32;
     let mut nodes = 0;
-    let counted = ast::visit_expressions(expr, |_| {
+    let counted = visit_expressions(expr, |_| {
         nodes += 1;
         match nodes <= NODES_MAX {
             true => ControlFlow::Continue(()),
@@ -323,9 +362,7 @@ fn mark(expr: &mut Expr, marked: bool) {
 
 /// Numbers in ORDER BY, LIMIT, OFFSET and FETCH.
 fn mark_positions(query: &mut Query, marked: bool) {
-    if let Some(ast::OrderBy { kind: ast::OrderByKind::Expressions(keys), .. }) =
-        &mut query.order_by
-    {
+    if let Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) = &mut query.order_by {
         keys.iter_mut().for_each(|key| mark(&mut key.expr, marked));
     }
     if let Some(ast::LimitClause::LimitOffset { limit, offset, .. }) = &mut query.limit_clause {

@@ -507,7 +507,6 @@ where
     Err(closed.into())
 }
 
-/// Executing a finished query again finds no more rows; any other statement runs once.
 async fn after(patience: Option<Duration>) {
     match patience {
         Some(patience) => time::sleep(patience).await,
@@ -515,6 +514,7 @@ async fn after(patience: Option<Duration>) {
     }
 }
 
+/// Executing a finished query again finds no more rows; any other statement runs once.
 fn finished_rows<B>(prepared: &Prepared<B>, portal: &str) -> Result<Fetch> {
     if prepared.columns.is_some() {
         return Ok(Fetch::whole(Vec::new()));

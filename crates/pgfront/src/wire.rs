@@ -177,11 +177,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     /// the future is dropped.
     ///
     /// A client that has closed its sending half alone is gone, too: it can ask for nothing more,
-    /// not even for a cancellation.
+    /// not even for a cancellation. What it has sent before still waits to be run, be it a farewell,
+    /// so then the statement at hand goes on as well.
     pub async fn hung_up(&mut self) -> Closed {
         while self.input.len() < READ_AHEAD_BYTES_MAX {
             if let Err(closed) = self.fill().await {
-                return closed;
+                match self.waiting_kinds().next() {
+                    None => return closed,
+                    Some(_) => break,
+                }
             }
         }
         std::future::pending().await

@@ -75,12 +75,17 @@ impl PinFolder {
     pub(super) fn keep(&mut self, head: Head, owner: &str, name: &str) -> Result<u64> {
         let number = self.next;
         self.next += 1;
-        self.write(number, &encode(head, owner, name)).map_err(cannot_write)?;
+        if let Err(error) = self.write(number, &encode(head, owner, name)) {
+            // Else it would rise again at the next start.
+            let _ = self.files.remove(&path(number));
+            return Err(cannot_write(error));
+        }
         Ok(number)
     }
 
     fn write(&self, number: u64, bytes: &[u8]) -> io::Result<()> {
         self.files.create_folder(FOLDER)?;
+        self.files.sync_folder("")?;
         let file = self.files.create(&path(number))?;
         file.write_at(bytes, 0)?;
         file.sync()?;
@@ -88,7 +93,11 @@ impl PinFolder {
     }
 
     pub(super) fn forget(&self, number: u64) -> Result<()> {
-        let removed = self.files.remove(&path(number));
+        let removed = match self.files.remove(&path(number)) {
+            // By an attempt that came no further.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        };
         removed.and_then(|()| self.files.sync_folder(FOLDER)).map_err(cannot_write)
     }
 }

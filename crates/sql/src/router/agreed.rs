@@ -407,6 +407,12 @@ impl Scope<'_> {
                 inputs.iter().all(|input| self.is_bool(input)).then_some(Kind::Bool)
             }
             Expr::IsNull { input, .. } => self.kind(input).map(|_| Kind::Bool),
+            // What the analyst makes of it has the zero's digits.
+            Expr::Binary { op: BinaryOp::Multiply, left, right, .. }
+                if is_zero(left) || is_zero(right) =>
+            {
+                None
+            }
             Expr::Binary { op, left, right, .. } => {
                 self.binary(*op, self.kind(left)?, self.kind(right)?)
             }
@@ -549,6 +555,15 @@ impl Scope<'_> {
 
 fn one_of(mut kinds: impl Iterator<Item = Option<Kind>>) -> Option<Kind> {
     kinds.try_fold(Kind::Null, |sofar, kind| sofar.or_free(kind?))
+}
+
+fn is_zero(expr: &Expr) -> bool {
+    match expr {
+        Expr::Const(Value::Int(number)) => *number == 0,
+        Expr::Const(Value::Numeric(number)) => number.is_zero(),
+        Expr::Cast { input, .. } => is_zero(input),
+        _ => false,
+    }
 }
 
 /// What LIKE may be asked: a text that is written, and does not end within an escape.

@@ -6,10 +6,9 @@
 //! footprint, so a transaction that asked it may not write any more, if it is not READ ONLY anyway.
 //! For a query that the fast path can run too, a transaction which might still write stays with it.
 
-use std::pin::Pin;
 use std::sync::Arc;
 
-use futures::StreamExt;
+use futures::stream::{self, StreamExt};
 use types::{DataType, Error, Result, SqlState, Value};
 
 use super::guard::aside;
@@ -31,6 +30,9 @@ fn too_many_runs() -> Error {
     Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what)
         .with_hint("Fetch the open portals to their end or close them, or end the transaction.")
 }
+
+/// Rows that are held back until it is known that none of them is an error.
+const HELD_ROWS_MAX: usize = 10_000;
 
 impl Session {
     /// Binds for the analyst what the fast path has refused.
@@ -113,29 +115,41 @@ impl Session {
         if rows < router::BROAD_ROWS_MIN || !router::are_agreed(parameters) {
             return None;
         }
-        let plan = prepared.broad.get_or_init(|| self.plan_broad(prepared, &view.versioned));
+        let plan = match prepared.broad.get() {
+            Some(plan) => plan,
+            None => {
+                let plan = self.plan_broad(prepared, &view.versioned).ok()?;
+                prepared.broad.get_or_init(|| plan)
+            }
+        };
         plan.clone().map(|plan| (plan, Reason::Broad(rows)))
     }
 
     /// Only where the client cannot tell who answers: the same values, and the same types.
+    ///
+    /// # Errors
+    /// The planning was ended, so that there is no knowing.
     fn plan_broad(
         &self,
         prepared: &Prepared,
         versioned: &Versioned,
-    ) -> Option<Arc<dyn AnalyticalPlan>> {
+    ) -> Result<Option<Arc<dyn AnalyticalPlan>>> {
         let bound = &prepared.bound;
         let (Statement::Procedure(procedure) | Statement::CopyOut { query: procedure, .. }) =
             &bound.statement
         else {
-            return None;
+            return Ok(None);
         };
+        let Output::Rows(columns) = &bound.output else { return Ok(None) };
         if bound.session_dependent || !router::is_agreed(&versioned.catalog, procedure) {
-            return None;
+            return Ok(None);
         }
         let declared: Vec<_> = bound.parameters.iter().cloned().map(Some).collect();
-        let plan = self.plan(versioned, &prepared.parsed, &declared, true)?.ok()?;
-        let Output::Rows(columns) = &bound.output else { return None };
-        (plan.columns() == columns && plan.parameters() == bound.parameters).then_some(plan)
+        let plan = match self.plan(versioned, &prepared.parsed, &declared, true) {
+            Some(Err(error)) if error.code() == SqlState::QUERY_CANCELED => return Err(error),
+            planned => planned.and_then(Result::ok),
+        };
+        Ok(plan.filter(|plan| plan.columns() == columns && plan.parameters() == bound.parameters))
     }
 
     pub(super) fn analyze(
@@ -154,8 +168,8 @@ impl Session {
     }
 
     /// The analyst's answer to a query that the fast path could run. `None` also where it fails
-    /// before its first row: what the two compute in another order may be an error for one alone,
-    /// and the fast path's word counts.
+    /// within its first [`HELD_ROWS_MAX`] rows, which are held back: what the two compute in another
+    /// order may be an error for one alone, and the fast path's word counts.
     pub(super) async fn answer_broad(
         &mut self,
         prepared: &Prepared,
@@ -168,13 +182,20 @@ impl Session {
         }
         let Some((plan, _)) = self.broad(prepared, parameters, view) else { return Ok(None) };
         let execution = self.execution(&*plan, parameters, view.clone(), plan.reads_tables())?;
-        let mut rows = self.counted(Arc::clone(&plan).run(execution)).peekable();
-        if let Some(Err(error)) = Pin::new(&mut rows).peek().await
-            && router::may_differ(error)
+        let mut rows = self.counted(Arc::clone(&plan).run(execution));
+        let (mut held, mut count) = (Vec::new(), 0);
+        while count < HELD_ROWS_MAX
+            && let Some(batch) = rows.next().await
         {
-            return Ok(None);
+            match &batch {
+                Err(error) if router::may_differ(error) => return Ok(None),
+                Err(_) => count = HELD_ROWS_MAX,
+                Ok(batch) => count += batch.len(),
+            }
+            held.push(batch);
         }
-        Ok(Some(streamed(&*plan, copy, rows.boxed())))
+        let rows = stream::iter(held).chain(rows).boxed();
+        Ok(Some(streamed(&*plan, copy, rows)))
     }
 
     /// Rows that count as a run until they are all fetched, or given up.
