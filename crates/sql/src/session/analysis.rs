@@ -177,10 +177,10 @@ impl Session {
         parameters: &[Value],
         view: &View,
     ) -> Result<Option<Answer>> {
-        if Arc::strong_count(&self.runs) > RUNS_MAX {
-            return Ok(None);
-        }
         let Some((plan, _)) = self.broad(prepared, parameters, view) else { return Ok(None) };
+        if Arc::strong_count(&self.runs) > RUNS_MAX {
+            return Err(too_many_runs());
+        }
         let execution = self.execution(&*plan, parameters, view.clone(), plan.reads_tables())?;
         let mut rows = self.counted(Arc::clone(&plan).run(execution));
         let (mut held, mut count) = (Vec::new(), 0);
