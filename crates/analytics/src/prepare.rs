@@ -80,7 +80,7 @@ pub(crate) fn plan(
     let statement = ast::Statement::Query(Box::new(query));
     let planner = SqlToRel::new_with_options(names, parser_options());
     let planned = planner.sql_statement_to_plan_with_context(statement, &mut PlannerContext::new());
-    planned.and_then(coerced).map_err(told)
+    planned.and_then(|plan| coerced(plan, names.request.agreeing)).map_err(told)
 }
 
 /// Finds types for parameters that have none; whether it had to.
