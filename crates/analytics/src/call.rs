@@ -16,7 +16,9 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::ArrayRef;
-use datafusion::arrow::datatypes::{DataType as ArrowType, Field, FieldRef};
+use datafusion::arrow::datatypes::{
+    DECIMAL128_MAX_PRECISION, DataType as ArrowType, Field, FieldRef,
+};
 use datafusion::common::{Result, ScalarValue, exec_err};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
@@ -26,6 +28,7 @@ use procedure::BinaryOp;
 use sql::bind::{Typed, call_of, operator_of};
 use types::{DataType, Error, Value, numeric};
 
+use crate::exact::too_long;
 use crate::faults::raise;
 use crate::free::FREE;
 use crate::rows::{Cells, Digits, Shown, column};
@@ -155,14 +158,18 @@ impl Call {
             return FREE;
         };
         let digits = match (self.of, operands) {
+            ("abs", [_]) => return ArrowType::Decimal128(*precision, *scale),
             ("ceil" | "ceiling" | "floor" | "round" | "trunc", [_]) => self.digits.unwrap_or(0),
             _ => return FREE,
         };
-        // A digit more, since rounding may add one; beyond 28, some would be left out.
+        // A digit more, since rounding may add one.
         let whole = precision.saturating_sub(scale.unsigned_abs());
         let precision = u32::from(whole) + 1 + u32::from(digits);
-        match precision <= numeric::SCALE_MAX {
-            true => ArrowType::Decimal128(precision as u8, digits as i8),
+        match u32::from(digits) <= numeric::SCALE_MAX {
+            true => {
+                let precision = precision.min(u32::from(DECIMAL128_MAX_PRECISION)) as u8;
+                ArrowType::Decimal128(precision, digits as i8)
+            }
             false => FREE,
         }
     }
@@ -215,6 +222,16 @@ impl Call {
             typed.expr.eval(&[], &row, 0)
         };
         let answers = (0..rows).map(answer).collect::<types::Result<Vec<Value>>>()?;
+        if let ArrowType::Decimal128(_, scale) = args.return_field.data_type()
+            && self.of != "abs"
+        {
+            let scale = u32::from(scale.unsigned_abs());
+            let is_cut = |value: &Value| matches!(value, Value::Numeric(n) if n.scale() != scale);
+            // There were too many digits before the point.
+            if answers.iter().any(is_cut) {
+                return Err(too_long());
+            }
+        }
         column(&answers, &typed.data_type, args.return_field.data_type())
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! | where | becomes |
 //! |---|---|
-//! | CASE, coalesce, greatest, least over numbers of different digits | all bring their own |
+//! | CASE, coalesce, greatest, least with one of them | all bring their own |
 //! | `a IN (b, c)`, `CASE a WHEN b` | comparisons as the fast path makes them |
 //! | an operator whose operand has become one | the fast path's |
 //! | ORDER BY, of a window too | by what equal values [have in common](crate::comparable) |
@@ -31,13 +31,13 @@ use crate::free::FREE;
 use crate::{comparable, own};
 
 /// The plan with every number among its like.
-pub(crate) fn coerced(plan: LogicalPlan) -> Result<LogicalPlan> {
+pub(crate) fn coerced(plan: LogicalPlan, agreeing: bool) -> Result<LogicalPlan> {
     let node = |plan: LogicalPlan| {
         let schema = merge_schema(&plan.inputs());
         let names = NamePreserver::new(&plan);
         let expr = |expr: Expr| {
             let name = names.save(&expr);
-            let expr = expr.transform_up(|expr| rewritten(expr, &schema))?;
+            let expr = expr.transform_up(|expr| rewritten(expr, &schema, agreeing))?;
             Ok(expr.update_data(|expr| name.restore(expr)))
         };
         let mut plan = plan.map_expressions(expr)?.data;
@@ -51,15 +51,15 @@ pub(crate) fn coerced(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(node).data()
 }
 
-fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+fn rewritten(expr: Expr, schema: &DFSchema, agreeing: bool) -> Result<Transformed<Expr>> {
     let type_of = |expr: &Expr| expr.get_type(schema).ok();
     let is_free = |expr: &Expr| type_of(expr) == Some(FREE);
     Ok(match expr {
-        Expr::Case(case) => Transformed::yes(Expr::Case(cased(case, schema))),
+        Expr::Case(case) => Transformed::yes(Expr::Case(cased(case, schema, agreeing))),
         Expr::ScalarFunction(mut call)
             if matches!(call.func.name(), "coalesce" | "greatest" | "least") =>
         {
-            unify(call.args.iter_mut().collect(), schema);
+            unify(call.args.iter_mut().collect(), schema, agreeing);
             Transformed::yes(Expr::ScalarFunction(call))
         }
         Expr::ScalarFunction(ScalarFunction { func, args }) => {
@@ -134,7 +134,7 @@ fn fast(op: BinaryOp, left: Expr, right: Expr) -> Result<Expr> {
     operator(op, left, right).ok_or_else(|| raise(Error::unsupported("this operator")))
 }
 
-fn cased(mut case: Case, schema: &DFSchema) -> Case {
+fn cased(mut case: Case, schema: &DFSchema, agreeing: bool) -> Case {
     if let Some(subject) = &case.expr {
         // To Arrow a float is equal to another of the same bits.
         let is_free = |expr: &Expr| matches!(expr.get_type(schema), Ok(of) if of == FREE || of == ArrowType::Float64);
@@ -149,7 +149,7 @@ fn cased(mut case: Case, schema: &DFSchema) -> Case {
         }
     }
     let thens = case.when_then_expr.iter_mut().map(|(_, then)| &mut **then);
-    unify(thens.chain(case.else_expr.as_deref_mut()).collect(), schema);
+    unify(thens.chain(case.else_expr.as_deref_mut()).collect(), schema, agreeing);
     case
 }
 
@@ -164,14 +164,16 @@ fn digits(data_type: &ArrowType) -> Option<i8> {
     }
 }
 
-/// Numbers of different digits that one expression may answer with bring their own.
-fn unify(branches: Vec<&mut Expr>, schema: &DFSchema) {
+/// Numbers of different digits that one expression may answer with bring their own. Where nobody
+/// else answers, those of known digits rather have the most that one has, and can be grouped by.
+fn unify(branches: Vec<&mut Expr>, schema: &DFSchema, agreeing: bool) {
     let types = branches.iter().map(|branch| branch.get_type(schema));
     let types: Result<Vec<ArrowType>> = types.collect();
     let Ok(types) = types else { return };
     let known = types.iter().filter(|data_type| !data_type.is_null());
     let all: Option<Vec<i8>> = known.clone().map(digits).collect();
     let differ = all.is_some_and(|all| all.windows(2).any(|pair| pair[0] != pair[1]));
+    let differ = differ && (agreeing || types.contains(&FREE));
     let Some(free) = own::function("free").filter(|_| differ) else { return };
     for (branch, data_type) in branches.into_iter().zip(&types) {
         if *data_type != FREE {

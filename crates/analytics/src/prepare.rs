@@ -124,6 +124,7 @@ pub(crate) fn plan(
     let statement = ast::Statement::Query(Box::new(query));
     let planner = SqlToRel::new_with_options(names, parser_options());
     let planned = planner.sql_statement_to_plan_with_context(statement, &mut PlannerContext::new());
+    let coerced = |plan| coerced(plan, names.request.agreeing);
     planned.and_then(read_literals).and_then(coerced).map_err(told)
 }
 

@@ -142,16 +142,6 @@ fn division_scale(a: Decimal, b: Decimal) -> i32 {
     scale.max(a.scale() as i32).max(b.scale() as i32).max(0)
 }
 
-/// A quotient with as many digits after the point as [`div`] leaves it, where what was divided is
-/// not known any more: in a tie of first digits of base 10,000 there, that has four more.
-pub fn as_quotient(d: Decimal) -> Result<Decimal> {
-    let weight = match d.is_zero() {
-        true => -1,
-        false => leading_base_10000_digit(d).0,
-    };
-    round(d, (16 - weight * 4).clamp(0, SCALE_MAX as i32))
-}
-
 /// Weight (power of 10,000) and value of the first digit of base 10,000; zeros for 0.
 fn leading_base_10000_digit(d: Decimal) -> (i32, u128) {
     let (_, mantissa) = split(d);

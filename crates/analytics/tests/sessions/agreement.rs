@@ -62,6 +62,10 @@ fn casts_and_fields_are_the_fast_paths() {
             ("SELECT interval '1 month' = interval '30 days'", &["t"]),
             ("SELECT nullif(x / 1, 2.7), x / 1 IN (2.7) FROM v WHERE id = 1", &["NULL,t"]),
             ("SELECT count(DISTINCT x / x) FROM v", &["1"]),
+            (
+                "SELECT abs(x), round(x * x * x, 1), count(*) FROM v GROUP BY 1, 2 ORDER BY 1",
+                &["2.5,-15.6,1", "2.7,19.7,1"],
+            ),
         ] {
             let told = client.run(&format!("{ASK}{query}")).await;
             assert!(told.by_analyst, "{query}");
