@@ -69,9 +69,8 @@ pub fn may_differ(error: &Error) -> bool {
     const DATA_EXCEPTION: &[u8] = b"22";
     const NOT_SUPPORTED: &[u8] = b"0A";
     const NOT_UNDERSTOOD: &[u8] = b"42";
-    const NO_RESOURCES: &[u8] = b"53";
     const INTERNAL: &[u8] = b"XX";
-    let classes = [DATA_EXCEPTION, NOT_SUPPORTED, NOT_UNDERSTOOD, NO_RESOURCES, INTERNAL];
+    let classes = [DATA_EXCEPTION, NOT_SUPPORTED, NOT_UNDERSTOOD, INTERNAL];
     classes.contains(&&error.code().0[..2])
 }
 

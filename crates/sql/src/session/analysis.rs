@@ -6,6 +6,7 @@
 //! footprint, so a transaction that asked it may not write any more, if it is not READ ONLY anyway.
 //! For a query that the fast path can run too, a transaction which might still write stays with it.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use futures::stream::{self, StreamExt};
@@ -182,8 +183,8 @@ impl Session {
             return Err(too_many_runs());
         }
         let execution = self.execution(&*plan, parameters, view.clone(), plan.reads_tables())?;
-        let mut rows = self.counted(Arc::clone(&plan).run(execution));
-        let (mut held, mut count) = (Vec::new(), 0);
+        let mut rows = self.counted(Arc::clone(&plan).run(execution)).fuse();
+        let (mut held, mut count) = (VecDeque::new(), 0);
         while count < HELD_ROWS_MAX
             && let Some(batch) = rows.next().await
         {
@@ -192,10 +193,15 @@ impl Session {
                 Err(_) => count = HELD_ROWS_MAX,
                 Ok(batch) => count += batch.len(),
             }
-            held.push(batch);
+            held.push_back(batch);
         }
-        let rows = stream::iter(held).chain(rows).boxed();
-        Ok(Some(streamed(&*plan, copy, rows)))
+        // As many stay held, so that the run sees how its client fetches.
+        let rows = stream::unfold((held, rows), |(mut held, mut rows)| async move {
+            held.extend(rows.next().await);
+            let batch = held.pop_front()?;
+            Some((batch, (held, rows)))
+        });
+        Ok(Some(streamed(&*plan, copy, rows.boxed())))
     }
 
     /// Rows that count as a run until they are all fetched, or given up.
