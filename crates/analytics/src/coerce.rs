@@ -137,7 +137,8 @@ fn fast(op: BinaryOp, left: Expr, right: Expr) -> Result<Expr> {
 fn cased(mut case: Case, schema: &DFSchema, agreeing: bool) -> Case {
     if let Some(subject) = &case.expr {
         // To Arrow a float is equal to another of the same bits.
-        let is_free = |expr: &Expr| matches!(expr.get_type(schema), Ok(of) if of == FREE || of == ArrowType::Float64);
+        let own_ways = [FREE, ArrowType::Float64];
+        let is_free = |expr: &Expr| expr.get_type(schema).is_ok_and(|of| own_ways.contains(&of));
         if is_free(subject) || case.when_then_expr.iter().any(|(when, _)| is_free(when)) {
             let subject = subject.clone();
             for (when, _) in &mut case.when_then_expr {

@@ -150,8 +150,8 @@ impl VisitorMut for Rewriter<'_> {
     }
 }
 
-/// Names of outputs are known to ORDER BY where they are all of a key; within an expression the same
-/// name is an input's, which DataFusion turns round.
+/// Names of outputs are known to ORDER BY where they are all of a key; within an expression the
+/// same name is an input's, which DataFusion turns round.
 fn orders_by_an_alias_within(query: &Query) -> bool {
     let SetExpr::Select(select) = &*query.body else { return false };
     let aliases: Vec<&str> = select

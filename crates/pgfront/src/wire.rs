@@ -17,6 +17,8 @@ use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use types::{Error, SqlState};
 
+use crate::message::kind;
+
 /// Read and write buffers start at this size and return to it after a large message.
 const BUFFER_BYTES: usize = 16 << 10;
 /// Buffers larger than this are given back as soon as they are empty.
@@ -177,15 +179,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     /// the future is dropped.
     ///
     /// A client that has closed its sending half alone is gone, too: it can ask for nothing more,
-    /// not even for a cancellation. What it has sent before still waits to be run, be it a farewell,
-    /// so then the statement at hand goes on as well.
+    /// not even for a cancellation. Unless it has said farewell: then it wants what it has sent
+    /// before to be done.
     pub async fn hung_up(&mut self) -> Closed {
         while self.input.len() < READ_AHEAD_BYTES_MAX {
             if let Err(closed) = self.fill().await {
-                match self.waiting_kinds().next() {
-                    None => return closed,
-                    Some(_) => break,
+                if !self.waiting_kinds().any(|waiting| waiting == kind::TERMINATE) {
+                    return closed;
                 }
+                break;
             }
         }
         std::future::pending().await

@@ -158,9 +158,10 @@ fn is_found(flaw: Flaw) -> bool {
             || !anomalies::refuses_closed_blocks::<R>(Some(flaw))
                 && anomalies::refuses_closed_blocks::<R>(None)
             || left_over::<R>(Some(flaw), spec) > left_over::<R>(None, spec)
-            || rule != "si" && hammer::hammer::<R>(spec, Some(flaw), 4_000).is_err()
+            || rule != "si"
+                && (0..8).any(|_| hammer::hammer::<R>(spec, Some(flaw), 4_000).is_err())
             || flaw == Flaw::TornRead && !hammer::reads_whole_rows(spec, Some(flaw))
-    }) || found_by_worlds(flaw, 10)
+    }) || found_by_worlds(flaw, 60)
 }
 
 #[test]

@@ -413,7 +413,8 @@ impl Workspace {
         Some(self.row_state(row, place)? == RowState::Holds)
     }
 
-    /// What has become of a row that was read, for who stands at `place`. `None`: its table is gone.
+    /// What has become of a row that was read, for who stands at `place`. `None`: its table is
+    /// gone.
     #[inline]
     pub fn row_state(&self, row: &RowSeen, place: Place) -> Option<RowState> {
         let table = self.epoch.catalog.table(row.table)?;

@@ -169,8 +169,8 @@ impl Session {
     }
 
     /// The analyst's answer to a query that the fast path could run. `None` also where it fails
-    /// within its first [`HELD_ROWS_MAX`] rows, which are held back: what the two compute in another
-    /// order may be an error for one alone, and the fast path's word counts.
+    /// within its first [`HELD_ROWS_MAX`] rows, which are held back: what the two compute in
+    /// another order may be an error for one alone, and the fast path's word counts.
     pub(super) async fn answer_broad(
         &mut self,
         prepared: &Prepared,
