@@ -217,8 +217,8 @@ fn as_sqlparser_reads(sql: &str, tokens: Vec<TokenWithSpan>) -> Result<Vec<Token
 }
 
 /// Takes `[NOT] DEFERRABLE` out of what begins a transaction or sets its modes: the grammar does
-/// not know it, and it changes nothing. Every snapshot is a block's end, which no later commit makes
-/// unsafe, so there is nothing to wait for.
+/// not know it, and it changes nothing. Every snapshot is a block's end, which no later commit
+/// makes unsafe, so there is nothing to wait for.
 fn drop_deferrable(tokens: &mut Vec<TokenWithSpan>) {
     let words: Vec<usize> = (0..tokens.len())
         .filter(|at| !matches!(tokens[*at].token, Token::Whitespace(_) | Token::EOF))
