@@ -40,7 +40,7 @@ use types::{Error, SqlState, numeric};
 use crate::arithmetic::DIGITS;
 use crate::faults::raise;
 use crate::free::{BYTES, FREE, encode};
-use crate::free_sums::{FreeTotal, FreeTotals};
+use crate::free_sums::{FreeTotal, FreeTotals, counts};
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Function {
@@ -543,9 +543,7 @@ impl GroupsAccumulator for Totals {
         };
         match filter {
             None => each(&values[0], &mut add),
-            Some(filter) => each(&values[0], &mut |place, units| match filter.is_valid(place)
-                && filter.value(place)
-            {
+            filter => each(&values[0], &mut |place, units| match counts(filter, place) {
                 true => add(place, units),
                 false => Ok(()),
             }),
@@ -585,7 +583,7 @@ impl GroupsAccumulator for Totals {
     ) -> Result<Vec<ArrayRef>> {
         let mut totals = vec![(0, 0); values[0].len()];
         each(&values[0], &mut |place, units| {
-            if filter.is_none_or(|filter| filter.is_valid(place) && filter.value(place)) {
+            if counts(filter, place) {
                 totals[place] = (units, 1);
             }
             Ok(())
