@@ -36,6 +36,7 @@ mod running;
 mod scan;
 mod sql_types;
 mod table;
+mod totals;
 mod zones;
 
 pub use datafusion;
