@@ -21,6 +21,7 @@ mod comparable;
 mod engine;
 mod exact;
 mod faults;
+mod filters_first;
 mod free;
 mod free_sums;
 mod interrupt;
