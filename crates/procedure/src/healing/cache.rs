@@ -85,3 +85,15 @@ impl std::ops::Sub for Notes {
         }
     }
 }
+
+impl std::ops::Add for Notes {
+    type Output = Notes;
+
+    fn add(self, later: Notes) -> Notes {
+        Notes {
+            rows: self.rows + later.rows,
+            gaps: self.gaps + later.gaps,
+            writes: self.writes + later.writes,
+        }
+    }
+}

@@ -51,7 +51,7 @@ pub fn correct<A: Restorable>(
     let old = std::mem::replace(&mut cache.events, spare);
     cache.events.clear();
     let changed = Registers::none(graph.registers);
-    let new = Recorder { graph, frame, access, cache };
+    let new = Recorder::new(graph, frame, access, cache);
     let mut walk = Walk { old: &old, next: 0, emitted: 0, changed, new };
     let healed = walk.block(&procedure.body, &graph.body);
     *result = walk.new.frame.leave();
@@ -157,9 +157,9 @@ impl<A: Restorable> Walk<'_, '_, A> {
         let behind = rows.split_off(self.emitted + emitted as usize);
         rows.truncate(self.emitted);
         let before = take_all(&mut self.new.frame.registers, &node.outputs);
-        let writes = self.new.access.noted().writes;
+        let writes = self.new.noted().writes;
         self.new.access(step)?;
-        let wrote = self.new.access.noted().writes > writes;
+        let wrote = self.new.noted().writes > writes;
         self.new.cache.writes_moved |= wrote || notes.writes > 0;
         self.emitted = self.new.frame.result.rows.len();
         self.new.frame.result.rows.extend(behind);
@@ -174,7 +174,7 @@ impl<A: Restorable> Walk<'_, '_, A> {
     }
 
     fn keep(&mut self, event: Event, notes: Notes, emitted: u32) {
-        self.new.access.keep(notes);
+        self.new.keep(notes);
         self.emitted += emitted as usize;
         self.new.cache.events.push(event);
     }
@@ -210,7 +210,7 @@ impl<A: Restorable> Walk<'_, '_, A> {
             _ => return Ok(false),
         }
         node.outputs.iter().for_each(|register| self.changed.remove(*register));
-        let first = self.new.access.noted().writes;
+        let first = self.new.noted().writes;
         self.keep(event, notes, emitted);
         if matches!(step, Step::Insert { .. }) {
             // The row may have come into a range, or have left it.
@@ -234,7 +234,7 @@ impl<A: Restorable> Walk<'_, '_, A> {
         let end = self.next + extent.events as usize;
         self.new.cache.events.push(head);
         self.new.cache.events.extend_from_slice(&self.old[self.next..end]);
-        self.new.access.keep(extent.notes);
+        self.new.keep(extent.notes);
         self.emitted += extent.emitted as usize;
         self.next = end;
     }
@@ -323,7 +323,7 @@ impl<A: Restorable> Walk<'_, '_, A> {
         if self.new.graph.hidden_row_ids {
             return Err(Unhealed);
         }
-        let (from, writes) = (self.new.cache.events.len(), self.new.access.noted().writes);
+        let (from, writes) = (self.new.cache.events.len(), self.new.noted().writes);
         self.new.cache.writes_moved = true;
         let done = run(&mut self.new)?;
         self.new.cache.steps_restored += (self.new.cache.events.len() - from) as u64;
@@ -385,12 +385,10 @@ impl<A: Restorable> Walk<'_, '_, A> {
         }
         self.new.cache.steps_restored += 1;
         self.new.access.skip(notes);
-        let Recorder { frame, access, cache, .. } = &mut self.new;
-        let noted = access.noted();
-        let rows = rows_of(query, usize::MAX, frame, *access)?;
-        let notes = access.noted() - noted;
-        cache.events.push(Event::Access { notes, emitted: 0 });
-        if access.looked_at_own() {
+        let rows = rows_of(query, usize::MAX, self.new.frame, self.new.access)?;
+        let notes = self.new.new_notes();
+        self.new.cache.events.push(Event::Access { notes, emitted: 0 });
+        if self.new.access.looked_at_own() {
             return Err(Unhealed);
         }
         Ok(Some(Source::Rows(rows.into_iter())))

@@ -23,7 +23,7 @@ pub fn record<A: Restorable>(
     frame.meter.refill();
     frame.enter(procedure, arguments, access.now_us())?;
     cache.clear();
-    let mut recorder = Recorder { graph, frame, access, cache };
+    let mut recorder = Recorder::new(graph, frame, access, cache);
     recorder.block(&procedure.body, &graph.body)?;
     Ok(recorder.frame.leave())
 }
@@ -34,6 +34,8 @@ pub(super) struct Recorder<'a, A> {
     pub frame: &'a mut Frame,
     pub access: &'a mut A,
     pub cache: &'a mut AccessCache,
+    /// As of the last access: no other step makes notes.
+    noted: Notes,
 }
 
 /// Where a structure begins.
@@ -43,7 +45,36 @@ pub(super) struct Opened {
     pub emitted: usize,
 }
 
-impl<A: Restorable> Recorder<'_, A> {
+impl<'a, A: Restorable> Recorder<'a, A> {
+    pub fn new(
+        graph: &'a DependencyGraph,
+        frame: &'a mut Frame,
+        access: &'a mut A,
+        cache: &'a mut AccessCache,
+    ) -> Self {
+        let noted = access.noted();
+        Recorder { graph, frame, access, cache, noted }
+    }
+
+    /// All notes, up to the last access.
+    #[inline]
+    pub fn noted(&self) -> Notes {
+        debug_assert_eq!(self.noted, self.access.noted(), "notes are made by accesses");
+        self.noted
+    }
+
+    /// Those of an access that has just run.
+    pub fn new_notes(&mut self) -> Notes {
+        let before = std::mem::replace(&mut self.noted, self.access.noted());
+        self.noted - before
+    }
+
+    /// The next old notes become new ones.
+    pub fn keep(&mut self, notes: Notes) {
+        self.access.keep(notes);
+        self.noted = self.noted + notes;
+    }
+
     pub fn block(&mut self, steps: &[Step], nodes: &[Node]) -> Result<Flow, Stop> {
         for (step, node) in steps.iter().zip(nodes) {
             let flow = self.step(step, node)?;
@@ -99,7 +130,6 @@ impl<A: Restorable> Recorder<'_, A> {
 
     /// A step that touches data.
     pub fn access(&mut self, step: &Step) -> Result<Flow, Stop> {
-        let noted = self.access.noted();
         let emitted = self.frame.result.rows.len();
         self.frame.meter.spend(1)?;
         match step {
@@ -108,7 +138,7 @@ impl<A: Restorable> Recorder<'_, A> {
             }
             _ => run_row_step(step, self.frame, self.access)?,
         }
-        let notes = self.access.noted() - noted;
+        let notes = self.new_notes();
         // Whoever neither looked at the store nor began a write has met an own one.
         if notes.writes == 0
             && is_write(step)
@@ -143,9 +173,8 @@ impl<A: Restorable> Recorder<'_, A> {
                 _ => return Err(null_bound("FOREACH expression must not be null").into()),
             },
             Step::ForRows { query, .. } => {
-                let noted = self.access.noted();
                 let rows = rows_of(query, usize::MAX, self.frame, self.access)?;
-                let notes = self.access.noted() - noted;
+                let notes = self.new_notes();
                 self.cache.events.push(Event::Access { notes, emitted: 0 });
                 Source::Rows(rows.into_iter())
             }
@@ -221,7 +250,7 @@ impl<A: Restorable> Recorder<'_, A> {
 
     /// `emitted`: rows of the result before the structure, where others are behind it.
     pub fn open_at(&mut self, emitted: usize) -> Opened {
-        let (at, notes) = (self.cache.events.len(), self.access.noted());
+        let (at, notes) = (self.cache.events.len(), self.noted());
         // Its place; `close` says what it is.
         let extent = Extent::default();
         self.cache.events.push(Event::Branch { taken: false, falls_through: true, extent });
@@ -241,7 +270,7 @@ impl<A: Restorable> Recorder<'_, A> {
     ) {
         let extent = Extent {
             events: (self.cache.events.len() - opened.at - 1) as u32,
-            notes: self.access.noted() - opened.notes,
+            notes: self.noted() - opened.notes,
             emitted: (emitted - opened.emitted) as u32,
         };
         self.cache.events[opened.at] = event(extent);

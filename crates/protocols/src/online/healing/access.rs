@@ -89,6 +89,8 @@ impl Healer {
 
     /// The notes of the run become old ones.
     pub fn begin_correction(&mut self) {
+        // A command may have failed on the rows that were read before.
+        self.workspace.remember_writes();
         let mut reads = self.workspace.shared_reads().borrow_mut();
         std::mem::swap(&mut *reads, &mut self.old);
         reads.clear();

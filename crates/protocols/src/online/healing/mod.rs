@@ -109,6 +109,9 @@ const ROUNDS_MAX: u32 = 64;
 /// is in the way may have lost his processor.
 const NAP: Duration = Duration::from_micros(20);
 
+/// Behind so many, naps are as long as the last: five milliseconds.
+const NAPS_GROW_MAX: u32 = 16;
+
 /// Healings after which a transaction gives way, and its locks back: somebody who stays in a gap
 /// makes what was read there stale again and again.
 const HEALINGS_IN_A_ROW: u32 = 4;
@@ -246,7 +249,7 @@ impl Session for HealingSession {
                 locks_reads = true;
                 match relocked {
                     1 => std::thread::yield_now(),
-                    _ => std::thread::sleep(NAP * relocked * relocked),
+                    _ => std::thread::sleep(NAP * relocked.min(NAPS_GROW_MAX).pow(2)),
                 }
             }
         }
