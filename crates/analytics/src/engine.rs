@@ -33,6 +33,13 @@ use crate::prepare::prepare;
 use crate::running::{Threads, on_deep_stack};
 use crate::table::SnapshotTable;
 
+/// Rows of a join's smaller side that one thread collects for all, so that the larger side does
+/// not go from thread to thread row by row: the fewer threads wait for it, the more.
+const COLLECTED_ROWS: usize = 8 << 20;
+const COLLECTED_ROWS_MIN: usize = 128 << 10;
+/// Such a row, where its size is known and their number is not.
+const COLLECTED_ROW_BYTES: usize = 64;
+
 /// What analytical queries may use.
 #[derive(Clone, Debug)]
 pub struct AnalyticsOptions {
@@ -108,6 +115,10 @@ impl Analytics {
             .with_default_catalog_and_schema("tally", "public")
             .with_information_schema(false);
         config.options_mut().execution.time_zone = Some("UTC".to_owned());
+        let collected_rows = (COLLECTED_ROWS / options.threads.max(2)).max(COLLECTED_ROWS_MIN);
+        let optimizer = &mut config.options_mut().optimizer;
+        optimizer.hash_join_single_partition_threshold_rows = collected_rows;
+        optimizer.hash_join_single_partition_threshold = collected_rows * COLLECTED_ROW_BYTES;
         let mut state = SessionStateBuilder::new()
             .with_config(config)
             .with_runtime_env(environment.build_arc()?)

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! A query runs on one pinned height from its first row to its last, beside the writers, on threads
-//! of its own. It reads images without copying them; what its operators hold beyond that is counted
+//! of its own. It reads images without copying them, and leaves out rows of which a join above
+//! knows by then that it has no use for them (module `sieve`). What its operators hold is counted
 //! against a limit that all queries share, and spilled or refused when it is reached.
 //!
 //! Nothing here can write, and nothing that is computed here reaches the ledger, so platform and
@@ -35,7 +36,9 @@ mod rewrite;
 mod rows;
 mod running;
 mod scan;
+mod sieve;
 mod sql_types;
+mod statistics;
 mod table;
 mod totals;
 mod zones;

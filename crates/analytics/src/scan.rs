@@ -1,16 +1,19 @@
 //! The leaf of every plan: images of row groups, as batches.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
-use datafusion::common::stats::Precision;
+use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result, Statistics};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::filter_pushdown::{
+    ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation,
+};
 use datafusion::physical_plan::metrics::{
     Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
 };
@@ -20,8 +23,10 @@ use datafusion::physical_plan::{
 };
 use futures::stream;
 use snapshot::{ImageWork, TableScan};
-use storage::GROUP_ROWS;
 use types::ColumnId;
+
+use crate::sieve::{Sieve, is_dynamic};
+use crate::statistics::estimate;
 
 /// Reads columns of some groups of a table. Partition `p` of `n` has every `n`-th group from the
 /// `p`-th on, so that the newest rows, which lie together, are shared out.
@@ -31,8 +36,12 @@ pub(crate) struct ImageScan {
     schema: SchemaRef,
     groups: Arc<[usize]>,
     limit: Option<usize>,
+    /// That operators above make while they run.
+    filters: Arc<[Arc<dyn PhysicalExpr>]>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
+    /// Of the whole, once somebody has asked.
+    statistics: OnceLock<Arc<Statistics>>,
 }
 
 /// What a partition's reading came to.
@@ -80,7 +89,32 @@ impl ImageScan {
         );
         let (groups, properties) = (groups.into(), Arc::new(properties));
         let metrics = ExecutionPlanMetricsSet::new();
-        ImageScan { scan, columns, schema, groups, limit, properties, metrics }
+        ImageScan {
+            scan,
+            columns,
+            schema,
+            groups,
+            limit,
+            filters: Arc::new([]),
+            properties,
+            metrics,
+            statistics: OnceLock::new(),
+        }
+    }
+
+    /// The same with other filters.
+    fn with_filters(&self, filters: Arc<[Arc<dyn PhysicalExpr>]>) -> ImageScan {
+        ImageScan {
+            scan: self.scan.clone(),
+            columns: self.columns.clone(),
+            schema: self.schema.clone(),
+            groups: self.groups.clone(),
+            limit: self.limit,
+            filters,
+            properties: self.properties.clone(),
+            metrics: ExecutionPlanMetricsSet::new(),
+            statistics: self.statistics.clone(),
+        }
     }
 
     fn partitions(&self) -> usize {
@@ -115,7 +149,8 @@ impl DisplayAs for ImageScan {
         write!(f, "ImageScan: {name} as of block {height}, groups={} of {all}", self.groups.len())?;
         let names = self.schema.fields().iter().map(|field| field.name().as_str());
         write!(f, ", columns=[{}]", names.collect::<Vec<_>>().join(", "))?;
-        self.limit.map_or(Ok(()), |limit| write!(f, ", limit={limit}"))
+        self.limit.map_or(Ok(()), |limit| write!(f, ", limit={limit}"))?;
+        self.filters.iter().try_for_each(|filter| write!(f, ", while it runs: {filter}"))
     }
 }
 
@@ -134,9 +169,13 @@ impl ExecutionPlan for ImageScan {
 
     fn apply_expressions(
         &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+        visit: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
+        let mut recursion = TreeNodeRecursion::Continue;
+        for filter in &*self.filters {
+            recursion = recursion.visit_sibling(|| visit(filter))?;
+        }
+        Ok(recursion)
     }
 
     fn with_new_children(
@@ -146,27 +185,69 @@ impl ExecutionPlan for ImageScan {
         Ok(self)
     }
 
-    fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+    /// Whoever runs again has other filters.
+    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(self.with_filters(Arc::new([]))))
+    }
+
+    fn handle_child_pushdown_result(
+        &self,
+        _: FilterPushdownPhase,
+        asked: ChildPushdownResult,
+        _: &ConfigOptions,
+    ) -> Result<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
+        let filters = asked.parent_filters.iter().map(|asked| &asked.filter);
+        let filters = filters.filter(|filter| is_dynamic(filter, &self.schema)).cloned();
+        let filters: Arc<[_]> = self.filters.iter().cloned().chain(filters).collect();
+        let answer = FilterPushdownPropagation::all_unsupported(asked);
+        // So many rows are so many of all, not of those that pass.
+        Ok(match self.limit.is_some() || filters.len() == self.filters.len() {
+            true => answer,
+            false => answer.with_updated_node(Arc::new(self.with_filters(filters))),
+        })
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
         let (scan, groups) = (self.scan.clone(), self.groups.clone());
         let (columns, schema) = (self.columns.clone(), self.schema.clone());
-        let mine = (partition..groups.len()).step_by(self.partitions());
+        let partitions = self.partitions();
+        let mut mine = (partition..groups.len()).step_by(partitions);
         let counts = Counts::new(&self.metrics, partition);
         let mut left = self.limit.unwrap_or(usize::MAX);
-        let batches = mine.filter_map(move |place| {
-            if left == 0 {
-                return None;
-            }
-            match batch(&scan, groups[place], &columns, &schema, &counts) {
-                Ok(batch) if batch.num_rows() == 0 => None,
-                Ok(batch) => {
+        let mut read = move || -> Result<Option<RecordBatch>> {
+            while left > 0
+                && let Some(place) = mine.next()
+            {
+                // While operators look at this batch, the next one's changed rows come from memory.
+                if let Some(next) = groups.get(place + partitions) {
+                    scan.prefetch(*next);
+                }
+                let batch = batch(&scan, groups[place], &columns, &schema, &counts)?;
+                if batch.num_rows() > 0 {
                     let batch = batch.slice(0, left.min(batch.num_rows()));
                     left -= batch.num_rows();
                     counts.rows.add(batch.num_rows());
-                    Some(Ok(batch))
+                    return Ok(Some(batch));
                 }
-                Err(error) => Some(Err(error)),
             }
-        });
+            Ok(None)
+        };
+        let batch_rows = context.session_config().batch_size();
+        let mut sieve = Sieve::new(&self.filters, self.schema.clone(), batch_rows);
+        let mut next = move || loop {
+            match read()? {
+                None => return sieve.finish(),
+                Some(batch) => match sieve.push(batch)? {
+                    None => {}
+                    some => return Ok(some),
+                },
+            }
+        };
+        let batches = std::iter::from_fn(move || next().transpose());
         let schema = self.schema.clone();
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, stream::iter(batches))))
     }
@@ -176,13 +257,12 @@ impl ExecutionPlan for ImageScan {
     }
 
     fn partition_statistics(&self, partition: Option<usize>) -> Result<Arc<Statistics>> {
-        let groups = match partition {
-            None => self.groups.len(),
-            Some(_) => self.groups.len().div_ceil(self.partitions()),
-        };
-        let rows = self.scan.table().usage().records as usize;
-        let mut statistics = Statistics::new_unknown(&self.schema);
-        statistics.num_rows = Precision::Inexact(rows.min(groups * GROUP_ROWS));
+        let of_table = self.statistics.get_or_init(|| {
+            Arc::new(estimate(&self.scan, &self.columns, &self.schema, &self.groups))
+        });
+        let Some(_) = partition else { return Ok(of_table.clone()) };
+        let mut statistics = Statistics::clone(of_table);
+        statistics.num_rows = statistics.num_rows.map(|rows| rows.div_ceil(self.partitions()));
         Ok(Arc::new(statistics))
     }
 }

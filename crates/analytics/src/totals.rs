@@ -1,9 +1,9 @@
 //! The sums of groups, of which there may be millions.
 //!
 //! What a group costs is what a query with many of them waits for: memory that no cache holds. So a
-//! sum has 64 bits until one of the batch's does not fit, which for most columns is never; from
-//! then on all have 128. A sum that needs no count has none, and whether a group has seen a value
-//! is written down only once one has not: with neither NULLs nor a filter, each has.
+//! sum has 64 bits until one does not fit, which for most columns is never; from then on all have
+//! 128. A sum that needs no count has none, and whether a group has seen a value is written down
+//! only once one may not have: with neither NULLs nor a filter, each has.
 
 use std::sync::Arc;
 
@@ -29,56 +29,46 @@ pub(crate) fn state_fields(answer: Answer) -> Vec<FieldRef> {
 }
 
 /// The sums of all groups.
-enum Sums {
-    Narrow(Vec<i64>),
-    Wide(Vec<i128>),
+#[derive(Default)]
+struct Sums {
+    narrow: Vec<i64>,
+    /// All of them, from the first one on that has no place in 64 bits.
+    wide: Option<Vec<i128>>,
 }
 
 impl Sums {
     fn resize(&mut self, groups: usize) {
-        match self {
-            Sums::Narrow(sums) => sums.resize(groups, 0),
-            Sums::Wide(sums) => sums.resize(groups, 0),
+        match &mut self.wide {
+            None => self.narrow.resize(groups, 0),
+            Some(sums) => sums.resize(groups, 0),
         }
     }
 
     #[inline]
     fn add(&mut self, group: usize, units: i128) -> Result<()> {
-        if let Sums::Narrow(sums) = self {
-            let sum = i64::try_from(units).ok().and_then(|units| sums[group].checked_add(units));
-            if let Some(sum) = sum {
-                sums[group] = sum;
-                return Ok(());
-            }
+        let narrow = &mut self.narrow;
+        if self.wide.is_none()
+            && let Some(sum) = i64::try_from(units).ok().and_then(|u| narrow[group].checked_add(u))
+        {
+            narrow[group] = sum;
+            return Ok(());
         }
-        let sum = &mut self.wide()[group];
+        let widened = || std::mem::take(narrow).into_iter().map(i128::from).collect();
+        let sum = &mut self.wide.get_or_insert_with(widened)[group];
         *sum = plus(*sum, units)?;
         Ok(())
     }
 
-    #[cold]
-    fn wide(&mut self) -> &mut Vec<i128> {
-        if let Sums::Narrow(sums) = self {
-            *self = Sums::Wide(sums.iter().map(|&sum| sum.into()).collect());
-        }
-        match self {
-            Sums::Wide(sums) => sums,
-            Sums::Narrow(_) => unreachable!("they were made wide"),
-        }
-    }
-
     fn take(&mut self, emit: EmitTo) -> Vec<i128> {
-        match self {
-            Sums::Narrow(sums) => emit.take_needed(sums).into_iter().map(i128::from).collect(),
-            Sums::Wide(sums) => emit.take_needed(sums),
+        match &mut self.wide {
+            None => emit.take_needed(&mut self.narrow).into_iter().map(i128::from).collect(),
+            Some(sums) => emit.take_needed(sums),
         }
     }
 
     fn bytes(&self) -> usize {
-        match self {
-            Sums::Narrow(sums) => sums.capacity() * size_of::<i64>(),
-            Sums::Wide(sums) => sums.capacity() * size_of::<i128>(),
-        }
+        let wide = self.wide.as_ref().map_or(0, Vec::capacity);
+        self.narrow.capacity() * size_of::<i64>() + wide * size_of::<i128>()
     }
 }
 
@@ -138,7 +128,7 @@ pub(crate) struct Totals {
 impl Totals {
     pub(crate) fn new(answer: Answer, bound: Bound) -> Totals {
         let seen = if answer.needs_count() { Seen::Counts(Vec::new()) } else { Seen::All };
-        Totals { answer, bound, groups: 0, sums: Sums::Narrow(Vec::new()), seen }
+        Totals { answer, bound, groups: 0, sums: Sums::default(), seen }
     }
 
     fn resize(&mut self, groups: usize, all_count: bool) {

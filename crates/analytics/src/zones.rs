@@ -52,13 +52,13 @@ impl Zones<'_> {
     }
 }
 
-enum Bound {
+pub(crate) enum Bound {
     Int(i64),
     Decimal(i128),
     Float(f64),
 }
 
-fn low(zone: Zone) -> Option<Bound> {
+pub(crate) fn low(zone: Zone) -> Option<Bound> {
     match zone {
         Zone::Int(low, _) => Some(Bound::Int(low)),
         Zone::Decimal(low, _) => Some(Bound::Decimal(low)),
@@ -67,7 +67,7 @@ fn low(zone: Zone) -> Option<Bound> {
     }
 }
 
-fn high(zone: Zone) -> Option<Bound> {
+pub(crate) fn high(zone: Zone) -> Option<Bound> {
     match zone {
         Zone::Int(_, high) => Some(Bound::Int(high)),
         Zone::Decimal(_, high) => Some(Bound::Decimal(high)),
@@ -77,7 +77,7 @@ fn high(zone: Zone) -> Option<Bound> {
 }
 
 /// A bound in the column's type, NULL if it is not known; `None` for a type that has no zones.
-fn scalar(bound: Option<Bound>, data_type: &DataType) -> Option<ScalarValue> {
+pub(crate) fn scalar(bound: Option<Bound>, data_type: &DataType) -> Option<ScalarValue> {
     let int = match &bound {
         Some(Bound::Int(int)) => Some(*int),
         _ => None,

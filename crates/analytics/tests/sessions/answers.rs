@@ -356,3 +356,22 @@ fn tables_are_joined_by_what_where_says_beside_a_subquery() {
         }
     });
 }
+
+/// A join's keys are asked for where the other side is read.
+#[test]
+fn few_keys_of_one_side_are_sought_in_the_other() {
+    in_shop(async |mut client| {
+        client.run("CREATE TABLE line (sale int, place int, PRIMARY KEY (sale, place))").await;
+        let fill = "INSERT INTO line SELECT n % 10000, n FROM generate_series(1, 40000) n";
+        client.run(fill).await;
+        let query = "WITH RECURSIVE s AS (SELECT id::int AS id, pieces FROM sale WHERE pieces > 2)
+                     SELECT count(*), min(place), max(place), sum(pieces)
+                     FROM s JOIN line ON line.sale = s.id";
+        let explain = format!("EXPLAIN ANALYZE {query}");
+        assert_eq!(client.lines(query).await, ["8,1,30004,40"]);
+        let plan = client.lines(&explain).await;
+        let scan = plan.iter().find(|line| line.contains("ImageScan: line")).expect("a scan");
+        assert!(scan.contains("while it runs: DynamicFilter"), "{scan}");
+        assert!(plan.iter().any(|line| line.contains("input_rows=8,")), "{plan:#?}");
+    });
+}
