@@ -167,7 +167,8 @@ fn called(expr: &RawBinaryExpr, left: &ArrowType, right: &ArrowType) -> Option<E
     call::operator(op, left, right)
 }
 
-fn float_of(expr: &Expr) -> Expr {
+/// A number as the fast path makes a float of it: Arrow rounds twice.
+pub(crate) fn float_of(expr: &Expr) -> Expr {
     match own::function("cast as double precision") {
         Some(function) => function.call(vec![expr.clone()]),
         None => expr.clone(),

@@ -5,6 +5,8 @@
 //! | CASE, coalesce, greatest, least with one of them | all bring their own |
 //! | `a IN (b, c)`, `CASE a WHEN b` | comparisons as the fast path makes them |
 //! | an operator whose operand has become one | the fast path's |
+//! | a decimal that is compared with a float | the float that the fast path makes of it |
+//! | `a IN (b, c)`, `a BETWEEN b AND c` | of what equal values [have in common](comparable) |
 //! | ORDER BY, of a window too | by what equal values [have in common](crate::comparable) |
 //! | GROUP BY, DISTINCT, PARTITION BY, UNION | refused |
 //!
@@ -19,12 +21,12 @@ use datafusion::logical_expr::expr::{
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    BinaryExpr, Case, Expr, ExprSchemable, LogicalPlan, Operator, SortExpr,
+    Between, BinaryExpr, Case, Expr, ExprSchemable, LogicalPlan, Operator, SortExpr,
 };
 use procedure::BinaryOp;
 use types::Error;
 
-use crate::arithmetic::WITHIN;
+use crate::arithmetic::{WITHIN, float_of};
 use crate::call::operator;
 use crate::faults::raise;
 use crate::free::FREE;
@@ -75,15 +77,29 @@ fn rewritten(expr: Expr, schema: &DFSchema, agreeing: bool) -> Result<Transforme
                 _ => Transformed::no(Expr::ScalarFunction(ScalarFunction { func, args })),
             }
         }
-        Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
-            let fast_op = fast_operator(op).filter(|_| is_free(&left) || is_free(&right));
-            match fast_op {
-                Some(op) => Transformed::yes(fast(op, *left, *right)?),
-                None => Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })),
+        Expr::BinaryExpr(BinaryExpr { mut left, op, mut right }) => match fast_operator(op) {
+            Some(op) if is_free(&left) || is_free(&right) => {
+                Transformed::yes(fast(op, *left, *right)?)
             }
-        }
+            known => {
+                if known.is_some() {
+                    as_floats(&mut [&mut left, &mut right], schema);
+                }
+                Transformed::yes(Expr::BinaryExpr(BinaryExpr { left, op, right }))
+            }
+        },
         Expr::InList(list) if is_free(&list.expr) || list.list.iter().any(is_free) => {
             Transformed::yes(any_of(list)?)
+        }
+        Expr::InList(mut list) => {
+            let operands = std::iter::once(&mut *list.expr).chain(&mut list.list);
+            compare_by_common(&mut operands.collect::<Vec<_>>(), schema);
+            Transformed::yes(Expr::InList(list))
+        }
+        Expr::Between(mut between) => {
+            let Between { expr, low, high, .. } = &mut between;
+            compare_by_common(&mut [expr, low, high], schema);
+            Transformed::yes(Expr::Between(between))
         }
         Expr::AggregateFunction(mut call)
             if call.func.name() == "count" && call.params.distinct =>
@@ -117,6 +133,31 @@ fn fast_operator(op: Operator) -> Option<BinaryOp> {
         Operator::GtEq => BinaryOp::GreaterOrEqual,
         _ => return None,
     })
+}
+
+/// Where one of them is a float, all exact numbers become floats. Whether one is.
+fn as_floats(operands: &mut [&mut Expr], schema: &DFSchema) -> bool {
+    let types = operands.iter().map(|operand| operand.get_type(schema).ok());
+    let types: Vec<Option<ArrowType>> = types.collect();
+    let is_one = types.contains(&Some(ArrowType::Float64));
+    for (operand, of) in operands.iter_mut().zip(types).filter(|_| is_one) {
+        if of.is_some_and(|of| digits(&of).is_some()) {
+            **operand = float_of(operand);
+        }
+    }
+    is_one
+}
+
+/// Operands of one comparison with many, each of which stands in it once.
+fn compare_by_common(operands: &mut [&mut Expr], schema: &DFSchema) {
+    if !as_floats(operands, schema) {
+        unify(operands.iter_mut().map(|operand| &mut **operand).collect(), schema, false);
+    }
+    for operand in operands {
+        if let Ok(of) = operand.get_type(schema) {
+            **operand = comparable::of(std::mem::take(*operand), &of);
+        }
+    }
 }
 
 /// What was planned for integers.

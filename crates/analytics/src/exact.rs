@@ -18,8 +18,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, FixedSizeBinaryBuilder, Int64Array,
-    PrimitiveArray,
+    Array, ArrayRef, AsArray, Decimal128Array, FixedSizeBinaryBuilder, Int64Array, PrimitiveArray,
 };
 use datafusion::arrow::datatypes::{
     ArrowPrimitiveType, DataType as ArrowType, Decimal128Type, Field, FieldRef, Int16Type,
@@ -31,8 +30,8 @@ use datafusion::functions_aggregate::sum::Sum;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, GroupsAccumulator, ReversedUDAF,
-    Signature, Volatility,
+    Accumulator, AggregateUDF, AggregateUDFImpl, GroupsAccumulator, ReversedUDAF, Signature,
+    Volatility,
 };
 use rust_decimal::Decimal;
 use types::{Error, SqlState, numeric};
@@ -41,6 +40,7 @@ use crate::arithmetic::DIGITS;
 use crate::faults::raise;
 use crate::free::{BYTES, FREE, encode};
 use crate::free_sums::{FreeTotal, FreeTotals};
+use crate::totals::{STATE, Totals, state_fields};
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Function {
@@ -70,7 +70,7 @@ pub(crate) fn agreeing(name: &str) -> Option<Arc<AggregateUDF>> {
 
 /// What becomes of a sum and a count.
 #[derive(Clone, Copy, Debug)]
-enum Answer {
+pub(crate) enum Answer {
     Int,
     Decimal {
         digits: u8,
@@ -132,6 +132,11 @@ impl Exact {
 }
 
 impl Answer {
+    /// Besides the sum; else it matters only whether there was a value.
+    pub(crate) fn needs_count(self) -> bool {
+        matches!(self, Answer::Average { .. })
+    }
+
     fn arrow(self) -> ArrowType {
         match self {
             Answer::Int => ArrowType::Int64,
@@ -140,7 +145,7 @@ impl Answer {
         }
     }
 
-    fn array(self, totals: impl Iterator<Item = (i128, i64)>) -> Result<ArrayRef> {
+    pub(crate) fn array(self, totals: impl Iterator<Item = (i128, i64)>) -> Result<ArrayRef> {
         let known = totals.map(|(sum, count)| (count != 0).then_some((sum, count)));
         Ok(match self {
             Answer::Int => {
@@ -189,7 +194,7 @@ fn numeric_overflow(detail: &str) -> DataFusionError {
     raise(error.with_detail(detail))
 }
 
-fn plus(sum: i128, units: i128) -> Result<i128> {
+pub(crate) fn plus(sum: i128, units: i128) -> Result<i128> {
     sum.checked_add(units).ok_or_else(|| numeric_overflow("The sum has too many digits."))
 }
 
@@ -261,20 +266,14 @@ impl AggregateUDFImpl for Exact {
     }
 
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
-        match self.answer(args.input_fields[0].data_type()) {
+        Ok(match self.answer(args.input_fields[0].data_type()) {
             None => return self.others().state_fields(args),
-            Some(Answer::Free { .. }) => return Ok(FreeTotal::state_fields(args.is_distinct)),
-            Some(_) => {}
-        }
-        let sum = |name: &str| Field::new(name, ArrowType::Decimal128(38, 0), true);
-        Ok(match args.is_distinct {
-            true => {
-                let item = Arc::new(sum("item"));
+            Some(Answer::Free { .. }) => FreeTotal::state_fields(args.is_distinct),
+            Some(_) if args.is_distinct => {
+                let item = Arc::new(Field::new("item", STATE, true));
                 vec![Arc::new(Field::new("values", ArrowType::List(item), true))]
             }
-            false => {
-                vec![Arc::new(sum("sum")), Arc::new(Field::new("count", ArrowType::Int64, true))]
-            }
+            Some(answer) => state_fields(answer),
         })
     }
 
@@ -292,9 +291,7 @@ impl AggregateUDFImpl for Exact {
         match self.answer(args.expr_fields[0].data_type()) {
             None => self.others().create_groups_accumulator(args),
             Some(Answer::Free { average }) => Ok(Box::new(FreeTotals::new(average, self.agreeing))),
-            Some(answer) => {
-                Ok(Box::new(Totals { answer, bound: self.bound(), totals: Vec::new() }))
-            }
+            Some(answer) => Ok(Box::new(Totals::new(answer, self.bound()))),
         }
     }
 
@@ -309,8 +306,8 @@ impl AggregateUDFImpl for Exact {
 
 /// What the sums of all groups are below, in whatever order their rows come; counted only where a
 /// sum has to agree.
-#[derive(Clone, Copy, Debug)]
-struct Bound(Option<u128>);
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Bound(Option<u128>);
 
 /// A thousandth of what the fast path's sums hold, since partitions are added up.
 const BOUND_MAX: u128 = 1 << 85;
@@ -319,7 +316,7 @@ const BOUND_MAX: u128 = 1 << 85;
 const SHORT_DIGITS: u8 = 15;
 
 impl Bound {
-    fn add(&mut self, array: &ArrayRef) {
+    pub(crate) fn add(&mut self, array: &ArrayRef) {
         let Some(bound) = &mut self.0 else { return };
         if let ArrowType::Decimal128(digits, _) = array.data_type()
             && *digits > SHORT_DIGITS
@@ -330,7 +327,7 @@ impl Bound {
         }
     }
 
-    fn check(self) -> Result<()> {
+    pub(crate) fn check(self) -> Result<()> {
         match self.0 {
             Some(bound) if bound > BOUND_MAX => Err(raise(too_long())),
             _ => Ok(()),
@@ -344,7 +341,10 @@ pub(crate) fn too_long() -> Error {
 }
 
 /// Calls with the place and the units of each value that is there.
-fn each(array: &ArrayRef, visit: &mut impl FnMut(usize, i128) -> Result<()>) -> Result<()> {
+pub(crate) fn each(
+    array: &ArrayRef,
+    visit: &mut impl FnMut(usize, i128) -> Result<()>,
+) -> Result<()> {
     fn of<T>(
         array: &PrimitiveArray<T>,
         visit: &mut impl FnMut(usize, i128) -> Result<()>,
@@ -447,8 +447,11 @@ impl Accumulator for Total {
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
         self.bound.check()?;
-        let sum = ScalarValue::Decimal128(Some(self.sum), 38, 0);
-        Ok(vec![sum, ScalarValue::Int64(Some(self.count))])
+        let sum = |sum| ScalarValue::Decimal128(sum, 38, 0);
+        Ok(match self.answer.needs_count() {
+            true => vec![sum(Some(self.sum)), ScalarValue::Int64(Some(self.count))],
+            false => vec![sum((self.count > 0).then_some(self.sum))],
+        })
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
@@ -457,7 +460,11 @@ impl Accumulator for Total {
             self.sum = plus(self.sum, sum)?;
             Ok(())
         })?;
-        each(&states[1], &mut |_, count| {
+        let Some(counts) = states.get(1) else {
+            self.count += (states[0].len() - states[0].null_count()) as i64;
+            return Ok(());
+        };
+        each(counts, &mut |_, count| {
             self.count += count as i64;
             Ok(())
         })
@@ -494,7 +501,7 @@ impl Accumulator for Distinct {
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
         let units = self.values.iter().map(|&units| ScalarValue::Decimal128(Some(units), 38, 0));
         let units: Vec<ScalarValue> = units.collect();
-        let list = ScalarValue::new_list(&units, &ArrowType::Decimal128(38, 0), true);
+        let list = ScalarValue::new_list(&units, &STATE, true);
         Ok(vec![ScalarValue::List(list)])
     }
 
@@ -503,98 +510,6 @@ impl Accumulator for Distinct {
             self.update_batch(&[values])?;
         }
         Ok(())
-    }
-}
-
-/// Sum and count of each group.
-struct Totals {
-    answer: Answer,
-    bound: Bound,
-    totals: Vec<(i128, i64)>,
-}
-
-impl Totals {
-    fn take(&mut self, emit: EmitTo) -> Vec<(i128, i64)> {
-        emit.take_needed(&mut self.totals)
-    }
-}
-
-fn state_of(totals: impl Iterator<Item = (i128, i64)>) -> Vec<ArrayRef> {
-    let (sums, counts): (Vec<i128>, Vec<i64>) = totals.unzip();
-    let sums = Decimal128Array::from(sums).with_data_type(ArrowType::Decimal128(38, 0));
-    vec![Arc::new(sums), Arc::new(Int64Array::from(counts))]
-}
-
-impl GroupsAccumulator for Totals {
-    fn update_batch(
-        &mut self,
-        values: &[ArrayRef],
-        groups: &[usize],
-        filter: Option<&BooleanArray>,
-        count: usize,
-    ) -> Result<()> {
-        self.bound.add(&values[0]);
-        self.totals.resize(count, (0, 0));
-        let totals = &mut self.totals;
-        let mut add = |place: usize, units| {
-            let total = &mut totals[groups[place]];
-            *total = (plus(total.0, units)?, total.1 + 1);
-            Ok(())
-        };
-        match filter {
-            None => each(&values[0], &mut add),
-            Some(filter) => each(&values[0], &mut |place, units| match filter.is_valid(place)
-                && filter.value(place)
-            {
-                true => add(place, units),
-                false => Ok(()),
-            }),
-        }
-    }
-
-    fn evaluate(&mut self, emit: EmitTo) -> Result<ArrayRef> {
-        self.bound.check()?;
-        let totals = self.take(emit);
-        self.answer.array(totals.into_iter())
-    }
-
-    fn state(&mut self, emit: EmitTo) -> Result<Vec<ArrayRef>> {
-        self.bound.check()?;
-        Ok(state_of(self.take(emit).into_iter()))
-    }
-
-    fn merge_batch(&mut self, states: &[ArrayRef], groups: &[usize], count: usize) -> Result<()> {
-        self.bound.add(&states[0]);
-        self.totals.resize(count, (0, 0));
-        let totals = &mut self.totals;
-        each(&states[0], &mut |place, sum| {
-            let total = &mut totals[groups[place]].0;
-            *total = plus(*total, sum)?;
-            Ok(())
-        })?;
-        each(&states[1], &mut |place, count| {
-            totals[groups[place]].1 += count as i64;
-            Ok(())
-        })
-    }
-
-    fn convert_to_state(
-        &self,
-        values: &[ArrayRef],
-        filter: Option<&BooleanArray>,
-    ) -> Result<Vec<ArrayRef>> {
-        let mut totals = vec![(0, 0); values[0].len()];
-        each(&values[0], &mut |place, units| {
-            if filter.is_none_or(|filter| filter.is_valid(place) && filter.value(place)) {
-                totals[place] = (units, 1);
-            }
-            Ok(())
-        })?;
-        Ok(state_of(totals.into_iter()))
-    }
-
-    fn size(&self) -> usize {
-        self.totals.capacity() * size_of::<(i128, i64)>()
     }
 }
 
@@ -642,8 +557,5 @@ mod tests {
         let bound = Bound(None);
         let mut total = Total { answer, bound, sum: 0, count: 0 };
         assert!(total.update_batch(std::slice::from_ref(&values)).is_err());
-        let mut totals = Totals { answer, bound, totals: Vec::new() };
-        assert!(totals.update_batch(std::slice::from_ref(&values), &[0, 0, 0], None, 1).is_err());
-        assert!(totals.update_batch(&[values], &[0, 1, 0], None, 2).is_err());
     }
 }

@@ -21,6 +21,7 @@ mod comparable;
 mod engine;
 mod exact;
 mod faults;
+mod filters_first;
 mod free;
 mod free_sums;
 mod interrupt;
@@ -36,6 +37,7 @@ mod running;
 mod scan;
 mod sql_types;
 mod table;
+mod totals;
 mod zones;
 
 pub use datafusion;

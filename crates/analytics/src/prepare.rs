@@ -21,6 +21,7 @@ use types::{DataType, Error, Result};
 use crate::coerce::coerced;
 use crate::engine::Shared;
 use crate::faults::{raise, told};
+use crate::filters_first::FiltersFirst;
 use crate::literals::read_literals;
 use crate::names::Names;
 use crate::plan::Plan;
@@ -83,8 +84,13 @@ fn optimized(
     request.check().map_err(raise)?;
     let logical = state.analyzer().execute_and_check(logical, &state.options(), |_, _| ())?;
     let check: Arc<dyn OptimizerRule + Send + Sync> = Arc::new(Check(request.interrupt.clone()));
+    let first: Arc<dyn OptimizerRule + Send + Sync> = Arc::new(FiltersFirst);
     let rules = state.optimizer().rules.iter();
-    let rules = rules.flat_map(|rule| [check.clone(), rule.clone()]).collect();
+    let rules = rules.flat_map(|rule| {
+        let before = (rule.name() == "eliminate_cross_join").then(|| first.clone());
+        before.into_iter().chain([check.clone(), rule.clone()])
+    });
+    let rules = rules.collect();
     Optimizer::with_rules(rules).optimize(logical, state, |_, _| ())
 }
 

@@ -116,6 +116,10 @@ impl VisitorMut for Rewriter<'_> {
             let error = types::Error::unsupported("a number with an exponent in this query");
             return ControlFlow::Break(error.with_hint("Write it with all its digits."));
         }
+        if matches!(&*expr, Expr::Function(call) if is_long_nullif(call)) {
+            let error = types::Error::unsupported("nullif of so long an expression");
+            return ControlFlow::Break(error.with_hint("Compute it in a subquery."));
+        }
         let replaced = match &*expr {
             Expr::Value(value) => match &value.value {
                 Value::Number(digits, false) => whole_number_type(digits),
@@ -276,6 +280,13 @@ fn is_small(expr: &Expr) -> bool {
         }
     });
     counted.is_continue()
+}
+
+/// What a long expression comes to is compared as DataFusion compares.
+fn is_long_nullif(call: &ast::Function) -> bool {
+    use ast::{FunctionArg::Unnamed, FunctionArgExpr as A};
+    let is_long = matches!(list(call), [Unnamed(A::Expr(of)), _] if !is_small(of));
+    is_long && call.name.to_string().eq_ignore_ascii_case("nullif")
 }
 
 fn nullif(call: &ast::Function) -> Option<Expr> {

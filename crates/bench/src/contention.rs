@@ -126,7 +126,7 @@ pub fn run(source: &Source, scene: &Scene, who: &Contender, spans: bool) -> Resu
     let mut trace = Trace::default();
     for (height, transactions) in (first..).zip(works.chunks(BLOCK_TRANSACTIONS)) {
         let transactions = transactions.to_vec();
-        let block = Arc::new(Block { height, time_us: 0, transactions });
+        let block = Arc::new(Block::new(height, 0, transactions));
         let halted = |why| anyhow!("block {height}: {why}");
         let prepared = protocol.prepare(&block, store, height - 1, &crew).map_err(halted)?;
         let mut writes = store.begin_block(height, crew.workers());

@@ -112,11 +112,19 @@ impl DirtyRows {
         if low < self.complete_above {
             return None;
         }
-        let from = self.entries.partition_point(|entry| entry >> ROW_BITS <= low);
-        let to = self.entries.partition_point(|entry| entry >> ROW_BITS <= high);
         let mut rows = RowSet::EMPTY;
-        self.entries.range(from..to).for_each(|entry| rows.insert((entry & ROW_MASK) as usize));
+        self.above(low, high).for_each(|row| rows.insert(row));
         Some(rows)
+    }
+
+    /// The rows touched above one height and up to another, as far as the list reaches back,
+    /// newest first. Who asks for the newest ones does not look at the others, which are many and
+    /// in no cache.
+    pub(crate) fn above(&self, low: Height, high: Height) -> impl Iterator<Item = usize> {
+        let newest_first = self.entries.iter().rev().copied();
+        let up_to = newest_first.skip_while(move |entry| entry >> ROW_BITS > high);
+        let between = up_to.take_while(move |entry| entry >> ROW_BITS > low);
+        between.map(|entry| (entry & ROW_MASK) as usize)
     }
 }
 

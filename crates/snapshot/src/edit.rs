@@ -14,7 +14,7 @@ use arrow_array::{
     Array, ArrayRef, BinaryViewArray, BooleanArray, FixedSizeBinaryArray, PrimitiveArray,
     StringViewArray,
 };
-use arrow_buffer::{ArrowNativeType, Buffer, NullBuffer, ScalarBuffer};
+use arrow_buffer::{ArrowNativeType, BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use rust_decimal::Decimal;
 use storage::{GROUP_ROWS, Gathered};
 use types::{Error, Result, SqlState};
@@ -75,38 +75,41 @@ impl ColumnEditor {
         ColumnEditor { kind, valid: RowSet::EMPTY, values }
     }
 
-    /// The rows of an image; `None` if it is better made anew.
-    pub(crate) fn of(kind: Kind, image: &ArrayRef) -> Option<ColumnEditor> {
-        if *image.data_type() != kind.arrow() {
-            return None;
-        }
+    /// Whether an image is better edited than made anew.
+    pub(crate) fn suits(kind: Kind, image: &ArrayRef) -> bool {
+        let is_few = |buffers: &[Buffer]| buffers.len() < BUFFERS_MAX;
+        *image.data_type() == kind.arrow()
+            && match kind {
+                Kind::Text | Kind::NumericText => is_few(image.as_string_view().data_buffers()),
+                Kind::Bytes => is_few(image.as_binary_view().data_buffers()),
+                _ => true,
+            }
+    }
+
+    /// The rows of an image that [suits](Self::suits): in its own memory where nobody else has it,
+    /// else in a copy.
+    pub(crate) fn of(kind: Kind, image: ArrayRef) -> ColumnEditor {
+        let data = image.to_data();
+        drop(image);
+        let (_, rows, nulls, offset, buffers, _) = data.into_parts();
+        let valid = nulls.map_or(RowSet::ALL, |nulls| RowSet::of_buffer(nulls.inner()));
+        let mut buffers = buffers.into_iter();
+        let first = buffers.next().unwrap_or_default();
         let values = match kind {
-            Kind::Bool => Values::Bool(RowSet::of_buffer(image.as_boolean().values())),
-            Kind::Int16 => Values::Int16(copy::<Int16Type>(image)),
-            Kind::Int32 => Values::Int32(copy::<Int32Type>(image)),
-            Kind::Date => Values::Int32(copy::<Date32Type>(image)),
-            Kind::Int64 => Values::Int64(copy::<Int64Type>(image)),
-            Kind::Timestamp { .. } => Values::Int64(copy::<TimestampMicrosecondType>(image)),
-            Kind::Float => Values::Float(copy::<Float64Type>(image)),
-            Kind::Decimal { .. } => Values::Decimal(copy::<Decimal128Type>(image)),
-            Kind::Uuid => {
-                let (bytes, _) = image.as_fixed_size_binary().values().as_slice().as_chunks();
-                Values::Uuid(bytes.iter().map(|value| u128::from_le_bytes(*value)).collect())
-            }
-            Kind::Text | Kind::NumericText => {
-                let array = image.as_string_view();
-                Values::Views(Views::of(array.views(), array.data_buffers())?)
-            }
-            Kind::Bytes => {
-                let array = image.as_binary_view();
-                Values::Views(Views::of(array.views(), array.data_buffers())?)
-            }
+            Kind::Bool => Values::Bool(RowSet::of_buffer(&BooleanBuffer::new(first, offset, rows))),
+            Kind::Int16 => Values::Int16(owned(first)),
+            Kind::Int32 | Kind::Date => Values::Int32(owned(first)),
+            Kind::Int64 | Kind::Timestamp { .. } => Values::Int64(owned(first)),
+            Kind::Float => Values::Float(owned(first)),
+            Kind::Decimal { .. } => Values::Decimal(owned(first)),
+            Kind::Uuid => Values::Uuid(owned(first)),
+            Kind::Text | Kind::NumericText | Kind::Bytes => Values::Views(Views {
+                views: owned(first),
+                buffers: buffers.collect(),
+                tail: Vec::new(),
+            }),
         };
-        let valid = match image.nulls() {
-            Some(nulls) => RowSet::of_buffer(nulls.inner()),
-            None => RowSet::ALL,
-        };
-        Some(ColumnEditor { kind, valid, values })
+        ColumnEditor { kind, valid, values }
     }
 
     pub(crate) fn put_dead(&mut self, row: usize) {
@@ -178,8 +181,9 @@ fn number(value: &Gathered<'_>) -> Decimal {
     Decimal::deserialize(value.pair().to_le_bytes())
 }
 
-fn copy<T: ArrowPrimitiveType>(image: &ArrayRef) -> Vec<T::Native> {
-    image.as_primitive::<T>().values().to_vec()
+/// What a buffer holds, without a copy if nobody else has it.
+fn owned<T: ArrowNativeType>(buffer: Buffer) -> Vec<T> {
+    buffer.into_vec().unwrap_or_else(|shared| shared.typed_data().to_vec())
 }
 
 fn primitive<T: ArrowPrimitiveType>(
@@ -198,11 +202,6 @@ fn too_late() -> Error {
 }
 
 impl Views {
-    fn of(views: &ScalarBuffer<u128>, buffers: &[Buffer]) -> Option<Views> {
-        let few = buffers.len() < BUFFERS_MAX;
-        few.then(|| Views { views: views.to_vec(), buffers: buffers.to_vec(), tail: Vec::new() })
-    }
-
     fn put(&mut self, row: usize, bytes: &[u8]) -> Result<()> {
         let mut view = [0u8; 16];
         view[..4].copy_from_slice(&(bytes.len() as u32).to_le_bytes());

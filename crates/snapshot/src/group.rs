@@ -44,6 +44,9 @@ impl Drop for Charge {
     }
 }
 
+/// Records that come ahead of a read. More would push one another out again.
+const PREFETCHED_ROWS_MAX: usize = 64;
+
 /// After so many patched rows a zone, which each patch can only widen, is measured anew.
 const PATCHED_ROWS_MAX: usize = GROUP_ROWS / 8;
 
@@ -113,9 +116,16 @@ struct Pass {
     base: Option<Height>,
     rows: RowSet,
     live: Option<RowSet>,
-    /// Place among the columns asked for.
-    places: SmallVec<[usize; 8]>,
-    editors: SmallVec<[ColumnEditor; 8]>,
+    columns: Vec<Making>,
+}
+
+/// A column on its way to a height.
+struct Making {
+    /// Among the columns asked for.
+    place: usize,
+    editor: ColumnEditor,
+    /// Zone and patched rows of the image that it was until it left the cache for this.
+    was: Option<(Zone, usize)>,
 }
 
 impl Group {
@@ -151,13 +161,14 @@ impl Group {
                 state.keep_live(request.at, &rows);
                 live = Some(rows);
             }
-            for (place, array) in made {
+            for Made { place, array, was } in made {
                 match patched {
                     None => work.built_bytes += bytes(&array),
                     Some(_) => work.patched_bytes += bytes(&array),
                 }
                 let id = request.columns[place].0;
-                if state.keep(id, request.at, &array, patched.as_ref(), charges) {
+                let patch = was.zip(patched.as_ref());
+                if state.keep(id, request.at, &array, patch, charges) {
                     added.push(id);
                 }
                 arrays[place] = Some(array);
@@ -166,6 +177,16 @@ impl Group {
         let live = live.unwrap_or(RowSet::EMPTY);
         let columns = arrays.into_iter().flatten().collect();
         Ok((GroupColumns { live: Live::of(&live), columns, work }, added))
+    }
+
+    /// Lets records that the next [`read`](Self::read) has to look at come into the cache, if it
+    /// follows a read at a lower height.
+    pub(crate) fn prefetch(&self, table: &Table, group: usize, at: Height) {
+        let state = self.0.lock();
+        let Some((read_at, _)) = state.live else { return };
+        for row in state.dirty.above(read_at, at).take(PREFETCHED_ROWS_MAX) {
+            table.prefetch_row(slot(group, row));
+        }
     }
 
     /// Between which values a column lies at a height, if an image says so.
@@ -200,12 +221,12 @@ pub(crate) enum Evicted {
     Kept,
 }
 
-type Planned = (Option<RowSet>, Vec<Option<ArrayRef>>, SmallVec<[Pass; 2]>);
+type Planned = (Option<RowSet>, Vec<Option<ArrayRef>>, Vec<Pass>);
 
 impl State {
     /// What can be shared as it is, and what must be read.
     fn plan(&mut self, request: &Request<'_>) -> Planned {
-        let mut passes: SmallVec<[Pass; 2]> = SmallVec::new();
+        let mut passes = Vec::new();
         let mut live = None;
         match &mut self.live {
             Some((at, rows)) => match self.dirty.between(*at, request.at) {
@@ -218,29 +239,47 @@ impl State {
             },
             None => pass(&mut passes, None).live = Some(RowSet::EMPTY),
         }
-        let arrays = request.columns.iter().enumerate().map(|(place, (id, kind))| {
-            let found = self.images.iter_mut().find(|(column, _)| column == id);
-            let fresh = || (None, ColumnEditor::empty(*kind));
-            let (base, editor) = match found {
-                None => fresh(),
-                Some((_, image)) => match self.dirty.between(image.at, request.at) {
-                    Some(dirty) if dirty.is_empty() && image.is(*kind) => {
-                        image.used = true;
-                        image.at = request.at.max(image.at);
-                        return Some(image.array.clone());
-                    }
-                    Some(dirty) => ColumnEditor::of(*kind, &image.array)
-                        .map_or_else(fresh, |editor| (Some((image.at, dirty)), editor)),
-                    None => fresh(),
-                },
+        let mut arrays = Vec::with_capacity(request.columns.len());
+        for (place, (id, kind)) in request.columns.iter().enumerate() {
+            let (base, editor, was) = match self.find(*id, *kind, request.at) {
+                Found::Current(array) => {
+                    arrays.push(Some(array));
+                    continue;
+                }
+                Found::Older(image, dirty) => {
+                    let was = Some((image.zone, image.patched_rows));
+                    let editor = ColumnEditor::of(*kind, image.array);
+                    (Some((image.at, dirty)), editor, was)
+                }
+                Found::Newer(array, at, dirty) => {
+                    (Some((at, dirty)), ColumnEditor::of(*kind, array), None)
+                }
+                Found::Nothing => (None, ColumnEditor::empty(*kind), None),
             };
-            let pass = pass(&mut passes, base);
-            pass.places.push(place);
-            pass.editors.push(editor);
-            None
-        });
-        let arrays = arrays.collect();
+            arrays.push(None);
+            pass(&mut passes, base).columns.push(Making { place, editor, was });
+        }
         (live, arrays, passes)
+    }
+
+    /// What there is of a column.
+    fn find(&mut self, id: ColumnId, kind: Kind, at: Height) -> Found {
+        let Some(place) = self.images.iter().position(|(column, _)| *column == id) else {
+            return Found::Nothing;
+        };
+        let image = &mut self.images[place].1;
+        let Some(dirty) = self.dirty.between(image.at, at) else { return Found::Nothing };
+        if dirty.is_empty() && image.is(kind) {
+            image.used = true;
+            image.at = at.max(image.at);
+            Found::Current(image.array.clone())
+        } else if !ColumnEditor::suits(kind, &image.array) {
+            Found::Nothing
+        } else if image.at > at {
+            Found::Newer(image.array.clone(), image.at, dirty)
+        } else {
+            Found::Older(self.images.swap_remove(place).1, dirty)
+        }
     }
 
     fn keep_live(&mut self, at: Height, rows: &RowSet) {
@@ -249,39 +288,48 @@ impl State {
         }
     }
 
-    /// The cache has the newest image that anybody asked for. Whether it is one that was not there.
+    /// The cache has the newest image that anybody asked for. Whether it is one that was not there;
+    /// one that was patched was.
     fn keep(
         &mut self,
         id: ColumnId,
         at: Height,
         array: &ArrayRef,
-        patched: Option<&RowSet>,
+        patch: Option<((Zone, usize), &RowSet)>,
         charges: &Charges,
     ) -> bool {
         let place = self.images.iter().position(|(column, _)| *column == id);
         if place.is_some_and(|place| self.images[place].1.at > at) {
             return false;
         }
-        let charge = charges.charge(bytes(array));
-        let before = place.map(|place| &self.images[place].1);
-        let patch = before
-            .zip(patched)
-            .filter(|(before, patched)| before.patched_rows + patched.len() <= PATCHED_ROWS_MAX);
-        let (zone, patched_rows) = match patch {
-            Some((before, rows)) => {
-                let zone = before.zone.or(Zone::over(array, rows.iter()));
-                (zone, before.patched_rows + rows.len())
+        let patched =
+            patch.map(|((zone, patched_rows), rows)| (zone, patched_rows + rows.len(), rows));
+        let (zone, patched_rows) = match patched {
+            Some((zone, patched_rows, rows)) if patched_rows <= PATCHED_ROWS_MAX => {
+                (zone.or(Zone::over(array, rows.iter())), patched_rows)
             }
-            None => (Zone::of(array), 0),
+            _ => (Zone::of(array), 0),
         };
-        let array = array.clone();
+        let (array, charge) = (array.clone(), charges.charge(bytes(array)));
         let image = Image { at, array, zone, patched_rows, used: true, _charge: charge };
         match place {
             Some(place) => self.images[place].1 = image,
             None => self.images.push((id, image)),
         }
-        place.is_none()
+        place.is_none() && patch.is_none()
     }
+}
+
+/// What a group has of a column when somebody asks for it.
+enum Found {
+    Nothing,
+    /// As it was asked for.
+    Current(ArrayRef),
+    /// From below the height, out of the cache: without its rows, which were touched, nobody will
+    /// want it.
+    Older(Image, RowSet),
+    /// From above the height, as of another.
+    Newer(ArrayRef, Height, RowSet),
 }
 
 fn bytes(array: &ArrayRef) -> u64 {
@@ -295,45 +343,55 @@ impl Image {
 }
 
 /// The pass that begins at a height.
-fn pass(passes: &mut SmallVec<[Pass; 2]>, base: Option<(Height, RowSet)>) -> &mut Pass {
+fn pass(passes: &mut Vec<Pass>, base: Option<(Height, RowSet)>) -> &mut Pass {
     let height = base.as_ref().map(|(height, _)| *height);
     let place = passes.iter().position(|pass| pass.base == height).unwrap_or_else(|| {
         passes.push(Pass {
             base: height,
             rows: base.map_or(RowSet::ALL, |(_, dirty)| dirty),
             live: None,
-            places: SmallVec::new(),
-            editors: SmallVec::new(),
+            columns: Vec::new(),
         });
         passes.len() - 1
     });
     &mut passes[place]
 }
 
-type Made = SmallVec<[(usize, ArrayRef); 8]>;
+/// A column of the height that was asked for.
+struct Made {
+    place: usize,
+    array: ArrayRef,
+    was: Option<(Zone, usize)>,
+}
 
 impl Pass {
-    fn run(mut self, request: &Request<'_>) -> Result<(Option<RowSet>, Made)> {
+    fn run(mut self, request: &Request<'_>) -> Result<(Option<RowSet>, Vec<Made>)> {
         let ids: SmallVec<[ColumnId; 8]> =
-            self.places.iter().map(|&place| request.columns[place].0).collect();
+            self.columns.iter().map(|column| request.columns[column.place].0).collect();
         let mut values: SmallVec<[_; 8]> = ids.iter().map(|_| request.table.gathered()).collect();
-        let first = request.group * GROUP_ROWS;
         for row in self.rows.iter() {
-            let slot = Slot((first + row) as u32);
+            let slot = slot(request.group, row);
             let exists = request.table.gather(slot, request.at, &ids, &mut values);
             if let Some(live) = &mut self.live {
                 live.put(row, exists);
             }
-            for (editor, value) in self.editors.iter_mut().zip(&values) {
+            for (column, value) in self.columns.iter_mut().zip(&values) {
                 match exists {
-                    true => editor.put(row, value)?,
-                    false => editor.put_dead(row),
+                    true => column.editor.put(row, value)?,
+                    false => column.editor.put_dead(row),
                 }
             }
         }
-        let arrays = self.editors.into_iter().map(ColumnEditor::finish);
-        Ok((self.live, self.places.into_iter().zip(arrays).collect()))
+        let made = self.columns.into_iter().map(|Making { place, editor, was }| {
+            let array = editor.finish();
+            Made { place, array, was }
+        });
+        Ok((self.live, made.collect()))
     }
+}
+
+fn slot(group: usize, row: usize) -> Slot {
+    Slot((group * GROUP_ROWS + row) as u32)
 }
 
 impl Live {

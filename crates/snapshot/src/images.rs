@@ -16,7 +16,7 @@ use arrow_schema::{Schema, SchemaRef};
 use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use storage::{GROUP_ROWS, Snapshot, Store, Table};
+use storage::{GROUP_ROWS, Slot, Snapshot, Store, Table};
 use types::{ColumnId, ColumnSchema, DataType, Height, Result, TableId};
 
 use crate::group::{Charges, Evicted, Group, GroupColumns, ImageWork, Request};
@@ -85,6 +85,20 @@ pub struct TableScan {
 }
 
 impl TableImages {
+    /// Tells the groups which of their rows a block touched.
+    fn touch(&self, height: Height, records: &[(TableId, Slot)]) {
+        let mut groups = self.groups.read();
+        for (_, slot) in records {
+            let (number, row) = (slot.0 as usize / GROUP_ROWS, slot.0 as usize % GROUP_ROWS);
+            if number >= groups.len() {
+                drop(groups);
+                self.group(number);
+                groups = self.groups.read();
+            }
+            groups[number].touch(height, row);
+        }
+    }
+
     fn group(&self, number: usize) -> Arc<Group> {
         if let Some(group) = self.groups.read().get(number) {
             return group.clone();
@@ -150,10 +164,9 @@ impl Images {
         *told_to = (*told_to).max(told.complete_above);
         for block in &told.blocks {
             *told_to = block.height;
-            for (id, slot) in &block.records {
-                let slot = slot.0 as usize;
-                for of_table in tables.get(id).into_iter().flatten() {
-                    of_table.group(slot / GROUP_ROWS).touch(block.height, slot % GROUP_ROWS);
+            for of_one in block.records.chunk_by(|a, b| a.0 == b.0) {
+                for of_table in tables.get(&of_one[0].0).into_iter().flatten() {
+                    of_table.touch(block.height, of_one);
                 }
             }
         }
@@ -269,6 +282,11 @@ impl TableScan {
         self.images.counts.add(&read.work);
         self.images.admit(&images, &added);
         Ok(read)
+    }
+
+    /// Prepares for a [`read`](Self::read) of a group that comes soon.
+    pub fn prefetch(&self, group: usize) {
+        self.of_table.group(group).prefetch(&self.table, group, self.snapshot.height());
     }
 
     /// Between which values a group's column lies, where an image says so.

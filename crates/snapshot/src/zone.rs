@@ -50,7 +50,7 @@ impl Zone {
 
     /// What holds the values of both.
     #[must_use]
-    pub(crate) fn or(self, other: Zone) -> Zone {
+    pub fn or(self, other: Zone) -> Zone {
         match (self, other) {
             (Zone::Empty, zone) | (zone, Zone::Empty) => zone,
             (Zone::Int(a, b), Zone::Int(c, d)) => Zone::Int(a.min(c), b.max(d)),

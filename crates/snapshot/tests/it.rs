@@ -5,6 +5,8 @@ mod model;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int32Type;
 use kit::random::Random;
 use model::{Rows, World, rows_of, scanned};
 use snapshot::{Images, Live, Zone};
@@ -96,10 +98,33 @@ fn snapshots_between_which_nothing_changed_share_their_images() {
     assert!(second.height() > first.height());
     assert_eq!(read(&second), address);
     assert_eq!(read(&first), address);
-    let before = images.usage();
+}
+
+#[test]
+fn an_image_is_patched_in_its_own_memory_unless_somebody_holds_it() {
+    let mut world = World::new(1, 5_000);
+    let images = images(&world, ROOMY);
+    let read = |world: &World| {
+        let snapshot = Arc::new(world.store.snapshot());
+        let scan = images.scan(snapshot, model::TABLE).expect("the table");
+        scan.read(1, &[4]).expect("readable").columns
+    };
+    let numbers =
+        |columns: &[arrow_array::ArrayRef]| columns[0].as_primitive::<Int32Type>().clone();
+    let address = |columns: &[arrow_array::ArrayRef]| columns[0].to_data().buffers()[0].as_ptr();
+    let first = address(&read(&world));
     world.touch(GROUP_ROWS as u64 + 3);
-    assert_ne!(read(&Arc::new(world.store.snapshot())), address, "a row of the group changed");
-    assert_eq!(images.usage().bytes, before.bytes, "the old image is nobody's but the reader's");
+    let held = read(&world);
+    assert_eq!(address(&held), first, "nobody held it");
+    assert_eq!(numbers(&held).value(3), -1);
+    let before = numbers(&held).value(4);
+    let usage = images.usage();
+    world.touch(GROUP_ROWS as u64 + 4);
+    let last = read(&world);
+    assert_ne!(address(&last), first, "somebody holds it");
+    assert_eq!((numbers(&held).value(4), numbers(&last).value(4)), (before, -1));
+    assert_eq!(images.usage().bytes, usage.bytes, "the old image is nobody's but the reader's");
+    assert_eq!(images.usage().evicted, 0);
 }
 
 #[test]

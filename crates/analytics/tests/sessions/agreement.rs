@@ -74,6 +74,76 @@ fn casts_and_fields_are_the_fast_paths() {
     });
 }
 
+/// A cast out of a comparison would leave another question.
+#[test]
+fn a_cast_that_narrows_is_made_before_it_is_compared() {
+    with_values(async |mut client| {
+        for (query, line) in [
+            ("SELECT count(*) FROM v WHERE x::numeric(10,0) = 3", "1"),
+            ("SELECT count(*) FROM v WHERE x::numeric(10,0) > 2.8", "1"),
+            ("SELECT count(*) FROM v WHERE (x * 1.00)::numeric(10,1) = -2.5", "1"),
+            ("SELECT count(*) FROM v WHERE id::numeric(1,0) < 2", "1"),
+        ] {
+            assert_eq!(client.lines(&format!("{ASK}{query}")).await, [line], "{query}");
+        }
+        let narrow = format!("{ASK}SELECT count(*) FROM v WHERE small::numeric(3,0) = 7");
+        assert_eq!(client.code(&narrow).await, SqlState::NUMERIC_VALUE_OUT_OF_RANGE);
+    });
+}
+
+#[test]
+fn floats_are_equal_and_sorted_as_in_postgresql() {
+    with_values(async |mut client| {
+        client.run("CREATE TABLE g (id int PRIMARY KEY, f float8)").await;
+        client.run("INSERT INTO g VALUES (1, 'NaN'), (2, 0.0), (3, 5), (4, NULL)").await;
+        // The double next to 0.1, and the one after it.
+        client.run("INSERT INTO g VALUES (5, 0.1), (6, 0.10000000000000002)").await;
+        for (query, lines) in [
+            (
+                "SELECT id FROM g WHERE id < 5 ORDER BY -f DESC NULLS LAST",
+                &["1", "2", "3", "4"][..],
+            ),
+            (
+                "SELECT count(DISTINCT f) FROM (SELECT f FROM g UNION ALL SELECT -f FROM g) x",
+                &["8"],
+            ),
+            ("SELECT CASE -f WHEN 0 THEN 'zero' ELSE 'other' END FROM g WHERE id = 2", &["zero"]),
+            ("SELECT CASE f WHEN -0.0::float8 THEN 'zero' END FROM g WHERE id = 2", &["zero"]),
+            ("SELECT count(*) FROM g WHERE -f IN (0, 7)", &["1"]),
+            ("SELECT count(*) FROM g WHERE -f BETWEEN 0 AND 0.5", &["1"]),
+            ("SELECT count(*) FROM g WHERE -f IN (-'NaN'::float8)", &["1"]),
+            // As a number they differ, as floats they do not.
+            ("SELECT id FROM g WHERE f = 0.1000000000000000055511151231257827", &["5"]),
+            ("SELECT id FROM g WHERE f > 0.10000000000000000555 ORDER BY id", &["1", "3", "6"]),
+            ("SELECT id FROM g WHERE f IN (0.1000000000000000055511151231257827)", &["5"]),
+            ("SELECT id FROM g WHERE 0.10000000000000001665 <= f AND f < 1", &["6"]),
+        ] {
+            assert_eq!(client.lines(&format!("{ASK}{query}")).await, lines, "{query}");
+        }
+    });
+}
+
+/// BETWEEN and nullif are written out where their operand is short.
+#[test]
+fn long_operands_are_compared_like_short_ones() {
+    with_values(async |mut client| {
+        let long = |operand: &str, more: &str| format!("({operand}{})", more.repeat(40));
+        for (operand, line) in [
+            // -0, which is no less than 0; numbers with digits of their own.
+            (long("-(f - f)", " + (f - f) * -1"), "2"),
+            (long("x / 1", " + 0.0 * x"), "0"),
+            (long("x / x - 1", " + (x - x)"), "2"),
+        ] {
+            let query = format!("SELECT count(*) FROM v WHERE {operand} BETWEEN 0 AND 0.000");
+            assert_eq!(client.lines(&format!("{ASK}{query}")).await, [line], "{query}");
+        }
+        let nullif = format!("{ASK}SELECT nullif({}, 2.7) FROM v", long("x / 1", " + 0.0 * x"));
+        assert_eq!(client.code(&nullif).await, SqlState::FEATURE_NOT_SUPPORTED);
+        let span = "SELECT interval '1 month' IN (interval '30 days')";
+        assert_eq!(client.lines(&format!("{ASK}{span}")).await, ["t"]);
+    });
+}
+
 #[test]
 fn what_leaves_its_range_is_refused() {
     with_values(async |mut client| {
@@ -92,6 +162,8 @@ fn what_leaves_its_range_is_refused() {
             ("SELECT sqrt(-f) FROM v", "2201F"),
             ("SELECT count(*) FROM v GROUP BY x / 3", "0A000"),
             ("SELECT DISTINCT x / 3 FROM v", "0A000"),
+            ("SELECT x * 1e2 FROM v", "0A000"),
+            ("SELECT -id AS id FROM v ORDER BY id + 0", "0A000"),
         ] {
             assert_eq!(client.code(&format!("{ASK}{query}")).await.as_str(), code, "{query}");
         }
@@ -129,6 +201,7 @@ fn no_answer_changes_when_its_table_grows() {
         for (select, condition) in [
             ("sum(amount), min(amount), max(id), count(*)", "amount > 0.5"),
             ("sum(amount * (1 - amount))", "true"),
+            ("amount * 0, 0.000 * amount, free * 0.0", "true"),
             ("count(*)", "amount > 0.12345678901"),
             ("count(*)", "code = 'ab   '"),
             ("amount * 1.1, amount + 0.5, free, -id", "true"),

@@ -321,3 +321,38 @@ fn a_string_is_read_as_what_it_is_compared_with() {
         }
     });
 }
+
+async fn plan(client: &mut Client, query: &str) -> String {
+    client.lines(&format!("EXPLAIN {query}")).await.join("\n")
+}
+
+/// FROM names tables next to one another that have nothing to be joined by.
+#[test]
+fn tables_are_joined_by_what_where_says_beside_a_subquery() {
+    in_shop(async |mut client| {
+        client.run("CREATE TABLE day (name text PRIMARY KEY, of int)").await;
+        client.run("INSERT INTO day VALUES ('first', 1), ('other', 2), ('third', 3)").await;
+        for (subquery, lines) in [
+            (
+                "NOT EXISTS (SELECT 1 FROM sale o WHERE o.customer = s.customer AND o.id > s.id)",
+                &["first,ada,2", "other,bob,3", "third,eve,4"][..],
+            ),
+            (
+                "EXISTS (SELECT 1 FROM sale o WHERE o.customer = s.customer AND o.id > s.id)",
+                &["first,ada,1"],
+            ),
+            (
+                "s.amount > (SELECT avg(amount) FROM sale o WHERE o.customer = s.customer)",
+                &["first,ada,2"],
+            ),
+        ] {
+            let query = format!(
+                "SELECT day.name, c.name, s.id FROM day, sale s, customer c
+                 WHERE s.customer = c.id AND day.of = c.id AND {subquery} ORDER BY s.id"
+            );
+            assert_eq!(client.lines(&query).await, lines, "{query}");
+            let plan = plan(&mut client, &query).await;
+            assert!(!plan.contains("CrossJoin"), "{plan}");
+        }
+    });
+}

@@ -29,6 +29,7 @@ use procedure::{Frame, ProgramResult};
 use storage::{BlockWrites, Store, UndoArena};
 use types::{Height, Position, Stop};
 
+use super::flaw::Flaw;
 use super::order::{Draw, Draws, Place};
 use super::seam::{Conflict, Ended, Epoch, Healing, Online, Session};
 
@@ -62,19 +63,23 @@ pub struct Arriving<P> {
     keeps_draws: bool,
 }
 
-impl<P: Online> Arriving<P> {
-    pub fn new(protocol: P) -> Self {
-        Arriving { protocol: Arc::new(protocol), interleaved: 1, watch: None, keeps_draws: false }
-    }
-
-    /// With what its card calls [`INTERLEAVED`], and watched if somebody wants to.
-    pub fn interleaving(self, options: &Options) -> Self {
-        let transactions = options.number(self.protocol.info(), INTERLEAVED.name) as usize;
-        Arriving { interleaved: transactions.max(1), watch: options.watch.clone(), ..self }
-    }
-
-    pub fn keeping_draws(self, keeps_draws: bool) -> Self {
-        Arriving { keeps_draws, ..self }
+impl<P: Online + 'static> Arriving<P> {
+    /// What the options ask for, of a protocol that `build` makes with the flaw in them.
+    pub fn made(options: &Options, build: impl FnOnce(Option<Flaw>) -> P) -> Arc<dyn Protocol> {
+        let flaw = options.flaw.and_then(Flaw::by_name);
+        let protocol = build(flaw);
+        let info = protocol.info();
+        let interleaves = info.options.iter().any(|option| option.name == INTERLEAVED.name);
+        let interleaved = match interleaves {
+            true => options.number(info, INTERLEAVED.name).max(1) as usize,
+            false => 1,
+        };
+        Arc::new(Arriving {
+            protocol: Arc::new(protocol),
+            interleaved,
+            watch: options.watch.clone(),
+            keeps_draws: flaw == Some(Flaw::StampsKeepDraws),
+        })
     }
 }
 

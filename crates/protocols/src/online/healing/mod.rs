@@ -126,10 +126,7 @@ const LOOKS_MAX: u32 = 12;
 const WARY_COMMITS: u32 = 8;
 
 fn make(options: &Options) -> Arc<dyn Protocol> {
-    let flaw = options.flaw.and_then(Flaw::by_name);
-    let healing = Healing { gaps: Arc::default(), graphs: Arc::default(), flaw };
-    let healing = Arriving::new(healing).interleaving(options);
-    Arc::new(healing.keeping_draws(flaw == Some(Flaw::StampsKeepDraws)))
+    Arriving::made(options, |flaw| Healing { gaps: Arc::default(), graphs: Arc::default(), flaw })
 }
 
 pub struct Healing {
