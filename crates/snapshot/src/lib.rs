@@ -42,9 +42,9 @@
 //!
 //! Writers pay a copy of the block's list of touched records at its end, nothing per access. A scan
 //! of clean groups costs a lock and a reference count per group and column. A patch reads each
-//! dirty row: some 150 ns with all that belongs to it, since a scan that says which group comes next
-//! ([`TableScan::prefetch`]) finds the rows in the cache. Where somebody holds the image, it also
-//! copies the group's column (16 KiB of integers: about 2 µs). Building reads all 2,048 rows.
+//! dirty row: some 150 ns with all that belongs to it, since a scan that says which group comes
+//! next ([`TableScan::prefetch`]) finds the rows in the cache. Where somebody holds the image, it
+//! also copies the group's column (16 KiB of integers: about 2 µs). Building reads all 2,048 rows.
 //!
 //! # Departures
 //!
