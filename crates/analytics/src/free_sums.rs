@@ -190,7 +190,8 @@ impl FreeTotals {
     }
 }
 
-fn counts(filter: Option<&BooleanArray>, row: usize) -> bool {
+/// Whether an aggregate's FILTER lets the row through.
+pub(crate) fn counts(filter: Option<&BooleanArray>, row: usize) -> bool {
     filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row))
 }
 

@@ -14,6 +14,7 @@ use datafusion::common::Result;
 use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 
 use crate::exact::{Answer, Bound, each, plus};
+use crate::free_sums::counts;
 
 /// A state's sum, whatever the scale of what was added.
 pub(crate) const STATE: ArrowType = ArrowType::Decimal128(38, 0);
@@ -167,7 +168,7 @@ impl GroupsAccumulator for Totals {
         };
         match filter {
             None => each(values, &mut add),
-            Some(filter) => each(values, &mut |place, units| match counts(filter, place) {
+            filter => each(values, &mut |place, units| match counts(filter, place) {
                 true => add(place, units),
                 false => Ok(()),
             }),
@@ -217,7 +218,7 @@ impl GroupsAccumulator for Totals {
         let rows = values[0].len();
         let (mut sums, mut seen) = (vec![0; rows], vec![false; rows]);
         each(&values[0], &mut |place, units| {
-            if filter.is_none_or(|filter| counts(filter, place)) {
+            if counts(filter, place) {
                 (sums[place], seen[place]) = (units, true);
             }
             Ok(())
@@ -234,10 +235,6 @@ impl GroupsAccumulator for Totals {
     fn size(&self) -> usize {
         self.sums.bytes() + self.seen.bytes()
     }
-}
-
-fn counts(filter: &BooleanArray, place: usize) -> bool {
-    filter.is_valid(place) && filter.value(place)
 }
 
 fn state_of(sums: Vec<i128>, counts: Option<Vec<i64>>, nulls: Option<NullBuffer>) -> Vec<ArrayRef> {

@@ -73,7 +73,7 @@ impl<'a> Line<'a> {
     ) -> Result<InFlight> {
         let began = Instant::now();
         let transactions = items.iter().map(|item| Arc::clone(&item.what)).collect();
-        let block = Arc::new(Block { height, time_us: 0, transactions });
+        let block = Arc::new(Block::new(height, 0, transactions));
         let prepared = self.protocol.prepare(&block, self.store, snapshot, crew);
         let prepared = prepared.map_err(|why| halted(&block, &why))?;
         Ok(InFlight { items, block, prepared, began })

@@ -113,7 +113,7 @@ impl Scene<'_> {
         let schemas = self.data.schemas.iter().cloned();
         let db = Database::new(schemas, |_| self.spec, threads, R::STRIPED);
         for (table, key, row) in &self.data.rows {
-            db.load(*table, key, row, Stamp::default());
+            db.load(*table, key, row, Stamp::default()).expect("room for the rows");
         }
         let before = db.version_bytes();
         let stop = AtomicBool::new(false);

@@ -35,7 +35,7 @@ pub fn resolve(
     now_us: i64,
     scratch: &mut Vec<Value>,
 ) -> Result<Resolved, Stop> {
-    if let Some(patch) = blind_patch(table, write, now_us) {
+    if let Some(patch) = blind_patch(table, write, now_us, scratch) {
         return patch;
     }
     let mut fold = Fold::new(table, write.slot, scratch);
@@ -43,26 +43,46 @@ pub fn resolve(
     fold.finish()
 }
 
-/// One command that looks at nothing of the row it writes: no row need be put together.
-fn blind_patch(table: &Table, write: &PendingWrite, now_us: i64) -> Option<Result<Resolved, Stop>> {
+/// One command that looks at nothing of the row but what it assigns: no row need be put together.
+fn blind_patch(
+    table: &Table,
+    write: &PendingWrite,
+    now_us: i64,
+    scratch: &mut Vec<Value>,
+) -> Option<Result<Resolved, Stop>> {
     let WriteState::Commands(commands) = &write.state else {
         return None;
     };
     let ([command], Some(slot)) = (&commands[..], write.slot) else {
         return None;
     };
-    let code = &command.code;
-    if !code.columns.is_empty() || !code.checks.is_empty() || table.stamp(slot, LATEST).is_none() {
+    if !command.code.columns.is_empty() || table.stamp(slot, LATEST).is_none() {
         return None;
     }
-    let mut columns = SmallVec::new();
+    scratch.resize(table.schema().columns.len().max(scratch.len()), Value::Null);
+    let patch = blind_values(command, now_us, scratch);
+    Some(patch.map(|patch| Resolved::Patch(slot, patch)).map_err(Stop::from))
+}
+
+/// What a command assigns that looks at nothing else; `row`: room for its checks.
+fn blind_values(command: &Command, now_us: i64, row: &mut [Value]) -> Result<Patch, types::Error> {
+    let Command { code, inputs } = command;
+    let mut patch = Patch::new();
     for (column, expression) in &code.assignments {
-        match expression.eval(&command.inputs, &[], now_us) {
-            Ok(value) => columns.push((*column, value)),
-            Err(error) => return Some(Err(error.into())),
-        }
+        patch.push((*column, expression.eval(inputs, &[], now_us)?));
     }
-    Some(Ok(Resolved::Patch(slot, columns)))
+    if !code.checks.is_empty() {
+        let exchange = |patch: &mut Patch, row: &mut [Value]| {
+            for (column, value) in patch {
+                std::mem::swap(value, &mut row[usize::from(*column)]);
+            }
+        };
+        exchange(&mut patch, row);
+        let checked = code.check(inputs, row, now_us);
+        exchange(&mut patch, row);
+        checked?;
+    }
+    Ok(patch)
 }
 
 /// The row of a write that puts one where none is.

@@ -178,6 +178,16 @@ pub struct Block {
     /// `now()` of its transactions: microseconds since 2000-01-01 UTC.
     pub time_us: i64,
     pub transactions: Vec<Arc<Work>>,
+    /// What the sealed block may hold beside its transactions: rows that they leave, where the
+    /// protocol's blocks have them.
+    pub image_room_bytes: usize,
+}
+
+impl Block {
+    /// One that nothing bounds.
+    pub fn new(height: Height, time_us: i64, transactions: Vec<Arc<Work>>) -> Block {
+        Block { height, time_us, transactions, image_room_bytes: usize::MAX }
+    }
 }
 
 /// How a transaction ended. Deterministic, and recorded in the block.

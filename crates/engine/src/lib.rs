@@ -39,6 +39,7 @@ pub use engine::{
 pub use journal::Journal;
 pub use language::{Language, ObjectChange, SCHEMA_TABLE, SchemaChange};
 pub use parameter_types::ParameterTypes;
+pub use protocols::recorded_name;
 pub use queue::{BlockLimits, Completion};
 pub use replica::{Again, Boundary, Compiled, Executed, Halt, Head, Input, Replica};
 pub use retention::{Retention, RetentionSettings};

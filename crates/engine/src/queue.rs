@@ -61,6 +61,13 @@ fn weight(payload: &[u8]) -> usize {
     payload.len() + OUTCOME_BYTES_MAX + 8
 }
 
+/// What a block of these transactions may hold beside them. Each is framed once more where it
+/// stands beside something.
+pub(crate) fn room_beside(payloads: &[Bytes]) -> usize {
+    let weights = payloads.iter().map(|payload| weight(payload) + 16);
+    BLOCK_WEIGHT_MAX.saturating_sub(weights.sum())
+}
+
 #[derive(Clone, Copy, Debug)]
 pub struct BlockLimits {
     pub transactions_max: usize,

@@ -30,6 +30,7 @@ use types::{Error, Height, Position, SqlState};
 use crate::effects::Effects;
 use crate::images;
 use crate::language::{Language, SchemaChange};
+use crate::queue::room_beside;
 use crate::transaction::{Body, Transaction, encode_outcome};
 
 /// A transaction on its way into a block: its ledger bytes and, where its session has done so
@@ -250,7 +251,8 @@ impl Replica {
             false => {
                 let (_, transactions) = self.compile(inputs);
                 let again = self.replaying_protocol();
-                let (sealed, changes) = self.run(&*again, header.time_us, transactions)?;
+                let block = Block::new(header.height, header.time_us, transactions);
+                let (sealed, changes) = self.run(&*again, block)?;
                 (Some(sealed.outcome.outcomes), changes)
             }
         };
@@ -297,15 +299,9 @@ impl Replica {
     }
 
     /// Under a protocol; the writes are in the store but not published.
-    fn run(
-        &self,
-        protocol: &dyn Protocol,
-        time_us: i64,
-        transactions: Vec<Arc<Work>>,
-    ) -> Result<(Sealed, Changes), Halt> {
-        let height = self.head.height + 1;
-        let block = Arc::new(Block { height, time_us, transactions });
-        let mut writes = self.store.begin_block(height, self.crew.workers());
+    fn run(&self, protocol: &dyn Protocol, block: Block) -> Result<(Sealed, Changes), Halt> {
+        let block = Arc::new(block);
+        let mut writes = self.store.begin_block(block.height, self.crew.workers());
         let prepared = protocol.prepare(&block, &self.store, self.head.height, &self.crew)?;
         let outcome = protocol.finish(prepared, &block, &self.store, &mut writes, &self.crew)?;
         let sealed = Sealed::of(protocol, &block, outcome);
@@ -314,7 +310,9 @@ impl Replica {
 
     fn execute_batch(&mut self, time_us: i64, inputs: Vec<Input>) -> Result<Executed, Halt> {
         let (payloads, transactions) = self.compile(inputs);
-        let (sealed, changes) = self.run(&*self.protocol, time_us, transactions)?;
+        let image_room_bytes = room_beside(&payloads);
+        let block = Block::new(self.head.height + 1, time_us, transactions);
+        let (sealed, changes) = self.run(&*self.protocol, Block { image_room_bytes, ..block })?;
         let Sealed { block, outcome, arrivals } = sealed;
         let payloads = match &arrivals {
             Some(arrivals) => in_order(payloads, arrivals),

@@ -72,7 +72,7 @@ impl Job {
         for n in 1..=self.rows as i64 {
             let mut row = vec![Value::text("0123456789"); 11];
             row[0] = Value::Int(n);
-            db.load(TABLE, &Key::from_int(n), &row, Stamp::default());
+            db.load(TABLE, &Key::from_int(n), &row, Stamp::default()).expect("room for the rows");
         }
         let works = self.works();
         let stop = AtomicBool::new(false);

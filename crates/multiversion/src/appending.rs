@@ -41,6 +41,11 @@ impl Appending {
         self.last.store(order.0, SeqCst);
     }
 
+    /// Numbers of a block that is over are positions by now, so they may be used again.
+    pub(crate) fn start_over(&self) {
+        self.number.store(0, SeqCst);
+    }
+
     pub(crate) fn end(&self) {
         self.turn.store(0, SeqCst);
     }

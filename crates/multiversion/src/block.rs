@@ -18,7 +18,7 @@
 //! timestamp inside of its epoch, below changes of the same block.
 //!
 //! The tables are loaded again whenever somebody else has changed the store: another protocol's
-//! block, or a schema change.
+//! block, or a schema change; and when old versions have left little room, which leaves them behind.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::marker::PhantomData;
@@ -151,6 +151,8 @@ struct Loaded {
     height: Height,
     schemas: Vec<TableId>,
     db: Arc<Database>,
+    /// The rows alone, without old versions, leave little room.
+    crowded: bool,
 }
 
 /// What a worker has done.
@@ -180,7 +182,12 @@ impl<R: Rule> Online<R> {
     }
 
     /// The tables as the store has them.
-    fn tables(&self, store: &Arc<Store>, height: Height, workers: usize) -> Arc<Database> {
+    fn tables(
+        &self,
+        store: &Arc<Store>,
+        height: Height,
+        workers: usize,
+    ) -> Result<Arc<Database>, String> {
         let mut loaded = self.loaded.lock();
         let schemas: Vec<TableId> = store.tables().iter().map(|table| table.id()).collect();
         if let Some(loaded) = &mut *loaded
@@ -188,32 +195,39 @@ impl<R: Rule> Online<R> {
             && loaded.height + 1 == height
             && loaded.schemas == schemas
             && loaded.db.clock.workers() >= workers
+            && (loaded.crowded || !loaded.db.is_crowded())
         {
             loaded.height = height;
-            return Arc::clone(&loaded.db);
+            return Ok(Arc::clone(&loaded.db));
         }
-        let db = Arc::new(self.load(store, workers));
-        let store = Arc::downgrade(store);
-        *loaded = Some(Loaded { store, height, schemas, db: Arc::clone(&db) });
-        db
+        // Never both at once in memory.
+        *loaded = None;
+        let db = Arc::new(self.load(store, workers)?);
+        let (store, crowded) = (Arc::downgrade(store), db.is_crowded());
+        *loaded = Some(Loaded { store, height, schemas, db: Arc::clone(&db), crowded });
+        Ok(db)
     }
 
-    fn load(&self, store: &Store, workers: usize) -> Database {
+    fn load(&self, store: &Store, workers: usize) -> Result<Database, String> {
         let tables = store.tables();
         let schemas = tables.iter().map(|table| Arc::clone(table.schema()));
         let mut db =
             Database::new(schemas, |schema| self.choice.of(&schema.name), workers, R::STRIPED);
         db.flaw = self.flaw;
+        let mut loaded = Ok(());
         for table in &tables {
             let columns: Vec<_> = (0..table.schema().columns.len() as u16).collect();
             let mut load = |key: &[u8], stamp: Stamp, row: &[Value]| {
-                db.load(table.id(), &Key::from(key), row, stamp);
-                ControlFlow::Continue(())
+                loaded = db.load(table.id(), &Key::from(key), row, stamp);
+                if loaded.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             };
             let all = Bound::Unbounded;
             table.scan(0, all, all, false, LATEST, &columns, &mut load);
+            if loaded.is_err() {
+                break;
+            }
         }
-        db
+        loaded.map(|()| db).map_err(|stop| format!("the rows cannot be loaded: {stop:?}"))
     }
 }
 
@@ -302,7 +316,8 @@ impl<R: Rule> Protocol for Online<R> {
         writes: &mut BlockWrites,
         crew: &Crew,
     ) -> Result<BlockOutcome, String> {
-        let db = self.tables(store, block.height, crew.workers());
+        let db = self.tables(store, block.height, crew.workers())?;
+        db.image_room_bytes.store(block.image_room_bytes, Ordering::Relaxed);
         let count = block.transactions.len();
         let all = Arc::new(Mutex::new(Vec::new()));
         {
@@ -339,6 +354,7 @@ impl<R: Rule> Protocol for Online<R> {
         places.settle::<R>(&db, &mut changed)?;
         write_back(&db, store, &changed, writes.arena(0));
         db.clock.turn();
+        db.appending.start_over();
         db.vacuum(false);
         Ok(outcome)
     }

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use kit::sync::atomic::AtomicUsize;
 use kit::sync::{Mutex, MutexGuard};
-use types::{Error, Key, SqlState, Stamp, TableId, TableSchema, Value};
+use types::{Error, Key, SqlState, Stamp, Stop, TableId, TableSchema, Value};
 
 use crate::appending::Appending;
 use crate::chains::Sight;
@@ -21,6 +22,8 @@ pub struct Database {
     centre: Mutex<()>,
     /// Whose turn it is to add rows under hidden ids.
     pub(crate) appending: Appending,
+    /// Bytes that the block still has for row images, where it holds them.
+    pub(crate) image_room_bytes: AtomicUsize,
     /// Timestamps are drawn by stripes.
     striped: bool,
     /// The bug that everything here has, for tests of the tests.
@@ -44,7 +47,8 @@ impl Database {
         }
         let (clock, centre) = (Clock::new(workers), Mutex::new(()));
         let appending = Appending::default();
-        Database { tables, clock, centre, appending, striped, flaw: None }
+        let image_room_bytes = AtomicUsize::new(usize::MAX);
+        Database { tables, clock, centre, appending, image_room_bytes, striped, flaw: None }
     }
 
     pub fn table(&self, id: TableId) -> Result<&Table, Error> {
@@ -66,11 +70,15 @@ impl Database {
 
     /// Adds a row that is there from the beginning. Not while transactions run.
     ///
-    /// # Panics
+    /// # Errors
     /// If there is no such table, or no more room.
-    pub fn load(&self, table: TableId, key: &Key, row: &[Value], stamp: Stamp) {
-        let table = self.table(table).expect("only rows of its tables are loaded");
-        table.load(key, row, stamp).expect("room for the rows that are loaded");
+    pub fn load(&self, table: TableId, key: &Key, row: &[Value], stamp: Stamp) -> Result<(), Stop> {
+        self.table(table)?.load(key, row, stamp)
+    }
+
+    /// Whether some table has little room left for versions or strings.
+    pub fn is_crowded(&self) -> bool {
+        self.tables().any(Table::is_crowded)
     }
 
     pub(crate) fn centre(&self) -> MutexGuard<'_, ()> {

@@ -18,9 +18,9 @@ use std::sync::Arc;
 use kit::sync::atomic::{AtomicU64, Ordering};
 use rust_decimal::Decimal;
 use smallvec::SmallVec;
-use types::{ColumnId, DataType, Error, TableSchema, Value};
+use types::{ColumnId, DataType, TableSchema, Value};
 
-use crate::pool::{Classes, Piece};
+use crate::pool::{Classes, Full, Piece};
 
 const INLINE_BYTES: usize = 12;
 
@@ -129,7 +129,7 @@ impl Strings {
         Strings { pieces: Classes::new(spaces), shared }
     }
 
-    pub fn store(&self, bytes: &[u8], worker: usize) -> Result<[u64; 2], Error> {
+    pub fn store(&self, bytes: &[u8], worker: usize) -> Result<[u64; 2], Full> {
         let prefix = |n: usize| {
             let mut four = [0; 4];
             four[..n.min(4)].copy_from_slice(&bytes[..n.min(4)]);
@@ -173,7 +173,7 @@ impl Strings {
     }
 
     /// One more version has the string, which does not lie in its row.
-    fn share(&self, words: &mut [u64; 2], worker: usize) -> Result<(), Error> {
+    fn share(&self, words: &mut [u64; 2], worker: usize) -> Result<(), Full> {
         if self.shared {
             self.pieces.words(Piece(words[1]))[0].fetch_add(1, Ordering::Relaxed);
             return Ok(());
@@ -189,6 +189,10 @@ impl Strings {
                 self.pieces.give(piece);
             }
         }
+    }
+
+    pub fn is_crowded(&self) -> bool {
+        self.pieces.is_crowded()
     }
 
     pub fn units_in_use(&self) -> usize {
@@ -226,6 +230,11 @@ impl Layout {
         Layout { long, words: offset, columns, strings }
     }
 
+    /// Bytes of a row's strings.
+    pub fn long_bytes(&self, load: impl Fn(usize) -> u64) -> usize {
+        self.long.iter().map(|&(_, at)| load(at) as u32 as usize).sum()
+    }
+
     pub fn column_count(&self) -> usize {
         self.columns.len()
     }
@@ -249,7 +258,7 @@ impl Layout {
     }
 
     /// The words of a value. A long string has one version then: the caller's.
-    pub fn encode(&self, column: ColumnId, value: &Value, worker: usize) -> Result<Cell, Error> {
+    pub fn encode(&self, column: ColumnId, value: &Value, worker: usize) -> Result<Cell, Full> {
         let pair = |bytes: [u8; 16]| {
             let both = u128::from_le_bytes(bytes);
             [both as u64, (both >> 64) as u64]
@@ -296,7 +305,7 @@ impl Layout {
 
     /// A row that nobody else sees yet has the words of another version, all but the `owned`
     /// columns, which are new: what lies beside it has one more version now.
-    pub fn share(&self, row: &[AtomicU64], owned: &ColumnSet, worker: usize) -> Result<(), Error> {
+    pub fn share(&self, row: &[AtomicU64], owned: &ColumnSet, worker: usize) -> Result<(), Full> {
         for &(column, at) in &self.long {
             let low = row[at].load(Ordering::Relaxed);
             if is_inline(low) || owned.contains(column) {

@@ -15,10 +15,10 @@
 //! backed.
 
 use crossbeam_utils::CachePadded;
-use kit::sync::atomic::AtomicU64;
+use kit::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use parking_lot::Mutex;
 use storage::parts::{Words, prefetch};
-use types::{Error, SqlState};
+use types::Stop;
 
 const SPACE_BITS: u32 = 5;
 /// Most spaces of a pool.
@@ -40,8 +40,25 @@ impl Unit {
     }
 }
 
+/// A space of a pool has no unit left. What a transaction asks for has nothing to do with it, and
+/// whoever runs the block again has room: so no transaction may be rejected for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Full;
+
+impl From<Full> for Stop {
+    fn from(_: Full) -> Stop {
+        let why = "a memory space of versions is full: choose a garbage collector, more spaces, or \
+                   another protocol";
+        Stop::Halt(why.into())
+    }
+}
+
 pub struct Pool {
     stride: usize,
+    /// Most units of a space.
+    units_max: u32,
+    /// Some space has few units left.
+    crowded: AtomicBool,
     spaces: Box<[CachePadded<Space>]>,
 }
 
@@ -60,16 +77,21 @@ struct Numbers {
 impl Pool {
     /// Units of `stride` words in so many spaces.
     pub fn new(stride: usize, spaces: usize) -> Pool {
+        Pool::bounded(stride, spaces, NUMBERS_MAX)
+    }
+
+    fn bounded(stride: usize, spaces: usize, units_max: u32) -> Pool {
         assert!((1..=SPACES_MAX).contains(&spaces));
         let space = || {
             let words = Words::new(stride, FIRST_UNITS_LOG2);
             CachePadded::new(Space { words, numbers: Mutex::default() })
         };
-        Pool { stride, spaces: (0..spaces).map(|_| space()).collect() }
+        let spaces = (0..spaces).map(|_| space()).collect();
+        Pool { stride, units_max, crowded: AtomicBool::new(false), spaces }
     }
 
     /// A unit from the space of a worker. Its words hold what its last life left in them.
-    pub fn take(&self, worker: usize) -> Result<Unit, Error> {
+    pub fn take(&self, worker: usize) -> Result<Unit, Full> {
         let at = worker % self.spaces.len();
         let space = &self.spaces[at];
         let mut numbers = space.numbers.lock();
@@ -77,15 +99,23 @@ impl Pool {
             Some(number) => number,
             None => {
                 let number = numbers.next;
-                if number == NUMBERS_MAX {
-                    return Err(full());
+                if number == self.units_max {
+                    return Err(Full);
                 }
                 numbers.next += 1;
+                if number == self.units_max / 4 * 3 {
+                    self.crowded.store(true, Ordering::Relaxed);
+                }
                 space.words.ensure(u64::from(number));
                 number
             }
         };
         Ok(Unit(number << SPACE_BITS | at as u32))
+    }
+
+    /// Whether some space has had three quarters of its units in use.
+    pub fn is_crowded(&self) -> bool {
+        self.crowded.load(Ordering::Relaxed)
     }
 
     pub fn give(&self, unit: Unit) {
@@ -119,11 +149,6 @@ impl Pool {
     }
 }
 
-fn full() -> Error {
-    Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "a memory space of versions is full")
-        .with_hint("Choose a garbage collector, or more memory spaces.")
-}
-
 /// Pools of units of 2, 4, 8 … words, for pieces of any size.
 pub struct Classes {
     classes: Box<[Pool]>,
@@ -141,9 +166,9 @@ impl Classes {
     }
 
     /// A piece of `words` words at least.
-    pub fn take(&self, words: usize, worker: usize) -> Result<Piece, Error> {
+    pub fn take(&self, words: usize, worker: usize) -> Result<Piece, Full> {
         let class = words.next_power_of_two().ilog2().saturating_sub(1) as usize;
-        let pool = self.classes.get(class).ok_or_else(full)?;
+        let pool = self.classes.get(class).ok_or(Full)?;
         Ok(Piece((class as u64 + 1) << 32 | u64::from(pool.take(worker)?.0)))
     }
 
@@ -162,6 +187,10 @@ impl Classes {
     fn locate(&self, piece: Piece) -> Option<(&Pool, Unit)> {
         let class = (piece.0 >> 32) as usize;
         Some((self.classes.get(class.checked_sub(1)?)?, Unit(piece.0 as u32)))
+    }
+
+    pub fn is_crowded(&self) -> bool {
+        self.classes.iter().any(Pool::is_crowded)
     }
 
     pub fn units_in_use(&self) -> usize {
@@ -190,6 +219,20 @@ mod tests {
         units.iter().for_each(|unit| pool.give(*unit));
         assert_eq!((pool.units_in_use(), pool.bytes()), (0, 0));
         assert_eq!(pool.take(0).unwrap().space(), 0);
+    }
+
+    #[test]
+    fn a_full_space_is_told_before_it_is_full_and_is_nobodys_rejection() {
+        let pool = Pool::bounded(1, 1, 8);
+        let units: Vec<Unit> = (0..6).map(|_| pool.take(0).unwrap()).collect();
+        assert!(!pool.is_crowded());
+        units.iter().for_each(|unit| pool.give(*unit));
+        let units: Vec<Unit> = (0..8).map(|_| pool.take(0).unwrap()).collect();
+        assert!(pool.is_crowded());
+        assert_eq!(pool.take(0), Err(Full));
+        assert!(matches!(Stop::from(Full), Stop::Halt(_)));
+        pool.give(units[3]);
+        assert_eq!(pool.take(0), Ok(units[3]));
     }
 
     #[test]

@@ -137,7 +137,7 @@ fn no_skew<R: Rule>() {
             let db = Arc::new(Database::new([schema()], |_| spec, 2, R::STRIPED));
             for key in [1, 2] {
                 let row = [Value::Int(key), Value::Int(0), Value::Int(0)];
-                db.load(TABLE, &Key::from_int(key), &row, Stamp::default());
+                db.load(TABLE, &Key::from_int(key), &row, Stamp::default()).unwrap();
             }
             let other = {
                 let db = Arc::clone(&db);
@@ -173,7 +173,7 @@ fn no_phantom<R: Rule>() {
             let spec = TableSpec { collector: Collector::Nobody, ..TableSpec::default() };
             let db = Arc::new(Database::new([schema()], |_| spec, 2, R::STRIPED));
             let row = [Value::Int(1), Value::Int(0), Value::Int(0)];
-            db.load(TABLE, &Key::from_int(1), &row, Stamp::default());
+            db.load(TABLE, &Key::from_int(1), &row, Stamp::default()).unwrap();
             let inserter = {
                 let db = Arc::clone(&db);
                 thread::spawn(move || {

@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use storage::parts::{HashIndex, OrderedIndex, Words};
 use storage::{KeyHash, Slot};
 use types::key::{decode_column, encode_column};
-use types::{ColumnId, DataType, Error, IndexId, Key, Stamp, TableSchema, Value};
+use types::{ColumnId, DataType, Error, IndexId, Key, Stamp, Stop, TableSchema, Value};
 
 use crate::chains::append::{Append, NewestFirst, OldestFirst};
 use crate::chains::delta::Delta;
@@ -31,7 +31,7 @@ use crate::chains::{Chains, Head, KEY, Latched, Mark, NewVersion, RowAt, Seen};
 use crate::clock::Timestamp;
 use crate::gaps::Gaps;
 use crate::layout::{ColumnSet, Layout, Strings};
-use crate::pool::Unit;
+use crate::pool::{Full, Unit};
 use crate::spec::{Pointers, Storage, TableSpec};
 
 enum Store {
@@ -194,7 +194,7 @@ impl Table {
         lock: u64,
         worker: usize,
         horizon: Timestamp,
-    ) -> Result<Created, Error> {
+    ) -> Result<Created, Full> {
         let hash = self.primary.hash(key.as_bytes());
         let _alone = self.creating(hash);
         if let Some(tuple) = self.find(key) {
@@ -220,7 +220,7 @@ impl Table {
     }
 
     /// A row that is there from the beginning.
-    pub fn load(&self, key: &Key, row: &[Value], stamp: Stamp) -> Result<(), Error> {
+    pub fn load(&self, key: &Key, row: &[Value], stamp: Stamp) -> Result<(), Stop> {
         let Created::New(tuple) = self.create(key, 0, 0, Timestamp::ZERO)? else { return Ok(()) };
         let (mut image, mut changed) = (vec![0; self.layout.words], ColumnSet::default());
         for (column, value) in row.iter().enumerate() {
@@ -239,7 +239,7 @@ impl Table {
         };
         let prepared = self.prepare(&new, 0)?;
         self.publish(&new, None, prepared, &mut Vec::new())?;
-        self.install(&new, prepared, 0)
+        Ok(self.install(&new, prepared, 0)?)
     }
 
     /// Excludes others who create or bury tuples of a key.
@@ -427,7 +427,7 @@ impl Table {
         self.remove_entries(&ours, &kept);
     }
 
-    pub fn prepare(&self, new: &NewVersion<'_>, worker: usize) -> Result<Option<Unit>, Error> {
+    pub fn prepare(&self, new: &NewVersion<'_>, worker: usize) -> Result<Option<Unit>, Full> {
         with_chains!(&self.store, chains => chains.prepare(&self.layout, new, worker))
     }
 
@@ -440,7 +440,7 @@ impl Table {
         new: &NewVersion<'_>,
         prepared: Option<Unit>,
         worker: usize,
-    ) -> Result<(), Error> {
+    ) -> Result<(), Full> {
         let latched = self.head(new.tuple).latch();
         with_chains!(&self.store, chains => {
             chains.install(&self.layout, &latched, new, prepared, worker)
@@ -489,6 +489,11 @@ impl Table {
     }
 
     /// Versions that take memory beside the heads.
+    /// Whether there is little room left for versions or strings.
+    pub fn is_crowded(&self) -> bool {
+        self.layout.strings.is_crowded() || with_chains!(&self.store, chains => chains.is_crowded())
+    }
+
     pub fn versions(&self) -> usize {
         with_chains!(&self.store, chains => chains.versions())
     }

@@ -15,14 +15,16 @@ use std::ops::ControlFlow;
 
 use concurrency::Moment;
 use kit::sync::Spin;
+use kit::sync::atomic::Ordering::Relaxed;
 use procedure::access::{Access, Command, Range, Row};
 use smallvec::SmallVec;
-use types::{ColumnId, Error, Key, Position, Stamp, Stop, TableId, Value};
+use types::{ColumnId, Error, Key, Position, SqlState, Stamp, Stop, TableId, Value};
 
 use crate::chains::{RowAt, Seen};
 use crate::clock::Timestamp;
 use crate::collect::Retired;
 use crate::gaps::Fallen;
+use crate::pool::Full;
 use crate::rules::{Context, Miss, Permit, Place, Rule};
 use crate::spec::Collector;
 use crate::table::{Created, Table};
@@ -41,6 +43,8 @@ pub struct Transaction<'d, R: Rule> {
     pub(crate) conflicted: bool,
     pub(crate) retired: Retired,
     fallen: Vec<(u32, Fallen)>,
+    /// Of the block's room for row images.
+    image_bytes: usize,
     /// What was changed, where somebody wants to know.
     pub(crate) log: Option<Log>,
     /// The number in its hidden row ids, and the turn to add such rows.
@@ -56,6 +60,9 @@ pub(crate) struct Log {
     /// Numbers in hidden row ids, and the positions at which their transactions arrived.
     pub(crate) numbers: Vec<(u32, Position)>,
 }
+
+/// Table, kind, lengths.
+const IMAGE_FRAME_BYTES: usize = 32;
 
 /// Turns of a wait for the turn to add rows under hidden ids.
 const TURN_WAITS_MAX: u32 = 24;
@@ -80,6 +87,7 @@ impl<'d, R: Rule> Transaction<'d, R> {
             conflicted: false,
             retired: Retired::default(),
             fallen: Vec::new(),
+            image_bytes: 0,
             log: None,
             number: None,
             out_of_turn: false,
@@ -120,6 +128,7 @@ impl<'d, R: Rule> Transaction<'d, R> {
                 Ok(done) => return Ok(done),
                 Err(Miss::Conflict(why)) => return Err(self.conflict(why)),
                 Err(Miss::Gone) => spin.wait(),
+                Err(Miss::Full(full)) => return Err(full.into()),
             }
         }
     }
@@ -130,7 +139,7 @@ impl<'d, R: Rule> Transaction<'d, R> {
         if self.work.writes.is_empty() {
             return None;
         }
-        let lock = table.head(tuple).lock_word().load(kit::sync::atomic::Ordering::Relaxed);
+        let lock = table.head(tuple).lock_word().load(Relaxed);
         if !R::is_own(&self.cx, lock) {
             return None;
         }
@@ -200,13 +209,12 @@ impl<'d, R: Rule> Transaction<'d, R> {
                 Ok(Found::Own(self.begin_write(table, tuple, &seen, true)))
             }
             Ok(Created::Exists(_)) => Err(Miss::Gone),
-            Err(_) => Err(Miss::Conflict("There is no room for another row.")),
+            Err(full) => Err(Miss::Full(full)),
         }
     }
 
     /// Writes down a lock that was just taken.
     fn begin_write(&mut self, table: &Table, tuple: u32, seen: &Seen<'_>, created: bool) -> usize {
-        use kit::sync::atomic::Ordering::Relaxed;
         let row = match seen.row {
             RowAt::Version(words) => self.work.copy_row(words.iter().map(|w| w.load(Relaxed))),
             RowAt::Copied => self.work.copy_row(self.cx.copy.iter().copied()),
@@ -234,7 +242,7 @@ impl<'d, R: Rule> Transaction<'d, R> {
         at: usize,
         column: ColumnId,
         value: &Value,
-    ) -> Result<(), Error> {
+    ) -> Result<(), Full> {
         let layout = &table.layout;
         let cell = layout.encode(column, value, self.cx.worker)?;
         let write = &mut self.work.writes[at];
@@ -263,12 +271,12 @@ impl<'d, R: Rule> Transaction<'d, R> {
             scratch[usize::from(column)] = table.layout.decode(column, |i| row[i]);
         }
         let applied = command.apply(&mut scratch, self.moment.now_us);
-        let stored = applied.and_then(|()| {
+        let stored = applied.map_err(Stop::from).and_then(|()| {
             let mut columns = code.assignments.iter().map(|(column, _)| *column);
-            columns.try_for_each(|c| self.assign(table, at, c, &scratch[usize::from(c)]))
+            Ok(columns.try_for_each(|c| self.assign(table, at, c, &scratch[usize::from(c)]))?)
         });
         self.scratch = scratch;
-        Ok(stored?)
+        stored
     }
 
     /// Turns the commands of a write into the row that they make; gives the stamp of the row below
@@ -315,6 +323,9 @@ impl<'d, R: Rule> Transaction<'d, R> {
     /// Commits what was written, or says why not.
     pub(crate) fn commit(&mut self) -> Result<Place, Stop> {
         (0..self.work.writes.len()).try_for_each(|at| self.evaluate(at).map(drop))?;
+        if R::KEEPS_IMAGES && self.log.is_some() {
+            self.take_image_room()?;
+        }
         // Made and taken away again: nothing was there and nothing will be.
         if self.work.writes.is_empty() {
             return self.settle_reads(false);
@@ -326,6 +337,7 @@ impl<'d, R: Rule> Transaction<'d, R> {
             Ok(permit) => permit,
             Err(Miss::Conflict(why)) => return Err(self.conflict(why)),
             Err(Miss::Gone) => return Err(self.conflict("A row is gone.")),
+            Err(Miss::Full(full)) => return Err(full.into()),
         };
         if self.number.is_some() {
             let appending = &self.cx.db.appending;
@@ -346,9 +358,49 @@ impl<'d, R: Rule> Transaction<'d, R> {
         drop(inside);
         self.end_turn();
         self.cx.db.clock.end(self.cx.worker);
+        self.image_bytes = 0;
         self.retired.add(self.cx.db, &self.work.writes, permit.at);
         self.work.clear();
         Ok(permit.place)
+    }
+
+    /// Room in the block for the rows that it writes.
+    fn take_image_room(&mut self) -> Result<(), Stop> {
+        let wanted: usize = (0..self.work.writes.len()).map(|at| self.image_bytes(at)).sum();
+        let left = |room: usize| room.checked_sub(wanted);
+        match self.cx.db.image_room_bytes.fetch_update(Relaxed, Relaxed, left) {
+            Ok(_) => {
+                self.image_bytes = wanted;
+                Ok(())
+            }
+            Err(room) => Err(Stop::Rejected(
+                Error::new(
+                    SqlState::PROGRAM_LIMIT_EXCEEDED,
+                    "the transaction writes too many rows for its block",
+                )
+                .with_detail(format!(
+                    "Under \"{}\" a block holds the rows that it leaves: some {wanted} bytes, with \
+                     room for {room}.",
+                    R::NAME
+                ))
+                .with_hint("Write fewer rows in each transaction, or choose another protocol."),
+            )),
+        }
+    }
+
+    /// What the image of a written row takes in its block, its frame included.
+    fn image_bytes(&mut self, at: usize) -> usize {
+        let write = &self.work.writes[at];
+        let table = self.cx.db.at(write.table);
+        let key_bytes = table.key(write.tuple).as_bytes().len();
+        let row_bytes = match write.exists() {
+            true => {
+                let row = self.work.row(write.row, &table.layout);
+                table.layout.long_bytes(|i| row[i]) + table.layout.words * 10
+            }
+            false => 0,
+        };
+        key_bytes + row_bytes + IMAGE_FRAME_BYTES
     }
 
     fn end_turn(&mut self) {
@@ -392,6 +444,7 @@ impl<'d, R: Rule> Transaction<'d, R> {
             Ok(place) => place,
             Err(Miss::Conflict(why)) => return Err(self.conflict(why)),
             Err(Miss::Gone) => return Err(self.conflict("A row is gone.")),
+            Err(Miss::Full(full)) => return Err(full.into()),
         };
         drop(centre);
         self.abort();
@@ -400,6 +453,8 @@ impl<'d, R: Rule> Transaction<'d, R> {
 
     /// Takes back everything.
     pub(crate) fn abort(&mut self) {
+        let room = std::mem::take(&mut self.image_bytes);
+        self.cx.db.image_room_bytes.fetch_add(room, Relaxed);
         let (db, stamp) = (self.cx.db, self.stamp());
         for at in 0..self.work.writes.len() {
             let write = &self.work.writes[at];
@@ -438,8 +493,7 @@ impl<'d, R: Rule> Transaction<'d, R> {
                 let seen = table.newest(write.tuple, &mut self.cx.copy);
                 before.clear();
                 match seen.row {
-                    RowAt::Version(words) => before
-                        .extend(words.iter().map(|w| w.load(kit::sync::atomic::Ordering::Relaxed))),
+                    RowAt::Version(words) => before.extend(words.iter().map(|w| w.load(Relaxed))),
                     _ => before.extend_from_slice(&self.cx.copy),
                 }
                 row = Some(&before[..]);
@@ -468,8 +522,7 @@ impl<'d, R: Rule> Transaction<'d, R> {
             let table = self.cx.db.at(write.table);
             let new = self.work.version(at, &table.layout, stamp, Some(permit));
             let installed = table.install(&new, write.prepared, self.cx.worker);
-            // Others may have seen the first of the versions.
-            installed.map_err(|error| Stop::Halt(error.message().to_owned()))?;
+            installed?;
         }
         Ok(())
     }

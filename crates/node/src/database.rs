@@ -278,12 +278,12 @@ fn begin(settings: &Settings, files: Arc<dyn Files>, options: LogOptions) -> Res
         Some(begun) => begun,
         None => draw_ledger_id()?,
     };
-    let genesis =
-        Genesis { ledger_id, time_us: clock()(), parameters: Parameters::new(&settings.protocol) };
+    let protocol = protocols::recorded_name(&settings.protocol);
+    let genesis = Genesis { ledger_id, time_us: clock()(), parameters: Parameters::new(&protocol) };
     let mut log = LogWriter::resume(reader, options)?;
     log.append(&[genesis.to_block()?.encode()?])?;
     log.sync()?;
-    info!(protocol = settings.protocol, "a new ledger begins");
+    info!(protocol, "a new ledger begins");
     Ok(())
 }
 

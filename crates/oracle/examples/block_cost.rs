@@ -52,7 +52,7 @@ fn measure(entry: &protocols::Entry, crew: &Crew, size: usize) -> (f64, f64) {
     let mut started = Instant::now();
     let mut rerun = 0;
     for (height, transactions) in (1..).zip(blocks) {
-        let block = Arc::new(Block { height, time_us: 0, transactions });
+        let block = Arc::new(Block::new(height, 0, transactions));
         let (outcome, _) = run_block(&*protocol, crew, &store, &block).expect("no block halts");
         match height {
             1 => started = Instant::now(),

@@ -60,7 +60,7 @@ impl Twin {
     ) -> Result<Vec<BlockOutcome>, Divergence> {
         let first = self.height + 1;
         let numbered = (first..).zip(blocks).map(|(height, transactions)| {
-            Arc::new(Block { height, time_us: height as i64, transactions })
+            Arc::new(Block::new(height, height as i64, transactions))
         });
         let claimed = self
             .install_all(protocol, crew, &numbered.collect::<Vec<_>>(), overlap)

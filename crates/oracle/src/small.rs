@@ -327,7 +327,7 @@ fn run(
             .map(move |(at, world)| work(world.programs[t].calls(t, at as i64 * KEYS_PER_WORLD)))
     });
     let transactions = transactions.collect();
-    let block = Arc::new(Block { height: 2, time_us: 2, transactions });
+    let block = Arc::new(Block::new(2, 2, transactions));
     let (outcome, _) = run_block(protocol, crew, &store, &block)?;
     check_order(protocol, &outcome, worlds.len() * 3)?;
     check_progress(protocol, &block, &outcome)?;
@@ -345,7 +345,7 @@ fn fill(store: &Store, worlds: &[SmallWorld]) -> Result<(), String> {
             number: FIRST_NUMBER,
         })
     });
-    let block = Block { height: 1, time_us: 1, transactions: vec![work(inserts.collect())] };
+    let block = Block::new(1, 1, vec![work(inserts.collect())]);
     let mut writes = store.begin_block(1, 1);
     let filled = Runner::new(store.catalog()).run_one(&block, 0, writes.arena(0))?;
     assert!(filled.is_committed(), "{filled:?}");

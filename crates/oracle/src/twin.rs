@@ -115,7 +115,7 @@ impl Twin {
     ) -> Result<BlockOutcome, Divergence> {
         self.height += 1;
         let height = self.height;
-        let block = Arc::new(Block { height, time_us: height as i64, transactions });
+        let block = Arc::new(Block::new(height, height as i64, transactions));
         let wrong = |what: String| Divergence::new(height, what);
         let (outcome, changes) = {
             let _on = trial::enter(self.trial);

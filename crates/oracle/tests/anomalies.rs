@@ -138,7 +138,7 @@ fn count(subject: &Subject, crew: &Crew, anomaly: &Anomaly, seed: u64) -> usize 
     for schema in schemas() {
         store.create_table(schema);
     }
-    let filled = Block { height: 1, time_us: 1, transactions: fill((WORLDS * WORLD) as u64) };
+    let filled = Block::new(1, 1, fill((WORLDS * WORLD) as u64));
     run_block(&*Subject::named("serial").protocol, crew, &store, &Arc::new(filled)).unwrap();
     // Every world begins with its rows 0 and 1 alone, at 3 and 4.
     let reset = |world: i64| {
@@ -148,10 +148,10 @@ fn count(subject: &Subject, crew: &Crew, anomaly: &Anomaly, seed: u64) -> usize 
         (2..WORLD).for_each(|key| builder.push(Operation::Delete, world * WORLD + key, 0));
         builder.finish()
     };
-    let reset = Block { height: 2, time_us: 2, transactions: (0..WORLDS).map(reset).collect() };
+    let reset = Block::new(2, 2, (0..WORLDS).map(reset).collect());
     run_block(&*Subject::named("serial").protocol, crew, &store, &Arc::new(reset)).unwrap();
     let pairs = (0..WORLDS).flat_map(|world| anomaly.programs.map(|program| work(program, world)));
-    let block = Block { height: 3, time_us: 3, transactions: pairs.collect() };
+    let block = Block::new(3, 3, pairs.collect());
     let (outcome, _) = {
         let _on = trial::enter(Trial { shake: Some(seed), flaw: None });
         run_block(&*subject.protocol, crew, &store, &Arc::new(block)).unwrap()

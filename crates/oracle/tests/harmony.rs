@@ -81,7 +81,7 @@ fn hit_rate(name: &str, theta: f64) -> f64 {
             1 => fill(KEYS),
             _ => (0..BLOCK).map(|_| ycsb(&skew, &mut random)).collect(),
         };
-        Arc::new(Block { height, time_us: 0, transactions })
+        Arc::new(Block::new(height, 0, transactions))
     };
     let lag = protocol.snapshot_lag();
     let mut rejected = 0;

@@ -109,6 +109,11 @@ impl CommandCode {
                 }
             }
         }
+        self.check(inputs, row, now_us)
+    }
+
+    /// Looks at the row that the command has made.
+    pub fn check(&self, inputs: &[Value], row: &[Value], now_us: i64) -> Result<()> {
         for check in &self.checks {
             if check.condition.eval_truth(inputs, row, now_us)? == Some(false) {
                 return Err(check.error.clone());

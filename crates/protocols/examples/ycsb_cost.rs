@@ -35,7 +35,7 @@ fn main() {
     let (began, cpu) = (Instant::now(), cpu_time());
     let (mut rerun, mut committed) = (0, 0);
     for (height, transactions) in (2..).zip(blocks) {
-        let block = Arc::new(Block { height, time_us: 0, transactions });
+        let block = Arc::new(Block::new(height, 0, transactions));
         let mut writes = store.begin_block(height, workers);
         let prepared = protocol.prepare(&block, &store, height - 1, &crew).expect("no halt");
         let outcome =

@@ -58,6 +58,21 @@ pub static ALL: &[Entry] = &[
     online::partitioned::ENTRY,
 ];
 
+/// What `ordered` and `online` stand for where a protocol is chosen: the best of each family, by
+/// measurement (docs/transactions.md).
+const FAMILIES: [(&str, &str); 2] = [("ordered", "harmony"), ("online", "silo")];
+
+/// The name that goes into the ledger, which must say the same for ever: a family's is replaced by
+/// its protocol's, options stay.
+pub fn recorded_name(text: &str) -> String {
+    let (name, options) = match text.split_once(':') {
+        Some((name, options)) => (name, Some(options)),
+        None => (text, None),
+    };
+    let name = FAMILIES.iter().find(|(family, _)| *family == name).map_or(name, |(_, of)| of);
+    options.map_or(name.to_owned(), |options| format!("{name}:{options}"))
+}
+
 /// The cards of all that can be named, the multi-version study's included.
 pub fn cards() -> impl Iterator<Item = &'static ProtocolInfo> {
     let studied = multiversion::block::CARDS.iter().copied();
@@ -114,7 +129,10 @@ fn parse(text: &str) -> Result<(&'static Entry, Options), Error> {
     let entry = ALL.iter().find(|entry| entry.info.name == name).ok_or_else(|| {
         let names: Vec<_> = cards().map(|card| card.name).collect();
         Error::new(SqlState::INVALID_PARAMETER_VALUE, format!("unknown protocol \"{name}\""))
-            .with_hint(format!("Protocols are: {}.", names.join(", ")))
+            .with_hint(format!(
+                "Protocols are: {}; or the best of a family: ordered, online.",
+                names.join(", ")
+            ))
     })?;
     Ok((entry, Options::parse(entry.info, options)?))
 }
@@ -122,6 +140,18 @@ fn parse(text: &str) -> Result<(&'static Entry, Options), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_family_stands_for_one_protocol_which_is_what_is_recorded() {
+        for (family, name) in FAMILIES {
+            assert_eq!(recorded_name(family), name);
+            assert_eq!(recorded_name(&format!("{family}:a=b:c=d")), format!("{name}:a=b:c=d"));
+            let deterministic = by_name(name).unwrap().info().deterministic;
+            assert_eq!(deterministic, family == "ordered");
+            assert!(cards().all(|card| card.name != family));
+        }
+        assert_eq!(recorded_name("aria:reordering=off"), "aria:reordering=off");
+    }
 
     #[test]
     fn a_protocol_is_named_once_and_what_it_does_not_know_is_refused() {

@@ -23,7 +23,7 @@ fn written(scheme: Scheme) -> MemoryFiles {
     let crew = Crew::new(1);
     for transactions in several::blocks(&mut Random::new(1)) {
         let height = store.newest() + 1;
-        let block = Arc::new(Block { height, time_us: height as i64, transactions });
+        let block = Arc::new(Block::new(height, height as i64, transactions));
         let mut writes = store.begin_block(height, 1);
         let prepared = protocol.prepare(&block, &store, height - 1, &crew).unwrap();
         protocol.finish(prepared, &block, &store, &mut writes, &crew).unwrap();

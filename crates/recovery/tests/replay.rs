@@ -83,7 +83,7 @@ fn a_block_with_transactions_that_overtake_is_no_part_of_a_log() {
         builder.finish()
     };
     let block = |height, transactions: Vec<Arc<Work>>| {
-        Arc::new(Block { height, time_us: height as i64, transactions })
+        Arc::new(Block::new(height, height as i64, transactions))
     };
     bed::run_block(&store, &*protocol, &crew, block(1, fill(2)));
     let early = block(2, vec![program(&[(Operation::BlindSet, 0)])]);

@@ -24,7 +24,7 @@ fn empty() -> Arc<Store> {
 /// Runs a block. Garbage is collected in between, so that places are given to other keys.
 fn run(store: &Arc<Store>, transactions: Vec<Arc<Work>>) -> Changes {
     let height = store.newest() + 1;
-    let block = Arc::new(Block { height, time_us: height as i64, transactions });
+    let block = Arc::new(Block::new(height, height as i64, transactions));
     let protocol = protocols::by_name("serial").unwrap();
     let crew = Crew::new(1);
     let mut writes = store.begin_block(height, 1);

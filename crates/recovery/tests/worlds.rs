@@ -108,7 +108,7 @@ fn block(
     transactions: Vec<Arc<Work>>,
 ) -> LoggedBlock {
     let height = store.newest() + 1;
-    let block = Arc::new(Block { height, time_us: height as i64, transactions });
+    let block = Arc::new(Block::new(height, height as i64, transactions));
     bed::run_block(store, protocol, crew, block)
 }
 

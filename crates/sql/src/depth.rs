@@ -87,7 +87,7 @@ pub(crate) fn check_tree(tokens: &[TokenWithSpan], tree: &impl Visit) -> Result<
     }
 }
 
-fn too_deep() -> Error {
+pub fn too_deep() -> Error {
     Error::new(SqlState::STATEMENT_TOO_COMPLEX, "the statement is nested too deeply")
         .with_hint("Break it up: a list for IN or a JOIN with VALUES does for many terms.")
 }

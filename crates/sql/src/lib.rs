@@ -31,6 +31,7 @@ pub mod statement;
 pub use bind::{bind, bind_in_session};
 pub use catalog::{Catalog, Routine, Table};
 pub use ddl::{ColumnSource, Ddl, StoreChange, Validation};
+pub use depth::too_deep;
 pub use normalise::{Literal, Normalised, normalise};
 pub use parse::{Parsed, parse};
 pub use statement::{Bound, Isolation, OWNER, SessionInfo, Statement, TransactionModes};

@@ -460,9 +460,7 @@ fn parser_error(sql: &str, error: ParserError) -> Error {
             let (message, location) = split_location(&message);
             syntax_error(sql, &postgresql_wording(message), location)
         }
-        ParserError::RecursionLimitExceeded => {
-            Error::new(SqlState::STATEMENT_TOO_COMPLEX, "the statement is nested too deeply")
-        }
+        ParserError::RecursionLimitExceeded => depth::too_deep(),
     }
 }
 

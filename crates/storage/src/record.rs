@@ -233,6 +233,21 @@ impl Records {
         }
     }
 
+    /// When the row visible at [`LATEST`] was last changed: one word, which needs no second look.
+    #[inline]
+    pub(crate) fn latest_stamp(&self, slot: Slot) -> Option<Stamp> {
+        let record = self.record(slot)?;
+        let mut spin = Spin::new();
+        loop {
+            let stamp = StampWord(record[STAMP].load(Ordering::Acquire));
+            match stamp.state() {
+                State::Live => return Some(stamp.stamp()),
+                State::Free | State::Tombstone => return None,
+                State::Writing => spin.wait(),
+            }
+        }
+    }
+
     /// The row below a stamp that is above `at`. Each handle is trusted only when what it was read
     /// from is known to have been a version still.
     #[cold]

@@ -51,7 +51,7 @@ use crate::header::State;
 use crate::layout::{Cell, IMAGE_WORDS};
 use crate::ordered::OrderedIndex;
 use crate::pins::Readable;
-use crate::record::{Records, Slot, load_words, store_words};
+use crate::record::{LATEST, Records, Slot, load_words, store_words};
 use crate::undo::{Garbage, GarbageKind, UndoArena, UndoSpace};
 
 /// Up to so many columns are picked out of a record one by one; of more, the whole record is taken.
@@ -155,7 +155,7 @@ impl Table {
         let index = SecondaryIndex::new(schema, columns);
         let mut payload = Vec::new();
         for slot in self.records.slots() {
-            let live = self.records.read(slot, crate::LATEST, |p| load_words(p, &mut payload));
+            let live = self.records.read(slot, LATEST, |p| load_words(p, &mut payload));
             if live.is_some() {
                 let entry = self.entry(&index, &payload, &self.records.key(slot));
                 index.entries.insert(entry.as_bytes(), slot);
@@ -237,7 +237,10 @@ impl Table {
     /// When the row visible at `at` was last changed; `None` if no row is.
     #[inline]
     pub fn stamp(&self, slot: Slot, at: Height) -> Option<Stamp> {
-        self.records.read(slot, at, |_| ())
+        match at {
+            LATEST => self.records.latest_stamp(slot),
+            _ => self.records.read(slot, at, |_| ()),
+        }
     }
 
     /// The given columns of the row visible at `at`, into the first places of `out`.

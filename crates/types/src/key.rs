@@ -41,8 +41,15 @@ use crate::numeric::{POW10, from_digits};
 use crate::value::{Value, canonical_float};
 
 /// A primary or secondary key in its order-preserving encoding. Up to 32 bytes stay inline.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Key(pub SmallVec<[u8; 32]>);
+
+/// The derived one would go byte by byte.
+impl Clone for Key {
+    fn clone(&self) -> Key {
+        Key(SmallVec::from_slice(&self.0))
+    }
+}
 
 impl Key {
     pub fn as_bytes(&self) -> &[u8] {

@@ -230,7 +230,7 @@ impl Logged {
                 commits.push(Commit { position, entry });
             }
         }
-        let block = Block { height, time_us: block.header.time_us, transactions };
+        let block = Block::new(height, block.header.time_us, transactions);
         Ok(LoggedBlock { block: Arc::new(block), commits })
     }
 

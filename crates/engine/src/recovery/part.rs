@@ -149,7 +149,7 @@ fn logged(item: &Item, replica: &Replica) -> LoggedBlock {
     let committed = |(_, outcome): &(Position, &bytes::Bytes)| is_committed(outcome);
     let commit = |(position, _)| Commit { position, entry: Entry::Command };
     let commits = (0..).zip(&item.block.outcomes).filter(committed).map(commit).collect();
-    LoggedBlock { block: Arc::new(ProtocolBlock { height, time_us, transactions }), commits }
+    LoggedBlock { block: Arc::new(ProtocolBlock::new(height, time_us, transactions)), commits }
 }
 
 /// The programs that a block's transactions call, by address.

@@ -7,7 +7,7 @@
 
 use kit::sync::Spin;
 use kit::sync::atomic::{AtomicU64, Ordering};
-use types::{Error, Stamp};
+use types::Stamp;
 
 use super::{
     BEGIN, Chains, Head, Latched, Mark, NewVersion, RowAt, Seen, Show, Sight, V_BEGIN, V_END,
@@ -16,7 +16,7 @@ use super::{
 use crate::clock::Timestamp;
 use crate::flaw::{Flaw, flawed};
 use crate::layout::Layout;
-use crate::pool::{Pool, Unit};
+use crate::pool::{Full, Pool, Unit};
 
 /// Which version a chain begins with.
 pub trait Direction: Send + Sync {
@@ -153,7 +153,7 @@ impl<D: Direction> Chains for Append<D> {
         layout: &Layout,
         new: &NewVersion<'_>,
         worker: usize,
-    ) -> Result<Option<Unit>, Error> {
+    ) -> Result<Option<Unit>, Full> {
         let unit = self.pool.take(worker)?;
         let words = self.pool.words(unit);
         let (tuple, end) = (u64::from(new.tuple), Timestamp::INFINITY.0);
@@ -181,7 +181,7 @@ impl<D: Direction> Chains for Append<D> {
         new: &NewVersion<'_>,
         prepared: Option<Unit>,
         _: usize,
-    ) -> Result<(), Error> {
+    ) -> Result<(), Full> {
         let unit = prepared.expect("append-only storage prepares every version");
         let head = latched.0;
         let words = self.pool.words(unit);
@@ -266,6 +266,10 @@ impl<D: Direction> Chains for Append<D> {
 
     fn versions(&self) -> usize {
         self.pool.units_in_use()
+    }
+
+    fn is_crowded(&self) -> bool {
+        self.pool.is_crowded()
     }
 
     fn bytes(&self) -> usize {

@@ -13,7 +13,7 @@
 use kit::sync::Spin;
 use kit::sync::atomic::{AtomicU64, Ordering, fence};
 use smallvec::SmallVec;
-use types::{ColumnId, Error, Stamp};
+use types::{ColumnId, Stamp};
 
 use super::time_travel::{Master, master_row, read_master, write_master};
 use super::{
@@ -23,7 +23,7 @@ use super::{
 use crate::clock::Timestamp;
 use crate::flaw::{Flaw, flawed};
 use crate::layout::{Cell, Layout};
-use crate::pool::{Classes, Piece, Unit};
+use crate::pool::{Classes, Full, Piece, Unit};
 
 const CELLS: usize = V_ROW;
 const CELL_WORDS: usize = 3;
@@ -82,7 +82,7 @@ impl Delta {
         header: [u64; V_ROW],
         cells: &[(ColumnId, Cell)],
         worker: usize,
-    ) -> Result<Piece, Error> {
+    ) -> Result<Piece, Full> {
         let piece = self.pieces.take(CELLS + 1 + cells.len() * CELL_WORDS, worker)?;
         let words = self.pieces.words(piece);
         words[CELLS].store(cells.len() as u64, Ordering::Relaxed);
@@ -109,7 +109,7 @@ impl Delta {
         latched: &Latched<'_>,
         new: &NewVersion<'_>,
         worker: usize,
-    ) -> Result<(), Error> {
+    ) -> Result<(), Full> {
         let head = latched.0;
         let row = master_row(layout, head);
         let load = |i: usize| row[i].load(Ordering::Relaxed);
@@ -222,7 +222,7 @@ impl Chains for Delta {
         }
     }
 
-    fn prepare(&self, _: &Layout, _: &NewVersion<'_>, _: usize) -> Result<Option<Unit>, Error> {
+    fn prepare(&self, _: &Layout, _: &NewVersion<'_>, _: usize) -> Result<Option<Unit>, Full> {
         Ok(None)
     }
 
@@ -235,7 +235,7 @@ impl Chains for Delta {
         new: &NewVersion<'_>,
         _: Option<Unit>,
         worker: usize,
-    ) -> Result<(), Error> {
+    ) -> Result<(), Full> {
         let head = latched.0;
         if head.newest() != Mark::ABSENT {
             self.save(layout, latched, new, worker)?;
@@ -305,6 +305,10 @@ impl Chains for Delta {
 
     fn versions(&self) -> usize {
         self.pieces.units_in_use()
+    }
+
+    fn is_crowded(&self) -> bool {
+        self.pieces.is_crowded()
     }
 
     fn bytes(&self) -> usize {

@@ -36,11 +36,11 @@ pub mod time_travel;
 
 use kit::sync::Spin;
 use kit::sync::atomic::{AtomicU64, Ordering, fence};
-use types::{Error, Stamp};
+use types::Stamp;
 
 use crate::clock::Timestamp;
 use crate::layout::{ColumnSet, Layout};
-use crate::pool::Unit;
+use crate::pool::{Full, Unit};
 
 pub const LOCK: usize = 0;
 pub const READERS: usize = 1;
@@ -300,7 +300,7 @@ pub trait Chains: Send + Sync {
         layout: &Layout,
         new: &NewVersion<'_>,
         worker: usize,
-    ) -> Result<Option<Unit>, Error>;
+    ) -> Result<Option<Unit>, Full>;
 
     /// Takes back what was prepared, strings that are new in it included.
     fn unprepare(&self, layout: &Layout, unit: Unit);
@@ -312,7 +312,7 @@ pub trait Chains: Send + Sync {
         new: &NewVersion<'_>,
         prepared: Option<Unit>,
         worker: usize,
-    ) -> Result<(), Error>;
+    ) -> Result<(), Full>;
 
     /// Frees what nobody sees; gives how many versions that were.
     fn prune(&self, layout: &Layout, latched: &Latched<'_>, tuple: u32, sight: &Sight) -> usize;
@@ -333,6 +333,9 @@ pub trait Chains: Send + Sync {
     fn versions(&self) -> usize;
 
     fn bytes(&self) -> usize;
+
+    /// Whether there is little room left.
+    fn is_crowded(&self) -> bool;
 }
 
 /// The words of a version, consistent with each other.

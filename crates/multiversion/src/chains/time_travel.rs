@@ -2,9 +2,10 @@
 //! each update copies the row before it to a table beside. Indexes never move. (HANA keeps the
 //! oldest row in the main table; that variant is not built, there or here.)
 
+use concurrency::trial;
 use kit::sync::Spin;
 use kit::sync::atomic::{AtomicU64, Ordering, fence};
-use types::{Error, Stamp};
+use types::Stamp;
 
 use super::{
     BEGIN, Chains, Head, Latched, Mark, NewVersion, RowAt, STAMP, Seen, Show, Sight, V_BEGIN,
@@ -13,7 +14,7 @@ use super::{
 use crate::clock::Timestamp;
 use crate::flaw::{Flaw, flawed};
 use crate::layout::Layout;
-use crate::pool::{Pool, Unit};
+use crate::pool::{Full, Pool, Unit};
 
 pub struct TimeTravel {
     pool: Pool,
@@ -51,6 +52,7 @@ pub(super) fn read_master(layout: &Layout, head: Head<'_>, row: &mut Vec<u64>) -
         if mark != Mark::BUSY {
             let stamp = Stamp(head.0[STAMP].load(Ordering::Relaxed));
             let chain = head.chain();
+            trial::pause();
             copy_row(master_row(layout, head), row);
             fence(Ordering::Acquire);
             if head.0[BEGIN].load(Ordering::Relaxed) == mark.0 || flawed(Flaw::TornRead) {
@@ -109,7 +111,7 @@ impl TimeTravel {
         latched: &Latched<'_>,
         new: &NewVersion<'_>,
         worker: usize,
-    ) -> Result<(), Error> {
+    ) -> Result<(), Full> {
         let head = latched.0;
         let unit = self.pool.take(worker)?;
         let words = self.pool.words(unit);
@@ -159,7 +161,7 @@ impl Chains for TimeTravel {
         }
     }
 
-    fn prepare(&self, _: &Layout, _: &NewVersion<'_>, _: usize) -> Result<Option<Unit>, Error> {
+    fn prepare(&self, _: &Layout, _: &NewVersion<'_>, _: usize) -> Result<Option<Unit>, Full> {
         Ok(None)
     }
 
@@ -172,7 +174,7 @@ impl Chains for TimeTravel {
         new: &NewVersion<'_>,
         _: Option<Unit>,
         worker: usize,
-    ) -> Result<(), Error> {
+    ) -> Result<(), Full> {
         let head = latched.0;
         if head.newest() != Mark::ABSENT {
             self.save(layout, latched, new, worker)?;
@@ -242,6 +244,10 @@ impl Chains for TimeTravel {
 
     fn versions(&self) -> usize {
         self.pool.units_in_use()
+    }
+
+    fn is_crowded(&self) -> bool {
+        self.pool.is_crowded()
     }
 
     fn bytes(&self) -> usize {

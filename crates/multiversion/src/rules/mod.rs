@@ -29,7 +29,7 @@ use crate::chains::{Head, Seen};
 use crate::clock::{Inside, Timestamp};
 use crate::database::Database;
 use crate::gaps::{Fallen, GapId};
-use crate::pool::Unit;
+use crate::pool::{Full, Unit};
 use crate::table::{DEAD_LOCK, Table};
 use crate::workspace::Write;
 
@@ -40,6 +40,8 @@ pub enum Miss {
     Conflict(&'static str),
     /// The tuple is dead: look its key up again.
     Gone,
+    /// There is no room for what the transaction writes.
+    Full(Full),
 }
 
 /// Where a transaction stands in the serial order: by `order`, those who only read behind those who
@@ -92,6 +94,8 @@ pub trait Rule: Send + Sync + Sized + 'static {
     const NAME: &'static str;
     /// Timestamps are drawn by stripes.
     const STRIPED: bool = false;
+    /// Blocks hold the rows that its transactions leave.
+    const KEEPS_IMAGES: bool = false;
 
     /// Draws what a transaction reads at; `must_see` is the newest that its session has seen.
     fn begin(db: &Database, worker: usize, must_see: Timestamp, read_only: bool) -> Timestamp {

@@ -45,6 +45,7 @@ fn taken<'a>(
 impl Rule for Si {
     type Notes = Notes;
     const NAME: &'static str = "si";
+    const KEEPS_IMAGES: bool = true;
 
     fn owner(cx: &Context<'_, Notes>) -> u64 {
         snapshot::owner(cx)

@@ -198,7 +198,7 @@ fn check(settings: &Settings, faults: &mut Vec<String>) {
         "`segment_bytes_max` is at least `block_bytes_max`: a block lies in one segment",
     );
     require(settings.workers <= 1024, "`workers` is at most 1024");
-    if let Err(error) = protocols::by_name(&settings.protocol) {
+    if let Err(error) = protocols::by_name(&protocols::recorded_name(&settings.protocol)) {
         let hint = error.fields().hint.clone().unwrap_or_default();
         require(false, &format!("`protocol`: {}. {hint}", error.message()));
     }

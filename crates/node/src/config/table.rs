@@ -214,7 +214,7 @@ settings! {
     }
     "Genesis", Genesis {
         /// Protocol that executes the blocks of a new ledger. Later changes are ledger
-        /// transactions.
+        /// transactions. `ordered` and `online` stand for the best of each family.
         protocol: String = "harmony";
     }
 }

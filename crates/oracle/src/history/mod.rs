@@ -191,7 +191,7 @@ fn check_block(
 ) -> Result<Graph, Anomaly> {
     let before = state(store);
     let works = block.iter().enumerate().map(|(at, acts)| work(acts, height, at));
-    let work = Arc::new(Block { height, time_us: height as i64, transactions: works.collect() });
+    let work = Arc::new(Block::new(height, height as i64, works.collect()));
     let outcome = {
         let _on = trial::enter(trial);
         crate::run_block(protocol, crew, store, &work)?.0

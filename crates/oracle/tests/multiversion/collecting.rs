@@ -160,7 +160,7 @@ fn a_long_string_goes_with_the_last_version_that_has_it() {
             let row: Vec<Value> =
                 [Value::Int(1), Value::Int(0)].into_iter().chain((0..4).map(long)).collect();
             let key = Key::from_int(1);
-            db.load(crate::script::TABLE, &key, &row, types::Stamp::default());
+            db.load(crate::script::TABLE, &key, &row, types::Stamp::default()).unwrap();
             let table = db.tables().next().unwrap();
             let strings = || table.layout.strings.units_in_use();
             assert_eq!(strings(), 4);

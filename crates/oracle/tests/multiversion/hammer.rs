@@ -89,7 +89,7 @@ fn two_threads_that_skew_are_as_they_claim() {
     }
 }
 
-/// A row that is overwritten in place, all columns alike, while another thread reads it.
+/// A row that is overwritten in place, all columns telling when, while another thread reads it.
 pub fn reads_whole_rows(spec: TableSpec, flaw: Option<Flaw>) -> bool {
     const COLUMNS: u16 = 40;
     let column = |n| ColumnSchema {
@@ -108,13 +108,15 @@ pub fn reads_whole_rows(spec: TableSpec, flaw: Option<Flaw>) -> bool {
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| {
             flaw::enter(flaw);
+            let _shaken = trial::enter(Trial { shake: Some(1), flaw: None });
             let mut copy = Vec::new();
             let newest = Timestamp(Timestamp::INFINITY.0 - 1);
             let mut whole = true;
             while !stop.load(Ordering::Relaxed) && whole {
                 let seen = table.visible(tuple, None, newest, &mut copy);
                 let first = table.decode(1, seen.row, &copy);
-                whole = (2..=COLUMNS).all(|c| table.decode(c, seen.row, &copy) == first);
+                whole = first == Value::Int(seen.mark.begin().0 as i64)
+                    && (2..=COLUMNS).all(|c| table.decode(c, seen.row, &copy) == first);
             }
             flaw::enter(None);
             whole

@@ -1,15 +1,21 @@
 //! Worlds, histories and small worlds of the product's oracle, under every rule and every way to
 //! keep tables.
 
-use concurrency::Crew;
+use std::sync::Arc;
+
 use concurrency::trial::Trial;
+use concurrency::{Block, Crew, Outcome};
 use kit::random::Random;
 use multiversion::block;
 use oracle::families::{FAMILIES, Family, WIDE};
 use oracle::history::History;
+use oracle::programs::{Operation, TABLE, schemas};
+use oracle::recipe::{Call, Recipe};
 use oracle::shrink::Failure;
 use oracle::small::{self, CORE, Initial, SmallWorlds};
 use oracle::subjects::Subject;
+use oracle::{rows, run_block};
+use storage::Store;
 
 use crate::{SERIALIZABLE, seeds};
 
@@ -97,4 +103,33 @@ fn three_transactions_on_two_records() {
             panic!("{rule}: {failure}");
         }
     }
+}
+
+#[test]
+fn a_block_that_holds_rows_has_room_for_so_many() {
+    let insert = |key: i64| Call { operation: Operation::Insert, key, number: 1 };
+    let work = |keys: std::ops::Range<i64>| {
+        Recipe::Program(keys.map(insert).collect()).work().expect("a program")
+    };
+    let run = |name: &str, image_room_bytes: usize| {
+        let store = Arc::new(Store::new());
+        schemas().into_iter().for_each(|schema| drop(store.create_table(schema)));
+        // The large one is first, and must not take what it cannot use.
+        let transactions = vec![work(0..100), work(100..101), work(101..102), work(102..103)];
+        let block = Block { image_room_bytes, ..Block::new(1, 1, transactions) };
+        let (outcome, _) =
+            run_block(&*subject(name).protocol, &Crew::new(1), &store, &Arc::new(block)).unwrap();
+        let rows = rows(&store, TABLE).len();
+        let ended = outcome.outcomes.iter().map(|outcome| match outcome {
+            Outcome::Committed(_) => "committed".to_owned(),
+            Outcome::Rejected(error) => error.code().as_str().to_owned(),
+            Outcome::Retry(_) => "again".to_owned(),
+        });
+        (ended.collect::<Vec<_>>().join(" "), rows)
+    };
+    let all = "committed committed committed committed";
+    assert_eq!(run("si", usize::MAX), (all.into(), 103));
+    assert_eq!(run("si", 1_000), ("54000 committed committed committed".into(), 3));
+    assert_eq!(run("si", 200), ("54000 committed committed 54000".into(), 2));
+    assert_eq!(run("ssi", 0), (all.into(), 103), "its blocks hold no rows");
 }

@@ -29,6 +29,7 @@ use procedure::{Frame, ProgramResult};
 use storage::{BlockWrites, Store, UndoArena};
 use types::{Height, Position, Stop};
 
+use super::flaw::Flaw;
 use super::order::{Draw, Draws, Place};
 use super::seam::{Conflict, Ended, Epoch, Healing, Online, Session};
 
@@ -44,7 +45,8 @@ const NAP: Duration = Duration::from_micros(50);
 const TRANSACTIONS_MIN: usize = 16;
 
 /// For measurements: so many transactions of each worker are under way at once, each committing
-/// when all others have run behind it.
+/// when all others have run behind it. Each stands for a processor of its own: after a conflict it
+/// begins again at once, while the others are where they are.
 pub const INTERLEAVED: ProtocolOption = ProtocolOption {
     name: "interleaved",
     values: OptionValues::Integer { min: 1, max: 64, default: 1 },
@@ -61,19 +63,23 @@ pub struct Arriving<P> {
     keeps_draws: bool,
 }
 
-impl<P: Online> Arriving<P> {
-    pub fn new(protocol: P) -> Self {
-        Arriving { protocol: Arc::new(protocol), interleaved: 1, watch: None, keeps_draws: false }
-    }
-
-    /// With what its card calls [`INTERLEAVED`], and watched if somebody wants to.
-    pub fn interleaving(self, options: &Options) -> Self {
-        let transactions = options.number(self.protocol.info(), INTERLEAVED.name) as usize;
-        Arriving { interleaved: transactions.max(1), watch: options.watch.clone(), ..self }
-    }
-
-    pub fn keeping_draws(self, keeps_draws: bool) -> Self {
-        Arriving { keeps_draws, ..self }
+impl<P: Online + 'static> Arriving<P> {
+    /// What the options ask for, of a protocol that `build` makes with the flaw in them.
+    pub fn made(options: &Options, build: impl FnOnce(Option<Flaw>) -> P) -> Arc<dyn Protocol> {
+        let flaw = options.flaw.and_then(Flaw::by_name);
+        let protocol = build(flaw);
+        let info = protocol.info();
+        let interleaves = info.options.iter().any(|option| option.name == INTERLEAVED.name);
+        let interleaved = match interleaves {
+            true => options.number(info, INTERLEAVED.name).max(1) as usize,
+            false => 1,
+        };
+        Arc::new(Arriving {
+            protocol: Arc::new(protocol),
+            interleaved,
+            watch: options.watch.clone(),
+            keeps_draws: flaw == Some(Flaw::StampsKeepDraws),
+        })
     }
 }
 
@@ -163,13 +169,19 @@ struct Done {
     outcome: Outcome,
 }
 
-/// One that has met conflicts.
+/// One that has met conflicts, or is new.
 #[derive(Clone, Copy)]
 struct Aside {
     arrival: Position,
     conflicts: u32,
     /// On attempts that came to nothing, where somebody watches.
     lost_ns: u64,
+}
+
+impl Aside {
+    fn fresh(arrival: Position) -> Aside {
+        Aside { arrival, conflicts: 0, lost_ns: 0 }
+    }
 }
 
 fn run_all<P: Online>(running: &Arc<Running<P>>, writes: &mut BlockWrites, crew: &Crew) {
@@ -253,16 +265,11 @@ impl<'r, P: Online> Worker<'r, P> {
             }
             foresight.fetch(transactions[first..end].iter().map(|work| &**work));
             for arrival in first..end {
-                self.attempt(
-                    Aside { arrival: arrival as Position, conflicts: 0, lost_ns: 0 },
-                    undo,
-                );
-                if let Some(aside) = self.aside.pop_front() {
-                    self.attempt(aside, undo);
-                }
+                self.attempt(Aside::fresh(arrival as Position), undo);
+                self.try_again(undo);
             }
         }
-        self.commit_all(undo);
+        self.run_down(undo);
         while let Some(aside) = self.aside.pop_front() {
             if aside.conflicts <= YIELDS {
                 std::thread::yield_now()
@@ -305,25 +312,48 @@ impl<'r, P: Online> Worker<'r, P> {
         }
     }
 
-    /// Run a transaction in the next lane, and commit the one that will then be the oldest.
+    /// Run a transaction in the free lane, and commit the one that is then the oldest.
     fn attempt(&mut self, aside: Aside, undo: &mut UndoArena) {
         if self.running.halted.get().is_some() {
             return;
         }
         self.run(aside);
-        // Who has failed may hold what others need.
-        let failed = matches!(self.lanes[self.turn].under_way, Some((_, Err(_))));
-        if !failed {
-            self.turn = (self.turn + 1) % self.lanes.len();
+        if matches!(self.lanes[self.turn].under_way, Some((_, Err(_)))) {
+            // Who has failed may hold what others need.
+            self.settle(undo);
         }
+        self.settle_oldest(undo);
+    }
+
+    fn settle_oldest(&mut self, undo: &mut UndoArena) {
+        self.turn = (self.turn + 1) % self.lanes.len();
         self.settle(undo);
+    }
+
+    /// One who has met a conflict; where lanes stand for processors, all of them at once.
+    fn try_again(&mut self, undo: &mut UndoArena) {
+        while let Some(aside) = self.aside.pop_front() {
+            self.attempt(aside, undo);
+            if self.lanes.len() == 1 {
+                break;
+            }
+        }
+    }
+
+    /// There is nothing new: whoever meets a conflict tries again beside what is under way.
+    fn run_down(&mut self, undo: &mut UndoArena) {
+        while self.lanes.len() > 1 && self.lanes.iter().any(|lane| lane.under_way.is_some()) {
+            match self.aside.pop_front() {
+                Some(aside) => self.attempt(aside, undo),
+                None => self.settle_oldest(undo),
+            }
+        }
     }
 
     /// Commit all that is under way, the oldest first.
     fn commit_all(&mut self, undo: &mut UndoArena) {
         for _ in 0..self.lanes.len() {
-            self.settle(undo);
-            self.turn = (self.turn + 1) % self.lanes.len();
+            self.settle_oldest(undo);
         }
     }
 
@@ -339,7 +369,7 @@ impl<'r, P: Online> Worker<'r, P> {
 
     fn run(&mut self, aside: Aside) {
         let epoch = &self.running.epoch;
-        let work = &epoch.block.transactions[aside.arrival as usize];
+        let work = epoch.work(aside.arrival);
         let began_ns = self.running.now_ns();
         let Lane { session, frame, under_way, spent_ns } = &mut self.lanes[self.turn];
         let run = session.run(epoch.start(aside.arrival, aside.conflicts), work, frame);

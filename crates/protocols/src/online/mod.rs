@@ -39,7 +39,7 @@
 //! read the row on which it did; *(4)* alone, nobody meets a conflict; *(5)* words of a record are
 //! of the block's height or mean nothing; *(6)* rows under hidden row ids lie in the order of their
 //! numbers, so those who insert into one such table must have places in the order of their draws.
-//! Then one line in [`ALL`](crate::ALL): `Arriving::new(the protocol)` is a
+//! Then one line in [`ALL`](crate::ALL): `Arriving::made(…, the protocol)` is a
 //! [`Protocol`](concurrency::Protocol).
 //!
 //! *Cost.* One counter's line for each writer, none for readers; sorting the places and renumbering

@@ -81,8 +81,12 @@ pub struct Start {
 }
 
 impl Epoch {
+    pub fn work(&self, arrival: Position) -> &Work {
+        &self.block.transactions[arrival as usize]
+    }
+
     pub fn start(&self, arrival: Position, conflicts: u32) -> Start {
-        let Block { height, time_us, ref transactions } = *self.block;
+        let Block { height, time_us, ref transactions, .. } = *self.block;
         let now_us = transactions[arrival as usize].now_us(time_us);
         Start { arrival, conflicts, moment: Moment { height, position: PROVISIONAL, now_us } }
     }

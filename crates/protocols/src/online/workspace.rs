@@ -22,7 +22,6 @@ use concurrency::overlay::{index_columns, index_key};
 use concurrency::{Moment, Overlay, PendingWrite, WriteState, trial};
 use kit::sync::Spin;
 use procedure::ProgramResult;
-use rustc_hash::FxHashMap;
 use storage::{Catalog, LATEST, Slot, Table, UndoArena};
 use types::{ColumnId, IndexId, Key, Position, Stamp, Stop, TableId, Value};
 
@@ -64,24 +63,78 @@ pub struct Workspace {
     flaw: Option<Flaw>,
 }
 
-/// Places of tables in the order of locks; tables without one come last, by their numbers.
-pub type Ranks = FxHashMap<TableId, u32>;
+/// Places of tables in the order of locks, by their numbers; tables without one come last.
+#[derive(Default)]
+pub struct Ranks(Vec<u32>);
 
-/// A record to be locked.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Wanted {
-    rank: u32,
-    table: TableId,
-    slot: Slot,
-    /// To write it; with others, to have it stay as it is.
-    alone: bool,
-    changes: bool,
+impl Ranks {
+    pub const LAST: u32 = u32::MAX;
+
+    pub fn of(&self, table: TableId) -> u32 {
+        self.0.get(table.0 as usize).copied().unwrap_or(Ranks::LAST)
+    }
 }
 
+impl FromIterator<TableId> for Ranks {
+    /// In this order.
+    fn from_iter<I: IntoIterator<Item = TableId>>(tables: I) -> Ranks {
+        let mut ranks = Vec::new();
+        for (rank, table) in (0..).zip(tables) {
+            let place = table.0 as usize;
+            if ranks.len() <= place {
+                ranks.resize(place + 1, Ranks::LAST);
+            }
+            ranks[place] = rank;
+        }
+        Ranks(ranks)
+    }
+}
+
+/// A record to be locked. Numbers compare as locks are ordered.
+///
+/// ```text
+/// 127      96 95      64 63      32        1       0
+/// [  rank   |  table   |   slot   | … | alone | changes ]
+///
+/// alone     to write the record; else it is to stay as it is, with others
+/// changes   the row comes or goes
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Wanted(u128);
+
 impl Wanted {
+    const CHANGES: u128 = 1;
+    const ALONE: u128 = 2;
+
+    fn new(rank: u32, table: TableId, slot: Slot, flags: u128) -> Wanted {
+        let [rank, table, slot] = [rank, table.0, slot.0].map(u128::from);
+        Wanted(rank << 96 | table << 64 | slot << 32 | flags)
+    }
+
+    fn table(self) -> TableId {
+        TableId((self.0 >> 64) as u32)
+    }
+
+    fn slot(self) -> Slot {
+        Slot((self.0 >> 32) as u32)
+    }
+
+    fn is_alone(self) -> bool {
+        self.0 & Wanted::ALONE != 0
+    }
+
+    fn changes(self) -> bool {
+        self.0 & Wanted::CHANGES != 0
+    }
+
+    /// Where it stands in the order of locks.
+    fn place(self) -> u128 {
+        self.0 >> 32
+    }
+
     /// Whether it is more than what is held.
-    fn exceeds(&self, held: &Wanted) -> bool {
-        (self.alone && !held.alone) || (self.changes && !held.changes)
+    fn exceeds(self, held: Wanted) -> bool {
+        self.0 & !held.0 & (Wanted::ALONE | Wanted::CHANGES) != 0
     }
 }
 
@@ -202,10 +255,9 @@ impl Workspace {
         self.want(reads_too, &mut wanted);
         let mut got = Ok(());
         for one in &wanted {
-            let place = |held: &Wanted| (held.rank, held.table, held.slot);
-            let before = self.wanted[..self.locked].binary_search_by_key(&place(one), place);
-            got = match before {
-                Ok(at) if one.exceeds(&self.wanted[at]) => Err(Conflict),
+            let held = &self.wanted[..self.locked];
+            got = match held.binary_search_by_key(&one.place(), |held| held.place()) {
+                Ok(at) if one.exceeds(held[at]) => Err(Conflict),
                 Ok(_) => continue,
                 Err(at) => {
                     let looks = if at == self.locked { LOOKS_MAX } else { 1 };
@@ -227,27 +279,25 @@ impl Workspace {
     /// The rows that must be locked, in order.
     fn want(&self, reads_too: bool, wanted: &mut Vec<Wanted>) {
         wanted.clear();
-        let want = |table: TableId, slot: Slot, alone: bool, changes: bool| {
-            let rank = match self.ranks.is_empty() {
-                true => 0,
-                false => self.ranks.get(&table).copied().unwrap_or(u32::MAX),
-            };
-            Wanted { rank, table, slot, alone, changes }
+        let want = |table: TableId, slot: Slot, flags: u128| {
+            Wanted::new(self.ranks.of(table), table, slot, flags)
         };
         wanted.extend(self.writes().iter().filter_map(|write| {
-            Some(want(write.table, write.slot?, true, write.changes_existence()))
+            let changes = if write.changes_existence() { Wanted::CHANGES } else { 0 };
+            Some(want(write.table, write.slot?, Wanted::ALONE | changes))
         }));
         let written = wanted.len();
         if reads_too {
             let reads = self.reads.borrow();
-            wanted.extend(reads.rows.iter().map(|row| want(row.table, row.slot, false, false)));
+            wanted.extend(reads.rows.iter().map(|row| want(row.table, row.slot, 0)));
         }
         wanted.sort_unstable();
         if reads_too || written > 1 {
             wanted.dedup_by(|next, kept| {
-                let same = (next.table, next.slot) == (kept.table, kept.slot);
-                kept.alone |= same && next.alone;
-                kept.changes |= same && next.changes;
+                let same = next.place() == kept.place();
+                if same {
+                    kept.0 |= next.0;
+                }
                 same
             });
         }
@@ -264,13 +314,12 @@ impl Workspace {
     }
 
     fn wait_for(&self, wanted: Wanted, looks: u32) -> Result<(), Conflict> {
-        let Wanted { table, slot, alone, changes, .. } = wanted;
-        let latch = self.latch(table, slot).ok_or(Conflict)?;
+        let latch = self.latch(wanted.table(), wanted.slot()).ok_or(Conflict)?;
         let mut spin = Spin::new();
         for _ in 0..looks {
-            let got = match (alone, self.timed) {
-                (true, true) => latch.try_exclusive_timed(changes),
-                (true, false) => latch.try_exclusive(changes),
+            let got = match (wanted.is_alone(), self.timed) {
+                (true, true) => latch.try_exclusive_timed(wanted.changes()),
+                (true, false) => latch.try_exclusive(wanted.changes()),
                 (false, _) => latch.try_shared(YOUNGEST),
             };
             if got {
@@ -295,11 +344,8 @@ impl Workspace {
     }
 
     pub fn is_mine(&self, table: TableId, slot: Slot) -> bool {
-        let mine = &self.wanted[..self.locked];
-        match self.ranks.is_empty() {
-            true => mine.binary_search_by_key(&(table, slot), |one| (one.table, one.slot)).is_ok(),
-            false => mine.iter().any(|one| (one.table, one.slot) == (table, slot)),
-        }
+        let place = Wanted::new(self.ranks.of(table), table, slot, 0).place();
+        self.wanted[..self.locked].binary_search_by_key(&place, |one| one.place()).is_ok()
     }
 
     pub fn table(&self, table: TableId) -> Option<&Table> {
@@ -316,7 +362,7 @@ impl Workspace {
 
     /// The rows that will be written, and others that are locked.
     pub fn locked(&self) -> impl Iterator<Item = (TableId, Slot)> {
-        self.wanted[..self.locked].iter().map(|one| (one.table, one.slot))
+        self.wanted[..self.locked].iter().map(|one| (one.table(), one.slot()))
     }
 
     /// The gaps that will be changed.
@@ -509,8 +555,8 @@ impl Workspace {
             self.gaps.leave(gap, installed);
         }
         for one in &self.wanted[..self.locked] {
-            match self.latch(one.table, one.slot) {
-                Some(latch) if one.alone => unlock(latch),
+            match self.latch(one.table(), one.slot()) {
+                Some(latch) if one.is_alone() => unlock(latch),
                 Some(latch) => latch.release_shared(),
                 None => {}
             }

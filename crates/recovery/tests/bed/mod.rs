@@ -95,7 +95,7 @@ impl Bed {
         let blocks = works.chunks(transactions).map(|works| {
             let height = self.store().newest() + 1;
             let transactions = works.to_vec();
-            let block = Arc::new(Block { height, time_us: height as i64, transactions });
+            let block = Arc::new(Block::new(height, height as i64, transactions));
             run_block(self.store(), protocol, crew, block)
         });
         blocks.collect()
@@ -113,7 +113,7 @@ impl Bed {
         let blocks = works.chunks(transactions).map(|works| {
             let height = self.store().newest() + 1;
             let transactions = works.to_vec();
-            let block = Arc::new(Block { height, time_us: height as i64, transactions });
+            let block = Arc::new(Block::new(height, height as i64, transactions));
             let (logged, changes) = run_to_see(self.store(), &*protocol, &crew, block);
             show(&changes);
             logged

@@ -121,10 +121,7 @@ impl<'a> Binder<'a> {
         self.depth += 1;
         let bound = match self.depth <= DEPTH_MAX {
             true => bind(self),
-            false => Err(Error::new(
-                SqlState::STATEMENT_TOO_COMPLEX,
-                "the statement is nested too deeply",
-            )),
+            false => Err(crate::depth::too_deep()),
         };
         self.depth -= 1;
         bound

@@ -39,7 +39,11 @@ impl Session {
                     "a ledger parameter change inside a transaction block",
                 ));
             }
-            let (name, value) = (parameter.to_owned(), value.to_owned());
+            let value = match parameter {
+                "protocol" => engine::recorded_name(value),
+                _ => value.to_owned(),
+            };
+            let name = parameter.to_owned();
             let completion = self.submit(Body::Parameter { name, value }, None).await?;
             return match completion.outcome {
                 Outcome::Committed(_) => Ok(plain("SET")),

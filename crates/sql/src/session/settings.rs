@@ -77,11 +77,12 @@ pub struct Settings {
 }
 
 /// What the settings of these names say, since every statement asks; zero: none.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Timeouts {
     statement: Duration,
     idle_session: Duration,
     idle_in_transaction: Duration,
+    fetch: Duration,
 }
 
 const TIMEOUTS: [&str; 4] = [
@@ -93,9 +94,19 @@ const TIMEOUTS: [&str; 4] = [
 
 impl Timeouts {
     fn of(values: &BTreeMap<&'static str, String>) -> Timeouts {
-        let of = |name| values.get(name).and_then(|value| duration(value)).unwrap_or_default();
-        let [statement, idle_session, idle_in_transaction, _] = TIMEOUTS.map(of);
-        Timeouts { statement, idle_session, idle_in_transaction }
+        let of = |name| {
+            let value = values.get(name).map(String::as_str);
+            let value = value.or(find(name).ok().map(|known| known.default));
+            value.and_then(duration).unwrap_or_default()
+        };
+        let [statement, idle_session, idle_in_transaction, fetch] = TIMEOUTS.map(of);
+        Timeouts { statement, idle_session, idle_in_transaction, fetch }
+    }
+}
+
+impl Default for Timeouts {
+    fn default() -> Timeouts {
+        Timeouts::of(&BTreeMap::new())
     }
 }
 
@@ -250,9 +261,7 @@ impl Settings {
 
     /// How long the rows of a query that runs may wait for their client; `None`: for ever.
     pub fn fetch_timeout(&self) -> Option<Duration> {
-        let said = self.changed.get("tally.fetch_timeout").map(String::as_str);
-        let timeout = said.or(find("tally.fetch_timeout").ok().map(|known| known.default));
-        timeout.and_then(duration).filter(|timeout| !timeout.is_zero())
+        Some(self.timeouts.fetch).filter(|timeout| !timeout.is_zero())
     }
 
     pub fn take_changes(&mut self) -> Vec<(String, String)> {

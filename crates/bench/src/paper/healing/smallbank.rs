@@ -67,6 +67,10 @@ pub fn skew(lab: &mut Lab<'_>) -> Result<Findings> {
     findings.claim("theta 0.9: HEALING over SILO", "4.5x", times(hot), hot >= 3.0);
     let bound = of(4, "HEALING", "OCC-");
     findings.claim("theta 0.9: HEALING over OCC-", "near 1x", times(bound), bound >= 0.9);
+    findings.remark(&format!(
+        "SILO- commits {} of what SILO does at theta 0.9, which is about as far as healing can get.",
+        times(of(4, "SILO-", "SILO"))
+    ));
     let rate = |place: usize| traces[place][0].per_cpu_second();
     let flat = rate(4) / rate(0);
     findings.claim("HEALING at theta 0.9 over 0.1", "flat", times(flat), flat >= 0.8);

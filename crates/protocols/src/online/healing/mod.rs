@@ -50,7 +50,7 @@
 //! * Rows that are only read are not locked, so readers of a hot row do not wait for each other. A
 //!   round that found a row in other hands for too long gives back all locks; the next one takes
 //!   them in order and holds what was read as well, with other readers, as every round behind
-//!   [`READS_UNLOCKED`] does.
+//!   [`READS_UNLOCKED`] does. So does who was healed [`HEALINGS_IN_A_ROW`] times.
 //! * A lock that is not to be had out of order ends a round and not the transaction, whose record
 //!   is kept. So no-wait aborts nobody, but for whom [`ROUNDS_MAX`] rounds did not bring to an end.
 //! * Writes are not applied row by row as validation goes on, for a row that is healed later may
@@ -103,11 +103,15 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
 };
 
 /// Rounds of validation after which a transaction begins again.
-const ROUNDS_MAX: u32 = 48;
+const ROUNDS_MAX: u32 = 64;
 
-/// For how long, times how often it has given back its locks already, a transaction then sleeps:
-/// who is in the way may have lost his processor.
-const NAP: Duration = Duration::from_micros(10);
+/// For how long, times the square of how often it has given way already, a transaction sleeps: who
+/// is in the way may have lost his processor.
+const NAP: Duration = Duration::from_micros(20);
+
+/// Healings after which a transaction gives way, and its locks back: somebody who stays in a gap
+/// makes what was read there stale again and again.
+const HEALINGS_IN_A_ROW: u32 = 4;
 
 /// Rounds in which what is only read is not locked.
 const READS_UNLOCKED: u32 = 4;
@@ -119,10 +123,7 @@ const LOOKS_MAX: u32 = 12;
 const WARY_COMMITS: u32 = 8;
 
 fn make(options: &Options) -> Arc<dyn Protocol> {
-    let flaw = options.flaw.and_then(Flaw::by_name);
-    let healing = Healing { gaps: Arc::default(), graphs: Arc::default(), flaw };
-    let healing = Arriving::new(healing).interleaving(options);
-    Arc::new(healing.keeping_draws(flaw == Some(Flaw::StampsKeepDraws)))
+    Arriving::made(options, |flaw| Healing { gaps: Arc::default(), graphs: Arc::default(), flaw })
 }
 
 pub struct Healing {
@@ -194,7 +195,7 @@ enum Round {
     Healed,
     /// Somebody was about to change what was read, and has done so.
     Waited,
-    /// Somebody was in the way: all locks are given back.
+    /// Somebody is in the way: all locks are to be given back.
     Relock,
 }
 
@@ -212,7 +213,7 @@ impl Session for HealingSession {
             _ => None,
         };
         self.running = Some(Running { start, graph });
-        self.run_from_start(work)
+        self.run_from_start()
     }
 
     fn commit(
@@ -226,21 +227,26 @@ impl Session for HealingSession {
         let (mut healed, mut relocked) = (0, 0);
         for round in 0..ROUNDS_MAX {
             locks_reads |= round >= READS_UNLOCKED;
-            match self.round(&mut run, locks_reads, undo) {
+            let gives_way = match self.round(&mut run, locks_reads, undo) {
                 Round::Ended(ended) => {
                     self.counts.healed += u32::from(healed > 0);
                     self.counts.relocked += relocked;
                     return Ok(ended);
                 }
-                Round::Healed => healed += 1,
-                Round::Waited => {}
-                Round::Relock => {
-                    relocked += 1;
-                    locks_reads = true;
-                    match relocked {
-                        1 => std::thread::yield_now(),
-                        _ => std::thread::sleep(NAP * relocked),
-                    }
+                Round::Healed => {
+                    healed += 1;
+                    healed % HEALINGS_IN_A_ROW == 0
+                }
+                Round::Waited => false,
+                Round::Relock => true,
+            };
+            if gives_way {
+                self.healer.workspace.release(false);
+                relocked += 1;
+                locks_reads = true;
+                match relocked {
+                    1 => std::thread::yield_now(),
+                    _ => std::thread::sleep(NAP * relocked * relocked),
                 }
             }
         }
@@ -266,18 +272,17 @@ impl HealingSession {
         Some(graph)
     }
 
-    fn run_from_start(&mut self, work: &Work) -> Result<ProgramResult, Stop> {
-        let Some(Running { start, graph }) = &self.running else {
+    fn run_from_start(&mut self) -> Result<ProgramResult, Stop> {
+        let HealingSession { epoch, healer, frame, cache, running, .. } = self;
+        let Some(Running { start, graph }) = running else {
             return Err(Stop::Halt("a transaction ran before it had begun".to_owned()));
         };
-        self.healer.workspace.begin(*start);
-        match (work, graph) {
+        healer.workspace.begin(*start);
+        match (epoch.work(start.arrival), graph) {
             (Work::Statement(statement), Some(graph)) => {
-                let (procedure, arguments) = (&statement.procedure, &statement.arguments);
-                let (frame, cache) = (&mut self.frame, &mut self.cache);
-                record(procedure, graph, arguments, frame, &mut self.healer, cache)
+                record(&statement.procedure, graph, &statement.arguments, frame, healer, cache)
             }
-            _ => work.run(&mut self.frame, &mut self.healer),
+            (work, _) => work.run(frame, healer),
         }
     }
 
@@ -293,7 +298,7 @@ impl HealingSession {
             Err(_) => workspace.forget_writes(),
         }
         if !self.lock(locks_reads) {
-            return self.relock();
+            return Round::Relock;
         }
         let stands = self.healer.workspace.rows_stand();
         if self.wary > 0 || !stands {
@@ -302,7 +307,7 @@ impl HealingSession {
                 Validity::Stale => return self.heal(run),
                 Validity::InOtherHands => return self.wait_or_relock(),
                 // A row that is gone and that nobody read: it comes again, or was not there.
-                Validity::Valid if !stands => return self.relock(),
+                Validity::Valid if !stands => return Round::Relock,
                 Validity::Valid => {}
             }
         }
@@ -314,7 +319,7 @@ impl HealingSession {
         let workspace = &mut self.healer.workspace;
         let evaluated = if run.is_ok() { workspace.resolve() } else { Ok(()) };
         if workspace.enter_gaps(|_| false).is_err() {
-            return self.relock();
+            return Round::Relock;
         }
         let late = self.flaw == Some(Flaw::DrawsLate);
         let drawn = match self.place_kept.take() {
@@ -359,11 +364,6 @@ impl HealingSession {
         }
     }
 
-    fn relock(&mut self) -> Round {
-        self.healer.workspace.release(false);
-        Round::Relock
-    }
-
     /// Somebody is about to change a row that was read: he will not be long, unless he waits for
     /// this transaction.
     fn wait_or_relock(&mut self) -> Round {
@@ -374,33 +374,32 @@ impl HealingSession {
             }
             spin.wait();
         }
-        self.relock()
+        Round::Relock
     }
 
     fn heal(&mut self, run: &mut Result<ProgramResult, Stop>) -> Round {
         self.wary = WARY_COMMITS;
-        let epoch = Arc::clone(&self.epoch);
-        let Some(Running { start, graph }) = &self.running else { return Round::Relock };
-        let work = &epoch.block.transactions[start.arrival as usize];
         trial::pause();
-        if let (Work::Statement(statement), Some(graph), Ok(result)) = (&**work, graph, &mut *run)
-            && !self.healer.is_torn()
-        {
-            let (procedure, graph) = (&statement.procedure, Rc::clone(graph));
-            let (frame, cache) = (&mut self.frame, &mut self.cache);
-            let tangled = cache.is_tangled(&self.healer);
-            if !tangled {
-                self.healer.begin_correction();
-            }
-            if !tangled
-                && correct(procedure, &graph, frame, &mut self.healer, cache, result).is_ok()
-            {
-                return Round::Healed;
-            }
+        if !self.is_corrected(run) {
+            self.counts.whole += 1;
+            *run = self.run_from_start();
+            self.cache.writes_moved = true;
         }
-        self.counts.whole += 1;
-        *run = self.run_from_start(work);
-        self.cache.writes_moved = true;
         Round::Healed
+    }
+
+    /// Correct the run by its record, if it can be.
+    fn is_corrected(&mut self, run: &mut Result<ProgramResult, Stop>) -> bool {
+        let HealingSession { epoch, healer, frame, cache, running, .. } = self;
+        if let Some(Running { start, graph: Some(graph) }) = running
+            && let Work::Statement(statement) = epoch.work(start.arrival)
+            && let Ok(result) = run
+            && !healer.is_torn()
+            && !cache.is_tangled(&*healer)
+        {
+            healer.begin_correction();
+            return correct(&statement.procedure, graph, frame, healer, cache, result).is_ok();
+        }
+        false
     }
 }

@@ -51,10 +51,7 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
 };
 
 fn make(options: &Options) -> Arc<dyn Protocol> {
-    let flaw = options.flaw.and_then(Flaw::by_name);
-    let hybrid = Hybrid { gaps: Arc::default(), flaw };
-    let hybrid = Arriving::new(hybrid).interleaving(options);
-    Arc::new(hybrid.keeping_draws(flaw == Some(Flaw::StampsKeepDraws)))
+    Arriving::made(options, |flaw| Hybrid { gaps: Arc::default(), flaw })
 }
 
 pub struct Hybrid {

@@ -46,10 +46,7 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
 };
 
 fn make(options: &Options) -> Arc<dyn Protocol> {
-    let flaw = options.flaw.and_then(Flaw::by_name);
-    let occ = Occ { gaps: Arc::default(), flaw };
-    let occ = Arriving::new(occ).interleaving(options);
-    Arc::new(occ.keeping_draws(flaw == Some(Flaw::StampsKeepDraws)))
+    Arriving::made(options, |flaw| Occ { gaps: Arc::default(), flaw })
 }
 
 pub struct Occ {

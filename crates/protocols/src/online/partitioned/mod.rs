@@ -66,11 +66,9 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
 };
 
 fn make(options: &Options) -> Arc<dyn Protocol> {
-    let flaw = options.flaw.and_then(Flaw::by_name);
     let count = options.number(&INFO, "partitions") as u32;
     let partitions = Arc::new(Partitions { taken: Mutex::new(0), given_back: Condvar::new() });
-    let partitioned = Partitioned { partitions, count, flaw };
-    Arc::new(Arriving::new(partitioned).keeping_draws(flaw == Some(Flaw::StampsKeepDraws)))
+    Arriving::made(options, |flaw| Partitioned { partitions, count, flaw })
 }
 
 pub struct Partitioned {

@@ -54,10 +54,7 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
 };
 
 fn make(options: &Options) -> Arc<dyn Protocol> {
-    let flaw = options.flaw.and_then(Flaw::by_name);
-    let silo = Silo { gaps: Arc::default(), flaw };
-    let silo = Arriving::new(silo).interleaving(options);
-    Arc::new(silo.keeping_draws(flaw == Some(Flaw::StampsKeepDraws)))
+    Arriving::made(options, |flaw| Silo { gaps: Arc::default(), flaw })
 }
 
 pub struct Silo {

@@ -65,9 +65,7 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
 };
 
 fn make(options: &Options) -> Arc<dyn Protocol> {
-    let flaw = options.flaw.and_then(Flaw::by_name);
-    let tictoc = TicToc { gaps: Arc::default(), times: Mutex::default(), flaw };
-    Arc::new(Arriving::new(tictoc).keeping_draws(flaw == Some(Flaw::StampsKeepDraws)))
+    Arriving::made(options, |flaw| TicToc { gaps: Arc::default(), times: Mutex::default(), flaw })
 }
 
 pub struct TicToc {

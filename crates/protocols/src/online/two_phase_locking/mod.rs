@@ -58,14 +58,11 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
 };
 
 fn make(options: &Options) -> Arc<dyn Protocol> {
-    let flaw = options.flaw.and_then(Flaw::by_name);
     let waiting = match options.is(&INFO, "conflicts", "wait_die") {
         true => Waiting::WaitDie,
         false => Waiting::Never,
     };
-    let protocol = TwoPhaseLocking { gaps: Arc::default(), waiting, flaw };
-    let protocol = Arriving::new(protocol).interleaving(options);
-    Arc::new(protocol.keeping_draws(flaw == Some(Flaw::StampsKeepDraws)))
+    Arriving::made(options, |flaw| TwoPhaseLocking { gaps: Arc::default(), waiting, flaw })
 }
 
 pub struct TwoPhaseLocking {
