@@ -211,6 +211,8 @@ pub struct Layout {
     long: Box<[(ColumnId, usize)]>,
     /// Words of a row.
     pub words: usize,
+    /// That `char(n)` columns have in an image and not here.
+    blanks_max: usize,
     pub strings: Strings,
 }
 
@@ -227,12 +229,18 @@ impl Layout {
         let is_long = |c: &&Column| matches!(c.kind, Kind::Text | Kind::Bytes);
         let long = columns.iter().enumerate().filter(|(_, c)| is_long(c));
         let long = long.map(|(id, column)| (id as ColumnId, column.offset)).collect();
-        Layout { long, words: offset, columns, strings }
+        let blanks_max = schema.column_types().map(|of| match of {
+            DataType::Char(length) => *length as usize,
+            _ => 0,
+        });
+        Layout { long, words: offset, blanks_max: blanks_max.sum(), columns, strings }
     }
 
-    /// Bytes of a row's strings.
-    pub fn long_bytes(&self, load: impl Fn(usize) -> u64) -> usize {
-        self.long.iter().map(|&(_, at)| load(at) as u32 as usize).sum()
+    /// No image of a row in a ledger has more: a field is its length and, for each word here, twelve
+    /// bytes at most, but for strings and what they are padded with.
+    pub fn image_bytes_max(&self, load: impl Fn(usize) -> u64) -> usize {
+        let strings: usize = self.long.iter().map(|&(_, at)| load(at) as u32 as usize).sum();
+        strings + self.blanks_max + self.words * 16
     }
 
     pub fn column_count(&self) -> usize {
@@ -344,6 +352,67 @@ impl Layout {
         let kind = self.columns[usize::from(column)].kind;
         if !cell.null && matches!(kind, Kind::Text | Kind::Bytes) {
             self.strings.release(cell.words);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use types::row::encode_row;
+    use types::{ColumnSchema, TableId};
+
+    use super::*;
+
+    #[test]
+    fn no_image_of_a_row_is_longer_than_its_bound() {
+        let widest = [
+            (DataType::Bool, Value::Bool(true)),
+            (DataType::Int2, Value::Int(-1)),
+            (DataType::Int4, Value::Int(i64::from(i32::MIN))),
+            (DataType::Int8, Value::Int(i64::MIN)),
+            (DataType::Float8, Value::Float(f64::MIN)),
+            (DataType::Numeric(None), Value::Numeric(Decimal::MIN)),
+            (
+                DataType::Numeric(None),
+                Value::Numeric(Decimal::from_i128_with_scale(-(1 << 95), 14)),
+            ),
+            (
+                DataType::Numeric(None),
+                Value::Numeric(Decimal::from_i128_with_scale(-(1 << 95), 27)),
+            ),
+            (DataType::Uuid, Value::Uuid([255; 16])),
+            (DataType::Date, Value::Date(i32::MAX / 2)),
+            (DataType::Timestamp, Value::Timestamp(1 << 60)),
+            (DataType::Timestamptz, Value::Timestamptz(1 << 60)),
+            (DataType::Text, Value::text("")),
+            (DataType::Text, Value::text("ä".repeat(1_000))),
+            (DataType::Char(3_000), Value::text("ä")),
+            (DataType::Bytea, Value::Bytes(vec![0; 13].into())),
+            (DataType::Int8, Value::Null),
+        ];
+        for (data_type, value) in widest {
+            for count in [1, 60, 200] {
+                let column = ColumnSchema::new("c", data_type.clone()).nullable(true);
+                let schema = TableSchema {
+                    id: TableId(1),
+                    name: "t".into(),
+                    columns: vec![column; count],
+                    primary_key: vec![0],
+                    indexes: Vec::new(),
+                    hidden_row_id: false,
+                };
+                let layout = Layout::new(&schema, Strings::new(1, true));
+                let mut row = vec![0; layout.words];
+                for id in 0..count as ColumnId {
+                    let cell = layout.encode(id, &value, 0).expect("room");
+                    layout.set(id, cell, &mut row);
+                }
+                let mut image = Vec::new();
+                encode_row(&schema.columns, &vec![value.clone(); count], &mut image)
+                    .expect("a row");
+                let bound = layout.image_bytes_max(|i| row[i]);
+                assert!(image.len() <= bound, "{count} of {value:?}: {} > {bound}", image.len());
+            }
         }
     }
 }

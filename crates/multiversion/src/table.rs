@@ -488,12 +488,12 @@ impl Table {
         }
     }
 
-    /// Versions that take memory beside the heads.
     /// Whether there is little room left for versions or strings.
     pub fn is_crowded(&self) -> bool {
         self.layout.strings.is_crowded() || with_chains!(&self.store, chains => chains.is_crowded())
     }
 
+    /// Versions that take memory beside the heads.
     pub fn versions(&self) -> usize {
         with_chains!(&self.store, chains => chains.versions())
     }

@@ -396,7 +396,7 @@ impl<'d, R: Rule> Transaction<'d, R> {
         let row_bytes = match write.exists() {
             true => {
                 let row = self.work.row(write.row, &table.layout);
-                table.layout.long_bytes(|i| row[i]) + table.layout.words * 10
+                table.layout.image_bytes_max(|i| row[i])
             }
             false => 0,
         };

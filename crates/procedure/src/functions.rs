@@ -14,7 +14,7 @@ mod strings;
 use std::borrow::Cow;
 
 use rust_decimal::Decimal;
-use types::arithmetic::{abs, ceil, div, floor, modulo, mul, round, trunc};
+use types::arithmetic::{abs, ceil, check_made_bytes, div, floor, modulo, mul, round, trunc};
 use types::cast::cast;
 use types::compare::compare;
 use types::{DataType, Error, Result, SqlState, Value};
@@ -129,7 +129,7 @@ pub(crate) fn call(
         Least => Ok(extreme(arguments, std::cmp::Ordering::is_lt)),
         Extract | DatePart | DateTrunc | MakeDate => datetime::call(function, arguments),
         ArrayLength | ArrayUpper | ArrayLower | Cardinality | ArrayAppend | ArrayPrepend
-        | ArrayCat | ArrayPosition => Ok(array_function(function, arguments)),
+        | ArrayCat | ArrayPosition => array_function(function, arguments),
         FailingRow => Ok(failing_row(arguments)),
         _ => strings::call(function, arguments),
     }
@@ -247,26 +247,26 @@ fn power(base: &Value, exponent: &Value, result: &DataType) -> Result<Value> {
     }
 }
 
-fn array_function(function: Function, arguments: &[Cow<'_, Value>]) -> Value {
+fn array_function(function: Function, arguments: &[Cow<'_, Value>]) -> Result<Value> {
     let (first, second) = (nth(arguments, 0), nth(arguments, 1));
     let length = |value: &Value| value.as_array().map_or(0, <[Value]>::len) as i64;
     let in_only_dimension = matches!(second, Value::Int(1)) && length(first) > 0;
-    match function {
+    Ok(match function {
         Function::Cardinality => Value::Int(length(first)),
         Function::ArrayLength | Function::ArrayUpper if in_only_dimension => {
             Value::Int(length(first))
         }
         Function::ArrayLower if in_only_dimension => Value::Int(1),
         Function::ArrayAppend => {
-            joined(first.as_array().unwrap_or(&[]), std::slice::from_ref(second))
+            joined(first.as_array().unwrap_or(&[]), std::slice::from_ref(second))?
         }
         Function::ArrayPrepend => {
-            joined(std::slice::from_ref(first), second.as_array().unwrap_or(&[]))
+            joined(std::slice::from_ref(first), second.as_array().unwrap_or(&[]))?
         }
         Function::ArrayCat if first.is_null() => second.clone(),
         Function::ArrayCat if second.is_null() => first.clone(),
         Function::ArrayCat => {
-            joined(first.as_array().unwrap_or(&[]), second.as_array().unwrap_or(&[]))
+            joined(first.as_array().unwrap_or(&[]), second.as_array().unwrap_or(&[]))?
         }
         Function::ArrayPosition => {
             let mut elements = first.as_array().unwrap_or(&[]).iter();
@@ -277,11 +277,12 @@ fn array_function(function: Function, arguments: &[Cow<'_, Value>]) -> Value {
             place.map_or(Value::Null, |place| Value::Int(place as i64 + 1))
         }
         _ => Value::Null,
-    }
+    })
 }
 
-fn joined(a: &[Value], b: &[Value]) -> Value {
-    Value::array([a, b].concat())
+fn joined(a: &[Value], b: &[Value]) -> Result<Value> {
+    check_made_bytes((a.len() + b.len()) * size_of::<Value>())?;
+    Ok(Value::array([a, b].concat()))
 }
 
 /// PostgreSQL's `Failing row contains (…)`: values as text, cut at 64 bytes.

@@ -317,16 +317,37 @@ pub fn concat(a: &Value, b: &Value) -> Result<Value> {
     match (a, b) {
         (Value::Null, _) | (_, Value::Null) => Ok(Value::Null),
         (Value::Text(a), Value::Text(b)) => {
+            check_made_bytes(a.len() + b.len())?;
             let mut joined = CompactString::with_capacity(a.len() + b.len());
             joined.push_str(a);
             joined.push_str(b);
             Ok(Value::Text(joined))
         }
-        (Value::Bytes(a), Value::Bytes(b)) => Ok(Value::from([&a[..], &b[..]].concat())),
-        (Value::Array(a), Value::Array(b)) => Ok(Value::from([&a[..], &b[..]].concat())),
+        (Value::Bytes(a), Value::Bytes(b)) => {
+            check_made_bytes(a.len() + b.len())?;
+            Ok(Value::from([&a[..], &b[..]].concat()))
+        }
+        (Value::Array(a), Value::Array(b)) => {
+            check_made_bytes((a.len() + b.len()) * size_of::<Value>())?;
+            Ok(Value::from([&a[..], &b[..]].concat()))
+        }
         (Value::Text(_), other) => concat(a, &cast(other, &DataType::Text, true)?),
         (other, Value::Text(_)) => concat(&cast(other, &DataType::Text, true)?, b),
         _ => Err(no_operator(&a.data_type_hint(), "||", &b.data_type_hint())),
+    }
+}
+
+/// What a replica is willing to make of a few bytes of input.
+const MADE_BYTES_MAX: usize = 64 << 20;
+
+/// # Errors
+/// 54000 for a value that is too long to be made: whoever doubles one again and again would ask for
+/// all memory.
+pub fn check_made_bytes(bytes: usize) -> Result<()> {
+    match bytes <= MADE_BYTES_MAX {
+        true => Ok(()),
+        false => Err(Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "requested length too large")
+            .with_detail(format!("A value of {bytes} bytes; {MADE_BYTES_MAX} can be made."))),
     }
 }
 

@@ -3,12 +3,10 @@
 use std::borrow::Cow;
 
 use sha2::{Digest, Sha256};
+use types::arithmetic::check_made_bytes;
 use types::{Error, Result, SqlState, Value};
 
 use super::{Function, as_i32, invalid, nth};
-
-/// What a replica is willing to make of a few bytes of input.
-const MADE_BYTES_MAX: usize = 64 << 20;
 
 pub(super) fn call(function: Function, arguments: &[Cow<'_, Value>]) -> Result<Value> {
     use Function::*;
@@ -44,7 +42,7 @@ pub(super) fn call(function: Function, arguments: &[Cow<'_, Value>]) -> Result<V
         Replace if text(1).is_empty() => first.to_owned(),
         Replace => {
             let times = first.matches(text(1)).count();
-            made(first.len().saturating_add(times.saturating_mul(text(2).len())))?;
+            check_made_bytes(first.len().saturating_add(times.saturating_mul(text(2).len())))?;
             first.replace(text(1), text(2))
         }
         Concat => concatenated("", arguments)?,
@@ -54,7 +52,7 @@ pub(super) fn call(function: Function, arguments: &[Cow<'_, Value>]) -> Result<V
         },
         Repeat => {
             let times = usize::try_from(number(1)).unwrap_or(0);
-            made(first.len().saturating_mul(times))?;
+            check_made_bytes(first.len().saturating_mul(times))?;
             first.repeat(times)
         }
         Reverse => first.chars().rev().collect(),
@@ -101,14 +99,6 @@ fn of_bytes(function: Function, bytes: &[u8], arguments: &[Cow<'_, Value>]) -> R
     }
 }
 
-/// Refuses what would take unreasonable memory.
-fn made(bytes: usize) -> Result<()> {
-    match bytes <= MADE_BYTES_MAX {
-        true => Ok(()),
-        false => Err(Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "requested length too large")),
-    }
-}
-
 /// SQL's substring: the window may begin before the text.
 fn substring_range(start: i32, count: Option<i32>) -> Result<(usize, usize)> {
     let start = i64::from(start) - 1;
@@ -151,7 +141,7 @@ fn concatenated(separator: &str, arguments: &[Cow<'_, Value>]) -> Result<String>
             // Output form, not cast: concat(true) is `t`.
             other => out.push_str(&other.to_text(&other.data_type_hint())),
         }
-        made(out.len())?;
+        check_made_bytes(out.len())?;
     }
     Ok(out)
 }
@@ -167,7 +157,7 @@ fn padded(
         None => " ",
     };
     let length = usize::try_from(length).unwrap_or(0);
-    made(length)?;
+    check_made_bytes(length)?;
     let missing = length.saturating_sub(text.chars().count());
     let padding = || fill.chars().cycle().take(if fill.is_empty() { 0 } else { missing });
     let kept = text.chars().take(length);

@@ -236,6 +236,10 @@ fn nulls_and_mixed_types() {
     let sum = add(&1i64.into(), &Value::Float(0.5), &DataType::Float8).unwrap();
     assert_eq!(sum, Value::Float(1.5));
     assert_eq!(concat(&"a".into(), &Value::Bool(true)).unwrap(), "atrue".into());
+    let long = Value::text("x".repeat(40 << 20));
+    assert_eq!(code(concat(&long, &long)), SqlState::PROGRAM_LIMIT_EXCEEDED);
+    let long = Value::array(vec![Value::Int(1); 2 << 20]);
+    assert_eq!(code(concat(&long, &long)), SqlState::PROGRAM_LIMIT_EXCEEDED);
     assert_eq!(round(&Value::Float(2.5), 0).unwrap(), Value::Float(2.0));
 }
 
