@@ -2,9 +2,9 @@
 //!
 //! Two cores show little contention by themselves, so each worker can have many transactions under
 //! way at once ([`interleaved`](protocols::online::driver::INTERLEAVED)): each commits when as many
-//! others have run, and half of them committed, behind it, and whoever meets a conflict begins again
-//! beside them. That is what as many cores would do to it, without what as many cores would do to
-//! their caches.
+//! others have run, and half of them committed, behind it, and whoever meets a conflict begins
+//! again beside them. That is what as many cores would do to it, without what as many cores would
+//! do to their caches.
 
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};

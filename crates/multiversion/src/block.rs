@@ -18,7 +18,8 @@
 //! timestamp inside of its epoch, below changes of the same block.
 //!
 //! The tables are loaded again whenever somebody else has changed the store: another protocol's
-//! block, or a schema change; and when old versions have left little room, which leaves them behind.
+//! block, or a schema change; and when old versions have left little room, which leaves them
+//! behind.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::marker::PhantomData;
