@@ -117,6 +117,10 @@ impl Analytics {
         config.options_mut().execution.time_zone = Some("UTC".to_owned());
         let collected_rows = (COLLECTED_ROWS / options.threads.max(2)).max(COLLECTED_ROWS_MIN);
         let optimizer = &mut config.options_mut().optimizer;
+        // Its filter knows the smallest and largest of plain columns so far, and drops rows that
+        // other aggregates of the same query still wait for: an expression's, or a column's that
+        // has been NULL so far.
+        optimizer.enable_aggregate_dynamic_filter_pushdown = false;
         optimizer.hash_join_single_partition_threshold_rows = collected_rows;
         optimizer.hash_join_single_partition_threshold = collected_rows * COLLECTED_ROW_BYTES;
         let mut state = SessionStateBuilder::new()

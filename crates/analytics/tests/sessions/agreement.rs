@@ -247,3 +247,51 @@ fn a_number_of_any_scale_leaves_its_queries_to_the_fast_path() {
         assert!(windowed.fields().hint.is_some());
     });
 }
+
+/// DataFusion drops sorts, and whole answers, by what it is told of a table's columns.
+#[test]
+fn what_is_known_of_some_groups_is_not_taken_for_all() {
+    block_on(async {
+        let node = Node::new(&roomy());
+        let mut client = node.session();
+        client.run("CREATE TABLE t (id int PRIMARY KEY, a int, b int)").await;
+        let fill = "INSERT INTO t SELECT n, n, n + 5000 FROM generate_series(1, 2048) n";
+        client.run(fill).await;
+        assert_eq!(
+            client.lines(&format!("{ASK}SELECT max(a), max(b) FROM t")).await,
+            ["2048,7048"]
+        );
+        // Of the first group the bounds are known now, of the second not.
+        let shuffled = "INSERT INTO t SELECT n, 3000 + n * 7919 % 500, 1
+                        FROM generate_series(3001, 5000) n";
+        client.run(shuffled).await;
+        let sorted =
+            client.lines(&format!("{ASK}SELECT a FROM t WHERE a >= 2048 ORDER BY a")).await;
+        assert_eq!(sorted.len(), 2001);
+        assert!(sorted.is_sorted(), "{sorted:?}");
+        let groups = format!("{ASK}SELECT a, count(*) FROM t WHERE a >= 2048 GROUP BY a");
+        assert_eq!(client.lines(&groups).await.len(), 501);
+        let distinct = "SELECT count(DISTINCT a), count(DISTINCT b) FROM t WHERE a > b";
+        assert_eq!(client.lines(&format!("{ASK}{distinct}")).await, ["500,1"]);
+    });
+}
+
+#[test]
+fn no_aggregate_loses_rows_to_what_another_has_found() {
+    block_on(async {
+        let node = Node::new(&roomy());
+        let mut client = node.session();
+        client.run("CREATE TABLE t (id int PRIMARY KEY, a int, b int)").await;
+        let fill = "INSERT INTO t SELECT n, n, CASE WHEN n > 15000 THEN n END
+                    FROM generate_series(1, 20000) n";
+        client.run(fill).await;
+        for (query, line) in [
+            ("SELECT min(a), max(id + 1) FROM t", "1,20001"),
+            ("SELECT min(id), max(-a), max(a * 2) FROM t", "1,-1,40000"),
+            ("SELECT min(a), max(b) FROM t", "1,20000"),
+            ("SELECT min(a), max(a) FILTER (WHERE b > 19000) FROM t", "1,20000"),
+        ] {
+            assert_eq!(client.lines(&format!("{ASK}{query}")).await, [line], "{query}");
+        }
+    });
+}
