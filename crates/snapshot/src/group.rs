@@ -70,6 +70,8 @@ struct State {
     dirty: DirtyRows,
     live: Option<(Height, RowSet)>,
     images: SmallVec<[(ColumnId, Image); 2]>,
+    /// Columns that the clock will come by for, whether they have an image just now or not.
+    clocked: SmallVec<[ColumnId; 8]>,
 }
 
 /// What a scan wants of a group.
@@ -138,16 +140,17 @@ impl Group {
         self.0.lock().dirty.push(height, row);
     }
 
-    /// The columns asked for, and those of them that are new in the cache.
+    /// The columns asked for. `added` are those that the clock must come by for from now on, even
+    /// if others could not be read.
     pub(crate) fn read(
         &self,
         request: &Request<'_>,
         charges: &Charges,
-    ) -> Result<(GroupColumns, SmallVec<[ColumnId; 8]>)> {
+        added: &mut SmallVec<[ColumnId; 8]>,
+    ) -> Result<GroupColumns> {
         let mut state = self.0.lock();
         state.dirty.forget(request.complete_above);
         let (mut live, mut arrays, passes) = state.plan(request);
-        let mut added = SmallVec::new();
         let mut work = ImageWork::default();
         work.reused_bytes += arrays.iter().flatten().map(bytes).sum::<u64>();
         for pass in passes {
@@ -168,7 +171,9 @@ impl Group {
                 }
                 let id = request.columns[place].0;
                 let patch = was.zip(patched.as_ref());
-                if state.keep(id, request.at, &array, patch, charges) {
+                state.keep(id, request.at, &array, patch, charges);
+                if !state.clocked.contains(&id) {
+                    state.clocked.push(id);
                     added.push(id);
                 }
                 arrays[place] = Some(array);
@@ -176,7 +181,7 @@ impl Group {
         }
         let live = live.unwrap_or(RowSet::EMPTY);
         let columns = arrays.into_iter().flatten().collect();
-        Ok((GroupColumns { live: Live::of(&live), columns, work }, added))
+        Ok(GroupColumns { live: Live::of(&live), columns, work })
     }
 
     /// Lets records that the next [`read`](Self::read) has to look at come into the cache, if it
@@ -203,21 +208,24 @@ impl Group {
     /// Takes an image out of the cache, unless it was used since this last came by.
     pub(crate) fn evict(&self, column: ColumnId) -> Evicted {
         let mut state = self.0.lock();
-        let Some(place) = state.images.iter().position(|(id, _)| *id == column) else {
-            return Evicted::Gone;
-        };
-        let image = &mut state.images[place].1;
-        if std::mem::take(&mut image.used) {
+        let place = state.images.iter().position(|(id, _)| *id == column);
+        if place.is_some_and(|place| std::mem::take(&mut state.images[place].1.used)) {
             return Evicted::Kept;
         }
-        state.images.swap_remove(place);
-        Evicted::Gone
+        state.clocked.retain(|id| *id != column);
+        match place.map(|place| state.images.swap_remove(place)) {
+            Some(_) => Evicted::Now,
+            None => Evicted::Before,
+        }
     }
 }
 
 #[derive(PartialEq, Eq)]
 pub(crate) enum Evicted {
-    Gone,
+    Now,
+    /// There was no image any more.
+    Before,
+    /// It has been used since.
     Kept,
 }
 
@@ -288,8 +296,7 @@ impl State {
         }
     }
 
-    /// The cache has the newest image that anybody asked for. Whether it is one that was not there;
-    /// one that was patched was.
+    /// The cache has the newest image that anybody asked for.
     fn keep(
         &mut self,
         id: ColumnId,
@@ -297,10 +304,10 @@ impl State {
         array: &ArrayRef,
         patch: Option<((Zone, usize), &RowSet)>,
         charges: &Charges,
-    ) -> bool {
+    ) {
         let place = self.images.iter().position(|(column, _)| *column == id);
         if place.is_some_and(|place| self.images[place].1.at > at) {
-            return false;
+            return;
         }
         let patched =
             patch.map(|((zone, patched_rows), rows)| (zone, patched_rows + rows.len(), rows));
@@ -316,7 +323,6 @@ impl State {
             Some(place) => self.images[place].1 = image,
             None => self.images.push((id, image)),
         }
-        place.is_none() && patch.is_none()
     }
 }
 

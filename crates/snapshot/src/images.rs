@@ -210,7 +210,8 @@ impl Images {
             let Some(alive) = group.upgrade() else { continue };
             match alive.evict(id) {
                 Evicted::Kept => clock.push_back((group, id)),
-                Evicted::Gone => _ = self.counts.evicted.fetch_add(1, Ordering::Relaxed),
+                Evicted::Now => _ = self.counts.evicted.fetch_add(1, Ordering::Relaxed),
+                Evicted::Before => {}
             }
         }
     }
@@ -278,9 +279,11 @@ impl TableScan {
             columns: &columns,
             complete_above: self.complete_above(),
         };
-        let (read, added) = images.read(&request, &self.images.charges)?;
-        self.images.counts.add(&read.work);
+        let mut added = SmallVec::new();
+        let read = images.read(&request, &self.images.charges, &mut added);
         self.images.admit(&images, &added);
+        let read = read?;
+        self.images.counts.add(&read.work);
         Ok(read)
     }
 
