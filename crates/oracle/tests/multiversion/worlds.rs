@@ -130,6 +130,6 @@ fn a_block_that_holds_rows_has_room_for_so_many() {
     let all = "committed committed committed committed";
     assert_eq!(run("si", usize::MAX), (all.into(), 103));
     assert_eq!(run("si", 1_000), ("54000 committed committed committed".into(), 3));
-    assert_eq!(run("si", 200), ("54000 committed committed 54000".into(), 2));
+    assert_eq!(run("si", 250), ("54000 committed committed 54000".into(), 2));
     assert_eq!(run("ssi", 0), (all.into(), 103), "its blocks hold no rows");
 }
