@@ -236,8 +236,8 @@ impl Layout {
         Layout { long, words: offset, blanks_max: blanks_max.sum(), columns, strings }
     }
 
-    /// No image of a row in a ledger has more: a field is its length and, for each word here, twelve
-    /// bytes at most, but for strings and what they are padded with.
+    /// No image of a row in a ledger has more: a field is its length and, for each word here,
+    /// twelve bytes at most, but for strings and what they are padded with.
     pub fn image_bytes_max(&self, load: impl Fn(usize) -> u64) -> usize {
         let strings: usize = self.long.iter().map(|&(_, at)| load(at) as u32 as usize).sum();
         strings + self.blanks_max + self.words * 16
