@@ -20,9 +20,10 @@ use procedure::access::{Access, Command, Range, Row};
 use smallvec::SmallVec;
 use types::{ColumnId, Error, Key, Position, SqlState, Stamp, Stop, TableId, Value};
 
-use crate::chains::{RowAt, Seen};
+use crate::chains::{Mark, RowAt, Seen};
 use crate::clock::Timestamp;
 use crate::collect::Retired;
+use crate::flaw::{Flaw, flawed};
 use crate::gaps::Fallen;
 use crate::pool::Full;
 use crate::rules::{Context, Miss, Permit, Place, Rule};
@@ -501,7 +502,10 @@ impl<'d, R: Rule> Transaction<'d, R> {
             published.clear();
             table.publish(&new, row, prepared, &mut published)?;
             let mut gaps = Fallen::new();
-            if write.created && write.exists() {
+            // Also where an insert that came to nothing has left the tuple: ranges that were read
+            // before that have not met its entry.
+            let is_first = write.base == Mark::ABSENT;
+            if is_first && write.exists() && (write.created || !flawed(Flaw::LeftoverFilled)) {
                 table.gaps.fall(0, table.key(write.tuple).as_bytes(), &mut gaps);
             }
             for (index, entry) in &published {
@@ -521,8 +525,7 @@ impl<'d, R: Rule> Transaction<'d, R> {
         for (at, write) in self.work.writes.iter().enumerate() {
             let table = self.cx.db.at(write.table);
             let new = self.work.version(at, &table.layout, stamp, Some(permit));
-            let installed = table.install(&new, write.prepared, self.cx.worker);
-            installed?;
+            table.install(&new, write.prepared, self.cx.worker)?;
         }
         Ok(())
     }
