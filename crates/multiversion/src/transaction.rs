@@ -127,10 +127,18 @@ impl<'d, R: Rule> Transaction<'d, R> {
         loop {
             match attempt(self) {
                 Ok(done) => return Ok(done),
-                Err(Miss::Conflict(why)) => return Err(self.conflict(why)),
                 Err(Miss::Gone) => spin.wait(),
-                Err(Miss::Full(full)) => return Err(full.into()),
+                Err(miss) => return Err(self.stop(miss)),
             }
+        }
+    }
+
+    /// What an access that did not come to an end is to the transaction.
+    pub(crate) fn stop(&mut self, miss: Miss) -> Stop {
+        match miss {
+            Miss::Conflict(why) => self.conflict(why),
+            Miss::Gone => self.conflict("A row is gone."),
+            Miss::Full(full) => full.into(),
         }
     }
 
@@ -334,12 +342,8 @@ impl<'d, R: Rule> Transaction<'d, R> {
         self.publish()?;
         let inside = self.cx.db.clock.enter(self.cx.worker);
         let centre = R::centre(&self.cx);
-        let permit = match R::permit(&mut self.cx, &inside, &self.work.writes, &self.fallen) {
-            Ok(permit) => permit,
-            Err(Miss::Conflict(why)) => return Err(self.conflict(why)),
-            Err(Miss::Gone) => return Err(self.conflict("A row is gone.")),
-            Err(Miss::Full(full)) => return Err(full.into()),
-        };
+        let permit = R::permit(&mut self.cx, &inside, &self.work.writes, &self.fallen)
+            .map_err(|miss| self.stop(miss))?;
         if self.number.is_some() {
             let appending = &self.cx.db.appending;
             if !appending.allows(permit.place.order) {
@@ -441,12 +445,8 @@ impl<'d, R: Rule> Transaction<'d, R> {
     pub(crate) fn settle_reads(&mut self, rejected: bool) -> Result<Place, Stop> {
         debug_assert!(rejected || self.work.writes.is_empty());
         let centre = R::centre(&self.cx);
-        let place = match R::permit_reads(&mut self.cx, &self.work.writes) {
-            Ok(place) => place,
-            Err(Miss::Conflict(why)) => return Err(self.conflict(why)),
-            Err(Miss::Gone) => return Err(self.conflict("A row is gone.")),
-            Err(Miss::Full(full)) => return Err(full.into()),
-        };
+        let place = R::permit_reads(&mut self.cx, &self.work.writes);
+        let place = place.map_err(|miss| self.stop(miss))?;
         drop(centre);
         self.abort();
         Ok(place)

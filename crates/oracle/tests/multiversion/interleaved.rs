@@ -1,7 +1,7 @@
 //! Every interleaving of two small transactions, step by step, replayed in the order claimed.
 
-use multiversion::spec::{Collector, Pointers, Storage};
 use multiversion::flaw::{self, Flaw};
+use multiversion::spec::{Collector, Pointers, Storage};
 use multiversion::{Rule, TableSpec};
 
 use crate::script::{Act, Model, Program, Stage, check, database, interleavings};
