@@ -227,6 +227,12 @@ impl Stopwatch {
 fn sealed(bed: &mut Bed, cell: &Cell, inputs: Vec<engine::Input>, run: &mut Run) -> Result<Spent> {
     let mut feed = Feed::new(inputs, cell.block_transactions);
     let mut through = Vec::new();
+    // A protocol with tables of its own loads them for its first block: this empty one.
+    let warm_up = bed.replica.execute(0, Vec::new())?;
+    if let Some(log) = &mut bed.log {
+        log.append(&warm_up.block.encode()?)?;
+    }
+    bed.replica.publish();
     let stopwatch = Stopwatch::start();
     loop {
         let items = feed.block();
@@ -268,8 +274,11 @@ fn unsealed(
     let line = Line::new(&*protocol, store, cell.threads, run.snapshot_lag);
     let mut feed = Feed::new(works, cell.block_transactions);
     let mut through = Vec::new();
+    // A protocol with tables of its own loads them for its first block: this empty one.
+    let mut height = store.newest() + 1;
+    let warm_up = line.prepare(Vec::new(), height, height - 1)?;
+    line.finish_beside(warm_up, Vec::new())?;
     let stopwatch = Stopwatch::start();
-    let mut height = store.newest();
     let mut ahead = None;
     loop {
         let current = match ahead.take() {

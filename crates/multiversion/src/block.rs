@@ -20,7 +20,7 @@
 //! The tables are loaded again whenever somebody else has changed the store: another protocol's
 //! block, or a schema change; and when old versions have left little room: that leaves them behind.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::marker::PhantomData;
 use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,7 +31,7 @@ use concurrency::{
     Protocol, ProtocolInfo, ProtocolOption, Timing,
 };
 use parking_lot::Mutex;
-use storage::{BlockWrites, LATEST, Store, UndoArena};
+use storage::{BlockWrites, LATEST, Store};
 use types::{Error, Height, Key, Position, Stamp, TableId, Value};
 
 use crate::database::Database;
@@ -49,6 +49,7 @@ use crate::rules::{Place, Rule};
 use crate::session::{Attempt, Session};
 use crate::spec::{Choice, Collector, Pointers, SPACES_DEFAULT, SYSTEMS, Storage, TableSpec};
 use crate::transaction::Log;
+use crate::write_back;
 
 /// Options of a table, as a protocol's card lists them.
 const OPTIONS: &[ProtocolOption] = &[
@@ -165,9 +166,6 @@ struct Done {
     left: Vec<Position>,
     halted: Option<String>,
 }
-
-/// A key that a transaction changed, and the transaction.
-pub(crate) type Changed = (TableId, Key, Stamp);
 
 /// Conflicts that a transaction may meet before it has to wait for all others.
 const CONFLICTS_MAX: u32 = 16;
@@ -346,13 +344,16 @@ impl<R: Rule> Protocol for Online<R> {
         drop(session);
         let outcome = gather(&mut all, count)?;
         let mut places = Places::new(block.height, &outcome.serial_order);
-        let mut changed = Vec::new();
-        for Log { changed: keys, numbers } in all.into_iter().map(|done| done.log) {
-            changed.extend(keys);
+        let (mut rows, mut keys) = (Vec::new(), Vec::new());
+        for Log { changed, deleted, numbers } in all.into_iter().map(|done| done.log) {
+            rows.extend(changed);
+            keys.extend(deleted.into_iter().map(|(t, key, stamp)| (t, key, places.stamp(stamp))));
             places.number(numbers);
         }
-        places.settle::<R>(&db, &mut changed)?;
-        write_back(&db, store, &changed, writes.arena(0));
+        places.rename::<R>(&db, &mut rows)?;
+        write_back::join(&mut rows);
+        write_back::write_rows(&db, store, places, rows, writes, crew);
+        write_back::delete_rows(&db, store, keys, writes.arena(0));
         db.clock.turn();
         db.appending.start_over();
         db.vacuum(false);
@@ -385,38 +386,6 @@ fn gather(all: &mut [Done], count: usize) -> Result<BlockOutcome, String> {
         deferred: Vec::new(),
         report: BlockReport { executed_again: Timing(again), ..BlockReport::default() },
     })
-}
-
-/// The final row of every key that was changed.
-fn write_back(db: &Database, store: &Store, changed: &[Changed], undo: &mut UndoArena) {
-    let mut keys: BTreeMap<TableId, BTreeMap<&Key, Stamp>> = BTreeMap::new();
-    for (table, key, stamp) in changed {
-        let newest = keys.entry(*table).or_default().entry(key).or_insert(*stamp);
-        *newest = (*newest).max(*stamp);
-    }
-    let (mut row, mut copy) = (Vec::new(), Vec::new());
-    for (id, keys) in keys {
-        let (Ok(ours), Some(table)) = (db.table(id), store.table(id)) else { continue };
-        for (key, newest) in keys {
-            let slot = table.find(key.as_bytes());
-            let slot = slot.filter(|slot| table.stamp(*slot, LATEST).is_some());
-            let seen = ours.find(key).map(|tuple| ours.newest(tuple, &mut copy));
-            let seen = seen.filter(|seen| seen.exists());
-            match (seen, slot) {
-                (Some(seen), slot) => {
-                    let columns = 0..ours.layout.column_count() as u16;
-                    row.clear();
-                    row.extend(columns.map(|c| ours.decode(c, seen.row, &copy)));
-                    match slot {
-                        Some(slot) => table.update_row(slot, &row, seen.stamp, undo),
-                        None => drop(table.insert(key.as_bytes(), &row, seen.stamp, undo)),
-                    }
-                }
-                (None, Some(slot)) => table.delete(slot, newest, undo),
-                (None, None) => {}
-            }
-        }
-    }
 }
 
 /// Names of every serializable rule with every combination of table options that makes sense.

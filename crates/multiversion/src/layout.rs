@@ -108,6 +108,20 @@ impl ColumnSet {
         self.0.get(usize::from(column) / 64).is_some_and(|word| word >> (column % 64) & 1 == 1)
     }
 
+    /// The first 64 columns, by their bits.
+    pub(crate) fn from_bits(bits: u64) -> ColumnSet {
+        ColumnSet(smallvec::smallvec![bits])
+    }
+
+    /// Bit n: column n. `None`: there is one that has no bit.
+    pub(crate) fn bits(&self) -> Option<u64> {
+        match self.0[..] {
+            [] => Some(0),
+            [bits] => Some(bits),
+            _ => None,
+        }
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = ColumnId> + '_ {
         (0..).zip(&self.0).flat_map(|(word, &bits)| Bits(bits).map(move |bit| word * 64 + bit))
     }

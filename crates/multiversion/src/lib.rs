@@ -48,6 +48,7 @@ pub mod spec;
 pub mod table;
 pub mod transaction;
 pub mod workspace;
+mod write_back;
 
 pub use clock::Timestamp;
 pub use database::Database;

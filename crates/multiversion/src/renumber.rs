@@ -2,8 +2,8 @@
 //!
 //! While transactions run, stamps name the positions at which they arrived and hidden row ids a
 //! [number](crate::appending); the block is sealed in the serial order that they took
-//! ([`concurrency::Sealed`]). So before rows go back to the store, those of this block get the
-//! stamps that replaying it will give them, and those under hidden row ids another key. Nobody
+//! ([`concurrency::Sealed`]). So on their way back to the store rows of this block get the stamps
+//! that replaying it will give them, and before that those under hidden row ids another key. Nobody
 //! else is at work meanwhile.
 
 use concurrency::Moment;
@@ -12,10 +12,10 @@ use procedure::access::{Access, Row};
 use rustc_hash::FxHashMap;
 use types::{Height, Key, Position, Stamp, Stop, TableId, Value};
 
-use crate::block::Changed;
 use crate::database::Database;
 use crate::rules::Rule;
 use crate::session::{Attempt, Session};
+use crate::write_back::{ALL_COLUMNS, Changed};
 
 /// The places that transactions took, by the positions at which they arrived.
 pub struct Places {
@@ -61,28 +61,9 @@ impl Places {
         (right != id).then_some(right)
     }
 
-    /// Gives rows of this block the stamps and hidden ids that replaying gives them; new keys are
-    /// added to those changed.
-    pub fn settle<R: Rule>(&self, db: &Database, changed: &mut Vec<Changed>) -> Result<(), String> {
-        let mut copy = Vec::new();
-        for (_, _, stamp) in changed.iter_mut() {
-            *stamp = self.stamp(*stamp);
-        }
-        let mut keys: Vec<(TableId, &Key)> = changed.iter().map(|(t, key, _)| (*t, key)).collect();
-        keys.sort_unstable();
-        keys.dedup();
-        for (table, key) in keys {
-            let Ok(table) = db.table(table) else { continue };
-            if let Some(tuple) = table.find(key) {
-                let arrived = table.newest(tuple, &mut copy).stamp;
-                table.restamp(tuple, self.stamp(arrived));
-            }
-        }
-        self.rename::<R>(db, changed)
-    }
-
-    /// Puts rows of this block under other hidden ids, and leaves their stamps as they are.
-    fn rename<R: Rule>(&self, db: &Database, changed: &mut Vec<Changed>) -> Result<(), String> {
+    /// Puts rows of this block under the hidden ids that replaying gives them, which are changes
+    /// too, and leaves their stamps as they are.
+    pub fn rename<R: Rule>(&self, db: &Database, changed: &mut Vec<Changed>) -> Result<(), String> {
         let moves = self.moves(db, changed);
         if moves.is_empty() {
             return Ok(());
@@ -101,22 +82,24 @@ impl Places {
                 (Attempt::Conflict(_), _) => {}
             }
         };
-        for (table, key, stamp) in &moved {
-            let table = db.table(*table).map_err(|error| error.message().to_owned())?;
+        for (id, key, stamp) in &moved {
+            let table = db.table(*id).map_err(|error| error.message().to_owned())?;
             if let Some(tuple) = table.find(key) {
                 table.restamp(tuple, *stamp);
+                changed.push(Changed { table: id.0, tuple, columns: ALL_COLUMNS });
             }
         }
-        changed.extend(moved);
         Ok(())
     }
 
     fn moves(&self, db: &Database, changed: &[Changed]) -> Vec<Move> {
         let mut moves: Vec<Move> = changed
             .iter()
-            .filter(|(table, ..)| db.table(*table).is_ok_and(|t| t.schema.hidden_row_id))
-            .filter_map(|(table, key, _)| {
-                Some(Move { table: *table, from: key.clone(), to: self.row_id(key)? })
+            .map(|changed| (db.at(changed.table), changed.tuple))
+            .filter(|(table, _)| table.schema.hidden_row_id)
+            .filter_map(|(table, tuple)| {
+                let from = table.key(tuple);
+                Some(Move { table: table.schema.id, to: self.row_id(&from)?, from })
             })
             .collect();
         moves.sort_by(|a, b| (a.table, &a.from).cmp(&(b.table, &b.from)));
@@ -131,13 +114,12 @@ struct Move {
     to: [u8; 16],
 }
 
+/// Where a row is now, and its stamp.
+type Moved = (TableId, Key, Stamp);
+
 /// All leave before one arrives: a new id may be another row's old one.
-fn move_rows<A: Access>(
-    access: &mut A,
-    db: &Database,
-    moves: &[Move],
-) -> Result<Vec<Changed>, Stop> {
-    let (mut rows, mut moved): (Vec<Row>, Vec<Changed>) = (Vec::new(), Vec::new());
+fn move_rows<A: Access>(access: &mut A, db: &Database, moves: &[Move]) -> Result<Vec<Moved>, Stop> {
+    let (mut rows, mut moved): (Vec<Row>, Vec<Moved>) = (Vec::new(), Vec::new());
     for step in moves {
         let count = db.table(step.table)?.layout.column_count();
         let columns: Vec<_> = (0..count as u16).collect();

@@ -30,6 +30,7 @@ use crate::rules::{Context, Miss, Permit, Place, Rule};
 use crate::spec::Collector;
 use crate::table::{Created, Table};
 use crate::workspace::{State, Workspace, Write};
+use crate::write_back::{ALL_COLUMNS, Changed, Deleted};
 
 pub struct Transaction<'d, R: Rule> {
     pub(crate) cx: Context<'d, R::Notes>,
@@ -57,7 +58,8 @@ pub struct Transaction<'d, R: Rule> {
 /// What a block must know to be sealed.
 #[derive(Default)]
 pub(crate) struct Log {
-    pub(crate) changed: Vec<crate::block::Changed>,
+    pub(crate) changed: Vec<Changed>,
+    pub(crate) deleted: Vec<Deleted>,
     /// Numbers in hidden row ids, and the positions at which their transactions arrived.
     pub(crate) numbers: Vec<(u32, Position)>,
 }
@@ -431,14 +433,20 @@ impl<'d, R: Rule> Transaction<'d, R> {
 
     fn write_log(&mut self) {
         let stamp = self.stamp();
-        if let Some(log) = &mut self.log {
-            let key = |write: &Write| {
-                let table = self.cx.db.at(write.table);
-                (table.schema.id, table.key(write.tuple), stamp)
-            };
-            log.changed.extend(self.work.writes.iter().map(key));
-            log.numbers.extend(self.number.map(|number| (number, stamp.position())));
+        let Some(log) = &mut self.log else { return };
+        for write in &self.work.writes {
+            let Write { table, tuple, .. } = *write;
+            let schema = &self.cx.db.at(table).schema;
+            if write.exists() {
+                // A row that was put has its key as well.
+                let put = !write.existed() || write.changed.contains(schema.primary_key[0]);
+                let columns = write.changed.bits().filter(|_| !put).unwrap_or(ALL_COLUMNS);
+                log.changed.push(Changed { table, tuple, columns });
+            } else {
+                log.deleted.push((schema.id, self.cx.db.at(table).key(tuple), stamp));
+            }
         }
+        log.numbers.extend(self.number.map(|number| (number, stamp.position())));
     }
 
     /// Ends a transaction whose writes, if any, are dropped and whose reads must hold.
