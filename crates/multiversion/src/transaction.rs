@@ -337,7 +337,6 @@ impl<'d, R: Rule> Transaction<'d, R> {
         if R::KEEPS_IMAGES && self.log.is_some() {
             self.take_image_room()?;
         }
-        // Made and taken away again: nothing was there and nothing will be.
         if self.work.writes.is_empty() {
             return self.settle_reads(false);
         }
@@ -510,10 +509,10 @@ impl<'d, R: Rule> Transaction<'d, R> {
             published.clear();
             table.publish(&new, row, prepared, &mut published)?;
             let mut gaps = Fallen::new();
-            // Also where an insert that came to nothing has left the tuple: ranges that were read
-            // before that have not met its entry.
+            // Whether or not a row comes of it, and also where an insert that came to nothing has
+            // left the tuple: ranges that were read before that have not met its entry.
             let is_first = write.base == Mark::ABSENT;
-            if is_first && write.exists() && (write.created || !flawed(Flaw::LeftoverFilled)) {
+            if is_first && (write.created || !flawed(Flaw::LeftoverFilled)) {
                 table.gaps.fall(0, table.key(write.tuple).as_bytes(), &mut gaps);
             }
             for (index, entry) in &published {

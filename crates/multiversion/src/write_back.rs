@@ -39,7 +39,7 @@ pub(crate) const ALL_COLUMNS: u64 = u64::MAX;
 pub(crate) type Deleted = (TableId, Key, Stamp);
 
 /// Tuples that a worker takes at a time.
-const PIECE: usize = 512;
+const PIECE: usize = 64;
 /// Tuples whose records are fetched together.
 const FETCHED: usize = 16;
 
@@ -87,7 +87,7 @@ pub(crate) fn write_rows(
     let count = rows.len();
     let job = Arc::new(Job { db, store, places, rows, next: AtomicUsize::new(0), arenas });
     let shared = Arc::clone(&job);
-    crew.run_if_large(count / 2, move |worker| shared.work(worker));
+    crew.run_if_large(count / 4, move |worker| shared.work(worker));
     let job = Arc::into_inner(job).expect("the crew has let go of a finished job");
     for arena in job.arenas {
         writes.give(arena.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()));

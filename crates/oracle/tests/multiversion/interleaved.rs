@@ -79,13 +79,18 @@ pub fn leftover_filled<R: Rule>(spec: TableSpec, flaw: Option<Flaw>) -> Result<(
     db.flaw = flaw;
     let mut stage = Stage::<R>::new(&db);
     let (before, mut checked) = (Model::from([(0, 1)]), Ok(()));
-    for (number, schedule) in (1..).zip(interleavings(&[3, 2, 2])) {
+    let schedules = interleavings(&[3, 3, 2]);
+    let comes_to_nothing = [true, false]
+        .into_iter()
+        .flat_map(|fails| schedules.iter().map(move |schedule| (fails, schedule)));
+    for (number, (fails, schedule)) in (1..).zip(comes_to_nothing) {
         // A key that no tuple has yet.
         let insert = Program::from(&[Act::Insert(number, 4)][..]);
-        let range = Program::from(&[Act::Keys(1, 1_000), Act::Set(0, 7)][..]);
-        let programs = [range, Program { fails: true, ..insert.clone() }, insert];
+        let nothing = Program::from(&[Act::Insert(number, 4), Act::Delete(number)][..]);
+        let range = Program::from(&[Act::Keys(1, 10_000), Act::Set(0, 7)][..]);
+        let programs = [range, Program { fails, ..nothing }, insert];
         stage.reset(&before);
-        let runs = stage.play(&programs, &schedule);
+        let runs = stage.play(&programs, schedule);
         checked = check(&before, &programs, &runs, &stage.state());
         if let Err(what) = &mut checked {
             *what = format!("{} {spec}: {what}\n{schedule:?}\n{runs:#?}", R::NAME);
