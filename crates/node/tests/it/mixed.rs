@@ -1,5 +1,6 @@
 //! System tables beside tables of users, from a client's side of the wire, against PostgreSQL's
-//! answers (`crates/pgcatalog/tests/fixtures/mixed.*`).
+//! answers (`crates/pgcatalog/tests/fixtures/mixed.*`); and what tools ask a session besides
+//! (`sessions.*`).
 
 use std::collections::BTreeMap;
 
@@ -13,6 +14,9 @@ const SCHEMA: &str = include_str!("../../../pgcatalog/tests/fixtures/schema.sql"
 const ROWS: &str = include_str!("../../../pgcatalog/tests/fixtures/mixed.sql");
 const QUERIES: &str = include_str!("../../../pgcatalog/tests/fixtures/mixed.queries");
 const ANSWERS: &str = include_str!("../../../pgcatalog/tests/fixtures/mixed.answers");
+const SESSIONS_ROWS: &str = include_str!("../../../pgcatalog/tests/fixtures/sessions.sql");
+const SESSIONS_QUERIES: &str = include_str!("../../../pgcatalog/tests/fixtures/sessions.queries");
+const SESSIONS_ANSWERS: &str = include_str!("../../../pgcatalog/tests/fixtures/sessions.answers");
 const NULL: &str = "<null>";
 
 fn on_a_node(test: impl AsyncFnOnce(&Node, Client)) {
@@ -105,6 +109,14 @@ fn queries_over_both_are_answered_as_postgresql_does() {
         let explained = router(&client, "SELECT relname FROM pg_class, customer").await;
         assert!(explained.contains("Router: system catalogs, because"), "{explained}");
         assert!(explained.contains("1 of users' tables, as of block"), "{explained}");
+    });
+}
+
+#[test]
+fn what_tools_send_about_sessions_and_over_tables_is_answered_as_postgresql_does() {
+    on_a_node_with(SESSIONS_ROWS, async |node, _| {
+        let wrong = wrong(node, SESSIONS_QUERIES, SESSIONS_ANSWERS).await;
+        assert!(wrong.is_empty(), "{} wrong\n{}", wrong.len(), wrong.join("\n"));
     });
 }
 
