@@ -114,7 +114,11 @@ impl Analytics {
             .with_target_partitions(options.threads)
             .with_default_catalog_and_schema("tally", "public")
             .with_information_schema(false);
-        config.options_mut().execution.time_zone = Some("UTC".to_owned());
+        let execution = &mut config.options_mut().execution;
+        execution.time_zone = Some("UTC".to_owned());
+        // It refuses a UNION whose sides are of two types of text: planned, the column has no type
+        // of SQL's any more, and run, it has the first one's.
+        execution.skip_physical_aggregate_schema_check = true;
         let collected_rows = (COLLECTED_ROWS / options.threads.max(2)).max(COLLECTED_ROWS_MIN);
         let optimizer = &mut config.options_mut().optimizer;
         // Its filter knows the smallest and largest of plain columns so far, and drops rows that
@@ -179,11 +183,15 @@ impl Analyst for Analytics {
             agreeing: request.agreeing,
             parameter_types: request.parameter_types.to_vec(),
         };
-        if let Some(plan) = self.plans.lock().find(&asked) {
+        // What system tables say may be of one session alone.
+        let is_shared = request.system.is_none();
+        if let Some(plan) = self.plans.lock().find(&asked).filter(|_| is_shared) {
             return Ok(plan);
         }
         let plan = Arc::new(on_deep_stack(|| prepare(&self.shared, request))?);
-        self.plans.lock().keep(asked, plan.clone());
+        if is_shared {
+            self.plans.lock().keep(asked, plan.clone());
+        }
         Ok(plan)
     }
 }

@@ -39,6 +39,7 @@ mod scan;
 mod sieve;
 mod sql_types;
 mod statistics;
+mod system;
 mod table;
 mod totals;
 mod zones;

@@ -24,7 +24,8 @@ use types::{Error, SqlState};
 use crate::faults::raise;
 use crate::prepare;
 use crate::rewrite::Place;
-use crate::sql_types::field;
+use crate::sql_types::{OPAQUE, field, stored_as};
+use crate::system::SystemTable;
 use crate::table::SnapshotTable;
 use crate::{call, exact, own};
 
@@ -107,6 +108,12 @@ fn undefined_table(name: &str) -> Error {
 impl ContextProvider for Names<'_> {
     fn get_table_source(&self, name: TableReference) -> Result<Arc<dyn TableSource>> {
         let table = name.table();
+        if let Some(system) = &self.request.system
+            && let Some((number, columns)) = system.find(name.schema(), table)
+        {
+            let provider = SystemTable::new(Arc::clone(system), number, columns);
+            return Ok(provider_as_source(Arc::new(provider)));
+        }
         let in_public = name.schema().is_none_or(|schema| schema == "public");
         if let Some(view) = self.request.catalog.view(table).filter(|_| in_public) {
             return self.view(view);
@@ -217,6 +224,9 @@ impl TypePlanner for Types {
             return Ok(None);
         }
         let data_type = sql::ddl::data_type(sql_type).map_err(raise)?;
+        if stored_as(&data_type) == OPAQUE {
+            return Err(raise(Error::unsupported(format_args!("{data_type} in this query"))));
+        }
         Ok(Some(Arc::new(field("", &data_type, true))))
     }
 }

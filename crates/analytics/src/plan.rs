@@ -16,6 +16,7 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use procedure::Column;
 use sql::analyst::{AnalyticalPlan, Execution, Row, RowBatches};
+use storage::Snapshot;
 use types::{DataType, Result, Value};
 
 use crate::engine::Shared;
@@ -48,6 +49,10 @@ impl fmt::Debug for Plan {
 }
 
 impl AnalyticalPlan for Plan {
+    fn engine(&self, _: &Snapshot) -> &'static str {
+        "DataFusion"
+    }
+
     fn columns(&self) -> &[Column] {
         &self.columns
     }
@@ -155,10 +160,10 @@ impl Plan {
         execution: Execution,
         output: &Output,
     ) -> Result<(Arc<dyn ExecutionPlan>, SessionState)> {
-        let Execution { snapshot, parameters, now_us, .. } = execution;
+        let Execution { snapshot, parameters, now_us, settings, .. } = execution;
         let mut state = self.shared.state.clone();
         let (images, ended) = (self.shared.images.clone(), output.ended().clone());
-        let reading = Reading { images, snapshot, ended };
+        let reading = Reading { images, snapshot, ended, settings, now_us };
         state.config_mut().set_extension(Arc::new(reading));
         let logical = match self.open {
             false => self.logical.clone(),

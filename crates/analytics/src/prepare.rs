@@ -28,6 +28,7 @@ use crate::plan::Plan;
 use crate::rewrite::{Place, Rewriter, output_names};
 use crate::rows::Shown;
 use crate::sql_types::sql_type;
+use crate::system::check_columns;
 
 /// PostgreSQL's reading where DataFusion has a choice.
 fn parser_options() -> ParserOptions {
@@ -56,6 +57,9 @@ pub(crate) fn prepare(shared: &Arc<Shared>, request: &QueryRequest<'_>) -> Resul
         logical = plan(&names, query, &types, Place::Outer)?;
     }
     let logical = optimized(&shared.state, logical, request).map_err(told)?;
+    if request.system.is_some() {
+        check_columns(&logical).map_err(told)?;
+    }
     let fields: Vec<&Field> = logical.schema().fields().iter().map(|field| &**field).collect();
     let names_out = output_names(query, &fields);
     let types_out = fields.iter().map(|field| sql_type(field)).collect::<Result<Vec<_>>>()?;

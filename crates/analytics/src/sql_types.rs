@@ -10,7 +10,7 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field, IntervalUnit, TimeUnit};
 use datafusion::common::ScalarValue;
 use snapshot::{arrow_type, units};
-use types::{DataType, Error, Result, Value};
+use types::{DataType, Error, Result, SystemType, Value};
 
 use crate::free::{BYTES, FREE, encode};
 
@@ -21,9 +21,23 @@ const SQL_TYPE: &str = "sql_type";
 pub(crate) const EPOCH_DAYS: i32 = 10_957;
 pub(crate) const EPOCH_US: i64 = EPOCH_DAYS as i64 * 86_400_000_000;
 
+/// What stands for values that no operator here reads as PostgreSQL does: arrays of system tables,
+/// some of which count from 0, and numbers that show themselves as names.
+pub(crate) const OPAQUE: ArrowType = ArrowType::Interval(IntervalUnit::YearMonth);
+
+/// The Arrow type of a SQL type's values, system tables' own types included.
+pub(crate) fn stored_as(data_type: &DataType) -> ArrowType {
+    match data_type {
+        DataType::System(system) if system.is_object() => OPAQUE,
+        DataType::System(system) => stored_as(&system.storage()),
+        DataType::Array(_) => OPAQUE,
+        other => arrow_type(other),
+    }
+}
+
 /// The field that a column of a SQL type is.
 pub(crate) fn field(name: &str, data_type: &DataType, nullable: bool) -> Field {
-    let field = Field::new(name, arrow_type(data_type), nullable);
+    let field = Field::new(name, stored_as(data_type), nullable);
     match inferred(field.data_type()) {
         Some(inferred) if inferred == *data_type => field,
         _ => field.with_metadata(HashMap::from([(SQL_TYPE.to_owned(), data_type.to_string())])),
@@ -36,15 +50,20 @@ pub(crate) fn field(name: &str, data_type: &DataType, nullable: bool) -> Field {
 /// 0A000 for a type of Arrow's that SQL has none for.
 pub(crate) fn sql_type(field: &Field) -> Result<DataType> {
     let declared = field.metadata().get(SQL_TYPE);
-    let declared = declared.and_then(|name| DataType::from_sql_name(name).ok());
+    let declared = declared.and_then(|name| named(name));
     // A cast keeps the metadata of what it casts.
-    if let Some(declared) = declared.filter(|declared| arrow_type(declared) == *field.data_type()) {
+    if let Some(declared) = declared.filter(|declared| stored_as(declared) == *field.data_type()) {
         return Ok(declared);
     }
     inferred(field.data_type()).ok_or_else(|| {
         Error::unsupported(format_args!("a result of type {}", field.data_type()))
             .with_hint("Cast it to text.")
     })
+}
+
+fn named(name: &str) -> Option<DataType> {
+    let system = || SystemType::from_name(name).map(DataType::System);
+    DataType::from_sql_name(name).ok().or_else(system)
 }
 
 fn inferred(arrow: &ArrowType) -> Option<DataType> {
@@ -75,7 +94,7 @@ fn inferred(arrow: &ArrowType) -> Option<DataType> {
 /// # Errors
 /// A number that has no place in the type that its columns are read as.
 pub(crate) fn scalar(value: &Value, data_type: &DataType) -> Result<ScalarValue> {
-    scalar_as(value, data_type, &arrow_type(data_type))
+    scalar_as(value, data_type, &stored_as(data_type))
 }
 
 /// A value of a type, as one of Arrow's.

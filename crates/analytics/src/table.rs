@@ -11,6 +11,7 @@ use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use snapshot::{Images, TableScan};
+use sql::session::settings::Settings;
 use storage::Snapshot;
 use types::{ColumnId, Error, SqlState, TableSchema};
 
@@ -36,6 +37,8 @@ pub(crate) struct Reading {
     pub(crate) images: Arc<Images>,
     pub(crate) snapshot: Arc<Snapshot>,
     pub(crate) ended: Ended,
+    pub(crate) settings: Settings,
+    pub(crate) now_us: i64,
 }
 
 impl SnapshotTable {

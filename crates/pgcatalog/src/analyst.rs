@@ -1,17 +1,25 @@
 //! System catalogs at the seam between sessions and analytical engines.
 
-use std::sync::{Arc, Mutex};
+use std::fmt;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
 use futures::future::{BoxFuture, FutureExt, ready};
 use futures::stream::{StreamExt, once};
-use procedure::Column;
-use sql::analyst::{Analyst, AnalyticalPlan, Execution, Limits, QueryRequest, RowBatches};
-use sql::router::is_refusal;
+use procedure::{Column, Interrupt};
+use sql::analyst::{
+    Analyst, AnalyticalPlan, Execution, Limits, QueryRequest, RowBatches, SystemTables,
+};
+use sql::router::{BROAD_ROWS_MIN, is_refusal, rows};
 use sql::session::aside;
-use types::{DataType, Error, Result, SqlState};
+use sql::session::settings::Settings;
+use sql::{Catalog, SessionInfo};
+use sqlparser::ast;
+use storage::Snapshot;
+use types::{DataType, Error, Result, SqlState, SystemType};
 
 use crate::query::{About, Prepared, about};
+use crate::relation;
 use crate::world::{Activity, Row, Session, World};
 
 /// Answers queries over system catalogs, and leaves the others to another engine.
@@ -63,25 +71,179 @@ impl SystemAnalyst {
 
 impl Analyst for SystemAnalyst {
     fn prepare(&self, request: &QueryRequest<'_>) -> Result<Arc<dyn AnalyticalPlan>> {
-        let about = about(request.query);
-        if about != About::Tables {
-            let world = self.world(request);
-            match (Prepared::new(world, request.query, request.parameter_types), &self.others) {
-                (Ok(prepared), _) => {
-                    return Ok(Arc::new(SystemPlan { prepared, session: self.session(request) }));
-                }
+        match about(request.query, request.catalog) {
+            About { system: true, tables: true } => self.prepare_mixed(request),
+            About { system: false, tables: true } => match &self.others {
+                Some(others) => others.prepare(request),
+                None => Err(no_engine()),
+            },
+            about => match (self.prepare_own(request), &self.others) {
+                (Ok(plan), _) => Ok(Arc::new(plan)),
                 // Without a table of anybody's, it may be the other's as well.
-                (Err(error), Some(others)) if about == About::Nothing && is_refusal(&error) => {
-                    return others.prepare(request).map_err(|_| error);
+                (Err(error), Some(others)) if !about.system && is_refusal(&error) => {
+                    others.prepare(request).map_err(|_| error)
                 }
-                (Err(error), _) => return Err(error),
+                (Err(error), _) => Err(error),
+            },
+        }
+    }
+}
+
+impl SystemAnalyst {
+    fn prepare_own(&self, request: &QueryRequest<'_>) -> Result<SystemPlan> {
+        let prepared = Prepared::new(self.world(request), request.query, request.parameter_types)?;
+        Ok(SystemPlan { prepared, session: self.session(request) })
+    }
+
+    /// System tables beside users': by this evaluator, by the other engine over the rows that this
+    /// one has, or by either, as large as users' tables are when it runs.
+    fn prepare_mixed(&self, request: &QueryRequest<'_>) -> Result<Arc<dyn AnalyticalPlan>> {
+        let own = self.prepare_own(request);
+        let Some(others) = self.others.clone() else {
+            return own.map(|plan| Arc::new(plan) as Arc<dyn AnalyticalPlan>);
+        };
+        let system = Tables { world: self.world(request), session: self.session(request) };
+        let question = Question {
+            others,
+            system: Arc::new(system),
+            catalog: Arc::clone(request.catalog),
+            version: request.version,
+            info: request.info.clone(),
+            settings: request.settings.clone(),
+            text: request.text.to_owned(),
+            query: request.query.clone(),
+            interrupt: request.interrupt.clone(),
+        };
+        match own {
+            Ok(own) => {
+                Ok(Arc::new(MixedPlan { own: Arc::new(own), question, columnar: OnceLock::new() }))
             }
+            Err(error) if is_refusal(&error) => question
+                .ask(request.parameter_types, request.agreeing)
+                .map_err(|other| refused_by_both(error, other)),
+            Err(error) => Err(error),
         }
-        match &self.others {
-            Some(others) => others.prepare(request),
-            None => Err(Error::unsupported("this query without an analytical engine")
-                .with_hint("The server was built without its feature `analytics`.")),
-        }
+    }
+}
+
+/// What is said where neither engine runs a query over tables of both.
+fn refused_by_both(own: Error, other: Error) -> Error {
+    let is_unknown =
+        [SqlState::FEATURE_NOT_SUPPORTED, SqlState::UNDEFINED_FUNCTION].contains(&own.code());
+    match is_refusal(&other) {
+        false => other,
+        true if !is_unknown => own,
+        true => own.with_hint(
+            "What only system catalogs know and what only queries over much data know cannot meet \
+             in one query: put one of them into a query of its own.",
+        ),
+    }
+}
+
+/// A query over tables of both as the other engine is asked, which may be later.
+struct Question {
+    others: Arc<dyn Analyst>,
+    system: Arc<dyn SystemTables>,
+    catalog: Arc<Catalog>,
+    version: u64,
+    info: SessionInfo,
+    settings: Settings,
+    text: String,
+    query: ast::Query,
+    interrupt: Option<Arc<dyn Interrupt>>,
+}
+
+impl Question {
+    fn ask(
+        &self,
+        parameter_types: &[Option<DataType>],
+        agreeing: bool,
+    ) -> Result<Arc<dyn AnalyticalPlan>> {
+        self.others.prepare(&QueryRequest {
+            catalog: &self.catalog,
+            version: self.version,
+            info: &self.info,
+            settings: &self.settings,
+            text: &self.text,
+            query: &self.query,
+            parameter_types,
+            interrupt: self.interrupt.clone(),
+            agreeing,
+            system: Some(Arc::clone(&self.system)),
+        })
+    }
+}
+
+fn no_engine() -> Error {
+    Error::unsupported("this query without an analytical engine")
+        .with_hint("The server was built without its feature `analytics`.")
+}
+
+/// Whether rows of the one are rows of the other: columns as many, and of the same kinds of values.
+fn serves_as(plan: &dyn AnalyticalPlan, own: &SystemPlan) -> bool {
+    let kind = |data_type: &DataType| match data_type {
+        DataType::System(system) => kind_of(&system.storage()),
+        other => kind_of(other),
+    };
+    // Numbers of objects leave this engine as their names.
+    let is_named = |data_type: &DataType| match data_type {
+        DataType::System(system) => system.is_object() || *system == SystemType::Record,
+        _ => false,
+    };
+    let columns = plan.columns().iter().zip(&own.prepared.columns);
+    plan.columns().len() == own.prepared.columns.len()
+        && plan.parameters() == own.prepared.parameters
+        && columns.into_iter().all(|(theirs, ours)| {
+            !is_named(&ours.data_type) && kind(&theirs.data_type) == kind(&ours.data_type)
+        })
+}
+
+/// The type whose values a type's values could as well be.
+fn kind_of(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::Int2 | DataType::Int4 | DataType::Int8 => DataType::Int8,
+        DataType::Numeric(_) => DataType::Numeric(None),
+        text if text.is_string() => DataType::Text,
+        other => other.clone(),
+    }
+}
+
+/// The session with what a run has newer.
+fn session_now(session: &Session, settings: &Settings, now_us: i64) -> Session {
+    let settings = settings.show_all().into_iter();
+    let settings = settings.map(|(name, value)| (name.to_owned(), value)).collect();
+    let mut session = Session { now_us, settings, ..session.clone() };
+    let application = session.settings.iter().find(|(name, _)| name == "application_name");
+    let application = application.map(|(_, value)| value.clone()).unwrap_or_default();
+    session.activity.iter_mut().for_each(|own| own.application.clone_from(&application));
+    session
+}
+
+/// System tables for the other engine.
+struct Tables {
+    world: Arc<World>,
+    session: Session,
+}
+
+impl fmt::Debug for Tables {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Tables")
+    }
+}
+
+impl SystemTables for Tables {
+    fn find(&self, schema: Option<&str>, name: &str) -> Option<(usize, Vec<Column>)> {
+        let place = relation::place(schema.unwrap_or("pg_catalog"), name)?;
+        let columns = relation::all()[place].columns.iter().map(|column| Column {
+            name: column.name.to_owned(),
+            data_type: column.data_type.clone(),
+        });
+        Some((place, columns.collect()))
+    }
+
+    fn rows(&self, place: usize, settings: &Settings, now_us: i64) -> Result<Vec<Row>> {
+        let session = session_now(&self.session, settings, now_us);
+        Ok(self.world.contents(place, &session)?.rows.clone())
     }
 }
 
@@ -93,16 +255,79 @@ struct SystemPlan {
 
 impl SystemPlan {
     fn rows(&self, execution: &Execution) -> Result<Vec<Row>> {
-        let settings = execution.settings.show_all().into_iter();
-        let settings: Vec<(String, String)> =
-            settings.map(|(name, value)| (name.to_owned(), value)).collect();
-        let now_us = execution.now_us;
-        let mut session = Session { now_us, settings, ..self.session.clone() };
-        let application = session.settings.iter().find(|(name, _)| name == "application_name");
-        let application = application.map(|(_, value)| value.clone()).unwrap_or_default();
-        session.activity.iter_mut().for_each(|own| own.application.clone_from(&application));
+        let session = session_now(&self.session, &execution.settings, execution.now_us);
         let interrupted = deadline(&execution.limits);
-        aside(false, || self.prepared.run(&session, &execution.parameters, &interrupted))
+        let (parameters, snapshot) = (&execution.parameters, Some(&*execution.snapshot));
+        aside(false, || self.prepared.run(&session, parameters, snapshot, &interrupted))
+    }
+}
+
+/// A query over tables of both that this evaluator knows.
+struct MixedPlan {
+    own: Arc<SystemPlan>,
+    question: Question,
+    /// The other engine's, if its rows can stand for ours; planned for the first large run, since
+    /// planning takes longer than a small run.
+    columnar: OnceLock<Option<Arc<dyn AnalyticalPlan>>>,
+}
+
+impl fmt::Debug for MixedPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MixedPlan").field("own", &self.own).finish_non_exhaustive()
+    }
+}
+
+impl MixedPlan {
+    /// Who runs it.
+    fn plan(&self, snapshot: &Snapshot) -> Arc<dyn AnalyticalPlan> {
+        let is_large = rows(snapshot, &self.own.prepared.tables) >= BROAD_ROWS_MIN;
+        let columnar = if is_large { self.columnar() } else { None };
+        columnar.unwrap_or_else(|| Arc::clone(&self.own) as Arc<dyn AnalyticalPlan>)
+    }
+
+    fn columnar(&self) -> Option<Arc<dyn AnalyticalPlan>> {
+        if let Some(planned) = self.columnar.get() {
+            return planned.clone();
+        }
+        let types: Vec<_> = self.own.prepared.parameters.iter().cloned().map(Some).collect();
+        match aside(false, || self.question.ask(&types, true)) {
+            // The next run may ask again.
+            Err(error) if error.code() == SqlState::QUERY_CANCELED => None,
+            planned => {
+                let serving = planned.ok().filter(|plan| serves_as(&**plan, &self.own));
+                self.columnar.get_or_init(|| serving).clone()
+            }
+        }
+    }
+}
+
+impl AnalyticalPlan for MixedPlan {
+    fn engine(&self, snapshot: &Snapshot) -> &'static str {
+        self.plan(snapshot).engine(snapshot)
+    }
+
+    fn columns(&self) -> &[Column] {
+        &self.own.prepared.columns
+    }
+
+    fn parameters(&self) -> &[DataType] {
+        &self.own.prepared.parameters
+    }
+
+    fn reads_tables(&self) -> bool {
+        self.own.reads_tables()
+    }
+
+    fn run(self: Arc<Self>, execution: Execution) -> RowBatches {
+        self.plan(&execution.snapshot).run(execution)
+    }
+
+    fn explain(
+        self: Arc<Self>,
+        execution: Execution,
+        analyze: bool,
+    ) -> BoxFuture<'static, Result<Vec<String>>> {
+        self.plan(&execution.snapshot).explain(execution, analyze)
     }
 }
 
@@ -123,6 +348,10 @@ fn deadline(limits: &Limits) -> impl Fn() -> Result<()> + use<> {
 }
 
 impl AnalyticalPlan for SystemPlan {
+    fn engine(&self, _: &Snapshot) -> &'static str {
+        "system catalogs"
+    }
+
     fn columns(&self) -> &[Column] {
         &self.prepared.columns
     }
@@ -133,7 +362,7 @@ impl AnalyticalPlan for SystemPlan {
 
     /// A catalog is part of the schema.
     fn reads_tables(&self) -> bool {
-        false
+        !self.prepared.tables.is_empty()
     }
 
     fn run(self: Arc<Self>, execution: Execution) -> RowBatches {
@@ -145,7 +374,16 @@ impl AnalyticalPlan for SystemPlan {
         execution: Execution,
         analyze: bool,
     ) -> BoxFuture<'static, Result<Vec<String>>> {
-        let mut lines = vec!["System catalogs, evaluated row by row".to_owned()];
+        let mut lines = vec![match self.prepared.tables.len() {
+            0 => "System catalogs, evaluated row by row".to_owned(),
+            count => {
+                let height = execution.snapshot.height();
+                format!(
+                    "System catalogs beside {count} of users' tables, as of block {height}, \
+                         evaluated row by row"
+                )
+            }
+        }];
         if analyze {
             match self.rows(&execution) {
                 Ok(rows) => lines.push(format!("  rows: {}", rows.len())),

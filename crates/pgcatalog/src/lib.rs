@@ -18,7 +18,12 @@
 //! each connect would cost a plan of milliseconds; here they cost a lookup.
 //!
 //! *Invariants.* The same catalog gives the same rows and numbers on every replica ([`oid`]). A
-//! query reads one catalog from its first row to its last. Nothing here reads users' tables.
+//! query reads one catalog from its first row to its last, and users' tables beside it as of one
+//! block of the same catalog.
+//!
+//! *Beside users' tables.* The evaluator reads small ones into memory ([`query`]), and larger ones
+//! up to a bound. Where another engine knows the query as well, it has the larger ones, and takes
+//! the rows of system tables from here ([`SystemAnalyst`]): a client cannot tell who answered.
 //!
 //! *Departures.* Names are resolved as in PostgreSQL, types with less ceremony: what PostgreSQL
 //! refuses for want of a cast may pass. Ungrouped columns beside aggregates are those of the

@@ -60,6 +60,8 @@ pub struct QueryRequest<'a> {
     /// The fast path could run it, too, and nobody may see who has: what it would round on the way
     /// is refused instead.
     pub agreeing: bool,
+    /// The tables that describe the schema, where the query names some beside users' own.
+    pub system: Option<Arc<dyn SystemTables>>,
 }
 
 impl QueryRequest<'_> {
@@ -70,8 +72,24 @@ impl QueryRequest<'_> {
     }
 }
 
+/// Tables whose rows follow from the schema and the session that asks: system catalogs. They
+/// belong to one version of the schema, as plans do.
+pub trait SystemTables: fmt::Debug + Send + Sync {
+    /// The number and the columns of the table that a name in FROM means.
+    fn find(&self, schema: Option<&str>, name: &str) -> Option<(usize, Vec<Column>)>;
+
+    /// The rows of a table that was found, as they are for a run with these settings.
+    ///
+    /// # Errors
+    /// A view among them that could not be evaluated.
+    fn rows(&self, number: usize, settings: &Settings, now_us: i64) -> Result<Vec<Row>>;
+}
+
 /// A query, checked and planned.
 pub trait AnalyticalPlan: fmt::Debug + Send + Sync {
+    /// Who would run it over this snapshot, for EXPLAIN.
+    fn engine(&self, snapshot: &Snapshot) -> &'static str;
+
     fn columns(&self) -> &[Column];
 
     /// Types of `$1`…, as declared or inferred.

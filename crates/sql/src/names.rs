@@ -30,10 +30,18 @@ pub fn object_name(name: &ast::ObjectName) -> Result<String> {
     }
 }
 
-/// System catalogs are for an analyst to answer, in queries of their own.
+/// System catalogs are for an analyst to answer: what they show is no part of the ledger, and no
+/// transaction may depend on it.
 pub(crate) fn no_catalog(name: &str) -> Error {
-    Error::unsupported(format_args!("the system catalog {name}"))
-        .with_hint("Read system catalogs by queries of their own, without users' tables.")
+    Error::unsupported(format_args!("the system catalog {name}")).with_hint(
+        "Only a query can read system catalogs, not a statement or a routine that may \
+                    write: what it writes has to follow from the ledger alone.",
+    )
+}
+
+/// Whether an error says no more than that there is a system catalog.
+pub(crate) fn is_no_catalog(error: &Error) -> bool {
+    error.message().starts_with("the system catalog ")
 }
 
 /// The name of a built-in or stored function; `pg_catalog.` may stand before it as well.

@@ -10,6 +10,9 @@
 //! | reads [`BROAD_ROWS_MIN`] rows or more from one end | the analyst, if both [agree](is_agreed) |
 //! | follows keys, reads ranges with two ends, or small tables | the fast path |
 //!
+//! System tables are an analyst of their own, in front of the one over columns; queries that read
+//! them beside users' tables are run by either, which EXPLAIN says.
+//!
 //! The analyst reads snapshots and leaves no footprint, so a transaction that has written does not
 //! ask it, and one that has asked it does not write.
 //!

@@ -29,7 +29,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("anker", &["kit", "types"]),
     ("sql", &["concurrency", "engine", "kit", "ledger", "procedure", "storage", "types"]),
     ("analytics", &["procedure", "snapshot", "sql", "storage", "types"]),
-    ("pgcatalog", &["procedure", "sql", "types"]),
+    ("pgcatalog", &["procedure", "sql", "storage", "types"]),
     ("pgfront", &["types"]),
     ("workloads", &["kit", "procedure", "types"]),
     (

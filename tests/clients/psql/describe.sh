@@ -51,3 +51,20 @@ shows '\dv information_schema.columns' 'information_schema|columns|view|tally'
 for empty in '\dv' '\dm' '\ds' '\dy' '\dRp' '\des' '\dD'; do
     [ -z "$(command "$empty" --tuples-only)" ] || { echo "psql: $empty shows something" >&2; exit 1; }
 done
+
+# System tables beside tables of users.
+answers() { # QUERY EXPECTED
+    local answer
+    answer=$(command "$1" --tuples-only)
+    [ "$answer" = "$2" ] && return
+    printf "psql: %s\nexpected '%s', got:\n%s\n" "$1" "$2" "$answer" >&2
+    exit 1
+}
+
+command "INSERT INTO described VALUES (1, 'one', 'described', 1.50), (2, 'two', 'other', 2)"
+answers "SELECT d.id, c.relnatts FROM described d JOIN pg_class c ON c.relname = d.name" '1|4'
+answers "SELECT count(*) FROM described WHERE EXISTS (
+    SELECT 1 FROM information_schema.tables WHERE table_name = 'described')" '2'
+answers "COPY (SELECT d.id, format_type(a.atttypid, a.atttypmod) FROM described d, pg_attribute a
+    WHERE a.attrelid = 'described'::regclass AND a.attname = 'amount') TO STDOUT" \
+    $'1\tnumeric(12,2)\n2\tnumeric(12,2)'

@@ -239,6 +239,7 @@ async fn analyzed(
         parameter_types: &[],
         interrupt: None,
         agreeing: true,
+        system: None,
     };
     let plan = match analytics.prepare(&request) {
         Ok(plan) if plan.columns() == columns => plan,

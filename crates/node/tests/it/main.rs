@@ -10,6 +10,7 @@ mod export;
 mod interrupts;
 mod isolation;
 mod log_schemes;
+mod mixed;
 mod proofs;
 mod protocols;
 

@@ -1,7 +1,10 @@
 //! From syntax to plan: queries, set operations, common table expressions.
 
+use std::collections::BTreeSet;
+
+use sql::catalog::ViewUses;
 use sqlparser::ast;
-use types::{DataType, Error, Result, SqlState, Value};
+use types::{DataType, Error, Result, SqlState, TableId, Value};
 
 use super::plan::*;
 use super::scope::Scope;
@@ -20,6 +23,9 @@ pub struct Binder<'a> {
     pub next_cte: usize,
     /// Subqueries whose value is the same for all rows.
     pub cached: usize,
+    /// Users' tables that it reads.
+    pub tables: BTreeSet<TableId>,
+    pub view_uses: ViewUses,
     depth: usize,
 }
 
@@ -36,6 +42,8 @@ impl<'a> Binder<'a> {
             ctes: Vec::new(),
             next_cte: 0,
             cached: 0,
+            tables: BTreeSet::new(),
+            view_uses: ViewUses::default(),
             depth: 0,
         }
     }

@@ -192,6 +192,9 @@ impl Binder<'_> {
             }
             _ => {}
         }
+        if let Some(typed) = super::fast::call(name, &arguments) {
+            return Ok(typed);
+        }
         let Some(function) = functions::find(name, arguments.len()) else {
             return Err(undefined(name, &arguments));
         };
@@ -211,6 +214,10 @@ impl Binder<'_> {
                 ("substring", [Some(&**expr), from, length].into_iter().flatten().collect())
             }
             E::Position { expr, r#in } => ("strpos", vec![r#in, expr]),
+            E::Extract { field, expr, .. } => {
+                let input = self.expr(expr)?;
+                return super::fast::extract(&field.to_string().to_lowercase(), input);
+            }
             E::Ceil { expr, .. } => ("ceil", vec![expr]),
             E::Floor { expr, .. } => ("floor", vec![expr]),
             E::Trim { trim_where, trim_what, expr, .. } => {

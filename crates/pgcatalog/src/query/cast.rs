@@ -25,6 +25,10 @@ impl Names<'_> {
                 Ok(Value::from(elements.collect::<Result<Vec<_>>>()?))
             }
             (_, _, DataType::System(system)) => self.as_system(value, from, *system),
+            // What is padded leaves its padding behind.
+            (Value::Text(text), DataType::Char(_), to) if to.is_string() => {
+                types::cast::cast(&Value::text(text.trim_end_matches(' ')), to, true)
+            }
             (_, _, to) if to.is_string() => {
                 types::cast::cast(&Value::text(self.text(value, from)), to, true)
             }

@@ -12,6 +12,7 @@ use types::{DataType, Error, Result, SqlState, Value};
 
 use super::cast::Names;
 use super::plan::*;
+use super::users::Users;
 use crate::world::{Row, Session, World};
 
 /// One execution of a statement.
@@ -25,6 +26,8 @@ pub struct Run<'a> {
     cached: RefCell<Vec<Option<Value>>>,
     /// By text, and whether case does not matter.
     patterns: RefCell<HashMap<(String, bool), Rc<Regex>>>,
+    /// What users' tables are read from, and what was read of them.
+    pub users: Users<'a>,
     interrupted: &'a dyn Fn() -> Result<()>,
     steps: Cell<u32>,
 }
@@ -37,7 +40,7 @@ pub struct Env<'a> {
 }
 
 /// What the rows of one step of an evaluation take, without what their values point to.
-const ROWS_BYTES_MAX: usize = 128 << 20;
+pub const ROWS_BYTES_MAX: usize = 128 << 20;
 
 /// How often a long evaluation asks whether it should go on.
 const STEPS_BETWEEN_CHECKS: u32 = 1024;
@@ -57,6 +60,7 @@ impl<'a> Run<'a> {
             ctes: RefCell::default(),
             cached: RefCell::new(vec![None; cached]),
             patterns: RefCell::default(),
+            users: Users::default(),
             interrupted,
             steps: Cell::new(0),
         }
@@ -128,6 +132,10 @@ impl<'a> Run<'a> {
                     return Ok(Value::Null);
                 }
                 (function.eval)(self, &values, types)
+            }
+            Expr::Fast { call, arguments } => {
+                let values = self.values(arguments, env)?;
+                call.eval(&[], &values, self.session.now_us)
             }
             Expr::Arithmetic { op, sides, result } => {
                 let (left, right) = self.sides(sides, env)?;

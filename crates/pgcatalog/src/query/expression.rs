@@ -8,7 +8,7 @@ use super::bind::{Binder, settled};
 use super::plan::*;
 use super::scope::{parts, resolve};
 use super::select::missing_column;
-use super::{Typed, common_type};
+use super::{Typed, common_type, fast};
 use crate::relation::internal_type;
 use sql::names::fold;
 
@@ -322,9 +322,14 @@ impl Binder<'_> {
         };
         let left_type = storage(settle(&left, &right));
         let right_type = storage(settle(&right, &left));
-        let result = result_type(op, &left_type, &right_type)?;
-        let sides = [self.coerce(left, &left_type)?, self.coerce(right, &right_type)?];
-        let sides = Box::new(sides);
+        let (left, right) = (self.cast(left, &left_type)?, self.cast(right, &right_type)?);
+        let result = match result_type(op, &left_type, &right_type) {
+            Ok(result) => result,
+            Err(error) => {
+                return fast::operator(fast::arithmetic(op), left, right).map_err(|_| error);
+            }
+        };
+        let sides = Box::new([left.expr, right.expr]);
         Ok(Typed::new(Expr::Arithmetic { op, sides, result: result.clone() }, result))
     }
 
@@ -353,6 +358,17 @@ impl Binder<'_> {
     }
 
     pub fn compare(&mut self, op: CompareOp, left: Typed, right: Typed) -> Result<Expr> {
+        if let Some(op) = fast::comparison(op).filter(|_| !self.tables.is_empty()) {
+            let settled = |side: &Typed, other: &Typed| match side.data_type {
+                DataType::Unknown => comparable_type(&DataType::Unknown, &other.data_type),
+                ref known => known.clone(),
+            };
+            let types = [settled(&left, &right), settled(&right, &left)];
+            if !left.is_row() && !fast::compare_alike(&types[0], &types[1]) {
+                let (left, right) = (self.cast(left, &types[0])?, self.cast(right, &types[1])?);
+                return Ok(fast::operator(op, left, right)?.expr);
+            }
+        }
         let (left, right) = self.comparable(left, right)?;
         Ok(Expr::Compare { op, sides: Box::new([left, right]) })
     }
@@ -528,6 +544,8 @@ pub fn output_name(expr: &ast::Expr) -> String {
         E::Substring { .. } => "substring".to_owned(),
         E::Position { .. } => "position".to_owned(),
         E::Extract { .. } => "extract".to_owned(),
+        E::Ceil { .. } => "ceil".to_owned(),
+        E::Floor { .. } => "floor".to_owned(),
         E::Trim { .. } => "btrim".to_owned(),
         E::Tuple(_) => "row".to_owned(),
         E::CompoundFieldAccess { root, access_chain } => {

@@ -267,6 +267,9 @@ static CATALOG: &[Function] = &[
     function("pg_total_relation_size", 1, &[Oid], Gives::Int8, nothing),
     function("pg_database_size", 1, &[Any], Gives::Int8, nothing),
     function("pg_tablespace_size", 1, &[Any], Gives::Int8, nothing),
+    function("pg_stat_get_numscans", 1, &[Oid], Gives::Int8, nothing),
+    function("pg_stat_get_live_tuples", 1, &[Oid], Gives::Int8, nothing),
+    function("pg_stat_get_dead_tuples", 1, &[Oid], Gives::Int8, nothing),
     function("pg_tablespace_location", 1, &[Oid], Gives::Text, |_, _, _| Ok(Value::text(""))),
     function("pg_relation_filenode", 1, &[Oid], Gives::Oid, nothing),
     function("pg_size_pretty", 1, &[Int], Gives::Text, |_, a, _| {
@@ -294,7 +297,7 @@ static CATALOG: &[Function] = &[
     }),
     function("pg_my_temp_schema", 0, &[], Gives::Oid, |_, _, _| Ok(Value::Int(0))),
     function("pg_is_other_temp_schema", 1, &[Oid], Gives::Bool, no),
-    function("age", 1, &[Any], Gives::Int4, |_, _, _| Ok(Value::Int(0))),
+    function("age", 1, &[Oid], Gives::Int4, |_, _, _| Ok(Value::Int(0))),
     lax("pg_typeof", 1, &[Any], Gives::Reg(SystemType::Regtype), |_, _, types| {
         Ok(types.first().map_or(Value::Null, |t| Value::Int(t.oid().into())))
     }),
@@ -340,6 +343,7 @@ static SESSION: &[Function] =
         function("inet_server_addr", 0, &[], Gives::Inet, nothing),
         function("inet_server_port", 0, &[], Gives::Int4, nothing),
         function("inet_client_addr", 0, &[], Gives::Inet, nothing),
+        function("inet_client_port", 0, &[], Gives::Int4, nothing),
         function("current_setting", 1, &[Text, Bool], Gives::Text, |run, a, _| {
             let name = str_of(&a[0]);
             let settings = &run.session.settings;

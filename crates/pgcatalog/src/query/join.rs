@@ -10,12 +10,19 @@ use types::{DataType, Result, Value};
 use super::eval::{Env, Run};
 use super::plan::*;
 use crate::relation;
-use crate::world::Row;
+use crate::world::{Contents, Row};
 
 /// A condition `leaf's column = something that does not depend on the leaf`.
 struct Tie<'a> {
     place: usize,
     other: &'a Expr,
+}
+
+/// Rows that are there, with lookups; `hidden` stands behind the columns of each.
+struct Known<'a> {
+    contents: &'a Contents,
+    types: &'a [&'a DataType],
+    hidden: &'a [Value],
 }
 
 /// Whether all columns of this row that an expression uses satisfy `is_known`.
@@ -164,8 +171,10 @@ impl Run<'_> {
     ) -> Result<Vec<Row>> {
         let mut depends = false;
         item.columns(0, &mut |place| depends |= !item.has(place));
-        let by_lookup = matches!(item, Source::Leaf(Leaf { kind: LeafKind::Relation(_), .. }))
-            && on.iter().any(|condition| tie(condition, item).is_some());
+        let by_lookup = matches!(
+            item,
+            Source::Leaf(Leaf { kind: LeafKind::Relation(_) | LeafKind::Table { .. }, .. })
+        ) && on.iter().any(|condition| tie(condition, item).is_some());
         if depends || by_lookup || rows.len() == 1 {
             let mut joined = Vec::new();
             for row in rows {
@@ -240,6 +249,12 @@ impl Run<'_> {
             LeafKind::Relation(place) => {
                 return self.relation_rows(source, leaf, *place, base, conditions, outer);
             }
+            LeafKind::Table { id, columns, types } => {
+                let contents = self.user_table(*id, columns)?;
+                let types: Vec<&DataType> = types.iter().collect();
+                let known = Known { contents: &contents, types: &types, hidden: &[] };
+                return self.known_rows(source, leaf, &known, base, conditions, outer);
+            }
             LeafKind::Query(query) => self.query(query, Some(&env))?,
             LeafKind::Cte(number) => {
                 let rows = self.ctes.borrow().get(number).cloned();
@@ -268,11 +283,26 @@ impl Run<'_> {
         let relation = &relation::all()[place];
         let contents = self.world.contents(place, self.session)?;
         let hidden = [Value::Int(relation.oid.into()), Value::Int(2)];
+        let types: Vec<&DataType> = relation.columns.iter().map(|c| &c.data_type).collect();
+        let known = Known { contents: &contents, types: &types, hidden: &hidden };
+        self.known_rows(source, leaf, &known, base, conditions, outer)
+    }
+
+    fn known_rows(
+        &self,
+        source: &Source,
+        leaf: &Leaf,
+        known: &Known<'_>,
+        base: &[Value],
+        conditions: &[&Expr],
+        outer: Option<&Env<'_>>,
+    ) -> Result<Vec<Row>> {
+        let Known { contents, types, hidden } = *known;
         let mut rows = Vec::new();
         let mut consider = |row: &Row| -> Result<()> {
             self.step()?;
             let mut row = placed(base, leaf.offset, row);
-            row[leaf.offset + relation.columns.len()..][..hidden.len()].clone_from_slice(&hidden);
+            row[leaf.offset + types.len()..][..hidden.len()].clone_from_slice(hidden);
             if self.all_hold(conditions, &Env { row: &row, outer })? {
                 self.keep(&mut rows, row)?;
             }
@@ -280,8 +310,8 @@ impl Run<'_> {
         };
         let ties = conditions.iter().filter_map(|condition| tie(condition, source));
         let tie = ties.into_iter().find(|tie| {
-            let column = relation.columns.get(tie.place - leaf.offset);
-            column.is_some_and(|column| is_hashed(&column.data_type))
+            let column = types.get(tie.place - leaf.offset);
+            column.is_some_and(|data_type| is_hashed(data_type))
         });
         match tie {
             Some(tie) => {

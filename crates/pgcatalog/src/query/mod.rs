@@ -14,7 +14,8 @@
 //!
 //! Joins are ordered greedily: next comes a table that an equality ties to what is there already.
 //! System tables have lookups by any column, made once for each version of the catalog, so queries
-//! cost what their results do.
+//! cost what their results do. Users' tables beside them are read whole, once for each run
+//! (`users`), and computed with as the fast path does (`fast`).
 
 mod bind;
 mod calls;
@@ -22,6 +23,7 @@ pub mod cast;
 mod eval;
 mod execute;
 mod expression;
+mod fast;
 pub(crate) mod functions;
 mod group;
 mod join;
@@ -30,12 +32,16 @@ mod scope;
 mod select;
 pub(crate) mod sets;
 mod text_functions;
+mod users;
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use sql::Catalog;
 use sqlparser::ast;
-use types::{DataType, Error, Result, SqlState, SystemType, Value};
+use storage::Snapshot;
+use types::{DataType, Error, Result, SqlState, SystemType, TableId, Value};
 
 use crate::relation::Relation;
 use crate::world::{Row, Session, World};
@@ -93,6 +99,8 @@ pub struct Prepared {
     pub columns: Vec<procedure::Column>,
     /// Types of `$1`….
     pub parameters: Vec<DataType>,
+    /// Users' tables that it reads.
+    pub tables: Box<[TableId]>,
 }
 
 impl Prepared {
@@ -110,14 +118,16 @@ impl Prepared {
         });
         let columns = columns.collect();
         let parameters = parameters.into_iter().map(|t| t.unwrap_or(DataType::Text)).collect();
-        Ok(Prepared { world, query, cached, columns, parameters })
+        let tables = binder.tables.iter().copied().collect();
+        Ok(Prepared { world, query, cached, columns, parameters, tables })
     }
 
-    /// All rows. `interrupted` is asked now and then.
+    /// All rows, those of users' tables as of the snapshot. `interrupted` is asked now and then.
     pub fn run(
         &self,
         session: &Session,
         parameters: &[Value],
+        snapshot: Option<&Snapshot>,
         interrupted: &dyn Fn() -> Result<()>,
     ) -> Result<Vec<Row>> {
         let names = cast::Names { world: &self.world };
@@ -125,7 +135,8 @@ impl Prepared {
         // Objects may come by name.
         let values = values.map(|(value, to)| names.cast(value, to, to));
         let parameters = values.collect::<Result<Vec<_>>>()?;
-        let run = eval::Run::new(&self.world, session, &parameters, self.cached, interrupted);
+        let mut run = eval::Run::new(&self.world, session, &parameters, self.cached, interrupted);
+        run.users.snapshot = snapshot;
         let mut rows = run.query(&self.query, None)?;
         for row in &mut rows {
             for (value, column) in row.iter_mut().zip(&self.columns) {
@@ -143,7 +154,9 @@ pub fn system_query(text: &str) -> Result<Option<Box<ast::Query>>> {
         [statement] => statement.query(),
         _ => None,
     };
-    Ok(query.filter(|query| about(query) != About::Tables).map(|query| Box::new(query.clone())))
+    let genesis = Catalog::genesis();
+    let is_system = |query: &&ast::Query| !about(query, &genesis).tables;
+    Ok(query.filter(is_system).map(|query| Box::new(query.clone())))
 }
 
 /// What a statement names in FROM.
@@ -179,34 +192,51 @@ impl ast::Visitor for Named {
     }
 }
 
-/// What a query reads.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum About {
-    /// Nothing but system tables, functions and its own subqueries.
-    System,
-    /// Functions and its own subqueries.
-    Nothing,
-    /// Tables of users.
-    Tables,
+/// What a query reads, besides functions and its own subqueries.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct About {
+    /// System tables, by itself or by a view.
+    pub system: bool,
+    /// Users' tables, or names that nobody knows.
+    pub tables: bool,
 }
 
 /// Of a query that is no deeper than [`sql::parse`] lets through.
-pub fn about(query: &ast::Query) -> About {
+pub fn about(query: &ast::Query, catalog: &Catalog) -> About {
+    let (mut about, mut seen) = (About::default(), BTreeSet::new());
+    look(query, catalog, &mut seen, &mut about);
+    about
+}
+
+/// Views are looked into once each.
+fn look<'a>(
+    query: &'a ast::Query,
+    catalog: &'a Catalog,
+    seen: &mut BTreeSet<&'a str>,
+    about: &mut About,
+) {
     let mut named = Named::default();
     let _ = ast::Visit::visit(query, &mut named);
-    let mut about = About::Nothing;
     for parts in &named.relations {
         let is_cte = matches!(parts.as_slice(), [name] if named.ctes.contains(name));
         let is_called = named.functions.contains(parts);
         if is_cte || is_called && parts.last().is_some_and(|name| is_function(name)) {
             continue;
         }
-        match select::system_relation(parts) {
-            Some(_) => about = About::System,
-            None => return About::Tables,
+        let view = select::users_name(parts).and_then(|name| catalog.view(name));
+        match (select::system_relation(parts), view) {
+            (Some(_), _) => about.system = true,
+            (None, Some(view)) if seen.insert(&view.name) => {
+                let mut within = About::default();
+                look(&view.query, catalog, seen, &mut within);
+                about.system |= within.system;
+                // A view of nothing is a relation of users, too.
+                about.tables |= within.tables || !within.system;
+            }
+            (None, Some(_)) => {}
+            (None, None) => about.tables = true,
         }
     }
-    about
 }
 
 fn is_function(name: &str) -> bool {

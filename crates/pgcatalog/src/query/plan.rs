@@ -10,7 +10,7 @@
 //! So whatever an expression needs is a column of some row: its own query's (level 0), or the one
 //! that an enclosing query is at (level 1, 2, …).
 
-use types::{DataType, Value};
+use types::{ColumnId, DataType, TableId, Value};
 
 use super::functions::Function;
 use super::sets::SetFunction;
@@ -185,6 +185,12 @@ pub struct Leaf {
 pub enum LeafKind {
     /// By place in [`relation::all`](crate::relation::all).
     Relation(usize),
+    /// A user's, with these columns.
+    Table {
+        id: TableId,
+        columns: Vec<ColumnId>,
+        types: Vec<DataType>,
+    },
     Query(Box<Query>),
     Cte(usize),
     Function {
@@ -210,6 +216,11 @@ pub enum Expr {
         function: &'static Function,
         arguments: Vec<Expr>,
         types: Vec<DataType>,
+    },
+    /// A call as the fast path has it; the arguments are its row.
+    Fast {
+        call: Box<procedure::Expr>,
+        arguments: Vec<Expr>,
     },
     Arithmetic {
         op: types::arithmetic::ArithmeticOp,
@@ -318,6 +329,7 @@ impl Expr {
             | Expr::IsTruth { input, .. }
             | Expr::Field { input, .. } => vec![input],
             Expr::Call { arguments: list, .. }
+            | Expr::Fast { arguments: list, .. }
             | Expr::And(list)
             | Expr::Or(list)
             | Expr::Coalesce(list)
@@ -400,7 +412,7 @@ impl Source {
     pub fn columns(&self, level: usize, visit: &mut dyn FnMut(usize)) {
         match self {
             Source::Leaf(leaf) => match &leaf.kind {
-                LeafKind::Relation(_) | LeafKind::Cte(_) => {}
+                LeafKind::Relation(_) | LeafKind::Table { .. } | LeafKind::Cte(_) => {}
                 // Seen from inside, the row that the leaf is part of is one level out.
                 LeafKind::Query(query) => query.columns(level + 1, visit),
                 LeafKind::Function { calls, .. } => {

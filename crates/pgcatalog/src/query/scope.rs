@@ -23,6 +23,8 @@ pub struct ScopeTable {
     pub name: String,
     pub offset: usize,
     pub columns: Vec<ScopeColumn>,
+    /// Places in the row whose values are no other row's of the table; none of what has no key.
+    pub key: Vec<usize>,
 }
 
 #[derive(Clone, Debug)]

@@ -10,6 +10,7 @@ use super::plan::*;
 use super::scope::{Scope, ScopeColumn, ScopeTable, parts};
 use super::sets;
 use crate::relation;
+use sql::catalog::View;
 use sql::names::fold;
 
 impl Binder<'_> {
@@ -50,10 +51,16 @@ impl Binder<'_> {
         let keys = self.group_by(&select.group_by, &columns, &outputs)?;
         let having = select.having.as_ref();
         let having = having.map(|having| self.bind_as(having, &DataType::Bool)).transpose()?;
+        let width =
+            self.scope().tables.last().map_or(0, |table| table.offset + table.columns.len());
         let order = self.order_by(order, &columns, &mut outputs)?;
         let distinct = self.distinct(select.distinct.as_ref(), &columns, &mut outputs)?;
         let scope = std::mem::take(self.scope());
         let grouped = !keys.is_empty() || having.is_some() || !scope.aggregates.is_empty();
+        if grouped && !self.tables.is_empty() {
+            let shown = outputs.iter().chain(&having);
+            shown.into_iter().try_for_each(|expr| check_grouped(expr, &keys, &scope, width))?;
+        }
         let grouping = grouped.then_some(Grouping { keys, aggregates: scope.aggregates, having });
         let select = Select {
             width: scope.width,
@@ -316,6 +323,9 @@ impl Binder<'_> {
         let cte = |(known, ..): &&(String, usize, Vec<Column>)| parts == [known.as_str()];
         let (mut columns, kind, mut schema) = match self.ctes.iter().rev().find(cte) {
             Some((_, number, columns)) => (columns.clone(), LeafKind::Cte(*number), None),
+            None if system_relation(&parts).is_none() => {
+                return self.users_relation(&parts, alias);
+            }
             None => {
                 let place = system_relation(&parts);
                 let place = place.ok_or_else(|| missing_table(&parts.join(".")))?;
@@ -336,7 +346,68 @@ impl Binder<'_> {
             _ => &[],
         };
         columns.extend_from_slice(hidden);
-        Ok(self.leaf(schema, called, columns, kind, hidden.len()))
+        let key = columns.iter().position(|column| column.name == "oid" && !hidden.is_empty());
+        let leaf = self.leaf(schema, called, columns, kind, hidden.len());
+        self.has_key(key.into_iter().collect());
+        Ok(leaf)
+    }
+
+    /// The table that was named last has a key, in these of its columns.
+    fn has_key(&mut self, columns: Vec<usize>) {
+        if let Some(table) = self.scope().tables.last_mut() {
+            table.key = columns.into_iter().map(|column| table.offset + column).collect();
+        }
+    }
+
+    /// A user's table or view.
+    fn users_relation(
+        &mut self,
+        parts: &[String],
+        alias: Option<&ast::TableAlias>,
+    ) -> Result<Source> {
+        let world = self.world;
+        let name = users_name(parts).ok_or_else(|| missing_table(&parts.join(".")))?;
+        let called = alias.map_or_else(|| name.to_owned(), |alias| fold(&alias.name));
+        let schema = alias.is_none().then(|| "public".to_owned());
+        let renamed = |mut columns: Vec<Column>| {
+            alias.into_iter().for_each(|alias| rename(&mut columns, alias));
+            columns
+        };
+        if let Some(view) = world.catalog.view(name) {
+            let query = self.view(view)?;
+            let columns = renamed(query.columns.clone());
+            return Ok(self.leaf(schema, called, columns, LeafKind::Query(Box::new(query)), 0));
+        }
+        let table = world.catalog.find_table(name).ok_or_else(|| missing_table(name))?;
+        let visible = || table.schema.visible_columns();
+        let columns = visible().map(|(_, c)| Column::new(&*c.name, c.data_type.clone())).collect();
+        let kind = LeafKind::Table {
+            id: table.id(),
+            columns: visible().map(|(id, _)| id).collect(),
+            types: visible().map(|(_, column)| column.data_type.clone()).collect(),
+        };
+        self.tables.insert(table.id());
+        let key = &table.schema.primary_key;
+        let place = |id: &types::ColumnId| visible().position(|(visible, _)| visible == *id);
+        let key: Option<Vec<usize>> = key.iter().map(place).collect();
+        let leaf = self.leaf(schema, called, renamed(columns), kind, 0);
+        self.has_key(key.unwrap_or_default());
+        Ok(leaf)
+    }
+
+    /// A view is its query, which sees no name of the query around it.
+    fn view(&mut self, view: &View) -> Result<Query> {
+        self.view_uses.add_one()?;
+        let scopes = std::mem::take(&mut self.scopes);
+        let ctes = std::mem::take(&mut self.ctes);
+        let reach = std::mem::replace(&mut self.reach, usize::MAX);
+        let bound = self.query(&view.query);
+        (self.scopes, self.ctes, self.reach) = (scopes, ctes, reach);
+        let mut bound = bound?;
+        for (column, name) in bound.columns.iter_mut().zip(&view.columns) {
+            column.name.clone_from(name);
+        }
+        Ok(bound)
     }
 
     fn unnest(
@@ -427,9 +498,54 @@ impl Binder<'_> {
             hidden: place >= visible,
         });
         let columns = columns.collect();
-        scope.tables.push(ScopeTable { schema, name, offset, columns });
+        scope.tables.push(ScopeTable { schema, name, offset, columns, key: Vec::new() });
         scope.width += width;
         Source::Leaf(Leaf { offset, width, kind })
+    }
+}
+
+/// # Errors
+/// 42803 for a column that is neither grouped by nor of a table whose key is.
+fn check_grouped(expr: &Expr, keys: &[Expr], scope: &Scope, width: usize) -> Result<()> {
+    let is_key = |place: usize| {
+        let is_it =
+            |key: &Expr| matches!(key, Expr::Column { level: 0, place: of } if *of == place);
+        keys.iter().any(is_it)
+    };
+    let ungrouped = |place: usize| {
+        let of = |table: &&ScopeTable| {
+            (table.offset..table.offset + table.columns.len()).contains(&place)
+        };
+        let table = scope.tables.iter().find(of).filter(|_| place < width && !is_key(place))?;
+        let is_known = !table.key.is_empty() && table.key.iter().all(|place| is_key(*place));
+        (!is_known).then(|| {
+            let column = &table.columns[place - table.offset].column.name;
+            Error::new(
+                SqlState(*b"42803"),
+                format!(
+                    "column \"{}.{column}\" must appear in the GROUP BY clause or be used in an \
+                     aggregate function",
+                    table.name
+                ),
+            )
+        })
+    };
+    // Expressions of one text are the same.
+    let text = format!("{expr:?}");
+    if keys.iter().any(|key| format!("{key:?}") == text) {
+        return Ok(());
+    }
+    match expr {
+        Expr::Column { level: 0, place } => ungrouped(*place).map_or(Ok(()), Err),
+        Expr::Subquery { query, .. } => {
+            let mut first = None;
+            query.columns(1, &mut |place| first = first.take().or_else(|| ungrouped(place)));
+            first.map_or(Ok(()), Err)
+        }
+        expr => {
+            let mut children = expr.children().into_iter();
+            children.try_for_each(|child| check_grouped(child, keys, scope, width))
+        }
     }
 }
 
@@ -444,6 +560,15 @@ pub fn system_relation(parts: &[String]) -> Option<usize> {
     match parts {
         [name] => relation::place("pg_catalog", name),
         [schema, name] | [_, schema, name] => relation::place(schema, name),
+        _ => None,
+    }
+}
+
+/// The name of a user's table or view, without what may stand before it.
+pub fn users_name(parts: &[String]) -> Option<&str> {
+    match parts {
+        [name] => Some(name),
+        [schema, name] | [_, schema, name] if schema == "public" => Some(name),
         _ => None,
     }
 }

@@ -77,6 +77,8 @@ clients! {
     what_pgjdbc_sends_is_answered_as_postgresql_does "pgjdbc";
     what_sqlalchemy_sends_is_answered_as_postgresql_does "sqlalchemy";
     what_django_sends_is_answered_as_postgresql_does "django";
+    what_dbeaver_sends_is_answered_as_postgresql_does "dbeaver";
+    what_metabase_sends_is_answered_as_postgresql_does "metabase";
     what_other_tools_send_is_answered_as_postgresql_does "tools";
     what_asyncpg_sends_is_answered_as_postgresql_does "asyncpg";
 }

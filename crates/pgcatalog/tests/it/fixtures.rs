@@ -90,7 +90,7 @@ impl Server {
             None => Ok(Value::Null),
         });
         let values = values.collect::<Result<Vec<_>>>()?;
-        let rows = prepared.run(&self.session, &values, &|| Ok(()))?;
+        let rows = prepared.run(&self.session, &values, None, &|| Ok(()))?;
         Ok((prepared, rows))
     }
 

@@ -10,6 +10,7 @@ use super::binder::Binder;
 use crate::copy::CopyOptions;
 use crate::ddl::data_type;
 use crate::names::{fold, object_name};
+use crate::session::settings;
 use crate::statement::{Isolation, Statement, TransactionModes};
 
 impl Binder<'_> {
@@ -194,11 +195,14 @@ fn set_statement(set: &ast::Set) -> Result<Statement> {
     let is_local =
         |scope: &Option<ast::ContextModifier>| matches!(scope, Some(ast::ContextModifier::Local));
     match set {
-        Set::SingleAssignment { scope, variable, values, .. } => Ok(Statement::Set {
-            name: setting_name(variable)?,
-            value: setting_value(values)?,
-            local: is_local(scope),
-        }),
+        Set::SingleAssignment { scope, variable, values, .. } => {
+            let name = setting_name(variable)?;
+            let value = match name.as_str() {
+                "search_path" => name_list(values)?,
+                _ => setting_value(values)?,
+            };
+            Ok(Statement::Set { name, value, local: is_local(scope) })
+        }
         Set::SetTimeZone { local, value } => Ok(Statement::Set {
             name: "timezone".into(),
             value: setting_value(std::slice::from_ref(value))?,
@@ -233,6 +237,23 @@ fn setting_name(name: &ast::ObjectName) -> Result<String> {
     Ok(parts.join(".").to_lowercase())
 }
 
+/// A list of names, each as SQL would write it.
+fn name_list(values: &[ast::Expr]) -> Result<Option<String>> {
+    if setting_value(values)?.is_none() {
+        return Ok(None);
+    }
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    let quoted = |name: String| match name.starts_with(|c: char| !c.is_ascii_digit()) {
+        true if name.chars().all(is_plain) => name,
+        _ => format!("\"{}\"", name.replace('"', "\"\"")),
+    };
+    let names = values.iter().map(|value| match value {
+        ast::Expr::Identifier(name) => Ok(quoted(fold(name))),
+        value => Ok(setting_value(std::slice::from_ref(value))?.map(quoted).unwrap_or_default()),
+    });
+    Ok(Some(names.collect::<Result<Vec<String>>>()?.join(", ")))
+}
+
 fn setting_value(values: &[ast::Expr]) -> Result<Option<String>> {
     let one = |value: &ast::Expr| match value {
         ast::Expr::Value(value) => match &value.value {
@@ -261,7 +282,7 @@ fn show(variable: &[ast::Ident]) -> (Statement, Output) {
     };
     let columns: &[&str] = match name.as_str() {
         "all" => &["name", "setting", "description"],
-        name => &[name],
+        name => &[settings::spelt(name).unwrap_or(name)],
     };
     let column =
         |name: &&str| procedure::Column { name: (*name).to_owned(), data_type: DataType::Text };

@@ -17,6 +17,7 @@ use super::schema::Versioned;
 use super::{Answer, Prepared, Session, Tag, View};
 use crate::analyst::{AnalyticalPlan, Execution, Limits, QueryRequest, RowBatches};
 use crate::copy::{CopyFormatter, CopyOptions};
+use crate::names::is_no_catalog;
 use crate::parse::Parsed;
 use crate::router::{self, Reason};
 use crate::statement::{Bound, Statement};
@@ -52,8 +53,9 @@ impl Session {
             Some(Ok(plan)) => plan,
             // Its words for a fault that both found are better known.
             Some(Err(error))
-                if error.code() == refusal.code()
-                    || error.code() == SqlState::FEATURE_NOT_SUPPORTED =>
+                if !is_no_catalog(&refusal)
+                    && (error.code() == refusal.code()
+                        || error.code() == SqlState::FEATURE_NOT_SUPPORTED) =>
             {
                 return Err(refusal);
             }
@@ -91,6 +93,7 @@ impl Session {
             parameter_types,
             interrupt: Some(Arc::clone(&self.guard) as Arc<dyn Interrupt>),
             agreeing,
+            system: None,
         };
         // Planning takes milliseconds.
         Some(aside(false, || analyst.prepare(&request)))

@@ -79,7 +79,7 @@ impl Session {
     ) -> Result<Vec<String>> {
         let reads_tables = analyze && plan.reads_tables();
         let execution = self.execution(&*plan, parameters, view, reads_tables)?;
-        let mut lines = vec![format!("Router: DataFusion, {reason}")];
+        let mut lines = vec![format!("Router: {}, {reason}", plan.engine(&execution.snapshot))];
         lines.extend(plan.explain(execution, analyze).await?);
         Ok(lines)
     }

@@ -314,6 +314,11 @@ pub(super) fn boolean(name: &str, value: &str) -> Result<bool> {
     }
 }
 
+/// A setting's name as it is spelt in answers.
+pub(crate) fn spelt(name: &str) -> Option<&'static str> {
+    find(name).ok().map(|known| known.name)
+}
+
 fn find(name: &str) -> Result<&'static Known> {
     let spelt = match name.to_ascii_lowercase().as_str() {
         "names" => "client_encoding".to_owned(),

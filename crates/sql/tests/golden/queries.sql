@@ -542,13 +542,13 @@ select generate_series(1, 3);
 -- HINT: Compute it in the client.
 select relname from pg_class;
 -- ERROR 0A000: the system catalog pg_class is not supported
--- HINT: Read system catalogs by queries of their own, without users' tables.
+-- HINT: Only a query can read system catalogs, not a statement or a routine that may write: what it writes has to follow from the ledger alone.
 select * from information_schema.tables;
 -- ERROR 0A000: the system catalog information_schema.tables is not supported
--- HINT: Read system catalogs by queries of their own, without users' tables.
+-- HINT: Only a query can read system catalogs, not a statement or a routine that may write: what it writes has to follow from the ledger alone.
 select n.nspname from pg_catalog.pg_namespace n;
 -- ERROR 0A000: the system catalog pg_catalog.pg_namespace is not supported
--- HINT: Read system catalogs by queries of their own, without users' tables.
+-- HINT: Only a query can read system catalogs, not a statement or a routine that may write: what it writes has to follow from the ledger alone.
 explain (format json) select 1;
 -- ERROR 0A000: EXPLAIN (format json) is not supported
 explain (analyze) select 1;

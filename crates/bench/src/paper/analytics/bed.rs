@@ -66,6 +66,7 @@ impl AnalyticalBed {
             parameter_types: &[],
             interrupt: None,
             agreeing: false,
+            system: None,
         })?;
         let columns = plan.columns().to_vec();
         let execution = Execution {

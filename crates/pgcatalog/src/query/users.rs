@@ -1,0 +1,96 @@
+//! Users' tables in a query over system tables: read whole, once for each run, and from memory.
+//!
+//! Such a query may join, correlate and repeat as it likes, so a table is read into rows with
+//! lookups, as a system table is. That is for tables of a size that people put beside a catalog:
+//! what a run reads is [bounded](ROWS_MAX), and larger tables are for the engine over columns,
+//! where there is one and it knows the query.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::ops::{Bound, ControlFlow};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use storage::Snapshot;
+use types::{ColumnId, Error, Result, SqlState, TableId, Value};
+
+use super::eval::{ROWS_BYTES_MAX, Run};
+use crate::world::{Contents, Row};
+
+/// Rows of users' tables that one run may read.
+pub const ROWS_MAX: usize = 200_000;
+
+/// The tables that a run has read so far.
+#[derive(Default)]
+pub struct Users<'a> {
+    pub snapshot: Option<&'a Snapshot>,
+    read: RefCell<HashMap<TableId, Rc<Contents>>>,
+    rows: Cell<usize>,
+    bytes: Cell<usize>,
+}
+
+fn too_large(detail: String) -> Error {
+    let what = "the query reads too much of users' tables beside system catalogs";
+    Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what).with_detail(detail).with_hint(
+        "Aggregate or filter in a query over users' tables alone, or leave out functions that only \
+         system catalogs know.",
+    )
+}
+
+/// What a row takes, long strings included.
+fn row_bytes(row: &[Value]) -> usize {
+    let long = |value: &Value| match value {
+        Value::Text(text) => text.len(),
+        Value::Bytes(bytes) => bytes.len(),
+        _ => 0,
+    };
+    size_of::<Row>() + size_of_val(row) + row.iter().map(long).sum::<usize>()
+}
+
+impl Users<'_> {
+    fn count(&self, row: &[Value]) -> Result<()> {
+        self.rows.set(self.rows.get() + 1);
+        self.bytes.set(self.bytes.get() + row_bytes(row));
+        if self.rows.get() > ROWS_MAX {
+            return Err(too_large(format!("It may read {ROWS_MAX} of their rows.")));
+        }
+        if self.bytes.get() > ROWS_BYTES_MAX {
+            return Err(too_large(format!("Their rows may take {ROWS_BYTES_MAX} bytes.")));
+        }
+        Ok(())
+    }
+}
+
+impl Run<'_> {
+    /// A table's rows, in the order of its primary key.
+    pub fn user_table(&self, id: TableId, columns: &[ColumnId]) -> Result<Rc<Contents>> {
+        if let Some(contents) = self.users.read.borrow().get(&id) {
+            return Ok(Rc::clone(contents));
+        }
+        let found = self.users.snapshot.and_then(|snapshot| {
+            let table = snapshot.table(id)?;
+            Some((Arc::clone(table), snapshot))
+        });
+        let (table, snapshot) = found.ok_or_else(|| {
+            Error::new(SqlState::UNDEFINED_TABLE, "a table of the query does not exist")
+                .with_detail("It was not there yet in the block that is read.")
+        })?;
+        let (mut rows, mut stopped): (Vec<Row>, Result<()>) = (Vec::new(), Ok(()));
+        let (all, height) = (Bound::Unbounded, snapshot.height());
+        table.scan(0, all, all, false, height, columns, &mut |_, _, values| {
+            stopped = self.step().and_then(|()| self.users.count(values));
+            match &stopped {
+                Ok(()) => {
+                    rows.push(values.into());
+                    ControlFlow::Continue(())
+                }
+                Err(_) => ControlFlow::Break(()),
+            }
+        });
+        stopped?;
+        snapshot.check()?;
+        let contents = Rc::new(Contents::new(rows));
+        self.users.read.borrow_mut().insert(id, Rc::clone(&contents));
+        Ok(contents)
+    }
+}
