@@ -20,7 +20,7 @@ use datafusion::logical_expr::planner::ExprPlanner;
 use datafusion::physical_plan::{ExecutionPlan, displayable};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use parking_lot::Mutex;
-use snapshot::{ImageUsage, Images};
+use snapshot::{ImageUsage, Images, Keeper};
 use sql::analyst::{Analyst, AnalyticalPlan, QueryRequest};
 use storage::{Snapshot, Store};
 use types::TableId;
@@ -65,6 +65,8 @@ pub struct AnalyticsUsage {
 pub struct Analytics {
     shared: Arc<Shared>,
     plans: Mutex<PlanCache>,
+    /// Until the end.
+    _keeper: Keeper,
 }
 
 /// What plans keep when they run.
@@ -139,8 +141,9 @@ impl Analytics {
         let agreeing_operators = behind(Arithmetic::agreeing());
         let threads = Threads::new(options.threads).map_err(DataFusionError::IoError)?;
         let images = Arc::new(Images::new(store, options.image_bytes_max));
+        let keeper = Keeper::start(images.clone()).map_err(DataFusionError::IoError)?;
         let shared = Arc::new(Shared { images, state, operators, agreeing_operators, threads });
-        Ok(Analytics { shared, plans: Mutex::default() })
+        Ok(Analytics { shared, plans: Mutex::default(), _keeper: keeper })
     }
 
     pub fn usage(&self) -> AnalyticsUsage {

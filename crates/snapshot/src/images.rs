@@ -9,7 +9,7 @@
 //! clock last came by gets another turn.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use arrow_schema::{Schema, SchemaRef};
@@ -17,9 +17,11 @@ use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use storage::{GROUP_ROWS, Slot, Snapshot, Store, Table};
-use types::{ColumnId, ColumnSchema, DataType, Height, Result, TableId};
+use types::{ColumnId, ColumnSchema, DataType, Height, Layout, Result, TableId};
 
-use crate::group::{Charges, Evicted, Group, GroupColumns, ImageWork, Request};
+use crate::group::{
+    After, Charges, Evicted, Group, GroupColumns, ImageWork, Keeping, OpenScan, Request, ScanNumber,
+};
 use crate::kind::{Kind, field_of_kind};
 use crate::zone::Zone;
 
@@ -32,6 +34,10 @@ pub struct Images {
     /// Whoever drains the feed, one at a time; the highest block that it has told.
     drain: Mutex<Height>,
     clock: Mutex<VecDeque<(Weak<Group>, ColumnId)>>,
+    /// Some table's columns are kept current.
+    keeps: AtomicBool,
+    /// A scan of such a table has ended since the keeper last looked.
+    scan_ended: AtomicBool,
     counts: Counts,
 }
 
@@ -43,6 +49,8 @@ struct Counts {
     built_bytes: AtomicU64,
     patched_bytes: AtomicU64,
     reused_bytes: AtomicU64,
+    patched_rows: AtomicU64,
+    kept_rows: AtomicU64,
 }
 
 impl Counts {
@@ -50,6 +58,7 @@ impl Counts {
         self.built_bytes.fetch_add(work.built_bytes, Ordering::Relaxed);
         self.patched_bytes.fetch_add(work.patched_bytes, Ordering::Relaxed);
         self.reused_bytes.fetch_add(work.reused_bytes, Ordering::Relaxed);
+        self.patched_rows.fetch_add(work.patched_rows, Ordering::Relaxed);
     }
 }
 
@@ -60,6 +69,12 @@ struct TableImages {
     incarnation: u64,
     complete_above: AtomicU64,
     groups: RwLock<Vec<Arc<Group>>>,
+    /// Columns that have images are kept current.
+    is_kept: AtomicBool,
+    /// Groups that the keeper has to come to, each once.
+    due: Mutex<Vec<u32>>,
+    /// Those that go on, while the columns are kept.
+    scans: Mutex<Vec<Arc<OpenScan>>>,
 }
 
 /// For metrics.
@@ -72,6 +87,8 @@ pub struct ImageUsage {
     pub scans: u64,
     pub evicted: u64,
     pub work: ImageWork,
+    /// Rows that the keeper has written into columns.
+    pub kept_rows: u64,
 }
 
 /// A table as of a snapshot, to be read group by group, by any number of threads.
@@ -82,12 +99,62 @@ pub struct TableScan {
     table: Arc<Table>,
     groups: usize,
     numerics_as_text: bool,
+    registered: Registered,
+}
+
+/// A scan's place among those that the keeper lets go ahead; left with it.
+struct Registered {
+    images: Arc<Images>,
+    of_table: Arc<TableImages>,
+    number: ScanNumber,
+    is_kept: bool,
+}
+
+impl Registered {
+    fn new(
+        images: &Arc<Images>,
+        of_table: &Arc<TableImages>,
+        snapshot: &Arc<Snapshot>,
+    ) -> Registered {
+        let number = 1 + images.counts.scans.fetch_add(1, Ordering::Relaxed);
+        let is_kept = of_table.is_kept();
+        if is_kept {
+            let snapshot = snapshot.clone();
+            of_table.scans.lock().push(Arc::new(OpenScan { number, snapshot }));
+        }
+        Registered { images: images.clone(), of_table: of_table.clone(), number, is_kept }
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        if self.is_kept {
+            self.of_table.scans.lock().retain(|scan| scan.number != self.number);
+            self.images.scan_ended.store(true, Ordering::SeqCst);
+            self.images.store.watch().wake();
+        }
+    }
 }
 
 impl TableImages {
+    fn new(incarnation: u64, complete_above: Height) -> TableImages {
+        TableImages {
+            incarnation,
+            complete_above: AtomicU64::new(complete_above),
+            groups: RwLock::default(),
+            is_kept: AtomicBool::new(false),
+            due: Mutex::default(),
+            scans: Mutex::default(),
+        }
+    }
+
+    fn is_kept(&self) -> bool {
+        self.is_kept.load(Ordering::Relaxed)
+    }
+
     /// Tells the groups which of their rows a block touched.
     fn touch(&self, height: Height, records: &[(TableId, Slot)]) {
-        let mut groups = self.groups.read();
+        let (mut groups, is_kept) = (self.groups.read(), self.is_kept());
         for (_, slot) in records {
             let (number, row) = (slot.0 as usize / GROUP_ROWS, slot.0 as usize % GROUP_ROWS);
             if number >= groups.len() {
@@ -95,7 +162,16 @@ impl TableImages {
                 self.group(number);
                 groups = self.groups.read();
             }
-            groups[number].touch(height, row);
+            if groups[number].touch(height, row, is_kept) {
+                self.due.lock().push(number as u32);
+            }
+        }
+    }
+
+    /// Nobody keeps the columns any more.
+    fn release(&self) {
+        for number in std::mem::take(&mut *self.due.lock()) {
+            self.group(number as usize).release();
         }
     }
 
@@ -122,8 +198,14 @@ impl Images {
             tables: RwLock::default(),
             drain: Mutex::default(),
             clock: Mutex::default(),
+            keeps: AtomicBool::new(false),
+            scan_ended: AtomicBool::new(false),
             counts: Counts::default(),
         }
+    }
+
+    pub(crate) fn store(&self) -> &Arc<Store> {
+        &self.store
     }
 
     pub fn usage(&self) -> ImageUsage {
@@ -137,7 +219,9 @@ impl Images {
                 built_bytes: count(&self.counts.built_bytes),
                 patched_bytes: count(&self.counts.patched_bytes),
                 reused_bytes: count(&self.counts.reused_bytes),
+                patched_rows: count(&self.counts.patched_rows),
             },
+            kept_rows: count(&self.counts.kept_rows),
         }
     }
 
@@ -145,19 +229,33 @@ impl Images {
     pub fn scan(self: &Arc<Self>, snapshot: Arc<Snapshot>, id: TableId) -> Option<TableScan> {
         let table = snapshot.table(id)?.clone();
         let of_table = self.drained(&table);
-        self.counts.scans.fetch_add(1, Ordering::Relaxed);
+        let registered = Registered::new(self, &of_table, &snapshot);
         let groups = table.groups();
         let (images, numerics_as_text) = (self.clone(), false);
-        Some(TableScan { images, of_table, snapshot, table, groups, numerics_as_text })
+        Some(TableScan { images, of_table, snapshot, table, groups, numerics_as_text, registered })
     }
 
     /// Hands the groups what blocks have touched, and finds the table's.
     fn drained(&self, table: &Table) -> Arc<TableImages> {
         let mut told_to = self.drain.lock();
         self.store.feed().listen();
-        let told = self.store.feed().take();
         let mut tables = self.tables.write();
-        self.forget_dropped(&mut tables);
+        self.drain(&mut tables, &mut told_to);
+        let incarnations = tables.entry(table.id()).or_default();
+        let incarnation = table.incarnation();
+        if let Some(found) = incarnations.iter().find(|one| one.incarnation == incarnation) {
+            return found.clone();
+        }
+        let of_table = Arc::new(TableImages::new(incarnation, *told_to));
+        incarnations.push(of_table.clone());
+        self.look_at_layouts(&tables);
+        of_table
+    }
+
+    fn drain(&self, tables: &mut FxHashMap<TableId, Incarnations>, told_to: &mut Height) {
+        let told = self.store.feed().take();
+        self.forget_dropped(tables);
+        self.look_at_layouts(tables);
         for of_table in tables.values().flatten() {
             of_table.complete_above.fetch_max(told.complete_above, Ordering::Relaxed);
         }
@@ -170,18 +268,18 @@ impl Images {
                 }
             }
         }
-        let incarnations = tables.entry(table.id()).or_default();
-        let incarnation = table.incarnation();
-        if let Some(found) = incarnations.iter().find(|one| one.incarnation == incarnation) {
-            return found.clone();
+    }
+
+    /// Which tables' columns are kept, by the newest catalogue.
+    fn look_at_layouts(&self, tables: &FxHashMap<TableId, Incarnations>) {
+        let catalog = self.store.catalog();
+        let mut keeps = false;
+        for (&id, incarnations) in tables {
+            let is_kept = catalog.layout(id) == Layout::Column;
+            keeps |= is_kept;
+            incarnations.iter().for_each(|one| one.is_kept.store(is_kept, Ordering::Relaxed));
         }
-        let of_table = Arc::new(TableImages {
-            incarnation,
-            complete_above: AtomicU64::new(*told_to),
-            groups: RwLock::default(),
-        });
-        incarnations.push(of_table.clone());
-        of_table
+        self.keeps.store(keeps, Ordering::SeqCst);
     }
 
     /// Images of tables that are gone, or were rewritten, and that nobody is scanning.
@@ -192,6 +290,71 @@ impl Images {
                 .retain(|one| Some(one.incarnation) == current || Arc::strong_count(one) > 1);
             !incarnations.is_empty()
         });
+    }
+
+    /// Whether there is something to keep that was not looked at yet, as the newest height or as a
+    /// scan that has ended.
+    pub(crate) fn wants_keeping(&self, kept_to: Height) -> bool {
+        self.keeps.load(Ordering::SeqCst)
+            && (self.store.newest() > kept_to || self.scan_ended.load(Ordering::SeqCst))
+    }
+
+    /// Brings columns that are kept to a snapshot's height, group by group; stops when it is told.
+    pub fn keep(&self, newest: &Arc<Snapshot>, stop: &dyn Fn() -> bool) {
+        self.scan_ended.store(false, Ordering::SeqCst);
+        let due = {
+            let mut told_to = self.drain.lock();
+            let mut tables = self.tables.write();
+            self.drain(&mut tables, &mut told_to);
+            let all = tables.iter().flat_map(|(id, all)| all.iter().map(|one| (*id, one.clone())));
+            all.collect::<Vec<_>>()
+        };
+        for (id, of_table) in due {
+            let table = newest.table(id).filter(|t| t.incarnation() == of_table.incarnation);
+            match table.filter(|_| of_table.is_kept()) {
+                Some(table) => self.keep_table(&of_table, table, newest, stop),
+                None => of_table.release(),
+            }
+        }
+    }
+
+    fn keep_table(
+        &self,
+        of_table: &TableImages,
+        table: &Table,
+        newest: &Arc<Snapshot>,
+        stop: &dyn Fn() -> bool,
+    ) {
+        let mut due = std::mem::take(&mut *of_table.due.lock());
+        // In the order in which they lie, which is that of scans.
+        due.sort_unstable();
+        let mut left = Vec::new();
+        for (place, &number) in due.iter().enumerate() {
+            if stop() || newest.check().is_err() {
+                left.extend_from_slice(&due[place..]);
+                break;
+            }
+            if let Some(&next) = due.get(place + 1) {
+                let group = of_table.group(next as usize);
+                group.prefetch(table, next as usize, newest.height());
+            }
+            let group = of_table.group(number as usize);
+            let scans = of_table.scans.lock().clone();
+            let keeping = Keeping {
+                table,
+                group: number as usize,
+                newest,
+                scans: &scans,
+                complete_above: of_table.complete_above.load(Ordering::Relaxed),
+            };
+            let kept = group.keep(&keeping, &self.charges).unwrap_or_default();
+            if kept.is_due {
+                left.push(number);
+            }
+            self.counts.kept_rows.fetch_add(kept.rows, Ordering::Relaxed);
+            self.admit(&group, &[]);
+        }
+        of_table.due.lock().append(&mut left);
     }
 
     /// Takes new images into account and makes room if they are too many.
@@ -278,10 +441,15 @@ impl TableScan {
             snapshot: &self.snapshot,
             columns: &columns,
             complete_above: self.complete_above(),
+            scan: Some(self.registered.number),
+            is_kept: self.of_table.is_kept(),
         };
-        let mut added = SmallVec::new();
-        let read = images.read(&request, &self.images.charges, &mut added);
-        self.images.admit(&images, &added);
+        let mut after = After::default();
+        let read = images.read(&request, &self.images.charges, &mut after);
+        if after.is_due {
+            self.of_table.due.lock().push(group as u32);
+        }
+        self.images.admit(&images, &after.added);
         let read = read?;
         self.images.counts.add(&read.work);
         Ok(read)
@@ -295,6 +463,11 @@ impl TableScan {
     /// Between which values a group's column lies, where an image says so.
     pub fn zone(&self, group: usize, column: ColumnId) -> Zone {
         self.of_table.group(group).zone(column, self.snapshot.height(), self.complete_above())
+    }
+
+    /// How the table lies.
+    pub fn layout(&self) -> Layout {
+        if self.registered.is_kept { Layout::Column } else { Layout::Row }
     }
 
     fn complete_above(&self) -> Height {

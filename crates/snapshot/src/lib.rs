@@ -27,6 +27,30 @@
 //!   a copy, since the newest image is the one that the next snapshot wants;
 //! - a new image, if the list of touched rows does not reach back so far.
 //!
+//! # Tables of layout `column`
+//!
+//! Of a table that was declared `WITH (layout = column)` every column that a query has read is
+//! *kept current*: a thread of its own ([`Keeper`]) writes the rows that blocks have touched into
+//! the column's images, which are the slabs of a live column then, so that a scan finds nothing to
+//! patch.
+//!
+//! ```text
+//!   blocks     40      41      42      43            row, the record: what transactions read and
+//!   rows      ─●───────●───────●───────●──►          write, what is logged, hashed, checkpointed
+//!   keeper         40      41      42                a second, live copy: in its own memory, or
+//!   columns    ────●───────●───────●──────►          in a copy of the slab that somebody holds
+//!   scan of 43                         └ patches what is left
+//! ```
+//!
+//! - Whoever holds a slab, holds it as it is: the keeper copies on write, that slab of that column
+//!   only, and the old one goes with its last holder. So a snapshot is a height and the slabs that
+//!   its scans have come to.
+//! - A slab that a scan has yet to come to is brought to the scan's height and no further: ahead of
+//!   it, it would have to be copied and patched backwards. A scan that is so slow that a quarter of
+//!   a group's rows were touched in the meantime is not waited for.
+//! - Correctness does not depend on the keeper. It does what the next scan would do, under the same
+//!   lock; what is evicted is made by the next scan, and kept from then on.
+//!
 //! # Invariants
 //!
 //! 1. An image of height `a` is the column as a reader at `a` sees it, row by row, with rows that
@@ -48,18 +72,22 @@
 //!
 //! # Departures
 //!
-//! The thesis (AnKer, section 2.3) keeps columns in place and lets the operating system copy pages
-//! on write. Here nothing depends on page tables, and the unit of sharing is the row
-//! group's column.
+//! The thesis (AnKer, section 2.3) keeps columns in place, where transactions read and write them,
+//! and lets the operating system copy pages on write. Here transactions read and write rows in
+//! either layout, and rows are what is durable: columns are a copy, dead or alive. Nothing depends
+//! on page tables; the unit of sharing is the row group's column. The keeper, and not whoever
+//! commits, writes into columns, since a commit waits for nobody's queries.
 
 mod dirty;
 mod edit;
 mod group;
 mod images;
+mod keeper;
 mod kind;
 mod zone;
 
 pub use group::{GroupColumns, ImageWork, Live};
 pub use images::{ImageUsage, Images, TableScan};
+pub use keeper::Keeper;
 pub use kind::{arrow_field, arrow_type, units};
 pub use zone::Zone;

@@ -41,6 +41,7 @@ mod sweep;
 mod table;
 mod transfer;
 mod undo;
+mod watch;
 mod words;
 
 /// What tables are made of, for tables of another kind: the multi-version study's.
@@ -63,3 +64,4 @@ pub use store::{Annotation, Catalog, Collected, Snapshot, Store, StoreUsage};
 pub use table::{Place, Table, TableUsage};
 pub use transfer::VisitSlot;
 pub use undo::UndoArena;
+pub use watch::Watch;

@@ -11,19 +11,20 @@
 //! catalogue it makes becomes part of the snapshots at the block's height when that is published.
 
 use std::any::Any;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
-use types::{Error, Height, Result, SqlState, TableId, TableSchema};
+use types::{Error, Height, Layout, Result, SqlState, TableId, TableSchema};
 
 use crate::block::{BlockWrites, Changes, ChangesPins};
 use crate::feed::ChangeFeed;
 use crate::pins::{Pin, Pins, Readable, SharedPin};
 use crate::table::Table;
 use crate::undo::{Garbage, Touched, UndoSpace};
+use crate::watch::Watch;
 
 /// What the layers above know of the tables.
 pub type Annotation = Arc<dyn Any + Send + Sync>;
@@ -32,6 +33,8 @@ pub type Annotation = Arc<dyn Any + Send + Sync>;
 #[derive(Clone, Default)]
 pub struct Catalog {
     tables: Vec<Option<Arc<Table>>>,
+    /// Those of layout `Column`.
+    columnar: BTreeSet<TableId>,
     annotation: Option<Annotation>,
 }
 
@@ -43,6 +46,10 @@ impl Catalog {
     /// In the order of their ids.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
         self.tables.iter().flatten()
+    }
+
+    pub fn layout(&self, id: TableId) -> Layout {
+        if self.columnar.contains(&id) { Layout::Column } else { Layout::Row }
     }
 
     pub fn annotation(&self) -> Option<&Annotation> {
@@ -177,6 +184,7 @@ pub struct Store {
     untold: Pins,
     undo: Arc<UndoSpace>,
     feed: ChangeFeed,
+    watch: Watch,
     protocol_words: usize,
     incarnations: AtomicU64,
     /// The tables as the block being written sees them.
@@ -203,6 +211,7 @@ impl Store {
             untold: Pins::new(),
             undo: Arc::new(UndoSpace::new()),
             feed: ChangeFeed::default(),
+            watch: Watch::default(),
             protocol_words,
             incarnations: AtomicU64::new(0),
             current: ArcSwap::default(),
@@ -264,7 +273,22 @@ impl Store {
     }
 
     pub fn drop_table(&self, id: TableId) {
+        self.set_layout(id, Layout::Row);
         self.change_catalog(id, None);
+    }
+
+    /// Part of the catalogue, as the tables are. It stays with the id when the table is rewritten.
+    pub fn set_layout(&self, id: TableId, layout: Layout) {
+        let current = self.current.load();
+        if current.layout(id) == layout {
+            return;
+        }
+        let mut catalog = Catalog::clone(&current);
+        match layout {
+            Layout::Column => catalog.columnar.insert(id),
+            Layout::Row => catalog.columnar.remove(&id),
+        };
+        self.current.store(Arc::new(catalog));
     }
 
     pub fn truncate(&self, id: TableId) -> Result<Arc<Table>> {
@@ -368,16 +392,26 @@ impl Store {
         let catalog = self.catalog();
         let mut published = self.published.lock();
         let same = published.values().next_back().is_some_and(|last| Arc::ptr_eq(last, &catalog));
+        let is_watched = !same || !catalog.columnar.is_empty();
         if !same {
             published.insert(height, catalog.clone());
             self.newest_catalog.store(Arc::new((height, catalog)));
         }
         self.pins.publish(height);
+        drop(published);
+        if is_watched {
+            self.watch.wake();
+        }
     }
 
     /// Which records the blocks touch, for those who keep copies of rows.
     pub fn feed(&self) -> &ChangeFeed {
         &self.feed
+    }
+
+    /// Woken by blocks, where there are tables of layout `Column`, and by changes of the catalogue.
+    pub fn watch(&self) -> &Watch {
+        &self.watch
     }
 
     /// Highest block that snapshots can be taken at.
