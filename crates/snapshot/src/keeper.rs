@@ -1,7 +1,7 @@
 //! The thread that keeps columns current: tables of layout `Column`.
 //!
 //! ```text
-//! block published ─► keeper wakes ─► pause ─► drain the feed ─► each touched group of a kept table:
+//! block published ─► keeper wakes ─► pause ─► drain the feed ─► each touched group of the table:
 //!                      takes a snapshot                          write its rows into its columns
 //! ```
 //!
