@@ -121,6 +121,10 @@ impl DirtyRows {
         Some(rows)
     }
 
+    pub(crate) fn is_touched_above(&self, height: Height) -> bool {
+        self.entries.back().is_some_and(|entry| entry >> ROW_BITS > height)
+    }
+
     /// How often rows were touched above a height, as far as the list reaches back.
     pub(crate) fn count_above(&self, height: Height) -> usize {
         self.entries.len() - self.entries.partition_point(|entry| entry >> ROW_BITS <= height)

@@ -208,7 +208,7 @@ impl Group {
         let mut state = self.0.lock();
         state.read_by = state.read_by.max(request.scan.unwrap_or_default());
         let read = state.bring(request, charges, &mut after.added);
-        let is_behind = request.is_kept && state.dirty.count_above(request.at) > 0;
+        let is_behind = request.is_kept && state.dirty.is_touched_above(request.at);
         after.is_due = is_behind && !std::mem::replace(&mut state.is_due, true);
         read
     }
@@ -225,15 +225,16 @@ impl Group {
         let scan = state.awaited(keeping.scans, at);
         let snapshot = scan.map_or(keeping.newest, |scan| &scan.snapshot);
         let to = snapshot.height();
-        state.is_due = !state.images.is_empty() && state.dirty.count_above(to) > 0;
+        state.is_due = !state.images.is_empty() && state.dirty.is_touched_above(to);
         let columns = &keeping.table.schema().columns;
-        let there = |(id, _): &&(ColumnId, Image)| !columns[usize::from(*id)].dropped;
-        let older = |(_, image): &(ColumnId, Image)| image.at < to;
-        if !state.images.iter().filter(there).any(older) {
+        let older = |(id, image): &&(ColumnId, Image)| {
+            image.at < to && !columns[usize::from(*id)].dropped
+        };
+        let columns: SmallVec<[(ColumnId, Kind); 8]> =
+            state.images.iter().filter(older).map(|(id, image)| (*id, image.kind)).collect();
+        if columns.is_empty() {
             return Ok(Kept { rows: 0, is_due: state.is_due });
         }
-        let columns: SmallVec<[(ColumnId, Kind); 8]> =
-            state.images.iter().filter(there).map(|(id, image)| (*id, image.kind)).collect();
         let request = Request {
             table: keeping.table,
             group: keeping.group,
