@@ -346,18 +346,21 @@ impl Replica {
     }
 
     /// What the next blocks are compiled into.
-    pub(crate) fn compile(&self, inputs: Vec<Input>) -> (Vec<Bytes>, Vec<Arc<Work>>) {
-        let version = self.language.schema_version();
-        inputs
-            .into_iter()
-            .map(|input| {
-                let work = match input.compiled {
-                    Some(compiled) if compiled.schema_version == version => compiled.work,
-                    _ => Arc::new(compile_payload(&*self.language, &input.payload)),
-                };
-                (input.payload, work)
-            })
-            .unzip()
+    pub(crate) fn compile(&self, mut inputs: Vec<Input>) -> (Vec<Bytes>, Vec<Arc<Work>>) {
+        self.compile_rest(&mut inputs);
+        let compiled = |input: Input| Some((input.payload, input.compiled?.work));
+        inputs.into_iter().filter_map(compiled).unzip()
+    }
+
+    /// Compiles what has not been, or was under another schema.
+    pub(crate) fn compile_rest(&self, inputs: &mut [Input]) {
+        let schema_version = self.language.schema_version();
+        for input in inputs {
+            if input.compiled.as_ref().is_none_or(|c| c.schema_version != schema_version) {
+                let work = Arc::new(compile_payload(&*self.language, &input.payload));
+                input.compiled = Some(Compiled { work, schema_version });
+            }
+        }
     }
 
     fn execute_alone(

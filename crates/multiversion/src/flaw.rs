@@ -44,6 +44,8 @@ flaws! {
     CommitOrderClaimed = "commit_order_claimed";
     /// Nobody minds rows that come into a range that was read.
     PhantomsIgnored = "phantoms_ignored";
+    /// Nobody minds them where an insert that came to nothing has left the tuple.
+    LeftoverFilled = "leftover_filled";
     /// A writer may precede members of a closed block.
     GateIgnored = "gate_ignored";
     /// A rejected transaction's existence checks are forgotten.

@@ -113,8 +113,7 @@ impl<'d, R: Rule> Transaction<'d, R> {
             Ok(seen) => seen,
             // Whoever comes to have the key has another tuple, and an entry of its own.
             Err(Miss::Gone) => return Ok(ControlFlow::Continue(())),
-            Err(Miss::Conflict(why)) => return Err(self.conflict(why)),
-            Err(Miss::Full(full)) => return Err(full.into()),
+            Err(miss) => return Err(self.stop(miss)),
         };
         self.cooperate(table, tuple, &seen);
         if !seen.exists() || !self.is_entry(table, index, tuple, &seen, &shown)? {

@@ -20,9 +20,10 @@ use procedure::access::{Access, Command, Range, Row};
 use smallvec::SmallVec;
 use types::{ColumnId, Error, Key, Position, SqlState, Stamp, Stop, TableId, Value};
 
-use crate::chains::{RowAt, Seen};
+use crate::chains::{Mark, RowAt, Seen};
 use crate::clock::Timestamp;
 use crate::collect::Retired;
+use crate::flaw::{Flaw, flawed};
 use crate::gaps::Fallen;
 use crate::pool::Full;
 use crate::rules::{Context, Miss, Permit, Place, Rule};
@@ -126,10 +127,18 @@ impl<'d, R: Rule> Transaction<'d, R> {
         loop {
             match attempt(self) {
                 Ok(done) => return Ok(done),
-                Err(Miss::Conflict(why)) => return Err(self.conflict(why)),
                 Err(Miss::Gone) => spin.wait(),
-                Err(Miss::Full(full)) => return Err(full.into()),
+                Err(miss) => return Err(self.stop(miss)),
             }
+        }
+    }
+
+    /// What an access that did not come to an end is to the transaction.
+    pub(crate) fn stop(&mut self, miss: Miss) -> Stop {
+        match miss {
+            Miss::Conflict(why) => self.conflict(why),
+            Miss::Gone => self.conflict("A row is gone."),
+            Miss::Full(full) => full.into(),
         }
     }
 
@@ -333,12 +342,8 @@ impl<'d, R: Rule> Transaction<'d, R> {
         self.publish()?;
         let inside = self.cx.db.clock.enter(self.cx.worker);
         let centre = R::centre(&self.cx);
-        let permit = match R::permit(&mut self.cx, &inside, &self.work.writes, &self.fallen) {
-            Ok(permit) => permit,
-            Err(Miss::Conflict(why)) => return Err(self.conflict(why)),
-            Err(Miss::Gone) => return Err(self.conflict("A row is gone.")),
-            Err(Miss::Full(full)) => return Err(full.into()),
-        };
+        let permit = R::permit(&mut self.cx, &inside, &self.work.writes, &self.fallen)
+            .map_err(|miss| self.stop(miss))?;
         if self.number.is_some() {
             let appending = &self.cx.db.appending;
             if !appending.allows(permit.place.order) {
@@ -440,12 +445,8 @@ impl<'d, R: Rule> Transaction<'d, R> {
     pub(crate) fn settle_reads(&mut self, rejected: bool) -> Result<Place, Stop> {
         debug_assert!(rejected || self.work.writes.is_empty());
         let centre = R::centre(&self.cx);
-        let place = match R::permit_reads(&mut self.cx, &self.work.writes) {
-            Ok(place) => place,
-            Err(Miss::Conflict(why)) => return Err(self.conflict(why)),
-            Err(Miss::Gone) => return Err(self.conflict("A row is gone.")),
-            Err(Miss::Full(full)) => return Err(full.into()),
-        };
+        let place = R::permit_reads(&mut self.cx, &self.work.writes);
+        let place = place.map_err(|miss| self.stop(miss))?;
         drop(centre);
         self.abort();
         Ok(place)
@@ -501,7 +502,10 @@ impl<'d, R: Rule> Transaction<'d, R> {
             published.clear();
             table.publish(&new, row, prepared, &mut published)?;
             let mut gaps = Fallen::new();
-            if write.created && write.exists() {
+            // Also where an insert that came to nothing has left the tuple: ranges that were read
+            // before that have not met its entry.
+            let is_first = write.base == Mark::ABSENT;
+            if is_first && write.exists() && (write.created || !flawed(Flaw::LeftoverFilled)) {
                 table.gaps.fall(0, table.key(write.tuple).as_bytes(), &mut gaps);
             }
             for (index, entry) in &published {
@@ -521,8 +525,7 @@ impl<'d, R: Rule> Transaction<'d, R> {
         for (at, write) in self.work.writes.iter().enumerate() {
             let table = self.cx.db.at(write.table);
             let new = self.work.version(at, &table.layout, stamp, Some(permit));
-            let installed = table.install(&new, write.prepared, self.cx.worker);
-            installed?;
+            table.install(&new, write.prepared, self.cx.worker)?;
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ mod strings;
 use std::borrow::Cow;
 
 use rust_decimal::Decimal;
-use types::arithmetic::{abs, ceil, check_made_bytes, div, floor, modulo, mul, round, trunc};
+use types::arithmetic::{abs, ceil, div, floor, joined, modulo, mul, round, trunc};
 use types::cast::cast;
 use types::compare::compare;
 use types::{DataType, Error, Result, SqlState, Value};
@@ -278,11 +278,6 @@ fn array_function(function: Function, arguments: &[Cow<'_, Value>]) -> Result<Va
         }
         _ => Value::Null,
     })
-}
-
-fn joined(a: &[Value], b: &[Value]) -> Result<Value> {
-    check_made_bytes((a.len() + b.len()) * size_of::<Value>())?;
-    Ok(Value::array([a, b].concat()))
 }
 
 /// PostgreSQL's `Failing row contains (…)`: values as text, cut at 64 bytes.

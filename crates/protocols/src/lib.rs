@@ -65,12 +65,9 @@ const FAMILIES: [(&str, &str); 2] = [("ordered", "harmony"), ("online", "silo")]
 /// The name that goes into the ledger, which must say the same for ever: a family's is replaced by
 /// its protocol's, options stay.
 pub fn recorded_name(text: &str) -> String {
-    let (name, options) = match text.split_once(':') {
-        Some((name, options)) => (name, Some(options)),
-        None => (text, None),
-    };
+    let (name, options) = text.split_at(text.find(':').unwrap_or(text.len()));
     let name = FAMILIES.iter().find(|(family, _)| *family == name).map_or(name, |(_, of)| of);
-    options.map_or(name.to_owned(), |options| format!("{name}:{options}"))
+    format!("{name}{options}")
 }
 
 /// The cards of all that can be named, the multi-version study's included.

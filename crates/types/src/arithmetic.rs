@@ -327,14 +327,17 @@ pub fn concat(a: &Value, b: &Value) -> Result<Value> {
             check_made_bytes(a.len() + b.len())?;
             Ok(Value::from([&a[..], &b[..]].concat()))
         }
-        (Value::Array(a), Value::Array(b)) => {
-            check_made_bytes((a.len() + b.len()) * size_of::<Value>())?;
-            Ok(Value::from([&a[..], &b[..]].concat()))
-        }
+        (Value::Array(a), Value::Array(b)) => joined(a, b),
         (Value::Text(_), other) => concat(a, &cast(other, &DataType::Text, true)?),
         (other, Value::Text(_)) => concat(&cast(other, &DataType::Text, true)?, b),
         _ => Err(no_operator(&a.data_type_hint(), "||", &b.data_type_hint())),
     }
+}
+
+/// An array of the elements of two.
+pub fn joined(a: &[Value], b: &[Value]) -> Result<Value> {
+    check_made_bytes((a.len() + b.len()) * size_of::<Value>())?;
+    Ok(Value::array([a, b].concat()))
 }
 
 /// What a replica is willing to make of a few bytes of input.

@@ -141,8 +141,8 @@ impl Follower<'_> {
         next: &mut dyn FnMut() -> Result<Option<Item>, Fault>,
     ) -> Result<Followed, Fault> {
         self.retain();
-        while let Some(item) = next()? {
-            let way = self.way(&item);
+        while let Some(mut item) = next()? {
+            let way = self.way(&mut item);
             if self.part.as_ref().map(|(way, _)| *way) != way {
                 self.end_part()?;
             }
@@ -169,7 +169,7 @@ impl Follower<'_> {
     }
 
     /// How a block gets by without its protocol, if it does.
-    fn way(&mut self, item: &Item) -> Option<Way> {
+    fn way(&mut self, item: &mut Item) -> Option<Way> {
         let protocol = self.replica.protocol();
         if item.alone || !protocol.resumes_after(item.block.header.height) {
             return None;
@@ -192,6 +192,8 @@ impl Follower<'_> {
             self.note_once(why);
             return None;
         }
+        // Whoever read ahead may have been ahead of the schema.
+        self.replica.compile_rest(&mut item.inputs);
         programs(item, &mut self.programs);
         if self.programs.len() > PROGRAMS_MAX {
             // The block goes by its protocol and ends the part, if there is one.

@@ -1,5 +1,6 @@
 //! Every interleaving of two small transactions, step by step, replayed in the order claimed.
 
+use multiversion::flaw::{self, Flaw};
 use multiversion::spec::{Collector, Pointers, Storage};
 use multiversion::{Rule, TableSpec};
 
@@ -68,6 +69,40 @@ fn two_transactions_interleaved_in_every_way_are_as_they_claim() {
         let every = 20 / seeds(1).min(20) as usize;
         let ended = with_rule!(name, R => run_pairs::<R>(TableSpec::default(), every, 0));
         assert!(ended > 10_000, "{name}: only {ended} transactions got through");
+    }
+}
+
+/// A range, an insert into it that comes to nothing, and one that fills what that has left; gives
+/// what is not as it was claimed.
+pub fn leftover_filled<R: Rule>(spec: TableSpec, flaw: Option<Flaw>) -> Result<(), String> {
+    let mut db = database::<R>(spec, 3);
+    db.flaw = flaw;
+    let mut stage = Stage::<R>::new(&db);
+    let (before, mut checked) = (Model::from([(0, 1)]), Ok(()));
+    for (number, schedule) in (1..).zip(interleavings(&[3, 2, 2])) {
+        // A key that no tuple has yet.
+        let insert = Program::from(&[Act::Insert(number, 4)][..]);
+        let range = Program::from(&[Act::Keys(1, 1_000), Act::Set(0, 7)][..]);
+        let programs = [range, Program { fails: true, ..insert.clone() }, insert];
+        stage.reset(&before);
+        let runs = stage.play(&programs, &schedule);
+        checked = check(&before, &programs, &runs, &stage.state());
+        if let Err(what) = &mut checked {
+            *what = format!("{} {spec}: {what}\n{schedule:?}\n{runs:#?}", R::NAME);
+            break;
+        }
+    }
+    flaw::enter(None);
+    checked
+}
+
+#[test]
+fn whoever_fills_what_an_insert_has_left_comes_into_the_ranges_around_it() {
+    for storage in Storage::ALL {
+        let spec = TableSpec { storage: *storage, ..TableSpec::default() };
+        for name in SERIALIZABLE {
+            with_rule!(name, R => leftover_filled::<R>(spec, None)).unwrap();
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use oracle::families::{FAMILIES, WIDE};
 use oracle::history::History;
 
 use crate::script::{Act, Model, Program, Stage, check, database, interleavings};
-use crate::{anomalies, hammer, with_rule};
+use crate::{anomalies, hammer, interleaved, with_rule};
 
 /// The rule and tables to look for a bug in.
 fn habitat(flaw: Flaw) -> (&'static str, TableSpec) {
@@ -26,6 +26,7 @@ fn habitat(flaw: Flaw) -> (&'static str, TableSpec) {
     match flaw {
         Flaw::ReadUnmarked | Flaw::LockIgnored | Flaw::GateIgnored => ("mvto", usual),
         Flaw::RejectedForgotten | Flaw::PhantomsIgnored => ("mvto", usual),
+        Flaw::LeftoverFilled => ("mv2pl", usual),
         Flaw::ReadsUnvalidated | Flaw::CommittingIgnored => ("mvocc", usual),
         Flaw::NoReadLock | Flaw::CarelessUpgrade => ("mv2pl", usual),
         Flaw::LostUpdate | Flaw::UniqueSkewed => ("si", usual),
@@ -155,6 +156,7 @@ fn is_found(flaw: Flaw) -> bool {
         anomalies::shown::<R>(flaw)
             || anomalies::unique_values_skew::<R>(Some(flaw))
             || found_step_by_step::<R>(flaw, spec)
+            || rule != "si" && interleaved::leftover_filled::<R>(spec, Some(flaw)).is_err()
             || !anomalies::refuses_closed_blocks::<R>(Some(flaw))
                 && anomalies::refuses_closed_blocks::<R>(None)
             || left_over::<R>(Some(flaw), spec) > left_over::<R>(None, spec)

@@ -69,14 +69,10 @@ impl<P: Online + 'static> Arriving<P> {
         let flaw = options.flaw.and_then(Flaw::by_name);
         let protocol = build(flaw);
         let info = protocol.info();
-        let interleaves = info.options.iter().any(|option| option.name == INTERLEAVED.name);
-        let interleaved = match interleaves {
-            true => options.number(info, INTERLEAVED.name).max(1) as usize,
-            false => 1,
-        };
         Arc::new(Arriving {
+            // A protocol without the option says 0.
+            interleaved: options.number(info, INTERLEAVED.name).max(1) as usize,
             protocol: Arc::new(protocol),
-            interleaved,
             watch: options.watch.clone(),
             keeps_draws: flaw == Some(Flaw::StampsKeepDraws),
         })
