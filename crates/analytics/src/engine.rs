@@ -1,7 +1,7 @@
 //! What all analytical queries of a node share: threads, memory, images; and how one runs.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
@@ -20,7 +20,7 @@ use datafusion::logical_expr::planner::ExprPlanner;
 use datafusion::physical_plan::{ExecutionPlan, displayable};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use parking_lot::Mutex;
-use snapshot::{ImageUsage, Images, Keeper};
+use snapshot::{ImageUsage, Images};
 use sql::analyst::{Analyst, AnalyticalPlan, QueryRequest};
 use storage::{Snapshot, Store};
 use types::TableId;
@@ -65,8 +65,6 @@ pub struct AnalyticsUsage {
 pub struct Analytics {
     shared: Arc<Shared>,
     plans: Mutex<PlanCache>,
-    /// Until the end.
-    _keeper: Keeper,
 }
 
 /// What plans keep when they run.
@@ -140,10 +138,11 @@ impl Analytics {
         let operators = behind(Arithmetic::default());
         let agreeing_operators = behind(Arithmetic::agreeing());
         let threads = Threads::new(options.threads).map_err(DataFusionError::IoError)?;
-        let images = Arc::new(Images::new(store, options.image_bytes_max));
-        let keeper = Keeper::start(images.clone()).map_err(DataFusionError::IoError)?;
+        let images = Arc::new(Images::new(store.clone(), options.image_bytes_max));
+        let copies: Weak<Images> = Arc::downgrade(&images);
+        store.keep_copies(copies);
         let shared = Arc::new(Shared { images, state, operators, agreeing_operators, threads });
-        Ok(Analytics { shared, plans: Mutex::default(), _keeper: keeper })
+        Ok(Analytics { shared, plans: Mutex::default() })
     }
 
     pub fn usage(&self) -> AnalyticsUsage {

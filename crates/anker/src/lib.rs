@@ -73,7 +73,7 @@
 //! undo versions belong to a record as a whole, and every protocol, index and checkpoint reaches
 //! columns through a record's slot. That would be a second implementation of most of that crate, to
 //! lose transactions by the figure above. So the rows stay, and the columns are a second copy that
-//! a thread of its own keeps behind the blocks.
+//! follows the blocks.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("the study's techniques are those of Linux");

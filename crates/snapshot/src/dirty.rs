@@ -121,13 +121,9 @@ impl DirtyRows {
         Some(rows)
     }
 
+    /// Whether a row was touched above a height, as far as the list reaches back.
     pub(crate) fn is_touched_above(&self, height: Height) -> bool {
         self.entries.back().is_some_and(|entry| entry >> ROW_BITS > height)
-    }
-
-    /// How often rows were touched above a height, as far as the list reaches back.
-    pub(crate) fn count_above(&self, height: Height) -> usize {
-        self.entries.len() - self.entries.partition_point(|entry| entry >> ROW_BITS <= height)
     }
 
     /// The rows touched above one height and up to another, as far as the list reaches back,
@@ -160,7 +156,7 @@ mod tests {
         assert_eq!(rows(&dirty, 6, 8), Some(vec![]));
         assert_eq!(rows(&dirty, 3, 5), None);
         assert_eq!(rows(&dirty, 3, 3), Some(vec![]));
-        assert_eq!([3, 5, 8, 9].map(|height| dirty.count_above(height)), [4, 2, 1, 0]);
+        assert_eq!([8, 9].map(|height| dirty.is_touched_above(height)), [true, false]);
         dirty.forget(6);
         assert_eq!(rows(&dirty, 5, 9), None);
         assert_eq!(rows(&dirty, 6, 9), Some(vec![7]));

@@ -50,9 +50,6 @@ const PREFETCHED_ROWS_MAX: usize = 64;
 /// After so many patched rows a zone, which each patch can only widen, is measured anew.
 const PATCHED_ROWS_MAX: usize = GROUP_ROWS / 8;
 
-/// Touches of a group that its keeper leaves to a scan that has not come to it yet.
-const HELD_ROWS_MAX: usize = GROUP_ROWS / 4;
-
 /// A column as of a height.
 struct Image {
     at: Height,
@@ -76,19 +73,8 @@ struct State {
     images: SmallVec<[(ColumnId, Image); 2]>,
     /// Columns that the clock will come by for, whether they have an image just now or not.
     clocked: SmallVec<[ColumnId; 8]>,
-    /// The last scan that has read the group.
-    read_by: ScanNumber,
-    /// Its keeper will come by.
+    /// Among those to be kept.
     is_due: bool,
-}
-
-/// Scans of tables, in the order in which they began.
-pub(crate) type ScanNumber = u64;
-
-/// A scan that goes on.
-pub(crate) struct OpenScan {
-    pub(crate) number: ScanNumber,
-    pub(crate) snapshot: Arc<Snapshot>,
 }
 
 /// What a scan wants of a group.
@@ -101,8 +87,8 @@ pub(crate) struct Request<'a> {
     pub(crate) columns: &'a [(ColumnId, Kind)],
     /// What blocks up to this touched may not have been told.
     pub(crate) complete_above: Height,
-    /// `None`: the keeper asks.
-    pub(crate) scan: Option<ScanNumber>,
+    /// Nobody reads: columns are to be kept current.
+    pub(crate) is_keeping: bool,
     /// The table's columns are kept current.
     pub(crate) is_kept: bool,
 }
@@ -112,20 +98,19 @@ pub(crate) struct Request<'a> {
 pub(crate) struct After {
     /// Columns that the clock must come by for from now on, even if others could not be read.
     pub(crate) added: SmallVec<[ColumnId; 8]>,
-    /// The keeper must come by.
+    /// It must be kept.
     pub(crate) is_due: bool,
 }
 
-/// What the keeper wants of a group.
+/// What is wanted of a group that is kept.
 pub(crate) struct Keeping<'a> {
     pub(crate) table: &'a Table,
     pub(crate) group: usize,
-    pub(crate) newest: &'a Arc<Snapshot>,
-    pub(crate) scans: &'a [Arc<OpenScan>],
+    pub(crate) snapshot: &'a Snapshot,
     pub(crate) complete_above: Height,
 }
 
-/// What the keeper did.
+/// What was done to keep a group.
 #[derive(Default)]
 pub(crate) struct Kept {
     pub(crate) rows: u64,
@@ -191,7 +176,7 @@ impl Group {
         Group(Mutex::new(State { dirty, ..State::default() }))
     }
 
-    /// Whether the keeper must come by, and was not told so before.
+    /// Whether it must be kept, and was not told so before.
     pub(crate) fn touch(&self, height: Height, row: usize, is_kept: bool) -> bool {
         let mut state = self.0.lock();
         state.dirty.push(height, row);
@@ -206,30 +191,26 @@ impl Group {
         after: &mut After,
     ) -> Result<GroupColumns> {
         let mut state = self.0.lock();
-        state.read_by = state.read_by.max(request.scan.unwrap_or_default());
         let read = state.bring(request, charges, &mut after.added);
         let is_behind = request.is_kept && state.dirty.is_touched_above(request.at);
         after.is_due = is_behind && !std::mem::replace(&mut state.is_due, true);
         read
     }
 
-    /// Brings the images that there are to the newest height, or to that of a scan which has yet to
-    /// come by. They are no more in use than they were.
+    /// Brings the images that there are to the snapshot's height. They are no more in use than they
+    /// were. A group that somebody reads just now is left for the next time.
     ///
     /// # Errors
     /// As [`read`](Self::read); the next scan will meet the same and say so.
     pub(crate) fn keep(&self, keeping: &Keeping<'_>, charges: &Charges) -> Result<Kept> {
-        let mut state = self.0.lock();
-        state.is_due = false;
-        let Some((at, _)) = state.live else { return Ok(Kept::default()) };
-        let scan = state.awaited(keeping.scans, at);
-        let snapshot = scan.map_or(keeping.newest, |scan| &scan.snapshot);
-        let to = snapshot.height();
+        let Some(mut state) = self.0.try_lock() else {
+            return Ok(Kept { rows: 0, is_due: true });
+        };
+        let to = keeping.snapshot.height();
         state.is_due = !state.images.is_empty() && state.dirty.is_touched_above(to);
         let columns = &keeping.table.schema().columns;
-        let older = |(id, image): &&(ColumnId, Image)| {
-            image.at < to && !columns[usize::from(*id)].dropped
-        };
+        let older =
+            |(id, image): &&(ColumnId, Image)| image.at < to && !columns[usize::from(*id)].dropped;
         let columns: SmallVec<[(ColumnId, Kind); 8]> =
             state.images.iter().filter(older).map(|(id, image)| (*id, image.kind)).collect();
         if columns.is_empty() {
@@ -239,10 +220,10 @@ impl Group {
             table: keeping.table,
             group: keeping.group,
             at: to,
-            snapshot,
+            snapshot: keeping.snapshot,
             columns: &columns,
             complete_above: keeping.complete_above,
-            scan: None,
+            is_keeping: true,
             is_kept: true,
         };
         // Nothing is added: the clock comes by for what has an image.
@@ -251,7 +232,7 @@ impl Group {
         Ok(Kept { rows: brought?.work.patched_rows, is_due: state.is_due })
     }
 
-    /// The keeper does not come by any more.
+    /// It is not kept any more.
     pub(crate) fn release(&self) {
         self.0.lock().is_due = false;
     }
@@ -259,7 +240,7 @@ impl Group {
     /// Lets records that the next [`read`](Self::read) has to look at come into the cache, if it
     /// follows a read at a lower height.
     pub(crate) fn prefetch(&self, table: &Table, group: usize, at: Height) {
-        let state = self.0.lock();
+        let Some(state) = self.0.try_lock() else { return };
         let Some((read_at, _)) = state.live else { return };
         for row in state.dirty.above(read_at, at).take(PREFETCHED_ROWS_MAX) {
             table.prefetch_row(slot(group, row));
@@ -304,17 +285,6 @@ pub(crate) enum Evicted {
 type Planned = (Option<RowSet>, Vec<Option<ArrayRef>>, Vec<Pass>);
 
 impl State {
-    /// The scan of the lowest height that has yet to read the group, and may still wait for it.
-    fn awaited<'a>(&self, scans: &'a [Arc<OpenScan>], at: Height) -> Option<&'a Arc<OpenScan>> {
-        let waits = |scan: &&Arc<OpenScan>| {
-            scan.number > self.read_by
-                && scan.snapshot.height() >= at
-                && scan.snapshot.check().is_ok()
-        };
-        let scan = scans.iter().filter(waits).min_by_key(|scan| scan.snapshot.height())?;
-        (self.dirty.count_above(scan.snapshot.height()) <= HELD_ROWS_MAX).then_some(scan)
-    }
-
     /// The columns asked for, from images, and into them.
     fn bring(
         &mut self,
@@ -406,7 +376,7 @@ impl State {
         let image = &mut self.images[place].1;
         let Some(dirty) = self.dirty.between(image.at, at) else { return Found::Nothing };
         if dirty.is_empty() && image.kind == kind {
-            image.used |= request.scan.is_some();
+            image.used |= !request.is_keeping;
             image.at = at.max(image.at);
             Found::Current(image.array.clone())
         } else if image.kind != kind {
@@ -439,7 +409,7 @@ impl State {
             return;
         }
         let used = made.was.as_ref().map(|was| was.used).or(older.map(|image| image.used));
-        let used = request.scan.is_some() || used.unwrap_or_default();
+        let used = !request.is_keeping || used.unwrap_or_default();
         let array = made.array;
         let (zone, patched_rows) = match made.was.zip(patched) {
             Some((was, rows)) if was.patched_rows + rows.len() <= PATCHED_ROWS_MAX => {

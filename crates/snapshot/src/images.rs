@@ -16,14 +16,15 @@ use arrow_schema::{Schema, SchemaRef};
 use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use storage::{GROUP_ROWS, Slot, Snapshot, Store, Table};
+use storage::{Copies, GROUP_ROWS, Slot, Snapshot, Store, Table};
 use types::{ColumnId, ColumnSchema, DataType, Height, Layout, Result, TableId};
 
-use crate::group::{
-    After, Charges, Evicted, Group, GroupColumns, ImageWork, Keeping, OpenScan, Request, ScanNumber,
-};
+use crate::group::{After, Charges, Evicted, Group, GroupColumns, ImageWork, Keeping, Request};
 use crate::kind::{Kind, field_of_kind};
 use crate::zone::Zone;
+
+/// Rows that are brought into columns after one block. What is left is for the next one.
+const KEPT_ROWS_MAX: u64 = 16 << 10;
 
 /// The columnar images of a store's tables.
 pub struct Images {
@@ -36,8 +37,6 @@ pub struct Images {
     clock: Mutex<VecDeque<(Weak<Group>, ColumnId)>>,
     /// Some table's columns are kept current.
     keeps: AtomicBool,
-    /// A scan of such a table has ended since the keeper last looked.
-    scan_ended: AtomicBool,
     counts: Counts,
 }
 
@@ -71,10 +70,8 @@ struct TableImages {
     groups: RwLock<Vec<Arc<Group>>>,
     /// Columns that have images are kept current.
     is_kept: AtomicBool,
-    /// Groups that the keeper has to come to, each once.
+    /// Groups that touched rows are to be brought into, each once.
     due: Mutex<Vec<u32>>,
-    /// Those that go on, while the columns are kept.
-    scans: Mutex<Vec<Arc<OpenScan>>>,
 }
 
 /// For metrics.
@@ -87,7 +84,7 @@ pub struct ImageUsage {
     pub scans: u64,
     pub evicted: u64,
     pub work: ImageWork,
-    /// Rows that the keeper has written into columns.
+    /// Rows that were brought into columns ahead of scans.
     pub kept_rows: u64,
 }
 
@@ -99,41 +96,7 @@ pub struct TableScan {
     table: Arc<Table>,
     groups: usize,
     numerics_as_text: bool,
-    registered: Registered,
-}
-
-/// A scan's place among those that the keeper lets go ahead; left with it.
-struct Registered {
-    images: Arc<Images>,
-    of_table: Arc<TableImages>,
-    number: ScanNumber,
-    is_kept: bool,
-}
-
-impl Registered {
-    fn new(
-        images: &Arc<Images>,
-        of_table: &Arc<TableImages>,
-        snapshot: &Arc<Snapshot>,
-    ) -> Registered {
-        let number = 1 + images.counts.scans.fetch_add(1, Ordering::Relaxed);
-        let is_kept = of_table.is_kept();
-        if is_kept {
-            let snapshot = snapshot.clone();
-            of_table.scans.lock().push(Arc::new(OpenScan { number, snapshot }));
-        }
-        Registered { images: images.clone(), of_table: of_table.clone(), number, is_kept }
-    }
-}
-
-impl Drop for Registered {
-    fn drop(&mut self) {
-        if self.is_kept {
-            self.of_table.scans.lock().retain(|scan| scan.number != self.number);
-            self.images.scan_ended.store(true, Ordering::SeqCst);
-            self.images.store.watch().wake();
-        }
-    }
+    layout: Layout,
 }
 
 impl TableImages {
@@ -144,7 +107,6 @@ impl TableImages {
             groups: RwLock::default(),
             is_kept: AtomicBool::new(false),
             due: Mutex::default(),
-            scans: Mutex::default(),
         }
     }
 
@@ -199,13 +161,8 @@ impl Images {
             drain: Mutex::default(),
             clock: Mutex::default(),
             keeps: AtomicBool::new(false),
-            scan_ended: AtomicBool::new(false),
             counts: Counts::default(),
         }
-    }
-
-    pub(crate) fn store(&self) -> &Arc<Store> {
-        &self.store
     }
 
     pub fn usage(&self) -> ImageUsage {
@@ -229,10 +186,11 @@ impl Images {
     pub fn scan(self: &Arc<Self>, snapshot: Arc<Snapshot>, id: TableId) -> Option<TableScan> {
         let table = snapshot.table(id)?.clone();
         let of_table = self.drained(&table);
-        let registered = Registered::new(self, &of_table, &snapshot);
+        self.counts.scans.fetch_add(1, Ordering::Relaxed);
+        let layout = if of_table.is_kept() { Layout::Column } else { Layout::Row };
         let groups = table.groups();
         let (images, numerics_as_text) = (self.clone(), false);
-        Some(TableScan { images, of_table, snapshot, table, groups, numerics_as_text, registered })
+        Some(TableScan { images, of_table, snapshot, table, groups, numerics_as_text, layout })
     }
 
     /// Hands the groups what blocks have touched, and finds the table's.
@@ -292,68 +250,51 @@ impl Images {
         });
     }
 
-    /// Whether there is something to keep that was not looked at yet, as the newest height or as a
-    /// scan that has ended.
-    pub(crate) fn wants_keeping(&self, kept_to: Height) -> bool {
-        self.keeps.load(Ordering::SeqCst)
-            && (self.store.newest() > kept_to || self.scan_ended.load(Ordering::SeqCst))
-    }
-
-    /// Brings columns that are kept to a snapshot's height, group by group; stops when it is told.
-    pub fn keep(&self, newest: &Arc<Snapshot>, stop: &dyn Fn() -> bool) {
-        self.scan_ended.store(false, Ordering::SeqCst);
-        let due = {
-            let mut told_to = self.drain.lock();
-            let mut tables = self.tables.write();
-            self.drain(&mut tables, &mut told_to);
-            let all = tables.iter().flat_map(|(id, all)| all.iter().map(|one| (*id, one.clone())));
-            all.collect::<Vec<_>>()
-        };
-        for (id, of_table) in due {
-            let table = newest.table(id).filter(|t| t.incarnation() == of_table.incarnation);
+    /// Brings columns that are kept to a snapshot's height, group by group: [`KEPT_ROWS_MAX`] rows,
+    /// and little more. The others are left for the next time, or for a scan.
+    pub fn keep(&self, snapshot: &Snapshot) {
+        for (id, of_table) in self.due() {
+            let table = snapshot.table(id).filter(|t| t.incarnation() == of_table.incarnation);
             match table.filter(|_| of_table.is_kept()) {
-                Some(table) => self.keep_table(&of_table, table, newest, stop),
+                Some(table) => self.keep_table(&of_table, table, snapshot),
                 None => of_table.release(),
             }
         }
     }
 
-    fn keep_table(
-        &self,
-        of_table: &TableImages,
-        table: &Table,
-        newest: &Arc<Snapshot>,
-        stop: &dyn Fn() -> bool,
-    ) {
-        let mut due = std::mem::take(&mut *of_table.due.lock());
-        // In the order in which they lie, which is that of scans.
-        due.sort_unstable();
-        let mut left = Vec::new();
+    /// The tables that have something to be kept, by what blocks have touched.
+    fn due(&self) -> Vec<(TableId, Arc<TableImages>)> {
+        let Some(mut told_to) = self.drain.try_lock() else { return Vec::new() };
+        let Some(mut tables) = self.tables.try_write() else { return Vec::new() };
+        self.drain(&mut tables, &mut told_to);
+        let all = tables.iter().flat_map(|(id, all)| all.iter().map(|one| (*id, one)));
+        let due = all.filter(|(_, one)| !one.due.lock().is_empty());
+        due.map(|(id, one)| (id, one.clone())).collect()
+    }
+
+    fn keep_table(&self, of_table: &TableImages, table: &Table, snapshot: &Snapshot) {
+        let due = std::mem::take(&mut *of_table.due.lock());
+        let (mut left, mut rows) = (Vec::new(), 0);
         for (place, &number) in due.iter().enumerate() {
-            if stop() || newest.check().is_err() {
+            if rows > KEPT_ROWS_MAX || snapshot.check().is_err() {
                 left.extend_from_slice(&due[place..]);
                 break;
             }
-            if let Some(&next) = due.get(place + 1) {
-                let group = of_table.group(next as usize);
-                group.prefetch(table, next as usize, newest.height());
-            }
             let group = of_table.group(number as usize);
-            let scans = of_table.scans.lock().clone();
             let keeping = Keeping {
                 table,
                 group: number as usize,
-                newest,
-                scans: &scans,
+                snapshot,
                 complete_above: of_table.complete_above.load(Ordering::Relaxed),
             };
             let kept = group.keep(&keeping, &self.charges).unwrap_or_default();
             if kept.is_due {
                 left.push(number);
             }
-            self.counts.kept_rows.fetch_add(kept.rows, Ordering::Relaxed);
+            rows += kept.rows;
             self.admit(&group, &[]);
         }
+        self.counts.kept_rows.fetch_add(rows, Ordering::Relaxed);
         of_table.due.lock().append(&mut left);
     }
 
@@ -376,6 +317,14 @@ impl Images {
                 Evicted::Now => _ = self.counts.evicted.fetch_add(1, Ordering::Relaxed),
                 Evicted::Before => {}
             }
+        }
+    }
+}
+
+impl Copies for Images {
+    fn bring(&self) {
+        if self.keeps.load(Ordering::Relaxed) {
+            self.keep(&self.store.lease());
         }
     }
 }
@@ -441,7 +390,7 @@ impl TableScan {
             snapshot: &self.snapshot,
             columns: &columns,
             complete_above: self.complete_above(),
-            scan: Some(self.registered.number),
+            is_keeping: false,
             is_kept: self.of_table.is_kept(),
         };
         let mut after = After::default();
@@ -467,7 +416,7 @@ impl TableScan {
 
     /// How the table lies.
     pub fn layout(&self) -> Layout {
-        if self.registered.is_kept { Layout::Column } else { Layout::Row }
+        self.layout
     }
 
     fn complete_above(&self) -> Height {

@@ -12,10 +12,10 @@
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use parking_lot::Mutex;
 use types::{Error, Height, Layout, Result, SqlState, TableId, TableSchema};
 
@@ -24,7 +24,12 @@ use crate::feed::ChangeFeed;
 use crate::pins::{Pin, Pins, Readable, SharedPin};
 use crate::table::Table;
 use crate::undo::{Garbage, Touched, UndoSpace};
-use crate::watch::Watch;
+
+/// Who keeps copies of rows, and has them follow the blocks.
+pub trait Copies: Send + Sync {
+    /// Brings them closer to the newest block: a bounded piece of work.
+    fn bring(&self);
+}
 
 /// What the layers above know of the tables.
 pub type Annotation = Arc<dyn Any + Send + Sync>;
@@ -184,7 +189,7 @@ pub struct Store {
     untold: Pins,
     undo: Arc<UndoSpace>,
     feed: ChangeFeed,
-    watch: Watch,
+    copies: ArcSwapOption<Weak<dyn Copies>>,
     protocol_words: usize,
     incarnations: AtomicU64,
     /// The tables as the block being written sees them.
@@ -211,7 +216,7 @@ impl Store {
             untold: Pins::new(),
             undo: Arc::new(UndoSpace::new()),
             feed: ChangeFeed::default(),
-            watch: Watch::default(),
+            copies: ArcSwapOption::empty(),
             protocol_words,
             incarnations: AtomicU64::new(0),
             current: ArcSwap::default(),
@@ -392,16 +397,11 @@ impl Store {
         let catalog = self.catalog();
         let mut published = self.published.lock();
         let same = published.values().next_back().is_some_and(|last| Arc::ptr_eq(last, &catalog));
-        let is_watched = !same || !catalog.columnar.is_empty();
         if !same {
             published.insert(height, catalog.clone());
             self.newest_catalog.store(Arc::new((height, catalog)));
         }
         self.pins.publish(height);
-        drop(published);
-        if is_watched {
-            self.watch.wake();
-        }
     }
 
     /// Which records the blocks touch, for those who keep copies of rows.
@@ -409,9 +409,17 @@ impl Store {
         &self.feed
     }
 
-    /// Woken by blocks, where there are tables of layout `Column`, and by changes of the catalogue.
-    pub fn watch(&self) -> &Watch {
-        &self.watch
+    /// From now on [`bring_copies`](Self::bring_copies) tells these, as long as they live.
+    pub fn keep_copies(&self, copies: Weak<dyn Copies>) {
+        self.copies.store(Some(Arc::new(copies)));
+    }
+
+    /// Gives copies of rows their turn: for who has published a block, when nobody waits for it.
+    pub fn bring_copies(&self) {
+        let copies = self.copies.load();
+        if let Some(copies) = copies.as_ref().and_then(|copies| copies.upgrade()) {
+            copies.bring();
+        }
     }
 
     /// Highest block that snapshots can be taken at.

@@ -141,7 +141,7 @@ fn columns_that_were_read_once_are_current_when_they_are_read_again() {
         assert!(current.contains("image_patched_rows=0"), "{current}");
         assert!(current.contains("image_patched_bytes=0"), "{current}");
         assert!(current.contains("image_built_bytes=0"), "{current}");
-        assert_eq!(node.signal(Signal::TERM), Some(0), "the keeper's thread ends, too");
+        assert_eq!(node.signal(Signal::TERM), Some(0));
         assert_eq!(verified(&data)["verdict"]["kind"], "sound");
         node = Node::start(&data);
     }

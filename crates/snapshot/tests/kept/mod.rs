@@ -1,12 +1,12 @@
-//! Columns that are kept current: what they show, whoever keeps them and whoever holds them.
+//! Columns that are kept current: what they show, whoever holds them.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use arrow_array::{ArrayRef, RecordBatch};
 use kit::random::Random;
-use snapshot::{Images, Keeper, TableScan};
+use snapshot::{Images, TableScan};
 use storage::{GROUP_ROWS, Snapshot};
 use types::Layout;
 
@@ -23,9 +23,8 @@ fn scan(images: &Arc<Images>, world: &World) -> TableScan {
     images.scan(Arc::new(world.store.snapshot()), model::TABLE).expect("the table")
 }
 
-/// What the keeper's thread does after its pause.
 fn keep(images: &Images, world: &World) {
-    images.keep(&Arc::new(world.store.lease()), &|| false);
+    images.keep(&world.store.lease());
 }
 
 fn address(array: &ArrayRef) -> *const u8 {
@@ -68,7 +67,7 @@ impl Reading {
 }
 
 #[test]
-fn a_scan_shows_its_snapshot_wherever_the_keeper_comes_between() {
+fn a_scan_shows_its_snapshot_wherever_columns_are_kept_between() {
     for seed in 0..9 {
         let mut random = Random::new(seed);
         let mut world = columnar(seed, 3 * GROUP_ROWS as u64);
@@ -81,10 +80,10 @@ fn a_scan_shows_its_snapshot_wherever_the_keeper_comes_between() {
                 0 | 1 => world.run_block(),
                 2 => world.collect(),
                 3 => keep(&images, &world),
-                // By the height of an older snapshot, as a keeper that was slow.
+                // By the height of an older snapshot, as who was slow to do it.
                 4 => {
                     if let Some((snapshot, _)) = held.first() {
-                        images.keep(snapshot, &|| false);
+                        images.keep(snapshot);
                     }
                 }
                 5 => {
@@ -118,14 +117,15 @@ fn a_scan_shows_its_snapshot_wherever_the_keeper_comes_between() {
     }
 }
 
-/// Readers hold old snapshots and batches while blocks insert, delete and use slots again, the
-/// keeper writes, and the limit evicts.
+/// Readers hold old snapshots and batches while blocks insert, delete and use slots again, are
+/// brought into columns, and the limit evicts.
 #[test]
-fn scans_beside_the_keeper_see_whole_blocks() {
+fn scans_beside_columns_that_are_kept_see_whole_blocks() {
     for (seed, bytes_max) in [(1, ROOMY), (2, 300_000)] {
         let mut world = columnar(seed, 2 * GROUP_ROWS as u64);
         let images = images(&world, bytes_max);
-        let keeper = Keeper::start(images.clone()).expect("a thread");
+        let copies: Weak<Images> = Arc::downgrade(&images);
+        world.store.keep_copies(copies);
         let (store, done, scans) = (world.store.clone(), AtomicBool::new(false), AtomicU64::new(0));
         std::thread::scope(|scope| {
             for reader in 0..2 {
@@ -142,7 +142,7 @@ fn scans_beside_the_keeper_see_whole_blocks() {
                             let columns = some_columns(&mut random);
                             let (batches, expected) = (Vec::new(), expected.clone());
                             let reading = Reading { scan, columns, next: 0, batches, expected };
-                            reading.finish("beside a keeper");
+                            reading.finish("beside blocks");
                             scans.fetch_add(1, Ordering::Relaxed);
                         }
                         if random.chance(5) {
@@ -154,15 +154,15 @@ fn scans_beside_the_keeper_see_whole_blocks() {
             let began = Instant::now();
             while scans.load(Ordering::Relaxed) < 60 && began.elapsed() < Duration::from_secs(60) {
                 world.run_block();
+                world.store.bring_copies();
                 world.collect();
                 std::thread::sleep(Duration::from_millis(1));
             }
             done.store(true, Ordering::Relaxed);
         });
         assert!(scans.load(Ordering::Relaxed) >= 60);
-        assert!(images.usage().kept_rows > 0, "the keeper has been at work");
+        assert!(images.usage().kept_rows > 0, "columns were kept");
         assert_eq!(images.usage().evicted > 0, bytes_max != ROOMY);
-        drop(keeper);
     }
 }
 
@@ -188,7 +188,7 @@ fn what_was_read_once_is_current_without_a_patch() {
 }
 
 #[test]
-fn a_scan_finds_the_groups_that_it_comes_to_as_it_began() {
+fn a_scan_that_columns_have_overtaken_reads_its_own_height_and_leaves_them_there() {
     let mut world = columnar(2, 3 * GROUP_ROWS as u64);
     let images = images(&world, ROOMY);
     let all = |scan: &TableScan| -> u64 {
@@ -196,35 +196,37 @@ fn a_scan_finds_the_groups_that_it_comes_to_as_it_began() {
     };
     all(&scan(&images, &world));
     let early = scan(&images, &world);
-    let expected = scanned_group(&early, 0, &[4]);
+    let expected: Vec<Rows> = (0..3).map(|group| scanned_group(&early, group, &[4])).collect();
     for group in 0..3 {
         world.touch(group * GROUP_ROWS as u64 + 5);
     }
     keep(&images, &world);
-    assert_eq!(images.usage().kept_rows, 1, "the group that it has read");
-    assert_eq!(early.read(1, &[4]).expect("readable").work.patched_rows, 0);
-    assert_eq!(early.read(2, &[4]).expect("readable").work.patched_rows, 0);
-    // Now it has read all; what it reads again is patched backwards, in a copy.
-    keep(&images, &world);
     assert_eq!(images.usage().kept_rows, 3);
-    assert_eq!(scanned_group(&early, 0, &[4]), expected);
+    assert_eq!(all(&early), 3, "patched backwards, each time, in a copy");
+    for (group, expected) in expected.iter().enumerate() {
+        assert_eq!(&scanned_group(&early, group, &[4]), expected);
+    }
     assert_eq!(all(&scan(&images, &world)), 0, "and the columns stay where they were");
 }
 
+/// What lies beyond the bound of rows is brought after the blocks that follow.
 #[test]
-fn a_scan_that_does_not_come_is_not_waited_for_for_ever() {
-    let mut world = columnar(3, GROUP_ROWS as u64);
+fn what_one_block_leaves_the_next_ones_bring() {
+    let mut world = columnar(3, 16 * GROUP_ROWS as u64);
     let images = images(&world, ROOMY);
-    scan(&images, &world).read(0, &[4]).expect("readable");
-    let slow = scan(&images, &world);
-    let expected = rows_of(&world.store.snapshot());
-    (0..100).for_each(|row| world.touch(row));
+    let groups = |images: &Arc<Images>, world: &World| {
+        let scan = scan(images, world);
+        let read = |group| scan.read(group, &[4]).expect("readable").work.patched_rows;
+        (0..16).map(read).sum::<u64>()
+    };
+    groups(&images, &world);
+    world.touch_all(16 * GROUP_ROWS as u64);
     keep(&images, &world);
-    assert_eq!(images.usage().kept_rows, 0);
-    (0..1_000).for_each(|row| world.touch(row));
+    let first = images.usage().kept_rows;
+    assert!((16 << 10..20 << 10).contains(&first), "{first} rows at once");
     keep(&images, &world);
-    assert_eq!(images.usage().kept_rows, 1_000);
-    assert_eq!(sorted(&scanned_group(&slow, 0, ALL)), model::project(&expected, ALL));
+    assert_eq!(images.usage().kept_rows, 16 * GROUP_ROWS as u64);
+    assert_eq!(groups(&images, &world), 0);
 }
 
 #[test]
@@ -288,28 +290,19 @@ fn long_strings_take_about_as_much_memory_as_rows_have() {
     assert!(images.usage().work.built_bytes < 200_000, "and nothing was made anew");
 }
 
-/// By the thread itself, woken by blocks alone, also for what a scan has held back.
 #[test]
-fn the_keeper_comes_by_itself_and_goes_when_it_is_dropped() {
+fn a_store_brings_the_copies_that_live() {
     let mut world = columnar(6, 5_000);
     let images = images(&world, ROOMY);
-    let keeper = Keeper::start(images.clone()).expect("a thread");
-    let until_kept = |rows: u64| {
-        let began = Instant::now();
-        while images.usage().kept_rows < rows {
-            assert!(began.elapsed() < Duration::from_secs(60), "it does not come");
-            std::thread::yield_now();
-        }
-    };
+    let copies: Weak<Images> = Arc::downgrade(&images);
+    world.store.keep_copies(copies);
     scan(&images, &world).read(1, &[4]).expect("readable");
     world.touch(GROUP_ROWS as u64 + 1);
-    until_kept(1);
-    let slow = scan(&images, &world);
+    world.store.bring_copies();
+    assert_eq!(images.usage().kept_rows, 1);
+    assert_eq!(scan(&images, &world).read(1, &[4]).expect("readable").work.patched_rows, 0);
+    assert_eq!(Arc::strong_count(&images), 1, "the store holds none");
+    drop(images);
     world.touch(GROUP_ROWS as u64 + 2);
-    std::thread::sleep(Duration::from_millis(20));
-    assert_eq!(images.usage().kept_rows, 1, "it lets the scan go ahead");
-    drop(slow);
-    until_kept(2);
-    drop(keeper);
-    assert_eq!(Arc::strong_count(&images), 1, "its thread has ended");
+    world.store.bring_copies();
 }

@@ -78,6 +78,7 @@ impl Writer {
         self.store.finish_unread(block);
         self.store.publish(self.height);
         self.store.collect();
+        self.store.bring_copies();
     }
 
     /// So many a second, or as many as it can; returns how many a second it were.
@@ -290,7 +291,7 @@ fn findings(tables: &[Laid], rows: u64) -> Findings {
     }
     let heads = ["layout", "saturated: updates/s", "per CPU-s", "10,000/s: per CPU-s"];
     let table = Table { heads: heads.map(str::to_owned).to_vec(), rows: updates };
-    let title = "Updates beside the scans; CPU without the queries', with the keeper's".to_owned();
+    let title = "Updates beside the scans; CPU without the queries'".to_owned();
     findings.tables.push((title, table));
     findings.remark("one thread updates random rows without transactions, one scans; medians.");
     findings
