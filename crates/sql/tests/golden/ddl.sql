@@ -175,8 +175,7 @@ create table laid_out (a int primary key) with (layout = diagonal);
 -- ERROR 22023: invalid value for parameter "layout": diagonal
 -- HINT: Valid values are "row" and "column".
 create table laid_out (a int primary key) with (layout);
--- ERROR 22023: invalid value for parameter "layout": true
--- HINT: Valid values are "row" and "column".
+-- ERROR 42601: syntax error at or near ")": expected =
 create table laid_out (a int primary key) with (layout = row, layout = column);
 -- ERROR 22023: parameter "layout" specified more than once
 create table laid_out (a int primary key) with (fillfactor = 70, layout = Column);
