@@ -1,7 +1,7 @@
 //! What all analytical queries of a node share: threads, memory, images; and how one runs.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
@@ -142,7 +142,9 @@ impl Analytics {
         let operators = behind(Arithmetic::default());
         let agreeing_operators = behind(Arithmetic::agreeing());
         let threads = Threads::new(options.threads).map_err(DataFusionError::IoError)?;
-        let images = Arc::new(Images::new(store, options.image_bytes_max));
+        let images = Arc::new(Images::new(store.clone(), options.image_bytes_max));
+        let copies: Weak<Images> = Arc::downgrade(&images);
+        store.keep_copies(copies);
         let shared = Arc::new(Shared { images, state, operators, agreeing_operators, threads });
         Ok(Analytics { shared, plans: Mutex::default() })
     }

@@ -23,7 +23,7 @@ use datafusion::physical_plan::{
 };
 use futures::stream;
 use snapshot::{ImageWork, TableScan};
-use types::ColumnId;
+use types::{ColumnId, Layout};
 
 use crate::sieve::{Sieve, is_dynamic};
 use crate::statistics::estimate;
@@ -51,6 +51,7 @@ struct Counts {
     built_bytes: Count,
     patched_bytes: Count,
     reused_bytes: Count,
+    patched_rows: Count,
 }
 
 impl Counts {
@@ -61,6 +62,7 @@ impl Counts {
             built_bytes: count("image_built_bytes"),
             patched_bytes: count("image_patched_bytes"),
             reused_bytes: count("image_reused_bytes"),
+            patched_rows: count("image_patched_rows"),
         }
     }
 
@@ -68,6 +70,7 @@ impl Counts {
         self.built_bytes.add(work.built_bytes as usize);
         self.patched_bytes.add(work.patched_bytes as usize);
         self.reused_bytes.add(work.reused_bytes as usize);
+        self.patched_rows.add(work.patched_rows as usize);
     }
 }
 
@@ -149,6 +152,9 @@ impl DisplayAs for ImageScan {
         write!(f, "ImageScan: {name} as of block {height}, groups={} of {all}", self.groups.len())?;
         let names = self.schema.fields().iter().map(|field| field.name().as_str());
         write!(f, ", columns=[{}]", names.collect::<Vec<_>>().join(", "))?;
+        if self.scan.layout() == Layout::Column {
+            write!(f, ", layout=column")?;
+        }
         self.limit.map_or(Ok(()), |limit| write!(f, ", limit={limit}"))?;
         self.filters.iter().try_for_each(|filter| write!(f, ", while it runs: {filter}"))
     }

@@ -1,8 +1,9 @@
 //! AnKer's own way, as a contained study: columns in place, snapshots by column.
 //!
-//! **This crate is not part of the product.** Tallystick's tables are row-major, its snapshots are
-//! heights and its analytics reads columnar images (crates `storage` and `snapshot`). Here is the
-//! layout that it was chosen over, with its baselines, so that the choice is a measurement:
+//! **This crate is not part of the product.** Tallystick's transactions read and write rows, its
+//! snapshots are heights and its analytics reads columnar copies (crates `storage` and `snapshot`).
+//! Here is the layout that it was chosen over, with its baselines, so that the choice is a
+//! measurement:
 //! Sharma's thesis *Snapshot: Friend or Foe of Data Management?*, chapter 2 (AnKerDB, SIGMOD'18).
 //!
 //! # Idea
@@ -63,14 +64,16 @@
 //! What slabs lose they lose to the pin of each access (`crossbeam_epoch`), not to copies: one pin
 //! for a transaction would be the first thing to try.
 //!
-//! # What a second layout would take
+//! # What became of it
 //!
-//! The seam is `storage::record`: stamps, the protocols' private words and undo versions belong to
-//! a record as a whole, and every protocol, index, checkpoint and image reaches columns through a
-//! record's slot. Columns in place would need those headers beside the columns, undo by column,
-//! slots that are inserted and deleted, and views of strings in slabs: a second implementation of
-//! most of that crate, for one layout that the figure does not favour. So
-//! `CREATE TABLE … WITH (layout = column)` is refused with a hint.
+//! `CREATE TABLE … WITH (layout = column)` takes what users notice of this: columns that are
+//! current when a scan comes, slabs that are copied when they are written under a holder, and a
+//! snapshot that costs nothing until then (crate `snapshot`). What it does not take is columns as
+//! the *only* copy. The seam would be `storage::record`: stamps, the protocols' private words and
+//! undo versions belong to a record as a whole, and every protocol, index and checkpoint reaches
+//! columns through a record's slot. That would be a second implementation of most of that crate, to
+//! lose transactions by the figure above. So the rows stay, and the columns are a second copy that
+//! follows the blocks.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("the study's techniques are those of Linux");

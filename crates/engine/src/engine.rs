@@ -474,6 +474,7 @@ impl Sequencer {
         // Row images that its effects hold could not be collected below.
         drop(durable);
         shared.observer.block(&event);
+        self.replica.store().bring_copies();
         if event.height.is_multiple_of(BLOCKS_PER_COLLECTION) {
             shared.observer.collected(&shared.retention.collect());
         }

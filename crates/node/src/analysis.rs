@@ -54,6 +54,7 @@ fn columnar(
             image_built_bytes: usage.images.work.built_bytes,
             image_patched_bytes: usage.images.work.patched_bytes,
             image_reused_bytes: usage.images.work.reused_bytes,
+            image_kept_rows: usage.images.kept_rows,
         }
     };
     _ = metrics.analysis.set(Box::new(read));

@@ -166,6 +166,8 @@ pub struct Analysis {
     pub image_patched_bytes: u64,
     /// Of columns that were found as they were.
     pub image_reused_bytes: u64,
+    /// That were written into columns ahead of queries.
+    pub image_kept_rows: u64,
 }
 
 impl Observer for Metrics {
@@ -333,7 +335,9 @@ impl Page<'_> {
         let help = "Bytes of images that were made from older ones";
         self.count("image_patched_bytes", help, analysis.image_patched_bytes)?;
         let help = "Bytes of images that were read as they were";
-        self.count("image_reused_bytes", help, analysis.image_reused_bytes)
+        self.count("image_reused_bytes", help, analysis.image_reused_bytes)?;
+        let help = "Rows that were written into the columns of tables of layout column";
+        self.count("image_kept_rows", help, analysis.image_kept_rows)
     }
 
     fn histogram(&mut self, name: &str, help: &str, histogram: &Histogram) -> fmt::Result {

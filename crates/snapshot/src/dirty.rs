@@ -29,6 +29,10 @@ impl RowSet {
         *word = if is_in { *word | bit } else { *word & !bit };
     }
 
+    pub(crate) fn contains(&self, row: usize) -> bool {
+        self.0[row / 64] & 1 << (row % 64) != 0
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         *self == RowSet::EMPTY
     }
@@ -117,6 +121,11 @@ impl DirtyRows {
         Some(rows)
     }
 
+    /// Whether a row was touched above a height, as far as the list reaches back.
+    pub(crate) fn is_touched_above(&self, height: Height) -> bool {
+        self.entries.back().is_some_and(|entry| entry >> ROW_BITS > height)
+    }
+
     /// The rows touched above one height and up to another, as far as the list reaches back,
     /// newest first. Who asks for the newest ones does not look at the others, which are many and
     /// in no cache.
@@ -147,6 +156,7 @@ mod tests {
         assert_eq!(rows(&dirty, 6, 8), Some(vec![]));
         assert_eq!(rows(&dirty, 3, 5), None);
         assert_eq!(rows(&dirty, 3, 3), Some(vec![]));
+        assert_eq!([8, 9].map(|height| dirty.is_touched_above(height)), [true, false]);
         dirty.forget(6);
         assert_eq!(rows(&dirty, 5, 9), None);
         assert_eq!(rows(&dirty, 6, 9), Some(vec![7]));

@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use arrow_array::cast::AsArray;
 use arrow_array::types::{
     ArrowPrimitiveType, Date32Type, Decimal128Type, Float64Type, Int16Type, Int32Type, Int64Type,
     TimestampMicrosecondType,
@@ -22,8 +21,17 @@ use types::{Error, Result, SqlState};
 use crate::dirty::RowSet;
 use crate::kind::{EPOCH_DAYS, EPOCH_US, Kind, units};
 
-/// Buffers of long strings that an image may have; with more it is made anew from one copy.
+/// Buffers of long strings that an image may have; with more their live strings go into one.
 const BUFFERS_MAX: usize = 8;
+
+/// Bytes of long strings that no row has any more, beyond as many as rows have.
+const DEAD_BYTES_MAX: usize = 16 << 10;
+
+/// A buffer of so many is not added to.
+const TAIL_BYTES_MAX: usize = 64 << 20;
+
+/// Where a string may lie in its buffer, as Arrow says.
+const OFFSET_MAX: usize = i32::MAX as usize;
 
 /// Longest string that a view holds itself.
 const INLINE_BYTES: usize = 12;
@@ -49,10 +57,13 @@ enum Values {
 /// Strings as Arrow's views: inline up to twelve bytes, else length, prefix, buffer and offset.
 struct Views {
     views: Vec<u128>,
-    /// Of the image that this one follows.
+    /// Of the image that this one follows, which others may have, too.
     buffers: Vec<Buffer>,
-    /// The long strings that are new in this one.
+    /// The last buffer: the long strings that are new in this one, behind older ones where nobody
+    /// else has them.
     tail: Vec<u8>,
+    /// Bytes of the tail that are older.
+    tail_was: usize,
 }
 
 impl ColumnEditor {
@@ -70,24 +81,14 @@ impl ColumnEditor {
                 views: vec![0; GROUP_ROWS],
                 buffers: Vec::new(),
                 tail: Vec::new(),
+                tail_was: 0,
             }),
         };
         ColumnEditor { kind, valid: RowSet::EMPTY, values }
     }
 
-    /// Whether an image is better edited than made anew.
-    pub(crate) fn suits(kind: Kind, image: &ArrayRef) -> bool {
-        let is_few = |buffers: &[Buffer]| buffers.len() < BUFFERS_MAX;
-        *image.data_type() == kind.arrow()
-            && match kind {
-                Kind::Text | Kind::NumericText => is_few(image.as_string_view().data_buffers()),
-                Kind::Bytes => is_few(image.as_binary_view().data_buffers()),
-                _ => true,
-            }
-    }
-
-    /// The rows of an image that [suits](Self::suits): in its own memory where nobody else has it,
-    /// else in a copy.
+    /// The rows of an image of that kind: in its own memory where nobody else has it, else in a
+    /// copy.
     pub(crate) fn of(kind: Kind, image: ArrayRef) -> ColumnEditor {
         let data = image.to_data();
         drop(image);
@@ -103,11 +104,9 @@ impl ColumnEditor {
             Kind::Float => Values::Float(owned(first)),
             Kind::Decimal { .. } => Values::Decimal(owned(first)),
             Kind::Uuid => Values::Uuid(owned(first)),
-            Kind::Text | Kind::NumericText | Kind::Bytes => Values::Views(Views {
-                views: owned(first),
-                buffers: buffers.collect(),
-                tail: Vec::new(),
-            }),
+            Kind::Text | Kind::NumericText | Kind::Bytes => {
+                Values::Views(Views::of(owned(first), buffers.collect()))
+            }
         };
         ColumnEditor { kind, valid, values }
     }
@@ -172,7 +171,7 @@ impl ColumnEditor {
             Values::Uuid(values) => {
                 Arc::new(FixedSizeBinaryArray::new(16, Buffer::from_vec(values), nulls))
             }
-            Values::Views(views) => views.finish(self.kind, nulls),
+            Values::Views(views) => views.finish(self.kind, &self.valid, nulls),
         }
     }
 }
@@ -202,6 +201,22 @@ fn too_late() -> Error {
 }
 
 impl Views {
+    fn of(views: Vec<u128>, mut buffers: Vec<Buffer>) -> Views {
+        let mut tail = match buffers.pop().map(Buffer::into_vec) {
+            Some(Ok(own)) => own,
+            Some(Err(shared)) => {
+                buffers.push(shared);
+                Vec::new()
+            }
+            None => Vec::new(),
+        };
+        if tail.len() > TAIL_BYTES_MAX {
+            buffers.push(Buffer::from_vec(std::mem::take(&mut tail)));
+        }
+        let tail_was = tail.len();
+        Views { views, buffers, tail, tail_was }
+    }
+
     fn put(&mut self, row: usize, bytes: &[u8]) -> Result<()> {
         let mut view = [0u8; 16];
         view[..4].copy_from_slice(&(bytes.len() as u32).to_le_bytes());
@@ -210,8 +225,7 @@ impl Views {
         } else {
             let offset = i32::try_from(self.tail.len()).ok();
             let end = self.tail.len().checked_add(bytes.len());
-            let (Some(offset), Some(_)) = (offset, end.filter(|&end| end <= i32::MAX as usize))
-            else {
+            let (Some(offset), Some(_)) = (offset, end.filter(|&end| end <= OFFSET_MAX)) else {
                 let message = "2,048 neighbouring values are larger than 2 GiB";
                 return Err(Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message));
             };
@@ -224,9 +238,14 @@ impl Views {
         Ok(())
     }
 
-    fn finish(mut self, kind: Kind, nulls: Option<NullBuffer>) -> ArrayRef {
+    fn finish(mut self, kind: Kind, valid: &RowSet, nulls: Option<NullBuffer>) -> ArrayRef {
+        if self.tail.len() > self.tail_was && self.is_wasteful(valid) {
+            self.compact(valid);
+        }
         if !self.tail.is_empty() {
-            self.tail.shrink_to_fit();
+            if self.tail_was == 0 {
+                self.tail.shrink_to_fit();
+            }
             self.buffers.push(Buffer::from_vec(self.tail));
         }
         let views = ScalarBuffer::from(self.views);
@@ -235,4 +254,45 @@ impl Views {
             _ => Arc::new(StringViewArray::new(views, self.buffers, nulls)),
         }
     }
+
+    fn is_wasteful(&self, valid: &RowSet) -> bool {
+        let all = self.buffers.iter().map(Buffer::len).sum::<usize>() + self.tail.len();
+        if self.buffers.len() < BUFFERS_MAX && all <= DEAD_BYTES_MAX {
+            return false;
+        }
+        let long = valid.iter().filter_map(|row| long(self.views[row]));
+        let live: usize = long.map(|long| long.bytes).sum();
+        let is_wasteful = self.buffers.len() >= BUFFERS_MAX || all > 2 * live + DEAD_BYTES_MAX;
+        is_wasteful && live <= OFFSET_MAX
+    }
+
+    /// Puts the long strings that rows have into one buffer, and the others away.
+    fn compact(&mut self, valid: &RowSet) {
+        let (buffers, tail) = (std::mem::take(&mut self.buffers), std::mem::take(&mut self.tail));
+        self.tail_was = 0;
+        for row in 0..GROUP_ROWS {
+            let Some(Long { bytes, buffer, offset }) = long(self.views[row]) else { continue };
+            if !valid.contains(row) {
+                self.views[row] = 0;
+                continue;
+            }
+            let from: &[u8] = buffers.get(buffer).map_or(&tail, |buffer| buffer.as_slice());
+            let offset_now = self.tail.len() as u128;
+            self.tail.extend_from_slice(&from[offset..offset + bytes]);
+            self.views[row] = self.views[row] & u128::from(u64::MAX) | offset_now << 96;
+        }
+    }
+}
+
+/// Where a string lies that a view does not hold itself.
+struct Long {
+    bytes: usize,
+    buffer: usize,
+    offset: usize,
+}
+
+fn long(view: u128) -> Option<Long> {
+    let part = |bit: u32| (view >> bit) as u32 as usize;
+    let bytes = part(0);
+    (bytes > INLINE_BYTES).then(|| Long { bytes, buffer: part(64), offset: part(96) })
 }

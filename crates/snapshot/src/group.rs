@@ -53,6 +53,7 @@ const PATCHED_ROWS_MAX: usize = GROUP_ROWS / 8;
 /// A column as of a height.
 struct Image {
     at: Height,
+    kind: Kind,
     array: ArrayRef,
     zone: Zone,
     /// Since the zone was measured.
@@ -72,6 +73,8 @@ struct State {
     images: SmallVec<[(ColumnId, Image); 2]>,
     /// Columns that the clock will come by for, whether they have an image just now or not.
     clocked: SmallVec<[ColumnId; 8]>,
+    /// Among those to be kept.
+    is_due: bool,
 }
 
 /// What a scan wants of a group.
@@ -84,6 +87,35 @@ pub(crate) struct Request<'a> {
     pub(crate) columns: &'a [(ColumnId, Kind)],
     /// What blocks up to this touched may not have been told.
     pub(crate) complete_above: Height,
+    /// Nobody reads: columns are to be kept current.
+    pub(crate) is_keeping: bool,
+    /// The table's columns are kept current.
+    pub(crate) is_kept: bool,
+}
+
+/// What is to be done after a read.
+#[derive(Default)]
+pub(crate) struct After {
+    /// Columns that the clock must come by for from now on, even if others could not be read.
+    pub(crate) added: SmallVec<[ColumnId; 8]>,
+    /// It must be kept.
+    pub(crate) is_due: bool,
+}
+
+/// What is wanted of a group that is kept.
+pub(crate) struct Keeping<'a> {
+    pub(crate) table: &'a Table,
+    pub(crate) group: usize,
+    pub(crate) snapshot: &'a Snapshot,
+    pub(crate) complete_above: Height,
+}
+
+/// What was done to keep a group.
+#[derive(Default)]
+pub(crate) struct Kept {
+    pub(crate) rows: u64,
+    /// It must come again.
+    pub(crate) is_due: bool,
 }
 
 /// Which of a group's rows exist.
@@ -110,6 +142,8 @@ pub struct ImageWork {
     pub patched_bytes: u64,
     /// As they were in the cache.
     pub reused_bytes: u64,
+    /// Rows that were read to patch images, each once for all columns that needed it.
+    pub patched_rows: u64,
 }
 
 /// Columns that are made from the same height on, so that each row is read once for all of them.
@@ -126,8 +160,14 @@ struct Making {
     /// Among the columns asked for.
     place: usize,
     editor: ColumnEditor,
-    /// Zone and patched rows of the image that it was until it left the cache for this.
-    was: Option<(Zone, usize)>,
+    was: Option<Was>,
+}
+
+/// The image that a column was until it left the cache to be patched.
+struct Was {
+    zone: Zone,
+    patched_rows: usize,
+    used: bool,
 }
 
 impl Group {
@@ -136,58 +176,71 @@ impl Group {
         Group(Mutex::new(State { dirty, ..State::default() }))
     }
 
-    pub(crate) fn touch(&self, height: Height, row: usize) {
-        self.0.lock().dirty.push(height, row);
+    /// Whether it must be kept, and was not told so before.
+    pub(crate) fn touch(&self, height: Height, row: usize, is_kept: bool) -> bool {
+        let mut state = self.0.lock();
+        state.dirty.push(height, row);
+        is_kept && !state.images.is_empty() && !std::mem::replace(&mut state.is_due, true)
     }
 
-    /// The columns asked for. `added` are those that the clock must come by for from now on, even
-    /// if others could not be read.
+    /// The columns asked for.
     pub(crate) fn read(
         &self,
         request: &Request<'_>,
         charges: &Charges,
-        added: &mut SmallVec<[ColumnId; 8]>,
+        after: &mut After,
     ) -> Result<GroupColumns> {
         let mut state = self.0.lock();
-        state.dirty.forget(request.complete_above);
-        let (mut live, mut arrays, passes) = state.plan(request);
-        let mut work = ImageWork::default();
-        work.reused_bytes += arrays.iter().flatten().map(bytes).sum::<u64>();
-        for pass in passes {
-            let patched = pass.base.map(|_| pass.rows.clone());
-            let made = pass.run(request);
-            // Who reads by a lease that was ended reads anything: not even an error of it counts,
-            // and nobody else may find it in the cache.
-            request.snapshot.check()?;
-            let (pass_live, made) = made?;
-            if let Some(rows) = pass_live {
-                state.keep_live(request.at, &rows);
-                live = Some(rows);
-            }
-            for Made { place, array, was } in made {
-                match patched {
-                    None => work.built_bytes += bytes(&array),
-                    Some(_) => work.patched_bytes += bytes(&array),
-                }
-                let id = request.columns[place].0;
-                let patch = was.zip(patched.as_ref());
-                state.keep(id, request.at, &array, patch, charges);
-                if !state.clocked.contains(&id) {
-                    state.clocked.push(id);
-                    added.push(id);
-                }
-                arrays[place] = Some(array);
-            }
+        let read = state.bring(request, charges, &mut after.added);
+        let is_behind = request.is_kept && state.dirty.is_touched_above(request.at);
+        after.is_due = is_behind && !std::mem::replace(&mut state.is_due, true);
+        read
+    }
+
+    /// Brings the images that there are to the snapshot's height. They are no more in use than they
+    /// were. A group that somebody reads just now is left for the next time.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read); the next scan will meet the same and say so.
+    pub(crate) fn keep(&self, keeping: &Keeping<'_>, charges: &Charges) -> Result<Kept> {
+        let Some(mut state) = self.0.try_lock() else {
+            return Ok(Kept { rows: 0, is_due: true });
+        };
+        let to = keeping.snapshot.height();
+        state.is_due = !state.images.is_empty() && state.dirty.is_touched_above(to);
+        let columns = &keeping.table.schema().columns;
+        let older =
+            |(id, image): &&(ColumnId, Image)| image.at < to && !columns[usize::from(*id)].dropped;
+        let columns: SmallVec<[(ColumnId, Kind); 8]> =
+            state.images.iter().filter(older).map(|(id, image)| (*id, image.kind)).collect();
+        if columns.is_empty() {
+            return Ok(Kept { rows: 0, is_due: state.is_due });
         }
-        let live = live.unwrap_or(RowSet::EMPTY);
-        let columns = arrays.into_iter().flatten().collect();
-        Ok(GroupColumns { live: Live::of(&live), columns, work })
+        let request = Request {
+            table: keeping.table,
+            group: keeping.group,
+            at: to,
+            snapshot: keeping.snapshot,
+            columns: &columns,
+            complete_above: keeping.complete_above,
+            is_keeping: true,
+            is_kept: true,
+        };
+        // Nothing is added: the clock comes by for what has an image.
+        let brought = state.bring(&request, charges, &mut SmallVec::new());
+        state.is_due &= brought.is_ok();
+        Ok(Kept { rows: brought?.work.patched_rows, is_due: state.is_due })
+    }
+
+    /// It is not kept any more.
+    pub(crate) fn release(&self) {
+        self.0.lock().is_due = false;
     }
 
     /// Lets records that the next [`read`](Self::read) has to look at come into the cache, if it
     /// follows a read at a lower height.
     pub(crate) fn prefetch(&self, table: &Table, group: usize, at: Height) {
-        let state = self.0.lock();
+        let Some(state) = self.0.try_lock() else { return };
         let Some((read_at, _)) = state.live else { return };
         for row in state.dirty.above(read_at, at).take(PREFETCHED_ROWS_MAX) {
             table.prefetch_row(slot(group, row));
@@ -232,6 +285,49 @@ pub(crate) enum Evicted {
 type Planned = (Option<RowSet>, Vec<Option<ArrayRef>>, Vec<Pass>);
 
 impl State {
+    /// The columns asked for, from images, and into them.
+    fn bring(
+        &mut self,
+        request: &Request<'_>,
+        charges: &Charges,
+        added: &mut SmallVec<[ColumnId; 8]>,
+    ) -> Result<GroupColumns> {
+        self.dirty.forget(request.complete_above);
+        let (mut live, mut arrays, passes) = self.plan(request);
+        let mut work = ImageWork::default();
+        work.reused_bytes += arrays.iter().flatten().map(bytes).sum::<u64>();
+        for pass in passes {
+            let patched = pass.base.map(|_| pass.rows.clone());
+            let made = pass.run(request);
+            // Who reads by a lease that was ended reads anything: not even an error of it counts,
+            // and nobody else may find it in the cache.
+            request.snapshot.check()?;
+            let (pass_live, made) = made?;
+            if let Some(rows) = pass_live {
+                self.keep_live(request.at, &rows);
+                live = Some(rows);
+            }
+            work.patched_rows += patched.as_ref().map_or(0, |rows| rows.len() as u64);
+            for made in made {
+                let (place, array) = (made.place, made.array.clone());
+                match patched {
+                    None => work.built_bytes += bytes(&array),
+                    Some(_) => work.patched_bytes += bytes(&array),
+                }
+                let id = request.columns[place].0;
+                self.keep(request, made, patched.as_ref(), charges);
+                if !self.clocked.contains(&id) {
+                    self.clocked.push(id);
+                    added.push(id);
+                }
+                arrays[place] = Some(array);
+            }
+        }
+        let live = live.unwrap_or(RowSet::EMPTY);
+        let columns = arrays.into_iter().flatten().collect();
+        Ok(GroupColumns { live: Live::of(&live), columns, work })
+    }
+
     /// What can be shared as it is, and what must be read.
     fn plan(&mut self, request: &Request<'_>) -> Planned {
         let mut passes = Vec::new();
@@ -249,13 +345,14 @@ impl State {
         }
         let mut arrays = Vec::with_capacity(request.columns.len());
         for (place, (id, kind)) in request.columns.iter().enumerate() {
-            let (base, editor, was) = match self.find(*id, *kind, request.at) {
+            let (base, editor, was) = match self.find(*id, *kind, request) {
                 Found::Current(array) => {
                     arrays.push(Some(array));
                     continue;
                 }
                 Found::Older(image, dirty) => {
-                    let was = Some((image.zone, image.patched_rows));
+                    let Image { zone, patched_rows, used, .. } = image;
+                    let was = Some(Was { zone, patched_rows, used });
                     let editor = ColumnEditor::of(*kind, image.array);
                     (Some((image.at, dirty)), editor, was)
                 }
@@ -271,17 +368,18 @@ impl State {
     }
 
     /// What there is of a column.
-    fn find(&mut self, id: ColumnId, kind: Kind, at: Height) -> Found {
+    fn find(&mut self, id: ColumnId, kind: Kind, request: &Request<'_>) -> Found {
+        let at = request.at;
         let Some(place) = self.images.iter().position(|(column, _)| *column == id) else {
             return Found::Nothing;
         };
         let image = &mut self.images[place].1;
         let Some(dirty) = self.dirty.between(image.at, at) else { return Found::Nothing };
-        if dirty.is_empty() && image.is(kind) {
-            image.used = true;
+        if dirty.is_empty() && image.kind == kind {
+            image.used |= !request.is_keeping;
             image.at = at.max(image.at);
             Found::Current(image.array.clone())
-        } else if !ColumnEditor::suits(kind, &image.array) {
+        } else if image.kind != kind {
             Found::Nothing
         } else if image.at > at {
             Found::Newer(image.array.clone(), image.at, dirty)
@@ -299,26 +397,29 @@ impl State {
     /// The cache has the newest image that anybody asked for.
     fn keep(
         &mut self,
-        id: ColumnId,
-        at: Height,
-        array: &ArrayRef,
-        patch: Option<((Zone, usize), &RowSet)>,
+        request: &Request<'_>,
+        made: Made,
+        patched: Option<&RowSet>,
         charges: &Charges,
     ) {
+        let (id, kind) = request.columns[made.place];
         let place = self.images.iter().position(|(column, _)| *column == id);
-        if place.is_some_and(|place| self.images[place].1.at > at) {
+        let older = place.map(|place| &self.images[place].1);
+        if older.is_some_and(|image| image.at > request.at) {
             return;
         }
-        let patched =
-            patch.map(|((zone, patched_rows), rows)| (zone, patched_rows + rows.len(), rows));
-        let (zone, patched_rows) = match patched {
-            Some((zone, patched_rows, rows)) if patched_rows <= PATCHED_ROWS_MAX => {
-                (zone.or(Zone::over(array, rows.iter())), patched_rows)
+        let used = made.was.as_ref().map(|was| was.used).or(older.map(|image| image.used));
+        let used = !request.is_keeping || used.unwrap_or_default();
+        let array = made.array;
+        let (zone, patched_rows) = match made.was.zip(patched) {
+            Some((was, rows)) if was.patched_rows + rows.len() <= PATCHED_ROWS_MAX => {
+                (was.zone.or(Zone::over(&array, rows.iter())), was.patched_rows + rows.len())
             }
-            _ => (Zone::of(array), 0),
+            _ => (Zone::of(&array), 0),
         };
-        let (array, charge) = (array.clone(), charges.charge(bytes(array)));
-        let image = Image { at, array, zone, patched_rows, used: true, _charge: charge };
+        let charge = charges.charge(bytes(&array));
+        let image =
+            Image { at: request.at, kind, array, zone, patched_rows, used, _charge: charge };
         match place {
             Some(place) => self.images[place].1 = image,
             None => self.images.push((id, image)),
@@ -342,12 +443,6 @@ fn bytes(array: &ArrayRef) -> u64 {
     array.get_array_memory_size() as u64
 }
 
-impl Image {
-    fn is(&self, kind: Kind) -> bool {
-        *self.array.data_type() == kind.arrow()
-    }
-}
-
 /// The pass that begins at a height.
 fn pass(passes: &mut Vec<Pass>, base: Option<(Height, RowSet)>) -> &mut Pass {
     let height = base.as_ref().map(|(height, _)| *height);
@@ -367,7 +462,7 @@ fn pass(passes: &mut Vec<Pass>, base: Option<(Height, RowSet)>) -> &mut Pass {
 struct Made {
     place: usize,
     array: ArrayRef,
-    was: Option<(Zone, usize)>,
+    was: Option<Was>,
 }
 
 impl Pass {

@@ -9,19 +9,22 @@
 //! clock last came by gets another turn.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use arrow_schema::{Schema, SchemaRef};
 use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use storage::{GROUP_ROWS, Slot, Snapshot, Store, Table};
-use types::{ColumnId, ColumnSchema, DataType, Height, Result, TableId};
+use storage::{Copies, GROUP_ROWS, Slot, Snapshot, Store, Table};
+use types::{ColumnId, ColumnSchema, DataType, Height, Layout, Result, TableId};
 
-use crate::group::{Charges, Evicted, Group, GroupColumns, ImageWork, Request};
+use crate::group::{After, Charges, Evicted, Group, GroupColumns, ImageWork, Keeping, Request};
 use crate::kind::{Kind, field_of_kind};
 use crate::zone::Zone;
+
+/// Rows that are brought into columns after one block. What is left is for the next one.
+const KEPT_ROWS_MAX: u64 = 16 << 10;
 
 /// The columnar images of a store's tables.
 pub struct Images {
@@ -32,6 +35,8 @@ pub struct Images {
     /// Whoever drains the feed, one at a time; the highest block that it has told.
     drain: Mutex<Height>,
     clock: Mutex<VecDeque<(Weak<Group>, ColumnId)>>,
+    /// Some table's columns are kept current.
+    keeps: AtomicBool,
     counts: Counts,
 }
 
@@ -43,6 +48,8 @@ struct Counts {
     built_bytes: AtomicU64,
     patched_bytes: AtomicU64,
     reused_bytes: AtomicU64,
+    patched_rows: AtomicU64,
+    kept_rows: AtomicU64,
 }
 
 impl Counts {
@@ -50,6 +57,7 @@ impl Counts {
         self.built_bytes.fetch_add(work.built_bytes, Ordering::Relaxed);
         self.patched_bytes.fetch_add(work.patched_bytes, Ordering::Relaxed);
         self.reused_bytes.fetch_add(work.reused_bytes, Ordering::Relaxed);
+        self.patched_rows.fetch_add(work.patched_rows, Ordering::Relaxed);
     }
 }
 
@@ -60,6 +68,10 @@ struct TableImages {
     incarnation: u64,
     complete_above: AtomicU64,
     groups: RwLock<Vec<Arc<Group>>>,
+    /// Columns that have images are kept current.
+    is_kept: AtomicBool,
+    /// Groups that touched rows are to be brought into, each once.
+    due: Mutex<Vec<u32>>,
 }
 
 /// For metrics.
@@ -72,6 +84,8 @@ pub struct ImageUsage {
     pub scans: u64,
     pub evicted: u64,
     pub work: ImageWork,
+    /// Rows that were brought into columns ahead of scans.
+    pub kept_rows: u64,
 }
 
 /// A table as of a snapshot, to be read group by group, by any number of threads.
@@ -82,12 +96,27 @@ pub struct TableScan {
     table: Arc<Table>,
     groups: usize,
     numerics_as_text: bool,
+    layout: Layout,
 }
 
 impl TableImages {
+    fn new(incarnation: u64, complete_above: Height) -> TableImages {
+        TableImages {
+            incarnation,
+            complete_above: AtomicU64::new(complete_above),
+            groups: RwLock::default(),
+            is_kept: AtomicBool::new(false),
+            due: Mutex::default(),
+        }
+    }
+
+    fn is_kept(&self) -> bool {
+        self.is_kept.load(Ordering::Relaxed)
+    }
+
     /// Tells the groups which of their rows a block touched.
     fn touch(&self, height: Height, records: &[(TableId, Slot)]) {
-        let mut groups = self.groups.read();
+        let (mut groups, is_kept) = (self.groups.read(), self.is_kept());
         for (_, slot) in records {
             let (number, row) = (slot.0 as usize / GROUP_ROWS, slot.0 as usize % GROUP_ROWS);
             if number >= groups.len() {
@@ -95,7 +124,16 @@ impl TableImages {
                 self.group(number);
                 groups = self.groups.read();
             }
-            groups[number].touch(height, row);
+            if groups[number].touch(height, row, is_kept) {
+                self.due.lock().push(number as u32);
+            }
+        }
+    }
+
+    /// Nobody keeps the columns any more.
+    fn release(&self) {
+        for number in std::mem::take(&mut *self.due.lock()) {
+            self.group(number as usize).release();
         }
     }
 
@@ -122,6 +160,7 @@ impl Images {
             tables: RwLock::default(),
             drain: Mutex::default(),
             clock: Mutex::default(),
+            keeps: AtomicBool::new(false),
             counts: Counts::default(),
         }
     }
@@ -137,7 +176,9 @@ impl Images {
                 built_bytes: count(&self.counts.built_bytes),
                 patched_bytes: count(&self.counts.patched_bytes),
                 reused_bytes: count(&self.counts.reused_bytes),
+                patched_rows: count(&self.counts.patched_rows),
             },
+            kept_rows: count(&self.counts.kept_rows),
         }
     }
 
@@ -146,18 +187,33 @@ impl Images {
         let table = snapshot.table(id)?.clone();
         let of_table = self.drained(&table);
         self.counts.scans.fetch_add(1, Ordering::Relaxed);
+        let layout = if of_table.is_kept() { Layout::Column } else { Layout::Row };
         let groups = table.groups();
         let (images, numerics_as_text) = (self.clone(), false);
-        Some(TableScan { images, of_table, snapshot, table, groups, numerics_as_text })
+        Some(TableScan { images, of_table, snapshot, table, groups, numerics_as_text, layout })
     }
 
     /// Hands the groups what blocks have touched, and finds the table's.
     fn drained(&self, table: &Table) -> Arc<TableImages> {
         let mut told_to = self.drain.lock();
         self.store.feed().listen();
-        let told = self.store.feed().take();
         let mut tables = self.tables.write();
-        self.forget_dropped(&mut tables);
+        self.drain(&mut tables, &mut told_to);
+        let incarnations = tables.entry(table.id()).or_default();
+        let incarnation = table.incarnation();
+        if let Some(found) = incarnations.iter().find(|one| one.incarnation == incarnation) {
+            return found.clone();
+        }
+        let of_table = Arc::new(TableImages::new(incarnation, *told_to));
+        incarnations.push(of_table.clone());
+        self.look_at_layouts(&tables);
+        of_table
+    }
+
+    fn drain(&self, tables: &mut FxHashMap<TableId, Incarnations>, told_to: &mut Height) {
+        let told = self.store.feed().take();
+        self.forget_dropped(tables);
+        self.look_at_layouts(tables);
         for of_table in tables.values().flatten() {
             of_table.complete_above.fetch_max(told.complete_above, Ordering::Relaxed);
         }
@@ -170,18 +226,18 @@ impl Images {
                 }
             }
         }
-        let incarnations = tables.entry(table.id()).or_default();
-        let incarnation = table.incarnation();
-        if let Some(found) = incarnations.iter().find(|one| one.incarnation == incarnation) {
-            return found.clone();
+    }
+
+    /// Which tables' columns are kept, by the newest catalogue.
+    fn look_at_layouts(&self, tables: &FxHashMap<TableId, Incarnations>) {
+        let catalog = self.store.catalog();
+        let mut keeps = false;
+        for (&id, incarnations) in tables {
+            let is_kept = catalog.layout(id) == Layout::Column;
+            keeps |= is_kept;
+            incarnations.iter().for_each(|one| one.is_kept.store(is_kept, Ordering::Relaxed));
         }
-        let of_table = Arc::new(TableImages {
-            incarnation,
-            complete_above: AtomicU64::new(*told_to),
-            groups: RwLock::default(),
-        });
-        incarnations.push(of_table.clone());
-        of_table
+        self.keeps.store(keeps, Ordering::SeqCst);
     }
 
     /// Images of tables that are gone, or were rewritten, and that nobody is scanning.
@@ -192,6 +248,54 @@ impl Images {
                 .retain(|one| Some(one.incarnation) == current || Arc::strong_count(one) > 1);
             !incarnations.is_empty()
         });
+    }
+
+    /// Brings columns that are kept to a snapshot's height, group by group: [`KEPT_ROWS_MAX`] rows,
+    /// and little more. The others are left for the next time, or for a scan.
+    pub fn keep(&self, snapshot: &Snapshot) {
+        for (id, of_table) in self.due() {
+            let table = snapshot.table(id).filter(|t| t.incarnation() == of_table.incarnation);
+            match table.filter(|_| of_table.is_kept()) {
+                Some(table) => self.keep_table(&of_table, table, snapshot),
+                None => of_table.release(),
+            }
+        }
+    }
+
+    /// The tables that have something to be kept, by what blocks have touched.
+    fn due(&self) -> Vec<(TableId, Arc<TableImages>)> {
+        let Some(mut told_to) = self.drain.try_lock() else { return Vec::new() };
+        let Some(mut tables) = self.tables.try_write() else { return Vec::new() };
+        self.drain(&mut tables, &mut told_to);
+        let all = tables.iter().flat_map(|(id, all)| all.iter().map(|one| (*id, one)));
+        let due = all.filter(|(_, one)| !one.due.lock().is_empty());
+        due.map(|(id, one)| (id, one.clone())).collect()
+    }
+
+    fn keep_table(&self, of_table: &TableImages, table: &Table, snapshot: &Snapshot) {
+        let due = std::mem::take(&mut *of_table.due.lock());
+        let (mut left, mut rows) = (Vec::new(), 0);
+        for (place, &number) in due.iter().enumerate() {
+            if rows > KEPT_ROWS_MAX || snapshot.check().is_err() {
+                left.extend_from_slice(&due[place..]);
+                break;
+            }
+            let group = of_table.group(number as usize);
+            let keeping = Keeping {
+                table,
+                group: number as usize,
+                snapshot,
+                complete_above: of_table.complete_above.load(Ordering::Relaxed),
+            };
+            let kept = group.keep(&keeping, &self.charges).unwrap_or_default();
+            if kept.is_due {
+                left.push(number);
+            }
+            rows += kept.rows;
+            self.admit(&group, &[]);
+        }
+        self.counts.kept_rows.fetch_add(rows, Ordering::Relaxed);
+        of_table.due.lock().append(&mut left);
     }
 
     /// Takes new images into account and makes room if they are too many.
@@ -213,6 +317,14 @@ impl Images {
                 Evicted::Now => _ = self.counts.evicted.fetch_add(1, Ordering::Relaxed),
                 Evicted::Before => {}
             }
+        }
+    }
+}
+
+impl Copies for Images {
+    fn bring(&self) {
+        if self.keeps.load(Ordering::Relaxed) {
+            self.keep(&self.store.lease());
         }
     }
 }
@@ -278,10 +390,15 @@ impl TableScan {
             snapshot: &self.snapshot,
             columns: &columns,
             complete_above: self.complete_above(),
+            is_keeping: false,
+            is_kept: self.of_table.is_kept(),
         };
-        let mut added = SmallVec::new();
-        let read = images.read(&request, &self.images.charges, &mut added);
-        self.images.admit(&images, &added);
+        let mut after = After::default();
+        let read = images.read(&request, &self.images.charges, &mut after);
+        if after.is_due {
+            self.of_table.due.lock().push(group as u32);
+        }
+        self.images.admit(&images, &after.added);
         let read = read?;
         self.images.counts.add(&read.work);
         Ok(read)
@@ -295,6 +412,11 @@ impl TableScan {
     /// Between which values a group's column lies, where an image says so.
     pub fn zone(&self, group: usize, column: ColumnId) -> Zone {
         self.of_table.group(group).zone(column, self.snapshot.height(), self.complete_above())
+    }
+
+    /// How the table lies.
+    pub fn layout(&self) -> Layout {
+        self.layout
     }
 
     fn complete_above(&self) -> Height {

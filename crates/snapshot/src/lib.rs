@@ -27,6 +27,34 @@
 //!   a copy, since the newest image is the one that the next snapshot wants;
 //! - a new image, if the list of touched rows does not reach back so far.
 //!
+//! # Tables of layout `column`
+//!
+//! Of a table that was declared `WITH (layout = column)` every column that a query has read is
+//! *kept current*: whoever publishes a block then writes the rows that it has touched into the
+//! column's images, which are the slabs of a live column so, and a scan finds nothing to patch.
+//!
+//! ```text
+//!   blocks     40      41      42      43            row, the record: what transactions read and
+//!   rows      ─●───────●───────●───────●──►          write, what is logged, hashed, checkpointed
+//!   clients      ok      ok      ok      ok          have their answers before
+//!   columns    ───40──────41──────42──────43──►      a second, live copy: in its own memory, or
+//!                                                    in a copy of the slab that somebody holds
+//! ```
+//!
+//! - Whoever holds a slab, holds it as it is: it is copied on write, that slab of that column only,
+//!   and the old one goes with its last holder. So a snapshot is a height and the slabs that its
+//!   scans have come to. A slab ahead of a scan's height is copied and patched backwards for it.
+//! - A group that is being read is left for the next block, and so is what lies beyond a bound of
+//!   rows. Whoever comes first brings it, that block or a scan. The publisher waits for a group's
+//!   lock only to say which of its rows were touched.
+//! - Correctness does not depend on it. It does what the next scan would do, under the same lock;
+//!   what is evicted is made by the next scan, and kept from then on.
+//! - *Cost*: a number costs its writer 1.5 to 3 microseconds in blocks of a thousand and up to 6 in
+//!   blocks of a hundred, a string 20, whether or not anybody scans. A thread of its own was measured, too: beside a writer that
+//!   never stops, on two cores, it takes the core that scans need, and a scan took five to eleven
+//!   times as long as a quiet one, where it takes 1.4 to 2.3 times now (strings: 2.9, and 22 by
+//!   rows).
+//!
 //! # Invariants
 //!
 //! 1. An image of height `a` is the column as a reader at `a` sees it, row by row, with rows that
@@ -48,9 +76,10 @@
 //!
 //! # Departures
 //!
-//! The thesis (AnKer, section 2.3) keeps columns in place and lets the operating system copy pages
-//! on write. Here nothing depends on page tables, and the unit of sharing is the row
-//! group's column.
+//! The thesis (AnKer, section 2.3) keeps columns in place, where transactions read and write them,
+//! and lets the operating system copy pages on write. Here transactions read and write rows in
+//! either layout, and rows are what is durable: columns are a copy, dead or alive. Nothing depends
+//! on page tables; the unit of sharing is the row group's column.
 
 mod dirty;
 mod edit;

@@ -1,5 +1,6 @@
 //! Images against what readers of the records see at the same heights.
 
+mod kept;
 mod model;
 
 use std::sync::Arc;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use procedure::{Expr, Procedure};
 use sqlparser::ast;
-use types::{ColumnId, DataType, Error, IndexId, Result, SqlState, TableId, TableSchema};
+use types::{ColumnId, DataType, Error, IndexId, Layout, Result, SqlState, TableId, TableSchema};
 
 use crate::ddl::CreateFunction;
 
@@ -53,6 +53,7 @@ impl ViewUses {
 pub struct Table {
     pub schema: Arc<TableSchema>,
     pub primary_key_name: String,
+    pub layout: Layout,
     /// By column: what an INSERT that leaves it out stores. Over no columns and no registers.
     pub defaults: Vec<Option<Expr>>,
     pub checks: Vec<CheckConstraint>,

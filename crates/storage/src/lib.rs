@@ -59,7 +59,7 @@ pub use layout::PROTOCOL_WORDS_MAX;
 pub use pins::{Pin, Pins};
 pub use record::{GROUP_ROWS_LOG2, LATEST, Slot};
 pub use scan::{Visit, VisitRecord};
-pub use store::{Annotation, Catalog, Collected, Snapshot, Store, StoreUsage};
+pub use store::{Annotation, Catalog, Collected, Copies, Snapshot, Store, StoreUsage};
 pub use table::{Place, Table, TableUsage};
 pub use transfer::VisitSlot;
 pub use undo::UndoArena;

@@ -11,19 +11,25 @@
 //! catalogue it makes becomes part of the snapshots at the block's height when that is published.
 
 use std::any::Any;
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use parking_lot::Mutex;
-use types::{Error, Height, Result, SqlState, TableId, TableSchema};
+use types::{Error, Height, Layout, Result, SqlState, TableId, TableSchema};
 
 use crate::block::{BlockWrites, Changes, ChangesPins};
 use crate::feed::ChangeFeed;
 use crate::pins::{Pin, Pins, Readable, SharedPin};
 use crate::table::Table;
 use crate::undo::{Garbage, Touched, UndoSpace};
+
+/// Who keeps copies of rows, and has them follow the blocks.
+pub trait Copies: Send + Sync {
+    /// Brings them closer to the newest block: a bounded piece of work.
+    fn bring(&self);
+}
 
 /// What the layers above know of the tables.
 pub type Annotation = Arc<dyn Any + Send + Sync>;
@@ -32,6 +38,8 @@ pub type Annotation = Arc<dyn Any + Send + Sync>;
 #[derive(Clone, Default)]
 pub struct Catalog {
     tables: Vec<Option<Arc<Table>>>,
+    /// Those of layout `Column`.
+    columnar: BTreeSet<TableId>,
     annotation: Option<Annotation>,
 }
 
@@ -43,6 +51,10 @@ impl Catalog {
     /// In the order of their ids.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
         self.tables.iter().flatten()
+    }
+
+    pub fn layout(&self, id: TableId) -> Layout {
+        if self.columnar.contains(&id) { Layout::Column } else { Layout::Row }
     }
 
     pub fn annotation(&self) -> Option<&Annotation> {
@@ -177,6 +189,7 @@ pub struct Store {
     untold: Pins,
     undo: Arc<UndoSpace>,
     feed: ChangeFeed,
+    copies: ArcSwapOption<Weak<dyn Copies>>,
     protocol_words: usize,
     incarnations: AtomicU64,
     /// The tables as the block being written sees them.
@@ -203,6 +216,7 @@ impl Store {
             untold: Pins::new(),
             undo: Arc::new(UndoSpace::new()),
             feed: ChangeFeed::default(),
+            copies: ArcSwapOption::empty(),
             protocol_words,
             incarnations: AtomicU64::new(0),
             current: ArcSwap::default(),
@@ -264,7 +278,22 @@ impl Store {
     }
 
     pub fn drop_table(&self, id: TableId) {
+        self.set_layout(id, Layout::Row);
         self.change_catalog(id, None);
+    }
+
+    /// Part of the catalogue, as the tables are. It stays with the id when the table is rewritten.
+    pub fn set_layout(&self, id: TableId, layout: Layout) {
+        let current = self.current.load();
+        if current.layout(id) == layout {
+            return;
+        }
+        let mut catalog = Catalog::clone(&current);
+        match layout {
+            Layout::Column => catalog.columnar.insert(id),
+            Layout::Row => catalog.columnar.remove(&id),
+        };
+        self.current.store(Arc::new(catalog));
     }
 
     pub fn truncate(&self, id: TableId) -> Result<Arc<Table>> {
@@ -378,6 +407,19 @@ impl Store {
     /// Which records the blocks touch, for those who keep copies of rows.
     pub fn feed(&self) -> &ChangeFeed {
         &self.feed
+    }
+
+    /// From now on [`bring_copies`](Self::bring_copies) tells these, as long as they live.
+    pub fn keep_copies(&self, copies: Weak<dyn Copies>) {
+        self.copies.store(Some(Arc::new(copies)));
+    }
+
+    /// Gives copies of rows their turn: for who has published a block, when nobody waits for it.
+    pub fn bring_copies(&self) {
+        let copies = self.copies.load();
+        if let Some(copies) = copies.as_ref().and_then(|copies| copies.upgrade()) {
+            copies.bring();
+        }
     }
 
     /// Highest block that snapshots can be taken at.

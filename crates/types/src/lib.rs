@@ -34,7 +34,7 @@ pub mod value;
 pub use datatype::DataType;
 pub use error::{Error, Result, SqlState, Stop};
 pub use key::Key;
-pub use schema::{ColumnId, ColumnSchema, IndexId, IndexSchema, TableId, TableSchema};
+pub use schema::{ColumnId, ColumnSchema, IndexId, IndexSchema, Layout, TableId, TableSchema};
 pub use stamp::{Height, Position, Stamp};
 pub use system::SystemType;
 pub use value::Value;

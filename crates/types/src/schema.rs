@@ -13,6 +13,16 @@ pub type ColumnId = u16;
 /// Position of an index in its table: 0 is the primary key, secondary indexes follow.
 pub type IndexId = u16;
 
+/// How a table lies in memory, beside its rows.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Layout {
+    /// Columns are copied from the rows when queries read them.
+    #[default]
+    Row,
+    /// Columns that queries have read are kept current.
+    Column,
+}
+
 #[derive(Clone, PartialEq, Debug)]
 pub struct TableSchema {
     pub id: TableId,

@@ -161,7 +161,8 @@ settings! {
         /// windows. A query that needs more spills, or is refused with SQLSTATE 53200.
         analytics_memory_bytes_max: u64 = "1073741824";
         /// Memory, in bytes, of the columnar images that such queries read. It is a cache: beyond
-        /// it, images go and are made again when they are asked for.
+        /// it, images go and are made again when they are asked for; so do the columns of tables
+        /// of layout `column`, which are kept current from then on.
         image_bytes_max: u64 = "2147483648";
         /// Folder that sorts, joins and aggregations spill to; empty means that they do not.
         analytics_spill_folder: Option<PathBuf> = "";

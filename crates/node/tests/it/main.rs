@@ -9,6 +9,7 @@ mod disasters;
 mod export;
 mod interrupts;
 mod isolation;
+mod layouts;
 mod log_schemes;
 mod mixed;
 mod proofs;

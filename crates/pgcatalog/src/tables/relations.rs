@@ -1,7 +1,7 @@
 //! Tables, views and indexes, and their columns.
 
 use sql::Table;
-use types::{ColumnId, DataType, IndexId, SystemType, Value};
+use types::{ColumnId, DataType, IndexId, Layout, SystemType, Value};
 
 use super::{Facts, Rows, ints, oid};
 use crate::describe;
@@ -86,6 +86,10 @@ fn system_class(relation: &Relation, rows: &mut Rows<'_>) {
 fn table_class(table: &Table, rows: &mut Rows<'_>) {
     let id = table.id();
     let refers = !table.foreign_keys.is_empty() || !table.referenced_by.is_empty();
+    let options = match table.layout {
+        Layout::Row => Value::Null,
+        Layout::Column => Value::Array([Value::text("layout=column")].into()),
+    };
     rows.row(&[
         ("oid", oid(number::table(id))),
         ("relname", Value::text(table.name())),
@@ -103,6 +107,7 @@ fn table_class(table: &Table, rows: &mut Rows<'_>) {
         ("relhastriggers", Value::Bool(refers)),
         ("relispopulated", Value::Bool(true)),
         ("relreplident", Value::text("d")),
+        ("reloptions", options),
     ]);
 }
 

@@ -8,13 +8,13 @@ use arrow_array::types::{
     Date32Type, Decimal128Type, Float64Type, Int16Type, Int32Type, Int64Type,
     TimestampMicrosecondType,
 };
-use arrow_array::{Array, ArrayRef};
+use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::DataType as ArrowType;
 use kit::random::Random;
 use rust_decimal::Decimal;
-use snapshot::Images;
+use snapshot::{Images, TableScan};
 use storage::{Snapshot, Store, Table};
-use types::{ColumnSchema, DataType, Height, Key, Stamp, TableId, TableSchema, Value};
+use types::{ColumnSchema, DataType, Height, Key, Layout, Stamp, TableId, TableSchema, Value};
 
 pub const TABLE: TableId = TableId(1);
 pub const OTHER: TableId = TableId(2);
@@ -117,6 +117,10 @@ impl World {
         self.store.table(TABLE).expect("it was made")
     }
 
+    pub fn set_layout(&self, layout: Layout) {
+        self.store.set_layout(TABLE, layout);
+    }
+
     pub fn run_empty_block(&mut self) {
         self.block(|_, _, _| ());
     }
@@ -135,6 +139,26 @@ impl World {
         self.block(|_, stamp, undo| {
             let slot = table.find(Key::from_int(key as i64).as_bytes()).expect("a row");
             table.update(slot, &[(4, Value::Int(-1))], stamp, undo);
+        });
+    }
+
+    /// The same of the first so many keys, in one block.
+    pub fn touch_all(&mut self, keys: u64) {
+        let table = self.table();
+        self.block(|_, stamp, undo| {
+            for key in 0..keys {
+                let slot = table.find(Key::from_int(key as i64).as_bytes()).expect("a row");
+                table.update(slot, &[(4, Value::Int(-2))], stamp, undo);
+            }
+        });
+    }
+
+    /// Gives the row of a key another note.
+    pub fn annotate(&mut self, key: u64, note: &str) {
+        let table = self.table();
+        self.block(|_, stamp, undo| {
+            let slot = table.find(Key::from_int(key as i64).as_bytes()).expect("a row");
+            table.update(slot, &[(8, Value::text(note))], stamp, undo);
         });
     }
 
@@ -224,14 +248,25 @@ pub fn project(rows: &Rows, columns: &[u16]) -> Rows {
 pub fn scanned(images: &Arc<Images>, snapshot: &Arc<Snapshot>, columns: &[u16]) -> Rows {
     let scan = images.scan(snapshot.clone(), TABLE).expect("the table");
     let mut rows = Rows::new();
-    for group in 0..scan.groups() {
-        let read = scan.read(group, columns).expect("values that Arrow has");
-        let batch = read.into_batch(scan.schema(columns)).expect("columns of one length");
-        for place in 0..batch.num_rows() {
-            rows.push(batch.columns().iter().map(|column| value(column, place)).collect());
-        }
-    }
-    project(&rows, &(0..columns.len() as u16).collect::<Vec<_>>())
+    (0..scan.groups()).for_each(|group| rows.extend(scanned_group(&scan, group, columns)));
+    sorted(&rows)
+}
+
+/// The same of one group, in the order of its rows.
+pub fn scanned_group(scan: &TableScan, group: usize, columns: &[u16]) -> Rows {
+    let read = scan.read(group, columns).expect("values that Arrow has");
+    rows_of_batch(&read.into_batch(scan.schema(columns)).expect("columns of one length"))
+}
+
+pub fn rows_of_batch(batch: &RecordBatch) -> Rows {
+    let row = |place| batch.columns().iter().map(|column| value(column, place)).collect();
+    (0..batch.num_rows()).map(row).collect()
+}
+
+/// Rows of all columns, in the order of [`project`].
+pub fn sorted(rows: &Rows) -> Rows {
+    let columns = rows.first().map_or(0, Vec::len) as u16;
+    project(rows, &(0..columns).collect::<Vec<_>>())
 }
 
 pub fn total_of(images: &Arc<Images>, snapshot: &Arc<Snapshot>) -> i64 {

@@ -7,6 +7,7 @@ use sqlparser::ast;
 use types::{ColumnId, Error, Result, SqlState, Value};
 
 use super::apply::{Transition, quoted, relation_exists};
+use super::options::layout_of;
 use super::table::{Draft, column_constraints, default_of, refuse_deferred};
 use super::{ColumnSource, StoreChange};
 use crate::catalog::Table;
@@ -70,8 +71,14 @@ impl Transition {
                 let column = draft.table.column_named(&fold(column_name))?;
                 self.alter_column(draft, column, op)
             }
-            // Storage parameters and owners have no meaning here, and no effect on results.
-            O::SetOptionsParens { .. } | O::OwnerTo { .. } => Ok(()),
+            O::SetOptionsParens { options } => {
+                let from = draft.table.layout;
+                draft.table.layout = layout_of(options)?.unwrap_or(from);
+                self.set_layout(draft.table.id(), from, draft.table.layout);
+                Ok(())
+            }
+            // Owners have no meaning here, and no effect on results.
+            O::OwnerTo { .. } => Ok(()),
             other => Err(Error::unsupported(format_args!("ALTER TABLE … {other}"))),
         }
     }

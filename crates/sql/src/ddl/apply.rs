@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use procedure::{OnError, Output, Procedure, Step};
 use sqlparser::ast;
-use types::{Error, IndexSchema, Result, SqlState, TableId};
+use types::{Error, IndexSchema, Layout, Result, SqlState, TableId};
 
 use super::table::Draft;
 use super::{ColumnSource, CreateFunction, Ddl, RoutineKind, StoreChange, Validation};
@@ -75,6 +75,7 @@ impl Transition {
         self.catalog.next_table += 1;
         let table = Draft::create(&self.catalog, id, &name, create)?;
         self.store.push(StoreChange::CreateTable((*table.schema).clone()));
+        self.set_layout(id, Layout::Row, table.layout);
         self.catalog.table_names.insert(name, id);
         self.catalog.tables.insert(id, Arc::new(table));
         Ok(())
@@ -423,6 +424,12 @@ impl Transition {
                 procedure: Arc::new(procedure),
             };
             self.catalog.routines.insert(definition.name.clone(), Arc::new(recompiled));
+        }
+    }
+
+    pub(super) fn set_layout(&mut self, table: TableId, from: Layout, layout: Layout) {
+        if from != layout {
+            self.store.push(StoreChange::SetLayout { table, layout });
         }
     }
 

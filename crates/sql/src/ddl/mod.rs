@@ -7,13 +7,14 @@
 
 mod alter;
 mod apply;
+mod options;
 mod routine;
 mod table;
 mod view;
 
 use procedure::Procedure;
 use sqlparser::ast;
-use types::{ColumnId, DataType, Error, IndexId, IndexSchema, TableId, TableSchema, Value};
+use types::{ColumnId, DataType, Error, IndexId, IndexSchema, Layout, TableId, TableSchema, Value};
 
 pub use routine::{CreateFunction, Parameter, ParameterMode, Returns, RoutineKind};
 
@@ -78,6 +79,11 @@ pub enum StoreChange {
     Truncate(TableId),
     /// Names or nullability changed; rows stay as they are.
     Describe(TableSchema),
+    /// Rows stay as they are, and where they are.
+    SetLayout {
+        table: TableId,
+        layout: Layout,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq)]

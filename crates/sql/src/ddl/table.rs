@@ -5,12 +5,13 @@ use std::sync::Arc;
 use procedure::Expr;
 use sqlparser::ast;
 use types::{
-    ColumnId, ColumnSchema, DataType, Error, IndexId, IndexSchema, Result, SqlState, TableId,
-    TableSchema,
+    ColumnId, ColumnSchema, DataType, Error, IndexId, IndexSchema, Layout, Result, SqlState,
+    TableId, TableSchema,
 };
 
 use super::apply::{free_name, plain_columns, quoted, relation_exists};
 use super::data_type;
+use super::options::layout_of;
 use crate::bind::{Binder, Scope};
 use crate::catalog::{Catalog, CheckConstraint, ForeignKey, OnDelete, Table};
 use crate::names::{fold, object_name};
@@ -38,6 +39,10 @@ impl Draft {
         create: &ast::CreateTable,
     ) -> Result<Table> {
         refuse_unsupported(create)?;
+        let layout = match &create.table_options {
+            ast::CreateTableOptions::With(options) => layout_of(options)?.unwrap_or_default(),
+            _ => Layout::default(),
+        };
         let table = Table {
             schema: Arc::new(TableSchema {
                 id,
@@ -48,6 +53,7 @@ impl Draft {
                 hidden_row_id: false,
             }),
             primary_key_name: format!("{name}_pkey"),
+            layout,
             defaults: Vec::new(),
             checks: Vec::new(),
             foreign_keys: Vec::new(),
@@ -562,9 +568,6 @@ pub(super) fn refuse_deferred(
     }
 }
 
-/// What can be chosen of how versions are kept.
-const VERSION_OPTIONS: [&str; 5] = ["storage", "gc", "index", "spaces", "strings"];
-
 fn refuse_unsupported(create: &ast::CreateTable) -> Result<()> {
     let refused = [
         (create.temporary, "a temporary table"),
@@ -578,46 +581,6 @@ fn refuse_unsupported(create: &ast::CreateTable) -> Result<()> {
     ];
     match refused.iter().find(|(present, _)| *present) {
         Some((_, what)) => Err(Error::unsupported(what)),
-        None => refuse_layout(&create.table_options),
+        None => Ok(()),
     }
-}
-
-/// `WITH (layout = …)`: tables are row-major, which may be said. How the multi-version protocols
-/// keep a table's versions is a part of the ledger's parameter, which can be changed later.
-fn refuse_layout(options: &ast::CreateTableOptions) -> Result<()> {
-    let ast::CreateTableOptions::With(options) = options else {
-        return Ok(());
-    };
-    for option in options {
-        let ast::SqlOption::KeyValue { key, value } = option else {
-            continue;
-        };
-        let name = key.value.to_ascii_lowercase();
-        if VERSION_OPTIONS.contains(&&*name) {
-            let what = format!("the storage parameter \"{name}\"");
-            return Err(Error::unsupported(what).with_hint(format!(
-                "Say it for a multi-version protocol: \
-                 SET ledger.protocol = 'mvto:TABLE.{name}={}'.",
-                value.to_string().trim_matches('\'')
-            )));
-        }
-        if name != "layout" {
-            continue;
-        }
-        let value = value.to_string();
-        match value.trim_matches(['\'', '"']).to_ascii_lowercase().as_str() {
-            "row" => {}
-            "column" => {
-                return Err(Error::unsupported("layout = column").with_hint(
-                    "Leave it out: rows are updated in place, and scans read columnar images.",
-                ));
-            }
-            _ => {
-                let message = format!("invalid value for parameter \"layout\": {value}");
-                return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message)
-                    .with_hint("Use layout = row."));
-            }
-        }
-    }
-    Ok(())
 }

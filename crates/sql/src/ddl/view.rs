@@ -103,7 +103,10 @@ impl Transition {
         use ast::AlterColumnOperation as C;
         use ast::AlterTableOperation as O;
         let harmless = match operation {
-            O::AddColumn { .. } | O::AddConstraint { .. } | O::DropConstraint { .. } => true,
+            O::AddColumn { .. }
+            | O::AddConstraint { .. }
+            | O::DropConstraint { .. }
+            | O::SetOptionsParens { .. } => true,
             O::AlterColumn { op, .. } => {
                 matches!(op, C::SetNotNull | C::DropNotNull | C::SetDefault { .. } | C::DropDefault)
             }

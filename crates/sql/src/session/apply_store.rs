@@ -20,6 +20,7 @@ pub fn apply_change(change: &StoreChange, store: &Store) -> Result<()> {
         StoreChange::Describe(schema) => {
             store.alter_table(Arc::new(schema.clone()))?;
         }
+        StoreChange::SetLayout { table, layout } => store.set_layout(*table, *layout),
         StoreChange::CreateIndex { table, index, schema } => {
             let place = usize::from(*index) - 1;
             with_indexes(store, *table, |indexes| {

@@ -152,6 +152,7 @@ impl Database {
                 let schema = self.schema(table);
                 self.replace(schema, Vec::new())
             }
+            StoreChange::SetLayout { .. } => Ok(()),
             StoreChange::Describe(schema) => {
                 let rows = self.memory.rows(schema.id);
                 self.replace(schema, rows)

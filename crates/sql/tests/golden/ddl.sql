@@ -171,12 +171,37 @@ create view v as select 1;
 -- CREATE VIEW
 create temp table x (a int);
 -- ERROR 0A000: a temporary table is not supported
-create table laid_out (a int primary key) with (layout = column);
--- ERROR 0A000: layout = column is not supported
--- HINT: Leave it out: rows are updated in place, and scans read columnar images.
 create table laid_out (a int primary key) with (layout = diagonal);
 -- ERROR 22023: invalid value for parameter "layout": diagonal
--- HINT: Use layout = row.
+-- HINT: Valid values are "row" and "column".
+create table laid_out (a int primary key) with (layout);
+-- ERROR 42601: syntax error at or near ")": expected =
+create table laid_out (a int primary key) with (layout = row, layout = column);
+-- ERROR 22023: parameter "layout" specified more than once
+create table laid_out (a int primary key) with (fillfactor = 70, layout = Column);
+-- CREATE TABLE
+insert into laid_out values (1), (2);
+-- INSERT 0 2
+create view of_laid_out as select a from laid_out;
+-- CREATE VIEW
+alter table laid_out set (layout = diagonal);
+-- ERROR 22023: invalid value for parameter "layout": diagonal
+-- HINT: Valid values are "row" and "column".
+alter table laid_out set (layout = 'row', fillfactor = 70);
+-- ALTER TABLE
+alter table laid_out set (layout = column);
+-- ALTER TABLE
+alter table nosuch set (layout = column);
+-- ERROR 42P01: relation "nosuch" does not exist
+select * from of_laid_out;
+-- a integer
+-- 1
+-- 2
+-- SELECT 2
+drop view of_laid_out;
+-- DROP VIEW
+drop table laid_out;
+-- DROP TABLE
 create table laid_out (a int primary key) with (layout = 'row');
 -- CREATE TABLE
 drop table laid_out;

@@ -9,12 +9,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use kit::random::Random;
-use storage::{Store, Table};
+use storage::Store;
 use types::{Key, Stamp, Value};
 
+use super::writers::query_cpu_time;
 use super::{AnalyticalBed, median};
 use crate::bed::Source;
 use crate::paper::{Effort, Findings, Lab, Lines, times};
+use crate::run::cpu_time;
+use crate::table::{Table, thousands};
 
 const COLUMNS: u16 = 8;
 const ROWS: u64 = 4_000_000;
@@ -30,20 +33,23 @@ const BLOCK: usize = 1_000;
 const RATE: u64 = 10_000;
 const BESIDE_RATE_MAX: f64 = 1.1;
 const BESIDE_SATURATED_MAX: f64 = 2.0;
+const LAYOUTS: [&str; 2] = ["row", "column"];
 
 /// Updates of one column of random rows, block by block.
 struct Writer {
     store: Arc<Store>,
-    table: Arc<Table>,
+    table: Arc<storage::Table>,
     random: Random,
     rows: u64,
     height: u64,
 }
 
 impl Writer {
-    fn load(rows: u64) -> Result<Writer> {
+    fn load(rows: u64, layout: &str) -> Result<Writer> {
         let columns: Vec<String> = (1..COLUMNS).map(|c| format!("c{c} bigint")).collect();
-        let schema = format!("CREATE TABLE t (c0 bigint PRIMARY KEY, {})", columns.join(", "));
+        let columns = columns.join(", ");
+        let schema =
+            format!("CREATE TABLE t (c0 bigint PRIMARY KEY, {columns}) WITH (layout = {layout})");
         let store = Arc::clone(Source::of(&schema, &[])?.store());
         let table = store.tables().pop().context("the table was made")?;
         let height = store.newest() + 1;
@@ -72,6 +78,7 @@ impl Writer {
         self.store.finish_unread(block);
         self.store.publish(self.height);
         self.store.collect();
+        self.store.bring_copies();
     }
 
     /// So many a second, or as many as it can; returns how many a second it were.
@@ -118,7 +125,7 @@ pub fn pin(lab: &mut Lab<'_>) -> Result<Findings> {
     };
     for (done, &rows) in sizes.iter().enumerate() {
         lab.tell(done, sizes.len(), &format!("{rows} rows"));
-        let mut writer = Writer::load(rows)?;
+        let mut writer = Writer::load(rows, LAYOUTS[0])?;
         let bed = AnalyticalBed::new(&writer.store, 1)?;
         bed.run(SUM)?;
         let mut pins = Vec::new();
@@ -156,68 +163,136 @@ fn scans(bed: &AnalyticalBed, span: Duration) -> Result<Vec<f64>> {
     Ok(took)
 }
 
-fn beside(
-    writer: &mut Writer,
-    bed: &AnalyticalBed,
-    rate: Option<u64>,
-    span: Duration,
-) -> Result<(f64, Vec<f64>)> {
-    let done = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let writing = scope.spawn(|| writer.until(&done, rate));
-        let took = scans(bed, span);
-        done.store(true, Ordering::Relaxed);
-        let updates = writing.join().map_err(|_| anyhow::anyhow!("the writer panicked"))?;
-        Ok((updates, took?))
-    })
+/// What scans and updates beside one another came to.
+#[derive(Default)]
+struct Beside {
+    scan_ms: Vec<f64>,
+    updates_per_s: Vec<f64>,
+    /// Of the processor, without what the queries' threads took of it.
+    updates_per_cpu_s: Vec<f64>,
+}
+
+impl Beside {
+    fn measure(&mut self, table: &mut Laid, rate: Option<u64>, span: Duration) -> Result<()> {
+        let done = AtomicBool::new(false);
+        let (began, cpu, of_queries) = (Instant::now(), cpu_time(), query_cpu_time()?);
+        let (writer, bed) = (&mut table.writer, &table.bed);
+        let (updates, took) = std::thread::scope(|scope| {
+            let writing = scope.spawn(|| writer.until(&done, rate));
+            let took = scans(bed, span);
+            done.store(true, Ordering::Relaxed);
+            let updates = writing.join().map_err(|_| anyhow::anyhow!("the writer panicked"))?;
+            anyhow::Ok((updates, took?))
+        })?;
+        let of_queries = query_cpu_time()?.saturating_sub(of_queries);
+        let cpu = (cpu_time() - cpu).saturating_sub(of_queries);
+        self.scan_ms.push(median(took));
+        self.updates_per_s.push(updates);
+        self.updates_per_cpu_s.push(updates * began.elapsed().as_secs_f64() / cpu.as_secs_f64());
+        Ok(())
+    }
+}
+
+/// A table in one of the layouts, and what was measured of it.
+struct Laid {
+    writer: Writer,
+    bed: AnalyticalBed,
+    first: f64,
+    patched: Vec<(String, f64)>,
+    quiet: Vec<f64>,
+    limited: Beside,
+    saturated: Beside,
+}
+
+impl Laid {
+    fn load(lab: &Lab<'_>, layout: &str) -> Result<Laid> {
+        let mut writer = Writer::load(lab.effort.rows(ROWS), layout)?;
+        let bed = AnalyticalBed::new(&writer.store, 1)?;
+        let first = us(|| bed.run(SUM).map(drop))? / 1e3;
+        let mut patched = Vec::new();
+        for updates in [100, 1_000, 10_000, 100_000] {
+            let mut took = Vec::new();
+            for _ in 0..5 {
+                writer.block(lab.effort.rows(updates) as usize);
+                took.push(us(|| bed.run(SUM).map(drop))? / 1e3);
+            }
+            patched.push((format!("after {updates}"), median(took)));
+        }
+        let (quiet, limited, saturated) = (Vec::new(), Beside::default(), Beside::default());
+        Ok(Laid { writer, bed, first, patched, quiet, limited, saturated })
+    }
+
+    fn round(&mut self, span: Duration) -> Result<()> {
+        self.quiet.push(median(scans(&self.bed, span)?));
+        let (mut limited, mut saturated) =
+            (std::mem::take(&mut self.limited), std::mem::take(&mut self.saturated));
+        limited.measure(self, Some(RATE), span)?;
+        saturated.measure(self, None, span)?;
+        (self.limited, self.saturated) = (limited, saturated);
+        Ok(())
+    }
+
+    fn quiet(&self) -> f64 {
+        median(self.quiet.clone())
+    }
+
+    /// Times in ms by what went on meanwhile.
+    fn times(&self) -> Vec<(String, f64)> {
+        let named = |name: &str, ms| (name.to_owned(), ms);
+        let mut all = vec![named("first", self.first), named("quiet", self.quiet())];
+        all.extend(self.patched.iter().cloned());
+        all.push(named("during 10,000/s", median(self.limited.scan_ms.clone())));
+        all.push(named("during saturated", median(self.saturated.scan_ms.clone())));
+        all
+    }
 }
 
 pub fn scan(lab: &mut Lab<'_>) -> Result<Findings> {
-    let rows = lab.effort.rows(ROWS);
     let (rounds, span) = (lab.effort.rounds(), span(&lab.effort));
-    let mut writer = Writer::load(rows)?;
-    let bed = AnalyticalBed::new(&writer.store, 1)?;
-    let first = us(|| bed.run(SUM).map(drop))? / 1e3;
-    let mut patched = Vec::new();
-    for updates in [100, 1_000, 10_000, 100_000] {
-        let mut took = Vec::new();
-        for _ in 0..5 {
-            writer.block(lab.effort.rows(updates) as usize);
-            took.push(us(|| bed.run(SUM).map(drop))? / 1e3);
-        }
-        patched.push((updates, median(took)));
+    let mut tables = Vec::new();
+    for (done, layout) in LAYOUTS.iter().enumerate() {
+        lab.tell(done, LAYOUTS.len(), &format!("a table of layout {layout}"));
+        tables.push(Laid::load(lab, layout)?);
     }
-    let (mut quiet, mut limited, mut saturated) = (Vec::new(), Vec::new(), Vec::new());
-    let mut reached = Vec::new();
     for round in 0..rounds {
         lab.tell(round, rounds, &"scans, alone and beside writers");
-        quiet.push(median(scans(&bed, span)?));
-        limited.push(median(beside(&mut writer, &bed, Some(RATE), span)?.1));
-        let (updates, took) = beside(&mut writer, &bed, None, span)?;
-        saturated.push(median(took));
-        reached.push(updates);
+        tables.iter_mut().try_for_each(|table| table.round(span))?;
     }
-    let [quiet, limited, saturated] = [quiet, limited, saturated].map(median);
-    let all = [("first", first), ("quiet", quiet)].map(|(name, ms)| (name.to_owned(), ms));
-    let after = patched.iter().map(|(updates, ms)| (format!("after {updates}"), *ms));
-    let during = [("during 10,000/s", limited), ("during saturated", saturated)];
-    let during = during.map(|(name, ms)| (name.to_owned(), ms));
-    let all: Vec<(String, f64)> = all.into_iter().chain(after).chain(during).collect();
+    Ok(findings(&tables, lab.effort.rows(ROWS)))
+}
+
+fn findings(tables: &[Laid], rows: u64) -> Findings {
+    let times_of: Vec<_> = tables.iter().map(Laid::times).collect();
+    let line = |(layout, times): (&&str, &Vec<(String, f64)>)| {
+        (format!("layout {layout}"), times.iter().map(|(_, ms)| Some(*ms)).collect())
+    };
     let lines = Lines {
         title: format!("Sum of one bigint column of {rows} rows, by SQL on one thread"),
         x_label: "updates".to_owned(),
         unit: "milliseconds".to_owned(),
         digits: 2,
-        places: all.iter().map(|(name, _)| name.clone()).collect(),
-        lines: vec![("scan".to_owned(), all.iter().map(|(_, ms)| Some(*ms)).collect())],
+        places: times_of[0].iter().map(|(name, _)| name.clone()).collect(),
+        lines: LAYOUTS.iter().zip(&times_of).map(line).collect(),
     };
     let mut findings = Findings { series: vec![lines], ..Findings::default() };
-    let ratio = limited / quiet;
-    let claim = "a scan during 10,000 updates a second, to one of a quiet table";
-    findings.claim(claim, "<= 1.1x", times(ratio), ratio <= BESIDE_RATE_MAX);
-    let (ratio, reached) = (saturated / quiet, median(reached));
-    let claim = format!("the same during {:.0}k updates a second", reached / 1e3);
-    findings.claim(&claim, "<= 2x", times(ratio), ratio <= BESIDE_SATURATED_MAX);
+    let mut updates = Vec::new();
+    for (layout, table) in LAYOUTS.iter().zip(tables) {
+        let (quiet, saturated) = (table.quiet(), &table.saturated);
+        let ratio = median(table.limited.scan_ms.clone()) / quiet;
+        let claim = format!("layout {layout}: a scan during 10,000 updates/s, to a quiet one");
+        findings.claim(&claim, "<= 1.1x", times(ratio), ratio <= BESIDE_RATE_MAX);
+        let ratio = median(saturated.scan_ms.clone()) / quiet;
+        let claim = format!("layout {layout}: the same during as many as one thread makes");
+        findings.claim(&claim, "<= 2x", times(ratio), ratio <= BESIDE_SATURATED_MAX);
+        let all = [&saturated.updates_per_s, &saturated.updates_per_cpu_s];
+        let of_it = [&table.limited.updates_per_cpu_s];
+        let cells = all.into_iter().chain(of_it).map(|rates| thousands(median(rates.clone())));
+        updates.push(std::iter::once((*layout).to_owned()).chain(cells).collect());
+    }
+    let heads = ["layout", "saturated: updates/s", "per CPU-s", "10,000/s: per CPU-s"];
+    let table = Table { heads: heads.map(str::to_owned).to_vec(), rows: updates };
+    let title = "Updates beside the scans; CPU without the queries'".to_owned();
+    findings.tables.push((title, table));
     findings.remark("one thread updates random rows without transactions, one scans; medians.");
-    Ok(findings)
+    findings
 }

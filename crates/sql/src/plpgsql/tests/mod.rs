@@ -102,6 +102,7 @@ fn table(id: TableId, name: &str, columns: &[(&str, DataType)], key: &[u16]) -> 
             indexes: Vec::new(),
         }),
         primary_key_name: format!("{name}_pkey"),
+        layout: types::Layout::Row,
         checks: Vec::new(),
         foreign_keys: Vec::new(),
         referenced_by: Vec::new(),
