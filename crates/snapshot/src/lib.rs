@@ -50,10 +50,10 @@
 //! - Correctness does not depend on it. It does what the next scan would do, under the same lock;
 //!   what is evicted is made by the next scan, and kept from then on.
 //! - *Cost*: a number costs its writer 1.5 to 3 microseconds in blocks of a thousand and up to 6 in
-//!   blocks of a hundred, a string 20, whether or not anybody scans. A thread of its own was measured, too: beside a writer that
-//!   never stops, on two cores, it takes the core that scans need, and a scan took five to eleven
-//!   times as long as a quiet one, where it takes 1.4 to 2.3 times now (strings: 2.9, and 22 by
-//!   rows).
+//!   blocks of a hundred, a string 20, whether or not anybody scans. A thread of its own was
+//!   measured, too: beside a writer that never stops, on two cores, it takes the core that scans
+//!   need, and a scan took five to eleven times as long as a quiet one, where it takes 1.4 to 2.3
+//!   times now (strings: 2.9, and 22 by rows).
 //!
 //! # Invariants
 //!
