@@ -6,7 +6,7 @@
 //!
 //! | | named | which are |
 //! |---|---|---|
-//! | functions | as in SQL | [those of the fast path](FUNCTIONS) |
+//! | functions | as in SQL | [those of the fast path](SHARED_FUNCTIONS) |
 //! | operators | `call +` | with a [number of its own digits](crate::free) or a date |
 //! | `round`, `trunc` | `round 2` | to a number of digits that is written |
 //!
@@ -25,7 +25,7 @@ use datafusion::logical_expr::{
     Volatility,
 };
 use procedure::BinaryOp;
-use sql::bind::{Typed, call_of, operator_of};
+use sql::bind::{SHARED_FUNCTIONS, Typed, call_of, operator_of};
 use types::{DataType, Error, Value, numeric};
 
 use crate::exact::too_long;
@@ -34,54 +34,8 @@ use crate::free::FREE;
 use crate::rows::{Cells, Digits, Shown, column};
 use crate::sql_types::{field, sql_type};
 
-/// Functions that are called as the fast path calls them.
-const FUNCTIONS: &[&str] = &[
-    "abs",
-    "ascii",
-    "btrim",
-    "ceil",
-    "ceiling",
-    "char_length",
-    "character_length",
-    "chr",
-    "concat",
-    "concat_ws",
-    "decode",
-    "encode",
-    "floor",
-    "initcap",
-    "left",
-    "length",
-    "lower",
-    "lpad",
-    "ltrim",
-    "make_date",
-    "mod",
-    "octet_length",
-    "position",
-    "pow",
-    "power",
-    "repeat",
-    "replace",
-    "reverse",
-    "right",
-    "round",
-    "rpad",
-    "rtrim",
-    "sha256",
-    "sign",
-    "split_part",
-    "sqrt",
-    "starts_with",
-    "strpos",
-    "substr",
-    "substring",
-    "to_hex",
-    "translate",
-    "trim",
-    "trunc",
-    "upper",
-];
+/// Functions that are called as the fast path calls them, beside [`SHARED_FUNCTIONS`].
+const FUNCTIONS: &[&str] = &["concat", "concat_ws", "position", "trim"];
 
 const OPERATORS: &[(&str, BinaryOp)] = &[
     ("call +", BinaryOp::Add),
@@ -114,7 +68,8 @@ pub(crate) fn function(name: &str) -> Option<Arc<ScalarUDF>> {
         _ => (name, None),
     };
     let operators = OPERATORS.iter().map(|(name, _)| name);
-    let of = FUNCTIONS.iter().chain(operators).find(|known| **known == of)?;
+    let mut known = SHARED_FUNCTIONS.iter().chain(FUNCTIONS).chain(operators);
+    let of = known.find(|known| **known == of)?;
     let signature = Signature::variadic_any(Volatility::Immutable);
     Some(Arc::new(ScalarUDF::new_from_impl(Call { name: name.to_owned(), of, digits, signature })))
 }

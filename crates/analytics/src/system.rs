@@ -72,12 +72,8 @@ pub(crate) fn check_columns(plan: &LogicalPlan) -> Result<()> {
 /// One column of all rows.
 fn array(rows: &[Row], place: usize, data_type: &DataType) -> Result<ArrayRef> {
     let arrow = stored_as(data_type);
-    let stored = match data_type {
-        DataType::System(system) => system.storage(),
-        other => other.clone(),
-    };
     let values: Vec<Value> = rows.iter().map(|row| row[place].clone()).collect();
-    column(&values, &stored, &arrow).map_err(raise)
+    column(&values, &data_type.stored(), &arrow).map_err(raise)
 }
 
 #[async_trait]

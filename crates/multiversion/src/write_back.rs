@@ -87,6 +87,7 @@ pub(crate) fn write_rows(
     let count = rows.len();
     let job = Arc::new(Job { db, store, places, rows, next: AtomicUsize::new(0), arenas });
     let shared = Arc::clone(&job);
+    // A row is little beside a transaction.
     crew.run_if_large(count / 4, move |worker| shared.work(worker));
     let job = Arc::into_inner(job).expect("the crew has let go of a finished job");
     for arena in job.arenas {

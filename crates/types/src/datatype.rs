@@ -207,6 +207,14 @@ impl DataType {
         !matches!(self, Array(_) | Unknown | Void | System(_))
     }
 
+    /// The type whose values a value of this type is one of.
+    pub fn stored(&self) -> DataType {
+        match self {
+            DataType::System(system) => system.storage(),
+            other => other.clone(),
+        }
+    }
+
     pub fn is_integer(&self) -> bool {
         matches!(self, DataType::Int2 | DataType::Int4 | DataType::Int8)
     }

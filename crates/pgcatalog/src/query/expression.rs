@@ -316,12 +316,8 @@ impl Binder<'_> {
             DataType::Unknown => other.data_type.clone(),
             ref known => known.clone(),
         };
-        let storage = |data_type: DataType| match data_type {
-            DataType::System(system) => system.storage(),
-            other => other,
-        };
-        let left_type = storage(settle(&left, &right));
-        let right_type = storage(settle(&right, &left));
+        let left_type = settle(&left, &right).stored();
+        let right_type = settle(&right, &left).stored();
         let (left, right) = (self.cast(left, &left_type)?, self.cast(right, &right_type)?);
         let result = match result_type(op, &left_type, &right_type) {
             Ok(result) => result,

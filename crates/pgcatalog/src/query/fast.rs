@@ -5,59 +5,15 @@
 //! the fast path's binder is asked first.
 
 use procedure::{BinaryOp, Function};
-use sql::bind::{call_of, operator_of};
+use sql::bind::{SHARED_FUNCTIONS, call_of, operator_of};
 use types::arithmetic::ArithmeticOp;
 use types::{DataType, Error, Result, SqlState, Value};
 
 use super::Typed;
 use super::plan::{CompareOp, Expr};
 
-/// Those that depend on nothing but their arguments.
-const FUNCTIONS: &[&str] = &[
-    "abs",
-    "ascii",
-    "btrim",
-    "ceil",
-    "ceiling",
-    "char_length",
-    "character_length",
-    "chr",
-    "date_part",
-    "date_trunc",
-    "decode",
-    "encode",
-    "floor",
-    "initcap",
-    "left",
-    "length",
-    "lower",
-    "lpad",
-    "ltrim",
-    "make_date",
-    "mod",
-    "octet_length",
-    "pow",
-    "power",
-    "repeat",
-    "replace",
-    "reverse",
-    "right",
-    "round",
-    "rpad",
-    "rtrim",
-    "sha256",
-    "sign",
-    "split_part",
-    "sqrt",
-    "starts_with",
-    "strpos",
-    "substr",
-    "substring",
-    "to_hex",
-    "translate",
-    "trunc",
-    "upper",
-];
+/// Those that depend on nothing but their arguments, beside [`SHARED_FUNCTIONS`].
+const FUNCTIONS: &[&str] = &["date_part", "date_trunc"];
 
 /// A type as the fast path would see the argument; `None`: it has no such values.
 fn seen(argument: &Typed) -> Option<DataType> {
@@ -72,7 +28,7 @@ fn seen(argument: &Typed) -> Option<DataType> {
 
 /// The fast path's call of that name with such arguments, if it has one.
 pub fn call(name: &str, arguments: &[Typed]) -> Option<Typed> {
-    if !FUNCTIONS.contains(&name) {
+    if !SHARED_FUNCTIONS.contains(&name) && !FUNCTIONS.contains(&name) {
         return None;
     }
     let types = arguments.iter().map(seen).collect::<Option<Vec<DataType>>>()?;
@@ -84,24 +40,16 @@ pub fn call(name: &str, arguments: &[Typed]) -> Option<Typed> {
 
 /// An operator between values that are not compared, or added, as they are stored.
 pub fn operator(op: BinaryOp, left: Typed, right: Typed) -> Result<Typed> {
-    let types = [stored(&left.data_type), stored(&right.data_type)];
+    let types = [left.data_type.stored(), right.data_type.stored()];
     let typed = operator_of(op, &types[0], &types[1])?;
     let arguments = vec![left.expr, right.expr];
     let expr = Expr::Fast { call: Box::new(typed.expr), arguments };
     Ok(Typed::new(expr, typed.data_type))
 }
 
-/// The type whose values a type has.
-pub fn stored(data_type: &DataType) -> DataType {
-    match data_type {
-        DataType::System(system) => stored(&system.storage()),
-        other => other.clone(),
-    }
-}
-
 /// Whether values of both types are compared as they are.
 pub fn compare_alike(left: &DataType, right: &DataType) -> bool {
-    let (left, right) = (stored(left).without_modifier(), stored(right).without_modifier());
+    let (left, right) = (left.stored().without_modifier(), right.stored().without_modifier());
     let is_padded = |of: &DataType| matches!(of, DataType::Char(_));
     let is_text = |of: &DataType| of.is_string() && !is_padded(of);
     let is_array = |of: &DataType| matches!(of, DataType::Array(_) | DataType::Unknown);

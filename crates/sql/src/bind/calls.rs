@@ -13,6 +13,52 @@ use super::binder::{Binder, Typed};
 use crate::catalog::Catalog;
 use crate::statement::SessionInfo;
 
+/// Built-in functions of plain arguments that depend on nothing else, by which other engines call
+/// the fast path's.
+pub const SHARED_FUNCTIONS: &[&str] = &[
+    "abs",
+    "ascii",
+    "btrim",
+    "ceil",
+    "ceiling",
+    "char_length",
+    "character_length",
+    "chr",
+    "decode",
+    "encode",
+    "floor",
+    "initcap",
+    "left",
+    "length",
+    "lower",
+    "lpad",
+    "ltrim",
+    "make_date",
+    "mod",
+    "octet_length",
+    "pow",
+    "power",
+    "repeat",
+    "replace",
+    "reverse",
+    "right",
+    "round",
+    "rpad",
+    "rtrim",
+    "sha256",
+    "sign",
+    "split_part",
+    "sqrt",
+    "starts_with",
+    "strpos",
+    "substr",
+    "substring",
+    "to_hex",
+    "translate",
+    "trunc",
+    "upper",
+];
+
 /// A call of a built-in function with operands of these types.
 ///
 /// # Errors

@@ -40,7 +40,7 @@ use types::cast::{CastContext, cast_context};
 use types::{DataType, Error, Result};
 
 pub use binder::{Binder, Typed, fold};
-pub use calls::{call_of, operator_of};
+pub use calls::{SHARED_FUNCTIONS, call_of, operator_of};
 pub use dml::Dml;
 pub use output_names::output_name;
 pub use past::PastQuery;

@@ -14,13 +14,9 @@ const VERSION_OPTIONS: [&str; 5] = ["storage", "gc", "index", "spaces", "strings
 pub(super) fn layout_of(options: &[ast::SqlOption]) -> Result<Option<Layout>> {
     let mut layout = None;
     for option in options {
-        let (name, value) = match option {
-            ast::SqlOption::KeyValue { key, value } => (key, value.to_string()),
-            // PostgreSQL takes a name alone for a switch that is on.
-            ast::SqlOption::Ident(name) => (name, "true".to_owned()),
-            _ => continue,
-        };
-        let (name, value) = (name.value.to_ascii_lowercase(), value.trim_matches(['\'', '"']));
+        let ast::SqlOption::KeyValue { key, value } = option else { continue };
+        let (name, value) = (key.value.to_ascii_lowercase(), value.to_string());
+        let value = value.trim_matches(['\'', '"']);
         if VERSION_OPTIONS.contains(&&*name) {
             let what = format!("the storage parameter \"{name}\"");
             return Err(Error::unsupported(what).with_hint(format!(
