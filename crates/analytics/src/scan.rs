@@ -228,10 +228,9 @@ impl ExecutionPlan for ImageScan {
             while left > 0
                 && let Some(place) = mine.next()
             {
-                // While operators look at this batch, the next one's changed rows come from memory.
-                if let Some(next) = groups.get(place + partitions) {
-                    scan.prefetch(*next);
-                }
+                // While operators look at this batch, the next ones' changed rows come from memory.
+                let next = |ahead| groups.get(place + ahead * partitions).copied();
+                scan.prefetch([1, 2, 3].map(next));
                 let batch = batch(&scan, groups[place], &columns, &schema, &counts)?;
                 if batch.num_rows() > 0 {
                     let batch = batch.slice(0, left.min(batch.num_rows()));

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use arrow_buffer::{BooleanBuffer, Buffer};
 use storage::GROUP_ROWS;
+use storage::parts::prefetch;
 use types::Height;
 
 const ROW_BITS: u32 = GROUP_ROWS.trailing_zeros();
@@ -89,20 +90,42 @@ impl DirtyRows {
         DirtyRows { entries: VecDeque::new(), complete_above }
     }
 
-    /// Heights come in ascending order.
-    pub(crate) fn push(&mut self, height: Height, row: usize) {
+    /// Heights come in ascending order. Before the list takes more memory it gives up what lies at
+    /// or below the height that nobody will ask from.
+    pub(crate) fn push(&mut self, height: Height, row: usize, unwanted: impl FnOnce() -> Height) {
         debug_assert!(self.entries.back().is_none_or(|&last| last >> ROW_BITS <= height));
-        self.entries.push_back(height << ROW_BITS | row as u64);
-        if self.entries.len() > ENTRIES_MAX
+        if self.entries.len() == self.entries.capacity() {
+            self.forget(unwanted());
+        }
+        if self.entries.len() == ENTRIES_MAX
             && let Some(&middle) = self.entries.get(ENTRIES_MAX / 2)
         {
             self.forget(middle >> ROW_BITS);
         }
+        // What one block alone fills the list with is forgotten with the rest of that block.
+        if height > self.complete_above {
+            self.entries.push_back(height << ROW_BITS | row as u64);
+        }
+    }
+
+    /// What the list takes of memory.
+    pub(crate) fn bytes(&self) -> usize {
+        self.entries.capacity() * size_of::<u64>()
+    }
+
+    /// Nobody asks for a while.
+    pub(crate) fn give_up(&mut self) {
+        let newest = self.entries.back().map_or(0, |&last| last >> ROW_BITS);
+        *self = DirtyRows::new(self.complete_above.max(newest));
     }
 
     /// Nobody will ask from a height below.
     pub(crate) fn forget(&mut self, height: Height) {
-        self.complete_above = self.complete_above.max(height);
+        // The oldest entry is in no cache: not to be looked at without need.
+        if height <= self.complete_above {
+            return;
+        }
+        self.complete_above = height;
         while self.entries.pop_front_if(|entry| *entry >> ROW_BITS <= height).is_some() {}
     }
 
@@ -113,12 +136,22 @@ impl DirtyRows {
         if low == high {
             return Some(RowSet::EMPTY);
         }
-        if low < self.complete_above {
+        if !self.reaches_back_to(low) {
             return None;
         }
         let mut rows = RowSet::EMPTY;
         self.above(low, high).for_each(|row| rows.insert(row));
         Some(rows)
+    }
+
+    /// Fetches what is looked at first.
+    pub(crate) fn prefetch(&self) {
+        self.entries.back().inspect(|newest| prefetch(*newest));
+    }
+
+    /// Whether the list has every row that was touched above a height.
+    pub(crate) fn reaches_back_to(&self, height: Height) -> bool {
+        height >= self.complete_above
     }
 
     /// Whether a row was touched above a height, as far as the list reaches back.
@@ -149,7 +182,7 @@ mod tests {
     fn rows_lie_between_heights_in_either_direction() {
         let mut dirty = DirtyRows::new(4);
         for (height, row) in [(5, 7), (5, 2_047), (6, 0), (9, 7)] {
-            dirty.push(height, row);
+            dirty.push(height, row, || 0);
         }
         assert_eq!(rows(&dirty, 4, 5), Some(vec![7, 2_047]));
         assert_eq!(rows(&dirty, 9, 5), Some(vec![0, 7]));
@@ -166,7 +199,7 @@ mod tests {
     fn a_long_list_gives_up_its_oldest_heights_and_stays_complete_above_them() {
         let mut dirty = DirtyRows::new(0);
         for height in 1..=3 * ENTRIES_MAX as Height {
-            dirty.push(height, height as usize % GROUP_ROWS);
+            dirty.push(height, height as usize % GROUP_ROWS, || 0);
             assert!(dirty.entries.len() <= ENTRIES_MAX);
         }
         let newest = 3 * ENTRIES_MAX as Height;

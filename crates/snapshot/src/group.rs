@@ -9,6 +9,7 @@ use arrow_schema::{ArrowError, SchemaRef};
 use arrow_select::filter::FilterBuilder;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
+use storage::parts::prefetch;
 use storage::{GROUP_ROWS, Slot, Snapshot, Table};
 use types::{ColumnId, Height, Result};
 
@@ -50,6 +51,10 @@ const PREFETCHED_ROWS_MAX: usize = 64;
 /// After so many patched rows a zone, which each patch can only widen, is measured anew.
 const PATCHED_ROWS_MAX: usize = GROUP_ROWS / 8;
 
+/// A column that nobody has asked for while so many of its rows were patched is kept no more: to
+/// build the group anew, if ever somebody asks again, costs less.
+const IDLE_ROWS_MAX: usize = GROUP_ROWS;
+
 /// A column as of a height.
 struct Image {
     at: Height,
@@ -58,9 +63,17 @@ struct Image {
     zone: Zone,
     /// Since the zone was measured.
     patched_rows: usize,
+    /// Patched to keep it since somebody asked for it.
+    idle_rows: usize,
     /// Asked for since eviction last came by.
     used: bool,
     _charge: Charge,
+}
+
+impl Image {
+    fn is_wanted(&self) -> bool {
+        self.idle_rows <= IDLE_ROWS_MAX
+    }
 }
 
 #[derive(Default)]
@@ -69,6 +82,8 @@ pub(crate) struct Group(Mutex<State>);
 #[derive(Default)]
 struct State {
     dirty: DirtyRows,
+    /// For the list of dirty rows.
+    charge: Option<Charge>,
     live: Option<(Height, RowSet)>,
     images: SmallVec<[(ColumnId, Image); 2]>,
     /// Columns that the clock will come by for, whether they have an image just now or not.
@@ -102,6 +117,16 @@ pub(crate) struct After {
     pub(crate) is_due: bool,
 }
 
+/// A row that a block has touched.
+pub(crate) struct TouchedRow {
+    pub(crate) height: Height,
+    pub(crate) row: usize,
+    /// The table's columns are kept current.
+    pub(crate) is_kept: bool,
+    /// Nobody reads below it.
+    pub(crate) lowest_pin: Height,
+}
+
 /// What is wanted of a group that is kept.
 pub(crate) struct Keeping<'a> {
     pub(crate) table: &'a Table,
@@ -113,7 +138,7 @@ pub(crate) struct Keeping<'a> {
 /// What was done to keep a group.
 #[derive(Default)]
 pub(crate) struct Kept {
-    pub(crate) rows: u64,
+    pub(crate) work: ImageWork,
     /// It must come again.
     pub(crate) is_due: bool,
 }
@@ -167,6 +192,7 @@ struct Making {
 struct Was {
     zone: Zone,
     patched_rows: usize,
+    idle_rows: usize,
     used: bool,
 }
 
@@ -177,10 +203,19 @@ impl Group {
     }
 
     /// Whether it must be kept, and was not told so before.
-    pub(crate) fn touch(&self, height: Height, row: usize, is_kept: bool) -> bool {
-        let mut state = self.0.lock();
-        state.dirty.push(height, row);
-        is_kept && !state.images.is_empty() && !std::mem::replace(&mut state.is_due, true)
+    pub(crate) fn touch(&self, touched: &TouchedRow, charges: &Charges) -> bool {
+        let state = &mut *self.0.lock();
+        let asked_from = state.images.iter().map(|(_, image)| image.at);
+        let asked_from = asked_from.chain(state.live.iter().map(|(at, _)| *at)).min();
+        let unwanted = || asked_from.map_or(touched.height, |at| at.min(touched.lowest_pin));
+        let bytes_before = state.dirty.bytes();
+        state.dirty.push(touched.height, touched.row, unwanted);
+        if state.dirty.bytes() != bytes_before {
+            state.charge = None;
+            state.charge = Some(charges.charge(state.dirty.bytes() as u64));
+        }
+        let is_wanted = || state.images.iter().any(|(_, image)| image.is_wanted());
+        touched.is_kept && is_wanted() && !std::mem::replace(&mut state.is_due, true)
     }
 
     /// The columns asked for.
@@ -192,29 +227,34 @@ impl Group {
     ) -> Result<GroupColumns> {
         let mut state = self.0.lock();
         let read = state.bring(request, charges, &mut after.added);
-        let is_behind = request.is_kept && state.dirty.is_touched_above(request.at);
+        let is_behind = request.is_kept && state.is_behind();
         after.is_due = is_behind && !std::mem::replace(&mut state.is_due, true);
         read
     }
 
-    /// Brings the images that there are to the snapshot's height. They are no more in use than they
-    /// were. A group that somebody reads just now is left for the next time.
+    /// Brings the images that there are to the snapshot's height, but for those that nobody wants.
+    /// They are no more in use than they were. What would have to be built is left for a scan, and
+    /// a group that somebody reads just now for the next time.
     ///
     /// # Errors
     /// As [`read`](Self::read); the next scan will meet the same and say so.
     pub(crate) fn keep(&self, keeping: &Keeping<'_>, charges: &Charges) -> Result<Kept> {
         let Some(mut state) = self.0.try_lock() else {
-            return Ok(Kept { rows: 0, is_due: true });
+            return Ok(Kept { is_due: true, ..Kept::default() });
         };
         let to = keeping.snapshot.height();
-        state.is_due = !state.images.is_empty() && state.dirty.is_touched_above(to);
+        state.dirty.forget(keeping.complete_above);
+        state.drop_unreachable();
         let columns = &keeping.table.schema().columns;
-        let older =
-            |(id, image): &&(ColumnId, Image)| image.at < to && !columns[usize::from(*id)].dropped;
+        let older = |(id, image): &&(ColumnId, Image)| {
+            image.at < to && image.is_wanted() && !columns[usize::from(*id)].dropped
+        };
         let columns: SmallVec<[(ColumnId, Kind); 8]> =
             state.images.iter().filter(older).map(|(id, image)| (*id, image.kind)).collect();
+        state.is_due = false;
         if columns.is_empty() {
-            return Ok(Kept { rows: 0, is_due: state.is_due });
+            state.is_due = state.is_behind();
+            return Ok(Kept { is_due: state.is_due, ..Kept::default() });
         }
         let request = Request {
             table: keeping.table,
@@ -227,9 +267,9 @@ impl Group {
             is_kept: true,
         };
         // Nothing is added: the clock comes by for what has an image.
-        let brought = state.bring(&request, charges, &mut SmallVec::new());
-        state.is_due &= brought.is_ok();
-        Ok(Kept { rows: brought?.work.patched_rows, is_due: state.is_due })
+        let brought = state.bring(&request, charges, &mut SmallVec::new())?;
+        state.is_due = state.is_behind();
+        Ok(Kept { work: brought.work, is_due: state.is_due })
     }
 
     /// It is not kept any more.
@@ -237,9 +277,16 @@ impl Group {
         self.0.lock().is_due = false;
     }
 
+    /// Fetches where its list of touched rows ends, and what its images are reached by.
+    pub(crate) fn prefetch_lists(&self) {
+        let Some(state) = self.0.try_lock() else { return };
+        state.dirty.prefetch();
+        state.images.iter().for_each(|(_, image)| prefetch(&*image.array));
+    }
+
     /// Lets records that the next [`read`](Self::read) has to look at come into the cache, if it
     /// follows a read at a lower height.
-    pub(crate) fn prefetch(&self, table: &Table, group: usize, at: Height) {
+    pub(crate) fn prefetch_rows(&self, table: &Table, group: usize, at: Height) {
         let Some(state) = self.0.try_lock() else { return };
         let Some((read_at, _)) = state.live else { return };
         for row in state.dirty.above(read_at, at).take(PREFETCHED_ROWS_MAX) {
@@ -258,15 +305,22 @@ impl Group {
         found.filter(clean).map_or(Zone::Unknown, |(_, image)| image.zone)
     }
 
-    /// Takes an image out of the cache, unless it was used since this last came by.
+    /// Takes an image out of the cache, unless it was used since this last came by, or somebody
+    /// reads the group just now.
     pub(crate) fn evict(&self, column: ColumnId) -> Evicted {
-        let mut state = self.0.lock();
+        let Some(mut state) = self.0.try_lock() else { return Evicted::Kept };
         let place = state.images.iter().position(|(id, _)| *id == column);
         if place.is_some_and(|place| std::mem::take(&mut state.images[place].1.used)) {
             return Evicted::Kept;
         }
         state.clocked.retain(|id| *id != column);
-        match place.map(|place| state.images.swap_remove(place)) {
+        let image = place.map(|place| state.images.swap_remove(place));
+        if state.images.is_empty() {
+            state.live = None;
+            state.dirty.give_up();
+            state.charge = None;
+        }
+        match image {
             Some(_) => Evicted::Now,
             None => Evicted::Before,
         }
@@ -285,6 +339,18 @@ pub(crate) enum Evicted {
 type Planned = (Option<RowSet>, Vec<Option<ArrayRef>>, Vec<Pass>);
 
 impl State {
+    /// Whether an image that is to be kept lies below what was touched.
+    fn is_behind(&self) -> bool {
+        let is_behind = |image: &Image| image.is_wanted() && self.dirty.is_touched_above(image.at);
+        self.images.iter().any(|(_, image)| is_behind(image))
+    }
+
+    /// Images from before what the list of touched rows holds: whoever asks has to build them anew.
+    fn drop_unreachable(&mut self) {
+        let dirty = &self.dirty;
+        self.images.retain(|(_, image)| dirty.reaches_back_to(image.at));
+    }
+
     /// The columns asked for, from images, and into them.
     fn bring(
         &mut self,
@@ -298,11 +364,7 @@ impl State {
         work.reused_bytes += arrays.iter().flatten().map(bytes).sum::<u64>();
         for pass in passes {
             let patched = pass.base.map(|_| pass.rows.clone());
-            let made = pass.run(request);
-            // Who reads by a lease that was ended reads anything: not even an error of it counts,
-            // and nobody else may find it in the cache.
-            request.snapshot.check()?;
-            let (pass_live, made) = made?;
+            let (pass_live, made) = pass.run(request)?;
             if let Some(rows) = pass_live {
                 self.keep_live(request.at, &rows);
                 live = Some(rows);
@@ -351,8 +413,8 @@ impl State {
                     continue;
                 }
                 Found::Older(image, dirty) => {
-                    let Image { zone, patched_rows, used, .. } = image;
-                    let was = Some(Was { zone, patched_rows, used });
+                    let Image { zone, patched_rows, idle_rows, used, .. } = image;
+                    let was = Some(Was { zone, patched_rows, idle_rows, used });
                     let editor = ColumnEditor::of(*kind, image.array);
                     (Some((image.at, dirty)), editor, was)
                 }
@@ -376,8 +438,10 @@ impl State {
         let image = &mut self.images[place].1;
         let Some(dirty) = self.dirty.between(image.at, at) else { return Found::Nothing };
         if dirty.is_empty() && image.kind == kind {
-            image.used |= !request.is_keeping;
             image.at = at.max(image.at);
+            if !request.is_keeping {
+                (image.used, image.idle_rows) = (true, 0);
+            }
             Found::Current(image.array.clone())
         } else if image.kind != kind {
             Found::Nothing
@@ -410,6 +474,10 @@ impl State {
         }
         let used = made.was.as_ref().map(|was| was.used).or(older.map(|image| image.used));
         let used = !request.is_keeping || used.unwrap_or_default();
+        let idle_rows = match (&made.was, patched) {
+            (Some(was), Some(rows)) if request.is_keeping => was.idle_rows + rows.len(),
+            _ => 0,
+        };
         let array = made.array;
         let (zone, patched_rows) = match made.was.zip(patched) {
             Some((was, rows)) if was.patched_rows + rows.len() <= PATCHED_ROWS_MAX => {
@@ -417,9 +485,9 @@ impl State {
             }
             _ => (Zone::of(&array), 0),
         };
-        let charge = charges.charge(bytes(&array));
-        let image =
-            Image { at: request.at, kind, array, zone, patched_rows, used, _charge: charge };
+        let _charge = charges.charge(bytes(&array));
+        let at = request.at;
+        let image = Image { at, kind, array, zone, patched_rows, idle_rows, used, _charge };
         match place {
             Some(place) => self.images[place].1 = image,
             None => self.images.push((id, image)),
@@ -467,6 +535,19 @@ struct Made {
 
 impl Pass {
     fn run(mut self, request: &Request<'_>) -> Result<(Option<RowSet>, Vec<Made>)> {
+        let read = self.read_rows(request);
+        // Who reads by a lease that was ended reads anything: not even an error of it counts, no
+        // array may be made of it, and nobody may find it in the cache.
+        request.snapshot.check()?;
+        read?;
+        let made = self.columns.into_iter().map(|Making { place, editor, was }| {
+            let array = editor.finish();
+            Made { place, array, was }
+        });
+        Ok((self.live, made.collect()))
+    }
+
+    fn read_rows(&mut self, request: &Request<'_>) -> Result<()> {
         let ids: SmallVec<[ColumnId; 8]> =
             self.columns.iter().map(|column| request.columns[column.place].0).collect();
         let mut values: SmallVec<[_; 8]> = ids.iter().map(|_| request.table.gathered()).collect();
@@ -483,11 +564,7 @@ impl Pass {
                 }
             }
         }
-        let made = self.columns.into_iter().map(|Making { place, editor, was }| {
-            let array = editor.finish();
-            Made { place, array, was }
-        });
-        Ok((self.live, made.collect()))
+        Ok(())
     }
 }
 

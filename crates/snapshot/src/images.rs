@@ -16,15 +16,21 @@ use arrow_schema::{Schema, SchemaRef};
 use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
+use storage::parts::prefetch;
 use storage::{Copies, GROUP_ROWS, Slot, Snapshot, Store, Table};
 use types::{ColumnId, ColumnSchema, DataType, Height, Layout, Result, TableId};
 
-use crate::group::{After, Charges, Evicted, Group, GroupColumns, ImageWork, Keeping, Request};
+use crate::group::{
+    After, Charges, Evicted, Group, GroupColumns, ImageWork, Keeping, Request, TouchedRow,
+};
 use crate::kind::{Kind, field_of_kind};
 use crate::zone::Zone;
 
 /// Rows that are brought into columns after one block. What is left is for the next one.
 const KEPT_ROWS_MAX: u64 = 16 << 10;
+
+/// Touched rows ahead of which their groups come into the cache.
+const AHEAD: usize = 8;
 
 /// The columnar images of a store's tables.
 pub struct Images {
@@ -115,16 +121,27 @@ impl TableImages {
     }
 
     /// Tells the groups which of their rows a block touched.
-    fn touch(&self, height: Height, records: &[(TableId, Slot)]) {
+    fn touch(
+        &self,
+        height: Height,
+        records: &[(TableId, Slot)],
+        lowest_pin: Height,
+        charges: &Charges,
+    ) {
         let (mut groups, is_kept) = (self.groups.read(), self.is_kept());
-        for (_, slot) in records {
+        for (place, (_, slot)) in records.iter().enumerate() {
+            let next = records.get(place + AHEAD).map(|(_, slot)| slot.0 as usize / GROUP_ROWS);
+            if let Some(group) = next.and_then(|number| groups.get(number)) {
+                prefetch(&**group);
+            }
             let (number, row) = (slot.0 as usize / GROUP_ROWS, slot.0 as usize % GROUP_ROWS);
             if number >= groups.len() {
                 drop(groups);
                 self.group(number);
                 groups = self.groups.read();
             }
-            if groups[number].touch(height, row, is_kept) {
+            let touched = TouchedRow { height, row, is_kept, lowest_pin };
+            if groups[number].touch(&touched, charges) {
                 self.due.lock().push(number as u32);
             }
         }
@@ -132,9 +149,8 @@ impl TableImages {
 
     /// Nobody keeps the columns any more.
     fn release(&self) {
-        for number in std::mem::take(&mut *self.due.lock()) {
-            self.group(number as usize).release();
-        }
+        let due = std::mem::take(&mut *self.due.lock());
+        due.into_iter().for_each(|number| self.group(number as usize).release());
     }
 
     fn group(&self, number: usize) -> Arc<Group> {
@@ -218,11 +234,12 @@ impl Images {
             of_table.complete_above.fetch_max(told.complete_above, Ordering::Relaxed);
         }
         *told_to = (*told_to).max(told.complete_above);
+        let lowest_pin = self.store.pins().lowest().unwrap_or(Height::MAX);
         for block in &told.blocks {
             *told_to = block.height;
             for of_one in block.records.chunk_by(|a, b| a.0 == b.0) {
                 for of_table in tables.get(&of_one[0].0).into_iter().flatten() {
-                    of_table.touch(block.height, of_one);
+                    of_table.touch(block.height, of_one, lowest_pin, &self.charges);
                 }
             }
         }
@@ -242,21 +259,28 @@ impl Images {
 
     /// Images of tables that are gone, or were rewritten, and that nobody is scanning.
     fn forget_dropped(&self, tables: &mut FxHashMap<TableId, Incarnations>) {
+        let mut is_any_gone = false;
         tables.retain(|&id, incarnations| {
             let current = self.store.table(id).map(|table| table.incarnation());
+            let before = incarnations.len();
             incarnations
                 .retain(|one| Some(one.incarnation) == current || Arc::strong_count(one) > 1);
+            is_any_gone |= incarnations.len() < before;
             !incarnations.is_empty()
         });
+        if is_any_gone {
+            self.clock.lock().retain(|(group, _)| group.strong_count() > 0);
+        }
     }
 
     /// Brings columns that are kept to a snapshot's height, group by group: [`KEPT_ROWS_MAX`] rows,
     /// and little more. The others are left for the next time, or for a scan.
     pub fn keep(&self, snapshot: &Snapshot) {
+        let mut rows = 0;
         for (id, of_table) in self.due() {
             let table = snapshot.table(id).filter(|t| t.incarnation() == of_table.incarnation);
             match table.filter(|_| of_table.is_kept()) {
-                Some(table) => self.keep_table(&of_table, table, snapshot),
+                Some(table) => self.keep_table(&of_table, table, snapshot, &mut rows),
                 None => of_table.release(),
             }
         }
@@ -272,11 +296,18 @@ impl Images {
         due.map(|(id, one)| (id, one.clone())).collect()
     }
 
-    fn keep_table(&self, of_table: &TableImages, table: &Table, snapshot: &Snapshot) {
+    fn keep_table(
+        &self,
+        of_table: &TableImages,
+        table: &Table,
+        snapshot: &Snapshot,
+        rows: &mut u64,
+    ) {
         let due = std::mem::take(&mut *of_table.due.lock());
-        let (mut left, mut rows) = (Vec::new(), 0);
+        let mut left = Vec::new();
+        let rows_before = *rows;
         for (place, &number) in due.iter().enumerate() {
-            if rows > KEPT_ROWS_MAX || snapshot.check().is_err() {
+            if *rows > KEPT_ROWS_MAX || snapshot.check().is_err() {
                 left.extend_from_slice(&due[place..]);
                 break;
             }
@@ -291,10 +322,16 @@ impl Images {
             if kept.is_due {
                 left.push(number);
             }
-            rows += kept.rows;
-            self.admit(&group, &[]);
+            *rows += kept.work.patched_rows;
+            // Rows of scans are counted on their own.
+            self.counts.add(&ImageWork { patched_rows: 0, ..kept.work });
+            if self.charges.bytes() > self.bytes_max
+                && let Some(mut clock) = self.clock.try_lock()
+            {
+                self.make_room(&mut clock);
+            }
         }
-        self.counts.kept_rows.fetch_add(rows, Ordering::Relaxed);
+        self.counts.kept_rows.fetch_add(*rows - rows_before, Ordering::Relaxed);
         of_table.due.lock().append(&mut left);
     }
 
@@ -305,6 +342,10 @@ impl Images {
         }
         let mut clock = self.clock.lock();
         clock.extend(added.iter().map(|&id| (Arc::downgrade(group), id)));
+        self.make_room(&mut clock);
+    }
+
+    fn make_room(&self, clock: &mut VecDeque<(Weak<Group>, ColumnId)>) {
         // Twice round: the first takes the marks off that the second finds missing.
         for _ in 0..2 * clock.len() {
             if self.charges.bytes() <= self.bytes_max {
@@ -404,9 +445,20 @@ impl TableScan {
         Ok(read)
     }
 
-    /// Prepares for a [`read`](Self::read) of a group that comes soon.
-    pub fn prefetch(&self, group: usize) {
-        self.of_table.group(group).prefetch(&self.table, group, self.snapshot.height());
+    /// Prepares for [`read`](Self::read)s of the groups that come next, the very next one first: one
+    /// step for each, so that what a step has to look at was fetched by the one before.
+    pub fn prefetch(&self, next: [Option<usize>; 3]) {
+        let groups = self.of_table.groups.read();
+        let [rows, lists, group] = next.map(|number| groups.get(number?));
+        if let Some(group) = group {
+            prefetch(&**group);
+        }
+        if let Some(group) = lists {
+            group.prefetch_lists();
+        }
+        if let Some((group, number)) = rows.zip(next[0]) {
+            group.prefetch_rows(&self.table, number, self.snapshot.height());
+        }
     }
 
     /// Between which values a group's column lies, where an image says so.

@@ -103,7 +103,7 @@ fn snapshots_between_which_nothing_changed_share_their_images() {
 
 #[test]
 fn an_image_is_patched_in_its_own_memory_unless_somebody_holds_it() {
-    let mut world = World::new(1, 5_000);
+    let mut world = World::new(1, 2 * GROUP_ROWS as u64);
     let images = images(&world, ROOMY);
     let read = |world: &World| {
         let snapshot = Arc::new(world.store.snapshot());
@@ -198,7 +198,7 @@ fn a_scan_by_an_ended_lease_fails_and_leaves_no_image() {
 
 #[test]
 fn a_zone_is_told_only_of_an_image_that_is_current() {
-    let mut world = World::new(3, 3_000);
+    let mut world = World::new(3, GROUP_ROWS as u64 + 1_000);
     let images = images(&world, ROOMY);
     let scan = |world: &World| {
         images.scan(Arc::new(world.store.snapshot()), model::TABLE).expect("the table")

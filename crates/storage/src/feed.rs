@@ -27,6 +27,9 @@ use crate::undo::Touched;
 /// Records that wait for a reader who does not come: 16 MiB.
 const RECORDS_MAX: usize = 2 << 20;
 
+/// A block itself takes as much room as so many.
+const BLOCK_RECORDS: usize = 8;
+
 /// What one block touched.
 pub struct TouchedBlock {
     pub height: Height,
@@ -84,16 +87,16 @@ impl ChangeFeed {
     pub(crate) fn close(&self, height: Height, touched: &[Touched]) {
         let mut inner = self.0.lock();
         inner.closed = height;
-        if !inner.listening {
+        if !inner.listening || touched.is_empty() {
             return;
         }
         let records: Vec<_> = touched.iter().map(|one| (one.table, one.slot)).collect();
-        inner.records += records.len();
+        inner.records += BLOCK_RECORDS + records.len();
         inner.blocks.push_back(TouchedBlock { height, records });
         while inner.records > RECORDS_MAX
             && let Some(oldest) = inner.blocks.pop_front()
         {
-            inner.records -= oldest.records.len();
+            inner.records -= BLOCK_RECORDS + oldest.records.len();
             inner.complete_above = oldest.height;
         }
     }
@@ -118,18 +121,19 @@ mod tests {
         feed.listen();
         feed.close(2, &touched(2));
         feed.close(3, &touched(0));
-        let told = feed.take();
-        assert_eq!((heights(&told), told.complete_above), (vec![2, 3], 1));
-        assert_eq!(told.blocks[0].records, [(TableId(1), Slot(0)), (TableId(1), Slot(1))]);
-        feed.listen();
         feed.close(4, &touched(1));
         let told = feed.take();
-        assert_eq!((heights(&told), told.complete_above), (vec![4], 1));
-        feed.stop_listening();
+        assert_eq!((heights(&told), told.complete_above), (vec![2, 4], 1));
+        assert_eq!(told.blocks[0].records, [(TableId(1), Slot(0)), (TableId(1), Slot(1))]);
+        feed.listen();
         feed.close(5, &touched(1));
+        let told = feed.take();
+        assert_eq!((heights(&told), told.complete_above), (vec![5], 1));
+        feed.stop_listening();
+        feed.close(6, &touched(1));
         feed.listen();
         let told = feed.take();
-        assert_eq!((heights(&told), told.complete_above), (vec![], 5));
+        assert_eq!((heights(&told), told.complete_above), (vec![], 6));
     }
 
     #[test]

@@ -74,11 +74,11 @@ use crate::words::Words;
 /// The current state inside the block being written, for the block's own workers.
 pub const LATEST: Height = Height::MAX;
 
-/// Rows of a row group, the unit of address arithmetic and of what is built per group.
-pub const GROUP_ROWS_LOG2: u32 = 11;
+/// Rows of a row group, the unit of what is built per group.
+pub const GROUP_ROWS_LOG2: u32 = 13;
 
 /// A model checker makes the first segment anew for each schedule.
-const FIRST_ROWS_LOG2: u32 = if cfg!(shuttle) { 1 } else { GROUP_ROWS_LOG2 };
+const FIRST_ROWS_LOG2: u32 = if cfg!(shuttle) { 1 } else { 11 };
 
 /// The bits of `newest` that are a handle.
 const HANDLE: u64 = (1 << 44) - 1;

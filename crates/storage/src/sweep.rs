@@ -75,9 +75,7 @@ impl UndoSpace {
         let mut free = self.take_unread(readable.horizon());
         let due = self.due(untold.min(readable.newest().saturating_add(1)));
         if !due.is_empty() {
-            let owners = self.owners().into_iter();
-            let owners = owners.map(|owner| (owner.records.upgrade(), owner.payload_words));
-            let sweep = Sweep { space: self, readable, owners: owners.collect() };
+            let sweep = Sweep { space: self, readable, owners: self.owners() };
             free.extend(due.into_iter().filter(|chunk| sweep.empties(chunk)));
         }
         self.free(&free);

@@ -76,7 +76,7 @@ pub(crate) struct UndoSpace {
 }
 
 /// Who made versions, by incarnation.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub(crate) struct Owner {
     pub(crate) records: Weak<Records>,
     pub(crate) payload_words: usize,
@@ -195,8 +195,17 @@ impl UndoSpace {
         owners[place] = Owner { records: Arc::downgrade(records), payload_words };
     }
 
-    pub(crate) fn owners(&self) -> Vec<Owner> {
-        self.owners.read().clone()
+    /// By incarnation: the records, if they are still there, and the payload words of each.
+    pub(crate) fn owners(&self) -> Vec<(Option<Arc<Records>>, usize)> {
+        let upgrade = |owner: &mut Owner| {
+            let records = owner.records.upgrade();
+            if records.is_none() {
+                // A weak reference keeps the memory that dropped records lay in.
+                owner.records = Weak::new();
+            }
+            (records, owner.payload_words)
+        };
+        self.owners.write().iter_mut().map(upgrade).collect()
     }
 
     #[inline]

@@ -107,10 +107,10 @@ impl Segment {
     }
 }
 
-/// Asks the processor to bring a word's cache line closer.
+/// Asks the processor to bring the cache lines closer where a value begins to lie.
 #[inline]
-pub fn prefetch(word: &AtomicU64) {
-    raw::prefetch(word);
+pub fn prefetch<T: ?Sized>(value: &T) {
+    raw::prefetch(value);
 }
 
 /// `count` words of zero, not yet backed by memory if they are many.
@@ -194,15 +194,16 @@ mod raw {
     }
 
     #[inline]
-    pub(super) fn prefetch(word: &AtomicU64) {
+    pub(super) fn prefetch<T: ?Sized>(value: &T) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
-        // SAFETY: a prefetch reads nothing and faults on nothing; SSE is part of x86-64.
-        unsafe {
+        for byte in (0..size_of_val(value)).step_by(super::WORDS_PER_LINE * 8) {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(word).cast());
+            let place = std::ptr::from_ref(value).cast::<i8>().wrapping_add(byte);
+            // SAFETY: a prefetch reads nothing and faults on nothing; SSE is part of x86-64.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(place) };
         }
         #[cfg(any(not(target_arch = "x86_64"), miri))]
-        let _ = word;
+        let _ = value;
     }
 }
 

@@ -255,21 +255,21 @@ fn what_is_known_of_some_groups_is_not_taken_for_all() {
         let node = Node::new(&roomy());
         let mut client = node.session();
         client.run("CREATE TABLE t (id int PRIMARY KEY, a int, b int)").await;
-        let fill = "INSERT INTO t SELECT n, n, n + 5000 FROM generate_series(1, 2048) n";
+        let fill = "INSERT INTO t SELECT n, n, n + 5000 FROM generate_series(1, 8192) n";
         client.run(fill).await;
         assert_eq!(
             client.lines(&format!("{ASK}SELECT max(a), max(b) FROM t")).await,
-            ["2048,7048"]
+            ["8192,13192"]
         );
         // Of the first group the bounds are known now, of the second not.
-        let shuffled = "INSERT INTO t SELECT n, 3000 + n * 7919 % 500, 1
-                        FROM generate_series(3001, 5000) n";
+        let shuffled = "INSERT INTO t SELECT n, 8500 + n * 7919 % 500, 1
+                        FROM generate_series(9001, 11000) n";
         client.run(shuffled).await;
         let sorted =
-            client.lines(&format!("{ASK}SELECT a FROM t WHERE a >= 2048 ORDER BY a")).await;
+            client.lines(&format!("{ASK}SELECT a FROM t WHERE a >= 8192 ORDER BY a")).await;
         assert_eq!(sorted.len(), 2001);
         assert!(sorted.is_sorted(), "{sorted:?}");
-        let groups = format!("{ASK}SELECT a, count(*) FROM t WHERE a >= 2048 GROUP BY a");
+        let groups = format!("{ASK}SELECT a, count(*) FROM t WHERE a >= 8192 GROUP BY a");
         assert_eq!(client.lines(&groups).await.len(), 501);
         let distinct = "SELECT count(DISTINCT a), count(DISTINCT b) FROM t WHERE a > b";
         assert_eq!(client.lines(&format!("{ASK}{distinct}")).await, ["500,1"]);

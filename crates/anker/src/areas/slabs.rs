@@ -40,7 +40,7 @@ use types::Result;
 
 use crate::area::{Area, Frozen, ZONE_ROWS, zone_rows};
 
-/// Rows of a slab: 16 KiB, a row group of the product's storage.
+/// Rows of a slab: 16 KiB of integers.
 pub const SLAB_ROWS: usize = 2 * ZONE_ROWS;
 
 struct Slab {
