@@ -27,7 +27,7 @@ pub(crate) struct ColumnEditor {
 }
 
 enum Values {
-    Bool(RowSet),
+    Bool(Box<RowSet>),
     Int16(Vec<i16>),
     Int32(Vec<i32>),
     Int64(Vec<i64>),
@@ -41,7 +41,7 @@ impl ColumnEditor {
     /// All rows dead.
     pub(crate) fn empty(kind: Kind) -> ColumnEditor {
         let values = match kind {
-            Kind::Bool => Values::Bool(RowSet::EMPTY),
+            Kind::Bool => Values::Bool(Box::new(RowSet::EMPTY)),
             Kind::Int16 => Values::Int16(vec![0; GROUP_ROWS]),
             Kind::Int32 | Kind::Date => Values::Int32(vec![0; GROUP_ROWS]),
             Kind::Int64 | Kind::Timestamp { .. } => Values::Int64(vec![0; GROUP_ROWS]),
@@ -63,7 +63,10 @@ impl ColumnEditor {
         let mut buffers = buffers.into_iter();
         let first = buffers.next().unwrap_or_default();
         let values = match kind {
-            Kind::Bool => Values::Bool(RowSet::of_buffer(&BooleanBuffer::new(first, offset, rows))),
+            Kind::Bool => {
+                let bits = RowSet::of_buffer(&BooleanBuffer::new(first, offset, rows));
+                Values::Bool(Box::new(bits))
+            }
             Kind::Int16 => Values::Int16(owned(first)),
             Kind::Int32 | Kind::Date => Values::Int32(owned(first)),
             Kind::Int64 | Kind::Timestamp { .. } => Values::Int64(owned(first)),

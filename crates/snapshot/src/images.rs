@@ -445,8 +445,8 @@ impl TableScan {
         Ok(read)
     }
 
-    /// Prepares for [`read`](Self::read)s of the groups that come next, the very next one first: one
-    /// step for each, so that what a step has to look at was fetched by the one before.
+    /// Prepares for [`read`](Self::read)s of the groups that come next, the very next one first:
+    /// one step for each, so that what a step has to look at was fetched by the one before.
     pub fn prefetch(&self, next: [Option<usize>; 3]) {
         let groups = self.of_table.groups.read();
         let [rows, lists, group] = next.map(|number| groups.get(number?));

@@ -1,8 +1,8 @@
-//! Strings of an image, as Arrow's views: inline up to twelve bytes, else length, prefix, buffer and
-//! offset.
+//! Strings of an image, as Arrow's views: inline up to twelve bytes, else length, prefix, buffer
+//! and offset.
 //!
 //! ```text
-//! views     [len 5 |a d a m s       ] [len 40|prefix|buffer 1|offset 0 ] [ ... ]   one for each row
+//! views     [len 5 |a d a m s       ] [len 40|prefix|buffer 1|offset 0 ] [ ... ]  one for each row
 //! buffers   [ of an older image, which others may read ] [ tail: grows behind what is there ]
 //! ```
 //!
