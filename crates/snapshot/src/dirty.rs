@@ -91,11 +91,18 @@ impl DirtyRows {
     }
 
     /// Heights come in ascending order. Before the list takes more memory it gives up what lies at
-    /// or below the height that nobody will ask from.
-    pub(crate) fn push(&mut self, height: Height, row: usize, unwanted: impl FnOnce() -> Height) {
+    /// or below the height that nobody will ask from, which is asked for with a test of whether
+    /// the list reaches back to a height.
+    pub(crate) fn push(
+        &mut self,
+        height: Height,
+        row: usize,
+        unwanted: impl FnOnce(&dyn Fn(Height) -> bool) -> Height,
+    ) {
         debug_assert!(self.entries.back().is_none_or(|&last| last >> ROW_BITS <= height));
         if self.entries.len() == self.entries.capacity() {
-            self.forget(unwanted());
+            let unwanted = unwanted(&|height| self.reaches_back_to(height));
+            self.forget(unwanted);
         }
         if self.entries.len() == ENTRIES_MAX
             && let Some(&middle) = self.entries.get(ENTRIES_MAX / 2)
@@ -182,7 +189,7 @@ mod tests {
     fn rows_lie_between_heights_in_either_direction() {
         let mut dirty = DirtyRows::new(4);
         for (height, row) in [(5, 7), (5, 2_047), (6, 0), (9, 7)] {
-            dirty.push(height, row, || 0);
+            dirty.push(height, row, |_| 0);
         }
         assert_eq!(rows(&dirty, 4, 5), Some(vec![7, 2_047]));
         assert_eq!(rows(&dirty, 9, 5), Some(vec![0, 7]));
@@ -199,7 +206,7 @@ mod tests {
     fn a_long_list_gives_up_its_oldest_heights_and_stays_complete_above_them() {
         let mut dirty = DirtyRows::new(0);
         for height in 1..=3 * ENTRIES_MAX as Height {
-            dirty.push(height, height as usize % GROUP_ROWS, || 0);
+            dirty.push(height, height as usize % GROUP_ROWS, |_| 0);
             assert!(dirty.entries.len() <= ENTRIES_MAX);
         }
         let newest = 3 * ENTRIES_MAX as Height;

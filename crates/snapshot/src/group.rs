@@ -51,9 +51,16 @@ const PREFETCHED_ROWS_MAX: usize = 64;
 /// After so many patched rows a zone, which each patch can only widen, is measured anew.
 const PATCHED_ROWS_MAX: usize = GROUP_ROWS / 8;
 
+/// What touched rows may take in a group that has nothing that they could be patched into: a scan
+/// that is on its way to it will build that, and the next one shall find it of use.
+const LONE_LIST_BYTES_MAX: usize = 4 << 10;
+
 /// A column that nobody has asked for while so many of its rows were patched is kept no more: to
 /// build the group anew, if ever somebody asks again, costs less.
 const IDLE_ROWS_MAX: usize = GROUP_ROWS;
+
+/// Stands in the clock for a group of which nobody has asked for more than which rows there are.
+const NO_COLUMN: ColumnId = ColumnId::MAX;
 
 /// A column as of a height.
 struct Image {
@@ -84,7 +91,8 @@ struct State {
     dirty: DirtyRows,
     /// For the list of dirty rows.
     charge: Option<Charge>,
-    live: Option<(Height, RowSet)>,
+    /// In a box, since who only tells of touched rows does not look at it.
+    live: Option<(Height, Box<RowSet>)>,
     images: SmallVec<[(ColumnId, Image); 2]>,
     /// Columns that the clock will come by for, whether they have an image just now or not.
     clocked: SmallVec<[ColumnId; 8]>,
@@ -205,12 +213,19 @@ impl Group {
     /// Whether it must be kept, and was not told so before.
     pub(crate) fn touch(&self, touched: &TouchedRow, charges: &Charges) -> bool {
         let state = &mut *self.0.lock();
-        let asked_from = state.images.iter().map(|(_, image)| image.at);
-        let asked_from = asked_from.chain(state.live.iter().map(|(at, _)| *at)).min();
-        let unwanted = || asked_from.map_or(touched.height, |at| at.min(touched.lowest_pin));
-        let bytes_before = state.dirty.bytes();
+        let (images, live, bytes_before) = (&state.images, &state.live, state.dirty.bytes());
+        let unwanted = |reaches_back_to: &dyn Fn(Height) -> bool| {
+            let images = images.iter().map(|(_, image)| image.at);
+            let asked_from = images.chain(live.iter().map(|(at, _)| *at));
+            let lowest = asked_from.filter(|at| reaches_back_to(*at)).min();
+            match lowest {
+                None if bytes_before >= LONE_LIST_BYTES_MAX => touched.height,
+                None => touched.lowest_pin,
+                Some(at) => at.min(touched.lowest_pin),
+            }
+        };
         state.dirty.push(touched.height, touched.row, unwanted);
-        if state.dirty.bytes() != bytes_before {
+        if state.dirty.bytes() != bytes_before && !state.clocked.is_empty() {
             state.charge = None;
             state.charge = Some(charges.charge(state.dirty.bytes() as u64));
         }
@@ -368,6 +383,11 @@ impl State {
             if let Some(rows) = pass_live {
                 self.keep_live(request.at, &rows);
                 live = Some(rows);
+                // The clock must come by for the list of touched rows, too.
+                if self.clocked.is_empty() && request.columns.is_empty() {
+                    self.clocked.push(NO_COLUMN);
+                    added.push(NO_COLUMN);
+                }
             }
             work.patched_rows += patched.as_ref().map_or(0, |rows| rows.len() as u64);
             for made in made {
@@ -398,9 +418,9 @@ impl State {
             Some((at, rows)) => match self.dirty.between(*at, request.at) {
                 Some(dirty) if dirty.is_empty() => {
                     *at = request.at.max(*at);
-                    live = Some(rows.clone());
+                    live = Some((**rows).clone());
                 }
-                Some(dirty) => pass(&mut passes, Some((*at, dirty))).live = Some(rows.clone()),
+                Some(dirty) => pass(&mut passes, Some((*at, dirty))).live = Some((**rows).clone()),
                 None => pass(&mut passes, None).live = Some(RowSet::EMPTY),
             },
             None => pass(&mut passes, None).live = Some(RowSet::EMPTY),
@@ -446,6 +466,8 @@ impl State {
         } else if image.kind != kind {
             Found::Nothing
         } else if image.at > at {
+            image.used |= !request.is_keeping;
+            image.idle_rows = 0;
             Found::Newer(image.array.clone(), image.at, dirty)
         } else {
             Found::Older(self.images.swap_remove(place).1, dirty)
@@ -454,7 +476,7 @@ impl State {
 
     fn keep_live(&mut self, at: Height, rows: &RowSet) {
         if self.live.as_ref().is_none_or(|(newest, _)| *newest <= at) {
-            self.live = Some((at, rows.clone()));
+            self.live = Some((at, Box::new(rows.clone())));
         }
     }
 

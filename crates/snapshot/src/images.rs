@@ -29,6 +29,9 @@ use crate::zone::Zone;
 /// Rows that are brought into columns after one block. What is left is for the next one.
 const KEPT_ROWS_MAX: u64 = 16 << 10;
 
+/// Images that are looked at to make room after one block.
+const EVICTIONS_MAX: usize = 1 << 10;
+
 /// Touched rows ahead of which their groups come into the cache.
 const AHEAD: usize = 8;
 
@@ -234,6 +237,9 @@ impl Images {
             of_table.complete_above.fetch_max(told.complete_above, Ordering::Relaxed);
         }
         *told_to = (*told_to).max(told.complete_above);
+        if told.blocks.is_empty() {
+            return;
+        }
         let lowest_pin = self.store.pins().lowest().unwrap_or(Height::MAX);
         for block in &told.blocks {
             *told_to = block.height;
@@ -284,6 +290,12 @@ impl Images {
                 None => of_table.release(),
             }
         }
+        // Also for what lists of touched rows have grown by, in groups that nobody keeps.
+        if self.charges.bytes() > self.bytes_max
+            && let Some(mut clock) = self.clock.try_lock()
+        {
+            self.make_room(&mut clock, EVICTIONS_MAX);
+        }
     }
 
     /// The tables that have something to be kept, by what blocks have touched.
@@ -305,7 +317,7 @@ impl Images {
     ) {
         let due = std::mem::take(&mut *of_table.due.lock());
         let mut left = Vec::new();
-        let rows_before = *rows;
+        let mut kept_rows = 0;
         for (place, &number) in due.iter().enumerate() {
             if *rows > KEPT_ROWS_MAX || snapshot.check().is_err() {
                 left.extend_from_slice(&due[place..]);
@@ -322,16 +334,13 @@ impl Images {
             if kept.is_due {
                 left.push(number);
             }
-            *rows += kept.work.patched_rows;
+            // Who only looked has done something, too.
+            *rows += kept.work.patched_rows.max(1);
+            kept_rows += kept.work.patched_rows;
             // Rows of scans are counted on their own.
             self.counts.add(&ImageWork { patched_rows: 0, ..kept.work });
-            if self.charges.bytes() > self.bytes_max
-                && let Some(mut clock) = self.clock.try_lock()
-            {
-                self.make_room(&mut clock);
-            }
         }
-        self.counts.kept_rows.fetch_add(*rows - rows_before, Ordering::Relaxed);
+        self.counts.kept_rows.fetch_add(kept_rows, Ordering::Relaxed);
         of_table.due.lock().append(&mut left);
     }
 
@@ -342,12 +351,12 @@ impl Images {
         }
         let mut clock = self.clock.lock();
         clock.extend(added.iter().map(|&id| (Arc::downgrade(group), id)));
-        self.make_room(&mut clock);
+        self.make_room(&mut clock, usize::MAX);
     }
 
-    fn make_room(&self, clock: &mut VecDeque<(Weak<Group>, ColumnId)>) {
+    fn make_room(&self, clock: &mut VecDeque<(Weak<Group>, ColumnId)>, steps_max: usize) {
         // Twice round: the first takes the marks off that the second finds missing.
-        for _ in 0..2 * clock.len() {
+        for _ in 0..steps_max.min(2 * clock.len()) {
             if self.charges.bytes() <= self.bytes_max {
                 return;
             }

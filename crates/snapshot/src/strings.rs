@@ -32,6 +32,9 @@ const DEAD_BYTES_MAX: usize = 16 << 10;
 /// A buffer of so many is not added to.
 const TAIL_BYTES_MAX: usize = 64 << 20;
 
+/// Long strings of a group, which are in memory at once whatever the limit of images.
+const BYTES_MAX: usize = 4 << 30;
+
 /// Where a string may lie in its buffer, as Arrow says.
 const OFFSET_MAX: usize = i32::MAX as usize;
 
@@ -49,18 +52,25 @@ pub(crate) struct Views {
     tail: Vec<u8>,
     /// Bytes of the tail that are older.
     tail_was: usize,
+    /// Strings were appended.
+    has_grown: bool,
 }
 
 impl Views {
     /// No string in any row.
     pub(crate) fn empty(kind: Kind) -> Views {
-        let (views, buffers) = (vec![0; GROUP_ROWS], Vec::new());
-        Views { kind, views, buffers, tail: Vec::new(), tail_was: 0 }
+        Views { views: vec![0; GROUP_ROWS], ..Views::none(kind) }
+    }
+
+    /// Without rows.
+    fn none(kind: Kind) -> Views {
+        let (buffers, tail) = (Vec::new(), Vec::new());
+        Views { kind, views: Vec::new(), buffers, tail, tail_was: 0, has_grown: false }
     }
 
     /// Those of an image of that kind.
     pub(crate) fn of(kind: Kind, views: Vec<u128>, mut buffers: Vec<Buffer>) -> Views {
-        let mut tail = match buffers.pop().map(Buffer::into_vec) {
+        let tail = match buffers.pop().map(Buffer::into_vec) {
             Some(Ok(own)) => own,
             Some(Err(shared)) => {
                 buffers.push(shared);
@@ -68,17 +78,14 @@ impl Views {
             }
             None => Vec::new(),
         };
-        if tail.len() > TAIL_BYTES_MAX {
-            buffers.push(Buffer::from_vec(std::mem::take(&mut tail)));
-        }
         let tail_was = tail.len();
-        Views { kind, views, buffers, tail, tail_was }
+        Views { kind, views, buffers, tail, tail_was, has_grown: false }
     }
 
     /// What a row has, or had until now if it `was_valid`.
     ///
     /// # Errors
-    /// The long strings of a group have no place in one buffer. Bytes of a text are not UTF-8.
+    /// The long strings of a group are too large together. Bytes of a text are not UTF-8.
     pub(crate) fn put(&mut self, row: usize, bytes: &[u8], was_valid: bool) -> Result<()> {
         if was_valid && self.has(row, bytes) {
             return Ok(());
@@ -91,18 +98,36 @@ impl Views {
         if bytes.len() <= INLINE_BYTES {
             view[4..4 + bytes.len()].copy_from_slice(bytes);
         } else {
-            let offset = i32::try_from(self.tail.len()).ok();
-            let end = self.tail.len().checked_add(bytes.len());
-            let (Some(offset), Some(_)) = (offset, end.filter(|&end| end <= OFFSET_MAX)) else {
-                return Err(too_large());
-            };
+            let (buffer, offset) = self.append(bytes)?;
             view[4..8].copy_from_slice(&bytes[..4]);
-            view[8..12].copy_from_slice(&(self.buffers.len() as u32).to_le_bytes());
+            view[8..12].copy_from_slice(&buffer.to_le_bytes());
             view[12..].copy_from_slice(&offset.to_le_bytes());
-            self.tail.extend_from_slice(bytes);
         }
         self.views[row] = u128::from_le_bytes(view);
         Ok(())
+    }
+
+    /// Puts a long string behind the others; returns its buffer and where it begins there.
+    fn append(&mut self, bytes: &[u8]) -> Result<(u32, u32)> {
+        if self.tail.len() > TAIL_BYTES_MAX {
+            self.buffers.push(Buffer::from_vec(std::mem::take(&mut self.tail)));
+            self.tail_was = 0;
+            if self.bytes() > BYTES_MAX {
+                return Err(too_large());
+            }
+        }
+        let offset = self.tail.len();
+        if bytes.len() > OFFSET_MAX - offset {
+            return Err(too_large());
+        }
+        self.tail.extend_from_slice(bytes);
+        self.has_grown = true;
+        Ok((self.buffers.len() as u32, offset as u32))
+    }
+
+    /// Of long strings, dead ones included.
+    fn bytes(&self) -> usize {
+        self.buffers.iter().map(Buffer::len).sum::<usize>() + self.tail.len()
     }
 
     /// Whether a row that has a string has this one.
@@ -118,8 +143,11 @@ impl Views {
     }
 
     pub(crate) fn finish(mut self, valid: &RowSet, nulls: Option<NullBuffer>) -> ArrayRef {
-        if self.tail.len() > self.tail_was && self.is_wasteful(valid) {
-            self.compact(valid);
+        if self.has_grown
+            && self.is_wasteful(valid)
+            && let Ok(compact) = self.compact(valid)
+        {
+            self = compact;
         }
         if !self.tail.is_empty() {
             if self.tail_was == 0 {
@@ -132,32 +160,31 @@ impl Views {
     }
 
     fn is_wasteful(&self, valid: &RowSet) -> bool {
-        let all = self.buffers.iter().map(Buffer::len).sum::<usize>() + self.tail.len();
+        let all = self.bytes();
         let buffers_max = BUFFERS_MAX + all / TAIL_BYTES_MAX;
         if self.buffers.len() < buffers_max && all <= DEAD_BYTES_MAX {
             return false;
         }
         let long = valid.iter().filter_map(|row| long(self.views[row]));
         let live: usize = long.map(|long| long.bytes).sum();
-        let is_wasteful = self.buffers.len() >= buffers_max || all > 2 * live + DEAD_BYTES_MAX;
-        is_wasteful && live <= OFFSET_MAX
+        self.buffers.len() >= buffers_max || all > 2 * live + DEAD_BYTES_MAX
     }
 
-    /// Puts the long strings that rows have into one buffer, and the others away.
-    fn compact(&mut self, valid: &RowSet) {
-        let (buffers, tail) = (std::mem::take(&mut self.buffers), std::mem::take(&mut self.tail));
-        self.tail_was = 0;
+    /// With the long strings that rows have, and without the others.
+    fn compact(&self, valid: &RowSet) -> Result<Views> {
+        let mut compact = Views { views: self.views.clone(), ..Views::none(self.kind) };
         for row in 0..GROUP_ROWS {
-            let Some(Long { bytes, buffer, offset }) = long(self.views[row]) else { continue };
+            let view = &mut compact.views[row];
+            let Some(Long { bytes, buffer, offset }) = long(*view) else { continue };
+            let kept = std::mem::take(view) & u128::from(u64::MAX);
             if !valid.contains(row) {
-                self.views[row] = 0;
                 continue;
             }
-            let from: &[u8] = buffers.get(buffer).map_or(&tail, |buffer| buffer.as_slice());
-            let offset_now = self.tail.len() as u128;
-            self.tail.extend_from_slice(&from[offset..offset + bytes]);
-            self.views[row] = self.views[row] & u128::from(u64::MAX) | offset_now << 96;
+            let from: &[u8] = self.buffers.get(buffer).map_or(&self.tail, |all| all.as_slice());
+            let (buffer, offset) = compact.append(&from[offset..offset + bytes])?;
+            compact.views[row] = kept | u128::from(buffer) << 64 | u128::from(offset) << 96;
         }
+        Ok(compact)
     }
 }
 
@@ -176,7 +203,7 @@ fn long(view: u128) -> Option<Long> {
 
 #[cold]
 fn too_large() -> Error {
-    let message = format!("{GROUP_ROWS} neighbouring values are larger than 2 GiB");
+    let message = format!("{GROUP_ROWS} neighbouring values are larger than 4 GiB");
     let detail = "A query over columns keeps so many rows of a column in one place.";
     let hint = "Leave the column out, or select single rows by key.";
     Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message).with_detail(detail).with_hint(hint)

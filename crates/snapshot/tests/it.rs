@@ -32,9 +32,9 @@ fn some_columns(random: &mut Random) -> Vec<u16> {
 fn a_scan_shows_what_its_snapshot_shows_whatever_was_scanned_before() {
     for seed in 0..6 {
         let mut random = Random::new(seed);
-        let mut world = World::new(seed, 3 * GROUP_ROWS as u64);
+        let mut world = World::new(seed, GROUP_ROWS as u64 + 1_000);
         // Small enough to evict all the time, for every third seed.
-        let images = images(&world, if seed % 3 == 0 { 100_000 } else { ROOMY });
+        let images = images(&world, if seed % 3 == 0 { 400_000 } else { ROOMY });
         let mut held: Vec<(Arc<Snapshot>, Rows)> = Vec::new();
         for _ in 0..30 {
             for _ in 0..random.below(4) {
@@ -217,7 +217,7 @@ fn a_zone_is_told_only_of_an_image_that_is_current() {
 #[test]
 fn scans_beside_a_writer_see_whole_blocks() {
     let mut world = World::new(4, 6_000);
-    let images = images(&world, 600_000);
+    let images = images(&world, 2_400_000);
     let store = world.store.clone();
     let total = model::total_of(&images, &Arc::new(store.snapshot()));
     let done = AtomicBool::new(false);

@@ -25,7 +25,7 @@ use std::fmt;
 use std::ops::Bound;
 
 use procedure::{Procedure, Query, Step};
-use storage::{GROUP_ROWS, Snapshot};
+use storage::Snapshot;
 use types::{Error, SqlState, TableId};
 
 pub use agreed::{are_agreed, is_agreed};
@@ -116,10 +116,9 @@ fn visit(query: &Query, tables: &mut Vec<TableId>) {
     }
 }
 
-/// Rows of tables, to a row group.
+/// Rows of tables, those among them that are gone.
 pub fn rows(snapshot: &Snapshot, tables: &[TableId]) -> u64 {
-    let groups = tables.iter().filter_map(|id| Some(snapshot.table(*id)?.groups() as u64));
-    groups.sum::<u64>() * GROUP_ROWS as u64
+    tables.iter().filter_map(|id| Some(snapshot.table(*id)?.slots())).sum()
 }
 
 /// Rows come out as they go in, so whoever stops early has read little.

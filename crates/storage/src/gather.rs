@@ -43,7 +43,12 @@ impl Gathered<'_> {
 impl Table {
     /// Row groups that hold a slot in use now.
     pub fn groups(&self) -> usize {
-        self.records.slots_end().div_ceil(GROUP_ROWS as u64) as usize
+        self.slots().div_ceil(GROUP_ROWS as u64) as usize
+    }
+
+    /// Slots that have ever held a row: whoever scans looks at them all.
+    pub fn slots(&self) -> u64 {
+        self.records.slots_end()
     }
 
     /// Columns of a slot's row as of `at`, into the first places of `out`; whether there is a row.

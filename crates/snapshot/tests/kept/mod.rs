@@ -70,8 +70,8 @@ impl Reading {
 fn a_scan_shows_its_snapshot_wherever_columns_are_kept_between() {
     for seed in 0..6 {
         let mut random = Random::new(seed);
-        let mut world = columnar(seed, 3 * GROUP_ROWS as u64);
-        let images = images(&world, if seed % 3 == 0 { 100_000 } else { ROOMY });
+        let mut world = columnar(seed, GROUP_ROWS as u64 + 1_000);
+        let images = images(&world, if seed % 3 == 0 { 400_000 } else { ROOMY });
         let mut held: Vec<(Arc<Snapshot>, Rows)> = Vec::new();
         let mut readings: Vec<Reading> = Vec::new();
         for step in 0..150 {
@@ -121,8 +121,8 @@ fn a_scan_shows_its_snapshot_wherever_columns_are_kept_between() {
 /// brought into columns, and the limit evicts.
 #[test]
 fn scans_beside_columns_that_are_kept_see_whole_blocks() {
-    for (seed, bytes_max) in [(1, ROOMY), (2, 300_000)] {
-        let mut world = columnar(seed, 2 * GROUP_ROWS as u64);
+    for (seed, bytes_max) in [(1, ROOMY), (2, 1_200_000)] {
+        let mut world = columnar(seed, GROUP_ROWS as u64 + 1_000);
         let images = images(&world, bytes_max);
         let copies: Weak<Images> = Arc::downgrade(&images);
         world.store.keep_copies(copies);
@@ -317,6 +317,23 @@ fn lists_of_touched_rows_are_within_the_limit() {
     assert!(images.usage().bytes <= 100_000);
     let expected = model::project(&rows_of(&early), &[4]);
     assert_eq!(scanned(&images, &early, &[4]), expected);
+}
+
+/// Of groups of which nobody has asked for more than how many rows they have.
+#[test]
+fn lists_without_images_make_room_too() {
+    let mut world = World::new(12, GROUP_ROWS as u64);
+    let images = images(&world, 10_000);
+    let early = scan(&images, &world);
+    assert_eq!(early.read(0, &[]).expect("readable").live.count(), GROUP_ROWS);
+    world.touch_all(500);
+    keep(&images, &world);
+    let list = images.usage().bytes;
+    assert!((500 * 8..10_000).contains(&list), "{list} bytes");
+    world.touch_all(2_000);
+    keep(&images, &world);
+    assert_eq!(images.usage().bytes, 0);
+    assert_eq!(scan(&images, &world).read(0, &[]).expect("readable").live.count(), GROUP_ROWS);
 }
 
 #[test]
