@@ -53,11 +53,12 @@
 //!   more than that. So what is read seldom costs writers at most twice what it is worth.
 //! - Correctness does not depend on it. It does what the next scan would do, under the same lock;
 //!   what is evicted is made by the next scan, and kept from then on.
-//! - *Cost*: a number costs its writer 1.5 to 3 microseconds in blocks of a thousand and up to 6 in
-//!   blocks of a hundred, a string 20, whether or not anybody scans. A thread of its own was
-//!   measured, too: beside a writer that never stops, on two cores, it takes the core that scans
-//!   need, and a scan took five to eleven times as long as a quiet one, where it takes 1.4 to 2.3
-//!   times now (strings: 2.9, and 22 by rows).
+//! - *Cost*: a number costs its writer 1.4 microseconds in blocks of a thousand, and a row of ten
+//!   strings of 100 bytes, all of them kept, 3.6, whether or not anybody scans. A scan beside a
+//!   writer that never stops takes 1.3 times as long as a quiet one, and 1.8 times where the table
+//!   lies by rows (`tally bench figure analytics-scan analytics-writers`, two cores). A thread of
+//!   its own was measured, too: it takes the core that scans need, and a scan took five to eleven
+//!   times as long as a quiet one.
 //!
 //! # Invariants
 //!
