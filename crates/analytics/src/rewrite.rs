@@ -103,6 +103,9 @@ impl VisitorMut for Rewriter<'_> {
         if matches!(expr, Expr::SimilarTo { .. }) {
             return ControlFlow::Break(types::Error::unsupported("SIMILAR TO"));
         }
+        if matches!(expr, Expr::InSubquery { expr, .. } if matches!(**expr, Expr::Tuple(_))) {
+            return ControlFlow::Break(types::Error::unsupported("a row IN a subquery"));
+        }
         mark_frame(expr, true);
         ControlFlow::Continue(())
     }

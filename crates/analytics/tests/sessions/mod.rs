@@ -3,6 +3,7 @@
 mod agreement;
 mod answers;
 mod limits;
+mod membership;
 mod random;
 mod transactions;
 
