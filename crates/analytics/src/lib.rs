@@ -44,7 +44,9 @@ mod statistics;
 mod system;
 mod table;
 mod three_valued;
+mod time_zone;
 mod totals;
+mod using;
 mod zones;
 
 pub use datafusion;

@@ -15,7 +15,7 @@ use datafusion::sql::planner::{NullOrdering, ParserOptions, PlannerContext, SqlT
 use datafusion::sql::sqlparser::ast;
 use procedure::{Column, Interrupt};
 use sql::analyst::QueryRequest;
-use types::{DataType, Error, Result};
+use types::{DataType, Result};
 
 use crate::coerce::coerced;
 use crate::correlated::{check_decorrelated, pullable};
@@ -31,6 +31,7 @@ use crate::rows::Shown;
 use crate::sql_types::sql_type;
 use crate::system::check_columns;
 use crate::three_valued::three_valued;
+use crate::using::written_out;
 
 /// PostgreSQL's reading where DataFusion has a choice.
 fn parser_options() -> ParserOptions {
@@ -50,9 +51,6 @@ pub(crate) fn prepare(shared: &Arc<Shared>, request: &QueryRequest<'_>) -> Resul
     let names = Names { state, operators, request, reads_tables, view_uses, marks };
     let mut types = request.parameter_types.to_vec();
     let query = request.query;
-    if !query.locks.is_empty() {
-        return Err(Error::unsupported("FOR UPDATE in an analytical query"));
-    }
     let mut logical = plan(&names, query, &types, Place::Outer)?;
     if infer(&logical, &mut types)? {
         names.view_uses.take();
@@ -133,6 +131,7 @@ pub(crate) fn plan(
     place: Place,
 ) -> Result<LogicalPlan> {
     let mut query = query.clone();
+    written_out(&mut query, names, types)?;
     Rewriter::new(types, place).rewrite(&mut query)?;
     let statement = ast::Statement::Query(Box::new(query));
     let planner = SqlToRel::new_with_options(names, parser_options());

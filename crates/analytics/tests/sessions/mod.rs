@@ -2,6 +2,7 @@
 
 mod agreement;
 mod answers;
+mod joins;
 mod limits;
 mod membership;
 mod random;
