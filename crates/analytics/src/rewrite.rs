@@ -546,7 +546,12 @@ fn name_outputs(items: &mut [SelectItem], all: bool) {
 
 /// What PostgreSQL calls a query's columns.
 pub(crate) fn output_names(query: &Query, fields: &[&Field]) -> Vec<String> {
-    let mut names: Vec<String> = fields.iter().map(|field| field.name().clone()).collect();
+    // Without what told two of one name apart.
+    let names = fields.iter().zip(1..).map(|(field, place)| {
+        let (name, mark) = (field.name(), format!(":{place}"));
+        name.strip_suffix(&mark).unwrap_or(name).to_owned()
+    });
+    let mut names: Vec<String> = names.collect();
     let Some(items) = select_list(&query.body) else { return names };
     let is_wildcard = |item: &SelectItem| item_name(item).is_none();
     let first = items.iter().position(is_wildcard).unwrap_or(items.len());

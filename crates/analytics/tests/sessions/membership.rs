@@ -1,7 +1,7 @@
 //! IN, NOT IN, ANY and ALL over subqueries, in all small worlds.
 //!
 //! ```text
-//!   t (id, a)   s (id, a): each a list of at most two or three of NULL, 1, 2
+//!   t (id, a): NULL, 1 and 2     s (id, a): each list of at most two of them
 //!   x IN q, x NOT IN q, x = ANY q, x <> ALL q, x < ANY q, x >= ALL q
 //!   q: all of s, or those of other ids than the outer row's, or of the same a
 //!   in WHERE alone, below NOT, OR, AND; in the select list; in CASE; in ON of three joins
@@ -204,7 +204,11 @@ fn they_are_true_false_or_null_as_sql_says_wherever_they_stand() {
         fill(&mut client, "t", &t).await;
         let (mut asked, mut moved) = (0, 0);
         // World by world within a form: its plans are those of the world before.
-        let forms = FORMS.into_iter().flat_map(|form| SUBQUERIES.map(|subquery| (form, subquery)));
+        let forms = FORMS.into_iter().enumerate().flat_map(|(place, form)| {
+            // = ANY and <> ALL become IN and NOT IN, so two subqueries say enough.
+            let subqueries = if (2..4).contains(&place) { &SUBQUERIES[..2] } else { &SUBQUERIES };
+            subqueries.iter().map(move |subquery| (form, *subquery))
+        });
         for (form, subquery) in forms {
             for values in lists(&[0, 1, 2]) {
                 let world = World { t: t.clone(), s: rows(&values) };
