@@ -272,7 +272,7 @@ impl Place<'_> {
     }
 
     fn found(&self, member: Member) -> Result<Expr> {
-        let (x, c) = (self.from_within(member.x)?, column(&member.subquery));
+        let (x, c) = (self.seen_within(member.x)?, column(&member.subquery));
         // Not a name of the rows outside, which a subquery over the same table would have.
         let plan = LogicalPlan::clone(&member.subquery.subquery);
         let plan = LogicalPlanBuilder::from(plan).project([c.alias(VALUE)])?.build()?;
@@ -296,7 +296,7 @@ impl Place<'_> {
     }
 
     /// The expression as a subquery below sees it.
-    fn from_within(&self, expr: Expr) -> Result<Expr> {
+    fn seen_within(&self, expr: Expr) -> Result<Expr> {
         if has_subquery(&expr) {
             let what = "a subquery on the left side of IN, ANY or ALL in this place";
             return Err(raise(Error::unsupported(what)));

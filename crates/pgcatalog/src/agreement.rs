@@ -5,8 +5,8 @@
 //!
 //! | | here, as in PostgreSQL | over columns |
 //! |---|---|---|
-//! | numerics of no declared scale | show the digits that they have | all of a column as many |
-//! | LIKE with a pattern that is computed | refuses one that ends within an escape | finds nothing |
+//! | numerics of no declared scale | show the digits they have | all of a column as many |
+//! | LIKE with a computed pattern | refuses one that ends within an escape | finds nothing |
 
 use std::ops::ControlFlow;
 
@@ -46,7 +46,7 @@ fn kind_of(data_type: &DataType) -> DataType {
     }
 }
 
-/// Whether the other engine's rows, which [serve](serves_as), are surely the same to the last digit.
+/// Whether the other engine's rows, which [serve](serves_as), are the same to the last digit.
 pub(crate) fn are_alike(query: &ast::Query, theirs: &[Column], own: &Prepared) -> bool {
     let is_free = |data_type: &DataType| *data_type == DataType::Numeric(None);
     let columns = theirs.iter().zip(&own.columns);

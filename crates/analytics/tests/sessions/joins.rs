@@ -1,4 +1,4 @@
-//! JOIN with USING and NATURAL JOIN, and what would be left out of account, by PostgreSQL's answers.
+//! JOIN with USING and NATURAL JOIN by PostgreSQL's answers, and what is refused.
 
 use types::SqlState;
 
@@ -67,7 +67,8 @@ const QUERIES: &[(&str, &str, &[&str])] = &[
         ],
     ),
     (
-        "SELECT a, v.d FROM t JOIN u USING (a) FULL JOIN (SELECT a, b AS d FROM t) v USING (a) ORDER BY a, d",
+        "SELECT a, v.d FROM t JOIN u USING (a) FULL JOIN (SELECT a, b AS d FROM t) v
+            USING (a) ORDER BY a, d",
         "a,d",
         &["1,10", "2,20", "NULL,30"],
     ),
@@ -83,13 +84,15 @@ const QUERIES: &[(&str, &str, &[&str])] = &[
         &["2", "3", "NULL"],
     ),
     (
-        "SELECT * FROM t, u FULL JOIN (SELECT 2 AS a, 5 AS e) w USING (a) WHERE t.id = 1 ORDER BY c",
+        "SELECT * FROM t, u FULL JOIN (SELECT 2 AS a, 5 AS e) w USING (a)
+            WHERE t.id = 1 ORDER BY c",
         "id,a,b,a,id,c,e",
         &["1,1,10,2,1,x,5", "1,1,10,3,2,y,NULL", "1,1,10,NULL,3,z,NULL"],
     ),
     ("SELECT max(a) FROM t RIGHT JOIN u USING (a) HAVING max(a) > 2", "max", &["3"]),
     (
-        "SELECT a FROM t RIGHT JOIN u USING (a) UNION ALL SELECT a FROM t FULL JOIN u USING (a) ORDER BY 1",
+        "SELECT a FROM t RIGHT JOIN u USING (a) UNION ALL
+            SELECT a FROM t FULL JOIN u USING (a) ORDER BY 1",
         "a",
         &["1", "2", "2", "3", "3", "NULL", "NULL", "NULL"],
     ),
@@ -130,10 +133,12 @@ fn what_would_be_left_out_of_account_is_refused() {
             "SELECT rank() OVER (ORDER BY x.id) FROM (SELECT id FROM t FOR UPDATE) x",
             "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 5 LIMIT 3)
                 SELECT * FROM r",
-            "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 5 ORDER BY 1)
+            "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r
+                WHERE n < 5 ORDER BY 1)
                 SELECT * FROM r",
             "SELECT id FROM t WHERE (a, b) NOT IN (SELECT a, id FROM u WHERE u.id = t.id)",
-            "SELECT id FROM t WHERE a NOT IN (SELECT a FROM u WHERE u.id > t.id ORDER BY id LIMIT 1)",
+            "SELECT id FROM t WHERE a NOT IN (SELECT a FROM u WHERE u.id > t.id
+                ORDER BY id LIMIT 1)",
             "SELECT id FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.id > t.id OFFSET 1)",
         ] {
             assert_eq!(client.code(text).await, SqlState::FEATURE_NOT_SUPPORTED, "{text}");

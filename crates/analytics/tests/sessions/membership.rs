@@ -36,7 +36,7 @@ fn compare(a: Value, b: Value, holds: fn(i64, i64) -> bool) -> Truth {
 }
 
 fn any(x: Value, of: &[Value], holds: fn(i64, i64) -> bool) -> Truth {
-    of.iter().fold(Some(false), |any, y| or(any, compare(x, *y, holds)))
+    of.iter().map(|y| compare(x, *y, holds)).reduce(or).unwrap_or(Some(false))
 }
 
 /// Ways to ask, each with `{}` for the subquery, and what they mean.
@@ -126,7 +126,7 @@ impl World {
             questions.push((format!("{text} ORDER BY id"), expected));
         }
         let text = format!(
-            "SELECT id, {m}, CASE WHEN {m} THEN 1 WHEN NOT ({m}) THEN 2 ELSE 3 END FROM t ORDER BY id"
+            "SELECT id, {m}, CASE WHEN {m} THEN 1 WHEN NOT ({m}) THEN 2 ELSE 3 END FROM t\n             ORDER BY id"
         );
         let line = |t: &Row| {
             let truth = self.truth(form, subquery, *t);
