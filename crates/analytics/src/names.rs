@@ -77,6 +77,8 @@ pub(crate) struct Names<'a> {
     /// Whether a table with rows was found so far.
     pub(crate) reads_tables: Cell<bool>,
     pub(crate) view_uses: RefCell<ViewUses>,
+    /// How many [`marks`](crate::marks) and [columns of subqueries](crate::correlated) were named.
+    pub(crate) marks: Cell<usize>,
 }
 
 impl Names<'_> {

@@ -6,6 +6,7 @@
 //!
 //! ```text
 //! cast as numeric(10,2)    extract second    date_part hour    date_trunc month    negate    free
+//! zone America/New_York
 //! ```
 //!
 //! The last makes a number one that brings its [own digits](crate::free).
@@ -15,6 +16,7 @@
 
 use std::sync::Arc;
 
+use chrono_tz::Tz;
 use datafusion::arrow::array::{ArrayRef, AsArray};
 use datafusion::arrow::compute::kernels::numeric::neg;
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field, FieldRef, Float64Type};
@@ -34,6 +36,7 @@ use crate::faults::raise;
 use crate::free::FREE;
 use crate::rows::{Cells, Digits, Shown, column};
 use crate::sql_types::{field, sql_type};
+use crate::time_zone;
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Task {
@@ -42,6 +45,8 @@ enum Task {
     Part(&'static str, String),
     Negate,
     Free,
+    /// `AT TIME ZONE`.
+    Zone(Tz),
 }
 
 /// A function of one argument.
@@ -64,6 +69,7 @@ pub(crate) fn function(name: &str) -> Option<Arc<ScalarUDF>> {
     let task = match (verb, object.strip_prefix("as ")) {
         ("negate", _) if object.is_empty() => Task::Negate,
         ("free", _) if object.is_empty() => Task::Free,
+        ("zone", _) => Task::Zone(time_zone::find(object)?),
         ("cast", Some(data_type)) => Task::Cast(DataType::from_sql_name(data_type).ok()?),
         _ if !object.is_empty() => {
             let (verb, _) = PARTS.iter().find(|(part, _)| *part == verb)?;
@@ -90,6 +96,8 @@ impl Task {
             Task::Cast(to) => to.clone(),
             Task::Negate => from.clone(),
             Task::Free => DataType::Numeric(None),
+            Task::Zone(_) if *from == DataType::Timestamp => DataType::Timestamptz,
+            Task::Zone(_) => DataType::Timestamp,
             Task::Part("date_part", _) => DataType::Float8,
             Task::Part("date_trunc", _) if *from == DataType::Timestamp => DataType::Timestamp,
             Task::Part("date_trunc", _) => DataType::Timestamptz,
@@ -146,6 +154,7 @@ impl Task {
                 call.eval(&[], &[value], 0)
             }
             Task::Free => types::cast::cast(&value, to, true),
+            Task::Zone(zone) => time_zone::at(*zone, value),
             Task::Negate => match value {
                 Value::Numeric(number) => Ok(Value::Numeric(numeric::neg(number))),
                 _ => Err(Error::unsupported("this operator")),
@@ -228,7 +237,7 @@ impl ScalarUDFImpl for Own {
         let of = sql_type(from).map_err(raise)?;
         let to = self.task.result(&of);
         let is_time = of.is_datetime() || *from.data_type() == ArrowType::Null;
-        if matches!(self.task, Task::Part(..)) && !is_time {
+        if matches!(self.task, Task::Part(..) | Task::Zone(_)) && !is_time {
             let message = format!("function {}({of}) does not exist", self.name);
             return Err(raise(Error::new(SqlState::UNDEFINED_FUNCTION, message)));
         }

@@ -1,6 +1,5 @@
 //! From a query's syntax tree to an optimised plan.
 
-use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -16,19 +15,23 @@ use datafusion::sql::planner::{NullOrdering, ParserOptions, PlannerContext, SqlT
 use datafusion::sql::sqlparser::ast;
 use procedure::{Column, Interrupt};
 use sql::analyst::QueryRequest;
-use types::{DataType, Error, Result};
+use types::{DataType, Result};
 
 use crate::coerce::coerced;
+use crate::correlated::{check_decorrelated, pullable};
 use crate::engine::Shared;
 use crate::faults::{raise, told};
 use crate::filters_first::FiltersFirst;
 use crate::literals::read_literals;
+use crate::marks::marked;
 use crate::names::Names;
 use crate::plan::Plan;
 use crate::rewrite::{Place, Rewriter, output_names};
 use crate::rows::Shown;
 use crate::sql_types::sql_type;
 use crate::system::check_columns;
+use crate::three_valued::three_valued;
+use crate::using::written_out;
 
 /// PostgreSQL's reading where DataFusion has a choice.
 fn parser_options() -> ParserOptions {
@@ -44,19 +47,17 @@ fn parser_options() -> ParserOptions {
 pub(crate) fn prepare(shared: &Arc<Shared>, request: &QueryRequest<'_>) -> Result<Plan> {
     let operators = if request.agreeing { &shared.agreeing_operators } else { &shared.operators };
     let state = &shared.state;
-    let (reads_tables, view_uses) = (Cell::default(), RefCell::default());
-    let names = Names { state, operators, request, reads_tables, view_uses };
+    let (reads_tables, view_uses, marks) = Default::default();
+    let names = Names { state, operators, request, reads_tables, view_uses, marks };
     let mut types = request.parameter_types.to_vec();
     let query = request.query;
-    if !query.locks.is_empty() {
-        return Err(Error::unsupported("FOR UPDATE in an analytical query"));
-    }
     let mut logical = plan(&names, query, &types, Place::Outer)?;
     if infer(&logical, &mut types)? {
         names.view_uses.take();
         logical = plan(&names, query, &types, Place::Outer)?;
     }
     let logical = optimized(&shared.state, logical, request).map_err(told)?;
+    check_decorrelated(&logical).map_err(told)?;
     if request.system.is_some() {
         check_columns(&logical).map_err(told)?;
     }
@@ -130,12 +131,17 @@ pub(crate) fn plan(
     place: Place,
 ) -> Result<LogicalPlan> {
     let mut query = query.clone();
+    written_out(&mut query, names, types)?;
     Rewriter::new(types, place).rewrite(&mut query)?;
     let statement = ast::Statement::Query(Box::new(query));
     let planner = SqlToRel::new_with_options(names, parser_options());
     let planned = planner.sql_statement_to_plan_with_context(statement, &mut PlannerContext::new());
-    let coerced = |plan| coerced(plan, names.request.agreeing);
-    planned.and_then(read_literals).and_then(coerced).map_err(told)
+    let planned = planned.and_then(read_literals).and_then(three_valued);
+    let planned = planned.and_then(|plan| {
+        let plan = marked(pullable(plan, &names.marks)?, &names.marks)?;
+        coerced(plan, names.request.agreeing)
+    });
+    planned.map_err(told)
 }
 
 /// Finds types for parameters that have none; whether it had to.

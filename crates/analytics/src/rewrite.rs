@@ -8,6 +8,7 @@
 //! | `x BETWEEN a AND b` compares twice | brings all three to one type | two comparisons |
 //! | `nullif(a, b)` compares by `=` | by Arrow's | CASE |
 //! | `x::t`, `extract(…)`, `date_trunc(…)`, `-x` | its own | calls of [`own`](crate::own) |
+//! | `x AT TIME ZONE z` | the same moment, shown in `z` | a call of [`own`](crate::own) |
 //! | `SELECT x, x` | refused | the second under another name |
 //! | `generate_series(1, 3)` has a column of its name | `value` | an alias |
 //! | `sum(x)` in a subquery is called `sum` | `sum(t.x)` | an alias |
@@ -67,6 +68,9 @@ impl VisitorMut for Rewriter<'_> {
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<types::Error> {
         self.depth += 1;
+        if let Err(error) = check_query(query) {
+            return ControlFlow::Break(error);
+        }
         mark_positions(query, true);
         match orders_by_an_alias_within(query) {
             true => ControlFlow::Break(types::Error::unsupported(
@@ -84,6 +88,9 @@ impl VisitorMut for Rewriter<'_> {
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<types::Error> {
+        if select.into.is_some() {
+            return ControlFlow::Break(types::Error::unsupported("SELECT INTO"));
+        }
         name_outputs(&mut select.projection, self.depth > 1);
         mark_groups(select, true);
         ControlFlow::Continue(())
@@ -95,6 +102,9 @@ impl VisitorMut for Rewriter<'_> {
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<types::Error> {
+        if matches!(factor, TableFactor::Table { sample: Some(_), .. }) {
+            return ControlFlow::Break(types::Error::unsupported("TABLESAMPLE"));
+        }
         name_function_column(factor);
         ControlFlow::Continue(())
     }
@@ -102,6 +112,9 @@ impl VisitorMut for Rewriter<'_> {
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<types::Error> {
         if matches!(expr, Expr::SimilarTo { .. }) {
             return ControlFlow::Break(types::Error::unsupported("SIMILAR TO"));
+        }
+        if matches!(expr, Expr::InSubquery { expr, .. } if matches!(**expr, Expr::Tuple(_))) {
+            return ControlFlow::Break(types::Error::unsupported("a row IN a subquery"));
         }
         mark_frame(expr, true);
         ControlFlow::Continue(())
@@ -119,6 +132,12 @@ impl VisitorMut for Rewriter<'_> {
         if matches!(&*expr, Expr::Function(call) if is_long_nullif(call)) {
             let error = types::Error::unsupported("nullif of so long an expression");
             return ControlFlow::Break(error.with_hint("Compute it in a subquery."));
+        }
+        if let Expr::AtTimeZone { timestamp, time_zone } = &*expr {
+            match zoned(timestamp, time_zone) {
+                Ok(zoned) => *expr = zoned,
+                Err(error) => return ControlFlow::Break(error),
+            }
         }
         let replaced = match &*expr {
             Expr::Value(value) => match &value.value {
@@ -152,6 +171,37 @@ impl VisitorMut for Rewriter<'_> {
         }
         ControlFlow::Continue(())
     }
+}
+
+/// What DataFusion would leave out of account.
+fn check_query(query: &Query) -> Result<()> {
+    if !query.locks.is_empty() {
+        return Err(types::Error::unsupported("FOR UPDATE in an analytical query"));
+    }
+    let Some(with) = query.with.as_ref().filter(|with| with.recursive) else { return Ok(()) };
+    for table in &with.cte_tables {
+        let is_union = matches!(&*table.query.body, SetExpr::SetOperation { .. });
+        let names_itself = || {
+            let name = table.alias.name.value.as_str();
+            ast::visit_relations(&table.query, |relation| match relation.0.as_slice() {
+                [ast::ObjectNamePart::Identifier(part)] if part.value == name => {
+                    ControlFlow::Break(())
+                }
+                _ => ControlFlow::Continue(()),
+            })
+            .is_break()
+        };
+        let cut = match (&table.query.order_by, &table.query.limit_clause, &table.query.fetch) {
+            (Some(_), ..) => "ORDER BY",
+            (_, Some(_), _) | (.., Some(_)) => "LIMIT",
+            _ => continue,
+        };
+        if is_union && names_itself() {
+            let what = format_args!("{cut} in a recursive query");
+            return Err(types::Error::unsupported(what));
+        }
+    }
+    Ok(())
 }
 
 /// Names of outputs are known to ORDER BY where they are all of a key; within an expression the
@@ -215,6 +265,23 @@ fn own_cast(expr: &Expr, to: &AstType) -> Option<Expr> {
     let to = sql::ddl::data_type(to).ok()?;
     let is_ours = !matches!(to, DataType::Array(_) | DataType::System(_));
     (is_ours && !is_parameter).then(|| own(format!("cast as {to}"), expr.clone()))
+}
+
+fn zoned(time: &Expr, zone: &Expr) -> Result<Expr> {
+    let name = match zone {
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(name) => Some(name),
+            _ => None,
+        },
+        _ => None,
+    };
+    let name = name.ok_or_else(|| types::Error::unsupported("a time zone that is computed"))?;
+    if crate::time_zone::find(name).is_none() {
+        let message = format!("time zone \"{name}\" not recognized");
+        let error = types::Error::new(types::SqlState::INVALID_PARAMETER_VALUE, message);
+        return Err(error.with_hint("Zones have names here: Europe/Berlin, UTC."));
+    }
+    Ok(own(format!("zone {name}"), time.clone()))
 }
 
 /// A number as it is written, or something that has no range to leave.
@@ -448,6 +515,11 @@ fn name_outputs(items: &mut [SelectItem], all: bool) {
         .iter()
         .any(|item| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..)));
     let mut taken = BTreeSet::new();
+    let given = items.iter().filter_map(|item| match item {
+        SelectItem::ExprWithAlias { alias, .. } => Some(fold(alias)),
+        _ => None,
+    });
+    let given: BTreeSet<String> = given.collect();
     for (place, item) in items.iter_mut().enumerate() {
         let (expr, name) = match item {
             SelectItem::UnnamedExpr(expr) => (expr, None),
@@ -458,6 +530,8 @@ fn name_outputs(items: &mut [SelectItem], all: bool) {
         let is_new = match &name {
             Some(name) => taken.insert(name.clone()),
             None if all && !is_column => taken.insert(output_name(expr)),
+            // To DataFusion `a` and `t.a` are one name.
+            None if is_column && given.contains(&output_name(expr)) => false,
             None => taken.insert(expr.to_string()),
         };
         let alias = match (is_new && !(has_wildcard && is_column), &name) {
@@ -472,7 +546,12 @@ fn name_outputs(items: &mut [SelectItem], all: bool) {
 
 /// What PostgreSQL calls a query's columns.
 pub(crate) fn output_names(query: &Query, fields: &[&Field]) -> Vec<String> {
-    let mut names: Vec<String> = fields.iter().map(|field| field.name().clone()).collect();
+    // Without what told two of one name apart.
+    let names = fields.iter().zip(1..).map(|(field, place)| {
+        let (name, mark) = (field.name(), format!(":{place}"));
+        name.strip_suffix(&mark).unwrap_or(name).to_owned()
+    });
+    let mut names: Vec<String> = names.collect();
     let Some(items) = select_list(&query.body) else { return names };
     let is_wildcard = |item: &SelectItem| item_name(item).is_none();
     let first = items.iter().position(is_wildcard).unwrap_or(items.len());

@@ -10,14 +10,16 @@ use procedure::{Column, Interrupt};
 use sql::analyst::{
     Analyst, AnalyticalPlan, Execution, Limits, QueryRequest, RowBatches, SystemTables,
 };
-use sql::router::{BROAD_ROWS_MIN, is_refusal, rows};
+use sql::router::{BROAD_ROWS_MIN, is_refusal, rows, settled};
 use sql::session::aside;
 use sql::session::settings::Settings;
 use sql::{Catalog, SessionInfo};
 use sqlparser::ast;
 use storage::Snapshot;
-use types::{DataType, Error, Result, SqlState, SystemType};
+use types::{DataType, Error, Result, SqlState};
 
+use crate::agreement::{are_alike, serves_as};
+use crate::query::users::ROWS_MAX;
 use crate::query::{About, Prepared, about};
 use crate::relation;
 use crate::world::{Activity, Row, Session, World};
@@ -179,35 +181,6 @@ fn no_engine() -> Error {
         .with_hint("The server was built without its feature `analytics`.")
 }
 
-/// Whether rows of the one are rows of the other: columns as many, and of the same kinds of values.
-fn serves_as(plan: &dyn AnalyticalPlan, own: &SystemPlan) -> bool {
-    let kind = |data_type: &DataType| match data_type {
-        DataType::System(system) => kind_of(&system.storage()),
-        other => kind_of(other),
-    };
-    // Numbers of objects leave this engine as their names.
-    let is_named = |data_type: &DataType| match data_type {
-        DataType::System(system) => system.is_object() || *system == SystemType::Record,
-        _ => false,
-    };
-    let columns = plan.columns().iter().zip(&own.prepared.columns);
-    plan.columns().len() == own.prepared.columns.len()
-        && plan.parameters() == own.prepared.parameters
-        && columns.into_iter().all(|(theirs, ours)| {
-            !is_named(&ours.data_type) && kind(&theirs.data_type) == kind(&ours.data_type)
-        })
-}
-
-/// The type whose values a type's values could as well be.
-fn kind_of(data_type: &DataType) -> DataType {
-    match data_type {
-        DataType::Int2 | DataType::Int4 | DataType::Int8 => DataType::Int8,
-        DataType::Numeric(_) => DataType::Numeric(None),
-        text if text.is_string() => DataType::Text,
-        other => other.clone(),
-    }
-}
-
 /// The session with what a run has newer.
 fn session_now(session: &Session, settings: &Settings, now_us: i64) -> Session {
     let settings = settings.show_all().into_iter();
@@ -263,12 +236,28 @@ impl SystemPlan {
 }
 
 /// A query over tables of both that this evaluator knows.
+///
+/// | Users' rows | who runs it |
+/// |---|---|
+/// | fewer than [`BROAD_ROWS_MIN`] | this evaluator |
+/// | at most [`ROWS_MAX`] | the other engine, if its [answers are these](are_alike) |
+/// | more | the other engine, which alone can |
+///
+/// Where both can, an error of the other engine's first rows is taken back, and this evaluator's
+/// word counts.
 struct MixedPlan {
     own: Arc<SystemPlan>,
     question: Question,
     /// The other engine's, if its rows can stand for ours; planned for the first large run, since
     /// planning takes longer than a small run.
-    columnar: OnceLock<Option<Arc<dyn AnalyticalPlan>>>,
+    columnar: OnceLock<Option<Columnar>>,
+}
+
+/// The other engine's plan of a query that this one runs, too.
+#[derive(Clone)]
+struct Columnar {
+    plan: Arc<dyn AnalyticalPlan>,
+    is_alike: bool,
 }
 
 impl fmt::Debug for MixedPlan {
@@ -278,26 +267,59 @@ impl fmt::Debug for MixedPlan {
 }
 
 impl MixedPlan {
+    fn rows(&self, snapshot: &Snapshot) -> u64 {
+        rows(snapshot, &self.own.prepared.tables)
+    }
+
+    /// Whether this evaluator may read so many rows.
+    fn may_read(rows: u64) -> bool {
+        usize::try_from(rows).is_ok_and(|rows| rows <= ROWS_MAX)
+    }
+
+    /// The other engine's plan, if it is its turn.
+    fn columnar_of(&self, rows: u64) -> Option<Arc<dyn AnalyticalPlan>> {
+        if rows < BROAD_ROWS_MIN {
+            return None;
+        }
+        let Columnar { plan, is_alike } = self.columnar()?;
+        (is_alike || !MixedPlan::may_read(rows)).then_some(plan)
+    }
+
     /// Who runs it.
     fn plan(&self, snapshot: &Snapshot) -> Arc<dyn AnalyticalPlan> {
-        let is_large = rows(snapshot, &self.own.prepared.tables) >= BROAD_ROWS_MIN;
-        let columnar = if is_large { self.columnar() } else { None };
+        let columnar = self.columnar_of(self.rows(snapshot));
         columnar.unwrap_or_else(|| Arc::clone(&self.own) as Arc<dyn AnalyticalPlan>)
     }
 
-    fn columnar(&self) -> Option<Arc<dyn AnalyticalPlan>> {
+    fn columnar(&self) -> Option<Columnar> {
         if let Some(planned) = self.columnar.get() {
             return planned.clone();
         }
-        let types: Vec<_> = self.own.prepared.parameters.iter().cloned().map(Some).collect();
+        let prepared = &self.own.prepared;
+        let types: Vec<_> = prepared.parameters.iter().cloned().map(Some).collect();
         match aside(false, || self.question.ask(&types, true)) {
             // The next run may ask again.
             Err(error) if error.code() == SqlState::QUERY_CANCELED => None,
             planned => {
-                let serving = planned.ok().filter(|plan| serves_as(&**plan, &self.own));
+                let serving = planned.ok().filter(|plan| serves_as(&**plan, prepared));
+                let serving = serving.map(|plan| {
+                    let is_alike = are_alike(&self.question.query, plan.columns(), prepared);
+                    Columnar { plan, is_alike }
+                });
                 self.columnar.get_or_init(|| serving).clone()
             }
         }
+    }
+}
+
+/// The same run for another engine.
+fn again(execution: &Execution) -> Execution {
+    Execution {
+        snapshot: Arc::clone(&execution.snapshot),
+        parameters: execution.parameters.clone(),
+        settings: execution.settings.clone(),
+        now_us: execution.now_us,
+        limits: execution.limits.clone(),
     }
 }
 
@@ -319,7 +341,24 @@ impl AnalyticalPlan for MixedPlan {
     }
 
     fn run(self: Arc<Self>, execution: Execution) -> RowBatches {
-        self.plan(&execution.snapshot).run(execution)
+        let rows = self.rows(&execution.snapshot);
+        let own = Arc::clone(&self.own);
+        match self.columnar_of(rows) {
+            None => own.run(execution),
+            Some(columnar) if !MixedPlan::may_read(rows) => columnar.run(execution),
+            Some(columnar) => {
+                let (mut again, began) = (again(&execution), Instant::now());
+                let rows = async move {
+                    settled(columnar.run(execution)).await.unwrap_or_else(|_| {
+                        let left = again.limits.timeout;
+                        again.limits.timeout =
+                            left.map(|left| left.saturating_sub(began.elapsed()));
+                        own.run(again)
+                    })
+                };
+                once(rows).flatten().boxed()
+            }
+        }
     }
 
     fn explain(

@@ -29,6 +29,7 @@
 //! refuses for want of a cast may pass. Ungrouped columns beside aggregates are those of the
 //! group's first row. Regular expressions are of the `regex` crate: no back references.
 
+mod agreement;
 mod analyst;
 mod describe;
 pub mod oid;

@@ -20,6 +20,7 @@
 //! and is never looked at again; for the others each run adds up the sizes of those few tables.
 
 mod agreed;
+mod settled;
 
 use std::fmt;
 use std::ops::Bound;
@@ -29,6 +30,7 @@ use storage::Snapshot;
 use types::{Error, SqlState, TableId};
 
 pub use agreed::{are_agreed, is_agreed};
+pub use settled::settled;
 
 /// From how many rows on it pays to plan for columns: the fast path reads about as many in the
 /// time that the analyst takes to plan.

@@ -2,7 +2,9 @@
 
 mod agreement;
 mod answers;
+mod joins;
 mod limits;
+mod membership;
 mod random;
 mod transactions;
 

@@ -12,6 +12,7 @@ mod isolation;
 mod layouts;
 mod log_schemes;
 mod mixed;
+mod mixed_sizes;
 mod proofs;
 mod protocols;
 

@@ -32,7 +32,7 @@ mod scope;
 mod select;
 pub(crate) mod sets;
 mod text_functions;
-mod users;
+pub(crate) mod users;
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;

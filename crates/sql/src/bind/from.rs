@@ -54,6 +54,18 @@ impl Binder<'_> {
             other => return Err(Error::unsupported(format_args!("{other:?}"))),
         };
         let on = self.join_condition(from, constraint, left_width)?;
+        if let ast::JoinConstraint::Using(columns) = constraint {
+            if matches!(join.join_operator, J::Right(_) | J::RightOuter(_)) {
+                // The merged column would have to be the right one.
+                return Err(Error::unsupported("RIGHT JOIN with USING")
+                    .with_hint("Begin with that table and use LEFT JOIN."));
+            }
+            let shown = from.scope.relations.iter().skip(first).flat_map(|r| &r.columns);
+            let mut shown = shown.filter(|column| !column.hidden).map(|column| &column.name);
+            for column in columns {
+                from.scope.merges_late |= shown.next() != Some(&object_name(column)?);
+            }
+        }
         match outer {
             true => from.items[right].left = Some(on),
             false => from.conditions.extend(on),
@@ -98,8 +110,9 @@ impl Binder<'_> {
                 ),
             )
         };
-        let left = Scope { relations: from.scope.relations[..left_relations].to_vec() };
-        let right = Scope { relations: from.scope.relations[left_relations..].to_vec() };
+        let (left, right) = from.scope.relations.split_at(left_relations);
+        let [left, right] =
+            [left, right].map(|side| Scope { relations: side.to_vec(), ..Scope::default() });
         let (left, left_type) = left.find(name)?.ok_or_else(|| missing("left"))?;
         let (right, right_type) = right.find(name)?.ok_or_else(|| missing("right"))?;
         for relation in &mut from.scope.relations[left_relations..] {

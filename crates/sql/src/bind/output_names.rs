@@ -30,6 +30,7 @@ pub fn output_name(expr: &ast::Expr) -> String {
             _ => "case".into(),
         },
         E::Extract { .. } => "extract".into(),
+        E::AtTimeZone { .. } => "timezone".into(),
         E::Substring { shorthand: true, .. } => "substr".into(),
         E::Substring { .. } => "substring".into(),
         E::Position { .. } => "position".into(),

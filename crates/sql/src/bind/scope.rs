@@ -12,6 +12,8 @@ use crate::catalog::Table;
 #[derive(Clone, Debug, Default)]
 pub struct Scope {
     pub relations: Vec<Relation>,
+    /// USING has merged a column that does not stand first, as it would in `*`.
+    pub merges_late: bool,
 }
 
 #[derive(Clone, Debug)]

@@ -355,7 +355,7 @@ impl Binder<'_> {
                         "SELECT * with no tables specified is not valid",
                     ));
                 }
-                expand(scope, None, outputs);
+                expand(scope, None, outputs)?;
             }
             S::QualifiedWildcard(ast::SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
                 let name = crate::names::object_name(name)?;
@@ -365,7 +365,7 @@ impl Binder<'_> {
                         format!("missing FROM-clause entry for table \"{name}\""),
                     ));
                 }
-                expand(scope, Some(&name), outputs);
+                expand(scope, Some(&name), outputs)?;
             }
             other => return Err(Error::unsupported(format_args!("{other} in a select list"))),
         }
@@ -605,13 +605,21 @@ fn refuse_unsupported(select: &ast::Select) -> Result<()> {
     }
 }
 
-fn expand(scope: &Scope, only: Option<&str>, outputs: &mut Vec<Output>) {
+fn expand(scope: &Scope, only: Option<&str>, outputs: &mut Vec<Output>) -> Result<()> {
+    if only.is_none() && scope.merges_late {
+        return Err(Error::unsupported(
+            "* over a JOIN with USING of a column that is not the first",
+        )
+        .with_hint("Name the columns."));
+    }
     for relation in &scope.relations {
         if only.is_some_and(|only| relation.name != only) {
             continue;
         }
         for (i, column) in relation.columns.iter().enumerate() {
-            if !column.hidden {
+            // What USING has merged away is a column of its table still.
+            let is_shown = !column.hidden || (only.is_some() && !column.name.is_empty());
+            if is_shown {
                 let place = Expr::Column(relation.offset + i as u16);
                 outputs.push(Output {
                     name: column.name.clone(),
@@ -620,6 +628,7 @@ fn expand(scope: &Scope, only: Option<&str>, outputs: &mut Vec<Output>) {
             }
         }
     }
+    Ok(())
 }
 
 /// `ORDER BY 2`: the place of an output.

@@ -6,10 +6,9 @@
 //! footprint, so a transaction that asked it may not write any more, if it is not READ ONLY anyway.
 //! For a query that the fast path can run too, a transaction which might still write stays with it.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
-use futures::stream::{self, StreamExt};
+use futures::stream::StreamExt;
 use types::{DataType, Error, Result, SqlState, Value};
 
 use super::guard::aside;
@@ -32,9 +31,6 @@ fn too_many_runs() -> Error {
     Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what)
         .with_hint("Fetch the open portals to their end or close them, or end the transaction.")
 }
-
-/// Rows that are held back until it is known that none of them is an error.
-const HELD_ROWS_MAX: usize = 10_000;
 
 impl Session {
     /// Binds for the analyst what the fast path has refused.
@@ -172,7 +168,7 @@ impl Session {
     }
 
     /// The analyst's answer to a query that the fast path could run. `None` also where it fails
-    /// within its first [`HELD_ROWS_MAX`] rows, which are held back: what the two compute in
+    /// within its [first rows](router::settled), which are held back: what the two compute in
     /// another order may be an error for one alone, and the fast path's word counts.
     pub(super) async fn answer_broad(
         &mut self,
@@ -186,25 +182,9 @@ impl Session {
             return Err(too_many_runs());
         }
         let execution = self.execution(&*plan, parameters, view.clone(), plan.reads_tables())?;
-        let mut rows = self.counted(Arc::clone(&plan).run(execution)).fuse();
-        let (mut held, mut count) = (VecDeque::new(), 0);
-        while count < HELD_ROWS_MAX
-            && let Some(batch) = rows.next().await
-        {
-            match &batch {
-                Err(error) if router::may_differ(error) => return Ok(None),
-                Err(_) => count = HELD_ROWS_MAX,
-                Ok(batch) => count += batch.len(),
-            }
-            held.push_back(batch);
-        }
-        // As many stay held, so that the run sees how its client fetches.
-        let rows = stream::unfold((held, rows), |(mut held, mut rows)| async move {
-            held.extend(rows.next().await);
-            let batch = held.pop_front()?;
-            Some((batch, (held, rows)))
-        });
-        Ok(Some(streamed(&*plan, copy, rows.boxed())))
+        let rows = self.counted(Arc::clone(&plan).run(execution));
+        let Ok(rows) = router::settled(rows).await else { return Ok(None) };
+        Ok(Some(streamed(&*plan, copy, rows)))
     }
 
     /// Rows that count as a run until they are all fetched, or given up.

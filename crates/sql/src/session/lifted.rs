@@ -108,7 +108,7 @@ impl Session {
         literals: usize,
     ) -> Option<Arc<Prepared>> {
         let [parsed] = <[Parsed; 1]>::try_from(parse(text).ok()?).ok()?;
-        let prepared = self.bind(&self.view().versioned, parsed, types.clone(), false).ok()?;
+        let prepared = self.bind(&self.view().versioned, parsed, &types.declared(), false).ok()?;
         (prepared.bound.parameters.len() == literals).then(|| Arc::new(prepared))
     }
 }

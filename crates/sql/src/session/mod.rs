@@ -221,10 +221,10 @@ impl Session {
             said @ Some(_) => self.view_of(said)?.versioned,
             None => self.view().versioned,
         };
-        let types = ParameterTypes::new(types);
         // What EXECUTE answers is not in its text.
-        let cachable =
-            types.is_empty() && parsed.text.len() <= CACHED_TEXT_BYTES_MAX && !parsed.is_execute();
+        let cachable = ParameterTypes::new(types).is_empty()
+            && parsed.text.len() <= CACHED_TEXT_BYTES_MAX
+            && !parsed.is_execute();
         if cachable && let Some(prepared) = self.bound_already(&parsed.text, versioned.version) {
             return Ok(prepared);
         }
@@ -246,17 +246,21 @@ impl Session {
         &self,
         versioned: &Versioned,
         parsed: Parsed,
-        types: ParameterTypes,
+        told: &[Option<DataType>],
         analyst: bool,
     ) -> Result<Prepared> {
+        let types = ParameterTypes::new(told);
         let declared = types.declared();
         if let Some((explained, analyze)) = parsed.explained()? {
-            let explained = self.bind(versioned, explained, types.clone(), analyst)?;
+            let explained = self.bind(versioned, explained, told, analyst)?;
             return Ok(Prepared::explaining(parsed, types, explained, analyze));
         }
         let bound = bind_in_session(&versioned.catalog, &self.info, &parsed, &declared);
         let bound = match bound {
-            Err(error) if analyst => self.bind_refused(versioned, &parsed, &declared, error),
+            // Who knows system tables knows their types, as which the client sends its values.
+            Err(error) if analyst => {
+                self.bind_refused(versioned, &parsed, &told[..declared.len()], error)
+            }
             bound => bound,
         };
         let mut bound = bound.map_err(|error| self.bound_in_the_past(parsed.as_of, error))?;
@@ -300,8 +304,7 @@ impl Session {
         }
         // The client has been told the types: they stay what they were.
         let told: Vec<_> = prepared.bound.parameters.iter().cloned().map(Some).collect();
-        let types = ParameterTypes::new(&told);
-        let again = self.bind(&view.versioned, prepared.parsed.clone(), types, true)?;
+        let again = self.bind(&view.versioned, prepared.parsed.clone(), &told, true)?;
         if again.bound.output != prepared.bound.output {
             return Err(Error::new(
                 SqlState::FEATURE_NOT_SUPPORTED,
@@ -505,7 +508,7 @@ impl Session {
     fn check_view(&self, query: &str) -> Result<()> {
         let versioned = self.view().versioned;
         for parsed in parse(query)? {
-            let prepared = self.bind(&versioned, parsed, ParameterTypes::default(), true)?;
+            let prepared = self.bind(&versioned, parsed, &[], true)?;
             if !prepared.bound.parameters.is_empty() {
                 return Err(Error::new(SqlState::UNDEFINED_PARAMETER, "there is no parameter $1"));
             }

@@ -271,8 +271,19 @@ impl Generator {
             2 => format!("NOT ({})", self.comparison(scope, depth)),
             3 if depth < 2 => {
                 let not = if self.one_in(2) { "NOT " } else { "" };
-                let inner = self.correlated(scope);
+                let inner = self.correlated(scope, "=", false);
                 format!("{not}EXISTS ({inner})")
+            }
+            5 if depth < 2 => {
+                let by = *self.pick(&["=", "<>"]);
+                let inner = self.correlated(scope, by, true);
+                let x = self.expr(Type::Int, scope, DEPTH_MAX);
+                match self.random.below(4) {
+                    0 => format!("{x} NOT IN ({inner})"),
+                    1 => format!("{x} <> ALL ({inner})"),
+                    2 => format!("NOT ({x} = ANY ({inner}))"),
+                    _ => format!("({x} IN ({inner})) IS NULL"),
+                }
             }
             4 if depth < 2 => {
                 let not = if self.one_in(3) { "NOT " } else { "" };
@@ -284,17 +295,19 @@ impl Generator {
         }
     }
 
-    /// A subquery whose rows depend on those around it by an equality.
-    fn correlated(&mut self, outer: &[Column]) -> String {
+    /// A subquery whose rows depend on those around it by a comparison. `valued`: with a number.
+    fn correlated(&mut self, outer: &[Column], by: &str, valued: bool) -> String {
         let (from, scope) = self.source(2);
         let outer: Vec<Column> =
             outer.iter().filter(|c| c.data_type == Type::Int).cloned().collect();
         let scope: Vec<Column> = scope.into_iter().filter(|c| c.data_type == Type::Int).collect();
+        let value = if valued { self.pick(&scope).name.clone() } else { "1".to_owned() };
         let inner = self.pick(&scope).name.clone();
-        match outer.is_empty() {
-            true => format!("SELECT 1 FROM {from} WHERE {inner} > {}", self.small()),
-            false => format!("SELECT 1 FROM {from} WHERE {inner} = {}", self.pick(&outer).name),
-        }
+        let (by, of) = match outer.is_empty() {
+            true => (">", self.small()),
+            false => (by, self.pick(&outer).name.clone()),
+        };
+        format!("SELECT {value} FROM {from} WHERE {inner} {by} {of}")
     }
 
     fn comparison(&mut self, scope: &[Column], depth: u32) -> String {

@@ -1,0 +1,92 @@
+//! `AT TIME ZONE`: what a clock on the wall of a place shows at a moment, and the other way round.
+//!
+//! A time that a clock there never shows is that of a clock which was not put forward; one that it
+//! shows twice is the later one. PostgreSQL reads both so.
+
+use chrono::{DateTime, MappedLocalTime, Offset, TimeDelta, TimeZone};
+use chrono_tz::{TZ_VARIANTS, Tz};
+use types::{DataType, Error, Result, Value};
+
+use crate::sql_types::EPOCH_US;
+
+/// No clock is put forward by more.
+const LONGEST_GAP: TimeDelta = TimeDelta::hours(25);
+
+/// The zone of a name, in letters of any case.
+pub(crate) fn find(name: &str) -> Option<Tz> {
+    TZ_VARIANTS.into_iter().find(|zone| zone.name().eq_ignore_ascii_case(name))
+}
+
+/// A timestamp with a zone as one without, or the other way round.
+pub(crate) fn at(zone: Tz, value: Value) -> Result<Value> {
+    let moved = |us: i64, offset: fn(Tz, i64) -> Option<i64>| match us {
+        i64::MIN | i64::MAX => Some(us),
+        us => us.checked_add(offset(zone, us)?),
+    };
+    let moved = match value {
+        Value::Date(_) => {
+            return at(zone, types::cast::cast(&value, &DataType::Timestamptz, true)?);
+        }
+        Value::Timestamptz(us) => moved(us, ahead).map(Value::Timestamp),
+        Value::Timestamp(us) => moved(us, behind).map(Value::Timestamptz),
+        _ => return Err(Error::unsupported("AT TIME ZONE of this type")),
+    };
+    moved.ok_or_else(|| {
+        Error::new(types::SqlState::DATETIME_FIELD_OVERFLOW, "timestamp out of range")
+    })
+}
+
+/// By how much the zone's clocks are ahead of UTC, at a moment of UTC.
+fn ahead(zone: Tz, us: i64) -> Option<i64> {
+    let utc = DateTime::from_timestamp_micros(us.checked_add(EPOCH_US)?)?.naive_utc();
+    Some(us_of(zone.offset_from_utc_datetime(&utc)))
+}
+
+/// By how much they are behind, when they show a time.
+fn behind(zone: Tz, us: i64) -> Option<i64> {
+    let shown = DateTime::from_timestamp_micros(us.checked_add(EPOCH_US)?)?.naive_utc();
+    let offset = match zone.offset_from_local_datetime(&shown) {
+        MappedLocalTime::Single(offset) | MappedLocalTime::Ambiguous(_, offset) => offset,
+        MappedLocalTime::None => {
+            let before = shown.checked_sub_signed(LONGEST_GAP)?;
+            zone.offset_from_local_datetime(&before).latest()?
+        }
+    };
+    Some(-us_of(offset))
+}
+
+fn us_of(offset: impl Offset) -> i64 {
+    i64::from(offset.fix().local_minus_utc()) * 1_000_000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(zone: &str, text: &str, of: DataType, to: DataType) -> String {
+        let value = Value::read_text(&of, text).expect("a time");
+        at(find(zone).expect("a zone"), value).expect("a time").to_text(&to)
+    }
+
+    /// What PostgreSQL 15 answers.
+    #[test]
+    fn clocks_are_those_of_the_place() {
+        let (local, utc) = (DataType::Timestamp, DataType::Timestamptz);
+        for (zone, text, expected) in [
+            ("America/New_York", "2020-01-31 12:00:00+00", "2020-01-31 07:00:00"),
+            ("america/new_york", "2020-07-31 12:00:00+00", "2020-07-31 08:00:00"),
+            ("UTC", "2020-01-31 12:00:00+00", "2020-01-31 12:00:00"),
+            ("Asia/Kolkata", "1999-12-31 23:59:59.5+00", "2000-01-01 05:29:59.5"),
+        ] {
+            assert_eq!(shown(zone, text, utc.clone(), local.clone()), expected);
+        }
+        for (zone, text, expected) in [
+            ("Europe/Berlin", "2020-06-01 12:00:00", "2020-06-01 10:00:00+00"),
+            ("Europe/Berlin", "2020-03-29 02:30:00", "2020-03-29 01:30:00+00"),
+            ("Europe/Berlin", "2020-10-25 02:30:00", "2020-10-25 01:30:00+00"),
+            ("Asia/Kolkata", "2020-06-01 12:00:00", "2020-06-01 06:30:00+00"),
+        ] {
+            assert_eq!(shown(zone, text, local.clone(), utc.clone()), expected);
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! JOIN with USING and NATURAL JOIN by PostgreSQL's answers, and what is refused.
+
+use types::SqlState;
+
+use super::{Node, block_on, roomy};
+
+const TABLES: &str = "
+    CREATE TABLE t (id int PRIMARY KEY, a int, b int);
+    INSERT INTO t VALUES (1, 1, 10), (2, 2, 20), (3, NULL, 30);
+    CREATE TABLE u (id int PRIMARY KEY, a int, c text);
+    INSERT INTO u VALUES (1, 2, 'x'), (2, 3, 'y'), (3, NULL, 'z');";
+
+/// Queries, names of their columns, and rows, as PostgreSQL 15 answers.
+const QUERIES: &[(&str, &str, &[&str])] = &[
+    (
+        "SELECT * FROM t RIGHT JOIN u USING (a) ORDER BY c",
+        "a,id,b,id,c",
+        &["2,2,20,1,x", "3,NULL,NULL,2,y", "NULL,NULL,NULL,3,z"],
+    ),
+    (
+        "SELECT * FROM t LEFT JOIN u USING (a) ORDER BY b",
+        "a,id,b,id,c",
+        &["1,1,10,NULL,NULL", "2,2,20,1,x", "NULL,3,30,NULL,NULL"],
+    ),
+    (
+        "SELECT * FROM t FULL JOIN u USING (a) ORDER BY b, c",
+        "a,id,b,id,c",
+        &[
+            "1,1,10,NULL,NULL",
+            "2,2,20,1,x",
+            "NULL,3,30,NULL,NULL",
+            "3,NULL,NULL,2,y",
+            "NULL,NULL,NULL,3,z",
+        ],
+    ),
+    (
+        "SELECT a, t.a, u.a FROM t FULL JOIN u USING (a) ORDER BY b, c",
+        "a,a,a",
+        &["1,1,NULL", "2,2,2", "NULL,NULL,NULL", "3,NULL,3", "NULL,NULL,NULL"],
+    ),
+    (
+        "SELECT a + 1, count(*) FROM t FULL JOIN u USING (a) GROUP BY a ORDER BY a",
+        "?column?,count",
+        &["2,1", "3,1", "4,1", "NULL,2"],
+    ),
+    (
+        "SELECT a, b, c FROM t RIGHT JOIN u USING (id, a) WHERE a > 1 OR a IS NULL ORDER BY id",
+        "a,b,c",
+        &["2,NULL,x", "3,NULL,y", "NULL,NULL,z"],
+    ),
+    ("SELECT * FROM t NATURAL JOIN u", "id,a,b,c", &[]),
+    (
+        "SELECT * FROM t NATURAL RIGHT JOIN u ORDER BY c",
+        "id,a,b,c",
+        &["1,2,NULL,x", "2,3,NULL,y", "3,NULL,NULL,z"],
+    ),
+    (
+        "SELECT * FROM t NATURAL FULL JOIN u ORDER BY id, b, c",
+        "id,a,b,c",
+        &[
+            "1,1,10,NULL",
+            "1,2,NULL,x",
+            "2,2,20,NULL",
+            "2,3,NULL,y",
+            "3,NULL,30,NULL",
+            "3,NULL,NULL,z",
+        ],
+    ),
+    (
+        "SELECT a, v.d FROM t JOIN u USING (a) FULL JOIN (SELECT a, b AS d FROM t) v
+            USING (a) ORDER BY a, d",
+        "a,d",
+        &["1,10", "2,20", "NULL,30"],
+    ),
+    (
+        "SELECT j.a, j.c FROM (t RIGHT JOIN u USING (a)) j ORDER BY c",
+        "a,c",
+        &["2,x", "3,y", "NULL,z"],
+    ),
+    ("SELECT t.*, u.* FROM t JOIN u USING (a)", "id,a,b,id,a,c", &["2,2,20,1,2,x"]),
+    (
+        "WITH v AS (SELECT * FROM t RIGHT JOIN u USING (a)) SELECT v.a FROM v ORDER BY v.c",
+        "a",
+        &["2", "3", "NULL"],
+    ),
+    (
+        "SELECT * FROM t, u FULL JOIN (SELECT 2 AS a, 5 AS e) w USING (a)
+            WHERE t.id = 1 ORDER BY c",
+        "id,a,b,a,id,c,e",
+        &["1,1,10,2,1,x,5", "1,1,10,3,2,y,NULL", "1,1,10,NULL,3,z,NULL"],
+    ),
+    ("SELECT max(a) FROM t RIGHT JOIN u USING (a) HAVING max(a) > 2", "max", &["3"]),
+    (
+        "SELECT a FROM t RIGHT JOIN u USING (a) UNION ALL
+            SELECT a FROM t FULL JOIN u USING (a) ORDER BY 1",
+        "a",
+        &["1", "2", "2", "3", "3", "NULL", "NULL", "NULL"],
+    ),
+];
+
+#[test]
+fn columns_that_a_join_merges_are_those_of_postgresql() {
+    block_on(async {
+        let node = Node::new(&roomy());
+        let mut client = node.session();
+        client.run(TABLES).await;
+        // WITH RECURSIVE is the analyst's, and changes nothing else.
+        for with in ["", "WITH RECURSIVE x AS (SELECT 1)"] {
+            for (text, names, rows) in QUERIES {
+                let text = match text.strip_prefix("WITH ").filter(|_| !with.is_empty()) {
+                    Some(rest) => format!("{with}, {rest}"),
+                    None => format!("{with} {text}"),
+                };
+                let told = client.run(&text).await;
+                let shown: Vec<&str> = told.columns.iter().map(|(name, _)| &**name).collect();
+                assert_eq!(shown.join(","), *names, "{text}");
+                assert_eq!(told.lines(), *rows, "{text}");
+                assert!(told.by_analyst || with.is_empty(), "{text}");
+            }
+        }
+    });
+}
+
+#[test]
+fn what_would_be_left_out_of_account_is_refused() {
+    block_on(async {
+        let node = Node::new(&roomy());
+        let mut client = node.session();
+        client.run(TABLES).await;
+        for text in [
+            "WITH RECURSIVE x AS (SELECT 1) SELECT * INTO v FROM t",
+            "WITH RECURSIVE x AS (SELECT 1) SELECT id FROM t TABLESAMPLE BERNOULLI (0)",
+            "SELECT rank() OVER (ORDER BY x.id) FROM (SELECT id FROM t FOR UPDATE) x",
+            "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 5 LIMIT 3)
+                SELECT * FROM r",
+            "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r
+                WHERE n < 5 ORDER BY 1)
+                SELECT * FROM r",
+            "SELECT id FROM t WHERE (a, b) NOT IN (SELECT a, id FROM u WHERE u.id = t.id)",
+            "SELECT id FROM t WHERE a NOT IN (SELECT a FROM u WHERE u.id > t.id
+                ORDER BY id LIMIT 1)",
+            "SELECT id FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.id > t.id OFFSET 1)",
+        ] {
+            assert_eq!(client.code(text).await, SqlState::FEATURE_NOT_SUPPORTED, "{text}");
+        }
+    });
+}
+
+#[test]
+fn a_time_at_a_zone_is_what_clocks_show_there() {
+    block_on(async {
+        let node = Node::new(&roomy());
+        let mut client = node.session();
+        client.run("CREATE TABLE seen (id int PRIMARY KEY, at timestamptz, shown timestamp)").await;
+        client
+            .run("INSERT INTO seen VALUES (1, '2020-01-31 12:00:00+00', '2020-06-01 12:00:00')")
+            .await;
+        let told = client
+            .run(
+                "SELECT at AT TIME ZONE 'America/New_York', shown AT TIME ZONE 'Europe/Berlin'
+                FROM seen",
+            )
+            .await;
+        let head = "timezone timestamp without time zone,timezone timestamp with time zone";
+        assert_eq!(told.head(), head);
+        assert_eq!(told.lines(), ["2020-01-31 07:00:00,2020-06-01 10:00:00+00"]);
+        let unknown = "SELECT at AT TIME ZONE 'Nowhere/City' FROM seen";
+        assert_eq!(client.code(unknown).await.as_str(), "22023");
+    });
+}
