@@ -167,12 +167,15 @@ fn long_texts_that_a_query_makes_are_counted() {
 #[test]
 fn a_condition_follows_its_columns_to_other_names() {
     on_a_node(async |_, client| {
-        let change = "ALTER TABLE customer RENAME COLUMN level TO \"Level of it\"";
+        let make = "CREATE TABLE marked (id int PRIMARY KEY, level int CHECK (level >= 0))";
+        client.batch_execute(make).await.unwrap();
+        let change = "ALTER TABLE marked RENAME COLUMN level TO \"Level of it\"";
         client.batch_execute(change).await.unwrap();
-        let text = "SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE contype = 'c'";
+        let text = "SELECT pg_get_constraintdef(oid) FROM pg_constraint
+            WHERE contype = 'c' AND conrelid = 'marked'::regclass";
         let row = client.query_one(text, &[]).await.unwrap();
         assert_eq!(row.get::<_, &str>(0), "CHECK ((\"Level of it\" >= 0))");
-        client.batch_execute("ALTER TABLE customer RENAME \"Level of it\" TO l").await.unwrap();
+        client.batch_execute("ALTER TABLE marked RENAME \"Level of it\" TO l").await.unwrap();
         let row = client.query_one(text, &[]).await.unwrap();
         assert_eq!(row.get::<_, &str>(0), "CHECK ((l >= 0))");
     });

@@ -451,7 +451,10 @@ fn aggregate_type(aggregate: &Aggregate) -> Result<DataType> {
     let of = aggregate.types.first().cloned().unwrap_or(DataType::Unknown);
     Ok(match aggregate.kind {
         A::Count => DataType::Int8,
-        A::Min | A::Max => of,
+        A::Min | A::Max => match of {
+            DataType::Char(_) => of,
+            of => of.without_modifier(),
+        },
         A::Sum => match of {
             DataType::Int2 | DataType::Int4 => DataType::Int8,
             DataType::Int8 => DataType::Numeric(None),

@@ -85,8 +85,8 @@ impl Binder<'_> {
         for name in names {
             let sides = [taken(&mut left, &name, "left")?, taken(&mut right, &name, "right")?];
             let [of_left, of_right] = sides.clone();
-            on.push(self.compare(CompareOp::Equal, of_left, of_right)?);
             let typed = self.merged(sides, kept)?;
+            on.push(self.compare(CompareOp::Equal, of_left, of_right)?);
             merged.push(Visible { name, typed, hidden: false });
         }
         self.scope().columns.extend(merged.into_iter().chain(left).chain(right));

@@ -117,7 +117,7 @@ pub fn meeting_type(a: &DataType, b: &DataType) -> Option<DataType> {
         (DataType::System(SystemType::Name), b) if b.is_string() => Some(a.clone()),
         (DataType::Text, DataType::System(SystemType::Name)) => Some(DataType::Text),
         (a, DataType::System(SystemType::Name)) if a.is_string() => Some(b.clone()),
-        (DataType::Varchar(_), DataType::Text) => Some(DataType::Varchar(None)),
+        (DataType::Varchar(_), DataType::Text | DataType::Char(_)) => Some(DataType::Varchar(None)),
         // Numbers of objects and integers meet in the former.
         (DataType::System(SystemType::Oid), b) if b.is_integer() => Some(a.clone()),
         (a, DataType::System(SystemType::Oid)) if a.is_integer() => Some(b.clone()),
