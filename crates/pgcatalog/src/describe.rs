@@ -176,6 +176,9 @@ fn foreign_key(world: &World, table: &Table, key: &ForeignKey) -> Option<String>
 
 pub fn view_definition(world: &World, number: u32) -> Option<String> {
     let (schema, name) = world.names().relations.get(&number)?;
+    if let Some(view) = world.catalog.view(name).filter(|_| *schema == "public") {
+        return Some(format!(" {};", view.text));
+    }
     let relation = &relation::all()[relation::place(schema, name)?];
     views::definition(relation).map(|text| format!(" {};", text.trim()))
 }

@@ -8,7 +8,7 @@
 //! ┌───┬────────┬───────────────────┬─────────────┐
 //! │ 0 │ kind   │ table             │ ordinal     │  index, column default, row type
 //! ├───┼────────┼───────────────────┴─────────────┤
-//! │ 0 │ kind   │ hash of (table, name)           │  constraint, routine: known by name alone
+//! │ 0 │ kind   │ hash of (table, name)           │  constraint, routine, view: known by name alone
 //! ├───┼────────┼─────────────────────────────────┤
 //! │ 0 │ 0      │ 16384 + table                   │  table, in the range of PostgreSQL's users
 //! └───┴────────┴─────────────────────────────────┘
@@ -39,6 +39,7 @@ const ROW_TYPE: u32 = 3 << 28;
 const CONSTRAINT: u32 = 4 << 28;
 const ROUTINE: u32 = 5 << 28;
 const ROLE: u32 = 6 << 28;
+const VIEW: u32 = 7 << 28;
 const HASH: u32 = (1 << 28) - 1;
 const ORDINAL_BITS: u32 = 11;
 
@@ -47,6 +48,16 @@ const ORDINAL_BITS: u32 = 11;
 pub struct Numbers {
     constraints: BTreeMap<(TableId, String), u32>,
     routines: BTreeMap<String, u32>,
+    views: BTreeMap<String, ViewNumbers>,
+}
+
+/// What belongs to a view.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ViewNumbers {
+    pub relation: u32,
+    pub row_type: u32,
+    pub array_of_row_type: u32,
+    pub rule: u32,
 }
 
 impl Numbers {
@@ -71,11 +82,25 @@ impl Numbers {
         for (name, _) in catalog.routines() {
             numbers.routines.insert(name.to_owned(), free(ROUTINE, fnv(&[], name)));
         }
+        for view in catalog.views() {
+            let mut part = |part: u8| free(VIEW, fnv(&[part], &view.name));
+            let of_view = ViewNumbers {
+                relation: part(0),
+                row_type: part(1),
+                array_of_row_type: part(2),
+                rule: part(3),
+            };
+            numbers.views.insert(view.name.clone(), of_view);
+        }
         numbers
     }
 
     pub fn constraint(&self, table: TableId, name: &str) -> u32 {
         self.constraints.get(&(table, name.to_owned())).copied().unwrap_or(0)
+    }
+
+    pub fn view(&self, name: &str) -> Option<ViewNumbers> {
+        self.views.get(name).copied()
     }
 
     pub fn routine(&self, name: &str) -> u32 {

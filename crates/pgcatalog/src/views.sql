@@ -72,7 +72,8 @@ FROM pg_namespace n;
 -- information_schema.tables
 SELECT current_database() AS table_catalog, n.nspname AS table_schema, c.relname AS table_name,
        CASE c.relkind WHEN 'r' THEN 'BASE TABLE' ELSE 'VIEW' END AS table_type,
-       CASE WHEN n.nspname = 'public' THEN 'YES' ELSE 'NO' END AS is_insertable_into,
+       CASE WHEN n.nspname = 'public' AND c.relkind = 'r' THEN 'YES' ELSE 'NO'
+            END AS is_insertable_into,
        'NO' AS is_typed
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'v');
@@ -117,7 +118,7 @@ SELECT current_database() AS table_catalog, n.nspname AS table_schema, c.relname
        current_database() AS udt_catalog, 'pg_catalog' AS udt_schema, t.typname AS udt_name,
        a.attnum AS dtd_identifier, 'NO' AS is_self_referencing, 'NO' AS is_identity,
        'NO' AS identity_cycle, 'NEVER' AS is_generated,
-       CASE WHEN n.nspname = 'public' THEN 'YES' ELSE 'NO' END AS is_updatable
+       CASE WHEN n.nspname = 'public' AND c.relkind = 'r' THEN 'YES' ELSE 'NO' END AS is_updatable
 FROM pg_attribute a
 JOIN pg_class c ON c.oid = a.attrelid
 JOIN pg_namespace n ON n.oid = c.relnamespace

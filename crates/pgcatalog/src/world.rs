@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use sql::Catalog;
 use types::{Result, Value};
 
-use crate::oid::{self, Numbers};
+use crate::oid::{self, Numbers, ViewNumbers};
 use crate::relation::{self, Relation};
 use crate::tables::{self, Facts};
 use crate::views;
@@ -49,6 +49,15 @@ pub struct World {
     /// By place in [`relation::all`].
     contents: Vec<OnceLock<Arc<Contents>>>,
     names: OnceLock<Names>,
+    views: OnceLock<Vec<ViewColumns>>,
+}
+
+/// A user's view and its columns; none if only another engine knows its query.
+#[derive(Debug)]
+pub struct ViewColumns {
+    pub name: String,
+    pub columns: Vec<procedure::Column>,
+    pub numbers: ViewNumbers,
 }
 
 /// The rows of a system table.
@@ -91,7 +100,7 @@ impl World {
     pub fn new(catalog: Arc<Catalog>) -> World {
         let numbers = Numbers::of(&catalog);
         let contents = relation::all().iter().map(|_| OnceLock::new()).collect();
-        World { catalog, numbers, contents, names: OnceLock::new() }
+        World { catalog, numbers, contents, names: OnceLock::new(), views: OnceLock::new() }
     }
 
     /// The rows of the relation at this place of [`relation::all`].
@@ -119,6 +128,18 @@ impl World {
         self.names.get_or_init(|| tables::names(self))
     }
 
+    /// Users' views, by name.
+    pub fn views(&self) -> &[ViewColumns] {
+        self.views.get_or_init(|| {
+            let views = self.catalog.views().filter_map(|view| {
+                let numbers = self.numbers.view(&view.name)?;
+                let columns = crate::query::columns_of_view(self, view).unwrap_or_default();
+                Some(ViewColumns { name: view.name.clone(), columns, numbers })
+            });
+            views.collect()
+        })
+    }
+
     /// A relation by name; `pg_catalog` is looked through before `public`.
     pub fn relation_oid(&self, schema: Option<&str>, name: &str) -> Option<u32> {
         let system = |schema| relation::place(schema, name).map(|p| relation::all()[p].oid);
@@ -128,7 +149,8 @@ impl World {
                 let (table, index) = self.catalog.find_index(name)?;
                 Some(oid::index(table.id(), index))
             };
-            table.or_else(index)
+            let view = || self.numbers.view(name).map(|view| view.relation);
+            table.or_else(view).or_else(index)
         };
         match schema {
             None => system("pg_catalog").or_else(user),

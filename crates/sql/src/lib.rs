@@ -15,6 +15,7 @@ pub mod analyst;
 pub mod as_of;
 pub mod bind;
 pub mod catalog;
+mod clauses;
 pub mod copy;
 pub mod ddl;
 mod depth;

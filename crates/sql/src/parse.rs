@@ -15,6 +15,7 @@ use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Whitespace
 use types::{Error, Result, SqlState};
 
 use crate::as_of::{self, AsOf};
+use crate::clauses::settle;
 use crate::copy::CopyOptions;
 use crate::depth;
 use crate::precedence::mend;
@@ -147,6 +148,7 @@ pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
             Body::Statement(tree) => {
                 depth::check_tree(&statement, tree)?;
                 mend(tree);
+                settle(tree)?;
             }
             Body::CreateRoutine { definition, .. } => {
                 depth::check_tree(&statement, definition)?;

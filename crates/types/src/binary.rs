@@ -62,7 +62,7 @@ impl Value {
             (Value::Timestamp(us), DataType::Timestamp)
             | (Value::Timestamptz(us), DataType::Timestamptz) => out.put_i64(*us),
             (Value::Array(elements), DataType::Array(element)) => {
-                write_array(elements, element, out)?;
+                write_array(elements, element, 1, out)?;
             }
             (value, DataType::System(system)) => write_system(value, *system, out)?,
             (other, DataType::Unknown) => other.write_text(&other.data_type_hint(), out),
@@ -114,6 +114,17 @@ fn write_system(value: &Value, system: SystemType, out: &mut impl BufMut) -> Res
         },
         (Value::Float(x), SystemType::Float4) => out.put_f32(*x as f32),
         (Value::Text(text), _) => out.put_slice(text.as_bytes()),
+        // With its name, which is for readers.
+        (Value::Array(named), object) if object.is_object() => match named.first() {
+            Some(number @ Value::Int(_)) => write_system(number, object, out)?,
+            _ => return Err(mismatch(value, &DataType::System(system))),
+        },
+        (Value::Array(numbers), SystemType::Int2Vector) => {
+            write_array(numbers, &DataType::Int2, 0, out)?;
+        }
+        (Value::Array(numbers), SystemType::OidVector) => {
+            write_array(numbers, &DataType::System(SystemType::Oid), 0, out)?;
+        }
         (value, _) => value.write_binary(&system.storage(), out)?,
     }
     Ok(())
@@ -216,7 +227,12 @@ fn read_numeric(bytes: &[u8]) -> Result<Decimal> {
     numeric::trunc(exact, i32::from(scale))
 }
 
-fn write_array(elements: &[Value], element_type: &DataType, out: &mut impl BufMut) -> Result<()> {
+fn write_array(
+    elements: &[Value],
+    element_type: &DataType,
+    first: i32,
+    out: &mut impl BufMut,
+) -> Result<()> {
     let oid = element_type.oid();
     let dimensions = i32::from(!elements.is_empty());
     let has_nulls = i32::from(elements.iter().any(Value::is_null));
@@ -228,7 +244,7 @@ fn write_array(elements: &[Value], element_type: &DataType, out: &mut impl BufMu
     }
     let too_long = |_| Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "array is too long");
     out.put_i32(i32::try_from(elements.len()).map_err(too_long)?);
-    out.put_i32(1);
+    out.put_i32(first);
     let mut scratch = Vec::new();
     for element in elements {
         if element.is_null() {

@@ -2,7 +2,9 @@
 //!
 //! Drivers choose decoders by these numbers, so a catalog's answer must carry them. A number that
 //! names an object (`oid`, `regclass`, …) is a [`Value::Int`](crate::Value::Int), the others that
-//! are not text are what their base type is. No table of a user's has a column of these types.
+//! are not text are what their base type is. On its way to a client, what is shown by name
+//! (`regclass`, …) is an array of the number and the name: its binary form has the one, its text
+//! the other. No table of a user's has a column of these types.
 
 use crate::datatype::DataType;
 

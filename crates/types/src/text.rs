@@ -45,6 +45,10 @@ impl Value {
             Value::Timestamp(us) => datetime::write_timestamp(*us, out),
             Value::Timestamptz(us) => datetime::write_timestamptz(*us, out),
             Value::Array(elements) if is_vector(data_type) => write_vector(elements, out),
+            Value::Array(named) if is_object(data_type) => {
+                let name = named.last().and_then(Value::as_text).unwrap_or_default();
+                out.put_slice(name.as_bytes());
+            }
             Value::Array(elements) => write_array(elements, data_type, out),
         }
     }
@@ -103,6 +107,10 @@ fn read_system(system: SystemType, text: &str) -> Result<Value> {
 
 fn is_vector(data_type: &DataType) -> bool {
     matches!(data_type, DataType::System(SystemType::Int2Vector | SystemType::OidVector))
+}
+
+fn is_object(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::System(system) if system.is_object())
 }
 
 fn write_vector(elements: &[Value], out: &mut impl BufMut) {

@@ -1,6 +1,6 @@
 //! System catalogs, from a client's side of the wire.
 
-use tokio_postgres::types::{Oid, Type};
+use tokio_postgres::types::{FromSql, Oid, Type};
 
 use crate::Node;
 
@@ -58,6 +58,44 @@ fn catalogs_can_be_read_in_a_transaction_that_has_written() {
         let row = transaction.query_one(query, &[]).await.unwrap();
         assert_eq!(row.get::<_, i8>(0), b'r' as i8);
         transaction.commit().await.unwrap();
+    });
+}
+
+/// A value's bytes, whatever its type.
+struct Raw(Vec<u8>);
+
+impl<'a> FromSql<'a> for Raw {
+    fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Raw, Box<dyn std::error::Error + Sync + Send>> {
+        Ok(Raw(raw.to_vec()))
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+}
+
+#[test]
+fn objects_are_numbers_in_binary_and_names_in_text() {
+    on_a_node(async |client| {
+        let text = "SELECT 'pg_class'::regclass, ARRAY['int4'::regtype], indkey
+            FROM pg_index RIGHT JOIN pg_class c ON indrelid = c.oid AND indisprimary
+            WHERE relname = 'numbered'";
+        client.batch_execute("CREATE TABLE numbered (a int, b int PRIMARY KEY)").await.unwrap();
+        let row = client.query_one(text, &[]).await.unwrap();
+        // pg_class is 1259, int4 23; vectors count from 0.
+        assert_eq!(row.get::<_, Raw>(0).0, 1259u32.to_be_bytes());
+        let array: [u32; 7] = [1, 0, 2206, 1, 1, 4, 23];
+        assert_eq!(row.get::<_, Raw>(1).0, array.map(u32::to_be_bytes).concat());
+        let vector: [u32; 6] = [1, 0, 21, 1, 0, 2];
+        let vector = [vector.map(u32::to_be_bytes).concat(), vec![0, 2]].concat();
+        assert_eq!(row.get::<_, Raw>(2).0, vector);
+        let messages = client.simple_query(text).await.unwrap();
+        let row = messages.into_iter().find_map(|message| match message {
+            tokio_postgres::SimpleQueryMessage::Row(row) => Some(row),
+            _ => None,
+        });
+        let row = row.unwrap();
+        assert_eq!([row.get(0), row.get(1)], [Some("pg_class"), Some("{integer}")]);
     });
 }
 

@@ -14,6 +14,13 @@ const SCHEMA: &str = include_str!("../../../pgcatalog/tests/fixtures/schema.sql"
 const ROWS: &str = include_str!("../../../pgcatalog/tests/fixtures/mixed.sql");
 const QUERIES: &str = include_str!("../../../pgcatalog/tests/fixtures/mixed.queries");
 const ANSWERS: &str = include_str!("../../../pgcatalog/tests/fixtures/mixed.answers");
+const JOINS_ROWS: &str = include_str!("../../../pgcatalog/tests/fixtures/mixed_joins.sql");
+const JOINS_QUERIES: &str = include_str!("../../../pgcatalog/tests/fixtures/mixed_joins.queries");
+const JOINS_ANSWERS: &str = include_str!("../../../pgcatalog/tests/fixtures/mixed_joins.answers");
+const REFUSED_QUERIES: &str =
+    include_str!("../../../pgcatalog/tests/fixtures/mixed_refused.queries");
+const REFUSED_ANSWERS: &str =
+    include_str!("../../../pgcatalog/tests/fixtures/mixed_refused.answers");
 const SESSIONS_ROWS: &str = include_str!("../../../pgcatalog/tests/fixtures/sessions.sql");
 const SESSIONS_QUERIES: &str = include_str!("../../../pgcatalog/tests/fixtures/sessions.queries");
 const SESSIONS_ANSWERS: &str = include_str!("../../../pgcatalog/tests/fixtures/sessions.answers");
@@ -83,7 +90,10 @@ async fn wrong(node: &Node, queries: &str, answers: &str) -> Vec<String> {
         if let Some(prepare) = &prepare {
             client.batch_execute(prepare).await.unwrap();
         }
-        let is = shown(&client, &text).await.unwrap_or_else(|error| format!("{error:?}"));
+        let is = shown(&client, &text).await.unwrap_or_else(|error| match error.code() {
+            Some(code) => format!("ERROR:  {}", code.code()),
+            None => format!("{error:?}"),
+        });
         let mut both = [is, expected[title].trim_end().to_owned()].map(|answer| {
             answer.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>()
         });
@@ -109,6 +119,81 @@ fn queries_over_both_are_answered_as_postgresql_does() {
         let explained = router(&client, "SELECT relname FROM pg_class, customer").await;
         assert!(explained.contains("Router: system catalogs, because"), "{explained}");
         assert!(explained.contains("1 of users' tables, as of block"), "{explained}");
+    });
+}
+
+#[test]
+fn joins_rows_and_views_are_as_postgresql_has_them() {
+    on_a_node_with(&format!("{ROWS}{JOINS_ROWS}"), async |node, _| {
+        let wrong = wrong(node, JOINS_QUERIES, JOINS_ANSWERS).await;
+        assert!(wrong.is_empty(), "{} wrong\n{}", wrong.len(), wrong.join("\n"));
+    });
+}
+
+#[test]
+fn what_postgresql_refuses_is_refused_with_its_code() {
+    on_a_node_with(&format!("{ROWS}{JOINS_ROWS}"), async |node, _| {
+        let wrong = wrong(node, REFUSED_QUERIES, REFUSED_ANSWERS).await;
+        assert!(wrong.is_empty(), "{} wrong\n{}", wrong.len(), wrong.join("\n"));
+    });
+}
+
+#[test]
+fn a_set_operation_over_many_rows_ends_soon_or_when_it_has_to() {
+    on_a_node(async |_, client| {
+        let series = |from: u32| format!("SELECT generate_series({from}, {})", from + 300_000);
+        let text = format!(
+            "SELECT count(*) FROM ({} INTERSECT {} FROM pg_namespace WHERE nspname = 'public') x",
+            series(1),
+            series(200_000)
+        );
+        client.batch_execute("SET statement_timeout = '60s'").await.unwrap();
+        assert_eq!(client.query_one(&text, &[]).await.unwrap().get::<_, i64>(0), 100_002);
+        client.batch_execute("SET statement_timeout = '20ms'").await.unwrap();
+        let error = client.simple_query(&text).await.unwrap_err();
+        assert_eq!(error.code().map(|code| code.code()), Some("57014"));
+    });
+}
+
+#[test]
+fn long_texts_that_a_query_makes_are_counted() {
+    on_a_node(async |_, client| {
+        let text = "SELECT repeat(a.name, 200000) FROM my_types a, pg_type t ORDER BY 1 LIMIT 1";
+        let error = client.simple_query(text).await.unwrap_err();
+        assert_eq!(error.code().map(|code| code.code()), Some("54000"));
+    });
+}
+
+#[test]
+fn a_condition_follows_its_columns_to_other_names() {
+    on_a_node(async |_, client| {
+        let make = "CREATE TABLE marked (id int PRIMARY KEY, level int CHECK (level >= 0))";
+        client.batch_execute(make).await.unwrap();
+        let change = "ALTER TABLE marked RENAME COLUMN level TO \"Level of it\"";
+        client.batch_execute(change).await.unwrap();
+        let text = "SELECT pg_get_constraintdef(oid) FROM pg_constraint
+            WHERE contype = 'c' AND conrelid = 'marked'::regclass";
+        let row = client.query_one(text, &[]).await.unwrap();
+        assert_eq!(row.get::<_, &str>(0), "CHECK ((\"Level of it\" >= 0))");
+        client.batch_execute("ALTER TABLE marked RENAME \"Level of it\" TO l").await.unwrap();
+        let row = client.query_one(text, &[]).await.unwrap();
+        assert_eq!(row.get::<_, &str>(0), "CHECK ((l >= 0))");
+    });
+}
+
+#[test]
+fn locks_and_samples_are_refused() {
+    on_a_node(async |_, client| {
+        for text in [
+            "SELECT id FROM customer, pg_namespace FOR UPDATE",
+            "SELECT id INTO copied FROM customer, pg_namespace",
+            "SELECT id FROM customer TABLESAMPLE BERNOULLI (0), pg_namespace",
+            "SELECT id FROM customer TABLESAMPLE BERNOULLI (0)",
+            "SELECT id FROM customer, pg_namespace FETCH FIRST ROW WITH TIES",
+        ] {
+            let error = client.simple_query(text).await.unwrap_err();
+            assert_eq!(error.code().map(|code| code.code()), Some("0A000"), "{text}");
+        }
     });
 }
 

@@ -8,7 +8,7 @@ use types::{DataType, Error, Result, SqlState, TableId, Value};
 
 use super::plan::*;
 use super::scope::Scope;
-use super::{Typed, common_type};
+use super::{Typed, matched};
 use crate::world::World;
 use sql::names::fold;
 
@@ -68,6 +68,15 @@ impl<'a> Binder<'a> {
     }
 
     fn query_with_ctes(&mut self, query: &ast::Query) -> Result<Query> {
+        if let Some(lock) = query.locks.first() {
+            return Err(Error::unsupported(format_args!("{lock} beside system catalogs")));
+        }
+        let named = query.with.iter().flat_map(|with| &with.cte_tables);
+        let names: Vec<String> = named.map(|cte| fold(&cte.alias.name)).collect();
+        if let Some(name) = repeated(&names) {
+            let message = format!("WITH query name \"{name}\" specified more than once");
+            return Err(Error::new(SqlState(*b"42712"), message));
+        }
         let ctes = match &query.with {
             Some(with) => {
                 let bind = |cte| self.cte(cte, with.recursive);
@@ -117,9 +126,18 @@ impl<'a> Binder<'a> {
                 &*cte.query.body
             && mentions(right, &name)
         {
+            let ends = [
+                (cte.query.order_by.is_some(), "ORDER BY"),
+                (cte.query.limit_clause.is_some(), "LIMIT"),
+                (!cte.query.locks.is_empty(), "FOR UPDATE"),
+                (cte.query.with.is_some(), "WITH"),
+            ];
+            if let Some((_, end)) = ends.iter().find(|(is_there, _)| *is_there) {
+                return Err(Error::unsupported(format_args!("{end} in a recursive query")));
+            }
             let all = is_all(&cte.query.body);
             let mut query = self.body(left, &[])?;
-            rename(&mut query.columns, &cte.alias);
+            rename(&mut query.columns, &cte.alias)?;
             self.ctes.push((name, number, query.columns.clone()));
             let step = self.body(right, &[])?;
             let types: Vec<DataType> =
@@ -127,7 +145,7 @@ impl<'a> Binder<'a> {
             return Ok(Cte { number, query, recursion: Some((cast_columns(step, &types), all)) });
         }
         let mut query = self.query(&cte.query)?;
-        rename(&mut query.columns, &cte.alias);
+        rename(&mut query.columns, &cte.alias)?;
         self.ctes.push((name, number, query.columns.clone()));
         Ok(Cte { number, query, recursion: None })
     }
@@ -168,8 +186,8 @@ impl<'a> Binder<'a> {
             ));
         }
         let both = left.columns.iter().zip(&right.columns);
-        let types: Vec<DataType> =
-            both.map(|(l, r)| common_type(&l.data_type, &r.data_type)).collect();
+        let types = both.map(|(l, r)| matched(&l.data_type, &r.data_type));
+        let types = types.collect::<Result<Vec<DataType>>>()?;
         let columns = left.columns.iter().zip(&types);
         let columns = columns.map(|(column, t)| Column::new(column.name.clone(), t.clone()));
         Ok(Query {
@@ -201,7 +219,7 @@ impl<'a> Binder<'a> {
                 ));
             }
             for (common, value) in types.iter_mut().zip(row) {
-                *common = common_type(common, &value.data_type);
+                *common = matched(common, &value.data_type)?;
             }
         }
         types.iter_mut().for_each(|t| *t = settled(t));
@@ -225,6 +243,7 @@ impl<'a> Binder<'a> {
     /// ORDER BY over what is no SELECT: names and numbers of its columns.
     fn ordered(&mut self, mut query: Query, order: &[ast::OrderByExpr]) -> Result<Query> {
         for by in order {
+            check_position(&by.expr, query.columns.len(), "ORDER BY")?;
             let output = output_named(&by.expr, &query.columns).ok_or_else(|| {
                 Error::unsupported(format_args!("ORDER BY {} after a set operation", by.expr))
             })?;
@@ -239,7 +258,7 @@ fn wrap(query: Query) -> Query {
     let width = query.columns.len();
     let columns = query.columns.clone();
     let outputs = (0..width).map(|place| Expr::Column { level: 0, place }).collect();
-    let leaf = Leaf { offset: 0, width, kind: LeafKind::Query(Box::new(query)) };
+    let leaf = Leaf { offset: 0, width, presence: None, kind: LeafKind::Query(Box::new(query)) };
     select_of(columns, outputs, width, Source::Leaf(leaf))
 }
 
@@ -300,10 +319,22 @@ fn mentions(body: &ast::SetExpr, name: &str) -> bool {
     found.is_break()
 }
 
-pub fn rename(columns: &mut [Column], alias: &ast::TableAlias) {
+/// # Errors
+/// 42P10 for more names than there are columns.
+pub fn rename(columns: &mut [Column], alias: &ast::TableAlias) -> Result<()> {
+    if alias.columns.len() > columns.len() {
+        let message = format!(
+            "table \"{}\" has {} columns available but {} columns specified",
+            fold(&alias.name),
+            columns.len(),
+            alias.columns.len()
+        );
+        return Err(Error::new(SqlState::INVALID_COLUMN_REFERENCE, message));
+    }
     for (column, name) in columns.iter_mut().zip(&alias.columns) {
         column.name = fold(&name.name);
     }
+    Ok(())
 }
 
 /// What nobody has typed is text.
@@ -311,6 +342,29 @@ pub fn settled(data_type: &DataType) -> DataType {
     match data_type {
         DataType::Unknown => DataType::Text,
         known => known.clone(),
+    }
+}
+
+/// A name that is there twice.
+fn repeated(names: &[String]) -> Option<&String> {
+    names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)).map(|(_, name)| name)
+}
+
+/// # Errors
+/// 42P10 for the number of an output that there is none of.
+pub fn check_position(expr: &ast::Expr, outputs: usize, clause: &str) -> Result<()> {
+    let ast::Expr::Value(value) = expr else {
+        return Ok(());
+    };
+    let ast::Value::Number(digits, _) = &value.value else {
+        return Ok(());
+    };
+    match digits.parse::<usize>() {
+        Ok(place) if !(1..=outputs).contains(&place) => Err(Error::new(
+            SqlState::INVALID_COLUMN_REFERENCE,
+            format!("{clause} position {digits} is not in select list"),
+        )),
+        _ => Ok(()),
     }
 }
 

@@ -4,11 +4,11 @@ use sqlparser::ast;
 use types::{DataType, Error, Result, SqlState, SystemType, Value};
 
 use super::bind::{Binder, direction, settled};
-use super::expression::{comparable_type, negate, quantifier};
+use super::expression::{negate, quantifier};
 use super::functions;
 use super::plan::*;
 use super::scope::parts;
-use super::{Typed, sets};
+use super::{Typed, common_type, sets};
 
 impl Binder<'_> {
     pub fn arguments(&mut self, arguments: &[ast::FunctionArg]) -> Result<Vec<Typed>> {
@@ -44,6 +44,9 @@ impl Binder<'_> {
             }
         };
         if let Some(over) = &function.over {
+            if distinct {
+                return Err(Error::unsupported("DISTINCT for window functions"));
+            }
             return self.window(&name, function, list, over);
         }
         let star = list.is_empty()
@@ -74,9 +77,8 @@ impl Binder<'_> {
                     Typed::new(value, only.data_type)
                 }
                 Err(_) => Typed {
-                    expr,
-                    data_type: DataType::System(SystemType::Record),
                     fields: sets::find(&name).map_or(&[], |set| (set.fields)()),
+                    ..Typed::new(expr, DataType::System(SystemType::Record))
                 },
             });
         }
@@ -91,11 +93,9 @@ impl Binder<'_> {
         order: &[ast::OrderByExpr],
         filter: Option<&ast::Expr>,
     ) -> Result<Aggregate> {
+        let around = self.scope().aggregates.len();
         let arguments = self.arguments(list)?;
-        if arguments.is_empty() && kind != AggregateKind::Count {
-            return Err(undefined("this aggregate", &arguments));
-        }
-        let types: Vec<DataType> = arguments.iter().map(|a| settled(&a.data_type)).collect();
+        let types = aggregated(kind, &arguments)?;
         let mut coerced = Vec::new();
         for (argument, to) in arguments.into_iter().zip(&types) {
             coerced.push(self.coerce(argument, to)?);
@@ -104,7 +104,11 @@ impl Binder<'_> {
         for order in order {
             by.push((self.expr(&order.expr)?.expr, direction(order)));
         }
-        let filter = filter.map(|filter| self.bind_as(filter, &DataType::Bool)).transpose()?;
+        let filter = filter.map(|filter| self.condition(filter, "FILTER")).transpose()?;
+        if self.scope().aggregates.len() > around {
+            let message = "aggregate function calls cannot be nested";
+            return Err(Error::new(SqlState::GROUPING_ERROR, message));
+        }
         Ok(Aggregate { place: 0, kind, arguments: coerced, types, distinct, filter, order: by })
     }
 
@@ -151,9 +155,31 @@ impl Binder<'_> {
         arguments: Vec<Typed>,
     ) -> Result<(SetCall, Vec<Column>)> {
         let function = sets::find(name).ok_or_else(|| undefined(name, &arguments))?;
+        let arguments = match name {
+            "generate_series" => self.series(arguments)?,
+            _ => arguments,
+        };
         let (arguments, types) = self.typed_arguments(arguments, function.takes)?;
         let columns = sets::columns(function, &types);
         Ok((SetCall { place: 0, function, arguments, types }, columns))
+    }
+
+    /// A series of integers or of numerics, of the widest of its types.
+    fn series(&mut self, arguments: Vec<Typed>) -> Result<Vec<Typed>> {
+        if !(2..=3).contains(&arguments.len()) {
+            return Err(undefined("generate_series", &arguments));
+        }
+        let types = arguments.iter().map(|argument| argument.data_type.without_modifier());
+        let common = types.fold(DataType::Unknown, |common, t| common_type(&common, &t));
+        let common = match common {
+            DataType::Unknown | DataType::Int2 => DataType::Int4,
+            common @ (DataType::Int4 | DataType::Int8 | DataType::Numeric(_)) => common,
+            other if other.is_datetime() => {
+                return Err(Error::unsupported("generate_series() of times over catalogs"));
+            }
+            _ => return Err(undefined("generate_series", &arguments)),
+        };
+        arguments.into_iter().map(|argument| self.cast(argument, &common)).collect()
     }
 
     fn typed_arguments(
@@ -181,6 +207,7 @@ impl Binder<'_> {
                 let (exprs, data_type) = self.unify(arguments)?;
                 return Ok(Typed::new(conditional(name, exprs), settled(&data_type)));
             }
+            "row" => return Ok(Typed::row(arguments)),
             // A type's name as a function is a cast.
             "oid" | "text" | "name" | "int4" | "int8" | "int2" | "bool" | "regclass"
             | "regtype"
@@ -237,7 +264,7 @@ impl Binder<'_> {
     }
 
     /// A subquery and the place where its value is kept, if that is the same for all rows.
-    fn subquery(&mut self, query: &ast::Query) -> Result<(Query, Option<usize>)> {
+    pub fn subquery(&mut self, query: &ast::Query) -> Result<(Query, Option<usize>)> {
         let before = std::mem::replace(&mut self.reach, usize::MAX);
         let depth = self.scopes.len();
         let bound = self.query(query)?;
@@ -344,33 +371,6 @@ impl Binder<'_> {
         let input = self.side(op, input, &element)?;
         Ok(Typed::bool(Expr::Quantified { op, all, input: Box::new(input), array }))
     }
-
-    fn quantified_query(
-        &mut self,
-        op: Quantifier,
-        all: bool,
-        input: Typed,
-        query: &ast::Query,
-    ) -> Result<Expr> {
-        let (query, cached) = self.subquery(query)?;
-        let input = match query.columns.as_slice() {
-            [column] => self.side(op, input, &column.data_type.clone())?,
-            _ => input.expr,
-        };
-        let query = Box::new(query);
-        let array = Box::new(Expr::Subquery { kind: SubqueryKind::Array, query, cached });
-        Ok(Expr::Quantified { op, all, input: Box::new(input), array })
-    }
-
-    fn side(&mut self, op: Quantifier, input: Typed, element: &DataType) -> Result<Expr> {
-        match op {
-            Quantifier::Match { .. } => self.coerce(input, &DataType::Text),
-            Quantifier::Compare(_) => {
-                let to = comparable_type(&input.data_type, element);
-                self.coerce(input, &to)
-            }
-        }
-    }
 }
 
 fn conditional(name: &str, mut exprs: Vec<Expr>) -> Expr {
@@ -408,18 +408,59 @@ fn aggregate_kind(name: &str) -> Option<AggregateKind> {
     })
 }
 
+/// The types that an aggregate takes its arguments as.
+///
+/// # Errors
+/// 42883 for what it is not defined for.
+fn aggregated(kind: AggregateKind, arguments: &[Typed]) -> Result<Vec<DataType>> {
+    use AggregateKind as A;
+    const FLOAT4: DataType = DataType::System(SystemType::Float4);
+    let types: Vec<DataType> = arguments.iter().map(|a| settled(&a.data_type)).collect();
+    let is_text = |t: &DataType| t.stored().is_string();
+    let fits = match (kind, types.as_slice()) {
+        (A::Count, [] | [_]) | (A::Array | A::Json, [_]) => true,
+        (A::Min | A::Max, [of]) => {
+            use SystemType::{Json, Jsonb, NodeTree, Record, Xid};
+            let unordered = |s: &SystemType| matches!(s, Json | Jsonb | NodeTree | Record | Xid);
+            !matches!(of, DataType::Bool | DataType::Uuid | DataType::Bytea)
+                && !matches!(of, DataType::System(system) if unordered(system))
+        }
+        (A::Sum | A::Avg, [of]) => of.is_number() || *of == FLOAT4,
+        (A::And | A::Or, [of]) => *of == DataType::Bool,
+        (A::Strings, [of, separator]) => is_text(of) && is_text(separator),
+        _ => false,
+    };
+    if !fits {
+        let name = format!("{kind:?}").to_lowercase();
+        return Err(undefined(&name, arguments));
+    }
+    let as_text = |t: DataType| match t {
+        DataType::Varchar(_) | DataType::System(SystemType::Name | SystemType::Char) => {
+            DataType::Text
+        }
+        other => other,
+    };
+    Ok(match kind {
+        A::Min | A::Max | A::Strings => types.into_iter().map(as_text).collect(),
+        _ => types,
+    })
+}
+
 fn aggregate_type(aggregate: &Aggregate) -> Result<DataType> {
     use AggregateKind as A;
     let of = aggregate.types.first().cloned().unwrap_or(DataType::Unknown);
     Ok(match aggregate.kind {
         A::Count => DataType::Int8,
-        A::Min | A::Max => of,
+        A::Min | A::Max => match of {
+            DataType::Char(_) => of,
+            of => of.without_modifier(),
+        },
         A::Sum => match of {
             DataType::Int2 | DataType::Int4 => DataType::Int8,
             DataType::Int8 => DataType::Numeric(None),
             other => other.without_modifier(),
         },
-        A::Avg if of == DataType::Float8 => DataType::Float8,
+        A::Avg if of.stored() == DataType::Float8 => DataType::Float8,
         A::Avg => DataType::Numeric(None),
         A::And | A::Or => DataType::Bool,
         A::Strings => DataType::Text,

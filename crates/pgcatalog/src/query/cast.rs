@@ -43,8 +43,17 @@ impl Names<'_> {
             (Value::Text(text), SystemType::Char) => {
                 Ok(Value::text(text.chars().next().map(String::from).unwrap_or_default()))
             }
-            (Value::Int(_), SystemType::Oid | SystemType::Xid) => Ok(value.clone()),
-            (Value::Int(_), to) if to.is_object() => Ok(value.clone()),
+            (Value::Int(number), to) if to.storage() == DataType::Int8 => {
+                object_number(*number, from)
+            }
+            (Value::Text(text), SystemType::Oid) => match text.trim().parse::<i64>() {
+                Ok(number) => object_number(number, &DataType::Unknown),
+                Err(_) => Value::read_text(&DataType::System(to), text),
+            },
+            (Value::Text(text), SystemType::Name) => {
+                let end = text.floor_char_boundary(text.len().min(NAME_BYTES_MAX));
+                Ok(Value::text(&text[..end]))
+            }
             (Value::Array(_), _) => Ok(value.clone()),
             (Value::Text(text), to) => Value::read_text(&DataType::System(to), text),
             (value, to) if to.storage() == DataType::Text => {
@@ -147,6 +156,20 @@ impl Names<'_> {
             _ => None,
         }
     }
+}
+
+/// What does not fit into a name is cut off.
+const NAME_BYTES_MAX: usize = 63;
+
+/// Numbers of objects have no sign, and those of 32 bits are read without theirs.
+fn object_number(number: i64, from: &DataType) -> Result<Value> {
+    let unsigned = match from {
+        DataType::Int8 => u32::try_from(number).ok(),
+        _ => u32::try_from(number).or_else(|_| i32::try_from(number).map(|n| n as u32)).ok(),
+    };
+    unsigned
+        .map(Value::from)
+        .ok_or_else(|| Error::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "OID out of range"))
 }
 
 pub const SCHEMAS: [(u32, &str); 3] = [

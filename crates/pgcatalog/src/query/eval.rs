@@ -11,8 +11,9 @@ use types::compare::{compare, sort_cmp};
 use types::{DataType, Error, Result, SqlState, Value};
 
 use super::cast::Names;
+use super::compare::{compared_rows, is_row_null};
 use super::plan::*;
-use super::users::Users;
+use super::users::{Users, row_bytes};
 use crate::world::{Row, Session, World};
 
 /// One execution of a statement.
@@ -39,8 +40,18 @@ pub struct Env<'a> {
     pub outer: Option<&'a Env<'a>>,
 }
 
-/// What the rows of one step of an evaluation take, without what their values point to.
+/// Rows of one step of an evaluation, and what they take.
+#[derive(Default)]
+pub struct Kept {
+    pub rows: Vec<Row>,
+    bytes: usize,
+}
+
+/// What the rows of one step may take, long strings included.
 pub const ROWS_BYTES_MAX: usize = 128 << 20;
+
+/// Patterns that are kept compiled; those of rows may be another one for each.
+const PATTERNS_MAX: usize = 256;
 
 /// How often a long evaluation asks whether it should go on.
 const STEPS_BETWEEN_CHECKS: u32 = 1024;
@@ -76,17 +87,17 @@ impl<'a> Run<'a> {
     }
 
     /// Adds a row to some, of which there may not be any number at once.
-    pub fn keep(&self, rows: &mut Vec<Row>, row: Row) -> Result<()> {
+    pub fn keep(&self, kept: &mut Kept, row: Row) -> Result<()> {
         self.step()?;
-        let row_bytes = size_of::<Row>() + row.len() * size_of::<Value>();
-        if rows.len() >= ROWS_BYTES_MAX / row_bytes {
+        kept.bytes += row_bytes(&row);
+        if kept.bytes > ROWS_BYTES_MAX {
             return Err(Error::new(
                 SqlState::PROGRAM_LIMIT_EXCEEDED,
                 "the query joins too many rows of catalogs",
             )
             .with_detail(format!("They would take more than {ROWS_BYTES_MAX} bytes.")));
         }
-        rows.push(row);
+        kept.rows.push(row);
         Ok(())
     }
 
@@ -165,6 +176,9 @@ impl<'a> Run<'a> {
             Expr::IsNull { input, negated } => {
                 Ok(Value::Bool(self.eval(input, env)?.is_null() != *negated))
             }
+            Expr::IsRowNull { input, negated } => {
+                Ok(Value::Bool(is_row_null(&self.eval(input, env)?, *negated)))
+            }
             Expr::IsTruth { input, truth, negated } => {
                 Ok(Value::Bool((self.eval(input, env)?.as_bool() == *truth) != *negated))
             }
@@ -188,6 +202,14 @@ impl<'a> Run<'a> {
                 self.quantified(*op, *all, &input, &array)
             }
             Expr::Array(list) => self.values(list, env).map(Value::from),
+            Expr::WholeRow { present, fields } => match self.eval(present, env)? {
+                Value::Null => Ok(Value::Null),
+                _ => self.values(fields, env).map(Value::from),
+            },
+            Expr::CompareRows { op, sides } => {
+                let (left, right) = self.sides(sides, env)?;
+                Ok(truth(compared_rows(*op, &left, &right)))
+            }
             Expr::Element { array, index, origin } => {
                 let (array, index) = (self.eval(array, env)?, self.eval(index, env)?);
                 let (Some(elements), Some(index)) = (array.as_array(), index.as_int()) else {
@@ -271,8 +293,10 @@ impl<'a> Run<'a> {
         };
         let mut unknown = false;
         for element in elements {
+            self.step()?;
             let truth = match op {
                 Quantifier::Compare(op) => compared(op, input, element),
+                Quantifier::Rows(op) => compared_rows(op, input, element),
                 Quantifier::Match { kind, negated } => {
                     self.matches(kind, negated, input, element)?
                 }
@@ -314,7 +338,11 @@ impl<'a> Run<'a> {
                 .with_detail(error.to_string())
         })?;
         let regex = Rc::new(regex);
-        self.patterns.borrow_mut().insert(key, Rc::clone(&regex));
+        let mut patterns = self.patterns.borrow_mut();
+        if patterns.len() >= PATTERNS_MAX {
+            patterns.clear();
+        }
+        patterns.insert(key, Rc::clone(&regex));
         Ok(regex)
     }
 }
@@ -329,15 +357,18 @@ pub fn compared(op: CompareOp, left: &Value, right: &Value) -> Option<bool> {
         CompareOp::NotDistinct => return Some(sort_cmp(left, right) == Ordering::Equal),
         _ => {}
     }
-    let ordering = compare(left, right)?;
-    Some(match op {
-        CompareOp::Equal => ordering.is_eq(),
-        CompareOp::NotEqual => ordering.is_ne(),
+    compare(left, right).map(|ordering| satisfies(op, ordering))
+}
+
+pub fn satisfies(op: CompareOp, ordering: Ordering) -> bool {
+    match op {
+        CompareOp::Equal | CompareOp::NotDistinct => ordering.is_eq(),
+        CompareOp::NotEqual | CompareOp::Distinct => ordering.is_ne(),
         CompareOp::Less => ordering.is_lt(),
         CompareOp::LessOrEqual => ordering.is_le(),
         CompareOp::Greater => ordering.is_gt(),
-        _ => ordering.is_ge(),
-    })
+        CompareOp::GreaterOrEqual => ordering.is_ge(),
+    }
 }
 
 fn missing_parameter(number: usize) -> Error {
@@ -349,11 +380,12 @@ pub fn internal(what: &str) -> Error {
 }
 
 impl Names<'_> {
-    /// Numbers that stand for names become the names, for a client to read.
+    /// Numbers that stand for names get the names, for a client to read.
     pub fn name_objects(&self, value: &mut Value, data_type: &DataType) {
         match data_type {
             DataType::System(system) if system.is_object() && !value.is_null() => {
-                *value = Value::text(self.text(value, data_type));
+                let name = Value::text(self.text(value, data_type));
+                *value = Value::array([std::mem::take(value), name]);
             }
             DataType::Array(element) => {
                 let named = |system: types::SystemType| system.is_object();

@@ -1,13 +1,13 @@
 //! Rows of queries.
 
 use std::cmp::Ordering;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use types::compare::sort_cmp;
-use types::{Result, Value};
+use types::{Error, Result, SqlState, Value};
 
-use super::eval::{Env, Run};
+use super::eval::{Env, Kept, Run};
 use super::plan::*;
 use crate::world::Row;
 
@@ -25,7 +25,7 @@ impl Run<'_> {
             }
             Body::Set { op, all, left, right } => {
                 let (left, right) = (self.query(left, outer)?, self.query(right, outer)?);
-                set_operation(*op, *all, left, right)
+                self.set_operation(*op, *all, left, right)?
             }
         };
         if !query.order.is_empty() {
@@ -44,12 +44,14 @@ impl Run<'_> {
             });
         }
         let env = Env { row: &[], outer };
-        let count = |expr: &Option<Expr>| -> Result<Option<i64>> {
+        let count = |expr: &Option<Expr>, code: SqlState, what: &str| -> Result<Option<usize>> {
             let value = expr.as_ref().map(|expr| self.eval(expr, &env)).transpose()?;
-            Ok(value.and_then(|value| value.as_int()))
+            let number = value.and_then(|value| value.as_int()).map(usize::try_from);
+            let negative = |_| Error::new(code, format!("{what} must not be negative"));
+            number.transpose().map_err(negative)
         };
-        let offset = count(&query.offset)?.map_or(0, |n| usize::try_from(n).unwrap_or(0));
-        let limit = count(&query.limit)?.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(0));
+        let offset = count(&query.offset, SqlState(*b"2201X"), "OFFSET")?.unwrap_or(0);
+        let limit = count(&query.limit, SqlState(*b"2201W"), "LIMIT")?.unwrap_or(usize::MAX);
         let width = query.columns.len();
         let rows = rows.into_iter().skip(offset).take(limit);
         Ok(rows.map(|row| if row.len() == width { row } else { row[..width].into() }).collect())
@@ -65,7 +67,8 @@ impl Run<'_> {
         if !all {
             rows.retain(|row| seen.insert(row.clone()));
         }
-        let mut total = rows.clone();
+        let mut total = Kept::default();
+        rows.iter().try_for_each(|row| self.keep(&mut total, row.clone()))?;
         while !rows.is_empty() {
             self.ctes.borrow_mut().insert(cte.number, Rc::new(rows));
             rows = self.query(step, outer)?;
@@ -74,7 +77,7 @@ impl Run<'_> {
             }
             rows.iter().try_for_each(|row| self.keep(&mut total, row.clone()))?;
         }
-        self.ctes.borrow_mut().insert(cte.number, Rc::new(total));
+        self.ctes.borrow_mut().insert(cte.number, Rc::new(total.rows));
         Ok(())
     }
 
@@ -90,20 +93,66 @@ impl Run<'_> {
         if !select.sets.is_empty() {
             rows = self.sets(&select.sets, rows, outer)?;
         }
-        let mut outputs = Vec::with_capacity(rows.len());
+        let mut outputs = Kept::default();
         for row in &rows {
-            self.step()?;
-            outputs.push(self.values(&select.outputs, &Env { row, outer })?.into());
+            let values = self.values(&select.outputs, &Env { row, outer })?;
+            self.keep(&mut outputs, values.into())?;
         }
         if let Distinct::Rows = select.distinct {
-            distinct(&mut outputs);
+            self.distinct(&mut outputs.rows)?;
         }
-        Ok(outputs)
+        Ok(outputs.rows)
+    }
+
+    /// Leaves the first of each.
+    fn distinct(&self, rows: &mut Vec<Row>) -> Result<()> {
+        let mut seen = HashSet::with_capacity(rows.len());
+        self.retained(rows, |row| seen.insert(row.clone()))
+    }
+
+    /// Like [`Vec::retain`], and ends when the statement has to.
+    fn retained(&self, rows: &mut Vec<Row>, mut keep: impl FnMut(&Row) -> bool) -> Result<()> {
+        let mut stopped = Ok(());
+        rows.retain(|row| {
+            if stopped.is_ok() {
+                stopped = self.step();
+            }
+            stopped.is_ok() && keep(row)
+        });
+        stopped
+    }
+
+    /// With ALL, each row of the right counts once.
+    fn set_operation(
+        &self,
+        op: SetOp,
+        all: bool,
+        mut left: Vec<Row>,
+        right: Vec<Row>,
+    ) -> Result<Vec<Row>> {
+        if op == SetOp::Union {
+            left.extend(right);
+        } else {
+            let mut others = counted(&right);
+            let mut take = |row: &Row| match others.get_mut(row) {
+                Some(0) | None => false,
+                Some(count) => {
+                    *count -= usize::from(all);
+                    true
+                }
+            };
+            let wanted = op == SetOp::Intersect;
+            self.retained(&mut left, |row| take(row) == wanted)?;
+        }
+        if !all {
+            self.distinct(&mut left)?;
+        }
+        Ok(left)
     }
 
     /// A row for each value of its sets, which go side by side; the shorter ones end in NULLs.
     fn sets(&self, sets: &[SetCall], rows: Vec<Row>, outer: Option<&Env<'_>>) -> Result<Vec<Row>> {
-        let mut result = Vec::new();
+        let mut result = Kept::default();
         for row in rows {
             let env = Env { row: &row, outer };
             let mut values = Vec::new();
@@ -121,7 +170,7 @@ impl Run<'_> {
                 self.keep(&mut result, row)?;
             }
         }
-        Ok(result)
+        Ok(result.rows)
     }
 }
 
@@ -137,28 +186,9 @@ pub fn sorted(a: &Value, b: &Value, direction: Direction) -> Ordering {
     }
 }
 
-fn distinct(rows: &mut Vec<Row>) {
-    let mut seen = HashSet::with_capacity(rows.len());
-    rows.retain(|row| seen.insert(row.clone()));
-}
-
-fn set_operation(op: SetOp, all: bool, mut left: Vec<Row>, right: Vec<Row>) -> Vec<Row> {
-    let mut others = right.clone();
-    // With ALL, each row of the right counts once.
-    let mut take = |row: &Row| match others.iter().position(|other| other == row) {
-        Some(at) if all => {
-            others.swap_remove(at);
-            true
-        }
-        found => found.is_some(),
-    };
-    match op {
-        SetOp::Union => left.extend(right),
-        SetOp::Intersect => left.retain(|row| take(row)),
-        SetOp::Except => left.retain(|row| !take(row)),
-    }
-    if !all {
-        distinct(&mut left);
-    }
-    left
+/// Rows of the right side, each with how often it is there.
+fn counted(rows: &[Row]) -> HashMap<&Row, usize> {
+    let mut counts = HashMap::with_capacity(rows.len());
+    rows.iter().for_each(|row| *counts.entry(row).or_insert(0) += 1);
+    counts
 }

@@ -8,7 +8,7 @@ use super::bind::{Binder, settled};
 use super::plan::*;
 use super::scope::{parts, resolve};
 use super::select::missing_column;
-use super::{Typed, common_type, fast};
+use super::{Typed, fast, matched};
 use crate::relation::internal_type;
 use sql::names::fold;
 
@@ -95,28 +95,35 @@ impl Binder<'_> {
         if let Some(typed) = self.column(&[], &folded)? {
             return Ok(typed);
         }
-        // A table's name alone is its row; with one column, that column.
+        self.whole_row(&folded)?.ok_or_else(|| missing_column(&folded))
+    }
+
+    /// A table's name alone is its row; that of a function of values is its column.
+    fn whole_row(&mut self, name: &String) -> Result<Option<Typed>> {
         let scopes = self.scopes.iter().rev();
         let table = scopes.enumerate().find_map(|(level, scope)| {
-            let qualifier = std::slice::from_ref(&folded);
-            scope.table(qualifier).map(|table| (level, table.offset, table.columns.clone()))
+            let table = scope.table(std::slice::from_ref(name))?;
+            let columns = table.columns.iter().enumerate().filter(|(_, column)| !column.hidden);
+            let items = columns.map(|(at, column)| {
+                column.column.typed(Expr::Column { level, place: table.offset + at })
+            });
+            Some((level, table.offset, table.is_function, items.collect::<Vec<_>>()))
         });
-        let Some((level, offset, columns)) = table else {
-            return Err(missing_column(&folded));
+        let Some((level, offset, is_function, mut items)) = table else {
+            return Ok(None);
         };
-        self.reach = self.reach.min(self.scopes.len() - 1 - level);
-        let items = columns.into_iter().enumerate().filter(|(_, column)| !column.hidden);
-        let items: Vec<Typed> = items
-            .map(|(at, column)| Typed {
-                expr: Expr::Column { level, place: offset + at },
-                data_type: column.column.data_type,
-                fields: column.column.fields,
-            })
-            .collect();
-        match <[Typed; 1]>::try_from(items) {
-            Ok([only]) => Ok(only),
-            Err(items) => Ok(Typed::row(items)),
+        let at = self.scopes.len() - 1 - level;
+        self.reach = self.reach.min(at);
+        if is_function && items.len() == 1 {
+            return Ok(items.pop());
         }
+        let place = self.scopes[at].presence_of(offset);
+        let mut row = Typed::row(items);
+        if let Expr::Array(fields) = row.expr {
+            let present = Box::new(Expr::Column { level, place });
+            row.expr = Expr::WholeRow { present, fields };
+        }
+        Ok(Some(row))
     }
 
     fn column(&mut self, qualifier: &[String], name: &str) -> Result<Option<Typed>> {
@@ -239,13 +246,17 @@ impl Binder<'_> {
     fn unary(&mut self, op: ast::UnaryOperator, input: &ast::Expr) -> Result<Typed> {
         match op {
             ast::UnaryOperator::Not => {
-                let input = self.bind_as(input, &DataType::Bool)?;
+                let input = self.condition(input, "NOT")?;
                 Ok(Typed::bool(Expr::Not(Box::new(input))))
             }
             ast::UnaryOperator::Plus => self.expr(input),
             ast::UnaryOperator::Minus => {
                 let input = self.expr(input)?;
-                let zero = Typed::new(Expr::Value(Value::Int(0)), DataType::Int4);
+                let of = match input.data_type {
+                    DataType::Int2 => DataType::Int2,
+                    _ => DataType::Int4,
+                };
+                let zero = Typed::new(Expr::Value(Value::Int(0)), of);
                 self.arithmetic(ArithmeticOp::Sub, zero, input)
             }
             other => Err(Error::unsupported(format_args!("the operator {other}"))),
@@ -278,7 +289,9 @@ impl Binder<'_> {
             return self.concat(left, right);
         }
         match quantifier(op)? {
-            Some(Quantifier::Compare(op)) => Ok(Typed::bool(self.compare(op, left, right)?)),
+            Some(Quantifier::Compare(op) | Quantifier::Rows(op)) => {
+                Ok(Typed::bool(self.compare(op, left, right)?))
+            }
             Some(Quantifier::Match { kind, negated }) => self.matched(kind, negated, left, right),
             None => {
                 let name = operator_name(op);
@@ -303,7 +316,8 @@ impl Binder<'_> {
             rest = left;
         }
         terms.push(rest);
-        let terms = terms.into_iter().rev().map(|term| self.bind_as(term, &DataType::Bool));
+        let clause = op.to_string();
+        let terms = terms.into_iter().rev().map(|term| self.condition(term, &clause));
         let terms = terms.collect::<Result<Vec<_>>>()?;
         Ok(Typed::bool(match op {
             ast::BinaryOperator::And => Expr::And(terms),
@@ -348,42 +362,6 @@ impl Binder<'_> {
         Ok(self.cast(typed, &DataType::Text)?.expr)
     }
 
-    fn compare_exprs(&mut self, op: CompareOp, a: &ast::Expr, b: &ast::Expr) -> Result<Typed> {
-        let (a, b) = (self.expr(a)?, self.expr(b)?);
-        Ok(Typed::bool(self.compare(op, a, b)?))
-    }
-
-    pub fn compare(&mut self, op: CompareOp, left: Typed, right: Typed) -> Result<Expr> {
-        if let Some(op) = fast::comparison(op).filter(|_| !self.tables.is_empty()) {
-            let settled = |side: &Typed, other: &Typed| match side.data_type {
-                DataType::Unknown => comparable_type(&DataType::Unknown, &other.data_type),
-                ref known => known.clone(),
-            };
-            let types = [settled(&left, &right), settled(&right, &left)];
-            if !left.is_row() && !fast::compare_alike(&types[0], &types[1]) {
-                let (left, right) = (self.cast(left, &types[0])?, self.cast(right, &types[1])?);
-                return Ok(fast::operator(op, left, right)?.expr);
-            }
-        }
-        let (left, right) = self.comparable(left, right)?;
-        Ok(Expr::Compare { op, sides: Box::new([left, right]) })
-    }
-
-    /// Both sides in types whose values compare.
-    pub fn comparable(&mut self, left: Typed, right: Typed) -> Result<(Expr, Expr)> {
-        if let (Expr::Array(a), Expr::Array(b)) = (&left.expr, &right.expr)
-            && left.is_row()
-            && right.is_row()
-        {
-            let sides = Expr::Array(a.clone());
-            return Ok((sides, Expr::Array(b.clone())));
-        }
-        let (left_type, right_type) = (left.data_type.clone(), right.data_type.clone());
-        let left = self.coerce(left, &comparable_type(&left_type, &right_type))?;
-        let right = self.coerce(right, &comparable_type(&right_type, &left_type))?;
-        Ok((left, right))
-    }
-
     fn like(
         &mut self,
         kind: MatchKind,
@@ -411,11 +389,6 @@ impl Binder<'_> {
         Ok(Typed::bool(Expr::Match { kind, negated, sides }))
     }
 
-    fn is_null(&mut self, input: &ast::Expr, negated: bool) -> Result<Typed> {
-        let input = Box::new(self.expr(input)?.expr);
-        Ok(Typed::bool(Expr::IsNull { input, negated }))
-    }
-
     fn is_truth(&mut self, input: &ast::Expr, truth: Option<bool>, negated: bool) -> Result<Typed> {
         let input = Box::new(self.bind_as(input, &DataType::Bool)?);
         Ok(Typed::bool(Expr::IsTruth { input, truth, negated }))
@@ -436,7 +409,7 @@ impl Binder<'_> {
                     let value = self.expr(&when.condition)?;
                     self.compare(CompareOp::Equal, operand.clone(), value)?
                 }
-                None => self.bind_as(&when.condition, &DataType::Bool)?,
+                None => self.condition(&when.condition, "CASE/WHEN")?,
             };
             whens.push(condition);
             results.push(self.expr(&when.result)?);
@@ -460,8 +433,8 @@ impl Binder<'_> {
 
     /// All in the type that they meet in; `Unknown` if none has one.
     pub fn unify(&mut self, inputs: Vec<Typed>) -> Result<(Vec<Expr>, DataType)> {
-        let types = inputs.iter().map(|input| &input.data_type);
-        let common = types.fold(DataType::Unknown, |common, t| common_type(&common, t));
+        let mut types = inputs.iter().map(|input| &input.data_type);
+        let common = types.try_fold(DataType::Unknown, |common, t| matched(&common, t))?;
         let exprs = inputs.into_iter().map(|input| self.coerce(input, &common));
         Ok((exprs.collect::<Result<_>>()?, common))
     }
@@ -536,7 +509,8 @@ pub fn output_name(expr: &ast::Expr) -> String {
         E::Case { else_result: Some(expr), .. } if named(expr) => output_name(expr),
         E::Case { .. } => "case".to_owned(),
         E::Array(_) => "array".to_owned(),
-        E::Exists { .. } => "exists".to_owned(),
+        E::Exists { negated: false, .. } => "exists".to_owned(),
+        E::Substring { shorthand: true, .. } => "substr".to_owned(),
         E::Substring { .. } => "substring".to_owned(),
         E::Position { .. } => "position".to_owned(),
         E::Extract { .. } => "extract".to_owned(),
@@ -608,22 +582,6 @@ pub fn negate(expr: Expr, negated: bool) -> Expr {
     match negated {
         true => Expr::Not(Box::new(expr)),
         false => expr,
-    }
-}
-
-/// What a side of a comparison becomes before it is compared with the other.
-pub fn comparable_type(side: &DataType, other: &DataType) -> DataType {
-    let is_text = |t: &DataType| {
-        t.is_string() || matches!(t, DataType::System(SystemType::Name | SystemType::Char))
-    };
-    match (side, other) {
-        (DataType::Unknown, DataType::Unknown) => DataType::Text,
-        // A length or precision says nothing about what a literal is compared with.
-        (DataType::Unknown, other) => other.without_modifier(),
-        (side, other) if is_text(side) && !is_text(other) && *other != DataType::Unknown => {
-            other.without_modifier()
-        }
-        (side, _) => side.clone(),
     }
 }
 

@@ -261,17 +261,17 @@ static CATALOG: &[Function] = &[
         Ok(Value::Int(if is_table { 28 } else { 0 }))
     }),
     // Sizes are the storage's to know, and nobody tells the catalog.
-    function("pg_relation_size", 1, &[Oid, Text], Gives::Int8, nothing),
-    function("pg_table_size", 1, &[Oid], Gives::Int8, nothing),
-    function("pg_indexes_size", 1, &[Oid], Gives::Int8, nothing),
-    function("pg_total_relation_size", 1, &[Oid], Gives::Int8, nothing),
+    function("pg_relation_size", 1, &[Reg(SystemType::Regclass), Text], Gives::Int8, nothing),
+    function("pg_table_size", 1, &[Reg(SystemType::Regclass)], Gives::Int8, nothing),
+    function("pg_indexes_size", 1, &[Reg(SystemType::Regclass)], Gives::Int8, nothing),
+    function("pg_total_relation_size", 1, &[Reg(SystemType::Regclass)], Gives::Int8, nothing),
     function("pg_database_size", 1, &[Any], Gives::Int8, nothing),
     function("pg_tablespace_size", 1, &[Any], Gives::Int8, nothing),
     function("pg_stat_get_numscans", 1, &[Oid], Gives::Int8, nothing),
     function("pg_stat_get_live_tuples", 1, &[Oid], Gives::Int8, nothing),
     function("pg_stat_get_dead_tuples", 1, &[Oid], Gives::Int8, nothing),
     function("pg_tablespace_location", 1, &[Oid], Gives::Text, |_, _, _| Ok(Value::text(""))),
-    function("pg_relation_filenode", 1, &[Oid], Gives::Oid, nothing),
+    function("pg_relation_filenode", 1, &[Reg(SystemType::Regclass)], Gives::Oid, nothing),
     function("pg_size_pretty", 1, &[Int], Gives::Text, |_, a, _| {
         Ok(Value::text(text::size(a[0].as_int().unwrap_or(0))))
     }),

@@ -24,6 +24,7 @@ impl Run<'_> {
         let mut places: HashMap<Vec<Value>, usize> = HashMap::new();
         let mut groups: Vec<Vec<Row>> = Vec::new();
         for row in rows {
+            self.step()?;
             let key = self.values(&grouping.keys, &Env { row: &row, outer })?;
             let place = *places.entry(key).or_insert(groups.len());
             if place == groups.len() {
@@ -58,6 +59,7 @@ impl Run<'_> {
     ) -> Result<Value> {
         let mut inputs: Vec<(Vec<Value>, Vec<Value>)> = Vec::new();
         for row in rows {
+            self.step()?;
             let env = Env { row, outer };
             let filter: Vec<&Expr> = aggregate.filter.iter().collect();
             if !self.all_hold(&filter, &env)? {
@@ -122,6 +124,7 @@ impl Run<'_> {
     pub fn window(&self, window: &Window, rows: &mut [Row], outer: Option<&Env<'_>>) -> Result<()> {
         let mut keys = Vec::with_capacity(rows.len());
         for (at, row) in rows.iter().enumerate() {
+            self.step()?;
             let env = Env { row, outer };
             let order = window.order.iter().map(|(expr, _)| self.eval(expr, &env));
             let order = order.collect::<Result<Vec<_>>>()?;
@@ -172,7 +175,7 @@ fn extreme<'a>(values: impl Iterator<Item = &'a Value>, better: fn(Ordering) -> 
 
 fn sum(aggregate: &Aggregate, inputs: &[Vec<Value>]) -> Result<Value> {
     let result = match aggregate.types.first() {
-        Some(DataType::Float8) => DataType::Float8,
+        Some(of) if of.stored() == DataType::Float8 => DataType::Float8,
         Some(DataType::Int2 | DataType::Int4) if aggregate.kind == AggregateKind::Sum => {
             DataType::Int8
         }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use types::{DataType, Result, Value};
 
-use super::eval::{Env, Run};
+use super::eval::{Env, Kept, Run};
 use super::plan::*;
 use crate::relation;
 use crate::world::{Contents, Row};
@@ -176,16 +176,16 @@ impl Run<'_> {
             Source::Leaf(Leaf { kind: LeafKind::Relation(_) | LeafKind::Table { .. }, .. })
         ) && on.iter().any(|condition| tie(condition, item).is_some());
         if depends || by_lookup || rows.len() == 1 {
-            let mut joined = Vec::new();
+            let mut joined = Kept::default();
             for row in rows {
                 let found = self.rows(item, &row, on, outer)?;
                 if found.is_empty() && keep {
-                    joined.push(row);
+                    self.keep(&mut joined, row)?;
                 } else {
                     found.into_iter().try_for_each(|row| self.keep(&mut joined, row))?;
                 }
             }
-            return Ok(joined);
+            return Ok(joined.rows);
         }
         self.hash_join(rows, item, on, keep, outer)
     }
@@ -211,12 +211,12 @@ impl Run<'_> {
             let key = ties.iter().map(|tie| row[tie.place].clone()).collect();
             by_key.entry(key).or_default().push(row);
         }
-        let mut joined = Vec::new();
+        let mut joined = Kept::default();
         for row in rows {
             let env = Env { row: &row, outer };
             let key: Result<Vec<Value>> =
                 ties.iter().map(|tie| self.eval(tie.other, &env)).collect();
-            let before = joined.len();
+            let before = joined.rows.len();
             for candidate in by_key.get(&key?).into_iter().flatten() {
                 self.step()?;
                 let mut both = row.clone();
@@ -229,11 +229,11 @@ impl Run<'_> {
                     self.keep(&mut joined, both)?;
                 }
             }
-            if joined.len() == before && keep {
-                joined.push(row);
+            if joined.rows.len() == before && keep {
+                self.keep(&mut joined, row)?;
             }
         }
-        Ok(joined)
+        Ok(joined.rows)
     }
 
     fn leaf_rows(
@@ -264,11 +264,11 @@ impl Run<'_> {
                 self.function_rows(calls, *ordinality, leaf.width, &env)?
             }
         };
-        let mut rows = Vec::with_capacity(found.len());
+        let mut rows = Kept::default();
         for values in found {
-            self.keep(&mut rows, placed(base, leaf.offset, &values))?;
+            self.keep(&mut rows, placed(base, leaf, &values))?;
         }
-        self.filtered(rows, conditions, outer)
+        self.filtered(rows.rows, conditions, outer)
     }
 
     fn relation_rows(
@@ -298,10 +298,10 @@ impl Run<'_> {
         outer: Option<&Env<'_>>,
     ) -> Result<Vec<Row>> {
         let Known { contents, types, hidden } = *known;
-        let mut rows = Vec::new();
+        let mut rows = Kept::default();
         let mut consider = |row: &Row| -> Result<()> {
             self.step()?;
-            let mut row = placed(base, leaf.offset, row);
+            let mut row = placed(base, leaf, row);
             row[leaf.offset + types.len()..][..hidden.len()].clone_from_slice(hidden);
             if self.all_hold(conditions, &Env { row: &row, outer })? {
                 self.keep(&mut rows, row)?;
@@ -322,7 +322,7 @@ impl Run<'_> {
             }
             None => contents.rows.iter().try_for_each(consider)?,
         }
-        Ok(rows)
+        Ok(rows.rows)
     }
 
     fn function_rows(
@@ -363,8 +363,11 @@ fn is_hashed(data_type: &DataType) -> bool {
     !matches!(data_type, DataType::Numeric(_) | DataType::Float8 | DataType::Timestamp)
 }
 
-fn placed(base: &[Value], offset: usize, values: &[Value]) -> Row {
+fn placed(base: &[Value], leaf: &Leaf, values: &[Value]) -> Row {
     let mut row: Row = base.into();
-    row[offset..offset + values.len()].clone_from_slice(values);
+    row[leaf.offset..leaf.offset + values.len()].clone_from_slice(values);
+    if let Some(place) = leaf.presence {
+        row[place] = Value::Bool(true);
+    }
     row
 }

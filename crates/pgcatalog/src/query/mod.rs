@@ -20,10 +20,12 @@
 mod bind;
 mod calls;
 pub mod cast;
+mod compare;
 mod eval;
 mod execute;
 mod expression;
 mod fast;
+mod from;
 pub(crate) mod functions;
 mod group;
 mod join;
@@ -55,11 +57,13 @@ pub struct Typed {
     pub data_type: DataType,
     /// Of a composite value.
     pub fields: &'static [(&'static str, DataType)],
+    /// Types of the fields of a row that is spelled out.
+    pub items: Vec<DataType>,
 }
 
 impl Typed {
     pub fn new(expr: Expr, data_type: DataType) -> Typed {
-        Typed { expr, data_type, fields: &[] }
+        Typed { expr, data_type, fields: &[], items: Vec::new() }
     }
 
     pub fn bool(expr: Expr) -> Typed {
@@ -72,8 +76,10 @@ impl Typed {
     }
 
     pub fn row(items: Vec<Typed>) -> Typed {
+        let types = items.iter().map(|item| item.data_type.clone()).collect();
         let items = items.into_iter().map(|item| item.expr).collect();
-        Typed::new(Expr::Array(items), DataType::System(SystemType::Record))
+        let record = DataType::System(SystemType::Record);
+        Typed { items: types, ..Typed::new(Expr::Array(items), record) }
     }
 
     pub fn is_row(&self) -> bool {
@@ -86,7 +92,37 @@ pub fn common_type(a: &DataType, b: &DataType) -> DataType {
     match (a, b) {
         (a, b) if a == b => a.clone(),
         (DataType::Unknown, other) | (other, DataType::Unknown) => other.clone(),
-        (a, b) => types::cast::common_type(a, b).unwrap_or(DataType::Text),
+        (a, b) => meeting_type(a, b).unwrap_or(DataType::Text),
+    }
+}
+
+/// The type that two branches meet in.
+///
+/// # Errors
+/// 42804 where there is none.
+pub fn matched(a: &DataType, b: &DataType) -> Result<DataType> {
+    match (a, b) {
+        (a, b) if a == b => Ok(a.clone()),
+        (DataType::Unknown, other) | (other, DataType::Unknown) => Ok(other.clone()),
+        (a, b) => meeting_type(a, b).ok_or_else(|| {
+            let message = format!("types {a} and {b} cannot be matched");
+            Error::new(SqlState::DATATYPE_MISMATCH, message)
+        }),
+    }
+}
+
+/// Two types' common one: the first, unless its values go into the second's and not back.
+pub fn meeting_type(a: &DataType, b: &DataType) -> Option<DataType> {
+    match (a, b) {
+        (DataType::System(SystemType::Name), b) if b.is_string() => Some(a.clone()),
+        (DataType::Text, DataType::System(SystemType::Name)) => Some(DataType::Text),
+        (a, DataType::System(SystemType::Name)) if a.is_string() => Some(b.clone()),
+        (DataType::Varchar(_), DataType::Text | DataType::Char(_)) => Some(DataType::Varchar(None)),
+        // Numbers of objects and integers meet in the former.
+        (DataType::System(SystemType::Oid), b) if b.is_integer() => Some(a.clone()),
+        (a, DataType::System(SystemType::Oid)) if a.is_integer() => Some(b.clone()),
+        (DataType::System(a), DataType::System(b)) if a == b => Some(DataType::System(*a)),
+        (a, b) => types::cast::common_type(a, b),
     }
 }
 
@@ -223,8 +259,8 @@ fn look<'a>(
         if is_cte || is_called && parts.last().is_some_and(|name| is_function(name)) {
             continue;
         }
-        let view = select::users_name(parts).and_then(|name| catalog.view(name));
-        match (select::system_relation(parts), view) {
+        let view = from::users_name(parts).and_then(|name| catalog.view(name));
+        match (from::system_relation(parts), view) {
             (Some(_), _) => about.system = true,
             (None, Some(view)) if seen.insert(&view.name) => {
                 let mut within = About::default();
@@ -241,6 +277,13 @@ fn look<'a>(
 
 fn is_function(name: &str) -> bool {
     sets::find(name).is_some() || functions::is_known(name)
+}
+
+/// The columns of a user's view.
+pub fn columns_of_view(world: &World, view: &sql::catalog::View) -> Result<Vec<procedure::Column>> {
+    let query = Binder::new(world, &[]).view(view)?;
+    let columns = query.columns.into_iter();
+    Ok(columns.map(|c| procedure::Column { name: c.name, data_type: c.data_type }).collect())
 }
 
 /// The rows of a view, by its definition.

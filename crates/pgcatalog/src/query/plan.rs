@@ -12,6 +12,7 @@
 
 use types::{ColumnId, DataType, TableId, Value};
 
+use super::Typed;
 use super::functions::Function;
 use super::sets::SetFunction;
 
@@ -26,6 +27,11 @@ pub struct Column {
 impl Column {
     pub fn new(name: impl Into<String>, data_type: DataType) -> Column {
         Column { name: name.into(), data_type, fields: &[] }
+    }
+
+    /// What an expression that has its values is.
+    pub fn typed(&self, expr: Expr) -> Typed {
+        Typed { fields: self.fields, ..Typed::new(expr, self.data_type.clone()) }
     }
 }
 
@@ -178,6 +184,8 @@ pub struct Leaf {
     /// Its columns are `offset..offset + width` of the row.
     pub offset: usize,
     pub width: usize,
+    /// Where the row says that one of its rows is there, if anybody asks.
+    pub presence: Option<usize>,
     pub kind: LeafKind,
 }
 
@@ -232,6 +240,11 @@ pub enum Expr {
         op: CompareOp,
         sides: Box<[Expr; 2]>,
     },
+    /// Rows that are spelled out, by their fields.
+    CompareRows {
+        op: CompareOp,
+        sides: Box<[Expr; 2]>,
+    },
     /// Text against a pattern.
     Match {
         kind: MatchKind,
@@ -242,6 +255,11 @@ pub enum Expr {
     Or(Vec<Expr>),
     Not(Box<Expr>),
     IsNull {
+        input: Box<Expr>,
+        negated: bool,
+    },
+    /// All fields are NULL; negated, none is.
+    IsRowNull {
         input: Box<Expr>,
         negated: bool,
     },
@@ -263,6 +281,11 @@ pub enum Expr {
         array: Box<Expr>,
     },
     Array(Vec<Expr>),
+    /// A table's row; NULL where an outer join found none.
+    WholeRow {
+        present: Box<Expr>,
+        fields: Vec<Expr>,
+    },
     /// `origin` is the first element's number.
     Element {
         array: Box<Expr>,
@@ -302,6 +325,7 @@ pub enum MatchKind {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Quantifier {
     Compare(CompareOp),
+    Rows(CompareOp),
     Match { kind: MatchKind, negated: bool },
 }
 
@@ -326,6 +350,7 @@ impl Expr {
             Expr::Cast { input, .. }
             | Expr::Not(input)
             | Expr::IsNull { input, .. }
+            | Expr::IsRowNull { input, .. }
             | Expr::IsTruth { input, .. }
             | Expr::Field { input, .. } => vec![input],
             Expr::Call { arguments: list, .. }
@@ -337,6 +362,7 @@ impl Expr {
             Expr::Arithmetic { sides, .. }
             | Expr::Concat(sides)
             | Expr::Compare { sides, .. }
+            | Expr::CompareRows { sides, .. }
             | Expr::Match { sides, .. } => sides.iter().collect(),
             Expr::Case { whens, otherwise } => {
                 let mut children: Vec<&Expr> = whens.iter().flat_map(|(w, t)| [w, t]).collect();
@@ -345,6 +371,9 @@ impl Expr {
             }
             Expr::Quantified { input, array, .. } => vec![input, array],
             Expr::Element { array, index, .. } => vec![array, index],
+            Expr::WholeRow { present, fields } => {
+                std::iter::once(&**present).chain(fields).collect()
+            }
         }
     }
 
@@ -432,10 +461,28 @@ impl Source {
         }
     }
 
+    /// What stands behind a table's columns, by the place of the first of them.
+    pub fn mark(&mut self, presence: &[(usize, usize)]) {
+        match self {
+            Source::Leaf(leaf) => {
+                let found = presence.iter().find(|(offset, _)| *offset == leaf.offset);
+                leaf.presence = found.map(|(_, place)| *place);
+            }
+            Source::Product { items, .. } => items.iter_mut().for_each(|i| i.mark(presence)),
+            Source::Outer { left, right, .. } => {
+                left.mark(presence);
+                right.mark(presence);
+            }
+        }
+    }
+
     /// Whether this part of the row is filled by it.
     pub fn has(&self, place: usize) -> bool {
         match self {
-            Source::Leaf(leaf) => (leaf.offset..leaf.offset + leaf.width).contains(&place),
+            Source::Leaf(leaf) => {
+                (leaf.offset..leaf.offset + leaf.width).contains(&place)
+                    || leaf.presence == Some(place)
+            }
             Source::Product { items, .. } => items.iter().any(|item| item.has(place)),
             Source::Outer { left, right, .. } => left.has(place) || right.has(place),
         }

@@ -10,11 +10,15 @@ use super::plan::{Aggregate, Column, Expr, SetCall, Window};
 #[derive(Debug, Default)]
 pub struct Scope {
     pub tables: Vec<ScopeTable>,
+    /// What names without a table's mean, and `*` is, in its order.
+    pub columns: Vec<Visible>,
     /// Columns of a row so far.
     pub width: usize,
     pub aggregates: Vec<Aggregate>,
     pub windows: Vec<Window>,
     pub sets: Vec<SetCall>,
+    /// Where the row says that a table's row is there, by the place of the table's first column.
+    pub presence: Vec<(usize, usize)>,
 }
 
 #[derive(Clone, Debug)]
@@ -25,14 +29,21 @@ pub struct ScopeTable {
     pub columns: Vec<ScopeColumn>,
     /// Places in the row whose values are no other row's of the table; none of what has no key.
     pub key: Vec<usize>,
+    pub is_function: bool,
 }
 
 #[derive(Clone, Debug)]
 pub struct ScopeColumn {
     pub column: Column,
-    /// Merged with another one by USING: found by the table's name only.
-    pub merged: bool,
     /// Not in `*`: what every table of PostgreSQL's has besides.
+    pub hidden: bool,
+}
+
+/// A column of a table, or what USING has made of two of them.
+#[derive(Clone, Debug)]
+pub struct Visible {
+    pub name: String,
+    pub typed: Typed,
     pub hidden: bool,
 }
 
@@ -48,6 +59,11 @@ impl ScopeTable {
     }
 }
 
+fn ambiguous(name: &str) -> Error {
+    let message = format!("column reference \"{name}\" is ambiguous");
+    Error::new(SqlState::AMBIGUOUS_COLUMN, message)
+}
+
 impl Scope {
     /// Another place in the row, for what a call gives.
     pub fn place(&mut self) -> usize {
@@ -55,28 +71,34 @@ impl Scope {
         self.width - 1
     }
 
-    /// The place of a column and what it is; an error if there are two.
-    pub fn find(&self, qualifier: &[String], name: &str) -> Result<Option<(usize, &Column)>> {
+    /// Where the row says that the table at `offset` has a row in it.
+    pub fn presence_of(&mut self, offset: usize) -> usize {
+        if let Some((_, place)) = self.presence.iter().find(|(of, _)| *of == offset) {
+            return *place;
+        }
+        let place = self.place();
+        self.presence.push((offset, place));
+        place
+    }
+
+    /// What a column's name means; an error if there are two.
+    pub fn find(&self, qualifier: &[String], name: &str) -> Result<Option<Typed>> {
+        if qualifier.is_empty() {
+            let mut found = self.columns.iter().filter(|column| column.name == name);
+            return match (found.next(), found.next()) {
+                (_, Some(_)) => Err(ambiguous(name)),
+                (found, None) => Ok(found.map(|column| column.typed.clone())),
+            };
+        }
         let mut found = None;
-        for table in &self.tables {
-            if !qualifier.is_empty() && !table.is_called(qualifier) {
-                continue;
-            }
-            for (place, candidate) in table.columns.iter().enumerate() {
-                let shadowed = candidate.merged && qualifier.is_empty();
-                if candidate.column.name != name || shadowed {
-                    continue;
+        for table in self.tables.iter().filter(|table| table.is_called(qualifier)) {
+            for (place, column) in (table.offset..).zip(&table.columns) {
+                if column.column.name == name && found.replace((place, column)).is_some() {
+                    return Err(ambiguous(name));
                 }
-                if found.is_some() && qualifier.is_empty() {
-                    return Err(Error::new(
-                        SqlState::AMBIGUOUS_COLUMN,
-                        format!("column reference \"{name}\" is ambiguous"),
-                    ));
-                }
-                found = found.or(Some((table.offset + place, &candidate.column)));
             }
         }
-        Ok(found)
+        Ok(found.map(|(place, found)| found.column.typed(Expr::Column { level: 0, place })))
     }
 
     pub fn table(&self, qualifier: &[String]) -> Option<&ScopeTable> {
@@ -84,19 +106,27 @@ impl Scope {
     }
 
     /// The columns of `*`, or of `table.*`.
-    pub fn star(&self, qualifier: Option<&[String]>) -> Vec<(usize, Column)> {
+    pub fn star(&self, qualifier: Option<&[String]>) -> Vec<(Expr, Column)> {
+        let Some(qualifier) = qualifier else {
+            let shown = self.columns.iter().filter(|column| !column.hidden);
+            return shown.map(Visible::output).collect();
+        };
         let mut columns = Vec::new();
-        for table in &self.tables {
-            if qualifier.is_some_and(|qualifier| !table.is_called(qualifier)) {
-                continue;
-            }
-            for (place, column) in table.columns.iter().enumerate() {
-                if !column.hidden && (qualifier.is_some() || !column.merged) {
-                    columns.push((table.offset + place, column.column.clone()));
+        for table in self.tables.iter().filter(|table| table.is_called(qualifier)) {
+            for (place, column) in (table.offset..).zip(&table.columns) {
+                if !column.hidden {
+                    columns.push((Expr::Column { level: 0, place }, column.column.clone()));
                 }
             }
         }
         columns
+    }
+}
+
+impl Visible {
+    fn output(&self) -> (Expr, Column) {
+        let Typed { expr, data_type, fields, .. } = self.typed.clone();
+        (expr, Column { name: self.name.clone(), data_type, fields })
     }
 }
 
@@ -116,14 +146,24 @@ pub fn resolve(
     name: &str,
 ) -> Result<Option<(Typed, usize)>> {
     for (level, scope) in scopes.iter().rev().enumerate() {
-        if let Some((place, column)) = scope.find(qualifier, name)? {
-            let typed = Typed {
-                expr: Expr::Column { level, place },
-                data_type: column.data_type.clone(),
-                fields: column.fields,
-            };
+        if let Some(typed) = scope.find(qualifier, name)? {
+            let typed = Typed { expr: seen_from(typed.expr, level), ..typed };
             return Ok(Some((typed, scopes.len() - 1 - level)));
         }
     }
     Ok(None)
+}
+
+/// A column, or what USING has made of columns, as a query so many levels further in sees it.
+fn seen_from(expr: Expr, level: usize) -> Expr {
+    match expr {
+        Expr::Column { place, .. } => Expr::Column { level, place },
+        Expr::Cast { input, from, to } => {
+            Expr::Cast { input: Box::new(seen_from(*input, level)), from, to }
+        }
+        Expr::Coalesce(list) => {
+            Expr::Coalesce(list.into_iter().map(|expr| seen_from(expr, level)).collect())
+        }
+        other => other,
+    }
 }

@@ -1,16 +1,11 @@
 //! SELECT: its FROM, its conditions, what it computes.
 
-use std::sync::LazyLock;
-
 use sqlparser::ast;
-use types::{DataType, Error, Result, SqlState, SystemType};
+use types::{Error, Result, SqlState};
 
-use super::bind::{Binder, direction, output_named, rename, settled};
+use super::bind::{Binder, check_position, direction, output_named, settled};
 use super::plan::*;
-use super::scope::{Scope, ScopeColumn, ScopeTable, parts};
-use super::sets;
-use crate::relation;
-use sql::catalog::View;
+use super::scope::{Scope, ScopeTable, parts};
 use sql::names::fold;
 
 impl Binder<'_> {
@@ -42,20 +37,25 @@ impl Binder<'_> {
             }
         }
         if let Some(selection) = &select.selection {
-            split(self.bind_as(selection, &DataType::Bool)?, &mut conditions);
+            split(self.condition(selection, "WHERE")?, &mut conditions);
         }
+        check_names(self.scope())?;
+        no_calls(self.scope(), "WHERE")?;
         let (mut columns, mut outputs) = (Vec::new(), Vec::new());
         for item in &select.projection {
             self.select_item(item, &mut columns, &mut outputs)?;
         }
         let keys = self.group_by(&select.group_by, &columns, &outputs)?;
         let having = select.having.as_ref();
-        let having = having.map(|having| self.bind_as(having, &DataType::Bool)).transpose()?;
+        let having = having.map(|having| self.condition(having, "HAVING")).transpose()?;
         let width =
             self.scope().tables.last().map_or(0, |table| table.offset + table.columns.len());
         let order = self.order_by(order, &columns, &mut outputs)?;
         let distinct = self.distinct(select.distinct.as_ref(), &columns, &mut outputs)?;
+        check_distinct(&distinct, &order, columns.len())?;
         let scope = std::mem::take(self.scope());
+        let mut source = Source::Product { items, on: conditions };
+        source.mark(&scope.presence);
         let grouped = !keys.is_empty() || having.is_some() || !scope.aggregates.is_empty();
         if grouped && !self.tables.is_empty() {
             let shown = outputs.iter().chain(&having);
@@ -64,7 +64,7 @@ impl Binder<'_> {
         let grouping = grouped.then_some(Grouping { keys, aggregates: scope.aggregates, having });
         let select = Select {
             width: scope.width,
-            source: Source::Product { items, on: conditions },
+            source,
             grouping,
             windows: scope.windows,
             sets: scope.sets,
@@ -107,8 +107,8 @@ impl Binder<'_> {
             }
             ast::SelectItem::ExprWithAliases { .. } => return Err(Error::unsupported(item)),
         };
-        for (place, column) in stars {
-            outputs.push(Expr::Column { level: 0, place });
+        for (expr, column) in stars {
+            outputs.push(expr);
             columns.push(column);
         }
         Ok(())
@@ -143,6 +143,7 @@ impl Binder<'_> {
         }
         let mut keys = Vec::new();
         for expr in exprs {
+            check_position(expr, columns.len(), "GROUP BY")?;
             // An input column comes before an output of that name.
             let input = match expr {
                 ast::Expr::Identifier(name) => self.column_in_scope(&fold(name))?,
@@ -181,10 +182,19 @@ impl Binder<'_> {
         columns: &[Column],
         outputs: &mut Vec<Expr>,
     ) -> Result<usize> {
+        check_position(expr, columns.len(), "ORDER BY")?;
+        if let ast::Expr::Identifier(name) = expr {
+            check_unambiguous(&fold(name), columns, outputs)?;
+        }
         if let Some(output) = output_named(expr, columns) {
             return Ok(output);
         }
         let typed = self.expr(expr)?;
+        // Expressions of one text are the same.
+        let text = format!("{:?}", typed.expr);
+        if let Some(output) = outputs.iter().position(|output| format!("{output:?}") == text) {
+            return Ok(output);
+        }
         // Names of objects are sorted as numbers, as PostgreSQL does.
         outputs.push(typed.expr);
         Ok(outputs.len() - 1)
@@ -205,303 +215,70 @@ impl Binder<'_> {
             }
         })
     }
+}
 
-    /// A table and what is joined to it.
-    fn joined(&mut self, from: &ast::TableWithJoins) -> Result<Source> {
-        let first = self.scope().tables.len();
-        let mut left = self.factor(&from.relation)?;
-        for join in &from.joins {
-            use ast::JoinOperator as J;
-            let (constraint, keep_left, keep_right) = match &join.join_operator {
-                J::Join(on) | J::Inner(on) | J::CrossJoin(on) => (on, false, false),
-                J::Left(on) | J::LeftOuter(on) => (on, true, false),
-                J::Right(on) | J::RightOuter(on) => (on, false, true),
-                J::FullOuter(on) => (on, true, true),
-                other => return Err(Error::unsupported(format_args!("{other:?}"))),
-            };
-            let second = self.scope().tables.len();
-            let right = self.factor(&join.relation)?;
-            let mut on = Vec::new();
-            self.constraint(constraint, first, second, &mut on)?;
-            left = match (keep_left || keep_right, left) {
-                (false, Source::Product { mut items, on: mut before }) => {
-                    items.push(right);
-                    before.extend(on);
-                    Source::Product { items, on: before }
-                }
-                (false, left) => Source::Product { items: vec![left, right], on },
-                (true, left) => {
-                    let (left, right) = (Box::new(left), Box::new(right));
-                    Source::Outer { left, right, on, keep_left, keep_right }
-                }
-            };
+/// # Errors
+/// 42712 for two tables of one name.
+fn check_names(scope: &Scope) -> Result<()> {
+    for (at, table) in scope.tables.iter().enumerate().filter(|(_, t)| !t.name.is_empty()) {
+        let is_same = |other: &&ScopeTable| {
+            let apart = matches!((&other.schema, &table.schema), (Some(a), Some(b)) if a != b);
+            other.name == table.name && !apart
+        };
+        if scope.tables[..at].iter().any(|other| is_same(&other)) {
+            let message = format!("table name \"{}\" specified more than once", table.name);
+            return Err(Error::new(SqlState(*b"42712"), message));
         }
-        Ok(left)
     }
+    Ok(())
+}
 
-    fn constraint(
-        &mut self,
-        constraint: &ast::JoinConstraint,
-        first: usize,
-        second: usize,
-        on: &mut Vec<Expr>,
-    ) -> Result<()> {
-        let names: Vec<String> = match constraint {
-            ast::JoinConstraint::None => return Ok(()),
-            ast::JoinConstraint::On(expr) => {
-                split(self.bind_as(expr, &DataType::Bool)?, on);
+/// # Errors
+/// What is not of one row has been called where only one is at hand.
+fn no_calls(scope: &Scope, clause: &str) -> Result<()> {
+    let (code, what) = match scope {
+        scope if !scope.aggregates.is_empty() => (*b"42803", "aggregate"),
+        scope if !scope.windows.is_empty() => (*b"42P20", "window"),
+        scope if !scope.sets.is_empty() => (*b"0A000", "set-returning"),
+        _ => return Ok(()),
+    };
+    let message = format!("{what} functions are not allowed in {clause}");
+    Err(Error::new(SqlState(code), message))
+}
+
+/// # Errors
+/// 42702 for a name that two outputs have which are not the same.
+fn check_unambiguous(name: &str, columns: &[Column], outputs: &[Expr]) -> Result<()> {
+    let mut texts = columns.iter().zip(outputs).filter(|(column, _)| column.name == name);
+    let first = texts.next().map(|(_, output)| format!("{output:?}"));
+    match first.is_some_and(|first| texts.any(|(_, output)| format!("{output:?}") != first)) {
+        false => Ok(()),
+        true => {
+            let message = format!("ORDER BY \"{name}\" is ambiguous");
+            Err(Error::new(SqlState::AMBIGUOUS_COLUMN, message))
+        }
+    }
+}
+
+/// # Errors
+/// 42P10 for an order that DISTINCT leaves nothing of.
+fn check_distinct(distinct: &Distinct, order: &[Order], shown: usize) -> Result<()> {
+    let message = match distinct {
+        Distinct::Rows if order.iter().any(|by| by.output >= shown) => {
+            "for SELECT DISTINCT, ORDER BY expressions must appear in select list"
+        }
+        Distinct::On(on) => {
+            let leading = order.iter().take_while(|by| on.contains(&by.output));
+            let leading: std::collections::BTreeSet<usize> = leading.map(|by| by.output).collect();
+            let is_cut = order.iter().any(|by| !on.contains(&by.output));
+            if !is_cut || on.iter().all(|output| leading.contains(output)) {
                 return Ok(());
             }
-            ast::JoinConstraint::Using(names) => {
-                names.iter().filter_map(|name| parts(name).pop()).collect()
-            }
-            ast::JoinConstraint::Natural => {
-                let tables = &self.scope().tables;
-                let visible = |tables: &[ScopeTable]| -> Vec<String> {
-                    let columns = tables.iter().flat_map(|table| &table.columns);
-                    let columns = columns.filter(|column| !column.hidden && !column.merged);
-                    columns.map(|column| column.column.name.clone()).collect()
-                };
-                let left = visible(&tables[first..second]);
-                let right = visible(&tables[second..]);
-                left.into_iter().filter(|name| right.contains(name)).collect()
-            }
-        };
-        for name in names {
-            let mut found = [None, None];
-            for (place, table) in self.scope().tables[first..].iter_mut().enumerate() {
-                let side = usize::from(first + place >= second);
-                let column = table.columns.iter_mut().enumerate();
-                let mut column = column.filter(|(_, c)| c.column.name == name && !c.merged);
-                if let Some((at, column)) = column.next() {
-                    column.merged |= side == 1;
-                    found[side] = found[side].or(Some(table.offset + at));
-                }
-            }
-            let [Some(left), Some(right)] = found else {
-                return Err(missing_column(&name));
-            };
-            let column = |place| Expr::Column { level: 0, place };
-            let sides = Box::new([column(left), column(right)]);
-            on.push(Expr::Compare { op: CompareOp::Equal, sides });
+            "SELECT DISTINCT ON expressions must match initial ORDER BY expressions"
         }
-        Ok(())
-    }
-
-    fn factor(&mut self, factor: &ast::TableFactor) -> Result<Source> {
-        match factor {
-            ast::TableFactor::Table { name, alias, args: None, .. } => {
-                self.table(name, alias.as_ref())
-            }
-            ast::TableFactor::Table { name, alias, args: Some(args), with_ordinality, .. } => {
-                self.function(name, &args.args, *with_ordinality, alias.as_ref())
-            }
-            ast::TableFactor::Function { name, args, with_ordinality, alias, .. } => {
-                self.function(name, args, *with_ordinality, alias.as_ref())
-            }
-            ast::TableFactor::UNNEST { alias, array_exprs, with_ordinality, .. } => {
-                self.unnest(array_exprs, *with_ordinality, alias.as_ref())
-            }
-            ast::TableFactor::Derived { subquery, alias, .. } => {
-                let mut query = self.query(subquery)?;
-                if let Some(alias) = alias {
-                    rename(&mut query.columns, alias);
-                }
-                let name = alias.as_ref().map(|alias| fold(&alias.name)).unwrap_or_default();
-                let columns = query.columns.clone();
-                Ok(self.leaf(None, name, columns, LeafKind::Query(Box::new(query)), 0))
-            }
-            ast::TableFactor::NestedJoin { table_with_joins, alias: None } => {
-                self.joined(table_with_joins)
-            }
-            other => Err(Error::unsupported(format_args!("FROM {other}"))),
-        }
-    }
-
-    fn table(&mut self, name: &ast::ObjectName, alias: Option<&ast::TableAlias>) -> Result<Source> {
-        let parts = parts(name);
-        let cte = |(known, ..): &&(String, usize, Vec<Column>)| parts == [known.as_str()];
-        let (mut columns, kind, mut schema) = match self.ctes.iter().rev().find(cte) {
-            Some((_, number, columns)) => (columns.clone(), LeafKind::Cte(*number), None),
-            None if system_relation(&parts).is_none() => {
-                return self.users_relation(&parts, alias);
-            }
-            None => {
-                let place = system_relation(&parts);
-                let place = place.ok_or_else(|| missing_table(&parts.join(".")))?;
-                let relation = &relation::all()[place];
-                let columns = relation.columns.iter();
-                let columns = columns.map(|c| Column::new(c.name, c.data_type.clone())).collect();
-                (columns, LeafKind::Relation(place), Some(relation.schema.to_owned()))
-            }
-        };
-        let mut called = parts.last().cloned().unwrap_or_default();
-        if let Some(alias) = alias {
-            rename(&mut columns, alias);
-            called = fold(&alias.name);
-            schema = None;
-        }
-        let hidden: &[Column] = match kind {
-            LeafKind::Relation(_) => &*SYSTEM_COLUMNS,
-            _ => &[],
-        };
-        columns.extend_from_slice(hidden);
-        let key = columns.iter().position(|column| column.name == "oid" && !hidden.is_empty());
-        let leaf = self.leaf(schema, called, columns, kind, hidden.len());
-        self.has_key(key.into_iter().collect());
-        Ok(leaf)
-    }
-
-    /// The table that was named last has a key, in these of its columns.
-    fn has_key(&mut self, columns: Vec<usize>) {
-        if let Some(table) = self.scope().tables.last_mut() {
-            table.key = columns.into_iter().map(|column| table.offset + column).collect();
-        }
-    }
-
-    /// A user's table or view.
-    fn users_relation(
-        &mut self,
-        parts: &[String],
-        alias: Option<&ast::TableAlias>,
-    ) -> Result<Source> {
-        let world = self.world;
-        let name = users_name(parts).ok_or_else(|| missing_table(&parts.join(".")))?;
-        let called = alias.map_or_else(|| name.to_owned(), |alias| fold(&alias.name));
-        let schema = alias.is_none().then(|| "public".to_owned());
-        let renamed = |mut columns: Vec<Column>| {
-            alias.into_iter().for_each(|alias| rename(&mut columns, alias));
-            columns
-        };
-        if let Some(view) = world.catalog.view(name) {
-            let query = self.view(view)?;
-            let columns = renamed(query.columns.clone());
-            return Ok(self.leaf(schema, called, columns, LeafKind::Query(Box::new(query)), 0));
-        }
-        let table = world.catalog.find_table(name).ok_or_else(|| missing_table(name))?;
-        let visible = || table.schema.visible_columns();
-        let columns = visible().map(|(_, c)| Column::new(&*c.name, c.data_type.clone())).collect();
-        let kind = LeafKind::Table {
-            id: table.id(),
-            columns: visible().map(|(id, _)| id).collect(),
-            types: visible().map(|(_, column)| column.data_type.clone()).collect(),
-        };
-        self.tables.insert(table.id());
-        let key = &table.schema.primary_key;
-        let place = |id: &types::ColumnId| visible().position(|(visible, _)| visible == *id);
-        let key: Option<Vec<usize>> = key.iter().map(place).collect();
-        let leaf = self.leaf(schema, called, renamed(columns), kind, 0);
-        self.has_key(key.unwrap_or_default());
-        Ok(leaf)
-    }
-
-    /// A view is its query, which sees no name of the query around it.
-    fn view(&mut self, view: &View) -> Result<Query> {
-        self.view_uses.add_one()?;
-        let scopes = std::mem::take(&mut self.scopes);
-        let ctes = std::mem::take(&mut self.ctes);
-        let reach = std::mem::replace(&mut self.reach, usize::MAX);
-        let bound = self.query(&view.query);
-        (self.scopes, self.ctes, self.reach) = (scopes, ctes, reach);
-        let mut bound = bound?;
-        for (column, name) in bound.columns.iter_mut().zip(&view.columns) {
-            column.name.clone_from(name);
-        }
-        Ok(bound)
-    }
-
-    fn unnest(
-        &mut self,
-        arrays: &[ast::Expr],
-        ordinality: bool,
-        alias: Option<&ast::TableAlias>,
-    ) -> Result<Source> {
-        let calls = arrays.iter().map(|array| {
-            let argument = self.expr(array)?;
-            self.set_call("unnest", vec![argument])
-        });
-        let calls = calls.collect::<Result<Vec<_>>>()?;
-        self.function_leaf(calls, "unnest", ordinality, alias)
-    }
-
-    fn function(
-        &mut self,
-        name: &ast::ObjectName,
-        arguments: &[ast::FunctionArg],
-        ordinality: bool,
-        alias: Option<&ast::TableAlias>,
-    ) -> Result<Source> {
-        let name = parts(name).pop().unwrap_or_default();
-        let arguments = self.arguments(arguments)?;
-        if sets::find(&name).is_none() {
-            // A function of one value is a table of one row.
-            return self.scalar_function(&name, arguments, alias);
-        }
-        let call = self.set_call(&name, arguments)?;
-        self.function_leaf(vec![call], &name, ordinality, alias)
-    }
-
-    fn scalar_function(
-        &mut self,
-        name: &str,
-        arguments: Vec<super::Typed>,
-        alias: Option<&ast::TableAlias>,
-    ) -> Result<Source> {
-        let typed = self.call(name, arguments)?;
-        let array = super::Typed {
-            data_type: DataType::Array(Box::new(typed.data_type)),
-            expr: Expr::Array(vec![typed.expr]),
-            fields: &[],
-        };
-        let call = self.set_call("unnest", vec![array])?;
-        self.function_leaf(vec![call], name, false, alias)
-    }
-
-    fn function_leaf(
-        &mut self,
-        calls: Vec<(SetCall, Vec<Column>)>,
-        name: &str,
-        ordinality: bool,
-        alias: Option<&ast::TableAlias>,
-    ) -> Result<Source> {
-        let (calls, columns): (Vec<SetCall>, Vec<Vec<Column>>) = calls.into_iter().unzip();
-        let mut columns = columns.concat();
-        let called = alias.map_or(name.to_owned(), |alias| fold(&alias.name));
-        // The one column of a function that returns no rows is called like the table.
-        if let [column] = columns.as_mut_slice() {
-            column.name = called.clone();
-        }
-        if ordinality {
-            columns.push(Column::new("ordinality", DataType::Int8));
-        }
-        if let Some(alias) = alias {
-            rename(&mut columns, alias);
-        }
-        Ok(self.leaf(None, called, columns, LeafKind::Function { calls, ordinality }, 0))
-    }
-
-    fn leaf(
-        &mut self,
-        schema: Option<String>,
-        name: String,
-        columns: Vec<Column>,
-        kind: LeafKind,
-        hidden: usize,
-    ) -> Source {
-        let scope = self.scope();
-        let (offset, width) = (scope.width, columns.len());
-        let visible = width - hidden;
-        let columns = columns.into_iter().enumerate();
-        let columns = columns.map(|(place, column)| ScopeColumn {
-            column,
-            merged: false,
-            hidden: place >= visible,
-        });
-        let columns = columns.collect();
-        scope.tables.push(ScopeTable { schema, name, offset, columns, key: Vec::new() });
-        scope.width += width;
-        Source::Leaf(Leaf { offset, width, kind })
-    }
+        _ => return Ok(()),
+    };
+    Err(Error::new(SqlState::INVALID_COLUMN_REFERENCE, message))
 }
 
 /// # Errors
@@ -549,30 +326,6 @@ fn check_grouped(expr: &Expr, keys: &[Expr], scope: &Scope, width: usize) -> Res
     }
 }
 
-/// What every table has, and `*` leaves out.
-pub static SYSTEM_COLUMNS: LazyLock<[Column; 2]> = LazyLock::new(|| {
-    let column = |name, system| Column::new(name, DataType::System(system));
-    [column("tableoid", SystemType::Oid), column("xmin", SystemType::Xid)]
-});
-
-/// The system table or view that a name in FROM means.
-pub fn system_relation(parts: &[String]) -> Option<usize> {
-    match parts {
-        [name] => relation::place("pg_catalog", name),
-        [schema, name] | [_, schema, name] => relation::place(schema, name),
-        _ => None,
-    }
-}
-
-/// The name of a user's table or view, without what may stand before it.
-pub fn users_name(parts: &[String]) -> Option<&str> {
-    match parts {
-        [name] => Some(name),
-        [schema, name] | [_, schema, name] if schema == "public" => Some(name),
-        _ => None,
-    }
-}
-
 /// The conditions whose conjunction it is.
 pub fn split(condition: Expr, into: &mut Vec<Expr>) {
     match condition {
@@ -581,7 +334,7 @@ pub fn split(condition: Expr, into: &mut Vec<Expr>) {
     }
 }
 
-fn missing_table(name: &str) -> Error {
+pub fn missing_table(name: &str) -> Error {
     Error::new(SqlState::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))
 }
 

@@ -1,8 +1,9 @@
 //! Functions that return sets.
 
-use types::{DataType, Result, SystemType, Value};
+use types::compare::sort_cmp;
+use types::{DataType, Error, Result, SqlState, SystemType, Value};
 
-use super::eval::Run;
+use super::eval::{Kept, Run};
 use super::functions::{Takes, bounds};
 use super::plan::Column;
 use crate::world::Row;
@@ -102,23 +103,37 @@ fn elements(a: &[Value]) -> &[Value] {
 }
 
 /// More rows than any catalog has are a mistake.
-const SERIES_MAX: i64 = 1_000_000;
+const SERIES_MAX: usize = 1_000_000;
 
-fn series(_: &Run<'_>, a: &[Value], _: &[DataType]) -> Result<Vec<Row>> {
-    let number = |at: usize| a.get(at).map(Value::as_int);
-    let step = number(2).unwrap_or(Some(1));
-    let (Some(Some(first)), Some(Some(last)), Some(step)) = (number(0), number(1), step) else {
+fn series(run: &Run<'_>, a: &[Value], types: &[DataType]) -> Result<Vec<Row>> {
+    if a.iter().any(Value::is_null) {
         return Ok(Vec::new());
-    };
-    if step == 0 || ((last.saturating_sub(first)) / step).saturating_abs() > SERIES_MAX {
-        return Err(types::Error::new(
-            types::SqlState::INVALID_PARAMETER_VALUE,
-            "generate_series() over catalogs has a step, and at most a million values",
-        ));
     }
-    let numbers = std::iter::successors(Some(first), |at| at.checked_add(step));
-    let goes_on = |at: &i64| if step > 0 { *at <= last } else { *at >= last };
-    Ok(numbers.take_while(goes_on).map(|at| one(Value::Int(at))).collect())
+    let data_type = types.first().unwrap_or(&DataType::Int4);
+    let zero = types::cast::cast(&Value::Int(0), data_type, true)?;
+    let step = match a.get(2) {
+        Some(step) => step.clone(),
+        None => types::cast::cast(&Value::Int(1), data_type, true)?,
+    };
+    let direction = sort_cmp(&step, &zero);
+    if direction.is_eq() {
+        return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, "step size cannot equal zero"));
+    }
+    let mut series = Kept::default();
+    let mut at = a[0].clone();
+    while sort_cmp(&at, &a[1]) != direction {
+        run.keep(&mut series, one(at.clone()))?;
+        if series.rows.len() > SERIES_MAX {
+            let message = "generate_series() over catalogs gives at most a million values";
+            return Err(Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message));
+        }
+        // What is above the type's largest value is above the last one, too.
+        match types::arithmetic::add(&at, &step, data_type) {
+            Ok(next) => at = next,
+            Err(_) => break,
+        }
+    }
+    Ok(series.rows)
 }
 
 fn subscripts(_: &Run<'_>, a: &[Value], types: &[DataType]) -> Result<Vec<Row>> {
@@ -128,7 +143,7 @@ fn subscripts(_: &Run<'_>, a: &[Value], types: &[DataType]) -> Result<Vec<Row>> 
 }
 
 static SETS: &[SetFunction] = &[
-    set("generate_series", &[Takes::Int], Of::Type(Int4), series),
+    set("generate_series", &[Takes::Any], Of::First, series),
     set("generate_subscripts", &[Takes::Any, Takes::Int], Of::Type(Int4), subscripts),
     set("unnest", &[Takes::Any], Of::Element, |_, a, _| {
         Ok(elements(a).iter().cloned().map(one).collect())

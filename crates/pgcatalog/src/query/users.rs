@@ -38,7 +38,7 @@ fn too_large(detail: String) -> Error {
 }
 
 /// What a row takes, long strings included.
-fn row_bytes(row: &[Value]) -> usize {
+pub fn row_bytes(row: &[Value]) -> usize {
     let long = |value: &Value| match value {
         Value::Text(text) => text.len(),
         Value::Bytes(bytes) => bytes.len(),

@@ -40,6 +40,7 @@ const FILLED: &[(&str, Fill)] = &[
     ("pg_index", relations::pg_index),
     ("pg_namespace", cluster::pg_namespace),
     ("pg_proc", routines::pg_proc),
+    ("pg_rewrite", relations::pg_rewrite),
     ("pg_settings", cluster::pg_settings),
     ("pg_stat_activity", cluster::pg_stat_activity),
     ("pg_type", types::pg_type),

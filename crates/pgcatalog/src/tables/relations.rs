@@ -7,7 +7,7 @@ use super::{Facts, Rows, ints, oid};
 use crate::describe;
 use crate::oid as number;
 use crate::relation::{self, Relation};
-use crate::world::{Names, World};
+use crate::world::{Names, ViewColumns, World};
 
 /// What the default collation and `"C"` are numbered.
 const DEFAULT_COLLATION: u32 = 100;
@@ -46,6 +46,11 @@ pub fn names(world: &World, names: &mut Names) {
             names.relations.insert(number::index(id, index.id), ("public", name));
         }
     }
+    for view in world.catalog.views() {
+        if let Some(numbers) = world.numbers.view(&view.name) {
+            names.relations.insert(numbers.relation, ("public", view.name.clone()));
+        }
+    }
 }
 
 fn schema_oid(name: &str) -> u32 {
@@ -62,6 +67,40 @@ pub fn pg_class(facts: &Facts<'_>, rows: &mut Rows<'_>) {
     for table in facts.world.catalog.tables() {
         table_class(table, rows);
         indexes(table).for_each(|index| index_class(table, &index, rows));
+    }
+    facts.world.views().iter().for_each(|view| view_class(view, rows));
+}
+
+fn view_class(view: &ViewColumns, rows: &mut Rows<'_>) {
+    rows.row(&[
+        ("oid", oid(view.numbers.relation)),
+        ("relname", Value::text(&view.name)),
+        ("relnamespace", oid(number::PUBLIC)),
+        ("reltype", oid(view.numbers.row_type)),
+        ("relowner", oid(number::OWNER)),
+        ("reltuples", Value::Float(-1.0)),
+        ("relpersistence", Value::text("p")),
+        ("relkind", Value::text("v")),
+        ("relnatts", Value::Int(view.columns.len() as i64)),
+        ("relhasrules", Value::Bool(true)),
+        ("relispopulated", Value::Bool(true)),
+        ("relreplident", Value::text("n")),
+    ]);
+}
+
+/// A view is a rule: to read it is to run its query.
+pub fn pg_rewrite(facts: &Facts<'_>, rows: &mut Rows<'_>) {
+    for view in facts.world.views() {
+        rows.row(&[
+            ("oid", oid(view.numbers.rule)),
+            ("rulename", Value::text("_RETURN")),
+            ("ev_class", oid(view.numbers.relation)),
+            ("ev_type", Value::text("1")),
+            ("ev_enabled", Value::text("O")),
+            ("is_instead", Value::Bool(true)),
+            ("ev_qual", Value::text("<>")),
+            ("ev_action", Value::text("<>")),
+        ]);
     }
 }
 
@@ -220,6 +259,11 @@ pub fn pg_attribute(facts: &Facts<'_>, rows: &mut Rows<'_>) {
                 let data_type = table.column_type(*column);
                 attribute(rows, of, at, table.column_name(*column), data_type, &[]);
             }
+        }
+    }
+    for view in facts.world.views() {
+        for (at, column) in (1..).zip(&view.columns) {
+            attribute(rows, view.numbers.relation, at, &column.name, &column.data_type, &[]);
         }
     }
 }

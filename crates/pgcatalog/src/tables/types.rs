@@ -18,32 +18,41 @@ fn functions(numbers: &[u32; 4]) -> impl Iterator<Item = (&'static str, Value)> 
 pub fn pg_type(facts: &Facts<'_>, rows: &mut Rows<'_>) {
     for table in facts.world.catalog.tables() {
         let (row, array) = (number::row_type(table.id()), number::array_of_row_type(table.id()));
-        let shared = |this: u32, name: String, kind: &str, category: &str| {
-            vec![
-                ("oid", oid(this)),
-                ("typname", Value::text(name)),
-                ("typnamespace", oid(number::PUBLIC)),
-                ("typowner", oid(number::OWNER)),
-                ("typlen", Value::Int(-1)),
-                ("typtype", Value::text(kind)),
-                ("typcategory", Value::text(category)),
-                ("typisdefined", Value::Bool(true)),
-                ("typdelim", Value::text(",")),
-                ("typalign", Value::text("d")),
-                ("typstorage", Value::text("x")),
-                ("typtypmod", Value::Int(-1)),
-            ]
-        };
-        let mut columns = shared(row, table.name().to_owned(), "c", "C");
-        columns.push(("typrelid", oid(number::table(table.id()))));
-        columns.extend(functions(&RECORD_FUNCTIONS));
-        columns.push(("typarray", oid(array)));
-        rows.row(&columns);
-        let mut columns = shared(array, format!("_{}", table.name()), "b", "A");
-        columns.push(("typelem", oid(row)));
-        columns.extend(functions(&ARRAY_FUNCTIONS));
-        rows.row(&columns);
+        row_type(table.name(), number::table(table.id()), [row, array], rows);
     }
+    for view in facts.world.views() {
+        let of = view.numbers;
+        row_type(&view.name, of.relation, [of.row_type, of.array_of_row_type], rows);
+    }
+}
+
+/// The type of a relation's rows, and that of arrays of them.
+fn row_type(name: &str, relation: u32, [row, array]: [u32; 2], rows: &mut Rows<'_>) {
+    let shared = |this: u32, name: String, kind: &str, category: &str| {
+        vec![
+            ("oid", oid(this)),
+            ("typname", Value::text(name)),
+            ("typnamespace", oid(number::PUBLIC)),
+            ("typowner", oid(number::OWNER)),
+            ("typlen", Value::Int(-1)),
+            ("typtype", Value::text(kind)),
+            ("typcategory", Value::text(category)),
+            ("typisdefined", Value::Bool(true)),
+            ("typdelim", Value::text(",")),
+            ("typalign", Value::text("d")),
+            ("typstorage", Value::text("x")),
+            ("typtypmod", Value::Int(-1)),
+        ]
+    };
+    let mut columns = shared(row, name.to_owned(), "c", "C");
+    columns.push(("typrelid", oid(relation)));
+    columns.extend(functions(&RECORD_FUNCTIONS));
+    columns.push(("typarray", oid(array)));
+    rows.row(&columns);
+    let mut columns = shared(array, format!("_{name}"), "b", "A");
+    columns.push(("typelem", oid(row)));
+    columns.extend(functions(&ARRAY_FUNCTIONS));
+    rows.row(&columns);
 }
 
 pub fn names(world: &World, names: &mut Names) {
@@ -51,5 +60,11 @@ pub fn names(world: &World, names: &mut Names) {
         let name = table.name();
         names.types.insert(number::row_type(table.id()), name.to_owned());
         names.types.insert(number::array_of_row_type(table.id()), format!("_{name}"));
+    }
+    for view in world.catalog.views() {
+        if let Some(numbers) = world.numbers.view(&view.name) {
+            names.types.insert(numbers.row_type, view.name.clone());
+            names.types.insert(numbers.array_of_row_type, format!("_{}", view.name));
+        }
     }
 }

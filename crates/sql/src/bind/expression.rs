@@ -179,6 +179,9 @@ impl Binder<'_> {
         }
         let error =
             Error::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist"));
+        if scope.relation(name).is_some() {
+            return Error::unsupported("the row of a table as a value");
+        }
         match scope.suggestion(name) {
             Some(hint) => error.with_hint(hint),
             None => error,

@@ -61,6 +61,9 @@ impl Binder<'_> {
         query: &ast::Query,
         negated: bool,
     ) -> Result<Typed> {
+        if let ast::Expr::Tuple(_) = expr {
+            return Err(Error::unsupported("rows IN a subquery"));
+        }
         let bound = self.subquery(scope, query)?;
         let [column] = bound.columns.as_slice() else {
             return Err(Error::new(SqlState::SYNTAX_ERROR, "subquery has too many columns"));

@@ -306,6 +306,11 @@ impl Transition {
                 format!("column \"{new}\" of relation \"{}\" already exists", draft.table.name()),
             ));
         }
+        for check in &mut draft.table.checks {
+            if check.condition.columns().contains(&column) {
+                check.text = with_column_renamed(&check.text, old, new)?;
+            }
+        }
         draft.schema().columns[usize::from(column)].name = new.to_owned();
         self.describe(draft);
         Ok(())
@@ -386,4 +391,24 @@ fn contains_nulls(table: &Table, column: &str) -> Error {
         SqlState::NOT_NULL_VIOLATION,
         format!("column \"{column}\" of relation \"{}\" contains null values", table.name()),
     )
+}
+
+/// The text of a condition over one table, with another name for one of its columns.
+fn with_column_renamed(text: &str, old: &str, new: &str) -> Result<String> {
+    let mut condition = crate::parse::parse_expression(text)?;
+    let _ = ast::visit_expressions_mut(&mut condition, |expr| {
+        let name = match expr {
+            ast::Expr::Identifier(name) => Some(name),
+            ast::Expr::CompoundIdentifier(names) => names.last_mut(),
+            _ => None,
+        };
+        if let Some(name) = name.filter(|name| fold(name) == old) {
+            *name = match crate::parse::parse_expression(new) {
+                Ok(ast::Expr::Identifier(plain)) if fold(&plain) == new => plain,
+                _ => ast::Ident::with_quote('"', new),
+            };
+        }
+        std::ops::ControlFlow::<()>::Continue(())
+    });
+    Ok(condition.to_string())
 }

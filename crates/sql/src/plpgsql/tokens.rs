@@ -13,6 +13,7 @@ use sqlparser::tokenizer::{Span, Token, TokenWithSpan, Tokenizer, Word};
 use types::{Error, Result, SqlState};
 
 use super::syntax::Expr;
+use crate::clauses::settle;
 use crate::depth::check_tokens;
 use crate::precedence::mend;
 
@@ -240,6 +241,7 @@ impl Tokens {
         check_tokens(&self.tokens[self.at..])?;
         let mut parsed = parse(&mut parser).map_err(|error| not_sql(error, line))?;
         mend(&mut parsed);
+        settle(&mut parsed)?;
         match parser.peek_token().token {
             Token::EOF => Ok(parsed),
             token => Err(syntax_error_near(&token, line)),

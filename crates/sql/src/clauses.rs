@@ -1,0 +1,142 @@
+//! Clauses in the form that all planners read, and those that some of them would pass over.
+//!
+//! `FETCH FIRST n ROWS ONLY` is a LIMIT, of one row where it has no number. `current_schema` needs
+//! no parentheses. What would change the rows of a result if anybody heeded it (a sample of a
+//! table, FETCH … WITH TIES), and a query that makes a table, is refused where it is read.
+
+use std::ops::ControlFlow;
+
+use sqlparser::ast::{self, Expr, LimitClause, VisitMut, VisitorMut};
+use types::{Error, Result, SqlState};
+
+/// # Errors
+/// 0A000 for a clause that is not heeded, 42601 for two limits.
+pub(crate) fn settle(parsed: &mut impl VisitMut) -> Result<()> {
+    match parsed.visit(&mut Settle) {
+        ControlFlow::Break(error) => Err(error),
+        ControlFlow::Continue(()) => Ok(()),
+    }
+}
+
+struct Settle;
+
+fn settled(result: Result<()>) -> ControlFlow<Error> {
+    match result {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(error) => ControlFlow::Break(error),
+    }
+}
+
+impl VisitorMut for Settle {
+    type Break = Error;
+
+    fn pre_visit_query(&mut self, query: &mut ast::Query) -> ControlFlow<Error> {
+        settled(limit(query))
+    }
+
+    fn pre_visit_select(&mut self, select: &mut ast::Select) -> ControlFlow<Error> {
+        settled(match select.into {
+            None => Ok(()),
+            Some(_) => Err(Error::unsupported("SELECT INTO")
+                .with_hint("Use CREATE TABLE, and INSERT … SELECT.")),
+        })
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut ast::TableFactor) -> ControlFlow<Error> {
+        settled(match factor {
+            ast::TableFactor::Table { sample: Some(_), .. }
+            | ast::TableFactor::Derived { sample: Some(_), .. } => {
+                Err(Error::unsupported("TABLESAMPLE"))
+            }
+            _ => Ok(()),
+        })
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        if let Expr::Identifier(name) = expr
+            && name.quote_style.is_none()
+            && name.value.eq_ignore_ascii_case("current_schema")
+        {
+            *expr = Expr::Function(ast::Function {
+                name: name.clone().into(),
+                uses_odbc_syntax: false,
+                parameters: ast::FunctionArguments::None,
+                args: ast::FunctionArguments::None,
+                filter: None,
+                null_treatment: None,
+                over: None,
+                within_group: Vec::new(),
+            });
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// FETCH becomes LIMIT.
+fn limit(query: &mut ast::Query) -> Result<()> {
+    let Some(fetch) = query.fetch.take() else {
+        return Ok(());
+    };
+    if fetch.with_ties || fetch.percent {
+        let what = if fetch.percent { "FETCH … PERCENT" } else { "FETCH … WITH TIES" };
+        return Err(Error::unsupported(what));
+    }
+    let one = || Expr::Value(ast::Value::Number("1".to_owned(), false).with_empty_span());
+    let count = fetch.quantity.unwrap_or_else(one);
+    match &mut query.limit_clause {
+        none @ None => {
+            *none = Some(LimitClause::LimitOffset {
+                limit: Some(count),
+                offset: None,
+                limit_by: Vec::new(),
+            });
+            Ok(())
+        }
+        Some(LimitClause::LimitOffset { limit: limit @ None, .. }) => {
+            *limit = Some(count);
+            Ok(())
+        }
+        Some(_) => Err(Error::new(SqlState::SYNTAX_ERROR, "multiple LIMIT clauses not allowed")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn fetch_is_a_limit() {
+        for (text, meant) in [
+            ("SELECT 1 FETCH FIRST ROW ONLY", "SELECT 1 LIMIT 1"),
+            ("SELECT 1 FETCH NEXT 3 ROWS ONLY", "SELECT 1 LIMIT 3"),
+            ("SELECT 1 OFFSET 2 FETCH FIRST ROW ONLY", "SELECT 1 LIMIT 1 OFFSET 2"),
+            ("SELECT (SELECT 1 FETCH FIRST ROW ONLY)", "SELECT (SELECT 1 LIMIT 1)"),
+        ] {
+            let [fetch, limit] = [text, meant]
+                .map(|text| crate::parse(text).unwrap()[0].query().map(ToString::to_string));
+            assert_eq!(fetch, limit);
+        }
+    }
+
+    #[test]
+    fn what_nobody_heeds_is_refused() {
+        for (text, code) in [
+            ("SELECT 1 FETCH FIRST 2 ROWS WITH TIES", "0A000"),
+            ("SELECT 1 FETCH FIRST 2 PERCENT ROWS ONLY", "0A000"),
+            ("SELECT 1 LIMIT 1 FETCH FIRST ROW ONLY", "42601"),
+            ("SELECT a FROM t TABLESAMPLE BERNOULLI (0)", "0A000"),
+            ("SELECT (SELECT count(*) FROM t TABLESAMPLE SYSTEM (1))", "0A000"),
+            ("SELECT a INTO b FROM t", "0A000"),
+        ] {
+            let error = crate::parse(text).unwrap_err();
+            assert_eq!(error.code().to_string(), code, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_schema_needs_no_parentheses() {
+        let named = |text: &str| crate::parse(text).unwrap()[0].query().unwrap().to_string();
+        assert_eq!(named("SELECT current_schema"), "SELECT current_schema");
+        let parsed = crate::parse("SELECT current_schema, \"current_schema\"").unwrap();
+        let debug = format!("{:?}", parsed[0].query().unwrap());
+        assert_eq!(debug.matches("Function(").count(), 1);
+    }
+}
