@@ -72,6 +72,9 @@ pub(crate) struct Shared {
     pub(crate) images: Arc<Images>,
     /// Functions, rules, limits: all but a query's own.
     pub(crate) state: SessionState,
+    /// The same without filters that move between operators: they find their columns again by
+    /// name, the first of it, and would drop other rows where rows have two of one name.
+    pub(crate) still_state: SessionState,
     /// What operators mean, ours before DataFusion's.
     pub(crate) operators: Vec<Arc<dyn ExprPlanner>>,
     /// The same, where the fast path's answer is asked for.
@@ -135,6 +138,14 @@ impl Analytics {
         for function in [Function::Sum, Function::Avg] {
             state.register_udaf(Arc::new(AggregateUDF::new_from_impl(Exact::new(function))))?;
         }
+        let rules = state.physical_optimizers().iter();
+        let still = rules.filter(|rule| !rule.name().starts_with("FilterPushdown")).cloned();
+        let still = still.collect::<Vec<_>>();
+        debug_assert_eq!(still.len() + 2, state.physical_optimizers().len());
+        let mut still_state = SessionStateBuilder::new_from_existing(state.clone())
+            .with_physical_optimizer_rules(still)
+            .build();
+        still_state.config_mut().options_mut().optimizer.enable_dynamic_filter_pushdown = false;
         let behind = |first: Arithmetic| -> Vec<Arc<dyn ExprPlanner>> {
             let first: [Arc<dyn ExprPlanner>; 2] = [Arc::new(Literals), Arc::new(first)];
             first.into_iter().chain(state.expr_planners().iter().cloned()).collect()
@@ -145,7 +156,8 @@ impl Analytics {
         let images = Arc::new(Images::new(store.clone(), options.image_bytes_max));
         let copies: Weak<Images> = Arc::downgrade(&images);
         store.keep_copies(copies);
-        let shared = Arc::new(Shared { images, state, operators, agreeing_operators, threads });
+        let shared =
+            Arc::new(Shared { images, state, still_state, operators, agreeing_operators, threads });
         Ok(Analytics { shared, plans: Mutex::default() })
     }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use datafusion::common::metadata::ScalarAndMetadata;
-use datafusion::common::{ParamValues, ScalarValue};
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{ParamValues, Result as DataFusionResult, ScalarValue};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::simplify_expressions::SimplifyExpressions;
@@ -161,14 +162,17 @@ impl Plan {
         output: &Output,
     ) -> Result<(Arc<dyn ExecutionPlan>, SessionState)> {
         let Execution { snapshot, parameters, now_us, settings, .. } = execution;
-        let mut state = self.shared.state.clone();
-        let (images, ended) = (self.shared.images.clone(), output.ended().clone());
-        let reading = Reading { images, snapshot, ended, settings, now_us };
-        state.config_mut().set_extension(Arc::new(reading));
         let logical = match self.open {
             false => self.logical.clone(),
             true => self.closed(&parameters, now_us)?,
         };
+        let mut state = match repeats_names(&logical).map_err(told)? {
+            false => self.shared.state.clone(),
+            true => self.shared.still_state.clone(),
+        };
+        let (images, ended) = (self.shared.images.clone(), output.ended().clone());
+        let reading = Reading { images, snapshot, ended, settings, now_us };
+        state.config_mut().set_extension(Arc::new(reading));
         let plan = state.query_planner().create_physical_plan(&logical, &state).await;
         let plan = interruptible(plan.map_err(told)?, output.ended()).map_err(told)?;
         Ok((plan, state))
@@ -186,4 +190,16 @@ impl Plan {
         let simplify = Optimizer::with_rules(vec![Arc::new(SimplifyExpressions::new())]);
         simplify.optimize(plan, &OptimizerContext::new(), |_, _| ()).map_err(told)
     }
+}
+
+/// Whether rows anywhere have two columns of one name, of whatever tables.
+fn repeats_names(plan: &LogicalPlan) -> DataFusionResult<bool> {
+    let mut repeats = false;
+    plan.apply_with_subqueries(|node| {
+        let mut names: Vec<_> = node.schema().fields().iter().map(|field| field.name()).collect();
+        names.sort_unstable();
+        repeats |= names.windows(2).any(|two| two[0] == two[1]);
+        Ok(if repeats { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(repeats)
 }

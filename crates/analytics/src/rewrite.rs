@@ -532,6 +532,8 @@ fn name_outputs(items: &mut [SelectItem], all: bool) {
             None if all && !is_column => taken.insert(output_name(expr)),
             // To DataFusion `a` and `t.a` are one name.
             None if is_column && given.contains(&output_name(expr)) => false,
+            // To DataFusion all subqueries have one name.
+            None if has_query(expr) => false,
             None => taken.insert(expr.to_string()),
         };
         let alias = match (is_new && !(has_wildcard && is_column), &name) {
@@ -542,6 +544,14 @@ fn name_outputs(items: &mut [SelectItem], all: bool) {
         let alias = ast::Ident::with_quote('"', alias);
         *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
     }
+}
+
+fn has_query(expr: &Expr) -> bool {
+    let is_query = |expr: &Expr| match expr {
+        Expr::Exists { .. } | Expr::InSubquery { .. } | Expr::Subquery(_) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    };
+    visit_expressions(expr, is_query).is_break()
 }
 
 /// What PostgreSQL calls a query's columns.

@@ -126,6 +126,10 @@ struct Place<'a> {
     joins: bool,
 }
 
+/// Operators of a subquery that is asked up to three times: what lies in it was asked three times
+/// before, and so on.
+const COPIED_MAX: usize = 300;
+
 /// `x = ANY (subquery)`, or with another operator.
 struct Member {
     x: Expr,
@@ -224,6 +228,7 @@ impl Place<'_> {
         if let Some(compared) = member.as_value() {
             return Ok(compared);
         }
+        member.check_size()?;
         let unknown = self.unknown(&member)?;
         let found = self.found(member)?;
         let null = Expr::Literal(ScalarValue::Boolean(None), None);
@@ -258,6 +263,7 @@ impl Place<'_> {
             },
             expr => Expr::Not(Box::new(expr)),
         };
+        member.check_size()?;
         let unknown = self.unknown(&member)?;
         let all = std::iter::once(self.found(member)?).chain(unknown).map(not);
         Ok(conjunction(all).unwrap_or_else(|| lit(true)))
@@ -325,6 +331,26 @@ impl Member {
             column(&self.subquery).get_type(self.subquery.subquery.schema())?,
         ];
         Ok(self.op == Operator::Eq && !of.contains(&FREE) && !has_subquery(&self.x))
+    }
+
+    /// # Errors
+    /// It is too large to be asked several times.
+    fn check_size(&self) -> Result<()> {
+        let mut count = 0;
+        self.subquery.subquery.apply_with_subqueries(|_| {
+            count += 1;
+            Ok(match count > COPIED_MAX {
+                true => TreeNodeRecursion::Stop,
+                false => TreeNodeRecursion::Continue,
+            })
+        })?;
+        match count > COPIED_MAX {
+            true => Err(raise(
+                Error::unsupported("IN, ANY or ALL of so many subqueries within each other")
+                    .with_hint("Use EXISTS, or IN as a condition of its own."),
+            )),
+            false => Ok(()),
+        }
     }
 
     /// Aggregates of all rows are one row, of none, too.

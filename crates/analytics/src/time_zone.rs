@@ -3,7 +3,7 @@
 //! A time that a clock there never shows is that of a clock which was not put forward; one that it
 //! shows twice is the later one. PostgreSQL reads both so.
 
-use chrono::{DateTime, MappedLocalTime, Offset, TimeDelta, TimeZone};
+use chrono::{DateTime, Datelike, MappedLocalTime, Offset, TimeDelta, TimeZone};
 use chrono_tz::{TZ_VARIANTS, Tz};
 use types::{DataType, Error, Result, Value};
 
@@ -12,8 +12,17 @@ use crate::sql_types::EPOCH_US;
 /// No clock is put forward by more.
 const LONGEST_GAP: TimeDelta = TimeDelta::hours(25);
 
+/// Names of zones that are abbreviations as well, which have no summer.
+const ABBREVIATIONS: [&str; 4] = ["CET", "EET", "MET", "WET"];
+
+/// From this year on the zones' rules for summers are not known here.
+const YEAR_MAX: i32 = 2100;
+
 /// The zone of a name, in letters of any case.
 pub(crate) fn find(name: &str) -> Option<Tz> {
+    if ABBREVIATIONS.iter().any(|short| short.eq_ignore_ascii_case(name)) {
+        return None;
+    }
     TZ_VARIANTS.into_iter().find(|zone| zone.name().eq_ignore_ascii_case(name))
 }
 
@@ -32,19 +41,26 @@ pub(crate) fn at(zone: Tz, value: Value) -> Result<Value> {
         _ => return Err(Error::unsupported("AT TIME ZONE of this type")),
     };
     moved.ok_or_else(|| {
-        Error::new(types::SqlState::DATETIME_FIELD_OVERFLOW, "timestamp out of range")
+        let what = "AT TIME ZONE knows no clocks of that time";
+        Error::new(types::SqlState::DATETIME_FIELD_OVERFLOW, what)
     })
 }
 
 /// By how much the zone's clocks are ahead of UTC, at a moment of UTC.
 fn ahead(zone: Tz, us: i64) -> Option<i64> {
     let utc = DateTime::from_timestamp_micros(us.checked_add(EPOCH_US)?)?.naive_utc();
+    if utc.year() >= YEAR_MAX {
+        return None;
+    }
     Some(us_of(zone.offset_from_utc_datetime(&utc)))
 }
 
 /// By how much they are behind, when they show a time.
 fn behind(zone: Tz, us: i64) -> Option<i64> {
     let shown = DateTime::from_timestamp_micros(us.checked_add(EPOCH_US)?)?.naive_utc();
+    if shown.year() >= YEAR_MAX {
+        return None;
+    }
     let offset = match zone.offset_from_local_datetime(&shown) {
         MappedLocalTime::Single(offset) | MappedLocalTime::Ambiguous(_, offset) => offset,
         MappedLocalTime::None => {

@@ -15,7 +15,9 @@
 //! it as PostgreSQL does, and is refused otherwise.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
+use datafusion::arrow::datatypes::{DataType as ArrowType, Field};
 use datafusion::sql::sqlparser::ast::{
     self, Expr, Ident, JoinConstraint as Constraint, JoinOperator as Kind, OrderByKind, Query,
     Select, SelectItem, SetExpr, TableAlias, TableFactor, TableWithJoins, VisitMut, VisitorMut,
@@ -37,7 +39,7 @@ pub(crate) fn written_out(
     if !query.to_string().to_ascii_uppercase().contains(" JOIN ") {
         return Ok(());
     }
-    let mut joins = Joins { names, types, tables: Vec::new() };
+    let mut joins = Joins { names, types, withs: Vec::new() };
     match query.visit(&mut joins) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
@@ -47,8 +49,8 @@ pub(crate) fn written_out(
 struct Joins<'a> {
     names: &'a Names<'a>,
     types: &'a [Option<DataType>],
-    /// WITH's that are known at the place that is visited: how many each query has added.
-    tables: Vec<Vec<ast::Cte>>,
+    /// The WITH of each query around the place that is visited, as far as it is known there.
+    withs: Vec<Option<ast::With>>,
 }
 
 /// What `*` stands for, and what a name means.
@@ -56,6 +58,7 @@ struct Joins<'a> {
 struct Column {
     name: String,
     expr: Expr,
+    data_type: ArrowType,
     is_merged: bool,
 }
 
@@ -66,12 +69,15 @@ impl VisitorMut for Joins<'_> {
     type Break = Error;
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
-        // Each sees those before it.
-        self.tables.push(Vec::new());
-        for cte in query.with.iter_mut().flat_map(|with| &mut with.cte_tables) {
+        // Each sees those before it. Kept out of the query until it is left, they are visited once,
+        // however many lie within each other.
+        let mut with = query.with.take();
+        let all = with.as_mut().map(|with| std::mem::take(&mut with.cte_tables));
+        self.withs.push(with);
+        for mut cte in all.into_iter().flatten() {
             cte.query.visit(self)?;
-            if let Some(known) = self.tables.last_mut() {
-                known.push(cte.clone());
+            if let Some(Some(known)) = self.withs.last_mut() {
+                known.cte_tables.push(cte);
             }
         }
         let SetExpr::Select(select) = &mut *query.body else { return ControlFlow::Continue(()) };
@@ -82,8 +88,8 @@ impl VisitorMut for Joins<'_> {
         ControlFlow::Continue(())
     }
 
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<Error> {
-        self.tables.pop();
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
+        query.with = self.withs.pop().flatten();
         ControlFlow::Continue(())
     }
 
@@ -209,19 +215,21 @@ impl Joins<'_> {
         let (Some(qualifier), Some(names)) = (qualifier, self.columns_of(factor)) else {
             return Ok(None);
         };
-        let columns = names.into_iter().map(|name| {
+        let columns = names.into_iter().map(|(name, data_type)| {
             let parts = vec![qualifier.clone(), Ident::with_quote('"', name.as_str())];
-            Column { name, expr: Expr::CompoundIdentifier(parts), is_merged: false }
+            Column { name, expr: Expr::CompoundIdentifier(parts), data_type, is_merged: false }
         });
         Ok(Some(columns.collect()))
     }
 
     /// As DataFusion plans the factor alone.
-    fn columns_of(&self, factor: &TableFactor) -> Option<Vec<String>> {
+    fn columns_of(&self, factor: &TableFactor) -> Option<Vec<(String, ArrowType)>> {
         let from = TableWithJoins { relation: factor.clone(), joins: Vec::new() };
-        let query = all_of(&[from], self.tables.concat()).ok()?;
+        let tables = self.withs.iter().flatten().flat_map(|with| &with.cte_tables);
+        let query = all_of(&[from], tables.cloned().collect()).ok()?;
         let plan = prepare::plan(self.names, &query, self.types, Place::Inner).ok()?;
-        Some(plan.schema().fields().iter().map(|field| field.name().clone()).collect())
+        let named = |field: &Arc<Field>| (field.name().clone(), field.data_type().clone());
+        Some(plan.schema().fields().iter().map(named).collect())
     }
 }
 
@@ -241,11 +249,11 @@ fn all_of(from: &[TableWithJoins], tables: Vec<ast::Cte>) -> Result<Query> {
 }
 
 /// The column of a side that USING names.
-fn find<'c>(columns: &'c [Column], name: &str, side: &str) -> Result<&'c Expr> {
+fn find<'c>(columns: &'c [Column], name: &str, side: &str) -> Result<&'c Column> {
     let mut found = columns.iter().filter(|column| column.name == name);
     let error = |code, what: String| Err(Error::new(code, what));
     match (found.next(), found.next()) {
-        (Some(column), None) => Ok(&column.expr),
+        (Some(column), None) => Ok(column),
         (None, _) => {
             let what = format!(
                 "column \"{name}\" specified in USING clause does not exist in {side} table"
@@ -257,6 +265,37 @@ fn find<'c>(columns: &'c [Column], name: &str, side: &str) -> Result<&'c Expr> {
                 format!("common column name \"{name}\" appears more than once in {side} table");
             error(SqlState::AMBIGUOUS_COLUMN, what)
         }
+    }
+}
+
+/// Both sides of a merged column in the type that it has, as far as that is sure to be
+/// PostgreSQL's.
+fn alike(l: Column, r: Column, kind: &Kind) -> Result<(Expr, Expr, ArrowType)> {
+    let bits = |data_type: &ArrowType| match data_type {
+        ArrowType::Int16 => Some((16, ast::DataType::SmallInt(None))),
+        ArrowType::Int32 => Some((32, ast::DataType::Integer(None))),
+        ArrowType::Int64 => Some((64, ast::DataType::BigInt(None))),
+        _ => None,
+    };
+    let cast = |expr: Expr, data_type: &ast::DataType| Expr::Cast {
+        kind: ast::CastKind::DoubleColon,
+        expr: Box::new(expr),
+        data_type: data_type.clone(),
+        array: false,
+        format: None,
+    };
+    let is_full = matches!(kind, Kind::FullOuter(_));
+    let are_numerics = [&l, &r].iter().all(|c| matches!(c.data_type, ArrowType::Decimal128(..)));
+    match (bits(&l.data_type), bits(&r.data_type)) {
+        _ if l.data_type == r.data_type || are_numerics && !is_full => {
+            Ok((l.expr, r.expr, l.data_type))
+        }
+        (Some((of_l, _)), Some((of_r, wide))) if of_l < of_r => {
+            Ok((cast(l.expr, &wide), r.expr, r.data_type))
+        }
+        (Some((_, wide)), Some(_)) => Ok((l.expr, cast(r.expr, &wide), l.data_type)),
+        _ => Err(Error::unsupported("JOIN with USING of columns of two types")
+            .with_hint("Write the condition with ON.")),
     }
 }
 
@@ -280,6 +319,7 @@ fn merge(left: Vec<Column>, right: Vec<Column>, kind: &mut Kind) -> Result<Vec<C
     let (mut on, mut columns) = (None, Vec::new());
     for name in &common {
         let (l, r) = (find(&left, name, "left")?.clone(), find(&right, name, "right")?.clone());
+        let (l, r, data_type) = alike(l, r, &merged)?;
         let equal = binary(l.clone(), ast::BinaryOperator::Eq, r.clone());
         on = Some(match on {
             Some(on) => binary(on, ast::BinaryOperator::And, equal),
@@ -290,7 +330,7 @@ fn merge(left: Vec<Column>, right: Vec<Column>, kind: &mut Kind) -> Result<Vec<C
             Kind::FullOuter(_) => coalesce(l, r),
             _ => l,
         };
-        columns.push(Column { name: name.clone(), expr, is_merged: true });
+        columns.push(Column { name: name.clone(), expr, data_type, is_merged: true });
     }
     if let Some(constraint) = constraint(kind) {
         let always = Expr::Value(ast::Value::Boolean(true).with_empty_span());

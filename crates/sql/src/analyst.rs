@@ -31,6 +31,16 @@ use crate::statement::SessionInfo;
 
 pub type Row = Box<[Value]>;
 
+/// What a row takes, long strings included.
+pub fn row_bytes(row: &[Value]) -> usize {
+    let long = |value: &Value| match value {
+        Value::Text(text) => text.len(),
+        Value::Bytes(bytes) => bytes.len(),
+        _ => 0,
+    };
+    size_of::<Row>() + size_of_val(row) + row.iter().map(long).sum::<usize>()
+}
+
 /// Rows as they are made, some at a time.
 pub type RowBatches = BoxStream<'static, Result<Vec<Row>>>;
 

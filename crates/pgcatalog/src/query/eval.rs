@@ -7,13 +7,14 @@ use std::rc::Rc;
 
 use procedure::like::like;
 use regex::Regex;
+use sql::analyst::row_bytes;
 use types::compare::{compare, sort_cmp};
 use types::{DataType, Error, Result, SqlState, Value};
 
 use super::cast::Names;
 use super::compare::{compared_rows, is_row_null};
 use super::plan::*;
-use super::users::{Users, row_bytes};
+use super::users::Users;
 use crate::world::{Row, Session, World};
 
 /// One execution of a statement.

@@ -11,6 +11,7 @@ use std::ops::{Bound, ControlFlow};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use sql::analyst::row_bytes;
 use storage::Snapshot;
 use types::{ColumnId, Error, Result, SqlState, TableId, Value};
 
@@ -35,16 +36,6 @@ fn too_large(detail: String) -> Error {
         "Aggregate or filter in a query over users' tables alone, or leave out functions that only \
          system catalogs know.",
     )
-}
-
-/// What a row takes, long strings included.
-pub fn row_bytes(row: &[Value]) -> usize {
-    let long = |value: &Value| match value {
-        Value::Text(text) => text.len(),
-        Value::Bytes(bytes) => bytes.len(),
-        _ => 0,
-    };
-    size_of::<Row>() + size_of_val(row) + row.iter().map(long).sum::<usize>()
 }
 
 impl Users<'_> {

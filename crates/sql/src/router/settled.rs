@@ -10,10 +10,11 @@ use futures::stream::{self, StreamExt};
 use types::Error;
 
 use super::may_differ;
-use crate::analyst::RowBatches;
+use crate::analyst::{RowBatches, row_bytes};
 
 /// Rows that are held back until it is known that none of them is an error.
 const HELD_ROWS_MAX: usize = 10_000;
+const HELD_BYTES_MAX: usize = 4 << 20;
 
 /// The same rows, from the first.
 ///
@@ -21,14 +22,18 @@ const HELD_ROWS_MAX: usize = 10_000;
 /// One that another engine [may not have](may_differ), before any of the rows was shown.
 pub async fn settled(rows: RowBatches) -> Result<RowBatches, Error> {
     let mut rows = rows.fuse();
-    let (mut held, mut count) = (VecDeque::new(), 0);
+    let (mut held, mut count, mut bytes) = (VecDeque::new(), 0, 0);
     while count < HELD_ROWS_MAX
+        && bytes < HELD_BYTES_MAX
         && let Some(batch) = rows.next().await
     {
         match &batch {
             Err(error) if may_differ(error) => return Err(error.clone()),
             Err(_) => count = HELD_ROWS_MAX,
-            Ok(batch) => count += batch.len(),
+            Ok(batch) => {
+                count += batch.len();
+                bytes += batch.iter().map(|row| row_bytes(row)).sum::<usize>();
+            }
         }
         held.push_back(batch);
     }
