@@ -182,6 +182,34 @@ fn a_condition_follows_its_columns_to_other_names() {
 }
 
 #[test]
+fn a_view_of_a_union_with_null_has_its_column() {
+    on_a_node(async |_, client| {
+        let view = "CREATE VIEW w6 AS SELECT id FROM my_types JOIN customer ON customer.name =
+            my_types.name UNION ALL SELECT NULL";
+        client.batch_execute(view).await.unwrap();
+        let text = "SELECT attname || ' ' || format_type(atttypid, atttypmod) FROM pg_attribute
+            WHERE attrelid = 'w6'::regclass";
+        let row = client.query_one(text, &[]).await.unwrap();
+        assert_eq!(row.get::<_, &str>(0), "id bigint");
+        let rows = client.query("SELECT id FROM w6, pg_namespace LIMIT 1", &[]).await.unwrap();
+        assert_eq!(rows[0].get::<_, Option<i64>>(0), None);
+    });
+}
+
+#[test]
+fn parameters_of_a_union_take_the_other_sides_type() {
+    on_a_node(async |_, client| {
+        let text = "SELECT oid FROM pg_namespace WHERE nspname = 'public' UNION SELECT $1
+            ORDER BY 1";
+        let statement = client.prepare(text).await.unwrap();
+        assert_eq!(statement.params(), [Type::OID]);
+        let rows = client.query(&statement, &[&7u32]).await.unwrap();
+        let numbers: Vec<u32> = rows.iter().map(|row| row.get(0)).collect();
+        assert_eq!(numbers, [7, 2200]);
+    });
+}
+
+#[test]
 fn locks_and_samples_are_refused() {
     on_a_node(async |_, client| {
         for text in [
