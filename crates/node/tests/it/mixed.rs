@@ -182,6 +182,17 @@ fn a_condition_follows_its_columns_to_other_names() {
 }
 
 #[test]
+fn a_condition_whose_text_cannot_be_read_again_keeps_it() {
+    on_a_node(async |_, client| {
+        client.batch_execute("CREATE TABLE signs (a int CHECK (- -a > 0))").await.unwrap();
+        client.batch_execute("ALTER TABLE signs RENAME a TO b").await.unwrap();
+        client.batch_execute("INSERT INTO signs (b) VALUES (1)").await.unwrap();
+        let error = client.batch_execute("INSERT INTO signs (b) VALUES (-1)").await.unwrap_err();
+        assert_eq!(error.code().map(|code| code.code()), Some("23514"));
+    });
+}
+
+#[test]
 fn a_view_of_a_union_with_null_has_its_column() {
     on_a_node(async |_, client| {
         let view = "CREATE VIEW w6 AS SELECT id FROM my_types JOIN customer ON customer.name =
