@@ -221,6 +221,40 @@ fn parameters_of_a_union_take_the_other_sides_type() {
 }
 
 #[test]
+fn the_schema_is_a_columns_or_variables_name_before_it_is_a_function() {
+    on_a_node(async |_, client| {
+        let make = "CREATE TABLE cc (current_schema text, id int);
+            INSERT INTO cc VALUES ('mine', 1), ('public', 5);
+            UPDATE cc SET id = 2 WHERE current_schema = 'mine';
+            CREATE PROCEDURE raise_of(current_schema int) LANGUAGE plpgsql AS $$
+            BEGIN
+                UPDATE customer SET balance = balance + current_schema WHERE id = 2;
+            END $$;
+            CALL raise_of(7)";
+        client.batch_execute(make).await.unwrap();
+        for (text, answer) in [
+            ("SELECT current_schema", "current_schema\npublic"),
+            ("SELECT Current_Schema AS s FROM customer WHERE id = 1", "s\npublic"),
+            ("SELECT current_schema, id FROM cc WHERE id = 2", "current_schema|id\nmine|2"),
+            (
+                "SELECT current_schema FROM cc, pg_namespace WHERE nspname = 'public' AND id = 2",
+                "current_schema\nmine",
+            ),
+            ("SELECT nspname FROM pg_namespace WHERE nspname = current_schema", "nspname\npublic"),
+            ("SELECT balance FROM customer WHERE id = 2", "balance\n7.00"),
+        ] {
+            assert_eq!(shown(&client, text).await.unwrap(), answer, "{text}");
+        }
+        for text in
+            ["SELECT \"current_schema\" FROM customer", "SELECT \"current_schema\" FROM pg_class"]
+        {
+            let error = client.simple_query(text).await.unwrap_err();
+            assert_eq!(error.code().map(|code| code.code()), Some("42703"), "{text}");
+        }
+    });
+}
+
+#[test]
 fn locks_and_samples_are_refused() {
     on_a_node(async |_, client| {
         for text in [
