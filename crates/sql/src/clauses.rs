@@ -1,12 +1,12 @@
 //! Clauses in the form that all planners read, and those that some of them would pass over.
 //!
-//! `FETCH FIRST n ROWS ONLY` is a LIMIT, of one row where it has no number. `current_schema` needs
-//! no parentheses. What would change the rows of a result if anybody heeded it (a sample of a
-//! table, FETCH … WITH TIES), and a query that makes a table, is refused where it is read.
+//! `FETCH FIRST n ROWS ONLY` is a LIMIT, of one row where it has no number. What would change the
+//! rows of a result if anybody heeded it (a sample of a table, FETCH … WITH TIES), and a query that
+//! makes a table, is refused where it is read.
 
 use std::ops::ControlFlow;
 
-use sqlparser::ast::{self, Expr, LimitClause, VisitMut, VisitorMut};
+use sqlparser::ast::{self, LimitClause, VisitMut, VisitorMut};
 use types::{Error, Result, SqlState};
 
 /// # Errors
@@ -51,25 +51,6 @@ impl VisitorMut for Settle {
             _ => Ok(()),
         })
     }
-
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
-        if let Expr::Identifier(name) = expr
-            && name.quote_style.is_none()
-            && name.value.eq_ignore_ascii_case("current_schema")
-        {
-            *expr = Expr::Function(ast::Function {
-                name: name.clone().into(),
-                uses_odbc_syntax: false,
-                parameters: ast::FunctionArguments::None,
-                args: ast::FunctionArguments::None,
-                filter: None,
-                null_treatment: None,
-                over: None,
-                within_group: Vec::new(),
-            });
-        }
-        ControlFlow::Continue(())
-    }
 }
 
 /// FETCH becomes LIMIT.
@@ -81,7 +62,7 @@ fn limit(query: &mut ast::Query) -> Result<()> {
         let what = if fetch.percent { "FETCH … PERCENT" } else { "FETCH … WITH TIES" };
         return Err(Error::unsupported(what));
     }
-    let one = || Expr::Value(ast::Value::Number("1".to_owned(), false).with_empty_span());
+    let one = || ast::Expr::Value(ast::Value::Number("1".to_owned(), false).with_empty_span());
     let count = fetch.quantity.unwrap_or_else(one);
     match &mut query.limit_clause {
         none @ None => {
@@ -129,14 +110,5 @@ mod tests {
             let error = crate::parse(text).unwrap_err();
             assert_eq!(error.code().to_string(), code, "{text}");
         }
-    }
-
-    #[test]
-    fn the_schema_needs_no_parentheses() {
-        let named = |text: &str| crate::parse(text).unwrap()[0].query().unwrap().to_string();
-        assert_eq!(named("SELECT current_schema"), "SELECT current_schema");
-        let parsed = crate::parse("SELECT current_schema, \"current_schema\"").unwrap();
-        let debug = format!("{:?}", parsed[0].query().unwrap());
-        assert_eq!(debug.matches("Function(").count(), 1);
     }
 }

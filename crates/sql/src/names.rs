@@ -11,6 +11,12 @@ pub fn fold(ident: &ast::Ident) -> String {
     }
 }
 
+/// Whether a name that is no column's and no variable's is a function's call without parentheses.
+/// The parser knows the others.
+pub fn is_bare_call(ident: &ast::Ident) -> bool {
+    ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("current_schema")
+}
+
 /// The name of a table, index, procedure…; `public.` may stand before it.
 pub fn object_name(name: &ast::ObjectName) -> Result<String> {
     let parts = parts(name)?;

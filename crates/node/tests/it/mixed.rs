@@ -182,6 +182,79 @@ fn a_condition_follows_its_columns_to_other_names() {
 }
 
 #[test]
+fn a_condition_whose_text_cannot_be_read_again_keeps_it() {
+    on_a_node(async |_, client| {
+        client.batch_execute("CREATE TABLE signs (a int CHECK (- -a > 0))").await.unwrap();
+        client.batch_execute("ALTER TABLE signs RENAME a TO b").await.unwrap();
+        client.batch_execute("INSERT INTO signs (b) VALUES (1)").await.unwrap();
+        let error = client.batch_execute("INSERT INTO signs (b) VALUES (-1)").await.unwrap_err();
+        assert_eq!(error.code().map(|code| code.code()), Some("23514"));
+    });
+}
+
+#[test]
+fn a_view_of_a_union_with_null_has_its_column() {
+    on_a_node(async |_, client| {
+        let view = "CREATE VIEW w6 AS SELECT id FROM my_types JOIN customer ON customer.name =
+            my_types.name UNION ALL SELECT NULL";
+        client.batch_execute(view).await.unwrap();
+        let text = "SELECT attname || ' ' || format_type(atttypid, atttypmod) FROM pg_attribute
+            WHERE attrelid = 'w6'::regclass";
+        let row = client.query_one(text, &[]).await.unwrap();
+        assert_eq!(row.get::<_, &str>(0), "id bigint");
+        let rows = client.query("SELECT id FROM w6, pg_namespace LIMIT 1", &[]).await.unwrap();
+        assert_eq!(rows[0].get::<_, Option<i64>>(0), None);
+    });
+}
+
+#[test]
+fn parameters_of_a_union_take_the_other_sides_type() {
+    on_a_node(async |_, client| {
+        let text = "SELECT oid FROM pg_namespace WHERE nspname = 'public' UNION SELECT $1
+            ORDER BY 1";
+        let statement = client.prepare(text).await.unwrap();
+        assert_eq!(statement.params(), [Type::OID]);
+        let rows = client.query(&statement, &[&7u32]).await.unwrap();
+        let numbers: Vec<u32> = rows.iter().map(|row| row.get(0)).collect();
+        assert_eq!(numbers, [7, 2200]);
+    });
+}
+
+#[test]
+fn the_schema_is_a_columns_or_variables_name_before_it_is_a_function() {
+    on_a_node(async |_, client| {
+        let make = "CREATE TABLE cc (current_schema text, id int);
+            INSERT INTO cc VALUES ('mine', 1), ('public', 5);
+            UPDATE cc SET id = 2 WHERE current_schema = 'mine';
+            CREATE PROCEDURE raise_of(current_schema int) LANGUAGE plpgsql AS $$
+            BEGIN
+                UPDATE customer SET balance = balance + current_schema WHERE id = 2;
+            END $$;
+            CALL raise_of(7)";
+        client.batch_execute(make).await.unwrap();
+        for (text, answer) in [
+            ("SELECT current_schema", "current_schema\npublic"),
+            ("SELECT Current_Schema AS s FROM customer WHERE id = 1", "s\npublic"),
+            ("SELECT current_schema, id FROM cc WHERE id = 2", "current_schema|id\nmine|2"),
+            (
+                "SELECT current_schema FROM cc, pg_namespace WHERE nspname = 'public' AND id = 2",
+                "current_schema\nmine",
+            ),
+            ("SELECT nspname FROM pg_namespace WHERE nspname = current_schema", "nspname\npublic"),
+            ("SELECT balance FROM customer WHERE id = 2", "balance\n7.00"),
+        ] {
+            assert_eq!(shown(&client, text).await.unwrap(), answer, "{text}");
+        }
+        for text in
+            ["SELECT \"current_schema\" FROM customer", "SELECT \"current_schema\" FROM pg_class"]
+        {
+            let error = client.simple_query(text).await.unwrap_err();
+            assert_eq!(error.code().map(|code| code.code()), Some("42703"), "{text}");
+        }
+    });
+}
+
+#[test]
 fn locks_and_samples_are_refused() {
     on_a_node(async |_, client| {
         for text in [

@@ -170,11 +170,23 @@ impl<'a> Binder<'a> {
                     ast::SetOperator::Intersect => SetOp::Intersect,
                     ast::SetOperator::Except | ast::SetOperator::Minus => SetOp::Except,
                 };
-                let (left, right) = (self.body(left, &[])?, self.body(right, &[])?);
+                let (left, right) = (self.operand(left)?, self.operand(right)?);
                 let bound = self.set_operation(op, is_all(body), left, right)?;
                 self.ordered(bound, order)
             }
             other => Err(Error::unsupported(other)),
+        }
+    }
+
+    /// A side of a set operation. DISTINCT compares, and so needs types of its own.
+    fn operand(&mut self, body: &ast::SetExpr) -> Result<Query> {
+        match body {
+            ast::SetExpr::Select(select)
+                if matches!(select.distinct, None | Some(ast::Distinct::All)) =>
+            {
+                self.unsettled(select)
+            }
+            other => self.body(other, &[]),
         }
     }
 
@@ -186,12 +198,23 @@ impl<'a> Binder<'a> {
             ));
         }
         let both = left.columns.iter().zip(&right.columns);
-        let types = both.map(|(l, r)| matched(&l.data_type, &r.data_type));
+        let types = both.map(|(l, r)| match (&l.data_type, &r.data_type) {
+            // A literal is not cut to the length of what it stands beside.
+            (DataType::Unknown, DataType::Char(_)) | (DataType::Char(_), DataType::Unknown) => {
+                Ok(DataType::Text)
+            }
+            (DataType::Unknown, other) | (other, DataType::Unknown) => {
+                Ok(settled(other).without_modifier())
+            }
+            (l, r) => matched(l, r),
+        });
         let types = types.collect::<Result<Vec<DataType>>>()?;
         let columns = left.columns.iter().zip(&types);
         let columns = columns.map(|(column, t)| Column::new(column.name.clone(), t.clone()));
+        let columns = columns.collect();
+        let (left, right) = (self.settle(left, &types)?, self.settle(right, &types)?);
         Ok(Query {
-            columns: columns.collect(),
+            columns,
             ctes: Vec::new(),
             body: Body::Set {
                 op,
@@ -203,6 +226,22 @@ impl<'a> Binder<'a> {
             limit: None,
             offset: None,
         })
+    }
+
+    /// Gives what waits for a type the one of the set operation.
+    fn settle(&mut self, mut query: Query, types: &[DataType]) -> Result<Query> {
+        let Body::Select(select) = &mut query.body else {
+            return Ok(query);
+        };
+        let columns = query.columns.iter_mut().zip(&mut select.outputs).zip(types);
+        for ((column, output), to) in columns {
+            if column.data_type == DataType::Unknown {
+                let literal = std::mem::replace(output, Expr::Value(Value::Null));
+                *output = self.coerce(Typed::new(literal, DataType::Unknown), to)?;
+                column.data_type = to.clone();
+            }
+        }
+        Ok(query)
     }
 
     fn values(&mut self, values: &ast::Values) -> Result<Query> {

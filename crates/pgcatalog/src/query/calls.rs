@@ -59,7 +59,13 @@ impl Binder<'_> {
                 _ => None,
             });
             let filter = function.filter.as_deref();
+            let around = self.scope().aggregates.len();
             let aggregate = self.aggregate(kind, list, distinct, order.unwrap_or(&[]), filter)?;
+            // Only a window's may be over others': it comes after the groups.
+            if self.scope().aggregates.len() > around {
+                let message = "aggregate function calls cannot be nested";
+                return Err(Error::new(SqlState::GROUPING_ERROR, message));
+            }
             let place = self.scope().place();
             let data_type = aggregate_type(&aggregate)?;
             self.scope().aggregates.push(Aggregate { place, ..aggregate });
@@ -93,7 +99,6 @@ impl Binder<'_> {
         order: &[ast::OrderByExpr],
         filter: Option<&ast::Expr>,
     ) -> Result<Aggregate> {
-        let around = self.scope().aggregates.len();
         let arguments = self.arguments(list)?;
         let types = aggregated(kind, &arguments)?;
         let mut coerced = Vec::new();
@@ -105,10 +110,6 @@ impl Binder<'_> {
             by.push((self.expr(&order.expr)?.expr, direction(order)));
         }
         let filter = filter.map(|filter| self.condition(filter, "FILTER")).transpose()?;
-        if self.scope().aggregates.len() > around {
-            let message = "aggregate function calls cannot be nested";
-            return Err(Error::new(SqlState::GROUPING_ERROR, message));
-        }
         Ok(Aggregate { place: 0, kind, arguments: coerced, types, distinct, filter, order: by })
     }
 

@@ -95,7 +95,13 @@ impl Binder<'_> {
         if let Some(typed) = self.column(&[], &folded)? {
             return Ok(typed);
         }
-        self.whole_row(&folded)?.ok_or_else(|| missing_column(&folded))
+        if let Some(row) = self.whole_row(&folded)? {
+            return Ok(row);
+        }
+        match sql::names::is_bare_call(name) {
+            true => self.call(&folded, Vec::new()),
+            false => Err(missing_column(&folded)),
+        }
     }
 
     /// A table's name alone is its row; that of a function of values is its column.

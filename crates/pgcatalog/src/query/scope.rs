@@ -17,6 +17,8 @@ pub struct Scope {
     pub aggregates: Vec<Aggregate>,
     pub windows: Vec<Window>,
     pub sets: Vec<SetCall>,
+    /// Literals of the result wait for a type: a set operation has another side to ask.
+    pub unsettled: bool,
     /// Where the row says that a table's row is there, by the place of the table's first column.
     pub presence: Vec<(usize, usize)>,
 }

@@ -1,8 +1,9 @@
 //! SELECT: its FROM, its conditions, what it computes.
 
 use sqlparser::ast;
-use types::{Error, Result, SqlState};
+use types::{DataType, Error, Result, SqlState};
 
+use super::Typed;
 use super::bind::{Binder, check_position, direction, output_named, settled};
 use super::plan::*;
 use super::scope::{Scope, ScopeTable, parts};
@@ -10,7 +11,22 @@ use sql::names::fold;
 
 impl Binder<'_> {
     pub fn select(&mut self, select: &ast::Select, order: &[ast::OrderByExpr]) -> Result<Query> {
-        self.scopes.push(Scope::default());
+        self.select_with(Scope::default(), select, order)
+    }
+
+    /// A side of a set operation: its literals and parameters may be of no type yet.
+    pub fn unsettled(&mut self, select: &ast::Select) -> Result<Query> {
+        let scope = Scope { unsettled: true, ..Scope::default() };
+        self.select_with(scope, select, &[])
+    }
+
+    fn select_with(
+        &mut self,
+        scope: Scope,
+        select: &ast::Select,
+        order: &[ast::OrderByExpr],
+    ) -> Result<Query> {
+        self.scopes.push(scope);
         let bound = self.select_in_scope(select, order);
         self.scopes.pop();
         bound
@@ -46,6 +62,7 @@ impl Binder<'_> {
             self.select_item(item, &mut columns, &mut outputs)?;
         }
         let keys = self.group_by(&select.group_by, &columns, &outputs)?;
+        self.settle_keys(&keys, &mut columns, &mut outputs)?;
         let having = select.having.as_ref();
         let having = having.map(|having| self.condition(having, "HAVING")).transpose()?;
         let width =
@@ -123,7 +140,11 @@ impl Binder<'_> {
     ) -> Result<()> {
         let typed = self.expr(expr)?;
         let name = name.unwrap_or_else(|| super::expression::output_name(expr));
-        let (fields, to) = (typed.fields, settled(&typed.data_type));
+        let waits = self.scope().unsettled
+            && matches!(typed.expr, Expr::Value(_) | Expr::Parameter(_))
+            && typed.data_type == DataType::Unknown;
+        let to = if waits { DataType::Unknown } else { settled(&typed.data_type) };
+        let fields = typed.fields;
         outputs.push(self.coerce(typed, &to)?);
         columns.push(Column { name, data_type: to, fields });
         Ok(())
@@ -155,6 +176,25 @@ impl Binder<'_> {
             }
         }
         Ok(keys)
+    }
+
+    /// GROUP BY compares, and so needs types of its own.
+    fn settle_keys(
+        &mut self,
+        keys: &[Expr],
+        columns: &mut [Column],
+        outputs: &mut [Expr],
+    ) -> Result<()> {
+        for (column, output) in columns.iter_mut().zip(outputs) {
+            // Expressions of one text are the same.
+            let is_it = |key: &Expr| format!("{key:?}") == format!("{output:?}");
+            if column.data_type == DataType::Unknown && keys.iter().any(is_it) {
+                column.data_type = DataType::Text;
+                let literal = Typed::new(output.clone(), DataType::Unknown);
+                *output = self.coerce(literal, &DataType::Text)?;
+            }
+        }
+        Ok(())
     }
 
     fn column_in_scope(&mut self, name: &str) -> Result<bool> {

@@ -42,7 +42,7 @@ impl Binder<'_> {
         match expr {
             E::Nested(inner) => self.expression(scope, inner),
             E::Value(value) => self.literal(&value.value),
-            E::Identifier(ident) => self.column(scope, &fold_name(ident)),
+            E::Identifier(ident) => self.identifier(scope, ident),
             E::CompoundIdentifier(parts) => {
                 let parts: Vec<String> = parts.iter().map(fold_name).collect();
                 self.qualified_column(scope, &parts)
@@ -152,6 +152,19 @@ impl Binder<'_> {
                 SqlState::UNDEFINED_PARAMETER,
                 format!("there is no parameter {name}"),
             )),
+        }
+    }
+
+    fn identifier(&mut self, scope: &Scope, ident: &ast::Ident) -> Result<Typed> {
+        let name = fold_name(ident);
+        match self.column(scope, &name) {
+            Err(error)
+                if error.code() == SqlState::UNDEFINED_COLUMN
+                    && crate::names::is_bare_call(ident) =>
+            {
+                self.call_by_name(&name, Vec::new())
+            }
+            found => found,
         }
     }
 

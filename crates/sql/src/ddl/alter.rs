@@ -308,7 +308,10 @@ impl Transition {
         }
         for check in &mut draft.table.checks {
             if check.condition.columns().contains(&column) {
-                check.text = with_column_renamed(&check.text, old, new)?;
+                // What is checked is the condition; its text is shown, and may not be read again.
+                if let Ok(text) = with_column_renamed(&check.text, old, new) {
+                    check.text = text;
+                }
             }
         }
         draft.schema().columns[usize::from(column)].name = new.to_owned();
