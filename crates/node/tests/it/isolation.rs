@@ -3,6 +3,7 @@
 //! What is expected is not written down but worked out: the transactions that committed must have
 //! been told, and must have left behind, what *some* order of them brings about one at a time.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -246,9 +247,9 @@ impl Stage {
         let mut told: BTreeMap<usize, Result<Told, String>> = BTreeMap::new();
         for &(transaction, text) in script.steps {
             let client = &self.clients[transaction];
-            if !told.contains_key(&transaction) {
+            if let Entry::Vacant(first) = told.entry(transaction) {
                 ask(client, &format!("BEGIN ISOLATION LEVEL {level}")).await.unwrap();
-                told.insert(transaction, Ok(Vec::new()));
+                first.insert(Ok(Vec::new()));
             }
             let so_far = told.get_mut(&transaction).unwrap();
             match (ask(client, text).await, &mut *so_far) {

@@ -103,7 +103,8 @@ fn declared_types_of_system_tables_are_what_clients_send() {
     on_a_node(async |client| {
         let text = "SELECT typname::text FROM pg_type WHERE oid = $1";
         for declared in [Type::OID, Type::REGTYPE] {
-            let statement = client.prepare_typed(text, &[declared.clone()]).await.unwrap();
+            let statement =
+                client.prepare_typed(text, std::slice::from_ref(&declared)).await.unwrap();
             assert_eq!(statement.params(), [declared]);
             let row = client.query_one(&statement, &[&Oid(23)]).await.unwrap();
             assert_eq!(row.get::<_, &str>(0), "int4");
