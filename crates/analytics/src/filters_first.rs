@@ -18,10 +18,12 @@
 use std::sync::Arc;
 
 use datafusion::common::Result;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{Expr, Filter, Join, JoinType, LogicalPlan};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+
+use crate::three_valued::has_subquery;
 
 #[derive(Debug)]
 pub(crate) struct FiltersFirst;
@@ -36,13 +38,6 @@ fn is_of(condition: &Expr, plan: &LogicalPlan) -> bool {
     let columns = condition.column_refs();
     let is_known = columns.iter().all(|column| plan.schema().has_column(column));
     is_known && !columns.is_empty() && !condition.is_volatile() && !has_subquery(condition)
-}
-
-fn has_subquery(condition: &Expr) -> bool {
-    let is_one = |expr: &Expr| {
-        Ok(matches!(expr, Expr::Exists(_) | Expr::InSubquery(_) | Expr::ScalarSubquery(_)))
-    };
-    condition.exists(is_one).unwrap_or(true)
 }
 
 fn filtered(conditions: Vec<Expr>, plan: LogicalPlan) -> Result<LogicalPlan> {

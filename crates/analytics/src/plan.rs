@@ -41,6 +41,8 @@ pub(crate) struct Plan {
     pub(crate) reads_tables: bool,
     /// It has placeholders.
     pub(crate) open: bool,
+    /// [`repeats_names`] says so.
+    pub(crate) repeats_names: bool,
 }
 
 impl fmt::Debug for Plan {
@@ -166,7 +168,7 @@ impl Plan {
             false => self.logical.clone(),
             true => self.closed(&parameters, now_us)?,
         };
-        let mut state = match repeats_names(&logical).map_err(told)? {
+        let mut state = match self.repeats_names {
             false => self.shared.state.clone(),
             true => self.shared.still_state.clone(),
         };
@@ -193,7 +195,7 @@ impl Plan {
 }
 
 /// Whether rows anywhere have two columns of one name, of whatever tables.
-fn repeats_names(plan: &LogicalPlan) -> DataFusionResult<bool> {
+pub(crate) fn repeats_names(plan: &LogicalPlan) -> DataFusionResult<bool> {
     let mut repeats = false;
     plan.apply_with_subqueries(|node| {
         let mut names: Vec<_> = node.schema().fields().iter().map(|field| field.name()).collect();

@@ -25,7 +25,7 @@ use crate::filters_first::FiltersFirst;
 use crate::literals::read_literals;
 use crate::marks::marked;
 use crate::names::Names;
-use crate::plan::Plan;
+use crate::plan::{Plan, repeats_names};
 use crate::rewrite::{Place, Rewriter, output_names};
 use crate::rows::Shown;
 use crate::sql_types::sql_type;
@@ -76,6 +76,7 @@ pub(crate) fn prepare(shared: &Arc<Shared>, request: &QueryRequest<'_>) -> Resul
         parameters: types.into_iter().map(|known| known.unwrap_or(DataType::Text)).collect(),
         reads_tables: names.reads_tables.get(),
         open,
+        repeats_names: repeats_names(&logical).map_err(told)?,
         logical,
     })
 }

@@ -231,21 +231,25 @@ fn orders_by_an_alias_within(query: &Query) -> bool {
     keys.iter().any(|key| !matches!(key.expr, Expr::Identifier(_)) && names_alias(&key.expr))
 }
 
-fn cast(expr: Expr, data_type: AstType) -> Expr {
+pub(crate) fn cast(expr: Expr, data_type: AstType) -> Expr {
     let kind = ast::CastKind::Cast;
     Expr::Cast { kind, expr: Box::new(expr), data_type, array: false, format: None }
 }
 
 /// A call of a function that no query can name.
 fn own(name: String, argument: Expr) -> Expr {
-    let argument = ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(argument));
+    call(ast::Ident::with_quote('"', name), vec![argument])
+}
+
+pub(crate) fn call(name: ast::Ident, arguments: Vec<Expr>) -> Expr {
+    let argument = |expr| ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr));
     let args = ast::FunctionArgumentList {
         duplicate_treatment: None,
-        args: vec![argument],
+        args: arguments.into_iter().map(argument).collect(),
         clauses: Vec::new(),
     };
     Expr::Function(ast::Function {
-        name: vec![ast::Ident::with_quote('"', name)].into(),
+        name: vec![name].into(),
         uses_odbc_syntax: false,
         parameters: ast::FunctionArguments::None,
         args: ast::FunctionArguments::List(args),

@@ -100,7 +100,7 @@ fn anywhere(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     plan.data.recompute_schema().map(Transformed::yes)
 }
 
-fn has_subquery(expr: &Expr) -> bool {
+pub(crate) fn has_subquery(expr: &Expr) -> bool {
     let is_one = |expr: &Expr| {
         let is_one = matches!(
             expr,
@@ -164,50 +164,38 @@ impl Place<'_> {
             _ => match condition {
                 Expr::Not(within) => match member(&within) {
                     Some((member, false)) if self.is_anti_join(&member)? => Ok(member.plain(true)),
-                    _ => self.fails(*within),
+                    _ => self.holds(*within, false),
                 },
-                condition => self.holds(condition),
+                condition => self.holds(condition, true),
             },
         });
         let conditions = conditions.collect::<Result<Vec<Expr>>>()?;
         Ok(conjunction(conditions).unwrap_or_else(|| lit(true)))
     }
 
-    /// What is true where the expression is, and otherwise anything else.
-    fn holds(&self, expr: Expr) -> Result<Expr> {
+    /// What is true where the expression has that truth value, and otherwise anything else.
+    fn holds(&self, expr: Expr, truth: bool) -> Result<Expr> {
+        let of = |expr: Expr| if truth { expr } else { Expr::Not(Box::new(expr)) };
         if !has_subquery(&expr) {
-            return Ok(expr);
+            return Ok(of(expr));
         }
         match (member(&expr), expr) {
-            (Some((member, false)), _) => self.is_found(member),
-            (Some((member, true)), _) => self.is_not_found(member),
-            (_, Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right })) => {
-                Ok(self.holds(*left)?.and(self.holds(*right)?))
+            (Some((member, negated)), _) if negated == truth => self.is_not_found(member),
+            (Some((member, _)), _) => self.is_found(member),
+            (
+                _,
+                Expr::BinaryExpr(BinaryExpr {
+                    left,
+                    op: op @ (Operator::And | Operator::Or),
+                    right,
+                }),
+            ) => {
+                let (left, right) = (self.holds(*left, truth)?, self.holds(*right, truth)?);
+                let both = (op == Operator::And) == truth;
+                Ok(if both { left.and(right) } else { left.or(right) })
             }
-            (_, Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right })) => {
-                Ok(self.holds(*left)?.or(self.holds(*right)?))
-            }
-            (_, Expr::Not(within)) => self.fails(*within),
-            (_, expr) => self.exact(expr),
-        }
-    }
-
-    /// What is true where the expression is false, and otherwise anything else.
-    fn fails(&self, expr: Expr) -> Result<Expr> {
-        if !has_subquery(&expr) {
-            return Ok(Expr::Not(Box::new(expr)));
-        }
-        match (member(&expr), expr) {
-            (Some((member, false)), _) => self.is_not_found(member),
-            (Some((member, true)), _) => self.is_found(member),
-            (_, Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right })) => {
-                Ok(self.fails(*left)?.or(self.fails(*right)?))
-            }
-            (_, Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right })) => {
-                Ok(self.fails(*left)?.and(self.fails(*right)?))
-            }
-            (_, Expr::Not(within)) => self.holds(*within),
-            (_, expr) => Ok(Expr::Not(Box::new(self.exact(expr)?))),
+            (_, Expr::Not(within)) => self.holds(*within, !truth),
+            (_, expr) => self.exact(expr).map(of),
         }
     }
 

@@ -3,7 +3,7 @@
 //! A time that a clock there never shows is that of a clock which was not put forward; one that it
 //! shows twice is the later one. PostgreSQL reads both so.
 
-use chrono::{DateTime, Datelike, MappedLocalTime, Offset, TimeDelta, TimeZone};
+use chrono::{DateTime, Datelike, MappedLocalTime, NaiveDateTime, Offset, TimeDelta, TimeZone};
 use chrono_tz::{TZ_VARIANTS, Tz};
 use types::{DataType, Error, Result, Value};
 
@@ -48,19 +48,12 @@ pub(crate) fn at(zone: Tz, value: Value) -> Result<Value> {
 
 /// By how much the zone's clocks are ahead of UTC, at a moment of UTC.
 fn ahead(zone: Tz, us: i64) -> Option<i64> {
-    let utc = DateTime::from_timestamp_micros(us.checked_add(EPOCH_US)?)?.naive_utc();
-    if utc.year() >= YEAR_MAX {
-        return None;
-    }
-    Some(us_of(zone.offset_from_utc_datetime(&utc)))
+    Some(us_of(zone.offset_from_utc_datetime(&clock(us)?)))
 }
 
 /// By how much they are behind, when they show a time.
 fn behind(zone: Tz, us: i64) -> Option<i64> {
-    let shown = DateTime::from_timestamp_micros(us.checked_add(EPOCH_US)?)?.naive_utc();
-    if shown.year() >= YEAR_MAX {
-        return None;
-    }
+    let shown = clock(us)?;
     let offset = match zone.offset_from_local_datetime(&shown) {
         MappedLocalTime::Single(offset) | MappedLocalTime::Ambiguous(_, offset) => offset,
         MappedLocalTime::None => {
@@ -69,6 +62,11 @@ fn behind(zone: Tz, us: i64) -> Option<i64> {
         }
     };
     Some(-us_of(offset))
+}
+
+fn clock(us: i64) -> Option<NaiveDateTime> {
+    let shown = DateTime::from_timestamp_micros(us.checked_add(EPOCH_US)?)?.naive_utc();
+    (shown.year() < YEAR_MAX).then_some(shown)
 }
 
 fn us_of(offset: impl Offset) -> i64 {

@@ -23,12 +23,12 @@ use datafusion::sql::sqlparser::ast::{
     Select, SelectItem, SetExpr, TableAlias, TableFactor, TableWithJoins, VisitMut, VisitorMut,
 };
 use sql::bind::output_name;
-use sql::names::fold;
-use types::{DataType, Error, Result, SqlState};
+use sql::names::{fold, not_in_side, twice_in_side};
+use types::{DataType, Error, Result};
 
 use crate::names::Names;
 use crate::prepare;
-use crate::rewrite::Place;
+use crate::rewrite::{Place, call, cast};
 
 /// The query without such joins.
 pub(crate) fn written_out(
@@ -36,9 +36,6 @@ pub(crate) fn written_out(
     names: &Names<'_>,
     types: &[Option<DataType>],
 ) -> Result<()> {
-    if !query.to_string().to_ascii_uppercase().contains(" JOIN ") {
-        return Ok(());
-    }
     let mut joins = Joins { names, types, withs: Vec::new() };
     match query.visit(&mut joins) {
         ControlFlow::Continue(()) => Ok(()),
@@ -251,20 +248,10 @@ fn all_of(from: &[TableWithJoins], tables: Vec<ast::Cte>) -> Result<Query> {
 /// The column of a side that USING names.
 fn find<'c>(columns: &'c [Column], name: &str, side: &str) -> Result<&'c Column> {
     let mut found = columns.iter().filter(|column| column.name == name);
-    let error = |code, what: String| Err(Error::new(code, what));
     match (found.next(), found.next()) {
         (Some(column), None) => Ok(column),
-        (None, _) => {
-            let what = format!(
-                "column \"{name}\" specified in USING clause does not exist in {side} table"
-            );
-            error(SqlState::UNDEFINED_COLUMN, what)
-        }
-        (Some(_), Some(_)) => {
-            let what =
-                format!("common column name \"{name}\" appears more than once in {side} table");
-            error(SqlState::AMBIGUOUS_COLUMN, what)
-        }
+        (None, _) => Err(not_in_side(name, side)),
+        (Some(_), Some(_)) => Err(twice_in_side(name, side)),
     }
 }
 
@@ -277,13 +264,6 @@ fn alike(l: Column, r: Column, kind: &Kind) -> Result<(Expr, Expr, ArrowType)> {
         ArrowType::Int64 => Some((64, ast::DataType::BigInt(None))),
         _ => None,
     };
-    let cast = |expr: Expr, data_type: &ast::DataType| Expr::Cast {
-        kind: ast::CastKind::DoubleColon,
-        expr: Box::new(expr),
-        data_type: data_type.clone(),
-        array: false,
-        format: None,
-    };
     let is_full = matches!(kind, Kind::FullOuter(_));
     let are_numerics = [&l, &r].iter().all(|c| matches!(c.data_type, ArrowType::Decimal128(..)));
     match (bits(&l.data_type), bits(&r.data_type)) {
@@ -291,9 +271,9 @@ fn alike(l: Column, r: Column, kind: &Kind) -> Result<(Expr, Expr, ArrowType)> {
             Ok((l.expr, r.expr, l.data_type))
         }
         (Some((of_l, _)), Some((of_r, wide))) if of_l < of_r => {
-            Ok((cast(l.expr, &wide), r.expr, r.data_type))
+            Ok((cast(l.expr, wide), r.expr, r.data_type))
         }
-        (Some((_, wide)), Some(_)) => Ok((l.expr, cast(r.expr, &wide), l.data_type)),
+        (Some((_, wide)), Some(_)) => Ok((l.expr, cast(r.expr, wide), l.data_type)),
         _ => Err(Error::unsupported("JOIN with USING of columns of two types")
             .with_hint("Write the condition with ON.")),
     }
@@ -327,7 +307,7 @@ fn merge(left: Vec<Column>, right: Vec<Column>, kind: &mut Kind) -> Result<Vec<C
         });
         let expr = match &merged {
             Kind::Right(_) | Kind::RightOuter(_) => r,
-            Kind::FullOuter(_) => coalesce(l, r),
+            Kind::FullOuter(_) => call(Ident::new("coalesce"), vec![l, r]),
             _ => l,
         };
         columns.push(Column { name: name.clone(), expr, data_type, is_merged: true });
@@ -343,25 +323,6 @@ fn merge(left: Vec<Column>, right: Vec<Column>, kind: &mut Kind) -> Result<Vec<C
 
 fn binary(left: Expr, op: ast::BinaryOperator, right: Expr) -> Expr {
     Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
-}
-
-fn coalesce(left: Expr, right: Expr) -> Expr {
-    let argument = |expr| ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr));
-    let args = ast::FunctionArgumentList {
-        duplicate_treatment: None,
-        args: vec![argument(left), argument(right)],
-        clauses: Vec::new(),
-    };
-    Expr::Function(ast::Function {
-        name: vec![Ident::new("coalesce")].into(),
-        uses_odbc_syntax: false,
-        parameters: ast::FunctionArguments::None,
-        args: ast::FunctionArguments::List(args),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: Vec::new(),
-    })
 }
 
 fn expand(items: &mut Vec<SelectItem>, columns: &[Column]) {

@@ -19,10 +19,7 @@ use crate::query::Prepared;
 
 /// Whether rows of the one are rows of the other: columns as many, and of the same kinds of values.
 pub(crate) fn serves_as(plan: &dyn AnalyticalPlan, own: &Prepared) -> bool {
-    let kind = |data_type: &DataType| match data_type {
-        DataType::System(system) => kind_of(&system.storage()),
-        other => kind_of(other),
-    };
+    let kind = |data_type: &DataType| kind_of(&data_type.stored());
     // Numbers of objects leave this engine as their names.
     let is_named = |data_type: &DataType| match data_type {
         DataType::System(system) => system.is_object() || *system == SystemType::Record,

@@ -50,8 +50,8 @@ pub(crate) struct Views {
     /// The last buffer: the long strings that are new in this one, behind older ones where nobody
     /// else has them.
     tail: Vec<u8>,
-    /// Bytes of the tail that are older.
-    tail_was: usize,
+    /// The tail begins with older ones.
+    is_tail_older: bool,
     /// Strings were appended.
     has_grown: bool,
 }
@@ -65,7 +65,7 @@ impl Views {
     /// Without rows.
     fn none(kind: Kind) -> Views {
         let (buffers, tail) = (Vec::new(), Vec::new());
-        Views { kind, views: Vec::new(), buffers, tail, tail_was: 0, has_grown: false }
+        Views { kind, views: Vec::new(), buffers, tail, is_tail_older: false, has_grown: false }
     }
 
     /// Those of an image of that kind.
@@ -78,8 +78,8 @@ impl Views {
             }
             None => Vec::new(),
         };
-        let tail_was = tail.len();
-        Views { kind, views, buffers, tail, tail_was, has_grown: false }
+        let is_tail_older = !tail.is_empty();
+        Views { kind, views, buffers, tail, is_tail_older, has_grown: false }
     }
 
     /// What a row has, or had until now if it `was_valid`.
@@ -111,7 +111,7 @@ impl Views {
     fn append(&mut self, bytes: &[u8]) -> Result<(u32, u32)> {
         if self.tail.len() > TAIL_BYTES_MAX {
             self.buffers.push(Buffer::from_vec(std::mem::take(&mut self.tail)));
-            self.tail_was = 0;
+            self.is_tail_older = false;
             if self.bytes() > BYTES_MAX {
                 return Err(too_large());
             }
@@ -150,7 +150,7 @@ impl Views {
             self = compact;
         }
         if !self.tail.is_empty() {
-            if self.tail_was == 0 {
+            if !self.is_tail_older {
                 self.tail.shrink_to_fit();
             }
             self.buffers.push(Buffer::from_vec(self.tail));

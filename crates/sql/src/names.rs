@@ -17,6 +17,19 @@ pub fn is_bare_call(ident: &ast::Ident) -> bool {
     ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("current_schema")
 }
 
+/// USING names a column that a side of the join has not.
+pub fn not_in_side(name: &str, side: &str) -> Error {
+    let what =
+        format!("column \"{name}\" specified in USING clause does not exist in {side} table");
+    Error::new(SqlState::UNDEFINED_COLUMN, what)
+}
+
+/// USING names a column that a side of the join has more than once.
+pub fn twice_in_side(name: &str, side: &str) -> Error {
+    let what = format!("common column name \"{name}\" appears more than once in {side} table");
+    Error::new(SqlState::AMBIGUOUS_COLUMN, what)
+}
+
 /// The name of a table, index, procedure…; `public.` may stand before it.
 pub fn object_name(name: &ast::ObjectName) -> Result<String> {
     let parts = parts(name)?;

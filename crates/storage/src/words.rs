@@ -107,7 +107,7 @@ impl Segment {
     }
 }
 
-/// Asks the processor to bring the cache lines closer where a value begins to lie.
+/// Asks the processor to bring a value's cache lines closer, not what it refers to.
 #[inline]
 pub fn prefetch<T: ?Sized>(value: &T) {
     raw::prefetch(value);

@@ -8,7 +8,7 @@ use super::expression::{negate, quantifier};
 use super::functions;
 use super::plan::*;
 use super::scope::parts;
-use super::{Typed, common_type, sets};
+use super::{Typed, matched, sets};
 
 impl Binder<'_> {
     pub fn arguments(&mut self, arguments: &[ast::FunctionArg]) -> Result<Vec<Typed>> {
@@ -171,7 +171,8 @@ impl Binder<'_> {
             return Err(undefined("generate_series", &arguments));
         }
         let types = arguments.iter().map(|argument| argument.data_type.without_modifier());
-        let common = types.fold(DataType::Unknown, |common, t| common_type(&common, &t));
+        let common = types
+            .fold(DataType::Unknown, |common, t| matched(&common, &t).unwrap_or(DataType::Text));
         let common = match common {
             DataType::Unknown | DataType::Int2 => DataType::Int4,
             common @ (DataType::Int4 | DataType::Int8 | DataType::Numeric(_)) => common,

@@ -7,7 +7,7 @@
 use std::sync::LazyLock;
 
 use sqlparser::ast;
-use types::{DataType, Error, Result, SqlState, SystemType};
+use types::{DataType, Error, Result, SystemType};
 
 use super::bind::{Binder, rename};
 use super::plan::*;
@@ -16,7 +16,7 @@ use super::select::{missing_table, split};
 use super::{Typed, matched, sets};
 use crate::relation;
 use sql::catalog::View;
-use sql::names::fold;
+use sql::names::{fold, not_in_side, twice_in_side};
 
 impl Binder<'_> {
     /// A table and what is joined to it.
@@ -142,14 +142,11 @@ impl Binder<'_> {
     fn table(&mut self, name: &ast::ObjectName, alias: Option<&ast::TableAlias>) -> Result<Source> {
         let parts = parts(name);
         let cte = |(known, ..): &&(String, usize, Vec<Column>)| parts == [known.as_str()];
-        let (mut columns, kind, mut schema) = match self.ctes.iter().rev().find(cte) {
-            Some((_, number, columns)) => (columns.clone(), LeafKind::Cte(*number), None),
-            None if system_relation(&parts).is_none() => {
-                return self.users_relation(&parts, alias);
-            }
-            None => {
-                let place = system_relation(&parts);
-                let place = place.ok_or_else(|| missing_table(&parts.join(".")))?;
+        let cte = self.ctes.iter().rev().find(cte);
+        let (mut columns, kind, mut schema) = match (cte, system_relation(&parts)) {
+            (Some((_, number, columns)), _) => (columns.clone(), LeafKind::Cte(*number), None),
+            (None, None) => return self.users_relation(&parts, alias),
+            (None, Some(place)) => {
                 let relation = &relation::all()[place];
                 let columns = relation.columns.iter();
                 let columns = columns.map(|c| Column::new(c.name, c.data_type.clone())).collect();
@@ -330,14 +327,8 @@ fn taken(columns: &mut Vec<Visible>, name: &str, side: &str) -> Result<Typed> {
     let mut places = (0..columns.len()).filter(|place| columns[*place].name == name);
     match (places.next(), places.next()) {
         (Some(place), None) => Ok(columns.remove(place).typed),
-        (None, _) => Err(Error::new(
-            SqlState::UNDEFINED_COLUMN,
-            format!("column \"{name}\" specified in USING clause does not exist in {side} table"),
-        )),
-        (Some(_), Some(_)) => Err(Error::new(
-            SqlState::AMBIGUOUS_COLUMN,
-            format!("common column name \"{name}\" appears more than once in {side} table"),
-        )),
+        (None, _) => Err(not_in_side(name, side)),
+        (Some(_), Some(_)) => Err(twice_in_side(name, side)),
     }
 }
 

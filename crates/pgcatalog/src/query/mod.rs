@@ -88,15 +88,6 @@ impl Typed {
 }
 
 /// The type that two branches meet in.
-pub fn common_type(a: &DataType, b: &DataType) -> DataType {
-    match (a, b) {
-        (a, b) if a == b => a.clone(),
-        (DataType::Unknown, other) | (other, DataType::Unknown) => other.clone(),
-        (a, b) => meeting_type(a, b).unwrap_or(DataType::Text),
-    }
-}
-
-/// The type that two branches meet in.
 ///
 /// # Errors
 /// 42804 where there is none.

@@ -10,7 +10,7 @@ use super::binder::{Binder, Typed};
 use super::plan::{Item, Source, conjuncts};
 use super::scope::{Scope, ScopeColumn};
 use crate::catalog::View;
-use crate::names::{fold, object_name};
+use crate::names::{fold, not_in_side, object_name};
 
 /// A bound FROM clause: names, relations, and the conditions of its inner joins.
 #[derive(Default)]
@@ -102,19 +102,11 @@ impl Binder<'_> {
 
     /// `left.name = right.name`; the right one is hidden from then on.
     fn using(&mut self, from: &mut From, name: &str, left_relations: usize) -> Result<Expr> {
-        let missing = |side: &str| {
-            Error::new(
-                SqlState::UNDEFINED_COLUMN,
-                format!(
-                    "column \"{name}\" specified in USING clause does not exist in {side} table"
-                ),
-            )
-        };
         let (left, right) = from.scope.relations.split_at(left_relations);
         let [left, right] =
             [left, right].map(|side| Scope { relations: side.to_vec(), ..Scope::default() });
-        let (left, left_type) = left.find(name)?.ok_or_else(|| missing("left"))?;
-        let (right, right_type) = right.find(name)?.ok_or_else(|| missing("right"))?;
+        let (left, left_type) = left.find(name)?.ok_or_else(|| not_in_side(name, "left"))?;
+        let (right, right_type) = right.find(name)?.ok_or_else(|| not_in_side(name, "right"))?;
         for relation in &mut from.scope.relations[left_relations..] {
             let mut columns = relation.columns.iter_mut();
             if let Some(column) = columns.find(|c| c.name == name) {
