@@ -153,7 +153,7 @@ fn count(subject: &Subject, crew: &Crew, anomaly: &Anomaly, seed: u64) -> usize 
     let pairs = (0..WORLDS).flat_map(|world| anomaly.programs.map(|program| work(program, world)));
     let block = Block::new(3, 3, pairs.collect());
     let (outcome, _) = {
-        let _on = trial::enter(Trial { shake: Some(seed), flaw: None });
+        let _on = trial::enter(Trial::of_seed(seed));
         run_block(&*subject.protocol, crew, &store, &Arc::new(block)).unwrap()
     };
     let stored = rows(&store, TABLE);

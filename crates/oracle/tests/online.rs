@@ -44,7 +44,7 @@ fn any_schedule_is_equal_to_the_order_that_it_claims() {
                 let some = families.chain([&WIDE]).enumerate();
                 for (_, family) in some.filter(|(at, _)| (*at as u64 + seed).is_multiple_of(every))
                 {
-                    let trial = Trial { shake: Some(seed), flaw: None };
+                    let trial = Trial::of_seed(seed);
                     let stage = Stage { crew: &crew, trial };
                     if let Err(failure) = check(&subject, family, seed..seed + 1, &stage) {
                         panic!("{workers} workers: {failure}");
@@ -62,7 +62,7 @@ fn histories_have_no_cycle_on_a_shaken_schedule() {
     for subject in online() {
         for seed in 0..seeds(40) {
             let history = History::random(&mut Random::new(seed));
-            let trial = Trial { shake: Some(seed), flaw: None };
+            let trial = Trial::of_seed(seed);
             let checked = history.check(&*subject.protocol, &crew, trial);
             assert!(checked.is_ok(), "{}, seed {seed}: {:?}", subject.name, checked.err());
         }
@@ -82,7 +82,7 @@ fn a_hot_counter_counts_everybody() {
     let crew = Crew::new(4);
     for subject in online() {
         let mut twin = Twin::new(&schemas());
-        twin.trial = Trial { shake: Some(1), flaw: None };
+        twin.trial = Trial::shaken(1);
         run(&mut twin, &*subject.protocol, &crew, fill(1));
         let block = (0..300).map(|_| one(&[(Operation::Add, 0, 1)])).collect();
         run(&mut twin, &*subject.protocol, &crew, block);
@@ -99,7 +99,7 @@ fn a_rejection_stands_where_its_row_was_there() {
     for subject in online() {
         for seed in 0..seeds(30) {
             let mut twin = Twin::new(&schemas());
-            twin.trial = Trial { shake: Some(seed), flaw: None };
+            twin.trial = Trial::of_seed(seed);
             run(&mut twin, &*subject.protocol, &crew, fill(1));
             let operations = [Operation::Delete, Operation::Insert, Operation::Insert];
             let block = (0..48).map(|n| one(&[(operations[n % 3], 0, n as i64)])).collect();
@@ -117,7 +117,7 @@ fn who_meets_a_conflict_begins_again_and_ends() {
         let mut again = 0;
         for seed in 0..8 {
             let mut twin = Twin::new(&schemas());
-            twin.trial = Trial { shake: Some(seed), flaw: None };
+            twin.trial = Trial::of_seed(seed);
             run(&mut twin, &*subject.protocol, &crew, fill(2));
             let copies = (0..100i64).map(|n| {
                 let (from, to) = (n % 2, (n + 1) % 2);
@@ -142,7 +142,7 @@ fn protocols_may_take_turns_on_one_store() {
     for seed in 0..seeds(4) {
         let mut random = Random::new(seed);
         let mut twin = Twin::new(&schemas());
-        twin.trial = Trial { shake: Some(seed), flaw: None };
+        twin.trial = Trial::of_seed(seed);
         run(&mut twin, &*subjects[0].protocol, &crew, fill(8));
         for turn in 0..3 * subjects.len() {
             let subject = &subjects[(turn * 5 + seed as usize) % subjects.len()];
@@ -162,7 +162,7 @@ fn small_worlds_on_several_workers() {
             let mut random = Random::new(seed);
             let numbers = (0..60).map(|_| random.below(worlds.count() as u64) as usize);
             let some: Vec<_> = numbers.filter_map(|number| worlds.world(number)).collect();
-            let _on = trial::enter(Trial { shake: Some(seed), flaw: None });
+            let _on = trial::enter(Trial::of_seed(seed));
             if let Err(failure) = small::check(&*subject.protocol, &crew, &some) {
                 panic!("{}, seed {seed}: {failure}", subject.name);
             }

@@ -49,8 +49,7 @@ pub fn hammer<R: Rule>(spec: TableSpec, flaw: Option<Flaw>, rounds: i64) -> Resu
         let threads = [0, 1].map(|thread| {
             let db = &db;
             scope.spawn(move || {
-                let shake = Some(thread as u64);
-                let _on = trial::enter(Trial { shake, flaw: None });
+                let _on = trial::enter(Trial::shaken(thread as u64));
                 let mut session = Session::<R>::open(db, thread as usize);
                 session.see(known);
                 let rounds = 1..=rounds;
@@ -108,7 +107,7 @@ pub fn reads_whole_rows(spec: TableSpec, flaw: Option<Flaw>) -> bool {
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| {
             flaw::enter(flaw);
-            let _shaken = trial::enter(Trial { shake: Some(1), flaw: None });
+            let _shaken = trial::enter(Trial::shaken(1));
             let mut copy = Vec::new();
             let newest = Timestamp(Timestamp::INFINITY.0 - 1);
             let mut whole = true;
