@@ -53,7 +53,7 @@ pub fn yield_now() {
 /// Leaves the processor to others for a while.
 pub fn nap(time: Duration) {
     if !turns::give_way() {
-        std::thread::sleep(time);
+        thread::sleep(time);
     }
 }
 

@@ -11,10 +11,13 @@
 //!   player 2        ├──────┤pause                        one line is drawn at any moment
 //! ```
 //!
-//! * *pause*: another one may come in here, once in so many times; how often is drawn with the
-//!   seed, since some faults need many changes and others a player who sleeps for long;
-//! * *give way*: the player waits for another, who must have a turn before it looks again. Whatever
-//!   waits in [`sync`](crate::sync) does so;
+//! Each player has a clock, and the one whose clock is least has the turn.
+//!
+//! * *pause*: once in so many times, drawn for each job, the clock is put forward, mostly by a
+//!   little and now and then by much: a player who has lost its processor at the worst moment,
+//!   while others begin and end;
+//! * *give way*: the player waits for another, who has a turn before it looks again: its clock is
+//!   put behind the next one's. Whatever waits in [`sync`](crate::sync) does so;
 //! * *leave*: its part of the job is over, by an end or by a panic.
 //!
 //! *Invariants.* Players touch each other's memory in one order only, that of the turns, and all
@@ -45,10 +48,16 @@ mod switched_on {
     use crate::random::Random;
 
     /// Times that players may give way to each other before nobody can be waited for any more.
-    const WAITS_MAX: u32 = 100_000;
+    const WAITS_MAX: u32 = 10_000;
 
-    /// Pauses of which one is a change, drawn for each job.
+    /// Pauses of which one takes time, drawn for each job.
     const PAUSES: [u64; 4] = [2, 4, 10, 40];
+
+    /// A pause takes one unit of time, two, four, … with the same chance.
+    const LENGTHS: u64 = 8;
+
+    /// Of who waits for another and looks again.
+    const WAIT: u64 = 16;
 
     thread_local! {
         static PLAYING: RefCell<Option<Player>> = const { RefCell::new(None) };
@@ -68,11 +77,11 @@ mod switched_on {
 
     struct State {
         random: Random,
-        /// One in so many pauses is a change.
+        /// One in so many pauses takes time.
         pauses: u64,
         turn: usize,
-        /// Who has not left.
-        players: Vec<usize>,
+        /// By player; `None`: it has left.
+        clocks: Vec<Option<u64>>,
         /// Since a player last got on.
         waits: u32,
     }
@@ -88,10 +97,10 @@ mod switched_on {
         pub fn new(seed: u64, players: usize) -> Arc<Turns> {
             let mut random = Random::new(seed);
             let pauses = PAUSES[random.below(PAUSES.len() as u64) as usize];
-            let turn = random.below(players as u64) as usize;
-            let players: Vec<usize> = (0..players).collect();
-            let called = players.iter().map(|_| Condvar::new()).collect();
-            let state = State { random, pauses, turn, players, waits: 0 };
+            let clocks = (0..players).map(|_| Some(random.below(1 << LENGTHS))).collect();
+            let mut state = State { random, pauses, turn: 0, clocks, waits: 0 };
+            state.call_next();
+            let called = (0..players).map(|_| Condvar::new()).collect();
             Arc::new(Turns { state: Mutex::new(state), called })
         }
 
@@ -115,14 +124,13 @@ mod switched_on {
             self.called[number].wait_while(state, not_yet).unwrap_or_else(|e| e.into_inner())
         }
 
-        /// Another player, if there is one, has the turn until it comes back to this one.
-        fn change(&self, mut state: MutexGuard<'_, State>, number: usize) -> bool {
-            if !state.call_another(number) {
-                return false;
+        /// Whoever comes next has the turn, until it comes back to this player.
+        fn change(&self, mut state: MutexGuard<'_, State>, number: usize) {
+            state.call_next();
+            if state.turn != number {
+                self.called[state.turn].notify_one();
+                drop(self.wait(state, number));
             }
-            self.called[state.turn].notify_one();
-            drop(self.wait(state, number));
-            true
         }
 
         fn pause(&self, number: usize) {
@@ -130,39 +138,46 @@ mod switched_on {
             state.waits = 0;
             let pauses = state.pauses;
             if state.random.chance(pauses) {
+                let length = 1 << state.random.below(LENGTHS);
+                state.clocks[number] = state.clocks[number].map(|clock| clock + length);
                 self.change(state, number);
             }
         }
 
         fn give_way(&self, number: usize) -> bool {
             let mut state = self.lock();
+            let Some(next) = state.next_but(number) else { return false };
             state.waits += 1;
             if state.waits > WAITS_MAX {
                 drop(state);
                 panic!("all who take turns wait for each other");
             }
-            self.change(state, number)
+            let wait = 1 + state.random.below(WAIT);
+            state.clocks[number] = state.clocks[number].map(|clock| clock.max(next) + wait);
+            self.change(state, number);
+            true
         }
 
         fn leave(&self, number: usize) {
             let mut state = self.lock();
             state.waits = 0;
-            state.call_another(number);
-            state.players.retain(|player| *player != number);
+            state.clocks[number] = None;
+            state.call_next();
             self.called[state.turn].notify_one();
         }
     }
 
     impl State {
-        fn call_another(&mut self, number: usize) -> bool {
-            let others = self.players.iter().filter(|player| **player != number);
-            let count = others.clone().count() as u64;
-            if count == 0 {
-                return false;
-            }
-            let chosen = self.random.below(count) as usize;
-            self.turn = others.copied().nth(chosen).unwrap_or(number);
-            true
+        fn call_next(&mut self) {
+            let clocks = self.clocks.iter().enumerate();
+            let next = clocks.filter_map(|(player, clock)| Some(((*clock)?, player))).min();
+            self.turn = next.map_or(self.turn, |(_, player)| player);
+        }
+
+        /// The least clock of the others.
+        fn next_but(&self, number: usize) -> Option<u64> {
+            let clocks = self.clocks.iter().enumerate();
+            clocks.filter(|(player, _)| *player != number).filter_map(|(_, clock)| *clock).min()
         }
     }
 

@@ -4,7 +4,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use concurrency::trial::{Flaw, Trial};
+use concurrency::trial::{self, Flaw, Trial};
 use concurrency::{BlockOutcome, Crew};
 use kit::random::Random;
 use oracle::Twin;
@@ -19,7 +19,7 @@ use protocols::Entry;
 const SEEDS_MAX: u64 = 400;
 
 /// So many seeds are run on one worker before threads come in.
-const SEEDS_ALONE: u64 = 24;
+const SEEDS_ALONE: u64 = 4;
 
 /// Bugs that need another schema than that of these worlds, and have a test of their own beside
 /// their protocol's.
@@ -104,6 +104,7 @@ impl Attempt<'_> {
         }
         let small = sample.of(seed);
         *worlds += small.len();
+        let _on = trial::enter(self.trial);
         let found =
             self.trial.flaw.is_none() && fails(|| small::check(protocol, self.crew, &small));
         found.then_some("small worlds")
