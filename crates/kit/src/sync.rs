@@ -57,6 +57,19 @@ pub fn nap(time: Duration) {
     }
 }
 
+/// Takes a mutex, whoever may have panicked with it.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    #[cfg(feature = "turns")]
+    while turns::plays() && !mutex.is_poisoned() {
+        match mutex.try_lock() {
+            Ok(guard) => return guard,
+            Err(_) if turns::give_way() => {}
+            Err(_) => break,
+        }
+    }
+    mutex.lock().unwrap_or_else(|e| e.into_inner())
+}
+
 /// Waits until `changed` is notified, or looks again earlier than that.
 pub fn wait<'a, T>(
     changed: &Condvar,
@@ -67,7 +80,7 @@ pub fn wait<'a, T>(
     if turns::plays() {
         drop(guard);
         yield_now();
-        return mutex.lock().unwrap_or_else(|e| e.into_inner());
+        return lock(mutex);
     }
     let _ = mutex;
     changed.wait(guard).unwrap_or_else(|e| e.into_inner())

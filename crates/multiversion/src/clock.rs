@@ -219,7 +219,7 @@ impl Clock {
 
     /// Whoever waits for the gate, or shuts it.
     fn door(&self) -> MutexGuard<'_, ()> {
-        self.door.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        sync::lock(&self.door)
     }
 
     /// Close the epoch, once the gate is empty; gives its number.

@@ -401,7 +401,7 @@ fn programs_of_any_structure_are_healed_to_what_they_would_have_done() {
         for name in [HEALING, "healing:interleaved=3"] {
             let subject = Subject::named(name);
             let mut twin = Twin::new(&schemas());
-            twin.trial = Trial::of_seed(seed);
+            twin.trial = Trial::chosen(seed);
             twin.run(&*subject.protocol, &crews[0], fill(4)).unwrap();
             for round in 0..4 {
                 let block = (0..12).map(|n| {
@@ -436,7 +436,7 @@ fn careless_healing_is_found() {
             let mut random = Random::new(seed);
             let procedures: Vec<_> = (0..3).map(|_| random_procedure(&mut random)).collect();
             let mut twin = Twin::new(&schemas());
-            twin.trial = Trial::of_seed(seed);
+            twin.trial = Trial::chosen(seed);
             let crew = Crew::new(1);
             let runs = || {
                 twin.run(&*protocol, &crew, fill(4))?;

@@ -19,7 +19,7 @@ fn same_on_any_number_of_workers(subject: &Subject, count: u64) {
             let runs = crews.iter().map(|crew| {
                 let trial = match crew.workers() {
                     1 => Trial::default(),
-                    _ => Trial::of_seed(seed),
+                    workers => Trial::of_seed(seed + workers as u64 / 8),
                 };
                 world.run(&*subject.protocol, crew, trial).unwrap_or_else(|divergence| {
                     let found = (world.clone(), divergence);

@@ -161,8 +161,13 @@ fn is_found(flaw: Flaw) -> bool {
                 && anomalies::refuses_closed_blocks::<R>(None)
             || left_over::<R>(Some(flaw), spec) > left_over::<R>(None, spec)
             || rule != "si"
-                && (0..8).any(|_| hammer::hammer::<R>(spec, Some(flaw), 4_000).is_err())
-            || flaw == Flaw::TornRead && !hammer::reads_whole_rows(spec, Some(flaw))
+                && (0..8).any(|seed| {
+                    hammer::hammer::<R>(spec, Some(flaw), 500, Trial::chosen(seed)).is_err()
+                })
+            || flaw == Flaw::TornRead
+                && (0..8).any(|seed| {
+                    !hammer::reads_whole_rows(spec, Some(flaw), 500, Trial::chosen(seed))
+                })
     }) || found_by_worlds(flaw, 60)
 }
 
