@@ -16,8 +16,8 @@
 //!   that nothing goes wrong, not that something happens.
 //! * **Flawed**: the code asks [`flawed`] at the place of the bug.
 //!
-//! [`threshold`] makes small blocks run in parallel as well. Without the feature `mutants` all of it
-//! is empty and costs nothing.
+//! [`threshold`] makes small blocks run in parallel as well. Without the feature `mutants` all of
+//! it is empty and costs nothing.
 
 /// Bugs on purpose, one for each claim that the shared parts make.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

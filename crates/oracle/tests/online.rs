@@ -64,7 +64,7 @@ fn any_schedule_is_equal_to_the_order_that_it_claims() {
 
 /// Dependencies have no cycle, told from what was read alone.
 #[test]
-fn histories_have_no_cycle_on_a_shaken_schedule() {
+fn histories_have_no_cycle_on_any_schedule() {
     let crew = Crew::new(4);
     for subject in online() {
         for seed in 0..seeds(40) {

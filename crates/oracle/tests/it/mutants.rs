@@ -1,6 +1,8 @@
 //! Every seeded bug is found, or the oracle is blind.
 //!
-//! `cargo test -p oracle mutants -- --nocapture` shows who found each, and after how many worlds.
+//! `cargo test -p oracle mutants -- --nocapture` shows who found each, by which seed, and after how
+//! many worlds. All of it follows from the seeds, the [interleavings](concurrency::trial) of
+//! workers included: every run finds each bug in the same world.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -18,16 +20,17 @@ use protocols::Entry;
 /// Seeds of each family that a bug may survive.
 const SEEDS_MAX: u64 = 400;
 
-/// So many seeds are run on one worker before threads come in.
+/// So many seeds are run on one worker before others come in.
 const SEEDS_ALONE: u64 = 4;
 
 /// Bugs that need another schema than that of these worlds, and have a test of their own beside
 /// their protocol's.
 const FOUND_ELSEWHERE: &[(&str, &str)] = &[("quecc", "no_scan_routes")];
 
-/// Who found a bug, and after how many worlds of all kinds.
+/// Who found a bug, by which seed, and after how many worlds of all kinds.
 struct Kill {
     by: &'static str,
+    seed: u64,
     worlds: usize,
 }
 
@@ -112,9 +115,9 @@ impl Attempt<'_> {
 }
 
 /// The first world that shows the bug: of all families in turn, then histories, then small worlds;
-/// on one worker, and by turns on four, who gets on chosen by the seed. A bug that only turns transactions
-/// away without need is one as well. Beside the first mutant one of the
-/// others has its turn. `sound`: the same without the bug, which must pass what its mutant fails.
+/// on one worker, and by turns on four whose interleaving the seed chooses. A bug that only turns
+/// transactions away without need is one as well. Beside the first mutant one of the others has its
+/// turn. `sound`: the same without the bug, which must pass what its mutant fails.
 fn kill(
     mutants: &[Subject],
     sound: &[Subject],
@@ -124,7 +127,7 @@ fn kill(
     let crews = [Crew::new(1), Crew::new(4)];
     let mut worlds = 0;
     for seed in 0..SEEDS_MAX {
-        // Alone first: there every run is the same, and what a bug does to threads may never end.
+        // Alone first: that is quicker, and what a bug does to several workers may never end.
         let is_alone = seed < SEEDS_ALONE || seed % 2 == 0;
         let crew = &crews[usize::from(!is_alone)];
         let interleaved = if is_alone { Trial::default() } else { Trial::chosen(seed) };
@@ -141,13 +144,13 @@ fn kill(
             if turned_away > attempt(&sound[turn], None).turned_away(seed) {
                 let is_wrong = turned_away == usize::MAX;
                 let by = if is_wrong { "overlapping blocks" } else { "needless rejections" };
-                return Some(Kill { by, worlds });
+                return Some(Kill { by, seed, worlds });
             }
             if let Some(by) = mutant.found_by(seed, sample, &mut worlds) {
                 let innocent = attempt(&sound[turn], None).found_by(seed, sample, &mut 0);
                 let name = &sound[turn].name;
                 assert_eq!(innocent, None, "{name} fails without a bug on purpose, seed {seed}");
-                return Some(Kill { by, worlds });
+                return Some(Kill { by, seed, worlds });
             }
         }
     }
@@ -159,7 +162,9 @@ fn report(kills: impl Iterator<Item = (String, Option<Kill>)>) {
     let mut survivors = Vec::new();
     for (name, kill) in kills {
         match kill {
-            Some(Kill { by, worlds }) => println!("{name:<50} {by:<26} {worlds:>6}"),
+            Some(Kill { by, seed, worlds }) => {
+                println!("{name:<50} {by:<26} {seed:>4} {worlds:>6}");
+            }
             None => survivors.push(name),
         }
     }

@@ -105,12 +105,7 @@ fn two_threads_that_skew_are_as_they_claim() {
 }
 
 /// A row that is overwritten in place, all columns telling when, while another thread reads it.
-pub fn reads_whole_rows(
-    spec: TableSpec,
-    flaw: Option<Flaw>,
-    rounds: i64,
-    trial: Trial,
-) -> bool {
+pub fn reads_whole_rows(spec: TableSpec, flaw: Option<Flaw>, rounds: i64, trial: Trial) -> bool {
     const COLUMNS: u16 = 40;
     let column = |n| ColumnSchema {
         name: format!("c{n}"),

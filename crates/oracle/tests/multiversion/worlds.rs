@@ -47,7 +47,7 @@ fn every_rule_runs_every_family_of_worlds_alone() {
 }
 
 #[test]
-fn every_rule_runs_every_family_of_worlds_on_shaken_threads() {
+fn every_rule_runs_every_family_of_worlds_on_several_workers() {
     for (first, workers) in [(0, 2), (100, 4)] {
         let crew = Crew::new(workers);
         for rule in SERIALIZABLE {
