@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 
-use crate::trial::{self, Trial};
+use crate::trial;
 
 type Job = Arc<dyn Fn(usize) + Send + Sync>;
 
@@ -94,9 +94,9 @@ impl Crew {
         if self.threads.is_empty() {
             return job(0);
         }
-        let trial = trial::current();
+        let trial = trial::Job::new(self.workers());
         let job: Job = Arc::new(move |worker| {
-            let _on = trial::enter(of_worker(trial, worker));
+            let _on = trial.enter(worker);
             trial::pause();
             job(worker);
         });
@@ -143,12 +143,6 @@ impl Drop for Crew {
             let _ = thread.join();
         }
     }
-}
-
-/// The caller's trial; every worker has a schedule of its own.
-fn of_worker(trial: Trial, worker: usize) -> Trial {
-    let shake = trial.shake.map(|seed| seed.wrapping_add(worker as u64));
-    Trial { shake, ..trial }
 }
 
 fn work(shared: &Shared, worker: usize) {

@@ -21,8 +21,8 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard};
 
+use kit::sync::{self, Condvar, Mutex, MutexGuard};
 use smallvec::SmallVec;
 
 use crate::foresight;
@@ -248,7 +248,7 @@ impl Schedule {
                 return Some(turn);
             }
             pool.sleepers += 1;
-            pool = self.changed.wait(pool).unwrap_or_else(|e| e.into_inner());
+            pool = sync::wait(&self.changed, &self.pool, pool);
             pool.sleepers -= 1;
         }
     }

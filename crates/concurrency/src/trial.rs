@@ -1,16 +1,23 @@
-//! What tests switch on: shaken schedules, and bugs of the parts that all protocols share.
+//! What tests switch on: chosen and shaken schedules, and bugs of the parts that all protocols
+//! share.
 //!
 //! A [`Trial`] holds for one thread while its guard lives; a crew hands its caller's trial to the
 //! workers for the time of a job. So two tests of one process do not disturb each other, and the
 //! oracle's own replay can run without the bug that it is to find.
 //!
-//! * **Shaken**: at every access of a transaction, at the start of every job and wherever
-//!   [`pause`] is called, a thread gives up its processor now and then, or sleeps for some
-//!   microseconds, as a seed says. A processor of two cores shows few interleavings by itself.
-//!   [`threshold`] makes small blocks run in parallel as well.
+//! At every access of a transaction, at the start of every job and wherever [`pause`] is called
+//! another worker may come in between, for a processor of two cores shows few interleavings by
+//! itself:
+//!
+//! * **Chosen**: the workers of a job [take turns](kit::turns), and the seed says who goes on. The
+//!   same seed gives the same interleaving on any machine: so bugs are looked for.
+//! * **Shaken**: a worker gives up its processor now and then, or sleeps for some microseconds.
+//!   That looks into what lies between two pauses, but no run comes back: a test may demand of it
+//!   that nothing goes wrong, not that something happens.
 //! * **Flawed**: the code asks [`flawed`] at the place of the bug.
 //!
-//! Without the feature `mutants` all of it is empty and costs nothing.
+//! [`threshold`] makes small blocks run in parallel as well. Without the feature `mutants` all of
+//! it is empty and costs nothing.
 
 /// Bugs on purpose, one for each claim that the shared parts make.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,12 +77,48 @@ impl Flaw {
     ];
 }
 
+/// Who of several workers gets on, and where.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Interleaving {
+    /// As it happens.
+    #[default]
+    Free,
+    /// As it happens, disturbed at pauses by what a seed says.
+    Shaken(u64),
+    /// As a seed says.
+    Chosen(u64),
+}
+
 /// What holds for a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Trial {
-    /// The seed of a shaken schedule.
-    pub shake: Option<u64>,
+    pub interleaving: Interleaving,
     pub flaw: Option<Flaw>,
+}
+
+impl Trial {
+    pub fn shaken(seed: u64) -> Trial {
+        Trial { interleaving: Interleaving::Shaken(seed), flaw: None }
+    }
+
+    pub fn chosen(seed: u64) -> Trial {
+        Trial { interleaving: Interleaving::Chosen(seed), flaw: None }
+    }
+
+    /// Chosen and shaken by turns.
+    pub fn of_seed(seed: u64) -> Trial {
+        if seed.is_multiple_of(2) { Trial::chosen(seed) } else { Trial::shaken(seed) }
+    }
+
+    /// The same with another seed.
+    pub fn map_seed(self, map: impl FnOnce(u64) -> u64) -> Trial {
+        let interleaving = match self.interleaving {
+            Interleaving::Free => Interleaving::Free,
+            Interleaving::Shaken(seed) => Interleaving::Shaken(map(seed)),
+            Interleaving::Chosen(seed) => Interleaving::Chosen(map(seed)),
+        };
+        Trial { interleaving, ..self }
+    }
 }
 
 /// Ends a trial when it is dropped, and takes up the one before.
@@ -83,33 +126,76 @@ pub struct Trial {
 pub struct Guard {
     #[cfg(feature = "mutants")]
     before: Trial,
+    /// Of a worker in a job whose schedule is chosen.
+    #[cfg(feature = "mutants")]
+    _playing: Option<kit::turns::Guard>,
 }
 
 #[cfg(feature = "mutants")]
-pub use switched_on::{Watched, current, enter, flawed, pause, threshold};
+pub use switched_on::{Job, Watched, enter, flawed, pause, threshold};
 
 #[cfg(feature = "mutants")]
 mod switched_on {
     use std::cell::{Cell, RefCell};
     use std::ops::ControlFlow;
+    use std::sync::Arc;
     use std::time::Duration;
 
     use kit::random::Random;
+    use kit::turns::{self, Turns};
     use procedure::access::{Access, Command, Range, Row};
     use types::{ColumnId, Key, Stamp, Stop, TableId, Value};
 
-    use super::{Flaw, Guard, Trial};
+    use super::{Flaw, Guard, Interleaving, Trial};
 
     thread_local! {
-        static CURRENT: Cell<Trial> = const { Cell::new(Trial { shake: None, flaw: None }) };
+        static CURRENT: Cell<Trial> = const {
+            Cell::new(Trial { interleaving: Interleaving::Free, flaw: None })
+        };
         static RANDOM: RefCell<Random> = RefCell::new(Random::new(0));
     }
 
     pub fn enter(trial: Trial) -> Guard {
-        if let Some(seed) = trial.shake {
+        draw_from(trial);
+        Guard { before: CURRENT.replace(trial), _playing: None }
+    }
+
+    fn draw_from(trial: Trial) {
+        if let Interleaving::Shaken(seed) | Interleaving::Chosen(seed) = trial.interleaving {
             RANDOM.set(Random::new(seed));
         }
-        Guard { before: CURRENT.replace(trial) }
+    }
+
+    /// The caller's trial, for the workers of one job.
+    pub struct Job {
+        trial: Trial,
+        turns: Option<Arc<Turns>>,
+    }
+
+    impl Job {
+        /// With a schedule of its own, where it is chosen.
+        pub fn new(workers: usize) -> Job {
+            let trial = CURRENT.get();
+            let turns = match trial.interleaving {
+                Interleaving::Chosen(_) => {
+                    let seed = RANDOM.with_borrow_mut(Random::next_u64);
+                    Some(Turns::new(seed, workers))
+                }
+                _ => None,
+            };
+            Job { trial, turns }
+        }
+
+        /// Each worker must.
+        pub fn enter(&self, worker: usize) -> Guard {
+            let trial = self.trial.map_seed(|seed| seed.wrapping_add(worker as u64));
+            let playing = self.turns.as_ref().map(|turns| turns.enter(worker));
+            // The first is the caller, which draws the schedules of its next jobs as well.
+            if playing.is_none() || worker > 0 {
+                draw_from(trial);
+            }
+            Guard { before: CURRENT.replace(trial), _playing: playing }
+        }
     }
 
     impl Drop for Guard {
@@ -118,17 +204,14 @@ mod switched_on {
         }
     }
 
-    pub fn current() -> Trial {
-        CURRENT.get()
-    }
-
     pub fn flawed(flaw: Flaw) -> bool {
         CURRENT.get().flaw == Some(flaw)
     }
 
-    /// A good moment for another thread to come in between.
+    /// A good moment for another worker to come in between.
     pub fn pause() {
-        if CURRENT.get().shake.is_none() {
+        let shaken = matches!(CURRENT.get().interleaving, Interleaving::Shaken(_));
+        if turns::pause() || !shaken {
             return;
         }
         match RANDOM.with_borrow_mut(|random| random.below(64)) {
@@ -140,7 +223,7 @@ mod switched_on {
 
     /// The size from which something runs in parallel.
     pub fn threshold(items: usize) -> usize {
-        if CURRENT.get().shake.is_some() { 1 } else { items }
+        if CURRENT.get().interleaving == Interleaving::Free { items } else { 1 }
     }
 
     /// Pauses before every access.
@@ -212,8 +295,18 @@ mod switched_off {
         Guard {}
     }
 
-    pub fn current() -> Trial {
-        Trial::default()
+    pub struct Job;
+
+    impl Job {
+        #[inline(always)]
+        pub fn new(_: usize) -> Job {
+            Job
+        }
+
+        #[inline(always)]
+        pub fn enter(&self, _: usize) -> Guard {
+            Guard {}
+        }
     }
 
     #[inline(always)]
@@ -231,4 +324,4 @@ mod switched_off {
 }
 
 #[cfg(not(feature = "mutants"))]
-pub use switched_off::{current, enter, flawed, pause, threshold};
+pub use switched_off::{Job, enter, flawed, pause, threshold};

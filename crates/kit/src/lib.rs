@@ -1,7 +1,9 @@
-//! Small std-like tools: a seeded generator, hostile bytes and the synchronisation façade.
+//! Small std-like tools: a seeded generator, hostile bytes, the synchronisation façade, and threads
+//! that take turns.
 //!
 //! Absence: no domain noun, no clock, no I/O.
 
 pub mod mutation;
 pub mod random;
 pub mod sync;
+pub mod turns;

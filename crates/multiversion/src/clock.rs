@@ -33,7 +33,7 @@
 
 use crossbeam_utils::CachePadded;
 use kit::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use kit::sync::{Condvar, Mutex, MutexGuard, Spin};
+use kit::sync::{self, Condvar, Mutex, MutexGuard, Spin};
 
 /// A place in the serial order of a database.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -212,14 +212,14 @@ impl Clock {
             desk.inside.store(false, SeqCst);
             let mut door = self.door();
             while self.shut.load(SeqCst) {
-                door = self.opened.wait(door).unwrap_or_else(|poisoned| poisoned.into_inner());
+                door = sync::wait(&self.opened, &self.door, door);
             }
         }
     }
 
     /// Whoever waits for the gate, or shuts it.
     fn door(&self) -> MutexGuard<'_, ()> {
-        self.door.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        sync::lock(&self.door)
     }
 
     /// Close the epoch, once the gate is empty; gives its number.

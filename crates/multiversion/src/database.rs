@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kit::sync::atomic::AtomicUsize;
-use kit::sync::{Mutex, MutexGuard};
+use kit::sync::{self, Mutex, MutexGuard};
 use types::{Error, Key, SqlState, Stamp, Stop, TableId, TableSchema, Value};
 
 use crate::appending::Appending;
@@ -82,7 +82,7 @@ impl Database {
     }
 
     pub(crate) fn centre(&self) -> MutexGuard<'_, ()> {
-        self.centre.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        sync::lock(&self.centre)
     }
 
     /// The horizon as it is now.

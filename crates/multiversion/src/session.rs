@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use concurrency::{Moment, Outcome, Work};
+use kit::sync;
 use procedure::Frame;
 use types::{Error, Stop};
 
@@ -161,10 +162,8 @@ impl<'d, R: Rule> Session<'d, R> {
     /// other one may need.
     pub fn rest(&self, conflicts: u32) {
         match conflicts.checked_sub(RESTLESS) {
-            None => std::thread::yield_now(),
-            Some(rests) => {
-                std::thread::park_timeout(Duration::from_micros(REST_US << rests.min(RESTS_MAX)));
-            }
+            None => sync::yield_now(),
+            Some(rests) => sync::nap(Duration::from_micros(REST_US << rests.min(RESTS_MAX))),
         }
     }
 

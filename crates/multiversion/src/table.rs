@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use kit::sync::atomic::Ordering;
-use kit::sync::{Mutex as Gate, MutexGuard};
+use kit::sync::{self, Mutex as Gate, MutexGuard};
 use parking_lot::Mutex;
 use storage::parts::{HashIndex, OrderedIndex, Words};
 use storage::{KeyHash, Slot};
@@ -244,8 +244,7 @@ impl Table {
 
     /// Excludes others who create or bury tuples of a key.
     fn creating(&self, hash: KeyHash) -> MutexGuard<'_, ()> {
-        let stripe = &self.creating[hash.number() as usize % STRIPES];
-        stripe.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        sync::lock(&self.creating[hash.number() as usize % STRIPES])
     }
 
     fn number(&self, horizon: Timestamp) -> u32 {

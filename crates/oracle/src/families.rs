@@ -281,7 +281,8 @@ pub fn check(
     let mut counts = Counts::default();
     for seed in seeds {
         let world = family.world(seed);
-        let trial = of_seed(stage.trial, seed);
+        // A schedule of its own for every world.
+        let trial = stage.trial.map_seed(|of_stage| of_stage.wrapping_add(seed << 16));
         match world.run(&*subject.protocol, stage.crew, trial) {
             Ok(trace) => counts += trace.counts(),
             Err(divergence) => {
@@ -292,10 +293,4 @@ pub fn check(
         }
     }
     Ok(counts)
-}
-
-/// A schedule of its own for every world.
-fn of_seed(trial: Trial, seed: u64) -> Trial {
-    let shake = trial.shake.map(|shake| shake.wrapping_add(seed << 16));
-    Trial { shake, ..trial }
 }

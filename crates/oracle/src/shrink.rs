@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use concurrency::trial::Trial;
+use concurrency::trial::{Interleaving, Trial};
 use concurrency::{BlockOutcome, Crew, Outcome};
 
 use crate::Divergence;
@@ -39,8 +39,11 @@ impl Failure {
         (world, divergence): (World, Divergence),
     ) -> Box<Failure> {
         let transactions_at_first = world.transactions();
-        // A schedule does not come back, so a fault that needs one is tried for some time.
-        let tries = if trial.shake.is_some() { 20 } else { 1 };
+        // A shaken schedule does not come back, so a fault that needs one is tried for some time.
+        let tries = match trial.interleaving {
+            Interleaving::Shaken(_) => 20,
+            Interleaving::Free | Interleaving::Chosen(_) => 1,
+        };
         let fails = |world: &World| {
             (0..tries).find_map(|_| world.run(&*subject.protocol, crew, trial).err())
         };
@@ -128,8 +131,10 @@ impl fmt::Display for Failure {
         if let Some(flaw) = self.trial.flaw {
             write!(f, ", with {flaw:?}")?;
         }
-        if self.trial.shake.is_some() {
-            f.write_str(", shaken")?;
+        match self.trial.interleaving {
+            Interleaving::Free => {}
+            Interleaving::Shaken(seed) => write!(f, ", shaken by {seed}")?,
+            Interleaving::Chosen(seed) => write!(f, ", interleaved by {seed}")?,
         }
         writeln!(
             f,

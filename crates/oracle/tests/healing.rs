@@ -53,7 +53,7 @@ fn at_once(keys: u64, block: Vec<Arc<Work>>) -> (Twin, BlockOutcome) {
     let crew = Crew::new(1);
     let mut twin = Twin::new(&schemas());
     // Shaken: a procedure has a graph from its first call.
-    twin.trial = Trial { shake: Some(1), flaw: None };
+    twin.trial = Trial::chosen(1);
     twin.run(&*subject.protocol, &crew, fill(keys)).unwrap();
     let outcome = twin.run(&*subject.protocol, &crew, block).unwrap();
     (twin, outcome)
@@ -205,7 +205,7 @@ fn positions_are_a_serial_order() {
             let subject = Subject::named(name);
             let mut random = Random::new(seed);
             let mut twin = Twin::new(&schemas());
-            twin.trial = Trial { shake: Some(seed), flaw: None };
+            twin.trial = Trial::of_seed(seed);
             twin.run(&*subject.protocol, &crew, fill(3)).unwrap();
             let mut key = || random.below(3) as i64;
             let block = (0..40).map(|_| call(&copy, &[key(), key()])).collect();
@@ -401,7 +401,7 @@ fn programs_of_any_structure_are_healed_to_what_they_would_have_done() {
         for name in [HEALING, "healing:interleaved=3"] {
             let subject = Subject::named(name);
             let mut twin = Twin::new(&schemas());
-            twin.trial = Trial { shake: Some(seed), flaw: None };
+            twin.trial = Trial::chosen(seed);
             twin.run(&*subject.protocol, &crews[0], fill(4)).unwrap();
             for round in 0..4 {
                 let block = (0..12).map(|n| {
@@ -436,7 +436,7 @@ fn careless_healing_is_found() {
             let mut random = Random::new(seed);
             let procedures: Vec<_> = (0..3).map(|_| random_procedure(&mut random)).collect();
             let mut twin = Twin::new(&schemas());
-            twin.trial = Trial { shake: Some(seed), flaw: None };
+            twin.trial = Trial::chosen(seed);
             let crew = Crew::new(1);
             let runs = || {
                 twin.run(&*protocol, &crew, fill(4))?;

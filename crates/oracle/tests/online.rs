@@ -1,5 +1,7 @@
-//! The online family: transactions that run as they arrive, on threads whose schedule is shaken.
+//! The online family: transactions that run as they arrive, on threads whose schedule is
+//! chosen, or shaken.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use concurrency::trial::{self, Trial};
@@ -33,19 +35,24 @@ fn one(operations: &[(Operation, i64, i64)]) -> Arc<Work> {
     builder.finish()
 }
 
+/// Each seed with a schedule that is chosen, and with one that is shaken.
+fn both(seeds: Range<u64>) -> impl Iterator<Item = (u64, fn(u64) -> Trial)> {
+    let ways: [fn(u64) -> Trial; 2] = [Trial::chosen, Trial::shaken];
+    seeds.flat_map(move |seed| ways.map(|way| (seed, way)))
+}
+
 /// Each run is equal to the replay of the order that it claims, whatever the schedule.
 #[test]
 fn any_schedule_is_equal_to_the_order_that_it_claims() {
     for subject in online() {
         for (workers, every) in [(2, 2), (4, 3)] {
             let crew = Crew::new(workers);
-            for seed in 0..seeds(12) {
+            for (seed, interleave) in both(0..seeds(6)) {
                 let families = FAMILIES.iter().filter(|f| f.name != "large transactions");
                 let some = families.chain([&WIDE]).enumerate();
                 for (_, family) in some.filter(|(at, _)| (*at as u64 + seed).is_multiple_of(every))
                 {
-                    let trial = Trial { shake: Some(seed), flaw: None };
-                    let stage = Stage { crew: &crew, trial };
+                    let stage = Stage { crew: &crew, trial: interleave(seed) };
                     if let Err(failure) = check(&subject, family, seed..seed + 1, &stage) {
                         panic!("{workers} workers: {failure}");
                     }
@@ -57,12 +64,12 @@ fn any_schedule_is_equal_to_the_order_that_it_claims() {
 
 /// Dependencies have no cycle, told from what was read alone.
 #[test]
-fn histories_have_no_cycle_on_a_shaken_schedule() {
+fn histories_have_no_cycle_on_any_schedule() {
     let crew = Crew::new(4);
     for subject in online() {
         for seed in 0..seeds(40) {
             let history = History::random(&mut Random::new(seed));
-            let trial = Trial { shake: Some(seed), flaw: None };
+            let trial = Trial::of_seed(seed);
             let checked = history.check(&*subject.protocol, &crew, trial);
             assert!(checked.is_ok(), "{}, seed {seed}: {:?}", subject.name, checked.err());
         }
@@ -82,7 +89,7 @@ fn a_hot_counter_counts_everybody() {
     let crew = Crew::new(4);
     for subject in online() {
         let mut twin = Twin::new(&schemas());
-        twin.trial = Trial { shake: Some(1), flaw: None };
+        twin.trial = Trial::shaken(1);
         run(&mut twin, &*subject.protocol, &crew, fill(1));
         let block = (0..300).map(|_| one(&[(Operation::Add, 0, 1)])).collect();
         run(&mut twin, &*subject.protocol, &crew, block);
@@ -99,7 +106,7 @@ fn a_rejection_stands_where_its_row_was_there() {
     for subject in online() {
         for seed in 0..seeds(30) {
             let mut twin = Twin::new(&schemas());
-            twin.trial = Trial { shake: Some(seed), flaw: None };
+            twin.trial = Trial::of_seed(seed);
             run(&mut twin, &*subject.protocol, &crew, fill(1));
             let operations = [Operation::Delete, Operation::Insert, Operation::Insert];
             let block = (0..48).map(|n| one(&[(operations[n % 3], 0, n as i64)])).collect();
@@ -117,7 +124,7 @@ fn who_meets_a_conflict_begins_again_and_ends() {
         let mut again = 0;
         for seed in 0..8 {
             let mut twin = Twin::new(&schemas());
-            twin.trial = Trial { shake: Some(seed), flaw: None };
+            twin.trial = Trial::chosen(seed);
             run(&mut twin, &*subject.protocol, &crew, fill(2));
             let copies = (0..100i64).map(|n| {
                 let (from, to) = (n % 2, (n + 1) % 2);
@@ -132,6 +139,29 @@ fn who_meets_a_conflict_begins_again_and_ends() {
     }
 }
 
+/// A seed that has shown a fault shows it again.
+#[test]
+fn a_chosen_schedule_comes_back() {
+    let crew = Crew::new(4);
+    let runs = |subject: &Subject, seed| {
+        let mut random = Random::new(seed);
+        let mut twin = Twin::new(&schemas());
+        twin.trial = Trial::chosen(seed);
+        run(&mut twin, &*subject.protocol, &crew, fill(6));
+        let mut block = || (0..30).map(|_| random_work(&mut random, 8, 4)).collect();
+        let blocks = [block(), block(), block()];
+        let ran = blocks.map(|block| twin.run(&*subject.protocol, &crew, block).expect("no fault"));
+        ran.map(|outcome| (outcome.serial_order, outcome.report.executed_again.0))
+    };
+    for subject in online() {
+        let fresh = || Subject::named(subject.name.clone());
+        let seen: Vec<_> = (0..seeds(4)).map(|seed| runs(&fresh(), seed)).collect();
+        for (seed, first) in (0..).zip(&seen) {
+            assert_eq!(*first, runs(&fresh(), seed), "{}, seed {seed}", subject.name);
+        }
+    }
+}
+
 /// Blocks follow each other on one store, some protocol behind another: what one leaves in the
 /// records' words is nothing to the next.
 #[test]
@@ -142,7 +172,7 @@ fn protocols_may_take_turns_on_one_store() {
     for seed in 0..seeds(4) {
         let mut random = Random::new(seed);
         let mut twin = Twin::new(&schemas());
-        twin.trial = Trial { shake: Some(seed), flaw: None };
+        twin.trial = Trial::of_seed(seed);
         run(&mut twin, &*subjects[0].protocol, &crew, fill(8));
         for turn in 0..3 * subjects.len() {
             let subject = &subjects[(turn * 5 + seed as usize) % subjects.len()];
@@ -162,7 +192,7 @@ fn small_worlds_on_several_workers() {
             let mut random = Random::new(seed);
             let numbers = (0..60).map(|_| random.below(worlds.count() as u64) as usize);
             let some: Vec<_> = numbers.filter_map(|number| worlds.world(number)).collect();
-            let _on = trial::enter(Trial { shake: Some(seed), flaw: None });
+            let _on = trial::enter(Trial::of_seed(seed));
             if let Err(failure) = small::check(&*subject.protocol, &crew, &some) {
                 panic!("{}, seed {seed}: {failure}", subject.name);
             }

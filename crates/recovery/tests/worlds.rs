@@ -83,7 +83,7 @@ impl World {
             told: None,
         };
         let strategy = replay::by_name(how.strategy).unwrap();
-        let _on = trial::enter(Trial { shake: how.shake, flaw: None });
+        let _on = trial::enter(how.shake.map_or_else(Trial::default, Trial::shaken));
         let run = catch_unwind(AssertUnwindSafe(|| (strategy.replay)(&task, &store, &crew)));
         run.map_err(|_| "panicked".to_owned())??;
         bed::same_rows(&store, &self.after)

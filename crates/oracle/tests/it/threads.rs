@@ -17,8 +17,10 @@ fn same_on_any_number_of_workers(subject: &Subject, count: u64) {
         for Family { name, world } in [&WIDE, other] {
             let world = world(&mut Random::new(seed));
             let runs = crews.iter().map(|crew| {
-                let shake = (crew.workers() > 1).then_some(seed << 16);
-                let trial = Trial { shake, flaw: None };
+                let trial = match crew.workers() {
+                    1 => Trial::default(),
+                    workers => Trial::of_seed(seed + workers as u64 / 8),
+                };
                 world.run(&*subject.protocol, crew, trial).unwrap_or_else(|divergence| {
                     let found = (world.clone(), divergence);
                     panic!("{}", Failure::smallest(subject, (name, seed), crew, trial, found))

@@ -2,9 +2,11 @@
 //! replayed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use concurrency::trial::{self, Trial};
 use concurrency::{Moment, Outcome};
+use kit::sync;
 use multiversion::chains::NewVersion;
 use multiversion::flaw::{self, Flaw};
 use multiversion::layout::ColumnSet;
@@ -29,8 +31,11 @@ fn skew<R: Rule>(session: &mut Session<'_, R>, thread: i64, round: i64) -> Optio
     let mut last = 0;
     session.begin(Moment { height: 1, position: round as u32, now_us: 0 }, false);
     let access = session.transaction();
+    trial::pause();
     let read = step(access, Act::Read(from), &mut last);
+    trial::pause();
     let run = read.and_then(|_| step(access, Act::Set(to, new), &mut last));
+    trial::pause();
     match session.end(run.map(|_| ProgramResult::default())).expect("no halt") {
         Attempt::Ended(Outcome::Committed(_), place) => {
             Some(Skewed { place, seen: (from, last), left: (to, new) })
@@ -39,18 +44,24 @@ fn skew<R: Rule>(session: &mut Session<'_, R>, thread: i64, round: i64) -> Optio
     }
 }
 
-pub fn hammer<R: Rule>(spec: TableSpec, flaw: Option<Flaw>, rounds: i64) -> Result<(), String> {
+pub fn hammer<R: Rule>(
+    spec: TableSpec,
+    flaw: Option<Flaw>,
+    rounds: i64,
+    trial: Trial,
+) -> Result<(), String> {
     let mut db = database::<R>(spec, 2);
     db.flaw = flaw;
     let db = db;
     Stage::<R>::new(&db).reset(&Model::from([(0, 1), (1, 2)]));
     let (stop, known) = (AtomicBool::new(false), db.clock.newest());
+    let _on = trial::enter(trial);
+    let job = trial::Job::new(3);
     let mut done: Vec<Skewed> = std::thread::scope(|scope| {
         let threads = [0, 1].map(|thread| {
-            let db = &db;
+            let (db, job) = (&db, &job);
             scope.spawn(move || {
-                let shake = Some(thread as u64);
-                let _on = trial::enter(Trial { shake, flaw: None });
+                let _on = job.enter(thread as usize);
                 let mut session = Session::<R>::open(db, thread as usize);
                 session.see(known);
                 let rounds = 1..=rounds;
@@ -58,8 +69,9 @@ pub fn hammer<R: Rule>(spec: TableSpec, flaw: Option<Flaw>, rounds: i64) -> Resu
             })
         });
         let turner = scope.spawn(|| {
+            let _on = job.enter(2);
             while !stop.load(Ordering::Relaxed) {
-                std::thread::sleep(std::time::Duration::from_millis(1));
+                sync::nap(Duration::from_millis(1));
                 db.clock.turn();
                 db.vacuum(false);
             }
@@ -84,13 +96,16 @@ pub fn hammer<R: Rule>(spec: TableSpec, flaw: Option<Flaw>, rounds: i64) -> Resu
 #[test]
 fn two_threads_that_skew_are_as_they_claim() {
     for name in SERIALIZABLE {
-        let hammered = with_rule!(name, R => hammer::<R>(TableSpec::default(), None, 3_000));
-        assert_eq!(hammered, Ok(()), "{name}");
+        for (rounds, trial) in [(3_000, Trial::shaken(1)), (500, Trial::chosen(1))] {
+            let spec = TableSpec::default();
+            let hammered = with_rule!(name, R => hammer::<R>(spec, None, rounds, trial));
+            assert_eq!(hammered, Ok(()), "{name}, {trial:?}");
+        }
     }
 }
 
 /// A row that is overwritten in place, all columns telling when, while another thread reads it.
-pub fn reads_whole_rows(spec: TableSpec, flaw: Option<Flaw>) -> bool {
+pub fn reads_whole_rows(spec: TableSpec, flaw: Option<Flaw>, rounds: i64, trial: Trial) -> bool {
     const COLUMNS: u16 = 40;
     let column = |n| ColumnSchema {
         name: format!("c{n}"),
@@ -105,10 +120,12 @@ pub fn reads_whole_rows(spec: TableSpec, flaw: Option<Flaw>) -> bool {
     table.load(&Key::from_int(0), &row(0), Stamp::default()).expect("room");
     let tuple = table.find(&Key::from_int(0)).expect("loaded");
     let stop = AtomicBool::new(false);
+    let _on = trial::enter(trial);
+    let job = trial::Job::new(2);
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| {
             flaw::enter(flaw);
-            let _shaken = trial::enter(Trial { shake: Some(1), flaw: None });
+            let _on = job.enter(1);
             let mut copy = Vec::new();
             let newest = Timestamp(Timestamp::INFINITY.0 - 1);
             let mut whole = true;
@@ -123,7 +140,8 @@ pub fn reads_whole_rows(spec: TableSpec, flaw: Option<Flaw>) -> bool {
         });
         let mut changed = ColumnSet::default();
         (1..=COLUMNS).for_each(|c| changed.insert(c));
-        for n in 1..100_000 {
+        let writing = job.enter(0);
+        for n in 1..rounds {
             if reader.is_finished() {
                 break;
             }
@@ -139,7 +157,9 @@ pub fn reads_whole_rows(spec: TableSpec, flaw: Option<Flaw>) -> bool {
             table.install(&new, None, 0).expect("room");
             let sight = multiversion::chains::Sight { horizon: at, readers: None };
             table.prune(tuple, &sight, at);
+            trial::pause();
         }
+        drop(writing);
         stop.store(true, Ordering::Relaxed);
         reader.join().expect("no panic")
     })
@@ -148,6 +168,9 @@ pub fn reads_whole_rows(spec: TableSpec, flaw: Option<Flaw>) -> bool {
 #[test]
 fn rows_in_place_are_read_whole() {
     for storage in [multiversion::spec::Storage::Delta, multiversion::spec::Storage::TimeTravel] {
-        assert!(reads_whole_rows(TableSpec { storage, ..TableSpec::default() }, None));
+        let spec = TableSpec { storage, ..TableSpec::default() };
+        for (rounds, trial) in [(100_000, Trial::shaken(1)), (1_000, Trial::chosen(1))] {
+            assert!(reads_whole_rows(spec, None, rounds, trial), "{storage:?}, {trial:?}");
+        }
     }
 }

@@ -51,7 +51,7 @@ fn habitat(flaw: Flaw) -> (&'static str, TableSpec) {
     }
 }
 
-/// Worlds and histories, by turns alone and on shaken threads.
+/// Worlds and histories, by turns alone and on four workers.
 fn found_by_worlds(flaw: Flaw, seeds: u64) -> bool {
     let (rule, spec) = habitat(flaw);
     let Some(protocol) = block::mutant(&format!("{rule}:{spec}"), flaw) else { return false };
@@ -59,7 +59,7 @@ fn found_by_worlds(flaw: Flaw, seeds: u64) -> bool {
     let crews = [Crew::new(1), Crew::new(4)];
     (0..seeds).any(|seed| {
         let crew = &crews[seed as usize % 2];
-        let trial = Trial { shake: (crew.workers() > 1).then_some(seed), flaw: None };
+        let trial = if crew.workers() > 1 { Trial::chosen(seed) } else { Trial::default() };
         let families = FAMILIES.iter().chain([&WIDE]).filter(|f| f.name != "large transactions");
         let history = || History::random(&mut Random::new(seed));
         families.map(|f| f.world(seed)).any(|w| w.run(&*protocol, crew, trial).is_err())
@@ -161,8 +161,13 @@ fn is_found(flaw: Flaw) -> bool {
                 && anomalies::refuses_closed_blocks::<R>(None)
             || left_over::<R>(Some(flaw), spec) > left_over::<R>(None, spec)
             || rule != "si"
-                && (0..8).any(|_| hammer::hammer::<R>(spec, Some(flaw), 4_000).is_err())
-            || flaw == Flaw::TornRead && !hammer::reads_whole_rows(spec, Some(flaw))
+                && (0..8).any(|seed| {
+                    hammer::hammer::<R>(spec, Some(flaw), 500, Trial::chosen(seed)).is_err()
+                })
+            || flaw == Flaw::TornRead
+                && (0..8).any(|seed| {
+                    !hammer::reads_whole_rows(spec, Some(flaw), 500, Trial::chosen(seed))
+                })
     }) || found_by_worlds(flaw, 60)
 }
 

@@ -25,8 +25,7 @@ pub fn subject(name: &str) -> Subject {
 }
 
 fn run_family(subject: &Subject, family: &Family, seed: u64, crew: &Crew) {
-    let shake = (crew.workers() > 1).then_some(seed);
-    let trial = Trial { shake, flaw: None };
+    let trial = if crew.workers() > 1 { Trial::of_seed(seed) } else { Trial::default() };
     let world = family.world(seed);
     if let Err(divergence) = world.run(&*subject.protocol, crew, trial) {
         let found = (world, divergence);
@@ -48,7 +47,7 @@ fn every_rule_runs_every_family_of_worlds_alone() {
 }
 
 #[test]
-fn every_rule_runs_every_family_of_worlds_on_shaken_threads() {
+fn every_rule_runs_every_family_of_worlds_on_several_workers() {
     for (first, workers) in [(0, 2), (100, 4)] {
         let crew = Crew::new(workers);
         for rule in SERIALIZABLE {
@@ -79,7 +78,7 @@ fn histories_of_lists_have_no_cycle() {
         let crew = Crew::new(4);
         let mut dependencies = 0;
         for seed in 0..seeds(12) {
-            let trial = Trial { shake: Some(seed), flaw: None };
+            let trial = Trial::of_seed(seed);
             let history = History::random(&mut Random::new(seed));
             match history.check(&*subject.protocol, &crew, trial) {
                 Ok(count) => dependencies += count,

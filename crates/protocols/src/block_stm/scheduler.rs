@@ -30,7 +30,7 @@
 
 use crossbeam_utils::CachePadded;
 use kit::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use kit::sync::{Condvar, Mutex};
+use kit::sync::{self, Condvar, Mutex};
 
 /// One execution of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -265,7 +265,7 @@ impl Scheduler {
             && self.set_backs.load(ORDER) == set_backs
             && self.active.load(ORDER) > 0
         {
-            sleeping = self.wake_up.wait(sleeping).unwrap_or_else(|e| e.into_inner());
+            sleeping = sync::wait(&self.wake_up, &self.sleeping, sleeping);
         }
         self.sleepers.fetch_sub(1, ORDER);
     }

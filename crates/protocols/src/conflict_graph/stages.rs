@@ -1,10 +1,10 @@
 //! Topological stages, and running them one after another.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard};
 
 use concurrency::foresight;
 use concurrency::schedule::Graph;
+use kit::sync::{self, Condvar, Mutex, MutexGuard};
 
 /// Transactions by stage.
 #[derive(Debug, Default)]
@@ -156,7 +156,7 @@ impl Pull {
     fn wait_for(&self, stage: usize) -> Option<usize> {
         let mut gate = self.lock();
         while gate.stage <= stage && gate.stopped.is_none() {
-            gate = self.opened.wait(gate).unwrap_or_else(|e| e.into_inner());
+            gate = sync::wait(&self.opened, &self.gate, gate);
         }
         gate.stopped.is_none().then_some(gate.stage)
     }

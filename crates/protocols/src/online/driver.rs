@@ -25,6 +25,7 @@ use concurrency::{
     Block, BlockOutcome, BlockReport, Crew, Foresight, OptionValues, Options, Outcome, Prepared,
     Protocol, ProtocolInfo, ProtocolOption, Span, Timing, Watch, foresight, trial,
 };
+use kit::sync;
 use procedure::{Frame, ProgramResult};
 use storage::{BlockWrites, Store, UndoArena};
 use types::{Height, Position, Stop};
@@ -268,9 +269,9 @@ impl<'r, P: Online> Worker<'r, P> {
         self.run_down(undo);
         while let Some(aside) = self.aside.pop_front() {
             if aside.conflicts <= YIELDS {
-                std::thread::yield_now()
+                sync::yield_now()
             } else {
-                std::thread::sleep(NAP)
+                sync::nap(NAP)
             }
             self.attempt(aside, undo);
             self.commit_all(undo);

@@ -20,7 +20,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use concurrency::trial;
-use kit::sync::Spin;
+use kit::sync::{self, Spin};
 use procedure::ProgramResult;
 use procedure::access::{Access, Command, Range, Row};
 use rustc_hash::FxHashMap;
@@ -211,7 +211,7 @@ impl Held {
             if self.waiting == Waiting::Never || !may_wait() {
                 return false;
             }
-            if look < YIELDS { spin.wait() } else { std::thread::sleep(NAP) }
+            if look < YIELDS { spin.wait() } else { sync::nap(NAP) }
         }
         false
     }

@@ -22,7 +22,7 @@
 //! publisher sees the count.
 
 use kit::sync::atomic::{AtomicU32, Ordering, fence};
-use kit::sync::{Condvar, Mutex, MutexGuard};
+use kit::sync::{self, Condvar, Mutex, MutexGuard};
 
 use super::queues::Queue;
 
@@ -116,7 +116,7 @@ impl Board {
             self.sleepers.fetch_add(1, Ordering::SeqCst);
             fence(Ordering::SeqCst);
             if self.runnable(&state, &is_there).is_none() {
-                state = self.changed.wait(state).unwrap_or_else(|e| e.into_inner());
+                state = sync::wait(&self.changed, &self.state, state);
             }
             self.sleepers.fetch_sub(1, Ordering::SeqCst);
         }

@@ -72,7 +72,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use concurrency::{Isolation, Options, Protocol, ProtocolInfo, Work, trial};
-use kit::sync::Spin;
+use kit::sync::{self, Spin};
 use procedure::healing::{AccessCache, DependencyGraph, correct, record};
 use procedure::step::Procedure;
 use procedure::{Frame, ProgramResult};
@@ -248,8 +248,8 @@ impl Session for HealingSession {
                 relocked += 1;
                 locks_reads = true;
                 match relocked {
-                    1 => std::thread::yield_now(),
-                    _ => std::thread::sleep(NAP * relocked.min(NAPS_GROW_MAX).pow(2)),
+                    1 => sync::yield_now(),
+                    _ => sync::nap(NAP * relocked.min(NAPS_GROW_MAX).pow(2)),
                 }
             }
         }

@@ -28,7 +28,7 @@
 //! *Cost.* A mutex for each transaction; who waits sleeps.
 
 use std::ops::{Bound, ControlFlow};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
 
 use concurrency::foresight::Plans;
 use concurrency::install::Installer;
@@ -36,6 +36,7 @@ use concurrency::{
     Isolation, Moment, NoRecord, OptionValues, Options, Overlay, Protocol, ProtocolInfo,
     ProtocolOption, Work,
 };
+use kit::sync::{self, Condvar, Mutex};
 use procedure::ProgramResult;
 use procedure::access::{Access, Command, Range, Row};
 use procedure::analysis::Planning;
@@ -88,7 +89,7 @@ impl Partitions {
     fn take(&self, wanted: u64) {
         let mut taken = self.taken.lock().unwrap_or_else(|e| e.into_inner());
         while *taken & wanted != 0 {
-            taken = self.given_back.wait(taken).unwrap_or_else(|e| e.into_inner());
+            taken = sync::wait(&self.given_back, &self.taken, taken);
         }
         *taken |= wanted;
     }
