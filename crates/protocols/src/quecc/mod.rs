@@ -69,8 +69,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use concurrency::{
-    Block, BlockOutcome, BlockReport, Crew, Isolation, OptionValues, Options, Outcome, Prepared,
-    Protocol, ProtocolInfo, ProtocolOption, ordered_locks,
+    Block, BlockOutcome, BlockReport, Carried, Crew, Isolation, OptionValues, Options, Outcome,
+    Prepared, Protocol, ProtocolInfo, ProtocolOption, Snapshots, ordered_locks,
 };
 use rustc_hash::FxHashMap;
 use storage::{BlockWrites, Catalog, Pin, Store};
@@ -259,13 +259,13 @@ impl Protocol for Quecc {
         &self,
         block: &Arc<Block>,
         store: &Arc<Store>,
-        snapshot_height: Height,
+        snapshots: Snapshots,
         crew: &Crew,
     ) -> Result<Prepared, String> {
         let plan = match self.modes.pipelined {
             true => store
                 .pins()
-                .pin(snapshot_height)
+                .pin(snapshots.newest)
                 .map(|pin| self.plan(block, store, Some(pin), crew)),
             false => None,
         };
@@ -278,6 +278,7 @@ impl Protocol for Quecc {
         block: &Arc<Block>,
         store: &Arc<Store>,
         writes: &mut BlockWrites,
+        _: &Carried,
         crew: &Crew,
     ) -> Result<BlockOutcome, String> {
         let prepared: Box<Option<Plan>> =
@@ -378,8 +379,8 @@ impl Quecc {
         Ok(BlockOutcome {
             outcomes: outcomes.into_iter().flatten().collect(),
             serial_order,
-            deferred: Vec::new(),
             report: BlockReport { rerun: rerun as u32, ..BlockReport::default() },
+            ..BlockOutcome::default()
         })
     }
 }
