@@ -344,13 +344,10 @@ pub trait Protocol: Send + Sync {
     ) -> Result<BlockOutcome, String>;
 
     /// The strict inverse of [`Carried::encode`], of what this protocol carries.
-    fn decode_carried(&self, bytes: &[u8]) -> Result<Carried, Error> {
+    fn decode_carried(&self, bytes: &[u8]) -> Result<Carried, String> {
         match bytes {
             [] => Ok(Carried::default()),
-            _ => Err(Error::new(
-                SqlState::DATA_CORRUPTED,
-                format!("protocol \"{}\" carries nothing from block to block", self.info().name),
-            )),
+            _ => Err(format!("{} carries nothing from block to block", self.info().name)),
         }
     }
 }

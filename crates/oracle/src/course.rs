@@ -18,6 +18,11 @@ pub struct Course {
 }
 
 impl Course {
+    /// Right behind a barrier.
+    pub fn behind(floor: Height) -> Course {
+        Course { floor, ..Course::default() }
+    }
+
     /// What a block may read whose predecessor is `newest`, made readable.
     pub fn snapshots(
         &mut self,
@@ -72,6 +77,5 @@ pub fn run_block(
     store: &Arc<Store>,
     block: &Arc<Block>,
 ) -> Result<(BlockOutcome, Changes), String> {
-    let floor = block.height - 1;
-    Course { floor, ..Course::default() }.run(protocol, crew, store, block)
+    Course::behind(block.height - 1).run(protocol, crew, store, block)
 }

@@ -83,7 +83,7 @@ use concurrency::{
     Protocol, ProtocolInfo, ProtocolOption, Runner, Snapshots, ordered_locks,
 };
 use storage::{BlockWrites, Store};
-use types::{Error, Height, Position, SqlState};
+use types::{Error, Height, Position};
 
 use commit::Commit;
 use edges::{Extremes, Shard, Touched};
@@ -221,14 +221,13 @@ impl Protocol for Harmony {
         Ok(BlockOutcome { overtakings, carried, ..outcome })
     }
 
-    fn decode_carried(&self, bytes: &[u8]) -> Result<Carried, Error> {
+    fn decode_carried(&self, bytes: &[u8]) -> Result<Carried, String> {
         match bytes {
             [] => Ok(Carried::default()),
             _ if !self.inter_block => {
-                let what = "\"harmony\" carries nothing over where its blocks do not overlap";
-                Err(Error::new(SqlState::DATA_CORRUPTED, what))
+                Err("harmony carries nothing over where its blocks do not overlap".to_owned())
             }
-            _ => Ok(Carried::new(Previous::decode(bytes)?)),
+            _ => Previous::decode(bytes).map(Carried::new).map_err(|error| error.to_string()),
         }
     }
 }
