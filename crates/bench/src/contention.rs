@@ -129,7 +129,7 @@ pub fn run(source: &Source, scene: &Scene, who: &Contender, spans: bool) -> Resu
         let transactions = transactions.to_vec();
         let block = Arc::new(Block::new(height, 0, transactions));
         let halted = |why| anyhow!("block {height}: {why}");
-        let snapshots = Snapshots::up_to(height - 1);
+        let snapshots = Snapshots { newest: height - 1, floor: first - 1 };
         history.hold(store, snapshots, protocol.history()).map_err(halted)?;
         let prepared = protocol.prepare(&block, store, snapshots, &crew).map_err(halted)?;
         let mut writes = store.begin_block(height, crew.workers());

@@ -31,6 +31,8 @@ pub struct Line<'a> {
     crew: Crew,
     /// Prepares the next block at the same time.
     beside: Option<Crew>,
+    /// The block before the first one.
+    floor: Height,
     history: History,
     /// By the block finished last.
     carried: Carried,
@@ -65,6 +67,7 @@ impl<'a> Line<'a> {
             store,
             crew,
             beside: (beside > 0).then(|| Crew::new(beside)),
+            floor: store.newest(),
             history: History::default(),
             carried: Carried::default(),
         }
@@ -77,7 +80,7 @@ impl<'a> Line<'a> {
     }
 
     fn hold(&mut self, newest: Height) -> Result<Snapshots> {
-        let snapshots = Snapshots::up_to(newest);
+        let snapshots = Snapshots { newest, floor: self.floor };
         let held = self.history.hold(self.store, snapshots, self.protocol.history());
         held.map_err(|why| anyhow!(why))?;
         Ok(snapshots)
