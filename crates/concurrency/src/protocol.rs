@@ -317,6 +317,13 @@ pub trait Protocol: Send + Sync {
         self.snapshot_lag()
     }
 
+    /// Whether `prepare` reads no rows: then it may run before or beside `finish` of the block
+    /// before, and `snapshots.newest` is not looked at. It may ask where records lie, as a hint that
+    /// reaches no result. Only a barrier must be waited for.
+    fn plans_ahead(&self) -> bool {
+        false
+    }
+
     /// Whether the serial order is always that of the block, as it is sealed. Then the ledger,
     /// which holds no other one, says in which order its transactions committed, and others than
     /// the protocol can replay them.

@@ -42,14 +42,14 @@ impl Twin {
         crew: &Crew,
         blocks: Vec<Vec<Arc<Work>>>,
     ) -> Result<Vec<BlockOutcome>, Divergence> {
-        match protocol.snapshot_lag() {
-            1 => blocks.into_iter().map(|block| self.run(protocol, crew, block)).collect(),
-            _ => self.run_overlapping(protocol, crew, blocks, Overlap::Before),
+        match protocol.snapshot_lag() > 1 || protocol.plans_ahead() {
+            true => self.run_overlapping(protocol, crew, blocks, Overlap::Before),
+            false => blocks.into_iter().map(|block| self.run(protocol, crew, block)).collect(),
         }
     }
 
-    /// Run blocks in a row, each but the first on the snapshot before last. Nothing can be run on
-    /// the twin afterwards.
+    /// Run blocks in a row, each but the first prepared on the snapshot before last, or on none.
+    /// Nothing can be run on the twin afterwards.
     pub fn run_overlapping(
         &mut self,
         protocol: &dyn Protocol,
