@@ -318,8 +318,8 @@ pub trait Protocol: Send + Sync {
     }
 
     /// Whether `prepare` reads no rows: then it may run before or beside `finish` of the block
-    /// before, and `snapshots.newest` is not looked at. It may ask where records lie, as a hint that
-    /// reaches no result. Only a barrier must be waited for.
+    /// before, and `snapshots.newest` is not looked at. It may ask where records lie, as a hint
+    /// that reaches no result. Only a barrier must be waited for.
     fn plans_ahead(&self) -> bool {
         false
     }

@@ -239,3 +239,72 @@ fn decode_bound(input: &mut &[u8]) -> Result<Bound<Key>> {
         _ => Err(corrupt("an unknown kind of bound")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::Value;
+
+    fn range(low: Bound<Key>, high: Bound<Key>) -> Range {
+        Range { table: TableId(3), index: 1, low, high, reverse: false }
+    }
+
+    /// Two transactions: the second overtook, put a row and updated another, and scanned.
+    fn state() -> Previous {
+        let mut previous = Previous::new(300, vec![(1, true), (0, false)]);
+        previous.read(0, (TableId(3), RecordId(5)), true);
+        previous.read(1, (TableId(3), RecordId(5)), false);
+        let key = |byte: u8| Key::from(&[byte][..]);
+        let after = After::Put([(2, Value::Int(1))].into());
+        previous.write(0, Footmark { table: TableId(3), key: key(7), existed: false, after });
+        let after = After::Updated([2].into());
+        previous.write(1, Footmark { table: TableId(3), key: key(8), existed: true, after });
+        let scanned = range(Bound::Included(key(7)), Bound::Unbounded);
+        previous.ranges.push((1, scanned));
+        previous
+    }
+
+    fn bytes(previous: &Previous) -> Vec<u8> {
+        let mut out = Vec::new();
+        previous.encode(&mut out);
+        out
+    }
+
+    /// They are hashed, so they change on purpose only.
+    #[test]
+    fn the_bytes_are_those_of_the_layout() {
+        let order = [0xac, 2, 2, 3, 0];
+        let readers = [1, 3, 0, 0, 0, 0, 0, 0, 0, 5, 1, 1];
+        let put = [0, 3, 1, 7, PUT, 1, 2, 3, 2];
+        let updated = [1, 3, 1, 8, EXISTED | UPDATED, 1, 2];
+        let ranges = [1, 1, 3, 1, 1, 1, 7, 0];
+        let parts: [&[u8]; 6] = [&order, &readers, &[2], &put, &updated, &ranges];
+        assert_eq!(bytes(&state()), parts.concat());
+        let decoded = Previous::decode(&parts.concat()).unwrap();
+        assert_eq!(bytes(&decoded), parts.concat());
+    }
+
+    /// A record is the hash of its key, which is part of the format.
+    #[test]
+    fn the_hash_of_a_key_stays() {
+        let hashes = [0, 1, -1].map(|number| RecordId::of(None, &Key::from_int(number)).0);
+        let known = [4188210431656861281, 7523691584843031813, 3647778036087921785];
+        assert_eq!(hashes, known);
+    }
+
+    #[test]
+    fn what_does_not_ascend_or_is_not_there_is_refused() {
+        let whole = bytes(&state());
+        assert!((0..whole.len()).all(|end| Previous::decode(&whole[..end]).is_err()));
+        let with = |at: usize, byte: u8| {
+            let mut bytes = whole.clone();
+            bytes[at] = byte;
+            Previous::decode(&bytes)
+        };
+        // The same transaction twice, a reader of the value behind the last one, no such rank.
+        assert!(with(4, 2).is_err() && with(16, 3).is_err() && with(15, 2).is_err());
+        // Two writes at one place of one key.
+        assert!(with(27, 0).is_ok() && with(27, 2).is_err());
+        assert!(Previous::decode(&[&whole[..], &[0]].concat()).is_err());
+    }
+}

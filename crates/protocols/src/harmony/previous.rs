@@ -54,6 +54,8 @@
 //!
 //! *Cost.* Records are looked up by key in a hash table, because the two blocks need not see the
 //! same rows: some 50 nanoseconds for each access, twice, and what runs again runs on one worker.
+//! Encoding a YCSB transaction of ten accesses takes 0.4 microseconds and 190 bytes; it is done
+//! only where the bytes are wanted.
 
 use std::ops::Bound;
 
