@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
-use concurrency::{Block, Crew, Span, Watch, Work};
+use concurrency::{Block, Carried, Crew, History, Snapshots, Span, Watch, Work};
 use ledger::LogOptions;
 
 use crate::bed::{Bed, Source};
@@ -124,14 +124,18 @@ pub fn run(source: &Source, scene: &Scene, who: &Contender, spans: bool) -> Resu
     let first = store.newest() + 1;
     let (began, cpu) = (Instant::now(), cpu_time());
     let mut trace = Trace::default();
+    let (mut history, mut carried) = (History::default(), Carried::default());
     for (height, transactions) in (first..).zip(works.chunks(BLOCK_TRANSACTIONS)) {
         let transactions = transactions.to_vec();
         let block = Arc::new(Block::new(height, 0, transactions));
         let halted = |why| anyhow!("block {height}: {why}");
-        let prepared = protocol.prepare(&block, store, height - 1, &crew).map_err(halted)?;
+        let snapshots = Snapshots { newest: height - 1, floor: first - 1 };
+        history.hold(store, snapshots, protocol.history()).map_err(halted)?;
+        let prepared = protocol.prepare(&block, store, snapshots, &crew).map_err(halted)?;
         let mut writes = store.begin_block(height, crew.workers());
-        let outcome =
-            protocol.finish(prepared, &block, store, &mut writes, &crew).map_err(halted)?;
+        let outcome = protocol.finish(prepared, &block, store, &mut writes, &carried, &crew);
+        let outcome = outcome.map_err(halted)?;
+        carried = outcome.carried;
         store.finish_unread(writes);
         store.publish(height);
         collect(store, height);

@@ -15,7 +15,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
-use concurrency::{Block, BlockOutcome, Crew, Prepared, Protocol, Work};
+use concurrency::{
+    Block, BlockOutcome, Carried, Crew, History, Prepared, Protocol, Snapshots, Work,
+};
 use storage::Store;
 use types::Height;
 
@@ -29,6 +31,11 @@ pub struct Line<'a> {
     crew: Crew,
     /// Prepares the next block at the same time.
     beside: Option<Crew>,
+    /// The block before the first one.
+    floor: Height,
+    history: History,
+    /// By the block finished last.
+    carried: Carried,
 }
 
 /// Prepared, and not yet finished.
@@ -44,8 +51,6 @@ pub struct Finished {
     pub outcome: BlockOutcome,
     /// From the start of its preparation.
     pub took: Duration,
-    /// Whether any of its transactions comes before some of the block before.
-    pub overtaken: bool,
 }
 
 impl<'a> Line<'a> {
@@ -57,11 +62,28 @@ impl<'a> Line<'a> {
     ) -> Line<'a> {
         let beside = if lag > 1 { threads / 2 } else { 0 };
         let crew = Crew::new(threads - beside);
-        Line { protocol, store, crew, beside: (beside > 0).then(|| Crew::new(beside)) }
+        Line {
+            protocol,
+            store,
+            crew,
+            beside: (beside > 0).then(|| Crew::new(beside)),
+            floor: store.newest(),
+            history: History::default(),
+            carried: Carried::default(),
+        }
     }
 
-    pub fn prepare(&self, items: Items, height: Height, snapshot: Height) -> Result<InFlight> {
-        self.prepare_by(&self.crew, items, height, snapshot)
+    /// The next block, on the state before it.
+    pub fn prepare(&mut self, items: Items, height: Height) -> Result<InFlight> {
+        let snapshots = self.hold(height - 1)?;
+        self.prepare_by(&self.crew, items, height, snapshots)
+    }
+
+    fn hold(&mut self, newest: Height) -> Result<Snapshots> {
+        let snapshots = Snapshots { newest, floor: self.floor };
+        let held = self.history.hold(self.store, snapshots, self.protocol.history());
+        held.map_err(|why| anyhow!(why))?;
+        Ok(snapshots)
     }
 
     fn prepare_by(
@@ -69,19 +91,19 @@ impl<'a> Line<'a> {
         crew: &Crew,
         items: Items,
         height: Height,
-        snapshot: Height,
+        snapshots: Snapshots,
     ) -> Result<InFlight> {
         let began = Instant::now();
         let transactions = items.iter().map(|item| Arc::clone(&item.what)).collect();
         let block = Arc::new(Block::new(height, 0, transactions));
-        let prepared = self.protocol.prepare(&block, self.store, snapshot, crew);
+        let prepared = self.protocol.prepare(&block, self.store, snapshots, crew);
         let prepared = prepared.map_err(|why| halted(&block, &why))?;
         Ok(InFlight { items, block, prepared, began })
     }
 
     /// Finish a block, and prepare the next one, if there is one, on the snapshot before it.
     pub fn finish_beside(
-        &self,
+        &mut self,
         current: InFlight,
         next: Items,
     ) -> Result<(Finished, Option<InFlight>)> {
@@ -89,28 +111,41 @@ impl<'a> Line<'a> {
             return Ok((self.finish(current)?, None));
         }
         let height = current.block.height;
-        let prepare = |crew| self.prepare_by(crew, next, height + 1, height - 1);
-        let Some(beside) = &self.beside else {
-            let prepared = prepare(&self.crew)?;
-            return Ok((self.finish(current)?, Some(prepared)));
+        let snapshots = self.hold(height - 1)?;
+        let this = &*self;
+        let prepare = |crew| this.prepare_by(crew, next, height + 1, snapshots);
+        let (finished, prepared) = match &this.beside {
+            None => {
+                let prepared = prepare(&this.crew)?;
+                (this.finish_one(current)?, prepared)
+            }
+            Some(beside) => std::thread::scope(|scope| -> Result<_> {
+                let preparing = scope.spawn(|| prepare(beside));
+                let finished = this.finish_one(current);
+                let prepared = preparing.join().map_err(|_| anyhow!("preparing panicked"))?;
+                Ok((finished?, prepared?))
+            })?,
         };
-        std::thread::scope(|scope| {
-            let preparing = scope.spawn(|| prepare(beside));
-            let finished = self.finish(current);
-            let prepared = preparing.join().map_err(|_| anyhow!("preparing panicked"))?;
-            Ok((finished?, Some(prepared?)))
-        })
+        self.carried = finished.outcome.carried.clone();
+        Ok((finished, Some(prepared)))
     }
 
-    fn finish(&self, current: InFlight) -> Result<Finished> {
+    fn finish(&mut self, current: InFlight) -> Result<Finished> {
+        let finished = self.finish_one(current)?;
+        self.carried = finished.outcome.carried.clone();
+        Ok(finished)
+    }
+
+    fn finish_one(&self, current: InFlight) -> Result<Finished> {
         let InFlight { items, block, prepared, began } = current;
-        let mut writes = self.store.begin_block(block.height, self.crew.workers());
-        let outcome = self.protocol.finish(prepared, &block, self.store, &mut writes, &self.crew);
+        let (store, crew) = (self.store, &self.crew);
+        let mut writes = store.begin_block(block.height, crew.workers());
+        let outcome =
+            self.protocol.finish(prepared, &block, store, &mut writes, &self.carried, crew);
         let outcome = outcome.map_err(|why| halted(&block, &why))?;
-        self.store.finish_unread(writes);
-        self.store.publish(block.height);
-        let overtaken = !self.protocol.overtakings().is_empty();
-        Ok(Finished { items, outcome, took: began.elapsed(), overtaken })
+        store.finish_unread(writes);
+        store.publish(block.height);
+        Ok(Finished { items, outcome, took: began.elapsed() })
     }
 }
 

@@ -271,12 +271,12 @@ fn unsealed(
 ) -> Result<Spent> {
     let protocol = protocols::by_name(&cell.protocol)?;
     run.snapshot_lag = protocol.snapshot_lag();
-    let line = Line::new(&*protocol, store, cell.threads, run.snapshot_lag);
+    let mut line = Line::new(&*protocol, store, cell.threads, run.snapshot_lag);
     let mut feed = Feed::new(works, cell.block_transactions);
     let mut through = Vec::new();
     // A protocol with tables of its own loads them for its first block: this empty one.
     let mut height = store.newest() + 1;
-    let warm_up = line.prepare(Vec::new(), height, height - 1)?;
+    let warm_up = line.prepare(Vec::new(), height)?;
     line.finish_beside(warm_up, Vec::new())?;
     let stopwatch = Stopwatch::start();
     let mut ahead = None;
@@ -285,14 +285,14 @@ fn unsealed(
             Some(current) => current,
             None => match feed.block() {
                 items if items.is_empty() => break,
-                items => line.prepare(items, height + 1, height)?,
+                items => line.prepare(items, height + 1)?,
             },
         };
         height += 1;
         let next = if run.snapshot_lag > 1 { feed.block() } else { Vec::new() };
         let (finished, prepared) = line.finish_beside(current, next)?;
         ahead = prepared;
-        let Finished { items, outcome, took, overtaken } = finished;
+        let Finished { items, outcome, took } = finished;
         through.push(feed.settle(items, &outcome.deferred, took, &mut run.latencies_us));
         run.count(&Decided {
             outcomes: &outcome.outcomes,
@@ -300,7 +300,7 @@ fn unsealed(
             deferred: &outcome.deferred,
             rerun: outcome.report.rerun,
         });
-        run.block_order &= !overtaken;
+        run.block_order &= outcome.overtakings.is_empty();
         collect(store, height);
     }
     run.undecided = feed.undecided();

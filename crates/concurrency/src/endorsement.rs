@@ -19,26 +19,24 @@
 //! *Values.* Commands are evaluated when they are installed, just after the check has shown that
 //! the row is the one of the simulation: so the values are the simulation's.
 //!
-//! *Old snapshots* stay readable since [`Endorsers`] pins each snapshot that it is handed and keeps
-//! as many pins as the lag needs. It counts the blocks that it has seen since it was made, the
-//! schema changed, or the height was last a multiple of [`CATCH_UP_BLOCKS`], on which all replicas
-//! agree: not the blocks that some replica still remembers. At those multiples endorsers have no
-//! past, so that a replica can begin there with the newest state alone.
+//! *Old snapshots.* Which one a transaction is endorsed on follows from heights and its position,
+//! so all replicas agree, whatever they remember. The caller keeps the last ones readable
+//! ([`Protocol::history`](crate::Protocol::history)).
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::Arc;
 
 use procedure::access::Range;
 use procedure::{Frame, Meter, ProgramResult};
 use smallvec::SmallVec;
-use storage::{Catalog, LATEST, Pin, Store, Table};
+use storage::{Catalog, LATEST, Store, Table};
 use types::{Error, Height, Key, Stamp, Stop, TableId};
 
 use crate::crew::Crew;
 use crate::footprint::{NoRecord, RangeDigest, Recorder, RowRead};
+use crate::history::is_readable;
 use crate::overlay::{Moment, Overlay};
 use crate::pending::{PendingWrite, RecordId, WriteState};
-use crate::protocol::Block;
+use crate::protocol::{Block, Snapshots};
 use crate::simulation::{Simulated, simulate_with};
 use crate::watched::Watched;
 use crate::work::{RangeRequirement, Work};
@@ -95,29 +93,18 @@ impl Recorder for ReadSet {
     }
 }
 
-/// How often all endorsers catch up with the ledger.
-pub const CATCH_UP_BLOCKS: Height = 256;
-
 /// Which snapshots the transactions of a block are endorsed on.
+#[derive(Clone, Copy, Debug)]
 pub struct Endorsers {
     /// Blocks that every endorsement is behind.
-    lag: usize,
+    lag: Height,
     /// Further blocks, dealt out in turn: position p is `p mod (spread + 1)` more behind.
-    spread: usize,
-    history: Mutex<History>,
-}
-
-#[derive(Default)]
-struct History {
-    store: Weak<Store>,
-    catalog: Weak<Catalog>,
-    /// Snapshots of the blocks before, oldest first.
-    pins: VecDeque<Pin>,
+    spread: Height,
 }
 
 impl Endorsers {
-    pub fn new(lag: u64, spread: u64) -> Endorsers {
-        Endorsers { lag: lag as usize, spread: spread as usize, history: Mutex::default() }
+    pub fn new(lag: Height, spread: Height) -> Endorsers {
+        Endorsers { lag, spread }
     }
 
     /// Whether something may have changed between endorsement and block.
@@ -125,35 +112,28 @@ impl Endorsers {
         self.lag + self.spread > 0
     }
 
-    /// Whether what happened up to `height` makes no difference any more.
-    pub fn forget_at(&self, height: Height) -> bool {
-        !self.lag_behind() || height.is_multiple_of(CATCH_UP_BLOCKS)
+    /// How far back the oldest snapshot is, seen from the block.
+    pub fn history(&self) -> Height {
+        self.lag + self.spread + 1
     }
 
-    /// The snapshots for the next block, whose predecessor is `newest`. `Err`: halt.
-    pub fn snapshots(&self, store: &Arc<Store>, newest: Height) -> Result<Vec<Height>, String> {
-        if !self.lag_behind() {
-            return Ok(vec![newest]);
+    /// The snapshots for a block. `Err`: halt.
+    pub fn snapshots(
+        &self,
+        block: &Block,
+        store: &Store,
+        snapshots: Snapshots,
+    ) -> Result<Vec<Height>, String> {
+        let Snapshots { newest, floor } = snapshots;
+        if newest + 1 != block.height {
+            return Err(format!("block {} was to be endorsed on block {newest}", block.height));
         }
-        let mut history = self.history.lock().unwrap_or_else(|e| e.into_inner());
-        let catalog = store.catalog();
-        let is_next = history.store.as_ptr() == Arc::as_ptr(store)
-            && history.catalog.as_ptr() == Arc::as_ptr(&catalog)
-            && history.pins.back().is_some_and(|pin| pin.height() < newest);
-        if !is_next {
-            let (store, catalog) = (Arc::downgrade(store), Arc::downgrade(&catalog));
-            *history = History { store, catalog, pins: VecDeque::new() };
+        let behind = |blocks| floor.max(newest.saturating_sub(blocks));
+        let heights: Vec<_> = (0..=self.spread).map(|more| behind(self.lag + more)).collect();
+        match heights.iter().find(|&&height| height < newest && !is_readable(store, height)) {
+            Some(height) => Err(format!("the snapshot of block {height} was not held")),
+            None => Ok(heights),
         }
-        let caught_up = newest - newest % CATCH_UP_BLOCKS;
-        history.pins.retain(|pin| pin.height() >= caught_up);
-        let pin = store.pins().pin(newest).ok_or("the newest snapshot was collected")?;
-        history.pins.push_back(pin);
-        if history.pins.len() > self.lag + self.spread + 1 {
-            history.pins.pop_front();
-        }
-        let last = history.pins.len() - 1;
-        let behind = |blocks: usize| history.pins[last.saturating_sub(blocks)].height();
-        Ok((0..=self.spread).map(|more| behind(self.lag + more)).collect())
     }
 }
 

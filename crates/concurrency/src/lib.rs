@@ -11,6 +11,7 @@
 //! * [`RecordNumbers`]: the records that a block touches, numbered for flat arrays.
 //! * [`disjoint`]: those that write different records, installed in parallel.
 //! * [`endorsement`]: the same with versions, and the check whether they are still the newest.
+//! * [`Carried`]: what a block leaves to the next one; [`History`]: the snapshots it may read.
 //! * [`Sealed`]: a block as the ledger has it.
 //! * [`Crew`]: the workers.
 //! * [`trial`]: what tests switch on to see whether they would notice.
@@ -19,11 +20,13 @@
 
 pub mod accesses;
 pub mod below;
+pub mod carried;
 pub mod crew;
 pub mod disjoint;
 pub mod endorsement;
 pub mod footprint;
 pub mod foresight;
+pub mod history;
 pub mod install;
 pub mod ordered_locks;
 pub mod overlay;
@@ -43,14 +46,16 @@ pub mod watched;
 pub mod work;
 
 pub use below::{Below, Stored};
+pub use carried::{Carried, CarriedState};
 pub use crew::Crew;
 pub use footprint::{Footprint, NoRecord, RangeDigest, Recorder, RowRead};
 pub use foresight::{Foresight, Plans};
+pub use history::History;
 pub use overlay::{Moment, Overlay};
 pub use pending::{PendingWrite, RecordId, WriteSet, WriteState};
 pub use protocol::{
     Block, BlockOutcome, BlockReport, Isolation, OptionValues, Options, Outcome, Prepared,
-    Protocol, ProtocolInfo, ProtocolOption, Span, Timing, Watch,
+    Protocol, ProtocolInfo, ProtocolOption, Snapshots, Span, Timing, Watch,
 };
 pub use record_numbers::RecordNumbers;
 pub use runner::Runner;

@@ -7,6 +7,7 @@ use procedure::ProgramResult;
 use storage::{BlockWrites, Store};
 use types::{Error, Height, Position, SqlState, Stop};
 
+use crate::carried::Carried;
 use crate::crew::Crew;
 use crate::work::Work;
 
@@ -227,6 +228,12 @@ pub struct BlockOutcome {
     /// Transactions, in ascending order, that ended in `Retry` only because the protocol puts them
     /// off: whoever forms blocks puts them first into the next one.
     pub deferred: Vec<Position>,
+    /// (t, u) when transaction t comes, in the serial order, right before transaction u of the
+    /// block before. Only a block that was prepared two behind has any; several before one u come
+    /// in their block's own order.
+    pub overtakings: Vec<(Position, Position)>,
+    /// For the next block.
+    pub carried: Carried,
     pub report: BlockReport,
 }
 
@@ -269,18 +276,52 @@ impl Eq for Timing {}
 /// What `prepare` hands to `finish` of the same protocol.
 pub type Prepared = Box<dyn Any + Send>;
 
+/// The states that `prepare` may read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Snapshots {
+    /// The newest block whose state may be read.
+    pub newest: Height,
+    /// No state before this block's may be read. It is the last barrier: a change of the schema or
+    /// of the protocol, or genesis.
+    pub floor: Height,
+}
+
+impl Snapshots {
+    /// Without a barrier since genesis.
+    pub fn up_to(newest: Height) -> Snapshots {
+        Snapshots { newest, floor: 0 }
+    }
+}
+
 /// One strategy. Virtual per block; below these two calls everything is generic and monomorphised.
 ///
-/// `prepare` may overlap the block before: it must read at `snapshot_height` only. `finish` is
-/// called in block order, installs the block's writes through `writes` and names the serial order
-/// it took. An `Err` means that this replica is sick and must stop.
+/// `prepare` may overlap the block before: it must read at the snapshots it is told only. `finish`
+/// is called in block order, installs the block's writes through `writes` and names the serial
+/// order it took. An `Err` means that this replica is sick and must stop.
+///
+/// The value itself caches and does not remember: what a block's outcome depends on is the block,
+/// the store's snapshots, their bounds and what the block before [carried](Carried) over.
 pub trait Protocol: Send + Sync {
     fn info(&self) -> &'static ProtocolInfo;
 
-    /// How far behind its block the snapshot of `prepare` may be. With two, block H may be prepared
-    /// on snapshot H - 2, before or while block H - 1 is finished by the same protocol.
+    /// How far behind its block the newest snapshot of `prepare` may be. With two, block H may be
+    /// prepared on snapshot H - 2, before or while block H - 1 is finished by the same protocol.
     fn snapshot_lag(&self) -> Height {
         1
+    }
+
+    /// How many blocks back, seen from its own, the oldest snapshot is that `prepare` may read: the
+    /// snapshots of so many last blocks, but none before the barrier, are readable until the block
+    /// is finished (see [`History`](crate::History)).
+    fn history(&self) -> Height {
+        self.snapshot_lag()
+    }
+
+    /// Whether `prepare` reads no rows: then it may run before or beside `finish` of the block
+    /// before, and `snapshots.newest` is not looked at. It may ask where records lie, as a hint
+    /// that reaches no result. Only a barrier must be waited for.
+    fn plans_ahead(&self) -> bool {
+        false
     }
 
     /// Whether the serial order is always that of the block, as it is sealed. Then the ledger,
@@ -290,33 +331,30 @@ pub trait Protocol: Send + Sync {
         false
     }
 
-    /// Of the block finished last: (t, u) when its transaction t comes, in the serial order, right
-    /// before transaction u of the block before. Only a block that was prepared two behind has any;
-    /// several before one u come in their block's own order.
-    fn overtakings(&self) -> Vec<(Position, Position)> {
-        Vec::new()
-    }
-
-    /// Whether a replica that has only the state after the block at `height`, and no memory of the
-    /// blocks up to it, executes the next ones as all others do: a checkpoint may be taken there.
-    fn resumes_after(&self, _height: Height) -> bool {
-        true
-    }
-
     fn prepare(
         &self,
         block: &Arc<Block>,
         store: &Arc<Store>,
-        snapshot_height: Height,
+        snapshots: Snapshots,
         crew: &Crew,
     ) -> Result<Prepared, String>;
 
+    /// `carried`: what the block before left, if this protocol ran it.
     fn finish(
         &self,
         prepared: Prepared,
         block: &Arc<Block>,
         store: &Arc<Store>,
         writes: &mut BlockWrites,
+        carried: &Carried,
         crew: &Crew,
     ) -> Result<BlockOutcome, String>;
+
+    /// The strict inverse of [`Carried::encode`], of what this protocol carries.
+    fn decode_carried(&self, bytes: &[u8]) -> Result<Carried, String> {
+        match bytes {
+            [] => Ok(Carried::default()),
+            _ => Err(format!("{} carries nothing from block to block", self.info().name)),
+        }
+    }
 }

@@ -24,13 +24,14 @@ impl Sealed {
         if protocol.info().deterministic {
             return Sealed { block: Arc::clone(block), outcome, arrivals: None };
         }
-        let BlockOutcome { outcomes, serial_order, report, .. } = outcome;
+        let BlockOutcome { outcomes, serial_order, carried, report, .. } = outcome;
         let transactions = in_order(block.transactions.clone(), &serial_order);
         let outcome = BlockOutcome {
             outcomes: in_order(outcomes, &serial_order),
             serial_order: (0..transactions.len() as Position).collect(),
-            deferred: Vec::new(),
+            carried,
             report,
+            ..BlockOutcome::default()
         };
         let block = Block { transactions, ..**block };
         Sealed { block: Arc::new(block), outcome, arrivals: Some(serial_order) }

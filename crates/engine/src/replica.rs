@@ -15,7 +15,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use concurrency::sealed::in_order;
-use concurrency::{Block, BlockReport, Crew, Outcome, Protocol, Sealed, Work};
+use concurrency::{
+    Block, BlockReport, Carried, Crew, History, Outcome, Protocol, Sealed, Snapshots, Work,
+};
 use ledger::block::{Block as LedgerBlock, BlockSeal};
 use ledger::chain::check_parameters;
 use ledger::genesis::Genesis;
@@ -104,7 +106,15 @@ pub struct Replica {
     parameters_hash: Hash,
     last: BlockHeader,
     head: Head,
+    /// The last block that ran alone.
+    barrier: Height,
+    history: History,
+    carried: Carried,
 }
+
+/// Where a protocol reads older snapshots than the newest, every so many blocks is a barrier, so
+/// that a replica can begin there with the newest state alone.
+const BARRIER_BLOCKS: Height = 256;
 
 /// Why a replica must stop: it may have diverged, or its ledger names something it does not know.
 #[derive(Clone, PartialEq, Debug)]
@@ -164,6 +174,9 @@ impl Replica {
             parameters_hash: parameters.hash()?,
             parameters,
             head: head_of(&header, header.hash()),
+            barrier: header.height,
+            history: History::default(),
+            carried: Carried::default(),
             last: header,
         })
     }
@@ -174,7 +187,13 @@ impl Replica {
 
     /// Whether a replica that is made from the state at the head goes on as this one does.
     pub fn can_resume_here(&self) -> bool {
-        self.protocol.resumes_after(self.head.height)
+        self.resumes_after(self.head.height)
+    }
+
+    /// The same of another block, if none that runs alone comes in between.
+    pub(crate) fn resumes_after(&self, height: Height) -> bool {
+        let reads_older = self.protocol.history() > self.protocol.snapshot_lag();
+        !reads_older || height.is_multiple_of(BARRIER_BLOCKS)
     }
 
     pub fn protocol(&self) -> &dyn Protocol {
@@ -280,6 +299,7 @@ impl Replica {
     /// Goes on behind a block whose state has come into the store in another way.
     pub fn skip_to(&mut self, header: &BlockHeader) -> Result<(), Halt> {
         self.protocol = protocol_of(&self.parameters)?;
+        (self.barrier, self.carried) = (header.height, Carried::default());
         self.stand_behind(header);
         Ok(())
     }
@@ -299,11 +319,17 @@ impl Replica {
     }
 
     /// Under a protocol; the writes are in the store but not published.
-    fn run(&self, protocol: &dyn Protocol, block: Block) -> Result<(Sealed, Changes), Halt> {
-        let block = Arc::new(block);
+    fn run(&mut self, protocol: &dyn Protocol, block: Block) -> Result<(Sealed, Changes), Halt> {
+        let (block, newest) = (Arc::new(block), self.head.height);
+        let floor = self.barrier.max(newest - newest % BARRIER_BLOCKS);
+        let snapshots = Snapshots { newest, floor };
+        self.history.hold(&self.store, snapshots, protocol.history())?;
         let mut writes = self.store.begin_block(block.height, self.crew.workers());
-        let prepared = protocol.prepare(&block, &self.store, self.head.height, &self.crew)?;
-        let outcome = protocol.finish(prepared, &block, &self.store, &mut writes, &self.crew)?;
+        let (store, crew) = (&self.store, &self.crew);
+        let prepared = protocol.prepare(&block, store, snapshots, crew)?;
+        let carried = &self.carried;
+        let outcome = protocol.finish(prepared, &block, store, &mut writes, carried, crew)?;
+        self.carried = outcome.carried.clone();
         let sealed = Sealed::of(protocol, &block, outcome);
         Ok((sealed, self.store.finish(writes)))
     }
@@ -312,7 +338,8 @@ impl Replica {
         let (payloads, transactions) = self.compile(inputs);
         let image_room_bytes = room_beside(&payloads);
         let block = Block::new(self.head.height + 1, time_us, transactions);
-        let (sealed, changes) = self.run(&*self.protocol, Block { image_room_bytes, ..block })?;
+        let protocol = Arc::clone(&self.protocol);
+        let (sealed, changes) = self.run(&*protocol, Block { image_room_bytes, ..block })?;
         let Sealed { block, outcome, arrivals } = sealed;
         let payloads = match &arrivals {
             Some(arrivals) => in_order(payloads, arrivals),
@@ -388,6 +415,7 @@ impl Replica {
         // The header names the parameters that the block itself ran under.
         let (block, hash) = self.seal(time_us, effects.root()?, payloads, outcomes)?;
         self.parameters_hash = self.parameters.hash()?;
+        (self.barrier, self.carried) = (height, Carried::default());
         Ok(Executed {
             block,
             hash,

@@ -27,8 +27,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use concurrency::{
-    Block, BlockOutcome, BlockReport, Crew, Isolation, Moment, OptionValues, Outcome, Prepared,
-    Protocol, ProtocolInfo, ProtocolOption, Timing,
+    Block, BlockOutcome, BlockReport, Carried, Crew, Isolation, Moment, OptionValues, Outcome,
+    Prepared, Protocol, ProtocolInfo, ProtocolOption, Snapshots, Timing,
 };
 use parking_lot::Mutex;
 use storage::{BlockWrites, LATEST, Store};
@@ -300,7 +300,7 @@ impl<R: Rule> Protocol for Online<R> {
         &self,
         _: &Arc<Block>,
         _: &Arc<Store>,
-        _: Height,
+        _: Snapshots,
         _: &Crew,
     ) -> Result<Prepared, String> {
         Ok(Box::new(()))
@@ -312,6 +312,7 @@ impl<R: Rule> Protocol for Online<R> {
         block: &Arc<Block>,
         store: &Arc<Store>,
         writes: &mut BlockWrites,
+        _: &Carried,
         crew: &Crew,
     ) -> Result<BlockOutcome, String> {
         let db = self.tables(store, block.height, crew.workers())?;
@@ -383,8 +384,8 @@ fn gather(all: &mut [Done], count: usize) -> Result<BlockOutcome, String> {
     Ok(BlockOutcome {
         outcomes,
         serial_order: places.into_iter().map(|(_, position)| position).collect(),
-        deferred: Vec::new(),
         report: BlockReport { executed_again: Timing(again), ..BlockReport::default() },
+        ..BlockOutcome::default()
     })
 }
 

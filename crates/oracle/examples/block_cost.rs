@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use concurrency::{Block, Crew, Statement, Work};
 use kit::random::Random;
+use oracle::course::Course;
 use oracle::programs::{Builder, TABLE, fill, schemas};
-use oracle::run_block;
 use procedure::step::{Column, Procedure, Step};
 use procedure::{BinaryOp, CommandCode, Expr, Reg};
 use storage::Store;
@@ -50,10 +50,11 @@ fn measure(entry: &protocols::Entry, crew: &Crew, size: usize) -> (f64, f64) {
     let all: Vec<_> = std::iter::repeat_with(programs).take(300_000).collect();
     blocks.extend(all.chunks(size).map(<[_]>::to_vec));
     let mut started = Instant::now();
-    let mut rerun = 0;
+    let (mut rerun, mut course) = (0, Course::default());
     for (height, transactions) in (1..).zip(blocks) {
         let block = Arc::new(Block::new(height, 0, transactions));
-        let (outcome, _) = run_block(&*protocol, crew, &store, &block).expect("no block halts");
+        let ran = course.run(&*protocol, crew, &store, &block);
+        let (outcome, _) = ran.expect("no block halts");
         match height {
             1 => started = Instant::now(),
             _ => rerun += u64::from(outcome.report.rerun),

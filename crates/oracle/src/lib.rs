@@ -35,6 +35,7 @@
 //!
 //! Absence: no concrete protocol.
 
+pub mod course;
 pub mod families;
 pub mod history;
 pub mod model;
@@ -49,4 +50,5 @@ mod twin;
 mod watchdog;
 pub mod world;
 
-pub use twin::{Divergence, NetChange, StoredRow, Twin, rows, run_block};
+pub use course::run_block;
+pub use twin::{Divergence, NetChange, StoredRow, Twin, rows};

@@ -32,7 +32,6 @@ pub enum Overlap {
 struct Claimed {
     block: Arc<Block>,
     outcome: BlockOutcome,
-    overtakings: Vec<(Position, Position)>,
 }
 
 impl Twin {
@@ -43,14 +42,14 @@ impl Twin {
         crew: &Crew,
         blocks: Vec<Vec<Arc<Work>>>,
     ) -> Result<Vec<BlockOutcome>, Divergence> {
-        match protocol.snapshot_lag() {
-            1 => blocks.into_iter().map(|block| self.run(protocol, crew, block)).collect(),
-            _ => self.run_overlapping(protocol, crew, blocks, Overlap::Before),
+        match protocol.snapshot_lag() > 1 || protocol.plans_ahead() {
+            true => self.run_overlapping(protocol, crew, blocks, Overlap::Before),
+            false => blocks.into_iter().map(|block| self.run(protocol, crew, block)).collect(),
         }
     }
 
-    /// Run blocks in a row, each but the first on the snapshot before last. Nothing can be run on
-    /// the twin afterwards.
+    /// Run blocks in a row, each but the first prepared on the snapshot before last, or on none.
+    /// Nothing can be run on the twin afterwards.
     pub fn run_overlapping(
         &mut self,
         protocol: &dyn Protocol,
@@ -71,7 +70,7 @@ impl Twin {
     }
 
     fn install_all(
-        &self,
+        &mut self,
         protocol: &dyn Protocol,
         crew: &Crew,
         blocks: &[Arc<Block>],
@@ -79,27 +78,25 @@ impl Twin {
     ) -> Result<Vec<Claimed>, (Height, String)> {
         let _on = trial::enter(self.trial);
         let store = &self.subject;
+        let course = &mut self.course;
         let beside = Crew::new(2);
         let mut ahead: Option<Prepared> = None;
         let mut claimed = Vec::new();
         for (at, block) in blocks.iter().enumerate() {
             let wrong = |what: String| (block.height, what);
+            let snapshots = course.snapshots(protocol, store, block.height - 1).map_err(wrong)?;
             let current = match ahead.take() {
                 Some(prepared) => prepared,
-                None => protocol.prepare(block, store, block.height - 1, crew).map_err(wrong)?,
+                None => protocol.prepare(block, store, snapshots, crew).map_err(wrong)?,
             };
-            let snapshot = store.snapshot_at(block.height - 1);
             let next = blocks.get(at + 1);
             let prepare = |crew: &Crew| {
-                let next = next.map(|n| protocol.prepare(n, store, block.height - 1, crew));
+                let next = next.map(|n| protocol.prepare(n, store, snapshots, crew));
                 next.transpose().map_err(wrong)
             };
             let finish = |crew: &Crew| {
-                let mut writes = store.begin_block(block.height, crew.workers());
-                let outcome = protocol.finish(current, block, store, &mut writes, crew);
-                store.finish_unread(writes);
-                store.publish(block.height);
-                outcome.map_err(wrong)
+                let finished = course.finish(protocol, crew, store, block, current);
+                finished.map(|(outcome, _)| outcome).map_err(wrong)
             };
             let (prepared, outcome) = match overlap {
                 Overlap::Before => {
@@ -116,12 +113,11 @@ impl Twin {
                     (prepared.join().expect("preparing does not panic"), outcome)
                 }),
             };
-            drop(snapshot);
             ahead = prepared?;
-            let (outcome, overtakings) = (outcome?, protocol.overtakings());
+            let outcome = outcome?;
             store.collect();
             check_order(protocol, &outcome, block.transactions.len()).map_err(wrong)?;
-            claimed.push(Claimed { block: Arc::clone(block), outcome, overtakings });
+            claimed.push(Claimed { block: Arc::clone(block), outcome });
         }
         Ok(claimed)
     }
@@ -131,7 +127,7 @@ impl Twin {
             let height = this.block.height;
             let wrong = |what: String| Divergence::new(height, what);
             let overtakes = |claimed: &Claimed, tid| {
-                let overtakings = &claimed.overtakings;
+                let overtakings = &claimed.outcome.overtakings;
                 overtakings.iter().find(|(t, _)| *t == tid).map(|(_, before)| *before)
             };
             let next = claimed.get(at + 1);
@@ -148,7 +144,7 @@ impl Twin {
                 self.replay_one(this, position).map_err(wrong)?;
             }
             // Whoever waits for a place before an overtaker has none.
-            for (overtaker, before) in next.iter().flat_map(|next| &next.overtakings) {
+            for (overtaker, before) in next.iter().flat_map(|next| &next.outcome.overtakings) {
                 if overtakes(this, *before).is_some() {
                     return Err(wrong(format!("{overtaker} overtakes {before}, which overtook")));
                 }

@@ -20,9 +20,9 @@ use procedure::Frame;
 use storage::{Changes, LATEST, Store};
 use types::{Height, Position, Stamp, TableId, TableSchema, Value};
 
+use crate::course::Course;
 use crate::model::Model;
 use crate::session::Session;
-use crate::watchdog::Watch;
 
 /// A store under the protocol in question, and its serial twin.
 pub struct Twin {
@@ -36,6 +36,7 @@ pub struct Twin {
     /// Holds while the subject runs, and not for its twins.
     pub trial: Trial,
     pub(crate) height: Height,
+    pub(crate) course: Course,
 }
 
 /// What the twins disagree on.
@@ -88,6 +89,7 @@ impl Twin {
             collects: true,
             trial: Trial::default(),
             height: 0,
+            course: Course::default(),
         }
     }
 
@@ -119,7 +121,7 @@ impl Twin {
         let wrong = |what: String| Divergence::new(height, what);
         let (outcome, changes) = {
             let _on = trial::enter(self.trial);
-            run_block(protocol, crew, &self.subject, &block).map_err(wrong)?
+            self.course.run(protocol, crew, &self.subject, &block).map_err(wrong)?
         };
         let Sealed { block, outcome: sealed, arrivals } =
             Sealed::of(protocol, &block, outcome.clone());
@@ -230,23 +232,6 @@ fn sessions_in_order(
             sealed.filter_map(|(at, arrival)| Some((at, sessions.get(arrival)?))).collect()
         }
     }
-}
-
-/// Run one block under `protocol` and publish it.
-pub fn run_block(
-    protocol: &dyn Protocol,
-    crew: &Crew,
-    store: &Arc<Store>,
-    block: &Arc<Block>,
-) -> Result<(BlockOutcome, Changes), String> {
-    let (name, count) = (protocol.info().name, block.transactions.len());
-    let _watch = Watch::new(format!("{name}, {count} transactions, {} workers", crew.workers()));
-    let mut writes = store.begin_block(block.height, crew.workers());
-    let prepared = protocol.prepare(block, store, block.height - 1, crew)?;
-    let outcome = protocol.finish(prepared, block, store, &mut writes, crew)?;
-    let changes = store.finish(writes);
-    store.publish(block.height);
-    Ok((outcome, changes))
 }
 
 fn net_changes(changes: &Changes) -> Vec<NetChange> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use concurrency::{Block, Crew, Outcome, Work};
 use kit::random::Random;
 use oracle::Twin;
+use oracle::course::Course;
 use oracle::programs::{Builder, Operation, fill, random_program, schemas};
 use storage::Store;
 
@@ -84,24 +85,23 @@ fn hit_rate(name: &str, theta: f64) -> f64 {
         Arc::new(Block::new(height, 0, transactions))
     };
     let lag = protocol.snapshot_lag();
-    let mut rejected = 0;
+    let (mut rejected, mut course) = (0, Course::default());
     let mut ahead = None;
     for height in 1..=BLOCKS as u64 + 1 {
+        let snapshots = course.snapshots(&*protocol, &store, height - 1).unwrap();
         let (block_now, prepared) = ahead.take().unwrap_or_else(|| {
             let block = block(height);
-            let prepared = protocol.prepare(&block, &store, height - 1, &crew).unwrap();
+            let prepared = protocol.prepare(&block, &store, snapshots, &crew).unwrap();
             (block, prepared)
         });
         // The rows must be there before anything overlaps.
         if lag == 2 && height > 1 {
             let next = block(height + 1);
-            let prepared = protocol.prepare(&next, &store, height - 1, &crew).unwrap();
+            let prepared = protocol.prepare(&next, &store, snapshots, &crew).unwrap();
             ahead = Some((next, prepared));
         }
-        let mut writes = store.begin_block(height, 1);
-        let outcome = protocol.finish(prepared, &block_now, &store, &mut writes, &crew).unwrap();
-        store.finish_unread(writes);
-        store.publish(height);
+        let finished = course.finish(&*protocol, &crew, &store, &block_now, prepared);
+        let (outcome, _) = finished.unwrap();
         rejected += outcome.report.rerun;
     }
     100.0 * f64::from(rejected) / (BLOCK * BLOCKS) as f64

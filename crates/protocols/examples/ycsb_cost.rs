@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use concurrency::{Block, Crew, Statement, Work};
+use concurrency::{Block, Crew, History, Snapshots, Statement, Work};
 use kit::random::Random;
 use procedure::access::CommandCode;
 use procedure::step::{Carried, Column, Output, Phi, Procedure, Step};
@@ -34,12 +34,20 @@ fn main() {
     let blocks = draw(rows, theta, count, size);
     let (began, cpu) = (Instant::now(), cpu_time());
     let (mut rerun, mut committed) = (0, 0);
+    let (mut history, mut carried) = (History::default(), concurrency::Carried::default());
+    let (mut carried_bytes, mut encoding) = (0, Duration::ZERO);
     for (height, transactions) in (2..).zip(blocks) {
         let block = Arc::new(Block::new(height, 0, transactions));
         let mut writes = store.begin_block(height, workers);
-        let prepared = protocol.prepare(&block, &store, height - 1, &crew).expect("no halt");
-        let outcome =
-            protocol.finish(prepared, &block, &store, &mut writes, &crew).expect("no halt");
+        let snapshots = Snapshots { newest: height - 1, floor: 1 };
+        history.hold(&store, snapshots, protocol.history()).expect("no halt");
+        let prepared = protocol.prepare(&block, &store, snapshots, &crew).expect("no halt");
+        let finished = protocol.finish(prepared, &block, &store, &mut writes, &carried, &crew);
+        let outcome = finished.expect("no halt");
+        carried = outcome.carried;
+        let began = cpu_time();
+        carried_bytes += carried.encode().len();
+        encoding += cpu_time() - began;
         store.finish_unread(writes);
         store.publish(height);
         rerun += outcome.report.rerun as usize;
@@ -57,6 +65,13 @@ fn main() {
         100.0 * rerun as f64 / count as f64,
         100.0 * (count - committed) as f64 / count as f64,
     );
+    if carried_bytes > 0 {
+        println!(
+            "carried over: {:.0} bytes and {:.0} ns a transaction to encode",
+            carried_bytes as f64 / count as f64,
+            encoding.as_nanos() as f64 / count as f64,
+        );
+    }
 }
 
 fn cpu_time() -> Duration {

@@ -15,7 +15,6 @@ use concurrency::{OptionValues, Options, Protocol, ProtocolInfo, Watch};
 use types::{Error, SqlState};
 
 pub mod aria;
-/// Not in [`ALL`]: on several workers it does not always give the same bytes yet.
 pub mod block_stm;
 pub mod bohm;
 pub mod calvin;

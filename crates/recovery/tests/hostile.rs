@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use concurrency::{Block, Crew};
+use concurrency::{Block, Carried, Crew, Snapshots};
 use kit::mutation::mutate;
 use kit::random::Random;
 use ledger::{Files, MemoryFiles};
@@ -25,8 +25,10 @@ fn written(scheme: Scheme) -> MemoryFiles {
         let height = store.newest() + 1;
         let block = Arc::new(Block::new(height, height as i64, transactions));
         let mut writes = store.begin_block(height, 1);
-        let prepared = protocol.prepare(&block, &store, height - 1, &crew).unwrap();
-        protocol.finish(prepared, &block, &store, &mut writes, &crew).unwrap();
+        let prepared =
+            protocol.prepare(&block, &store, Snapshots::up_to(height - 1), &crew).unwrap();
+        let carried = Carried::default();
+        protocol.finish(prepared, &block, &store, &mut writes, &carried, &crew).unwrap();
         loggers.append(&store.finish(writes)).unwrap();
         store.publish(height);
     }

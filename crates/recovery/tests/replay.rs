@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use concurrency::schedule::Preference;
-use concurrency::{Block, Crew, Work};
+use concurrency::{Block, Carried, Crew, Snapshots, Work};
 use oracle::programs::{Builder, Operation, fill, schemas};
 use recovery::analysis::{Model, Options};
 use recovery::log::LoggedBlock;
@@ -88,20 +88,20 @@ fn a_block_with_transactions_that_overtake_is_no_part_of_a_log() {
     bed::run_block(&store, &*protocol, &crew, block(1, fill(2)));
     let early = block(2, vec![program(&[(Operation::BlindSet, 0)])]);
     let late = block(3, vec![program(&[(Operation::Read, 0), (Operation::Set, 1)])]);
-    let snapshot = store.snapshot_at(1);
-    let [early, late] =
-        [early, late].map(|block| (protocol.prepare(&block, &store, 1, &crew).unwrap(), block));
-    let logged = |(prepared, block): (_, Arc<Block>)| {
+    let [early, late] = [early, late].map(|block| {
+        (protocol.prepare(&block, &store, Snapshots::up_to(1), &crew).unwrap(), block)
+    });
+    let logged = |(prepared, block): (_, Arc<Block>), carried: &Carried| {
         let mut writes = store.begin_block(block.height, crew.workers());
-        let outcome = protocol.finish(prepared, &block, &store, &mut writes, &crew).unwrap();
+        let outcome =
+            protocol.finish(prepared, &block, &store, &mut writes, carried, &crew).unwrap();
         store.finish_unread(writes);
         store.publish(block.height);
-        LoggedBlock::new(block, &outcome, &*protocol)
+        (LoggedBlock::new(block, &outcome, &*protocol), outcome)
     };
-    assert_eq!(logged(early).unwrap().commits.len(), 1);
-    assert_eq!(protocol.overtakings(), []);
-    let error = logged(late).err().unwrap();
-    assert_eq!(error.code(), SqlState::FEATURE_NOT_SUPPORTED);
-    assert_eq!(protocol.overtakings(), [(0, 0)]);
-    drop(snapshot);
+    let (log, outcome) = logged(early, &Carried::default());
+    assert_eq!((log.unwrap().commits.len(), outcome.overtakings), (1, vec![]));
+    let (log, outcome) = logged(late, &outcome.carried);
+    assert_eq!(log.err().unwrap().code(), SqlState::FEATURE_NOT_SUPPORTED);
+    assert_eq!(outcome.overtakings, [(0, 0)]);
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use concurrency::{Block, Crew, Work};
+use concurrency::{Block, Carried, Crew, Snapshots, Work};
 use kit::random::Random;
 use ledger::memory_files::Failure;
 use ledger::{Files, MemoryFiles};
@@ -28,8 +28,9 @@ fn run(store: &Arc<Store>, transactions: Vec<Arc<Work>>) -> Changes {
     let protocol = protocols::by_name("serial").unwrap();
     let crew = Crew::new(1);
     let mut writes = store.begin_block(height, 1);
-    let prepared = protocol.prepare(&block, store, height - 1, &crew).unwrap();
-    protocol.finish(prepared, &block, store, &mut writes, &crew).unwrap();
+    let prepared = protocol.prepare(&block, store, Snapshots::up_to(height - 1), &crew).unwrap();
+    let carried = Carried::default();
+    protocol.finish(prepared, &block, store, &mut writes, &carried, &crew).unwrap();
     let changes = store.finish(writes);
     store.publish(height);
     changes

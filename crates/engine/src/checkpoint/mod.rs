@@ -24,7 +24,7 @@
 //! header of the block. Transactions that a protocol has put off do not: they were not
 //! acknowledged, and a node that stops forgets them whichever way it starts again. What a protocol
 //! remembers of earlier blocks does not either, so there is a checkpoint only after blocks where
-//! that makes no difference (`Protocol::resumes_after`).
+//! that makes no difference (`Replica::can_resume_here`).
 
 mod groups;
 mod load;

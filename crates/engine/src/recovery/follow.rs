@@ -171,7 +171,7 @@ impl Follower<'_> {
     /// How a block gets by without its protocol, if it does.
     fn way(&mut self, item: &mut Item) -> Option<Way> {
         let protocol = self.replica.protocol();
-        if item.alone || !protocol.resumes_after(item.block.header.height) {
+        if item.alone || !self.replica.resumes_after(item.block.header.height) {
             return None;
         }
         let refused = self.reached.refused_rows.load(Ordering::Acquire);

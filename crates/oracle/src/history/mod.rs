@@ -38,6 +38,7 @@ use procedure::{BinaryOp, CommandCode, Expr, Reg};
 use storage::Store;
 use types::{ColumnSchema, DataType, Height, SqlState, TableId, TableSchema, Value};
 
+use crate::course::Course;
 use crate::recipe::without_one;
 use crate::shrink::shrink;
 pub use graph::{Cycle, Dependency, Graph};
@@ -118,10 +119,10 @@ impl History {
     ) -> Result<usize, Anomaly> {
         let store = Arc::new(Store::new());
         store.create_table(schema());
-        let mut dependencies = 0;
+        let (mut dependencies, mut course) = (0, Course::default());
         let first: Vec<Vec<Act>> = (0..self.keys / 2 + 1).map(|k| vec![Act::Insert(k)]).collect();
         for (block, height) in std::iter::once(&first).chain(&self.blocks).zip(1..) {
-            let graph = check_block(block, height, &store, protocol, crew, trial)?;
+            let graph = check_block(block, height, &store, &mut course, (protocol, crew, trial))?;
             dependencies += graph.count();
             if let Some(cycle) = graph.cycle() {
                 return Err(format!("block {height} has a cycle: {cycle}"));
@@ -185,16 +186,15 @@ fn check_block(
     block: &[Vec<Act>],
     height: Height,
     store: &Arc<Store>,
-    protocol: &dyn Protocol,
-    crew: &Crew,
-    trial: Trial,
+    course: &mut Course,
+    (protocol, crew, trial): (&dyn Protocol, &Crew, Trial),
 ) -> Result<Graph, Anomaly> {
     let before = state(store);
     let works = block.iter().enumerate().map(|(at, acts)| work(acts, height, at));
     let work = Arc::new(Block::new(height, height as i64, works.collect()));
     let outcome = {
         let _on = trial::enter(trial);
-        crate::run_block(protocol, crew, store, &work)?.0
+        course.run(protocol, crew, store, &work)?.0
     };
     let seen: Vec<Option<Vec<Seen>>> = block
         .iter()

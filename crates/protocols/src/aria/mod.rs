@@ -59,11 +59,12 @@ mod reservations;
 use std::sync::Arc;
 
 use concurrency::{
-    Block, BlockOutcome, BlockReport, Crew, Isolation, OptionValues, Options, Outcome, Prepared,
-    Protocol, ProtocolInfo, ProtocolOption, Simulated, disjoint, ordered_locks, simulation,
+    Block, BlockOutcome, BlockReport, Carried, Crew, Isolation, OptionValues, Options, Outcome,
+    Prepared, Protocol, ProtocolInfo, ProtocolOption, Simulated, Snapshots, disjoint,
+    ordered_locks, simulation,
 };
 use storage::{BlockWrites, Store};
-use types::{Error, Height, Position};
+use types::{Error, Position};
 
 use flaw::Flaw;
 use reservations::{Conflicts, conflicts};
@@ -145,13 +146,13 @@ impl Protocol for Aria {
         &self,
         block: &Arc<Block>,
         store: &Arc<Store>,
-        snapshot_height: Height,
+        snapshots: Snapshots,
         crew: &Crew,
     ) -> Result<Prepared, String> {
-        if snapshot_height + 1 != block.height {
+        if snapshots.newest + 1 != block.height {
             return Err("aria reads the state right before its block".to_owned());
         }
-        Ok(Box::new(simulation::simulate(block, store, snapshot_height, crew)))
+        Ok(Box::new(simulation::simulate(block, store, snapshots.newest, crew)))
     }
 
     fn finish(
@@ -160,6 +161,7 @@ impl Protocol for Aria {
         block: &Arc<Block>,
         store: &Arc<Store>,
         writes: &mut BlockWrites,
+        _: &Carried,
         crew: &Crew,
     ) -> Result<BlockOutcome, String> {
         let simulated: Box<Vec<Simulated>> =
@@ -183,6 +185,7 @@ impl Protocol for Aria {
             serial_order: order,
             deferred: if self.fallback { Vec::new() } else { conflicting },
             report: BlockReport { rerun, ..BlockReport::default() },
+            ..BlockOutcome::default()
         })
     }
 }

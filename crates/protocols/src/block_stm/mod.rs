@@ -58,14 +58,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use concurrency::install::{Resolved, resolve};
 use concurrency::watched::Watched;
 use concurrency::{
-    Block, BlockOutcome, BlockReport, Crew, Foresight, Isolation, Moment, NoRecord, OptionValues,
-    Options, Outcome, Overlay, PendingWrite, Prepared, Protocol, ProtocolInfo, ProtocolOption,
-    RecordId, WriteState,
+    Block, BlockOutcome, BlockReport, Carried, Crew, Foresight, Isolation, Moment, NoRecord,
+    OptionValues, Options, Outcome, Overlay, PendingWrite, Prepared, Protocol, ProtocolInfo,
+    ProtocolOption, RecordId, Snapshots, WriteState,
 };
 use procedure::{Frame, ProgramResult};
 use smallvec::SmallVec;
 use storage::{BlockWrites, Catalog, LATEST, Store, UndoArena};
-use types::{Height, Position, Stamp, Stop, Value};
+use types::{Position, Stamp, Stop, Value};
 
 use flaw::Flaw;
 use memory::{Change, Memory, Place, Record, Room};
@@ -124,7 +124,7 @@ impl Protocol for BlockStm {
         &self,
         _: &Arc<Block>,
         _: &Arc<Store>,
-        _: Height,
+        _: Snapshots,
         _: &Crew,
     ) -> Result<Prepared, String> {
         Ok(Box::new(()))
@@ -136,6 +136,7 @@ impl Protocol for BlockStm {
         block: &Arc<Block>,
         store: &Arc<Store>,
         writes: &mut BlockWrites,
+        _: &Carried,
         crew: &Crew,
     ) -> Result<BlockOutcome, String> {
         let count = block.transactions.len();
@@ -169,7 +170,7 @@ impl Protocol for BlockStm {
         let memory = Arc::into_inner(memory).expect("the crew has let go of a finished job");
         *lock(&self.room) = memory.into_room();
         let serial_order = (0..count as Position).collect();
-        Ok(BlockOutcome { outcomes, serial_order, deferred: Vec::new(), report })
+        Ok(BlockOutcome { outcomes, serial_order, report, ..BlockOutcome::default() })
     }
 }
 

@@ -66,8 +66,8 @@ use concurrency::ordered_locks::queues::{Queues, Requests};
 use concurrency::ordered_locks::{self, Settings};
 use concurrency::schedule::{Graph, Preference, Ran, Schedule};
 use concurrency::{
-    Block, BlockOutcome, BlockReport, Crew, Foresight, Isolation, OptionValues, Options, Outcome,
-    Prepared, Protocol, ProtocolInfo, ProtocolOption,
+    Block, BlockOutcome, Carried, Crew, Foresight, Isolation, OptionValues, Options, Outcome,
+    Prepared, Protocol, ProtocolInfo, ProtocolOption, Snapshots,
 };
 use storage::{BlockWrites, Catalog, Store};
 use types::{Height, Position, Stop};
@@ -137,9 +137,10 @@ impl Protocol for Bohm {
         &self,
         block: &Arc<Block>,
         store: &Arc<Store>,
-        snapshot_height: Height,
+        snapshots: Snapshots,
         crew: &Crew,
     ) -> Result<Prepared, String> {
+        let snapshot_height = snapshots.newest;
         let all: Vec<_> = (0..block.transactions.len() as Position).collect();
         let (catalog, settings) = (store.catalog(), self.settings);
         let declared =
@@ -153,6 +154,7 @@ impl Protocol for Bohm {
         block: &Arc<Block>,
         store: &Arc<Store>,
         writes: &mut BlockWrites,
+        _: &Carried,
         crew: &Crew,
     ) -> Result<BlockOutcome, String> {
         let plan: Box<Plan> =
@@ -171,12 +173,7 @@ impl Protocol for Bohm {
             }
             None => ordered_locks::one_by_one(block, &serial_order, &catalog, writes)?,
         };
-        Ok(BlockOutcome {
-            outcomes,
-            serial_order,
-            deferred: Vec::new(),
-            report: BlockReport::default(),
-        })
+        Ok(BlockOutcome { outcomes, serial_order, ..BlockOutcome::default() })
     }
 }
 

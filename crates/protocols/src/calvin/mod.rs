@@ -31,8 +31,8 @@ use concurrency::accesses::Declared;
 use concurrency::ordered_locks::{self, Settings};
 use concurrency::schedule::Preference;
 use concurrency::{
-    Block, BlockOutcome, BlockReport, Crew, Isolation, OptionValues, Options, Prepared, Protocol,
-    ProtocolInfo, ProtocolOption,
+    Block, BlockOutcome, Carried, Crew, Isolation, OptionValues, Options, Prepared, Protocol,
+    ProtocolInfo, ProtocolOption, Snapshots,
 };
 use storage::{BlockWrites, Store};
 use types::{Height, Position};
@@ -97,9 +97,10 @@ impl Protocol for Calvin {
         &self,
         block: &Arc<Block>,
         store: &Arc<Store>,
-        snapshot_height: Height,
+        snapshots: Snapshots,
         crew: &Crew,
     ) -> Result<Prepared, String> {
+        let snapshot_height = snapshots.newest;
         let all: Vec<_> = (0..block.transactions.len() as Position).collect();
         let (catalog, settings) = (store.catalog(), self.settings);
         let declared =
@@ -113,6 +114,7 @@ impl Protocol for Calvin {
         block: &Arc<Block>,
         store: &Arc<Store>,
         writes: &mut BlockWrites,
+        _: &Carried,
         crew: &Crew,
     ) -> Result<BlockOutcome, String> {
         let plan: Box<Plan> =
@@ -133,11 +135,6 @@ impl Protocol for Calvin {
             )?,
             None => ordered_locks::one_by_one(block, &serial_order, &catalog, writes)?,
         };
-        Ok(BlockOutcome {
-            outcomes,
-            serial_order,
-            deferred: Vec::new(),
-            report: BlockReport::default(),
-        })
+        Ok(BlockOutcome { outcomes, serial_order, ..BlockOutcome::default() })
     }
 }

@@ -43,8 +43,8 @@ use std::sync::Arc;
 use concurrency::endorsement::{Endorsed, Endorsers, VersionCheck, endorse, stale};
 use concurrency::install::Installer;
 use concurrency::{
-    Block, BlockOutcome, BlockReport, Crew, Isolation, OptionValues, Options, Outcome, Prepared,
-    Protocol, ProtocolInfo, ProtocolOption,
+    Block, BlockOutcome, BlockReport, Carried, Crew, Isolation, OptionValues, Options, Outcome,
+    Prepared, Protocol, ProtocolInfo, ProtocolOption, Snapshots,
 };
 use storage::{BlockWrites, Store};
 use types::{Height, Position, Stamp};
@@ -100,18 +100,18 @@ impl Protocol for Fabric {
         &INFO
     }
 
-    fn resumes_after(&self, height: Height) -> bool {
-        self.endorsers.forget_at(height)
+    fn history(&self) -> Height {
+        self.endorsers.history()
     }
 
     fn prepare(
         &self,
         block: &Arc<Block>,
         store: &Arc<Store>,
-        snapshot_height: Height,
+        snapshots: Snapshots,
         crew: &Crew,
     ) -> Result<Prepared, String> {
-        let snapshots = self.endorsers.snapshots(store, snapshot_height)?;
+        let snapshots = self.endorsers.snapshots(block, store, snapshots)?;
         let mut endorsed = endorse(block, store, &snapshots, crew, false);
         if let Some(flaw) = self.flaw {
             endorsed.iter_mut().for_each(|endorsed| flaw.spoil(endorsed));
@@ -125,6 +125,7 @@ impl Protocol for Fabric {
         block: &Arc<Block>,
         store: &Arc<Store>,
         writes: &mut BlockWrites,
+        _: &Carried,
         _: &Crew,
     ) -> Result<BlockOutcome, String> {
         let endorsed: Box<Vec<Endorsed>> =
@@ -151,6 +152,6 @@ impl Protocol for Fabric {
         }
         let report = BlockReport { stale: invalid.len() as u32, ..BlockReport::default() };
         let serial_order: Vec<Position> = valid.into_iter().chain(invalid).collect();
-        Ok(BlockOutcome { outcomes, serial_order, deferred: Vec::new(), report })
+        Ok(BlockOutcome { outcomes, serial_order, report, ..BlockOutcome::default() })
     }
 }

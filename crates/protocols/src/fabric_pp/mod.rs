@@ -54,8 +54,8 @@ use std::sync::Arc;
 use concurrency::endorsement::{Endorsed, Endorsers, VersionCheck, endorse, stale};
 use concurrency::install::Installer;
 use concurrency::{
-    Block, BlockOutcome, BlockReport, Crew, Isolation, OptionValues, Options, Outcome, Prepared,
-    Protocol, ProtocolInfo, ProtocolOption,
+    Block, BlockOutcome, BlockReport, Carried, Crew, Isolation, OptionValues, Options, Outcome,
+    Prepared, Protocol, ProtocolInfo, ProtocolOption, Snapshots,
 };
 use storage::{BlockWrites, Catalog, Store, UndoArena};
 use types::{Error, Height, Position, Stamp, Stop};
@@ -158,18 +158,18 @@ impl Protocol for FabricPp {
         &INFO
     }
 
-    fn resumes_after(&self, height: Height) -> bool {
-        self.endorsers.forget_at(height)
+    fn history(&self) -> Height {
+        self.endorsers.history()
     }
 
     fn prepare(
         &self,
         block: &Arc<Block>,
         store: &Arc<Store>,
-        snapshot_height: Height,
+        snapshots: Snapshots,
         crew: &Crew,
     ) -> Result<Prepared, String> {
-        let snapshots = self.endorsers.snapshots(store, snapshot_height)?;
+        let snapshots = self.endorsers.snapshots(block, store, snapshots)?;
         let early_abort = self.early_abort && self.endorsers.lag_behind();
         let endorsed = endorse(block, store, &snapshots, crew, early_abort);
         let are_current = snapshots.iter().all(|&snapshot| snapshot + 1 == block.height);
@@ -182,6 +182,7 @@ impl Protocol for FabricPp {
         block: &Arc<Block>,
         store: &Arc<Store>,
         writes: &mut BlockWrites,
+        _: &Carried,
         _: &Crew,
     ) -> Result<BlockOutcome, String> {
         let simulations: Box<Simulations> =
@@ -317,8 +318,8 @@ impl Finishing<'_> {
         BlockOutcome {
             outcomes: self.outcomes.into_iter().flatten().collect(),
             serial_order,
-            deferred: Vec::new(),
             report: self.report,
+            ..BlockOutcome::default()
         }
     }
 }

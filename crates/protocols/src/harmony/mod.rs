@@ -69,7 +69,9 @@
 
 mod commit;
 mod edges;
+mod encoding;
 mod flaw;
+mod footmark;
 mod previous;
 mod rules;
 mod simulation;
@@ -77,8 +79,8 @@ mod simulation;
 use std::sync::{Arc, Mutex};
 
 use concurrency::{
-    Block, BlockOutcome, BlockReport, Crew, Isolation, OptionValues, Outcome, Prepared, Protocol,
-    ProtocolInfo, ProtocolOption, Runner, ordered_locks,
+    Block, BlockOutcome, BlockReport, Carried, Crew, Isolation, OptionValues, Outcome, Prepared,
+    Protocol, ProtocolInfo, ProtocolOption, Runner, Snapshots, ordered_locks,
 };
 use storage::{BlockWrites, Store};
 use types::{Error, Height, Position};
@@ -86,7 +88,7 @@ use types::{Error, Height, Position};
 use commit::Commit;
 use edges::{Extremes, Shard, Touched};
 use flaw::Flaw;
-use previous::Previous;
+use previous::{Previous, Rank};
 use rules::Verdict;
 use simulation::{Lane, Reads, Simulation};
 
@@ -100,7 +102,6 @@ pub const ENTRY: crate::Entry = crate::Entry {
             defers: options.is(&INFO, "fallback", "defer"),
             flaw: options.flaw.and_then(Flaw::by_name),
             spare: Mutex::default(),
-            finished: Mutex::default(),
         })
     },
     flaws: Flaw::NAMES,
@@ -145,14 +146,6 @@ pub struct Harmony {
     defers: bool,
     flaw: Option<Flaw>,
     spare: Mutex<Spare>,
-    finished: Mutex<Finished>,
-}
-
-/// What the block finished last leaves to the next one, where blocks overlap.
-#[derive(Default)]
-struct Finished {
-    previous: Option<Previous>,
-    overtakings: Vec<(Position, Position)>,
 }
 
 /// Arrays of finished blocks, empty, for the next one.
@@ -171,20 +164,16 @@ impl Protocol for Harmony {
         if self.inter_block { 2 } else { 1 }
     }
 
-    fn overtakings(&self) -> Vec<(Position, Position)> {
-        self.finished().overtakings.clone()
-    }
-
     fn prepare(
         &self,
         block: &Arc<Block>,
         store: &Arc<Store>,
-        snapshot_height: Height,
+        snapshots: Snapshots,
         crew: &Crew,
     ) -> Result<Prepared, String> {
         let lanes = std::mem::take(&mut self.spare().lanes);
         let keyed = self.inter_block;
-        Ok(Box::new(simulation::simulate(block, store, snapshot_height, crew, lanes, keyed)))
+        Ok(Box::new(simulation::simulate(block, store, snapshots.newest, crew, lanes, keyed)))
     }
 
     fn finish(
@@ -193,6 +182,7 @@ impl Protocol for Harmony {
         block: &Arc<Block>,
         store: &Arc<Store>,
         writes: &mut BlockWrites,
+        carried: &Carried,
         crew: &Crew,
     ) -> Result<BlockOutcome, String> {
         let simulation: Box<Simulation> =
@@ -201,8 +191,8 @@ impl Protocol for Harmony {
         let touched =
             Arc::new(edges::sum_up(*simulation, store.catalog(), crew, shards, self.flaw));
         let extremes = edges::extremes(&touched, crew, self.flaw);
-        let previous = self.finished().previous.take();
-        let decided = self.look_back(&touched, previous.as_ref(), &extremes, block.height)?;
+        let before = carried.get::<Previous>();
+        let decided = self.look_back(&touched, before, &extremes, block.height)?;
         let mut verdict = Verdict::new(extremes.into_inner(), self.reordering, self.flaw);
         decided.into_iter().for_each(|tid| verdict.reject(tid));
         for (tid, simulated) in (0..).zip(&touched.simulation.transactions) {
@@ -215,23 +205,34 @@ impl Protocol for Harmony {
         let rejected = verdict.rejected();
         let put_off = |tid: Position| self.defers && !verdict.fails(tid);
         let reruns: Vec<Position> = rejected.iter().copied().filter(|&tid| !put_off(tid)).collect();
+        let (mut overtakings, mut carried) = (Vec::new(), Carried::default());
         let reran = if self.inter_block {
-            self.remember(&touched, &verdict, previous, (&order, &reruns), block, writes)?
+            overtakings = overtakings_of(&order, &verdict, before);
+            let (reran, previous) = remember(&touched, &verdict, (&order, &reruns), block, writes)?;
+            carried = Carried::new(previous);
+            reran
         } else if touched.longest_queue(|tid| verdict.is_rejected(tid)) * 2 > reruns.len() {
             ordered_locks::one_by_one(block, &reruns, &touched.catalog, writes)?
         } else {
             ordered_locks::run(block, &reruns, store, writes, crew)?
         };
         let deferred = rejected.iter().copied().filter(|&tid| put_off(tid)).collect();
-        self.settle(touched, order, (reruns, reran), deferred)
+        let outcome = self.settle(touched, order, (reruns, reran), deferred)?;
+        Ok(BlockOutcome { overtakings, carried, ..outcome })
+    }
+
+    fn decode_carried(&self, bytes: &[u8]) -> Result<Carried, String> {
+        match bytes {
+            [] => Ok(Carried::default()),
+            _ if !self.inter_block => {
+                Err("harmony carries nothing over where its blocks do not overlap".to_owned())
+            }
+            _ => Previous::decode(bytes).map(Carried::new).map_err(|error| error.to_string()),
+        }
     }
 }
 
 impl Harmony {
-    fn finished(&self) -> std::sync::MutexGuard<'_, Finished> {
-        self.finished.lock().unwrap_or_else(|e| e.into_inner())
-    }
-
     fn spare(&self) -> std::sync::MutexGuard<'_, Spare> {
         self.spare.lock().unwrap_or_else(|e| e.into_inner())
     }
@@ -279,40 +280,13 @@ impl Harmony {
                 Some(Flaw::NoRule3) => Ok(Vec::new()),
                 flaw => Ok(previous.add_edges(simulation, &touched.catalog, extremes, flaw)),
             },
+            (2, _) => Err(format!(
+                "block {height} was simulated two behind, and what block {} carries over is not \
+                 there",
+                height - 1
+            )),
             (lag, _) => Err(format!("block {height} was simulated {lag} blocks behind")),
         }
-    }
-
-    /// Run again whom that is due to, and note what the next block must know of this one: what
-    /// those read counts as well.
-    fn remember(
-        &self,
-        touched: &Touched,
-        verdict: &Verdict,
-        before: Option<Previous>,
-        (order, reruns): (&[Position], &[Position]),
-        block: &Block,
-        writes: &mut BlockWrites,
-    ) -> Result<Vec<Outcome>, String> {
-        let mut reran = Vec::with_capacity(reruns.len());
-        let whole: Vec<Position> = order.iter().chain(reruns).copied().collect();
-        let mut previous = Previous::new(block.height, &whole);
-        let mut overtakings = Vec::new();
-        for (rank, &tid) in order.iter().enumerate() {
-            let overtakes = verdict.min_out(tid) < 0;
-            previous.survivor(rank, tid, overtakes, &touched.simulation);
-            if let (true, Some(before)) = (overtakes, &before) {
-                overtakings.push((tid, before.at(verdict.min_out(tid))));
-            }
-        }
-        let mut runner = Runner::recording(Arc::clone(&touched.catalog), Reads::keyed());
-        for (rank, &tid) in (order.len()..).zip(reruns) {
-            reran.push(runner.run_and_show(block, tid, writes.arena(0), |reads, written| {
-                previous.rerun(rank, reads, written);
-            })?);
-        }
-        *self.finished() = Finished { previous: Some(previous), overtakings };
-        Ok(reran)
     }
 
     /// Collect everybody's outcome.
@@ -344,8 +318,52 @@ impl Harmony {
         shards.iter_mut().for_each(Shard::clear);
         *self.spare() = Spare { lanes, shards };
         let report = BlockReport { rerun, ..BlockReport::default() };
-        Ok(BlockOutcome { outcomes, serial_order: order, deferred, report })
+        Ok(BlockOutcome {
+            outcomes,
+            serial_order: order,
+            deferred,
+            report,
+            ..BlockOutcome::default()
+        })
     }
+}
+
+/// Which survivors come before one of the block before, in block order.
+fn overtakings_of(
+    order: &[Position],
+    verdict: &Verdict,
+    before: Option<&Previous>,
+) -> Vec<(Position, Position)> {
+    let late = order.iter().filter(|&&tid| verdict.min_out(tid) < 0);
+    let before = before
+        .into_iter()
+        .flat_map(|before| late.clone().map(|&tid| (tid, before.at(verdict.min_out(tid)))));
+    before.collect()
+}
+
+/// Run again whom that is due to, and note what the next block must know of this one: what those
+/// read counts as well.
+fn remember(
+    touched: &Touched,
+    verdict: &Verdict,
+    (order, reruns): (&[Position], &[Position]),
+    block: &Block,
+    writes: &mut BlockWrites,
+) -> Result<(Vec<Outcome>, Previous), String> {
+    let survivors = order.iter().map(|&tid| (tid, verdict.min_out(tid) < 0));
+    let placed = survivors.chain(reruns.iter().map(|&tid| (tid, false)));
+    let mut previous = Previous::new(block.height, placed.collect());
+    for (rank, &tid) in (0..).zip(order) {
+        previous.survivor(rank, tid, &touched.simulation, &touched.catalog);
+    }
+    let mut reran = Vec::with_capacity(reruns.len());
+    let mut runner = Runner::recording(Arc::clone(&touched.catalog), Reads::keyed());
+    for (rank, &tid) in (order.len() as Rank..).zip(reruns) {
+        reran.push(runner.run_and_show(block, tid, writes.arena(0), |reads, written| {
+            previous.rerun(rank, reads, written, &touched.catalog);
+        })?);
+    }
+    Ok((reran, previous))
 }
 
 fn put_off() -> Error {

@@ -36,44 +36,63 @@
 //! *Departure.* The paper numbers H - 1 by TID and rejects T also when U has any edge backwards
 //! within H - 1; with places in the serial order that is not needed.
 //!
+//! *What is carried.* The summary above is the value that Harmony carries from block to block. Its
+//! bytes hold the order, the last readers of records, the writes and the ranges; who wrote a record
+//! first and last follows from the writes.
+//!
+//! ```text
+//! height | order   : count, in serial order [ TID << 1 | overtook ]
+//!        | readers : count, ascending       [ table | record: 8 | last reader | of the value + 1 ]
+//!        | writes  : count, ascending       [ rank | table | key | existed + 2 kind | columns ]
+//!        | ranges  : count, ascending       [ rank | table | index | low | high ]
+//! ```
+//!
+//! Numbers are varints, a rank is a place counted from the start of the block, keys have their
+//! length before them, a bound is a byte for its kind (0 open, 1 included, 2 excluded) and the key.
+//! A record is the hash of its key, which is part of the format therefore. Everything ascends
+//! strictly, so a state has one encoding.
+//!
 //! *Cost.* Records are looked up by key in a hash table, because the two blocks need not see the
 //! same rows: some 50 nanoseconds for each access, twice, and what runs again runs on one worker.
+//! Encoding a YCSB transaction of ten accesses takes 0.4 microseconds and 190 bytes; it is done
+//! only where the bytes are wanted.
 
-use concurrency::overlay::{covers, index_columns, index_key};
-use concurrency::{PendingWrite, WriteState};
+use std::ops::Bound;
+
+use concurrency::PendingWrite;
 use procedure::access::Range;
 use rustc_hash::FxHashMap;
-use storage::{Catalog, LATEST, Table};
-use types::{ColumnId, Height, Key, Position, Value};
+use storage::Catalog;
+use types::{Height, Key, Position};
 
 use super::edges::{Extremes, NOBODY, Place};
 use super::flaw::Flaw;
+use super::footmark::{Footmark, Touching};
 use super::simulation::{Reads, RecordKey, Simulation, record_key};
+
+/// A place counted from the start of its block's serial order.
+pub type Rank = u32;
 
 /// A finished block.
 #[derive(Default)]
 pub struct Previous {
     pub height: Height,
-    /// Transactions in the serial order.
-    order: Vec<Position>,
-    records: FxHashMap<RecordKey, Marks>,
-    writes: Vec<Written>,
-    ranges: Vec<(Place, Range)>,
-}
-
-struct Written {
-    place: Place,
-    overtook: bool,
-    write: PendingWrite,
+    /// Transactions in the serial order, and whether they overtook.
+    pub(super) order: Vec<(Position, bool)>,
+    pub(super) records: FxHashMap<RecordKey, Marks>,
+    /// By rank, table and key.
+    pub(super) writes: Vec<(Rank, Footmark)>,
+    /// By rank and [`order_of`].
+    pub(super) ranges: Vec<(Rank, Range)>,
 }
 
 /// Who touched a record.
-struct Marks {
+pub(super) struct Marks {
     writers: Writers,
     /// Those that made the row come or go.
     changers: Writers,
-    last_value_reader: Place,
-    last_reader: Place,
+    pub(super) last_value_reader: Place,
+    pub(super) last_reader: Place,
 }
 
 struct Writers {
@@ -99,44 +118,61 @@ impl Writers {
     }
 }
 
+/// By which the ranges of a transaction ascend.
+pub(super) fn order_of(range: &Range) -> impl Ord + '_ {
+    fn bound(bound: &Bound<Key>) -> (u8, &[u8]) {
+        match bound {
+            Bound::Unbounded => (0, &[]),
+            Bound::Included(key) => (1, key.as_bytes()),
+            Bound::Excluded(key) => (2, key.as_bytes()),
+        }
+    }
+    (range.table, range.index, bound(&range.low), bound(&range.high))
+}
+
 impl Previous {
-    pub fn new(height: Height, order: &[Position]) -> Previous {
-        Previous { height, order: order.to_vec(), ..Previous::default() }
+    /// `order`: transactions in the serial order, and whether they overtook.
+    pub fn new(height: Height, order: Vec<(Position, bool)>) -> Previous {
+        Previous { height, order, ..Previous::default() }
     }
 
-    fn place(&self, rank: usize) -> Place {
-        rank as Place - self.order.len() as Place
+    pub(super) fn place(&self, rank: Rank) -> Place {
+        Place::from(rank) - self.order.len() as Place
+    }
+
+    pub(super) fn rank(&self, place: Place) -> Rank {
+        (place + self.order.len() as Place) as Rank
     }
 
     /// The transaction at a place.
     pub fn at(&self, place: Place) -> Position {
-        self.order[(place + self.order.len() as Place) as usize]
+        self.order[self.rank(place) as usize].0
     }
 
-    pub fn survivor(&mut self, rank: usize, tid: Position, overtook: bool, of: &Simulation) {
+    pub fn survivor(&mut self, rank: Rank, tid: Position, of: &Simulation, catalog: &Catalog) {
         for (read, key) in of.reads(tid).iter().zip(of.read_keys(tid)) {
             self.read(rank, *key, read.value);
         }
-        let place = self.place(rank);
-        self.ranges.extend(of.ranges(tid).iter().map(|range| (place, range.clone())));
-        for write in of.writes(tid) {
-            self.write(rank, overtook, write);
-        }
+        self.scans(rank, of.ranges(tid).iter().cloned());
+        self.changes(rank, of.writes(tid), catalog);
     }
 
     /// One that ran again, on the newest state: it follows everybody.
-    pub fn rerun(&mut self, rank: usize, reads: &mut Reads, writes: &[PendingWrite]) {
+    pub fn rerun(
+        &mut self,
+        rank: Rank,
+        reads: &mut Reads,
+        writes: &[PendingWrite],
+        catalog: &Catalog,
+    ) {
         for (key, value) in reads.drain_keys() {
             self.read(rank, key, value);
         }
-        let place = self.place(rank);
-        self.ranges.extend(reads.drain_ranges().map(|range| (place, range)));
-        for write in writes {
-            self.write(rank, false, write);
-        }
+        self.scans(rank, reads.drain_ranges());
+        self.changes(rank, writes, catalog);
     }
 
-    fn read(&mut self, rank: usize, key: RecordKey, value: bool) {
+    pub(super) fn read(&mut self, rank: Rank, key: RecordKey, value: bool) {
         let place = self.place(rank);
         let marks = self.records.entry(key).or_default();
         marks.last_reader = marks.last_reader.max(place);
@@ -145,14 +181,35 @@ impl Previous {
         }
     }
 
-    fn write(&mut self, rank: usize, overtook: bool, write: &PendingWrite) {
-        let place = self.place(rank);
+    /// What a transaction scanned; the direction makes no difference.
+    fn scans(&mut self, rank: Rank, ranges: impl Iterator<Item = Range>) {
+        let first = self.ranges.len();
+        self.ranges.extend(ranges.map(|range| (rank, Range { reverse: false, ..range })));
+        if self.ranges.len() > first + 1 {
+            self.ranges[first..].sort_unstable_by(|a, b| order_of(&a.1).cmp(&order_of(&b.1)));
+            self.ranges.dedup();
+        }
+    }
+
+    fn changes(&mut self, rank: Rank, writes: &[PendingWrite], catalog: &Catalog) {
+        let first = self.writes.len();
+        for write in writes {
+            self.write(rank, Footmark::of(write, catalog));
+        }
+        let key = |(_, a): &(Rank, Footmark), (_, b): &(Rank, Footmark)| {
+            (a.table, &a.key).cmp(&(b.table, &b.key))
+        };
+        self.writes[first..].sort_unstable_by(key);
+    }
+
+    pub(super) fn write(&mut self, rank: Rank, write: Footmark) {
+        let (place, overtook) = (self.place(rank), self.order[rank as usize].1);
         let marks = self.records.entry(record_key(write.table, &write.key)).or_default();
         marks.writers.add(place, overtook);
         if write.changes_existence() {
             marks.changers.add(place, overtook);
         }
-        self.writes.push(Written { place, overtook, write: write.clone() });
+        self.writes.push((rank, write));
     }
 
     /// Add the edges between the two blocks. Returns the transactions of the later one that precede
@@ -194,9 +251,9 @@ impl Previous {
         }
         let touches = Touching { catalog, before: simulation.snapshot_height };
         for range in simulation.ranges(tid) {
-            for written in &self.writes {
-                if touches.may_touch(range, &written.write) {
-                    out.add(written.place, written.overtook);
+            for (rank, write) in &self.writes {
+                if touches.may_touch(range, write) {
+                    out.add(self.place(*rank), self.order[*rank as usize].1);
                 }
             }
         }
@@ -215,61 +272,17 @@ impl Previous {
                 };
                 last = last.max(reader).max(marks.writers.last);
             }
-            for (place, range) in &self.ranges {
-                if *place > last && touches.may_touch(range, write) {
-                    last = *place;
+            if self.ranges.is_empty() {
+                continue;
+            }
+            let write = Footmark::of(write, catalog);
+            for (rank, range) in &self.ranges {
+                let place = self.place(*rank);
+                if place > last && touches.may_touch(range, &write) {
+                    last = place;
                 }
             }
         }
         last
-    }
-}
-
-/// Whether writes touch ranges, where a block has been installed since the snapshot.
-struct Touching<'a> {
-    catalog: &'a Catalog,
-    /// The snapshot's height.
-    before: Height,
-}
-
-impl Touching<'_> {
-    /// Whether the row of `write` lies in `range` before or after it; "yes" where that cannot be
-    /// known.
-    fn may_touch(&self, range: &Range, write: &PendingWrite) -> bool {
-        let Some(table) = self.catalog.table(range.table).filter(|_| range.table == write.table)
-        else {
-            return false;
-        };
-        if range.index == 0 {
-            return covers(range, write.key.as_bytes());
-        }
-        let columns = index_columns(table, range.index);
-        let after = match &write.state {
-            WriteState::Delete => false,
-            WriteState::Put(row) => {
-                let key = index_key(table, range.index, &write.key, |c| &row[usize::from(c)]);
-                key.map_or(true, |key| covers(range, key.as_bytes()))
-            }
-            WriteState::Commands(commands) => commands
-                .iter()
-                .any(|c| c.code.assignments.iter().any(|(column, _)| columns.contains(column))),
-        };
-        after || write.existed && self.was_in(table, range, &write.key, &columns)
-    }
-
-    /// Whether the row was in the range at the snapshot or is now. What it was between the two is
-    /// tested as the after-image of whoever made it so.
-    fn was_in(&self, table: &Table, range: &Range, key: &Key, columns: &[ColumnId]) -> bool {
-        let mut values = vec![Value::Null; columns.len()];
-        [self.before, LATEST].into_iter().any(|at| {
-            let slot = table.find(key.as_bytes());
-            let stamp = slot.and_then(|slot| table.read(slot, at, columns, &mut values));
-            stamp.is_some()
-                && index_key(table, range.index, key, |column| {
-                    let at = columns.iter().position(|&c| c == column);
-                    &values[at.expect("an index column")]
-                })
-                .map_or(true, |key| covers(range, key.as_bytes()))
-        })
     }
 }

@@ -26,7 +26,7 @@ use concurrency::{
     Recorder, RowRead, WriteState, foresight,
 };
 use procedure::{Frame, ProgramResult, access};
-use storage::{Catalog, Slot, Snapshot, Store};
+use storage::{Catalog, Slot, Store};
 use types::{ColumnId, Height, Position, Stop, TableId, Value};
 
 /// All transactions of a block after their simulation.
@@ -36,8 +36,6 @@ pub struct Simulation {
     /// Numbers of records are below this.
     pub numbers_end: u32,
     pub snapshot_height: Height,
-    /// Keeps an older snapshot readable.
-    _snapshot: Option<Snapshot>,
 }
 
 pub struct Simulated {
@@ -273,7 +271,6 @@ pub fn simulate(
         lanes: lanes.map(|lane| lane.into_inner().unwrap_or_else(|e| e.into_inner())).collect(),
         numbers_end: shared.numbers.end(),
         snapshot_height,
-        _snapshot: store.snapshot_at(snapshot_height),
     }
 }
 

@@ -22,13 +22,14 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use concurrency::{
-    Block, BlockOutcome, BlockReport, Crew, Foresight, OptionValues, Options, Outcome, Prepared,
-    Protocol, ProtocolInfo, ProtocolOption, Span, Timing, Watch, foresight, trial,
+    Block, BlockOutcome, BlockReport, Carried, Crew, Foresight, OptionValues, Options, Outcome,
+    Prepared, Protocol, ProtocolInfo, ProtocolOption, Snapshots, Span, Timing, Watch, foresight,
+    trial,
 };
 use kit::sync;
 use procedure::{Frame, ProgramResult};
 use storage::{BlockWrites, Store, UndoArena};
-use types::{Height, Position, Stop};
+use types::{Position, Stop};
 
 use super::flaw::Flaw;
 use super::order::{Draw, Draws, Place};
@@ -94,7 +95,7 @@ impl<P: Online> Protocol for Arriving<P> {
         &self,
         _: &Arc<Block>,
         _: &Arc<Store>,
-        _: Height,
+        _: Snapshots,
         _: &Crew,
     ) -> Result<Prepared, String> {
         Ok(Box::new(()) as Box<dyn Any + Send>)
@@ -106,6 +107,7 @@ impl<P: Online> Protocol for Arriving<P> {
         block: &Arc<Block>,
         store: &Arc<Store>,
         writes: &mut BlockWrites,
+        _: &Carried,
         crew: &Crew,
     ) -> Result<BlockOutcome, String> {
         let catalog = store.catalog();
@@ -422,8 +424,8 @@ fn in_order(ended: Vec<Done>, numbers: Position) -> (BlockOutcome, Option<Vec<Po
     let outcome = BlockOutcome {
         outcomes: outcomes.into_iter().flatten().collect(),
         serial_order: places.into_iter().map(|(_, arrival, _)| arrival).collect(),
-        deferred: Vec::new(),
         report,
+        ..BlockOutcome::default()
     };
     (outcome, moved.then_some(positions))
 }

@@ -17,9 +17,11 @@ pub enum Flaw {
     NoUndo,
     /// A transaction that runs in one piece does so as soon as one of its queues has come to it.
     NoTokens,
+    /// A plan names records that no row was seen in, though nothing keeps them from other keys.
+    UnsettledSlots,
 }
 
-const FLAWS: [(&str, Flaw); 7] = [
+const FLAWS: [(&str, Flaw); 8] = [
     ("no_priority", Flaw::NoPriority),
     ("no_data_dependencies", Flaw::NoDataDependencies),
     ("no_overwrite_dependents", Flaw::NoOverwriteDependents),
@@ -27,11 +29,14 @@ const FLAWS: [(&str, Flaw); 7] = [
     ("no_scan_routes", Flaw::NoScanRoutes),
     ("no_undo", Flaw::NoUndo),
     ("no_tokens", Flaw::NoTokens),
+    ("unsettled_slots", Flaw::UnsettledSlots),
 ];
 
 impl Flaw {
-    pub const NAMES: &[&str] =
-        &[FLAWS[0].0, FLAWS[1].0, FLAWS[2].0, FLAWS[3].0, FLAWS[4].0, FLAWS[5].0, FLAWS[6].0];
+    pub const NAMES: &[&str] = &[
+        FLAWS[0].0, FLAWS[1].0, FLAWS[2].0, FLAWS[3].0, FLAWS[4].0, FLAWS[5].0, FLAWS[6].0,
+        FLAWS[7].0,
+    ];
 
     pub fn by_name(name: &str) -> Option<Flaw> {
         FLAWS.iter().find(|(known, _)| *known == name).map(|(_, flaw)| *flaw)

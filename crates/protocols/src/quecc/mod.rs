@@ -26,6 +26,12 @@
 //!   speculation is noted, for blind overwrites too.
 //! - No call ends in 40001.
 //!
+//! *Planning ahead.* Routes, fragments and queues follow from the arguments and the tables' schemas
+//! alone, so with `planning=pipelined` a block is planned while the one before it runs. The one
+//! thing that planning asks the store is where records lie, and that is a hint: it is taken of rows
+//! that a settled block has shown, whichever is the newest at the time, and a pin keeps their slots
+//! from other keys. A record that is not found, or was made since, is looked up by the executor.
+//!
 //! *Departures from the thesis.*
 //! - Routes hash a key's first column, where the thesis has ranges of record ids: inserts and range
 //!   scans, which it leaves out, have a route before they have a record.
@@ -69,12 +75,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use concurrency::{
-    Block, BlockOutcome, BlockReport, Crew, Isolation, OptionValues, Options, Outcome, Prepared,
-    Protocol, ProtocolInfo, ProtocolOption, ordered_locks,
+    Block, BlockOutcome, BlockReport, Carried, Crew, Isolation, OptionValues, Options, Outcome,
+    Prepared, Protocol, ProtocolInfo, ProtocolOption, Snapshots, ordered_locks,
 };
 use rustc_hash::FxHashMap;
 use storage::{BlockWrites, Catalog, Pin, Store};
-use types::{Height, Position};
+use types::Position;
 
 use board::Board;
 use execute::{Batch, Worker};
@@ -182,7 +188,8 @@ struct Addresses(FxHashMap<usize, Arc<Compiled>>);
 struct Plan {
     directory: Directory,
     shares: Vec<Share>,
-    /// The tables it was planned for. The pin keeps the slots that the plan names.
+    /// The tables it was planned for. The pin keeps the slots that the plan names until the block
+    /// is being written, when nothing is collected.
     catalog: Arc<Catalog>,
     _pin: Option<Pin>,
 }
@@ -205,7 +212,7 @@ impl Quecc {
         })
     }
 
-    /// `settled`: planning overlaps the block before, and this is the height below it.
+    /// `settled`: planning may overlap the block before, and this is a height below it.
     fn plan(&self, block: &Arc<Block>, store: &Store, settled: Option<Pin>, crew: &Crew) -> Plan {
         let catalog = store.catalog();
         let directory = Arc::new(self.directory(block));
@@ -255,20 +262,20 @@ impl Protocol for Quecc {
         &INFO
     }
 
+    fn plans_ahead(&self) -> bool {
+        self.modes.pipelined
+    }
+
     fn prepare(
         &self,
         block: &Arc<Block>,
         store: &Arc<Store>,
-        snapshot_height: Height,
+        _: Snapshots,
         crew: &Crew,
     ) -> Result<Prepared, String> {
-        let plan = match self.modes.pipelined {
-            true => store
-                .pins()
-                .pin(snapshot_height)
-                .map(|pin| self.plan(block, store, Some(pin), crew)),
-            false => None,
-        };
+        // Whichever block is the newest by now: where its records lie is a hint.
+        let settled = || store.pins().pin_newest();
+        let plan = self.modes.pipelined.then(|| self.plan(block, store, Some(settled()), crew));
         Ok(Box::new(plan))
     }
 
@@ -278,15 +285,16 @@ impl Protocol for Quecc {
         block: &Arc<Block>,
         store: &Arc<Store>,
         writes: &mut BlockWrites,
+        _: &Carried,
         crew: &Crew,
     ) -> Result<BlockOutcome, String> {
         let prepared: Box<Option<Plan>> =
             prepared.downcast().map_err(|_| "quecc was handed another protocol's block")?;
         let catalog = store.catalog();
-        // The block before may have changed the tables.
+        // A barrier may have come in between.
         let plan = prepared.filter(|plan| Arc::ptr_eq(&plan.catalog, &catalog));
         let plan = plan.unwrap_or_else(|| self.plan(block, store, None, crew));
-        let batch = Arc::new(self.batch(block, catalog, plan, store.newest()));
+        let batch = Arc::new(self.batch(block, catalog, plan));
         let findings = drain(&batch, writes, crew)?;
         let epilogues = Arc::new(Epilogues::new(&batch, &findings));
         answer(&batch, &epilogues, crew)?;
@@ -295,13 +303,7 @@ impl Protocol for Quecc {
 }
 
 impl Quecc {
-    fn batch(
-        &self,
-        block: &Arc<Block>,
-        catalog: Arc<Catalog>,
-        plan: Plan,
-        snapshot_height: Height,
-    ) -> Batch {
+    fn batch(&self, block: &Arc<Block>, catalog: Arc<Catalog>, plan: Plan) -> Batch {
         let Plan { directory, shares, .. } = plan;
         let speculates = shares.iter().any(|share| share.speculates);
         let flag = |value| AtomicBool::new(value);
@@ -327,7 +329,7 @@ impl Quecc {
             tentative,
             shares,
             speculates,
-            snapshot_height,
+            snapshot_height: block.height - 1,
             flaw: self.modes.flaw,
         }
     }
@@ -378,8 +380,8 @@ impl Quecc {
         Ok(BlockOutcome {
             outcomes: outcomes.into_iter().flatten().collect(),
             serial_order,
-            deferred: Vec::new(),
             report: BlockReport { rerun: rerun as u32, ..BlockReport::default() },
+            ..BlockOutcome::default()
         })
     }
 }

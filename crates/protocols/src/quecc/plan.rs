@@ -193,7 +193,7 @@ pub struct Planner<'a> {
     catalog: &'a Catalog,
     directory: &'a Directory,
     modes: Modes,
-    /// Planning overlaps the block before: only rows that were there at this height are found.
+    /// Planning may overlap the block before: only rows that were there at this height are found.
     settled_at: Option<Height>,
     share: Share,
     queues: Queues,
@@ -536,6 +536,7 @@ impl<'a> Planner<'a> {
                 let slot = table.find_hashed(*hash, key.as_bytes());
                 let is_settled = |slot: &Slot| {
                     self.settled_at.is_none_or(|height| table.stamp(*slot, height).is_some())
+                        || self.modes.flaw == Some(Flaw::UnsettledSlots)
                 };
                 entry.slot = slot.filter(is_settled).map_or(ABSENT, |slot| slot.0);
             }

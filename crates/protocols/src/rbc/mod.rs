@@ -56,11 +56,11 @@ mod flaw;
 use std::sync::Arc;
 
 use concurrency::{
-    Block, BlockOutcome, BlockReport, Crew, Isolation, Outcome, Prepared, Protocol, ProtocolInfo,
-    Simulated, disjoint, simulation,
+    Block, BlockOutcome, Carried, Crew, Isolation, Outcome, Prepared, Protocol, ProtocolInfo,
+    Simulated, Snapshots, disjoint, simulation,
 };
 use storage::{BlockWrites, Store};
-use types::{Error, Height, Position};
+use types::{Error, Position};
 
 use edges::Edges;
 use flaw::Flaw;
@@ -174,13 +174,13 @@ impl Protocol for Rbc {
         &self,
         block: &Arc<Block>,
         store: &Arc<Store>,
-        snapshot_height: Height,
+        snapshots: Snapshots,
         crew: &Crew,
     ) -> Result<Prepared, String> {
-        if snapshot_height + 1 != block.height {
+        if snapshots.newest + 1 != block.height {
             return Err("rbc reads the state right before its block".to_owned());
         }
-        Ok(Box::new(simulation::simulate(block, store, snapshot_height, crew)))
+        Ok(Box::new(simulation::simulate(block, store, snapshots.newest, crew)))
     }
 
     fn finish(
@@ -189,6 +189,7 @@ impl Protocol for Rbc {
         block: &Arc<Block>,
         store: &Arc<Store>,
         writes: &mut BlockWrites,
+        _: &Carried,
         crew: &Crew,
     ) -> Result<BlockOutcome, String> {
         let simulated: Box<Vec<Simulated>> =
@@ -205,12 +206,7 @@ impl Protocol for Rbc {
                 turned_away(fate)
             }));
         }
-        Ok(BlockOutcome {
-            outcomes,
-            serial_order: order,
-            deferred: Vec::new(),
-            report: BlockReport::default(),
-        })
+        Ok(BlockOutcome { outcomes, serial_order: order, ..BlockOutcome::default() })
     }
 }
 

@@ -12,11 +12,11 @@ use std::sync::Arc;
 
 use concurrency::foresight;
 use concurrency::{
-    Block, BlockOutcome, BlockReport, Crew, Foresight, Isolation, Prepared, Protocol, ProtocolInfo,
-    Runner,
+    Block, BlockOutcome, Carried, Crew, Foresight, Isolation, Prepared, Protocol, ProtocolInfo,
+    Runner, Snapshots,
 };
 use storage::{BlockWrites, Store};
-use types::{Height, Position};
+use types::Position;
 
 pub const ENTRY: crate::Entry =
     crate::Entry { info: &INFO, make: |_| Arc::new(Serial), flaws: &[] };
@@ -47,7 +47,7 @@ impl Protocol for Serial {
         &self,
         _: &Arc<Block>,
         _: &Arc<Store>,
-        _: Height,
+        _: Snapshots,
         _: &Crew,
     ) -> Result<Prepared, String> {
         Ok(Box::new(()))
@@ -59,6 +59,7 @@ impl Protocol for Serial {
         block: &Arc<Block>,
         store: &Arc<Store>,
         writes: &mut BlockWrites,
+        _: &Carried,
         _: &Crew,
     ) -> Result<BlockOutcome, String> {
         let transactions = &block.transactions;
@@ -73,11 +74,6 @@ impl Protocol for Serial {
                 outcomes.push(runner.run_one(block, at, writes.arena(0))?);
             }
         }
-        Ok(BlockOutcome {
-            outcomes,
-            serial_order: positions.collect(),
-            deferred: Vec::new(),
-            report: BlockReport::default(),
-        })
+        Ok(BlockOutcome { outcomes, serial_order: positions.collect(), ..BlockOutcome::default() })
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use concurrency::{Block, Crew, Outcome, Protocol, Statement, Work};
+use concurrency::{Block, Carried, Crew, Outcome, Protocol, Snapshots, Statement, Work};
 use engine::{Body, Input, Replica, Transaction};
 use ledger::{Genesis, Parameters};
 use procedure::step::Procedure;
@@ -131,8 +131,9 @@ pub fn run_to_see(
 ) -> (LoggedBlock, Changes) {
     let height = block.height;
     let mut writes = store.begin_block(height, crew.workers());
-    let prepared = protocol.prepare(&block, store, height - 1, crew).unwrap();
-    let outcome = protocol.finish(prepared, &block, store, &mut writes, crew).unwrap();
+    let prepared = protocol.prepare(&block, store, Snapshots::up_to(height - 1), crew).unwrap();
+    let carried = Carried::default();
+    let outcome = protocol.finish(prepared, &block, store, &mut writes, &carried, crew).unwrap();
     let changes = store.finish(writes);
     store.publish(height);
     (LoggedBlock::new(block, &outcome, protocol).unwrap(), changes)
@@ -147,8 +148,9 @@ pub fn run_block(
 ) -> LoggedBlock {
     let height = block.height;
     let mut writes = store.begin_block(height, crew.workers());
-    let prepared = protocol.prepare(&block, store, height - 1, crew).unwrap();
-    let outcome = protocol.finish(prepared, &block, store, &mut writes, crew).unwrap();
+    let prepared = protocol.prepare(&block, store, Snapshots::up_to(height - 1), crew).unwrap();
+    let carried = Carried::default();
+    let outcome = protocol.finish(prepared, &block, store, &mut writes, &carried, crew).unwrap();
     store.finish_unread(writes);
     store.publish(height);
     LoggedBlock::new(block, &outcome, protocol).unwrap()

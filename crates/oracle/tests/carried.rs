@@ -1,0 +1,243 @@
+//! What goes from block to block is a value: whoever has it and the store goes on as the others do.
+
+use std::sync::Arc;
+
+use concurrency::{Block, BlockOutcome, Carried, Crew, Protocol, Snapshots, Work};
+use kit::mutation::mutate;
+use kit::random::Random;
+use oracle::course::Course;
+use oracle::programs::{LOG, TABLE, fill, random_work, schemas};
+use oracle::subjects::{defaults, variants};
+use oracle::{StoredRow, rows};
+use storage::Store;
+use types::Height;
+
+const OVERLAPPING: &str = "harmony:inter_block=on";
+
+/// Rows are there before the first barrier.
+const FILLED: Height = 1;
+
+fn names() -> Vec<String> {
+    let lagging = ["fabric:lag=3:spread=2", "fabric_pp:lag=3:spread=2", "fabric_pp:spread=1"];
+    let overlapping = [":reordering=off", ":coalescence=off", ":fallback=defer"];
+    let listed = defaults().into_iter().chain(variants()).map(|subject| subject.name);
+    let lagging = lagging.map(str::to_owned).into_iter();
+    let overlapping = overlapping.map(|choice| format!("{OVERLAPPING}{choice}"));
+    listed.chain(lagging).chain(overlapping).chain(multiversion::block::all_names()).collect()
+}
+
+/// Blocks behind the fill, from a seed.
+fn blocks(seed: u64, count: usize) -> Vec<Vec<Arc<Work>>> {
+    let mut random = Random::new(seed);
+    let keys = [4, 9, 25][random.below(3) as usize];
+    let block = |random: &mut Random| {
+        let count = 2 + random.below(9);
+        (0..count).map(|_| random_work(random, keys, 5)).collect()
+    };
+    (0..count).map(|_| block(&mut random)).collect()
+}
+
+/// All that a block leaves.
+#[derive(PartialEq, Debug)]
+struct Left {
+    outcome: BlockOutcome,
+    carried: Vec<u8>,
+    rows: [Vec<StoredRow>; 2],
+}
+
+/// A store with its protocol, between two blocks.
+struct Run {
+    name: String,
+    protocol: Arc<dyn Protocol>,
+    store: Arc<Store>,
+    course: Course,
+    crew: Crew,
+}
+
+impl Run {
+    fn new(name: &str, workers: usize) -> Run {
+        let store = Arc::new(Store::new());
+        schemas().into_iter().for_each(|schema| drop(store.create_table(schema)));
+        let filled = Arc::new(Block::new(FILLED, 0, fill(5)));
+        let serial = protocols::by_name("serial").unwrap();
+        oracle::run_block(&*serial, &Crew::new(1), &store, &filled).unwrap();
+        let course = Course::behind(FILLED);
+        let protocol = protocols::by_name(name).unwrap();
+        Run { name: name.to_owned(), protocol, store, course, crew: Crew::new(workers) }
+    }
+
+    /// As far behind as the protocol allows.
+    fn block(&mut self, transactions: Vec<Arc<Work>>) -> Left {
+        let (store, protocol) = (&self.store, &*self.protocol);
+        let height = store.newest() + 1;
+        let block = Arc::new(Block::new(height, height as i64, transactions));
+        let held = self.course.snapshots(protocol, store, height - 1).unwrap();
+        let newest = height.saturating_sub(protocol.snapshot_lag()).max(held.floor);
+        let snapshots = Snapshots { newest, ..held };
+        let prepared = protocol.prepare(&block, store, snapshots, &self.crew).unwrap();
+        let finished = self.course.finish(protocol, &self.crew, store, &block, prepared);
+        let (outcome, _) = finished.unwrap_or_else(|why| panic!("{}: {why}", self.name));
+        store.collect();
+        let carried = outcome.carried.encode();
+        Left { outcome, carried, rows: [TABLE, LOG].map(|table| rows(store, table)) }
+    }
+
+    /// Another protocol value, and of the block before only the bytes.
+    fn restart(&mut self) {
+        let carried = self.course.carried.encode();
+        self.protocol = protocols::by_name(&self.name).unwrap();
+        let decoded = self.protocol.decode_carried(&carried);
+        self.course.carried = decoded.unwrap_or_else(|why| panic!("{}: {why}", self.name));
+        assert_eq!(self.course.carried.encode(), carried, "{}", self.name);
+    }
+}
+
+/// After any block, and after every one.
+#[test]
+fn who_begins_behind_a_block_goes_on_as_all_others_do() {
+    const BLOCKS: usize = 7;
+    let (mut carrying, mut overtaking) = (0, 0);
+    for name in names() {
+        let deterministic = protocols::by_name(&name).unwrap().info().deterministic;
+        let workers = if deterministic { 2 } else { 1 };
+        for seed in 0..3 {
+            let blocks = blocks(seed, BLOCKS);
+            let mut whole = Run::new(&name, workers);
+            let expected: Vec<Left> = blocks.iter().map(|b| whole.block(b.clone())).collect();
+            carrying += expected.iter().filter(|left| !left.carried.is_empty()).count();
+            overtaking += expected.iter().map(|left| left.outcome.overtakings.len()).sum::<usize>();
+            for restarted in (0..=BLOCKS).map(|at| (at < BLOCKS).then_some(at)) {
+                let mut run = Run::new(&name, workers);
+                for (at, block) in blocks.iter().enumerate() {
+                    if restarted.is_none_or(|restarted| restarted == at) {
+                        run.restart();
+                    }
+                    let left = run.block(block.clone());
+                    assert_eq!(
+                        left, expected[at],
+                        "{name}, seed {seed}, {restarted:?}, block {at}"
+                    );
+                }
+            }
+        }
+    }
+    assert!(carrying > 50, "{carrying} blocks carried anything over");
+    assert!(overtaking > 20, "{overtaking} transactions overtook");
+}
+
+/// What is carried over is hashed, so workers must not show in it.
+#[test]
+fn what_is_carried_is_the_same_on_any_number_of_workers() {
+    for seed in 0..20 {
+        let seen = [1, 2, 8].map(|workers| {
+            let mut run = Run::new(OVERLAPPING, workers);
+            let large = |block: Vec<Arc<Work>>| -> Vec<Arc<Work>> {
+                block.iter().cycle().take(300).cloned().collect()
+            };
+            let left = blocks(seed, 3).into_iter().map(|block| run.block(large(block)).carried);
+            left.collect::<Vec<_>>()
+        });
+        assert!(seen[0].iter().all(|carried| !carried.is_empty()));
+        assert!(seen.windows(2).all(|pair| pair[0] == pair[1]), "seed {seed}");
+    }
+}
+
+/// Only where the next block may look back.
+#[test]
+fn blocks_that_do_not_overlap_carry_nothing() {
+    for name in names().iter().filter(|name| !name.starts_with(OVERLAPPING)) {
+        let mut run = Run::new(name, 1);
+        let left = run.block(blocks(1, 1).remove(0));
+        assert!(left.outcome.carried.is_empty() && left.carried.is_empty(), "{name}");
+        assert!(run.protocol.decode_carried(&[0]).is_err(), "{name}");
+    }
+}
+
+/// Whatever comes instead of the block before's, it is refused, not taken for no edges.
+#[test]
+fn a_block_two_behind_needs_what_the_one_before_it_carried() {
+    let mut run = Run::new(OVERLAPPING, 1);
+    let mut blocks = blocks(1, 3).into_iter();
+    let first = run.block(blocks.next().unwrap());
+    run.block(blocks.next().unwrap());
+    for carried in [Carried::default(), first.outcome.carried] {
+        let (store, crew) = (&run.store, &run.crew);
+        let height = store.newest() + 1;
+        let block = Arc::new(Block::new(height, 0, Vec::new()));
+        let snapshots = Snapshots::up_to(height - 2);
+        let prepared = run.protocol.prepare(&block, store, snapshots, crew).unwrap();
+        let mut writes = store.begin_block(height, 1);
+        let finished = run.protocol.finish(prepared, &block, store, &mut writes, &carried, crew);
+        assert!(finished.is_err());
+        store.finish_unread(writes);
+        store.publish(height);
+    }
+}
+
+/// Endorsements on a snapshot that may have been collected would differ between replicas.
+#[test]
+fn endorsements_on_snapshots_that_are_not_held_are_refused() {
+    for name in ["fabric:lag=2", "fabric_pp:spread=1"] {
+        let mut run = Run::new(name, 1);
+        blocks(1, 4).into_iter().for_each(|block| drop(run.block(block)));
+        run.course = Course::default();
+        run.store.collect();
+        let newest = run.store.newest();
+        let block = Arc::new(Block::new(newest + 1, 0, Vec::new()));
+        let prepare = |snapshots| run.protocol.prepare(&block, &run.store, snapshots, &run.crew);
+        assert!(prepare(Snapshots { newest, floor: FILLED }).is_err());
+        assert!(prepare(Snapshots { newest: newest - 1, floor: newest - 1 }).is_err());
+        assert!(prepare(Snapshots { newest, floor: newest }).is_ok());
+    }
+}
+
+/// One encoding for each state: what is not refused is encoded as it was.
+#[test]
+fn hostile_bytes_are_refused_or_mean_what_they_say() {
+    let protocol = protocols::by_name(OVERLAPPING).unwrap();
+    let carried = |seed| {
+        let mut run = Run::new(OVERLAPPING, 1);
+        blocks(seed, 3).into_iter().map(|block| run.block(block).carried).collect::<Vec<_>>()
+    };
+    let samples: Vec<Vec<u8>> = (0..6).flat_map(carried).collect();
+    let mut random = Random::new(7);
+    let (mut taken, mut refused) = (0, 0);
+    for round in 0..40_000 {
+        let mut bytes = samples[round % samples.len()].clone();
+        mutate(&mut bytes, &samples, &mut random);
+        match protocol.decode_carried(&bytes) {
+            Ok(carried) => {
+                assert_eq!(carried.encode(), bytes);
+                taken += 1;
+            }
+            Err(_) => refused += 1,
+        }
+    }
+    assert!(taken > 500 && refused > 5_000, "{taken} taken, {refused} refused");
+}
+
+/// A decoded state is used as it is, whatever it says.
+#[test]
+fn a_block_runs_behind_whatever_could_be_decoded() {
+    let mut random = Random::new(3);
+    let mut ran = 0;
+    for seed in 0..300 {
+        let mut run = Run::new(OVERLAPPING, 1);
+        let mut blocks = blocks(seed % 10, 3).into_iter();
+        let samples = [run.block(blocks.next().unwrap()), run.block(blocks.next().unwrap())];
+        let samples = samples.map(|left| left.carried);
+        let mut bytes = samples[1].clone();
+        mutate(&mut bytes, &samples, &mut random);
+        let Ok(carried) = run.protocol.decode_carried(&bytes) else { continue };
+        let (store, crew) = (&run.store, &run.crew);
+        let height = store.newest() + 1;
+        let block = Arc::new(Block::new(height, 0, blocks.next().unwrap()));
+        let snapshots = Snapshots::up_to(height - 2);
+        let prepared = run.protocol.prepare(&block, store, snapshots, crew).unwrap();
+        let mut writes = store.begin_block(height, 1);
+        // It may be refused, and must not panic.
+        let _ = run.protocol.finish(prepared, &block, store, &mut writes, &carried, crew);
+        ran += 1;
+    }
+    assert!(ran > 5, "{ran} blocks ran");
+}
