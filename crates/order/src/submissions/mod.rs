@@ -7,12 +7,12 @@
 //!
 //! ```text
 //! for each block, on every replica in the same order:
-//!   advance(time_us) ─► admit(envelope, id, place) for each ─► … run … ─► settle(envelope, place, how)
+//!   advance(time_us) ─► admit(envelope, id, place) each ─► … run … ─► settle(envelope, place, how)
 //!
 //!                    ┌─ sequence   window of 1024 below the highest ── ends with its last expiry
 //! principal, name ───┤
-//!                    └─ key        pending ─► final  ── a copy is told where it stands, till expiry
-//!                                         └─► retry  ── the next envelope may take its place
+//!                    └─ key        pending ─► final ── a copy is told where it stands, till expiry
+//!                                         └─► retry ── the next envelope may take its place
 //! ```
 //!
 //! **Sequences** are for drivers and nodes, which count. A number is used up when it is admitted,
@@ -408,6 +408,3 @@ fn other_bytes(known: &Entry) -> Error {
     .with_detail(format!("It is transaction {index} of block {height}."))
     .with_hint("Ask for its outcome, or use another key.")
 }
-
-#[cfg(test)]
-mod tests;
