@@ -17,8 +17,10 @@
 //! Absence: no threads, clocks or sockets; nothing of what a request means, of blocks and of how
 //! they are run.
 
+pub mod conformance;
 pub mod envelope;
 mod generator;
+pub mod model;
 mod orderer;
 mod proposal;
 mod solo;
@@ -27,6 +29,7 @@ mod wire;
 
 pub use envelope::{Envelope, Seed, Signature, Submission, View, id_of_encoded};
 pub use generator::Generator;
+pub use model::Model;
 pub use orderer::{Limits, Orderer, Refused};
 pub use proposal::{Certificate, CertificateKind, Delivery, Proposal, Proposer};
 pub use solo::Solo;

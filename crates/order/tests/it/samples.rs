@@ -1,6 +1,5 @@
 //! Envelopes, small and large.
 
-use bytes::Bytes;
 use order::{Envelope, Signature, Submission, View};
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
@@ -21,14 +20,6 @@ pub fn usual(request: &[u8]) -> View<'_> {
         signatures: Vec::new(),
         approvals: Vec::new(),
     }
-}
-
-/// With a request that tells it from all others.
-pub fn numbered(number: u64, bytes: usize) -> Bytes {
-    let mut request = number.to_be_bytes().to_vec();
-    request.resize(bytes.max(8), 0);
-    let submission = Submission::Sequence { submitter: [7; 16], sequence: number };
-    View { submission, ..usual(&request) }.encode().unwrap()
 }
 
 fn submissions() -> impl Strategy<Value = Submission> {
