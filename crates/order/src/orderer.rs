@@ -40,7 +40,8 @@ pub trait Orderer {
     /// Hands over an envelope to be ordered, or refuses it at once.
     fn submit(&mut self, envelope: Bytes) -> Result<(), Refused>;
 
-    /// Asks for a batch even if nothing waits, for the sake of what earlier blocks put off.
+    /// Asks for a batch even if nothing waits, for the sake of what earlier blocks put off. Where
+    /// messages can be lost, so can this: ask again. One empty batch too many does no harm.
     fn nudge(&mut self);
 
     /// The next delivery, if there is one. `now_us` is the node's clock: what this node cuts

@@ -106,11 +106,15 @@ impl<'h> Bed<'h> {
         if time_us > self.clock_us_max {
             return Err(format!("a batch bears {time_us}, which no clock has shown"));
         }
-        let Limits { transactions_max, bytes_max, .. } = self.limits;
+        let Limits { transactions_max, bytes_max, block_bytes_max, outcome_bytes_max, .. } =
+            self.limits;
         let count = proposal.envelopes.len();
         let bytes: usize = proposal.envelopes.iter().map(Bytes::len).sum();
         if count > transactions_max || (count > 1 && bytes > bytes_max) {
             return Err(format!("a batch has {count} envelopes and {bytes} bytes"));
+        }
+        if bytes + count * outcome_bytes_max > block_bytes_max {
+            return Err(format!("{count} envelopes of {bytes} bytes leave outcomes no room"));
         }
         Ok(())
     }

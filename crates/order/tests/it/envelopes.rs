@@ -169,7 +169,8 @@ fn both_directions_refuse_what_is_out_of_bounds() {
     let long = "x".repeat(SETTING_BYTES_MAX + 1);
     let signature = |n: u8| Signature { key_id: [n; 32], bytes: &b"s"[..] };
     let names: Vec<String> = (0..=LIST_MAX).map(|n| format!("{n:03}")).collect();
-    let changes: [(&str, &dyn Fn(&mut View<'_>)); 8] = [
+    type Change<'c> = &'c dyn Fn(&mut View<'_>);
+    let changes: [(&str, Change<'_>); 8] = [
         ("no principal", &|e| e.principal = ""),
         ("an empty key", &|e| e.submission = Submission::Key("")),
         ("settings out of order", &|e| e.settings = vec![("b", ""), ("a", "")]),

@@ -34,7 +34,8 @@ fn the_client_reads_the_vectors() {
 fn the_client_finds_changed_vectors() {
     let vectors: Value = serde_json::from_str(&std::fs::read_to_string(path()).unwrap()).unwrap();
     let folder = std::env::temp_dir().join(format!("order-vectors-{}", std::process::id()));
-    let changes: [(&str, &dyn Fn(&mut Value)); 5] = [
+    type Change<'c> = &'c dyn Fn(&mut Value);
+    let changes: [(&str, Change<'_>); 5] = [
         ("id", &|all| all["envelopes"][1]["id"] = "00".into()),
         ("draws", &|all| all["draws"][1]["uuid"][2] = "00".into()),
         ("proposal", &|all| all["proposal"]["time_us"] = 0.into()),

@@ -166,9 +166,12 @@ struct Twin {
     time_us: i64,
     /// Expiry of what was admitted, for each sequence of each submitter.
     sequences: BTreeMap<(String, [u8; 16]), BTreeMap<u64, i64>>,
-    /// All envelopes that were run under a key: id, place, expiry and how it ended.
-    keys: BTreeMap<(String, String), Vec<(Hash, Place, i64, Option<Ended>)>>,
+    /// All envelopes that were run under a key.
+    keys: BTreeMap<(String, String), Vec<Run>>,
 }
+
+/// Id, place, expiry and how it ended.
+type Run = (Hash, Place, i64, Option<Ended>);
 
 #[derive(PartialEq, Debug)]
 enum Short {
@@ -207,9 +210,8 @@ impl Twin {
             }
             Submission::Key(key) => {
                 let runs = self.keys.entry((principal, key.to_owned())).or_default();
-                let alive = |(_, _, expires_us, ended): &(Hash, Place, i64, Option<Ended>)| {
-                    ended.is_none() || *expires_us >= time_us
-                };
+                let alive =
+                    |(_, _, expires_us, ended): &Run| ended.is_none() || *expires_us >= time_us;
                 // A key speaks of its last envelope while any of its envelopes could come again.
                 if !runs.iter().any(alive) {
                     runs.clear();
