@@ -37,7 +37,7 @@ use types::codec::{
 };
 use types::{Error, Height, Result, SqlState};
 
-use crate::wire::{corrupt, count, finish, i64_bytes, string_bytes, take, u64_bytes};
+use crate::wire::{corrupt, finish, i64_bytes, string_bytes, take, u64_bytes};
 
 /// Bytes of a principal, of a key, of a setting's name.
 pub const NAME_BYTES_MAX: usize = 255;
@@ -318,7 +318,7 @@ fn decode_settings<'a>(form: u8, rest: &mut &'a [u8]) -> Result<Vec<(&'a str, &'
     if form & WITH_SETTINGS == 0 {
         return Ok(Vec::new());
     }
-    let count = count(rest, 2, LIST_MAX)?;
+    let count = decode_u64(rest)?;
     if count == 0 {
         return Err(corrupt("an empty list of settings"));
     }
@@ -344,7 +344,7 @@ fn encode_signatures<B: AsRef<[u8]>>(list: &[Signature<B>], out: &mut Vec<u8>) {
 }
 
 fn decode_signatures<'a>(rest: &mut &'a [u8]) -> Result<Vec<Signature<&'a [u8]>>> {
-    let count = count(rest, 33, LIST_MAX)?;
+    let count = decode_u64(rest)?;
     (0..count).map(|_| Ok(Signature { key_id: take(rest)?, bytes: decode_bytes(rest)? })).collect()
 }
 

@@ -10,9 +10,9 @@
 
 use bytes::{BufMut, Bytes};
 use types::Result;
-use types::codec::{decode_bytes, decode_i64, encode_bytes, encode_i64, encode_u64};
+use types::codec::{decode_bytes, decode_i64, decode_u64, encode_bytes, encode_i64, encode_u64};
 
-use crate::wire::{corrupt, count, finish, i64_bytes, string_bytes, take, u64_bytes};
+use crate::wire::{corrupt, finish, i64_bytes, string_bytes, take, u64_bytes};
 
 /// Which node cut a batch; zeros where a ledger has one node.
 pub type Proposer = [u8; 32];
@@ -46,7 +46,7 @@ impl Proposal {
         let mut rest = &bytes[..];
         let time_us = decode_i64(&mut rest)?;
         let proposer = take(&mut rest)?;
-        let count = count(&mut rest, 1, u32::MAX as usize)?;
+        let count = decode_u64(&mut rest)?;
         let envelopes: Result<Vec<Bytes>> =
             (0..count).map(|_| Ok(bytes.slice_ref(decode_bytes(&mut rest)?))).collect();
         let proposal = Proposal { time_us, proposer, envelopes: envelopes? };

@@ -1,6 +1,5 @@
 //! Strict reading beyond [`types::codec`], and how long what is written will be.
 
-use types::codec::decode_u64;
 use types::{Error, Result, SqlState};
 
 pub fn corrupt(what: &str) -> Error {
@@ -11,15 +10,6 @@ pub fn take<const N: usize>(input: &mut &[u8]) -> Result<[u8; N]> {
     let (head, rest) = input.split_first_chunk().ok_or_else(|| corrupt("cut short"))?;
     *input = rest;
     Ok(*head)
-}
-
-/// A count of things that take `each_bytes_min` or more: it cannot reserve more than the input.
-pub fn count(input: &mut &[u8], each_bytes_min: usize, count_max: usize) -> Result<usize> {
-    let count = usize::try_from(decode_u64(input)?).unwrap_or(usize::MAX);
-    if count > count_max || count > input.len() / each_bytes_min {
-        return Err(corrupt("a count beyond its bound"));
-    }
-    Ok(count)
 }
 
 pub fn finish(rest: &[u8]) -> Result<()> {

@@ -19,7 +19,7 @@ use types::codec::{decode_i64, decode_str, decode_u64, encode_i64, encode_str, e
 
 use super::{Entry, Place, Remembered, Status, Submissions, Submitter, Window};
 use crate::envelope::NAME_BYTES_MAX;
-use crate::wire::{corrupt, count, finish, take};
+use crate::wire::{corrupt, finish, take};
 
 const FORMAT: u8 = 1;
 
@@ -56,7 +56,7 @@ impl Submissions {
         let mut submissions = Submissions::new(ledger_id, remembered);
         submissions.time_us = decode_i64(&mut rest)?;
         let mut before: Option<&str> = None;
-        for _ in 0..count(&mut rest, 4, usize::MAX)? {
+        for _ in 0..decode_u64(&mut rest)? {
             let name = decode_name(&mut rest)?;
             ascending(before.replace(name), name)?;
             submissions.decode_principal(name, &mut rest)?;
@@ -66,7 +66,7 @@ impl Submissions {
     }
 
     fn decode_principal(&mut self, name: &str, rest: &mut &[u8]) -> Result<()> {
-        let submitters = count(rest, 146, usize::MAX)?;
+        let submitters = decode_u64(rest)?;
         let mut before = None;
         for _ in 0..submitters {
             let id: [u8; 16] = take(rest)?;
@@ -77,14 +77,14 @@ impl Submissions {
             }
             self.put_submitter(name, id, submitter);
         }
-        let keys = count(rest, 38, usize::MAX)?;
+        let keys = decode_u64(rest)?;
         let mut before = None;
         for _ in 0..keys {
             let key = decode_name(rest)?;
             ascending(before.replace(key), key)?;
             self.put_key(name, Arc::from(key), decode_entry(rest)?);
         }
-        if submitters + keys == 0 {
+        if (submitters, keys) == (0, 0) {
             return Err(corrupt("a principal of whom nothing is known"));
         }
         Ok(())

@@ -49,13 +49,14 @@ impl Window {
         self.highest
     }
 
-    /// Forgets what falls out below, so that the ring has room for what comes.
+    /// Forgets what falls out below, where the ring has the sequences that are skipped now. The
+    /// highest itself is set next.
     fn advance(&mut self, sequence: u64) {
         if sequence - self.highest >= WINDOW {
             self.used = [0; WORDS];
         } else {
-            for fresh in self.highest + 1..=sequence {
-                self.used[word(fresh)] &= !bit(fresh);
+            for skipped in self.highest + 1..sequence {
+                self.used[word(skipped)] &= !bit(skipped);
             }
         }
         self.highest = sequence;

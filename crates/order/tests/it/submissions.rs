@@ -356,3 +356,42 @@ fn hostile_bytes_are_refused_or_are_the_one_encoding() {
         assert!(Submissions::decode(sample, [0; 16], REMEMBERED).is_err(), "another ledger's");
     }
 }
+
+/// One principal with one submitter, byte by byte.
+fn submitter_bytes(expires_us: u8, highest: u8, bitmap: [u8; 2], keys: &[u8]) -> Vec<u8> {
+    let mut bytes = [&[1][..], &LEDGER, &[20, 1, 1, b'p', 1], &[4; 16]].concat();
+    bytes.extend([expires_us, highest]);
+    bytes.extend(bitmap);
+    bytes.extend([0; 126]);
+    bytes.extend(keys);
+    bytes
+}
+
+#[test]
+fn states_that_cannot_be_are_refused() {
+    let read = |bytes: &[u8]| Submissions::decode(bytes, LEDGER, REMEMBERED);
+    let good = submitter_bytes(20, 9, [0x80, 0x40], &[0]);
+    assert_eq!(read(&good).unwrap().encode(), good);
+    let nobody = [&[1][..], &LEDGER, &[20, 1, 1, b'p', 0, 0]].concat();
+    let unnamed = [&[1][..], &LEDGER, &[20, 1, 0, 0, 0]].concat();
+    for (what, bytes) in [
+        ("a submitter that has ended", submitter_bytes(18, 9, [0x80, 0], &[0])),
+        ("a highest that is not used", submitter_bytes(20, 9, [0x40, 0], &[0])),
+        ("a sequence below zero", submitter_bytes(20, 8, [0x80, 0x40], &[0])),
+        ("keys that are missing", submitter_bytes(20, 9, [0x80, 0], &[1])),
+        ("a byte too many", submitter_bytes(20, 9, [0x80, 0], &[0, 0])),
+        ("a principal of whom nothing is known", nobody),
+        ("a principal without a name", unnamed),
+    ] {
+        assert!(read(&bytes).is_err(), "{what}");
+    }
+}
+
+#[test]
+fn time_does_not_run_back() {
+    let mut submissions = at(1000);
+    submissions.advance(500);
+    assert_eq!(submissions.time_us(), 1000);
+    let expired = Some(SqlState::QUERY_CANCELED);
+    assert_eq!(code(submissions.admit(&keyed("k", 700), &id(1), place(1, 0))), expired);
+}
