@@ -342,7 +342,6 @@ impl Orderer for Node {
             Error::new(SqlState::INVALID_PARAMETER_VALUE, "no delivery follows the last number")
         })?;
         self.next_sequence = next_sequence;
-        self.early.clear();
         Ok(())
     }
 
