@@ -12,7 +12,7 @@ pub type Hash = [u8; 32];
 /// before-image.
 pub const ZERO_HASH: Hash = [0; 32];
 
-pub(crate) type Tag = [u8; 16];
+pub type Tag = [u8; 16];
 
 pub(crate) const TAG_BLOCK: &Tag = b"tally block v1\0\0";
 pub(crate) const TAG_PARAMETERS: &Tag = b"tally params v1\0";
@@ -22,7 +22,7 @@ pub(crate) const TAG_STATE: &Tag = b"tally state v1\0\0";
 pub(crate) const TAG_CHECKPOINT: &Tag = b"tally ckpt v1\0\0\0";
 pub(crate) const TAG_HEADERS: &Tag = b"tally heads v1\0\0";
 
-pub(crate) fn tagged_hash(tag: &Tag, bytes: &[u8]) -> Hash {
+pub fn tagged_hash(tag: &Tag, bytes: &[u8]) -> Hash {
     let mut hasher = Sha256::new();
     hasher.update(tag);
     hasher.update(bytes);

@@ -20,6 +20,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("protocols", &["concurrency", "kit", "multiversion", "procedure", "storage", "types"]),
     ("oracle", &["concurrency", "kit", "procedure", "protocols", "storage", "types"]),
     ("ledger", &["kit", "types"]),
+    ("order", &["kit", "ledger", "types"]),
     ("recovery", &["concurrency", "ledger", "procedure", "storage", "types"]),
     (
         "engine",

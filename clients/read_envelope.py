@@ -1,0 +1,289 @@
+#!/usr/bin/env python3
+"""Reads what is ordered, as docs/order-format.md describes it, with Python's standard library.
+
+    read_envelope.py envelope HEX        prints it and its id as JSON
+    read_envelope.py proposal HEX
+    read_envelope.py certificate HEX
+    read_envelope.py submissions HEX
+    read_envelope.py draws SEED_HEX      the first draws
+    read_envelope.py vectors FILE        compares with docs/vectors/envelopes.json
+
+Exit codes: 0 read, 1 refused, 2 wrong usage. The section numbers in the comments are those of the
+page.
+"""
+
+import hashlib
+import json
+import struct
+import sys
+
+NAME_BYTES_MAX = 255
+SETTING_BYTES_MAX = 4096
+SIGNATURE_BYTES_MAX = 8192
+LIST_MAX = 64
+WINDOW = 1024
+
+
+class Reader:
+    """1. Strict reading from the front."""
+
+    def __init__(self, data):
+        self.data, self.at = data, 0
+
+    def take(self, count):
+        if count > len(self.data) - self.at:
+            raise ValueError("cut short")
+        self.at += count
+        return self.data[self.at - count : self.at]
+
+    def byte(self):
+        return self.take(1)[0]
+
+    def varint(self):
+        number, shift = 0, 0
+        while True:
+            byte = self.byte()
+            number |= (byte & 0x7F) << shift
+            if number >= 1 << 64:
+                raise ValueError("a number beyond 64 bits")
+            if byte < 0x80:
+                if byte == 0 and shift > 0:
+                    raise ValueError("an overlong number")
+                return number
+            shift += 7
+
+    def zigzag(self):
+        number = self.varint()
+        return number >> 1 if number % 2 == 0 else -(number >> 1) - 1
+
+    def string(self):
+        return self.take(self.varint())
+
+    def text(self):
+        return self.string().decode()
+
+    def name(self):
+        name = self.string()
+        if not 1 <= len(name) <= NAME_BYTES_MAX:
+            raise ValueError("a name of a wrong length")
+        return name.decode()
+
+    def list(self, item, count_max):
+        count = self.varint()
+        if count > count_max:
+            raise ValueError("a list that is too long")
+        return [item() for _ in range(count)]
+
+    def left(self):
+        return len(self.data) - self.at
+
+    def finish(self):
+        if self.left():
+            raise ValueError(f"{self.left()} bytes left over")
+
+
+def ascending(keys):
+    keys = list(keys)
+    if any(left >= right for left, right in zip(keys, keys[1:])):
+        raise ValueError("a list that does not ascend")
+
+
+def read_signatures(reader):
+    def signature():
+        key_id, data = reader.take(32), reader.string()
+        if len(data) > SIGNATURE_BYTES_MAX:
+            raise ValueError("a signature that is too long")
+        return [key_id.hex(), data.hex()]
+
+    signatures = reader.list(signature, LIST_MAX)
+    ascending(key_id for key_id, _ in signatures)
+    return signatures
+
+
+def read_settings(reader):
+    def setting():
+        name, value = reader.name(), reader.string()
+        if len(value) > SETTING_BYTES_MAX:
+            raise ValueError("a value that is too long")
+        return [name, value.decode()]
+
+    settings = reader.list(setting, LIST_MAX)
+    if not settings:
+        raise ValueError("an empty list of settings")
+    ascending(name.encode() for name, _ in settings)
+    return settings
+
+
+def read_envelope(data):
+    """2. Envelopes."""
+    reader = Reader(data)
+    form = reader.byte()
+    if form >> 3 != 2:
+        raise ValueError("an unknown form of envelope")
+    envelope = {"ledger_id": reader.take(16).hex(), "principal": reader.name()}
+    if form & 1:
+        envelope["submission"] = {"key": reader.name()}
+    else:
+        submitter = reader.take(16).hex()
+        envelope["submission"] = {"submitter": submitter, "sequence": reader.varint()}
+    envelope["expires_us"] = reader.zigzag()
+    envelope["seen_height"] = reader.varint()
+    envelope["settings"] = read_settings(reader) if form & 2 else []
+    seed = reader.take(16) if form & 4 else bytes(16)
+    if form & 4 and not any(seed):
+        raise ValueError("a seed of zeros")
+    envelope["seed"] = seed.hex()
+    envelope["request"] = reader.string().hex()
+    body = data[: reader.at]
+    envelope["signatures"], envelope["approvals"] = [], []
+    if reader.left():
+        envelope["signatures"] = read_signatures(reader)
+        envelope["approvals"] = read_signatures(reader)
+        if not envelope["signatures"] and not envelope["approvals"]:
+            raise ValueError("an empty tail")
+    reader.finish()
+    envelope["id"] = hashlib.sha256(b"tally envelope 1" + body).hexdigest()
+    return envelope
+
+
+def words(seed):
+    """3. Chance."""
+    block = 0
+    while True:
+        message = b"tally random v1\0" + seed + struct.pack(">Q", block)
+        yield from struct.unpack(">4Q", hashlib.sha256(message).digest())
+        block += 1
+
+
+def uuid(source):
+    high, low = next(source), next(source)
+    high = high & ~0xF000 | 0x4000
+    low = low & ~(3 << 62) | 2 << 62
+    return struct.pack(">QQ", high, low).hex()
+
+
+def draws(seed):
+    first, numbers, uuids = words(seed), words(seed), words(seed)
+    return {
+        "seed": seed.hex(),
+        "words": [f"{next(first):016x}" for _ in range(6)],
+        "random": [(next(numbers) >> 11) / 2**53 for _ in range(3)],
+        "uuid": [uuid(uuids) for _ in range(3)],
+    }
+
+
+def read_proposal(data):
+    """4. Proposals."""
+    reader = Reader(data)
+    proposal = {"time_us": reader.zigzag(), "proposer": reader.take(32).hex()}
+    proposal["envelopes"] = reader.list(lambda: reader.string().hex(), (1 << 32) - 1)
+    reader.finish()
+    return proposal
+
+
+def read_certificate(data):
+    """5. Certificates."""
+    reader = Reader(data)
+    certificate = {"kind": reader.byte(), "evidence": reader.string().hex()}
+    reader.finish()
+    if certificate["kind"] not in (0, 1, 2, 3, 255):
+        raise ValueError("an unknown kind of certificate")
+    if certificate["kind"] == 0 and certificate["evidence"]:
+        raise ValueError("evidence of a lone node")
+    return certificate
+
+
+def read_submissions(data):
+    """6. Submissions."""
+    reader = Reader(data)
+    if reader.byte() != 1:
+        raise ValueError("an unknown format of submissions")
+    state = {"ledger_id": reader.take(16).hex(), "time_us": reader.zigzag()}
+
+    def submitter():
+        found = {"id": reader.take(16).hex(), "expires_us": reader.zigzag()}
+        highest, bitmap = reader.varint(), int.from_bytes(reader.take(WINDOW // 8), "big")
+        backs = [back for back in range(WINDOW) if bitmap >> (WINDOW - 1 - back) & 1]
+        if found["expires_us"] < state["time_us"] or not backs or backs[0] or backs[-1] > highest:
+            raise ValueError("a submitter that cannot be")
+        found["used"] = sorted(highest - back for back in backs)
+        return found
+
+    def key():
+        found = {"key": reader.name(), "id": reader.take(32).hex()}
+        found["height"], found["index"] = reader.varint(), reader.varint()
+        status = reader.byte()
+        if status > 2 or found["index"] >= 1 << 32:
+            raise ValueError("a key that cannot be")
+        found["status"] = ["pending", "retry", "final"][status]
+        found["expires_us"] = reader.zigzag()
+        return found
+
+    def principal():
+        found = {"name": reader.name()}
+        found["submitters"] = reader.list(submitter, len(data))
+        found["keys"] = reader.list(key, len(data))
+        ascending(item["id"] for item in found["submitters"])
+        ascending(item["key"].encode() for item in found["keys"])
+        if not found["submitters"] and not found["keys"]:
+            raise ValueError("a principal of whom nothing is known")
+        return found
+
+    state["principals"] = reader.list(principal, len(data))
+    ascending(item["name"].encode() for item in state["principals"])
+    reader.finish()
+    return state
+
+
+READERS = {
+    "envelope": read_envelope,
+    "proposal": read_proposal,
+    "certificate": read_certificate,
+    "submissions": read_submissions,
+    "draws": draws,
+}
+
+
+def check_vectors(path):
+    with open(path, encoding="utf-8") as file:
+        vectors = json.load(file)
+
+    def compare(reader, vector):
+        found = {"bytes": vector["bytes"], **reader(bytes.fromhex(vector["bytes"]))}
+        if found != vector:
+            raise ValueError(f"expected {vector}, found {found}")
+
+    for vector in vectors["envelopes"]:
+        compare(read_envelope, vector)
+    for why, data in vectors["no_envelopes"]:
+        try:
+            read_envelope(bytes.fromhex(data))
+        except ValueError:
+            continue
+        raise ValueError(f"{why} is not refused")
+    for vector in vectors["draws"]:
+        if draws(bytes.fromhex(vector["seed"])) != vector:
+            raise ValueError(f"other draws than {vector}")
+    for name in ("proposal", "certificate", "submissions"):
+        compare(READERS[name], vectors[name])
+
+
+def main(arguments):
+    if len(arguments) != 2 or arguments[0] not in [*READERS, "vectors"]:
+        print(__doc__.strip(), file=sys.stderr)
+        return 2
+    what, argument = arguments
+    try:
+        if what == "vectors":
+            check_vectors(argument)
+            print("all vectors are read as they should be")
+        else:
+            print(json.dumps(READERS[what](bytes.fromhex(argument)), indent=2, ensure_ascii=False))
+    except ValueError as error:
+        print(f"refused: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

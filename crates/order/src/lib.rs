@@ -1,0 +1,36 @@
+//! What is ordered, and who orders it.
+//!
+//! ```text
+//! Envelope ─encode─► Bytes ─submit─► Orderer ─poll─► Delivery { sequence, Proposal, Certificate }
+//!                                    (Solo, Model,                      │
+//!                                     adapters)       admit, envelope by envelope ─► Submissions
+//! ```
+//!
+//! An [`Envelope`] is a request in the bytes that are ordered, hashed and signed. An [`Orderer`]
+//! turns envelopes into a stream of numbered batches: [`Solo`] within a node, [`Model`] in a
+//! simulation, engines of others behind adapters, each of which has to pass [`conformance`].
+//! [`Submissions`] is the part of a ledger's state that runs each request at most once, and
+//! [`Generator`] the chance that all replicas agree on.
+//!
+//! The bytes are documented in `docs/order-format.md`; `clients/read_envelope.py` reads them.
+//!
+//! Absence: no threads, clocks or sockets; nothing of what a request means, of blocks and of how
+//! they are run.
+
+pub mod conformance;
+pub mod envelope;
+mod generator;
+pub mod model;
+mod orderer;
+mod proposal;
+mod solo;
+pub mod submissions;
+mod wire;
+
+pub use envelope::{Envelope, Seed, Signature, Submission, View, id_of_encoded};
+pub use generator::Generator;
+pub use model::Model;
+pub use orderer::{Limits, Orderer, Refused};
+pub use proposal::{Certificate, CertificateKind, Delivery, Proposal, Proposer};
+pub use solo::Solo;
+pub use submissions::{Admission, Ended, Entry, Place, Remembered, Status, Submissions};

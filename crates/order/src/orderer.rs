@@ -1,0 +1,152 @@
+//! The seam to whatever puts envelopes in an order.
+//!
+//! ```text
+//! submit(envelope) ─► [ the orderer: a queue, or a cluster of its own ] ─► poll() ─► Delivery
+//!                                                                          1, 2, 3, …
+//! ```
+//!
+//! An orderer is a value: threads, sockets and clocks are given to it by an adapter. `submit` and
+//! `poll` return at once; where the order is made elsewhere, an adapter fills queues on both sides.
+//!
+//! **What a consumer may rely on.** [`crate::conformance`] tries it.
+//!
+//! 1. Deliveries count 1, 2, 3, … without a gap, and every node is given the same under the same
+//!    sequence.
+//! 2. The times of batches never run back, whatever the clocks of proposers do.
+//! 3. An envelope that was accepted is delivered unless its node stops. It stands in the order
+//!    *at least once*: a message sent again after a lost answer may put a copy into the same or a
+//!    later batch. [`crate::Submissions`] tells copies apart; an orderer need not.
+//! 4. Without faults, envelopes of one node are delivered once, in the order in which they came.
+//! 5. After a restart, `resume` names the last delivery that was made durable, and the one behind
+//!    it comes next. What was accepted and not ordered may be lost: its clients hear nothing and
+//!    ask again.
+//! 6. What waits is bounded in count and bytes.
+//! 7. Deliveries hold envelopes of any node, known here or not, and may hold anything: an envelope
+//!    in a batch is checked by the replica, not by the orderer.
+//!
+//! **What an adapter of an asynchronous orderer does.** `submit` puts the envelope into a bounded
+//! outbox; it stays there until a delivery holds it, and is sent again after a while. `poll` gives
+//! what was received, in order, and holds back what came early. Entries that a protocol makes for
+//! itself are delivered without content, so that sequences have no gaps.
+
+use bytes::Bytes;
+use types::error::TEXT_BYTES_MAX;
+use types::{Error, Result, SqlState};
+
+use crate::proposal::Delivery;
+
+/// See the module.
+pub trait Orderer {
+    /// Hands over an envelope to be ordered, or refuses it at once.
+    fn submit(&mut self, envelope: Bytes) -> Result<(), Refused>;
+
+    /// Asks for a batch even if nothing waits, for the sake of what earlier blocks put off. Where
+    /// messages can be lost, so can this: ask again. One empty batch too many does no harm.
+    fn nudge(&mut self);
+
+    /// The next delivery, if there is one. `now_us` is the node's clock: what this node cuts
+    /// bears that time, or a later one where time has come further already.
+    fn poll(&mut self, now_us: i64) -> Option<Delivery>;
+
+    /// Goes on behind the delivery `after`, which had the block time `time_us` (the last one that
+    /// was made durable; 0 and `i64::MIN` before the first). Fails where that delivery is no
+    /// longer kept.
+    fn resume(&mut self, after: u64, time_us: i64) -> Result<()>;
+
+    /// Refuses envelopes from now on, with this cause. What was accepted is still delivered.
+    fn close(&mut self, why: Error);
+}
+
+/// Why an envelope was not taken.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Refused {
+    /// As much waits as may: later it may be taken.
+    Full,
+    /// It would fit no batch.
+    TooLarge { bytes: usize, bytes_max: usize },
+    /// No envelope is taken any more.
+    Closed(Error),
+}
+
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Error {
+        match refused {
+            Refused::Full => {
+                Error::new(SqlState::TOO_MANY_CONNECTIONS, "too many transactions are waiting")
+                    .with_hint("Try again, or lower the number of concurrent clients.")
+            }
+            Refused::TooLarge { bytes, bytes_max } => {
+                Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "the transaction is too large")
+                    .with_detail(format!("It has {bytes} bytes; a block has room for {bytes_max}."))
+                    .with_hint("Split it into several transactions.")
+            }
+            Refused::Closed(why) => why,
+        }
+    }
+}
+
+/// What a batch may hold and what may wait for one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Envelopes of a batch.
+    pub transactions_max: usize,
+    /// Bytes of a batch, but one envelope of any size that [`Limits::room_bytes`] allows.
+    pub bytes_max: usize,
+    /// What a block may come to, with the longest outcomes that its transactions can have.
+    pub block_bytes_max: usize,
+    /// What each transaction adds to its block beside its own bytes, at most.
+    pub outcome_bytes_max: usize,
+    /// Envelopes that may wait.
+    pub queued_max: usize,
+    /// Bytes that may wait, but one envelope where nothing waits.
+    pub queued_bytes_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            transactions_max: 10_000,
+            bytes_max: 16 << 20,
+            block_bytes_max: (1 << 30) - (1 << 20),
+            outcome_bytes_max: TEXT_BYTES_MAX + 64 + 8,
+            queued_max: 100_000,
+            queued_bytes_max: 1 << 30,
+        }
+    }
+}
+
+impl Limits {
+    /// The largest envelope.
+    pub fn room_bytes(&self) -> usize {
+        self.block_bytes_max.saturating_sub(self.outcome_bytes_max)
+    }
+
+    /// May an envelope of `bytes` join `queued` ones that have `queued_bytes`?
+    pub fn admit(&self, bytes: usize, queued: usize, queued_bytes: usize) -> Result<(), Refused> {
+        if bytes > self.room_bytes() {
+            return Err(Refused::TooLarge { bytes, bytes_max: self.room_bytes() });
+        }
+        let too_many = queued >= self.queued_max;
+        let too_much = queued > 0 && queued_bytes.saturating_add(bytes) > self.queued_bytes_max;
+        if too_many || too_much { Err(Refused::Full) } else { Ok(()) }
+    }
+
+    /// How many of these envelopes a batch takes, in order, beside transactions carried over from
+    /// earlier blocks.
+    pub(crate) fn fit(&self, carried: usize, waiting: impl Iterator<Item = usize>) -> usize {
+        let mut bytes = 0usize;
+        let mut weight = carried.saturating_mul(self.outcome_bytes_max);
+        let mut count = 0;
+        for envelope_bytes in waiting {
+            bytes = bytes.saturating_add(envelope_bytes);
+            weight = weight.saturating_add(envelope_bytes).saturating_add(self.outcome_bytes_max);
+            let full = carried.saturating_add(count) >= self.transactions_max.max(1);
+            let too_many_bytes = count > 0 && bytes > self.bytes_max;
+            if full || too_many_bytes || weight > self.block_bytes_max {
+                break;
+            }
+            count += 1;
+        }
+        count
+    }
+}

@@ -1,0 +1,147 @@
+//! The embedded orderer: one node, in order of arrival.
+//!
+//! *Idle means at once, load means batches.* A cut takes whatever waits, so a lone envelope is a
+//! batch of its own and meets no timer; while a block is executed and synced, envelopes gather and
+//! make the next batch. How long a cut may wait for more of them is the caller's business, who has
+//! the clock: [`Solo::waiting`] says how many there are.
+//!
+//! A batch holds envelopes up to a count and a number of bytes, and takes one of any size that a
+//! block has room for. Schema changes stand where they arrived, like anything else. A batch always
+//! fits its block: each envelope is counted with the longest outcome that it can have, beside those
+//! of transactions that earlier blocks put off.
+//!
+//! A value can go along with each envelope (a compiled program, a reply's channel), so that its
+//! node need not look it up when the batch comes back.
+//!
+//! Solo keeps nothing: what it delivered is durable where its consumer wrote it down, and after a
+//! restart it counts on from there.
+//!
+//! **Cost.** A push and a pop. Around it a live node puts one mutex and one condition variable.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use types::{Error, Result};
+
+use crate::orderer::{Limits, Orderer, Refused};
+use crate::proposal::{Certificate, Delivery, Proposal, Proposer};
+
+/// See the module.
+pub struct Solo<T = ()> {
+    limits: Limits,
+    proposer: Proposer,
+    waiting: VecDeque<(Bytes, T)>,
+    waiting_bytes: usize,
+    nudged: bool,
+    closed: Option<Error>,
+    /// Of the last batch.
+    time_us: i64,
+    /// Of the last delivery.
+    sequence: u64,
+}
+
+impl<T> Solo<T> {
+    pub fn new(limits: Limits, proposer: Proposer) -> Self {
+        Solo {
+            limits,
+            proposer,
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            nudged: false,
+            closed: None,
+            time_us: i64::MIN,
+            sequence: 0,
+        }
+    }
+
+    pub fn submit(&mut self, envelope: Bytes, attached: T) -> Result<(), Refused> {
+        if let Some(why) = &self.closed {
+            return Err(Refused::Closed(why.clone()));
+        }
+        self.limits.admit(envelope.len(), self.waiting.len(), self.waiting_bytes)?;
+        self.waiting_bytes += envelope.len();
+        self.waiting.push_back((envelope, attached));
+        Ok(())
+    }
+
+    /// The next batch and what goes along with its envelopes, in the same order; `None` if nothing
+    /// waits. The batch bears `now_us`, or the time of the one before where the clock was set back.
+    pub fn cut(&mut self, now_us: i64) -> Option<(Proposal, Vec<T>)> {
+        self.cut_beside(now_us, 0)
+    }
+
+    /// The same for a block that also runs `carried` transactions which earlier ones put off: it
+    /// leaves room for them, and is wanted for them alone if nothing waits.
+    pub fn cut_beside(&mut self, now_us: i64, carried: usize) -> Option<(Proposal, Vec<T>)> {
+        if self.waiting.is_empty() && carried == 0 && !self.nudged {
+            return None;
+        }
+        self.nudged = false;
+        let sizes = self.waiting.iter().map(|(envelope, _)| envelope.len());
+        let count = self.limits.fit(carried, sizes);
+        let (envelopes, attached): (Vec<Bytes>, Vec<T>) = self.waiting.drain(..count).unzip();
+        self.waiting_bytes -= envelopes.iter().map(Bytes::len).sum::<usize>();
+        self.time_us = self.time_us.max(now_us);
+        self.sequence += 1;
+        let proposal = Proposal { time_us: self.time_us, proposer: self.proposer, envelopes };
+        Some((proposal, attached))
+    }
+
+    /// Envelopes that wait.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// The sequence of the last batch.
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// Why nothing is taken any more.
+    pub fn closed(&self) -> Option<&Error> {
+        self.closed.as_ref()
+    }
+
+    pub fn nudge(&mut self) {
+        self.nudged = true;
+    }
+
+    /// Counts on from here. What waits goes on waiting.
+    pub fn resume(&mut self, after: u64, time_us: i64) {
+        self.sequence = after;
+        self.time_us = time_us;
+    }
+
+    /// The first cause counts.
+    pub fn close(&mut self, why: Error) {
+        self.closed.get_or_insert(why);
+    }
+}
+
+impl Orderer for Solo {
+    fn submit(&mut self, envelope: Bytes) -> Result<(), Refused> {
+        Solo::submit(self, envelope, ())
+    }
+
+    fn nudge(&mut self) {
+        Solo::nudge(self);
+    }
+
+    fn poll(&mut self, now_us: i64) -> Option<Delivery> {
+        let (proposal, _) = self.cut(now_us)?;
+        Some(Delivery {
+            sequence: self.sequence,
+            content: Some(proposal),
+            certificate: Certificate::solo(),
+        })
+    }
+
+    fn resume(&mut self, after: u64, time_us: i64) -> Result<()> {
+        Solo::resume(self, after, time_us);
+        Ok(())
+    }
+
+    fn close(&mut self, why: Error) {
+        Solo::close(self, why);
+    }
+}
