@@ -1,6 +1,6 @@
 # What people type. Each target installs what it needs (Debian, as root) or says what is missing.
 
-.PHONY: help demo run test schedules overflow torture bench-postgres bench-durability \
+.PHONY: help demo run test schedules overflow sim torture bench-postgres bench-durability \
 	bench-analytics compare-analytics htap clean
 
 # What no analytical query is asked of is built without DataFusion: minutes instead of a quarter of
@@ -19,6 +19,7 @@ help:
 	@echo "make test            all tests: Rust, and one transaction through each driver"
 	@echo "make schedules       what threads share without locks, under schedules that shuttle makes up"
 	@echo "make overflow        random blocks with overflow checks and without: the same to the last bit"
+	@echo "make sim             whole nodes in one thread, a thousand worlds from a thousand seeds"
 	@echo "make torture         SIGKILLs, crash images, disk faults, rot: until something is lost or the time is up"
 	@echo "make bench-postgres  the same workloads on tally and on PostgreSQL, side by side"
 	@echo "make bench-durability  what logs, checkpoints and recovery cost, beside a thesis's figures"
@@ -48,6 +49,10 @@ schedules:
 
 overflow:
 	scripts/compare-overflow-checks
+
+sim:
+	cargo build $(LEAN)
+	cargo run --quiet $(LEAN) -- sim
 
 torture:
 	cargo build $(LEAN)

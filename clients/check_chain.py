@@ -4,12 +4,14 @@
 Written from docs/ledger-format.md alone, with Python's standard library; what a prune leaves, from
 docs/backup-format.md. The section numbers in the comments are those of the first page.
 
-    check_chain.py chain DATA_FOLDER [--head BLOCK_HASH]
-    check_chain.py receipt RECEIPT.json BLOCK_HASH
-    check_chain.py row ROW_RECEIPT.json BLOCK_HASH [--image HEX]
+    check_chain.py chain DATA_FOLDER [--head HEAD]
+    check_chain.py receipt RECEIPT.json HEAD
+    check_chain.py row ROW_RECEIPT.json HEAD [--image HEX]
+
+A head is the result hash of a block.
 
 Exit codes: 0 everything holds, 1 it does not, 2 wrong usage or unreadable files,
-3 torn or damaged tail (all blocks before it hold).
+3 torn or damaged tail (all blocks before it hold; of the results nothing is lost).
 """
 
 import argparse
@@ -21,9 +23,11 @@ import struct
 import sys
 import zlib
 
-HEADER_BYTES = 238
+ORDER_HEADER_BYTES = 166
+RESULT_HEADER_BYTES = 250
+COMMON_BYTES = 58
 ZERO_HASH = bytes(32)
-BLOCK_BYTES_MAX = 1 << 30
+RECORD_BYTES_MAX = 1 << 30
 
 
 class Fault(Exception):
@@ -31,7 +35,7 @@ class Fault(Exception):
 
 
 class TornTail(Exception):
-    """The log ends with bytes that are no block."""
+    """A log ends with bytes that are no record."""
 
 
 def sha256(data):
@@ -105,44 +109,95 @@ class Cursor:
             raise Fault(f"{len(self.data) - self.at} bytes left over")
 
 
-class Header:
-    """3. Block header."""
+class Common:
+    """3. What both headers begin with."""
+
+    def __init__(self, data, size, tag):
+        if len(data) != size:
+            raise Fault(f"a header has {size} bytes, not {len(data)}")
+        self.cursor = Cursor(data)
+        version = self.cursor.number("H")
+        self.ledger_id = self.cursor.take(16)
+        self.height = self.cursor.number("Q")
+        self.previous_hash = self.cursor.take(32)
+        self.hash = sha256(tag + data)
+        if version != 2:
+            raise Fault(f"header version {version} is not known")
+
+
+class OrderHeader(Common):
+    """3. Order header."""
+
+    SIZE = ORDER_HEADER_BYTES
 
     def __init__(self, data):
-        if len(data) != HEADER_BYTES:
-            raise Fault(f"a header has {HEADER_BYTES} bytes, not {len(data)}")
-        cursor = Cursor(data)
-        version = cursor.number("H")
-        self.ledger_id = cursor.take(16)
-        self.height = cursor.number("Q")
-        self.previous_hash = cursor.take(32)
+        super().__init__(data, self.SIZE, b"tally order v2\0\0")
+        cursor = self.cursor
         self.time_us = cursor.number("q")
-        self.snapshot_height = cursor.number("Q")
+        self.proposer = cursor.take(32)
         self.parameters_hash = cursor.take(32)
-        self.transaction_count = cursor.number("I")
-        self.transactions_root = cursor.take(32)
+        self.envelope_count = cursor.number("I")
+        self.envelopes_root = cursor.take(32)
+
+
+class ResultHeader(Common):
+    """3. Result header."""
+
+    SIZE = RESULT_HEADER_BYTES
+
+    def __init__(self, data):
+        super().__init__(data, self.SIZE, b"tally result v2\0")
+        cursor = self.cursor
+        self.order_hash = cursor.take(32)
+        self.snapshot_height = cursor.number("Q")
+        self.executor = cursor.number("I")
+        self.outcome_count = cursor.number("I")
+        self.carried_count = cursor.number("I")
         self.outcomes_root = cursor.take(32)
+        self.effect_count = cursor.number("Q")
         self.effects_root = cursor.take(32)
-        state_root = cursor.take(32)
-        self.hash = sha256(b"tally block v1\0\0" + data)
-        if version != 1:
-            raise Fault(f"header version {version} is not known")
-        if state_root != ZERO_HASH:
+        self.reorderings = cursor.number("I")
+        self.carried_root = cursor.take(32)
+        if cursor.take(32) != ZERO_HASH:
             raise Fault("the state root is not zero")
 
 
-class Block:
-    """4. Block."""
+class Batch:
+    """4. Batch."""
 
     def __init__(self, data):
-        if len(data) > BLOCK_BYTES_MAX:
-            raise Fault("the block is too large")
+        check_size(data)
         cursor = Cursor(data)
-        self.header = Header(cursor.take(HEADER_BYTES))
-        count = self.header.transaction_count
-        self.transactions = [cursor.string() for _ in range(count)]
-        self.outcomes = [cursor.string() for _ in range(count)]
+        self.header = OrderHeader(cursor.take(ORDER_HEADER_BYTES))
+        self.envelopes = [cursor.string() for _ in range(self.header.envelope_count)]
         cursor.finish()
+
+
+class Result:
+    """4. Result."""
+
+    def __init__(self, data):
+        check_size(data)
+        cursor = Cursor(data)
+        self.header = ResultHeader(cursor.take(RESULT_HEADER_BYTES))
+        self.outcomes = [cursor.string() for _ in range(self.header.outcome_count)]
+        origins = []
+        self.carried = []
+        for _ in range(self.header.carried_count):
+            origin = cursor.take(12)
+            origins.append(origin)
+            self.carried.append(origin + cursor.string())
+        cursor.finish()
+        # Big-endian numbers are ordered as their bytes are.
+        if any(left >= right for left, right in zip(origins, origins[1:])):
+            raise Fault("carried outcomes do not ascend")
+        if origins and struct.unpack(">Q", origins[-1][:8])[0] >= self.header.height:
+            raise Fault("a carried outcome is not of an earlier block")
+
+
+def check_size(data):
+    if len(data) > RECORD_BYTES_MAX:
+        raise Fault("the block is too large")
 
 
 def check_equal(what, expected, found):
@@ -151,17 +206,13 @@ def check_equal(what, expected, found):
         raise Fault(f"{what}: expected {show(expected)}, found {show(found)}")
 
 
-def check_genesis(block):
-    """5. Genesis and parameters."""
-    header = block.header
-    check_equal("height", 0, header.height)
-    check_equal("previous hash", ZERO_HASH, header.previous_hash)
-    check_equal("snapshot height", 0, header.snapshot_height)
-    check_equal("effects root", merkle_root([]), header.effects_root)
-    check_equal("number of transactions", 1, header.transaction_count)
-    check_equal("outcome", b"", block.outcomes[0])
-    tag, parameters = block.transactions[0][:16], block.transactions[0][16:]
-    check_equal("tag of the genesis transaction", b"tally genesis v1", tag)
+def check_genesis(batch):
+    """5. Genesis and parameters: the order."""
+    header = batch.header
+    check_equal("proposer", ZERO_HASH, header.proposer)
+    check_equal("number of envelopes", 1, header.envelope_count)
+    tag, parameters = batch.envelopes[0][:16], batch.envelopes[0][16:]
+    check_equal("tag of the genesis envelope", b"tally genesis v2", tag)
     check_equal("parameters hash", sha256(b"tally params v1\0" + parameters), header.parameters_hash)
     cursor = Cursor(parameters)
     names = []
@@ -177,40 +228,73 @@ def check_genesis(block):
         raise Fault("the parameters are out of order")
 
 
-def check_next(block, previous):
-    """4. A chain is valid if ..."""
-    header = block.header
+def check_genesis_result(result):
+    """5. Genesis and parameters: the result."""
+    header = result.header
+    check_equal("snapshot height", 0, header.snapshot_height)
+    check_equal("outcomes", [b""], result.outcomes)
+    check_equal("carried outcomes", [], result.carried)
+    check_equal("number of effects", 0, header.effect_count)
+    check_equal("effects root", merkle_root([]), header.effects_root)
+    check_equal("reorderings", 0, header.reorderings)
+    check_equal("carried root", ZERO_HASH, header.carried_root)
+
+
+def check_order(batch, previous):
+    """4. A chain is valid if ..., of orders."""
+    header = batch.header
     if previous is None:
-        check_genesis(block)
+        check_equal("height", 0, header.height)
+        check_equal("previous order hash", ZERO_HASH, header.previous_hash)
+        check_genesis(batch)
     else:
         check_equal("height", previous.height + 1, header.height)
         check_equal("ledger id", previous.ledger_id, header.ledger_id)
-        check_equal("previous hash", previous.hash, header.previous_hash)
+        check_equal("previous order hash", previous.hash, header.previous_hash)
         if header.time_us < previous.time_us:
             raise Fault(f"time runs back from {previous.time_us} to {header.time_us}")
-        if header.snapshot_height >= header.height:
-            raise Fault(f"snapshot height {header.snapshot_height} is not in the past")
-    check_equal("transactions root", header.transactions_root, merkle_root(block.transactions))
-    check_equal("outcomes root", header.outcomes_root, merkle_root(block.outcomes))
+    check_equal("envelopes root", header.envelopes_root, merkle_root(batch.envelopes))
+
+
+def check_result(result, order, previous):
+    """4. A chain is valid if ..., of results."""
+    header = result.header
+    check_equal("height of the result", order.height, header.height)
+    check_equal("ledger id of the result", order.ledger_id, header.ledger_id)
+    check_equal("order hash", order.hash, header.order_hash)
+    before = previous.hash if previous else ZERO_HASH
+    check_equal("previous result hash", before, header.previous_hash)
+    check_equal("number of outcomes", order.envelope_count, header.outcome_count)
+    if header.executor == 0:
+        raise Fault("the executor is 0")
+    if header.height == 0:
+        check_genesis_result(result)
+    elif header.snapshot_height >= header.height:
+        raise Fault(f"snapshot height {header.snapshot_height} is not in the past")
+    leaves = result.outcomes + result.carried
+    check_equal("outcomes root", header.outcomes_root, merkle_root(leaves))
 
 
 # 8. Files
 
+STREAMS = {"orders": 1, "results": 2}
+
 
 class Segment:
-    def __init__(self, path, first_height, is_last):
+    def __init__(self, path, stream, first_height, is_last):
         with open(path, "rb") as file:
             self.data = file.read()
         self.path, self.is_last = path, is_last
-        header = self.data[:48]
-        if len(header) < 48 or header[:8] != b"TALLYSEG" or zlib.crc32(header[:44]) != u32(header, 44):
-            if is_last and not any(self.data[48:]):
+        header = self.data[:52]
+        if len(header) < 52 or header[:8] != b"TALLYSEG" or zlib.crc32(header[:48]) != u32(header, 48):
+            if is_last and not any(self.data[52:]):
                 raise TornTail(f"torn or damaged tail at block {first_height} ({path}, offset 0)")
             raise Fault("the segment header is damaged")
-        version, self.ledger_id, first, self.salt = struct.unpack(">I16sQ8s", header[8:44])
-        check_equal("segment format version", 1, version)
+        version, code, self.ledger_id, first, self.salt = struct.unpack(">II16sQ8s", header[8:48])
+        check_equal("segment format version", 2, version)
+        check_equal("stream", STREAMS[stream], code)
         check_equal("first height", first_height, first)
-        self.at = 48
+        self.at = 52
 
     def record_header(self, at):
         """Length, height, durable_below and payload checksum, or None."""
@@ -222,7 +306,7 @@ class Segment:
         return struct.unpack(">IQQI", header[4:28])
 
     def payloads(self, height):
-        """The blocks' bytes, in order; `height` is the next block's."""
+        """The records' bytes, in order; `height` is that of the next one."""
         while self.at < len(self.data):
             if self.is_last and not any(self.data[self.at :]):
                 return
@@ -267,90 +351,176 @@ def u32(data, offset):
 
 # Headers of pruned blocks: docs/backup-format.md, section 3
 
+# Offsets of the fields that a header may share with the one before.
+REPEATED = {OrderHeader: (66, 98), ResultHeader: (186, 218)}
 
-def check_piece(data, height, head):
+
+def check_piece(data, kind, stream, height, head):
     """Checks a file of headers that follows the header `head`; returns the last one."""
-    check_equal("hash of the file", sha256(b"tally heads v1\0\0" + data[:-32]), data[-32:])
+    check_equal("hash of the file", sha256(b"tally heads v2\0\0" + data[:-32]), data[-32:])
     cursor = Cursor(data[:-32])
     check_equal("magic", b"TALLYHDR", cursor.take(8))
-    check_equal("format version", 1, cursor.number("I"))
+    check_equal("format version", 2, cursor.number("I"))
+    check_equal("stream", STREAMS[stream], cursor.number("I"))
     ledger_id = cursor.take(16)
     check_equal("first height", height, cursor.number("Q"))
     previous_hash = cursor.take(32)
     genesis = cursor.string()
+    check_equal("genesis is there", height == 0 and kind is OrderHeader, genesis != b"")
     if head:
         check_equal("ledger id", head.ledger_id, ledger_id)
-        check_equal("previous hash", head.hash, previous_hash)
-    parameters_hash = None
+    check_equal("previous hash", head.hash if head else ZERO_HASH, previous_hash)
+    repeated = [ZERO_HASH, ZERO_HASH]
     for _ in range(cursor.number("I")):
-        if cursor.number("B"):
-            parameters_hash = cursor.take(32)
-        time_and_snapshot, count_and_roots = cursor.take(16), cursor.take(4 + 96)
-        fields = [b"\0\1", ledger_id, struct.pack(">Q", height), previous_hash, time_and_snapshot]
-        head = Header(b"".join(fields) + parameters_hash + count_and_roots + ZERO_HASH)
-        if height == 0:
-            block = Block(genesis)
-            check_next(block, None)
-            check_equal("genesis", block.header.hash, head.hash)
+        changed = cursor.number("B")
+        if changed > 3:
+            raise Fault("it does not say which fields of a header changed")
+        for bit in range(2):
+            if changed >> bit & 1:
+                field = cursor.take(32)
+                if field == repeated[bit]:
+                    raise Fault("a field is said to change and does not")
+                repeated[bit] = field
+        fields = [b"\0\2", ledger_id, struct.pack(">Q", height), previous_hash]
+        start = COMMON_BYTES
+        for offset, field in zip(REPEATED[kind], repeated):
+            fields += [cursor.take(offset - start), field]
+            start = offset + 32
+        fields.append(cursor.take(kind.SIZE - start))
+        head = kind(b"".join(fields))
+        if genesis and height == 0:
+            batch = Batch(genesis)
+            check_order(batch, None)
+            check_equal("genesis", batch.header.hash, head.hash)
         previous_hash = head.hash
         height += 1
     cursor.finish()
     return head
 
 
-def check_headers(folder, first_block):
-    """Checks the headers of the blocks below `first_block`; returns the last one."""
-    folder = os.path.join(folder, "headers")
+def check_headers(folder, kind, stream, first_record):
+    """Checks the headers of the records below `first_record`; returns them all."""
+    folder = os.path.join(folder, stream[:-1] + "-headers")
     names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
     head = None
     for name in names:
         height = head.height + 1 if head else 0
-        if height == first_block:
+        if height == first_record:
             break
         path = os.path.join(folder, name)
         try:
             check_equal("name", f"{height:020}.headers", name)
             with open(path, "rb") as file:
-                head = check_piece(file.read(), height, head)
+                head = check_piece(file.read(), kind, stream, height, head)
         except Fault as fault:
             raise Fault(f"headers from block {height} on ({path}): {fault}") from None
+    check_equal(f"first of the {stream}", head.height + 1 if head else 0, first_record)
     return head
 
 
-def check_chain(folder):
-    """Checks all blocks of a data folder; returns the last header."""
-    segments = os.path.join(folder, "segments")
-    names = sorted(os.listdir(segments))
-    pruned = names and re.fullmatch(r"[0-9]{20}\.tally", names[0]) and int(names[0][:20])
-    head = check_headers(folder, pruned) if pruned else None
-    folder = segments
+def first_height(folder, stream):
+    """Of the oldest record of a stream."""
+    segments = os.path.join(folder, stream)
+    names = sorted(os.listdir(segments)) if os.path.isdir(segments) else []
+    if names and re.fullmatch(r"[0-9]{20}\.tally", names[0]):
+        return int(names[0][:20])
+    return 0
+
+
+def records(folder, stream, height):
+    """Yields ledger id, path and bytes of each record of a stream, from `height` on."""
+    segments = os.path.join(folder, stream)
+    names = sorted(os.listdir(segments)) if os.path.isdir(segments) else []
     for position, name in enumerate(names):
-        path = os.path.join(folder, name)
-        height = head.height + 1 if head else 0
+        path = os.path.join(segments, name)
         try:
             if not re.fullmatch(r"[0-9]{20}\.tally", name):
                 raise Fault("this is not a segment's name")
             check_equal("first height of the segment", height, int(name[:20]))
-            segment = Segment(path, height, position == len(names) - 1)
+            segment = Segment(path, stream, height, position == len(names) - 1)
             for payload in segment.payloads(height):
-                block = Block(payload)
-                check_equal("ledger id", segment.ledger_id, block.header.ledger_id)
-                check_next(block, head)
-                head = block.header
+                yield segment.ledger_id, path, payload
                 height += 1
         except Fault as fault:
             raise Fault(f"block {height} ({path}): {fault}") from None
-        except TornTail as tail:
-            tail.head = head
-            raise
-    return head
+
+
+def check_chain(folder):
+    """Checks all blocks of a data folder. Returns the last order header, the last result header and
+    the torn tails."""
+    torn = []
+    first, first_result = first_height(folder, "orders"), first_height(folder, "results")
+    head = check_headers(folder, OrderHeader, "orders", first)
+    result_head = check_headers(folder, ResultHeader, "results", first_result)
+    if first_result > first:
+        raise Fault(f"results {first} to {first_result - 1} are missing")
+    results = records(folder, "results", first_result)
+    try:
+        # Of pruned orders only the headers are left, of which a result names the hash.
+        while result_head is None or result_head.height + 1 < first:
+            if first == 0:
+                break
+            ledger_id, path, payload = next(results)
+            header = Result(payload).header
+            check_equal("ledger id", ledger_id, header.ledger_id)
+            check_equal("height", result_head.height + 1 if result_head else 0, header.height)
+            before = result_head.hash if result_head else ZERO_HASH
+            check_equal("previous result hash", before, header.previous_hash)
+            result_head = header
+    except (StopIteration, TornTail):
+        raise Fault("results are missing whose orders were pruned") from None
+    if first > 0:
+        check_equal("order hash of the last pruned result", head.hash, result_head.order_hash)
+    try:
+        for ledger_id, path, payload in records(folder, "orders", first):
+            try:
+                batch = Batch(payload)
+                check_equal("ledger id", ledger_id, batch.header.ledger_id)
+                check_order(batch, head)
+                head = batch.header
+                found = next_result(results, torn)
+                if found:
+                    result = Result(found[2])
+                    check_equal("ledger id", found[0], result.header.ledger_id)
+                    check_result(result, head, result_head)
+                    result_head = result.header
+            except Fault as fault:
+                height = head.height + 1 if head else 0
+                raise Fault(f"block {height} ({path}): {fault}") from None
+    except TornTail as tail:
+        torn.append(str(tail))
+    if head is None:
+        if next_result(results, torn):
+            raise Fault("there are results, and no orders")
+    elif result_head and result_head.height == head.height:
+        check_end(results, torn)
+    return head, result_head, torn
+
+
+def check_end(results, torn):
+    """Whatever lies behind the result of the last order does not count."""
+    try:
+        behind = next_result(results, torn)
+    except Fault as fault:
+        behind = str(fault)
+    if behind:
+        torn.append("there are results behind the last order; they do not count")
+
+
+def next_result(results, torn):
+    """A torn tail of the results is their end."""
+    try:
+        return next(results, None)
+    except TornTail as tail:
+        torn.append(f"results: {tail}; nothing is lost, they are computed again")
+        return None
 
 
 # 7. Receipts
 
 RECEIPT_MEMBERS = {
-    "version", "height", "block_hash", "header", "index",
-    "transaction", "outcome", "transaction_proof", "outcome_proof",
+    "version", "height", "head", "result", "orders", "index", "envelope", "envelope_proof",
+    "outcome_index", "outcome", "outcome_proof",
 }  # fmt: skip
 
 
@@ -366,45 +536,69 @@ def unhex_hash(text):
     return value
 
 
-def check_receipt(receipt, trusted_hash):
-    """Checks a receipt's JSON form; returns its header."""
+def unhex_list(receipt, name):
+    if not isinstance(receipt[name], list):
+        raise Fault(f"{name} is not a list")
+    return [unhex(text) for text in receipt[name]]
+
+
+def check_proof(receipt, what, leaf, index, leaves, root):
+    proof = unhex_list(receipt, what + "_proof")
+    for value in proof:
+        check_equal("bytes of a hash", 32, len(value))
+    check_equal(f"{what}s root", root, root_from_proof(leaf, index, leaves, proof))
+
+
+def check_receipt(receipt, trusted_head):
+    """Checks a receipt's JSON form; returns the header of the deciding result."""
     if not isinstance(receipt, dict) or set(receipt) != RECEIPT_MEMBERS:
         raise Fault("this is not a receipt")
-    for name in ("version", "height", "index"):
+    for name in ("version", "height", "index", "outcome_index"):
         if type(receipt[name]) is not int:
             raise Fault(f"{name} is not a number")
-    check_equal("version", 1, receipt["version"])
-    header = Header(unhex(receipt["header"]))
-    check_equal("height", header.height, receipt["height"])
-    check_equal("block_hash", header.hash, unhex(receipt["block_hash"]))
-    check_equal("block hash", trusted_hash, header.hash)
-    for what, root in (("transaction", header.transactions_root), ("outcome", header.outcomes_root)):
-        if not isinstance(receipt[what + "_proof"], list):
-            raise Fault(f"{what}_proof is not a list")
-        proof = [unhex_hash(text) for text in receipt[what + "_proof"]]
-        leaf = unhex(receipt[what])
-        found = root_from_proof(leaf, receipt["index"], header.transaction_count, proof)
-        check_equal(f"{what}s root", root, found)
-    return header
+    check_equal("version", 2, receipt["version"])
+    result = ResultHeader(unhex(receipt["result"]))
+    check_equal("height", result.height, receipt["height"])
+    check_equal("head", result.hash, unhex(receipt["head"]))
+    check_equal("trusted head", trusted_head, result.hash)
+    orders = [OrderHeader(data) for data in unhex_list(receipt, "orders")]
+    if not orders:
+        raise Fault("there is no order header")
+    check_equal("order hash", result.order_hash, orders[0].hash)
+    for after, before in zip(orders, orders[1:]):
+        check_equal("ledger id", after.ledger_id, before.ledger_id)
+        check_equal("height", after.height, before.height + 1)
+        check_equal("previous order hash", after.previous_hash, before.hash)
+    origin, index, outcome_index = orders[-1], receipt["index"], receipt["outcome_index"]
+    envelope, outcome = unhex(receipt["envelope"]), unhex(receipt["outcome"])
+    check_proof(receipt, "envelope", envelope, index, origin.envelope_count, origin.envelopes_root)
+    if len(orders) == 1:
+        check_equal("index of the outcome", index, outcome_index)
+        if outcome_index >= result.outcome_count:
+            raise Fault("the outcome is not one of the block's own")
+    else:
+        if outcome_index < result.outcome_count:
+            raise Fault("the outcome is not a carried one")
+        outcome = struct.pack(">QI", origin.height, index) + outcome
+    leaves = result.outcome_count + result.carried_count
+    check_proof(receipt, "outcome", outcome, outcome_index, leaves, result.outcomes_root)
+    return result
 
 
-def check_row_receipt(receipt, trusted_hash):
+def check_row_receipt(receipt, trusted_head):
     """Checks a row receipt's JSON form; returns its header and the hash of the row afterwards."""
     if not isinstance(receipt, dict):
         raise Fault("this is not a row receipt")
     cursor = Cursor(unhex(receipt.get("row_receipt")))
-    check_equal("version", 1, cursor.number("B"))
-    header = Header(cursor.take(HEADER_BYTES))
-    check_equal("block hash", trusted_hash, header.hash)
+    check_equal("version", 2, cursor.number("B"))
+    header = ResultHeader(cursor.take(RESULT_HEADER_BYTES))
+    check_equal("trusted head", trusted_head, header.hash)
+    index = cursor.number("Q")
     leaf = cursor.string()
-    node = leaf_hash(leaf)
-    for _ in range(cursor.number("B")):
-        side, sibling = cursor.number("B"), cursor.take(32)
-        if side > 1:
-            raise Fault(f"{side} is no side")
-        node = node_hash(node, sibling) if side else node_hash(sibling, node)
+    proof = [cursor.take(32) for _ in range(cursor.number("B"))]
     cursor.finish()
-    check_equal("effects root", header.effects_root, node)
+    root = root_from_proof(leaf, index, header.effect_count, proof)
+    check_equal("effects root", header.effects_root, root)
 
     # 6. Effects
     effect = Cursor(leaf)
@@ -417,7 +611,7 @@ def check_row_receipt(receipt, trusted_hash):
     said = {
         "row_receipt": receipt["row_receipt"],
         "height": header.height,
-        "block_hash": header.hash.hex(),
+        "head": header.hash.hex(),
         "table": table,
         "key": key.hex(),
         "before": None if before == ZERO_HASH else before.hex(),
@@ -430,21 +624,15 @@ def check_row_receipt(receipt, trusted_hash):
 
 def run(arguments):
     if arguments.command == "chain":
-        head = check_chain(arguments.folder)
-        if head is None:
-            raise Fault("there are no blocks")
-        if arguments.head is not None:
-            check_equal("hash of the last block", unhex_hash(arguments.head), head.hash)
-        print(f"{head.height + 1} blocks hold, the last one is {head.hash.hex()}")
-        return 0
-    trusted_hash = unhex_hash(arguments.block_hash)
+        return run_chain(arguments)
+    trusted_head = unhex_hash(arguments.head)
     with open(arguments.file, encoding="utf-8") as file:
         value = json.load(file)
     if arguments.command == "receipt":
-        header = check_receipt(value, trusted_hash)
-        print(f"transaction {value['index']} of block {header.height} holds")
+        header = check_receipt(value, trusted_head)
+        print(f"envelope {value['index']} and its outcome in block {header.height} hold")
         return 0
-    header, after = check_row_receipt(value, trusted_hash)
+    header, after = check_row_receipt(value, trusted_head)
     if arguments.image is not None:
         image = sha256(b"tally row v1\0\0\0\0" + unhex(arguments.image))
         check_equal("row image hash", after, image)
@@ -452,26 +640,39 @@ def run(arguments):
     return 0
 
 
+def run_chain(arguments):
+    order, result, torn = check_chain(arguments.folder)
+    for tail in torn:
+        print(tail, file=sys.stderr)
+    orders = order.height + 1 if order else 0
+    results = result.height + 1 if result else 0
+    if orders == 0 and not torn:
+        raise Fault("there are no blocks")
+    if arguments.head is not None:
+        head = result.hash if result and results == orders else b""
+        check_equal("result hash of the last block", unhex_hash(arguments.head), head)
+    print(f"{orders} orders and {results} results hold")
+    if result:
+        print(f"the last result is {result.hash.hex()}")
+    return 3 if torn else 0
+
+
 def main():
     parser = argparse.ArgumentParser(description="Checks a ledger from its documented bytes alone.")
     commands = parser.add_subparsers(dest="command", required=True)
     chain = commands.add_parser("chain", help="check all blocks of a data folder")
     chain.add_argument("folder")
-    chain.add_argument("--head", help="the hash that the last block must have")
+    chain.add_argument("--head", help="the result hash that the last block must have")
     receipt = commands.add_parser("receipt", help="check one receipt")
     receipt.add_argument("file")
-    receipt.add_argument("block_hash", help="the block hash that you trust")
+    receipt.add_argument("head", help="the result hash that you trust")
     row = commands.add_parser("row", help="check one row receipt")
     row.add_argument("file")
-    row.add_argument("block_hash", help="the block hash that you trust")
+    row.add_argument("head", help="the result hash that you trust")
     row.add_argument("--image", help="the image that the row must have after the block")
     arguments = parser.parse_args()
     try:
         return run(arguments)
-    except TornTail as tail:
-        before = f"{tail.head.height + 1} blocks before it hold" if tail.head else "no block before it"
-        print(f"{tail}; {before}", file=sys.stderr)
-        return 3
     except Fault as fault:
         print(f"does not hold: {fault}", file=sys.stderr)
         return 1

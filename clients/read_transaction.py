@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Reads transactions and outcomes as docs/transaction-format.md describes them.
+"""Reads requests and outcomes as docs/transaction-format.md describes them.
 
-    read_transaction.py transaction HEX      prints it as JSON
+    read_transaction.py request HEX      prints it as JSON
     read_transaction.py outcome HEX
-    read_transaction.py vectors FILE         compares with docs/vectors/transactions.json
+    read_transaction.py vectors FILE     compares with docs/vectors/transactions.json
+
+An envelope, which a request stands in, is read by read_envelope.py.
 """
 
 import json
@@ -110,13 +112,46 @@ class Reader:
             return {"schema": self.text()}
         if kind == 6:
             return {"parameter": self.text(), "value": self.text()}
-        if kind == 8:
-            return {"asked": self.body(), "left": self.list(self.image)}
-        raise ValueError(f"a transaction of kind {kind}")
+        raise ValueError(f"a request of kind {kind}")
+
+    def flag(self):
+        byte = self.byte()
+        if byte > 1:
+            raise ValueError("a flag that is neither 0 nor 1")
+        return byte == 1
 
     def image(self):
-        table, is_row = self.varint(), self.byte() == 1
+        table, is_row = self.varint(), self.flag()
         return {"table": table, "image" if is_row else "gone": self.string().hex()}
+
+    def committed(self):
+        said, form = {"committed": self.varint()}, self.byte()
+        if form == 1:
+            rows = Reader(self.string())
+            said["rows"] = rows.list(rows.row)
+            rows.end()
+        elif form == 2:
+            said["rows_hash"] = self.take(32).hex()
+        elif form != 0:
+            raise ValueError(f"rows of form {form}")
+        return said
+
+    def outcome(self):
+        kind = self.byte()
+        if kind == 0:
+            return self.committed()
+        if kind in (1, 2):
+            return {["rejected", "retry"][kind - 1]: self.take(5).decode("ascii")}
+        if kind == 3:
+            return {"deferred": True}
+        if kind == 4:
+            return {"repeat": {"height": self.varint(), "index": self.varint()}}
+        if kind == 5:
+            left, said = self.list(self.image), self.outcome()
+            if not said.keys() & {"committed", "rejected", "retry"} or "left" in said:
+                raise ValueError("rows of a transaction that did not end")
+            return said | {"left": left}
+        raise ValueError(f"an outcome of kind {kind}")
 
     def row_read(self):
         return {"table": self.varint(), "key": self.string().hex(), "stamp": self.varint()}
@@ -126,7 +161,7 @@ class Reader:
         return None if kind == 0 else {["", "at", "beyond"][kind]: self.string().hex()}
 
     def range_read(self):
-        said = {"table": self.varint(), "index": self.varint(), "backwards": self.byte() == 1}
+        said = {"table": self.varint(), "index": self.varint(), "backwards": self.flag()}
         said |= {"low": self.bound(), "high": self.bound()}
         rows = self.varint()
         return said | {"rows": rows >> 1, "stopped": rows % 2 == 1, "digest": self.take(16).hex()}
@@ -139,36 +174,20 @@ class Reader:
             raise ValueError("bytes after the end")
 
 
-def transaction(data):
+def whole(data, read):
     reader = Reader(data)
-    said = {"user": reader.text()} | reader.body()
+    said = read(reader)
     reader.end()
     return said
 
 
-def outcome(data):
-    reader = Reader(data)
-    kind = reader.byte()
-    if kind == 0:
-        said, form = {"committed": reader.varint()}, reader.byte()
-        if form == 1:
-            rows = Reader(reader.string())
-            said["rows"] = rows.list(rows.row)
-            rows.end()
-        elif form == 2:
-            said["rows_hash"] = reader.take(32).hex()
-    else:
-        said = {{1: "rejected", 2: "retry"}[kind]: reader.take(5).decode()}
-        said["message"] = reader.text()
-    reader.end()
-    return said
+READERS = {"request": Reader.body, "outcome": Reader.outcome}
 
 
 def vectors(path):
     wrong = 0
     for vector in json.load(open(path, encoding="utf-8")):
-        read = transaction if vector["of"] == "transaction" else outcome
-        said = read(bytes.fromhex(vector["bytes"]))
+        said = whole(bytes.fromhex(vector["bytes"]), READERS[vector["of"]])
         if said != vector["means"]:
             wrong += 1
             print(f"{vector['bytes']}\n  means {vector['means']}\n  read  {said}", file=sys.stderr)
@@ -176,9 +195,9 @@ def vectors(path):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3 or sys.argv[1] not in ("transaction", "outcome", "vectors"):
+    if len(sys.argv) != 3 or sys.argv[1] not in ("vectors", *READERS):
         sys.exit(__doc__)
     if sys.argv[1] == "vectors":
         sys.exit(1 if vectors(sys.argv[2]) else 0)
-    read = transaction if sys.argv[1] == "transaction" else outcome
-    print(json.dumps(read(bytes.fromhex(sys.argv[2])), indent=2, ensure_ascii=False))
+    said = whole(bytes.fromhex(sys.argv[2]), READERS[sys.argv[1]])
+    print(json.dumps(said, indent=2, ensure_ascii=False))

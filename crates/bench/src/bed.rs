@@ -19,8 +19,10 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use concurrency::{Outcome, Statement, Work};
-use engine::{Body, Compiled, Input, Language, Replica, Transaction};
-use ledger::{EncodedBlock, Files, Genesis, Hash, LogOptions, LogWriter, Parameters, RealFiles};
+use engine::{
+    Body, Compiled, EXECUTOR, Executed, Language, Numbering, Replica, Request, Transaction,
+};
+use ledger::{BlockWriter, Files, Genesis, Hash, LedgerId, LogOptions, Parameters, RealFiles};
 use procedure::step::Procedure;
 use sha2::{Digest, Sha256};
 use sql::session::schema::Schema;
@@ -33,7 +35,11 @@ use crate::workload::{Newest, Programs, Workload};
 use crate::{Cell, Plan};
 
 const USER: &str = "tally";
+const LEDGER_ID: LedgerId = [7; 16];
 const ROWS_PER_LOAD: usize = 10_000;
+
+/// Blocks are all of the same moment.
+const TIME_US: i64 = 0;
 
 /// A workload's tables with their rows.
 pub struct Source {
@@ -53,13 +59,20 @@ impl Source {
         let statements = sql::parse(schema)?;
         let statements: Vec<String> = statements.into_iter().map(|s| s.text).collect();
         let mut replica = replica("serial", 1)?.0;
+        let mut numbering = Numbering::new(LEDGER_ID);
         for text in &statements {
-            submit(&mut replica, None, Body::Schema { text: text.clone() }, |_| Ok(()))?;
+            submit(
+                &mut replica,
+                &mut numbering,
+                None,
+                Body::Schema { text: text.clone() },
+                |_| Ok(()),
+            )?;
         }
         for fill in fills {
             for rows in fill.batches(ROWS_PER_LOAD) {
                 let load = Body::Load { text: fill.copy.clone(), rows };
-                submit(&mut replica, None, load, |_| Ok(()))?;
+                submit(&mut replica, &mut numbering, None, load, |_| Ok(()))?;
             }
         }
         Ok(Source { store: Arc::clone(replica.store()), statements })
@@ -99,11 +112,18 @@ pub struct Bed {
     pub log: Option<Log>,
     language: Arc<Schema>,
     workload: Box<dyn workloads::Workload>,
+    numbering: Numbering,
+}
+
+/// A call before it is put into an envelope.
+pub struct Draft {
+    body: Body,
+    compiled: Compiled,
 }
 
 /// A ledger in a folder that goes with it.
 pub struct Log {
-    writer: LogWriter,
+    writer: BlockWriter,
     folder: tempfile::TempDir,
 }
 
@@ -111,21 +131,33 @@ impl Log {
     fn begin(parent: &Path, options: LogOptions, genesis: &Genesis) -> Result<Log> {
         let folder = tempfile::Builder::new().prefix("tally-bench-").tempdir_in(parent)?;
         let files: Arc<dyn Files> = Arc::new(RealFiles::open(folder.path())?);
-        let writer = LogWriter::begin(files, genesis, options)?;
+        let writer = BlockWriter::begin(files, genesis, options)?;
         Ok(Log { writer, folder })
     }
 
     /// Moves the ledger to another folder of the same file system, where it stays.
     pub fn keep(self, to: &Path) -> Result<()> {
         let Log { mut writer, folder } = self;
-        writer.sync()?;
+        writer.sync_orders()?;
+        writer.sync_results()?;
         drop(writer);
         Ok(std::fs::rename(folder.keep(), to)?)
     }
 
-    /// Returns when the block is on disk.
-    pub fn append(&mut self, block: &EncodedBlock) -> Result<()> {
-        Ok(self.writer.append(std::slice::from_ref(block))?)
+    /// Returns when the block's order is on disk, and how many bytes it has.
+    pub fn append_order(&mut self, executed: &Executed) -> Result<u64> {
+        let record = executed.batch.encode()?;
+        let bytes = record.payload().len() as u64;
+        self.writer.append_order(&[record])?;
+        Ok(bytes)
+    }
+
+    /// Waits for no disk, since it could be computed again.
+    pub fn append_result(&mut self, executed: &Executed) -> Result<u64> {
+        let record = executed.result.encode()?;
+        let bytes = record.payload().len() as u64;
+        self.writer.append_results(&[record])?;
+        Ok(bytes)
     }
 }
 
@@ -139,7 +171,8 @@ impl Bed {
         let (replica, language, genesis) = replica(protocol, threads)?;
         let log = durability.map(|(folder, options)| Log::begin(folder, options, &genesis));
         let log = log.transpose()?;
-        Ok(Bed { replica, log, language, workload })
+        let numbering = Numbering::new(LEDGER_ID);
+        Ok(Bed { replica, log, language, workload, numbering })
     }
 
     /// A fresh database with the source's tables and rows.
@@ -150,7 +183,8 @@ impl Bed {
         for (at, text) in source.statements.iter().enumerate() {
             let last = at + 1 == source.statements.len();
             let schema = Body::Schema { text: text.clone() };
-            submit(&mut bed.replica, bed.log.as_mut(), schema, |replica| match last {
+            let Bed { replica, numbering, log, .. } = &mut bed;
+            submit(replica, numbering, log.as_mut(), schema, |replica| match last {
                 true => source.copy_to(replica.store(), replica.head().height),
                 false => Ok(()),
             })?;
@@ -182,25 +216,35 @@ impl Bed {
         Ok(self.calls(plan).map(|call| work_of(&programs, call)).collect())
     }
 
-    /// What a replica is given, compiled as sessions would have done.
-    pub fn inputs(&self, plan: &Plan) -> Result<Vec<Input>> {
+    /// Calls with their programs, compiled as sessions would have done.
+    pub fn drafts(&self, plan: &Plan) -> Result<Vec<Draft>> {
         let programs = self.programs(plan.programs)?;
         let names = self.workload.procedures();
         let schema_version = self.language.schema_version();
-        let input = |call: Call| {
-            let body = Body::Call {
-                procedure: names[call.procedure].to_owned(),
-                arguments: call.arguments.to_vec(),
-            };
+        let draft = |call: Call| {
+            let procedure = names[call.procedure].to_owned();
+            let body = Body::Call { procedure, arguments: call.arguments.to_vec() };
             let compiled = Compiled { work: work_of(&programs, call), schema_version };
-            Input { payload: transaction(body).encode(), compiled: Some(compiled) }
+            Draft { body, compiled }
         };
-        Ok(self.calls(plan).map(input).collect())
+        Ok(self.calls(plan).map(draft).collect())
+    }
+
+    /// The draft in an envelope of its own: a ledger runs each at most once.
+    pub fn request(&mut self, draft: &Draft) -> Result<Request> {
+        let request = self.numbering.request(USER, TIME_US, &draft.body)?;
+        Ok(Request { compiled: Some(draft.compiled.clone()), ..request })
+    }
+
+    /// What a replica is given.
+    pub fn requests(&mut self, plan: &Plan) -> Result<Vec<Request>> {
+        let drafts = self.drafts(plan)?;
+        drafts.iter().map(|draft| self.request(draft)).collect()
     }
 
     fn compile(&self, name: &str) -> Result<Arc<Procedure>> {
-        let call = Body::Call { procedure: name.to_owned(), arguments: Vec::new() };
-        match self.language.compile(&transaction(call))? {
+        let body = Body::Call { procedure: name.to_owned(), arguments: Vec::new() };
+        match self.language.compile(&Transaction { user: USER.to_owned(), body })? {
             Work::Statement(statement) => Ok(statement.procedure),
             _ => bail!("not a procedure: {name}"),
         }
@@ -219,7 +263,9 @@ impl Bed {
 
 /// An empty database.
 fn replica(protocol: &str, threads: usize) -> Result<(Replica, Arc<Schema>, Genesis)> {
-    let genesis = Genesis { ledger_id: [7; 16], time_us: 0, parameters: Parameters::new(protocol) };
+    let parameters = Parameters::new(protocol);
+    let genesis =
+        Genesis { ledger_id: LEDGER_ID, time_us: TIME_US, parameters, executor: EXECUTOR };
     let language = Arc::new(Schema::new());
     let replica = Replica::new(&genesis, Arc::new(Store::new()), language.clone(), threads)?;
     Ok((replica, language, genesis))
@@ -228,32 +274,31 @@ fn replica(protocol: &str, threads: usize) -> Result<(Replica, Arc<Schema>, Gene
 /// One transaction in a block of its own, and something that is done before anybody sees it.
 fn submit(
     replica: &mut Replica,
+    numbering: &mut Numbering,
     log: Option<&mut Log>,
     body: Body,
     also: impl FnOnce(&Replica) -> Result<()>,
 ) -> Result<()> {
-    let input = Input { payload: transaction(body).encode(), compiled: None };
-    let executed = replica.execute(0, vec![input])?;
+    let request = numbering.request(USER, TIME_US, &body)?;
+    let executed = replica.execute(TIME_US, vec![request])?;
     if let Some(log) = log {
-        log.append(&executed.block.encode()?)?;
+        log.append_order(&executed)?;
+        log.append_result(&executed)?;
     }
     also(replica)?;
     replica.publish();
     let store = replica.store();
     store.collect();
-    match executed.outcomes.as_slice() {
+    let outcomes = executed.settled.iter().map(|settled| &settled.outcome);
+    match outcomes.collect::<Vec<_>>()[..] {
         [Outcome::Committed(_)] => Ok(()),
-        other => bail!("the workload cannot be set up: {other:?}"),
+        ref other => bail!("the workload cannot be set up: {other:?}"),
     }
 }
 
 fn work_of(programs: &[Arc<Procedure>], call: Call) -> Arc<Work> {
     let procedure = Arc::clone(&programs[call.procedure]);
     Arc::new(Work::Statement(Statement { procedure, arguments: call.arguments }))
-}
-
-fn transaction(body: Body) -> Transaction {
-    Transaction { user: USER.to_owned(), body }
 }
 
 /// Visits the rows of a table in the order of their keys.

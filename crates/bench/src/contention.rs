@@ -10,11 +10,12 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
-use concurrency::{Block, Carried, Crew, History, Snapshots, Span, Watch, Work};
+use concurrency::{Crew, Span, Watch, Work};
 use ledger::LogOptions;
+use pipeline::{Batch, Halves};
 
 use crate::bed::{Bed, Source};
-use crate::run::{collect, cpu_time};
+use crate::run::{cpu_time, halted, stepper};
 use crate::{Plan, Workload};
 
 /// What is run.
@@ -120,30 +121,23 @@ pub fn run(source: &Source, scene: &Scene, who: &Contender, spans: bool) -> Resu
     let watch = Watch { now_ns, spans: Mutex::default() };
     let watch = spans.then(|| Arc::new(watch));
     let protocol = protocols::measured(&who.protocol, who.validates, watch.clone())?;
-    let (store, crew) = (bed.replica.store(), Crew::new(scene.threads));
-    let first = store.newest() + 1;
+    let first = bed.replica.store().newest() + 1;
+    let crew = Crew::new(scene.threads);
+    let mut stepper = stepper(bed.replica.store(), protocol)?;
     let (began, cpu) = (Instant::now(), cpu_time());
     let mut trace = Trace::default();
-    let (mut history, mut carried) = (History::default(), Carried::default());
-    for (height, transactions) in (first..).zip(works.chunks(BLOCK_TRANSACTIONS)) {
-        let transactions = transactions.to_vec();
-        let block = Arc::new(Block::new(height, 0, transactions));
-        let halted = |why| anyhow!("block {height}: {why}");
-        let snapshots = Snapshots { newest: height - 1, floor: first - 1 };
-        history.hold(store, snapshots, protocol.history()).map_err(halted)?;
-        let prepared = protocol.prepare(&block, store, snapshots, &crew).map_err(halted)?;
-        let mut writes = store.begin_block(height, crew.workers());
-        let outcome = protocol.finish(prepared, &block, store, &mut writes, &carried, &crew);
-        let outcome = outcome.map_err(halted)?;
-        carried = outcome.carried;
-        store.finish_unread(writes);
-        store.publish(height);
-        collect(store, height);
-        trace.committed += outcome.outcomes.iter().filter(|o| o.is_committed()).count() as u64;
-        trace.restarts += u64::from(outcome.report.executed_again.0);
-        trace.healed += u64::from(outcome.report.healed.0);
-        trace.healed_whole += u64::from(outcome.report.healed_whole.0);
-        trace.relocked += u64::from(outcome.report.relocked.0);
+    for transactions in works.chunks(BLOCK_TRANSACTIONS) {
+        let tasks = transactions.to_vec();
+        stepper.order(Batch { time_us: 0, tasks }).map_err(halted)?;
+        let Some(finished) = stepper.release(&crew, Halves::FinishFirst).map_err(halted)? else {
+            break;
+        };
+        let committed = finished.settled.iter().filter(|one| one.outcome.is_committed());
+        trace.committed += committed.count() as u64;
+        trace.restarts += u64::from(finished.report.executed_again.0);
+        trace.healed += u64::from(finished.report.healed.0);
+        trace.healed_whole += u64::from(finished.report.healed_whole.0);
+        trace.relocked += u64::from(finished.report.relocked.0);
     }
     (trace.wall, trace.cpu) = (began.elapsed(), cpu_time() - cpu);
     if who.validates {

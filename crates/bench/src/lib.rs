@@ -5,12 +5,14 @@
 //! clock. What the clock sees is one of
 //!
 //! ```text
-//!   sealing on    payloads ─► replica: compile, execute, effects, roots, header
+//!   sealing on    envelopes ─► replica: admit, execute, effects, roots, headers
 //!                 (─► log, with durability)
-//!   sealing off   programs ─► protocol: prepare, finish
+//!   sealing off   programs ──► line: prepare, finish
 //! ```
 //!
-//! so that the difference of the two is the price of the ledger.
+//! so that the difference of the two is the price of the ledger. Both run the product's own loop
+//! around a protocol, the `pipeline`; where a protocol lets a block be prepared while the one
+//! before is finished, each has half of the threads.
 //!
 //! *Fair figures.* Runs of different cells alternate (A-B-A-B), and a cell reports the median of
 //! its repetitions beside their extremes, since the machine is not as constant as one would like.
@@ -22,9 +24,9 @@
 //! repetitions, threads and sealing. [`agreement`] looks for those that do not, so that a protocol
 //! that is fast because it is wrong does not pass.
 //!
-//! *What counts.* Shares are of all executions that blocks asked for, a transaction that was put
-//! off and came again counting twice. *Latency* is that of a transaction: from the start of the
-//! first block that it was in to the end of the block that decided it.
+//! *What counts.* Shares are of all executions that blocks asked for, a transaction that was
+//! deferred and came again counting twice. *Latency* is that of a transaction: from when the
+//! first block that it was in was cut to the end of the block that decided it.
 //!
 //! Absence: no command line, no terminal (the caller draws the progress), no network.
 
@@ -36,7 +38,6 @@ pub mod canonical;
 pub mod contention;
 pub mod freezing;
 pub mod htap;
-mod line;
 pub mod logging;
 mod measurement;
 pub mod page;

@@ -39,7 +39,7 @@ pub struct Measurement {
     pub committed_per_cpu_second_max: f64,
     /// Of all executions: turned away for the sake of concurrency. The sum of the next three.
     pub abort_share: f64,
-    /// Put off to the next block.
+    /// Deferred to a later block.
     pub deferred_share: f64,
     /// Run again in the same block.
     pub rerun_share: f64,
@@ -47,7 +47,7 @@ pub struct Measurement {
     pub failed_share: f64,
     /// Ended in an error of the program's own, such as an overflow.
     pub rejected_share: f64,
-    /// Transactions that were still put off when the run was ended.
+    /// Transactions that were still deferred, or in no block yet, when the run was ended.
     pub undecided: u64,
     pub latency_us_p50: u64,
     pub latency_us_p99: u64,

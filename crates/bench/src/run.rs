@@ -3,21 +3,25 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
-use concurrency::{Outcome, Work};
+use anyhow::{Result, anyhow};
+use concurrency::{BlockReport, Crew, Outcome, Protocol, Work};
+use engine::Request;
+use engine::limits::Limits;
 use hdrhistogram::Histogram;
-use ledger::{Hash, LogOptions};
+use ledger::{Hash, LogOptions, Parameters};
+use pipeline::{
+    Batch, Cadence, Decided, Halves, Line, LineStart, Pipeline, Settled, Stepper, Task,
+};
 use rustix::time::{ClockId, clock_gettime};
 use storage::Store;
 use types::{Height, Position};
 
 use crate::allocations;
 use crate::bed::{Bed, Source};
-use crate::line::{Finished, Line};
 use crate::{Cell, Plan};
 
-/// Where transactions are put off, they come again in more blocks than there would be without: up
-/// to so many times as many. What is then still undecided stays so.
+/// Where transactions are deferred, there are more blocks than there would be without: up to so
+/// many times as many. What is then still undecided stays so.
 const BLOCKS_OVER_PLAN_MAX: usize = 8;
 
 const LATENCY_DIGITS: u8 = 3;
@@ -35,13 +39,13 @@ pub struct Run {
     pub failed: u64,
     /// Turned away by the protocol's rule, and run again in the same block.
     pub rerun: u64,
-    /// Turned away by the protocol's rule, and put off to the next block.
+    /// Turned away by the protocol's rule, and deferred to a later block.
     pub deferred: u64,
-    /// Still put off when the run ended.
+    /// Still deferred when the run ended, or in no block yet.
     pub undecided: u64,
-    /// Transactions that blocks were asked to run, one that was put off once for each block.
+    /// Transactions that blocks were asked to run, one that was deferred once for each block.
     pub executions: u64,
-    /// Whether each block's serial order was the order in the block, and nothing was put off.
+    /// Whether each block's serial order was the order in the block, and nothing was deferred.
     pub block_order: bool,
     /// How far behind a block the snapshot is that it was prepared on.
     pub snapshot_lag: Height,
@@ -78,96 +82,72 @@ impl Run {
         })
     }
 
-    fn count(&mut self, block: &Decided<'_>) {
-        for outcome in block.outcomes {
-            match outcome {
-                Outcome::Committed(_) => self.committed += 1,
-                Outcome::Rejected(_) => self.rejected += 1,
-                Outcome::Retry(_) => self.failed += 1,
+    fn count<T>(&mut self, settled: &[Settled<T>], order: &[Position], report: &BlockReport) {
+        let mut deferred = 0;
+        for one in settled {
+            match (&one.decided, &one.outcome) {
+                (Decided::Later, _) => deferred += 1,
+                (_, Outcome::Committed(_)) => self.committed += 1,
+                (_, Outcome::Rejected(_)) => self.rejected += 1,
+                (_, Outcome::Retry(_)) => self.failed += 1,
             }
         }
-        let deferred = block.deferred.len() as u64;
-        self.failed -= deferred;
         self.deferred += deferred;
-        self.rerun += u64::from(block.rerun);
-        self.executions += block.outcomes.len() as u64;
-        let in_order = block.serial_order.iter().copied().eq(0..block.outcomes.len() as Position);
+        self.rerun += u64::from(report.rerun);
+        self.executions += settled.len() as u64;
+        let in_order = order.iter().copied().eq(0..settled.len() as Position);
         self.block_order &= in_order && deferred == 0;
     }
 }
 
-/// What a block gave, whoever ran it.
-struct Decided<'a> {
-    outcomes: &'a [Outcome],
-    serial_order: &'a [Position],
-    deferred: &'a [Position],
-    rerun: u32,
-}
-
-/// Transactions on their way into blocks: those that were put off first, then new ones.
+/// Transactions on their way into blocks, which make room for those that were deferred to them.
 struct Feed<T> {
     new: std::vec::IntoIter<T>,
-    put_off: Vec<Waiting<T>>,
     block_transactions: usize,
     blocks_left: usize,
-}
-
-pub struct Waiting<T> {
-    pub what: T,
-    /// In earlier blocks.
-    waited: Duration,
+    /// When each block was cut, from this height on.
+    first: Height,
+    cut: Vec<Instant>,
 }
 
 impl<T> Feed<T> {
-    fn new(all: Vec<T>, block_transactions: usize) -> Feed<T> {
+    fn new(all: Vec<T>, block_transactions: usize, first: Height) -> Feed<T> {
         let blocks = all.len().div_ceil(block_transactions);
         Feed {
             new: all.into_iter(),
-            put_off: Vec::new(),
             block_transactions,
             blocks_left: blocks * BLOCKS_OVER_PLAN_MAX,
+            first,
+            cut: Vec::with_capacity(blocks),
         }
     }
 
-    /// The next block; empty at the end.
-    fn block(&mut self) -> Vec<Waiting<T>> {
-        if self.blocks_left == 0 {
-            return Vec::new();
+    /// The new ones of the next block, which so many join that were deferred. `None`: there are
+    /// none, and none is `waiting` for a later block, or there have been too many blocks.
+    fn block(&mut self, joining: usize, waiting: bool) -> Option<Vec<T>> {
+        if self.blocks_left == 0 || (self.new.len() == 0 && !waiting) {
+            return None;
         }
         self.blocks_left -= 1;
-        let mut block = std::mem::take(&mut self.put_off);
-        let room = self.block_transactions.saturating_sub(block.len());
-        let new = self.new.by_ref().take(room);
-        block.extend(new.map(|what| Waiting { what, waited: Duration::ZERO }));
-        block
+        let room = self.block_transactions.saturating_sub(joining);
+        let block = self.new.by_ref().take(room).collect();
+        self.cut.push(Instant::now());
+        Some(block)
     }
 
-    /// A block took so long: put off whom it deferred, and note how long the others took in all.
-    /// Returns those that are through, so that freeing them is not on the clock.
-    fn settle(
-        &mut self,
-        block: Vec<Waiting<T>>,
-        deferred: &[Position],
-        took: Duration,
-        latencies_us: &mut Histogram<u64>,
-    ) -> Vec<Waiting<T>> {
-        let mut deferred = deferred.iter().map(|&position| position as usize).peekable();
-        let mut through = Vec::with_capacity(block.len());
-        for (position, mut item) in block.into_iter().enumerate() {
-            item.waited += took;
-            if deferred.next_if_eq(&position).is_some() {
-                self.put_off.push(item);
-            } else {
-                latencies_us.saturating_record(item.waited.as_micros() as u64);
-                through.push(item);
+    /// Notes how long those took that are through. Returns them, so that freeing them is not on
+    /// the clock.
+    fn settle<M>(&self, settled: Vec<Settled<M>>, latencies_us: &mut Histogram<u64>) -> Vec<M> {
+        let now = Instant::now();
+        let through = settled.into_iter().filter_map(|settled| match settled.decided {
+            Decided::Now(task) => {
+                let since = self.cut[(settled.origin.height - self.first) as usize];
+                latencies_us.saturating_record((now - since).as_micros() as u64);
+                Some(task)
             }
-        }
-        through
-    }
-
-    /// New ones among them, if the run was cut short.
-    fn undecided(&self) -> u64 {
-        (self.put_off.len() + self.new.len()) as u64
+            Decided::Later => None,
+        });
+        through.collect()
     }
 }
 
@@ -175,8 +155,8 @@ pub fn run(plan: &Plan, source: &Source, cell: &Cell, count_allocations: bool) -
     let mut bed = Bed::copy(source, cell, LogOptions::default())?;
     let mut run = Run::new()?;
     if cell.sealing {
-        let inputs = bed.inputs(plan)?;
-        timed(&mut run, count_allocations, |run| sealed(&mut bed, cell, inputs, run))?;
+        let requests = bed.requests(plan)?;
+        timed(&mut run, count_allocations, |run| sealed(&mut bed, cell, requests, run))?;
     } else {
         let works = bed.works(plan)?;
         let store = bed.replica.store();
@@ -224,42 +204,36 @@ impl Stopwatch {
     }
 }
 
-fn sealed(bed: &mut Bed, cell: &Cell, inputs: Vec<engine::Input>, run: &mut Run) -> Result<Spent> {
-    let mut feed = Feed::new(inputs, cell.block_transactions);
-    let mut through = Vec::new();
+fn sealed(bed: &mut Bed, cell: &Cell, requests: Vec<Request>, run: &mut Run) -> Result<Spent> {
     // A protocol with tables of its own loads them for its first block: this empty one.
     let warm_up = bed.replica.execute(0, Vec::new())?;
     if let Some(log) = &mut bed.log {
-        log.append(&warm_up.block.encode()?)?;
+        log.append_order(&warm_up)?;
+        log.append_result(&warm_up)?;
     }
     bed.replica.publish();
+    let mut feed = Feed::new(requests, cell.block_transactions, bed.replica.head().height + 1);
+    let mut through = Vec::new();
     let stopwatch = Stopwatch::start();
-    loop {
-        let items = feed.block();
-        if items.is_empty() {
-            break;
-        }
-        let began = Instant::now();
-        let inputs = items.iter().map(|item| item.what.clone()).collect();
-        let executed = bed.replica.execute(0, inputs)?;
+    while let Some(requests) =
+        feed.block(bed.replica.deferred_to_next(), bed.replica.has_deferred())
+    {
+        let executed = bed.replica.execute(0, requests)?;
         if let Some(log) = &mut bed.log {
-            let encoded = executed.block.encode()?;
             let executed_at = Instant::now();
-            log.append(&encoded)?;
+            log.append_order(&executed)?;
             run.syncs.push(executed_at.elapsed());
         }
         bed.replica.publish();
-        let deferred = &executed.deferred;
-        through.push(feed.settle(items, deferred, began.elapsed(), &mut run.latencies_us));
-        run.count(&Decided {
-            outcomes: &executed.outcomes,
-            serial_order: executed.arrivals.as_ref().unwrap_or(&executed.serial_order),
-            deferred,
-            rerun: executed.report.rerun,
-        });
+        if let Some(log) = &mut bed.log {
+            log.append_result(&executed)?;
+        }
+        let order = executed.arrivals.as_ref().unwrap_or(&executed.serial_order);
+        run.count(&executed.settled, order, &executed.report);
+        through.push(feed.settle(executed.settled, &mut run.latencies_us));
         collect(bed.replica.store(), bed.replica.head().height);
     }
-    run.undecided = feed.undecided();
+    run.undecided = (feed.new.len() + bed.replica.deferred_to_next()) as u64;
     Ok(stopwatch.stop())
 }
 
@@ -271,45 +245,57 @@ fn unsealed(
 ) -> Result<Spent> {
     let protocol = protocols::by_name(&cell.protocol)?;
     run.snapshot_lag = protocol.snapshot_lag();
-    let mut line = Line::new(&*protocol, store, cell.threads, run.snapshot_lag);
-    let mut feed = Feed::new(works, cell.block_transactions);
-    let mut through = Vec::new();
+    let beside = if run.snapshot_lag > 1 { cell.threads / 2 } else { 0 };
+    let crew = Crew::new(cell.threads - beside);
+    let beside = (beside > 0).then(|| Crew::new(beside));
+    let halves = beside.as_ref().map_or(Halves::FinishFirst, Halves::Beside);
+    let mut stepper = stepper(store, protocol)?;
     // A protocol with tables of its own loads them for its first block: this empty one.
-    let mut height = store.newest() + 1;
-    let warm_up = line.prepare(Vec::new(), height)?;
-    line.finish_beside(warm_up, Vec::new())?;
+    stepper.order(Batch { time_us: 0, tasks: Vec::new() }).map_err(halted)?;
+    stepper.release(&crew, halves).map_err(halted)?;
+    let mut feed = Feed::new(works, cell.block_transactions, store.newest() + 1);
+    let mut through = Vec::new();
     let stopwatch = Stopwatch::start();
-    let mut ahead = None;
     loop {
-        let current = match ahead.take() {
-            Some(current) => current,
-            None => match feed.block() {
-                items if items.is_empty() => break,
-                items => line.prepare(items, height + 1)?,
-            },
-        };
-        height += 1;
-        let next = if run.snapshot_lag > 1 { feed.block() } else { Vec::new() };
-        let (finished, prepared) = line.finish_beside(current, next)?;
-        ahead = prepared;
-        let Finished { items, outcome, took } = finished;
-        through.push(feed.settle(items, &outcome.deferred, took, &mut run.latencies_us));
-        run.count(&Decided {
-            outcomes: &outcome.outcomes,
-            serial_order: &outcome.serial_order,
-            deferred: &outcome.deferred,
-            rerun: outcome.report.rerun,
-        });
-        run.block_order &= outcome.overtakings.is_empty();
-        collect(store, height);
+        while stepper.pipeline().may_order()
+            && let Some(tasks) = next_block(&mut feed, &stepper)
+        {
+            stepper.order(Batch { time_us: 0, tasks }).map_err(halted)?;
+        }
+        let released = stepper.release(&crew, halves).map_err(halted)?;
+        let Some(finished) = released else { break };
+        let order = finished.arrivals.as_ref().unwrap_or(&finished.serial_order);
+        run.count(&finished.settled, order, &finished.report);
+        run.block_order &= finished.overtakings.is_empty();
+        through.push(feed.settle(finished.settled, &mut run.latencies_us));
     }
-    run.undecided = feed.undecided();
+    let deferred: usize = stepper.line().deferred().values().map(Vec::len).sum();
+    run.undecided = (feed.new.len() + deferred) as u64;
     Ok(stopwatch.stop())
 }
 
+fn next_block<T: Task + Send>(feed: &mut Feed<T>, stepper: &Stepper<T>) -> Option<Vec<T>> {
+    let line = stepper.line();
+    feed.block(line.joining(stepper.pipeline().next_height()), line.has_deferred())
+}
+
+/// The product's schedule and line on a store, without a ledger.
+pub fn stepper(store: &Arc<Store>, protocol: Arc<dyn Protocol>) -> Result<Stepper<Arc<Work>>> {
+    let attempts_max = Limits::of(&Parameters::new(protocol.info().name))?.attempts_max;
+    let line = Line::new(Arc::clone(store), LineStart::new(protocol), attempts_max);
+    let line = line.without_changes();
+    let newest = store.newest();
+    let pipeline = Pipeline::new(newest, newest, line.rules(), Cadence::default());
+    Ok(Stepper::new(line, pipeline))
+}
+
+pub fn halted(why: String) -> anyhow::Error {
+    anyhow!("the protocol halted: {why}")
+}
+
 /// As the live engine does, every few blocks.
-pub fn collect(store: &Store, height: u64) {
-    if height.is_multiple_of(8) {
+pub fn collect(store: &Store, height: Height) {
+    if height.is_multiple_of(Cadence::default().collect_blocks) {
         store.collect();
     }
 }
@@ -324,47 +310,45 @@ pub fn cpu_time() -> Duration {
 mod tests {
     use super::*;
 
-    const TICK: Duration = Duration::from_millis(1);
-
-    fn histogram() -> Histogram<u64> {
-        latency_histogram().unwrap()
-    }
-
-    fn names(block: &[Waiting<char>]) -> String {
-        block.iter().map(|item| item.what).collect()
+    #[test]
+    fn blocks_keep_their_size_with_those_that_join_them_and_end_when_nothing_waits() {
+        let mut feed = Feed::new("abcdefg".chars().collect(), 3, 1);
+        let joining = [0, 2, 1, 4, 0, 0];
+        let blocks = joining.map(|joining| feed.block(joining, joining > 0));
+        let blocks = blocks.map(|block| block.map(|new| new.into_iter().collect::<String>()));
+        let expected = ["abc", "d", "ef", "", "g"].map(|new| Some(new.to_owned()));
+        assert_eq!(blocks[..5], expected);
+        assert_eq!(blocks[5], None);
+        assert_eq!(feed.block(0, true), Some(Vec::new()));
     }
 
     #[test]
-    fn what_is_put_off_comes_first_in_the_next_block_and_blocks_keep_their_size() {
-        let mut feed = Feed::new("abcdefg".chars().collect(), 3);
-        let mut latencies = histogram();
-        let mut seen = Vec::new();
-        for deferred in [&[1, 2][..], &[0], &[], &[], &[]] {
-            let block = feed.block();
-            seen.push(names(&block));
-            feed.settle(block, deferred, TICK, &mut latencies);
-        }
-        assert_eq!(seen, ["abc", "bcd", "bef", "g", ""]);
-        assert_eq!(feed.undecided(), 0);
-        // b was in three blocks, c in two, the other five in one.
-        assert_eq!(latencies.len(), 7);
-        assert_eq!(latencies.max() / 1000, 3);
-        assert_eq!(latencies.value_at_percentile(50.0) / 1000, 1);
+    fn latency_counts_from_the_block_that_a_transaction_was_ordered_in() {
+        let mut feed = Feed::new(vec!['a', 'b'], 1, 5);
+        feed.block(0, false);
+        std::thread::sleep(Duration::from_millis(20));
+        feed.block(0, false);
+        let settled = |height, decided| Settled {
+            origin: pipeline::Origin { height, index: 0 },
+            outcome: Outcome::Committed(Default::default()),
+            decided,
+        };
+        let settled = vec![
+            settled(5, Decided::Now('a')),
+            settled(6, Decided::Later),
+            settled(6, Decided::Now('b')),
+        ];
+        let mut latencies_us = latency_histogram().unwrap();
+        assert_eq!(feed.settle(settled, &mut latencies_us), ['a', 'b']);
+        assert_eq!(latencies_us.len(), 2);
+        assert!(latencies_us.max() >= 20_000 && latencies_us.min() < 20_000);
     }
 
     #[test]
     fn a_run_that_makes_no_progress_ends() {
-        let mut feed = Feed::new(vec!['a', 'b'], 1);
-        let mut blocks = 0;
-        loop {
-            let block = feed.block();
-            if block.is_empty() {
-                break;
-            }
-            blocks += 1;
-            feed.settle(block, &[0], TICK, &mut histogram());
-        }
+        let mut feed = Feed::new(vec!['a', 'b'], 1, 1);
+        let blocks = std::iter::from_fn(|| feed.block(1, true)).count();
         assert_eq!(blocks, 2 * BLOCKS_OVER_PLAN_MAX);
-        assert_eq!(feed.undecided(), 2);
+        assert_eq!(feed.new.len(), 2);
     }
 }

@@ -1,8 +1,10 @@
 //! Transactions and outcomes in words: what a receipt shows and what `verify` names.
 
+use pipeline::Origin;
 use types::Value;
-use types::codec::{decode_bytes, decode_str, decode_u64};
+use types::codec::{decode_bytes, decode_u64};
 
+use crate::transaction::outcome::{Told, split_images};
 use crate::transaction::{Body, StatementText, decode_rows};
 
 impl Body {
@@ -30,28 +32,40 @@ impl Body {
             }
             Body::Schema { text } => one_line(text),
             Body::Parameter { name, value } => format!("SET ledger.{name} = '{value}'"),
-            Body::Imaged { asked, images } => {
-                format!("{}, which left {} rows", asked.describe(), images.len())
-            }
         }
     }
 }
 
 /// An outcome as a block records it. Answers that stand in it whole are shown.
 pub fn describe_outcome(bytes: &[u8]) -> String {
-    match bytes.split_first() {
-        Some((0, rest)) => describe_committed(rest).unwrap_or_else(|| "unreadable".into()),
-        Some((kind @ (1 | 2), rest)) if rest.len() >= 5 => {
-            let (code, mut message) = rest.split_at(5);
-            let verdict = if *kind == 1 { "rejected" } else { "not serializable" };
-            let message = decode_str(&mut message).unwrap_or_default();
-            format!("{verdict}, {}: {message}", String::from_utf8_lossy(code))
+    let code = |code: [u8; 5]| String::from_utf8_lossy(&code).into_owned();
+    match Told::decode(bytes) {
+        Ok(Told::Committed { .. }) => describe_committed(bytes),
+        Ok(Told::Rejected(state)) => format!("rejected, {}", code(state)),
+        Ok(Told::Retry(state)) => format!("not serializable, {}", code(state)),
+        Ok(Told::Deferred) => "deferred to a later block".into(),
+        Ok(Told::Repeat(Origin { height, index })) => {
+            format!("a copy of transaction {index} of block {height}")
         }
-        _ => "unreadable".into(),
+        Err(_) => "unreadable".into(),
     }
 }
 
-fn describe_committed(mut rest: &[u8]) -> Option<String> {
+/// With or without images.
+fn describe_committed(bytes: &[u8]) -> String {
+    let (images, outcome) = match split_images(bytes) {
+        Ok((images, outcome)) => (Some(images.len()), outcome),
+        Err(_) => (None, bytes),
+    };
+    let answer = outcome.split_first().and_then(|(_, rest)| describe_answer(rest));
+    let answer = answer.unwrap_or_else(|| "unreadable".into());
+    match images {
+        Some(images) => format!("{answer}, left {images} rows"),
+        None => answer,
+    }
+}
+
+fn describe_answer(mut rest: &[u8]) -> Option<String> {
     let count = decode_u64(&mut rest).ok()?;
     let (kind, mut rest) = rest.split_first()?;
     if *kind != 1 {

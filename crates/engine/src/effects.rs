@@ -1,10 +1,15 @@
-//! What a block changed: the root that its header names, and the rows in words.
+//! What a block changed: the root that its result header names, and the rows in words.
 //!
-//! The ledger keeps the root alone. So where a block does not give its recorded root again, what
-//! can be said is what it changes when it is run now; the difference is in one of these rows, or in
-//! one that is missing among them.
+//! A block without schema changes is one step, whose rows are sorted by table and key. A schema or
+//! parameter change is a step of its own, and so is what stands between two of them; the leaves of
+//! the root are those of the steps, one step after the other. In each step the image before is that
+//! before the block.
+//!
+//! The ledger keeps the root and the count alone. So where a block does not give its recorded root
+//! again, what can be said is what it changes when it is run now; the difference is in one of these
+//! rows, or in one that is missing among them.
 
-use ledger::Hash;
+use ledger::EffectsDigest;
 use ledger::effects::{Effect, EffectsBuilder, row_image_hash};
 use storage::{Change, Changes};
 use types::Result;
@@ -12,7 +17,13 @@ use types::Result;
 use crate::language::{ObjectChange, SCHEMA_TABLE};
 
 /// The net changes of an executed block.
-pub enum Effects {
+#[derive(Default)]
+pub struct Effects {
+    steps: Vec<Step>,
+}
+
+/// What one step of a block changed.
+pub enum Step {
     Rows(Changes),
     /// Those of a schema change, sorted by name.
     Objects(Vec<ObjectChange>),
@@ -21,7 +32,7 @@ pub enum Effects {
 /// One net change, for people.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ChangedRow {
-    /// Index of the transaction that wrote last; a row that is gone does not tell.
+    /// Position in the block of the transaction that wrote last; a row that is gone does not tell.
     pub transaction: Option<usize>,
     pub table: String,
     /// The primary key's values, in PostgreSQL's text form.
@@ -41,38 +52,78 @@ impl std::fmt::Display for ChangedRow {
 }
 
 impl Effects {
-    pub fn len(&self) -> usize {
-        match self {
-            Effects::Rows(changes) => changes.len(),
-            Effects::Objects(objects) => objects.len(),
+    pub fn of_rows(changes: Changes) -> Effects {
+        Effects { steps: vec![Step::Rows(changes)] }
+    }
+
+    pub fn push(&mut self, step: Step) {
+        self.steps.push(step);
+    }
+
+    /// The changed rows of each step that ran transactions.
+    pub fn row_steps(&self) -> impl Iterator<Item = &Changes> {
+        self.steps.iter().filter_map(|step| match step {
+            Step::Rows(changes) => Some(changes),
+            Step::Objects(_) => None,
+        })
+    }
+
+    /// The rows of a block that ran in one step, without a schema change.
+    pub fn only_rows(&self) -> Option<&Changes> {
+        match &self.steps[..] {
+            [Step::Rows(changes)] => Some(changes),
+            _ => None,
         }
+    }
+
+    pub fn len(&self) -> usize {
+        let of = |step: &Step| match step {
+            Step::Rows(changes) => changes.len(),
+            Step::Objects(objects) => objects.len(),
+        };
+        self.steps.iter().map(of).sum()
     }
 
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    pub fn root(&self) -> Result<Hash> {
-        match self {
-            Effects::Rows(changes) => row_root(changes),
-            Effects::Objects(objects) => object_root(objects),
+    /// The root, and how many leaves it has.
+    pub fn digest(&self) -> Result<EffectsDigest> {
+        let mut effects = EffectsBuilder::new();
+        for step in &self.steps {
+            effects.begin_step();
+            match step {
+                Step::Rows(changes) => push_rows(changes, &mut effects)?,
+                Step::Objects(objects) => push_objects(objects, &mut effects)?,
+            }
         }
+        Ok(effects.digest())
     }
 
     /// The changes in the order of the root's leaves.
     pub fn rows(&self) -> Vec<ChangedRow> {
-        match self {
-            Effects::Rows(changes) => changes.touched().iter().map(changed_row).collect(),
-            Effects::Objects(objects) => objects.iter().map(changed_object).collect(),
-        }
+        let of = |step: &Step| -> Vec<ChangedRow> {
+            match step {
+                Step::Rows(changes) => changes.touched().iter().filter_map(changed_row).collect(),
+                Step::Objects(objects) => objects.iter().map(changed_object).collect(),
+            }
+        };
+        self.steps.iter().flat_map(of).collect()
     }
 }
 
 /// Changes ahead of which memory is fetched.
 const AHEAD: usize = 4;
 
-pub(crate) fn row_root(changes: &Changes) -> Result<Hash> {
+/// The digest of the rows of a block that ran in one step.
+pub(crate) fn row_digest(changes: &Changes) -> Result<EffectsDigest> {
     let mut effects = EffectsBuilder::new();
+    push_rows(changes, &mut effects)?;
+    Ok(effects.digest())
+}
+
+fn push_rows(changes: &Changes, effects: &mut EffectsBuilder) -> Result<()> {
     let mut image = Vec::new();
     for (place, change) in changes.touched().iter().enumerate() {
         changes.prefetch(place + AHEAD);
@@ -81,6 +132,10 @@ pub(crate) fn row_root(changes: &Changes) -> Result<Hash> {
         let before = previous.map(|_| row_image_hash(&image));
         image.clear();
         let after = change.after_image(&mut image)?.map(|_| row_image_hash(&image));
+        // It came in one step of the block and went in another.
+        if before.is_none() && after.is_none() {
+            continue;
+        }
         effects.push(&Effect {
             table: change.table(),
             key: change.key().as_bytes(),
@@ -89,13 +144,12 @@ pub(crate) fn row_root(changes: &Changes) -> Result<Hash> {
             previous_height: previous.map_or(0, |stamp| stamp.height()),
         })?;
     }
-    Ok(effects.root())
+    Ok(())
 }
 
 /// Schema objects stand in the effects as rows of table 0: their names are keys, their definitions
 /// images. They have no stamps, so the height of the previous change is not told.
-fn object_root(objects: &[ObjectChange]) -> Result<Hash> {
-    let mut effects = EffectsBuilder::new();
+fn push_objects(objects: &[ObjectChange], effects: &mut EffectsBuilder) -> Result<()> {
     for object in objects {
         let hash = |text: &Option<String>| text.as_ref().map(|t| row_image_hash(t.as_bytes()));
         effects.push(&Effect {
@@ -106,30 +160,34 @@ fn object_root(objects: &[ObjectChange]) -> Result<Hash> {
             previous_height: 0,
         })?;
     }
-    Ok(effects.root())
+    Ok(())
 }
 
-fn changed_row(change: &Change) -> ChangedRow {
+/// `None`: it came in one step of the block and went in another.
+fn changed_row(change: &Change) -> Option<ChangedRow> {
     let (mut before, mut after) = (Vec::new(), Vec::new());
     let was = change.before(&mut before);
     let is = change.after(&mut after);
+    if was.is_none() && is.is_none() {
+        return None;
+    }
     let row = if is.is_some() { &after } else { &before };
     let schema = change.schema();
     let key = schema.primary_key.iter().map(|&id| {
         let id = usize::from(id);
         row[id].to_text(&schema.columns[id].data_type)
     });
-    ChangedRow {
+    Some(ChangedRow {
         transaction: is.map(|stamp| stamp.position() as usize),
         table: schema.name.clone(),
         key: format!("({})", key.collect::<Vec<_>>().join(", ")),
         change: change_word(was.is_some(), is.is_some()),
-    }
+    })
 }
 
 fn changed_object(object: &ObjectChange) -> ChangedRow {
     ChangedRow {
-        transaction: Some(0),
+        transaction: None,
         table: "schema".to_owned(),
         key: format!("({})", object.name),
         change: change_word(object.before.is_some(), object.after.is_some()),

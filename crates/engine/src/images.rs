@@ -1,14 +1,14 @@
-//! Row images: what a block holds where no serial order explains it.
+//! Row images: what a result holds where no serial order explains its block.
 //!
 //! *Idea.* A ledger carries commands, because running them again in the block's order gives the
-//! same rows. Snapshot isolation has no such order: two who each read what the other writes both
-//! commit. So where the protocol promises no more than that, every transaction of a block stands in
-//! the ledger with what it asked *and* the rows that it left, and whoever executes the block again
-//! puts those rows, and holds the effects root against them.
+//! same rows. Snapshot isolation has no such order: two transactions that each read what the other
+//! writes both commit. So where the protocol promises no more than that, the outcome of every
+//! transaction stands in the ledger with the rows that it left; executing the block again puts
+//! those rows, and holds the effects root against them.
 //!
 //! ```text
-//!   live     asked ─► protocol ─► outcomes, net changes ─► asked + images ─► sealed
-//!   again                         asked + images ─► rows ─► effects root = the recorded one?
+//!   live     envelopes ─► protocol ─► outcomes, net changes ─► images + outcomes ─► sealed
+//!   again                             images ─► rows ─► effects root = the recorded one?
 //! ```
 //!
 //! *Which rows.* The net changes of the block, as in its effects: a row that several transactions
@@ -19,34 +19,37 @@
 //! *What is not checked.* Outcomes: nothing was run that could tell them again. The header covers
 //! them nevertheless.
 //!
-//! *Cost.* Bytes: every row changed stands in the ledger.
+//! *Schema and parameter changes.* A batch that holds one runs as a whole one by one, and has no
+//! images: rows alone do not tell what such a change does, and running it again does.
+//!
+//! *Cost.* Bytes: every row changed stands in the ledger. The result cannot be computed again, so
+//! it is on stable storage before anything is released, as the order is.
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use concurrency::{Isolation, ProtocolInfo};
-use ledger::Block;
+use ledger::BlockResult;
 use storage::{BlockWrites, Changes, LATEST, Store};
 use types::key::encode_key;
 use types::row::decode_row;
 use types::{Error, Key, Position, Result, SqlState, Stamp, TableSchema, Value};
 
-use crate::transaction::{Body, RowImage, Transaction};
+use crate::transaction::RowImage;
+use crate::transaction::outcome::{imaged, split_images};
 
 /// Whether blocks of a protocol hold row images.
 pub(crate) fn are_kept(protocol: &ProtocolInfo) -> bool {
     protocol.isolation == Isolation::Snapshot && !protocol.deterministic
 }
 
-/// The transactions of a block, each with the rows that it left.
-pub(crate) fn attach(payloads: Vec<Bytes>, changes: &Changes) -> Result<Vec<Bytes>> {
+/// The outcomes of a block, each with the rows that its transaction left.
+pub(crate) fn attach(outcomes: Vec<Bytes>, changes: &Changes) -> Result<Vec<Bytes>> {
     let mut images = by_writer(changes)?;
-    let attached = (0..).zip(payloads).map(|(position, payload)| {
-        let Transaction { user, body } = Transaction::decode(&payload)?;
-        let images = images.remove(&position).unwrap_or_default();
-        Ok(Transaction { user, body: Body::Imaged { asked: Box::new(body), images } }.encode())
-    });
-    attached.collect()
+    let attached = (0..)
+        .zip(outcomes)
+        .map(|(position, outcome)| imaged(&images.remove(&position).unwrap_or_default(), &outcome));
+    Ok(attached.collect())
 }
 
 fn by_writer(changes: &Changes) -> Result<BTreeMap<Position, Vec<RowImage>>> {
@@ -62,14 +65,11 @@ fn by_writer(changes: &Changes) -> Result<BTreeMap<Position, Vec<RowImage>>> {
     Ok(images)
 }
 
-/// Puts what a recorded block says that its transactions left.
-pub(crate) fn apply(recorded: &Block, store: &Store, writes: &mut BlockWrites) -> Result<()> {
-    let height = recorded.header.height;
-    for (position, payload) in (0..).zip(&recorded.transactions) {
-        let Body::Imaged { images, .. } = Transaction::decode(payload)?.body else {
-            return Err(corrupt("a transaction without images"));
-        };
-        for image in images {
+/// Puts what a recorded result says that its transactions left.
+pub(crate) fn apply(recorded: &BlockResult, store: &Store, writes: &mut BlockWrites) -> Result<()> {
+    let height = recorded.height();
+    for (position, outcome) in (0..).zip(recorded.outcomes()) {
+        for image in split_images(outcome)?.0 {
             put(image, Stamp::new(height, position), store, writes)?;
         }
     }

@@ -1,13 +1,16 @@
 //! Order, execute, seal: from requests to durable, verifiable blocks.
 //!
 //! * [`replica`]: the deterministic core, a value without clock, files or sockets;
-//! * [`queue`] and [`engine`]: the live node's sequencer around it;
-//! * [`journal`]: where blocks go before their results are released;
+//! * [`live`] and [`queue`]: the pipeline with threads, a clock and clients, on a running node;
+//! * [`journal`]: where orders go before results are released, and results afterwards;
 //! * [`recovery`]: the same core fed from a ledger, which is recovery and verification at once;
 //! * [`checkpoint`]: its state on disk, so that recovery need not begin at genesis;
 //! * [`retention`]: which blocks of the past can be read, within which memory;
-//! * [`transaction`]: what the ledger holds of a request; [`effects`]: what its block changed;
-//!   [`describe`]: both in words; [`images`]: rows in the ledger, where no order explains them.
+//! * [`request`]: an envelope on its way; [`transaction`]: what it asks for, and how the ledger
+//! says
+//!   that it ended; [`effects`]: what its block changed; [`describe`]: all three in words;
+//!   [`images`]: rows in the ledger, where no order explains them; [`limits`]: parameters that
+//!   bound what a block may hold.
 //!
 //! Absence: no SQL (see [`language::Language`]), no wire format, no knowledge of what a protocol
 //! does.
@@ -15,14 +18,17 @@
 pub mod checkpoint;
 pub mod describe;
 pub mod effects;
-pub mod engine;
 mod images;
 pub mod journal;
 pub mod language;
+pub mod limits;
+pub mod live;
+pub mod observer;
 pub mod parameter_types;
 pub mod queue;
 pub mod recovery;
 pub mod replica;
+pub mod request;
 pub mod retention;
 pub mod transaction;
 #[cfg(test)]
@@ -30,17 +36,20 @@ mod vectors;
 
 pub use self::recovery::{
     Fault, FromCheckpoint, Mismatch, PassedOver, Progress, Recovery, ReplayBy, Replayed,
-    RowFolders, Ways, recover, recover_by, replay, replay_behind, replay_watched,
+    RowFolders, Ways, recover, recover_by, replay, replay_behind, replay_watched, resume_writing,
 };
 pub use effects::{ChangedRow, Effects};
-pub use engine::{
-    Beside, BlockEvent, Checkpoints, Clock, DEFERRALS_MAX, Engine, NoObserver, Observer,
-};
 pub use journal::Journal;
 pub use language::{Language, ObjectChange, SCHEMA_TABLE, SchemaChange};
+pub use live::{Beside, Checkpoints, Clock, Engine, Submitter};
+pub use observer::{BlockEvent, NoObserver, Observer};
+pub use order::Status as KeyStatus;
 pub use parameter_types::ParameterTypes;
 pub use protocols::recorded_name;
-pub use queue::{BlockLimits, Completion};
-pub use replica::{Again, Boundary, Compiled, Executed, Halt, Head, Input, Replica};
+pub use queue::BlockLimits;
+pub use replica::{
+    Again, Boundary, EXECUTOR, Executed, Halt, Head, KeyStanding, Replica, check_protocol,
+};
+pub use request::{Compiled, Completion, Numbering, Request};
 pub use retention::{Retention, RetentionSettings};
 pub use transaction::{Body, Transaction};

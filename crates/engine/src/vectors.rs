@@ -1,20 +1,24 @@
 //! The test vectors of `docs/transaction-format.md`, generated and compared.
 //! `UPDATE_VECTORS=1 cargo test -p engine vectors` writes them anew; a change there is a change of
-//! the format. What the bytes mean is written by hand here, so that a second reader can be held
-//! against it.
+//! the format. What the bytes mean is written by hand here, so that a second reader,
+//! `clients/read_transaction.py`, can be held against it.
 
 use std::ops::Bound;
+use std::process::Command;
 
+use bytes::Bytes;
 use concurrency::{Outcome, RangeDigest, RangeRequirement, RowRequirement};
 use ledger::hash::to_hex;
+use pipeline::Origin;
 use procedure::ProgramResult;
 use procedure::access::Range;
 use serde_json::{Value as Json, json};
 use types::{DataType, Error, Key, SqlState, Stamp, TableId, Value};
 
 use crate::parameter_types::ParameterTypes;
+use crate::transaction::outcome::{Fate, imaged};
 use crate::transaction::{
-    Body, InteractiveText, RowImage, StatementText, Transaction, WriteText, encode_outcome,
+    Body, InteractiveText, RowImage, StatementText, WriteText, encode_outcome,
 };
 
 const SQL: &str = "UPDATE t SET a = a + $1";
@@ -79,7 +83,7 @@ fn interactive() -> (Body, Json) {
     (body, means)
 }
 
-fn transactions() -> Vec<(Body, Json)> {
+fn requests() -> Vec<(Body, Json)> {
     let types = [None, Some(DataType::Numeric(Some((9, 2))))];
     let rows = vec![[Value::Int(1)].into(), [Value::Null].into()];
     let call = Body::Call { procedure: "p".into(), arguments: all_values() };
@@ -110,25 +114,12 @@ fn transactions() -> Vec<(Body, Json)> {
             Body::Parameter { name: "protocol".into(), value: "serial".into() },
             json!({ "parameter": "protocol", "value": "serial" }),
         ),
-        imaged(),
     ]
 }
 
-fn imaged() -> (Body, Json) {
-    let (table, key) = (TableId(3), Key::from(&[1, 2, 3][..]));
-    let images = vec![
-        RowImage::Gone { table, key },
-        RowImage::Row { table, image: [0, 0, 0, 4, 0, 0, 0, 9].into() },
-    ];
-    let means = json!({
-        "asked": { "statement": SQL, "arguments": [-3, null] },
-        "left": [{ "table": 3, "gone": "010203" }, { "table": 3, "image": "0000000400000009" }],
-    });
-    (Body::Imaged { asked: Box::new(statement(&[])), images }, means)
-}
-
-fn outcomes() -> Vec<(Outcome, Json)> {
-    let committed = |count, rows| Outcome::Committed(ProgramResult { count, rows });
+fn outcomes() -> Vec<(Bytes, Json)> {
+    let committed =
+        |count, rows| encode_outcome(&Outcome::Committed(ProgramResult { count, rows }));
     let long = Value::from("x".repeat(300));
     // A list of one row of one text of 300 bytes.
     let listed = [&[1, 1, 6, 0xac, 2][..], &[b'x'; 300]].concat();
@@ -142,26 +133,87 @@ fn outcomes() -> Vec<(Outcome, Json)> {
             json!({ "committed": 1, "rows": [[1, "a"]] }),
         ),
         (committed(1, vec![[long].into()]), json!({ "committed": 1, "rows_hash": hash })),
-        (Outcome::Rejected(zero), json!({ "rejected": "22012", "message": "division by zero" })),
-        (Outcome::Retry(stale), json!({ "retry": "40001", "message": "too late" })),
+        (encode_outcome(&Outcome::Rejected(zero)), json!({ "rejected": "22012" })),
+        (encode_outcome(&Outcome::Retry(stale)), json!({ "retry": "40001" })),
+        (Fate::Deferred.encode().into(), json!({ "deferred": true })),
+        (
+            Fate::Repeat(Origin { height: 300, index: 7 }).encode().into(),
+            json!({ "repeat": { "height": 300, "index": 7 } }),
+        ),
+        imaged_outcome(),
     ]
+}
+
+fn imaged_outcome() -> (Bytes, Json) {
+    let (table, key) = (TableId(3), Key::from(&[1, 2, 3][..]));
+    let images = [
+        RowImage::Gone { table, key },
+        RowImage::Row { table, image: [0, 0, 0, 4, 0, 0, 0, 9].into() },
+    ];
+    let ended = encode_outcome(&Outcome::Committed(ProgramResult { count: 2, rows: Vec::new() }));
+    let means = json!({
+        "committed": 2,
+        "left": [{ "table": 3, "gone": "010203" }, { "table": 3, "image": "0000000400000009" }],
+    });
+    (imaged(&images, &ended), means)
 }
 
 #[test]
 fn the_vectors_are_what_is_encoded() {
-    let transactions = transactions().into_iter().map(|(body, mut means)| {
-        let bytes = Transaction { user: "ada".into(), body }.encode();
-        means["user"] = json!("ada");
-        json!({ "of": "transaction", "bytes": to_hex(&bytes), "means": means })
+    let asked = requests().into_iter().map(|(body, means)| {
+        json!({ "of": "request", "bytes": to_hex(&body.to_request()), "means": means })
     });
-    let outcomes = outcomes().into_iter().map(|(outcome, means)| {
-        json!({ "of": "outcome", "bytes": to_hex(&encode_outcome(&outcome)), "means": means })
-    });
-    let vectors = json!(transactions.chain(outcomes).collect::<Vec<_>>());
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/vectors/transactions.json");
+    let outcomes = outcomes().into_iter().map(
+        |(outcome, means)| json!({ "of": "outcome", "bytes": to_hex(&outcome), "means": means }),
+    );
+    let vectors = json!(asked.chain(outcomes).collect::<Vec<_>>());
     if std::env::var_os("UPDATE_VECTORS").is_some() {
-        std::fs::write(path, format!("{vectors:#}\n")).unwrap();
+        std::fs::write(VECTORS, format!("{vectors:#}\n")).unwrap();
     }
-    let written: Json = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-    assert_eq!(written, vectors);
+    assert_eq!(written(), vectors);
+}
+
+const VECTORS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/vectors/transactions.json");
+
+fn written() -> Json {
+    serde_json::from_str(&std::fs::read_to_string(VECTORS).unwrap()).unwrap()
+}
+
+/// Whether the client reads what it is given; `None` where there is no Python.
+fn client(arguments: [&str; 2]) -> Option<(bool, String)> {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../clients/read_transaction.py");
+    let output = Command::new("python3").arg(script).args(arguments).output().ok()?;
+    Some((output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned()))
+}
+
+#[test]
+fn the_client_reads_the_vectors_and_nothing_shorter_or_longer() {
+    let Some((read, said)) = client(["vectors", VECTORS]) else {
+        eprintln!("python3 is not there: skipped");
+        return;
+    };
+    assert!(read, "{said}");
+    for vector in written().as_array().unwrap() {
+        let [of, bytes] = ["of", "bytes"].map(|member| vector[member].as_str().unwrap());
+        let (cut, longer) = (&bytes[..bytes.len() - 2], format!("{bytes}00"));
+        for (what, bytes, reads) in
+            [("cut", cut, false), ("whole", bytes, true), ("longer", &longer, false)]
+        {
+            assert_eq!(client([of, bytes]).unwrap().0, reads, "{what}: {vector}");
+        }
+    }
+}
+
+/// A vector that is changed is found, or the comparison would compare nothing.
+#[test]
+fn the_client_finds_changed_vectors() {
+    let path = std::env::temp_dir().join(format!("engine-vectors-{}", std::process::id()));
+    for at in 0..written().as_array().unwrap().len() {
+        let mut changed = written();
+        changed[at]["means"]["more"] = true.into();
+        std::fs::write(&path, changed.to_string()).unwrap();
+        let found = client(["vectors", path.to_str().unwrap()]);
+        assert!(found.is_none_or(|(same, _)| !same), "{at}");
+    }
+    std::fs::remove_file(path).unwrap();
 }

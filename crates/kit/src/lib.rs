@@ -3,6 +3,7 @@
 //!
 //! Absence: no domain noun, no clock, no I/O.
 
+pub mod flaw;
 pub mod mutation;
 pub mod random;
 pub mod sync;

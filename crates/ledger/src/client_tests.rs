@@ -8,10 +8,11 @@ use kit::random::Random;
 
 use crate::files::RealFiles;
 use crate::hash::to_hex;
-use crate::log::{LogOptions, LogReader, LogWriter};
+use crate::log::{BlockReader, BlockWriter, LogOptions};
 use crate::receipt::Receipt;
-use crate::testing::{chain, encoded};
-use crate::vectors::{row_receipt, segment_files};
+use crate::stream::Stream;
+use crate::testing::{chain, orders, results};
+use crate::vectors::{receipts, row_receipt, segment_files};
 
 const HOLDS: Option<i32> = Some(0);
 const FAULT: Option<i32> = Some(1);
@@ -30,17 +31,24 @@ fn text(path: &Path) -> &str {
 }
 
 /// Writes a chain with the real files and returns its segments.
-fn write_ledger(folder: &Path) -> Vec<PathBuf> {
+fn write_ledger(folder: &Path, results_to: usize) -> Vec<PathBuf> {
     let files = Arc::new(RealFiles::open(folder).unwrap());
-    let mut reader = LogReader::open(files).unwrap();
-    assert!(reader.next_block().unwrap().is_none());
-    let options = LogOptions { segment_bytes: 4_000, zero_fill_bytes: 1_000, sync: true };
-    let mut writer = LogWriter::resume(reader, options).unwrap();
-    encoded(&chain(20, 5)).chunks(3).for_each(|group| writer.append(group).unwrap());
-    let entries = std::fs::read_dir(folder.join("segments")).unwrap();
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    let mut reader = BlockReader::open(files).unwrap();
+    assert!(reader.next().unwrap().is_none());
+    let options = LogOptions { segment_bytes: 2_000, zero_fill_bytes: 700, sync: true };
+    let mut writer = BlockWriter::resume(reader, options).unwrap();
+    let blocks = chain(20, 5);
+    orders(&blocks).chunks(3).for_each(|group| writer.append_order(group).unwrap());
+    for group in results(&blocks)[..results_to].chunks(3) {
+        writer.append_results(group).unwrap();
+        writer.sync_results().unwrap();
+    }
+    let mut paths = Vec::new();
+    for stream in Stream::ALL {
+        let entries = std::fs::read_dir(folder.join(stream.folder())).into_iter().flatten();
+        paths.extend(entries.map(|entry| entry.unwrap().path()));
+    }
     paths.sort();
-    assert!(paths.len() >= 3);
     paths
 }
 
@@ -49,18 +57,21 @@ fn write_ledger(folder: &Path) -> Vec<PathBuf> {
 fn the_client_checks_the_headers_of_pruned_blocks() {
     let folder = tempfile::tempdir().unwrap();
     let root = text(folder.path());
-    write_ledger(folder.path());
+    write_ledger(folder.path(), 21);
     let files = RealFiles::open(folder.path()).unwrap();
-    assert!(crate::prune::prune(&files, 20, 20).unwrap().segments >= 2);
+    assert!(crate::prune::prune(&files, 20, 20).unwrap().segments >= 4);
     let Some((code, said)) = client(&["chain", root]) else {
         return;
     };
     assert_eq!(code, HOLDS, "{said}");
-    let head = to_hex(&chain(20, 5)[20].header.hash());
+    let head = to_hex(&chain(20, 5)[20].hash());
     assert_eq!(client(&["chain", root, "--head", &head]).unwrap().0, HOLDS);
-    let pieces = crate::headers::pieces(&files).unwrap();
-    for first in pieces {
-        let path = folder.path().join(crate::headers::piece_path(first));
+    let of_stream = |stream| {
+        let pieces = crate::headers::pieces(&files, stream).unwrap();
+        pieces.into_iter().map(move |first| crate::headers::piece_path(stream, first))
+    };
+    for piece in Stream::ALL.into_iter().flat_map(of_stream) {
+        let path = folder.path().join(&piece);
         let bytes = std::fs::read(&path).unwrap();
         for place in [0, 20, 70, bytes.len() / 2, bytes.len() - 1] {
             let mut changed = bytes.clone();
@@ -69,7 +80,7 @@ fn the_client_checks_the_headers_of_pruned_blocks() {
             assert_eq!(client(&["chain", root]).unwrap().0, FAULT, "byte {place}");
         }
         std::fs::remove_file(&path).unwrap();
-        assert_eq!(client(&["chain", root]).unwrap().0, FAULT, "without headers from {first} on");
+        assert_eq!(client(&["chain", root]).unwrap().0, FAULT, "without {piece}");
         std::fs::write(&path, bytes).unwrap();
     }
 }
@@ -78,29 +89,30 @@ fn the_client_checks_the_headers_of_pruned_blocks() {
 fn the_client_checks_chains() {
     let folder = tempfile::tempdir().unwrap();
     let root = text(folder.path());
-    let segments = write_ledger(folder.path());
+    let segments = write_ledger(folder.path(), 21);
     let Some((code, said)) = client(&["chain", root]) else {
         eprintln!("python3 is not there: skipped");
         return;
     };
     assert_eq!(code, HOLDS, "{said}");
-    let head = to_hex(&chain(20, 5)[20].header.hash());
-    assert!(said.contains("21 blocks") && said.contains(&head), "{said}");
+    let head = to_hex(&chain(20, 5)[20].hash());
+    assert!(said.contains("21 orders and 21 results") && said.contains(&head), "{said}");
     assert_eq!(client(&["chain", root, "--head", &head]).unwrap().0, HOLDS);
     assert_eq!(client(&["chain", root, "--head", &"00".repeat(32)]).unwrap().0, FAULT);
 
     // Both readers come to the same verdict on damage anywhere.
     let mut random = Random::new(1);
-    for _ in 0..16 {
+    for _ in 0..24 {
         let path = &segments[random.below(segments.len() as u64) as usize];
         let bytes = std::fs::read(path).unwrap();
         let mut changed = bytes.clone();
         changed[random.below(bytes.len() as u64) as usize] ^= 1 << random.below(8);
         std::fs::write(path, changed).unwrap();
-        let mut reader = LogReader::open(Arc::new(RealFiles::read_only(root).unwrap())).unwrap();
+        let mut reader = BlockReader::open(Arc::new(RealFiles::read_only(root).unwrap())).unwrap();
         let verdict = loop {
-            match reader.next_block() {
+            match reader.next() {
                 Ok(Some(_)) => {}
+                Ok(None) if reader.torn_results().is_some() => break TORN,
                 Ok(None) => break HOLDS,
                 Err(crate::LogError::TornTail(_)) => break TORN,
                 Err(_) => break FAULT,
@@ -115,12 +127,31 @@ fn the_client_checks_chains() {
     assert_eq!(client(&["chain", root]).unwrap().0, FAULT);
 }
 
+/// Orders hold without results, and the client says how far these come.
+#[test]
+fn the_client_checks_orders_whose_results_are_missing() {
+    for results_to in [0, 1, 9, 20] {
+        let folder = tempfile::tempdir().unwrap();
+        let root = text(folder.path());
+        write_ledger(folder.path(), results_to);
+        let Some((code, said)) = client(&["chain", root]) else {
+            return;
+        };
+        assert_eq!(code, HOLDS, "{said}");
+        assert!(said.contains(&format!("21 orders and {results_to} results")), "{said}");
+        let head = to_hex(&chain(20, 5)[20].hash());
+        assert_eq!(client(&["chain", root, "--head", &head]).unwrap().0, FAULT, "no such result");
+    }
+}
+
 #[test]
 fn the_client_checks_the_vectors() {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::create_dir(folder.path().join("segments")).unwrap();
+    for stream in Stream::ALL {
+        std::fs::create_dir(folder.path().join(stream.folder())).unwrap();
+    }
     let files = segment_files();
-    assert_eq!(files.paths().len(), 2);
+    assert_eq!(files.paths().len(), 4, "{:?}", files.paths());
     for path in files.paths() {
         std::fs::write(folder.path().join(&path), files.contents(&path).unwrap()).unwrap();
     }
@@ -135,18 +166,28 @@ fn the_client_checks_receipts() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("receipt.json");
     let block = chain(2, 11).pop().unwrap();
-    let hash = to_hex(&block.header.hash());
-    for index in [0, 7, 10] {
-        let mut json = Receipt::of(&block, index).unwrap().to_json();
+    let own = [0, 7, 10].map(|index| Receipt::of(&block, index).unwrap());
+    for receipt in own.into_iter().chain(receipts()) {
+        let head = to_hex(&receipt.result.hash());
+        receipt.verify(&receipt.result.hash()).unwrap();
+        let json = receipt.to_json();
         std::fs::write(&path, json.to_string()).unwrap();
-        let Some((code, said)) = client(&["receipt", text(&path), &hash]) else {
+        let Some((code, said)) = client(&["receipt", text(&path), &head]) else {
             return;
         };
         assert_eq!(code, HOLDS, "{said}");
         assert_eq!(client(&["receipt", text(&path), &"00".repeat(32)]).unwrap().0, FAULT);
-        json["outcome"] = "00".into();
-        std::fs::write(&path, json.to_string()).unwrap();
-        assert_eq!(client(&["receipt", text(&path), &hash]).unwrap().0, FAULT);
+        let other = Receipt::of(&chain(1, 1)[1], 0).unwrap().to_json();
+        for member in ["outcome", "envelope", "orders", "index", "outcome_index"] {
+            let mut changed = json.clone();
+            changed[member] = match changed[member].as_u64() {
+                Some(number) => (number + 1).into(),
+                None => other[member].clone(),
+            };
+            std::fs::write(&path, changed.to_string()).unwrap();
+            let (code, said) = client(&["receipt", text(&path), &head]).unwrap();
+            assert_eq!(code, FAULT, "{member}: {said}");
+        }
     }
 }
 

@@ -1,10 +1,13 @@
-//! What a block changed, as one hash: the Merkle root over its *net* row changes.
+//! What a block changed, as one hash and a number: the Merkle root over its *net* row changes.
 //!
 //! Two replicas that executed a block alike have the same effects root, whatever protocol, thread
 //! count or database did the work. It is never an XOR or a sum of hashes, which could be forged by
 //! choosing rows.
 //!
-//! The leaves are sorted by (table, key bytes), each (table, key) at most once:
+//! The leaves are sorted by (table, key bytes), each (table, key) at most once. Where a schema or
+//! parameter change stands in a block, the transactions before it, the change by itself, and those
+//! behind it up to the next one are steps of the block, whose leaves follow each other, each step's
+//! in this order:
 //!
 //! ```text
 //! bytes  field             (numbers big-endian)
@@ -72,12 +75,21 @@ impl<'a> Effect<'a> {
     }
 }
 
+/// What a header says of a block's effects.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EffectsDigest {
+    pub count: u64,
+    pub root: Hash,
+}
+
 /// Computes an effects root from effects that come in order.
 #[derive(Default)]
 pub struct EffectsBuilder {
     tree: MerkleBuilder,
     /// Table and key of the last effect; meaningful once the tree has a leaf.
     last: (u32, Vec<u8>),
+    /// The next effect begins a step, so that it follows from none.
+    begins: bool,
     leaf: Vec<u8>,
 }
 
@@ -86,12 +98,17 @@ impl EffectsBuilder {
         Self::default()
     }
 
+    /// What follows is another step of the block: its effects are in an order of their own.
+    pub fn begin_step(&mut self) {
+        self.begins = true;
+    }
+
     /// Refuses effects out of order, listed twice, or without any image: an engine that produced
     /// such a list is sick, and a root over it would hide that.
     pub fn push(&mut self, effect: &Effect<'_>) -> Result<()> {
         let (table, key) = &self.last;
         let follows = (*table, key.as_slice()) < (effect.table.0, effect.key);
-        if self.tree.leaves() > 0 && !follows {
+        if self.tree.leaves() > 0 && !std::mem::take(&mut self.begins) && !follows {
             return Err(unusable(effect, "does not follow the effect before it"));
         }
         if effect.before.is_none() && effect.after.is_none() {
@@ -110,15 +127,23 @@ impl EffectsBuilder {
     pub fn root(&self) -> Hash {
         self.tree.root()
     }
+
+    pub fn count(&self) -> u64 {
+        self.tree.leaves()
+    }
+
+    pub fn digest(&self) -> EffectsDigest {
+        EffectsDigest { count: self.count(), root: self.root() }
+    }
 }
 
-/// The effects root of a whole, sorted list.
-pub fn effects_root<'a>(effects: impl IntoIterator<Item = Effect<'a>>) -> Result<Hash> {
+/// The effects of a whole, sorted list.
+pub fn effects_digest<'a>(effects: impl IntoIterator<Item = Effect<'a>>) -> Result<EffectsDigest> {
     let mut builder = EffectsBuilder::new();
     for effect in effects {
         builder.push(&effect)?;
     }
-    Ok(builder.root())
+    Ok(builder.digest())
 }
 
 fn unusable(effect: &Effect<'_>, why: &str) -> Error {
@@ -130,6 +155,11 @@ fn unusable(effect: &Effect<'_>, why: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn root_of<'a>(effects: impl IntoIterator<Item = Effect<'a>>) -> Result<Hash> {
+        let digest = effects_digest(effects)?;
+        Ok(digest.root)
+    }
 
     fn effect(table: u32, key: &[u8]) -> Effect<'_> {
         Effect {
@@ -154,25 +184,26 @@ mod tests {
         for cut in 0..leaf.len() {
             assert!(Effect::decode(&leaf[..cut]).is_err());
         }
-        assert_eq!(effects_root([effect(2, b"key")]).unwrap(), crate::merkle::root([leaf]));
+        assert_eq!(root_of([effect(2, b"key")]).unwrap(), crate::merkle::root([leaf]));
     }
 
     #[test]
     fn order_and_uniqueness_are_required() {
         let sorted = [effect(1, b"b"), effect(1, b"ba"), effect(2, b""), effect(2, b"a")];
-        assert!(effects_root(sorted).is_ok());
-        assert!(effects_root([effect(1, b"a"), effect(1, b"a")]).is_err());
-        assert!(effects_root([effect(1, b"b"), effect(1, b"a")]).is_err());
-        assert!(effects_root([effect(2, b"a"), effect(1, b"b")]).is_err());
+        assert!(root_of(sorted).is_ok());
+        assert!(root_of([effect(1, b"a"), effect(1, b"a")]).is_err());
+        assert!(root_of([effect(1, b"b"), effect(1, b"a")]).is_err());
+        assert!(root_of([effect(2, b"a"), effect(1, b"b")]).is_err());
         let nothing = Effect { after: None, ..effect(1, b"a") };
-        assert!(effects_root([nothing]).is_err());
-        assert_eq!(effects_root([]).unwrap(), crate::merkle::root::<&[u8]>([]));
+        assert!(root_of([nothing]).is_err());
+        assert_eq!(root_of([]).unwrap(), crate::merkle::root::<&[u8]>([]));
+        assert_eq!(effects_digest(sorted).unwrap().count, 4);
     }
 
     #[test]
     fn every_field_reaches_the_root() {
         let base = effect(1, b"k");
-        let root = effects_root([base]).unwrap();
+        let root = root_of([base]).unwrap();
         for other in [
             effect(2, b"k"),
             effect(1, b"l"),
@@ -180,7 +211,7 @@ mod tests {
             Effect { after: Some([1; 32]), ..base },
             Effect { previous_height: 8, ..base },
         ] {
-            assert_ne!(effects_root([other]).unwrap(), root);
+            assert_ne!(root_of([other]).unwrap(), root);
         }
     }
 }

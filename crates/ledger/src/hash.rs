@@ -14,13 +14,14 @@ pub const ZERO_HASH: Hash = [0; 32];
 
 pub type Tag = [u8; 16];
 
-pub(crate) const TAG_BLOCK: &Tag = b"tally block v1\0\0";
+pub(crate) const TAG_ORDER: &Tag = b"tally order v2\0\0";
+pub(crate) const TAG_RESULT: &Tag = b"tally result v2\0";
 pub(crate) const TAG_PARAMETERS: &Tag = b"tally params v1\0";
 pub(crate) const TAG_ROW_IMAGE: &Tag = b"tally row v1\0\0\0\0";
-pub(crate) const TAG_GENESIS: &Tag = b"tally genesis v1";
-pub(crate) const TAG_STATE: &Tag = b"tally state v1\0\0";
-pub(crate) const TAG_CHECKPOINT: &Tag = b"tally ckpt v1\0\0\0";
-pub(crate) const TAG_HEADERS: &Tag = b"tally heads v1\0\0";
+pub(crate) const TAG_GENESIS: &Tag = b"tally genesis v2";
+pub(crate) const TAG_STATE: &Tag = b"tally state v2\0\0";
+pub(crate) const TAG_CHECKPOINT: &Tag = b"tally ckpt v2\0\0\0";
+pub(crate) const TAG_HEADERS: &Tag = b"tally heads v2\0\0";
 
 pub fn tagged_hash(tag: &Tag, bytes: &[u8]) -> Hash {
     let mut hasher = Sha256::new();

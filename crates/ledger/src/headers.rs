@@ -1,13 +1,14 @@
-//! The headers of pruned blocks: what is left of a segment when its transactions have gone.
+//! The headers of pruned blocks: what is left of a segment when its records have gone.
 //!
-//! A receipt proves itself to whoever has the hash of its block, so a ledger that has thrown its
-//! old blocks away must still know their hashes, and must be able to show that they lead up to the
-//! blocks that it has. For each segment that is pruned, a *piece* takes its place:
+//! A receipt proves itself to a reader that has the head of its block, so a ledger that has thrown
+//! its old blocks away must still know their hashes, and must be able to show that they lead up to
+//! the blocks that it has. For each segment of either stream that is pruned, a *piece* takes its
+//! place:
 //!
 //! ```text
-//! headers/00000000000000000000.headers     blocks 0 to 41     genesis whole, and 42 headers
-//! headers/00000000000000000042.headers     blocks 42 to 99
-//! segments/00000000000000000100.tally      blocks 100 to …    100's previous_hash is 99's hash
+//! order-headers/00000000000000000000.headers     blocks 0 to 41     genesis whole, and 42 headers
+//! order-headers/00000000000000000042.headers     blocks 42 to 99
+//! orders/00000000000000000100.tally              blocks 100 to …
 //! ```
 //!
 //! # Bytes
@@ -15,51 +16,52 @@
 //! ```text
 //! bytes  field                        (numbers big-endian)
 //!     8  "TALLYHDR"
-//!     4  format version, 1
+//!     4  format version, 2
+//!     4  stream: 1 orders, 2 results
 //!    16  ledger id
 //!     8  first height
-//!    32  previous_hash of the first   zeros before genesis
-//! 4 + n  genesis                      the whole block if the first height is 0, else empty
+//!    32  previous hash of the first   zeros before genesis
+//! 4 + n  genesis                      the batch of block 0 if these are orders from 0 on, else
+//! empty
 //!     4  number of headers, at least 1
 //!        for each header
-//!     1    1 if parameters_hash differs from the header before, or is the first; else 0
-//! 0, 32    parameters_hash, if so
-//!     8    time_us
-//!     8    snapshot_height
-//!     4    transaction_count
-//!    96    transactions_root, outcomes_root, effects_root
-//!    32  SHA-256("tally heads v1" 00 00 ‖ all bytes before)
+//!     1    bit 0: the first repeated field differs from that of the header before, bit 1: the
+//! second 0, 32    the first repeated field, if so
+//! 0, 32    the second
+//!     n    what follows the first 58 bytes of the header, without these two fields
+//!    32  SHA-256("tally heads v2" 00 00 ‖ all bytes before)
 //! ```
 //!
-//! What a header says besides (ledger id, height, previous hash, version, reserved zeros) follows:
-//! 117 bytes instead of 238, some thirtieth of a small block. As previous hashes are computed and
-//! not read, a piece is a chain by construction; that pieces join, and join the first segment, is
-//! what [`check_chain`] compares.
+//! The repeated fields are, of an order, proposer and parameters_hash; of a result, carried_root
+//! and state_root. Before the first header they count as zeros.
+//!
+//! What a header says besides (version, ledger id, height, previous hash) follows: 45 bytes of an
+//! order and 129 of a result, instead of 166 and 250. As previous hashes are computed and not read,
+//! a piece is a chain by construction; that pieces join, and join the first segment, is what
+//! [`check_chain`] compares.
 
 use std::io;
 
 use types::{Error, Height, Result, SqlState};
 
-use crate::block::Block;
+use crate::batch::Batch;
 use crate::files::{Files, read_all};
 use crate::genesis::Genesis;
-use crate::hash::{Hash, TAG_HEADERS, ZERO_HASH, tagged_hash, to_hex};
-use crate::header::{BlockHeader, HEADER_VERSION, LedgerId};
+use crate::hash::{Hash, TAG_HEADERS, tagged_hash, to_hex};
+use crate::header::{COMMON_BYTES, HEADER_VERSION, Header, LedgerId, OrderHeader, ResultHeader};
+use crate::stream::Stream;
 use crate::wire::{Cursor, put_prefixed};
 
-pub const HEADER_FOLDER: &str = "headers";
-
 const MAGIC: [u8; 8] = *b"TALLYHDR";
-const VERSION: u32 = 1;
-const HEADER_BYTES_MIN: usize = 117;
+const VERSION: u32 = 2;
 const SUFFIX: &str = ".headers";
 
-/// The headers of the blocks of one pruned segment.
+/// The headers of the records of one pruned segment.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct HeaderPiece {
+pub struct HeaderPiece<H> {
     /// At least one; each follows from the one before.
-    headers: Vec<BlockHeader>,
-    genesis: Option<Block>,
+    headers: Vec<H>,
+    genesis: Option<Batch>,
 }
 
 /// Why there is no piece.
@@ -78,18 +80,37 @@ impl From<PieceError> for Error {
     }
 }
 
-impl HeaderPiece {
-    /// `genesis` is the block 0, if that is the first one. An error if the headers are no chain.
-    pub fn new(headers: Vec<BlockHeader>, genesis: Option<Block>) -> Result<HeaderPiece> {
+/// The last record of a stream's part, as what follows must know it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Link {
+    pub ledger_id: LedgerId,
+    pub height: Height,
+    pub hash: Hash,
+}
+
+impl Link {
+    pub fn of<H: Header>(header: &H) -> Link {
+        Link { ledger_id: header.ledger_id(), height: header.height(), hash: header.hash() }
+    }
+}
+
+impl<H: Header> HeaderPiece<H> {
+    /// `genesis` is the batch of block 0, if these are orders and that is the first one. An error
+    /// if the headers are no chain.
+    pub fn new(headers: Vec<H>, genesis: Option<Batch>) -> Result<HeaderPiece<H>> {
         let joined = headers.windows(2).all(|pair| {
             let [before, after] = pair else { return false };
-            after.height == before.height + 1
-                && after.previous_hash == before.hash()
-                && after.ledger_id == before.ledger_id
+            Some(after.height()) == before.height().checked_add(1)
+                && after.previous_hash() == before.hash()
+                && after.ledger_id() == before.ledger_id()
         });
         let begins = headers.first().is_some_and(|first| match &genesis {
-            Some(genesis) => genesis.header == *first && Genesis::from_block(genesis).is_ok(),
-            None => first.height > 0,
+            Some(genesis) => {
+                H::STREAM == Stream::Orders
+                    && genesis.hash() == first.hash()
+                    && Genesis::from_batch(genesis, 1).is_ok()
+            }
+            None => H::STREAM == Stream::Results || first.height() > 0,
         });
         match joined && begins {
             true => Ok(HeaderPiece { headers, genesis }),
@@ -98,27 +119,27 @@ impl HeaderPiece {
     }
 
     pub fn first_height(&self) -> Height {
-        self.first().height
+        self.first().height()
     }
 
-    pub fn first(&self) -> &BlockHeader {
+    pub fn first(&self) -> &H {
         &self.headers[0]
     }
 
-    pub fn last(&self) -> &BlockHeader {
+    pub fn last(&self) -> &H {
         &self.headers[self.headers.len() - 1]
     }
 
-    pub fn headers(&self) -> &[BlockHeader] {
+    pub fn headers(&self) -> &[H] {
         &self.headers
     }
 
-    pub fn header(&self, height: Height) -> Option<&BlockHeader> {
+    pub fn header(&self, height: Height) -> Option<&H> {
         let index = height.checked_sub(self.first_height())?;
         self.headers.get(usize::try_from(index).ok()?)
     }
 
-    pub fn genesis(&self) -> Option<&Block> {
+    pub fn genesis(&self) -> Option<&Batch> {
         self.genesis.as_ref()
     }
 
@@ -126,26 +147,19 @@ impl HeaderPiece {
         let first = self.first();
         let mut bytes = MAGIC.to_vec();
         bytes.extend_from_slice(&VERSION.to_be_bytes());
-        bytes.extend_from_slice(&first.ledger_id);
-        bytes.extend_from_slice(&first.height.to_be_bytes());
-        bytes.extend_from_slice(&first.previous_hash);
-        let genesis = self.genesis.as_ref().map(Block::encode).transpose()?;
-        put_prefixed(&mut bytes, genesis.as_ref().map_or(&[][..], |block| block.payload()))?;
+        bytes.extend_from_slice(&H::STREAM.code().to_be_bytes());
+        bytes.extend_from_slice(&first.ledger_id());
+        bytes.extend_from_slice(&first.height().to_be_bytes());
+        bytes.extend_from_slice(&first.previous_hash());
+        let genesis = self.genesis.as_ref().map(Batch::encode).transpose()?;
+        put_prefixed(&mut bytes, genesis.as_ref().map_or(&[][..], |batch| batch.payload()))?;
         bytes.extend_from_slice(&(self.headers.len() as u32).to_be_bytes());
-        let mut parameters_hash = None;
-        for header in &self.headers {
-            let changed = parameters_hash != Some(header.parameters_hash);
-            bytes.push(u8::from(changed));
-            if changed {
-                bytes.extend_from_slice(&header.parameters_hash);
-                parameters_hash = Some(header.parameters_hash);
-            }
-            bytes.extend_from_slice(&header.time_us.to_be_bytes());
-            bytes.extend_from_slice(&header.snapshot_height.to_be_bytes());
-            bytes.extend_from_slice(&header.transaction_count.to_be_bytes());
-            bytes.extend_from_slice(&header.transactions_root);
-            bytes.extend_from_slice(&header.outcomes_root);
-            bytes.extend_from_slice(&header.effects_root);
+        let (mut before, mut header) = (vec![0; H::BYTES], Vec::new());
+        for next in &self.headers {
+            header.clear();
+            next.put(&mut header);
+            put_short(&mut bytes, H::REPEATED, &before, &header);
+            std::mem::swap(&mut before, &mut header);
         }
         let hash = tagged_hash(TAG_HEADERS, &bytes);
         bytes.extend_from_slice(&hash);
@@ -153,7 +167,7 @@ impl HeaderPiece {
     }
 
     /// Strict: what this accepts encodes to the same bytes again.
-    pub fn decode(bytes: &[u8]) -> Result<HeaderPiece> {
+    pub fn decode(bytes: &[u8]) -> Result<HeaderPiece<H>> {
         let mut cursor = Cursor::new("file of headers", bytes);
         if cursor.array()? != MAGIC {
             return Err(cursor.invalid("this is not a file of headers"));
@@ -168,20 +182,27 @@ impl HeaderPiece {
         if version != VERSION {
             return Err(cursor.invalid(format!("version {version} is not known")));
         }
+        if cursor.u32()? != H::STREAM.code() {
+            return Err(cursor.invalid("its headers are of another stream"));
+        }
         let ledger_id: LedgerId = cursor.array()?;
         let first_height = cursor.u64()?;
         let mut previous_hash: Hash = cursor.array()?;
         let genesis = match cursor.prefixed()? {
             [] => None,
-            block => Some(Block::decode(&block.to_vec().into())?),
+            batch => Some(Batch::decode(&batch.to_vec().into())?),
         };
-        let mut headers: Vec<BlockHeader> = Vec::new();
-        for index in 0..cursor.count(HEADER_BYTES_MIN)? as u64 {
+        let (mut headers, mut bytes) = (Vec::new(), vec![0; H::BYTES]);
+        for index in 0..cursor.count(short_bytes_min::<H>())? as u64 {
             let Some(height) = first_height.checked_add(index) else {
                 return Err(cursor.invalid("its heights go beyond the last one"));
             };
-            let header = decode_header(&mut cursor, headers.last(), ledger_id, height)?;
-            let header = BlockHeader { previous_hash, ..header };
+            bytes[..2].copy_from_slice(&HEADER_VERSION.to_be_bytes());
+            bytes[2..18].copy_from_slice(&ledger_id);
+            bytes[18..26].copy_from_slice(&height.to_be_bytes());
+            bytes[26..COMMON_BYTES].copy_from_slice(&previous_hash);
+            take_short(&mut cursor, H::REPEATED, &mut bytes)?;
+            let header = H::decode(&bytes)?;
             previous_hash = header.hash();
             headers.push(header);
         }
@@ -191,65 +212,77 @@ impl HeaderPiece {
     }
 }
 
-/// Hashes a piece's bytes anew, as whoever changed them could.
+/// What a header takes at least: two repeated fields less, a byte that says so more.
+fn short_bytes_min<H: Header>() -> usize {
+    H::BYTES - COMMON_BYTES - 2 * size_of::<Hash>() + 1
+}
+
+fn put_short(out: &mut Vec<u8>, repeated: &[usize], before: &[u8], header: &[u8]) {
+    let field = |at: usize| at..at + size_of::<Hash>();
+    let changed = |at: usize| before[field(at)] != header[field(at)];
+    let bits = repeated.iter().enumerate().map(|(bit, at)| u8::from(changed(*at)) << bit);
+    out.push(bits.sum());
+    for &at in repeated.iter().filter(|at| changed(**at)) {
+        out.extend_from_slice(&header[field(at)]);
+    }
+    let mut from = COMMON_BYTES;
+    for &at in repeated {
+        out.extend_from_slice(&header[from..at]);
+        from = field(at).end;
+    }
+    out.extend_from_slice(&header[from..]);
+}
+
+/// Turns the bytes of the header before into those of the next one, behind the common part.
+fn take_short(cursor: &mut Cursor<'_>, repeated: &[usize], header: &mut [u8]) -> Result<()> {
+    let bits = cursor.u8()?;
+    if bits >> repeated.len() != 0 {
+        return Err(cursor.invalid("it does not say which fields of a header changed"));
+    }
+    for (bit, &at) in repeated.iter().enumerate().filter(|(bit, _)| bits >> bit & 1 == 1) {
+        let field = &mut header[at..at + size_of::<Hash>()];
+        let changed = cursor.take(size_of::<Hash>())?;
+        if field == changed {
+            return Err(cursor.invalid(format!("field {bit} is said to change and does not")));
+        }
+        field.copy_from_slice(changed);
+    }
+    let mut from = COMMON_BYTES;
+    for end in repeated.iter().copied().chain([header.len()]) {
+        header[from..end].copy_from_slice(cursor.take(end - from)?);
+        from = (end + size_of::<Hash>()).min(header.len());
+    }
+    Ok(())
+}
+
+/// Hashes a piece's bytes anew, as an attacker who changed them could.
 pub fn reseal(bytes: &mut [u8]) {
     if let Some((content, hash)) = bytes.split_last_chunk_mut::<32>() {
         *hash = tagged_hash(TAG_HEADERS, content);
     }
 }
 
-fn decode_header(
-    cursor: &mut Cursor<'_>,
-    before: Option<&BlockHeader>,
-    ledger_id: LedgerId,
-    height: Height,
-) -> Result<BlockHeader> {
-    let parameters_before = before.map(|before| before.parameters_hash);
-    let parameters_hash = match (cursor.u8()?, parameters_before) {
-        (0, Some(unchanged)) => unchanged,
-        (1, before) => {
-            let hash: Hash = cursor.array()?;
-            if before == Some(hash) {
-                return Err(cursor.invalid("parameters are said to change and do not"));
-            }
-            hash
-        }
-        _ => return Err(cursor.invalid("it does not say which parameters a block has")),
-    };
-    Ok(BlockHeader {
-        version: HEADER_VERSION,
-        ledger_id,
-        height,
-        previous_hash: ZERO_HASH,
-        time_us: cursor.i64()?,
-        snapshot_height: cursor.u64()?,
-        parameters_hash,
-        transaction_count: cursor.u32()?,
-        transactions_root: cursor.array()?,
-        outcomes_root: cursor.array()?,
-        effects_root: cursor.array()?,
-        state_root: ZERO_HASH,
-    })
+pub fn piece_path(stream: Stream, first_height: Height) -> String {
+    format!("{}/{first_height:020}{SUFFIX}", stream.header_folder())
 }
 
-pub fn piece_path(first_height: Height) -> String {
-    format!("{HEADER_FOLDER}/{first_height:020}{SUFFIX}")
-}
-
-/// First heights of all pieces, ascending. Whether they hold is another question.
-pub fn pieces(files: &dyn Files) -> io::Result<Vec<Height>> {
-    let names = files.list(HEADER_FOLDER)?;
+/// First heights of all pieces of a stream, ascending. Whether they hold is another question.
+pub fn pieces(files: &dyn Files, stream: Stream) -> io::Result<Vec<Height>> {
+    let names = files.list(stream.header_folder())?;
     let parse = |name: &String| {
         let height = name.strip_suffix(SUFFIX)?.parse().ok()?;
-        piece_path(height).ends_with(name.as_str()).then_some(height)
+        piece_path(stream, height).ends_with(name.as_str()).then_some(height)
     };
     Ok(names.iter().filter_map(parse).collect())
 }
 
-pub fn read_piece(files: &dyn Files, first_height: Height) -> Result<HeaderPiece, PieceError> {
-    let path = piece_path(first_height);
+pub fn read_piece<H: Header>(
+    files: &dyn Files,
+    first_height: Height,
+) -> Result<HeaderPiece<H>, PieceError> {
+    let path = piece_path(H::STREAM, first_height);
     let bytes = files.open(&path).and_then(|file| read_all(&*file)).map_err(PieceError::Io)?;
-    let piece = HeaderPiece::decode(&bytes).map_err(PieceError::Damaged)?;
+    let piece = HeaderPiece::<H>::decode(&bytes).map_err(PieceError::Damaged)?;
     if piece.first_height() == first_height {
         return Ok(piece);
     }
@@ -257,76 +290,92 @@ pub fn read_piece(files: &dyn Files, first_height: Height) -> Result<HeaderPiece
     Err(PieceError::Damaged(Error::new(SqlState::DATA_CORRUPTED, what)))
 }
 
+/// The last header of a piece of a stream.
+pub(crate) fn read_end(
+    files: &dyn Files,
+    stream: Stream,
+    first_height: Height,
+) -> Result<Link, PieceError> {
+    match stream {
+        Stream::Orders => {
+            read_piece::<OrderHeader>(files, first_height).map(|piece| Link::of(piece.last()))
+        }
+        Stream::Results => {
+            read_piece::<ResultHeader>(files, first_height).map(|piece| Link::of(piece.last()))
+        }
+    }
+}
+
 /// Returns when the piece is on stable storage, and its name is.
-pub fn write_piece(files: &dyn Files, piece: &HeaderPiece) -> Result<()> {
-    let path = piece_path(piece.first_height());
+pub fn write_piece<H: Header>(files: &dyn Files, piece: &HeaderPiece<H>) -> Result<()> {
+    let path = piece_path(H::STREAM, piece.first_height());
     let bytes = piece.encode()?;
     let write = || {
         let file = files.create(&path)?;
         file.write_at(&bytes, 0)?;
         file.sync()?;
-        files.sync_folder(HEADER_FOLDER)
+        files.sync_folder(H::STREAM.header_folder())
     };
     write().map_err(|error: io::Error| {
         Error::new(SqlState::IO_ERROR, format!("{path} cannot be written: {error}"))
     })
 }
 
-/// The header of a pruned block, one of those below `first_block`. All headers behind it are read
-/// too: they must lead to `previous_hash`, the one that the block at `first_block` names.
-pub fn kept_header(
+/// The header of a pruned record, one of those below `first`. All headers behind it are read too:
+/// they must lead to `previous_hash`, the one that the record at `first` names.
+pub fn kept_header<H: Header>(
     files: &dyn Files,
     height: Height,
-    first_block: Height,
+    first: Height,
     previous_hash: &Hash,
-) -> Result<Option<BlockHeader>> {
+) -> Result<Option<H>> {
     let mut found = None;
-    walk(files, height, first_block, previous_hash, &mut |piece| {
+    walk::<H>(files, height, first, previous_hash, &mut |piece| {
         found = found.take().or_else(|| piece.header(height).cloned());
     })?;
     Ok(found)
 }
 
-/// Reads all headers below `first_block`: from genesis on each must follow from the one before, and
-/// the last lead to `previous_hash`. Returns the last one.
-pub fn check_chain(
+/// Reads all headers of a stream below `first`: from genesis on each must follow from the one
+/// before, and the last lead to `previous_hash`. Returns the last one.
+pub fn check_chain<H: Header>(
     files: &dyn Files,
-    first_block: Height,
+    first: Height,
     previous_hash: &Hash,
-) -> Result<Option<BlockHeader>> {
+) -> Result<Option<H>> {
     let mut last = None;
-    walk(files, 0, first_block, previous_hash, &mut |piece| last = Some(piece.last().clone()))?;
+    walk::<H>(files, 0, first, previous_hash, &mut |piece| last = Some(piece.last().clone()))?;
     Ok(last)
 }
 
-fn walk(
+fn walk<H: Header>(
     files: &dyn Files,
     from: Height,
-    first_block: Height,
+    first_record: Height,
     previous_hash: &Hash,
-    visit: &mut dyn FnMut(&HeaderPiece),
+    visit: &mut dyn FnMut(&HeaderPiece<H>),
 ) -> Result<()> {
     let broken = |what: String| Error::new(SqlState::DATA_CORRUPTED, what);
     let cannot_list = |error: io::Error| Error::new(SqlState::IO_ERROR, error.to_string());
-    let pieces = pieces(files).map_err(cannot_list)?;
+    let pieces = pieces(files, H::STREAM).map_err(cannot_list)?;
     let begin = pieces.partition_point(|first| *first <= from).saturating_sub(1);
     let mut joint: Option<(Height, Hash)> = None;
-    for &first in pieces[begin..].iter().filter(|first| **first < first_block) {
-        let piece = read_piece(files, first)?;
-        let here = (first, piece.first().previous_hash);
+    for &first in pieces[begin..].iter().filter(|first| **first < first_record) {
+        let piece = read_piece::<H>(files, first)?;
+        let here = (first, piece.first().previous_hash());
         let joins = joint.map_or(first <= from, |joint| joint == here);
         if !joins {
             return Err(broken(format!("the kept headers do not join at block {first}")));
         }
-        joint = Some((piece.last().height + 1, piece.last().hash()));
+        joint = Some((piece.last().height() + 1, piece.last().hash()));
         visit(&piece);
     }
-    let expected = (first_block, *previous_hash);
+    let expected = (first_record, *previous_hash);
     match joint {
-        None if first_block == 0 => Ok(()),
+        None if first_record == 0 => Ok(()),
         Some(joint) if joint == expected => Ok(()),
         _ => Err(broken(format!(
-            "the kept headers do not lead to block {first_block}, whose predecessor is {}",
+            "the kept headers do not lead to block {first_record}, whose predecessor is {}",
             to_hex(previous_hash)
         ))),
     }
@@ -335,61 +384,104 @@ fn walk(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hash::ZERO_HASH;
     use crate::memory_files::MemoryFiles;
     use crate::testing::chain;
 
-    fn piece(from: usize, to: usize) -> HeaderPiece {
-        let mut blocks = chain(9, 2);
-        blocks[3].header.parameters_hash = [3; 32];
+    fn orders(from: usize, to: usize) -> HeaderPiece<OrderHeader> {
+        let blocks = chain(9, 2);
+        let genesis = (from == 0).then(|| blocks[0].batch.clone());
+        let mut headers: Vec<_> = blocks.iter().map(|block| block.batch.header().clone()).collect();
+        headers[3].parameters_hash = [3; 32];
+        headers[5].proposer = [4; 32];
         let mut previous_hash = ZERO_HASH;
-        for block in &mut blocks {
-            block.header.previous_hash = previous_hash;
-            previous_hash = block.header.hash();
+        for header in &mut headers {
+            header.previous_order_hash = previous_hash;
+            previous_hash = header.hash();
         }
-        let headers = blocks[from..to].iter().map(|block| block.header.clone()).collect();
-        HeaderPiece::new(headers, (from == 0).then(|| blocks[0].clone())).unwrap()
+        HeaderPiece::new(headers[from..to].to_vec(), genesis).unwrap()
     }
 
-    #[test]
-    fn headers_take_half_of_their_bytes_and_come_back_whole() {
+    fn results(from: usize, to: usize) -> HeaderPiece<ResultHeader> {
+        let mut headers: Vec<_> =
+            chain(9, 2).iter().map(|block| block.result.header().clone()).collect();
+        headers[6].carried_root = [3; 32];
+        let mut previous_hash = ZERO_HASH;
+        for header in &mut headers {
+            header.previous_result_hash = previous_hash;
+            previous_hash = header.hash();
+        }
+        HeaderPiece::new(headers[from..to].to_vec(), None).unwrap()
+    }
+
+    fn round_trip<H: Header>(piece: fn(usize, usize) -> HeaderPiece<H>, bytes: usize) {
         for (from, to) in [(0, 10), (0, 1), (1, 5), (4, 10)] {
             let piece = piece(from, to);
             let bytes = piece.encode().unwrap();
             assert_eq!(HeaderPiece::decode(&bytes).unwrap(), piece);
         }
         let (long, short) = (piece(4, 10).encode().unwrap(), piece(4, 9).encode().unwrap());
-        assert_eq!(long.len() - short.len(), HEADER_BYTES_MIN);
+        assert_eq!(long.len() - short.len(), bytes);
+        assert_eq!(short_bytes_min::<H>(), bytes);
+    }
+
+    #[test]
+    fn headers_take_a_part_of_their_bytes_and_come_back_whole() {
+        round_trip(orders, 45);
+        round_trip(results, 129);
+        assert!(HeaderPiece::<OrderHeader>::decode(&results(1, 5).encode().unwrap()).is_err());
     }
 
     #[test]
     fn no_bit_can_change_and_no_byte_can_go() {
-        let bytes = piece(0, 5).encode().unwrap();
+        let bytes = orders(0, 5).encode().unwrap();
         for bit in 0..bytes.len() * 8 {
             let mut changed = bytes.clone();
             changed[bit / 8] ^= 1 << (bit % 8);
-            assert!(HeaderPiece::decode(&changed).is_err(), "bit {bit}");
+            assert!(HeaderPiece::<OrderHeader>::decode(&changed).is_err(), "bit {bit}");
         }
         for cut in 0..bytes.len() {
-            assert!(HeaderPiece::decode(&bytes[..cut]).is_err(), "cut at {cut}");
+            let decoded = HeaderPiece::<OrderHeader>::decode(&bytes[..cut]);
+            assert!(decoded.is_err(), "cut at {cut}");
         }
+    }
+
+    /// With the right hash, what is accepted is canonical.
+    #[test]
+    fn resealed_changes_are_refused_or_another_piece() {
+        let whole = results(2, 8);
+        let bytes = whole.encode().unwrap();
+        let mut others = 0;
+        for bit in 0..(bytes.len() - 32) * 8 {
+            let mut changed = bytes.clone();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            reseal(&mut changed);
+            if let Ok(other) = HeaderPiece::<ResultHeader>::decode(&changed) {
+                assert_eq!(other.encode().unwrap(), changed, "bit {bit}");
+                assert_ne!(other, whole);
+                others += 1;
+            }
+        }
+        assert!(others > 1_000, "{others}");
     }
 
     #[test]
     fn pieces_must_join_each_other_and_the_first_block() {
         let files = MemoryFiles::new();
-        let pieces = [piece(0, 3), piece(3, 7), piece(7, 9)];
+        let pieces = [orders(0, 3), orders(3, 7), orders(7, 9)];
         pieces.iter().for_each(|piece| write_piece(&files, piece).unwrap());
         let end = pieces[2].last().hash();
-        assert_eq!(check_chain(&files, 9, &end).unwrap().unwrap().height, 8);
-        assert!(check_chain(&files, 9, &[1; 32]).is_err());
-        assert!(check_chain(&files, 8, &end).is_err());
+        let check = |first, previous: &Hash| check_chain::<OrderHeader>(&files, first, previous);
+        let kept = |height| kept_header::<OrderHeader>(&files, height, 9, &end);
+        assert_eq!(check(9, &end).unwrap().unwrap().height, 8);
+        assert!(check(9, &[1; 32]).is_err());
+        assert!(check(8, &end).is_err());
         for height in 0..9 {
-            let header = kept_header(&files, height, 9, &end).unwrap().unwrap();
-            assert_eq!(header, *piece(0, 10).header(height).unwrap());
+            assert_eq!(kept(height).unwrap().as_ref(), orders(0, 10).header(height));
         }
-        files.remove(&piece_path(3)).unwrap();
-        assert!(check_chain(&files, 9, &end).is_err(), "a piece is missing");
-        assert!(kept_header(&files, 4, 9, &end).is_err(), "its own piece is missing");
-        assert!(kept_header(&files, 8, 9, &end).unwrap().is_some());
+        files.remove(&piece_path(Stream::Orders, 3)).unwrap();
+        assert!(check(9, &end).is_err(), "a piece is missing");
+        assert!(kept(4).is_err(), "its own piece is missing");
+        assert!(kept(8).unwrap().is_some());
     }
 }

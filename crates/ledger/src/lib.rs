@@ -1,16 +1,17 @@
-//! The ledger: blocks, what they commit to, the chain that they form, the files that keep them, and
-//! the proofs that leave the house.
+//! The ledger: blocks, what they commit to, the chains that they form, the files that keep them,
+//! and the proofs that leave the house.
 //!
 //! ```text
-//! transactions ─┐
-//! outcomes ─────┼─► Merkle roots ─► header ─► block hash ─► previous_hash of the next header
-//! net effects ──┘        │             │
-//!                        └─ Receipt ───┘      Block ─► EncodedBlock ─► LogWriter ─► segments/
-//!                                                state after a block ─► Manifest ─► checkpoints/
-//!                                              pruned blocks ─► HeaderPiece ─► headers/
+//! envelopes ──► Merkle root ──► order header ──► order hash ──► Batch ──► Record ──► orders/
+//!                                                    │                  (durable)
+//! outcomes ───┐                                      ▼
+//! net effects ┴► Merkle roots ─► result header ──► head ──► BlockResult ─► Record ─► results/
+//!                                    │             │                  (computed again if lost)
+//!                                    └── Receipt ──┘        state ──► Manifest ──► checkpoints/
+//!                                       pruned blocks ──► HeaderPiece ──► order-headers/ …
 //! ```
 //!
-//! Transactions, outcomes and row images are opaque bytes. The canonical bytes of everything here
+//! Envelopes, outcomes and row images are opaque bytes. The canonical bytes of everything here
 //! are documented in `docs/ledger-format.md`, `docs/checkpoint-format.md` and
 //! `docs/backup-format.md`, completely enough to check a chain without this code;
 //! `clients/check_chain.py` does.
@@ -19,6 +20,7 @@
 //! stored; only [`files`] touches a disk.
 
 pub mod backup;
+pub mod batch;
 pub mod block;
 pub mod chain;
 pub mod checkpoint;
@@ -36,26 +38,34 @@ pub mod merkle;
 pub mod parameters;
 pub mod prune;
 pub mod receipt;
+pub mod record;
+pub mod result;
 pub mod row_receipt;
 pub mod segment;
+pub mod stream;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
 mod vectors;
 mod wire;
 
-pub use block::{Block, BlockSeal, EncodedBlock};
+pub use batch::{Batch, OrderSeal};
+pub use block::Block;
 pub use chain::{ChainFault, ChainVerifier};
-pub use effects::{Effect, EffectsBuilder, effects_root, row_image_hash};
+pub use effects::{Effect, EffectsBuilder, EffectsDigest, effects_digest, row_image_hash};
 pub use files::{Files, RealFiles, StorageFile};
 pub use genesis::Genesis;
 pub use hash::{Hash, ZERO_HASH};
-pub use header::{BlockHeader, LedgerId};
-pub use headers::HeaderPiece;
+pub use header::{Header, LedgerId, OrderHeader, ResultHeader};
+pub use headers::{HeaderPiece, Link};
 pub use log::{
-    Damage, LogError, LogOptions, LogReader, LogWriter, TornTail, first_block, read_block,
+    BlockReader, BlockWriter, Damage, LogError, LogOptions, LogReader, LogWriter, Recorded,
+    TornTail, first_block, first_record, read_block, read_record,
 };
 pub use memory_files::MemoryFiles;
 pub use parameters::Parameters;
 pub use receipt::Receipt;
+pub use record::Record;
+pub use result::{BlockResult, CarriedOutcome, ResultSeal};
 pub use row_receipt::RowReceipt;
+pub use stream::Stream;

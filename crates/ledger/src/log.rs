@@ -1,27 +1,36 @@
-//! The append-only log of blocks: [`LogReader`] reads it from the first segment to its end,
-//! [`LogWriter`] goes on where a reader stopped.
+//! The two append-only logs of a ledger, orders and results, as one log of blocks:
+//! [`BlockReader`] reads it from the first block to its end, [`BlockWriter`] goes on where a reader
+//! stopped.
 //!
 //! ```text
-//! LogReader::open ──► next_block … ──► clean end ─────────────┐
-//!                          │                                  ├─► LogWriter::resume ──► append
-//!                          ├──► LogError::TornTail  (cut) ────┘
+//! BlockReader::open ──► next … ──► clean end ─────────────────┐
+//!   orders  0 1 2 3 4      │                                  ├─► BlockWriter::resume ──► append
+//!   results 0 1 2          ├──► LogError::TornTail  (cut) ────┘
 //!                          └──► LogError::Damage    (no way on)
 //! ```
+//!
+//! **Orders are what is durable.** Results can be computed again from them, so they are appended
+//! without waiting for the disk, and may end before the orders do, cleanly or torn: what is missing
+//! is executed again, and nothing is lost. They never count beyond the orders: a result whose order
+//! a crash has taken is a torn tail of the results. Each stream by itself is a log, read by
+//! [`LogReader`] and written by [`LogWriter`].
 //!
 //! **Reading changes nothing.** Only `resume` writes: it copies the bytes of a torn tail into
 //! `quarantine/`, syncs the copy, and only then cuts them from the segment.
 //!
-//! **Writing.** A group of blocks costs one write and one fdatasync. The writer syncs a full
-//! segment before it creates the next one, and the next one (with its folder entry) before it
-//! writes a block to it; so only the newest segment can be torn. After an error of a write or a
-//! sync nobody knows what is on disk (the kernel may have dropped the dirty pages), so the writer
-//! refuses everything from then on; a new reader finds out what is there.
+//! **Writing.** A group of records costs one write and, of orders, one fdatasync. The writer syncs
+//! a full segment before it creates the next one, and the next one (with its folder entry) before
+//! it writes a record to it; so only the newest segment can be torn. After an error of a write or a
+//! sync it is not known what is on disk (the kernel may have dropped the dirty pages), so the
+//! writer refuses everything from then on; a new reader finds out what is there.
 //!
-//! **What a reader accepts.** Segments without gaps, overlaps or strangers; records without gaps;
-//! blocks in order, of one ledger; nothing but zeros at the end. Links and roots are for
-//! [`crate::chain::ChainVerifier`]. Where blocks were pruned the first segment is not that of
-//! genesis, and the headers that [`crate::headers`] keeps must lead up to it.
+//! **What a reader accepts.** Segments without gaps, overlaps or strangers; records without gaps,
+//! in order, of one ledger; results of the orders that they stand beside; nothing but zeros at the
+//! end. Links and roots are for [`crate::chain::ChainVerifier`]. Where blocks were pruned the first
+//! segment is not that of genesis, and the headers that [`crate::headers`] keeps must lead up to
+//! it.
 
+mod blocks;
 mod reader;
 mod records;
 mod writer;
@@ -31,16 +40,20 @@ use std::io;
 
 use types::{Error, Height, SqlState};
 
+use crate::stream::Stream;
+
+pub use blocks::{BlockReader, BlockWriter, Pruned, Recorded, first_block, read_block};
 pub(crate) use reader::list_segments;
-pub use reader::{LogReader, first_block, read_block};
+pub use reader::{LogReader, first_record, read_record};
 pub(crate) use records::{Place, SegmentRecords};
 pub use writer::{LogOptions, LogWriter};
 
-/// The log ends with bytes that are no block: a crash tore the last write, or the last block was
+/// A log ends with bytes that are no record: a crash tore the last write, or the last record was
 /// damaged later. Nothing after it proves which.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TornTail {
-    /// The first block that is lost; the block before it is the new head.
+    pub stream: Stream,
+    /// The first block whose record is lost.
     pub height: Height,
     pub file: String,
     pub offset: u64,
@@ -51,11 +64,18 @@ pub struct TornTail {
 
 impl fmt::Display for TornTail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let TornTail { height, file, offset, cut_bytes, what } = self;
-        write!(
-            f,
-            "torn or damaged tail at block {height} ({file}, offset {offset}, {cut_bytes} bytes): {what}"
-        )
+        let TornTail { stream, height, file, offset, cut_bytes, what } = self;
+        let place = format!("{file}, offset {offset}, {cut_bytes} bytes");
+        match stream {
+            Stream::Orders => {
+                write!(f, "torn or damaged tail at block {height} ({place}): {what}")
+            }
+            Stream::Results => write!(
+                f,
+                "results end before block {height} ({place}): {what}; nothing is lost, they are \
+                 computed again"
+            ),
+        }
     }
 }
 

@@ -1,18 +1,14 @@
-//! Row receipts: proof that a block changed a row, from one image to another, for someone who has
-//! nothing but the hash of that block.
+//! Row receipts: proof that a block changed a row, from one image to another, for a checker that
+//! has nothing but the head of that block.
 //!
 //! ```text
 //! bytes      field                   (numbers big-endian)
-//!     1      version, 1
-//!   238      header
+//!     1      version, 2
+//!   250      result header
+//!     8      index                   of the effect among those of the block
 //! 4 + n      effect                  length, the leaf of [`crate::effects`]
-//!     1      number n of steps
-//!  33 n      steps from the leaf up: side of the sibling (0 left, 1 right), its hash
+//! 1 + 32 n   its inclusion proof     count, hashes from the leaf up
 //! ```
-//!
-//! The header does not hold the number of effects, so this proof names the side of each sibling
-//! instead of an index among so many leaves: what the checker hashes is then all that is claimed,
-//! and no byte of the receipt can change.
 //!
 //! It says that the row was so *after this block*. That it is still so needs every later block:
 //! `previous_height` in a newer effect of the same row leads back to this one.
@@ -22,30 +18,25 @@ use types::{Error, Result, SqlState};
 
 use crate::effects::{Effect, row_image_hash};
 use crate::hash::{Hash, expect_hash, from_hex, refused, to_hex};
-use crate::header::{BlockHeader, HEADER_BYTES};
-use crate::merkle::{inclusion_proof, leaf_hash, node_hash};
+use crate::header::{RESULT_HEADER_BYTES, ResultHeader};
+use crate::merkle::{inclusion_proof, leaf_hash, root_from_proof};
 use crate::wire::{Cursor, put_prefixed};
 
-pub const ROW_RECEIPT_VERSION: u8 = 1;
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Side {
-    Left = 0,
-    Right = 1,
-}
+pub const ROW_RECEIPT_VERSION: u8 = 2;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RowReceipt {
-    pub header: BlockHeader,
+    pub header: ResultHeader,
+    index: u64,
     /// Canonical bytes of the effect; see [`RowReceipt::effect`].
     leaf: Vec<u8>,
-    proof: Vec<(Side, Hash)>,
+    proof: Vec<Hash>,
 }
 
 impl RowReceipt {
     /// The receipt of one effect of a block, given all of them in order, as an execution of the
     /// block returns them. `None` if there is no such effect.
-    pub fn of(header: &BlockHeader, effects: &[Effect<'_>], index: usize) -> Result<Option<Self>> {
+    pub fn of(header: &ResultHeader, effects: &[Effect<'_>], index: usize) -> Result<Option<Self>> {
         let mut leaves = Vec::with_capacity(effects.len());
         for effect in effects {
             let mut leaf = Vec::new();
@@ -53,11 +44,11 @@ impl RowReceipt {
             leaves.push(leaf);
         }
         let hashes: Vec<Hash> = leaves.iter().map(|leaf| leaf_hash(leaf)).collect();
-        let Some(siblings) = inclusion_proof(&hashes, index) else {
+        let Some(proof) = inclusion_proof(&hashes, index) else {
             return Ok(None);
         };
-        let proof = sides(index, hashes.len()).into_iter().zip(siblings).collect();
-        Ok(Some(RowReceipt { header: header.clone(), leaf: leaves.swap_remove(index), proof }))
+        let leaf = leaves.swap_remove(index);
+        Ok(Some(RowReceipt { header: header.clone(), index: index as u64, leaf, proof }))
     }
 
     /// What the block did to the row.
@@ -65,21 +56,20 @@ impl RowReceipt {
         Effect::decode(&self.leaf)
     }
 
-    /// Checks everything against a block hash that the caller trusts.
-    pub fn verify(&self, trusted_block_hash: &Hash) -> Result<Effect<'_>> {
-        expect_hash("block hash", trusted_block_hash, &self.header.hash())?;
-        let climb = |node: Hash, (side, sibling): &(Side, Hash)| match side {
-            Side::Left => node_hash(sibling, &node),
-            Side::Right => node_hash(&node, sibling),
-        };
-        let root = self.proof.iter().fold(leaf_hash(&self.leaf), climb);
+    /// Checks everything against a head, a result hash, that the caller trusts.
+    pub fn verify(&self, trusted_head: &Hash) -> Result<Effect<'_>> {
+        expect_hash("head", trusted_head, &self.header.hash())?;
+        let (index, count) = (self.index, self.header.effect_count);
+        let root = root_from_proof(leaf_hash(&self.leaf), index, count, &self.proof);
+        let root = root
+            .ok_or_else(|| refused(format!("the proof does not fit index {index} of {count}")))?;
         expect_hash("effects root", &self.header.effects_root, &root)?;
         self.effect()
     }
 
     /// [`RowReceipt::verify`], and that this was the row after the block.
-    pub fn verify_row(&self, trusted_block_hash: &Hash, row_image: &[u8]) -> Result<()> {
-        let effect = self.verify(trusted_block_hash)?;
+    pub fn verify_row(&self, trusted_head: &Hash, row_image: &[u8]) -> Result<()> {
+        let effect = self.verify(trusted_head)?;
         if effect.after != Some(row_image_hash(row_image)) {
             return Err(refused("this is not the row that the block left".to_owned()));
         }
@@ -89,14 +79,12 @@ impl RowReceipt {
     pub fn encode(&self) -> Result<Vec<u8>> {
         let mut bytes = vec![ROW_RECEIPT_VERSION];
         bytes.extend_from_slice(&self.header.encode());
+        bytes.extend_from_slice(&self.index.to_be_bytes());
         put_prefixed(&mut bytes, &self.leaf)?;
-        let steps = u8::try_from(self.proof.len())
+        let count = u8::try_from(self.proof.len())
             .map_err(|_| refused("a proof has more than 255 hashes".to_owned()))?;
-        bytes.push(steps);
-        for (side, sibling) in &self.proof {
-            bytes.push(*side as u8);
-            bytes.extend_from_slice(sibling);
-        }
+        bytes.push(count);
+        self.proof.iter().for_each(|hash| bytes.extend_from_slice(hash));
         Ok(bytes)
     }
 
@@ -106,20 +94,14 @@ impl RowReceipt {
         if version != ROW_RECEIPT_VERSION {
             return Err(cursor.invalid(format!("version {version} is not known")));
         }
-        let header = BlockHeader::decode(cursor.take(HEADER_BYTES)?)?;
+        let header = ResultHeader::decode(cursor.take(RESULT_HEADER_BYTES)?)?;
+        let index = cursor.u64()?;
         let leaf = cursor.prefixed()?.to_vec();
         Effect::decode(&leaf)?;
-        let mut proof = Vec::new();
-        for _ in 0..cursor.u8()? {
-            let side = match cursor.u8()? {
-                0 => Side::Left,
-                1 => Side::Right,
-                other => return Err(cursor.invalid(format!("{other} is no side"))),
-            };
-            proof.push((side, cursor.array()?));
-        }
+        let count = cursor.u8()?;
+        let proof = (0..count).map(|_| cursor.array()).collect::<Result<Vec<Hash>>>()?;
         cursor.finish()?;
-        Ok(RowReceipt { header, leaf, proof })
+        Ok(RowReceipt { header, index, leaf, proof })
     }
 
     /// For people and other programs: the binary form in hexadecimal, and what it says.
@@ -128,7 +110,7 @@ impl RowReceipt {
         Ok(json!({
             "row_receipt": to_hex(&self.encode()?),
             "height": self.header.height,
-            "block_hash": to_hex(&self.header.hash()),
+            "head": to_hex(&self.header.hash()),
             "table": effect.table.0,
             "key": to_hex(effect.key),
             "before": effect.before.map(|hash| to_hex(&hash)),
@@ -149,26 +131,10 @@ impl RowReceipt {
     }
 }
 
-/// On which side of the path from a leaf to the root the siblings stand.
-fn sides(index: usize, leaves: usize) -> Vec<Side> {
-    let (mut position, mut last) = (index, leaves.saturating_sub(1));
-    let mut sides = Vec::new();
-    while last > 0 {
-        if position % 2 == 1 {
-            sides.push(Side::Left);
-        } else if position < last {
-            sides.push(Side::Right);
-        }
-        position /= 2;
-        last /= 2;
-    }
-    sides
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::effects::effects_root;
+    use crate::effects::effects_digest;
     use types::TableId;
 
     #[test]
@@ -184,8 +150,9 @@ mod tests {
         let keys: &'static [[u8; 4]] = keys.leak();
         for count in 1..=keys.len() {
             let effects: Vec<Effect<'_>> = keys[..count].iter().map(effect).collect();
-            let mut header = crate::testing::chain(1, 1)[1].header.clone();
-            header.effects_root = effects_root(effects.iter().copied()).unwrap();
+            let mut header = crate::testing::chain(1, 1)[1].result.header().clone();
+            let digest = effects_digest(effects.iter().copied()).unwrap();
+            (header.effect_count, header.effects_root) = (digest.count, digest.root);
             let hash = header.hash();
             for (index, key) in keys[..count].iter().enumerate() {
                 let receipt = RowReceipt::of(&header, &effects, index).unwrap().unwrap();

@@ -1,17 +1,18 @@
-//! Segment files: how blocks lie on disk, and how a torn end is told from damage.
+//! Segment files: how records lie on disk, and how a torn end is told from damage.
 //!
 //! ```text
-//! segments/00000000000000000000.tally        named by the first height, 20 digits
+//! orders/00000000000000000000.tally          named by the first height, 20 digits
+//! results/00000000000000000000.tally
 //!
-//! segment header, 48 bytes                   record header, 32 bytes
+//! segment header, 52 bytes                   record header, 32 bytes
 //! offset bytes field                         offset bytes field
 //!      0     8 "TALLYSEG"                         0     4 "TREC"
-//!      8     4 format version, 1                  4     4 length of the payload
-//!     12    16 ledger id                          8     8 height of the block
-//!     28     8 first height                      16     8 durable_below
-//!     36     8 salt                              24     4 CRC-32(salt ‖ payload)
-//!     44     4 CRC-32(bytes 0..44)               28     4 CRC-32(salt ‖ bytes 0..28)
-//!                                                32       payload: the canonical block
+//!      8     4 format version, 2                  4     4 length of the payload
+//!     12     4 stream: 1 orders, 2 results        8     8 height of the block
+//!     16    16 ledger id                         16     8 durable_below
+//!     32     8 first height                      24     4 CRC-32(salt ‖ payload)
+//!     40     8 salt                              28     4 CRC-32(salt ‖ bytes 0..28)
+//!     48     4 CRC-32(bytes 0..48)               32       payload: the canonical batch or result
 //! ```
 //!
 //! Numbers are big-endian; CRC-32 is the one of IEEE 802.3 (zlib's). Records follow the header and
@@ -23,28 +24,29 @@
 //! **Torn or damaged?** A write that a power cut tore leaves any subset of its sectors: the first
 //! record of a group may be lost where the second one is whole. So a whole record *after* a bad one
 //! does not mean that the bad one was ever acknowledged. `durable_below` decides: when a record was
-//! written, all blocks below that height had been synced already. If any record after the bad
+//! written, all records below that height had been synced already. If any record after the bad
 //! record N says more than N, block N was on disk and is damaged. If none does, N may have been
 //! torn by a crash, and the two cannot be told apart: "torn or damaged tail at block N".
 //!
-//! **Salt.** To find those later records, a reader looks at every offset, and transactions are
+//! **Salt.** To find those later records, a reader looks at every offset, and envelopes are
 //! bytes that a stranger chose, for instance a complete record. All record checksums start with the
 //! segment's salt, which the stranger cannot know, so what lies inside a payload never passes.
 
 use types::Height;
 
 use crate::header::LedgerId;
+use crate::stream::Stream;
 
-pub const SEGMENT_HEADER_BYTES: usize = 48;
+pub const SEGMENT_HEADER_BYTES: usize = 52;
 pub const RECORD_HEADER_BYTES: usize = 32;
-pub const SEGMENT_VERSION: u32 = 1;
-pub const SEGMENT_FOLDER: &str = "segments";
+pub const SEGMENT_VERSION: u32 = 2;
 
 const SEGMENT_MAGIC: [u8; 8] = *b"TALLYSEG";
 const RECORD_MAGIC: [u8; 4] = *b"TREC";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SegmentHeader {
+    pub stream: Stream,
     pub ledger_id: LedgerId,
     pub first_height: Height,
     pub salt: u64,
@@ -55,11 +57,12 @@ impl SegmentHeader {
         let mut bytes = [0; SEGMENT_HEADER_BYTES];
         bytes[0..8].copy_from_slice(&SEGMENT_MAGIC);
         bytes[8..12].copy_from_slice(&SEGMENT_VERSION.to_be_bytes());
-        bytes[12..28].copy_from_slice(&self.ledger_id);
-        bytes[28..36].copy_from_slice(&self.first_height.to_be_bytes());
-        bytes[36..44].copy_from_slice(&self.salt.to_be_bytes());
-        let checksum = crc32fast::hash(&bytes[..44]);
-        bytes[44..48].copy_from_slice(&checksum.to_be_bytes());
+        bytes[12..16].copy_from_slice(&self.stream.code().to_be_bytes());
+        bytes[16..32].copy_from_slice(&self.ledger_id);
+        bytes[32..40].copy_from_slice(&self.first_height.to_be_bytes());
+        bytes[40..48].copy_from_slice(&self.salt.to_be_bytes());
+        let checksum = crc32fast::hash(&bytes[..48]);
+        bytes[48..52].copy_from_slice(&checksum.to_be_bytes());
         bytes
     }
 
@@ -70,16 +73,20 @@ impl SegmentHeader {
         if bytes[0..8] != SEGMENT_MAGIC {
             return Err("this is not a segment file");
         }
-        if crc32fast::hash(&bytes[..44]) != u32::from_be_bytes(field(bytes, 44)) {
+        if crc32fast::hash(&bytes[..48]) != u32::from_be_bytes(field(bytes, 48)) {
             return Err("the segment header's checksum does not match");
         }
         if u32::from_be_bytes(field(bytes, 8)) != SEGMENT_VERSION {
             return Err("the segment's format version is not known");
         }
+        let Some(stream) = Stream::of_code(u32::from_be_bytes(field(bytes, 12))) else {
+            return Err("the segment's stream is not known");
+        };
         Ok(SegmentHeader {
-            ledger_id: field(bytes, 12),
-            first_height: u64::from_be_bytes(field(bytes, 28)),
-            salt: u64::from_be_bytes(field(bytes, 36)),
+            stream,
+            ledger_id: field(bytes, 16),
+            first_height: u64::from_be_bytes(field(bytes, 32)),
+            salt: u64::from_be_bytes(field(bytes, 40)),
         })
     }
 }
@@ -141,7 +148,7 @@ pub(crate) fn put_record(
     payload: &[u8],
 ) {
     let header = RecordHeader {
-        // A payload is bounded by `BLOCK_BYTES_MAX`, far below 32 bits.
+        // A payload is bounded by `RECORD_BYTES_MAX`, far below 32 bits.
         length: payload.len() as u32,
         height,
         durable_below,
@@ -151,7 +158,7 @@ pub(crate) fn put_record(
     out.extend_from_slice(payload);
 }
 
-/// Whether some record header in these bytes proves that the block at `height` had been synced.
+/// Whether some record header in these bytes proves that the one at `height` had been synced.
 pub(crate) fn proves_durable(bytes: &[u8], salt: u64, height: Height) -> bool {
     bytes.windows(RECORD_HEADER_BYTES).any(|window| {
         window[0..4] == RECORD_MAGIC
@@ -164,8 +171,14 @@ pub fn segment_name(first_height: Height) -> String {
     format!("{first_height:020}.tally")
 }
 
-pub fn segment_path(first_height: Height) -> String {
-    format!("{SEGMENT_FOLDER}/{}", segment_name(first_height))
+pub fn segment_path(stream: Stream, first_height: Height) -> String {
+    format!("{stream}/{}", segment_name(first_height))
+}
+
+/// The stream and the first height of a path, if it is that of a segment.
+pub fn parse_segment_path(path: &str) -> Option<(Stream, Height)> {
+    let (folder, name) = path.split_once('/')?;
+    Some((Stream::of_folder(folder)?, parse_segment_name(name)?))
 }
 
 /// The first height of a file name, if it is the name of a segment.
@@ -189,6 +202,11 @@ mod tests {
         assert_eq!(segment_name(1), "00000000000000000001.tally");
         assert_eq!(parse_segment_name("00000000000000000001.tally"), Some(1));
         assert_eq!(parse_segment_name(&segment_name(u64::MAX)), Some(u64::MAX));
+        for stream in Stream::ALL {
+            let path = segment_path(stream, 7);
+            assert_eq!(parse_segment_path(&path), Some((stream, 7)));
+            assert_eq!(parse_segment_path(&format!("x{path}")), None);
+        }
         for bad in ["1.tally", "+0000000000000000001.tally", "00000000000000000001.tally~", "x"] {
             assert_eq!(parse_segment_name(bad), None, "{bad}");
         }
@@ -196,7 +214,8 @@ mod tests {
 
     #[test]
     fn headers_round_trip_and_every_flip_is_seen() {
-        let segment = SegmentHeader { ledger_id: [3; 16], first_height: 4, salt: 5 };
+        let segment =
+            SegmentHeader { stream: Stream::Results, ledger_id: [3; 16], first_height: 4, salt: 5 };
         let record = RecordHeader { length: 1, height: 2, durable_below: 2, payload_crc: 9 };
         let (segment_bytes, record_bytes) = (segment.encode(), record.encode(5));
         assert_eq!(SegmentHeader::decode(&segment_bytes), Ok(segment));

@@ -2,20 +2,19 @@
 //! ledger vectors` writes them anew; a change there is a change of the format.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use serde_json::{Value, json};
 use types::TableId;
 
-use crate::effects::{Effect, effects_root, row_image_hash};
+use crate::effects::{Effect, effects_digest, row_image_hash};
 use crate::hash::{Hash, to_hex};
-use crate::log::{LogOptions, LogReader, LogWriter};
+use crate::log::LogOptions;
 use crate::memory_files::MemoryFiles;
 use crate::merkle::{inclusion_proof, leaf_hash, root};
 use crate::parameters::Parameters;
 use crate::receipt::Receipt;
 use crate::row_receipt::RowReceipt;
-use crate::testing::{chain, encoded};
+use crate::testing::{chain, written};
 
 fn hex_list<B: AsRef<[u8]>>(list: impl IntoIterator<Item = B>) -> Vec<String> {
     list.into_iter().map(|bytes| to_hex(bytes.as_ref())).collect()
@@ -74,29 +73,38 @@ fn effects() -> Value {
         "row_image": to_hex(b"inserted"),
         "row_image_hash": to_hex(&row_image_hash(b"inserted")),
         "leaves": hex_list(list.iter().map(leaf)),
-        "effects_root": to_hex(&effects_root(list).unwrap()),
+        "effect_count": effects_digest(list).unwrap().count,
+        "effects_root": to_hex(&effects_digest(list).unwrap().root),
     })
 }
 
 fn blocks() -> Value {
-    let blocks = chain(3, 3);
     let vector = |block: &crate::Block| {
+        let (order, result) = (block.batch.header(), block.result.header());
         json!({
-            "header": to_hex(&block.header.encode()),
-            "height": block.header.height,
-            "time_us": block.header.time_us,
-            "transactions_root": to_hex(&block.header.transactions_root),
-            "outcomes_root": to_hex(&block.header.outcomes_root),
-            "block": to_hex(block.encode().unwrap().payload()),
-            "block_hash": to_hex(&block.header.hash()),
+            "height": block.height(),
+            "time_us": order.time_us,
+            "envelopes_root": to_hex(&order.envelopes_root),
+            "batch": to_hex(block.batch.encode().unwrap().payload()),
+            "order_hash": to_hex(&block.batch.hash()),
+            "outcomes_root": to_hex(&result.outcomes_root),
+            "result": to_hex(block.result.encode().unwrap().payload()),
+            "result_hash": to_hex(&block.hash()),
         })
     };
-    json!(blocks.iter().map(vector).collect::<Vec<_>>())
+    json!(chain(3, 3).iter().map(vector).collect::<Vec<_>>())
+}
+
+/// Of an envelope that its own block decided, and of one that the next block did.
+pub fn receipts() -> [Receipt; 2] {
+    let blocks = chain(3, 3);
+    let own = Receipt::of(&blocks[3], 1).unwrap();
+    [own, Receipt::of_carried(&blocks[2].batch, 0, &[], &blocks[3]).unwrap()]
 }
 
 fn receipt() -> Value {
-    let receipt = Receipt::of(&chain(3, 3)[3], 1).unwrap();
-    json!({ "binary": to_hex(&receipt.encode().unwrap()), "json": receipt.to_json() })
+    let vector = |receipt: Receipt| json!({ "binary": to_hex(&receipt.encode().unwrap()), "json": receipt.to_json() });
+    json!(receipts().map(vector))
 }
 
 /// One of two rows that a block inserted, and that row's image.
@@ -111,8 +119,9 @@ pub fn row_receipt() -> (RowReceipt, Vec<u8>) {
         previous_height: 0,
     };
     let other = Effect { table: TableId(2), ..effect };
-    let mut header = block.header.clone();
-    header.effects_root = effects_root([effect, other]).unwrap();
+    let mut header = block.result.header().clone();
+    let digest = effects_digest([effect, other]).unwrap();
+    (header.effect_count, header.effects_root) = (digest.count, digest.root);
     (RowReceipt::of(&header, &[effect, other], 0).unwrap().unwrap(), key.to_vec())
 }
 
@@ -121,16 +130,10 @@ fn row_receipts() -> Value {
     json!({ "json": receipt.to_json().unwrap(), "row_image": to_hex(&image) })
 }
 
-/// The chain of `blocks` in two segments, the last one with a zero tail.
+/// The chain of `blocks` in two segments a stream, the last ones with a zero tail.
 pub fn segment_files() -> MemoryFiles {
-    let files = MemoryFiles::new();
-    let mut reader = LogReader::open(Arc::new(files.clone())).unwrap();
-    assert!(reader.next_block().unwrap().is_none());
-    let options = LogOptions { segment_bytes: 1_100, zero_fill_bytes: 1_000, sync: true };
-    let mut writer = LogWriter::resume(reader, options).unwrap();
-    let blocks = encoded(&chain(3, 3));
-    blocks.iter().for_each(|block| writer.append(std::slice::from_ref(block)).unwrap());
-    files
+    let options = LogOptions { segment_bytes: 900, zero_fill_bytes: 800, sync: true };
+    written(options, &chain(3, 3))
 }
 
 fn segments() -> Value {

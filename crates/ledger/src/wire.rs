@@ -80,9 +80,14 @@ impl<'a> Cursor<'a> {
 
     /// A number of elements that take at least `bytes_min` each.
     pub fn count(&mut self, bytes_min: usize) -> Result<usize> {
-        let count = self.u32()? as usize;
-        if self.remaining() / bytes_min < count {
-            let left = self.remaining();
+        let count = self.u32()?;
+        self.fits(count, bytes_min)
+    }
+
+    /// The number, if what is left has room for so many elements.
+    pub fn fits(&self, count: u32, bytes_min: usize) -> Result<usize> {
+        let (count, left) = (count as usize, self.remaining());
+        if left / bytes_min < count {
             return Err(self.invalid(format!("{count} elements do not fit {left} bytes")));
         }
         Ok(count)

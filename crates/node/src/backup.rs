@@ -12,7 +12,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail, ensure};
 use ledger::backup::{self, Extent, Head, Taken};
 use ledger::hash::{hash_from_hex, to_hex};
-use ledger::{Files, LedgerId, LogError, LogReader, RealFiles, first_block, read_block};
+use ledger::{BlockReader, Files, LogError, RealFiles, Recorded, first_block, read_block};
 use serde_json::{Value as Json, json};
 use types::SqlState;
 
@@ -39,9 +39,8 @@ fn take(settings: &Settings, to: &Path, output: Output) -> Result<Exit> {
     ensure!(data.is_dir(), "there is no folder {}", data.display());
     let taken = if folders::is_in_use(data)? {
         let address = node_address(settings)?;
-        let source = RealFiles::beside(data)?;
-        let ledger_id = ledger_id(&source)?;
-        copy(&source, to, &mut || head_of_node(address, &ledger_id))
+        let source: Arc<dyn Files> = Arc::new(RealFiles::beside(data)?);
+        copy(&*source, to, &mut || head_of_node(address, &source))
     } else {
         let source = folders::open(data)?;
         let head = head_of_files(&source)?;
@@ -82,36 +81,48 @@ pub fn node_address(settings: &Settings) -> Result<SocketAddr> {
         .context("a node is running, and its `http_listen` is not known: give --http-listen")
 }
 
-fn ledger_id(files: &dyn Files) -> Result<LedgerId> {
-    let first = read_block(files, first_block(files)?)?;
-    Ok(first.context("the folder holds no ledger")?.ledger_id())
-}
-
 /// The newest block that the node has on disk. It may be another folder's node.
-fn head_of_node(address: SocketAddr, ledger_id: &LedgerId) -> types::Result<Head> {
+fn head_of_node(address: SocketAddr, source: &Arc<dyn Files>) -> types::Result<Head> {
     let failed = |what: String| {
         let hint = "Somebody uses the folder: is it a node, and is --http-listen its second port?";
         folders::refused(what).with_hint(hint)
     };
     let answer = http::ask(address, "GET", "/head", None)
         .map_err(|error| failed(format!("no node answers on {address}: {error}")))?;
-    let head: Json = serde_json::from_str(&answer.body).unwrap_or_default();
-    let hash = head["block_hash"].as_str().map(hash_from_hex);
-    if head["ledger_id"].as_str().is_some_and(|other| other != to_hex(ledger_id)) {
-        return Err(failed(format!("the node on {address} has another ledger")));
+    let told: Json = serde_json::from_str(&answer.body).unwrap_or_default();
+    let hash = told["head"].as_str().map(hash_from_hex);
+    let (Some(height), Some(Ok(hash))) = (told["height"].as_u64(), hash) else {
+        return Err(failed(format!("the node on {address} says: {}", answer.body.trim())));
+    };
+    match head_at(source, height)? {
+        Some(head) if head.hash == hash => Ok(head),
+        _ => Err(failed(format!("the node on {address} has another ledger"))),
     }
-    match (head["height"].as_u64(), hash) {
-        (Some(height), Some(Ok(hash))) => Ok(Head { height, hash }),
-        _ => Err(failed(format!("the node on {address} says: {}", answer.body.trim()))),
+}
+
+/// A block whose order and result are in the files; or the last one that was pruned.
+fn head_at(files: &Arc<dyn Files>, height: u64) -> types::Result<Option<Head>> {
+    if height < first_block(&**files)? {
+        let reader = BlockReader::open(Arc::clone(files))?;
+        let pruned = reader.pruned().filter(|last| last.order.height == height);
+        return Ok(pruned.map(|last| Head {
+            height,
+            hash: last.result.hash(),
+            order_hash: last.order.hash(),
+        }));
     }
+    let Some(Recorded { batch, result: Some(result) }) = read_block(&**files, height)? else {
+        return Ok(None);
+    };
+    Ok(Some(Head { height, hash: result.hash(), order_hash: batch.hash() }))
 }
 
 /// The last whole block of a folder that no node runs on. What a killed node wrote may be in the
 /// page cache alone: it is synced first.
 fn head_of_files(files: &Arc<dyn Files>) -> Result<Head> {
-    let mut reader = LogReader::open_at(Arc::clone(files), u64::MAX)?;
+    let mut reader = BlockReader::open_at(Arc::clone(files), u64::MAX)?;
     let torn = loop {
-        match reader.next_block() {
+        match reader.next() {
             Ok(Some(_)) => {}
             Ok(None) => break None,
             Err(LogError::TornTail(tail)) => break Some(tail),
@@ -120,15 +131,22 @@ fn head_of_files(files: &Arc<dyn Files>) -> Result<Head> {
     };
     folders::tell_end(&**files, reader.next_height(), torn.as_ref())?;
     let height = reader.next_height().checked_sub(1).context("the folder holds no ledger")?;
+    refuse_without_results(&reader)?;
     if let Some((path, _)) = reader.end() {
         files.open(path)?.sync()?;
     }
-    let pruned = reader.pruned().filter(|last| last.height == height);
-    let hash = match pruned {
-        Some(last) => last.hash(),
-        None => read_block(&**files, height)?.context("the ledger ends before its end")?.hash(),
-    };
-    Ok(Head { height, hash })
+    head_at(files, height)?.context("the ledger ends before its end")
+}
+
+/// Blocks that were acknowledged would not be in the backup.
+fn refuse_without_results(reader: &BlockReader) -> Result<()> {
+    let (first, end) = (reader.next_result(), reader.next_height());
+    if first >= end {
+        return Ok(());
+    }
+    let what = format!("the results of blocks {first} to {} are not on disk", end - 1);
+    let hint = "Executing the blocks again gives them: tally checkpoint, or start the node.";
+    Err(folders::refused(what).with_hint(hint).into())
 }
 
 fn verify(folder: &Path, output: Output) -> Result<Exit> {
@@ -143,16 +161,16 @@ fn verify(folder: &Path, output: Output) -> Result<Exit> {
         verified => verified?,
     };
     step.end("every byte is as it was written");
-    let Head { height, hash } = verified.manifest.head;
+    let Head { height, hash, .. } = verified.manifest.head;
     let (files, bytes) = (verified.manifest.entries.len(), verified.bytes);
-    let first = verified.manifest.segments().next().map_or(0, backup::Entry::first_height);
+    let first = verified.manifest.first_block();
     match output {
         Output::Text => {
             for name in &verified.unfinished {
                 println!("unfinished    {name}: an interrupted run; the backup before it counts");
             }
             println!(
-                "height        {height}\nblock hash    {}\nfirst block   {first}\n\
+                "height        {height}\nhead          {}\nfirst block   {first}\n\
                  files         {files}\nbytes         {bytes}",
                 to_hex(&hash)
             );
@@ -160,7 +178,7 @@ fn verify(folder: &Path, output: Output) -> Result<Exit> {
         Output::Json => println!(
             "{}",
             json!({
-                "height": height, "block_hash": to_hex(&hash), "first_block": first,
+                "height": height, "head": to_hex(&hash), "first_block": first,
                 "files": files, "bytes": bytes, "unfinished": verified.unfinished,
             })
         ),
@@ -172,7 +190,7 @@ fn taken_json(taken: &Taken) -> Json {
     let Taken { head, first_block, checkpoints, files, bytes, extent } = taken;
     json!({
         "height": head.height,
-        "block_hash": to_hex(&head.hash),
+        "head": to_hex(&head.hash),
         "first_block": first_block,
         "checkpoints": checkpoints,
         "files": files,
@@ -188,7 +206,7 @@ fn text(taken: &Taken) -> String {
     let Taken { head, first_block, checkpoints, files, bytes, extent } = taken;
     let checkpoints: Vec<String> = checkpoints.iter().map(u64::to_string).collect();
     let mut text = format!(
-        "height        {}\nblock hash    {}\nfirst block   {first_block}\ncheckpoints   {}\n\
+        "height        {}\nhead          {}\nfirst block   {first_block}\ncheckpoints   {}\n\
          files         {files}, {bytes} bytes\ncopied        {} bytes\nchecked       {} bytes\n",
         head.height,
         to_hex(&head.hash),

@@ -70,7 +70,7 @@ pub enum Command {
     Prune(Prune),
     /// Write tables into files that other programs read.
     Export(Export),
-    /// Take the receipt of one transaction, or check one against a block hash you trust.
+    /// Take the receipt of one transaction, or check one against a head that you trust.
     #[command(args_conflicts_with_subcommands = true)]
     Receipt(Receipt),
     /// Write, check or show the configuration.
@@ -82,6 +82,8 @@ pub enum Command {
     Demo(Demo),
     /// Kill nodes, cut files and flip bytes until something is lost.
     Torture(Torture),
+    /// Run whole nodes in one thread, from seeds, until a rule is broken.
+    Sim(Sim),
 }
 
 /// Where settings come from. Every setting can be given by `--set`; the usual ones have a flag.
@@ -256,12 +258,15 @@ pub struct Receipt {
     /// The ledger's folder, on which no node may be running, or a backup or an archive of it.
     #[arg(long, value_name = "DIR", required = true)]
     pub data: Option<PathBuf>,
-    /// Height of the block that holds the transaction.
+    /// Height of the block that the transaction was ordered in.
     #[arg(long, value_name = "H", required = true)]
     pub height: Option<u64>,
-    /// Position of the transaction in the block, from 0.
-    #[arg(long, value_name = "I", required = true)]
+    /// Index of the transaction among those ordered in the block, from 0.
+    #[arg(long, value_name = "I", required_unless_present = "position")]
     pub index: Option<u32>,
+    /// Instead of the index: position among all that ran in the block, as tally_history tells.
+    #[arg(long, value_name = "P", conflicts_with = "index")]
+    pub position: Option<u32>,
     /// File to write; without it the receipt is described on standard output only.
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
@@ -269,21 +274,21 @@ pub struct Receipt {
 
 #[derive(Subcommand, Debug)]
 pub enum ReceiptCheck {
-    /// Check a receipt offline, against a block hash, or a ledger's folder, that you trust.
+    /// Check a receipt offline, against a head, or a ledger's folder, that you trust.
     Verify {
         /// The receipt's file.
         file: PathBuf,
-        /// SHA-256 hash of the block's header, 64 hexadecimal digits.
-        #[arg(long, value_name = "HEX", value_parser = block_hash)]
+        /// SHA-256 hash of the deciding block's result header, 64 hexadecimal digits.
+        #[arg(long, value_name = "HEX", value_parser = hash)]
         #[arg(required_unless_present = "data", conflicts_with = "data")]
-        block_hash: Option<ledger::Hash>,
-        /// Trust this ledger's folder for the hash, also of a block that was pruned.
+        head: Option<ledger::Hash>,
+        /// Trust this ledger's folder for the head, also of a block that was pruned.
         #[arg(long, value_name = "DIR")]
         data: Option<PathBuf>,
     },
 }
 
-fn block_hash(text: &str) -> Result<ledger::Hash, String> {
+fn hash(text: &str) -> Result<ledger::Hash, String> {
     let hash = ledger::hash::hash_from_hex(text);
     hash.map_err(|_| "64 lower-case hexadecimal digits are expected".into())
 }
@@ -351,6 +356,19 @@ pub struct Torture {
     pub seed: Option<u64>,
 }
 
+#[derive(Args, Debug, Clone)]
+pub struct Sim {
+    /// Worlds to run, one for each seed.
+    #[arg(long, value_name = "N", default_value_t = 1_000)]
+    pub seeds: u64,
+    /// The first seed.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+    /// Run them all under this protocol [default: each seed draws one].
+    #[arg(long, value_name = "NAME")]
+    pub protocol: Option<String>,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -386,9 +404,11 @@ mod tests {
         let parse = |line: &str| Cli::try_parse_from(line.split(' '));
         assert!(parse("tally receipt --data d --height 1 --index 0").is_ok());
         assert!(parse("tally receipt --data d --height 1").is_err());
+        assert!(parse("tally receipt --data d --height 1 --position 0").is_ok());
+        assert!(parse("tally receipt --data d --height 1 --position 0 --index 0").is_err());
         let hash = "0a".repeat(32);
-        assert!(parse(&format!("tally receipt verify f --block-hash {hash}")).is_ok());
-        assert!(parse("tally receipt verify f --block-hash 0a").is_err());
+        assert!(parse(&format!("tally receipt verify f --head {hash}")).is_ok());
+        assert!(parse("tally receipt verify f --head 0a").is_err());
         assert!(parse("tally receipt verify f").is_err());
     }
 }

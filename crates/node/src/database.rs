@@ -13,14 +13,13 @@ use anyhow::{Context, Result, anyhow, bail};
 use engine::checkpoint::{Checkpointer, Extent, ServiceSettings, State, Taken};
 use engine::retention::PinFolder;
 use engine::{
-    Beside, BlockLimits, Checkpoints, Clock, Engine, Fault, FromCheckpoint, Journal, Language,
-    PassedOver, Progress, Recovery, ReplayBy, Replayed, RetentionSettings, RowFolders, Ways,
-    recover, recover_by,
+    Beside, BlockLimits, Checkpoints, Clock, EXECUTOR, Engine, Fault, FromCheckpoint, Journal,
+    Language, PassedOver, Progress, Recovery, ReplayBy, Replayed, RetentionSettings, RowFolders,
+    Ways, check_protocol, recover, recover_by, resume_writing,
 };
-use ledger::segment::SEGMENT_FOLDER;
 use ledger::{
-    Files, Genesis, LedgerId, LogError, LogOptions, LogReader, LogWriter, Parameters, RealFiles,
-    checkpoint, first_block,
+    BlockReader, BlockWriter, Files, Genesis, Hash, LedgerId, LogError, LogOptions, Parameters,
+    RealFiles, Stream, checkpoint, first_block,
 };
 use recovery::schemes::Scheme;
 use recovery::schemes::beside::{RowLogOptions, RowLoggers, remove_unused};
@@ -53,8 +52,9 @@ pub fn open(files: Arc<dyn Files>, settings: &Settings, metrics: Arc<Metrics>) -
     };
     let (replayed, schema) = read.map_err(refuse)?;
     tell(&replayed);
-    let Replayed { replica, reader, progress, checkpoint, passed_over, .. } = replayed;
-    let log = LogWriter::resume(reader, options).context("cannot go on with the ledger")?;
+    let Replayed { replica, reader, unrecorded, progress, checkpoint, passed_over, .. } = replayed;
+    let log = resume_writing(reader, &unrecorded, options);
+    let log = log.context("cannot go on with the ledger")?;
     let loaded = checkpoint.as_ref().map(|loaded| loaded.base.manifest.height());
     prune::complete(&*files, loaded);
     metrics.ledger_bytes.add(match &checkpoint {
@@ -106,6 +106,13 @@ fn tell(replayed: &Replayed) {
     if let Some(tail) = &replayed.torn_tail {
         warn!("{tail}; the cut bytes are kept in the folder `quarantine`");
     }
+    if let Some(tail) = replayed.reader.torn_results() {
+        info!("{tail}; the cut bytes are kept in the folder `quarantine`");
+    }
+    if !replayed.unrecorded.is_empty() {
+        let blocks = replayed.unrecorded.len();
+        info!(blocks, "the results of the last blocks were not on disk and are computed again");
+    }
     for note in &replayed.notes {
         warn!("{note}");
     }
@@ -129,44 +136,56 @@ pub fn checkpoint_folder(
     pace: &mut dyn FnMut(&Extent) -> types::Result<()>,
 ) -> Result<Taken> {
     folders::open_to_write(&settings.data)?;
-    let taken = checkpoint_at_end(settings, step, pace)?;
-    taken.map_err(|height| {
-        anyhow!(
+    let Settled { height, taken, .. } = checkpoint_at_end(settings, step, pace)?;
+    taken.with_context(|| {
+        format!(
             "under its protocol the ledger can be resumed after some blocks only, and block \
              {height} is none: start the node, which waits for one"
         )
     })
 }
 
-/// Executes a folder's blocks, and takes a checkpoint behind the last one if there can be one.
-pub fn settle(data: &Path, step: &mut dyn FnMut(Progress)) -> Result<Option<Taken>> {
-    let defaults = Settings::defaults().map_err(|fault| anyhow!(fault))?;
-    let settings = Settings { data: data.to_owned(), ..defaults };
-    Ok(checkpoint_at_end(&settings, step, &mut |_| Ok(()))?.ok())
+/// What a folder's blocks came to.
+pub struct Settled {
+    pub height: u64,
+    pub head: Hash,
+    /// `None`: no replica can resume there.
+    pub taken: Option<Taken>,
 }
 
-/// `Err` with the last block's height if no replica can resume there.
+/// Executes a folder's blocks, and takes a checkpoint behind the last one if there can be one.
+pub fn settle(data: &Path, step: &mut dyn FnMut(Progress)) -> Result<Settled> {
+    let defaults = Settings::defaults().map_err(|fault| anyhow!(fault))?;
+    let settings = Settings { data: data.to_owned(), ..defaults };
+    checkpoint_at_end(&settings, step, &mut |_| Ok(()))
+}
+
+/// Also writes the results that the folder did not hold.
 fn checkpoint_at_end(
     settings: &Settings,
     step: &mut dyn FnMut(Progress),
     pace: &mut dyn FnMut(&Extent) -> types::Result<()>,
-) -> Result<Result<Taken, u64>> {
+) -> Result<Settled> {
     let files: Arc<dyn Files> = Arc::new(RealFiles::open(&settings.data)?);
     let make = |_: &Arc<Store>| -> Arc<dyn Language> { Arc::new(Schema::new()) };
     let replayed =
         recover(files.clone(), &make, workers(settings.workers), step).map_err(refuse)?;
     tell(&replayed);
-    let Replayed { replica, reader, checkpoint, passed_over, .. } = replayed;
-    if !replica.can_resume_here() {
-        return Ok(Err(replica.head().height));
-    }
+    let Replayed { replica, reader, unrecorded, checkpoint, passed_over, .. } = replayed;
     // What was read may be in the page cache alone; a checkpoint says what no power cut takes back.
-    let log = LogWriter::resume(reader, log_options(settings)).context("cannot sync the ledger")?;
+    let log = resume_writing(reader, &unrecorded, log_options(settings));
+    let mut log = log.context("cannot sync the ledger")?;
+    log.sync_results().context("cannot sync the ledger")?;
+    let engine::Head { height, hash: head, .. } = replica.head();
+    if !replica.can_resume_here() {
+        return Ok(Settled { height, head, taken: None });
+    }
     let state = State { durable_below: log.durable_below(), ..State::of(&replica)? };
     let base = checkpoint.map(|checkpoint| checkpoint.base);
     let mut checkpointer =
         Checkpointer::new(files, settings.checkpoint_keep as usize, base, &passed_over);
-    Ok(Ok(checkpointer.take(&state, pace)?))
+    let taken = Some(checkpointer.take(&state, pace)?);
+    Ok(Settled { height, head, taken })
 }
 
 /// The folders that row logs are in, if there are to be any.
@@ -209,7 +228,7 @@ fn recovery(settings: &Settings, rows: Option<RowFolders>) -> Recovery {
 }
 
 /// What blocks go to, and a line about it.
-fn journal(settings: &Settings, log: LogWriter, rows: Option<RowFolders>) -> Result<Journal> {
+fn journal(settings: &Settings, log: BlockWriter, rows: Option<RowFolders>) -> Result<Journal> {
     if rows.is_none() {
         remove_row_logs(settings);
     }
@@ -246,9 +265,13 @@ fn service_settings(settings: &Settings) -> ServiceSettings {
 
 /// What the ledger takes on disk.
 fn segment_bytes(files: &dyn Files) -> Result<u64> {
-    let names = files.list(SEGMENT_FOLDER)?;
-    let sizes = names.iter().map(|name| files.open(&format!("{SEGMENT_FOLDER}/{name}"))?.size());
-    Ok(sizes.sum::<std::io::Result<u64>>()?)
+    let mut bytes = 0;
+    for stream in Stream::ALL {
+        for name in files.list(stream.folder())? {
+            bytes += files.open(&format!("{stream}/{name}"))?.size()?;
+        }
+    }
+    Ok(bytes)
 }
 
 /// A new folder, or one whose very first block was torn by a crash: nothing was acknowledged then.
@@ -263,13 +286,15 @@ fn holds_no_block(fault: &Fault) -> bool {
 /// Writes the genesis block of a new ledger.
 fn begin(settings: &Settings, files: Arc<dyn Files>, options: LogOptions) -> Result<()> {
     if let Some(height) = checkpoint::heights(&*files)?.last() {
+        let folder = Stream::Orders.folder();
         bail!(
             "the folder holds no ledger, but a checkpoint of its block {height}: put the folder \
-             `{SEGMENT_FOLDER}` back, or choose an empty folder for a new ledger"
+             `{folder}` back, or choose an empty folder for a new ledger"
         );
     }
-    let mut reader = LogReader::open(files)?;
-    match reader.next_block() {
+    check_protocol(&settings.protocol)?;
+    let mut reader = BlockReader::open(files)?;
+    match reader.next() {
         Ok(None) | Err(LogError::TornTail(_)) => {}
         Ok(Some(_)) => bail!("the folder already holds a ledger"),
         Err(error) => return Err(error.into()),
@@ -279,10 +304,18 @@ fn begin(settings: &Settings, files: Arc<dyn Files>, options: LogOptions) -> Res
         None => draw_ledger_id()?,
     };
     let protocol = protocols::recorded_name(&settings.protocol);
-    let genesis = Genesis { ledger_id, time_us: clock()(), parameters: Parameters::new(&protocol) };
-    let mut log = LogWriter::resume(reader, options)?;
-    log.append(&[genesis.to_block()?.encode()?])?;
-    log.sync()?;
+    let genesis = Genesis {
+        ledger_id,
+        time_us: clock()(),
+        parameters: Parameters::new(&protocol),
+        executor: EXECUTOR,
+    };
+    let block = genesis.to_block()?;
+    let mut log = BlockWriter::resume(reader, options)?;
+    log.append_order_unsynced(&[block.batch.encode()?])?;
+    log.sync_orders()?;
+    log.append_results(&[block.result.encode()?])?;
+    log.sync_results()?;
     info!(protocol, "a new ledger begins");
     Ok(())
 }

@@ -117,7 +117,7 @@ async fn head(State(observed): State<Arc<Observed>>) -> Response {
     json_page(&json!({
         "ledger_id": to_hex(&engine.ledger_id()),
         "height": height,
-        "block_hash": to_hex(&hash),
+        "head": to_hex(&hash),
     }))
 }
 

@@ -53,18 +53,35 @@ fn verification_text(found: &Verification) -> String {
     }
     text += &format!(
         "height        {}\nblocks        {}\ntransactions  {}\nbytes         {}\n\
-         block hash    {}\n",
+         head          {}\n",
         found.height,
         found.blocks,
         found.transactions,
         found.ledger_bytes,
-        to_hex(&found.block_hash),
+        to_hex(&found.head),
     );
+    text += &results_text(found);
     for CheckpointVerdict { height, fault } in &found.checkpoints {
         let state = fault.as_deref().unwrap_or("holds");
         text += &format!("checkpoint    {height} {state}\n");
     }
     text + &verdict + "\n"
+}
+
+/// What is no damage, since an order is what is durable.
+fn results_text(found: &Verification) -> String {
+    let mut text = String::new();
+    if found.results_missing > 0 {
+        text += &format!(
+            "results       of the last {} blocks were not on disk; executing them again gives \
+             them\n",
+            found.results_missing
+        );
+    }
+    if let Some(torn) = &found.results_torn {
+        text += &format!("results       {torn}\n");
+    }
+    text
 }
 
 fn verification_json(found: &Verification) -> serde_json::Value {
@@ -86,7 +103,9 @@ fn verification_json(found: &Verification) -> serde_json::Value {
         "blocks": found.blocks,
         "transactions": found.transactions,
         "ledger_bytes": found.ledger_bytes,
-        "block_hash": to_hex(&found.block_hash),
+        "head": to_hex(&found.head),
+        "results_missing": found.results_missing,
+        "results_torn": found.results_torn,
         "from_checkpoint": found.from,
         "first_block": found.first_block,
         "checkpoints": found.checkpoints.iter().map(|at| json!({
@@ -103,15 +122,15 @@ fn change_json(row: &ChangedRow) -> serde_json::Value {
 }
 
 pub fn receipt(arguments: &cli::Receipt, output: Output) -> Result<Exit> {
-    if let Some(ReceiptCheck::Verify { file, block_hash, data }) = &arguments.check {
-        return check_receipt(file, block_hash.as_ref(), data.as_deref(), output);
+    if let Some(ReceiptCheck::Verify { file, head, data }) = &arguments.check {
+        return check_receipt(file, head.as_ref(), data.as_deref(), output);
     }
-    let (Some(data), Some(height), Some(index)) =
-        (&arguments.data, arguments.height, arguments.index)
-    else {
-        bail!("--data, --height and --index are needed");
+    let cli::Receipt { height, index, position, .. } = *arguments;
+    let (bytes, summary) = match (&arguments.data, height, index, position) {
+        (Some(data), Some(height), Some(index), _) => receipts::take(data, height, index)?,
+        (Some(data), Some(height), _, Some(at)) => receipts::take_at(data, height, at)?,
+        _ => bail!("--data, --height and --index or --position are needed"),
     };
-    let (bytes, summary) = receipts::take(data, height, index)?;
     if let Some(out) = &arguments.out {
         std::fs::write(out, &bytes).with_context(|| format!("cannot write {}", out.display()))?;
     }
@@ -121,34 +140,39 @@ pub fn receipt(arguments: &cli::Receipt, output: Output) -> Result<Exit> {
 
 fn check_receipt(
     file: &Path,
-    block_hash: Option<&Hash>,
+    head: Option<&Hash>,
     data: Option<&Path>,
     output: Output,
 ) -> Result<Exit> {
     let bytes = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-    let summary = match (block_hash, data) {
-        (Some(block_hash), _) => receipts::check(&bytes, block_hash)?,
+    let summary = match (head, data) {
+        (Some(head), _) => receipts::check(&bytes, head)?,
         (None, Some(data)) => receipts::check_by_ledger(&bytes, data)?,
-        (None, None) => bail!("--block-hash or --data is needed"),
+        (None, None) => bail!("--head or --data is needed"),
     };
     print_receipt(&summary, "holds", output);
     Ok(Exit::Ok)
 }
 
 fn print_receipt(summary: &Summary, state: &str, output: Output) {
-    let block_hash = to_hex(&summary.block_hash);
+    let head = to_hex(&summary.head);
+    let Summary { height, index, decided, user, transaction, outcome, .. } = summary;
     match output {
-        Output::Text => println!(
-            "receipt      {state}\nblock        {}\nposition     {}\nblock hash   {block_hash}\n\
-             user         {}\ntransaction  {}\noutcome      {}",
-            summary.height, summary.index, summary.user, summary.transaction, summary.outcome,
-        ),
+        Output::Text => {
+            println!("receipt      {state}\nblock        {height}\nindex        {index}");
+            if decided != height {
+                println!("decided      by block {decided}");
+            }
+            println!(
+                "head         {head}\nuser         {user}\ntransaction  {transaction}\n\
+                 outcome      {outcome}"
+            );
+        }
         Output::Json => println!(
             "{}",
             json!({
-                "receipt": state, "height": summary.height, "index": summary.index,
-                "block_hash": block_hash, "user": summary.user, "transaction": summary.transaction,
-                "outcome": summary.outcome,
+                "receipt": state, "height": height, "index": index, "decided": decided,
+                "head": head, "user": user, "transaction": transaction, "outcome": outcome,
             })
         ),
     }
@@ -158,19 +182,24 @@ fn print_receipt(summary: &Summary, state: &str, output: Output) {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_exit_code_tells_a_torn_tail_from_damage() {
-        let found = |verdict| Verification {
+    fn found(verdict: Verdict) -> Verification {
+        Verification {
             height: 2,
             blocks: 2,
             transactions: 5,
             ledger_bytes: 100,
-            block_hash: [1; 32],
+            head: [1; 32],
+            results_missing: 0,
+            results_torn: None,
             from: None,
             first_block: 0,
             checkpoints: Vec::new(),
             verdict,
-        };
+        }
+    }
+
+    #[test]
+    fn the_exit_code_tells_a_torn_tail_from_damage() {
         let torn = found(Verdict::TornTail {
             height: 3,
             detail: "torn or damaged tail at block 3: short".into(),
@@ -192,5 +221,14 @@ mod tests {
         let tampered = Verification { checkpoints, ..found(Verdict::Sound) };
         assert_eq!(exit_of(&tampered), Exit::Failed);
         assert!(verification_text(&tampered).contains("checkpoint    2 its state has another"));
+    }
+
+    #[test]
+    fn missing_results_are_told_and_are_no_damage() {
+        let found = Verification { results_missing: 3, ..found(Verdict::Sound) };
+        assert_eq!(exit_of(&found), Exit::Ok);
+        let told = "the last 3 blocks were not on disk; executing them again gives them\n";
+        assert!(verification_text(&found).contains(told));
+        assert_eq!(verification_json(&found)["results_missing"], 3);
     }
 }

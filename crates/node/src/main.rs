@@ -23,6 +23,7 @@ mod receipts;
 mod restore;
 mod serve;
 mod sessions;
+mod simulate;
 mod torture;
 mod users;
 mod verification;
@@ -73,5 +74,6 @@ fn run(cli: &Cli) -> Result<Exit> {
         Command::Bench(arguments) => benchmark::run(arguments, cli.output),
         Command::Demo(arguments) => demo::run(arguments, cli.output),
         Command::Torture(arguments) => torture::run(arguments, cli.output),
+        Command::Sim(arguments) => simulate::run(arguments, cli.output),
     }
 }

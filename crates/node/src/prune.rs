@@ -20,7 +20,7 @@ use anyhow::{Context, Result, bail, ensure};
 use ledger::backup::{self, Extent};
 use ledger::hash::to_hex;
 use ledger::prune::{Pruned, closed_up_to};
-use ledger::{Files, RealFiles, checkpoint, first_block, read_block};
+use ledger::{Files, Header, RealFiles, checkpoint, first_block, first_record, read_record};
 use serde_json::{Value as Json, json};
 use tracing::{error, info};
 use types::{Error, SqlState};
@@ -137,18 +137,23 @@ fn exists(files: &dyn Files, height: u64) -> Result<bool> {
 }
 
 fn is_in_ledger(files: &dyn Files, manifest: &checkpoint::Manifest) -> types::Result<bool> {
-    let height = manifest.height();
-    if height >= first_block(files)? {
-        let block = read_block(files, height)?;
-        return Ok(block.is_some_and(|block| block.hash() == manifest.header.hash()));
+    Ok(has_header(files, &manifest.order)? && has_header(files, &manifest.result)?)
+}
+
+/// Whether a header is that of a record in the ledger, or of one that was pruned.
+fn has_header<H: Header>(files: &dyn Files, header: &H) -> types::Result<bool> {
+    let height = header.height();
+    if height >= first_record(files, H::STREAM)? {
+        let record = read_record(files, H::STREAM, height)?;
+        return Ok(record.is_some_and(|record| record.hash() == header.hash()));
     }
-    let pieces = ledger::headers::pieces(files);
+    let pieces = ledger::headers::pieces(files, H::STREAM);
     let pieces = pieces.map_err(|error| Error::new(SqlState::IO_ERROR, error.to_string()))?;
     let Some(piece) = pieces.into_iter().rfind(|first| *first <= height) else {
         return Ok(false);
     };
-    let piece = ledger::headers::read_piece(files, piece)?;
-    Ok(piece.header(height) == Some(&manifest.header))
+    let piece = ledger::headers::read_piece::<H>(files, piece)?;
+    Ok(piece.header(height) == Some(header))
 }
 
 /// Completes what a crash cut short. `checkpoint` is the height of one that holds, if any does.

@@ -1,4 +1,8 @@
-//! Taking a receipt from a ledger's folder, and checking one with nothing but a block hash.
+//! Taking a receipt from a ledger's folder, and checking one with nothing but a head.
+//!
+//! A transaction is asked for by where it was ordered. Mostly its block decides it. Where that
+//! block deferred it, the block that decided is looked for among those behind it, and the receipt
+//! holds the order headers that lead from the one to the other.
 //!
 //! A receipt's file is JSON (`docs/ledger-format.md`); the packed form is accepted as well.
 
@@ -8,7 +12,12 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use engine::Transaction;
 use engine::describe::describe_outcome;
-use ledger::{Files, Hash, LogReader, Receipt, ZERO_HASH};
+use engine::transaction::outcome::Told;
+use ledger::{
+    Batch, Block, BlockReader, BlockResult, Files, Hash, LogError, OrderHeader, Receipt, Recorded,
+    ResultHeader, Stream, ZERO_HASH, first_record, read_record,
+};
+use order::Envelope;
 use types::Error;
 
 use crate::folders;
@@ -16,69 +25,150 @@ use crate::folders;
 /// What a receipt says, for people.
 #[derive(Debug)]
 pub struct Summary {
+    /// Where the transaction was ordered.
     pub height: u64,
     pub index: u32,
-    pub block_hash: Hash,
+    /// The block that decided it, whose head the receipt is checked against.
+    pub decided: u64,
+    pub head: Hash,
     pub user: String,
     pub transaction: String,
     pub outcome: String,
 }
 
-/// The receipt of one transaction. The folder must not be in use by a node.
+/// The receipt of one transaction, by where it was ordered. No node may be using the folder.
 pub fn take(data: &Path, height: u64, index: u32) -> Result<(Vec<u8>, Summary)> {
     let files = folders::open(data)?;
-    let first = ledger::first_block(&*files)?;
+    let block = block_at(&files, data, height)?;
+    of_ordered(&files, block, index)
+}
+
+/// The same, by its position among all that ran in a block: those that earlier blocks deferred come
+/// first.
+pub fn take_at(data: &Path, height: u64, position: u32) -> Result<(Vec<u8>, Summary)> {
+    let files = folders::open(data)?;
+    let block = block_at(&files, data, height)?;
+    match block.result.carried().get(position as usize) {
+        Some(carried) => {
+            let origin = block_at(&files, data, carried.height)?;
+            of_ordered(&files, origin, carried.index)
+        }
+        None => {
+            let carried = block.result.header().carried_count;
+            of_ordered(&files, block, position - carried)
+        }
+    }
+}
+
+fn block_at(files: &Arc<dyn Files>, data: &Path, height: u64) -> Result<Block> {
+    let first = ledger::first_block(&**files)?;
     if height < first {
         return Err(pruned(data, height, first).into());
     }
-    let Some(encoded) = ledger::read_block(&*files, height)? else {
+    let Some(recorded) = ledger::read_block(&**files, height)? else {
         bail!("the ledger in {} has no block {height}", data.display());
     };
-    let block = encoded.decode()?;
-    let Some(receipt) = Receipt::of(&block, index) else {
-        bail!("block {height} has no transaction {index}; it has {}", block.transactions.len());
+    whole(recorded)
+}
+
+fn of_ordered(files: &Arc<dyn Files>, block: Block, index: u32) -> Result<(Vec<u8>, Summary)> {
+    let height = block.height();
+    let Some(own) = Receipt::of(&block, index) else {
+        let count = block.batch.envelopes().len();
+        bail!("block {height} has no transaction {index}; it has {count}");
+    };
+    let receipt = match Told::decode(&own.outcome) {
+        Ok(Told::Deferred) => of_deferred(files, &block.batch, index)?,
+        _ => own,
     };
     let text = serde_json::to_string_pretty(&receipt.to_json())? + "\n";
     Ok((text.into_bytes(), summary(&receipt)))
 }
 
+/// The block that decided a transaction is behind the one that deferred it.
+fn of_deferred(files: &Arc<dyn Files>, origin: &Batch, index: u32) -> Result<Receipt> {
+    let mut reader = BlockReader::open_at(files.clone(), origin.height() + 1)?;
+    let mut between: Vec<OrderHeader> = Vec::new();
+    loop {
+        let recorded = match reader.next() {
+            Ok(Some(recorded)) => recorded,
+            Ok(None) | Err(LogError::TornTail(_)) => break,
+            Err(error) => return Err(error.into()),
+        };
+        let block = whole(recorded)?;
+        if decides(&block.result, origin.height(), index) {
+            between.reverse();
+            let receipt = Receipt::of_carried(origin, index, &between, &block);
+            return receipt.context("the blocks do not form a chain");
+        }
+        between.push(block.batch.header().clone());
+    }
+    let height = origin.height();
+    let what = format!("transaction {index} of block {height} is not decided yet");
+    Err(folders::refused(what).with_hint("A later block decides it, once there is one.").into())
+}
+
+/// Whether a block says how a deferred transaction ended.
+fn decides(result: &BlockResult, height: u64, index: u32) -> bool {
+    let of_it =
+        |carried: &&ledger::CarriedOutcome| (carried.height, carried.index) == (height, index);
+    let carried = result.carried().iter().find(of_it);
+    carried.is_some_and(|carried| !matches!(Told::decode(&carried.outcome), Ok(Told::Deferred)))
+}
+
+fn whole(recorded: Recorded) -> Result<Block> {
+    let Recorded { batch, result } = recorded;
+    let Some(result) = result else {
+        let what = format!("the result of block {} is not on disk", batch.height());
+        let hint = "Executing the block again gives it: tally checkpoint --data LEDGER.";
+        return Err(folders::refused(what).with_hint(hint).into());
+    };
+    Ok(Block { batch: Batch::of(&batch)?, result: BlockResult::of(&result)? })
+}
+
 fn pruned(data: &Path, height: u64, first: u64) -> Error {
     let what = format!("block {height} was pruned: {} begins with block {first}", data.display());
     folders::refused(what).with_hint(
-        "Take the receipt from the archive or from a backup: tally receipt --data ARCHIVE. One that \
-         was taken before still holds: tally receipt verify FILE --data LEDGER.",
+        "Take the receipt from the archive or from a backup: tally receipt --data ARCHIVE. One \
+         that was taken before still holds: tally receipt verify FILE --data LEDGER.",
     )
 }
 
-/// What the receipt proves under the hash that a ledger's folder has for its block. Of a block that
-/// was pruned that is the hash of the kept header, and all headers behind it must lead to the
-/// blocks that are there.
+/// What the receipt proves under the head that a ledger's folder has for its block. Of a block that
+/// was pruned that is the hash of the kept result header, and all headers behind it must lead to
+/// the results that are there.
 pub fn check_by_ledger(receipt: &[u8], data: &Path) -> Result<Summary> {
     let files = folders::open(data)?;
-    let height = decode(receipt)?.header.height;
-    let block_hash = block_hash(&files, height)?;
-    let block_hash = block_hash
-        .with_context(|| format!("the ledger in {} has no block {height}", data.display()))?;
-    check(receipt, &block_hash)
+    let height = decode(receipt)?.height();
+    let head = head_at(&files, height)?;
+    let head = head.with_context(|| {
+        format!("the ledger in {} has no result of block {height}", data.display())
+    })?;
+    check(receipt, &head)
 }
 
-fn block_hash(files: &Arc<dyn Files>, height: u64) -> Result<Option<Hash>> {
-    let mut reader = LogReader::open(files.clone())?;
-    let first = reader.first_height();
+fn head_at(files: &Arc<dyn Files>, height: u64) -> Result<Option<Hash>> {
+    let first = first_record(&**files, Stream::Results)?;
     if height >= first {
-        return Ok(ledger::read_block(&**files, height)?.map(|block| block.hash()));
+        return Ok(read_record(&**files, Stream::Results, height)?.map(|result| result.hash()));
     }
-    // A newest segment without blocks tells nothing of the block before.
-    let kept = reader.pruned().map_or(ZERO_HASH, |last| last.hash());
-    let previous_hash = reader.next_block()?.map_or(kept, |block| block.previous_hash());
-    let header = ledger::headers::kept_header(&**files, height, first, &previous_hash)?;
+    let previous_hash = match read_record(&**files, Stream::Results, first)? {
+        Some(oldest) => oldest.previous_hash(),
+        // A newest segment without results tells nothing of the one before.
+        None => {
+            let reader = BlockReader::open(files.clone())?;
+            reader.pruned().map_or(ZERO_HASH, |last| last.result.hash())
+        }
+    };
+    let header =
+        ledger::headers::kept_header::<ResultHeader>(&**files, height, first, &previous_hash)?;
     Ok(header.map(|header| header.hash()))
 }
 
-/// What the receipt proves under the block hash that the caller trusts; an error if it does not.
-pub fn check(receipt: &[u8], block_hash: &Hash) -> Result<Summary> {
+/// What the receipt proves under the head that the caller trusts; an error if it does not.
+pub fn check(receipt: &[u8], head: &Hash) -> Result<Summary> {
     let receipt = decode(receipt)?;
-    receipt.verify(block_hash).context("the receipt does not hold")?;
+    receipt.verify(head).context("the receipt does not hold")?;
     Ok(summary(&receipt))
 }
 
@@ -91,19 +181,21 @@ fn decode(receipt: &[u8]) -> Result<Receipt> {
 }
 
 fn summary(receipt: &Receipt) -> Summary {
-    let (user, transaction) = match Transaction::decode(&receipt.transaction) {
+    let envelope = Envelope::decode(&receipt.envelope.clone().into());
+    let (user, transaction) = match envelope.and_then(|envelope| Transaction::of(&envelope)) {
         Ok(transaction) => (transaction.user, transaction.body.describe()),
-        // Genesis, or a later version's transaction: what is proven is proven all the same.
-        Err(_) => (String::new(), format!("{} bytes", receipt.transaction.len())),
+        // Genesis, or what is no envelope: what is proven is proven all the same.
+        Err(_) => (String::new(), format!("{} bytes", receipt.envelope.len())),
     };
     let outcome = match receipt.outcome.as_slice() {
         [] => "none".to_owned(),
         bytes => describe_outcome(bytes),
     };
     Summary {
-        height: receipt.header.height,
+        height: receipt.ordered_at().unwrap_or_default(),
         index: receipt.index,
-        block_hash: receipt.header.hash(),
+        decided: receipt.height(),
+        head: receipt.result.hash(),
         user,
         transaction,
         outcome,
@@ -112,20 +204,18 @@ fn summary(receipt: &Receipt) -> Summary {
 
 #[cfg(test)]
 mod tests {
+    use engine::EXECUTOR;
+    use ledger::{BlockWriter, Genesis, LogOptions, Parameters, RealFiles};
+
     use super::*;
-    use ledger::{Genesis, LogOptions, LogWriter, Parameters, RealFiles};
 
     /// A ledger with its genesis block alone.
     fn genesis_in(folder: &Path) -> Hash {
         let files = Arc::new(RealFiles::open(folder).unwrap());
-        let mut reader = LogReader::open(files).unwrap();
-        assert!(reader.next_block().unwrap().is_none());
-        let mut log = LogWriter::resume(reader, LogOptions::default()).unwrap();
-        let genesis =
-            Genesis { ledger_id: [7; 16], time_us: 1, parameters: Parameters::new("serial") };
-        let block = genesis.to_block().unwrap();
-        log.append(&[block.encode().unwrap()]).unwrap();
-        block.header.hash()
+        let parameters = Parameters::new("serial");
+        let genesis = Genesis { ledger_id: [7; 16], time_us: 1, parameters, executor: EXECUTOR };
+        let log = BlockWriter::begin(files, &genesis, LogOptions::default()).unwrap();
+        log.head_hash()
     }
 
     #[test]
@@ -133,8 +223,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let hash = genesis_in(folder.path());
         let (receipt, summary) = take(folder.path(), 0, 0).unwrap();
-        assert_eq!((summary.height, summary.block_hash), (0, hash));
+        assert_eq!((summary.height, summary.decided, summary.head), (0, 0, hash));
         assert_eq!(check(&receipt, &hash).unwrap().index, 0);
+        assert_eq!(check_by_ledger(&receipt, folder.path()).unwrap().head, hash);
         assert!(check(&receipt, &[0; 32]).is_err());
         for place in 0..receipt.len() {
             let mut forged = receipt.clone();

@@ -2,10 +2,10 @@
 //!
 //! Out of a data folder, a backup, an archive, or several of them together: a pruned ledger and the
 //! archives of what it had before are one ledger again. What comes from a backup is compared with
-//! its digests as it is read. Blocks are copied one by one, as the chain they are; the newest
+//! its digests as it is read. Blocks are copied one by one, as the chains they are; the newest
 //! checkpoint that is not above the last one comes with them, and the blocks behind it are
-//! executed. So what is restored holds when the command ends, as far as a start would look, and
-//! `verify` looks at the rest.
+//! executed, which also gives results that a crash has taken. So what is restored holds when the
+//! command ends, as far as a start would look, and `verify` looks at the rest.
 //!
 //! ```text
 //! RESTORING ─► kept headers ─► blocks ─► checkpoint ─► executed, checkpoint of its end ─► done
@@ -25,9 +25,11 @@ use anyhow::{Context, Result, bail, ensure};
 use ledger::backup::JoinedFiles;
 use ledger::chain::ChainVerifier;
 use ledger::hash::to_hex;
+use ledger::log::Pruned;
+use ledger::prune::copy_headers;
 use ledger::{
-    Block, BlockHeader, EncodedBlock, Files, Hash, LogError, LogOptions, LogReader, LogWriter,
-    RealFiles, checkpoint, headers,
+    Batch, BlockReader, BlockResult, BlockWriter, Files, Hash, LogError, LogOptions, OrderHeader,
+    RealFiles, Record, Recorded, ResultHeader, checkpoint, headers,
 };
 use serde_json::json;
 use types::{DataType, Value};
@@ -68,7 +70,7 @@ impl Until {
         }
     }
 
-    fn holds(self, header: &BlockHeader) -> bool {
+    fn holds(self, header: &OrderHeader) -> bool {
         match self {
             Until::End => true,
             Until::Block(height) => header.height <= height,
@@ -87,7 +89,7 @@ pub fn run(arguments: &cli::Restore, output: Output) -> Result<Exit> {
     let files: Arc<dyn Files> = Arc::new(RealFiles::open(target)?);
     begin(&*files)?;
     let copied = copy(&source, &files, until)?;
-    let Copied { height, hash, .. } = copied;
+    let height = copied.height;
     if let Until::Block(wanted) = until {
         ensure!(height == wanted, "the ledger ends at block {height}, there is no block {wanted}");
     }
@@ -103,23 +105,24 @@ pub fn run(arguments: &cli::Restore, output: Output) -> Result<Exit> {
     step.end(&format!("up to block {height}"));
     let step = Progress::begin("executing them");
     let behind = height - from.unwrap_or(0);
-    let taken = database::settle(target, &mut |progress| {
+    let settled = database::settle(target, &mut |progress| {
         step.advance(progress.blocks as f64 / behind.max(1) as f64);
     })?;
     step.end("every hash, root and effect is as recorded");
     finish(&RealFiles::open(target)?)?;
-    let taken = taken.map(|taken| taken.height);
+    let head = to_hex(&settled.head);
+    let taken = settled.taken.map(|taken| taken.height);
     match output {
         Output::Text => {
             if let Some(from) = from {
                 println!("from          checkpoint {from}; blocks up to it were not executed");
             }
-            println!("height        {height}\nblock hash    {}", to_hex(&hash));
+            println!("height        {height}\nhead          {head}");
         }
         Output::Json => println!(
             "{}",
             json!({
-                "height": height, "block_hash": to_hex(&hash), "checkpoint": taken,
+                "height": height, "head": head, "checkpoint": taken,
                 "from_checkpoint": from,
             })
         ),
@@ -159,7 +162,7 @@ fn source(arguments: &cli::Restore) -> Result<Arc<dyn Files>> {
 /// The lowest block that can be restored, which must not be above what is asked for: 0, or that of
 /// the oldest checkpoint of a pruned ledger.
 fn lowest_block(source: &Arc<dyn Files>, until: Until) -> Result<u64> {
-    let first = LogReader::open(source.clone())?.first_height();
+    let first = BlockReader::open(source.clone())?.first_height();
     if first == 0 {
         return Ok(0);
     }
@@ -168,7 +171,7 @@ fn lowest_block(source: &Arc<dyn Files>, until: Until) -> Result<u64> {
         if height + 1 < first || engine::checkpoint::check(&**source, &manifest).is_err() {
             continue;
         }
-        if until.holds(&manifest.header) {
+        if until.holds(&manifest.order) {
             return Ok(height);
         }
         let what = format!("the lowest block that can be restored is {height}");
@@ -194,73 +197,98 @@ fn finish(files: &dyn Files) -> Result<()> {
 /// The last block that was copied.
 struct Copied {
     height: u64,
-    hash: Hash,
-    /// Of the blocks that the source has checkpoints of.
-    hashes: BTreeMap<u64, Hash>,
+    /// Order and result hashes of the blocks that the source has checkpoints of.
+    hashes: BTreeMap<u64, (Hash, Hash)>,
 }
 
 /// Copies the blocks, and the headers of those that are not there any more.
 fn copy(source: &Arc<dyn Files>, target: &Arc<dyn Files>, until: Until) -> Result<Copied> {
-    let mut reader = LogReader::open(source.clone())?;
+    let mut reader = BlockReader::open(source.clone())?;
     let heights = checkpoint::heights(&**source)?;
     let mut hashes = BTreeMap::new();
-    let (mut chain, mut log) = match reader.pruned() {
+    let (mut chain, log) = match reader.pruned() {
         None => (ChainVerifier::new(), writer(target)?),
         Some(last) => {
-            copy_headers(&**source, &**target, last)?;
-            hashes.insert(last.height, last.hash());
-            let log = LogWriter::begin_behind(target.clone(), last, LogOptions::default())?;
-            (ChainVerifier::after(last), log)
+            copy_headers(&**source, &**target)?;
+            check_headers(&**target, last)?;
+            hashes.insert(last.order.height, (last.order.hash(), last.result.hash()));
+            let log = BlockWriter::begin_behind(target.clone(), last, LogOptions::default())?;
+            (ChainVerifier::after(&last.order, Some(&last.result)), log)
         }
     };
-    let mut group: Vec<EncodedBlock> = Vec::new();
-    let mut group_bytes = 0;
+    let mut group = Group { log, orders: Vec::new(), results: Vec::new(), bytes: 0 };
     while until.reaches(reader.next_height()) {
-        let (encoded, torn) = match reader.next_block() {
-            Ok(encoded) => (encoded, None),
+        let (recorded, torn) = match reader.next() {
+            Ok(recorded) => (recorded, None),
             Err(LogError::TornTail(tail)) => (None, Some(tail)),
             Err(error) => return Err(error.into()),
         };
-        let Some(encoded) = encoded else {
+        let Some(recorded) = recorded else {
             folders::tell_end(&**source, reader.next_height(), torn.as_ref())?;
             break;
         };
-        let block: Block = encoded.decode()?;
-        if !until.holds(&block.header) {
+        let batch = Batch::of(&recorded.batch)?;
+        if !until.holds(batch.header()) {
             break;
         }
-        let hash = chain.push(&block)?;
-        if heights.binary_search(&block.header.height).is_ok() {
-            hashes.insert(block.header.height, hash);
+        let result = recorded.result.as_ref().map(BlockResult::of).transpose()?;
+        let head = chain.push(&batch, result.as_ref())?;
+        if let (Ok(_), Some(result_hash)) = (heights.binary_search(&head.height), head.result_hash)
+        {
+            hashes.insert(head.height, (head.order_hash, result_hash));
         }
-        group_bytes += encoded.payload().len();
-        group.push(encoded);
-        if group_bytes >= GROUP_BYTES {
-            log.append(&group)?;
-            group.clear();
-            group_bytes = 0;
-        }
+        group.push(recorded)?;
     }
-    log.append(&group)?;
+    group.end()?;
     let head = chain.head().context("there is no block up to there")?;
-    Ok(Copied { height: head.height, hash: head.hash, hashes })
+    Ok(Copied { height: head.height, hashes })
 }
 
-fn writer(files: &Arc<dyn Files>) -> Result<LogWriter> {
-    let mut reader = LogReader::open(files.clone())?;
-    reader.next_block()?;
-    Ok(LogWriter::resume(reader, LogOptions::default())?)
-}
-
-fn copy_headers(source: &dyn Files, target: &dyn Files, last: &BlockHeader) -> Result<()> {
-    headers::check_chain(source, last.height + 1, &last.hash())?;
-    target.create_folder(headers::HEADER_FOLDER)?;
-    target.sync_folder("")?;
-    for piece in headers::pieces(source)?.into_iter().filter(|first| *first <= last.height) {
-        let piece = headers::read_piece(source, piece).map_err(types::Error::from)?;
-        headers::write_piece(target, &piece)?;
-    }
+/// The kept headers must be chains from genesis on that end with the last pruned block.
+fn check_headers(target: &dyn Files, last: &Pruned) -> Result<()> {
+    let first = last.order.height + 1;
+    headers::check_chain::<OrderHeader>(target, first, &last.order.hash())?;
+    headers::check_chain::<ResultHeader>(target, first, &last.result.hash())?;
     Ok(())
+}
+
+/// Blocks on their way to the log.
+struct Group {
+    log: BlockWriter,
+    orders: Vec<Record>,
+    results: Vec<Record>,
+    bytes: usize,
+}
+
+impl Group {
+    fn push(&mut self, recorded: Recorded) -> Result<()> {
+        let Recorded { batch, result } = recorded;
+        self.bytes += batch.payload().len();
+        self.bytes += result.as_ref().map_or(0, |result| result.payload().len());
+        self.orders.push(batch);
+        self.results.extend(result);
+        if self.bytes >= GROUP_BYTES { self.write() } else { Ok(()) }
+    }
+
+    fn write(&mut self) -> Result<()> {
+        self.log.append_order(&self.orders)?;
+        self.log.append_results(&self.results)?;
+        self.orders.clear();
+        self.results.clear();
+        self.bytes = 0;
+        Ok(())
+    }
+
+    fn end(mut self) -> Result<()> {
+        self.write()?;
+        Ok(self.log.sync_results()?)
+    }
+}
+
+fn writer(files: &Arc<dyn Files>) -> Result<BlockWriter> {
+    let mut reader = BlockReader::open(files.clone())?;
+    reader.next()?;
+    Ok(BlockWriter::resume(reader, LogOptions::default())?)
 }
 
 /// Copies the newest checkpoint that holds, of one of these blocks, and returns its height.
@@ -269,11 +297,10 @@ fn copy_checkpoint(
     target: &dyn Files,
     copied: &Copied,
 ) -> Result<Option<u64>> {
-    for (height, hash) in copied.hashes.iter().rev() {
+    for (height, hashes) in copied.hashes.iter().rev() {
         let Ok(manifest) = checkpoint::read_manifest(&**source, *height) else { continue };
-        if manifest.header.hash() != *hash
-            || engine::checkpoint::check(&**source, &manifest).is_err()
-        {
+        let of = (manifest.order.hash(), manifest.result.hash());
+        if of != *hashes || engine::checkpoint::check(&**source, &manifest).is_err() {
             continue;
         }
         checkpoint::copy(&**source, target, &manifest)?;
@@ -284,6 +311,7 @@ fn copy_checkpoint(
 
 #[cfg(test)]
 mod tests {
+    use engine::EXECUTOR;
     use kit::random::Random;
     use ledger::memory_files::Failure;
     use ledger::{Genesis, MemoryFiles, Parameters};
@@ -294,10 +322,9 @@ mod tests {
     #[test]
     fn half_a_restore_says_so_on_every_disk_that_a_power_cut_leaves() {
         let source: Arc<dyn Files> = Arc::new(MemoryFiles::new());
-        let genesis =
-            Genesis { ledger_id: [7; 16], time_us: 1, parameters: Parameters::new("serial") };
-        let genesis = genesis.to_block().unwrap().encode().unwrap();
-        writer(&source).unwrap().append(&[genesis]).unwrap();
+        let parameters = Parameters::new("serial");
+        let genesis = Genesis { ledger_id: [7; 16], time_us: 1, parameters, executor: EXECUTOR };
+        drop(BlockWriter::begin(source.clone(), &genesis, LogOptions::default()).unwrap());
         let restore = |target: &MemoryFiles| -> Result<()> {
             let files: Arc<dyn Files> = Arc::new(target.clone());
             begin(&*files)?;

@@ -16,8 +16,11 @@ use engine::{
     replay_watched,
 };
 use ledger::hash::to_hex;
-use ledger::headers::{self, HEADER_FOLDER};
-use ledger::{BlockHeader, ChainVerifier, Damage, Files, Hash, LogReader, checkpoint, first_block};
+use ledger::log::Pruned;
+use ledger::{
+    Batch, BlockReader, BlockResult, ChainVerifier, Damage, Files, Hash, Header, LogReader,
+    OrderHeader, ResultHeader, Stream, ZERO_HASH, checkpoint, first_block, headers,
+};
 use sql::session::schema::Schema;
 use storage::Store;
 
@@ -27,9 +30,9 @@ use crate::folders;
 /// What `tally verify` found.
 #[derive(Debug)]
 pub struct Verification {
-    /// Height and header hash of the newest block that holds.
+    /// Height and result hash of the newest block that holds.
     pub height: u64,
-    pub block_hash: Hash,
+    pub head: Hash,
     pub blocks: u64,
     pub transactions: u64,
     pub ledger_bytes: u64,
@@ -38,6 +41,11 @@ pub struct Verification {
     pub from: Option<u64>,
     /// The oldest block that is there; of those before there are headers.
     pub first_block: u64,
+    /// The last blocks whose results were not on disk. That is no damage, since executing their
+    /// orders gives them.
+    pub results_missing: u64,
+    /// Where the results end with bytes that are none.
+    pub results_torn: Option<String>,
     /// All checkpoints up to the height, oldest first.
     pub checkpoints: Vec<CheckpointVerdict>,
     pub verdict: Verdict,
@@ -56,7 +64,7 @@ pub struct CheckpointVerdict {
 pub enum Verdict {
     /// Every hash, root and re-executed effect is as recorded.
     Sound,
-    /// The last record is incomplete or its checksum is wrong; all before it holds.
+    /// The last order is incomplete or its checksum is wrong; all before it holds.
     TornTail { height: u64, detail: String },
     /// Bytes that were durable have changed.
     Damaged { height: u64, detail: String },
@@ -86,7 +94,7 @@ pub fn verify_files(files: Arc<dyn Files>, workers_setting: u32) -> Result<Verif
     let workers = workers(workers_setting);
     let (from, replayed) = match pruned(&files) {
         Ok(None) => (None, replay_watched(files.clone(), &language, workers, &mut after)),
-        Ok(Some(header)) => replay_pruned(&files, &header, workers, &mut after)?,
+        Ok(Some(last)) => replay_pruned(&files, &last, workers, &mut after)?,
         Err(fault) => (None, Err(fault)),
     };
     if let (Some(height), Ok(replayed)) = (from, &replayed) {
@@ -106,9 +114,9 @@ pub fn verify_files(files: Arc<dyn Files>, workers_setting: u32) -> Result<Verif
     Ok(Verification { checkpoints, ..found })
 }
 
-/// The newest block of which there is only a header, if blocks were pruned.
-fn pruned(files: &Arc<dyn Files>) -> Result<Option<BlockHeader>, Fault> {
-    Ok(LogReader::open(files.clone())?.pruned().cloned())
+/// The newest block of which there are only headers, if blocks were pruned.
+fn pruned(files: &Arc<dyn Files>) -> Result<Option<Pruned>, Fault> {
+    Ok(BlockReader::open(files.clone())?.pruned().cloned())
 }
 
 type Watch<'a> = &'a mut dyn FnMut(&Replica, Progress);
@@ -117,7 +125,7 @@ type Watch<'a> = &'a mut dyn FnMut(&Replica, Progress);
 /// to the oldest checkpoint that holds must go on with it, and those behind it are executed.
 fn replay_pruned(
     files: &Arc<dyn Files>,
-    last: &BlockHeader,
+    last: &Pruned,
     workers: usize,
     after: Watch<'_>,
 ) -> Result<(Option<u64>, Result<Replayed, Fault>)> {
@@ -137,23 +145,68 @@ fn replay_pruned(
     Ok((None, engine::replay(files.clone(), &language, workers, &mut |_| ())))
 }
 
-/// Checks the chain from genesis up to a height, by headers and then by blocks.
-fn check_up_to(files: &Arc<dyn Files>, last: &BlockHeader, height: u64) -> Result<(), Fault> {
-    let broken = |file: &str, height: u64, what: String| {
-        Fault::Damage(Damage { height, file: file.to_owned(), offset: 0, what })
-    };
-    let damaged = |error: types::Error| broken(HEADER_FOLDER, 0, error.to_string());
-    headers::check_chain(&**files, last.height + 1, &last.hash()).map_err(damaged)?;
-    let mut reader = LogReader::open(files.clone())?;
-    let mut chain = ChainVerifier::after(last);
+/// Checks both chains from genesis up to a height, by headers and then by blocks.
+fn check_up_to(files: &Arc<dyn Files>, last: &Pruned, height: u64) -> Result<(), Fault> {
+    check_kept::<OrderHeader>(files, last.order.height + 1, &last.order.hash())?;
+    check_results_below(files, last)?;
+    let mut reader = BlockReader::open(files.clone())?;
+    let mut chain = ChainVerifier::after(&last.order, Some(&last.result));
     while reader.next_height() <= height
-        && let Some(encoded) = reader.next_block()?
+        && let Some(recorded) = reader.next()?
     {
-        let block =
-            encoded.decode().map_err(|e| broken("segments", encoded.height(), e.to_string()))?;
-        chain.push(&block).map_err(|fault| broken("segments", fault.height, fault.to_string()))?;
+        let at = recorded.batch.height();
+        let damaged = |stream| {
+            move |error: types::Error| broken(Stream::folder(stream), at, error.to_string())
+        };
+        let batch = Batch::of(&recorded.batch).map_err(damaged(Stream::Orders))?;
+        let result = recorded.result.as_ref().map(BlockResult::of).transpose();
+        let result = result.map_err(damaged(Stream::Results))?;
+        let pushed = chain.push(&batch, result.as_ref());
+        let folder = Stream::Orders.folder();
+        pushed.map_err(|fault| broken(folder, fault.height, fault.to_string()))?;
     }
     Ok(())
+}
+
+fn broken(file: &str, height: u64, what: String) -> Fault {
+    Fault::Damage(Damage { height, file: file.to_owned(), offset: 0, what })
+}
+
+fn check_kept<H: Header>(files: &Arc<dyn Files>, first: u64, hash: &Hash) -> Result<(), Fault> {
+    let folder = H::STREAM.header_folder();
+    let damaged = |error: types::Error| broken(folder, 0, error.to_string());
+    headers::check_chain::<H>(&**files, first, hash).map(drop).map_err(damaged)
+}
+
+/// Results may begin below the oldest order: by headers, and by those results whose orders have
+/// gone, up to the last of these.
+fn check_results_below(files: &Arc<dyn Files>, last: &Pruned) -> Result<(), Fault> {
+    let mut results = LogReader::open(files.clone(), Stream::Results)?;
+    let (first, end) = (results.first_height(), last.result.height + 1);
+    let folder = Stream::Results.folder();
+    let mut head = None;
+    while results.next_height() < end {
+        let height = results.next_height();
+        let missing = || broken(folder, height, "a result is missing".to_owned());
+        let result = results.next_record()?.ok_or_else(missing)?;
+        match head {
+            None => check_kept::<ResultHeader>(files, first, &result.previous_hash())?,
+            Some(before) if before == result.previous_hash() => {}
+            Some(_) => {
+                let what = "the result does not follow from the one before".to_owned();
+                return Err(broken(folder, height, what));
+            }
+        }
+        head = Some(result.hash());
+    }
+    match head {
+        None => check_kept::<ResultHeader>(files, end, &last.result.hash()),
+        Some(head) if head == last.result.hash() => Ok(()),
+        Some(_) => {
+            let what = "the last result below the orders is another".to_owned();
+            Err(broken(folder, end - 1, what))
+        }
+    }
 }
 
 /// Checks what lies behind the newest checkpoint that holds.
@@ -184,7 +237,9 @@ fn language(_: &Arc<Store>) -> Arc<dyn Language> {
 fn check(files: &dyn Files, replica: &Replica) -> Result<()> {
     let manifest = checkpoint::read_manifest(files, replica.head().height)?;
     engine::checkpoint::check(files, &manifest)?;
-    ensure!(manifest.header.hash() == replica.head().hash, "it is of another block");
+    let is_its_own =
+        manifest.order == *replica.order_header() && manifest.result == *replica.result_header();
+    ensure!(is_its_own, "it is of another block");
     let executed = State::of(replica)?.digest()?;
     let written = manifest.digest()?;
     let (executed, written) = (to_hex(&executed), to_hex(&written));
@@ -199,31 +254,33 @@ fn found(
     from: Option<u64>,
 ) -> Result<Verification> {
     let first_block = first_block(&**files).unwrap_or(0);
-    let (height, block_hash, verdict) = match replayed {
-        Ok(replayed) => {
-            let head = replayed.replica.head();
-            let verdict = match replayed.torn_tail {
-                None => Verdict::Sound,
-                Some(tail) => Verdict::TornTail { height: tail.height, detail: tail.to_string() },
-            };
-            (head.height, head.hash, verdict)
-        }
-        // The blocks counted so far hold, and the one begun with is not one of them.
-        Err(fault) => (from.unwrap_or(0) + progress.blocks, ledger::ZERO_HASH, verdict_of(fault)?),
-    };
     let Progress { blocks, transactions, bytes: ledger_bytes } = progress;
-    let checkpoints = Vec::new();
-    Ok(Verification {
-        height,
-        block_hash,
+    let found = Verification {
+        // The blocks counted so far hold, and the one begun with is not one of them.
+        height: from.unwrap_or(0) + blocks,
+        head: ZERO_HASH,
         blocks,
         transactions,
         ledger_bytes,
         from,
         first_block,
-        checkpoints,
-        verdict,
-    })
+        results_missing: 0,
+        results_torn: None,
+        checkpoints: Vec::new(),
+        verdict: Verdict::Sound,
+    };
+    let replayed = match replayed {
+        Ok(replayed) => replayed,
+        Err(fault) => return Ok(Verification { verdict: verdict_of(fault)?, ..found }),
+    };
+    let engine::Head { height, hash: head, .. } = replayed.replica.head();
+    let verdict = match replayed.torn_tail {
+        None => Verdict::Sound,
+        Some(tail) => Verdict::TornTail { height: tail.height, detail: tail.to_string() },
+    };
+    let results_missing = replayed.unrecorded.len() as u64;
+    let results_torn = replayed.reader.torn_results().map(ToString::to_string);
+    Ok(Verification { height, head, results_missing, results_torn, verdict, ..found })
 }
 
 fn verdict_of(fault: Fault) -> Result<Verdict> {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use concurrency::{Block, Crew, Statement, Work};
+use concurrency::{Crew, Statement, Work};
 use kit::random::Random;
 use oracle::course::Course;
 use oracle::programs::{Builder, TABLE, fill, schemas};
@@ -50,14 +50,12 @@ fn measure(entry: &protocols::Entry, crew: &Crew, size: usize) -> (f64, f64) {
     let all: Vec<_> = std::iter::repeat_with(programs).take(300_000).collect();
     blocks.extend(all.chunks(size).map(<[_]>::to_vec));
     let mut started = Instant::now();
-    let (mut rerun, mut course) = (0, Course::default());
+    let (mut rerun, mut course) = (0, Course::behind(0, &store, &protocol, 0));
     for (height, transactions) in (1..).zip(blocks) {
-        let block = Arc::new(Block::new(height, 0, transactions));
-        let ran = course.run(&*protocol, crew, &store, &block);
-        let (outcome, _) = ran.expect("no block halts");
+        let ran = course.run(crew, transactions).expect("no block halts");
         match height {
             1 => started = Instant::now(),
-            _ => rerun += u64::from(outcome.report.rerun),
+            _ => rerun += u64::from(ran.sealed.report.rerun),
         }
         if height % 8 == 0 {
             store.collect();

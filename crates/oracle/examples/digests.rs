@@ -23,7 +23,7 @@ fn digest(subject: &Subject, seeds: u64) -> u64 {
     let mut hasher = DefaultHasher::new();
     for seed in 0..seeds {
         for family in FAMILIES {
-            match family.world(seed).run(&*subject.protocol, &crew, Trial::default()) {
+            match family.world(seed).run(&subject.protocol, &crew, Trial::default()) {
                 Ok(trace) => format!("{trace:?}").hash(&mut hasher),
                 Err(divergence) => {
                     panic!("{}, \"{}\", seed {seed}: {divergence}", subject.name, family.name)

@@ -1,81 +1,172 @@
-//! A store's blocks under a protocol, one after the other: what its caller keeps for it.
+//! A store's blocks under a protocol, by the product's own line and schedule.
 
 use std::sync::Arc;
 
-use concurrency::{Block, BlockOutcome, Carried, Crew, History, Prepared, Protocol, Snapshots};
+use concurrency::{Block, BlockOutcome, Carried, Crew, Protocol, Snapshots, Work};
+use pipeline::{
+    Batch, Cadence, Decided, Finished, Halves, Line, LineStart, Pipeline, Settled, Stepper, Task,
+};
 use storage::{Changes, Store};
-use types::Height;
+use types::{Height, Position};
 
 use crate::watchdog::Watch;
 
-/// What goes from block to block beside the store.
-#[derive(Default)]
-pub struct Course {
-    /// The last barrier.
-    pub floor: Height,
-    pub carried: Carried,
-    history: History,
+/// When a block is prepared, seen from the end of the one before it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Overlap {
+    Before,
+    Beside,
+    After,
 }
 
-impl Course {
-    /// Right behind a barrier.
-    pub fn behind(floor: Height) -> Course {
-        Course { floor, ..Course::default() }
-    }
+/// What goes from block to block.
+pub struct Course<T = Arc<Work>> {
+    line: Line<T>,
+    /// The last barrier.
+    floor: Height,
+}
 
-    /// What a block may read whose predecessor is `newest`, made readable.
-    pub fn snapshots(
-        &mut self,
-        protocol: &dyn Protocol,
-        store: &Store,
-        newest: Height,
-    ) -> Result<Snapshots, String> {
-        let snapshots = Snapshots { newest, floor: self.floor };
-        self.history.hold(store, snapshots, protocol.history())?;
-        Ok(snapshots)
-    }
+/// A block that ran and is published.
+pub struct Ran<T = Arc<Work>> {
+    /// As it is sealed, and so what was claimed of it.
+    pub block: Arc<Block>,
+    pub sealed: BlockOutcome,
+    /// Where the transaction at each position stood when the block was cut; `None`: there.
+    pub arrivals: Option<Vec<Position>>,
+    pub changes: Changes,
+    /// `None`: it runs in a later block.
+    pub tasks: Vec<Option<T>>,
+}
 
-    /// Run the next block on the state before it, and publish it.
-    pub fn run(
-        &mut self,
-        protocol: &dyn Protocol,
-        crew: &Crew,
+impl<T: Task + Send> Course<T> {
+    /// Right behind a barrier; what is deferred comes again so often at most.
+    pub fn behind(
+        floor: Height,
         store: &Arc<Store>,
-        block: &Arc<Block>,
-    ) -> Result<(BlockOutcome, Changes), String> {
-        let (name, count) = (protocol.info().name, block.transactions.len());
+        protocol: &Arc<dyn Protocol>,
+        attempts_max: u32,
+    ) -> Course<T> {
+        let start = LineStart::new(Arc::clone(protocol));
+        Course { line: Line::new(Arc::clone(store), start, attempts_max), floor }
+    }
+
+    pub fn line(&self) -> &Line<T> {
+        &self.line
+    }
+
+    /// Another value of the protocol goes on.
+    pub fn go_on_by(&mut self, protocol: &Arc<dyn Protocol>, carried: Carried) {
+        self.line.set_protocol(Arc::clone(protocol), carried);
+    }
+
+    /// Runs the next block on the state before it.
+    pub fn run(&mut self, crew: &Crew, tasks: Vec<T>) -> Result<Ran<T>, String> {
+        let newest = self.line.store().newest();
+        self.run_on(Snapshots { newest, floor: self.floor }, crew, tasks)
+    }
+
+    /// As far behind as the protocol allows.
+    pub fn run_late(&mut self, crew: &Crew, tasks: Vec<T>) -> Result<Ran<T>, String> {
+        let height = self.line.store().newest() + 1;
+        let newest = height.saturating_sub(self.line.rules().lag).max(self.floor);
+        self.run_on(Snapshots { newest, floor: self.floor }, crew, tasks)
+    }
+
+    fn run_on(
+        &mut self,
+        snapshots: Snapshots,
+        crew: &Crew,
+        tasks: Vec<T>,
+    ) -> Result<Ran<T>, String> {
+        let (name, count) = (self.line.protocol().info().name, tasks.len());
         let _watch =
             Watch::new(format!("{name}, {count} transactions, {} workers", crew.workers()));
-        let snapshots = self.snapshots(protocol, store, block.height - 1)?;
-        let prepared = protocol.prepare(block, store, snapshots, crew)?;
-        self.finish(protocol, crew, store, block, prepared)
+        let height = self.line.store().newest() + 1;
+        let planned = self.line.plan(height, height as i64, tasks, snapshots);
+        let finished = self.line.finish(planned.prepare(crew)?, crew)?;
+        self.line.store().publish(height);
+        Ok(Ran::of(finished, &self.line))
     }
 
-    /// Finish a block that was prepared, and publish it.
-    pub fn finish(
-        &mut self,
-        protocol: &dyn Protocol,
+    /// Runs blocks in a row by the product's schedule, as far apart as the protocol lets them, up
+    /// to one that halts: its height, and why.
+    pub fn run_overlapping(
+        self,
         crew: &Crew,
-        store: &Arc<Store>,
-        block: &Arc<Block>,
-        prepared: Prepared,
-    ) -> Result<(BlockOutcome, Changes), String> {
-        let mut writes = store.begin_block(block.height, crew.workers());
-        let carried = &self.carried;
-        let outcome = protocol.finish(prepared, block, store, &mut writes, carried, crew)?;
-        self.carried = outcome.carried.clone();
-        let changes = store.finish(writes);
-        store.publish(block.height);
-        Ok((outcome, changes))
+        blocks: Vec<Vec<T>>,
+        overlap: Overlap,
+    ) -> Result<Vec<Ran<T>>, (Height, String)> {
+        let newest = self.line.store().newest();
+        let cadence = Cadence { collect_blocks: 1, ..Cadence::default() };
+        let pipeline = Pipeline::new(newest, newest, self.line.rules(), cadence);
+        let beside = Crew::new(2);
+        let halves = match overlap {
+            Overlap::Before => Halves::PrepareFirst,
+            Overlap::Beside => Halves::Beside(&beside),
+            Overlap::After => Halves::FinishFirst,
+        };
+        let mut stepper = Stepper::new(self.line, pipeline);
+        let (mut blocks, mut ran) = (blocks.into_iter(), Vec::new());
+        loop {
+            let height = stepper.line().store().newest() + 1;
+            let wrong = |what| (height, what);
+            while stepper.pipeline().may_order()
+                && let Some(tasks) = blocks.next()
+            {
+                let time_us = stepper.pipeline().next_height() as i64;
+                stepper.order(Batch { time_us, tasks }).map_err(wrong)?;
+            }
+            match stepper.release(crew, halves).map_err(wrong)? {
+                Some(finished) => ran.push(Ran::of(finished, stepper.line())),
+                None => return Ok(ran),
+            }
+        }
     }
 }
 
-/// Run one block right behind a barrier, and publish it.
+impl<T: Task> Ran<T> {
+    fn of(finished: Finished<T>, line: &Line<T>) -> Ran<T> {
+        let Finished { block, settled, serial_order, deferred, overtakings, .. } = finished;
+        let ended = settled.into_iter().map(|Settled { outcome, decided, .. }| match decided {
+            Decided::Now(task) => (outcome, Some(task)),
+            Decided::Later => (outcome, None),
+        });
+        let (outcomes, tasks) = ended.unzip();
+        let (carried, report) = (line.carried().clone(), finished.report);
+        let sealed =
+            BlockOutcome { outcomes, serial_order, deferred, overtakings, carried, report };
+        let changes = finished.changes.expect("a line that gathers changes");
+        Ran { block, sealed, arrivals: finished.arrivals, changes, tasks }
+    }
+
+    /// With the transactions in the order in which they came.
+    pub fn outcome(&self) -> BlockOutcome {
+        let mut outcome = self.sealed.clone();
+        if let Some(arrivals) = &self.arrivals {
+            for (ended, &arrival) in self.sealed.outcomes.iter().zip(arrivals) {
+                outcome.outcomes[arrival as usize] = ended.clone();
+            }
+            outcome.serial_order.clone_from(arrivals);
+        }
+        outcome
+    }
+}
+
+/// Runs one block right behind a barrier, and publishes it.
 pub fn run_block(
-    protocol: &dyn Protocol,
+    protocol: &Arc<dyn Protocol>,
     crew: &Crew,
     store: &Arc<Store>,
-    block: &Arc<Block>,
+    block: &Block,
 ) -> Result<(BlockOutcome, Changes), String> {
-    Course::behind(block.height - 1).run(protocol, crew, store, block)
+    let newest = block.height - 1;
+    let mut line = Line::new(Arc::clone(store), LineStart::new(Arc::clone(protocol)), 0);
+    let snapshots = Snapshots { newest, floor: newest };
+    let tasks = block.transactions.clone();
+    let planned = line.plan(block.height, block.time_us, tasks, snapshots);
+    let planned = planned.with_image_room(block.image_room_bytes);
+    let finished = line.finish(planned.prepare(crew)?, crew)?;
+    store.publish(block.height);
+    let ran = Ran::of(finished, &line);
+    Ok((ran.outcome(), ran.changes))
 }

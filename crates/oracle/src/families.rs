@@ -283,7 +283,7 @@ pub fn check(
         let world = family.world(seed);
         // A schedule of its own for every world.
         let trial = stage.trial.map_seed(|of_stage| of_stage.wrapping_add(seed << 16));
-        match world.run(&*subject.protocol, stage.crew, trial) {
+        match world.run(&subject.protocol, stage.crew, trial) {
             Ok(trace) => counts += trace.counts(),
             Err(divergence) => {
                 let found = (world, divergence);

@@ -14,8 +14,8 @@
 //! ([`session`]).
 //!
 //! What a protocol puts off (`Outcome::Retry`, where its card says that it may) must have had no
-//! effect: it is left out of the replay. It stands first in the next block, and in every block
-//! somebody must get on.
+//! effect: it is left out of the replay. It joins a later block, ahead of that block's own, and in
+//! every block somebody must get on.
 //!
 //! | What is run | Where | Compared with |
 //! |---|---|---|
@@ -39,7 +39,7 @@ pub mod course;
 pub mod families;
 pub mod history;
 pub mod model;
-pub mod pipeline;
+mod overlapping;
 pub mod programs;
 pub mod recipe;
 pub mod session;
@@ -51,4 +51,4 @@ mod watchdog;
 pub mod world;
 
 pub use course::run_block;
-pub use twin::{Divergence, NetChange, StoredRow, Twin, rows};
+pub use twin::{Divergence, Item, NetChange, StoredRow, Twin, rows};

@@ -45,7 +45,7 @@ impl Failure {
             Interleaving::Free | Interleaving::Chosen(_) => 1,
         };
         let fails = |world: &World| {
-            (0..tries).find_map(|_| world.run(&*subject.protocol, crew, trial).err())
+            (0..tries).find_map(|_| world.run(&subject.protocol, crew, trial).err())
         };
         let (world, divergence) = shrink(world, divergence, candidates, fails);
         Box::new(Failure {

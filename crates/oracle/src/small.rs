@@ -232,7 +232,7 @@ pub struct SmallFailure {
 
 /// Run worlds side by side in one block and look at each.
 pub fn check(
-    protocol: &dyn Protocol,
+    protocol: &Arc<dyn Protocol>,
     crew: &Crew,
     worlds: &[SmallWorld],
 ) -> Result<(), Box<SmallFailure>> {
@@ -249,7 +249,7 @@ pub fn check(
 }
 
 fn check_batch(
-    protocol: &dyn Protocol,
+    protocol: &Arc<dyn Protocol>,
     crew: &Crew,
     worlds: &[SmallWorld],
 ) -> Result<(), Box<SmallFailure>> {
@@ -311,7 +311,7 @@ fn replay(
 }
 
 fn run(
-    protocol: &dyn Protocol,
+    protocol: &Arc<dyn Protocol>,
     crew: &Crew,
     worlds: &[SmallWorld],
 ) -> Result<(Arc<Store>, BlockOutcome), String> {
@@ -327,10 +327,10 @@ fn run(
             .map(move |(at, world)| work(world.programs[t].calls(t, at as i64 * KEYS_PER_WORLD)))
     });
     let transactions = transactions.collect();
-    let block = Arc::new(Block::new(2, 2, transactions));
+    let block = Block::new(2, 2, transactions);
     let (outcome, _) = run_block(protocol, crew, &store, &block)?;
-    check_order(protocol, &outcome, worlds.len() * 3)?;
-    check_progress(protocol, &block, &outcome)?;
+    check_order(&**protocol, &outcome, worlds.len() * 3)?;
+    check_progress(&**protocol, &block, &outcome)?;
     Ok((store, outcome))
 }
 

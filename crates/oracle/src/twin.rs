@@ -14,13 +14,14 @@ use std::sync::Arc;
 
 use concurrency::trial::{self, Trial};
 use concurrency::{
-    Block, BlockOutcome, Crew, Moment, NoRecord, Outcome, Overlay, Protocol, Runner, Sealed, Work,
+    Block, BlockOutcome, Carried, Crew, Moment, NoRecord, Outcome, Overlay, Protocol, Runner, Work,
 };
+use pipeline::Task;
 use procedure::Frame;
 use storage::{Changes, LATEST, Store};
 use types::{Height, Position, Stamp, TableId, TableSchema, Value};
 
-use crate::course::Course;
+use crate::course::{Course, Ran};
 use crate::model::Model;
 use crate::session::Session;
 
@@ -35,8 +36,29 @@ pub struct Twin {
     pub collects: bool,
     /// Holds while the subject runs, and not for its twins.
     pub trial: Trial,
+    /// How often what a protocol defers comes again by itself.
+    pub attempts_max: u32,
     pub(crate) height: Height,
-    pub(crate) course: Course,
+    course: Option<Course<Item>>,
+}
+
+/// A transaction on its way through the blocks.
+pub struct Item {
+    pub work: Arc<Work>,
+    /// Of which it is the COMMIT.
+    pub session: Option<Session>,
+}
+
+impl From<Arc<Work>> for Item {
+    fn from(work: Arc<Work>) -> Item {
+        Item { work, session: None }
+    }
+}
+
+impl Task for Item {
+    fn work(&self) -> &Arc<Work> {
+        &self.work
+    }
 }
 
 /// What the twins disagree on.
@@ -88,8 +110,9 @@ impl Twin {
             model: Model::new(schemas),
             collects: true,
             trial: Trial::default(),
+            attempts_max: 0,
             height: 0,
-            course: Course::default(),
+            course: None,
         }
     }
 
@@ -100,49 +123,73 @@ impl Twin {
     /// Run a block on both and compare.
     pub fn run(
         &mut self,
-        protocol: &dyn Protocol,
+        protocol: &Arc<dyn Protocol>,
         crew: &Crew,
         transactions: Vec<Arc<Work>>,
     ) -> Result<BlockOutcome, Divergence> {
-        self.run_with_sessions(protocol, crew, transactions, &BTreeMap::new())
+        self.run_items(protocol, crew, transactions.into_iter().map(Item::from).collect())
     }
 
     /// As `run`; the transactions at some positions are COMMITs of these sessions.
     pub fn run_with_sessions(
         &mut self,
-        protocol: &dyn Protocol,
+        protocol: &Arc<dyn Protocol>,
         crew: &Crew,
         transactions: Vec<Arc<Work>>,
-        sessions: &BTreeMap<Position, Session>,
+        mut sessions: BTreeMap<Position, Session>,
+    ) -> Result<BlockOutcome, Divergence> {
+        let items = (0..).zip(transactions);
+        let items = items.map(|(at, work)| Item { work, session: sessions.remove(&at) });
+        let items = items.collect();
+        self.run_items(protocol, crew, items)
+    }
+
+    /// Behind those that were deferred to it, if they come again.
+    pub fn run_items(
+        &mut self,
+        protocol: &Arc<dyn Protocol>,
+        crew: &Crew,
+        items: Vec<Item>,
     ) -> Result<BlockOutcome, Divergence> {
         self.height += 1;
         let height = self.height;
-        let block = Arc::new(Block::new(height, height as i64, transactions));
         let wrong = |what: String| Divergence::new(height, what);
-        let (outcome, changes) = {
+        let mut course = self.take_course(protocol);
+        let ran = {
             let _on = trial::enter(self.trial);
-            self.course.run(protocol, crew, &self.subject, &block).map_err(wrong)?
+            course.run(crew, items).map_err(wrong)?
         };
-        let Sealed { block, outcome: sealed, arrivals } =
-            Sealed::of(protocol, &block, outcome.clone());
-        let sessions = sessions_in_order(sessions, arrivals);
-        self.compare(protocol, &block, &sealed, net_changes(&changes), &sessions).map_err(
-            |what| Divergence { height, what, outcome: Some(Box::new(outcome.clone())) },
-        )?;
+        self.course = Some(course);
+        let outcome = ran.outcome();
+        self.compare(&**protocol, &ran).map_err(|what| Divergence {
+            height,
+            what,
+            outcome: Some(Box::new(outcome.clone())),
+        })?;
         if self.collects {
             self.subject.collect();
         }
         Ok(outcome)
     }
 
-    fn compare(
-        &mut self,
-        protocol: &dyn Protocol,
-        block: &Arc<Block>,
-        outcome: &BlockOutcome,
-        changes: Vec<NetChange>,
-        sessions: &BTreeMap<Position, &Session>,
-    ) -> Result<(), String> {
+    /// Whether transactions wait for a later block.
+    pub fn has_deferred(&self) -> bool {
+        self.course.as_ref().is_some_and(|course| course.line().has_deferred())
+    }
+
+    /// Behind the last block, under this protocol.
+    pub(crate) fn take_course(&mut self, protocol: &Arc<dyn Protocol>) -> Course<Item> {
+        let Some(mut course) = self.course.take() else {
+            return Course::behind(0, &self.subject, protocol, self.attempts_max);
+        };
+        if !Arc::ptr_eq(course.line().protocol(), protocol) {
+            course.go_on_by(protocol, Carried::default());
+        }
+        course
+    }
+
+    fn compare(&mut self, protocol: &dyn Protocol, ran: &Ran<Item>) -> Result<(), String> {
+        let Ran { block, sealed: outcome, .. } = ran;
         check_order(protocol, outcome, block.transactions.len())?;
         check_progress(protocol, block, outcome)?;
         let may_retry = protocol.info().may_retry;
@@ -150,7 +197,7 @@ impl Twin {
             let retries = matches!(outcome.outcomes[at], Outcome::Retry(_));
             retries && (may_retry || outcome.deferred.contains(&(at as Position)))
         };
-        let (replayed, serial) = self.replay(block, outcome, &put_off, sessions)?;
+        let (replayed, serial) = self.replay(ran, &put_off)?;
         for (position, (ours, theirs)) in outcome.outcomes.iter().zip(&replayed).enumerate() {
             if ours != theirs {
                 return Err(format!(
@@ -160,6 +207,7 @@ impl Twin {
         }
         compare_states(&self.subject, &self.specification)?;
         let plain = self.model.run(block, outcome, &put_off)?;
+        let changes = net_changes(&ran.changes);
         for (who, others) in [("serially", serial), ("on plain maps", plain)] {
             compare_changes(&changes, &others, who)?;
         }
@@ -187,10 +235,8 @@ impl Twin {
 
     fn replay(
         &self,
-        block: &Arc<Block>,
-        outcome: &BlockOutcome,
+        Ran { block, sealed: outcome, tasks, .. }: &Ran<Item>,
         put_off: &dyn Fn(usize) -> bool,
-        sessions: &BTreeMap<Position, &Session>,
     ) -> Result<(Vec<Outcome>, Vec<NetChange>), String> {
         let store = &self.specification;
         let mut writes = store.begin_block(block.height, 1);
@@ -201,7 +247,8 @@ impl Twin {
                 outcomes[position as usize] = Some(outcome.outcomes[position as usize].clone());
                 continue;
             }
-            let session = sessions.get(&position);
+            let item = tasks[position as usize].as_ref();
+            let session = item.and_then(|item| item.session.as_ref());
             let again = session.map(|session| session.again(store.catalog()));
             let outcome = runner.run_one(block, position, writes.arena(0))?;
             if let (Some(session), Some(again), true) = (session, again, outcome.is_committed())
@@ -217,20 +264,6 @@ impl Twin {
         let changes = net_changes(&store.finish(writes));
         store.publish(block.height);
         Ok((outcomes.into_iter().flatten().collect(), changes))
-    }
-}
-
-/// The sessions by the positions that their COMMITs have in the sealed block.
-fn sessions_in_order(
-    sessions: &BTreeMap<Position, Session>,
-    arrivals: Option<Vec<Position>>,
-) -> BTreeMap<Position, &Session> {
-    match arrivals {
-        None => sessions.iter().map(|(&at, session)| (at, session)).collect(),
-        Some(arrivals) => {
-            let sealed = (0..).zip(&arrivals);
-            sealed.filter_map(|(at, arrival)| Some((at, sessions.get(arrival)?))).collect()
-        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! A world: the rows that are there at first, and some blocks.
 //!
-//! A world is run as an engine would: what a block defers goes to the front of the next one, and
+//! A world is run as an engine would: what a block defers joins a later one, ahead of its own, and
 //! after the last block more follow until nothing is left. That must come to an end, and the whole
 //! is compared with the [twins](Twin) block by block.
 
@@ -11,11 +11,11 @@ use std::sync::Arc;
 
 use concurrency::trial::{self, Trial};
 use concurrency::{BlockOutcome, BlockReport, Crew, Outcome, Protocol, Work};
-use types::Position;
 
 use crate::programs::{LOG, TABLE, fill, schemas};
 use crate::recipe::{Line, Recipe};
 use crate::session::Session;
+use crate::twin::Item;
 use crate::watchdog::Watch;
 use crate::{Divergence, NetChange, StoredRow, Twin, rows};
 
@@ -80,25 +80,18 @@ impl std::ops::AddAssign for Counts {
     }
 }
 
-/// A transaction on its way through the blocks.
-struct Item {
-    work: Arc<Work>,
-    session: Option<Session>,
-}
-
 struct Run<'a> {
     twin: Twin,
-    protocol: &'a dyn Protocol,
+    protocol: &'a Arc<dyn Protocol>,
     crew: &'a Crew,
     trace: Trace,
-    deferred: Vec<Item>,
 }
 
 impl World {
     /// Run the world and compare; a panic of the protocol is a divergence as well.
     pub fn run(
         &self,
-        protocol: &dyn Protocol,
+        protocol: &Arc<dyn Protocol>,
         crew: &Crew,
         trial: Trial,
     ) -> Result<Trace, Divergence> {
@@ -115,23 +108,22 @@ impl World {
 
     fn run_all(
         &self,
-        protocol: &dyn Protocol,
+        protocol: &Arc<dyn Protocol>,
         crew: &Crew,
         trial: Trial,
     ) -> Result<Trace, Divergence> {
         let mut twin = Twin::new(&schemas());
         twin.collects = self.collects;
         twin.trial = trial;
-        let (trace, deferred) = (Trace::default(), Vec::new());
-        let mut run = Run { twin, protocol, crew, trace, deferred };
-        let first = fill(self.filled).into_iter().map(|work| Item { work, session: None });
-        run.block(first.collect())?;
+        twin.attempts_max = u32::MAX;
+        let mut run = Run { twin, protocol, crew, trace: Trace::default() };
+        run.block(fill(self.filled).into_iter().map(Item::from).collect())?;
         run.drain()?;
         let mut held = BTreeMap::new();
         for (number, recipes) in self.blocks.iter().enumerate() {
             self.hold_sessions(number, &run.twin, &mut held);
             let items = recipes.iter().enumerate().filter_map(|(at, recipe)| match recipe.work() {
-                Some(work) => Some(Item { work, session: None }),
+                Some(work) => Some(Item::from(work)),
                 None => held
                     .remove(&(number, at))
                     .map(|(session, work)| Item { work, session: Some(session) }),
@@ -169,32 +161,17 @@ impl World {
 }
 
 impl Run<'_> {
-    /// One block: what was put off, then `fresh`.
     fn block(&mut self, fresh: Vec<Item>) -> Result<(), Divergence> {
-        let mut items = std::mem::take(&mut self.deferred);
-        items.extend(fresh);
-        let work = items.iter().map(|item| Arc::clone(&item.work)).collect();
-        let sessions: BTreeMap<Position, Session> = items
-            .iter_mut()
-            .enumerate()
-            .filter_map(|(at, item)| Some((at as Position, item.session.take()?)))
-            .collect();
-        let outcome = self.twin.run_with_sessions(self.protocol, self.crew, work, &sessions)?;
-        for (at, session) in sessions {
-            items[at as usize].session = Some(session);
-        }
-        let is_deferred = |at: usize| outcome.deferred.binary_search(&(at as Position)).is_ok();
-        let put_off = items.into_iter().enumerate().filter(|(at, _)| is_deferred(*at));
-        self.deferred = put_off.map(|(_, item)| item).collect();
+        let outcome = self.twin.run_items(self.protocol, self.crew, fresh)?;
         let outcome = BlockOutcome { report: BlockReport::default(), ..outcome };
         self.trace.blocks.push((outcome, self.twin.changes.clone()));
         Ok(())
     }
 
-    /// More blocks until nothing is put off: each gets on with one transaction at least, which the
+    /// More blocks until nothing is deferred: each gets on with one transaction at least, which the
     /// twin checks, so this ends.
     fn drain(&mut self) -> Result<(), Divergence> {
-        while !self.deferred.is_empty() {
+        while self.twin.has_deferred() {
             self.block(Vec::new())?;
         }
         Ok(())

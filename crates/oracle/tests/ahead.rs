@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use concurrency::{BlockOutcome, Crew, Protocol, Work};
 use kit::random::Random;
-use oracle::pipeline::Overlap;
+use oracle::course::Overlap;
 use oracle::programs::{TABLE, fill, random_work, schemas};
 use oracle::subjects::{Subject, defaults, variants};
 use oracle::{StoredRow, Twin, rows};
@@ -32,7 +32,7 @@ fn blocks(seed: u64) -> (u64, Vec<Vec<Arc<Work>>>) {
 
 type Seen = (Vec<BlockOutcome>, Vec<StoredRow>);
 
-fn run(protocol: &dyn Protocol, seed: u64, overlap: Overlap) -> Result<Seen, String> {
+fn run(protocol: &Arc<dyn Protocol>, seed: u64, overlap: Overlap) -> Result<Seen, String> {
     let crew = Crew::new(2);
     let (keys, blocks) = blocks(seed);
     let mut twin = Twin::new(&schemas());
@@ -48,7 +48,7 @@ fn who_plans_ahead_takes_the_order_that_it_would_have_taken_behind() {
     for Subject { name, protocol } in &planners {
         for seed in 0..40 {
             let seen = [Overlap::Before, Overlap::Beside, Overlap::After].map(|overlap| {
-                let seen = run(&**protocol, seed, overlap);
+                let seen = run(protocol, seed, overlap);
                 seen.unwrap_or_else(|what| panic!("{name}, seed {seed}, {overlap:?}: {what}"))
             });
             assert!(seen.windows(2).all(|pair| pair[0] == pair[1]), "{name}, seed {seed}");
@@ -60,6 +60,6 @@ fn who_plans_ahead_takes_the_order_that_it_would_have_taken_behind() {
 #[test]
 fn a_plan_that_names_records_without_rows_is_found_out() {
     let protocol = protocols::mutant("quecc:planning=pipelined", "unsettled_slots").unwrap();
-    let fails = |seed| run(&*protocol, seed, Overlap::After).is_err();
+    let fails = |seed| run(&protocol, seed, Overlap::After).is_err();
     assert!((0..200).any(fails), "the seeded bug was not found");
 }

@@ -139,7 +139,7 @@ fn count(subject: &Subject, crew: &Crew, anomaly: &Anomaly, trial: Trial) -> usi
         store.create_table(schema);
     }
     let filled = Block::new(1, 1, fill((WORLDS * WORLD) as u64));
-    run_block(&*Subject::named("serial").protocol, crew, &store, &Arc::new(filled)).unwrap();
+    run_block(&Subject::named("serial").protocol, crew, &store, &filled).unwrap();
     // Every world begins with its rows 0 and 1 alone, at 3 and 4.
     let reset = |world: i64| {
         let mut builder = Builder::default();
@@ -149,12 +149,12 @@ fn count(subject: &Subject, crew: &Crew, anomaly: &Anomaly, trial: Trial) -> usi
         builder.finish()
     };
     let reset = Block::new(2, 2, (0..WORLDS).map(reset).collect());
-    run_block(&*Subject::named("serial").protocol, crew, &store, &Arc::new(reset)).unwrap();
+    run_block(&Subject::named("serial").protocol, crew, &store, &reset).unwrap();
     let pairs = (0..WORLDS).flat_map(|world| anomaly.programs.map(|program| work(program, world)));
     let block = Block::new(3, 3, pairs.collect());
     let (outcome, _) = {
         let _on = trial::enter(trial);
-        run_block(&*subject.protocol, crew, &store, &Arc::new(block)).unwrap()
+        run_block(&subject.protocol, crew, &store, &block).unwrap()
     };
     let stored = rows(&store, TABLE);
     let seen = |world: i64| {

@@ -21,8 +21,8 @@ fn backwards(block: Vec<Arc<Work>>) -> BlockOutcome {
     let protocol = protocols::by_name("block_stm:start=last").unwrap();
     let crew = Crew::new(1);
     let mut twin = Twin::new(&schemas());
-    twin.run(&*protocol, &crew, fill(5)).unwrap();
-    twin.run(&*protocol, &crew, block).unwrap()
+    twin.run(&protocol, &crew, fill(5)).unwrap();
+    twin.run(&protocol, &crew, block).unwrap()
 }
 
 fn reruns(block: Vec<Arc<Work>>) -> u32 {
@@ -40,7 +40,7 @@ fn blocks_executed_backwards_equal_the_serial_replay() {
             let keys = [2, 5, 12, 40][random.below(4) as usize];
             let mut twin = Twin::new(&schemas());
             twin.collects = seed % 2 == 0;
-            twin.run(&*protocol, &crew, fill(keys / 2 + 1)).unwrap();
+            twin.run(&protocol, &crew, fill(keys / 2 + 1)).unwrap();
             let mut open = VecDeque::new();
             for _ in 0..5 {
                 open.push_back(Session::hold(&twin.subject, random_script(&mut random, keys)));
@@ -57,8 +57,7 @@ fn blocks_executed_backwards_equal_the_serial_replay() {
                         false => random_work(&mut random, keys, 5),
                     });
                 }
-                if let Err(divergence) = twin.run_with_sessions(&*protocol, &crew, block, &sessions)
-                {
+                if let Err(divergence) = twin.run_with_sessions(&protocol, &crew, block, sessions) {
                     panic!("{workers} workers, seed {seed}: {divergence}");
                 }
             }

@@ -9,6 +9,7 @@ use oracle::course::Course;
 use oracle::programs::{LOG, TABLE, fill, random_work, schemas};
 use oracle::subjects::{defaults, variants};
 use oracle::{StoredRow, rows};
+use pipeline::{Line, LineStart};
 use storage::Store;
 use types::Height;
 
@@ -58,37 +59,32 @@ impl Run {
     fn new(name: &str, workers: usize) -> Run {
         let store = Arc::new(Store::new());
         schemas().into_iter().for_each(|schema| drop(store.create_table(schema)));
-        let filled = Arc::new(Block::new(FILLED, 0, fill(5)));
+        let filled = Block::new(FILLED, 0, fill(5));
         let serial = protocols::by_name("serial").unwrap();
-        oracle::run_block(&*serial, &Crew::new(1), &store, &filled).unwrap();
-        let course = Course::behind(FILLED);
+        oracle::run_block(&serial, &Crew::new(1), &store, &filled).unwrap();
         let protocol = protocols::by_name(name).unwrap();
+        let course = Course::behind(FILLED, &store, &protocol, 0);
         Run { name: name.to_owned(), protocol, store, course, crew: Crew::new(workers) }
     }
 
     /// As far behind as the protocol allows.
     fn block(&mut self, transactions: Vec<Arc<Work>>) -> Left {
-        let (store, protocol) = (&self.store, &*self.protocol);
-        let height = store.newest() + 1;
-        let block = Arc::new(Block::new(height, height as i64, transactions));
-        let held = self.course.snapshots(protocol, store, height - 1).unwrap();
-        let newest = height.saturating_sub(protocol.snapshot_lag()).max(held.floor);
-        let snapshots = Snapshots { newest, ..held };
-        let prepared = protocol.prepare(&block, store, snapshots, &self.crew).unwrap();
-        let finished = self.course.finish(protocol, &self.crew, store, &block, prepared);
-        let (outcome, _) = finished.unwrap_or_else(|why| panic!("{}: {why}", self.name));
-        store.collect();
+        let ran = self.course.run_late(&self.crew, transactions);
+        let ran = ran.unwrap_or_else(|why| panic!("{}: {why}", self.name));
+        self.store.collect();
+        let outcome = ran.outcome();
         let carried = outcome.carried.encode();
-        Left { outcome, carried, rows: [TABLE, LOG].map(|table| rows(store, table)) }
+        Left { outcome, carried, rows: [TABLE, LOG].map(|table| rows(&self.store, table)) }
     }
 
     /// Another protocol value, and of the block before only the bytes.
     fn restart(&mut self) {
-        let carried = self.course.carried.encode();
+        let carried = self.course.line().carried().encode();
         self.protocol = protocols::by_name(&self.name).unwrap();
         let decoded = self.protocol.decode_carried(&carried);
-        self.course.carried = decoded.unwrap_or_else(|why| panic!("{}: {why}", self.name));
-        assert_eq!(self.course.carried.encode(), carried, "{}", self.name);
+        let decoded = decoded.unwrap_or_else(|why| panic!("{}: {why}", self.name));
+        assert_eq!(decoded.encode(), carried, "{}", self.name);
+        self.course.go_on_by(&self.protocol, decoded);
     }
 }
 
@@ -156,21 +152,14 @@ fn blocks_that_do_not_overlap_carry_nothing() {
 /// Whatever comes instead of the block before's, it is refused, not taken for no edges.
 #[test]
 fn a_block_two_behind_needs_what_the_one_before_it_carried() {
-    let mut run = Run::new(OVERLAPPING, 1);
-    let mut blocks = blocks(1, 3).into_iter();
-    let first = run.block(blocks.next().unwrap());
-    run.block(blocks.next().unwrap());
-    for carried in [Carried::default(), first.outcome.carried] {
-        let (store, crew) = (&run.store, &run.crew);
-        let height = store.newest() + 1;
-        let block = Arc::new(Block::new(height, 0, Vec::new()));
-        let snapshots = Snapshots::up_to(height - 2);
-        let prepared = run.protocol.prepare(&block, store, snapshots, crew).unwrap();
-        let mut writes = store.begin_block(height, 1);
-        let finished = run.protocol.finish(prepared, &block, store, &mut writes, &carried, crew);
-        assert!(finished.is_err());
-        store.finish_unread(writes);
-        store.publish(height);
+    for keeps_older in [false, true] {
+        let mut run = Run::new(OVERLAPPING, 1);
+        let mut blocks = blocks(1, 2).into_iter();
+        let first = run.block(blocks.next().unwrap());
+        run.block(blocks.next().unwrap());
+        let carried = if keeps_older { first.outcome.carried } else { Carried::default() };
+        run.course.go_on_by(&run.protocol, carried);
+        assert!(run.course.run_late(&run.crew, Vec::new()).is_err());
     }
 }
 
@@ -180,11 +169,14 @@ fn endorsements_on_snapshots_that_are_not_held_are_refused() {
     for name in ["fabric:lag=2", "fabric_pp:spread=1"] {
         let mut run = Run::new(name, 1);
         blocks(1, 4).into_iter().for_each(|block| drop(run.block(block)));
-        run.course = Course::default();
-        run.store.collect();
-        let newest = run.store.newest();
-        let block = Arc::new(Block::new(newest + 1, 0, Vec::new()));
-        let prepare = |snapshots| run.protocol.prepare(&block, &run.store, snapshots, &run.crew);
+        let start = LineStart::new(Arc::clone(&run.protocol));
+        let Run { store, course, crew, .. } = run;
+        drop(course);
+        store.collect();
+        let newest = store.newest();
+        let mut line: Line<Arc<Work>> = Line::new(store, start, 0);
+        let mut prepare =
+            |snapshots| line.plan(newest + 1, 0, Vec::new(), snapshots).prepare(&crew).map(drop);
         assert!(prepare(Snapshots { newest, floor: FILLED }).is_err());
         assert!(prepare(Snapshots { newest: newest - 1, floor: newest - 1 }).is_err());
         assert!(prepare(Snapshots { newest, floor: newest }).is_ok());
@@ -229,14 +221,9 @@ fn a_block_runs_behind_whatever_could_be_decoded() {
         let mut bytes = samples[1].clone();
         mutate(&mut bytes, &samples, &mut random);
         let Ok(carried) = run.protocol.decode_carried(&bytes) else { continue };
-        let (store, crew) = (&run.store, &run.crew);
-        let height = store.newest() + 1;
-        let block = Arc::new(Block::new(height, 0, blocks.next().unwrap()));
-        let snapshots = Snapshots::up_to(height - 2);
-        let prepared = run.protocol.prepare(&block, store, snapshots, crew).unwrap();
-        let mut writes = store.begin_block(height, 1);
+        run.course.go_on_by(&run.protocol, carried);
         // It may be refused, and must not panic.
-        let _ = run.protocol.finish(prepared, &block, store, &mut writes, &carried, crew);
+        drop(run.course.run_late(&run.crew, blocks.next().unwrap()));
         ran += 1;
     }
     assert!(ran > 5, "{ran} blocks ran");

@@ -20,12 +20,12 @@ fn program(operations: &[(Operation, i64)]) -> Arc<Work> {
 }
 
 /// Which transactions of a block ended well.
-fn committed(protocol: &dyn Protocol, twin: &mut Twin, block: Vec<Arc<Work>>) -> Vec<bool> {
+fn committed(protocol: &Arc<dyn Protocol>, twin: &mut Twin, block: Vec<Arc<Work>>) -> Vec<bool> {
     let outcome = twin.run(protocol, &Crew::new(2), block).unwrap();
     outcome.outcomes.iter().map(Outcome::is_committed).collect()
 }
 
-fn twin(protocol: &dyn Protocol, rows: u64) -> Twin {
+fn twin(protocol: &Arc<dyn Protocol>, rows: u64) -> Twin {
     let mut twin = Twin::new(&schemas());
     twin.run(protocol, &Crew::new(2), fill(rows)).unwrap();
     twin
@@ -53,7 +53,7 @@ fn every_option_equals_the_serial_replay() {
             let mut random = Random::new(seed);
             let keys = [2, 5, 12, 40][random.below(4) as usize];
             let mut twin = Twin::new(&schemas());
-            twin.run(&*protocol, &crew, fill(keys / 2 + 1)).unwrap();
+            twin.run(&protocol, &crew, fill(keys / 2 + 1)).unwrap();
             let mut open = VecDeque::new();
             for _ in 0..8 {
                 open.push_back(Session::hold(&twin.subject, random_script(&mut random, keys)));
@@ -67,7 +67,7 @@ fn every_option_equals_the_serial_replay() {
                     }
                     block.push(random_work(&mut random, keys, 5));
                 }
-                let outcome = twin.run_with_sessions(&*protocol, &crew, block, &sessions);
+                let outcome = twin.run_with_sessions(&protocol, &crew, block, sessions);
                 if let Err(divergence) = outcome {
                     panic!("{text}, seed {seed}: {divergence}");
                 }
@@ -86,7 +86,7 @@ fn a_writer_ahead_of_three_readers_spoils_them_unless_reordered() {
     };
     let run = |text| {
         let protocol = protocol(text);
-        committed(&*protocol, &mut twin(&*protocol, 5), block())
+        committed(&protocol, &mut twin(&protocol, 5), block())
     };
     assert_eq!(run("fabric"), [true, false, false, false]);
     assert_eq!(run("fabric_pp:reordering=off"), [true, false, false, false]);
@@ -98,11 +98,11 @@ fn a_writer_ahead_of_three_readers_spoils_them_unless_reordered() {
 fn blind_writes_of_one_row_are_all_valid_and_increments_are_not() {
     for text in ["fabric", "fabric_pp"] {
         let protocol = protocol(text);
-        let mut twin = twin(&*protocol, 5);
+        let mut twin = twin(&protocol, 5);
         let blind = (0..4).map(|_| program(&[(Operation::BlindSet, 0)])).collect();
-        assert_eq!(committed(&*protocol, &mut twin, blind), [true; 4], "{text}");
+        assert_eq!(committed(&protocol, &mut twin, blind), [true; 4], "{text}");
         let adds = (0..4).map(|_| program(&[(Operation::Add, 0)])).collect();
-        let valid = committed(&*protocol, &mut twin, adds);
+        let valid = committed(&protocol, &mut twin, adds);
         assert_eq!(valid.iter().filter(|&&valid| valid).count(), 1, "{text}");
     }
 }
@@ -118,9 +118,9 @@ fn phantoms_make_a_range_reader_invalid() {
         ((Operation::BlindSet, 1), false),
         ((Operation::Insert, 90), true),
     ] {
-        let mut twin = twin(&*protocol, 2);
+        let mut twin = twin(&protocol, 2);
         let block = vec![program(&[change]), program(&[(Operation::SumRange, 0)])];
-        assert_eq!(committed(&*protocol, &mut twin, block), [true, valid], "{change:?}");
+        assert_eq!(committed(&protocol, &mut twin, block), [true, valid], "{change:?}");
     }
 }
 
@@ -130,14 +130,14 @@ fn phantoms_make_a_range_reader_invalid() {
 fn lag_makes_the_staleness_between_blocks_visible() {
     for text in ["fabric:lag=2", "fabric_pp:lag=2", "fabric_pp:lag=2:early_abort=off"] {
         let protocol = protocol(text);
-        let mut twin = twin(&*protocol, 5);
+        let mut twin = twin(&protocol, 5);
         let idle = || vec![program(&[(Operation::Exists, 4)])];
-        (0..3).for_each(|_| drop(committed(&*protocol, &mut twin, idle())));
-        committed(&*protocol, &mut twin, vec![program(&[(Operation::BlindSet, 0)])]);
+        (0..3).for_each(|_| drop(committed(&protocol, &mut twin, idle())));
+        committed(&protocol, &mut twin, vec![program(&[(Operation::BlindSet, 0)])]);
         let readers = || vec![program(&[(Operation::Read, 0)]), program(&[(Operation::Read, 1)])];
-        assert_eq!(committed(&*protocol, &mut twin, readers()), [false, true], "{text}");
-        assert_eq!(committed(&*protocol, &mut twin, readers()), [false, true], "{text}");
-        assert_eq!(committed(&*protocol, &mut twin, readers()), [true, true], "{text}");
+        assert_eq!(committed(&protocol, &mut twin, readers()), [false, true], "{text}");
+        assert_eq!(committed(&protocol, &mut twin, readers()), [false, true], "{text}");
+        assert_eq!(committed(&protocol, &mut twin, readers()), [true, true], "{text}");
     }
 }
 
@@ -152,10 +152,10 @@ fn early_abort_saves_those_whom_a_stale_transaction_would_take_along() {
     };
     let run = |text| {
         let protocol = protocol(text);
-        let mut twin = twin(&*protocol, 5);
-        committed(&*protocol, &mut twin, vec![program(&[(Operation::Exists, 4)])]);
-        committed(&*protocol, &mut twin, vec![program(&[(Operation::BlindSet, 0)])]);
-        committed(&*protocol, &mut twin, block())
+        let mut twin = twin(&protocol, 5);
+        committed(&protocol, &mut twin, vec![program(&[(Operation::Exists, 4)])]);
+        committed(&protocol, &mut twin, vec![program(&[(Operation::BlindSet, 0)])]);
+        committed(&protocol, &mut twin, block())
     };
     assert_eq!(run("fabric_pp:lag=1:early_abort=off"), [false, false]);
     assert_eq!(run("fabric_pp:lag=1"), [true, false]);
@@ -174,7 +174,7 @@ fn a_block_of_many_keys_is_cut_into_batches_that_are_reordered_one_by_one() {
     };
     let run = |text| {
         let protocol = protocol(text);
-        committed(&*protocol, &mut twin(&*protocol, 5), block())
+        committed(&protocol, &mut twin(&protocol, 5), block())
     };
     assert_eq!(run("fabric_pp"), [true; 4]);
     assert_eq!(run("fabric_pp:unique_keys=1"), [true, true, true, false]);

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use concurrency::{Block, Crew, Outcome, Work};
+use concurrency::{Crew, Outcome, Work};
 use kit::random::Random;
 use oracle::Twin;
-use oracle::course::Course;
+use oracle::course::{Course, Overlap};
 use oracle::programs::{Builder, Operation, fill, random_program, schemas};
 use storage::Store;
 
@@ -25,8 +25,8 @@ fn rejections(name: &str, flaw: Option<&'static str>, block: Vec<Arc<Work>>) -> 
     };
     let crew = Crew::new(1);
     let mut twin = Twin::new(&schemas());
-    twin.run(&*protocol, &crew, fill(8)).unwrap();
-    let outcome = twin.run(&*protocol, &crew, block).unwrap();
+    twin.run(&protocol, &crew, fill(8)).unwrap();
+    let outcome = twin.run(&protocol, &crew, block).unwrap();
     outcome.report.rerun + outcome.deferred.len() as u32
 }
 
@@ -77,33 +77,13 @@ fn hit_rate(name: &str, theta: f64) -> f64 {
         store.create_table(schema);
     }
     let (mut random, skew) = (Random::new(1), Zipf::new(KEYS, theta));
-    let mut block = |height| {
-        let transactions = match height {
-            1 => fill(KEYS),
-            _ => (0..BLOCK).map(|_| ycsb(&skew, &mut random)).collect(),
-        };
-        Arc::new(Block::new(height, 0, transactions))
-    };
-    let lag = protocol.snapshot_lag();
-    let (mut rejected, mut course) = (0, Course::default());
-    let mut ahead = None;
-    for height in 1..=BLOCKS as u64 + 1 {
-        let snapshots = course.snapshots(&*protocol, &store, height - 1).unwrap();
-        let (block_now, prepared) = ahead.take().unwrap_or_else(|| {
-            let block = block(height);
-            let prepared = protocol.prepare(&block, &store, snapshots, &crew).unwrap();
-            (block, prepared)
-        });
-        // The rows must be there before anything overlaps.
-        if lag == 2 && height > 1 {
-            let next = block(height + 1);
-            let prepared = protocol.prepare(&next, &store, snapshots, &crew).unwrap();
-            ahead = Some((next, prepared));
-        }
-        let finished = course.finish(&*protocol, &crew, &store, &block_now, prepared);
-        let (outcome, _) = finished.unwrap();
-        rejected += outcome.report.rerun;
-    }
+    let mut course = Course::behind(0, &store, &protocol, 0);
+    // The rows must be there before anything overlaps.
+    course.run(&crew, fill(KEYS)).unwrap();
+    let mut block = |_| (0..BLOCK).map(|_| ycsb(&skew, &mut random)).collect();
+    let blocks = (0..BLOCKS).map(&mut block).collect();
+    let ran = course.run_overlapping(&crew, blocks, Overlap::Before).unwrap();
+    let rejected: u32 = ran.iter().map(|ran| ran.sealed.report.rerun).sum();
     100.0 * f64::from(rejected) / (BLOCK * BLOCKS) as f64
 }
 
@@ -156,11 +136,11 @@ fn coalescence_is_invisible() {
             let protocol = protocols::by_name(name).unwrap();
             let mut random = Random::new(seed);
             let mut twin = Twin::new(&schemas());
-            twin.run(&*protocol, &crew, fill(6)).unwrap();
+            twin.run(&protocol, &crew, fill(6)).unwrap();
             let blocks =
                 (0..3).map(|_| (0..20).map(|_| random_program(&mut random, 9, 4)).collect());
             let blocks: Vec<Vec<_>> = blocks.collect();
-            let outcomes = blocks.into_iter().map(|b| twin.run(&*protocol, &crew, b).unwrap());
+            let outcomes = blocks.into_iter().map(|b| twin.run(&protocol, &crew, b).unwrap());
             outcomes.collect::<Vec<_>>()
         });
         assert_eq!(seen[0], seen[1], "seed {seed}");
@@ -176,10 +156,10 @@ fn without_reordering_and_with_deferral_blocks_equal_the_serial_replay() {
         for seed in 0..100 {
             let mut random = Random::new(seed);
             let mut twin = Twin::new(&schemas());
-            twin.run(&*protocol, &crew, fill(4)).unwrap();
+            twin.run(&protocol, &crew, fill(4)).unwrap();
             for _ in 0..4 {
                 let block = (0..8).map(|_| random_program(&mut random, 7, 4)).collect();
-                if let Err(divergence) = twin.run(&*protocol, &crew, block) {
+                if let Err(divergence) = twin.run(&protocol, &crew, block) {
                     panic!("{name}, seed {seed}: {divergence}");
                 }
             }
@@ -193,9 +173,9 @@ fn whoever_is_deferred_ends_in_a_retry() {
     let protocol = protocols::by_name("harmony:fallback=defer").unwrap();
     let crew = Crew::new(1);
     let mut twin = Twin::new(&schemas());
-    twin.run(&*protocol, &crew, fill(2)).unwrap();
+    twin.run(&protocol, &crew, fill(2)).unwrap();
     let swap = |a, b| program(&[(Operation::Read, a), (Operation::Set, b)]);
-    let outcome = twin.run(&*protocol, &crew, vec![swap(0, 1), swap(1, 0)]).unwrap();
+    let outcome = twin.run(&protocol, &crew, vec![swap(0, 1), swap(1, 0)]).unwrap();
     assert_eq!(outcome.deferred, [1]);
     assert!(matches!(outcome.outcomes[..], [Outcome::Committed(_), Outcome::Retry(_)]));
 }

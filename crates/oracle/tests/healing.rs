@@ -54,8 +54,8 @@ fn at_once(keys: u64, block: Vec<Arc<Work>>) -> (Twin, BlockOutcome) {
     let mut twin = Twin::new(&schemas());
     // Shaken: a procedure has a graph from its first call.
     twin.trial = Trial::chosen(1);
-    twin.run(&*subject.protocol, &crew, fill(keys)).unwrap();
-    let outcome = twin.run(&*subject.protocol, &crew, block).unwrap();
+    twin.run(&subject.protocol, &crew, fill(keys)).unwrap();
+    let outcome = twin.run(&subject.protocol, &crew, block).unwrap();
     (twin, outcome)
 }
 
@@ -206,10 +206,10 @@ fn positions_are_a_serial_order() {
             let mut random = Random::new(seed);
             let mut twin = Twin::new(&schemas());
             twin.trial = Trial::of_seed(seed);
-            twin.run(&*subject.protocol, &crew, fill(3)).unwrap();
+            twin.run(&subject.protocol, &crew, fill(3)).unwrap();
             let mut key = || random.below(3) as i64;
             let block = (0..40).map(|_| call(&copy, &[key(), key()])).collect();
-            let outcome = twin.run(&*subject.protocol, &crew, block).unwrap();
+            let outcome = twin.run(&subject.protocol, &crew, block).unwrap();
             assert!(outcome.outcomes.iter().all(Outcome::is_committed));
         }
     }
@@ -402,14 +402,14 @@ fn programs_of_any_structure_are_healed_to_what_they_would_have_done() {
             let subject = Subject::named(name);
             let mut twin = Twin::new(&schemas());
             twin.trial = Trial::chosen(seed);
-            twin.run(&*subject.protocol, &crews[0], fill(4)).unwrap();
+            twin.run(&subject.protocol, &crews[0], fill(4)).unwrap();
             for round in 0..4 {
                 let block = (0..12).map(|n| {
                     let arguments = [random.below(6) as i64, random.below(9) as i64];
                     call(&procedures[n % procedures.len()], &arguments)
                 });
                 let block: Vec<_> = block.collect();
-                match twin.run(&*subject.protocol, &crews[round % 2], block) {
+                match twin.run(&subject.protocol, &crews[round % 2], block) {
                     Ok(outcome) => {
                         healed += outcome.report.healed.0;
                         whole += outcome.report.healed_whole.0;
@@ -439,14 +439,14 @@ fn careless_healing_is_found() {
             twin.trial = Trial::chosen(seed);
             let crew = Crew::new(1);
             let runs = || {
-                twin.run(&*protocol, &crew, fill(4))?;
+                twin.run(&protocol, &crew, fill(4))?;
                 for _ in 0..4 {
                     let block = (0..12).map(|n| {
                         let arguments = [random.below(6) as i64, random.below(9) as i64];
                         call(&procedures[n % procedures.len()], &arguments)
                     });
                     let block = block.collect();
-                    twin.run(&*protocol, &crew, block)?;
+                    twin.run(&protocol, &crew, block)?;
                 }
                 Ok::<_, oracle::Divergence>(())
             };

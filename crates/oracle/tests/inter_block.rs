@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use concurrency::{BlockOutcome, Crew, Protocol, Work};
 use kit::random::Random;
-use oracle::pipeline::Overlap;
+use oracle::course::Overlap;
 use oracle::programs::{Builder, Operation, fill, random_program, schemas};
 use oracle::{Twin, rows};
 
@@ -54,7 +54,10 @@ fn worlds(programs: &[Arc<Work>]) -> usize {
     3 * programs.len() * programs.len() * programs.len() / 2
 }
 
-fn run(protocol: &dyn Protocol, blocks: Vec<Vec<Arc<Work>>>) -> Result<Vec<BlockOutcome>, String> {
+fn run(
+    protocol: &Arc<dyn Protocol>,
+    blocks: Vec<Vec<Arc<Work>>>,
+) -> Result<Vec<BlockOutcome>, String> {
     let crew = Crew::new(1);
     let mut twin = Twin::new(&schemas());
     twin.run(protocol, &crew, fill(2)).map_err(|d| d.to_string())?;
@@ -73,7 +76,7 @@ fn rule_3_leaves_no_cycle_in_any_small_world() {
     let protocol = protocols::by_name(OVERLAPPING).unwrap();
     for number in (0..worlds(&programs)).step_by(stride) {
         let blocks = world(&programs, number);
-        if let Err(divergence) = run(&*protocol, blocks.clone()) {
+        if let Err(divergence) = run(&protocol, blocks.clone()) {
             panic!("world {number}: {divergence}\n{blocks:#?}");
         }
     }
@@ -90,7 +93,7 @@ fn random_blocks(seed: u64) -> (u64, Vec<Vec<Arc<Work>>>) {
     (keys, (0..6).map(|_| block(&mut random)).collect())
 }
 
-fn run_random(protocol: &dyn Protocol, seed: u64, overlap: Overlap) -> Result<Twin, String> {
+fn run_random(protocol: &Arc<dyn Protocol>, seed: u64, overlap: Overlap) -> Result<Twin, String> {
     let crew = Crew::new(2);
     let (keys, blocks) = random_blocks(seed);
     let mut twin = Twin::new(&schemas());
@@ -108,7 +111,7 @@ fn random_overlapping_blocks_equal_the_serial_replay() {
         let name = format!("{OVERLAPPING}{choice}");
         let protocol = protocols::by_name(&name).unwrap();
         for seed in 0..100 * factor {
-            if let Err(divergence) = run_random(&*protocol, seed, Overlap::Before) {
+            if let Err(divergence) = run_random(&protocol, seed, Overlap::Before) {
                 panic!("{name}, seed {seed}: {divergence}");
             }
         }
@@ -121,7 +124,7 @@ fn when_the_next_block_arrives_is_invisible() {
     for seed in 0..40 {
         let seen = [Overlap::Before, Overlap::Beside, Overlap::After].map(|overlap| {
             let protocol = protocols::by_name(OVERLAPPING).unwrap();
-            let twin = run_random(&*protocol, seed, overlap).unwrap();
+            let twin = run_random(&protocol, seed, overlap).unwrap();
             rows(&twin.subject, oracle::programs::TABLE)
         });
         assert!(seen.windows(2).all(|w| w[0] == w[1]), "seed {seed}");
@@ -136,7 +139,7 @@ fn a_stale_read_overtakes_and_stays() {
         vec![program(&[(Operation::BlindSet, 0)])],
         vec![program(&[(Operation::Read, 0), (Operation::Set, 1)])],
     ];
-    let outcomes = run(&*protocol, blocks).unwrap();
+    let outcomes = run(&protocol, blocks).unwrap();
     assert_eq!(outcomes[2].report.rerun, 0);
     assert_eq!(outcomes[2].overtakings, [(0, 0)]);
 }
@@ -149,7 +152,7 @@ fn the_later_of_two_that_read_what_the_other_writes_is_rejected() {
         vec![program(&[(Operation::Read, 1), (Operation::Set, 0)])],
         vec![program(&[(Operation::Read, 0), (Operation::Set, 1)])],
     ];
-    let outcomes = run(&*protocol, blocks).unwrap();
+    let outcomes = run(&protocol, blocks).unwrap();
     assert_eq!([outcomes[1].report.rerun, outcomes[2].report.rerun], [0, 1]);
 }
 
@@ -162,7 +165,7 @@ fn who_precedes_a_decided_overtaker_is_rejected() {
         vec![program(&[(Operation::Read, 0), (Operation::Set, 1)])],
         vec![program(&[(Operation::Read, 1)])],
     ];
-    let outcomes = run(&*protocol, blocks).unwrap();
+    let outcomes = run(&protocol, blocks).unwrap();
     assert_eq!([outcomes[2].report.rerun, outcomes[3].report.rerun], [0, 1]);
 }
 
@@ -173,7 +176,7 @@ fn seeded_bugs_of_rule_3_are_found_in_small_worlds() {
     for flaw in ["no_rule_3", "rule_3_spares_the_later", "rule_3_direction"] {
         let protocol = protocols::mutant(OVERLAPPING, flaw).unwrap();
         let numbers = (0..worlds(&programs)).step_by(7);
-        let found = numbers.rev().any(|n| run(&*protocol, world(&programs, n)).is_err());
+        let found = numbers.rev().any(|n| run(&protocol, world(&programs, n)).is_err());
         assert!(found, "{flaw} was not found");
     }
 }

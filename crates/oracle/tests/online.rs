@@ -70,13 +70,13 @@ fn histories_have_no_cycle_on_any_schedule() {
         for seed in 0..seeds(40) {
             let history = History::random(&mut Random::new(seed));
             let trial = Trial::of_seed(seed);
-            let checked = history.check(&*subject.protocol, &crew, trial);
+            let checked = history.check(&subject.protocol, &crew, trial);
             assert!(checked.is_ok(), "{}, seed {seed}: {:?}", subject.name, checked.err());
         }
     }
 }
 
-fn run(twin: &mut Twin, protocol: &dyn Protocol, crew: &Crew, block: Vec<Arc<Work>>) {
+fn run(twin: &mut Twin, protocol: &Arc<dyn Protocol>, crew: &Crew, block: Vec<Arc<Work>>) {
     if let Err(divergence) = twin.run(protocol, crew, block) {
         panic!("{}: {divergence}", protocol.info().name);
     }
@@ -90,9 +90,9 @@ fn a_hot_counter_counts_everybody() {
     for subject in online() {
         let mut twin = Twin::new(&schemas());
         twin.trial = Trial::shaken(1);
-        run(&mut twin, &*subject.protocol, &crew, fill(1));
+        run(&mut twin, &subject.protocol, &crew, fill(1));
         let block = (0..300).map(|_| one(&[(Operation::Add, 0, 1)])).collect();
-        run(&mut twin, &*subject.protocol, &crew, block);
+        run(&mut twin, &subject.protocol, &crew, block);
         let stored = rows(&twin.subject, TABLE);
         assert_eq!(stored[0].2[1].to_string(), "303", "{}", subject.name);
     }
@@ -107,10 +107,10 @@ fn a_rejection_stands_where_its_row_was_there() {
         for seed in 0..seeds(30) {
             let mut twin = Twin::new(&schemas());
             twin.trial = Trial::of_seed(seed);
-            run(&mut twin, &*subject.protocol, &crew, fill(1));
+            run(&mut twin, &subject.protocol, &crew, fill(1));
             let operations = [Operation::Delete, Operation::Insert, Operation::Insert];
             let block = (0..48).map(|n| one(&[(operations[n % 3], 0, n as i64)])).collect();
-            run(&mut twin, &*subject.protocol, &crew, block);
+            run(&mut twin, &subject.protocol, &crew, block);
         }
     }
 }
@@ -125,12 +125,12 @@ fn who_meets_a_conflict_begins_again_and_ends() {
         for seed in 0..8 {
             let mut twin = Twin::new(&schemas());
             twin.trial = Trial::chosen(seed);
-            run(&mut twin, &*subject.protocol, &crew, fill(2));
+            run(&mut twin, &subject.protocol, &crew, fill(2));
             let copies = (0..100i64).map(|n| {
                 let (from, to) = (n % 2, (n + 1) % 2);
                 one(&[(Operation::Read, from, 0), (Operation::Set, to, 0)])
             });
-            let outcome = twin.run(&*subject.protocol, &crew, copies.collect()).unwrap();
+            let outcome = twin.run(&subject.protocol, &crew, copies.collect()).unwrap();
             assert!(outcome.outcomes.iter().all(Outcome::is_committed), "{}", subject.name);
             again += outcome.report.executed_again.0 + outcome.report.healed.0;
         }
@@ -147,10 +147,10 @@ fn a_chosen_schedule_comes_back() {
         let mut random = Random::new(seed);
         let mut twin = Twin::new(&schemas());
         twin.trial = Trial::chosen(seed);
-        run(&mut twin, &*subject.protocol, &crew, fill(6));
+        run(&mut twin, &subject.protocol, &crew, fill(6));
         let mut block = || (0..30).map(|_| random_work(&mut random, 8, 4)).collect();
         let blocks = [block(), block(), block()];
-        let ran = blocks.map(|block| twin.run(&*subject.protocol, &crew, block).expect("no fault"));
+        let ran = blocks.map(|block| twin.run(&subject.protocol, &crew, block).expect("no fault"));
         ran.map(|outcome| (outcome.serial_order, outcome.report.executed_again.0))
     };
     for subject in online() {
@@ -173,11 +173,11 @@ fn protocols_may_take_turns_on_one_store() {
         let mut random = Random::new(seed);
         let mut twin = Twin::new(&schemas());
         twin.trial = Trial::of_seed(seed);
-        run(&mut twin, &*subjects[0].protocol, &crew, fill(8));
+        run(&mut twin, &subjects[0].protocol, &crew, fill(8));
         for turn in 0..3 * subjects.len() {
             let subject = &subjects[(turn * 5 + seed as usize) % subjects.len()];
             let block = (0..24).map(|_| random_work(&mut random, 12, 4)).collect();
-            run(&mut twin, &*subject.protocol, &crew, block);
+            run(&mut twin, &subject.protocol, &crew, block);
         }
     }
 }
@@ -193,7 +193,7 @@ fn small_worlds_on_several_workers() {
             let numbers = (0..60).map(|_| random.below(worlds.count() as u64) as usize);
             let some: Vec<_> = numbers.filter_map(|number| worlds.world(number)).collect();
             let _on = trial::enter(Trial::of_seed(seed));
-            if let Err(failure) = small::check(&*subject.protocol, &crew, &some) {
+            if let Err(failure) = small::check(&subject.protocol, &crew, &some) {
                 panic!("{}, seed {seed}: {failure}", subject.name);
             }
         }

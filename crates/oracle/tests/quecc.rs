@@ -141,7 +141,7 @@ fn total(owner: i64) -> Arc<Work> {
     work(1, 2, vec![Step::EmitQuery { query }], &[Value::Int(owner)])
 }
 
-fn owners(protocol: &dyn Protocol, crew: &Crew, seed: u64) -> Result<Twin, Divergence> {
+fn owners(protocol: &Arc<dyn Protocol>, crew: &Crew, seed: u64) -> Result<Twin, Divergence> {
     let mut random = Random::new(seed);
     let mut twin = Twin::new(&owner_schemas());
     twin.run(protocol, crew, (0..6).map(open).collect())?;
@@ -165,7 +165,7 @@ fn inserts_and_scans_are_queued_by_what_their_rows_have_in_common() {
         let protocol = protocols::by_name(name).unwrap();
         for seed in 0..4 {
             let states = [1, 2, 8].map(|workers| {
-                let twin = owners(&*protocol, &Crew::new(workers), seed)
+                let twin = owners(&protocol, &Crew::new(workers), seed)
                     .unwrap_or_else(|divergence| panic!("{name}, seed {seed}: {divergence}"));
                 (rows(&twin.subject, COUNTERS), rows(&twin.subject, ITEMS))
             });
@@ -177,11 +177,11 @@ fn inserts_and_scans_are_queued_by_what_their_rows_have_in_common() {
 #[test]
 fn a_scan_that_does_not_say_where_it_stands_is_found() {
     let mutant = protocols::mutant("quecc", "no_scan_routes").unwrap();
-    assert!((0..20).any(|seed| owners(&*mutant, &Crew::new(1), seed).is_err()));
+    assert!((0..20).any(|seed| owners(&mutant, &Crew::new(1), seed).is_err()));
 }
 
 /// A block that is large enough for several planners.
-fn crowd(protocol: &dyn Protocol, workers: usize, seed: u64) -> Result<Twin, Divergence> {
+fn crowd(protocol: &Arc<dyn Protocol>, workers: usize, seed: u64) -> Result<Twin, Divergence> {
     let crew = Crew::new(workers);
     let mut random = Random::new(seed);
     let mut twin = Twin::new(&schemas());
@@ -197,7 +197,7 @@ fn crowd(protocol: &dyn Protocol, workers: usize, seed: u64) -> Result<Twin, Div
 #[test]
 fn planners_of_lower_priority_wait_where_their_ranges_overlap() {
     let mutant = protocols::mutant("quecc", "no_priority").unwrap();
-    assert!((0..20).any(|seed| crowd(&*mutant, 3, seed).is_err()));
+    assert!((0..20).any(|seed| crowd(&mutant, 3, seed).is_err()));
 }
 
 /// Whatever the modes, results are those of the claimed order, and the same on any number of
@@ -208,7 +208,7 @@ fn every_mode_is_serializable_and_blind_to_workers() {
         let protocol = protocols::by_name(name).unwrap();
         for seed in 0..5 {
             let states = [1, 2, 8].map(|workers| {
-                let twin = crowd(&*protocol, workers, seed)
+                let twin = crowd(&protocol, workers, seed)
                     .unwrap_or_else(|divergence| panic!("{name}, seed {seed}: {divergence}"));
                 rows(&twin.subject, oracle::programs::TABLE)
             });
@@ -224,7 +224,7 @@ fn there_are_no_concurrency_aborts() {
     for name in CONFIGURATIONS {
         let protocol = protocols::by_name(name).unwrap();
         let mut twin = Twin::new(&schemas());
-        twin.run(&*protocol, &crew, fill(4)).unwrap();
+        twin.run(&protocol, &crew, fill(4)).unwrap();
         let hot = |n: i64| {
             let mut builder = Builder::default();
             builder.push(Operation::Read, n % 2, 0);
@@ -232,7 +232,7 @@ fn there_are_no_concurrency_aborts() {
             builder.push(Operation::Add, n % 3, 1);
             builder.finish()
         };
-        let outcome = twin.run(&*protocol, &crew, (0..300).map(hot).collect()).unwrap();
+        let outcome = twin.run(&protocol, &crew, (0..300).map(hot).collect()).unwrap();
         assert_eq!(outcome.report.rerun, 0, "{name}");
         assert!(outcome.outcomes.iter().all(Outcome::is_committed));
     }
@@ -245,7 +245,7 @@ fn conservative_execution_has_no_cascades() {
     let reruns = |name: &str| {
         let protocol = protocols::by_name(name).unwrap();
         let mut twin = Twin::new(&schemas());
-        twin.run(&*protocol, &crew, fill(4)).unwrap();
+        twin.run(&protocol, &crew, fill(4)).unwrap();
         let block = (0..100).map(|n| {
             let mut builder = Builder::default();
             builder.push(Operation::Add, 0, 1);
@@ -253,7 +253,7 @@ fn conservative_execution_has_no_cascades() {
             builder.push(Operation::Insert, if n % 10 == 0 { 1 } else { 100 + n }, n);
             builder.finish()
         });
-        let outcome = twin.run(&*protocol, &crew, block.collect()).unwrap();
+        let outcome = twin.run(&protocol, &crew, block.collect()).unwrap();
         let rejected = outcome.outcomes.iter().filter(|o| !o.is_committed()).count();
         assert_eq!(rejected, 10, "{name}");
         outcome.report.rerun
@@ -297,9 +297,9 @@ fn turns_of_a_loop_are_fragments_of_their_own() {
     for name in CONFIGURATIONS {
         let protocol = protocols::by_name(name).unwrap();
         let mut twin = Twin::new(&owner_schemas());
-        twin.run(&*protocol, &crew, (0..6).map(open).collect()).unwrap();
+        twin.run(&protocol, &crew, (0..6).map(open).collect()).unwrap();
         let block = (0..90).map(|n| touch(&[n % 6, 7, (n + 1) % 6, n % 6, 99])).collect();
-        let outcome = twin.run(&*protocol, &crew, block).unwrap();
+        let outcome = twin.run(&protocol, &crew, block).unwrap();
         let three = |outcome: &Outcome| match outcome {
             Outcome::Committed(result) => result.rows[0][0] == Value::Int(3),
             _ => false,
@@ -308,7 +308,7 @@ fn turns_of_a_loop_are_fragments_of_their_own() {
         // An array that is NULL is the specification's error.
         let Work::Statement(statement) = &*touch(&[]) else { unreachable!() };
         let null = Statement { arguments: [Value::Null].into(), ..statement.clone() };
-        let outcome = twin.run(&*protocol, &crew, vec![Arc::new(Work::Statement(null))]).unwrap();
+        let outcome = twin.run(&protocol, &crew, vec![Arc::new(Work::Statement(null))]).unwrap();
         assert!(!outcome.outcomes[0].is_committed());
     }
 }
@@ -323,7 +323,7 @@ fn victims_leave_no_trace() {
         Step::Require { condition: Expr::Const(Value::Bool(false)), error }
     };
     let mut twin = Twin::new(&owner_schemas());
-    twin.run(&*protocol, &crew, (0..3).map(open).collect()).unwrap();
+    twin.run(&protocol, &crew, (0..3).map(open).collect()).unwrap();
     let before = rows(&twin.subject, COUNTERS);
     let failing = |owner: i64| {
         let key = || Box::new([register(0)]);
@@ -341,7 +341,7 @@ fn victims_leave_no_trace() {
         ];
         work(1, 4, steps, &[Value::Int(owner)])
     };
-    let outcome = twin.run(&*protocol, &crew, (0..5).map(failing).collect()).unwrap();
+    let outcome = twin.run(&protocol, &crew, (0..5).map(failing).collect()).unwrap();
     assert!(outcome.outcomes.iter().all(|outcome| !outcome.is_committed()));
     assert!(twin.changes.is_empty());
     assert_eq!(rows(&twin.subject, COUNTERS), before);
@@ -356,11 +356,11 @@ fn small_blocks_in_every_mode() {
         for seed in 0..60 {
             let mut random = Random::new(seed);
             let mut twin = Twin::new(&schemas());
-            twin.run(&*protocol, &crew, fill(3)).unwrap();
+            twin.run(&protocol, &crew, fill(3)).unwrap();
             for _ in 0..4 {
                 let count = 1 + random.below(10);
                 let block = (0..count).map(|_| random_program(&mut random, 5, 4)).collect();
-                if let Err(divergence) = twin.run(&*protocol, &crew, block) {
+                if let Err(divergence) = twin.run(&protocol, &crew, block) {
                     panic!("{name}, seed {seed}: {divergence}");
                 }
             }

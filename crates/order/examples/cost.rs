@@ -79,7 +79,7 @@ fn admit(views: &[View<'_>]) -> Submissions {
     for (index, view) in views.iter().enumerate() {
         let place = Place { height: 1, index: index as u32 };
         black_box(submissions.admit(view, &[index as u8; 32], place));
-        black_box(submissions.settle(view, place, Ended::Final)).ok();
+        black_box(submissions.settle(view, place, Ended::Committed)).ok();
     }
     submissions
 }

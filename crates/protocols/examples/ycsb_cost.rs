@@ -5,8 +5,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use concurrency::{Block, Crew, History, Snapshots, Statement, Work};
+use concurrency::{Crew, Statement, Work};
 use kit::random::Random;
+use pipeline::{Batch, Cadence, Halves, Line, LineStart, Pipeline, Stepper};
 use procedure::access::CommandCode;
 use procedure::step::{Carried, Column, Output, Phi, Procedure, Step};
 use procedure::{BinaryOp, Expr, Reg};
@@ -34,27 +35,24 @@ fn main() {
     let blocks = draw(rows, theta, count, size);
     let (began, cpu) = (Instant::now(), cpu_time());
     let (mut rerun, mut committed) = (0, 0);
-    let (mut history, mut carried) = (History::default(), concurrency::Carried::default());
+    let line = Line::new(Arc::clone(&store), LineStart::new(protocol), 0).without_changes();
+    let pipeline = Pipeline::new(1, 1, line.rules(), Cadence::default());
+    let mut stepper = Stepper::new(line, pipeline);
     let (mut carried_bytes, mut encoding) = (0, Duration::ZERO);
-    for (height, transactions) in (2..).zip(blocks) {
-        let block = Arc::new(Block::new(height, 0, transactions));
-        let mut writes = store.begin_block(height, workers);
-        let snapshots = Snapshots { newest: height - 1, floor: 1 };
-        history.hold(&store, snapshots, protocol.history()).expect("no halt");
-        let prepared = protocol.prepare(&block, &store, snapshots, &crew).expect("no halt");
-        let finished = protocol.finish(prepared, &block, &store, &mut writes, &carried, &crew);
-        let outcome = finished.expect("no halt");
-        carried = outcome.carried;
-        let began = cpu_time();
-        carried_bytes += carried.encode().len();
-        encoding += cpu_time() - began;
-        store.finish_unread(writes);
-        store.publish(height);
-        rerun += outcome.report.rerun as usize;
-        committed += outcome.outcomes.iter().filter(|o| o.is_committed()).count();
-        if height % 8 == 0 {
-            store.collect();
+    let mut blocks = blocks.into_iter();
+    loop {
+        while stepper.pipeline().may_order()
+            && let Some(tasks) = blocks.next()
+        {
+            stepper.order(Batch { time_us: 0, tasks }).expect("no halt");
         }
+        let released = stepper.release(&crew, Halves::FinishFirst).expect("no halt");
+        let Some(finished) = released else { break };
+        let began = cpu_time();
+        carried_bytes += stepper.line().carried().encode().len();
+        encoding += cpu_time() - began;
+        rerun += finished.report.rerun as usize;
+        committed += finished.settled.iter().filter(|one| one.outcome.is_committed()).count();
     }
     let (wall, cpu) = (began.elapsed(), cpu_time() - cpu);
     println!(

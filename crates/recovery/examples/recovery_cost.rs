@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use concurrency::Crew;
-use engine::{Body, Transaction};
+use engine::{Body, Numbering};
 use ledger::{Files, MemoryFiles};
 use recovery::measure::{self, Run, Volume};
 use recovery::replay::Task;
@@ -55,7 +55,7 @@ fn main() -> Result<(), String> {
     let protocol = protocols::by_name("serial").map_err(|error| error.to_string())?;
     let calls = source.works(transactions);
     let drawn = start.elapsed();
-    source.run_works(&*protocol, &Crew::new(1), calls, BLOCK);
+    source.run_works(&protocol, &Crew::new(1), calls, BLOCK);
     let rate = transactions as f64 / (start.elapsed() - drawn).as_secs_f64();
     println!("{name}, {transactions} transactions; the run itself, serially: {rate:.0}/s");
     let command = command_bytes(&bed, transactions);
@@ -81,13 +81,14 @@ fn main() -> Result<(), String> {
     Ok(())
 }
 
-/// Transactions as the ledger's blocks hold them.
+/// Envelopes as the ledger's orders hold them.
 fn command_bytes(bed: &Bed, transactions: usize) -> usize {
     let names = bed.workload.procedures();
+    let mut numbering = Numbering::new(bed.replica.ledger_id());
     let encoded = bed.workload.calls(bed::SEED).take(transactions).map(|call| {
         let procedure = names[call.procedure].to_owned();
         let body = Body::Call { procedure, arguments: call.arguments.to_vec() };
-        Transaction { user: "tally".to_owned(), body }.encode().len()
+        numbering.request("tally", 0, &body).expect("a call fits").envelope.len()
     });
     encoded.sum()
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use concurrency::{Block, Carried, Crew, Snapshots};
+use concurrency::{Block, Crew};
 use kit::mutation::mutate;
 use kit::random::Random;
 use ledger::{Files, MemoryFiles};
@@ -23,14 +23,9 @@ fn written(scheme: Scheme) -> MemoryFiles {
     let crew = Crew::new(1);
     for transactions in several::blocks(&mut Random::new(1)) {
         let height = store.newest() + 1;
-        let block = Arc::new(Block::new(height, height as i64, transactions));
-        let mut writes = store.begin_block(height, 1);
-        let prepared =
-            protocol.prepare(&block, &store, Snapshots::up_to(height - 1), &crew).unwrap();
-        let carried = Carried::default();
-        protocol.finish(prepared, &block, &store, &mut writes, &carried, &crew).unwrap();
-        loggers.append(&store.finish(writes)).unwrap();
-        store.publish(height);
+        let block = Block::new(height, height as i64, transactions);
+        let (_, changes) = oracle::run_block(&protocol, &crew, &store, &block).unwrap();
+        loggers.append(&changes).unwrap();
     }
     files
 }

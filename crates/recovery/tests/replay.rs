@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use concurrency::Crew;
 use concurrency::schedule::Preference;
-use concurrency::{Block, Carried, Crew, Snapshots, Work};
+use oracle::course::{Course, Overlap, Ran};
 use oracle::programs::{Builder, Operation, fill, schemas};
 use recovery::analysis::{Model, Options};
 use recovery::log::LoggedBlock;
@@ -18,7 +19,7 @@ use bed::Bed;
 fn every_strategy(name: &str, settings: &[(&str, u64)]) {
     let bed = Bed::new(name, settings);
     let protocol = protocols::by_name("serial").unwrap();
-    let log: Arc<[_]> = bed.run(&*protocol, &Crew::new(1), 12, 100).into();
+    let log: Arc<[_]> = bed.run(&protocol, &Crew::new(1), 12, 100).into();
     for strategy in replay::ALL {
         for (workers, preference) in
             [(1, Preference::Earliest), (2, Preference::Earliest), (8, Preference::Latest)]
@@ -57,7 +58,7 @@ fn a_log_is_refused_where_a_block_is_missing() {
     let settings = [("rows", 50)];
     let bed = Bed::new("smallbank", &settings);
     let protocol = protocols::by_name("serial").unwrap();
-    let mut log = bed.run(&*protocol, &Crew::new(1), 6, 10);
+    let mut log = bed.run(&protocol, &Crew::new(1), 6, 10);
     log.remove(3);
     let begins_late = &log[1..];
     for (strategy, log) in
@@ -82,26 +83,16 @@ fn a_block_with_transactions_that_overtake_is_no_part_of_a_log() {
         operations.iter().for_each(|(operation, key)| builder.push(*operation, *key, 4));
         builder.finish()
     };
-    let block = |height, transactions: Vec<Arc<Work>>| {
-        Arc::new(Block::new(height, height as i64, transactions))
+    let mut course = Course::behind(0, &store, &protocol, 0);
+    course.run(&crew, fill(2)).unwrap();
+    let early = vec![program(&[(Operation::BlindSet, 0)])];
+    let late = vec![program(&[(Operation::Read, 0), (Operation::Set, 1)])];
+    let ran = course.run_overlapping(&crew, vec![early, late], Overlap::Before).unwrap();
+    let logged = |at: usize| {
+        let Ran { block, sealed, .. } = &ran[at];
+        LoggedBlock::new(Arc::clone(block), sealed, &*protocol)
     };
-    bed::run_block(&store, &*protocol, &crew, block(1, fill(2)));
-    let early = block(2, vec![program(&[(Operation::BlindSet, 0)])]);
-    let late = block(3, vec![program(&[(Operation::Read, 0), (Operation::Set, 1)])]);
-    let [early, late] = [early, late].map(|block| {
-        (protocol.prepare(&block, &store, Snapshots::up_to(1), &crew).unwrap(), block)
-    });
-    let logged = |(prepared, block): (_, Arc<Block>), carried: &Carried| {
-        let mut writes = store.begin_block(block.height, crew.workers());
-        let outcome =
-            protocol.finish(prepared, &block, &store, &mut writes, carried, &crew).unwrap();
-        store.finish_unread(writes);
-        store.publish(block.height);
-        (LoggedBlock::new(block, &outcome, &*protocol), outcome)
-    };
-    let (log, outcome) = logged(early, &Carried::default());
-    assert_eq!((log.unwrap().commits.len(), outcome.overtakings), (1, vec![]));
-    let (log, outcome) = logged(late, &outcome.carried);
-    assert_eq!(log.err().unwrap().code(), SqlState::FEATURE_NOT_SUPPORTED);
-    assert_eq!(outcome.overtakings, [(0, 0)]);
+    assert_eq!((logged(0).unwrap().commits.len(), &ran[0].sealed.overtakings), (1, &vec![]));
+    assert_eq!(logged(1).err().unwrap().code(), SqlState::FEATURE_NOT_SUPPORTED);
+    assert_eq!(ran[1].sealed.overtakings, [(0, 0)]);
 }

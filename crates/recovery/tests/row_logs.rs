@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use concurrency::{Block, Carried, Crew, Snapshots, Work};
+use concurrency::{Block, Crew, Work};
 use kit::random::Random;
 use ledger::memory_files::Failure;
 use ledger::{Files, MemoryFiles};
@@ -24,16 +24,9 @@ fn empty() -> Arc<Store> {
 /// Runs a block. Garbage is collected in between, so that places are given to other keys.
 fn run(store: &Arc<Store>, transactions: Vec<Arc<Work>>) -> Changes {
     let height = store.newest() + 1;
-    let block = Arc::new(Block::new(height, height as i64, transactions));
+    let block = Block::new(height, height as i64, transactions);
     let protocol = protocols::by_name("serial").unwrap();
-    let crew = Crew::new(1);
-    let mut writes = store.begin_block(height, 1);
-    let prepared = protocol.prepare(&block, store, Snapshots::up_to(height - 1), &crew).unwrap();
-    let carried = Carried::default();
-    protocol.finish(prepared, &block, store, &mut writes, &carried, &crew).unwrap();
-    let changes = store.finish(writes);
-    store.publish(height);
-    changes
+    oracle::run_block(&protocol, &Crew::new(1), store, &block).unwrap().1
 }
 
 fn state(store: &Store) -> Vec<Vec<StoredRow>> {

@@ -38,7 +38,7 @@ fn store_of(schemas: &[Arc<TableSchema>], fill: &[Arc<Work>]) -> Arc<Store> {
     let store = Arc::new(Store::new());
     schemas.iter().for_each(|schema| drop(store.create_table(Arc::clone(schema))));
     let protocol = protocols::by_name("serial").unwrap();
-    block(&store, &*protocol, &Crew::new(1), fill.to_vec());
+    block(&store, &protocol, &Crew::new(1), fill.to_vec());
     store
 }
 
@@ -59,12 +59,12 @@ impl World {
         for works in blocks {
             let by_row: Vec<bool> = works.iter().map(|work| ad_hoc(work)).collect();
             if !by_row.contains(&true) {
-                log.push(block(&store, &*protocol, &crew, works));
+                log.push(block(&store, &protocol, &crew, works));
                 continue;
             }
             // One by one, so that what each wrote can be seen.
             for (work, by_row) in works.into_iter().zip(by_row) {
-                let logged = block(&store, &*protocol, &crew, vec![work]);
+                let logged = block(&store, &protocol, &crew, vec![work]);
                 log.push(if by_row { by_rows(&store, logged) } else { logged });
             }
         }
@@ -103,7 +103,7 @@ struct How {
 
 fn block(
     store: &Arc<Store>,
-    protocol: &dyn concurrency::Protocol,
+    protocol: &Arc<dyn concurrency::Protocol>,
     crew: &Crew,
     transactions: Vec<Arc<Work>>,
 ) -> LoggedBlock {

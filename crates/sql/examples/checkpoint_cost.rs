@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use engine::checkpoint::{Checkpointer, State, load};
 use engine::transaction::StatementText;
-use engine::{Body, Input, Language, ParameterTypes, Replica, Transaction};
+use engine::{Body, Language, Numbering, ParameterTypes, Replica};
 use ledger::checkpoint::{PackReader, read_manifest};
 use ledger::{Files, Genesis, Parameters, RealFiles};
 use sql::session::schema::Schema;
@@ -78,7 +78,12 @@ fn best(what: &str, bytes: u64, mut run: impl FnMut() -> Outcome<Duration>) {
 }
 
 fn filled(rows: i64) -> Outcome<Replica> {
-    let genesis = Genesis { ledger_id: [7; 16], time_us: 0, parameters: Parameters::new("serial") };
+    let genesis = Genesis {
+        ledger_id: [7; 16],
+        time_us: 0,
+        parameters: Parameters::new("serial"),
+        executor: engine::EXECUTOR,
+    };
     let language = Arc::new(Schema::new());
     let mut replica = Replica::new(&genesis, Arc::new(Store::new()), language, 2)?;
     let table = "CREATE TABLE t (a bigint PRIMARY KEY, b bigint, c bigint, d text)";
@@ -100,10 +105,11 @@ fn statement(text: &str) -> Body {
 }
 
 fn execute(replica: &mut Replica, body: Body) -> Outcome {
-    let payload = Transaction { user: "tally".into(), body }.encode();
-    let executed = replica.execute(0, vec![Input { payload, compiled: None }])?;
-    if !executed.outcomes.iter().all(concurrency::Outcome::is_committed) {
-        return Err(format!("{:?}", executed.outcomes).into());
+    let mut numbering = Numbering::new(replica.ledger_id());
+    numbering.next = replica.head().height;
+    let executed = replica.execute(0, vec![numbering.request("tally", 0, &body)?])?;
+    if let Some(settled) = executed.settled.iter().find(|s| !s.outcome.is_committed()) {
+        return Err(format!("{:?}", settled.outcome).into());
     }
     replica.publish();
     drop(executed);
@@ -146,7 +152,7 @@ fn plain_loop(files: &dyn Files, height: u64, threads: usize) -> Outcome<Duratio
     let mut heights: Vec<u64> = manifest.groups().map(|group| group.place.pack).collect();
     heights.sort_unstable();
     heights.dedup();
-    let packs = PackReader::open(files, manifest.header.ledger_id, &heights)?;
+    let packs = PackReader::open(files, manifest.order.ledger_id, &heights)?;
     let groups: Result<Vec<Vec<u8>>, _> = manifest
         .groups()
         .map(|group| {

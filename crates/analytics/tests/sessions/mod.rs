@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicBool;
 use analytics::{Analytics, AnalyticsOptions};
 use engine::{BlockLimits, Engine, Language, NoObserver, replay};
 use futures::StreamExt;
-use ledger::{Genesis, LogOptions, LogWriter, MemoryFiles, Parameters};
+use ledger::{BlockWriter, Genesis, LogOptions, MemoryFiles, Parameters};
 use procedure::Output;
 use sql::SessionInfo;
 use sql::session::schema::Schema;
@@ -41,15 +41,17 @@ impl Node {
     pub fn new(options: &AnalyticsOptions) -> Node {
         let files = MemoryFiles::new();
         let parameters = Parameters::new("harmony");
-        let genesis = Genesis { ledger_id: [7; 16], time_us: 0, parameters };
-        LogWriter::begin(Arc::new(files.clone()), &genesis, log_options()).expect("a ledger");
+        let genesis =
+            Genesis { ledger_id: [7; 16], time_us: 0, parameters, executor: engine::EXECUTOR };
+        BlockWriter::begin(Arc::new(files.clone()), &genesis, log_options()).expect("a ledger");
         let schema = Arc::new(Schema::new());
         let language: Arc<dyn Language> = schema.clone();
         let make = |_: &Arc<Store>| Arc::clone(&language);
         let Ok(replayed) = replay(Arc::new(files), &make, 2, &mut |_| ()) else {
             panic!("a new ledger can be read");
         };
-        let log = LogWriter::resume(replayed.reader, log_options()).expect("a log");
+        let log = engine::resume_writing(replayed.reader, &replayed.unrecorded, log_options())
+            .expect("a log");
         // 2026-03-01 12:00:00 UTC.
         let clock = Arc::new(|| 825_681_600_000_000);
         let limits = BlockLimits::default();

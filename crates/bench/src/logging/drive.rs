@@ -1,20 +1,20 @@
 //! One run: copy, draw, then the clock.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::fs;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use concurrency::Outcome;
 use engine::checkpoint::{Checkpointer, Service, ServiceSettings, Taken};
-use engine::{BlockEvent, Effects, Executed, Input, Observer, Progress};
+use engine::{BlockEvent, Executed, Observer, Request};
 use ledger::{Files, LogOptions, RealFiles};
+use pipeline::Decided;
 use recovery::schemes::Scheme as RowScheme;
 use recovery::schemes::streams::Loggers;
 use storage::Changes;
 use tempfile::TempDir;
-use types::Position;
+use types::{Height, Position};
 
 use super::trace::{CheckpointCost, Part, SLICE, Slice, Trace};
 use super::unsynced::Unsynced;
@@ -39,13 +39,13 @@ pub fn run(source: &Source, setting: &Setting) -> Result<Trace> {
     let options = LogOptions { sync: setting.sync, ..LogOptions::default() };
     let mut bed = Bed::copy(source, &cell, options)?;
     let plan = Plan { transactions: setting.transactions, seed: setting.seed, ..Plan::default() };
-    let inputs = bed.inputs(&plan)?;
+    let requests = bed.requests(&plan)?;
     let rows = RowLogger::of(setting)?;
     let checkpoints = Checkpoints::start(setting, &bed)?;
     let arrivals = Arrivals {
-        new: inputs.into_iter(),
+        new: requests.into_iter(),
         taken: 0,
-        put_off: VecDeque::new(),
+        since: BTreeMap::new(),
         load: setting.load,
         block_max: setting.block_transactions_max,
     };
@@ -64,36 +64,34 @@ pub fn run(source: &Source, setting: &Setting) -> Result<Trace> {
 
 /// Transactions on their way into blocks.
 struct Arrivals {
-    new: std::vec::IntoIter<Input>,
+    new: std::vec::IntoIter<Request>,
     taken: usize,
-    put_off: VecDeque<(Input, Duration)>,
+    /// When those of a block arrived, as long as one of them may be deferred.
+    since: BTreeMap<Height, Vec<Duration>>,
     load: Load,
     block_max: usize,
 }
 
 enum Next {
-    Block(Vec<Input>, Vec<Duration>),
+    Block(Vec<Request>),
     Nothing(Duration),
     End,
 }
 
 impl Arrivals {
-    /// What has arrived after `elapsed`, as far as it fits into a block.
-    fn next(&mut self, elapsed: Duration) -> Next {
-        let (mut inputs, mut arrived) = (Vec::new(), Vec::new());
-        while inputs.len() < self.block_max {
-            let (input, at) = match self.put_off.pop_front() {
-                Some(first) => first,
-                None => match self.next_new(elapsed) {
-                    Some(next) => next,
-                    None => break,
-                },
-            };
-            inputs.push(input);
+    /// What has arrived after `elapsed`, as far as it fits into the next block with so many that
+    /// were deferred.
+    fn next(&mut self, elapsed: Duration, height: Height, deferred: usize) -> Next {
+        let (mut requests, mut arrived) = (Vec::new(), Vec::new());
+        while requests.len() + deferred < self.block_max
+            && let Some((request, at)) = self.next_new(elapsed)
+        {
+            requests.push(request);
             arrived.push(at);
         }
-        if !inputs.is_empty() {
-            return Next::Block(inputs, arrived);
+        if !requests.is_empty() || deferred > 0 {
+            self.since.insert(height, arrived);
+            return Next::Block(requests);
         }
         match self.load {
             Load::Open(rate) if self.new.len() > 0 => {
@@ -103,14 +101,14 @@ impl Arrivals {
         }
     }
 
-    fn next_new(&mut self, elapsed: Duration) -> Option<(Input, Duration)> {
+    fn next_new(&mut self, elapsed: Duration) -> Option<(Request, Duration)> {
         let at = match self.load {
             Load::Saturated => elapsed,
             Load::Open(rate) => self.arrival(rate),
         };
-        let input = if at <= elapsed { self.new.next() } else { None };
-        self.taken += usize::from(input.is_some());
-        input.map(|input| (input, at))
+        let request = if at <= elapsed { self.new.next() } else { None };
+        self.taken += usize::from(request.is_some());
+        request.map(|request| (request, at))
     }
 
     /// Of the next new one.
@@ -170,7 +168,6 @@ fn folder(setting: &Setting) -> Result<TempDir> {
 struct Checkpoints {
     service: Service,
     said: Arc<Said>,
-    since: Progress,
     asked: bool,
     _folder: TempDir,
 }
@@ -203,18 +200,17 @@ impl Checkpoints {
         let observer = Arc::clone(&said);
         let service =
             Service::start(checkpointer, settings, store, Arc::clone(language), observer, None)?;
-        let since = Progress::default();
-        Ok(Some(Checkpoints { service, said, since, asked: false, _folder: folder }))
+        Ok(Some(Checkpoints { service, said, asked: false, _folder: folder }))
     }
 
     /// Behind a block that was published.
     fn block(&mut self, bed: &Bed, ask: bool) -> Result<()> {
-        let head = bed.replica.head().height;
-        let boundary = bed.replica.can_resume_here().then(|| bed.replica.boundary());
-        self.service.block(boundary, 0, &self.since);
         if ask && !self.asked {
             self.asked = true;
-            drop(self.service.request(head)?);
+            drop(self.service.request()?);
+        }
+        if self.service.is_wanted() && bed.replica.can_resume_here() {
+            self.service.leave(bed.replica.boundary(), 0);
         }
         Ok(())
     }
@@ -256,17 +252,20 @@ impl Driver<'_> {
         let start = Instant::now();
         let (mut wall, mut cpu) = (Duration::ZERO, cpu_time());
         loop {
-            let (inputs, arrived) = match self.arrivals.next(start.elapsed()) {
-                Next::Block(inputs, arrived) => (inputs, arrived),
+            let replica = &self.bed.replica;
+            let (height, deferred) = (replica.head().height + 1, replica.deferred_to_next());
+            let requests = match self.arrivals.next(start.elapsed(), height, deferred) {
+                Next::Block(requests) => requests,
                 Next::Nothing(wait) => {
                     std::thread::sleep(wait);
                     continue;
                 }
                 Next::End => break,
             };
-            let executed = self.bed.replica.execute(0, inputs)?;
+            let executed = self.bed.replica.execute(0, requests)?;
             self.log(&executed)?;
             self.bed.replica.publish();
+            self.record(&executed)?;
             let was_writing = self.is_writing();
             let ask = is_warm(self.arrivals.taken, self.setting);
             if let Some(checkpoints) = &mut self.checkpoints {
@@ -274,7 +273,8 @@ impl Driver<'_> {
             }
             let (now, cpu_now) = (start.elapsed(), cpu_time());
             let writing = was_writing || self.is_writing();
-            self.count(executed, &arrived, now, (now - wall, cpu_now - cpu), writing)?;
+            self.count(&executed, now, (now - wall, cpu_now - cpu), writing);
+            drop(executed);
             (wall, cpu) = (now, cpu_now);
             collect(self.bed.replica.store(), self.bed.replica.head().height);
         }
@@ -288,15 +288,20 @@ impl Driver<'_> {
     /// Returns when the block may be released.
     fn log(&mut self, executed: &Executed) -> Result<()> {
         if let Some(log) = &mut self.bed.log {
-            let encoded = executed.block.encode()?;
-            self.trace.log_bytes += encoded.payload().len() as u64;
-            log.append(&encoded)?;
+            self.trace.log_bytes += log.append_order(executed)?;
         }
-        match (&mut self.rows, &executed.effects) {
-            (Some(rows), Effects::Rows(changes)) => rows.append(changes),
-            (Some(_), Effects::Objects(_)) => bail!("a schema change among the calls"),
+        match (&mut self.rows, executed.effects.only_rows()) {
+            (Some(rows), Some(changes)) => rows.append(changes),
+            (Some(_), None) => bail!("a schema change among the calls"),
             (None, _) => Ok(()),
         }
+    }
+
+    fn record(&mut self, executed: &Executed) -> Result<()> {
+        if let Some(log) = &mut self.bed.log {
+            self.trace.log_bytes += log.append_result(executed)?;
+        }
+        Ok(())
     }
 
     fn is_writing(&self) -> bool {
@@ -305,12 +310,11 @@ impl Driver<'_> {
 
     fn count(
         &mut self,
-        mut executed: Executed,
-        arrived: &[Duration],
+        executed: &Executed,
         now: Duration,
         (wall, cpu): (Duration, Duration),
         writing: bool,
-    ) -> Result<()> {
+    ) {
         let at = (now.as_nanos() / SLICE.as_nanos()) as usize;
         if self.trace.slices.len() <= at {
             self.trace.slices.resize(at + 1, Slice::default());
@@ -323,17 +327,11 @@ impl Driver<'_> {
         part.blocks += 1;
         // The first blocks meet cold caches, with a checkpoint or without.
         let is_warm = is_warm(self.arrivals.taken, self.setting);
-        let mut deferred = executed.deferred.iter().map(|&position| position as usize).peekable();
-        let mut put_off = std::mem::take(&mut executed.put_off).into_iter();
-        let arrivals = executed.arrivals.take();
-        for (position, outcome) in executed.outcomes.iter().enumerate() {
-            let arrival = arrivals.as_ref().map_or(position, |order| order[position] as usize);
-            let since = arrived[arrival];
-            if deferred.next_if_eq(&position).is_some() {
-                let input = put_off.next().context("a transaction that was put off is missing")?;
-                self.arrivals.put_off.push_back((input, since));
-                continue;
-            }
+        let decided = executed.settled.iter().filter(|one| matches!(one.decided, Decided::Now(_)));
+        for one in decided {
+            let index = one.origin.index as usize;
+            let arrival = executed.arrivals.as_ref().map_or(index, |order| order[index] as usize);
+            let since = self.arrivals.since[&one.origin.height][arrival];
             let latency_us = (now.saturating_sub(since)).as_micros() as u64;
             if is_warm {
                 part.latencies_us.saturating_record(latency_us);
@@ -341,10 +339,12 @@ impl Driver<'_> {
             slice.released += 1;
             slice.latency_us_sum += latency_us;
             slice.latency_us_max = slice.latency_us_max.max(latency_us);
-            let committed = u64::from(matches!(outcome, Outcome::Committed(_)));
+            let committed = u64::from(one.outcome.is_committed());
             slice.committed += committed;
             part.committed += committed;
         }
-        Ok(())
+        if !self.bed.replica.has_deferred() {
+            self.arrivals.since.clear();
+        }
     }
 }

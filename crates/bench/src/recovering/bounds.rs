@@ -94,7 +94,7 @@ fn read_groups(files: &RealFiles, manifest: &Manifest) -> Result<Vec<GroupBytes>
     let mut packs: Vec<_> = manifest.groups().map(|group| group.place.pack).collect();
     packs.sort_unstable();
     packs.dedup();
-    let packs = PackReader::open(files, manifest.header.ledger_id, &packs)?;
+    let packs = PackReader::open(files, manifest.order.ledger_id, &packs)?;
     let of_tables = manifest.tables.iter().flat_map(|t| t.groups.iter().map(move |g| (t.table, g)));
     let read = of_tables.map(|(table, group)| {
         let mut bytes = Vec::new();

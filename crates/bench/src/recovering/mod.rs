@@ -25,8 +25,9 @@ use anyhow::{Context, Result, anyhow, bail};
 use concurrency::{Block, Crew, Work};
 use engine::checkpoint::{Checkpointer, State, load};
 use engine::transaction::is_committed;
-use engine::{Effects, Executed, Language, Transaction};
-use ledger::{Files, Hash, LogOptions, LogReader, RealFiles};
+use engine::{Executed, Language, Transaction};
+use ledger::{Batch, BlockReader, BlockResult, Files, Hash, LogOptions, RealFiles, Record};
+use order::Envelope;
 use recovery::log::{Commit, Entry, LoggedBlock, RowWrite};
 use recovery::measure::Volume;
 use recovery::replay::{Replayed, Strategy, Task};
@@ -129,7 +130,7 @@ impl Logged {
 
     fn fill(&mut self, wanted: &Wanted, mut bed: Bed) -> Result<()> {
         let plan = Plan { transactions: wanted.transactions, seed: wanted.seed, ..Plan::default() };
-        let mut inputs = bed.inputs(&plan)?.into_iter();
+        let mut requests = bed.requests(&plan)?.into_iter();
         let create = |scheme: Scheme| -> Result<Loggers> {
             // One process at a time has a folder; each is let go before it is read.
             let files = files(&self.folder.path().join(scheme.name()))?;
@@ -137,24 +138,22 @@ impl Logged {
         };
         let mut loggers = [create(Scheme::Logical)?, create(Scheme::Physical)?];
         loop {
-            let block: Vec<_> = inputs.by_ref().take(wanted.block_transactions).collect();
+            let block: Vec<_> = requests.by_ref().take(wanted.block_transactions).collect();
             if block.is_empty() {
                 break;
             }
             let start = Instant::now();
             let executed = bed.replica.execute(0, block)?;
             self.ran += start.elapsed();
-            let Effects::Rows(changes) = &executed.effects else {
-                bail!("a schema change among the calls");
-            };
+            let changes = executed.effects.only_rows();
+            let changes = changes.context("a schema change among the calls")?;
             self.volume.add(changes)?;
             loggers.iter_mut().try_for_each(|log| log.append(changes)).map_err(io)?;
             self.note_ad_hoc(wanted, &executed, changes)?;
-            let encoded = executed.block.encode()?;
-            self.command_bytes += encoded.payload().len() as u64;
-            bed.log.as_mut().context("a ledger was asked for")?.append(&encoded)?;
+            let log = bed.log.as_mut().context("a ledger was asked for")?;
+            self.command_bytes += log.append_order(&executed)? + log.append_result(&executed)?;
             bed.replica.publish();
-            let committed = executed.outcomes.iter().filter(|outcome| outcome.is_committed());
+            let committed = executed.settled.iter().filter(|one| one.outcome.is_committed());
             self.transactions += committed.count() as u64;
             drop(executed);
             let store = bed.replica.store();
@@ -170,7 +169,7 @@ impl Logged {
         executed: &Executed,
         changes: &Changes,
     ) -> Result<()> {
-        let height = executed.block.header.height;
+        let height = executed.batch.height();
         if !is_ad_hoc(height, wanted.ad_hoc_percent) {
             return Ok(());
         }
@@ -204,24 +203,25 @@ impl Logged {
     pub fn read_commands(&self) -> Result<Read<Arc<[LoggedBlock]>>> {
         bounds::forget_pages(&self.ledger)?;
         let start = Instant::now();
-        let mut reader = LogReader::open(Arc::new(RealFiles::read_only(&self.ledger)?))?;
+        let mut reader = BlockReader::open(Arc::new(RealFiles::read_only(&self.ledger)?))?;
         let mut log = Vec::new();
-        while let Some(encoded) = reader.next_block()? {
-            if encoded.height() > self.before {
-                log.push(self.logged_block(&encoded.decode()?)?);
+        while let Some(recorded) = reader.next()? {
+            if recorded.batch.height() > self.before {
+                let result = recorded.result.context("a result is missing")?;
+                log.push(self.logged_block(&Batch::of(&recorded.batch)?, &result)?);
             }
         }
         Ok(Read { log: log.into(), took: start.elapsed() })
     }
 
-    fn logged_block(&self, block: &ledger::Block) -> Result<LoggedBlock> {
-        let height = block.header.height;
-        let mut transactions = Vec::with_capacity(block.transactions.len());
-        let mut commits = Vec::with_capacity(block.transactions.len());
-        for (position, (payload, outcome)) in
-            (0..).zip(block.transactions.iter().zip(&block.outcomes))
+    fn logged_block(&self, batch: &Batch, result: &Record) -> Result<LoggedBlock> {
+        let (height, result) = (batch.height(), BlockResult::of(result)?);
+        let mut transactions = Vec::with_capacity(batch.envelopes().len());
+        let mut commits = Vec::with_capacity(batch.envelopes().len());
+        for (position, (envelope, outcome)) in
+            (0..).zip(batch.envelopes().iter().zip(result.outcomes()))
         {
-            let transaction = Transaction::decode(payload)?;
+            let transaction = Transaction::of(&Envelope::decode(envelope)?)?;
             let work = self.language.compile(&transaction).unwrap_or_else(Work::Void);
             transactions.push(Arc::new(work));
             if is_committed(outcome) {
@@ -230,7 +230,7 @@ impl Logged {
                 commits.push(Commit { position, entry });
             }
         }
-        let block = Block::new(height, block.header.time_us, transactions);
+        let block = Block::new(height, batch.header().time_us, transactions);
         Ok(LoggedBlock { block: Arc::new(block), commits })
     }
 

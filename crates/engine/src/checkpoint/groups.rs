@@ -2,11 +2,13 @@
 
 use std::ops::ControlFlow;
 
+use ledger::Hash;
 use ledger::checkpoint::{begins_group, state_digest};
 use ledger::merkle::{MerkleBuilder, leaf_hash};
-use ledger::{Hash, Parameters};
 use storage::{Slot, Snapshot, Table};
 use types::{Error, Height, Result, SqlState};
+
+use crate::replica::Boundary;
 
 /// Neighbouring rows that are visible at one height.
 #[derive(Default)]
@@ -77,7 +79,7 @@ pub fn each_group(
 }
 
 /// The digest of a state that is in memory.
-pub fn digest(snapshot: &Snapshot, parameters: &Parameters, schema: &[u8]) -> Result<Hash> {
+pub fn digest(snapshot: &Snapshot, boundary: &Boundary, schema: &[u8]) -> Result<Hash> {
     let mut bytes = Vec::new();
     let mut tables = Vec::new();
     for table in snapshot.catalog().tables() {
@@ -91,5 +93,5 @@ pub fn digest(snapshot: &Snapshot, parameters: &Parameters, schema: &[u8]) -> Re
         })?;
         tables.push((table.id(), rows, tree.root()));
     }
-    state_digest(parameters, schema, &tables)
+    state_digest(&boundary.parameters, schema, &boundary.carried, &tables)
 }

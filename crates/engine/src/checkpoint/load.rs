@@ -56,7 +56,9 @@ pub fn load(
     fill(&manifest, &tables, &packs, workers)?;
     store.resume_at(height);
     let parameters = Arc::new(manifest.parameters.clone());
-    let boundary = Boundary { header: manifest.header.clone(), parameters };
+    let (order, result) = (manifest.order.clone(), manifest.result.clone());
+    let carried = manifest.carried.clone().into();
+    let boundary = Boundary { order, result, parameters, carried };
     let replica = Replica::at(boundary, store, language, workers)
         .map_err(|halt| Error::new(SqlState::DATA_CORRUPTED, halt.to_string()))?;
     let (rows, bytes) = (manifest.rows(), manifest.bytes());
@@ -74,7 +76,7 @@ fn open_packs(files: &dyn Files, manifest: &Manifest) -> Result<PackReader> {
     let mut packs: Vec<Height> = manifest.groups().map(|group| group.place.pack).collect();
     packs.sort_unstable();
     packs.dedup();
-    PackReader::open(files, manifest.header.ledger_id, &packs)
+    PackReader::open(files, manifest.order.ledger_id, &packs)
 }
 
 /// The store's tables in the manifest's order, which are the same ones.

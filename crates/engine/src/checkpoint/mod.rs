@@ -20,11 +20,11 @@
 //! A pack of which less than half is still referred to is not referred to any more, so the folder
 //! holds at most about twice the state for each checkpoint kept.
 //!
-//! *What belongs to a state*: every table's rows with their stamps, the schema, the parameters, the
-//! header of the block. Transactions that a protocol has put off do not: they were not
-//! acknowledged, and a node that stops forgets them whichever way it starts again. What a protocol
-//! remembers of earlier blocks does not either, so there is a checkpoint only after blocks where
-//! that makes no difference (`Replica::can_resume_here`).
+//! *What belongs to a state*: every table's rows with their stamps, the schema, the parameters,
+//! both headers of the block, and what the block hands on: what keys came to, deferred
+//! transactions, the protocol's own value. Snapshots before the last one do not: under a protocol
+//! that reads them there is a checkpoint only at heights where no later block reads one
+//! ([`CATCH_UP_BLOCKS`](crate::replica::CATCH_UP_BLOCKS)).
 
 mod groups;
 mod load;

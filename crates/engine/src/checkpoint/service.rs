@@ -1,11 +1,10 @@
 //! The thread that takes checkpoints while the sequencer goes on.
 //!
-//! The sequencer leaves each block's boundary behind (a header and a pointer) and counts what came
-//! since the last checkpoint; when that is enough, or somebody asks, the thread pins the newest
-//! boundary and writes. Who asks while a checkpoint is being written waits for the one after it,
-//! which holds all that he was acknowledged: a boundary is left before its block is answered. Under
-//! a protocol that can be resumed after some blocks only, the newest boundary may be older than
-//! that; who asks then is told so, and a checkpoint is taken behind the next one.
+//! The pipeline says when a checkpoint is due, or a client asks for one. The sequencer then leaves
+//! the newest boundary behind, between two blocks, and the thread pins it and writes. A request
+//! that comes while a checkpoint is being written waits for the one after it, which holds all that
+//! its client was acknowledged. Under a protocol that can be resumed after some blocks only the
+//! request waits for the next of them.
 //!
 //! *What it may cost.* At most a given share of one core: after each piece of work the thread
 //! sleeps in proportion. And memory, since the pin keeps the row versions that later blocks
@@ -25,10 +24,9 @@ use storage::Store;
 use tokio::sync::oneshot;
 use types::{Error, Height, Result, SqlState};
 
-use crate::engine::Observer;
 use crate::journal::{LedgerEnd, cannot_write};
 use crate::language::Language;
-use crate::recovery::Progress;
+use crate::observer::Observer;
 use crate::replica::Boundary;
 
 use super::take::{Checkpointer, Extent, State, Taken};
@@ -119,10 +117,8 @@ type Reply = oneshot::Sender<Result<Taken>>;
 #[derive(Default)]
 struct Board {
     due: bool,
-    /// Whoever asked in vain was told that one comes behind this block.
-    at_least: Height,
     waiting: Vec<Reply>,
-    /// The newest boundary after which a replica can resume.
+    /// Left for the next checkpoint.
     boundary: Option<Boundary>,
     /// What was on stable storage when that block was.
     durable_below: Height,
@@ -130,17 +126,12 @@ struct Board {
     turn: u64,
 }
 
-impl Board {
-    fn is_due(&self) -> bool {
-        let newest = self.boundary.as_ref().map(|boundary| boundary.header.height);
-        self.due && newest >= Some(self.at_least)
-    }
-}
-
 struct Shared {
     board: Mutex<Board>,
     woken: Condvar,
     closed: AtomicBool,
+    /// A boundary is waited for.
+    wanted: AtomicBool,
     settings: ServiceSettings,
     store: Arc<Store>,
     language: Arc<dyn Language>,
@@ -172,6 +163,7 @@ impl Service {
             board: Mutex::default(),
             woken: Condvar::new(),
             closed: AtomicBool::new(false),
+            wanted: AtomicBool::new(false),
             settings,
             store,
             language,
@@ -189,48 +181,54 @@ impl Service {
         Ok(Service { shared, thread: Mutex::new(Some(thread)) })
     }
 
-    /// A block was published; `boundary` if a checkpoint can be taken behind it. All blocks below
-    /// `durable_below` are on stable storage. `since` has come since the last checkpoint was due;
-    /// returns whether one is now.
-    pub fn block(
-        &self,
-        boundary: Option<Boundary>,
-        durable_below: Height,
-        since: &Progress,
-    ) -> bool {
-        let ServiceSettings { interval_blocks, interval_bytes, .. } = self.shared.settings;
-        let reached = |count: u64, interval: u64| interval > 0 && count >= interval;
-        let due = reached(since.blocks, interval_blocks) || reached(since.bytes, interval_bytes);
-        let mut board = self.shared.board();
-        board.due |= due;
-        if let Some(boundary) = boundary {
-            board.boundary = Some(boundary);
-            board.durable_below = durable_below;
-            if board.due || !board.waiting.is_empty() {
-                board.turn += 1;
-                self.shared.woken.notify_one();
-            }
-        }
-        due
+    /// An error once no checkpoint will be taken any more.
+    pub fn check_open(&self) -> Result<()> {
+        if self.shared.closed.load(Ordering::Acquire) { Err(closed()) } else { Ok(()) }
     }
 
-    /// Ask for a checkpoint of a block at `at_least` or above.
-    pub fn request(&self, at_least: Height) -> Result<oneshot::Receiver<Result<Taken>>> {
+    /// A checkpoint is due.
+    pub fn due(&self) {
+        self.shared.board().due = true;
+        self.shared.wanted.store(true, Ordering::Release);
+    }
+
+    /// Whether a boundary is waited for.
+    pub fn is_wanted(&self) -> bool {
+        self.shared.wanted.load(Ordering::Acquire)
+    }
+
+    /// The newest boundary. All blocks below `durable_below` are on stable storage.
+    pub fn leave(&self, boundary: Boundary, durable_below: Height) {
+        let mut board = self.shared.board();
+        board.boundary = Some(boundary);
+        board.durable_below = durable_below;
+        board.turn += 1;
+        self.shared.wanted.store(false, Ordering::Release);
+        self.shared.woken.notify_one();
+    }
+
+    /// Ask for a checkpoint of the newest block, whose boundary is to be left.
+    pub fn request(&self) -> Result<oneshot::Receiver<Result<Taken>>> {
         let (reply, answer) = oneshot::channel();
         let mut board = self.shared.board();
         if self.shared.closed.load(Ordering::Acquire) {
             return Err(closed());
         }
-        let newest = board.boundary.as_ref().map(|boundary| boundary.header.height);
-        if newest < Some(at_least) {
-            board.due = true;
-            board.at_least = board.at_least.max(at_least);
-            return Err(cannot_resume());
-        }
         board.waiting.push(reply);
+        // One that was left before may lack what the client was acknowledged.
+        board.boundary = None;
+        self.shared.wanted.store(true, Ordering::Release);
+        Ok(answer)
+    }
+
+    /// No boundary will be left any more.
+    pub fn abandon(&self, why: &Error) {
+        let mut board = self.shared.board();
+        self.shared.closed.store(true, Ordering::Release);
         board.turn += 1;
         self.shared.woken.notify_one();
-        Ok(answer)
+        let waiting = std::mem::take(&mut board.waiting);
+        waiting.into_iter().for_each(|reply| drop(reply.send(Err(why.clone()))));
     }
 
     pub fn standing(&self) -> Standing {
@@ -302,14 +300,16 @@ impl Shared {
             if self.closed.load(Ordering::Acquire) {
                 return None;
             }
-            if board.is_due() || !board.waiting.is_empty() {
-                let waiting = std::mem::take(&mut board.waiting);
-                if let Some(state) = self.pin(&board) {
-                    board.due = false;
-                    return Some((state, waiting));
+            if let Some(boundary) = board.boundary.take() {
+                let durable_below = board.durable_below;
+                match self.pin(&boundary, durable_below) {
+                    Some(state) => {
+                        board.due = false;
+                        return Some((state, std::mem::take(&mut board.waiting)));
+                    }
+                    // It was collected meanwhile: the next one is waited for.
+                    None => self.wanted.store(true, Ordering::Release),
                 }
-                board.due = true;
-                waiting.into_iter().for_each(|reply| drop(reply.send(Err(cannot_resume()))));
             }
             *seen = board.turn;
             board = self
@@ -319,11 +319,10 @@ impl Shared {
         }
     }
 
-    /// The state at the newest boundary, if it can still be read: while it is the head it can.
-    fn pin(&self, board: &Board) -> Option<Result<State>> {
-        let Board { boundary, durable_below, .. } = board;
-        let (boundary, durable_below) = (boundary.clone()?, *durable_below);
-        let snapshot = self.store.snapshot_at(boundary.header.height)?;
+    /// The state at a boundary, if it can still be read: while it is the head it can.
+    fn pin(&self, boundary: &Boundary, durable_below: Height) -> Option<Result<State>> {
+        let boundary = boundary.clone();
+        let snapshot = self.store.snapshot_at(boundary.order.height)?;
         let schema = self.language.schema_image(&snapshot);
         Some(schema.map(|schema| State { snapshot, boundary, durable_below, schema }))
     }
@@ -337,7 +336,7 @@ impl Shared {
             let hint = "See to the disk, or make room on it, then restart the node.";
             cannot_write(error).with_hint(hint)
         })?;
-        let behind = state.boundary.header.height + 1;
+        let behind = state.boundary.order.height + 1;
         state.durable_below = state.durable_below.max(durable_below.min(behind));
         Ok(state)
     }
@@ -375,14 +374,6 @@ impl Shared {
             board = slept.unwrap_or_else(|e| e.into_inner()).0;
         }
     }
-}
-
-fn cannot_resume() -> Error {
-    let what =
-        "the ledger cannot be resumed after its newest block, so there is no checkpoint of it";
-    Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what)
-        .with_detail("Under its protocol it can be resumed after some blocks only.")
-        .with_hint("A checkpoint will be taken after the next such block.")
 }
 
 fn closed() -> Error {

@@ -38,7 +38,7 @@ impl State {
 
     /// What a checkpoint of it would carry.
     pub fn digest(&self) -> Result<Hash> {
-        digest(&self.snapshot, &self.boundary.parameters, &self.schema)
+        digest(&self.snapshot, &self.boundary, &self.schema)
     }
 }
 
@@ -118,7 +118,7 @@ impl Checkpointer {
         state: &State,
         pace: &mut dyn FnMut(&Extent) -> Result<()>,
     ) -> Result<Taken> {
-        let height = state.boundary.header.height;
+        let height = state.boundary.order.height;
         let held = self.base.as_ref().filter(|base| base.manifest.height() == height);
         // What a crash left, or a past that the ledger has lost.
         let room_from = height + u64::from(held.is_some());
@@ -163,12 +163,14 @@ impl Checkpointer {
         let tables = tables.collect::<Result<Vec<_>>>()?;
         let Writing { pack, mut extent, .. } = writing;
         pack.map(PackWriter::finish).transpose().map_err(cannot_write)?;
-        let Boundary { header, parameters } = &state.boundary;
+        let Boundary { order, result, parameters, carried } = &state.boundary;
         let manifest = Manifest {
-            header: header.clone(),
+            order: order.clone(),
+            result: result.clone(),
             durable_below: state.durable_below,
             parameters: parameters.as_ref().clone(),
             schema: state.schema.clone(),
+            carried: carried.to_vec(),
             tables,
         };
         extent.bytes_written += write_manifest(files, &manifest)?;
@@ -243,7 +245,7 @@ impl Writing<'_> {
         let pack = match &mut self.pack {
             Some(pack) => pack,
             none => {
-                let header = &self.state.boundary.header;
+                let header = &self.state.boundary.order;
                 let pack = PackWriter::create(self.files, header.ledger_id, header.height);
                 none.insert(pack.map_err(cannot_write)?)
             }

@@ -1,7 +1,7 @@
 //! Blocks on their way into a replica: read, checked by their bytes, and compiled.
 //!
 //! ```text
-//!   disk ─► LogReader ─► decode ─► ChainVerifier ─► compile ─► [ some blocks ] ─► executed
+//!   disk ─► BlockReader ─► decode ─► ChainVerifier ─► compile ─► [ some blocks ] ─► executed
 //!              row logs ─► frames ───────────────────────────┘
 //! ```
 //!
@@ -14,31 +14,35 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 
 use ledger::chain::ChainVerifier;
-use ledger::{Block, ChainFault, EncodedBlock, Hash, LogError, LogReader, TornTail};
+use ledger::{Batch, BlockReader, BlockResult, ChainFault, Hash, LogError, Record, TornTail};
 use recovery::schemes::beside::RowReader;
 use recovery::schemes::streams::Frame;
 use types::Height;
 
 use crate::language::Language;
-use crate::replica::{Compiled, Input, compile_payload};
-use crate::transaction::Transaction;
+use pipeline::Barrier;
+
+use crate::replica::compile_request;
+use crate::request::{Compiled, Request};
 
 use super::compare::mismatch;
 use super::{Fault, RowFolders};
 
 /// A block whose bytes hold together.
 pub(super) struct Item {
-    pub block: Block,
+    pub batch: Batch,
+    /// `None`: the ledger ends with its order.
+    pub result: Option<BlockResult>,
     pub bytes: u64,
     /// It changes the schema or the parameters.
-    pub alone: bool,
-    pub inputs: Vec<Input>,
+    pub stops: bool,
+    pub requests: Vec<Request>,
     /// What the row loggers have of it.
     pub frames: Option<Vec<Frame>>,
 }
 
 pub(super) struct Source<'a> {
-    pub reader: &'a mut LogReader,
+    pub reader: &'a mut BlockReader,
     pub chain: &'a mut ChainVerifier,
     pub language: Arc<dyn Language>,
     pub rows: Option<RowReader>,
@@ -61,7 +65,7 @@ pub(super) struct Done {
 
 impl<'a> Source<'a> {
     pub fn new(
-        reader: &'a mut LogReader,
+        reader: &'a mut BlockReader,
         chain: &'a mut ChainVerifier,
         language: Arc<dyn Language>,
         done: &'a Done,
@@ -82,8 +86,8 @@ impl<'a> Source<'a> {
 
     /// `None`: the end, be it clean or torn.
     pub fn next(&mut self) -> Result<Option<Item>, Fault> {
-        let encoded = match self.reader.next_block() {
-            Ok(Some(encoded)) => encoded,
+        let recorded = match self.reader.next() {
+            Ok(Some(recorded)) => recorded,
             Ok(None) => return Ok(None),
             Err(LogError::TornTail(tail)) => {
                 self.torn = Some(tail);
@@ -91,34 +95,33 @@ impl<'a> Source<'a> {
             }
             Err(error) => return Err(error.into()),
         };
-        let block = decode(&encoded)?;
-        check_chain(self.chain, &block)?;
-        let hash = encoded.hash();
-        let height = block.header.height;
-        let alone = match &block.transactions[..] {
-            [only] => Transaction::decode(only).is_ok_and(|transaction| transaction.is_alone()),
-            _ => false,
-        };
-        if alone {
+        let (batch, result) = decode(&recorded.batch, recorded.result.as_ref())?;
+        check_chain(self.chain, &batch, result.as_ref())?;
+        let (height, hash) = (batch.height(), batch.hash());
+        let mut requests: Vec<Request> =
+            batch.envelopes().iter().cloned().map(Request::of_bytes).collect();
+        let stops = requests.iter().any(|request| request.barrier != Barrier::None);
+        if stops {
             self.schema_changed = height;
         }
-        let frames = if alone { None } else { self.frames(height, &hash) };
-        let inputs = self.inputs(&block, alone || frames.is_some());
-        Ok(Some(Item { bytes: encoded.payload().len() as u64, block, alone, inputs, frames }))
+        let frames = if stops { None } else { self.frames(height, &hash) };
+        if !stops && frames.is_none() {
+            self.compile(&mut requests);
+        }
+        let bytes = recorded.batch.payload().len() as u64;
+        let bytes = bytes + recorded.result.map_or(0, |result| result.payload().len() as u64);
+        Ok(Some(Item { batch, result, bytes, stops, requests, frames }))
     }
 
-    fn inputs(&self, block: &Block, as_they_are: bool) -> Vec<Input> {
-        let executed = self.done.height.load(Ordering::Acquire);
-        let compile = !as_they_are && executed >= self.schema_changed;
+    fn compile(&self, requests: &mut [Request]) {
+        if self.done.height.load(Ordering::Acquire) < self.schema_changed {
+            return;
+        }
         let schema_version = self.language.schema_version();
-        let input = |payload: &bytes::Bytes| {
-            let compiled = compile.then(|| Compiled {
-                work: Arc::new(compile_payload(&*self.language, payload)),
-                schema_version,
-            });
-            Input { payload: payload.clone(), compiled }
-        };
-        block.transactions.iter().map(input).collect()
+        for request in requests {
+            let work = Arc::new(compile_request(&*self.language, &request.envelope));
+            request.compiled = Some(Compiled { work, schema_version });
+        }
     }
 
     fn frames(&mut self, height: Height, block: &Hash) -> Option<Vec<Frame>> {
@@ -150,14 +153,25 @@ impl<'a> Source<'a> {
     }
 }
 
-pub(super) fn decode(encoded: &EncodedBlock) -> Result<Block, Fault> {
-    encoded.decode().map_err(|error| {
-        mismatch(encoded.height(), "the block's encoding", "a block", error.to_string())
-    })
+pub(super) fn decode(
+    batch: &Record,
+    result: Option<&Record>,
+) -> Result<(Batch, Option<BlockResult>), Fault> {
+    let fault = |what| {
+        move |error: types::Error| {
+            mismatch(batch.height(), what, "canonical bytes", error.to_string())
+        }
+    };
+    let result = result.map(BlockResult::of).transpose().map_err(fault("the result's encoding"))?;
+    Ok((Batch::of(batch).map_err(fault("the order's encoding"))?, result))
 }
 
-pub(super) fn check_chain(chain: &mut ChainVerifier, block: &Block) -> Result<(), Fault> {
-    match chain.push(block) {
+pub(super) fn check_chain(
+    chain: &mut ChainVerifier,
+    batch: &Batch,
+    result: Option<&BlockResult>,
+) -> Result<(), Fault> {
+    match chain.push(batch, result) {
         Ok(_) => Ok(()),
         Err(ChainFault { height, what, expected, found }) => {
             Err(mismatch(height, what, &expected, found))

@@ -7,36 +7,44 @@
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, MutexGuard};
 
-use ledger::Block;
+use ledger::hash::to_hex;
+use ledger::{Batch, BlockResult, ResultSeal};
 use types::Height;
 
 use crate::describe::describe_outcome;
 use crate::replica::Again;
-use crate::transaction::{Transaction, encode_outcome};
+use crate::transaction::Body;
 
 use super::{Fault, Mismatch};
 
 /// Blocks that may wait to be compared.
 const BEHIND_MAX: usize = 2;
 
+/// A recorded block, and what executing it gave.
+pub(super) struct Pair {
+    pub batch: Batch,
+    pub result: BlockResult,
+    pub again: Again,
+}
+
 /// Where blocks are compared.
 pub(super) enum Comparer<'a> {
     AtOnce,
-    Behind { to: SyncSender<(Block, Again)>, fault: &'a Mutex<Option<Fault>> },
+    Behind { to: SyncSender<Pair>, fault: &'a Mutex<Option<Fault>> },
 }
 
 impl<'a> Comparer<'a> {
     /// The other end is for [`compare_all`].
-    pub fn behind(fault: &'a Mutex<Option<Fault>>) -> (Comparer<'a>, Receiver<(Block, Again)>) {
+    pub fn behind(fault: &'a Mutex<Option<Fault>>) -> (Comparer<'a>, Receiver<Pair>) {
         let (to, from) = sync_channel(BEHIND_MAX);
         (Comparer::Behind { to, fault }, from)
     }
 
     /// An error may be that of an earlier block.
-    pub fn take(&self, block: Block, again: Again) -> Result<(), Fault> {
+    pub fn take(&self, pair: Pair) -> Result<(), Fault> {
         match self {
-            Comparer::AtOnce => compare(&block, &again),
-            Comparer::Behind { to, fault } => match to.send((block, again)) {
+            Comparer::AtOnce => compare(pair),
+            Comparer::Behind { to, fault } => match to.send(pair) {
                 Ok(()) => Ok(()),
                 // It has ended, which it does at a fault only.
                 Err(_) => Err(lock(fault).take().unwrap_or(Fault::Empty)),
@@ -46,9 +54,9 @@ impl<'a> Comparer<'a> {
 }
 
 /// Compares what comes, up to the first fault.
-pub(super) fn compare_all(from: Receiver<(Block, Again)>, fault: &Mutex<Option<Fault>>) {
-    for (block, again) in from {
-        if let Err(found) = compare(&block, &again) {
+pub(super) fn compare_all(from: Receiver<Pair>, fault: &Mutex<Option<Fault>>) {
+    for pair in from {
+        if let Err(found) = compare(pair) {
             *lock(fault) = Some(found);
             return;
         }
@@ -59,56 +67,82 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-fn compare(block: &Block, again: &Again) -> Result<(), Fault> {
-    let height = block.header.height;
-    let told = again.outcomes.iter().flatten();
-    for (index, (recorded, outcome)) in block.outcomes.iter().zip(told).enumerate() {
-        let found = encode_outcome(outcome);
-        if *recorded != found {
-            let what = match Transaction::decode(&block.transactions[index]) {
-                Ok(transaction) => format!("the outcome of `{}`", transaction.body.describe()),
-                Err(_) => "the outcome".into(),
-            };
-            let (expected, found) = (describe_outcome(recorded), describe_outcome(&found));
-            let mut changes = again.effects.rows();
-            changes.retain(|row| row.transaction == Some(index));
-            let transaction = Some(index);
-            let fault = Mismatch { height, transaction, what, expected, found, changes };
-            return Err(Fault::Mismatch(fault));
-        }
-    }
-    let theirs = &block.header;
-    let hex = |hash: &ledger::Hash| ledger::hash::to_hex(hash);
-    let root = again.effects.root().map_err(|error| Fault::Halt(height, error.into()))?;
-    if root != theirs.effects_root {
-        let changes = again.effects.rows();
+fn compare(pair: Pair) -> Result<(), Fault> {
+    let Pair { batch, result, again } = pair;
+    compare_orders(&batch, &again)?;
+    compare_outcomes(&batch, &result, &again)?;
+    let height = batch.height();
+    let effects = again.effects.digest().map_err(|error| Fault::Halt(height, error.into()))?;
+    let theirs = result.header();
+    if effects.root != theirs.effects_root {
         return Err(Fault::Mismatch(Mismatch {
             height,
-            transaction: only_transaction(block),
+            transaction: (batch.envelopes().len() == 1).then_some(0),
             what: "the effects root".into(),
-            expected: hex(&theirs.effects_root),
-            found: hex(&root),
+            expected: to_hex(&theirs.effects_root),
+            found: to_hex(&effects.root),
+            changes: again.effects.rows(),
+        }));
+    }
+    let recorded = || (result.outcomes().to_vec(), result.carried().to_vec());
+    let (outcomes, carried) = again.outcomes.unwrap_or_else(recorded);
+    let ours = BlockResult::seal(ResultSeal { effects, ..again.seal }, outcomes, carried);
+    let ours = ours.map_err(|error| Fault::Halt(height, error.into()))?;
+    match ours.header() == theirs {
+        true => Ok(()),
+        false => {
+            let (expected, found) = (format!("{theirs:?}"), format!("{:?}", ours.header()));
+            Err(mismatch(height, "the result header", &expected, found))
+        }
+    }
+}
+
+fn compare_orders(batch: &Batch, again: &Again) -> Result<(), Fault> {
+    let (theirs, ours) = (batch.header(), &again.order);
+    let height = theirs.height;
+    for (what, ours, theirs) in [
+        ("the parameters", ours.parameters_hash, theirs.parameters_hash),
+        ("the previous block's order hash", ours.previous_order_hash, theirs.previous_order_hash),
+    ] {
+        if ours != theirs {
+            return Err(mismatch(height, what, &to_hex(&theirs), to_hex(&ours)));
+        }
+    }
+    match ours == theirs {
+        true => Ok(()),
+        false => {
+            Err(mismatch(height, "the order header", &format!("{theirs:?}"), format!("{ours:?}")))
+        }
+    }
+}
+
+fn compare_outcomes(batch: &Batch, result: &BlockResult, again: &Again) -> Result<(), Fault> {
+    let told = again.outcomes.iter().flat_map(|(own, _)| own);
+    for (index, (recorded, found)) in result.outcomes().iter().zip(told).enumerate() {
+        if recorded == found {
+            continue;
+        }
+        let position = again.carried_in + index;
+        let mut changes = again.effects.rows();
+        changes.retain(|row| row.transaction == Some(position));
+        return Err(Fault::Mismatch(Mismatch {
+            height: batch.height(),
+            transaction: Some(index),
+            what: outcome_of(&batch.envelopes()[index]),
+            expected: describe_outcome(recorded),
+            found: describe_outcome(found),
             changes,
         }));
     }
-    let ours = &again.header;
-    for (what, ours, theirs) in [
-        ("the parameters", ours.parameters_hash, theirs.parameters_hash),
-        ("the previous block's hash", ours.previous_hash, theirs.previous_hash),
-    ] {
-        if ours != theirs {
-            return Err(mismatch(height, what, &hex(&theirs), hex(&ours)));
-        }
-    }
-    if ours == theirs {
-        return Ok(());
-    }
-    Err(mismatch(height, "the header", &format!("{theirs:?}"), format!("{ours:?}")))
+    Ok(())
 }
 
-/// The transaction whose effects differ, where there is no choice.
-fn only_transaction(block: &Block) -> Option<usize> {
-    (block.transactions.len() == 1).then_some(0)
+fn outcome_of(envelope: &[u8]) -> String {
+    let body = order::View::read(envelope).and_then(|view| Body::from_request(view.request));
+    match body {
+        Ok(body) => format!("the outcome of `{}`", body.describe()),
+        Err(_) => "the outcome".into(),
+    }
 }
 
 /// A difference that is the block's as a whole.

@@ -31,20 +31,25 @@
 //! the default, and the others are choices.
 
 use std::collections::BTreeSet;
-use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex};
 
 use ledger::chain::ChainVerifier;
-use ledger::{LogReader, TornTail};
+use ledger::{Batch, BlockReader, Record, TornTail};
 
-use crate::engine::BLOCKS_PER_COLLECTION;
-use crate::replica::Replica;
+use types::Height;
+
+use crate::replica::{Halt, Replica};
+use crate::request::Request;
 
 use super::ahead::{Done, Item, Source};
-use super::compare::{Comparer, compare_all, lock};
+use super::compare::{Comparer, Pair, compare_all, lock};
 use super::part::{PROGRAMS_MAX, Part, Refusal, Way, programs};
 use super::{Fault, Progress, Recovery, ReplayBy, Ways};
+
+/// Blocks after which versions that no snapshot needs are freed.
+const BLOCKS_PER_COLLECTION: Height = 8;
 
 /// Blocks that are read ahead.
 const AHEAD_MAX: usize = 8;
@@ -55,6 +60,8 @@ pub(super) struct Followed {
     pub torn_tail: Option<TornTail>,
     pub progress: Progress,
     pub ways: Ways,
+    /// Results that the ledger did not hold: those of its last orders.
+    pub unrecorded: Vec<Record>,
     /// What did not go as it was meant to, for people.
     pub notes: Vec<String>,
 }
@@ -68,7 +75,7 @@ pub(super) type After<'a> = &'a mut dyn FnMut(&Replica, Progress);
 pub(super) fn follow(
     replica: &mut Replica,
     chain: &mut ChainVerifier,
-    reader: &mut LogReader,
+    reader: &mut BlockReader,
     recovery: &Recovery,
     at_once: bool,
     after: After<'_>,
@@ -170,8 +177,12 @@ impl Follower<'_> {
 
     /// How a block gets by without its protocol, if it does.
     fn way(&mut self, item: &mut Item) -> Option<Way> {
-        let protocol = self.replica.protocol();
-        if item.alone || !self.replica.resumes_after(item.block.header.height) {
+        let protocol = Arc::clone(self.replica.protocol());
+        let lags = protocol.history() > protocol.snapshot_lag();
+        let deferring = self.replica.has_deferred() || lags;
+        let result = item.result.as_ref().filter(|result| result.carried().is_empty())?;
+        let defers = result.header().carried_root != ledger::ZERO_HASH;
+        if item.stops || deferring || defers {
             return None;
         }
         let refused = self.reached.refused_rows.load(Ordering::Acquire);
@@ -192,8 +203,8 @@ impl Follower<'_> {
             self.note_once(why);
             return None;
         }
-        // Whoever read ahead may have been ahead of the schema.
-        self.replica.compile_rest(&mut item.inputs);
+        // Reading ahead may have been ahead of the schema.
+        self.replica.compile_requests(&mut item.requests);
         programs(item, &mut self.programs);
         if self.programs.len() > PROGRAMS_MAX {
             // The block goes by its protocol and ends the part, if there is one.
@@ -210,20 +221,37 @@ impl Follower<'_> {
     }
 
     fn execute(&mut self, item: Item) -> Result<(), Fault> {
-        let Item { block, bytes, alone, inputs, .. } = item;
-        let height = block.header.height;
-        let again = self.replica.execute_again(&block, inputs, alone);
-        let again = again.map_err(|halt| Fault::Halt(height, halt))?;
-        self.replica.publish();
+        let Item { batch, result, bytes, requests, .. } = item;
+        let height = batch.height();
+        let halt = |halt| Fault::Halt(height, halt);
+        let transactions = batch.envelopes().len() as u64;
+        match result {
+            Some(result) => {
+                let again = self.replica.execute_again(&batch, &result, requests).map_err(halt)?;
+                self.replica.publish();
+                self.comparer.take(Pair { batch, result, again })?;
+            }
+            None => self.execute_ordered(&batch, requests).map_err(halt)?,
+        }
         self.retain();
         self.reached.height.store(height, Ordering::Release);
-        let transactions = block.transactions.len() as u64;
-        self.comparer.take(block, again)?;
         if height.is_multiple_of(BLOCKS_PER_COLLECTION) {
             self.replica.store().collect();
         }
         self.done.ways.executed += 1;
         self.count(1, transactions, bytes);
+        Ok(())
+    }
+
+    /// A crash has left its order alone, so its result is what this gives.
+    fn execute_ordered(&mut self, batch: &Batch, requests: Vec<Request>) -> Result<(), Halt> {
+        let executed = self.replica.execute_ordered(batch, requests)?;
+        if executed.batch.header() != batch.header() {
+            let (ours, theirs) = (executed.batch.header(), batch.header());
+            return Err(Halt(format!("its order is {theirs:?}, here it would be {ours:?}")));
+        }
+        self.done.unrecorded.push(executed.result.encode()?);
+        self.replica.publish();
         Ok(())
     }
 
@@ -255,7 +283,7 @@ impl Follower<'_> {
 
     fn part_done(&mut self, way: Way, part: &Part) {
         let blocks = part.items.len() as u64;
-        let transactions = part.items.iter().map(|item| item.block.transactions.len() as u64).sum();
+        let transactions = part.items.iter().map(|item| item.batch.envelopes().len() as u64).sum();
         let bytes = part.items.iter().map(|item| item.bytes).sum();
         let ways = &mut self.done.ways;
         match way {

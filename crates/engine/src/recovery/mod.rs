@@ -31,17 +31,18 @@
 use std::sync::Arc;
 
 use ledger::chain::ChainVerifier;
-use ledger::checkpoint::{CHECKPOINT_FOLDER, heights, read_manifest};
-use ledger::header::BlockHeader;
-use ledger::segment::SEGMENT_FOLDER;
-use ledger::{Damage, Files, Genesis, LogError, LogReader, TornTail};
+use ledger::checkpoint::{CHECKPOINT_FOLDER, Manifest, heights, read_manifest};
+use ledger::{
+    BlockReader, BlockWriter, Damage, Files, Genesis, LogError, LogOptions, Record, Stream,
+    TornTail,
+};
 use storage::Store;
 use types::{Error, Height, SqlState};
 
 use crate::checkpoint::{Base, Loaded, load};
 use crate::effects::ChangedRow;
 use crate::language::Language;
-use crate::replica::{Halt, Head, Replica};
+use crate::replica::{Boundary, EXECUTOR, Halt, Head, Replica};
 
 mod ahead;
 mod compare;
@@ -145,9 +146,11 @@ pub struct Replayed {
     pub replica: Replica,
     /// Of the blocks that were executed.
     pub progress: Progress,
-    /// Where a writer goes on.
-    pub reader: LogReader,
-    /// Reported, not repaired: whoever opens the ledger for writing sets the cut bytes aside.
+    /// Where a writer goes on: see [`Replayed::writer`].
+    pub reader: BlockReader,
+    /// Results of the last orders, which the ledger did not hold.
+    pub unrecorded: Vec<Record>,
+    /// Reported, not repaired: opening the ledger for writing sets the cut bytes aside.
     pub torn_tail: Option<TornTail>,
     /// What it began with, if not with genesis.
     pub checkpoint: Option<FromCheckpoint>,
@@ -261,20 +264,29 @@ fn from_genesis(
     at_once: bool,
     after: &mut dyn FnMut(&Replica, Progress),
 ) -> Result<Replayed, Fault> {
-    let mut reader = LogReader::open(files)?;
+    let mut reader = BlockReader::open(files)?;
     if reader.first_height() > 0 {
         return Err(Fault::Damage(pruned(&reader)));
     }
     let mut chain = ChainVerifier::new();
-    let genesis = match reader.next_block() {
-        Ok(Some(encoded)) => encoded,
+    let recorded = match reader.next() {
+        Ok(Some(recorded)) => recorded,
         Ok(None) => return Err(Fault::Empty),
         Err(error) => return Err(error.into()),
     };
-    let bytes = genesis.payload().len() as u64;
-    let genesis = decode(&genesis)?;
-    check_chain(&mut chain, &genesis)?;
-    let genesis = Genesis::from_block(&genesis).map_err(|e| Fault::Halt(0, Halt(e.to_string())))?;
+    let (batch, result) = decode(&recorded.batch, recorded.result.as_ref())?;
+    let parts = [Some(&recorded.batch), recorded.result.as_ref()];
+    let bytes = parts.into_iter().flatten().map(|part| part.payload().len() as u64).sum::<u64>();
+    let genesis = Genesis::from_batch(&batch, EXECUTOR);
+    let genesis = genesis.map_err(|error| Fault::Halt(0, Halt(error.to_string())))?;
+    // A crash may have left the order of genesis alone.
+    let block = genesis.to_block().map_err(|error| Fault::Halt(0, error.into()))?;
+    let first = result.as_ref().unwrap_or(&block.result);
+    check_chain(&mut chain, &batch, Some(first))?;
+    let mut unrecorded = Vec::new();
+    if result.is_none() {
+        unrecorded.push(block.result.encode().map_err(|error| Fault::Halt(0, error.into()))?);
+    }
     let store = Arc::new(Store::new());
     let language = language(&store);
     let mut replica = Replica::new(&genesis, store, language, recovery.workers)
@@ -284,15 +296,42 @@ fn from_genesis(
     let mut after = |replica: &Replica, progress| after(replica, with_genesis(progress));
     let followed = follow(&mut replica, &mut chain, &mut reader, recovery, at_once, &mut after)?;
     let progress = with_genesis(followed.progress);
-    Ok(Replayed { progress, ..Replayed::of(replica, reader, followed) })
+    let mut replayed = Replayed::of(replica, reader, followed);
+    unrecorded.append(&mut replayed.unrecorded);
+    Ok(Replayed { progress, unrecorded, ..replayed })
 }
 
 impl Replayed {
-    fn of(replica: Replica, reader: LogReader, followed: Followed) -> Replayed {
-        let Followed { torn_tail, progress, ways, notes } = followed;
+    fn of(replica: Replica, reader: BlockReader, followed: Followed) -> Replayed {
+        let Followed { torn_tail, progress, ways, unrecorded, notes } = followed;
         let (checkpoint, passed_over) = (None, Vec::new());
-        Replayed { replica, progress, reader, torn_tail, checkpoint, passed_over, ways, notes }
+        Replayed {
+            replica,
+            progress,
+            reader,
+            unrecorded,
+            torn_tail,
+            checkpoint,
+            passed_over,
+            ways,
+            notes,
+        }
     }
+}
+
+/// Goes on writing where a ledger was read to its end: torn bytes are set aside, and results that
+/// it did not hold are on stable storage when this returns, as a checkpoint may say they are.
+pub fn resume_writing(
+    reader: BlockReader,
+    unrecorded: &[Record],
+    options: LogOptions,
+) -> std::io::Result<BlockWriter> {
+    let mut log = BlockWriter::resume(reader, options)?;
+    if !unrecorded.is_empty() {
+        log.append_results(unrecorded)?;
+        log.sync_results()?;
+    }
+    Ok(log)
 }
 
 /// Begin with the newest checkpoint that holds, then read, check and execute the blocks behind it.
@@ -367,21 +406,22 @@ fn from_checkpoint(
         Err(passed_over) => return Ok(Err(passed_over)),
     };
     let Loaded { mut replica, base, rows, bytes } = loaded;
-    let mut chain = ChainVerifier::after(&replica.boundary().header);
+    let Boundary { order, result, .. } = replica.boundary();
+    let mut chain = ChainVerifier::after(&order, Some(&result));
     let followed = follow(&mut replica, &mut chain, &mut reader, recovery, at_once, after)?;
     let checkpoint = Some(FromCheckpoint { base, rows, bytes });
     Ok(Ok(Replayed { checkpoint, ..Replayed::of(replica, reader, followed) }))
 }
 
 /// There is no checkpoint to begin with, and blocks from genesis on are not there.
-fn pruned(reader: &LogReader) -> Damage {
+fn pruned(reader: &BlockReader) -> Damage {
     let first = reader.first_height();
     let what = format!(
         "blocks 0 to {} were pruned, and no checkpoint of a later block holds; make the ledger \
          whole again from a backup, or with the archive: tally restore --archive",
         first - 1
     );
-    Damage { height: 0, file: SEGMENT_FOLDER.to_owned(), offset: 0, what }
+    Damage { height: 0, file: Stream::Orders.folder().to_owned(), offset: 0, what }
 }
 
 /// A checkpoint's replica, and a reader that has read its block; or why there is none.
@@ -390,12 +430,12 @@ fn begin_at(
     height: Height,
     language: MakeLanguage<'_>,
     workers: usize,
-) -> Result<Result<(Loaded, LogReader), PassedOver>, Fault> {
-    let (header, durable_below) = match read_manifest(&**files, height) {
-        Ok(manifest) => (manifest.header, manifest.durable_below),
+) -> Result<Result<(Loaded, BlockReader), PassedOver>, Fault> {
+    let manifest = match read_manifest(&**files, height) {
+        Ok(manifest) => manifest,
         Err(error) => return Ok(Err(PassedOver::because(height, &error))),
     };
-    let reader = match reader_behind(files, &header, durable_below)? {
+    let reader = match reader_behind(files, &manifest)? {
         Ok(reader) => reader,
         Err(why) => return Ok(Err(PassedOver::lost(height, why))),
     };
@@ -407,43 +447,50 @@ fn begin_at(
 /// whose blocks below `durable_below` must be there.
 fn reader_behind(
     files: &Arc<dyn Files>,
-    header: &BlockHeader,
-    durable_below: Height,
-) -> Result<Result<LogReader, &'static str>, Fault> {
-    let mut reader = LogReader::open_at(Arc::clone(files), header.height)?;
+    manifest: &Manifest,
+) -> Result<Result<BlockReader, &'static str>, Fault> {
+    let Manifest { order, result, durable_below, .. } = manifest;
+    let mut reader = BlockReader::open_at(Arc::clone(files), order.height)?;
     match reader.pruned() {
-        Some(last) if last.height == header.height && last.hash() == header.hash() => {
-            return Ok(Ok(reader));
-        }
-        Some(last) if last.height >= header.height => {
+        Some(last) if last.order == *order && last.result == *result => return Ok(Ok(reader)),
+        Some(last) if last.order.height >= order.height => {
             return Ok(Err("the blocks behind it were pruned"));
         }
         _ => {}
     }
     loop {
-        match reader.next_block() {
-            Ok(Some(block)) if block.height() < header.height => {}
-            Ok(Some(block)) if block.hash() == header.hash() => return Ok(Ok(reader)),
-            Ok(Some(_)) => return Ok(Err("it is of another block than the ledger's")),
+        let recorded = match reader.next() {
+            Ok(Some(recorded)) => recorded,
             Ok(None) | Err(LogError::TornTail(_)) => {
-                if reader.next_height() < durable_below {
-                    return Err(Fault::Damage(lost(&reader, header.height, durable_below)));
+                if reader.next_height() < *durable_below {
+                    return Err(Fault::Damage(lost(&reader, order.height, *durable_below)));
                 }
                 return Ok(Err("the ledger ends before its block"));
             }
             Err(error) => return Err(error.into()),
+        };
+        if recorded.batch.height() < order.height {
+            continue;
         }
+        let is_its_own = recorded.batch.hash() == order.hash()
+            && recorded.result.as_ref().is_none_or(|found| found.hash() == result.hash());
+        return match (is_its_own, recorded.result) {
+            (true, Some(_)) => Ok(Ok(reader)),
+            (true, None) => Ok(Err("the ledger does not hold the result of its block")),
+            (false, _) => Ok(Err("it is of another block than the ledger's")),
+        };
     }
 }
 
 /// The ledger has lost blocks that were on stable storage when a checkpoint was taken.
-fn lost(reader: &LogReader, checkpoint: Height, durable_below: Height) -> Damage {
+fn lost(reader: &BlockReader, checkpoint: Height, durable_below: Height) -> Damage {
     let height = reader.next_height();
     let (file, offset) = reader.end().unwrap_or_default();
     let last = durable_below - 1;
+    let folder = Stream::Orders.folder();
     let what = format!(
         "the ledger ends here, but the checkpoint of block {checkpoint} says that all blocks up \
-         to {last} were on stable storage; if the folder `{SEGMENT_FOLDER}` is elsewhere, put it \
+         to {last} were on stable storage; if the folder `{folder}` is elsewhere, put it \
          back; to give up blocks {height} to {last}, which may have been acknowledged, move the \
          folder `{CHECKPOINT_FOLDER}` away"
     );

@@ -25,16 +25,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use concurrency::{Block as ProtocolBlock, Crew, Work};
+use ledger::chain::check_effects;
 use ledger::effects::EffectsBuilder;
-use ledger::hash::to_hex;
-use ledger::{Block, Hash};
+use ledger::{BlockResult, EffectsDigest};
 use recovery::log::{Commit, Entry, LoggedBlock};
 use recovery::replay::{Task, Told, pipelined, serial};
 use recovery::schemes::Scheme;
 use recovery::schemes::checked;
 use types::{Height, Position};
 
-use crate::effects::row_root;
+use crate::effects::row_digest;
 use crate::replica::{Halt, Replica};
 use crate::transaction::is_committed;
 
@@ -94,16 +94,22 @@ impl Part {
             return Ok(());
         };
         for item in &self.items {
-            replica.check_follows(&item.block.header).map_err(Refusal::Untouched)?;
+            let result = result_of(item).map_err(Refusal::Untouched)?;
+            let follows = replica.check_follows(item.batch.header(), result.header());
+            follows.map_err(Refusal::Untouched)?;
         }
-        let heights = (first.block.header.height, last.block.header.height);
-        let header = last.block.header.clone();
+        let heights = (first.batch.height(), last.batch.height());
         match way {
             Way::Rows(scheme) => self.apply_rows(scheme, heights, replica)?,
             Way::Pieces => self.replay(&pipelined::STRATEGY, heights.0, replica)?,
             Way::Serial => self.replay(&serial::STRATEGY, heights.0, replica)?,
         }
-        Ok(replica.skip_to(&header)?)
+        for item in &mut self.items {
+            let requests = std::mem::take(&mut item.requests);
+            let result = result_of(item).map_err(Refusal::Spoilt)?;
+            replica.skip(item.batch.header(), result, requests)?;
+        }
+        Ok(())
     }
 
     fn apply_rows(
@@ -116,8 +122,8 @@ impl Part {
         let frames = self.items.iter_mut().flat_map(|item| item.frames.take()).flatten().collect();
         let rows = checked::Part::read(scheme, heights, frames, store, crew);
         let rows = rows.map_err(|error| Refusal::Untouched(error.to_string()))?;
-        for (item, root) in self.items.iter().zip(&rows.roots) {
-            compare_root(&item.block, root).map_err(Refusal::Untouched)?;
+        for (item, effects) in self.items.iter().zip(&rows.effects) {
+            compare_digest(item, effects).map_err(Refusal::Untouched)?;
         }
         rows.install(store, crew).map_err(|error| Refusal::Spoilt(error.to_string()))
     }
@@ -129,33 +135,39 @@ impl Part {
         replica: &Replica,
     ) -> Result<(), Refusal> {
         let told = Told::default();
-        let log: Vec<LoggedBlock> = self.items.iter().map(|item| logged(item, replica)).collect();
+        let log = self.items.iter().map(|item| logged(item, replica));
+        let log = log.collect::<Result<Vec<LoggedBlock>, _>>().map_err(Refusal::Untouched)?;
         let task = Task { told: Some(Arc::clone(&told)), ..Task::new(log) };
         let (store, crew) = (replica.store(), replica.crew());
         (strategy.replay)(&task, store, crew).map_err(Refusal::Spoilt)?;
-        let roots = roots(&told, first, self.items.len(), crew).map_err(Refusal::Spoilt)?;
-        for (item, root) in self.items.iter().zip(&roots) {
-            compare_root(&item.block, root).map_err(Refusal::Spoilt)?;
+        let digests = digests(&told, first, self.items.len(), crew).map_err(Refusal::Spoilt)?;
+        for (item, effects) in self.items.iter().zip(&digests) {
+            compare_digest(item, effects).map_err(Refusal::Spoilt)?;
         }
         Ok(())
     }
 }
 
 /// A block as it was committed, by its own order.
-fn logged(item: &Item, replica: &Replica) -> LoggedBlock {
-    let (_, transactions) = replica.compile(item.inputs.clone());
-    let height = item.block.header.height;
-    let time_us = item.block.header.time_us;
+fn logged(item: &Item, replica: &Replica) -> Result<LoggedBlock, String> {
+    let transactions = item.requests.iter().map(|request| replica.program(request)).collect();
+    let (height, time_us) = (item.batch.height(), item.batch.header().time_us);
     let committed = |(_, outcome): &(Position, &bytes::Bytes)| is_committed(outcome);
     let commit = |(position, _)| Commit { position, entry: Entry::Command };
-    let commits = (0..).zip(&item.block.outcomes).filter(committed).map(commit).collect();
-    LoggedBlock { block: Arc::new(ProtocolBlock::new(height, time_us, transactions)), commits }
+    let outcomes = (0..).zip(result_of(item)?.outcomes());
+    let commits = outcomes.filter(committed).map(commit).collect();
+    Ok(LoggedBlock { block: Arc::new(ProtocolBlock::new(height, time_us, transactions)), commits })
+}
+
+fn result_of(item: &Item) -> Result<&BlockResult, String> {
+    let missing = || format!("block {} has no result", item.batch.height());
+    item.result.as_ref().ok_or_else(missing)
 }
 
 /// The programs that a block's transactions call, by address.
 pub(super) fn programs(item: &Item, known: &mut BTreeSet<usize>) {
-    for input in &item.inputs {
-        if let Some(compiled) = &input.compiled {
+    for request in &item.requests {
+        if let Some(compiled) = &request.compiled {
             programs_of(&compiled.work, known);
         }
     }
@@ -176,16 +188,21 @@ fn programs_of(work: &Work, known: &mut BTreeSet<usize>) {
     }
 }
 
-/// The effects roots of some blocks, told by all workers.
-fn roots(told: &Told, first: Height, blocks: usize, crew: &Crew) -> Result<Vec<Hash>, String> {
+/// The effects of some blocks, told by all workers.
+fn digests(
+    told: &Told,
+    first: Height,
+    blocks: usize,
+    crew: &Crew,
+) -> Result<Vec<EffectsDigest>, String> {
     let changes = Arc::new(std::mem::take(&mut *lock(told)));
-    let found = Arc::new(Mutex::new(vec![EffectsBuilder::new().root(); blocks]));
+    let found = Arc::new(Mutex::new(vec![EffectsBuilder::new().digest(); blocks]));
     let (next, failed) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(None)));
     let (own, result, failure) = (Arc::clone(&changes), Arc::clone(&found), Arc::clone(&failed));
     crew.run(move |_| {
         while let Some(changes) = own.get(next.fetch_add(1, Ordering::Relaxed)) {
-            match row_root(changes) {
-                Ok(root) => lock(&result)[(changes.height() - first) as usize] = root,
+            match row_digest(changes) {
+                Ok(digest) => lock(&result)[(changes.height() - first) as usize] = digest,
                 Err(error) => *lock(&failure) = Some(error.to_string()),
             }
         }
@@ -196,11 +213,6 @@ fn roots(told: &Told, first: Height, blocks: usize, crew: &Crew) -> Result<Vec<H
     }
 }
 
-fn compare_root(block: &Block, found: &Hash) -> Result<(), String> {
-    let expected = &block.header.effects_root;
-    if expected == found {
-        return Ok(());
-    }
-    let (height, expected, found) = (block.header.height, to_hex(expected), to_hex(found));
-    Err(format!("the effects root of block {height} is {expected}, not {found}"))
+fn compare_digest(item: &Item, found: &EffectsDigest) -> Result<(), String> {
+    check_effects(result_of(item)?.header(), found).map_err(|fault| fault.to_string())
 }

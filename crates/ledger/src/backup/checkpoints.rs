@@ -9,8 +9,10 @@ use crate::checkpoint::{
     self, Manifest, PackReader, heights, manifest_path, pack_path, read_manifest,
 };
 use crate::hash::Hash;
+use crate::header::ResultHeader;
 use crate::headers::{PieceError, pieces, read_piece};
-use crate::log::{first_block, read_block};
+use crate::log::{first_record, read_record};
+use crate::stream::Stream;
 
 use super::manifest::Entry;
 use super::target::Target;
@@ -75,12 +77,12 @@ impl Attempt<'_> {
                 return Err(Fault::Gone(gone));
             }
         };
-        if self.block_hash(height)? != Some(manifest.header.hash()) {
+        if self.result_hash(height)? != Some(manifest.result.hash()) {
             return Ok(None);
         }
         let mut entries = Vec::new();
         // What an interrupted run has copied is as good as the ledger's: only a manifest tells
-        // that somebody has read it.
+        // that it was read.
         let mut is_listed = true;
         for path in paths(&manifest) {
             match target.copy_unless_other(self.source, &path)? {
@@ -97,21 +99,22 @@ impl Attempt<'_> {
         Ok(holds.then_some(entries))
     }
 
-    /// The hash of the ledger's block at a height, if it has one.
-    fn block_hash(&self, height: Height) -> Result<Option<Hash>, Fault> {
-        if height >= first_block(self.source).map_err(of_source_log)? {
-            let block = read_block(self.source, height).map_err(of_source_log)?;
-            return Ok(block.map(|block| block.hash()));
+    /// The head of the ledger at a height, if it has that block.
+    fn result_hash(&self, height: Height) -> Result<Option<Hash>, Fault> {
+        if height >= first_record(self.source, Stream::Results).map_err(of_source_log)? {
+            let result = read_record(self.source, Stream::Results, height);
+            return Ok(result.map_err(of_source_log)?.map(|result| result.hash()));
         }
-        let pieces = pieces(self.source).map_err(of_source)?;
+        let pieces = pieces(self.source, Stream::Results).map_err(of_source)?;
         let Some(piece) = pieces.into_iter().rfind(|piece| *piece <= height) else {
             return Ok(None);
         };
-        let piece = read_piece(self.source, piece).map_err(|error| match error {
-            PieceError::Io(error) => of_source(error),
-            PieceError::Damaged(error) => error.into(),
-        })?;
-        Ok(piece.header(height).map(|header| header.hash()))
+        let piece =
+            read_piece::<ResultHeader>(self.source, piece).map_err(|error| match error {
+                PieceError::Io(error) => of_source(error),
+                PieceError::Damaged(error) => error.into(),
+            })?;
+        Ok(piece.header(height).map(ResultHeader::hash))
     }
 }
 
@@ -119,7 +122,7 @@ impl Attempt<'_> {
 fn holds(target: &mut Target<'_>, manifest: &Manifest) -> Result<bool> {
     let packs = manifest.packs();
     let check = |target: &mut Target<'_>| {
-        let packs = PackReader::open(target.files, manifest.header.ledger_id, &packs)?;
+        let packs = PackReader::open(target.files, manifest.order.ledger_id, &packs)?;
         let mut bytes = Vec::new();
         for group in manifest.groups() {
             packs.read(group, &mut bytes)?;

@@ -1,12 +1,13 @@
 //! The manifest of a backup, as text that people can read.
 //!
 //! ```text
-//! tally backup v1
+//! tally backup v2
 //! ledger 74657374206c65646765722030303031
-//! block 41 5d3c…                                          the last one, and its hash
-//! files 2
+//! block 41 5d3c… 0a94…                                    the last one, its result hash, its order
+//! hash files 3
 //! 9f86… 1733 checkpoints/00000000000000000040.manifest    SHA-256, bytes, path
-//! 60fa… 4096 segments/00000000000000000000.tally 41 5d3c… and of a segment its last block
+//! 60fa… 4096 orders/00000000000000000000.tally 41 0a94…   and of a segment its last record
+//! 71c2… 9210 results/00000000000000000000.tally 41 5d3c…
 //! end 2b1d…                                               SHA-256 of all before this line
 //! ```
 //!
@@ -20,12 +21,12 @@ use types::{Error, Height, Result, SqlState};
 use crate::checkpoint::CHECKPOINT_FOLDER;
 use crate::hash::{Hash, from_hex, hash_from_hex, to_hex};
 use crate::header::LedgerId;
-use crate::headers::HEADER_FOLDER;
-use crate::segment::{SEGMENT_FOLDER, parse_segment_name};
+use crate::segment::parse_segment_path;
+use crate::stream::Stream;
 
 use super::Head;
 
-const TITLE: &str = "tally backup v1";
+const TITLE: &str = "tally backup v2";
 
 /// A backup.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -53,24 +54,36 @@ pub struct Entry {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LastBlock {
     pub height: Height,
+    /// The order hash in a segment of orders, the result hash in one of results.
     pub hash: Hash,
 }
 
 impl Entry {
     /// The height in a segment's name; 0 of other files.
     pub fn first_height(&self) -> Height {
-        segment_height(&self.path).unwrap_or(0)
+        parse_segment_path(&self.path).map_or(0, |(_, first)| first)
+    }
+
+    /// The stream of a segment.
+    pub fn stream(&self) -> Option<Stream> {
+        parse_segment_path(&self.path).map(|(stream, _)| stream)
     }
 }
 
-pub(super) fn segment_height(path: &str) -> Option<Height> {
-    parse_segment_name(path.strip_prefix(SEGMENT_FOLDER)?.strip_prefix('/')?)
-}
-
 impl Manifest {
-    /// By height.
+    /// Of both streams.
     pub fn segments(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter().filter(|entry| entry.last_block.is_some())
+    }
+
+    /// By height.
+    pub fn segments_of(&self, stream: Stream) -> impl Iterator<Item = &Entry> {
+        self.segments().filter(move |entry| entry.stream() == Some(stream))
+    }
+
+    /// The oldest block that it has.
+    pub fn first_block(&self) -> Height {
+        self.segments_of(Stream::Orders).next().map_or(0, Entry::first_height)
     }
 
     pub fn entry(&self, path: &str) -> Option<&Entry> {
@@ -83,11 +96,12 @@ impl Manifest {
     }
 
     pub fn encode(&self) -> Vec<u8> {
-        let Head { height, hash } = self.head;
+        let Head { height, hash, order_hash } = self.head;
         let mut text = format!(
-            "{TITLE}\nledger {}\nblock {height} {}\nfiles {}\n",
+            "{TITLE}\nledger {}\nblock {height} {} {}\nfiles {}\n",
             to_hex(&self.ledger_id),
             to_hex(&hash),
+            to_hex(&order_hash),
             self.entries.len()
         );
         for Entry { path, bytes, digest, last_block } in &self.entries {
@@ -109,8 +123,13 @@ impl Manifest {
             let mut lines = text.lines();
             (lines.next()? == TITLE).then_some(())?;
             let ledger_id = from_hex(lines.next()?.strip_prefix("ledger ")?).ok()?;
-            let (height, hash) = lines.next()?.strip_prefix("block ")?.split_once(' ')?;
-            let head = Head { height: height.parse().ok()?, hash: hash_from_hex(hash).ok()? };
+            let (height, hashes) = lines.next()?.strip_prefix("block ")?.split_once(' ')?;
+            let (hash, order_hash) = hashes.split_once(' ')?;
+            let head = Head {
+                height: height.parse().ok()?,
+                hash: hash_from_hex(hash).ok()?,
+                order_hash: hash_from_hex(order_hash).ok()?,
+            };
             let count: usize = lines.next()?.strip_prefix("files ")?.parse().ok()?;
             let entries: Option<Vec<Entry>> =
                 lines.by_ref().take(count.min(bytes.len())).map(entry).collect();
@@ -132,7 +151,8 @@ impl Manifest {
     }
 }
 
-/// Writes the digest in a manifest's last line anew, as whoever changed the lines before could.
+/// Writes the digest in a manifest's last line anew, as an attacker who changed the lines before
+/// could.
 pub fn reseal(bytes: &mut Vec<u8>) {
     const LAST_LINE_BYTES: usize = "end \n".len() + 64;
     let lines = bytes.len().saturating_sub(LAST_LINE_BYTES);
@@ -153,10 +173,11 @@ fn entry(line: &str) -> Option<Entry> {
     };
     let (folder, name) = path.split_once('/')?;
     let is_plain = !name.contains('/') && !name.starts_with('.') && !name.is_empty();
-    let is_known = [SEGMENT_FOLDER, CHECKPOINT_FOLDER, HEADER_FOLDER].contains(&folder);
-    let is_segment = folder == SEGMENT_FOLDER;
+    let of_streams = Stream::ALL.map(Stream::header_folder);
+    let is_segment = Stream::ALL.map(Stream::folder).contains(&folder);
+    let is_known = is_segment || folder == CHECKPOINT_FOLDER || of_streams.contains(&folder);
     let fits =
-        is_segment == last_block.is_some() && (!is_segment || segment_height(path).is_some());
+        is_segment == last_block.is_some() && (!is_segment || parse_segment_path(path).is_some());
     (is_plain && is_known && fits).then_some(())?;
     Some(Entry {
         path: path.to_owned(),
@@ -186,7 +207,7 @@ mod tests {
 
     fn sample(files: u64) -> Manifest {
         let entry = |n: u64| Entry {
-            path: crate::segment::segment_path(n * 10),
+            path: crate::segment::segment_path(Stream::Results, n * 10),
             bytes: 48 + n,
             digest: [n as u8; 32],
             last_block: Some(LastBlock { height: n * 10 + 9, hash: [7; 32] }),
@@ -198,7 +219,8 @@ mod tests {
             last_block: None,
         };
         let entries = [checkpoint].into_iter().chain((0..files).map(entry)).collect();
-        Manifest { number: 3, ledger_id: [9; 16], head: Head { height: 5, hash: [2; 32] }, entries }
+        let head = Head { height: 5, hash: [2; 32], order_hash: [3; 32] };
+        Manifest { number: 3, ledger_id: [9; 16], head, entries }
     }
 
     #[test]
@@ -219,9 +241,7 @@ mod tests {
     /// A manifest is no way out of its folder, whoever wrote it.
     #[test]
     fn paths_that_are_none_of_a_ledgers_are_refused() {
-        for path in
-            ["/etc/passwd", "segments/../x", "x/y", "segments/x", "checkpoints/.x", "BACKUP"]
-        {
+        for path in ["/etc/passwd", "orders/../x", "x/y", "results/x", "checkpoints/.x", "BACKUP"] {
             let mut manifest = sample(0);
             manifest.entries[0].path = path.to_owned();
             assert!(Manifest::decode(&manifest.encode(), 3).is_err(), "{path}");

@@ -3,15 +3,16 @@
 //! ```text
 //! BACKUP                                    what this folder is; no node serves it
 //! backup-00000000000000000007.manifest      the seventh backup: every file, its length, its digest
-//! segments/  checkpoints/  headers/         as in a data folder, each file up to its length
+//! orders/  results/  checkpoints/  …         as in a data folder, each file up to its length
 //! ```
 //!
 //! # Idea
 //!
-//! A ledger's files are immutable but for the end of the newest segment, which grows. So a backup
+//! A ledger's files are immutable but for the ends of the newest segments, which grow. So a backup
 //! is a copy of files, and the next one into the same folder a copy of what has come since. It is a
-//! state of the ledger at *one block boundary*: the blocks up to a height, and checkpoints that are
-//! not above it. Who asks for one names a block that is on stable storage ([`Head`]).
+//! state of the ledger at *one block boundary*: the orders up to a height with all their results,
+//! and checkpoints that are not above it. The caller names a block whose order is on stable storage
+//! and whose result was written ([`Head`]).
 //!
 //! # Timeline
 //!
@@ -29,9 +30,9 @@
 //!
 //! Nothing. What is in the backup already is read again and its digest compared; what is damaged is
 //! copied again, if the ledger still has it. A segment goes on only where its header (with its
-//! random salt) is the ledger's, and the block behind its end names its last block's hash: by that
-//! hash the blocks before are the same ones, and the ledger's copy need not be read again. Each
-//! block that is copied must have its checksum and follow from the one before; a checkpoint is
+//! random salt) is the ledger's, and the record behind its end names its last one's hash: by that
+//! hash the records before are the same ones, and the ledger's copy need not be read again. Each
+//! record that is copied must have its checksum and follow from the one before; a checkpoint is
 //! taken only if all its groups have their hashes, in the copy.
 //!
 //! # A ledger that changes below
@@ -43,7 +44,8 @@
 //!
 //! # An archive
 //!
-//! is a backup of closed segments alone, made before they are pruned ([`archive`]).
+//! is a backup of closed segments of orders alone, with their results, made before they are pruned
+//! ([`archive`]).
 //! `docs/backup-format.md` has every byte.
 
 mod checkpoints;
@@ -61,21 +63,33 @@ use types::{Error, Height, Result, SqlState};
 
 use crate::files::Files;
 use crate::hash::{Hash, to_hex};
-use crate::header::LedgerId;
+use crate::header::{Header, LedgerId, OrderHeader, ResultHeader};
 use crate::headers;
-use crate::log::{LogError, SegmentRecords, list_segments};
+use crate::log::{LogError, SegmentRecords, first_record, list_segments, read_record};
 use crate::segment::segment_path;
+use crate::stream::Stream;
 
 pub use manifest::{Entry, LastBlock, Manifest, reseal};
 pub use view::{BackupFiles, JoinedFiles, is_backup, newest};
 
 use target::Target;
 
-/// The block that a backup ends with. It must be on stable storage.
+/// The block that a backup ends with. Its order must be on stable storage, its result written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Head {
     pub height: Height,
+    /// The result hash.
     pub hash: Hash,
+    pub order_hash: Hash,
+}
+
+impl Head {
+    fn of(&self, stream: Stream) -> Hash {
+        match stream {
+            Stream::Orders => self.order_hash,
+            Stream::Results => self.hash,
+        }
+    }
 }
 
 /// How far a backup has come, or what it came to.
@@ -158,27 +172,32 @@ pub fn take(
     copy(source, target, Scope::Ledger, head, report)
 }
 
-/// Copies the segments whose last block is not above `last`, which is the last one of some segment,
-/// into `target`: an empty folder, or an earlier archive of the same ledger. Returns when they were
-/// read back; those that are in the archive alone are not read.
+/// Copies the segments of orders whose last block is not above `last`, which is the last one of
+/// some segment, with the results of those blocks, into `target`: an empty folder, or an earlier
+/// archive of the same ledger. Returns when they were read back; those that are in the archive
+/// alone are not read.
 pub fn archive(
     source: &dyn Files,
     target: &dyn Files,
     last: Height,
     report: Report<'_>,
 ) -> Result<Taken> {
-    let next = previous_of(source, last + 1).map_err(give_up)?;
-    let Some(hash) = next else {
-        let what = format!("block {last} is not the last one of a closed segment");
+    let ends_segment = list_segments(source, Stream::Orders)?.contains(&(last + 1));
+    let hash = |stream| read_record(source, stream, last).map(|found| found.map(|r| r.hash()));
+    let hashes = (hash(Stream::Orders)?, hash(Stream::Results)?);
+    let (true, (Some(order_hash), Some(hash))) = (ends_segment, hashes) else {
+        let what = format!("block {last} is not the last one of a closed segment with results");
         return Err(Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what));
     };
-    let head = Head { height: last, hash };
-    let first = list_segments(source)?.first().copied().unwrap_or(0);
+    let head = Head { height: last, hash, order_hash };
     let taken = copy(source, target, Scope::ClosedSegments, &mut || Ok(head), report)?;
     let manifest = newest(target)?.manifest;
     check_coherence(&manifest)?;
-    for entry in manifest.segments().filter(|entry| entry.first_height() >= first) {
-        view::check_entry(target, entry, &mut |_| report(&taken.extent))?;
+    for stream in Stream::ALL {
+        let first = first_record(source, stream)?;
+        for entry in manifest.segments_of(stream).filter(|entry| entry.first_height() >= first) {
+            view::check_entry(target, entry, &mut |_| report(&taken.extent))?;
+        }
     }
     Ok(taken)
 }
@@ -225,11 +244,10 @@ struct Attempt<'a> {
 
 impl Attempt<'_> {
     fn run(&self, target: &mut Target<'_>) -> Result<Manifest, Fault> {
-        let segments = list_segments(self.source).map_err(of_source_log)?;
-        let heights: Vec<Height> =
-            segments.into_iter().filter(|first| *first <= self.head.height).collect();
-        let Some(&first) = heights.first() else {
-            let what = format!("the ledger has no block {}", self.head.height);
+        let orders = self.heights(Stream::Orders)?;
+        let results = self.heights(Stream::Results)?;
+        let (Some(&first), Some(&first_result)) = (orders.first(), results.first()) else {
+            let what = format!("the ledger has no block {} with its result", self.head.height);
             return Err(Error::new(SqlState::DATA_CORRUPTED, what).into());
         };
         let ledger_id = self.ledger_id(first)?;
@@ -238,29 +256,27 @@ impl Attempt<'_> {
         if self.scope == Scope::Ledger && there > self.head.height {
             return Err(target::another_past(there).into());
         }
-        self.estimate(target, &heights)?;
+        self.estimate(target, [(Stream::Orders, &orders), (Stream::Results, &results)])?;
+        let kept_orders = self.kept(target, Stream::Orders, first)?;
+        let kept_results = self.kept(target, Stream::Results, first_result)?;
+        let first_of = |kept: &[Entry], first| kept.first().map_or(first, Entry::first_height);
+        let first_block = first_of(&kept_orders, first);
+        let first_result = first_of(&kept_results, first_result);
         let mut entries = Vec::new();
-        let kept = target.carried_segments(self.scope, &|entry| entry.first_height() < first)?;
-        let first_block = kept.first().map_or(first, |segment| segment.first_height());
         // Checkpoints first: they are what goes first.
         let mut checkpoints = 0;
         if self.scope == Scope::Ledger {
             checkpoints = self.checkpoints(target, first_block, &mut entries)?;
-            self.headers(target, first_block, &mut entries)?;
-        } else {
-            self.headers(target, first_block, &mut entries)?;
+        }
+        self.headers::<OrderHeader>(target, first_block, &mut entries)?;
+        self.headers::<ResultHeader>(target, first_result, &mut entries)?;
+        if self.scope == Scope::ClosedSegments {
             // An archive may be made in a folder of backups.
             target.carry_others(&mut entries);
         }
-        entries.extend(kept);
-        self.segments(target, &heights, &mut entries)?;
-        let mut head = self.head;
-        let is_later = |entry: &Entry| entry.first_height() > head.height;
-        let later = target.carried_segments(self.scope, &is_later)?;
-        if let Some(LastBlock { height, hash }) = later.last().and_then(|last| last.last_block) {
-            head = Head { height, hash };
-        }
-        entries.extend(later);
+        entries.extend(self.segments(target, Stream::Orders, &orders, kept_orders)?);
+        entries.extend(self.segments(target, Stream::Results, &results, kept_results)?);
+        let head = self.carry_later(target, &mut entries)?;
         if first_block > 0 && checkpoints == 0 && self.scope == Scope::Ledger {
             let what = "the ledger is pruned and has no checkpoint that holds";
             return Err(Error::new(SqlState::DATA_CORRUPTED, what).into());
@@ -269,53 +285,94 @@ impl Attempt<'_> {
         Ok(Manifest { number: 0, ledger_id, head, entries })
     }
 
+    /// Where the segments of a stream begin that are to be copied.
+    fn heights(&self, stream: Stream) -> Result<Vec<Height>, Fault> {
+        let mut heights = list_segments(self.source, stream).map_err(of_source_log)?;
+        heights.retain(|first| *first <= self.head.height);
+        Ok(heights)
+    }
+
+    /// Segments of the backup before that the ledger has pruned.
+    fn kept(
+        &self,
+        target: &mut Target<'_>,
+        stream: Stream,
+        first: Height,
+    ) -> Result<Vec<Entry>, Fault> {
+        target.carried_segments(self.scope, stream, &|entry| entry.first_height() < first)
+    }
+
+    /// Adds what the backup before has behind the head; returns the head then.
+    fn carry_later(
+        &self,
+        target: &mut Target<'_>,
+        entries: &mut Vec<Entry>,
+    ) -> Result<Head, Fault> {
+        let previous = target.previous().map(|previous| previous.head);
+        let Some(later) = previous.filter(|previous| previous.height > self.head.height) else {
+            return Ok(self.head);
+        };
+        for stream in Stream::ALL {
+            let is_later = |entry: &Entry| entry.first_height() > self.head.height;
+            entries.extend(target.carried_segments(self.scope, stream, &is_later)?);
+        }
+        Ok(later)
+    }
+
     fn ledger_id(&self, first: Height) -> Result<LedgerId, Fault> {
-        let file = self.source.open(&segment_path(first)).map_err(of_source)?;
-        let records = SegmentRecords::open(&*file, first).map_err(of_source_log)?;
+        let stream = Stream::Orders;
+        let file = self.source.open(&segment_path(stream, first)).map_err(of_source)?;
+        let records = SegmentRecords::open(&*file, stream, first).map_err(of_source_log)?;
         Ok(records.header.ledger_id)
     }
 
     /// What the copy will read.
-    fn estimate(&self, target: &mut Target<'_>, segments: &[Height]) -> Result<(), Fault> {
+    fn estimate(
+        &self,
+        target: &mut Target<'_>,
+        segments: [(Stream, &[Height]); 2],
+    ) -> Result<(), Fault> {
         let mut total = 0;
-        for first in segments {
-            total += size_of(self.source, &segment_path(*first))?;
+        for (stream, first) in
+            segments.iter().flat_map(|(stream, heights)| heights.iter().map(|h| (*stream, *h)))
+        {
+            total += size_of(self.source, &segment_path(stream, first))?;
         }
         target.extent.bytes_total = total;
         Ok(())
     }
 
-    /// The headers of the blocks below `first_block`, which must lead there.
-    fn headers(
+    /// The headers of the records below `first`, which must lead there.
+    fn headers<H: Header>(
         &self,
         target: &mut Target<'_>,
-        first_block: Height,
+        first: Height,
         entries: &mut Vec<Entry>,
     ) -> Result<(), Fault> {
-        if first_block == 0 {
+        if first == 0 {
             return Ok(());
         }
-        if let Some(previous_hash) = previous_of(self.source, first_block)? {
-            headers::check_chain(self.source, first_block, &previous_hash)?;
+        if let Some(previous_hash) = previous_of(self.source, H::STREAM, first)? {
+            headers::check_chain::<H>(self.source, first, &previous_hash)?;
         }
-        let pieces = headers::pieces(self.source).map_err(of_source)?;
-        for piece in pieces.into_iter().filter(|piece| *piece < first_block) {
-            entries.push(target.copy_file(self.source, &headers::piece_path(piece))?);
+        let pieces = headers::pieces(self.source, H::STREAM).map_err(of_source)?;
+        for piece in pieces.into_iter().filter(|piece| *piece < first) {
+            entries.push(target.copy_file(self.source, &headers::piece_path(H::STREAM, piece))?);
         }
         Ok(())
     }
 }
 
-/// The hash of the block before the one at `height`, as that one tells, if it begins a segment.
-fn previous_of(source: &dyn Files, height: Height) -> Result<Option<Hash>, Fault> {
-    let segments = list_segments(source).map_err(of_source_log)?;
+/// The hash of the record before the one at `height`, as that one tells, if it begins a segment.
+fn previous_of(source: &dyn Files, stream: Stream, height: Height) -> Result<Option<Hash>, Fault> {
+    let segments = list_segments(source, stream).map_err(of_source_log)?;
     if segments.binary_search(&height).is_err() {
         return Ok(None);
     }
-    let file = source.open(&segment_path(height)).map_err(of_source)?;
-    let mut records = SegmentRecords::open(&*file, height).map_err(of_source_log)?;
-    let record = records.next().map_err(of_source_log)?;
-    Ok(record.map(|record| record.block.previous_hash()))
+    let file = source.open(&segment_path(stream, height)).map_err(of_source)?;
+    let mut records = SegmentRecords::open(&*file, stream, height).map_err(of_source_log)?;
+    let framed = records.next().map_err(of_source_log)?;
+    Ok(framed.map(|framed| framed.record.previous_hash()))
 }
 
 fn size_of(files: &dyn Files, path: &str) -> Result<u64, Fault> {
@@ -349,24 +406,32 @@ pub fn verify(files: &dyn Files, report: Report<'_>) -> Result<Verified> {
     })
 }
 
-/// The files of a manifest fit each other: segments without a gap up to the head.
+/// The files of a manifest fit each other: segments of both streams without a gap up to the head,
+/// and a result for each order.
 fn check_coherence(manifest: &Manifest) -> Result<()> {
     let damaged = |what: String| Error::new(SqlState::DATA_CORRUPTED, what);
-    let mut next: Option<Height> = None;
-    let mut last = None;
-    for entry in manifest.segments() {
-        if next.is_some_and(|next| next != entry.first_height()) {
-            return Err(damaged(format!("the backup has a gap before {}", entry.path)));
+    for stream in Stream::ALL {
+        let mut next: Option<Height> = None;
+        let mut last = None;
+        for entry in manifest.segments_of(stream) {
+            if next.is_some_and(|next| next != entry.first_height()) {
+                return Err(damaged(format!("the backup has a gap before {}", entry.path)));
+            }
+            last = entry.last_block;
+            next = last.map(|last| last.height + 1);
         }
-        last = entry.last_block;
-        next = last.map(|last| last.height + 1);
+        let (height, hash) = (manifest.head.height, manifest.head.of(stream));
+        if last != Some(LastBlock { height, hash }) {
+            let hash = to_hex(&hash);
+            let what = format!("the backup's {stream} do not end with block {height}, {hash}");
+            return Err(damaged(what));
+        }
     }
-    let Head { height, hash } = manifest.head;
-    if last == Some(LastBlock { height, hash }) {
-        return Ok(());
+    let first = |stream| manifest.segments_of(stream).next().map_or(0, Entry::first_height);
+    match first(Stream::Results) <= first(Stream::Orders) {
+        true => Ok(()),
+        false => Err(damaged("the backup has orders without results".to_owned())),
     }
-    let hash = to_hex(&hash);
-    Err(damaged(format!("the backup's segments do not end with block {height}, {hash}")))
 }
 
 /// Paths that some entries name.

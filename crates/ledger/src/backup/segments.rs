@@ -1,4 +1,4 @@
-//! Segments: what is there is checked, what has come since is copied block by block.
+//! Segments: what is there is checked, what has come since is copied record by record.
 
 use sha2::{Digest, Sha256};
 use types::{Error, Height, Result, SqlState};
@@ -6,61 +6,70 @@ use types::{Error, Height, Result, SqlState};
 use crate::files::StorageFile;
 use crate::hash::Hash;
 use crate::log::{Place, SegmentRecords};
-use crate::segment::{SEGMENT_HEADER_BYTES, segment_path};
+use crate::segment::{SEGMENT_HEADER_BYTES, SegmentHeader, segment_path};
+use crate::stream::Stream;
 
 use super::manifest::{Entry, LastBlock};
 use super::target::{BUFFER_BYTES, Target, another_past, of_target};
-use super::{Attempt, Fault, of_source, of_source_log};
+use super::{Attempt, Fault, Scope, of_source, of_source_log};
 
-/// A segment of the backup, open behind its last good block.
+/// A segment of the backup, open behind its last good record.
 struct Copy {
     file: Box<dyn StorageFile>,
     place: Place,
     hasher: Sha256,
-    /// Blocks that are not written yet, from this offset on.
+    /// Records that are not written yet, from this offset on.
     buffer: Vec<u8>,
     flushed: u64,
 }
 
 impl Attempt<'_> {
-    /// Brings the segments that begin at `heights` up to the head.
+    /// Brings the segments of a stream that begin at `heights` up to the head, behind those that
+    /// are `kept`.
     pub(super) fn segments(
         &self,
         target: &mut Target<'_>,
+        stream: Stream,
         heights: &[Height],
-        entries: &mut Vec<Entry>,
-    ) -> Result<(), Fault> {
-        let before = entries.iter().rev().find_map(|entry| entry.last_block);
+        kept: Vec<Entry>,
+    ) -> Result<Vec<Entry>, Fault> {
+        let before = kept.iter().rev().find_map(|entry| entry.last_block);
         if before.is_some_and(|before| Some(&(before.height + 1)) != heights.first()) {
-            return Err(another_past(heights[0]).into());
+            return Err(another_past(self.head.height).into());
         }
         let mut previous = before.map(|before| before.hash);
+        let mut entries = kept;
         for (place, &first) in heights.iter().enumerate() {
             let end = heights.get(place + 1).map_or(self.head.height, |next| next - 1);
-            let (entry, last) = self.segment(target, first, end, previous)?;
+            let (entry, last) = self.segment(target, (stream, first), end, previous)?;
             previous = Some(last.hash);
             entries.push(entry);
         }
-        if previous != Some(self.head.hash) {
+        let last = entries.last().and_then(|entry| entry.last_block);
+        let goes_on = last.is_some_and(|last| last.height > self.head.height);
+        if !goes_on && previous != Some(self.head.of(stream)) {
             return Err(another_past(self.head.height).into());
         }
-        Ok(())
+        Ok(entries)
     }
 
     fn segment(
         &self,
         target: &mut Target<'_>,
-        first: Height,
+        (stream, first): (Stream, Height),
         last: Height,
         previous: Option<Hash>,
     ) -> Result<(Entry, LastBlock), Fault> {
-        let path = segment_path(first);
+        let path = segment_path(stream, first);
         let source = self.source.open(&path).map_err(of_source)?;
-        let mut records = SegmentRecords::open(&*source, first).map_err(of_source_log)?;
+        let mut records = SegmentRecords::open(&*source, stream, first).map_err(of_source_log)?;
         records.place.previous_hash = previous;
         let begin = records.place;
         // Whatever is there already: this segment follows from the one before.
         records.next().map_err(of_source_log)?;
+        if let Some(longer) = self.longer(target, &path, records.header_bytes(), last)? {
+            return Ok(longer);
+        }
         let mut copy = open_copy(target, &path, begin, records.header_bytes(), last)?;
         records.place = copy.place;
         while records.place.next_height <= last {
@@ -72,6 +81,34 @@ impl Attempt<'_> {
             copy.place = records.place;
         }
         copy.finish(target, path)
+    }
+
+    /// What the backup before has of a segment, if that is more than an archive asks for: results
+    /// end in the middle of a segment where their orders end one.
+    fn longer(
+        &self,
+        target: &mut Target<'_>,
+        path: &str,
+        header: &[u8; SEGMENT_HEADER_BYTES],
+        last: Height,
+    ) -> Result<Option<(Entry, LastBlock)>, Fault> {
+        if self.scope != Scope::ClosedSegments {
+            return Ok(None);
+        }
+        let Some((entry, _)) = target.listed(path)? else {
+            return Ok(None);
+        };
+        let Some(behind) = entry.last_block.filter(|behind| behind.height > last) else {
+            return Ok(None);
+        };
+        let mut found = [0; SEGMENT_HEADER_BYTES];
+        if let Some(file) = target.open_file(path)? {
+            file.read_at(&mut found, 0).map_err(of_target)?;
+        }
+        match found == *header {
+            true => Ok(Some((entry, behind))),
+            false => Err(another_past(last).into()),
+        }
     }
 }
 
@@ -93,7 +130,7 @@ impl Copy {
         Ok(target.copied(bytes)?)
     }
 
-    /// Syncs the file, whose end is that of the last block.
+    /// Syncs the file, whose end is that of the last record.
     fn finish(
         mut self,
         target: &mut Target<'_>,
@@ -115,7 +152,7 @@ impl Copy {
     }
 }
 
-/// Opens a segment of the backup behind its last good block that is not above `last`, or makes it.
+/// Opens a segment of the backup behind its last good record that is not above `last`, or makes it.
 fn open_copy(
     target: &mut Target<'_>,
     path: &str,
@@ -136,9 +173,9 @@ fn open_copy(
         return Ok(Copy { file, place, hasher, buffer: Vec::new(), flushed: entry.bytes });
     }
     if let Some(file) = target.open_file(path)? {
-        // A file of the backup before is damaged in a place that nobody knows; what an interrupted
+        // A file of the backup before is damaged in a place that is not known; what an interrupted
         // run has left was never anything but this copy.
-        if !was_listed && let Some(place) = good_blocks(target, &*file, begin, header, last)? {
+        if !was_listed && let Some(place) = good_records(target, &*file, begin, header, last)? {
             let hasher = target.hash(&*file, place.offset, of_target)?;
             return Ok(Copy { file, place, hasher, buffer: Vec::new(), flushed: place.offset });
         }
@@ -151,14 +188,17 @@ fn open_copy(
 }
 
 /// How far a file that no manifest lists is a copy of the segment.
-fn good_blocks(
+fn good_records(
     target: &mut Target<'_>,
     file: &dyn StorageFile,
     begin: Place,
     header: &[u8; SEGMENT_HEADER_BYTES],
     last: Height,
 ) -> Result<Option<Place>, Fault> {
-    let Ok(mut records) = SegmentRecords::open(file, begin.next_height) else {
+    let Ok(SegmentHeader { stream, .. }) = SegmentHeader::decode(header) else {
+        return Ok(None);
+    };
+    let Ok(mut records) = SegmentRecords::open(file, stream, begin.next_height) else {
         return Ok(None);
     };
     if records.header_bytes() != header {

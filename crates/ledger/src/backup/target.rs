@@ -10,9 +10,8 @@ use crate::checkpoint::{self, CHECKPOINT_FOLDER};
 use crate::files::{Files, StorageFile};
 use crate::hash::{Hash, to_hex};
 use crate::header::LedgerId;
-use crate::headers::HEADER_FOLDER;
 use crate::log::list_segments;
-use crate::segment::SEGMENT_FOLDER;
+use crate::stream::Stream;
 
 use super::manifest::{Entry, Manifest, manifest_name, parse_manifest_name};
 use super::view::{find_newest, hash_up_to};
@@ -24,7 +23,13 @@ const MARKER_TEXT: &[u8] = b"This folder is a backup of a ledger, or an archive 
 It is written by `tally backup` and `tally prune`, checked by `tally backup --verify`,\n\
 and made a data folder again by `tally restore`.\n";
 const LOCK: &str = "LOCK";
-const FOLDERS: [&str; 3] = [SEGMENT_FOLDER, CHECKPOINT_FOLDER, HEADER_FOLDER];
+const FOLDERS: [&str; 5] = [
+    CHECKPOINT_FOLDER,
+    Stream::Orders.folder(),
+    Stream::Results.folder(),
+    Stream::Orders.header_folder(),
+    Stream::Results.header_folder(),
+];
 pub(super) const BUFFER_BYTES: usize = 1 << 20;
 
 pub(super) struct Target<'a> {
@@ -76,6 +81,7 @@ impl<'a> Target<'a> {
     }
 
     /// Whether a ledger, up to a block and from another on, can follow what is there.
+    /// `first` is the oldest order that the ledger has; its results begin no later.
     pub fn admit(&self, ledger_id: LedgerId, head: Head, first: Height) -> Result<()> {
         let Some(previous) = &self.previous else {
             return self.admit_without_manifest(first);
@@ -94,7 +100,7 @@ impl<'a> Target<'a> {
                 first - 1
             )));
         }
-        match height == head.height && previous.head.hash != head.hash {
+        match height == head.height && previous.head != head {
             true => Err(another_past(height)),
             false => Ok(()),
         }
@@ -103,7 +109,7 @@ impl<'a> Target<'a> {
     /// What no manifest lists is removed in the end: not where there was a backup, if that would
     /// take the last copy of a block.
     fn admit_without_manifest(&self, first: Height) -> Result<()> {
-        let segments = list_segments(self.files)?;
+        let segments = list_segments(self.files, Stream::Orders)?;
         if !self.is_damaged || segments.first().is_none_or(|oldest| *oldest >= first) {
             return Ok(());
         }
@@ -116,9 +122,10 @@ impl<'a> Target<'a> {
     pub fn carried_segments(
         &mut self,
         scope: Scope,
+        stream: Stream,
         of: &dyn Fn(&Entry) -> bool,
     ) -> Result<Vec<Entry>, Fault> {
-        let segments = self.previous.iter().flat_map(Manifest::segments);
+        let segments = self.previous.iter().flat_map(|previous| previous.segments_of(stream));
         let entries: Vec<Entry> = segments.filter(|entry| of(entry)).cloned().collect();
         for entry in &entries {
             let holds = match scope {
@@ -273,8 +280,8 @@ impl<'a> Target<'a> {
         Ok(hasher.finalize().into())
     }
 
-    /// Syncs a file. If that fails nobody knows what is on disk, whatever reads show, so the next
-    /// run must not find it; only of a file that grew is the begin as good as before.
+    /// Syncs a file. If that fails it is not known what is on disk, whatever reads show, so the
+    /// next run must not find it; only of a file that grew is the begin as good as before.
     pub fn sync(&self, file: &dyn StorageFile, path: &str) -> Result<(), Fault> {
         file.sync().map_err(|error| {
             if self.previous.as_ref().is_none_or(|previous| previous.entry(path).is_none()) {
@@ -301,7 +308,7 @@ impl<'a> Target<'a> {
         let checkpoints = checkpoints.filter_map(|entry| checkpoint::height_of(&entry.path));
         Ok(Taken {
             head: manifest.head,
-            first_block: manifest.segments().next().map_or(0, Entry::first_height),
+            first_block: manifest.first_block(),
             checkpoints: checkpoints.collect(),
             files: manifest.entries.len() as u64,
             bytes: manifest.bytes(),

@@ -3,32 +3,33 @@
 use std::sync::{Arc, Mutex};
 
 use super::*;
-use crate::block::{Block, EncodedBlock};
+use crate::block::Block;
 use crate::checkpoint::{self, Group, PackWriter, TableGroups, read_manifest, write_manifest};
 use crate::files::StorageFile;
-use crate::log::{LogError, LogOptions, LogReader, LogWriter};
+use crate::log::{BlockReader, LogError, LogOptions, Recorded};
 use crate::memory_files::{Failure, MemoryFiles};
 use crate::merkle::leaf_hash;
 use crate::parameters::Parameters;
 use crate::prune::prune;
-use crate::testing::{chain, encoded};
+use crate::testing::{append as append_with, chain, changed_order, changed_result};
 
-const OPTIONS: LogOptions = LogOptions { segment_bytes: 1_500, zero_fill_bytes: 700, sync: true };
+const OPTIONS: LogOptions = LogOptions { segment_bytes: 900, zero_fill_bytes: 500, sync: true };
 
-fn append(files: &MemoryFiles, blocks: &[EncodedBlock]) {
-    let mut reader = LogReader::open(Arc::new(files.clone())).unwrap();
-    while reader.next_block().unwrap().is_some() {}
-    let mut writer = LogWriter::resume(reader, OPTIONS).unwrap();
-    let next = writer.next_height();
-    let rest = blocks.iter().filter(|block| block.height() >= next);
-    rest.for_each(|block| writer.append(std::slice::from_ref(block)).unwrap());
+fn append(files: &MemoryFiles, blocks: &[Block]) {
+    append_with(files, OPTIONS, blocks);
+}
+
+fn recorded(block: &Block) -> Recorded {
+    let result = Some(block.result.encode().unwrap());
+    Recorded { batch: block.batch.encode().unwrap(), result }
 }
 
 /// A checkpoint that keeps a group of the one at `older`, which it makes go.
 fn checkpoint(files: &MemoryFiles, block: &Block, older: Option<Height>) {
-    let header = block.header.clone();
-    let mut pack = PackWriter::create(files, header.ledger_id, header.height).unwrap();
-    let bytes = vec![header.height as u8; 600];
+    let (order, result) = (block.batch.header().clone(), block.result.header().clone());
+    let height = order.height;
+    let mut pack = PackWriter::create(files, order.ledger_id, height).unwrap();
+    let bytes = vec![height as u8; 600];
     let place = pack.append(&bytes).unwrap();
     pack.finish().unwrap();
     let older = older.map(|older| read_manifest(files, older).unwrap());
@@ -42,12 +43,13 @@ fn checkpoint(files: &MemoryFiles, block: &Block, older: Option<Height>) {
         first,
         place,
     });
-    let height = header.height;
     let manifest = checkpoint::Manifest {
-        header,
+        order,
+        result,
         durable_below: height + 1,
         parameters: Parameters::new("serial"),
         schema: b"schema".to_vec(),
+        carried: Vec::new(),
         tables: vec![TableGroups { table: types::TableId(1), groups }],
     };
     write_manifest(files, &manifest).unwrap();
@@ -57,7 +59,7 @@ fn checkpoint(files: &MemoryFiles, block: &Block, older: Option<Height>) {
 /// A ledger up to a block, with a checkpoint of each height in `checkpoints`.
 fn ledger(blocks: &[Block], checkpoints: &[usize]) -> MemoryFiles {
     let files = MemoryFiles::new();
-    append(&files, &encoded(blocks));
+    append(&files, blocks);
     let mut older = None;
     for &height in checkpoints {
         checkpoint(&files, &blocks[height], older);
@@ -71,8 +73,8 @@ fn copy_of(files: &MemoryFiles) -> MemoryFiles {
 }
 
 fn head_of(blocks: &[Block]) -> Head {
-    let header = &blocks.last().unwrap().header;
-    Head { height: header.height, hash: header.hash() }
+    let last = blocks.last().unwrap();
+    Head { height: last.height(), hash: last.hash(), order_hash: last.batch.hash() }
 }
 
 fn back_up(source: &dyn Files, target: &MemoryFiles, blocks: &[Block]) -> Result<Taken> {
@@ -88,18 +90,18 @@ fn expect_backup(files: &MemoryFiles, blocks: &[Block], when: &str) {
     let verified = check(files).unwrap_or_else(|error| panic!("{when}: {error}"));
     assert_eq!(verified.manifest.head, head_of(blocks), "{when}");
     let view: Arc<dyn Files> = Arc::new(BackupFiles::open(Arc::new(files.clone())).unwrap());
-    let mut reader = LogReader::open(view.clone()).unwrap();
+    let mut reader = BlockReader::open(view.clone()).unwrap();
     let first = reader.first_height() as usize;
     for block in &blocks[first..] {
-        let found = reader.next_block().unwrap_or_else(|error| panic!("{when}: {error}"));
-        assert_eq!(found, Some(block.encode().unwrap()), "{when}");
+        let found = reader.next().unwrap_or_else(|error| panic!("{when}: {error}"));
+        assert_eq!(found, Some(recorded(block)), "{when}");
     }
-    assert!(reader.next_block().unwrap().is_none(), "{when}");
+    assert!(reader.next().unwrap().is_none(), "{when}");
     let heights = checkpoint::heights(&*view).unwrap();
     for height in &heights {
         let manifest = read_manifest(&*view, *height).unwrap();
         let packs =
-            checkpoint::PackReader::open(&*view, manifest.header.ledger_id, &manifest.packs());
+            checkpoint::PackReader::open(&*view, manifest.order.ledger_id, &manifest.packs());
         let (packs, mut bytes) = (packs.unwrap(), Vec::new());
         manifest.groups().try_for_each(|group| packs.read(group, &mut bytes)).unwrap();
     }
@@ -118,7 +120,7 @@ fn only_what_is_new_is_copied() {
     assert_eq!(none.extent.bytes_copied, 0);
     assert!(none.extent.bytes_checked >= first.bytes);
 
-    append(&source, &encoded(&blocks[..9]));
+    append(&source, &blocks[..9]);
     let manifest_before = size(&source, &checkpoint::manifest_path(4));
     checkpoint(&source, &blocks[8], Some(4));
     let second = back_up(&source, &target, &blocks[..9]).unwrap();
@@ -142,7 +144,7 @@ fn size(files: &MemoryFiles, path: &str) -> u64 {
 fn bytes_of_blocks(blocks: &[Block], from: usize, to: usize) -> u64 {
     let whole = |to: usize| {
         let files = MemoryFiles::new();
-        append(&files, &encoded(&blocks[..to]));
+        append(&files, &blocks[..to]);
         back_up(&files, &MemoryFiles::new(), &blocks[..to]).unwrap().bytes
     };
     whole(to) - whole(from)
@@ -165,7 +167,7 @@ fn a_backup_that_is_interrupted_anywhere_leaves_the_one_before_and_the_next_goes
     let before = MemoryFiles::new();
     back_up(&source, &before, &blocks[..5]).unwrap();
     let before = copy_of(&before);
-    append(&source, &encoded(&blocks));
+    append(&source, &blocks);
     checkpoint(&source, &blocks[7], Some(3));
     let probe = copy_of(&before);
     back_up(&source, &probe, &blocks).unwrap();
@@ -322,7 +324,7 @@ fn checkpoints_and_segments_may_go_while_they_are_copied() {
             if !earlier.is_empty() {
                 back_up(&source, &target, &blocks[..=9]).unwrap();
             }
-            let (newer, all) = (blocks[8].clone(), encoded(&blocks));
+            let (newer, all) = (blocks[8].clone(), blocks.clone());
             let change: Change = Box::new(move |files| {
                 checkpoint(files, &newer, Some(4));
                 append(files, &all);
@@ -351,7 +353,7 @@ fn a_backup_keeps_what_the_ledger_prunes() {
     let target = MemoryFiles::new();
     back_up(&source, &target, &blocks[..8]).unwrap();
     assert!(prune(&source, 6, 6).unwrap().first_block > 0);
-    append(&source, &encoded(&blocks));
+    append(&source, &blocks);
     let taken = back_up(&source, &target, &blocks).unwrap();
     assert_eq!(taken.first_block, 0);
     expect_backup(&target, &blocks, "pruned below");
@@ -397,15 +399,25 @@ fn what_does_not_follow_is_refused_and_nothing_is_changed() {
     // The ledger has lost a block, and the same with other blocks since.
     refuse(&ledger(&blocks[..5], &[4]), &blocks[..5], "block 5 is not the ledger's");
     let mut other = chain(5, 4);
-    other[5].header.time_us += 1;
+    let batch = changed_order(&other[5].batch, &|header, _| header.time_us += 1);
+    let hash = batch.hash();
+    other[5].result = changed_result(&other[5].result, &|header, _| header.order_hash = hash);
+    other[5].batch = batch;
     refuse(&ledger(&other, &[4]), &other, "block 5 is not the ledger's");
-    let foreign = chain(12, 4).into_iter().map(|mut block| {
-        block.header.ledger_id = [1; 16];
-        block
-    });
-    let mut foreign: Vec<Block> = foreign.collect();
-    for height in 1..foreign.len() {
-        foreign[height].header.previous_hash = foreign[height - 1].header.hash();
+    let mut foreign: Vec<Block> = Vec::new();
+    for block in chain(12, 4) {
+        let (order, result) = foreign
+            .last()
+            .map_or(([0; 32], [0; 32]), |before| (before.batch.hash(), before.hash()));
+        let batch = changed_order(&block.batch, &|header, _| {
+            (header.ledger_id, header.previous_order_hash) = ([1; 16], order);
+        });
+        let order_hash = batch.hash();
+        let result = changed_result(&block.result, &|header, _| {
+            (header.ledger_id, header.previous_result_hash) = ([1; 16], result);
+            header.order_hash = order_hash;
+        });
+        foreign.push(Block { batch, result });
     }
     refuse(&ledger(&foreign, &[]), &foreign, "another ledger");
     // No place for a backup.
@@ -429,6 +441,10 @@ fn a_full_disk_is_told_as_such() {
     assert_eq!(error.code(), SqlState::IO_ERROR);
 }
 
+fn is_segment(path: &str) -> bool {
+    crate::segment::parse_segment_path(path).is_some()
+}
+
 /// Rot in the ledger does not reach the backup.
 #[test]
 fn damage_of_the_ledger_is_an_error_and_of_a_checkpoint_means_without_it() {
@@ -443,7 +459,7 @@ fn damage_of_the_ledger_is_an_error_and_of_a_checkpoint_means_without_it() {
             source.plant(&path, changed);
             let target = MemoryFiles::new();
             let taken = back_up(&source, &target, &blocks);
-            match path.starts_with("segments/") {
+            match is_segment(&path) {
                 true => assert!(taken.is_err(), "{path}, byte {place}"),
                 false => assert_eq!(taken.unwrap().checkpoints, [0; 0], "{path}, byte {place}"),
             }
@@ -451,7 +467,7 @@ fn damage_of_the_ledger_is_an_error_and_of_a_checkpoint_means_without_it() {
         let source = copy_of(&whole);
         source.remove(&path).unwrap();
         let taken = back_up(&source, &MemoryFiles::new(), &blocks);
-        assert_eq!(taken.is_err(), path.starts_with("segments/"), "without {path}");
+        assert_eq!(taken.is_err(), is_segment(&path), "without {path}");
     }
 }
 
@@ -471,11 +487,11 @@ fn an_archive_and_its_pruned_ledger_are_one_ledger() {
             Arc::new(source.clone()),
             Arc::new(BackupFiles::open(Arc::new(target.clone())).unwrap()),
         ];
-        let mut reader = LogReader::open(Arc::new(JoinedFiles(parts))).unwrap();
+        let mut reader = BlockReader::open(Arc::new(JoinedFiles(parts))).unwrap();
         for block in &blocks {
-            assert_eq!(reader.next_block().unwrap(), Some(block.encode().unwrap()));
+            assert_eq!(reader.next().unwrap(), Some(recorded(block)));
         }
-        assert!(matches!(reader.next_block(), Ok(None) | Err(LogError::TornTail(_))));
+        assert!(matches!(reader.next(), Ok(None) | Err(LogError::TornTail(_))));
     }
     assert!(archive(&source, &target, 99, &mut |_| Ok(())).is_err());
 }
@@ -491,9 +507,29 @@ fn an_archive_in_a_folder_of_backups_takes_nothing_away() {
     assert_eq!((taken.head.height, &taken.checkpoints[..]), (9, &[8][..]));
     expect_backup(&target, &blocks[..=9], "archived");
     prune(&source, last, 8).unwrap();
-    append(&source, &encoded(&blocks));
+    append(&source, &blocks);
     back_up(&source, &target, &blocks).unwrap();
     expect_backup(&target, &blocks, "gone on");
+}
+
+/// Orders whose results are not there could not be restored where they were pruned.
+#[test]
+fn a_backup_has_a_result_for_each_of_its_orders() {
+    let blocks = chain(9, 4);
+    let source = ledger(&blocks, &[4]);
+    let target = MemoryFiles::new();
+    back_up(&source, &target, &blocks).unwrap();
+    let whole = check(&target).unwrap().manifest;
+    for (stream, what) in [(Stream::Results, "without results"), (Stream::Orders, "")] {
+        let mut manifest = whole.clone();
+        let oldest = manifest.segments_of(stream).next().unwrap().path.clone();
+        manifest.entries.retain(|entry| entry.path != oldest);
+        target.plant(&manifest::manifest_name(whole.number), manifest.encode());
+        match check(&target) {
+            Ok(_) => assert_eq!(stream, Stream::Orders, "results may begin first"),
+            Err(error) => assert!(!what.is_empty() && error.message().contains(what), "{error}"),
+        }
+    }
 }
 
 /// A run that was killed leaves what it copied, and the next one finds it the same as the ledger's.
@@ -525,9 +561,9 @@ fn a_backup_and_a_newer_archive_are_one_ledger() {
     let source = ledger(&blocks[..=7], &[7]);
     let backup = MemoryFiles::new();
     back_up(&source, &backup, &blocks[..=7]).unwrap();
-    let newest = *list_segments(&source).unwrap().last().unwrap();
-    append(&source, &encoded(&blocks));
-    let segments = list_segments(&source).unwrap();
+    let newest = *list_segments(&source, Stream::Orders).unwrap().last().unwrap();
+    append(&source, &blocks);
+    let segments = list_segments(&source, Stream::Orders).unwrap();
     let next = segments[segments.binary_search(&newest).unwrap() + 1];
     assert!(newest <= 7 && next > 8, "block 7 does not end its segment");
     let last = segments.last().unwrap() - 1;
@@ -538,10 +574,10 @@ fn a_backup_and_a_newer_archive_are_one_ledger() {
     };
     for parts in [[&backup, &archived], [&archived, &backup]] {
         let joined = JoinedFiles(parts.map(part).into());
-        let mut reader = LogReader::open(Arc::new(joined)).unwrap();
+        let mut reader = BlockReader::open(Arc::new(joined)).unwrap();
         for block in &blocks[..=last as usize] {
-            assert_eq!(reader.next_block().unwrap(), Some(block.encode().unwrap()));
+            assert_eq!(reader.next().unwrap(), Some(recorded(block)));
         }
-        assert!(reader.next_block().unwrap().is_none());
+        assert!(reader.next().unwrap().is_none());
     }
 }

@@ -10,8 +10,10 @@ use types::{Error, Height, Result, SqlState};
 use crate::files::{Files, StorageFile, read_all};
 use crate::hash::to_hex;
 use crate::log::SegmentRecords;
+use crate::segment::parse_segment_path;
+use crate::stream::Stream;
 
-use super::manifest::{Entry, Manifest, parse_manifest_name, segment_height};
+use super::manifest::{Entry, Manifest, parse_manifest_name};
 use super::target::MARKER;
 use super::{Fault, give_up, of_source};
 
@@ -213,24 +215,28 @@ impl StorageFile for Limited {
     }
 }
 
-/// The one of the files at a path that has the most blocks, if they are the same segment.
+/// The one of the files at a path that has the most records, if they are the same segment.
 fn longest(
     path: &str,
     first: Box<dyn StorageFile>,
     others: &[Arc<dyn Files>],
 ) -> Box<dyn StorageFile> {
-    let Some(height) = segment_height(path) else { return first };
+    let Some(segment) = parse_segment_path(path) else { return first };
     let mut longest = first;
     // What another part has, and cannot be read, is no reason to refuse what is there.
     for other in others.iter().filter_map(|part| part.open(path).ok()) {
-        if has_more_blocks(&*other, &*longest, height) {
+        if has_more_records(&*other, &*longest, segment) {
             longest = other;
         }
     }
     longest
 }
 
-fn has_more_blocks(one: &dyn StorageFile, other: &dyn StorageFile, first: Height) -> bool {
+fn has_more_records(
+    one: &dyn StorageFile,
+    other: &dyn StorageFile,
+    (stream, first): (Stream, Height),
+) -> bool {
     // A segment that is written to ends with zeros; of a closed one there is no other part.
     let end = |file: &dyn StorageFile| {
         let (size, mut last) = (file.size().ok()?, [0]);
@@ -240,9 +246,8 @@ fn has_more_blocks(one: &dyn StorageFile, other: &dyn StorageFile, first: Height
     if end(one).is_some_and(|size| end(other) == Some(size)) {
         return false;
     }
-    let (Ok(mut one), Ok(mut other)) =
-        (SegmentRecords::open(one, first), SegmentRecords::open(other, first))
-    else {
+    let open = |file| SegmentRecords::open(file, stream, first);
+    let (Ok(mut one), Ok(mut other)) = (open(one), open(other)) else {
         return false;
     };
     if one.header != other.header {
@@ -257,7 +262,7 @@ fn has_more_blocks(one: &dyn StorageFile, other: &dyn StorageFile, first: Height
 
 /// A ledger in several folders, read-only: a pruned one, and the archives of what it had before; or
 /// a backup, and the archives of what came after it. Where two have a file, the first one's is
-/// read, but of a segment, which grows, the one that has the most blocks.
+/// read, but of a segment, which grows, the one that has the most records.
 pub struct JoinedFiles(pub Vec<Arc<dyn Files>>);
 
 impl Files for JoinedFiles {

@@ -3,7 +3,7 @@
 use types::{Height, Result, TableId};
 
 use crate::hash::{Hash, TAG_CHECKPOINT, TAG_STATE, tagged_hash, to_hex};
-use crate::header::{BlockHeader, HEADER_BYTES};
+use crate::header::{ORDER_HEADER_BYTES, OrderHeader, RESULT_HEADER_BYTES, ResultHeader};
 use crate::merkle::MerkleBuilder;
 use crate::parameters::Parameters;
 use crate::wire::{Cursor, put_prefixed};
@@ -11,7 +11,7 @@ use crate::wire::{Cursor, put_prefixed};
 use super::GROUP_ROWS_MAX;
 
 const MAGIC: [u8; 8] = *b"TALLYCKM";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// What an encoded table, and an encoded group, takes at least.
 const TABLE_BYTES_MIN: usize = 8;
 const GROUP_BYTES_MIN: usize = 68;
@@ -20,14 +20,17 @@ const GROUP_BYTES_MIN: usize = 68;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Manifest {
     /// Of the block whose state this is.
-    pub header: BlockHeader,
-    /// All blocks below were on stable storage when the checkpoint was begun: a ledger that ends
+    pub order: OrderHeader,
+    pub result: ResultHeader,
+    /// All orders below were on stable storage when the checkpoint was begun: a ledger that ends
     /// before has lost some.
     pub durable_below: Height,
     /// In force for the next block.
     pub parameters: Parameters,
     /// Opaque here.
     pub schema: Vec<u8>,
+    /// What the ledger's state holds beside rows and schema. Opaque here.
+    pub carried: Vec<u8>,
     /// Every table of the schema, by id.
     pub tables: Vec<TableGroups>,
 }
@@ -72,16 +75,18 @@ impl TableGroups {
     }
 }
 
-/// The digest of a state: its parameters, its schema and, for each table in the order of their ids,
-/// the number of its rows and the root over its groups.
+/// The digest of a state: its parameters, its schema, what it holds besides and, for each table in
+/// the order of their ids, the number of its rows and the root over its groups.
 pub fn state_digest(
     parameters: &Parameters,
     schema: &[u8],
+    carried: &[u8],
     tables: &[(TableId, u64, Hash)],
 ) -> Result<Hash> {
     let mut bytes = Vec::new();
     put_prefixed(&mut bytes, &parameters.encode()?)?;
     put_prefixed(&mut bytes, schema)?;
+    put_prefixed(&mut bytes, carried)?;
     bytes.extend_from_slice(&(tables.len() as u32).to_be_bytes());
     for (table, rows, root) in tables {
         bytes.extend_from_slice(&table.0.to_be_bytes());
@@ -93,7 +98,7 @@ pub fn state_digest(
 
 impl Manifest {
     pub fn height(&self) -> Height {
-        self.header.height
+        self.result.height
     }
 
     pub fn rows(&self) -> u64 {
@@ -119,17 +124,19 @@ impl Manifest {
 
     pub fn digest(&self) -> Result<Hash> {
         let tables: Vec<_> = self.tables.iter().map(|t| (t.table, t.rows(), t.root())).collect();
-        state_digest(&self.parameters, &self.schema, &tables)
+        state_digest(&self.parameters, &self.schema, &self.carried, &tables)
     }
 
     pub fn encode(&self) -> Result<Vec<u8>> {
         let mut bytes = MAGIC.to_vec();
         bytes.extend_from_slice(&VERSION.to_be_bytes());
-        bytes.extend_from_slice(&self.header.encode());
+        bytes.extend_from_slice(&self.order.encode());
+        bytes.extend_from_slice(&self.result.encode());
         bytes.extend_from_slice(&self.durable_below.to_be_bytes());
         bytes.extend_from_slice(&self.digest()?);
         put_prefixed(&mut bytes, &self.parameters.encode()?)?;
         put_prefixed(&mut bytes, &self.schema)?;
+        put_prefixed(&mut bytes, &self.carried)?;
         bytes.extend_from_slice(&(self.tables.len() as u32).to_be_bytes());
         for TableGroups { table, groups } in &self.tables {
             bytes.extend_from_slice(&table.0.to_be_bytes());
@@ -163,29 +170,36 @@ impl Manifest {
         if version != VERSION {
             return Err(cursor.invalid(format!("version {version} is not known")));
         }
-        let header = BlockHeader::decode(cursor.take(HEADER_BYTES)?)?;
+        let order = OrderHeader::decode(cursor.take(ORDER_HEADER_BYTES)?)?;
+        let result = ResultHeader::decode(cursor.take(RESULT_HEADER_BYTES)?)?;
+        let one_block = (result.height, result.ledger_id) == (order.height, order.ledger_id);
+        if !one_block || result.order_hash != order.hash() {
+            return Err(cursor.invalid("its two headers are not of one block"));
+        }
         let durable_below = cursor.u64()?;
         let digest: Hash = cursor.array()?;
         let parameters = Parameters::decode(cursor.prefixed()?)?;
         let schema = cursor.prefixed()?.to_vec();
+        let carried = cursor.prefixed()?.to_vec();
         let mut tables: Vec<TableGroups> = Vec::new();
         for _ in 0..cursor.count(TABLE_BYTES_MIN)? {
-            let table = decode_table(&mut cursor, header.height)?;
+            let table = decode_table(&mut cursor, result.height)?;
             if tables.last().is_some_and(|before| before.table >= table.table) {
                 return Err(cursor.invalid(format!("table {} is out of order", table.table.0)));
             }
             tables.push(table);
         }
         let _hash: Hash = cursor.array()?;
-        let manifest = Manifest { header, durable_below, parameters, schema, tables };
+        let manifest =
+            Manifest { order, result, durable_below, parameters, schema, carried, tables };
         same(&cursor, "the digest of the state", &digest, &manifest.digest()?)?;
         cursor.finish()?;
         Ok(manifest)
     }
 }
 
-/// Hashes a manifest's bytes anew, as whoever changed them could: what is wrong with the rest must
-/// show without the hash.
+/// Hashes a manifest's bytes anew, as an attacker who changed them could: what is wrong with the
+/// rest must show without the hash.
 pub fn reseal(bytes: &mut [u8]) {
     if let Some((content, hash)) = bytes.split_last_chunk_mut::<32>() {
         *hash = tagged_hash(TAG_CHECKPOINT, content);

@@ -4,17 +4,18 @@
 //! # Idea
 //!
 //! A block boundary is the one moment at which nothing is half done, so a checkpoint is a set of
-//! rows with a block's header. Rows are cut into *groups* by their keys alone, and a group's bytes
-//! depend on its rows alone: the same state gives the same groups on every replica, whatever its
-//! history and its memory look like. Groups are named by their hashes; a checkpoint writes those
-//! that have changed and refers to the others where older checkpoints have put them.
+//! rows with a block's headers, and with what its block hands on to the next ones. Rows are cut
+//! into *groups* by their keys alone, and a group's bytes depend on its rows alone: the same state
+//! gives the same groups on every replica, whatever its history and its memory look like. Groups
+//! are named by their hashes; a checkpoint writes those that have changed and refers to the others
+//! where older checkpoints have put them.
 //!
 //! ```text
 //! checkpoints/
 //!   …0100.pack      │A│B│C│D│E│F│                 groups, one behind the other
-//!   …0100.manifest  header, schema, A B C D E F
+//!   …0100.manifest  headers, schema, A B C D E F
 //!   …0200.pack      │C'│F'│                       what blocks 101 to 200 changed
-//!   …0200.manifest  header, schema, A B C' D E F'    (A, B, D, E lie in …0100.pack)
+//!   …0200.manifest  headers, schema, A B C' D E F'    (A, B, D, E lie in …0100.pack)
 //! ```
 //!
 //! # Where a group begins
@@ -29,7 +30,7 @@
 //! ```text
 //! group   u64 stamp ‖ string image, for each row in key order       leaf of its table's tree
 //! table   Merkle root over its groups
-//! state   SHA-256("tally state v1" ‖ parameters ‖ schema ‖ (table, rows, root) …)
+//! state   SHA-256("tally state v2" ‖ parameters ‖ schema ‖ carried ‖ (table, rows, root) …)
 //! ```
 //!
 //! It is a function of the rows, their stamps and the schema changes since genesis, so replicas can

@@ -15,19 +15,21 @@ fn group(files: &mut PackWriter, first: u8, bytes: &[u8]) -> Group {
 
 /// A checkpoint of two tables, one of them empty.
 fn manifest(height: u64, groups: Vec<Group>) -> Manifest {
-    let header = chain(height, 1).remove(height as usize).header;
+    let block = chain(height, 1).remove(height as usize);
     let tables = [(TableId(1), groups), (TableId(7), Vec::new())];
     Manifest {
-        header,
+        order: block.batch.header().clone(),
+        result: block.result.header().clone(),
         durable_below: height + 1,
         parameters: Parameters::new("serial"),
         schema: b"schema".to_vec(),
+        carried: b"handed on".to_vec(),
         tables: tables.map(|(table, groups)| TableGroups { table, groups }).into(),
     }
 }
 
 fn write(files: &MemoryFiles, height: u64, reused: Option<Group>) -> Manifest {
-    let ledger_id = chain(0, 0)[0].header.ledger_id;
+    let ledger_id = chain(0, 0)[0].batch.header().ledger_id;
     let mut pack = PackWriter::create(files, ledger_id, height).unwrap();
     let large = vec![height as u8; (1 << 20) + 5000];
     let mut groups: Vec<Group> = reused.into_iter().collect();
@@ -46,7 +48,7 @@ fn packs(manifest: &Manifest) -> Vec<u64> {
 }
 
 fn read_groups(files: &MemoryFiles, manifest: &Manifest) -> types::Result<usize> {
-    let ledger_id = manifest.header.ledger_id;
+    let ledger_id = manifest.order.ledger_id;
     let reader = PackReader::open(files, ledger_id, &packs(manifest))?;
     let mut bytes = Vec::new();
     manifest.groups().try_for_each(|group| reader.read(group, &mut bytes))?;
@@ -77,6 +79,14 @@ fn every_flipped_byte_of_a_manifest_is_found() {
 }
 
 #[test]
+fn the_two_headers_of_a_manifest_are_of_one_block() {
+    let (two, three) = (manifest(2, Vec::new()), manifest(3, Vec::new()));
+    let mixed = Manifest { order: three.order, ..two.clone() };
+    assert!(Manifest::decode(&mixed.encode().unwrap()).is_err());
+    assert_eq!(Manifest::decode(&two.encode().unwrap()).unwrap(), two);
+}
+
+#[test]
 fn a_flipped_byte_of_a_pack_is_found() {
     let files = MemoryFiles::new();
     let manifest = write(&files, 2, None);
@@ -99,7 +109,8 @@ fn the_digest_is_the_states_alone() {
     let files = MemoryFiles::new();
     let first = write(&files, 2, None);
     let mut other = first.clone();
-    other.header = chain(9, 1).remove(9).header;
+    other.order = chain(9, 1)[9].batch.header().clone();
+    other.result = chain(9, 1)[9].result.header().clone();
     other.tables[0].groups[0].place.offset += 1;
     assert_eq!(other.digest(), first.digest());
     for change in [
@@ -107,6 +118,8 @@ fn the_digest_is_the_states_alone() {
         |m: &mut Manifest| m.tables[0].groups[1].rows += 1,
         |m: &mut Manifest| m.tables[1].table.0 += 1,
         |m: &mut Manifest| m.schema.push(0),
+        |m: &mut Manifest| m.carried.push(0),
+        |m: &mut Manifest| m.schema.extend(m.carried.split_off(1)),
         |m: &mut Manifest| m.parameters.protocol.push('x'),
     ] {
         let mut other = first.clone();

@@ -7,30 +7,32 @@ use bytes::Bytes;
 use types::Height;
 
 use super::{Damage, LogError, TornTail};
-use crate::block::EncodedBlock;
 use crate::files::{Files, read_all};
 use crate::hash::{Hash, to_hex};
-use crate::header::{BlockHeader, LedgerId};
-use crate::headers;
+use crate::header::LedgerId;
+use crate::headers::{self, Link};
+use crate::record::Record;
 use crate::segment::{
-    RECORD_HEADER_BYTES, RecordHeader, SEGMENT_FOLDER, SEGMENT_HEADER_BYTES, SegmentHeader,
-    parse_segment_name, proves_durable, salted_crc, segment_path,
+    RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES, SegmentHeader, parse_segment_name,
+    proves_durable, salted_crc, segment_path,
 };
+use crate::stream::Stream;
 
 type Result<T> = std::result::Result<T, LogError>;
 
-/// Yields blocks in order, then a clean end or the reason why there is none.
+/// Yields the records of a stream in order, then a clean end or the reason why there is none.
 pub struct LogReader {
     pub(super) files: Arc<dyn Files>,
+    pub(super) stream: Stream,
     /// First heights of the segments, ascending.
     segments: Vec<Height>,
     /// Index of the segment to open when the current one ends.
     upcoming: usize,
     current: Option<OpenSegment>,
-    pruned: Option<BlockHeader>,
+    pruned: Option<Link>,
     pub(super) next_height: Height,
     pub(super) ledger_id: Option<LedgerId>,
-    /// Hash of the last block read, or pruned.
+    /// Hash of the last record read, or pruned.
     pub(super) head_hash: Option<Hash>,
     pub(super) end: Option<LogEnd>,
 }
@@ -49,6 +51,8 @@ pub(super) struct LogEnd {
     /// None if there is no segment yet.
     pub segment: Option<LastSegment>,
     pub torn: Option<TornTail>,
+    /// First heights of segments that lie wholly behind the end.
+    pub surplus: Vec<Height>,
 }
 
 pub(super) struct LastSegment {
@@ -63,8 +67,8 @@ pub(super) struct LastSegment {
 
 /// What lies at an offset of a segment.
 enum Found {
-    Block {
-        block: EncodedBlock,
+    Record {
+        record: Record,
         durable_below: Height,
     },
     Nothing,
@@ -75,71 +79,89 @@ enum Found {
 }
 
 impl LogReader {
-    /// Reads from genesis, or from the oldest block that was not pruned.
-    pub fn open(files: Arc<dyn Files>) -> Result<Self> {
-        Self::open_at(files, 0)
+    /// Reads from genesis, or from the oldest record that was not pruned.
+    pub fn open(files: Arc<dyn Files>, stream: Stream) -> Result<Self> {
+        Self::open_at(files, stream, 0)
     }
 
     /// Reads from the start of the segment that holds a height. Segments before it are only known
     /// to be there.
-    pub fn open_at(files: Arc<dyn Files>, height: Height) -> Result<Self> {
-        let segments = list_segments(&*files)?;
-        let pruned = pruned_end(&*files, segments.first().copied())?;
+    pub fn open_at(files: Arc<dyn Files>, stream: Stream, height: Height) -> Result<Self> {
+        let segments = list_segments(&*files, stream)?;
+        let pruned = pruned_end(&*files, stream, segments.first().copied())?;
         let first_height = pruned.as_ref().map_or(0, |last| last.height + 1);
         let upcoming = segments.partition_point(|first| *first <= height).saturating_sub(1);
         Ok(LogReader {
             next_height: segments.get(upcoming).copied().unwrap_or(first_height),
             files,
+            stream,
             segments,
             upcoming,
             current: None,
             ledger_id: pruned.as_ref().map(|last| last.ledger_id),
-            head_hash: pruned.as_ref().filter(|_| upcoming == 0).map(BlockHeader::hash),
+            head_hash: pruned.as_ref().filter(|_| upcoming == 0).map(|last| last.hash),
             pruned,
             end: None,
         })
     }
 
-    /// The newest block of which only the header is kept, if blocks were pruned.
-    pub fn pruned(&self) -> Option<&BlockHeader> {
+    pub fn stream(&self) -> Stream {
+        self.stream
+    }
+
+    /// The newest record of which only the header is kept, if some were pruned.
+    pub fn pruned(&self) -> Option<&Link> {
         self.pruned.as_ref()
     }
 
-    /// Height of the oldest block that is there: 0 if none was pruned.
+    /// Height of the oldest record that is there: 0 if none was pruned.
     pub fn first_height(&self) -> Height {
         self.pruned.as_ref().map_or(0, |last| last.height + 1)
     }
 
     /// The ledger of the segments read so far. A crash before genesis was whole leaves a segment of
-    /// a ledger without blocks; whoever writes genesis then must take its id.
+    /// a ledger without blocks; a genesis that is written then must take its id.
     pub fn ledger_id(&self) -> Option<LedgerId> {
         self.ledger_id
     }
 
-    /// The height after the last block read.
+    /// The height after the last record read.
     pub fn next_height(&self) -> Height {
         self.next_height
     }
 
     /// Where the log ends, once that was found: a file and an offset in it.
     pub fn end(&self) -> Option<(&str, u64)> {
-        let none_yet = (SEGMENT_FOLDER, 0);
+        let none_yet = (self.stream.folder(), 0);
         let end = self.end.as_ref()?;
         Some(end.segment.as_ref().map_or(none_yet, |last| (&*last.path, last.offset)))
     }
 
-    /// The next block; `None` at the end. After a torn tail has been reported once, that is the
+    /// Where the reader stands: a file and an offset in it.
+    pub(super) fn position(&self) -> (String, u64) {
+        match &self.current {
+            Some(segment) => (segment.path.clone(), segment.offset as u64),
+            None => (self.stream.folder().to_owned(), 0),
+        }
+    }
+
+    /// Bytes behind the end that are no record, or count as none.
+    pub fn torn(&self) -> Option<&TornTail> {
+        self.end.as_ref()?.torn.as_ref()
+    }
+
+    /// The next record; `None` at the end. After a torn tail has been reported once, that is the
     /// end; damage is reported again and again, there is no way past it.
     ///
-    /// A block shares the buffer of its whole segment: copy what must outlive the reading.
-    pub fn next_block(&mut self) -> Result<Option<EncodedBlock>> {
+    /// A record shares the buffer of its whole segment: copy what must outlive the reading.
+    pub fn next_record(&mut self) -> Result<Option<Record>> {
         if self.end.is_some() {
             return Ok(None);
         }
         loop {
             let Some(segment) = self.current.take() else {
                 if self.upcoming == self.segments.len() {
-                    self.end = Some(LogEnd { segment: None, torn: None });
+                    self.end = Some(LogEnd { segment: None, torn: None, surplus: Vec::new() });
                     return Ok(None);
                 }
                 self.current = Some(self.open_segment()?);
@@ -148,15 +170,16 @@ impl LogReader {
             let segment = self.current.insert(segment);
             let newest = self.upcoming == self.segments.len();
             match segment.find(self.next_height, newest) {
-                Found::Block { block, durable_below } => {
-                    segment.note(block.height(), durable_below);
-                    segment.offset += RECORD_HEADER_BYTES + block.payload().len();
-                    self.next_height = block.height() + 1;
-                    self.head_hash = Some(block.hash());
-                    return Ok(Some(block));
+                Found::Record { record, durable_below } => {
+                    segment.note(record.height(), durable_below);
+                    segment.offset += RECORD_HEADER_BYTES + record.payload().len();
+                    self.next_height = record.height() + 1;
+                    self.head_hash = Some(record.hash());
+                    return Ok(Some(record));
                 }
                 Found::Nothing if newest => {
-                    self.end = Some(LogEnd { segment: Some(segment.last()), torn: None });
+                    let segment = Some(segment.last());
+                    self.end = Some(LogEnd { segment, torn: None, surplus: Vec::new() });
                     return Ok(None);
                 }
                 Found::Nothing => self.current = None,
@@ -173,8 +196,46 @@ impl LogReader {
         }
     }
 
+    /// Declares that the log ends here, whatever lies behind.
+    pub(super) fn end_here(&mut self) -> Result<()> {
+        match self.next_record() {
+            Ok(None) | Err(LogError::TornTail(_)) => return Ok(()),
+            Err(LogError::Io(error)) => return Err(error.into()),
+            Err(LogError::Damage(_)) => {}
+            Ok(Some(record)) => self.step_back(&record),
+        }
+        let surplus = self.segments.split_off(self.upcoming);
+        let what = "the orders end before it";
+        let in_segment = self.current.as_ref().map(|last| last.torn(self.next_height, what));
+        let torn = match (in_segment.filter(|torn| torn.cut_bytes > 0), surplus.first()) {
+            (Some(torn), _) => Some(torn),
+            (None, None) => None,
+            (None, Some(&first)) => Some(TornTail {
+                stream: self.stream,
+                height: self.next_height,
+                file: segment_path(self.stream, first),
+                offset: 0,
+                cut_bytes: self.files.open(&segment_path(self.stream, first))?.size()?,
+                what: what.to_owned(),
+            }),
+        };
+        let segment = self.current.as_ref().map(OpenSegment::last);
+        self.end = Some(LogEnd { segment, torn, surplus });
+        Ok(())
+    }
+
+    /// Undoes the reading of the last record.
+    fn step_back(&mut self, record: &Record) {
+        if let Some(segment) = &mut self.current {
+            segment.offset -= RECORD_HEADER_BYTES + record.payload().len();
+            segment.unproven.pop_back();
+        }
+        self.next_height = record.height();
+        self.head_hash = record.height().checked_sub(1).map(|_| record.previous_hash());
+    }
+
     /// Whether a segment with an unreadable header may be one whose creation a crash cut short.
-    /// Only the newest one may, and no block was written to it before its header was synced.
+    /// Only the newest one may, and no record was written to it before its header was synced.
     fn may_be_torn(&self, bytes: &[u8]) -> bool {
         let records = bytes.get(SEGMENT_HEADER_BYTES..).unwrap_or_default();
         self.upcoming + 1 == self.segments.len() && used_bytes(records) == 0
@@ -182,6 +243,7 @@ impl LogReader {
 
     fn end_without_header(&mut self, path: String, bytes: &[u8], what: &str) -> LogError {
         let torn = TornTail {
+            stream: self.stream,
             height: self.next_height,
             file: path.clone(),
             offset: 0,
@@ -193,16 +255,17 @@ impl LogReader {
     }
 
     fn end_torn(&mut self, segment: LastSegment, torn: TornTail) -> LogError {
-        self.end = Some(LogEnd { segment: Some(segment), torn: Some(torn.clone()) });
+        let (segment, surplus) = (Some(segment), Vec::new());
+        self.end = Some(LogEnd { segment, torn: Some(torn.clone()), surplus });
         LogError::TornTail(torn)
     }
 
     fn open_segment(&mut self) -> Result<OpenSegment> {
         let first_height = self.segments[self.upcoming];
         if first_height > self.next_height {
-            return Err(missing(self.next_height, first_height));
+            return Err(missing(self.stream, self.next_height, first_height));
         }
-        let path = segment_path(first_height);
+        let path = segment_path(self.stream, first_height);
         let damage = |what: String| {
             LogError::Damage(Damage { height: first_height, file: path.clone(), offset: 0, what })
         };
@@ -223,6 +286,9 @@ impl LogReader {
                 header.first_height
             )));
         }
+        if header.stream != self.stream {
+            return Err(damage(format!("the file holds a segment of {}", header.stream)));
+        }
         let ledger_id = *self.ledger_id.get_or_insert(header.ledger_id);
         if header.ledger_id != ledger_id {
             return Err(damage(foreign(&header.ledger_id, &ledger_id)));
@@ -240,30 +306,30 @@ impl OpenSegment {
 
     fn find(&self, height: Height, newest: bool) -> Found {
         let rest = self.rest();
-        let record = match RecordHeader::decode(rest, self.header.salt) {
-            Ok(record) => record,
+        let frame = match RecordHeader::decode(rest, self.header.salt) {
+            Ok(frame) => frame,
             Err(_) if rest.is_empty() || (newest && used_bytes(rest) == 0) => {
                 return Found::Nothing;
             }
             Err(what) => return Found::Unreadable(what),
         };
         let start = self.offset + RECORD_HEADER_BYTES;
-        let length = record.length as usize;
+        let length = frame.length as usize;
         if length > self.bytes.len() - start {
             return Found::Unreadable("the record is cut");
         }
         let payload = self.bytes.slice(start..start + length);
-        if salted_crc(self.header.salt, &payload) != record.payload_crc {
+        if salted_crc(self.header.salt, &payload) != frame.payload_crc {
             return Found::Unreadable("the record's checksum does not match");
         }
-        let durable_below = record.durable_below;
-        match self.check(height, &record, payload) {
-            Ok(block) => Found::Block { block, durable_below },
+        let durable_below = frame.durable_below;
+        match self.check(height, &frame, payload) {
+            Ok(record) => Found::Record { record, durable_below },
             Err(what) => Found::Wrong(what),
         }
     }
 
-    /// The record at the current offset is a block's, and says what was synced before it.
+    /// The record at the current offset is whole, and says what was synced before it.
     fn note(&mut self, height: Height, durable_below: Height) {
         while self.unproven.pop_front_if(|(height, _)| *height < durable_below).is_some() {}
         self.unproven.push_back((height, self.offset));
@@ -272,23 +338,24 @@ impl OpenSegment {
     fn check(
         &self,
         height: Height,
-        record: &RecordHeader,
+        frame: &RecordHeader,
         payload: Bytes,
-    ) -> std::result::Result<EncodedBlock, String> {
-        if record.height != height {
-            return Err(format!("the record says block {}", record.height));
+    ) -> std::result::Result<Record, String> {
+        if frame.height != height {
+            return Err(format!("the record says block {}", frame.height));
         }
-        if record.durable_below > height {
+        if frame.durable_below > height {
             return Err("the record says that it was synced before it was written".to_owned());
         }
-        let block = EncodedBlock::from_payload(payload).map_err(|error| error.to_string())?;
-        if block.height() != height {
-            return Err(format!("the record holds block {}", block.height()));
+        let record = Record::from_payload(self.header.stream, payload);
+        let record = record.map_err(|error| error.to_string())?;
+        if record.height() != height {
+            return Err(format!("the record holds block {}", record.height()));
         }
-        if block.ledger_id() != self.header.ledger_id {
-            return Err(foreign(&block.ledger_id(), &self.header.ledger_id));
+        if record.ledger_id() != self.header.ledger_id {
+            return Err(foreign(&record.ledger_id(), &self.header.ledger_id));
         }
-        Ok(block)
+        Ok(record)
     }
 
     fn is_proven(&self, height: Height) -> bool {
@@ -312,6 +379,7 @@ impl OpenSegment {
 
     fn torn(&self, height: Height, what: &str) -> TornTail {
         TornTail {
+            stream: self.header.stream,
             height,
             file: self.path.clone(),
             offset: self.offset as u64,
@@ -326,21 +394,21 @@ impl OpenSegment {
     }
 }
 
-/// Height of the oldest block that a folder has, 0 if none was pruned: a reader's
+/// Height of the oldest record that a folder has of a stream, 0 if none was pruned: a reader's
 /// [`LogReader::first_height`] without one.
-pub fn first_block(files: &dyn Files) -> Result<Height> {
-    Ok(list_segments(files)?.first().copied().unwrap_or(0))
+pub fn first_record(files: &dyn Files, stream: Stream) -> Result<Height> {
+    Ok(list_segments(files, stream)?.first().copied().unwrap_or(0))
 }
 
-/// One block by its height, without reading the blocks around it. `None` beyond the end; the caller
-/// asks for blocks that it knows to be synced.
-pub fn read_block(files: &dyn Files, height: Height) -> Result<Option<EncodedBlock>> {
-    let segments = list_segments(files)?;
+/// One record by its height, without reading those around it. `None` beyond the end; the caller
+/// asks for records that it knows to be written.
+pub fn read_record(files: &dyn Files, stream: Stream, height: Height) -> Result<Option<Record>> {
+    let segments = list_segments(files, stream)?;
     let before = segments.partition_point(|first| *first <= height);
     let Some(first_height) = before.checked_sub(1).map(|index| segments[index]) else {
         return Ok(None);
     };
-    let path = segment_path(first_height);
+    let path = segment_path(stream, first_height);
     let file = files.open(&path)?;
     let size = file.size()?;
     let mut offset = 0;
@@ -364,10 +432,10 @@ pub fn read_block(files: &dyn Files, height: Height) -> Result<Option<EncodedBlo
         if bytes == [0; RECORD_HEADER_BYTES] {
             return Ok(None);
         }
-        let record =
+        let frame =
             RecordHeader::decode(&bytes, header.salt).map_err(|what| damage(at, offset, what))?;
         let start = offset + RECORD_HEADER_BYTES as u64;
-        let length = u64::from(record.length);
+        let length = u64::from(frame.length);
         if length > size - start {
             return Err(damage(at, offset, "the record is cut"));
         }
@@ -375,61 +443,66 @@ pub fn read_block(files: &dyn Files, height: Height) -> Result<Option<EncodedBlo
             offset = start + length;
             continue;
         }
-        let mut payload = vec![0; record.length as usize];
+        let mut payload = vec![0; frame.length as usize];
         file.read_at(&mut payload, start)?;
-        if salted_crc(header.salt, &payload) != record.payload_crc {
+        if salted_crc(header.salt, &payload) != frame.payload_crc {
             return Err(damage(at, offset, "the record's checksum does not match"));
         }
-        let block = EncodedBlock::from_payload(payload.into())
+        let record = Record::from_payload(stream, payload.into())
             .map_err(|error| damage(at, offset, &error.to_string()))?;
-        if block.height() != height {
+        if record.height() != height {
             return Err(damage(at, offset, "the record holds another block"));
         }
-        return Ok(Some(block));
+        return Ok(Some(record));
     }
     Ok(None)
 }
 
-/// The header of the last block before the first segment, from the headers that a prune has kept.
-fn pruned_end(files: &dyn Files, first_segment: Option<Height>) -> Result<Option<BlockHeader>> {
+/// The last record before the first segment, from the headers that a prune has kept.
+fn pruned_end(
+    files: &dyn Files,
+    stream: Stream,
+    first_segment: Option<Height>,
+) -> Result<Option<Link>> {
     if first_segment == Some(0) {
         return Ok(None);
     }
-    let pieces = headers::pieces(files)?;
+    let pieces = headers::pieces(files, stream)?;
     let below = first_segment.unwrap_or(Height::MAX);
     let piece = match (pieces.into_iter().rfind(|piece| *piece < below), first_segment) {
         (Some(piece), Some(_)) => piece,
         (None, None) => return Ok(None),
-        (None, Some(first)) => return Err(missing(0, first)),
+        (None, Some(first)) => return Err(missing(stream, 0, first)),
         // A prune leaves the newest segment where it is.
         (Some(_), None) => {
-            let (file, what) = (SEGMENT_FOLDER.to_owned(), "all segments are missing".to_owned());
+            let file = stream.folder().to_owned();
+            let what = "all segments are missing".to_owned();
             return Err(LogError::Damage(Damage { height: 0, file, offset: 0, what }));
         }
     };
     let damage = |what: String| {
-        let file = headers::piece_path(piece);
+        let file = headers::piece_path(stream, piece);
         LogError::Damage(Damage { height: piece, file, offset: 0, what })
     };
-    let last = match headers::read_piece(files, piece) {
-        Ok(piece) => piece.last().clone(),
+    let last = match headers::read_end(files, stream, piece) {
+        Ok(last) => last,
         Err(headers::PieceError::Io(error)) => return Err(error.into()),
         Err(headers::PieceError::Damaged(error)) => return Err(damage(error.to_string())),
     };
     match first_segment {
-        Some(first) if first != last.height + 1 => Err(missing(last.height + 1, first)),
+        Some(first) if first != last.height + 1 => Err(missing(stream, last.height + 1, first)),
         _ => Ok(Some(last)),
     }
 }
 
 /// First heights of all segments, ascending, as their names sort.
-pub(crate) fn list_segments(files: &dyn Files) -> Result<Vec<Height>> {
-    let names = files.list(SEGMENT_FOLDER)?;
+pub(crate) fn list_segments(files: &dyn Files, stream: Stream) -> Result<Vec<Height>> {
+    let names = files.list(stream.folder())?;
     let height = |name: &String| {
         parse_segment_name(name).ok_or_else(|| {
             LogError::Damage(Damage {
                 height: 0,
-                file: format!("{SEGMENT_FOLDER}/{name}"),
+                file: format!("{stream}/{name}"),
                 offset: 0,
                 what: "a file that is no segment lies among the segments".to_owned(),
             })
@@ -443,10 +516,10 @@ fn used_bytes(bytes: &[u8]) -> usize {
     bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
 }
 
-fn missing(from: Height, to: Height) -> LogError {
+fn missing(stream: Stream, from: Height, to: Height) -> LogError {
     LogError::Damage(Damage {
         height: from,
-        file: segment_path(from),
+        file: segment_path(stream, from),
         offset: 0,
         what: format!("blocks {from} to {} are missing", to - 1),
     })

@@ -1,3 +1,4 @@
+mod blocks;
 mod crashes;
 mod faults;
 mod flips;
@@ -5,48 +6,62 @@ mod flips;
 use std::sync::Arc;
 
 use super::*;
-use crate::block::{Block, EncodedBlock};
+use crate::batch::{Batch, OrderSeal};
+use crate::block::Block;
 use crate::chain::ChainVerifier;
 use crate::memory_files::{Failure, MANNERS, MemoryFiles};
+use crate::record::Record;
+use crate::result::BlockResult;
 use crate::segment::{SEGMENT_HEADER_BYTES, SegmentHeader, segment_name};
-use crate::testing::{chain, encoded};
+use crate::testing::{chain, changed_order, orders, records, results};
 
 /// Small, so that a few blocks fill several segments.
-const OPTIONS: LogOptions = LogOptions { segment_bytes: 1_500, zero_fill_bytes: 700, sync: true };
+const OPTIONS: LogOptions = LogOptions { segment_bytes: 900, zero_fill_bytes: 500, sync: true };
+
+/// Most tests are of one stream, and each is of whichever has records.
+fn stream_of(files: &MemoryFiles) -> Stream {
+    let has = |stream: Stream| files.paths().iter().any(|path| path.starts_with(stream.folder()));
+    if has(Stream::Results) && !has(Stream::Orders) { Stream::Results } else { Stream::Orders }
+}
 
 fn reader(files: &MemoryFiles) -> Result<LogReader, LogError> {
-    LogReader::open(Arc::new(files.clone()))
+    LogReader::open(Arc::new(files.clone()), stream_of(files))
 }
 
 /// A writer at the end of a log, whatever that end is.
 fn writer(files: &MemoryFiles, options: LogOptions) -> io::Result<LogWriter> {
-    writer_from(files, 0, options)
+    writer_from(files, stream_of(files), 0, options)
 }
 
 /// The same by a reader that begins at a height.
-fn writer_from(files: &MemoryFiles, from: Height, options: LogOptions) -> io::Result<LogWriter> {
+fn writer_from(
+    files: &MemoryFiles,
+    stream: Stream,
+    from: Height,
+    options: LogOptions,
+) -> io::Result<LogWriter> {
     let files = Arc::new(files.clone());
-    let mut reader = LogReader::open_at(files, from).expect("a log without damage");
-    while matches!(reader.next_block(), Ok(Some(_)) | Err(LogError::TornTail(_))) {}
+    let mut reader = LogReader::open_at(files, stream, from).expect("a log without damage");
+    while matches!(reader.next_record(), Ok(Some(_)) | Err(LogError::TornTail(_))) {}
     LogWriter::resume(reader, options)
 }
 
-fn written(blocks: &[EncodedBlock], group: usize, options: LogOptions) -> MemoryFiles {
+fn written(blocks: &[Record], group: usize, options: LogOptions) -> MemoryFiles {
     let files = MemoryFiles::new();
-    let mut writer = writer(&files, options).unwrap();
+    let mut writer = writer_from(&files, blocks[0].stream(), 0, options).unwrap();
     blocks.chunks(group).for_each(|group| writer.append(group).unwrap());
     files
 }
 
 /// All blocks of a log, and why there are no more.
-fn read(files: &MemoryFiles) -> (Vec<EncodedBlock>, Option<LogError>) {
+fn read(files: &MemoryFiles) -> (Vec<Record>, Option<LogError>) {
     let mut blocks = Vec::new();
     let mut reader = match reader(files) {
         Ok(reader) => reader,
         Err(error) => return (blocks, Some(error)),
     };
     loop {
-        match reader.next_block() {
+        match reader.next_record() {
             Ok(Some(block)) => blocks.push(block),
             Ok(None) => return (blocks, None),
             Err(error) => return (blocks, Some(error)),
@@ -56,8 +71,8 @@ fn read(files: &MemoryFiles) -> (Vec<EncodedBlock>, Option<LogError>) {
 
 fn damage(files: &MemoryFiles) -> Damage {
     if let Ok(mut reader) = reader(files) {
-        while let Ok(Some(_)) = reader.next_block() {}
-        assert!(reader.next_block().is_err(), "there is no way past damage");
+        while let Ok(Some(_)) = reader.next_record() {}
+        assert!(reader.next_record().is_err(), "there is no way past damage");
     }
     match read(files).1 {
         Some(LogError::Damage(damage)) => damage,
@@ -67,7 +82,7 @@ fn damage(files: &MemoryFiles) -> Damage {
 
 #[test]
 fn many_blocks_at_once_fill_segments_of_the_usual_size() {
-    let blocks = encoded(&chain(40, 4));
+    let blocks = orders(&chain(40, 4));
     let files = MemoryFiles::new();
     let mut writer = writer(&files, OPTIONS).unwrap();
     writer.append_and_sync(&blocks).unwrap();
@@ -82,7 +97,7 @@ fn many_blocks_at_once_fill_segments_of_the_usual_size() {
 
 #[test]
 fn what_was_appended_is_read_back() {
-    let blocks = encoded(&chain(12, 4));
+    let blocks = orders(&chain(12, 4));
     for group in 1..5 {
         let files = written(&blocks, group, OPTIONS);
         assert!(files.paths().len() > 2, "several segments");
@@ -90,18 +105,23 @@ fn what_was_appended_is_read_back() {
         assert!(error.is_none(), "{error:?}");
         assert_eq!(found, blocks);
         for block in &blocks {
-            assert_eq!(read_block(&files, block.height()).unwrap().as_ref(), Some(block));
-            let mut reader = LogReader::open_at(Arc::new(files.clone()), block.height()).unwrap();
-            let mut later = std::iter::from_fn(|| reader.next_block().unwrap());
+            assert_eq!(
+                read_record(&files, Stream::Orders, block.height()).unwrap().as_ref(),
+                Some(block)
+            );
+            let reader =
+                LogReader::open_at(Arc::new(files.clone()), Stream::Orders, block.height());
+            let mut reader = reader.unwrap();
+            let mut later = std::iter::from_fn(|| reader.next_record().unwrap());
             assert_eq!(later.find(|found| found.height() == block.height()).as_ref(), Some(block));
         }
-        assert_eq!(read_block(&files, 13).unwrap(), None);
+        assert_eq!(read_record(&files, Stream::Orders, 13).unwrap(), None);
     }
 }
 
 #[test]
 fn a_log_goes_on_after_a_restart_at_any_height() {
-    let blocks = encoded(&chain(8, 3));
+    let blocks = orders(&chain(8, 3));
     let files = MemoryFiles::new();
     assert_eq!(read(&files).0, []);
     for block in &blocks {
@@ -116,7 +136,7 @@ fn a_log_goes_on_after_a_restart_at_any_height() {
 
 #[test]
 fn blocks_that_do_not_follow_are_refused_and_harm_nothing() {
-    let blocks = encoded(&chain(3, 2));
+    let blocks = orders(&chain(3, 2));
     let files = MemoryFiles::new();
     let mut writer = writer(&files, OPTIONS).unwrap();
     let kind = |result: io::Result<()>| result.err().map(|error| error.kind());
@@ -124,9 +144,11 @@ fn blocks_that_do_not_follow_are_refused_and_harm_nothing() {
     writer.append(&blocks[..2]).unwrap();
     assert_eq!(kind(writer.append(&blocks[1..])), Some(io::ErrorKind::InvalidInput));
     assert_eq!(kind(writer.append(&blocks[3..])), Some(io::ErrorKind::InvalidInput));
-    let mut fork = chain(2, 5).pop().unwrap();
-    fork.header.previous_hash = [7; 32];
+    let fork = chain(2, 5).pop().unwrap().batch;
+    let fork = changed_order(&fork, &|header, _| header.previous_order_hash = [7; 32]);
     let fork = fork.encode().unwrap();
+    let results = results(&chain(3, 2));
+    assert_eq!(kind(writer.append(&results[2..])), Some(io::ErrorKind::InvalidInput));
     assert_eq!(kind(writer.append(&[fork])), Some(io::ErrorKind::InvalidInput));
     writer.append(&blocks[2..]).unwrap();
     assert_eq!(read(&files).0, blocks);
@@ -135,7 +157,7 @@ fn blocks_that_do_not_follow_are_refused_and_harm_nothing() {
 /// One write and one sync for a group, unless a segment is created.
 #[test]
 fn a_group_costs_two_operations() {
-    let blocks = encoded(&chain(9, 1));
+    let blocks = orders(&chain(9, 1));
     let files = MemoryFiles::new();
     let mut writer = writer(&files, LogOptions::default()).unwrap();
     writer.append(&blocks[..1]).unwrap();
@@ -146,7 +168,7 @@ fn a_group_costs_two_operations() {
 
 #[test]
 fn after_an_error_the_writer_refuses_for_ever() {
-    let blocks = encoded(&chain(6, 2));
+    let blocks = orders(&chain(6, 2));
     for skipped in 0..4 {
         let files = written(&blocks[..2], 1, OPTIONS);
         let mut writer = writer(&files, OPTIONS).unwrap();
@@ -166,14 +188,14 @@ fn after_an_error_the_writer_refuses_for_ever() {
 
 #[test]
 fn resuming_takes_a_reader_at_its_end() {
-    let files = written(&encoded(&chain(2, 2)), 1, OPTIONS);
+    let files = written(&orders(&chain(2, 2)), 1, OPTIONS);
     let unread = reader(&files).unwrap();
     assert!(LogWriter::resume(unread, OPTIONS).is_err());
 }
 
 #[test]
 fn missing_and_misplaced_segments_are_damage() {
-    let blocks = encoded(&chain(12, 4));
+    let blocks = orders(&chain(12, 4));
     let files = written(&blocks, 1, OPTIONS);
     let paths = files.paths();
     assert!(paths.len() >= 4);
@@ -193,47 +215,48 @@ fn missing_and_misplaced_segments_are_damage() {
         broken.plant(path, bytes);
         damage(&broken)
     };
-    let copy = format!("segments/{}", segment_name(1));
+    let copy = format!("orders/{}", segment_name(1));
     assert!(with(&copy, bytes(&paths[0])).what.contains("twice"));
     assert!(with(&paths[1], bytes(&paths[2])).what.contains("its name says"));
-    assert_eq!(with("segments/notes.txt", vec![]).file, "segments/notes.txt");
+    assert_eq!(with("orders/notes.txt", vec![]).file, "orders/notes.txt");
 }
 
 #[test]
 fn another_ledgers_segment_is_damage() {
-    let other = SegmentHeader { ledger_id: *b"another ledger!!", first_height: 0, salt: 1 };
-    let blocks = encoded(&chain(12, 4));
+    let blocks = orders(&chain(12, 4));
     let files = written(&blocks, 1, OPTIONS);
     let path = files.paths().remove(1);
     let mut bytes = files.contents(&path).unwrap();
     let own = SegmentHeader::decode(&bytes).unwrap();
-    let foreign = SegmentHeader { ledger_id: other.ledger_id, ..own };
-    bytes[..SEGMENT_HEADER_BYTES].copy_from_slice(&foreign.encode());
-    files.plant(&path, bytes);
-    let found = damage(&files);
-    assert_eq!(found.file, path);
-    assert!(found.what.starts_with("ledger 616e6f74686572"), "{found}");
+    let foreign = SegmentHeader { ledger_id: *b"another ledger!!", ..own };
+    let results = SegmentHeader { stream: Stream::Results, ..own };
+    for (header, what) in [(foreign, "ledger 616e6f74686572"), (results, "the file holds")] {
+        bytes[..SEGMENT_HEADER_BYTES].copy_from_slice(&header.encode());
+        files.plant(&path, bytes.clone());
+        let found = damage(&files);
+        assert_eq!(found.file, path);
+        assert!(found.what.starts_with(what), "{found}");
+    }
 }
 
-/// A stranger's transaction holds a whole record that claims that block 1 was synced.
+/// A stranger's envelope holds a whole record that claims that block 1 was synced.
 #[test]
-fn a_record_inside_a_transaction_proves_nothing() {
+fn a_record_inside_an_envelope_proves_nothing() {
     let mut blocks = chain(1, 1);
     let mut record = Vec::new();
     crate::segment::put_record(&mut record, 0, 2, 2, b"payload");
-    let block = blocks.pop().unwrap();
-    let seal = crate::block::BlockSeal {
-        ledger_id: block.header.ledger_id,
+    let Block { batch, result } = blocks.pop().unwrap();
+    let seal = OrderSeal {
+        ledger_id: batch.header().ledger_id,
         height: 1,
-        previous_hash: block.header.previous_hash,
-        time_us: block.header.time_us,
-        snapshot_height: 0,
-        parameters_hash: block.header.parameters_hash,
-        effects_root: block.header.effects_root,
+        previous_order_hash: batch.header().previous_order_hash,
+        time_us: batch.header().time_us,
+        proposer: batch.header().proposer,
+        parameters_hash: batch.header().parameters_hash,
     };
-    let hostile = Block::seal(seal, vec![record.into()], vec!["ok".into()]).unwrap();
-    blocks.push(hostile);
-    let files = written(&encoded(&blocks), 1, LogOptions::default());
+    let batch = Batch::seal(seal, vec![record.into()]).unwrap();
+    blocks.push(Block { batch, result });
+    let files = written(&orders(&blocks), 1, LogOptions::default());
     let path = files.paths().remove(0);
     let mut bytes = files.contents(&path).unwrap();
     let last = bytes.windows(4).rposition(|window| window == b"TREC").unwrap();

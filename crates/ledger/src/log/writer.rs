@@ -6,16 +6,17 @@ use std::sync::Arc;
 use types::Height;
 
 use super::TornTail;
-use super::reader::{LogEnd, LogReader, read_block};
-use crate::block::EncodedBlock;
-use crate::files::{DIRECT_ALIGNMENT, Files, StorageFile};
-use crate::genesis::Genesis;
+use super::reader::{LogEnd, LogReader, read_record};
+use crate::files::{DIRECT_ALIGNMENT, Files, StorageFile, read_all};
 use crate::hash::{Hash, ZERO_HASH};
-use crate::header::{BlockHeader, LedgerId};
+use crate::header::LedgerId;
+use crate::headers::Link;
+use crate::record::Record;
 use crate::segment::{
-    RECORD_HEADER_BYTES, SEGMENT_FOLDER, SEGMENT_HEADER_BYTES, SegmentHeader, put_record,
-    segment_name, segment_path,
+    RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, put_record, segment_name,
+    segment_path,
 };
+use crate::stream::Stream;
 
 const QUARANTINE_FOLDER: &str = "quarantine";
 
@@ -26,7 +27,7 @@ pub struct LogOptions {
     pub segment_bytes: u64,
     /// The newest segment grows in steps of this many zeros.
     pub zero_fill_bytes: u64,
-    /// Whether `append` waits for stable storage. Without, a crash may lose acknowledged blocks,
+    /// Whether `append` waits for stable storage. Without, a crash may lose acknowledged records,
     /// though never part of one.
     pub sync: bool,
 }
@@ -37,15 +38,16 @@ impl Default for LogOptions {
     }
 }
 
-/// The one writer of a log.
+/// The one writer of a stream.
 pub struct LogWriter {
     files: Arc<dyn Files>,
+    stream: Stream,
     options: LogOptions,
     segment: Option<WrittenSegment>,
     ledger_id: Option<LedgerId>,
     next_height: Height,
     head_hash: Hash,
-    /// All blocks below are on stable storage.
+    /// All records below are on stable storage.
     durable_below: Height,
     /// The error after which nothing is known about the disk.
     poison: Option<String>,
@@ -62,43 +64,23 @@ struct WrittenSegment {
 }
 
 impl LogWriter {
-    /// A new ledger of a genesis block, which is on stable storage when this returns.
-    ///
-    /// # Errors
-    ///
-    /// Also if the folder holds blocks already.
-    pub fn begin(
-        files: Arc<dyn Files>,
-        genesis: &Genesis,
-        options: LogOptions,
-    ) -> io::Result<LogWriter> {
-        let mut reader = LogReader::open(files).map_err(io::Error::other)?;
-        if reader.next_block().map_err(io::Error::other)?.is_some() {
-            return Err(invalid("the folder already holds a ledger".to_owned()));
-        }
-        let block = genesis.to_block().map_err(io::Error::other)?;
-        let block = block.encode().map_err(io::Error::other)?;
-        let mut log = LogWriter::resume(reader, options)?;
-        log.append(&[block])?;
-        log.sync()?;
-        Ok(log)
-    }
-
     /// Goes on where a reader stopped, which must have been at the end. A torn tail is moved to
     /// `quarantine/` and cut.
     pub fn resume(reader: LogReader, options: LogOptions) -> io::Result<Self> {
-        let LogReader { files, end, next_height, mut ledger_id, mut head_hash, .. } = reader;
-        let Some(LogEnd { segment, torn }) = end else {
+        let LogReader { files, stream, end, next_height, mut ledger_id, mut head_hash, .. } =
+            reader;
+        let Some(LogEnd { segment, torn, surplus }) = end else {
             return Err(invalid("the log has not been read to its end".to_owned()));
         };
         // A reader that began at an empty segment has not seen the head.
         if let (None, Some(height)) = (head_hash, next_height.checked_sub(1)) {
-            let head = read_block(&*files, height).map_err(io::Error::other)?;
-            ledger_id = head.as_ref().map(EncodedBlock::ledger_id);
-            head_hash = head.as_ref().map(EncodedBlock::hash);
+            let head = read_record(&*files, stream, height).map_err(io::Error::other)?;
+            ledger_id = head.as_ref().map(Record::ledger_id);
+            head_hash = head.as_ref().map(Record::hash);
         }
         let mut writer = LogWriter {
             files,
+            stream,
             options,
             segment: None,
             ledger_id,
@@ -107,17 +89,19 @@ impl LogWriter {
             durable_below: next_height,
             poison: None,
         };
+        writer.remove_surplus(&surplus)?;
         let Some(last) = segment else {
             return Ok(writer);
         };
         let file = writer.files.open(&last.path)?;
+        let torn = torn.filter(|torn| torn.file == last.path);
         if let Some(torn) = &torn {
             writer.quarantine(&*file, torn)?;
         }
         let Some(header) = last.header else {
             drop(file);
             writer.files.remove(&last.path)?;
-            writer.files.sync_folder(SEGMENT_FOLDER)?;
+            writer.files.sync_folder(stream.folder())?;
             return Ok(writer);
         };
         let mut size = last.size;
@@ -130,27 +114,29 @@ impl LogWriter {
         // pages that it takes for clean though the disk has never had them: write them again.
         rewrite(&*file, last.proven, size)?;
         file.sync()?;
-        writer.files.sync_folder(SEGMENT_FOLDER)?;
+        writer.files.sync_folder(stream.folder())?;
         let pages = Pages::new(&writer.options);
         writer.segment =
             Some(WrittenSegment { file, salt: header.salt, offset: last.offset, size, pages });
         Ok(writer)
     }
 
-    /// Begins a log behind a block of which only the header is there, with an empty segment.
+    /// Begins a log behind a record of which only the header is there, with an empty segment.
     pub fn begin_behind(
         files: Arc<dyn Files>,
-        last: &BlockHeader,
+        stream: Stream,
+        last: &Link,
         options: LogOptions,
     ) -> io::Result<Self> {
         let next_height = last.height + 1;
         let mut writer = LogWriter {
             files,
+            stream,
             options,
             segment: None,
             ledger_id: Some(last.ledger_id),
             next_height,
-            head_hash: last.hash(),
+            head_hash: last.hash,
             durable_below: next_height,
             poison: None,
         };
@@ -162,59 +148,60 @@ impl LogWriter {
         self.next_height
     }
 
-    /// Hash of the last block, zeros before genesis.
+    /// Hash of the last record, zeros before genesis.
     pub fn head_hash(&self) -> Hash {
         self.head_hash
     }
 
-    /// All blocks below this height are on stable storage.
+    /// All records below this height are on stable storage.
     pub fn durable_below(&self) -> Height {
         self.durable_below
     }
 
-    /// Appends a group of blocks with one write and, if the options say so, one fdatasync. Blocks
+    /// Appends a group of records with one write and, if the options say so, one fdatasync. Records
     /// that do not continue the chain are refused before anything is written; any other error is
     /// final for this writer.
-    pub fn append(&mut self, blocks: &[EncodedBlock]) -> io::Result<()> {
-        self.append_group(blocks)?;
+    pub fn append(&mut self, records: &[Record]) -> io::Result<()> {
+        self.append_unsynced(records)?;
         if self.options.sync { self.sync() } else { Ok(()) }
     }
 
-    /// Appends any number of blocks, in groups that segments have room for, and waits for stable
+    /// Appends any number of records, in groups that segments have room for, and waits for stable
     /// storage once, at the end.
-    pub fn append_and_sync(&mut self, mut blocks: &[EncodedBlock]) -> io::Result<()> {
-        while !blocks.is_empty() {
+    pub fn append_and_sync(&mut self, mut records: &[Record]) -> io::Result<()> {
+        while !records.is_empty() {
             let mut room = self.options.segment_bytes.saturating_sub(SEGMENT_HEADER_BYTES as u64);
-            let fits = |block: &&EncodedBlock| match room.checked_sub(record_bytes(block)) {
+            let fits = |record: &&Record| match room.checked_sub(record_bytes(record)) {
                 Some(left) => {
                     room = left;
                     true
                 }
                 None => false,
             };
-            let count = blocks.iter().take_while(fits).count().max(1);
-            let (group, behind) = blocks.split_at(count);
-            self.append_group(group)?;
-            blocks = behind;
+            let count = records.iter().take_while(fits).count().max(1);
+            let (group, behind) = records.split_at(count);
+            self.append_unsynced(group)?;
+            records = behind;
         }
         self.sync()
     }
 
-    fn append_group(&mut self, blocks: &[EncodedBlock]) -> io::Result<()> {
+    /// [`LogWriter::append`] without waiting for stable storage, whatever the options say.
+    pub fn append_unsynced(&mut self, records: &[Record]) -> io::Result<()> {
         self.check_alive()?;
-        self.check_chain(blocks)?;
-        let (Some(first), Some(last)) = (blocks.first(), blocks.last()) else {
+        self.check_chain(records)?;
+        let (Some(first), Some(last)) = (records.first(), records.last()) else {
             return Ok(());
         };
         self.ledger_id = Some(first.ledger_id());
-        let result = self.write_group(first.ledger_id(), blocks);
+        let result = self.write_group(first.ledger_id(), records);
         self.or_poison(result)?;
         self.next_height = last.height() + 1;
         self.head_hash = last.hash();
         Ok(())
     }
 
-    /// Waits until all appended blocks are on stable storage.
+    /// Waits until all appended records are on stable storage.
     pub fn sync(&mut self) -> io::Result<()> {
         self.check_alive()?;
         if let Some(segment) = &self.segment {
@@ -234,20 +221,23 @@ impl LogWriter {
         }
     }
 
-    fn check_chain(&self, blocks: &[EncodedBlock]) -> io::Result<()> {
+    fn check_chain(&self, records: &[Record]) -> io::Result<()> {
         let mut head_hash = self.head_hash;
         let mut ledger_id = self.ledger_id;
-        for (height, block) in (self.next_height..).zip(blocks) {
-            if block.height() != height || block.previous_hash() != head_hash {
+        for (height, record) in (self.next_height..).zip(records) {
+            if record.stream() != self.stream {
+                return Err(invalid(format!("block {height}: this log is of {}", self.stream)));
+            }
+            if record.height() != height || record.previous_hash() != head_hash {
                 return Err(invalid(format!(
                     "block {} does not follow the head of the log, block {height} is next",
-                    block.height()
+                    record.height()
                 )));
             }
-            if *ledger_id.get_or_insert(block.ledger_id()) != block.ledger_id() {
+            if *ledger_id.get_or_insert(record.ledger_id()) != record.ledger_id() {
                 return Err(invalid(format!("block {height} belongs to another ledger")));
             }
-            head_hash = block.hash();
+            head_hash = record.hash();
         }
         Ok(())
     }
@@ -259,8 +249,8 @@ impl LogWriter {
         result
     }
 
-    fn write_group(&mut self, ledger_id: LedgerId, blocks: &[EncodedBlock]) -> io::Result<()> {
-        let group_bytes = blocks.iter().map(record_bytes).sum();
+    fn write_group(&mut self, ledger_id: LedgerId, records: &[Record]) -> io::Result<()> {
+        let group_bytes = records.iter().map(record_bytes).sum();
         self.make_room(ledger_id, group_bytes)?;
         let Some(segment) = &mut self.segment else {
             return Err(io::Error::other("no segment is open"));
@@ -273,9 +263,9 @@ impl LogWriter {
             written_end = segment.size;
         }
         let begin = pages.begin(&*segment.file, segment.offset, written_end)?;
-        for block in blocks {
-            let payload = block.payload();
-            put_record(&mut pages.bytes, segment.salt, block.height(), self.durable_below, payload);
+        for record in records {
+            let (height, payload) = (record.height(), record.payload());
+            put_record(&mut pages.bytes, segment.salt, height, self.durable_below, payload);
         }
         segment.file.write_at(pages.fill(written_end), begin)?;
         segment.offset = end;
@@ -293,7 +283,7 @@ impl LogWriter {
             segment.file.sync()?;
             self.durable_below = self.next_height;
         } else {
-            self.files.create_folder(SEGMENT_FOLDER)?;
+            self.files.create_folder(self.stream.folder())?;
             self.files.sync_folder("")?;
         }
         self.segment = Some(self.create_segment(ledger_id)?);
@@ -302,37 +292,56 @@ impl LogWriter {
 
     fn create_segment(&mut self, ledger_id: LedgerId) -> io::Result<WrittenSegment> {
         let first_height = self.next_height;
-        let header = SegmentHeader { ledger_id, first_height, salt: self.files.salt() };
-        let file = self.files.create(&segment_path(first_height))?;
+        let (stream, salt) = (self.stream, self.files.salt());
+        let header = SegmentHeader { stream, ledger_id, first_height, salt };
+        let file = self.files.create(&segment_path(stream, first_height))?;
         let offset = SEGMENT_HEADER_BYTES as u64;
         let size = filled_size(&self.options, offset);
         let mut bytes = header.encode().to_vec();
         bytes.resize(size as usize, 0);
         file.write_at(&bytes, 0)?;
         file.sync()?;
-        self.files.sync_folder(SEGMENT_FOLDER)?;
+        self.files.sync_folder(stream.folder())?;
         let pages = Pages::new(&self.options);
         Ok(WrittenSegment { file, salt: header.salt, offset, size, pages })
     }
 
-    /// Keeps a copy of what is about to be cut, for whoever wants to know what it was.
+    /// Keeps copies of segments that lie behind the end, and removes them: the newest first, so
+    /// that a crash in between leaves no gap.
+    fn remove_surplus(&self, segments: &[Height]) -> io::Result<()> {
+        for &first in segments.iter().rev() {
+            let path = segment_path(self.stream, first);
+            let bytes = read_all(&*self.files.open(&path)?)?;
+            self.keep_aside(first, 0, &bytes)?;
+            self.files.remove(&path)?;
+            self.files.sync_folder(self.stream.folder())?;
+        }
+        Ok(())
+    }
+
+    /// Keeps a copy of what is about to be cut, for people who want to know what it was.
     fn quarantine(&self, file: &dyn StorageFile, torn: &TornTail) -> io::Result<()> {
         let mut bytes = vec![0; usize::try_from(torn.cut_bytes).unwrap_or(usize::MAX)];
         file.read_at(&mut bytes, torn.offset)?;
+        self.keep_aside(torn.height, torn.offset, &bytes)
+    }
+
+    fn keep_aside(&self, height: Height, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.files.create_folder(QUARANTINE_FOLDER)?;
         self.files.sync_folder("")?;
         let taken = self.files.list(QUARANTINE_FOLDER)?;
-        let name = |n: u64| format!("{}.offset-{}.{n}", segment_name(torn.height), torn.offset);
+        let segment = segment_name(height);
+        let name = |n: u64| format!("{}-{segment}.offset-{offset}.{n}", self.stream);
         let free = (1..).map(name).find(|name| !taken.contains(name)).unwrap_or_default();
         let copy = self.files.create(&format!("{QUARANTINE_FOLDER}/{free}"))?;
-        copy.write_at(&bytes, 0)?;
+        copy.write_at(bytes, 0)?;
         copy.sync()?;
         self.files.sync_folder(QUARANTINE_FOLDER)
     }
 }
 
-fn record_bytes(block: &EncodedBlock) -> u64 {
-    (RECORD_HEADER_BYTES + block.payload().len()) as u64
+fn record_bytes(record: &Record) -> u64 {
+    (RECORD_HEADER_BYTES + record.payload().len()) as u64
 }
 
 /// The bytes of a group on whole pages, so that they can be written past the page cache: what the
@@ -343,7 +352,7 @@ fn record_bytes(block: &EncodedBlock) -> u64 {
 ///                └ start                                      file offset `begin` is a page's
 /// ```
 ///
-/// Writes that nobody waits for belong into the page cache: then a page is one byte.
+/// Writes that are not waited for belong into the page cache: then a page is one byte.
 struct Pages {
     page_bytes: u64,
     bytes: Vec<u8>,

@@ -38,6 +38,8 @@ struct Disk {
     operations: u64,
     reads: u64,
     failure: Option<Failure>,
+    /// An operation has failed since a failure was chosen.
+    has_failed: bool,
     salts: u64,
     /// The disk before each operation, if somebody wants to know.
     moments: Option<Vec<Disk>>,
@@ -133,7 +135,14 @@ impl MemoryFiles {
     }
 
     pub fn fail_at(&self, failure: Option<Failure>) {
-        self.disk().failure = failure;
+        let mut disk = self.disk();
+        disk.has_failed &= failure.is_some();
+        disk.failure = failure;
+    }
+
+    /// Whether an operation has failed since the last time that none was to fail.
+    pub fn has_failed(&self) -> bool {
+        self.disk().has_failed
     }
 
     /// From now on, keep what [`MemoryFiles::moments`] returns.
@@ -192,6 +201,12 @@ impl Disk {
         }
         let operation = self.operations;
         self.operations += 1;
+        let fate = self.fate(operation, grows);
+        self.has_failed |= !matches!(fate, Fate::Done);
+        fate
+    }
+
+    fn fate(&self, operation: u64, grows: bool) -> Fate {
         match self.failure {
             Some(Failure::Once(n)) if operation == n => Fate::DoneAndFailed,
             Some(Failure::PowerOff(n)) if operation >= n => {
@@ -214,7 +229,11 @@ impl Disk {
     fn count_read(&mut self) -> io::Result<()> {
         let read = self.reads;
         self.reads += 1;
-        if self.failure == Some(Failure::Read(read)) { Err(injected()) } else { Ok(()) }
+        if self.failure != Some(Failure::Read(read)) {
+            return Ok(());
+        }
+        self.has_failed = true;
+        Err(injected())
     }
 
     fn file(&mut self, path: &str) -> io::Result<&mut Contents> {

@@ -89,13 +89,14 @@ settings! {
     "Data", Start {
         /// Folder that holds the ledger. Created, for its owner alone, when it does not exist.
         data: PathBuf = "tally-data";
-        /// `on`: a block is on disk (fdatasync) before any result in it is released.
+        /// `on`: a block's order is on disk (fdatasync) before any result in it is released.
         /// `off`: results are released earlier, and a crash of the machine may lose the newest
         /// blocks; the ledger that is left still verifies.
         durability: Durability = "on";
-        /// What is on disk before a result is released. `command`: its block. A start executes the
-        /// blocks behind the newest checkpoint. `logical`, `physical`: its block, and with every
-        /// row logger the rows that the block left (`physical`: and where they lie). A start reads
+        /// What is on disk before a result is released. `command`: its block's order. What came of
+        /// it is written behind it and never waited for, since a start executes the blocks behind
+        /// the newest checkpoint. `logical`, `physical`: its block's order, and with every row
+        /// logger the rows that the block left (`physical`: and where they lie). A start reads
         /// the rows of blocks instead of executing them; each block's rows must come to the effects
         /// root in its header, else the blocks are executed after all, and the log says why. Row
         /// logs go when a checkpoint holds their blocks; the ledger is whole without them. `none`:

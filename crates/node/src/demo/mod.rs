@@ -322,7 +322,7 @@ fn prove(folder: &Path, report: &mut Report) -> Result<()> {
     step.end("");
 
     let step = Progress::begin("taking a receipt and checking it offline");
-    let hash = verified.json["block_hash"].as_str().unwrap_or_default();
+    let hash = verified.json["head"].as_str().unwrap_or_default();
     let receipt = folder.join("receipt");
     let (receipt_name, height_text) = (path(&receipt)?, height.to_string());
     let taken = run_tally(&[
@@ -336,7 +336,7 @@ fn prove(folder: &Path, report: &mut Report) -> Result<()> {
         "--out",
         receipt_name,
     ])?;
-    let held = run_tally(&["receipt", "verify", receipt_name, "--block-hash", hash])?;
+    let held = run_tally(&["receipt", "verify", receipt_name, "--head", hash])?;
     let bytes = std::fs::read(&receipt).unwrap_or_default();
     let fits = taken.success && held.success;
     let detail = if fits {
@@ -366,7 +366,7 @@ fn forgeries_are_refused(receipt: &[u8], hash: &str, folder: &Path) -> Result<bo
             None => return Ok(false),
         }
         std::fs::write(&forged, &bytes)?;
-        if run_tally(&["receipt", "verify", path(&forged)?, "--block-hash", hash])?.success {
+        if run_tally(&["receipt", "verify", path(&forged)?, "--head", hash])?.success {
             return Ok(false);
         }
     }

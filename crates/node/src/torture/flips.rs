@@ -2,11 +2,14 @@
 //!
 //! A small ledger of a real node, with several segments and a quarantined tail, is read into
 //! memory. For each flip one byte is changed (half of the time one bit of it), and the folder is
-//! verified by what `tally verify` runs; some go through the program itself. What has no effect
-//! must be outside of the ledger: the configuration file and what recovery set aside, neither of
-//! which verification reads. A flip of a checkpoint's file leaves the ledger sound, and the
-//! checkpoint is named, but for groups in a pack that none refers to any more. `LOCK` is empty, so
-//! it has no byte to flip.
+//! verified by what `tally verify` runs; some go through the program itself. A flip at the end of
+//! the results leaves the ledger sound, since they are computed again, and its place is named all
+//! the same. What has no effect must be outside of the ledger: the configuration file and what
+//! recovery set aside, neither of which verification reads. A flip of a checkpoint's file leaves
+//! the
+//! ledger sound, and the checkpoint is named, but for groups in a pack that none refers to any
+//! more.
+//! `LOCK` is empty, so it has no byte to flip.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,8 +18,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use kit::random::Random;
 use ledger::checkpoint::CHECKPOINT_FOLDER;
-use ledger::segment::{RECORD_HEADER_BYTES, SEGMENT_FOLDER, SEGMENT_HEADER_BYTES};
-use ledger::{Files, MemoryFiles};
+use ledger::header::{ORDER_HEADER_BYTES, RESULT_HEADER_BYTES};
+use ledger::segment::{RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, parse_segment_path};
+use ledger::{Files, MemoryFiles, Stream};
 use serde::Serialize;
 
 use super::clients::Round;
@@ -43,9 +47,12 @@ const FLIPS_PER_PROGRAM: u64 = 50;
 enum Place {
     SegmentHeader,
     RecordHeader,
-    BlockHeader,
-    BlockBody,
-    LastRecord,
+    OrderHeader,
+    Envelopes,
+    LastOrder,
+    ResultHeader,
+    Outcomes,
+    LastResult,
     ZeroTail,
     Manifest,
     Pack,
@@ -53,12 +60,15 @@ enum Place {
     Quarantine,
 }
 
-const PLACES: [Place; 10] = [
+const PLACES: [Place; 13] = [
     Place::SegmentHeader,
     Place::RecordHeader,
-    Place::BlockHeader,
-    Place::BlockBody,
-    Place::LastRecord,
+    Place::OrderHeader,
+    Place::Envelopes,
+    Place::LastOrder,
+    Place::ResultHeader,
+    Place::Outcomes,
+    Place::LastResult,
     Place::ZeroTail,
     Place::Manifest,
     Place::Pack,
@@ -73,6 +83,8 @@ pub struct Row {
     flips: u64,
     damaged: u64,
     torn_tail: u64,
+    /// Of the results, which are computed again.
+    again: u64,
     differs: u64,
     no_effect: u64,
 }
@@ -92,7 +104,7 @@ impl Report {
     pub fn table(&self) -> String {
         let mut text = format!(
             "flips                 {} of {} bytes ({} segments, {} blocks), {} of them by \
-             `tally verify`\n\n  {:<16}{:>9}{:>8}{:>9}{:>11}{:>9}{:>11}\n",
+             `tally verify`\n\n  {:<16}{:>9}{:>8}{:>9}{:>11}{:>7}{:>9}{:>11}\n",
             self.flips,
             self.folder_bytes,
             self.segments,
@@ -103,17 +115,19 @@ impl Report {
             "flips",
             "damage",
             "torn tail",
+            "again",
             "differs",
             "no effect",
         );
         for (place, row) in &self.rows {
             text += &format!(
-                "  {:<16}{:>9}{:>8}{:>9}{:>11}{:>9}{:>11}\n",
+                "  {:<16}{:>9}{:>8}{:>9}{:>11}{:>7}{:>9}{:>11}\n",
                 format!("{place:?}"),
                 row.bytes,
                 row.flips,
                 row.damaged,
                 row.torn_tail,
+                row.again,
                 row.differs,
                 row.no_effect
             );
@@ -135,7 +149,7 @@ pub fn run(
     let specimen = Specimen::read(&data)?;
     let mut report = Report {
         folder_bytes: specimen.bytes(),
-        segments: specimen.segments.len() as u64,
+        segments: specimen.segments.iter().map(Vec::len).sum::<usize>() as u64,
         blocks: specimen.intact.blocks,
         rows: PLACES.map(|place| (place, Row::default())).to_vec(),
         ..Report::default()
@@ -187,11 +201,11 @@ fn make_ledger(folder: &Path, seed: u64) -> Result<()> {
     node.kill()?;
     round.end(&runtime)?;
     let mut random = Random::new(seed);
-    let segments = Segment::read_all(&data)?;
+    let segments = Segment::read_all(&data, Stream::Orders)?;
     let newest = segments.last().context("a ledger has a segment")?;
     let torn = std::iter::repeat_with(|| tear(&mut random, newest, vouched)).find(|i| i.torn);
     let torn = torn.context("endless")?;
-    std::fs::write(data.join(newest.path()), &torn.bytes)?;
+    std::fs::write(data.join(&newest.path), &torn.bytes)?;
     node.restart()?;
     // A write after the cut, so that the newest segment has its zeros again.
     let client = runtime.block_on(node.target.connect())?;
@@ -217,7 +231,8 @@ fn take_checkpoint(node: &NodeProcess) -> Result<u64> {
 struct Specimen {
     /// Path below the folder, and contents.
     files: Vec<(String, Vec<u8>)>,
-    segments: Vec<Segment>,
+    /// Those of each stream, in order.
+    segments: [Vec<Segment>; 2],
     memory: MemoryFiles,
     intact: Verification,
 }
@@ -234,7 +249,9 @@ impl Specimen {
         }
         let intact = check(&memory)?;
         ensure!(intact.verdict == Verdict::Sound);
-        Ok(Specimen { segments: Segment::read_all(data)?, files, memory, intact })
+        let segments =
+            [Segment::read_all(data, Stream::Orders)?, Segment::read_all(data, Stream::Results)?];
+        Ok(Specimen { segments, files, memory, intact })
     }
 
     fn bytes(&self) -> u64 {
@@ -267,16 +284,14 @@ impl Specimen {
 
     /// What lies there, and where in its file verification must say that it is.
     fn place(&self, name: &str, offset: usize) -> (Place, usize) {
-        let Some(index) = self.segments.iter().position(|s| s.path() == name) else {
-            let place = match name {
-                _ if name.starts_with("quarantine/") => Place::Quarantine,
-                _ if name.ends_with(".manifest") => Place::Manifest,
-                _ if name.ends_with(".pack") => Place::Pack,
-                _ => Place::Configuration,
-            };
-            return (place, 0);
+        let of = |segments: &Vec<Segment>| segments.iter().position(|it| it.path == name);
+        let (orders, results) = (of(&self.segments[0]), of(&self.segments[1]));
+        let (segments, index) = match (orders, results) {
+            (Some(index), _) => (&self.segments[0], index),
+            (_, Some(index)) => (&self.segments[1], index),
+            (None, None) => return (place_of_other(name), 0),
         };
-        let segment = &self.segments[index];
+        let segment = &segments[index];
         if offset < SEGMENT_HEADER_BYTES {
             return (Place::SegmentHeader, 0);
         }
@@ -285,14 +300,16 @@ impl Specimen {
             let end = segment.records.last().map_or(SEGMENT_HEADER_BYTES, |r| r.end);
             return (Place::ZeroTail, end);
         };
-        let newest = index + 1 == self.segments.len();
+        let (header_bytes, header, body, last) = match orders.is_some() {
+            true => (ORDER_HEADER_BYTES, Place::OrderHeader, Place::Envelopes, Place::LastOrder),
+            false => (RESULT_HEADER_BYTES, Place::ResultHeader, Place::Outcomes, Place::LastResult),
+        };
+        let newest = index + 1 == segments.len();
         let place = match offset - record.offset {
-            _ if newest && at + 1 == segment.records.len() => Place::LastRecord,
+            _ if newest && at + 1 == segment.records.len() => last,
             0..RECORD_HEADER_BYTES => Place::RecordHeader,
-            inner if inner < RECORD_HEADER_BYTES + ledger::header::HEADER_BYTES => {
-                Place::BlockHeader
-            }
-            _ => Place::BlockBody,
+            inner if inner < RECORD_HEADER_BYTES + header_bytes => header,
+            _ => body,
         };
         (place, record.offset)
     }
@@ -320,8 +337,10 @@ impl Specimen {
             std::fs::write(data.join(name), bytes)?;
             let code = crate::inspect::exit_of(&found) as i32;
             ensure!(said.code == Some(code), "{:?}, but the program: {}", found, said.output);
-            if let Some(detail) = detail(&found.verdict) {
-                ensure!(said.json["verdict"]["detail"] == *detail, "{}", said.output);
+            if let Some(detail) = detail(&found) {
+                let verdict = &said.json["verdict"]["detail"];
+                let told = verdict == detail || said.json["results_torn"] == *detail;
+                ensure!(told, "{}", said.output);
             }
         }
         let (place, start) = self.place(name, offset);
@@ -331,16 +350,19 @@ impl Specimen {
         let faults = faults.count();
         match &found.verdict {
             Verdict::Sound if faults > 0 => row.damaged += 1,
+            Verdict::Sound if found.results_torn.is_some() => row.again += 1,
             Verdict::Sound => row.no_effect += 1,
             Verdict::TornTail { .. } => row.torn_tail += 1,
             Verdict::Damaged { .. } => row.damaged += 1,
             Verdict::Differs { .. } => row.differs += 1,
         }
-        if name.starts_with(SEGMENT_FOLDER) {
-            let said = detail(&found.verdict).context("the flip was not detected")?;
+        let is_sound = found.verdict == Verdict::Sound && found.head == self.intact.head;
+        if parse_segment_path(name).is_some() {
+            let said = detail(&found).context("the flip was not detected")?;
             let named = format!("({name}, offset {start}");
             ensure!(said.contains(&named), "expected {named}, found: {said}");
-        } else if found.verdict != Verdict::Sound || found.block_hash != self.intact.block_hash {
+            ensure!(is_sound || found.verdict != Verdict::Sound, "another ledger: {found:?}");
+        } else if !is_sound {
             bail!("{name} is no part of the ledger, and yet: {found:?}");
         }
         // A ledger that breaks off says of checkpoints behind the break what there is to say.
@@ -352,9 +374,19 @@ impl Specimen {
     }
 }
 
-fn detail(verdict: &Verdict) -> Option<&String> {
-    match verdict {
-        Verdict::Sound => None,
+fn place_of_other(name: &str) -> Place {
+    match name {
+        _ if name.starts_with("quarantine/") => Place::Quarantine,
+        _ if name.ends_with(".manifest") => Place::Manifest,
+        _ if name.ends_with(".pack") => Place::Pack,
+        _ => Place::Configuration,
+    }
+}
+
+/// What is said of the place.
+fn detail(found: &Verification) -> Option<&String> {
+    match &found.verdict {
+        Verdict::Sound => found.results_torn.as_ref(),
         Verdict::TornTail { detail, .. }
         | Verdict::Damaged { detail, .. }
         | Verdict::Differs { detail, .. } => Some(detail),

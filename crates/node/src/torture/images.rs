@@ -2,13 +2,15 @@
 //!
 //! After a kill everything that was written can be read, as the page cache survives the process. A
 //! power cut leaves less: what was written since the last fdatasync is there in part. A node writes
-//! one block and syncs it before the next one, so each block's record was, for a moment, the bytes
+//! one order and syncs it before the next one, so each order's record was, for a moment, the bytes
 //! after the last fdatasync; an image of that moment is the log up to that record, and any part of
-//! the record, with zeros (or nothing) behind.
+//! the record, with zeros (or nothing) behind. Results are not waited for: of those that no
+//! checkpoint has had synced any number is there, and a part of the next.
 //!
 //! ```text
-//!   … ─┤ record N-1 ├┤ record N, torn │ 0 0 0 …      N and its successors are gone,
-//!       known to be synced                           every block below N must be there
+//!   orders   … ─┤ record N-1 ├┤ record N, torn │ 0 0 0 …     N and its successors are gone,
+//!                known to be synced                          every block below N must be there
+//!   results  … ─┤ record M ├┤ torn │ 0 0 0 …                 M below N: computed again
 //! ```
 
 use std::path::{Path, PathBuf};
@@ -19,10 +21,9 @@ use kit::random::Random;
 use ledger::checkpoint::CHECKPOINT_FOLDER;
 use ledger::memory_files::SECTOR_BYTES;
 use ledger::segment::{
-    RECORD_HEADER_BYTES, RecordHeader, SEGMENT_FOLDER, SEGMENT_HEADER_BYTES, SegmentHeader,
-    parse_segment_name,
+    RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES, SegmentHeader, parse_segment_path,
 };
-use ledger::{LogError, LogOptions, LogReader, LogWriter, MemoryFiles};
+use ledger::{BlockReader, BlockWriter, Files, LogError, LogOptions, MemoryFiles, Stream};
 
 /// Where a record lies in its segment.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +36,8 @@ pub struct Record {
 /// A segment's bytes and the records in them.
 #[derive(Clone)]
 pub struct Segment {
-    pub name: String,
+    /// Below the data folder.
+    pub path: String,
     pub first_height: u64,
     pub bytes: Vec<u8>,
     /// None if a kill came between the creation of the file and the write of its header.
@@ -44,8 +46,8 @@ pub struct Segment {
 }
 
 impl Segment {
-    pub fn parse(name: &str, bytes: Vec<u8>) -> Result<Segment> {
-        let first_height = parse_segment_name(name).context("not a segment")?;
+    pub fn parse(path: &str, bytes: Vec<u8>) -> Result<Segment> {
+        let (_, first_height) = parse_segment_path(path).context("not a segment")?;
         let mut records: Vec<Record> = Vec::new();
         let header = SegmentHeader::decode(&bytes).ok();
         if let Some(header) = &header {
@@ -60,24 +62,17 @@ impl Segment {
                 offset = end;
             }
         }
-        Ok(Segment { name: name.to_owned(), first_height, bytes, header, records })
+        Ok(Segment { path: path.to_owned(), first_height, bytes, header, records })
     }
 
-    /// All segments of a data folder, in order.
-    pub fn read_all(data: &Path) -> Result<Vec<Segment>> {
-        let mut names: Vec<String> = std::fs::read_dir(data.join(SEGMENT_FOLDER))?
-            .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+    /// All segments of a stream in a data folder, in order.
+    pub fn read_all(data: &Path, stream: Stream) -> Result<Vec<Segment>> {
+        let mut paths: Vec<String> = std::fs::read_dir(data.join(stream.folder()))?
+            .map(|entry| Ok(format!("{stream}/{}", entry?.file_name().to_string_lossy())))
             .collect::<Result<_>>()?;
-        names.sort_unstable();
-        let read = |name: &String| {
-            let bytes = std::fs::read(data.join(SEGMENT_FOLDER).join(name))?;
-            Segment::parse(name, bytes)
-        };
-        names.iter().map(read).collect()
-    }
-
-    pub fn path(&self) -> String {
-        format!("{SEGMENT_FOLDER}/{}", self.name)
+        paths.sort_unstable();
+        let read = |path: &String| Segment::parse(path, std::fs::read(data.join(path))?);
+        paths.iter().map(read).collect()
     }
 
     fn data_end(&self) -> usize {
@@ -86,7 +81,25 @@ impl Segment {
     }
 }
 
-/// The newest segment as a power cut may leave it.
+/// The segments of both streams in a data folder, in order.
+pub struct Segments {
+    pub orders: Vec<Segment>,
+    pub results: Vec<Segment>,
+}
+
+impl Segments {
+    pub fn read(data: &Path) -> Result<Segments> {
+        let orders = Segment::read_all(data, Stream::Orders)?;
+        Ok(Segments { orders, results: Segment::read_all(data, Stream::Results)? })
+    }
+
+    /// That of the orders.
+    pub fn newest(&self) -> Result<&Segment> {
+        self.orders.last().context("a ledger has a segment")
+    }
+}
+
+/// The newest segment of the orders as a power cut may leave it.
 pub struct Image {
     pub bytes: Vec<u8>,
     /// The first block that is not there whole.
@@ -179,18 +192,60 @@ fn tear_bytes(random: &mut Random, whole: &[u8], offset: usize) -> Vec<u8> {
     torn
 }
 
-/// Reads an image, goes on from it, and reads it again, all in memory.
-pub fn check_in_memory(segments: &[Segment], image: &Image) -> Result<()> {
-    let files = Arc::new(MemoryFiles::new());
-    let newest = segments.last().context("a ledger has a segment")?;
-    let before = segments.len().saturating_sub(2);
-    for (index, segment) in segments.iter().enumerate() {
-        // A reader opens the last two only: from the height at which the last but one begins.
-        let bytes = if index < before { &[][..] } else { &segment.bytes };
-        files.plant(&segment.path(), bytes.to_vec());
+/// What a power cut at the moment of an image may leave of the results, by path: those up to
+/// `durable` and, of those behind, any number below `end`, with a part of the next. `None`: no
+/// file.
+/// The order is on disk before its result is written, so there is nothing of the one at `end`.
+pub fn tear_results(
+    random: &mut Random,
+    results: &[Segment],
+    durable: u64,
+    end: u64,
+) -> Vec<(String, Option<Vec<u8>>)> {
+    let least = (durable + 1).min(end);
+    let kept = least + random.below(end - least + 1);
+    let mut left = Vec::new();
+    for (place, segment) in results.iter().enumerate() {
+        let next = results.get(place + 1).map_or(u64::MAX, |next| next.first_height);
+        if next <= kept {
+            continue;
+        }
+        // It is created for its first record.
+        let begun = kept < end && random.chance(2);
+        let is_there = segment.first_height < kept || (segment.first_height == kept && begun);
+        let bytes = is_there.then(|| match segment.records.iter().find(|it| it.height >= kept) {
+            None => segment.bytes.clone(),
+            Some(record) => {
+                let whole = &segment.bytes[record.offset..record.end];
+                let torn =
+                    if begun { tear_bytes(random, whole, record.offset) } else { Vec::new() };
+                finish(segment, record.offset, &torn, kept).bytes
+            }
+        });
+        left.push((segment.path.clone(), bytes));
     }
-    files.plant(&newest.path(), image.bytes.clone());
-    let from = segments[before].first_height;
+    left
+}
+
+/// Reads an image, goes on from it, and reads it again, all in memory.
+pub fn check_in_memory(random: &mut Random, segments: &Segments, image: &Image) -> Result<()> {
+    let files = Arc::new(MemoryFiles::new());
+    let newest = segments.newest()?;
+    let before = segments.orders.len().saturating_sub(2);
+    let from = segments.orders[before].first_height;
+    for segment in segments.orders.iter().chain(&segments.results) {
+        // A reader opens the last ones only: from the height at which the last but one begins.
+        let path = &segment.path;
+        let is_read = segment.records.last().is_none_or(|record| record.height >= from);
+        files.plant(path, if is_read { segment.bytes.clone() } else { Vec::new() });
+    }
+    files.plant(&newest.path, image.bytes.clone());
+    for (path, left) in tear_results(random, &segments.results, from, image.height) {
+        match left {
+            Some(bytes) => files.plant(&path, bytes),
+            None => files.remove(&path)?,
+        }
+    }
 
     let (reader, torn) = read(&files, from)?;
     ensure!(
@@ -200,26 +255,36 @@ pub fn check_in_memory(segments: &[Segment], image: &Image) -> Result<()> {
         image.height
     );
     ensure!(torn == image.torn, "torn: {torn}, expected {}", image.torn);
-    let writer = LogWriter::resume(reader, LogOptions::default())?;
-    ensure!(writer.next_height() == image.height);
+    let results = reader.next_result();
+    let least = (from + 1).min(image.height);
+    ensure!((least..=image.height).contains(&results), "results up to {results} are there");
+    let writer = BlockWriter::resume(reader, LogOptions::default())?;
+    ensure!((writer.next_height(), writer.next_result()) == (image.height, results));
     drop(writer);
     if torn {
-        let path = files.paths().into_iter().find(|p| p.starts_with("quarantine/"));
-        let aside = path.and_then(|path| files.contents(&path));
-        let aside = aside.context("nothing was kept aside")?;
-        let cut = image.bytes[image.offset..].iter().rposition(|byte| *byte != 0);
-        let cut = cut.map_or(0, |last| last + 1);
-        ensure!(aside == image.bytes[image.offset..image.offset + cut], "other bytes aside");
+        is_kept_aside(&files, image)?;
     }
     let (again, torn) = read(&files, from)?;
+    let torn = torn || again.torn_results().is_some();
     ensure!(!torn && again.next_height() == image.height, "recovery left a torn log");
+    ensure!(again.next_result() == results, "recovery lost results");
     Ok(())
 }
 
-fn read(files: &MemoryFiles, from: u64) -> Result<(LogReader, bool)> {
-    let mut reader = LogReader::open_at(Arc::new(files.clone()), from)?;
+/// The bytes that were cut, and nothing else.
+fn is_kept_aside(files: &MemoryFiles, image: &Image) -> Result<()> {
+    let cut = image.bytes[image.offset..].iter().rposition(|byte| *byte != 0);
+    let cut = &image.bytes[image.offset..][..cut.map_or(0, |last| last + 1)];
+    let aside = files.paths().into_iter().filter(|path| path.starts_with("quarantine/"));
+    let mut aside = aside.filter_map(|path| files.contents(&path));
+    ensure!(aside.any(|aside| aside == cut), "they are not kept aside");
+    Ok(())
+}
+
+fn read(files: &MemoryFiles, from: u64) -> Result<(BlockReader, bool)> {
+    let mut reader = BlockReader::open_at(Arc::new(files.clone()), from)?;
     loop {
-        match reader.next_block() {
+        match reader.next() {
             Ok(Some(_)) => {}
             Ok(None) => return Ok((reader, false)),
             Err(LogError::TornTail(_)) => return Ok((reader, true)),
@@ -229,29 +294,48 @@ fn read(files: &MemoryFiles, from: u64) -> Result<(LogReader, bool)> {
 }
 
 /// Puts a copy of a data folder, with the image as its newest segment, below `folder`.
-pub fn plant(data: &Path, newest: &Segment, image: &Image, copy: &Path) -> Result<()> {
+pub fn plant(
+    random: &mut Random,
+    data: &Path,
+    segments: &Segments,
+    image: &Image,
+    copy: &Path,
+) -> Result<()> {
     for path in files_below(data)? {
         let to = copy.join(path.strip_prefix(data)?);
         std::fs::create_dir_all(to.parent().context("a file is in a folder")?)?;
         std::fs::copy(&path, &to)?;
     }
-    std::fs::write(copy.join(newest.path()), &image.bytes)?;
-    remove_later_checkpoints(copy, image.height)
+    std::fs::write(copy.join(&segments.newest()?.path), &image.bytes)?;
+    let checkpoint = remove_later_checkpoints(copy, image.height)?;
+    for (path, left) in tear_results(random, &segments.results, checkpoint, image.height) {
+        match left {
+            Some(bytes) => std::fs::write(copy.join(path), bytes)?,
+            None => std::fs::remove_file(copy.join(path))?,
+        }
+    }
+    Ok(())
 }
 
 /// When the power went, nobody had taken a checkpoint of a block that was still being written.
-fn remove_later_checkpoints(data: &Path, height: u64) -> Result<()> {
+/// Returns the height of the newest that is left, 0 if there is none.
+fn remove_later_checkpoints(data: &Path, height: u64) -> Result<u64> {
+    let mut newest = 0;
     let Ok(entries) = std::fs::read_dir(data.join(CHECKPOINT_FOLDER)) else {
-        return Ok(());
+        return Ok(newest);
     };
     for entry in entries {
         let path = entry?.path();
         let of = path.file_stem().and_then(|stem| stem.to_str()?.parse().ok());
-        if of.is_none_or(|of: u64| of >= height) {
-            std::fs::remove_file(path)?;
+        match of.filter(|of: &u64| *of < height) {
+            Some(of) if path.extension().is_some_and(|kind| kind == "manifest") => {
+                newest = newest.max(of);
+            }
+            Some(_) => {}
+            None => std::fs::remove_file(path)?,
         }
     }
-    Ok(())
+    Ok(newest)
 }
 
 /// All files of a folder and those in it, in order; a socket is none.
@@ -272,32 +356,37 @@ pub fn files_below(folder: &Path) -> Result<Vec<PathBuf>> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use engine::EXECUTOR;
     use ledger::{Genesis, Parameters};
 
-    /// A log of a genesis block, and its one segment.
-    fn segments() -> Vec<Segment> {
+    use super::*;
+
+    /// A log of a genesis block, and its segments.
+    fn segments() -> Segments {
         let files = Arc::new(MemoryFiles::new());
         let options = LogOptions { zero_fill_bytes: 4_096, ..LogOptions::default() };
-        let genesis =
-            Genesis { ledger_id: [7; 16], time_us: 1, parameters: Parameters::new("serial") };
-        LogWriter::begin(files.clone(), &genesis, options).unwrap();
-        let path = files.paths().remove(0);
-        let bytes = files.contents(&path).unwrap();
-        let name = path.strip_prefix("segments/").unwrap();
-        vec![Segment::parse(name, bytes).unwrap()]
+        let parameters = Parameters::new("serial");
+        let genesis = Genesis { ledger_id: [7; 16], time_us: 1, parameters, executor: EXECUTOR };
+        BlockWriter::begin(files.clone(), &genesis, options).unwrap();
+        let of = |stream: Stream| -> Vec<Segment> {
+            let paths = files.paths().into_iter();
+            let own = paths.filter(|path| path.starts_with(stream.folder()));
+            own.map(|path| Segment::parse(&path, files.contents(&path).unwrap()).unwrap()).collect()
+        };
+        Segments { orders: of(Stream::Orders), results: of(Stream::Results) }
     }
 
     #[test]
     fn images_of_a_log_of_one_block_hold_and_a_wrong_one_does_not() {
         let segments = segments();
-        assert_eq!(segments[0].records.len(), 1);
+        let newest = segments.newest().unwrap();
+        assert_eq!(newest.records.len(), 1);
         let mut random = Random::new(1);
         for _ in 0..500 {
-            let image = tear(&mut random, &segments[0], 0);
-            check_in_memory(&segments, &image).unwrap();
+            let image = tear(&mut random, newest, 0);
+            check_in_memory(&mut random, &segments, &image).unwrap();
             let claimed = Image { height: image.height + 1, ..image };
-            assert!(check_in_memory(&segments, &claimed).is_err());
+            assert!(check_in_memory(&mut random, &segments, &claimed).is_err());
         }
     }
 
@@ -305,14 +394,15 @@ mod tests {
     #[test]
     fn a_segment_without_a_header_stays_one() {
         let mut segments = segments();
-        let end = segments[0].data_end();
-        segments[0].bytes.truncate(end);
-        segments.push(Segment::parse("00000000000000000001.tally", Vec::new()).unwrap());
+        let end = segments.orders[0].data_end();
+        segments.orders[0].bytes.truncate(end);
+        let path = "orders/00000000000000000001.tally";
+        segments.orders.push(Segment::parse(path, Vec::new()).unwrap());
         let mut random = Random::new(2);
         for _ in 0..100 {
-            let image = tear(&mut random, &segments[1], 0);
+            let image = tear(&mut random, segments.newest().unwrap(), 0);
             assert!(image.torn && image.height == 1);
-            check_in_memory(&segments, &image).unwrap();
+            check_in_memory(&mut random, &segments, &image).unwrap();
         }
     }
 }

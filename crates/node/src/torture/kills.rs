@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use kit::random::Random;
+use ledger::Stream;
 use ledger::checkpoint::CHECKPOINT_FOLDER;
 use serde::Serialize;
 use tokio::runtime::Runtime;
@@ -29,7 +30,7 @@ use tokio::runtime::Runtime;
 use super::check::{Range, settle};
 use super::clients::{self, Ended, Round};
 use super::disk::Until;
-use super::images::{self, Image, Segment};
+use super::images::{self, Image, Segment, Segments};
 use super::model::{self, CUSTOMERS, Model, PURSE_CENTS, PURSES};
 use crate::cli::{self, Exit};
 use crate::demo::bank::Bank;
@@ -293,34 +294,35 @@ impl Victim {
     }
 
     fn newest_height(&self) -> Result<u64> {
-        let segments = Segment::read_all(&self.data())?;
+        let segments = Segment::read_all(&self.data(), Stream::Orders)?;
         let records = segments.iter().rev().flat_map(|s| s.records.iter().rev());
         records.map(|record| record.height).next().context("an empty ledger")
     }
 
     /// Disks that a power cut at some moment of this round could have left.
     fn images(&mut self, ended: &Ended, report: &mut Report) -> Result<()> {
-        let segments = Segment::read_all(&self.data())?;
-        let newest = segments.last().context("a ledger has a segment")?;
+        let segments = Segments::read(&self.data())?;
+        let newest = segments.newest()?;
         for _ in 0..IMAGES_PER_ROUND {
             let image = images::tear(&mut self.random, newest, self.known_height);
-            images::check_in_memory(&segments, &image)
+            images::check_in_memory(&mut self.random, &segments, &image)
                 .with_context(|| format!("an image torn at block {}", image.height))?;
             report.images_in_memory += 1;
         }
         if report.rounds.is_multiple_of(ROUNDS_PER_RUN_IMAGE) {
             let image = images::tear(&mut self.random, newest, self.known_height);
-            self.run_image(newest, &image, ended)
+            self.run_image(&segments, &image, ended)
                 .with_context(|| format!("a node on an image torn at block {}", image.height))?;
             report.images_run += 1;
         }
         Ok(())
     }
 
-    fn run_image(&self, newest: &Segment, image: &Image, ended: &Ended) -> Result<()> {
+    fn run_image(&mut self, segments: &Segments, image: &Image, ended: &Ended) -> Result<()> {
         let folder = self.folder.join("image");
         let data = NodeProcess::data_folder(&folder);
-        images::plant(&self.data(), newest, image, &data)?;
+        let whole = self.data();
+        images::plant(&mut self.random, &whole, segments, image, &data)?;
         let found = verify(&data)?;
         let expected = if image.torn { Exit::TornTail } else { Exit::Ok };
         ensure!(found.code == Some(expected as i32), "verify: {}", found.output);
@@ -447,7 +449,7 @@ impl Victim {
     fn is_the_same(&self, copy: &Path, report: &mut Report) -> Result<()> {
         let (ours, theirs) = (verify(&self.data())?, verify(copy)?);
         ensure!(theirs.code == Some(Exit::Ok as i32), "verify: {}", theirs.output);
-        ensure!(ours.json["block_hash"] == theirs.json["block_hash"], "{}", theirs.output);
+        ensure!(ours.json["head"] == theirs.json["head"], "{}", theirs.output);
         report.verifications += 1;
         Ok(())
     }

@@ -48,7 +48,7 @@ fn ask(node: &Node, data: &Path, arguments: &[&str]) -> Value {
 }
 
 fn segments(data: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(data.join("segments")).unwrap();
+    let entries = std::fs::read_dir(data.join("orders")).unwrap();
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
     paths.sort();
     paths
@@ -84,7 +84,7 @@ fn a_running_node_is_backed_up_again_and_again_and_restored_at_any_block() {
         let restored = done(&arguments);
         assert_eq!(restored["from_checkpoint"].as_u64(), from, "{block}");
         let verified = done(&["verify", path(&new)]);
-        assert_eq!(verified["block_hash"], restored["block_hash"]);
+        assert_eq!(verified["head"], restored["head"]);
         let node = Node::start(&new);
         assert_eq!(count(&node), block - 1);
         drop(node);
@@ -232,7 +232,7 @@ fn backups_prunes_and_restores_can_be_killed() {
         let whole = killed_after(delay_us, &[&from[..], &archive[..]].concat());
         finished[2] |= whole;
         let usable = run(&["verify", path(&new)]).status.success();
-        let before = !new.join("segments").exists();
+        let before = !new.join("orders").exists();
         assert!(!whole || usable, "round {round}: it was restored, and does not verify");
         let is_marked = new.join("RESTORING").exists();
         assert!(usable || before || is_marked, "round {round}: half a restore does not say so");
@@ -355,6 +355,43 @@ fn a_torn_tail_is_told_and_lost_blocks_that_were_durable_are_refused() {
     }
     let before = restore("before", &["--to-block", "5"]);
     assert!(before.status.success(), "{before:?}");
+}
+
+/// A crash may take results, which executing their orders gives again.
+#[test]
+fn blocks_without_results_are_restored_and_are_missing_in_no_backup() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let (data, new, to) = (at("data"), at("new"), at("backup"));
+    let mut node = Node::start(&data);
+    fill(&node, 0, 5);
+    assert_eq!(node.signal(Signal::TERM), Some(0));
+    let whole = done(&["verify", path(&data)]);
+    std::fs::remove_dir_all(data.join("results")).unwrap();
+
+    let restored = done(&["restore", "--from", path(&data), "--data", path(&new)]);
+    assert_eq!((&restored["head"], &restored["height"]), (&whole["head"], &6.into()));
+    assert_eq!(done(&["verify", path(&new)])["results_missing"], 0);
+    let backup = ["backup", "--to", path(&to), "--data", path(&data)];
+    let told = refused(&backup);
+    assert!(told.contains("results of blocks 0 to 6") && told.contains("HINT: "), "{told}");
+    let receipt = ["receipt", "--data", path(&data), "--height", "6", "--index", "0"];
+    let told = refused(&receipt);
+    assert!(told.contains("result of block 6") && told.contains("HINT: "), "{told}");
+    done(&["checkpoint", "--data", path(&data)]);
+    assert_eq!(done(&backup)["head"], whole["head"]);
+    done(&receipt);
+}
+
+/// Where results hold rows, they are on disk before their orders.
+#[test]
+fn a_backup_of_a_running_node_has_its_newest_block_under_snapshot_isolation_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, to) = (folder.path().join("data"), folder.path().join("backup"));
+    let node = Node::start_with(tally(&[]), &data, &["--protocol", "si"]);
+    fill(&node, 0, 3);
+    assert_eq!(ask(&node, &data, &["backup", "--to", path(&to)])["height"], 4);
+    assert_eq!(done(&["verify", path(&to)])["height"], 4);
 }
 
 #[test]

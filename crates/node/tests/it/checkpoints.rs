@@ -164,7 +164,7 @@ fn a_ledger_is_restored_as_it_was_at_a_block_and_at_a_time() {
     assert!(restored.status.success(), "{restored:?}");
     assert_eq!(json(&restored)["height"], 3);
     let (code, verified) = verify(&block, &[]);
-    assert_eq!((code, &verified["block_hash"]), (Some(0), &json(&restored)["block_hash"]));
+    assert_eq!((code, &verified["head"]), (Some(0), &json(&restored)["head"]));
     assert_eq!(verified["checkpoints"][0]["height"], 3);
     let node = Node::start(&block);
     assert_eq!(sum(&node), 2);
@@ -186,10 +186,34 @@ fn a_checkpoint_that_cannot_be_taken_now_is_refused_and_not_waited_for() {
     let lagging = ["--set", "protocol=fabric:lag=2"];
     let mut node = Node::start_with(tally(&[]), &data, &lagging);
     execute(&node, &["CREATE TABLE t (id int PRIMARY KEY, v int)"]);
+    execute(&node, &["INSERT INTO t VALUES (1, 1)"]);
     let address = node.ready["http_listen"].as_str().unwrap();
     let asked = run(&["checkpoint", "--data", path(&data), "--http-listen", address]);
     let told = String::from_utf8_lossy(&asked.stderr).into_owned();
     assert!(!asked.status.success() && told.contains("after the next such block"), "{told}");
+    assert_eq!(node.signal(Signal::TERM), Some(0));
+}
+
+/// Between blocks, no state of such a ledger would be that of a serial order.
+#[test]
+fn a_protocol_that_reads_older_snapshots_begins_no_ledger() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let nowhere = ["--listen", "127.0.0.1:0", "--http-listen", ""];
+    let serve = ["serve", "--data", path(&data), "--protocol", "harmony:inter_block=on"];
+    let begun = run(&[&serve[..], &nowhere].concat());
+    let told = String::from_utf8_lossy(&begun.stderr).into_owned();
+    assert!(!begun.status.success() && told.contains("cannot run a ledger"), "{told}");
+    assert!(told.contains("HINT: "), "{told}");
+    let mut node = Node::start(&data);
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let client = node.connect().await;
+        let set = client
+            .batch_execute("SET ledger.protocol = 'harmony:inter_block=on'")
+            .await
+            .unwrap_err();
+        assert!(set.as_db_error().unwrap().message().contains("cannot run a ledger"), "{set}");
+    });
     assert_eq!(node.signal(Signal::TERM), Some(0));
 }
 
@@ -201,15 +225,21 @@ fn a_folder_whose_segments_are_gone_is_damaged_and_not_new() {
     execute(&node, &["CREATE TABLE t (id int PRIMARY KEY, v int)"]);
     ask_node(&node, &data);
     assert_eq!(node.signal(Signal::TERM), Some(0));
-    std::fs::rename(data.join("segments"), data.join("elsewhere")).unwrap();
-    let nowhere = ["--listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0"];
-    let started = run(&[&["serve", "--data", path(&data)], &nowhere[..]].concat());
-    let told = String::from_utf8_lossy(&started.stderr).into_owned();
-    assert!(!started.status.success() && told.contains("the ledger ends here"), "{told}");
-    assert!(!data.join("segments").exists());
+    std::fs::rename(data.join("orders"), data.join("elsewhere")).unwrap();
+    let refused = |why: &str| {
+        let nowhere = ["--listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0"];
+        let started = run(&[&["serve", "--data", path(&data)], &nowhere[..]].concat());
+        let told = String::from_utf8_lossy(&started.stderr).into_owned();
+        assert!(!started.status.success() && told.contains(why), "{told}");
+    };
+    refused("there are results, and no orders");
+    std::fs::rename(data.join("results"), data.join("results elsewhere")).unwrap();
+    refused("the ledger ends here");
+    assert!(!data.join("orders").exists());
     let (code, verified) = verify(&data, &["--from-checkpoint"]);
     assert_eq!((code, &verified["verdict"]["kind"]), (Some(4), &Value::from("damaged")));
-    std::fs::rename(data.join("elsewhere"), data.join("segments")).unwrap();
+    std::fs::rename(data.join("elsewhere"), data.join("orders")).unwrap();
+    std::fs::rename(data.join("results elsewhere"), data.join("results")).unwrap();
     let mut node = Node::start(&data);
     assert_eq!(node.signal(Signal::TERM), Some(0));
 }

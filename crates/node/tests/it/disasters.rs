@@ -62,7 +62,7 @@ fn several_segments(data: &Path) {
 }
 
 fn segments(data: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(data.join("segments")).unwrap();
+    let entries = std::fs::read_dir(data.join("orders")).unwrap();
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
     paths.sort();
     paths
@@ -182,7 +182,7 @@ fn missing_foreign_and_strange_files_are_named() {
     assert_damaged(&data, &ours[1]);
     std::fs::write(&ours[1], &whole).unwrap();
 
-    let stranger = data.join("segments/notes.txt");
+    let stranger = data.join("orders/notes.txt");
     std::fs::write(&stranger, "not a segment").unwrap();
     assert_damaged(&data, &stranger);
     std::fs::remove_file(&stranger).unwrap();

@@ -168,7 +168,7 @@ fn a_killed_node_starts_again_on_the_same_ledger() {
     let before = json(&run(&["--output", "json", "verify", path(folder.path())]));
     drop(Node::start(folder.path()));
     let after = json(&run(&["--output", "json", "verify", path(folder.path())]));
-    assert_eq!(before["block_hash"], after["block_hash"]);
+    assert_eq!(before["head"], after["head"]);
 }
 
 #[test]
@@ -180,28 +180,54 @@ fn receipts_go_through_files_and_exit_codes() {
     let take = ["receipt", "--data", path(&data), "--height", "0", "--index", "0", "--out"];
     assert!(run(&[&take[..], &[path(&file)]].concat()).status.success());
     let verified = json(&run(&["--output", "json", "verify", path(&data)]));
-    let hash = verified["block_hash"].as_str().unwrap();
-    let check = |hash: &str| run(&["receipt", "verify", path(&file), "--block-hash", hash]);
+    let hash = verified["head"].as_str().unwrap();
+    let check = |hash: &str| run(&["receipt", "verify", path(&file), "--head", hash]);
     assert_eq!(check(hash).status.code(), Some(0));
     let other = format!("{}{}", if hash.starts_with('0') { "1" } else { "0" }, &hash[1..]);
     assert_eq!(check(&other).status.code(), Some(1));
     assert_eq!(check("nonsense").status.code(), Some(2));
 }
 
-#[test]
-fn damage_has_exit_codes_of_its_own() {
-    let folder = tempfile::tempdir().unwrap();
-    assert_eq!(run(&["verify", path(folder.path())]).status.code(), Some(1));
-    drop(Node::start(folder.path()));
-    let segments = folder.path().join("segments");
-    let segment = std::fs::read_dir(segments).unwrap().next().unwrap().unwrap().path();
-    let mut bytes = std::fs::read(&segment).unwrap();
+/// Flips a bit of the last byte of a stream's one segment that is not zero, and verifies.
+fn verify_with_a_damaged_end(data: &Path, stream: &str) -> (Option<i32>, Value) {
+    let segment = std::fs::read_dir(data.join(stream)).unwrap().next().unwrap().unwrap().path();
+    let whole = std::fs::read(&segment).unwrap();
+    let mut bytes = whole.clone();
     let last = bytes.iter().rposition(|&byte| byte != 0).unwrap();
     bytes[last] ^= 1;
     std::fs::write(&segment, bytes).unwrap();
-    let torn = run(&["--output", "json", "verify", path(folder.path())]);
-    assert_eq!(torn.status.code(), Some(3));
-    assert_eq!(json(&torn)["verdict"]["kind"], "torn_tail");
+    let found = run(&["--output", "json", "verify", path(data)]);
+    std::fs::write(&segment, whole).unwrap();
+    (found.status.code(), json(&found))
+}
+
+#[test]
+fn damage_has_exit_codes_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path();
+    assert_eq!(run(&["verify", path(data)]).status.code(), Some(1));
+    let mut node = Node::start(data);
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        node.connect().await.batch_execute("CREATE TABLE t (id bigint PRIMARY KEY)").await.unwrap();
+    });
+    assert_eq!(node.signal(rustix::process::Signal::KILL), None);
+    let whole = json(&run(&["--output", "json", "verify", path(data)]));
+    assert_eq!(whole["results_torn"], Value::Null);
+
+    let (code, torn) = verify_with_a_damaged_end(data, "orders");
+    assert_eq!((code, torn["verdict"]["kind"].as_str()), (Some(3), Some("torn_tail")));
+    assert_eq!(torn["height"], 0);
+    // What a result says is computed again.
+    let (code, again) = verify_with_a_damaged_end(data, "results");
+    assert_eq!((code, again["verdict"]["kind"].as_str()), (Some(0), Some("sound")));
+    assert_eq!((&again["head"], &again["results_missing"]), (&whole["head"], &Value::from(1)));
+    assert!(again["results_torn"].as_str().unwrap().contains("(results/"), "{again}");
+    std::fs::remove_dir_all(data.join("results")).unwrap();
+    let again = json(&run(&["--output", "json", "verify", path(data)]));
+    assert_eq!((&again["head"], &again["results_missing"]), (&whole["head"], &Value::from(2)));
+    drop(Node::start(data));
+    let again = json(&run(&["--output", "json", "verify", path(data)]));
+    assert_eq!((&again["head"], &again["results_missing"]), (&whole["head"], &Value::from(0)));
 }
 
 #[test]

@@ -1,11 +1,13 @@
-//! Each transaction of a ledger, proven to somebody who has only a block's hash.
+//! Each transaction of a ledger, proven to somebody who has only a head.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use ledger::block::{Block, BlockSeal};
 use ledger::hash::to_hex;
-use ledger::{Files, LogOptions, LogReader, LogWriter, RealFiles};
+use ledger::{
+    Batch, Block, BlockReader, BlockResult, BlockWriter, EffectsDigest, Files, LogOptions,
+    OrderSeal, RealFiles, ResultSeal,
+};
 use rustix::process::Signal;
 
 use super::*;
@@ -30,8 +32,8 @@ const STATEMENTS: [&str; 8] = [
     "DELETE FROM notes WHERE id = 4",
 ];
 
-/// A ledger of all kinds of transactions, one of them rejected. Returns its blocks' hashes and
-/// sizes.
+/// A ledger of all kinds of transactions, one of them rejected. Returns its heads and the
+/// sizes of its blocks.
 fn make_ledger(data: &Path) -> Vec<(String, usize)> {
     let mut node = Node::start(data);
     tokio::runtime::Runtime::new().unwrap().block_on(async {
@@ -51,13 +53,41 @@ fn make_ledger(data: &Path) -> Vec<(String, usize)> {
         let many = parameters.iter().map(|p| client.execute(&statement, p));
         futures::future::try_join_all(many).await.unwrap();
     });
+    contend(&node);
     assert_eq!(node.signal(Signal::TERM), Some(0));
+    let blocks = blocks(data).into_iter();
+    blocks.map(|block| (to_hex(&block.hash()), block.batch.envelopes().len())).collect()
+}
+
+/// Increments of one row side by side, under a protocol that defers those that meet each other.
+fn contend(node: &Node) {
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let client = node.connect().await;
+        client.batch_execute("SET ledger.protocol = 'aria'").await.unwrap();
+        let mut tasks = Vec::new();
+        for _ in 0..8 {
+            let client = node.connect().await;
+            tasks.push(tokio::spawn(async move {
+                for _ in 0..6 {
+                    let text = "UPDATE notes SET note = note || '.' WHERE id = 3";
+                    assert_eq!(client.execute(text, &[]).await.unwrap(), 1);
+                }
+            }));
+        }
+        for task in tasks {
+            task.await.unwrap();
+        }
+    });
+}
+
+fn blocks(data: &Path) -> Vec<Block> {
     let files: Arc<dyn Files> = Arc::new(RealFiles::read_only(data).unwrap());
-    let mut reader = LogReader::open(files).unwrap();
+    let mut reader = BlockReader::open(files).unwrap();
     let mut blocks = Vec::new();
-    while let Some(encoded) = reader.next_block().unwrap() {
-        let block = encoded.decode().unwrap();
-        blocks.push((to_hex(&encoded.hash()), block.transactions.len()));
+    while let Some(recorded) = reader.next().unwrap() {
+        let batch = Batch::of(&recorded.batch).unwrap();
+        let result = BlockResult::of(&recorded.result.unwrap()).unwrap();
+        blocks.push(Block { batch, result });
     }
     blocks
 }
@@ -83,15 +113,27 @@ fn every_transaction_has_a_receipt_that_two_programs_accept() {
 
     let file = folder.path().join("receipt");
     let file = path(&file);
-    let mut receipts = 0;
-    for (height, (hash, transactions)) in blocks.iter().enumerate() {
+    let (mut receipts, mut deferred) = (0, 0);
+    let mut last_deferred = None;
+    for (ordered, (_, transactions)) in blocks.iter().enumerate() {
         for index in 0..*transactions {
+            let height = ordered;
             let (height, index) = (height.to_string(), index.to_string());
             let place = ["--height", &height, "--index", &index, "--out", file];
-            let taken = run(&[&["receipt", "--data", path(&data)], &place[..]].concat());
+            let take = ["--output", "json", "receipt", "--data", path(&data)];
+            let taken = run(&[&take[..], &place].concat());
             assert!(taken.status.success(), "block {height}, transaction {index}");
+            // The block that decided it.
+            let told = json(&taken);
+            let decided = told["decided"].as_u64().unwrap() as usize;
+            assert!(decided >= ordered);
+            if decided > ordered {
+                deferred += 1;
+                last_deferred = Some((decided, told));
+            }
+            let hash = &blocks[decided].0;
             let ours = |hash: &str| {
-                let done = run(&["receipt", "verify", file, "--block-hash", hash]);
+                let done = run(&["receipt", "verify", file, "--head", hash]);
                 done.status.code()
             };
             let theirs = |hash: &str| check_chain(&["receipt", file, hash]);
@@ -103,21 +145,40 @@ fn every_transaction_has_a_receipt_that_two_programs_accept() {
             receipts += 1;
         }
     }
-    assert!(receipts >= STATEMENTS.len() + 17, "{receipts} receipts");
+    assert!(receipts >= STATEMENTS.len() + 17 + 48, "{receipts} receipts");
+    assert!(deferred > 0, "no transaction was deferred");
+    // Those that a block was handed stand before its own.
+    let (decided, told) = last_deferred.unwrap();
+    let height = decided.to_string();
+    let at = |position: usize| {
+        let place = ["--height", &height, "--position", &position.to_string()];
+        let take = ["--output", "json", "receipt", "--data", path(&data)];
+        let taken = run(&[&take[..], &place].concat());
+        taken.status.success().then(|| json(&taken))
+    };
+    let all = (0..).map_while(at);
+    let handed: Vec<Value> =
+        all.take_while(|it| it["height"].as_u64() != Some(decided as u64)).collect();
+    assert!(handed.contains(&told), "{told:#} is not among {handed:#?}");
 }
 
 /// Writes the ledger anew with the one byte string `was` turned into `is` in the block at `height`,
 /// all roots, hashes and checksums made to fit.
 fn forge(data: &Path, to: &Path, height: u64, was: &[u8], is: &[u8]) {
-    let mut reader = LogReader::open(Arc::new(RealFiles::read_only(data).unwrap())).unwrap();
-    let mut begun = LogReader::open(Arc::new(RealFiles::open(to).unwrap())).unwrap();
-    assert!(begun.next_block().unwrap().is_none());
-    let mut log = LogWriter::resume(begun, LogOptions::default()).unwrap();
-    let (mut previous_hash, mut forged) = (None, 0);
-    while let Some(encoded) = reader.next_block().unwrap() {
-        let Block { header, mut transactions, mut outcomes } = encoded.decode().unwrap();
-        if header.height == height {
-            for part in transactions.iter_mut().chain(&mut outcomes) {
+    let files: Arc<dyn Files> = Arc::new(RealFiles::open(to).unwrap());
+    let reader = {
+        let mut reader = BlockReader::open(files).unwrap();
+        assert!(reader.next().unwrap().is_none());
+        reader
+    };
+    let mut log = BlockWriter::resume(reader, LogOptions::default()).unwrap();
+    let mut forged = 0;
+    for block in blocks(data) {
+        let (order, header) = (block.batch.header(), block.result.header());
+        let mut envelopes = block.batch.envelopes().to_vec();
+        let mut outcomes = block.result.outcomes().to_vec();
+        if order.height == height {
+            for part in envelopes.iter_mut().chain(&mut outcomes) {
                 let place = part.windows(was.len()).position(|window| window == was);
                 let Some(place) = place else { continue };
                 let mut bytes = part.to_vec();
@@ -126,18 +187,30 @@ fn forge(data: &Path, to: &Path, height: u64, was: &[u8], is: &[u8]) {
                 forged += 1;
             }
         }
-        let seal = BlockSeal {
-            ledger_id: header.ledger_id,
-            height: header.height,
-            previous_hash: previous_hash.unwrap_or(header.previous_hash),
-            time_us: header.time_us,
-            snapshot_height: header.snapshot_height,
-            parameters_hash: header.parameters_hash,
-            effects_root: header.effects_root,
+        let seal = OrderSeal {
+            ledger_id: order.ledger_id,
+            height: order.height,
+            previous_order_hash: log.head_order_hash(),
+            time_us: order.time_us,
+            proposer: order.proposer,
+            parameters_hash: order.parameters_hash,
         };
-        let block = Block::seal(seal, transactions, outcomes).unwrap();
-        previous_hash = Some(block.header.hash());
-        log.append(&[block.encode().unwrap()]).unwrap();
+        let batch = Batch::seal(seal, envelopes).unwrap();
+        let seal = ResultSeal {
+            ledger_id: order.ledger_id,
+            height: order.height,
+            previous_result_hash: log.head_hash(),
+            order_hash: batch.hash(),
+            snapshot_height: header.snapshot_height,
+            executor: header.executor,
+            effects: EffectsDigest { count: header.effect_count, root: header.effects_root },
+            reorderings: header.reorderings,
+            carried_root: header.carried_root,
+        };
+        let carried = block.result.carried().to_vec();
+        let result = BlockResult::seal(seal, outcomes, carried).unwrap();
+        log.append_order(&[batch.encode().unwrap()]).unwrap();
+        log.append_results(&[result.encode().unwrap()]).unwrap();
     }
     assert_eq!(forged, 1);
 }

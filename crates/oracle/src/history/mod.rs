@@ -30,7 +30,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use concurrency::trial::{self, Trial};
-use concurrency::{Block, Crew, Outcome, Protocol, Statement, Work};
+use concurrency::{Crew, Outcome, Protocol, Statement, Work};
 use kit::random::Random;
 use procedure::query::{Aggregate, AggregateFunction, Query};
 use procedure::step::{Column, OnError, Output, Procedure, Step};
@@ -113,16 +113,16 @@ impl History {
     /// looked at.
     pub fn check(
         &self,
-        protocol: &dyn Protocol,
+        protocol: &Arc<dyn Protocol>,
         crew: &Crew,
         trial: Trial,
     ) -> Result<usize, Anomaly> {
         let store = Arc::new(Store::new());
         store.create_table(schema());
-        let (mut dependencies, mut course) = (0, Course::default());
+        let (mut dependencies, mut course) = (0, Course::behind(0, &store, protocol, 0));
         let first: Vec<Vec<Act>> = (0..self.keys / 2 + 1).map(|k| vec![Act::Insert(k)]).collect();
         for (block, height) in std::iter::once(&first).chain(&self.blocks).zip(1..) {
-            let graph = check_block(block, height, &store, &mut course, (protocol, crew, trial))?;
+            let graph = check_block(block, height, &mut course, (crew, trial))?;
             dependencies += graph.count();
             if let Some(cycle) = graph.cycle() {
                 return Err(format!("block {height} has a cycle: {cycle}"));
@@ -185,16 +185,15 @@ impl fmt::Display for History {
 fn check_block(
     block: &[Vec<Act>],
     height: Height,
-    store: &Arc<Store>,
     course: &mut Course,
-    (protocol, crew, trial): (&dyn Protocol, &Crew, Trial),
+    (crew, trial): (&Crew, Trial),
 ) -> Result<Graph, Anomaly> {
-    let before = state(store);
+    let before = state(course.line().store());
     let works = block.iter().enumerate().map(|(at, acts)| work(acts, height, at));
-    let work = Arc::new(Block::new(height, height as i64, works.collect()));
+    let works = works.collect();
     let outcome = {
         let _on = trial::enter(trial);
-        course.run(protocol, crew, store, &work)?.0
+        course.run(crew, works)?.outcome()
     };
     let seen: Vec<Option<Vec<Seen>>> = block
         .iter()
@@ -204,7 +203,7 @@ fn check_block(
             _ => None,
         })
         .collect();
-    Lists { height, seen: &seen, before: &before, after: &state(store) }.graph()
+    Lists { height, seen: &seen, before: &before, after: &state(course.line().store()) }.graph()
 }
 
 /// The list of each key that is there.

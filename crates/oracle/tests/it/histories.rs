@@ -14,8 +14,8 @@ fn no_cycle(subject: &Subject, count: u64) {
     for seed in 0..count {
         let history = History::random(&mut Random::new(seed));
         let trial = Trial::of_seed(seed);
-        let fails = |history: &History| history.check(&*subject.protocol, &crew, trial).err();
-        match history.check(&*subject.protocol, &crew, trial) {
+        let fails = |history: &History| history.check(&subject.protocol, &crew, trial).err();
+        match history.check(&subject.protocol, &crew, trial) {
             Ok(count) => dependencies += count as u64,
             Err(anomaly) => {
                 let (history, anomaly) = history.smallest(anomaly, fails);
@@ -47,7 +47,7 @@ fn found_by_cycles(subject: &Subject, flaw: Option<Flaw>) -> Option<u64> {
     let crew = Crew::new(1);
     (0..300).find(|&seed| {
         let history = History::random(&mut Random::new(seed));
-        history.check(&*subject.protocol, &crew, Trial { flaw, ..Trial::default() }).is_err()
+        history.check(&subject.protocol, &crew, Trial { flaw, ..Trial::default() }).is_err()
     })
 }
 

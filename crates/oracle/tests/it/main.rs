@@ -58,7 +58,7 @@ fn reruns_in_parallel_equal_reruns_one_by_one() {
             let mut random = Random::new(seed);
             let keys = 60 + random.below(100);
             let mut twin = Twin::new(&schemas());
-            twin.run(&*protocol, &crew, fill(keys)).unwrap();
+            twin.run(&protocol, &crew, fill(keys)).unwrap();
             let mut outcomes = Vec::new();
             for _ in 0..3 {
                 let mut block: Vec<_> = (0..800).map(|_| keyed(&mut random, keys)).collect();
@@ -66,7 +66,7 @@ fn reruns_in_parallel_equal_reruns_one_by_one() {
                     let at = random.below(800) as usize;
                     block[at] = random_work(&mut random, keys, 4);
                 }
-                let outcome = twin.run(&*protocol, &crew, block).unwrap();
+                let outcome = twin.run(&protocol, &crew, block).unwrap();
                 assert!(outcome.report.rerun > 300, "{:?}", outcome.report);
                 outcomes.push((outcome.outcomes, outcome.serial_order));
             }
@@ -82,13 +82,13 @@ fn commands_on_a_hot_record_all_survive() {
     let crew = Crew::new(2);
     let protocol = protocols::by_name("harmony").unwrap();
     let mut twin = Twin::new(&schemas());
-    twin.run(&*protocol, &crew, fill(1)).unwrap();
+    twin.run(&protocol, &crew, fill(1)).unwrap();
     let add = || {
         let mut builder = Builder::default();
         builder.push(Operation::Add, 0, 1);
         builder.finish()
     };
-    let outcome = twin.run(&*protocol, &crew, (0..500).map(|_| add()).collect()).unwrap();
+    let outcome = twin.run(&protocol, &crew, (0..500).map(|_| add()).collect()).unwrap();
     assert_eq!(outcome.report.rerun, 0);
     assert!(outcome.outcomes.iter().all(Outcome::is_committed));
 }
@@ -133,8 +133,8 @@ fn rows_written_with_the_values_they_had_are_effects() {
         for workers in [1, 2, 8] {
             let crew = Crew::new(workers);
             let mut twin = Twin::new(&schemas());
-            twin.run(&*protocol, &crew, fill(50)).unwrap();
-            twin.run(&*protocol, &crew, block()).unwrap();
+            twin.run(&protocol, &crew, fill(50)).unwrap();
+            twin.run(&protocol, &crew, block()).unwrap();
             let keys: Vec<_> = twin.changes.iter().map(|change| change.key.clone()).collect();
             assert_eq!(keys, written, "{}, {workers} workers", entry.info.name);
             // Of two writers of a row, one may have been turned away.
@@ -159,10 +159,10 @@ fn the_cost_of_a_transaction_does_not_depend_on_the_data_path() {
             let mut random = Random::new(seed);
             let mut twin = Twin::new(&schemas());
             twin.collects = seed % 2 == 0;
-            twin.run(&*protocol, &crew, fill(8)).unwrap();
+            twin.run(&protocol, &crew, fill(8)).unwrap();
             for _ in 0..4 {
                 let block = (0..20).map(|_| random_work(&mut random, 12, 6)).collect();
-                twin.run(&*protocol, &crew, block).unwrap();
+                twin.run(&protocol, &crew, block).unwrap();
                 for probe in 0..20 {
                     let work = match probe % 2 {
                         0 => random_work(&mut random, 12, 12),
@@ -200,13 +200,13 @@ fn commits(
     for entry in protocols::ALL {
         let protocol = protocols::by_name(entry.info.name).unwrap();
         let mut twin = Twin::new(&schemas());
-        twin.run(&*protocol, &crew, fill(2)).unwrap();
+        twin.run(&protocol, &crew, fill(2)).unwrap();
         let mut script = vec![Action::Write(program(write).silent().procedure())];
         script.extend(look.map(|look| Action::Query(program(&[look]).procedure())));
         let (session, commit) = Session::hold(&twin.subject, script);
-        twin.run(&*protocol, &crew, vec![program(&[change]).finish()]).unwrap();
+        twin.run(&protocol, &crew, vec![program(&[change]).finish()]).unwrap();
         let sessions = BTreeMap::from([(0, session)]);
-        let outcome = twin.run_with_sessions(&*protocol, &crew, vec![commit], &sessions).unwrap();
+        let outcome = twin.run_with_sessions(&protocol, &crew, vec![commit], sessions).unwrap();
         told.push(outcome.outcomes[0].is_committed());
     }
     assert!(told.iter().all(|committed| *committed == told[0]), "{told:?}");
@@ -255,11 +255,11 @@ fn what_a_replica_has_collected_is_invisible() {
         twin.collects = collects;
         let (one, other) = colliding_pairs();
         let insert = |pair| pair_program(pair, false);
-        twin.run(&*protocol, &crew, vec![insert(one)]).unwrap();
+        twin.run(&protocol, &crew, vec![insert(one)]).unwrap();
         let delete = pair_program(one, true);
-        twin.run(&*protocol, &crew, vec![delete]).unwrap();
+        twin.run(&protocol, &crew, vec![delete]).unwrap();
         let block = [one, other, (7, 7)].map(insert).into();
-        twin.run(&*protocol, &crew, block).unwrap().serial_order
+        twin.run(&protocol, &crew, block).unwrap().serial_order
     });
     assert_eq!(orders[0], orders[1]);
 }

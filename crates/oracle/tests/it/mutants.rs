@@ -77,7 +77,7 @@ impl Attempt<'_> {
         };
         let blocks = vec![block(), block(), block()];
         let run = || {
-            let protocol = &*self.subject.protocol;
+            let protocol = &self.subject.protocol;
             let mut twin = Twin::new(&schemas());
             twin.trial = self.trial;
             let alone = Crew::new(1);
@@ -91,7 +91,7 @@ impl Attempt<'_> {
 
     /// Who of the families, the histories and the small worlds of a seed sees a fault.
     fn found_by(&self, seed: u64, sample: &Sample, worlds: &mut usize) -> Option<&'static str> {
-        let protocol = &*self.subject.protocol;
+        let protocol = &self.subject.protocol;
         // The large ones are slow, and seldom find what the others do not.
         let families =
             FAMILIES.iter().filter(|f| f.name != "large transactions" || seed.is_multiple_of(8));

@@ -23,7 +23,13 @@ fn random_block(random: &mut Random, keys: u64, count: u64) -> Vec<Arc<Work>> {
 }
 
 /// Some blocks of up to `count_max` transactions; each must be equal to its serial replay.
-fn check(protocol: &dyn Protocol, crew: &Crew, seed: u64, count_max: u64, in_block_order: bool) {
+fn check(
+    protocol: &Arc<dyn Protocol>,
+    crew: &Crew,
+    seed: u64,
+    count_max: u64,
+    in_block_order: bool,
+) {
     let name = protocol.info().name;
     let mut random = Random::new(seed);
     let keys = [2, 5, 12, 40][random.below(4) as usize];
@@ -48,7 +54,7 @@ fn whoever_may_overtake_does_and_block_order_holds() {
         let protocol = protocols::by_name(name).unwrap();
         for workers in [1, 2] {
             let crew = Crew::new(workers);
-            (0..seeds(60)).for_each(|seed| check(&*protocol, &crew, seed, 40, true));
+            (0..seeds(60)).for_each(|seed| check(&protocol, &crew, seed, 40, true));
         }
     }
 }
@@ -60,7 +66,7 @@ fn keys_may_depend_on_reads_under_every_protocol() {
         let protocol = protocols::by_name(entry.info.name).unwrap();
         for workers in [1, 3] {
             let crew = Crew::new(workers);
-            (0..seeds(12)).for_each(|seed| check(&*protocol, &crew, seed, 150, false));
+            (0..seeds(12)).for_each(|seed| check(&protocol, &crew, seed, 150, false));
         }
     }
 }

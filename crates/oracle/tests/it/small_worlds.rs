@@ -14,7 +14,7 @@ fn sweep(subject: &Subject, worlds: &SmallWorlds, stride: usize, offset: usize) 
     let mut batch: Vec<SmallWorld> = Vec::with_capacity(BATCH);
     let mut flush = |batch: &mut Vec<SmallWorld>| {
         count += batch.len();
-        if let Err(failure) = check(&*subject.protocol, &crew, batch) {
+        if let Err(failure) = check(&subject.protocol, &crew, batch) {
             panic!("{}: {failure}", subject.name);
         }
         batch.clear();

@@ -21,7 +21,7 @@ fn same_on_any_number_of_workers(subject: &Subject, count: u64) {
                     1 => Trial::default(),
                     workers => Trial::of_seed(seed + workers as u64 / 8),
                 };
-                world.run(&*subject.protocol, crew, trial).unwrap_or_else(|divergence| {
+                world.run(&subject.protocol, crew, trial).unwrap_or_else(|divergence| {
                     let found = (world.clone(), divergence);
                     panic!("{}", Failure::smallest(subject, (name, seed), crew, trial, found))
                 })

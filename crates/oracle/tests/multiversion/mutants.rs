@@ -62,8 +62,8 @@ fn found_by_worlds(flaw: Flaw, seeds: u64) -> bool {
         let trial = if crew.workers() > 1 { Trial::chosen(seed) } else { Trial::default() };
         let families = FAMILIES.iter().chain([&WIDE]).filter(|f| f.name != "large transactions");
         let history = || History::random(&mut Random::new(seed));
-        families.map(|f| f.world(seed)).any(|w| w.run(&*protocol, crew, trial).is_err())
-            || history().check(&*protocol, crew, trial).is_err()
+        families.map(|f| f.world(seed)).any(|w| w.run(&protocol, crew, trial).is_err())
+            || history().check(&protocol, crew, trial).is_err()
     })
 }
 

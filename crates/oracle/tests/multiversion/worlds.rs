@@ -27,7 +27,7 @@ pub fn subject(name: &str) -> Subject {
 fn run_family(subject: &Subject, family: &Family, seed: u64, crew: &Crew) {
     let trial = if crew.workers() > 1 { Trial::of_seed(seed) } else { Trial::default() };
     let world = family.world(seed);
-    if let Err(divergence) = world.run(&*subject.protocol, crew, trial) {
+    if let Err(divergence) = world.run(&subject.protocol, crew, trial) {
         let found = (world, divergence);
         panic!("{}", Failure::smallest(subject, (family.name, seed), crew, trial, found));
     }
@@ -80,7 +80,7 @@ fn histories_of_lists_have_no_cycle() {
         for seed in 0..seeds(12) {
             let trial = Trial::of_seed(seed);
             let history = History::random(&mut Random::new(seed));
-            match history.check(&*subject.protocol, &crew, trial) {
+            match history.check(&subject.protocol, &crew, trial) {
                 Ok(count) => dependencies += count,
                 Err(anomaly) => panic!("{rule}, seed {seed}: {anomaly}\n{history}"),
             }
@@ -98,7 +98,7 @@ fn three_transactions_on_two_records() {
         let every = 40;
         let worlds: Vec<_> =
             (0..all.count()).step_by(every).filter_map(|number| all.world(number)).collect();
-        if let Err(failure) = small::check(&*subject(rule).protocol, &crew, &worlds) {
+        if let Err(failure) = small::check(&subject(rule).protocol, &crew, &worlds) {
             panic!("{rule}: {failure}");
         }
     }
@@ -117,7 +117,7 @@ fn a_block_that_holds_rows_has_room_for_so_many() {
         let transactions = vec![work(0..100), work(100..101), work(101..102), work(102..103)];
         let block = Block { image_room_bytes, ..Block::new(1, 1, transactions) };
         let (outcome, _) =
-            run_block(&*subject(name).protocol, &Crew::new(1), &store, &Arc::new(block)).unwrap();
+            run_block(&subject(name).protocol, &Crew::new(1), &store, &block).unwrap();
         let rows = rows(&store, TABLE).len();
         let ended = outcome.outcomes.iter().map(|outcome| match outcome {
             Outcome::Committed(_) => "committed".to_owned(),

@@ -124,7 +124,15 @@ fn encode_entry(entry: &Entry, out: &mut Vec<u8>) {
     out.put_slice(&entry.id);
     encode_u64(entry.place.height, out);
     encode_u64(u64::from(entry.place.index), out);
-    out.put_u8(entry.status as u8);
+    match entry.status {
+        Status::Pending => out.put_u8(0),
+        Status::Retry => out.put_u8(1),
+        Status::Committed => out.put_u8(2),
+        Status::Rejected(code) => {
+            out.put_u8(3);
+            out.put_slice(&code);
+        }
+    }
     encode_i64(entry.expires_us, out);
 }
 
@@ -135,7 +143,8 @@ fn decode_entry(rest: &mut &[u8]) -> Result<Entry> {
     let status = match take(rest)? {
         [0] => Status::Pending,
         [1] => Status::Retry,
-        [2] => Status::Final,
+        [2] => Status::Committed,
+        [3] => Status::Rejected(take(rest)?),
         _ => return Err(corrupt("an unknown status")),
     };
     Ok(Entry { id, place: Place { height, index }, status, expires_us: decode_i64(rest)? })

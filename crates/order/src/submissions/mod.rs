@@ -22,13 +22,14 @@
 //! **Keys** are named by a client that wants to find its outcome again. The first envelope is run;
 //! a copy of it, in the same batch or later, is a `Repeat` of its place, whether it is pending (a
 //! protocol may put it off to a later block) or has ended. Other bytes under the same key are
-//! refused, unless the last ones ended with *retry*: then they are run, and the key speaks of them
-//! from then on, for as long as any envelope that had the key could come again.
+//! refused, unless the last ones ended with *retry* and expire no later: then they are run, and the
+//! key speaks of them from then on, for as long as any envelope that had the key could come again.
+//! So no late copy of an attempt follows the one behind it.
 //!
 //! **Refusals** by order: another ledger; expired; expiry too far ahead; the name's own. They are
 //! not remembered, as they changed nothing: a copy may fare better later (its expiry is no longer
 //! too far ahead), so a client that corrects a refused request does so *under the same name*, and
-//! one of the two is run at most.
+//! one of the two is run at most while the other is remembered: until it expires.
 //!
 //! **Invariants.** A function of the calls alone: nothing depends on time, on threads, on the order
 //! of a hash map. The caller has authenticated the principal: else others could use up its names.
@@ -100,15 +101,28 @@ pub enum Status {
     Pending,
     /// A conflict; other bytes may follow under the key.
     Retry,
-    /// Committed, or rejected for good.
-    Final,
+    Committed,
+    /// For good, with this SQLSTATE.
+    Rejected([u8; 5]),
 }
 
 /// How a transaction ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ended {
     Retry,
-    Final,
+    Committed,
+    /// With this SQLSTATE.
+    Rejected([u8; 5]),
+}
+
+impl Ended {
+    pub fn status(self) -> Status {
+        match self {
+            Ended::Retry => Status::Retry,
+            Ended::Committed => Status::Committed,
+            Ended::Rejected(code) => Status::Rejected(code),
+        }
+    }
 }
 
 /// What is known of a key.
@@ -305,7 +319,7 @@ impl Submissions {
         self.principals.entry(name).or_default().submitters.insert(id, submitter);
     }
 
-    fn admit_key(&mut self, name: &str, key: &str, mut entry: Entry) -> Admission {
+    fn admit_key(&mut self, name: &str, key: &str, entry: Entry) -> Admission {
         let principal = self.principals.get(name);
         let Some(known) = principal.and_then(|principal| principal.keys.get(key)) else {
             if principal.map_or(0, |p| p.keys.len()) >= self.remembered.keys_max {
@@ -321,7 +335,10 @@ impl Submissions {
             return Admission::Refused(other_bytes(known));
         }
         let known_expires_us = known.expires_us;
-        entry.expires_us = entry.expires_us.max(known_expires_us);
+        // What expires earlier may be a late copy of an attempt before the last one.
+        if entry.expires_us < known_expires_us {
+            return Admission::Refused(expires_before(known));
+        }
         let (name, key) = (self.principal(name), Arc::from(key));
         self.endings.remove(&(known_expires_us, name.clone(), Ending::Key(Arc::clone(&key))));
         self.put_key(&name, key, entry);
@@ -368,10 +385,7 @@ impl Submissions {
                 "no transaction is pending under this key",
             ));
         };
-        entry.status = match ended {
-            Ended::Retry => Status::Retry,
-            Ended::Final => Status::Final,
-        };
+        entry.status = ended.status();
         self.endings.insert((entry.expires_us, name, Ending::Key(key.into())));
         Ok(())
     }
@@ -397,6 +411,15 @@ fn below(sequence: u64, highest: u64) -> Error {
     .with_detail(format!(
         "Sequence {sequence} is {WINDOW} or more below {highest}, its submitter's highest."
     ))
+}
+
+fn expires_before(known: &Entry) -> Error {
+    Error::new(
+        SqlState::INVALID_PARAMETER_VALUE,
+        "the transaction expires before an earlier one under its key",
+    )
+    .with_detail(format!("That one expires at {} us.", known.expires_us))
+    .with_hint("An attempt that follows another one must not expire before it.")
 }
 
 fn other_bytes(known: &Entry) -> Error {

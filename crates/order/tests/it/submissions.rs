@@ -55,9 +55,9 @@ fn copies_are_told_where_the_first_stands() {
     assert_eq!(submissions.lookup("tally", "rent").unwrap().status, Status::Pending);
     submissions.advance(10);
     assert_eq!(submissions.admit(&envelope, &id(1), place(2, 0)), Admission::Repeat(first));
-    assert!(submissions.settle(&envelope, place(2, 0), Ended::Final).is_err());
-    submissions.settle(&envelope, first, Ended::Final).unwrap();
-    assert!(submissions.settle(&envelope, first, Ended::Final).is_err(), "twice");
+    assert!(submissions.settle(&envelope, place(2, 0), Ended::Committed).is_err());
+    submissions.settle(&envelope, first, Ended::Committed).unwrap();
+    assert!(submissions.settle(&envelope, first, Ended::Committed).is_err(), "twice");
     submissions.advance(50);
     assert_eq!(submissions.admit(&envelope, &id(1), place(3, 0)), Admission::Repeat(first));
     let other = View { principal: "another", ..envelope.clone() };
@@ -79,14 +79,18 @@ fn other_bytes_may_follow_a_retry_and_nothing_else() {
     assert_eq!(code(submissions.admit(&key(90), &id(2), place(1, 1))), refused);
     submissions.settle(&key(90), place(1, 0), Ended::Retry).unwrap();
     assert_eq!(submissions.admit(&key(90), &id(1), place(2, 0)), Admission::Repeat(place(1, 0)));
-    assert_eq!(submissions.admit(&key(20), &id(2), place(2, 1)), Admission::Run);
+    assert_eq!(code(submissions.admit(&key(89), &id(2), place(2, 1))), refused);
+    assert_eq!(submissions.admit(&key(95), &id(2), place(2, 1)), Admission::Run);
     assert_eq!(code(submissions.admit(&key(90), &id(1), place(2, 2))), refused);
-    submissions.settle(&key(20), place(2, 1), Ended::Final).unwrap();
-    assert_eq!(code(submissions.admit(&key(90), &id(3), place(2, 3))), refused);
+    submissions.settle(&key(95), place(2, 1), Ended::Retry).unwrap();
+    assert_eq!(code(submissions.admit(&key(90), &id(1), place(2, 2))), refused, "a late copy");
+    assert_eq!(submissions.admit(&key(95), &id(3), place(2, 3)), Admission::Run);
+    submissions.settle(&key(95), place(2, 3), Ended::Committed).unwrap();
+    assert_eq!(code(submissions.admit(&key(95), &id(4), place(2, 4))), refused);
     submissions.advance(60);
     assert_eq!(code(submissions.admit(&key(90), &id(1), place(3, 0))), refused, "its own expiry");
     let entry = submissions.lookup("tally", "rent").unwrap();
-    assert_eq!((entry.place, entry.expires_us), (place(2, 1), 90));
+    assert_eq!((entry.place, entry.expires_us), (place(2, 3), 95));
 }
 
 #[test]
@@ -99,7 +103,7 @@ fn what_is_pending_does_not_end() {
     assert_eq!(code(submissions.admit(&keyed("k", 5), &id(1), place(2, 0))), expired);
     let refused = Some(SqlState::INVALID_PARAMETER_VALUE);
     assert_eq!(code(submissions.admit(&keyed("k", 1050), &id(2), place(2, 1))), refused);
-    submissions.settle(&keyed("k", 5), place(1, 0), Ended::Final).unwrap();
+    submissions.settle(&keyed("k", 5), place(1, 0), Ended::Committed).unwrap();
     submissions.advance(1001);
     assert_eq!(submissions.lookup("tally", "k"), None);
 }
@@ -150,7 +154,7 @@ fn a_principal_has_its_own_room_and_gets_it_back() {
         assert_eq!(code(submissions.admit(&other, &id(1), place(1, 9))), None);
         for (n, name) in names.iter().enumerate().take(2) {
             let key = keyed(name, time_us + 10);
-            submissions.settle(&key, place(1, n as u32), Ended::Final).unwrap();
+            submissions.settle(&key, place(1, n as u32), Ended::Committed).unwrap();
         }
         submissions.settle(&other, place(1, 9), Ended::Retry).unwrap();
     }
@@ -219,6 +223,9 @@ impl Twin {
                 match runs.last() {
                     Some((last, place, ..)) if *last == id => return Short::Repeat(*place),
                     Some((.., ended)) if *ended != Some(Ended::Retry) => {
+                        return Short::Refused(SqlState::INVALID_PARAMETER_VALUE);
+                    }
+                    Some((.., latest, _)) if expires_us < *latest => {
                         return Short::Refused(SqlState::INVALID_PARAMETER_VALUE);
                     }
                     _ => runs.push((id, place, expires_us, None)),
@@ -305,7 +312,7 @@ fn settle_some(
         if random.chance(3) {
             return true;
         }
-        let ended = if random.chance(2) { Ended::Retry } else { Ended::Final };
+        let ended = if random.chance(2) { Ended::Retry } else { Ended::Committed };
         submissions.settle(envelope, *place, ended).unwrap();
         let Submission::Key(key) = envelope.submission else { unreachable!() };
         let runs = twin.keys.get_mut(&(envelope.principal.to_owned(), key.to_owned())).unwrap();

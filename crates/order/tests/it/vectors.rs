@@ -131,7 +131,7 @@ pub fn some_submissions() -> Submissions {
     for (index, number) in [70_000, 70_001, 70_009, 69_500].into_iter().enumerate() {
         submissions.admit(&sequence(number), &[1; 32], Place { height: 8, index: index as u32 });
     }
-    let ends = [("a", Some(Ended::Final)), ("b", Some(Ended::Retry)), ("c", None)];
+    let ends = [("a", Some(Ended::Committed)), ("b", Some(Ended::Retry)), ("c", None)];
     for (index, (key, ended)) in ends.into_iter().enumerate() {
         let place = Place { height: 9, index: index as u32 };
         submissions.admit(&keyed(key), &[2; 32], place);

@@ -22,8 +22,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use concurrency::Crew;
-use ledger::Hash;
 use ledger::effects::{Effect, EffectsBuilder, row_image_hash};
+use ledger::{EffectsDigest, Hash};
 use rustc_hash::FxHashMap;
 use storage::{Catalog, LATEST, Store, UndoArena};
 use types::{Error, Height, Key, Result, SqlState, TableId};
@@ -32,7 +32,7 @@ use super::Scheme;
 use super::records::Record;
 use super::streams::Frame;
 
-/// The rows of blocks that follow each other, with the effects roots that they come to.
+/// The rows of blocks that follow each other, with the effects that they come to.
 pub struct Part {
     scheme: Scheme,
     first: Height,
@@ -41,7 +41,7 @@ pub struct Part {
     /// By worker: the newest record of each of its keys.
     newest: Arc<Vec<Vec<At>>>,
     /// In the order of heights, one for each block.
-    pub roots: Vec<Hash>,
+    pub effects: Vec<EffectsDigest>,
 }
 
 /// Where a record lies.
@@ -80,7 +80,7 @@ struct Shared {
     /// By worker, by block.
     leaves: Vec<Mutex<Vec<Vec<Leaf>>>>,
     newest: Vec<Mutex<Vec<At>>>,
-    roots: Vec<Mutex<Hash>>,
+    effects: Vec<Mutex<EffectsDigest>>,
     failed: Mutex<Option<Error>>,
 }
 
@@ -108,10 +108,10 @@ impl Part {
             shuffled: (0..workers).map(|_| Mutex::default()).collect(),
             leaves: (0..workers).map(|_| Mutex::new(leaves())).collect(),
             newest: (0..workers).map(|_| Mutex::default()).collect(),
-            roots: (0..blocks).map(|_| Mutex::default()).collect(),
+            effects: (0..blocks).map(|_| Mutex::new(EffectsBuilder::new().digest())).collect(),
             failed: Mutex::default(),
         });
-        for step in [Shared::shuffle, Shared::compare_images, Shared::tell_roots] {
+        for step in [Shared::shuffle, Shared::compare_images, Shared::tell_effects] {
             shared.next.store(0, Ordering::Relaxed);
             let own = Arc::clone(&shared);
             crew.run(move |worker| {
@@ -125,8 +125,8 @@ impl Part {
         }
         let newest = shared.newest.iter().map(|newest| std::mem::take(&mut *lock(newest)));
         let newest = Arc::new(newest.collect());
-        let roots = shared.roots.iter().map(|root| *lock(root)).collect();
-        Ok(Part { scheme, first, last, frames, newest, roots })
+        let effects = shared.effects.iter().map(|effects| *lock(effects)).collect();
+        Ok(Part { scheme, first, last, frames, newest, effects })
     }
 
     /// Brings the store to the state behind the part. It is published.
@@ -212,10 +212,10 @@ impl Shared {
         Ok(stamp.map_or((None, 0), |stamp| (Some(row_image_hash(image)), stamp.height())))
     }
 
-    fn tell_roots(&self, _: usize) -> Result<()> {
+    fn tell_effects(&self, _: usize) -> Result<()> {
         loop {
             let block = self.next.fetch_add(1, Ordering::Relaxed);
-            let Some(root) = self.roots.get(block) else {
+            let Some(digest) = self.effects.get(block) else {
                 return Ok(());
             };
             let of_worker =
@@ -232,7 +232,7 @@ impl Shared {
                     previous_height: before.1,
                 })?;
             }
-            *lock(root) = effects.root();
+            *lock(digest) = effects.digest();
         }
     }
 }

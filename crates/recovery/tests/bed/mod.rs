@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use concurrency::{Block, Carried, Crew, Outcome, Protocol, Snapshots, Statement, Work};
-use engine::{Body, Input, Replica, Transaction};
-use ledger::{Genesis, Parameters};
+use concurrency::{Block, Crew, Outcome, Protocol, Statement, Work};
+use engine::{Body, EXECUTOR, Numbering, Replica};
+use ledger::{Genesis, LedgerId, Parameters};
 use procedure::step::Procedure;
 use recovery::log::{LoggedBlock, RowWrite};
 use sql::session::schema::Schema;
@@ -16,9 +16,11 @@ use types::{Key, Stamp, TableId, TableSchema, Value};
 use workloads::{Settings, Workload};
 
 pub const SEED: u64 = 11;
+const LEDGER_ID: LedgerId = [7; 16];
 
 pub struct Bed {
     pub replica: Replica,
+    numbering: Numbering,
     pub workload: Box<dyn Workload>,
     pub programs: Vec<Arc<Procedure>>,
 }
@@ -34,23 +36,26 @@ impl Bed {
         let given =
             settings.iter().fold(Settings::default(), |s, (name, value)| s.with(name, value));
         let workload = workloads::by_name(name).unwrap().make(&given).unwrap();
-        let genesis =
-            Genesis { ledger_id: [7; 16], time_us: 0, parameters: Parameters::new("serial") };
+        let parameters = Parameters::new("serial");
+        let executor = EXECUTOR;
+        let genesis = Genesis { ledger_id: LEDGER_ID, time_us: 0, parameters, executor };
         let language = Arc::new(Schema::new());
         let mut replica = Replica::new(&genesis, Arc::new(Store::new()), language, 1).unwrap();
+        let mut numbering = Numbering::new(LEDGER_ID);
         for statement in sql::parse(&workload.schema()).unwrap() {
-            submit(&mut replica, Body::Schema { text: statement.text });
+            submit(&mut replica, &mut numbering, &Body::Schema { text: statement.text });
         }
         let tables = replica.store().tables();
         let tables = tables.iter().map(|table| Arc::clone(table.schema())).collect();
         let programs = workload.programs(&tables).unwrap().into_iter().map(Arc::new).collect();
-        Bed { replica, workload, programs }
+        Bed { replica, numbering, workload, programs }
     }
 
     fn filled(mut self) -> Bed {
         for fill in self.workload.fills() {
             for rows in fill.batches(10_000) {
-                submit(&mut self.replica, Body::Load { text: fill.copy.clone(), rows });
+                let body = Body::Load { text: fill.copy.clone(), rows };
+                submit(&mut self.replica, &mut self.numbering, &body);
             }
         }
         self
@@ -77,7 +82,7 @@ impl Bed {
     /// Blocks of the workload's calls, run under a protocol.
     pub fn run(
         &self,
-        protocol: &dyn Protocol,
+        protocol: &Arc<dyn Protocol>,
         crew: &Crew,
         blocks: usize,
         transactions: usize,
@@ -87,7 +92,7 @@ impl Bed {
 
     pub fn run_works(
         &self,
-        protocol: &dyn Protocol,
+        protocol: &Arc<dyn Protocol>,
         crew: &Crew,
         works: Vec<Arc<Work>>,
         transactions: usize,
@@ -114,7 +119,7 @@ impl Bed {
             let height = self.store().newest() + 1;
             let transactions = works.to_vec();
             let block = Arc::new(Block::new(height, height as i64, transactions));
-            let (logged, changes) = run_to_see(self.store(), &*protocol, &crew, block);
+            let (logged, changes) = run_to_see(self.store(), &protocol, &crew, block);
             show(&changes);
             logged
         });
@@ -122,45 +127,33 @@ impl Bed {
     }
 }
 
-/// One block under a protocol, and what it changed.
+/// One block under a protocol, and what it changed; it is published.
 pub fn run_to_see(
     store: &Arc<Store>,
-    protocol: &dyn Protocol,
+    protocol: &Arc<dyn Protocol>,
     crew: &Crew,
     block: Arc<Block>,
 ) -> (LoggedBlock, Changes) {
-    let height = block.height;
-    let mut writes = store.begin_block(height, crew.workers());
-    let prepared = protocol.prepare(&block, store, Snapshots::up_to(height - 1), crew).unwrap();
-    let carried = Carried::default();
-    let outcome = protocol.finish(prepared, &block, store, &mut writes, &carried, crew).unwrap();
-    let changes = store.finish(writes);
-    store.publish(height);
-    (LoggedBlock::new(block, &outcome, protocol).unwrap(), changes)
+    let (outcome, changes) = oracle::run_block(protocol, crew, store, &block).unwrap();
+    (LoggedBlock::new(block, &outcome, &**protocol).unwrap(), changes)
 }
 
 /// One block under a protocol; it is published.
 pub fn run_block(
     store: &Arc<Store>,
-    protocol: &dyn Protocol,
+    protocol: &Arc<dyn Protocol>,
     crew: &Crew,
     block: Arc<Block>,
 ) -> LoggedBlock {
-    let height = block.height;
-    let mut writes = store.begin_block(height, crew.workers());
-    let prepared = protocol.prepare(&block, store, Snapshots::up_to(height - 1), crew).unwrap();
-    let carried = Carried::default();
-    let outcome = protocol.finish(prepared, &block, store, &mut writes, &carried, crew).unwrap();
-    store.finish_unread(writes);
-    store.publish(height);
-    LoggedBlock::new(block, &outcome, protocol).unwrap()
+    run_to_see(store, protocol, crew, block).0
 }
 
-fn submit(replica: &mut Replica, body: Body) {
-    let payload = Transaction { user: "tally".to_owned(), body }.encode();
-    let executed = replica.execute(0, vec![Input { payload, compiled: None }]).unwrap();
+fn submit(replica: &mut Replica, numbering: &mut Numbering, body: &Body) {
+    let request = numbering.request("tally", 0, body).unwrap();
+    let executed = replica.execute(0, vec![request]).unwrap();
     replica.publish();
-    assert!(matches!(executed.outcomes[..], [Outcome::Committed(_)]), "{:?}", executed.outcomes);
+    let outcome = &executed.settled[0].outcome;
+    assert!(matches!(outcome, Outcome::Committed(_)), "{outcome:?}");
 }
 
 /// The first difference between two states, stamps included.

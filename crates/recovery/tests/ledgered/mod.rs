@@ -5,10 +5,13 @@ use std::time::{Duration, Instant};
 
 use engine::checkpoint::{Checkpointer, State};
 use engine::{
-    Body, Effects, Fault, Input, Language, Recovery, Replayed, Replica, RowFolders, Transaction,
-    recover_by,
+    Body, EXECUTOR, Fault, Language, Numbering, Recovery, Replayed, Replica, RowFolders,
+    recover_by, resume_writing,
 };
-use ledger::{Files, Genesis, Hash, LogOptions, LogWriter, MemoryFiles, Parameters};
+use ledger::{
+    BlockReader, BlockWriter, Files, Genesis, Hash, LedgerId, LogOptions, MemoryFiles, Parameters,
+    Recorded,
+};
 use recovery::schemes::Scheme;
 use recovery::schemes::beside::{RowLogOptions, RowLoggers};
 use sql::session::schema::Schema;
@@ -16,16 +19,17 @@ use storage::Store;
 use workloads::{Settings, Workload};
 
 pub const SEED: u64 = 11;
+pub const LEDGER_ID: LedgerId = [7; 16];
 
 /// A ledger that is being written, with any number of row logs.
 pub struct Ledgered {
     pub files: Arc<dyn Files>,
     pub replica: Replica,
-    log: LogWriter,
+    pub log: BlockWriter,
+    numbering: Numbering,
     loggers: Vec<RowLoggers>,
     /// What executing blocks took so far, sealing included and the disk not.
     pub executing: Duration,
-    deferred: Vec<Input>,
 }
 
 pub fn options() -> LogOptions {
@@ -47,10 +51,19 @@ pub fn folders_of(scheme: Scheme, files: &[MemoryFiles]) -> RowFolders {
     RowFolders { scheme, folders }
 }
 
-pub fn begin(files: &Arc<dyn Files>, protocol: &str) -> LogWriter {
+pub fn genesis(protocol: &str) -> Genesis {
     let parameters = Parameters::new(protocol);
-    let genesis = Genesis { ledger_id: [7; 16], time_us: 0, parameters };
-    LogWriter::begin(Arc::clone(files), &genesis, options()).unwrap()
+    Genesis { ledger_id: LEDGER_ID, time_us: 0, parameters, executor: EXECUTOR }
+}
+
+pub fn begin(files: &Arc<dyn Files>, protocol: &str) -> BlockWriter {
+    BlockWriter::begin(Arc::clone(files), &genesis(protocol), options()).unwrap()
+}
+
+/// All blocks of a ledger, genesis first.
+pub fn blocks_of(files: &Arc<dyn Files>) -> Vec<Recorded> {
+    let mut reader = BlockReader::open(Arc::clone(files)).unwrap();
+    std::iter::from_fn(|| reader.next().unwrap()).collect()
 }
 
 pub fn recovered(files: &Arc<dyn Files>, recovery: &Recovery) -> Result<Replayed, Fault> {
@@ -71,6 +84,15 @@ pub fn workload(name: &str, settings: &[(&str, u64)]) -> Box<dyn Workload> {
     workloads::by_name(name).unwrap().make(&given).unwrap()
 }
 
+/// Calls of a workload, always the same.
+pub fn calls(workload: &dyn Workload) -> impl Iterator<Item = Body> {
+    let names = workload.procedures();
+    workload.calls(SEED).map(move |call| Body::Call {
+        procedure: names[call.procedure].to_owned(),
+        arguments: call.arguments.to_vec(),
+    })
+}
+
 impl Ledgered {
     pub fn new(
         files: Arc<dyn Files>,
@@ -79,12 +101,13 @@ impl Ledgered {
         rows: &[RowFolders],
     ) -> Ledgered {
         drop(begin(&files, protocol));
-        let Replayed { replica, reader, .. } = recovered(&files, &executing(workers)).unwrap();
-        let log = LogWriter::resume(reader, options()).unwrap();
+        let Replayed { replica, reader, unrecorded, .. } =
+            recovered(&files, &executing(workers)).unwrap();
+        let log = resume_writing(reader, &unrecorded, options()).unwrap();
         let resume = |of| RowLoggers::resume(of, log.next_height(), RowLogOptions::default());
         let loggers = rows.iter().map(|of| resume(of).unwrap()).collect();
-        let (executing, deferred) = (Duration::ZERO, Vec::new());
-        Ledgered { files, replica, log, loggers, executing, deferred }
+        let (numbering, executing) = (Numbering::new(LEDGER_ID), Duration::ZERO);
+        Ledgered { files, replica, log, numbering, loggers, executing }
     }
 
     /// Tables, procedures and rows.
@@ -99,7 +122,9 @@ impl Ledgered {
         }
     }
 
-    pub fn checkpoint(&self) {
+    pub fn checkpoint(&mut self) {
+        // A start begins behind a block whose result is there.
+        self.log.sync_results().unwrap();
         let mut checkpointer = Checkpointer::new(Arc::clone(&self.files), 2, None, &[]);
         checkpointer.take(&State::of(&self.replica).unwrap(), &mut |_| Ok(())).unwrap();
         let height = self.replica.head().height;
@@ -110,38 +135,29 @@ impl Ledgered {
     }
 
     pub fn run(&mut self, workload: &dyn Workload, blocks: usize, transactions: usize) {
-        let names = workload.procedures();
-        let mut calls = workload.calls(SEED);
+        let mut calls = calls(workload);
         for _ in 0..blocks {
-            let call = |call: workloads::Call| Body::Call {
-                procedure: names[call.procedure].to_owned(),
-                arguments: call.arguments.to_vec(),
-            };
-            let bodies = calls.by_ref().take(transactions).map(call).collect();
-            self.block(bodies);
+            self.block(calls.by_ref().take(transactions).collect());
         }
     }
 
     pub fn block(&mut self, bodies: Vec<Body>) {
-        let alone = bodies.iter().any(|body| matches!(body, Body::Schema { .. }));
-        let mut inputs = if alone { Vec::new() } else { std::mem::take(&mut self.deferred) };
-        inputs.extend(bodies.into_iter().map(|body| {
-            let payload = Transaction { user: "tally".into(), body }.encode();
-            Input { payload, compiled: None }
-        }));
         let time_us = self.replica.head().height as i64;
+        let numbering = &mut self.numbering;
+        let requests = bodies.iter().map(|body| numbering.request("tally", time_us, body).unwrap());
+        let requests = requests.collect();
         let start = Instant::now();
-        let mut executed = self.replica.execute(time_us, inputs).unwrap();
+        let executed = self.replica.execute(time_us, requests).unwrap();
         self.executing += start.elapsed();
-        self.log.append(&[executed.block.encode().unwrap()]).unwrap();
-        if let Effects::Rows(changes) = &executed.effects {
+        self.log.append_order(&[executed.batch.encode().unwrap()]).unwrap();
+        if let Some(changes) = executed.effects.only_rows() {
             for loggers in &mut self.loggers {
-                loggers.begin(&executed.hash, changes).unwrap();
+                loggers.begin(&executed.batch.hash(), changes).unwrap();
                 loggers.wait().unwrap();
             }
         }
-        self.deferred.append(&mut executed.put_off);
         self.replica.publish();
+        self.log.append_results(&[executed.result.encode().unwrap()]).unwrap();
         drop(executed);
         self.replica.store().collect();
     }

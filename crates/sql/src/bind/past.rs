@@ -1,5 +1,5 @@
 //! Functions about the past, which are statements of their own: `tally_pin`, `tally_unpin`,
-//! `tally_pins`, `tally_snapshot` and `tally_history`.
+//! `tally_pins`, `tally_snapshot`, `tally_history` and `tally_outcome`.
 //!
 //! They stand alone, as `SELECT f(…)` or `SELECT * FROM f(…)`, since what they answer is no value
 //! that a block could compute again.
@@ -28,6 +28,10 @@ pub enum PastQuery {
     },
     Pins,
     Snapshot,
+    /// What a key of the session's user has come to.
+    Outcome {
+        key: Expr,
+    },
     /// The values of the primary key.
     History {
         table: TableId,
@@ -63,6 +67,11 @@ impl Binder<'_> {
             "tally_snapshot" => {
                 let [] = self.past_arguments(call, &[])?;
                 (PastQuery::Snapshot, snapshot_columns())
+            }
+            "tally_outcome" => {
+                let [key] = self.past_arguments(call, &[DataType::Text])?;
+                let key = key.ok_or_else(|| wanted("tally_outcome(key text)"))?;
+                (PastQuery::Outcome { key }, outcome_columns())
             }
             "tally_history" => self.history_call(call)?,
             _ => return Ok(None),
@@ -133,6 +142,15 @@ fn literal(argument: &ast::FunctionArg) -> Option<String> {
 
 fn wanted(usage: &str) -> Error {
     Error::new(SqlState::UNDEFINED_FUNCTION, "no such call").with_hint(format!("Use {usage}."))
+}
+
+fn outcome_columns() -> Vec<Column> {
+    vec![
+        column("outcome", DataType::Text),
+        column("sqlstate", DataType::Text),
+        column("block", DataType::Int8),
+        column("index", DataType::Int8),
+    ]
 }
 
 fn column(name: &str, data_type: DataType) -> Column {

@@ -32,7 +32,7 @@ use std::sync::{Arc, OnceLock};
 
 use concurrency::{Moment, NoRecord, Outcome, Overlay, Statement as Call, Work};
 use engine::transaction::StatementText;
-use engine::{Body, Compiled, Completion, Engine, Head, ParameterTypes, Transaction};
+use engine::{Body, Compiled, Completion, Engine, Head, ParameterTypes, Submitter};
 use futures::stream::{self, StreamExt};
 use procedure::{Column, Frame, Output, Procedure, ProgramResult};
 use rustc_hash::FxHashMap;
@@ -41,7 +41,7 @@ use types::{DataType, Error, Result, SqlState, TableId, Value};
 
 use crate::analyst::{Analyst, AnalyticalPlan, RowBatches};
 use crate::as_of::AsOf;
-use crate::bind::bind_in_session;
+use crate::bind::{PastQuery, bind_in_session};
 use crate::copy::CopyFormatter;
 use crate::ddl::Ddl;
 use crate::parse::{Parsed, parse};
@@ -370,6 +370,7 @@ impl Session {
             Statement::Explained { prepared, analyze } => {
                 self.explain(prepared, *analyze, parameters, view).await
             }
+            Statement::Past(PastQuery::Outcome { key }) => self.run_outcome(key, parameters).await,
             Statement::Past(query) => self.run_past(query, parameters, &view),
             Statement::Begin(modes) => self.begin(modes, prepared.parsed.as_of),
             Statement::Ddl(ddl) => self.change_schema(ddl, text).await,
@@ -466,16 +467,20 @@ impl Session {
             return Err(Error::new(SqlState::READ_ONLY_SQL_TRANSACTION, what)
                 .with_hint("RESET tally.as_of_block goes back to the newest block."));
         }
-        let transaction = Transaction { user: self.info.user.clone(), body };
         let compiled =
             work.map(|(work, schema_version)| Compiled { work: Arc::new(work), schema_version });
-        let answer = self.database.engine.submit(&transaction, compiled)?;
+        let key = self.settings.take_transaction_key();
+        let submitter = Submitter { principal: &self.info.user, key: key.as_deref() };
+        let answer = self.database.engine.submit(submitter, &body, compiled)?;
         answer.await.unwrap_or_else(|_| {
             Err(Error::new(
                 SqlState::TRANSACTION_RESOLUTION_UNKNOWN,
                 "the node stopped before the transaction was acknowledged",
             )
-            .with_hint("Look for its effects before you send it again."))
+            .with_hint(
+                "SELECT * FROM tally_outcome('key') tells, where tally.transaction_key named one; \
+                 otherwise look for its effects before you send it again.",
+            ))
         })
     }
 

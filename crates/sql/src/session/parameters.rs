@@ -81,7 +81,6 @@ impl Session {
                 })
                 .collect()
             }
-            "ledger.protocol" => vec![[Value::from(self.database.engine.protocol())].into()],
             "tally.snapshot_block" => vec![[Value::from(self.show_snapshot(false)?)].into()],
             "tally.last_snapshot_block" => vec![[Value::from(self.show_snapshot(true)?)].into()],
             "transaction_read_only" => {
@@ -92,7 +91,12 @@ impl Session {
                 vec![[Value::from(if read_only { "on" } else { "off" })].into()]
             }
             "log_scheme" => vec![[Value::from(self.database.engine.log_scheme())].into()],
-            name => vec![[Value::from(self.settings.show(name)?.1)].into()],
+            name => match name.strip_prefix("ledger.") {
+                Some(parameter) => {
+                    vec![[Value::from(self.database.engine.parameter(parameter)?)].into()]
+                }
+                None => vec![[Value::from(self.settings.show(name)?.1)].into()],
+            },
         };
         Ok(Answer::Rows { rows, tag: Tag::Plain("SHOW".into()) })
     }

@@ -13,7 +13,7 @@
 
 use std::sync::Arc;
 
-use engine::Head;
+use engine::{Head, KeyStanding, KeyStatus};
 use ledger::hash::to_hex;
 use procedure::Expr;
 use storage::Snapshot;
@@ -207,12 +207,35 @@ impl Session {
                 };
                 vec![of_head(&head).into()]
             }
+            PastQuery::Outcome { .. } => {
+                let what = "tally_outcome is answered by the sequencer";
+                return Err(Error::new(SqlState::INTERNAL_ERROR, what));
+            }
             PastQuery::History { table, key } => {
                 let key = key.iter().map(eval).collect::<Result<Vec<_>>>()?;
                 self.history(*table, &key, view)?
             }
         };
         Ok(Answer::Rows { rows, tag: Tag::Select })
+    }
+
+    /// What a transaction has come to that was sent under a key: how a client finds out that lost
+    /// its connection during COMMIT. No row: it is not in the ledger, or its key has expired.
+    pub(super) async fn run_outcome(&mut self, key: &Expr, parameters: &[Value]) -> Result<Answer> {
+        let key = text(key.eval(parameters, &[], self.now_us())?)?;
+        let found = self.database.engine.key_standing(&self.info.user, &key).await?;
+        let row = found.map(|KeyStanding { place, status }| -> Box<[Value]> {
+            let code = |code: [u8; 5]| Value::from(String::from_utf8_lossy(&code).into_owned());
+            let (outcome, code) = match status {
+                KeyStatus::Pending => ("pending", Value::Null),
+                KeyStatus::Retry => ("retry", code(SqlState::SERIALIZATION_FAILURE.0)),
+                KeyStatus::Committed => ("committed", Value::Null),
+                KeyStatus::Rejected(state) => ("rejected", code(state)),
+            };
+            let (block, index) = (place.height as i64, i64::from(place.index));
+            [Value::from(outcome), code, Value::Int(block), Value::Int(index)].into()
+        });
+        Ok(Answer::Rows { rows: row.into_iter().collect(), tag: Tag::Select })
     }
 
     /// A name is no row, but it does cost the others something.

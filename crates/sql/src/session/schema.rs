@@ -165,7 +165,6 @@ impl Schema {
                 self.compile_interactive(user, interactive).map(Work::Interactive)
             }
             Body::Schema { text } | Body::Parameter { name: text, .. } => Err(not_a_write(text)),
-            Body::Imaged { .. } => Err(not_a_write("what a recorded transaction left")),
         }
     }
 

@@ -60,6 +60,7 @@ static KNOWN: &[Known] = &[
     fixed("tally.last_snapshot_block", ""),
     known("tally.report_snapshot", "off"),
     fixed("tally.snapshot_block", ""),
+    known(TRANSACTION_KEY, ""),
     reported("TimeZone", "UTC"),
     known("transaction_deferrable", "off"),
     fixed("transaction_isolation", "serializable"),
@@ -84,6 +85,11 @@ struct Timeouts {
     idle_in_transaction: Duration,
     fetch: Duration,
 }
+
+const TRANSACTION_KEY: &str = "tally.transaction_key";
+
+/// What an envelope can hold.
+const TRANSACTION_KEY_BYTES_MAX: usize = 255;
 
 const TIMEOUTS: [&str; 4] = [
     "statement_timeout",
@@ -273,6 +279,15 @@ impl Settings {
         self.changed.get("tally.as_of_block")?.parse().ok()
     }
 
+    /// The key of the next transaction that is ordered, which it uses up.
+    pub fn take_transaction_key(&mut self) -> Option<String> {
+        if let Some(pending) = &mut self.pending {
+            pending.after_commit.remove(TRANSACTION_KEY);
+            pending.after_rollback.remove(TRANSACTION_KEY);
+        }
+        self.changed.remove(TRANSACTION_KEY).filter(|key| !key.is_empty())
+    }
+
     pub fn report_snapshot(&self) -> bool {
         self.changed.get("tally.report_snapshot").is_some_and(|value| is_on(value))
     }
@@ -357,6 +372,9 @@ fn check(name: &str, value: &str) -> Result<()> {
         }
         "tally.as_of_block" if !value.is_empty() && value.parse::<Height>().is_err() => {
             invalid("Use a block's number, or an empty string for the newest block.")
+        }
+        TRANSACTION_KEY if value.len() > TRANSACTION_KEY_BYTES_MAX => {
+            invalid("A key has at most 255 bytes.")
         }
         "standard_conforming_strings" if !is(&["on", "true", "1"]) => {
             invalid("Backslashes have no special meaning here; use E'' strings.")

@@ -16,6 +16,7 @@ fn a_power_cut_between_any_two_file_operations_leaves_a_folder_that_starts() {
     let mut checkpointer = world.checkpointer(1);
     world.checkpoint(&mut checkpointer);
     world.statement("UPDATE t SET amount = 0 WHERE id < 10");
+    world.sync_results();
     let digest = digest_of(&world.replica);
     let mut cuts = 0;
     for operation in 0.. {

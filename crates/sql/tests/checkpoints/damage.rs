@@ -80,7 +80,7 @@ fn a_lost_file_is_found() {
 
 /// Where the last block's record begins: the newest segment and an offset.
 fn last_record(files: &MemoryFiles) -> (String, usize) {
-    let segments = files.paths().into_iter().filter(|path| path.starts_with("segments"));
+    let segments = files.paths().into_iter().filter(|path| path.starts_with("orders"));
     let path = segments.max().unwrap();
     let bytes = files.contents(&path).unwrap();
     (path, bytes.windows(4).rposition(|four| four == b"TREC").unwrap())
@@ -137,7 +137,7 @@ fn checkpoints_that_cannot_be_read_stay() {
 /// A checkpoint of a block that was synced shows that a ledger without the block is no crash's.
 #[test]
 fn a_ledger_that_has_lost_a_block_which_a_checkpoint_saw_durable_is_damaged() {
-    let (world, mut checkpointer) = with_two_checkpoints();
+    let (mut world, mut checkpointer) = with_two_checkpoints();
     let taken = world.checkpoint(&mut checkpointer).height;
     let (last, record) = last_record(&world.files);
     let whole = world.files.contents(&last).unwrap();
@@ -152,7 +152,7 @@ fn a_ledger_that_has_lost_a_block_which_a_checkpoint_saw_durable_is_damaged() {
         assert!(damage.what.contains("move the folder `checkpoints` away"), "{damage}");
     }
     world.files.plant(&last, whole);
-    for segment in world.files.paths().into_iter().filter(|path| path.starts_with("segments")) {
+    for segment in world.files.paths().into_iter().filter(|path| path.starts_with("orders")) {
         ledger::Files::remove(&world.files, &segment).unwrap();
     }
     assert_eq!(damage(&world.files).height, 0, "all segments are gone");

@@ -10,7 +10,7 @@ use engine::{
     replay_watched,
 };
 use ledger::checkpoint::{heights, read_manifest};
-use ledger::{Files, Genesis, LogOptions, LogWriter, MemoryFiles, Parameters, StorageFile};
+use ledger::{BlockWriter, Files, Genesis, LogOptions, MemoryFiles, Parameters, StorageFile};
 use sql::SessionInfo;
 use sql::session::schema::Schema;
 use sql::session::{Database, Session};
@@ -42,8 +42,9 @@ fn start_with(
     let options = LogOptions { zero_fill_bytes: 4096, ..LogOptions::default() };
     if files.paths().is_empty() {
         let parameters = Parameters::new(protocol);
-        let genesis = Genesis { ledger_id: [7; 16], time_us: 0, parameters };
-        LogWriter::begin(Arc::new(files.clone()), &genesis, options).unwrap();
+        let executor = engine::EXECUTOR;
+        let genesis = Genesis { ledger_id: [7; 16], time_us: 0, parameters, executor };
+        BlockWriter::begin(Arc::new(files.clone()), &genesis, options).unwrap();
     }
     let schema = Arc::new(Schema::new());
     let language: Arc<dyn Language> = schema.clone();
@@ -52,7 +53,7 @@ fn start_with(
     let base = read.checkpoint.map(|checkpoint| checkpoint.base);
     let checkpointer = Checkpointer::new(checkpoint_files, 1000, base, &read.passed_over);
     let checkpoints = Checkpoints { checkpointer, settings, since: Progress::default() };
-    let log = LogWriter::resume(read.reader, options).unwrap();
+    let log = engine::resume_writing(read.reader, &read.unrecorded, options).unwrap();
     let (limits, clock) = (BlockLimits::default(), Arc::new(|| 0));
     let beside = Beside { checkpoints: Some(checkpoints), ..Beside::default() };
     let engine = Engine::start_with(read.replica, log, language, limits, clock, observer, beside);
@@ -196,6 +197,8 @@ fn who_asks_where_the_protocol_cannot_be_resumed_is_told_and_one_is_taken_later(
         let database = start_with(&files, ASKED_FOR, "fabric:lag=2", own, observer);
         let mut client = session(&database);
         client.run("CREATE TABLE t (id int PRIMARY KEY)").await.unwrap();
+        // Behind a schema change no older snapshot is read.
+        client.run("INSERT INTO t VALUES (-1)").await.unwrap();
         let refused = database.engine.checkpoint().err().unwrap();
         assert_eq!(refused.code(), SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE);
         assert!(refused.fields().hint.is_some());

@@ -6,11 +6,12 @@ use concurrency::Outcome;
 use engine::checkpoint::{Checkpointer, State, Taken};
 use engine::transaction::StatementText;
 use engine::{
-    Body, Input, Language, ParameterTypes, Replayed, Replica, Transaction, recover, replay,
+    Body, EXECUTOR, Language, Numbering, ParameterTypes, Replayed, Replica, Request, recover,
+    replay, resume_writing,
 };
 use kit::random::Random;
 use ledger::checkpoint::CHECKPOINT_FOLDER;
-use ledger::{Files, Genesis, Hash, LogOptions, LogWriter, MemoryFiles, Parameters};
+use ledger::{BlockWriter, Files, Genesis, Hash, LogOptions, MemoryFiles, Parameters};
 use sql::session::schema::Schema;
 use storage::Store;
 use types::{Height, Value};
@@ -18,9 +19,9 @@ use types::{Height, Value};
 pub struct World {
     pub files: MemoryFiles,
     pub replica: Replica,
-    log: LogWriter,
+    log: BlockWriter,
     random: Random,
-    deferred: Vec<Input>,
+    numbering: Numbering,
     rows: i64,
     /// Neither is in a block yet.
     next_id: i64,
@@ -68,23 +69,23 @@ fn options() -> LogOptions {
 impl World {
     pub fn new(protocol: &str, seed: u64) -> World {
         let files = MemoryFiles::new();
-        let genesis =
-            Genesis { ledger_id: [7; 16], time_us: 0, parameters: Parameters::new(protocol) };
-        let log = LogWriter::begin(Arc::new(files.clone()), &genesis, options()).unwrap();
+        let parameters = Parameters::new(protocol);
+        let genesis = Genesis { ledger_id: [7; 16], time_us: 0, parameters, executor: EXECUTOR };
+        let log = BlockWriter::begin(Arc::new(files.clone()), &genesis, options()).unwrap();
         World::on(files, log, full_replay, seed)
     }
 
     fn on(
         files: MemoryFiles,
-        log: LogWriter,
+        log: BlockWriter,
         read: impl Fn(&MemoryFiles) -> Replayed,
         seed: u64,
     ) -> World {
         drop(log);
-        let Replayed { replica, reader, .. } = read(&files);
-        let log = LogWriter::resume(reader, options()).unwrap();
-        let (random, deferred) = (Random::new(seed), Vec::new());
-        World { files, replica, log, random, deferred, rows: 0, next_id: 0 }
+        let Replayed { replica, reader, unrecorded, .. } = read(&files);
+        let log = resume_writing(reader, &unrecorded, options()).unwrap();
+        let (random, numbering) = (Random::new(seed), Numbering::new([7; 16]));
+        World { files, replica, log, random, numbering, rows: 0, next_id: 0 }
     }
 
     pub fn height(&self) -> Height {
@@ -95,7 +96,13 @@ impl World {
         Checkpointer::new(Arc::new(self.files.clone()), keep, None, &[])
     }
 
-    pub fn checkpoint(&self, checkpointer: &mut Checkpointer) -> Taken {
+    /// Results are on stable storage, as they are before a checkpoint is taken.
+    pub fn sync_results(&mut self) {
+        self.log.sync_results().unwrap();
+    }
+
+    pub fn checkpoint(&mut self, checkpointer: &mut Checkpointer) -> Taken {
+        self.sync_results();
         let durable_below = self.log.durable_below();
         let state = State { durable_below, ..state_of(&self.replica) };
         checkpointer.take(&state, &mut |_| Ok(())).unwrap()
@@ -171,19 +178,16 @@ impl World {
         }
     }
 
+    /// Outcomes of transactions that were deferred to the block come first.
     pub fn block(&mut self, bodies: Vec<Body>) -> Vec<Outcome> {
-        let alone = bodies.iter().any(|body| matches!(body, Body::Schema { .. }));
-        let mut inputs = if alone { Vec::new() } else { std::mem::take(&mut self.deferred) };
-        inputs.extend(bodies.into_iter().map(|body| {
-            let payload = Transaction { user: "tally".into(), body }.encode();
-            Input { payload, compiled: None }
-        }));
         let time_us = self.height() as i64;
-        let mut executed = self.replica.execute(time_us, inputs).unwrap();
-        self.log.append(&[executed.block.encode().unwrap()]).unwrap();
-        self.deferred.append(&mut executed.put_off);
+        let mut request = |body: Body| self.numbering.request("tally", time_us, &body).unwrap();
+        let requests: Vec<Request> = bodies.into_iter().map(&mut request).collect();
+        let executed = self.replica.execute(time_us, requests).unwrap();
+        self.log.append_order(&[executed.batch.encode().unwrap()]).unwrap();
+        self.log.append_results(&[executed.result.encode().unwrap()]).unwrap();
         self.replica.publish();
-        let outcomes = std::mem::take(&mut executed.outcomes);
+        let outcomes = executed.settled.iter().map(|settled| settled.outcome.clone()).collect();
         drop(executed);
         let store = self.replica.store();
         store.collect();

@@ -3,6 +3,7 @@
 mod bounds;
 mod deferral;
 mod interactive;
+mod keys;
 mod online;
 mod past;
 mod schema_changes;
@@ -12,18 +13,24 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use ::types::{DataType, Error, Result, SqlState, Value};
+use bytes::Bytes;
 use engine::{
-    Beside, BlockLimits, Clock, Engine, Language, NoObserver, RetentionSettings, Transaction,
-    replay, replay_watched,
+    Beside, BlockLimits, Body, Clock, EXECUTOR, Engine, Language, NoObserver, RetentionSettings,
+    Submitter, replay, replay_watched, resume_writing,
 };
-use ledger::block::BlockSeal;
-use ledger::{Block, Genesis, LogOptions, LogReader, LogWriter, MemoryFiles, Parameters};
+use ledger::{
+    BlockReader, BlockResult, BlockWriter, EffectsDigest, Genesis, LogOptions, MemoryFiles,
+    Parameters, ResultSeal,
+};
 use sql::SessionInfo;
 use sql::session::schema::Schema;
 use sql::session::{Answer, Database, Session};
 use storage::Store;
 
 pub type Row = Box<[Value]>;
+
+/// Where the answer to a transaction comes from.
+pub type Submitted = tokio::sync::oneshot::Receiver<Result<engine::Completion>>;
 
 /// What any protocol must bring about is tested under each of them.
 pub fn protocols() -> impl Iterator<Item = &'static str> {
@@ -49,12 +56,12 @@ impl Node {
 
     pub fn retaining(protocol: &str, clock: Clock, retention: RetentionSettings) -> Node {
         let files = MemoryFiles::new();
-        let genesis =
-            Genesis { ledger_id: [7; 16], time_us: 0, parameters: Parameters::new(protocol) };
-        LogWriter::begin(Arc::new(files.clone()), &genesis, options()).unwrap();
+        let parameters = Parameters::new(protocol);
+        let genesis = Genesis { ledger_id: [7; 16], time_us: 0, parameters, executor: EXECUTOR };
+        BlockWriter::begin(Arc::new(files.clone()), &genesis, options()).unwrap();
         let schema = Arc::new(Schema::new());
         let replayed = read(&files, &schema, 2);
-        let log = LogWriter::resume(replayed.reader, options()).unwrap();
+        let log = resume_writing(replayed.reader, &replayed.unrecorded, options()).unwrap();
         let engine = Engine::start_with(
             replayed.replica,
             log,
@@ -86,6 +93,12 @@ impl Node {
         Client { session, interrupt }
     }
 
+    /// Hands a transaction in, without waiting for its answer.
+    pub fn submit(&self, body: Body) -> Submitted {
+        let submitter = Submitter { principal: "tally", key: None };
+        self.database.engine.submit(submitter, &body, None).unwrap()
+    }
+
     /// Stops, and shows `after` the store of another engine that executes the ledger, after each
     /// block.
     pub fn replayed(&self, after: &mut dyn FnMut(&Arc<Store>)) {
@@ -96,52 +109,36 @@ impl Node {
         replayed.unwrap_or_else(|fault| panic!("{fault}"));
     }
 
-    /// Stops, and reads what the ledger holds.
-    pub fn transactions(&self) -> Vec<Transaction> {
+    /// Stops, and reads the outcomes that the ledger holds.
+    pub fn outcomes(&self) -> Vec<Bytes> {
         self.database.engine.stop();
-        let mut reader = LogReader::open(Arc::new(self.files.clone())).unwrap();
+        let mut reader = BlockReader::open(Arc::new(self.files.clone())).unwrap();
         let mut all = Vec::new();
-        while let Some(block) = reader.next_block().unwrap() {
-            if block.height() == 0 {
-                continue;
+        while let Some(recorded) = reader.next().unwrap() {
+            let result = BlockResult::of(&recorded.result.unwrap()).unwrap();
+            if result.height() > 0 {
+                all.extend_from_slice(result.outcomes());
             }
-            let held = block.decode().unwrap().transactions;
-            all.extend(held.iter().map(|bytes| Transaction::decode(bytes).unwrap()));
         }
         all
     }
 
-    /// Stops, writes the ledger anew with its transactions changed and every hash made to fit, and
+    /// Stops, writes the ledger anew with its outcomes changed and every hash made to fit, and
     /// executes that; says what is wrong with it.
-    pub fn forged(&self, change: &dyn Fn(&mut Transaction)) -> Option<String> {
+    pub fn forged(&self, change: &dyn Fn(&Bytes) -> Bytes) -> Option<String> {
         self.database.engine.stop();
-        let mut reader = LogReader::open(Arc::new(self.files.clone())).unwrap();
+        let mut reader = BlockReader::open(Arc::new(self.files.clone())).unwrap();
         let forged = MemoryFiles::new();
-        LogWriter::begin(Arc::new(forged.clone()), &self.genesis, options()).unwrap();
-        let mut begun = LogReader::open(Arc::new(forged.clone())).unwrap();
-        assert!(reader.next_block().unwrap().is_some() && begun.next_block().unwrap().is_some());
-        assert!(begun.next_block().unwrap().is_none());
-        let mut log = LogWriter::resume(begun, options()).unwrap();
-        while let Some(encoded) = reader.next_block().unwrap() {
-            let Block { header, transactions, outcomes } = encoded.decode().unwrap();
-            let changed = transactions.iter().map(|bytes| {
-                let mut transaction = Transaction::decode(bytes).unwrap();
-                change(&mut transaction);
-                transaction.encode()
-            });
-            let seal = BlockSeal {
-                ledger_id: header.ledger_id,
-                height: header.height,
-                previous_hash: log.head_hash(),
-                time_us: header.time_us,
-                snapshot_height: header.snapshot_height,
-                parameters_hash: header.parameters_hash,
-                effects_root: header.effects_root,
-            };
-            let block = Block::seal(seal, changed.collect(), outcomes).unwrap();
-            log.append(&[block.encode().unwrap()]).unwrap();
+        let files = Arc::new(forged.clone());
+        let mut log = BlockWriter::begin(files, &self.genesis, options()).unwrap();
+        assert!(reader.next().unwrap().is_some(), "genesis");
+        while let Some(recorded) = reader.next().unwrap() {
+            let result = BlockResult::of(&recorded.result.unwrap()).unwrap();
+            let result = forge(&result, log.head_hash(), change);
+            log.append_order(&[recorded.batch]).unwrap();
+            log.append_results(&[result.encode().unwrap()]).unwrap();
         }
-        log.sync().unwrap();
+        log.sync_orders().unwrap();
         let make = |_: &Arc<Store>| -> Arc<dyn Language> { Arc::new(Schema::new()) };
         let replayed = replay(Arc::new(forged), &make, 1, &mut |_| ());
         replayed.err().map(|fault| fault.to_string())
@@ -156,6 +153,28 @@ impl Node {
             assert_eq!(replayed.replica.head().hash, head.hash);
         }
     }
+}
+
+fn forge(
+    result: &BlockResult,
+    previous_result_hash: ledger::Hash,
+    change: &dyn Fn(&Bytes) -> Bytes,
+) -> BlockResult {
+    let header = result.header();
+    let effects = EffectsDigest { count: header.effect_count, root: header.effects_root };
+    let seal = ResultSeal {
+        ledger_id: header.ledger_id,
+        height: header.height,
+        previous_result_hash,
+        order_hash: header.order_hash,
+        snapshot_height: header.snapshot_height,
+        executor: header.executor,
+        effects,
+        reorderings: header.reorderings,
+        carried_root: header.carried_root,
+    };
+    let outcomes = result.outcomes().iter().map(change).collect();
+    BlockResult::seal(seal, outcomes, result.carried().to_vec()).unwrap()
 }
 
 fn options() -> LogOptions {

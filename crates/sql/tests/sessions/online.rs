@@ -1,7 +1,9 @@
 //! Transactions that run as they arrive: what clients are told, and what the ledger holds of it.
 
+use bytes::Bytes;
+use engine::transaction::outcome::{imaged, split_images};
 use engine::transaction::{RowImage, StatementText};
-use engine::{Body, ParameterTypes, Transaction};
+use engine::{Body, ParameterTypes};
 use procedure::ProgramResult;
 use types::{Height, Value};
 
@@ -29,7 +31,7 @@ async fn in_one_block(
     let submit = |text: String| {
         let (types, arguments) = (ParameterTypes::default(), Vec::new());
         let body = Body::Statement(StatementText { text, types, arguments });
-        node.database.engine.submit(&Transaction { user: "tally".into(), body }, None).unwrap()
+        node.submit(body)
     };
     let answers: Vec<_> = texts.map(submit).collect();
     drop(held);
@@ -39,7 +41,7 @@ async fn in_one_block(
             Outcome::Committed(result) => number(result),
             other => panic!("{other:?}"),
         };
-        ((completion.height, completion.index), answer)
+        ((completion.origin.height, completion.origin.index), answer)
     });
     let mut told: Vec<Told> = told.collect();
     told.sort();
@@ -128,8 +130,7 @@ fn one_of_many_gets_a_key_or_a_unique_value() {
             let submit = |n| {
                 let (types, arguments) = (ParameterTypes::default(), Vec::<Value>::new());
                 let body = Body::Statement(StatementText { text: text(n), types, arguments });
-                let transaction = Transaction { user: "tally".into(), body };
-                node.database.engine.submit(&transaction, None).unwrap()
+                node.submit(body)
             };
             let answers: Vec<_> = (0..70).map(submit).collect();
             drop(held);
@@ -280,9 +281,8 @@ fn blocks_of_plain_snapshot_isolation_hold_row_images() {
         assert_eq!(client.number("SELECT count(DISTINCT v) FROM u").await, 100);
         let left = client.number("SELECT sum(v) FROM t").await;
         let (mut imaged, mut images) = (0, 0);
-        for transaction in node.transactions() {
-            if let Body::Imaged { asked, images: rows } = transaction.body {
-                assert!(matches!(*asked, Body::Statement(_)));
+        for outcome in node.outcomes() {
+            if let Ok((rows, _)) = split_images(&outcome) {
                 imaged += 1;
                 images += rows.len() as i64;
             }
@@ -307,8 +307,7 @@ fn of_many_who_want_one_unique_value_one_gets_it_under_plain_snapshot_isolation(
                 let text = format!("INSERT INTO u VALUES ({}, {round})", round * 1000 + n);
                 let (types, arguments) = (ParameterTypes::default(), Vec::new());
                 let body = Body::Statement(StatementText { text, types, arguments });
-                let transaction = Transaction { user: "tally".into(), body };
-                node.database.engine.submit(&transaction, None).unwrap()
+                node.submit(body)
             };
             let answers: Vec<_> = (0..200).map(submit).collect();
             drop(held);
@@ -330,34 +329,29 @@ fn row_images_that_were_changed_are_found() {
             client.run("CREATE TABLE t (id int PRIMARY KEY, v int)").await.unwrap();
             client.run("INSERT INTO t VALUES (1, 1), (2, 2)").await.unwrap();
             client.run("DELETE FROM t WHERE id = 2").await.unwrap();
-            assert_eq!(node.forged(&|_| ()), None, "{protocol}");
-            let other_value = |transaction: &mut Transaction| {
-                if let Body::Imaged { images, .. } = &mut transaction.body
-                    && let Some(RowImage::Row { image, .. }) = images.first_mut()
-                {
-                    *image.last_mut().unwrap() ^= 1;
-                }
+            assert_eq!(node.forged(&Bytes::clone), None, "{protocol}");
+            let of_imaged = |outcome: &Bytes, change: &dyn Fn(&mut Vec<RowImage>)| {
+                let Ok((mut images, ended)) = split_images(outcome) else { return outcome.clone() };
+                change(&mut images);
+                imaged(&images, ended)
             };
-            let without_rows = |transaction: &mut Transaction| {
-                if let Body::Imaged { images, .. } = &mut transaction.body {
-                    images.clear();
-                }
+            let other_value = |outcome: &Bytes| {
+                of_imaged(outcome, &|images| {
+                    if let Some(RowImage::Row { image, .. }) = images.first_mut() {
+                        *image.last_mut().unwrap() ^= 1;
+                    }
+                })
             };
-            let not_imaged = |transaction: &mut Transaction| {
-                if let Body::Imaged { asked, .. } = &transaction.body {
-                    transaction.body = (**asked).clone();
-                }
+            let without_rows = |outcome: &Bytes| of_imaged(outcome, &|images| images.clear());
+            let not_imaged = |outcome: &Bytes| match split_images(outcome) {
+                Ok((_, ended)) => outcome.slice_ref(ended),
+                Err(_) => outcome.clone(),
             };
-            let imaged = |transaction: &mut Transaction| {
-                if let Body::Statement(_) = &transaction.body {
-                    let asked = Box::new(transaction.body.clone());
-                    transaction.body = Body::Imaged { asked, images: Vec::new() };
-                }
-            };
-            for change in [&other_value as &dyn Fn(&mut Transaction), &without_rows, &not_imaged] {
+            let newly_imaged = |outcome: &Bytes| imaged(&[], outcome);
+            for change in [&other_value as &dyn Fn(&Bytes) -> Bytes, &without_rows, &not_imaged] {
                 assert_eq!(node.forged(change).is_some(), is_kept, "{protocol}");
             }
-            assert_eq!(node.forged(&imaged).is_some(), !is_kept, "{protocol}");
+            assert!(node.forged(&newly_imaged).is_some(), "{protocol}");
             node.verify();
         }
     });

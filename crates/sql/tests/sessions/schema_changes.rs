@@ -121,20 +121,18 @@ fn arguments_that_no_longer_fit_are_not_serializable() {
         let (mut client, mut other) = (node.session(), node.session());
         client.run("CREATE TABLE t (id int PRIMARY KEY, v int)").await.unwrap();
         let recreate = "DROP TABLE t; CREATE TABLE t (id int PRIMARY KEY, v text)";
-        let engine = node.database.engine.clone();
         let text = "INSERT INTO t VALUES ($1, $2)";
-        let transaction = |id| engine::Transaction {
-            user: "tally".into(),
-            body: engine::Body::Statement(engine::transaction::StatementText {
+        let body = |id| {
+            engine::Body::Statement(engine::transaction::StatementText {
                 text: text.into(),
                 types: engine::ParameterTypes::default(),
                 arguments: vec![Value::Int(id), Value::Int(2)],
-            }),
+            })
         };
-        let first = engine.submit(&transaction(1), None).unwrap().await.unwrap().unwrap();
+        let first = node.submit(body(1)).await.unwrap().unwrap();
         assert!(first.outcome.is_committed());
         other.run(recreate).await.unwrap();
-        let second = engine.submit(&transaction(2), None).unwrap().await.unwrap().unwrap();
+        let second = node.submit(body(2)).await.unwrap().unwrap();
         assert!(matches!(second.outcome, concurrency::Outcome::Retry(_)), "{:?}", second.outcome);
         node.verify();
     });

@@ -8,12 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use engine::Input;
 use ledger::LogOptions;
 use types::Layout;
 
 use super::{AnalyticalBed, median};
-use crate::bed::{Bed, Source};
+use crate::bed::{Bed, Draft, Source};
 use crate::paper::{Findings, Lab};
 use crate::run::{collect, cpu_time};
 use crate::table::{Table, percent, thousands};
@@ -50,16 +49,18 @@ pub(super) fn query_cpu_time() -> Result<Duration> {
     Ok(Duration::from_nanos(nanoseconds))
 }
 
-/// The same blocks again and again, until told to stop; returns the transactions that committed.
-fn write(bed: &mut Bed, inputs: &[Input], done: &AtomicBool) -> Result<u64> {
+/// The same calls again and again, until told to stop; returns the transactions that committed.
+fn write(bed: &mut Bed, drafts: &[Draft], done: &AtomicBool) -> Result<u64> {
     let mut committed = 0;
-    for block in inputs.chunks(BLOCK_TRANSACTIONS).cycle() {
+    for block in drafts.chunks(BLOCK_TRANSACTIONS).cycle() {
         if done.load(Ordering::Relaxed) {
             break;
         }
-        let executed = bed.replica.execute(0, block.to_vec())?;
+        let requests = block.iter().map(|draft| bed.request(draft)).collect::<Result<_>>()?;
+        let executed = bed.replica.execute(0, requests)?;
         bed.replica.publish();
-        committed += executed.outcomes.iter().filter(|outcome| outcome.is_committed()).count();
+        committed += executed.settled.iter().filter(|one| one.outcome.is_committed()).count();
+        drop(executed);
         collect(bed.replica.store(), bed.replica.head().height);
         bed.replica.store().bring_copies();
     }
@@ -81,14 +82,14 @@ fn query(analytical: &AnalyticalBed, text: &str, span: Duration) -> Result<(u32,
 
 fn measure(
     bed: &mut Bed,
-    inputs: &[Input],
+    drafts: &[Draft],
     beside: Option<(&AnalyticalBed, &str)>,
     span: Duration,
 ) -> Result<Rate> {
     let done = AtomicBool::new(false);
     let (began, cpu, own) = (Instant::now(), cpu_time(), query_cpu_time()?);
     let (committed, queries) = std::thread::scope(|scope| -> Result<_> {
-        let writing = scope.spawn(|| write(bed, inputs, &done));
+        let writing = scope.spawn(|| write(bed, drafts, &done));
         let queries = match beside {
             Some((analytical, text)) => query(analytical, text, span),
             None => Ok((0, Duration::ZERO)).inspect(|_| std::thread::sleep(span)),
@@ -127,7 +128,7 @@ pub fn beside_scans(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut bed = Bed::copy(&source, &cell, LogOptions::default())?;
     drop(source);
     let plan = Plan { transactions: lab.effort.transactions(TRANSACTIONS), ..Plan::default() };
-    let inputs = bed.inputs(&plan)?;
+    let drafts = bed.drafts(&plan)?;
     let analytical = AnalyticalBed::new(bed.replica.store(), 1)?;
     let columns: Vec<String> = (0..COLUMNS).map(|c| format!("max(field{c})")).collect();
     let text = format!("SELECT {} FROM usertable", columns.join(", "));
@@ -145,8 +146,8 @@ pub fn beside_scans(lab: &mut Lab<'_>) -> Result<Findings> {
             tables.iter().for_each(|table| bed.replica.store().set_layout(table.id(), *layout));
             // From here on the columns are kept, or not.
             analytical.run(&text)?;
-            alone.push(measure(&mut bed, &inputs, None, span)?);
-            beside.push(measure(&mut bed, &inputs, Some((&analytical, &text)), span)?);
+            alone.push(measure(&mut bed, &drafts, None, span)?);
+            beside.push(measure(&mut bed, &drafts, Some((&analytical, &text)), span)?);
         }
     }
     Ok(findings(&rates, scanned_gb))

@@ -8,7 +8,7 @@ use super::*;
 /// many are acknowledged as durable, and how many were ever handed over.
 fn append_rest(
     writer: &mut LogWriter,
-    blocks: &[EncodedBlock],
+    blocks: &[Record],
     random: &mut Random,
     durable: &mut usize,
 ) -> usize {
@@ -32,7 +32,8 @@ fn append_rest(
 
 /// One life after another on the same disk, each cut at a random operation (also of the recovery),
 /// until all blocks are there.
-fn live_and_die(seed: u64, blocks: &[EncodedBlock], sync: bool) -> u64 {
+fn live_and_die(seed: u64, blocks: &[Record], sync: bool) -> u64 {
+    let stream = blocks[0].stream();
     let mut random = Random::new(seed);
     let options = LogOptions {
         segment_bytes: 600 + random.below(5_000),
@@ -61,9 +62,9 @@ fn live_and_die(seed: u64, blocks: &[EncodedBlock], sync: bool) -> u64 {
         files.fail_at(Some(Failure::PowerOff(files.operations() + lifetime)));
         // A node that has a checkpoint reads from there.
         let from = random.below(2) * random.below(blocks.len() as u64);
-        if let Ok(mut writer) = writer_from(&files, from, options) {
+        if let Ok(mut writer) = writer_from(&files, stream, from, options) {
             assert_eq!(writer.next_height(), found.len() as u64, "seed {seed}");
-            let head_hash = found.last().map_or([0; 32], EncodedBlock::hash);
+            let head_hash = found.last().map_or([0; 32], Record::hash);
             assert_eq!(writer.head_hash(), head_hash, "seed {seed}, read from {from}");
             durable = durable.max(found.len());
             assert!(read(&files).1.is_none(), "seed {seed}: recovery leaves a clean log");
@@ -79,9 +80,12 @@ fn live_and_die(seed: u64, blocks: &[EncodedBlock], sync: bool) -> u64 {
 
 #[test]
 fn nothing_synced_is_lost_and_no_block_is_half() {
-    let blocks = encoded(&chain(20, 6));
+    let blocks = chain(20, 6);
+    let (blocks, results) = (orders(&blocks), results(&blocks));
     let torn_tails: u64 = (0..400).map(|seed| live_and_die(seed, &blocks, true)).sum();
     assert!(torn_tails > 100, "only {torn_tails} torn tails: the test has lost its teeth");
+    let torn_tails: u64 = (0..400).map(|seed| live_and_die(seed, &results, false)).sum();
+    assert!(torn_tails > 100, "only {torn_tails} torn tails of results");
     let torn_tails: u64 = (0..400).map(|seed| live_and_die(seed, &blocks, false)).sum();
     assert!(torn_tails > 100, "only {torn_tails} torn tails without sync");
 }
@@ -89,7 +93,7 @@ fn nothing_synced_is_lost_and_no_block_is_half() {
 /// The power goes in the middle of the last write, after any number of its bytes.
 #[test]
 fn a_write_cut_anywhere_is_kept_aside() {
-    let blocks = encoded(&chain(3, 3));
+    let blocks = orders(&chain(3, 3));
     let whole = written(&blocks, 2, LogOptions { segment_bytes: 1 << 20, ..OPTIONS });
     let path = whole.paths().remove(0);
     let bytes = whole.contents(&path).unwrap();

@@ -3,7 +3,7 @@
 use super::*;
 
 /// As many blocks as the disk takes, one by one. Returns how many are acknowledged.
-fn append_until_refused(files: &MemoryFiles, blocks: &[EncodedBlock]) -> usize {
+fn append_until_refused(files: &MemoryFiles, blocks: &[Record]) -> usize {
     let Ok(mut writer) = writer(files, OPTIONS) else {
         return 0;
     };
@@ -19,7 +19,7 @@ fn append_until_refused(files: &MemoryFiles, blocks: &[EncodedBlock]) -> usize {
     acknowledged
 }
 
-fn expect_blocks(files: &MemoryFiles, blocks: &[EncodedBlock], acknowledged: usize, when: &str) {
+fn expect_blocks(files: &MemoryFiles, blocks: &[Record], acknowledged: usize, when: &str) {
     let (found, error) = read(files);
     assert!(!matches!(error, Some(LogError::Damage(_))), "{when}: {error:?}");
     assert!(found.len() >= acknowledged, "{when}: {} of {acknowledged} blocks", found.len());
@@ -30,7 +30,7 @@ fn expect_blocks(files: &MemoryFiles, blocks: &[EncodedBlock], acknowledged: usi
 /// left; then the power goes. At no time is an acknowledged block missing, nor damage found.
 #[test]
 fn what_was_acknowledged_survives_every_fault_at_every_operation() {
-    let blocks = encoded(&chain(7, 3));
+    let blocks = orders(&chain(7, 3));
     let (before, after) = blocks.split_at(5);
     let operations = written(before, 1, OPTIONS).operations();
     let mut images = 0;
@@ -60,7 +60,7 @@ fn what_was_acknowledged_survives_every_fault_at_every_operation() {
 /// Every moment of a short life, and every disk that a power cut may then leave.
 #[test]
 fn every_image_of_every_moment_holds_what_was_acknowledged() {
-    let blocks = encoded(&chain(3, 2));
+    let blocks = orders(&chain(3, 2));
     let operations = written(&blocks, 1, OPTIONS).operations();
     let mut images = 0;
     for operation in 0..=operations {
@@ -81,7 +81,7 @@ fn every_image_of_every_moment_holds_what_was_acknowledged() {
 /// A read that fails is told as such: it is neither damage nor the end of the log.
 #[test]
 fn a_failing_read_is_not_taken_for_damage() {
-    let blocks = encoded(&chain(4, 2));
+    let blocks = orders(&chain(4, 2));
     let files = written(&blocks, 1, OPTIONS);
     for n in 0.. {
         let fresh = files.crash_images(0).next().unwrap();

@@ -2,15 +2,23 @@
 
 use super::*;
 
-/// What `verify` of a node does with bytes alone.
+/// What `verify` of a node does with the bytes of one stream alone.
 fn verify(files: &MemoryFiles) -> Result<u64, LogError> {
     let mut reader = reader(files)?;
     let mut chain = ChainVerifier::new();
     let mut blocks = 0;
-    while let Some(block) = reader.next_block()? {
-        let height = block.height();
-        let decoded = block.decode().expect("a checksummed block decodes");
-        chain.push(&decoded).unwrap_or_else(|fault| panic!("checksums missed {height}: {fault}"));
+    while let Some(record) = reader.next_record()? {
+        let height = record.height();
+        match record.stream() {
+            Stream::Results => {
+                BlockResult::of(&record).expect("a checksummed result decodes");
+            }
+            Stream::Orders => {
+                let batch = Batch::of(&record).expect("a checksummed batch decodes");
+                let pushed = chain.push(&batch, None);
+                pushed.unwrap_or_else(|fault| panic!("checksums missed {height}: {fault}"));
+            }
+        }
         blocks += 1;
     }
     Ok(blocks)
@@ -34,9 +42,14 @@ fn heights(bytes: &[u8], first: u64) -> Vec<u64> {
 
 #[test]
 fn every_byte_of_the_folder_is_covered() {
-    let blocks = encoded(&chain(7, 3));
+    for stream in Stream::ALL {
+        every_byte_of_a_stream_is_covered(&records(stream, &chain(7, 3)));
+    }
+}
+
+fn every_byte_of_a_stream_is_covered(blocks: &[Record]) {
     let last_height = blocks.len() as u64 - 1;
-    let files = written(&blocks, 1, OPTIONS);
+    let files = written(blocks, 1, OPTIONS);
     assert_eq!(verify(&files).unwrap(), blocks.len() as u64);
     let paths = files.paths();
     assert!(paths.len() >= 3);
@@ -73,7 +86,7 @@ fn every_byte_of_the_folder_is_covered() {
 /// tail; in the last group it is, as nothing proves that the group was whole.
 #[test]
 fn a_group_is_proven_by_the_next_one() {
-    let blocks = encoded(&chain(5, 3));
+    let blocks = orders(&chain(5, 3));
     let files = written(&blocks, 3, LogOptions::default());
     let path = files.paths().remove(0);
     let bytes = files.contents(&path).unwrap();

@@ -17,7 +17,7 @@ use kit::random::Random;
 use ledger::{Files, MemoryFiles};
 use types::{SqlState, Value};
 
-use super::world::{CHECKPOINTS, Running, begin, digest_of, language, runtime};
+use super::world::{CHECKPOINTS, Running, begin, language, runtime, seen_of};
 use super::{Count, Until};
 
 const CLIENTS: i64 = 4;
@@ -120,7 +120,7 @@ fn look(protocol: &'static str, image: &MemoryFiles, known: &[i64], sent: &[i64]
     let shared: Arc<dyn Files> = Arc::new(image.copy());
     let mut running = Running::open_with(&shared, protocol, CHECKPOINTS)?;
     ensure!(
-        running.digest()? == digest_of(&from_genesis.replica)?,
+        running.seen()? == seen_of(protocol, &from_genesis.replica)?,
         "another state than a replay's"
     );
     let runtime = runtime()?;

@@ -10,18 +10,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
 use ledger::checkpoint::CHECKPOINT_FOLDER;
-use ledger::headers::HEADER_FOLDER;
 use ledger::memory_files::{Failure, MANNERS};
-use ledger::segment::SEGMENT_FOLDER;
-use ledger::{Files, MemoryFiles, StorageFile};
+use ledger::{Files, MemoryFiles, StorageFile, Stream};
 
 use super::faults;
 use super::world::{Reference, Running, Told, begin, runtime, tell};
 
+const ORDERS: &str = Stream::Orders.folder();
+const RESULTS: &str = Stream::Results.folder();
+
+fn holds_headers(folder: &str) -> bool {
+    Stream::ALL.iter().any(|stream| stream.header_folder() == folder)
+}
+
 /// What a careless implementation would get wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Flaw {
-    /// Results are released when a block is written, not when it is synced.
+    /// Results are released when their order is written, not when it is synced.
     AcknowledgedBeforeSync,
     /// A sync that failed is tried again, and the second answer believed.
     SyncRetried,
@@ -31,6 +36,8 @@ pub enum Flaw {
     WriteErrorIgnored,
     /// A manifest is written before its pack is synced.
     ManifestBeforePack,
+    /// A manifest is written before the results up to its block are synced.
+    ManifestBeforeResults,
     /// Older checkpoints go before the manifest of the new one is synced.
     ManifestNotSynced,
     /// A new segment's name may not survive its blocks.
@@ -44,12 +51,13 @@ pub enum Flaw {
 }
 
 impl Flaw {
-    pub const ALL: [Flaw; 10] = [
+    pub const ALL: [Flaw; 11] = [
         Flaw::AcknowledgedBeforeSync,
         Flaw::SyncRetried,
         Flaw::SyncErrorIgnored,
         Flaw::WriteErrorIgnored,
         Flaw::ManifestBeforePack,
+        Flaw::ManifestBeforeResults,
         Flaw::ManifestNotSynced,
         Flaw::SegmentFolderNotSynced,
         Flaw::CheckpointFolderNotSynced,
@@ -95,9 +103,9 @@ impl Files for Careless {
 
     fn sync_folder(&self, folder: &str) -> io::Result<()> {
         let skipped = match folder {
-            SEGMENT_FOLDER => self.has(Flaw::SegmentFolderNotSynced),
+            ORDERS => self.has(Flaw::SegmentFolderNotSynced),
             CHECKPOINT_FOLDER => self.has(Flaw::CheckpointFolderNotSynced),
-            HEADER_FOLDER => self.has(Flaw::PrunedBeforeHeaders),
+            _ if holds_headers(folder) => self.has(Flaw::PrunedBeforeHeaders),
             _ => false,
         };
         if skipped { Ok(()) } else { self.files.sync_folder(folder) }
@@ -154,12 +162,15 @@ impl StorageFile for CarelessFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        let skipped = (self.path.starts_with(SEGMENT_FOLDER)
-            && self.files.has(Flaw::AcknowledgedBeforeSync))
-            || (self.path.ends_with(".pack") && self.files.has(Flaw::ManifestBeforePack))
-            || (self.path.ends_with(".manifest") && self.files.has(Flaw::ManifestNotSynced))
-            || (self.path.starts_with(HEADER_FOLDER) && self.files.has(Flaw::PrunedBeforeHeaders));
-        if skipped {
+        let flaw = match self.path.split_once('/') {
+            Some((ORDERS, _)) => Some(Flaw::AcknowledgedBeforeSync),
+            Some((RESULTS, _)) => Some(Flaw::ManifestBeforeResults),
+            Some((folder, _)) if holds_headers(folder) => Some(Flaw::PrunedBeforeHeaders),
+            _ if self.path.ends_with(".pack") => Some(Flaw::ManifestBeforePack),
+            _ if self.path.ends_with(".manifest") => Some(Flaw::ManifestNotSynced),
+            _ => None,
+        };
+        if flaw.is_some_and(|flaw| self.files.has(flaw)) {
             return Ok(());
         }
         match self.file.sync() {

@@ -11,8 +11,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
+use engine::resume_writing;
 use kit::random::Random;
-use ledger::{Files, LogWriter, MemoryFiles};
+use ledger::{Files, MemoryFiles};
 use tokio::runtime::Runtime;
 
 use super::world::{Found, Reference, Running, Told, runtime};
@@ -160,8 +161,8 @@ pub fn some_moments(
             .with_context(|| format!("a random image of moment {moment}"))?;
         // And on from there, as a writer would.
         let height = read.replica.head().height;
-        let log = LogWriter::resume(read.reader, super::world::LOG)?;
-        ensure!(log.next_height() == height + 1);
+        let log = resume_writing(read.reader, &read.unrecorded, super::world::LOG)?;
+        ensure!((log.next_height(), log.next_result()) == (height + 1, height + 1));
     }
     Ok(())
 }

@@ -93,19 +93,20 @@ pub fn specimen(random: &mut Random) -> Result<ledger::MemoryFiles> {
 pub fn run(seed: u64, until: &Until, note: &dyn Fn(&Count)) -> Result<Count> {
     let mut count = Count::default();
     let mut random = Random::new(seed);
-    for turn in 0.. {
-        let entry = &protocols::ALL[turn % protocols::ALL.len()];
+    let names = protocols::ALL.iter().map(|entry| entry.info.name);
+    let names: Vec<&str> = names.filter(|name| engine::check_protocol(name).is_ok()).collect();
+    for (turn, &name) in names.iter().cycle().enumerate() {
         let seed = random.next_u64();
-        let context = || format!("protocol {}, story {seed}", entry.info.name);
-        let reference = Reference::of(Story::new(entry.info.name, LONG.changes, 3, seed))
-            .with_context(context)?;
+        let context = || format!("protocol {name}, story {seed}");
+        let reference =
+            Reference::of(Story::new(name, LONG.changes, 3, seed)).with_context(context)?;
         count.references += 1;
         everything(&reference, &LONG, until, &mut count, note).with_context(context)?;
-        let long = Story::new(entry.info.name, 300, 7, seed);
+        let long = Story::new(name, 300, 7, seed);
         let long = Reference::of(long).with_context(context)?;
         let half = until.part(50);
         images::some_moments(&long, &mut random, 2_000, &half, &mut count).with_context(context)?;
-        crowd::run(entry.info.name, 200, &mut random, until, &mut count).with_context(context)?;
+        crowd::run(name, 200, &mut random, until, &mut count).with_context(context)?;
         note(&count);
         if turn == 0 {
             count.flaws_found += find_flaws()?;

@@ -5,6 +5,9 @@
 //! thing that cannot be told from a crash is damage to the end of the log behind everything that a
 //! later record or a checkpoint vouches for: it is reported as a torn tail, and set aside.
 //!
+//! Results can be computed again, so a start misses fewer of them than verification does, which
+//! names the place of each changed byte, and finds the loss of any file but the newest.
+//!
 //! Not covered, since a log cannot show it: a newest segment that is gone as a whole before any
 //! checkpoint saw a block of it. What is left is what a crash right before its creation leaves.
 
@@ -12,10 +15,12 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
 use engine::{Fault, Replayed, recover};
-use ledger::{Files, MemoryFiles};
+use ledger::segment::parse_segment_path;
+use ledger::{Files, MemoryFiles, Stream};
 
 use super::world::{Reference, language};
 use super::{Count, Until};
+use crate::verification::{Verdict, verify_files};
 
 /// Flips one bit of every `stride`-th byte of every file, and all bits of its neighbour.
 pub fn flips(reference: &Reference, stride: usize, until: &Until, count: &mut Count) -> Result<()> {
@@ -30,6 +35,10 @@ pub fn flips(reference: &Reference, stride: usize, until: &Until, count: &mut Co
             rotten[offset] ^= if offset.is_multiple_of(2) { 1 << (offset / 2 % 8) } else { 0xff };
             files.plant(&path, rotten);
             let outcome = judge(reference, &files);
+            let outcome = outcome.and_then(|refused| {
+                names_place(&files, &path)?;
+                Ok(refused)
+            });
             count.flips += 1;
             count.refused += u64::from(outcome.with_context(|| format!("{path}, byte {offset}"))?);
         }
@@ -44,9 +53,42 @@ pub fn lost_files(reference: &Reference, count: &mut Count) -> Result<()> {
         let files = reference.files.copy();
         files.remove(&path)?;
         let refused = judge(reference, &files).with_context(|| format!("without {path}"))?;
+        misses_results(&reference.files, &files, &path)?;
         count.lost_files += 1;
         count.refused += u64::from(refused);
     }
+    Ok(())
+}
+
+fn of_results(path: &str) -> bool {
+    matches!(parse_segment_path(path), Some((Stream::Results, _)))
+}
+
+/// Verification says in which file of results the bytes have changed.
+fn names_place(files: &MemoryFiles, path: &str) -> Result<()> {
+    if !of_results(path) {
+        return Ok(());
+    }
+    let found = verify_files(Arc::new(files.clone()), 1)?;
+    let said = match &found.verdict {
+        Verdict::Sound => found.results_torn.as_ref().context("nothing is said")?,
+        Verdict::TornTail { detail, .. }
+        | Verdict::Damaged { detail, .. }
+        | Verdict::Differs { detail, .. } => detail,
+    };
+    ensure!(said.contains(path), "verify: {said}");
+    Ok(())
+}
+
+/// Verification misses a file of results, but for the newest, which is computed again.
+fn misses_results(whole: &MemoryFiles, left: &MemoryFiles, path: &str) -> Result<()> {
+    let newest = whole.paths().into_iter().filter(|path| of_results(path)).max();
+    if !of_results(path) || newest.as_deref() == Some(path) {
+        return Ok(());
+    }
+    let found = verify_files(Arc::new(left.clone()), 1)?;
+    let damaged = matches!(found.verdict, Verdict::Damaged { .. });
+    ensure!(damaged, "verify without {path}: {:?}", found.verdict);
     Ok(())
 }
 

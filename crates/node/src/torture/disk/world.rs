@@ -2,8 +2,9 @@
 //!
 //! One client waits for each answer, and checkpoints are taken when it asks, so a story makes the
 //! same file operations, in the same order, each time it is told, though an engine with all its
-//! threads tells it. The fault-free telling is the [`Reference`]: for each height, the block's hash
-//! and the digest of the state, both as a re-execution from genesis finds them.
+//! threads tells it. Each transaction has a key of its own, so that its envelope has the same bytes
+//! whichever process orders it. The fault-free telling is the [`Reference`]: for each height, the
+//! block's hash and the digest of the state, both as a re-execution from genesis finds them.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -13,16 +14,16 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use engine::checkpoint::{Checkpointer, ServiceSettings, State, digest};
 use engine::{
-    Beside, BlockLimits, Checkpoints, Engine, Fault, Language, NoObserver, Progress, Replayed,
-    Replica, recover, replay_watched,
+    Beside, BlockLimits, Boundary, Checkpoints, EXECUTOR, Engine, Fault, Language, NoObserver,
+    Progress, Replayed, Replica, recover, replay_watched, resume_writing,
 };
 use kit::random::Random;
-use ledger::{Files, Genesis, Hash, LogOptions, LogReader, LogWriter, MemoryFiles, Parameters};
+use ledger::{BlockWriter, Files, Genesis, Hash, LogOptions, MemoryFiles, Parameters};
 use ledger::{checkpoint, prune};
 use sql::SessionInfo;
 use sql::session::schema::Schema;
 use sql::session::{Answer, Database, Session};
-use storage::Store;
+use storage::{Snapshot, Store};
 use tokio::runtime::Runtime;
 use types::{Error, Height, Value};
 
@@ -53,7 +54,10 @@ const ACCOUNTS: u64 = 12;
 /// What the client does next. A change makes one block.
 #[derive(Clone, Debug)]
 pub enum Step {
-    Change(String),
+    Change {
+        key: String,
+        text: String,
+    },
     Checkpoint,
     /// Blocks up to the oldest checkpoint go.
     Prune,
@@ -72,13 +76,18 @@ impl Story {
         let mut random = Random::new(seed);
         let accounts: Vec<String> = (0..ACCOUNTS).map(|id| format!("({id}, 1000)")).collect();
         let still: Vec<String> = (0..4).map(|id| format!("({id}, '{id:0>60}')")).collect();
-        let mut steps: Vec<Step> = SCHEMA.iter().map(|text| Step::Change((*text).into())).collect();
+        let mut steps = Vec::new();
+        let mut push = |text: String| {
+            let key = format!("step {}", steps.len());
+            steps.push(Step::Change { key, text });
+        };
+        SCHEMA.iter().for_each(|text| push((*text).into()));
         for (table, rows) in [("accounts", accounts), ("still", still)] {
-            let text = format!("INSERT INTO {table} VALUES {}", rows.join(", "));
-            steps.push(Step::Change(text));
+            push(format!("INSERT INTO {table} VALUES {}", rows.join(", ")));
         }
         for number in 0..changes {
-            steps.push(Step::Change(change(&mut random, number)));
+            let (key, text) = (format!("change {number}"), change(&mut random, number));
+            steps.push(Step::Change { key, text });
             if (number + 1) * checkpoints / changes > number * checkpoints / changes {
                 steps.push(Step::Checkpoint);
                 if number + 1 > changes / checkpoints {
@@ -135,11 +144,13 @@ pub fn language(_: &Arc<Store>) -> Arc<dyn Language> {
 
 /// Writes the genesis block.
 pub fn begin(files: &Arc<dyn Files>, protocol: &str) -> Result<()> {
-    let genesis = Genesis { ledger_id: [7; 16], time_us: 0, parameters: Parameters::new(protocol) };
-    let mut reader = LogReader::open(Arc::clone(files))?;
-    reader.next_block()?;
-    let mut log = LogWriter::resume(reader, LOG)?;
-    Ok(log.append(&[genesis.to_block()?.encode()?])?)
+    BlockWriter::begin(Arc::clone(files), &genesis(protocol), LOG)?;
+    Ok(())
+}
+
+fn genesis(protocol: &str) -> Genesis {
+    let parameters = Parameters::new(protocol);
+    Genesis { ledger_id: [7; 16], time_us: 0, parameters, executor: EXECUTOR }
 }
 
 impl Running {
@@ -162,8 +173,8 @@ impl Running {
         let read = recover(Arc::clone(files), &make, 1, &mut |_| ())?;
         let schema = made.into_inner();
         let language: Arc<dyn Language> = schema.clone();
-        let Replayed { replica, reader, checkpoint, passed_over, .. } = read;
-        let log = LogWriter::resume(reader, LOG)?;
+        let Replayed { replica, reader, unrecorded, checkpoint, passed_over, .. } = read;
+        let log = resume_writing(reader, &unrecorded, LOG)?;
         let base = checkpoint.map(|checkpoint| checkpoint.base);
         if let Some(base) = &base {
             // What a crash has cut short; it is tried again at the next start.
@@ -197,10 +208,9 @@ impl Running {
     }
 
     /// Of what readers see.
-    pub fn digest(&self) -> Result<Hash> {
+    pub fn seen(&self) -> Result<Hash> {
         let snapshot = self.database.engine.store().snapshot();
-        let schema = self.database.engine.language().schema_image(&snapshot)?;
-        Ok(digest(&snapshot, &Parameters::new(self.protocol), &schema)?)
+        seen(self.protocol, &snapshot, &**self.database.engine.language())
     }
 
     pub async fn run(&mut self, text: &str) -> Result<Vec<Box<[Value]>>, Error> {
@@ -225,16 +235,22 @@ impl Running {
     /// One step; whether the story can go on, and what the client then knows.
     async fn step(&mut self, step: &Step, told: &mut Told) -> bool {
         match step {
-            Step::Change(text) => {
+            Step::Change { key, text } => {
                 // A transaction that the table refuses is answered and recorded too.
-                let answered = self.run(text).await;
+                let answered = match self.run(&format!("SET tally.transaction_key = '{key}'")).await
+                {
+                    Ok(_) => self.run(text).await,
+                    Err(error) => Err(error),
+                };
+                // What readers see is durable, also where its result could not be written.
+                told.height = self.head();
                 if self.has_halted() {
                     return false;
                 }
                 if answered.is_err() {
                     drop(self.run("ROLLBACK").await);
+                    told.height = self.head();
                 }
-                told.height = self.head();
             }
             Step::Checkpoint => {
                 let Ok(asked) = self.database.engine.checkpoint() else { return true };
@@ -283,11 +299,22 @@ pub fn tell(
     all
 }
 
+/// What is known of a block.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Known {
+    /// Of its result.
+    hash: Hash,
+    /// Of the state after it.
+    digest: Hash,
+    /// Of that part of the state that readers see.
+    seen: Hash,
+}
+
 /// What a story comes to, block by block.
 pub struct Reference {
     pub story: Story,
-    /// Hash of each block and digest of the state after it, from genesis on.
-    blocks: Vec<(Hash, Hash)>,
+    /// From genesis on.
+    blocks: Vec<Known>,
     /// For each step, the height after it.
     heights: Vec<Height>,
     /// The folder at the end.
@@ -307,10 +334,10 @@ impl Reference {
         let mut running = Running::open(&shared, story.protocol)?;
         let told = tell(&runtime()?, &mut running, &story.steps, &|| files.operations());
         ensure!(!running.has_halted(), "a sound disk stopped the engine");
-        let (digest, head) = (running.digest()?, running.head());
+        let (seen, head) = (running.seen()?, running.head());
         drop(running);
         let moments = files.moments();
-        ensure!(blocks.len() as u64 == head + 1 && blocks.last().is_some_and(|b| b.1 == digest));
+        ensure!(blocks.len() as u64 == head + 1 && blocks.last().is_some_and(|b| b.seen == seen));
         let at = |index: u64| {
             let known = told.partition_point(|told| told.operations <= first + index);
             known.checked_sub(1).map_or(Told::default(), |last| told[last])
@@ -341,15 +368,16 @@ impl Reference {
     pub fn compare(&self, replica: &Replica) -> Result<Height> {
         let head = replica.head();
         let known = self.blocks.get(head.height as usize);
-        let (hash, digest) = known.with_context(|| format!("block {} is new", head.height))?;
-        ensure!(*hash == head.hash, "block {} is another", head.height);
-        ensure!(*digest == digest_of(replica)?, "another state after block {}", head.height);
+        let known = known.with_context(|| format!("block {} is new", head.height))?;
+        let found = known_of(&self.story, replica)?;
+        ensure!(known.hash == found.hash, "block {} is another", head.height);
+        ensure!(*known == found, "another state after block {}", head.height);
         Ok(head.height)
     }
 
     pub fn compare_running(&self, running: &Running, height: Height) -> Result<()> {
         let known = self.blocks.get(height as usize).context("a block that is new")?;
-        ensure!(known.1 == running.digest()?, "readers see another state than that of {height}");
+        ensure!(known.seen == running.seen()?, "readers see another state than that of {height}");
         Ok(())
     }
 
@@ -387,7 +415,7 @@ impl Reference {
         let found = verify_files(Arc::new(files.clone()), 1)?;
         ensure!(found.verdict == Verdict::Sound, "verify: {:?}", found.verdict);
         ensure!(
-            found.height == self.head() && found.block_hash == self.blocks[self.blocks.len() - 1].0
+            found.height == self.head() && found.head == self.blocks[self.blocks.len() - 1].hash
         );
         match found.checkpoints.iter().find_map(|checkpoint| checkpoint.fault.as_ref()) {
             Some(fault) => bail!("verify: a checkpoint: {fault}"),
@@ -417,27 +445,44 @@ impl Found {
     }
 }
 
-pub fn digest_of(replica: &Replica) -> Result<Hash> {
-    Ok(State::of(replica)?.digest()?)
+fn known_of(story: &Story, replica: &Replica) -> Result<Known> {
+    let (hash, digest) = (replica.head().hash, State::of(replica)?.digest()?);
+    Ok(Known { hash, digest, seen: seen_of(story.protocol, replica)? })
+}
+
+/// Of the part of a replica's state that readers see.
+pub fn seen_of(protocol: &str, replica: &Replica) -> Result<Hash> {
+    seen(protocol, &replica.store().snapshot(), &**replica.language())
+}
+
+fn seen(protocol: &str, snapshot: &Snapshot, language: &dyn Language) -> Result<Hash> {
+    let block = genesis(protocol).to_block()?;
+    let boundary = Boundary {
+        order: block.batch.header().clone(),
+        result: block.result.header().clone(),
+        parameters: Arc::new(Parameters::new(protocol)),
+        carried: Default::default(),
+    };
+    Ok(digest(snapshot, &boundary, &language.schema_image(snapshot)?)?)
 }
 
 /// Those of a story without its prunes, so that all of them are there to be executed.
-fn blocks_of(story: &Story) -> Result<Vec<(Hash, Hash)>> {
+fn blocks_of(story: &Story) -> Result<Vec<Known>> {
     let steps = story.steps.iter().filter(|step| !matches!(step, Step::Prune));
     let steps: Vec<Step> = steps.cloned().collect();
     let files = MemoryFiles::new();
     let shared: Arc<dyn Files> = Arc::new(files.clone());
     begin(&shared, story.protocol)?;
     tell(&runtime()?, &mut Running::open(&shared, story.protocol)?, &steps, &|| 0);
-    executed(&files)
+    executed(story, &files)
 }
 
-/// Each block's hash and the state's digest after it, executed from genesis.
-fn executed(files: &MemoryFiles) -> Result<Vec<(Hash, Hash)>> {
+/// Each block, executed from genesis.
+fn executed(story: &Story, files: &MemoryFiles) -> Result<Vec<Known>> {
     let mut blocks = BTreeMap::new();
     let mut failure = None;
-    let mut after = |replica: &Replica, _| match digest_of(replica) {
-        Ok(digest) => drop(blocks.insert(replica.head().height, (replica.head().hash, digest))),
+    let mut after = |replica: &Replica, _| match known_of(story, replica) {
+        Ok(known) => drop(blocks.insert(replica.head().height, known)),
         Err(error) => failure = Some(error),
     };
     let replayed = replay_watched(Arc::new(files.clone()), &language, 1, &mut after);

@@ -1,11 +1,11 @@
-//! Transactions and outcomes as the ledger holds them.
+//! What an envelope asks for, and how the ledger says that it ended.
 //!
 //! A block carries commands, not effects: what was asked, with its arguments. Everything a replica
-//! needs to run it again is here, and nothing else. The bytes are canonical (one encoding for each
-//! value).
+//! needs to run it again is in the envelope, whose request has these canonical bytes (one encoding
+//! for each value). Who asked is the envelope's principal. How it ended is an [`outcome`].
 //!
 //! ```text
-//! transaction   user: str | kind: 1 | body
+//! request       kind: 1 | body
 //!   1 statement   text: str, arguments: values
 //!   2 call        procedure: str, arguments: values
 //!   3 load        text: str (the COPY), rows: varint × values
@@ -14,42 +14,30 @@
 //!   5 schema      text: str (DDL)
 //!   6 parameter   name: str, value: str
 //!   7 statement   text: str, types (`parameter_types`), arguments: values
-//!   8 imaged      kind and body of 1 to 4 or 7: what was asked | images ([`crate::images`])
-//!
-//! image         table: varint, 0 (gone) key: bytes | 1 (a row) its image: bytes
-//!
-//! outcome       kind: 1 | body
-//!   0 committed   count: varint, rows: 0 (none) | 1 len bytes (inline) | 2 SHA-256 of them
-//!   1 rejected    sqlstate: 5, message: str
-//!   2 retry       sqlstate: 5, message: str
 //! ```
 //!
-//! Messages are cut at `types::error::TEXT_BYTES_MAX` when the outcome is made.
-//!
 //! `str` is a varint length and UTF-8; `values` is a varint count and tagged values
-//! (`types::codec`). Result rows up to [`INLINE_ROWS_BYTES_MAX`] stand in the outcome itself, so
-//! that a receipt shows them; larger results are represented by their hash.
+//! (`types::codec`).
 
 use std::ops::Bound;
 
-use bytes::Bytes;
-use concurrency::{Outcome, RangeDigest, RangeRequirement, RowRequirement};
+use concurrency::{RangeDigest, RangeRequirement, RowRequirement};
+use order::Envelope;
+use pipeline::Barrier;
 use procedure::access::Range;
 use types::codec::{
     decode_bytes, decode_i64, decode_str, decode_u64, decode_value, encode_bytes, encode_i64,
     encode_str, encode_u64, encode_value,
 };
-use types::error::TEXT_BYTES_MAX;
 use types::{Error, Key, Result, SqlState, Stamp, TableId, Value};
 
 use crate::parameter_types::ParameterTypes;
 
-pub const INLINE_ROWS_BYTES_MAX: usize = 256;
+pub mod outcome;
 
-/// What an outcome's bytes may be at most: an error's message is the longest that it holds.
-pub const OUTCOME_BYTES_MAX: usize = TEXT_BYTES_MAX + 64;
+pub use outcome::{RowImage, encode_outcome, is_committed};
 
-/// One transaction of a block, before it is compiled.
+/// One transaction of a block, before it is compiled: who asks, and what for.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Transaction {
     pub user: String,
@@ -59,41 +47,11 @@ pub struct Transaction {
 #[derive(Clone, PartialEq, Debug)]
 pub enum Body {
     Statement(StatementText),
-    Call {
-        procedure: String,
-        arguments: Vec<Value>,
-    },
-    Load {
-        text: String,
-        rows: Vec<Box<[Value]>>,
-    },
+    Call { procedure: String, arguments: Vec<Value> },
+    Load { text: String, rows: Vec<Box<[Value]>> },
     Interactive(InteractiveText),
-    Schema {
-        text: String,
-    },
-    Parameter {
-        name: String,
-        value: String,
-    },
-    /// What was asked, and the rows that it left: see [`crate::images`].
-    Imaged {
-        asked: Box<Body>,
-        images: Vec<RowImage>,
-    },
-}
-
-/// A row that a transaction left, or took away.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum RowImage {
-    Gone {
-        table: TableId,
-        key: Key,
-    },
-    /// As the effects hash it.
-    Row {
-        table: TableId,
-        image: Box<[u8]>,
-    },
+    Schema { text: String },
+    Parameter { name: String, value: String },
 }
 
 /// A statement with its arguments: text as the client sent it, and the types it gave with it.
@@ -126,31 +84,40 @@ pub struct WriteText {
 }
 
 impl Transaction {
-    pub fn encode(&self) -> Bytes {
-        let mut out = Vec::with_capacity(64);
-        encode_str(&self.user, &mut out);
-        self.body.encode(&mut out);
-        out.into()
-    }
-
-    /// Never panics, whatever the bytes; trailing bytes are an error.
-    pub fn decode(bytes: &[u8]) -> Result<Transaction> {
-        let mut input = bytes;
-        let user = decode_str(&mut input)?.to_owned();
-        let body = Body::decode(&mut input)?;
-        if !input.is_empty() {
-            return Err(corrupt("bytes after a transaction"));
-        }
-        Ok(Transaction { user, body })
-    }
-
-    /// Schema and parameter changes take a block of their own.
-    pub fn is_alone(&self) -> bool {
-        matches!(self.body, Body::Schema { .. } | Body::Parameter { .. })
+    /// What a decoded envelope asks for. Never panics, whatever the bytes.
+    pub fn of(envelope: &Envelope) -> Result<Transaction> {
+        let body = Body::from_request(&envelope.request)?;
+        Ok(Transaction { user: envelope.principal.clone(), body })
     }
 }
 
 impl Body {
+    /// An envelope's request.
+    pub fn to_request(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(64);
+        self.encode(&mut out);
+        out
+    }
+
+    /// Never panics, whatever the bytes; trailing bytes are an error.
+    pub fn from_request(bytes: &[u8]) -> Result<Body> {
+        let mut input = bytes;
+        let body = Body::decode(&mut input)?;
+        match input.is_empty() {
+            true => Ok(body),
+            false => Err(corrupt("bytes after a request")),
+        }
+    }
+
+    /// What its block comes to a stop for: see [`Barrier`].
+    pub fn barrier(&self) -> Barrier {
+        match self {
+            Body::Schema { .. } => Barrier::Schema,
+            Body::Parameter { .. } => Barrier::Parameters,
+            _ => Barrier::None,
+        }
+    }
+
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Body::Statement(StatementText { text, types, arguments }) => {
@@ -185,12 +152,6 @@ impl Body {
                 encode_str(name, out);
                 encode_str(value, out);
             }
-            Body::Imaged { asked, images } => {
-                out.push(8);
-                asked.encode(out);
-                encode_u64(images.len() as u64, out);
-                images.iter().for_each(|image| image.encode(out));
-            }
         }
     }
 
@@ -212,13 +173,6 @@ impl Body {
                 types: ParameterTypes::decode(input)?,
                 arguments: decode_values(input)?,
             }),
-            8 => {
-                let asked = match input.first() {
-                    Some(1..=4 | 7) => Box::new(Body::decode(input)?),
-                    _ => return Err(corrupt("images of a transaction of unknown kind")),
-                };
-                Body::Imaged { asked, images: decode_list(input, RowImage::decode)? }
-            }
             _ => return Err(corrupt("a transaction of unknown kind")),
         })
     }
@@ -229,28 +183,6 @@ impl Body {
             Some(1..=3 | 7) => Body::decode(input),
             _ => Err(corrupt("a write of unknown kind")),
         }
-    }
-}
-
-impl RowImage {
-    fn encode(&self, out: &mut Vec<u8>) {
-        let (table, kind, bytes) = match self {
-            RowImage::Gone { table, key } => (table, 0, key.as_bytes()),
-            RowImage::Row { table, image } => (table, 1, &image[..]),
-        };
-        encode_u64(u64::from(table.0), out);
-        out.push(kind);
-        encode_bytes(bytes, out);
-    }
-
-    fn decode(input: &mut &[u8]) -> Result<RowImage> {
-        let table = decode_table(input)?;
-        let is_row = decode_flag(input)?;
-        let bytes = decode_bytes(input)?;
-        Ok(match is_row {
-            true => RowImage::Row { table, image: bytes.into() },
-            false => RowImage::Gone { table, key: Key::from(bytes) },
-        })
     }
 }
 
@@ -312,44 +244,6 @@ impl InteractiveText {
             })?,
         })
     }
-}
-
-/// An outcome as the block records it.
-pub fn encode_outcome(outcome: &Outcome) -> Bytes {
-    let mut out = Vec::new();
-    match outcome {
-        Outcome::Committed(result) => {
-            out.push(0);
-            encode_u64(result.count, &mut out);
-            if result.rows.is_empty() {
-                out.push(0);
-            } else {
-                let mut rows = Vec::new();
-                encode_rows(&result.rows, &mut rows);
-                if rows.len() <= INLINE_ROWS_BYTES_MAX {
-                    out.push(1);
-                    encode_bytes(&rows, &mut out);
-                } else {
-                    out.push(2);
-                    out.extend_from_slice(&ledger::merkle::leaf_hash(&rows));
-                }
-            }
-        }
-        Outcome::Rejected(error) => encode_error(1, error, &mut out),
-        Outcome::Retry(error) => encode_error(2, error, &mut out),
-    }
-    out.into()
-}
-
-/// Whether a block records that a transaction was committed.
-pub fn is_committed(outcome: &[u8]) -> bool {
-    outcome.first() == Some(&0)
-}
-
-fn encode_error(kind: u8, error: &Error, out: &mut Vec<u8>) {
-    out.push(kind);
-    out.extend_from_slice(&error.code().0);
-    encode_str(error.message(), out);
 }
 
 fn corrupt(what: &str) -> Error {
@@ -455,7 +349,7 @@ mod tests {
 
     use super::*;
 
-    fn samples() -> Vec<Transaction> {
+    fn samples() -> Vec<Body> {
         let text = "UPDATE t SET a = a + $1";
         let statement = Body::Statement(StatementText {
             text: text.into(),
@@ -469,13 +363,8 @@ mod tests {
         });
         let load =
             Body::Load { text: "COPY t FROM STDIN".into(), rows: vec![[Value::Int(1)].into()] };
-        let (table, key) = (TableId(3), Key::from(&[1, 2, 3][..]));
-        let images = vec![
-            RowImage::Gone { table, key: key.clone() },
-            RowImage::Row { table, image: [0, 0, 0, 0].into() },
-        ];
-        let bodies = [
-            Body::Imaged { asked: Box::new(statement.clone()), images },
+        let key = Key::from(&[1, 2, 3][..]);
+        vec![
             statement.clone(),
             typed.clone(),
             load.clone(),
@@ -511,29 +400,28 @@ mod tests {
                     })
                     .into(),
             }),
-        ];
-        bodies.map(|body| Transaction { user: "tally".into(), body }).into()
+        ]
     }
 
     #[test]
     fn every_kind_round_trips() {
-        for transaction in samples() {
-            assert_eq!(Transaction::decode(&transaction.encode()), Ok(transaction));
+        for body in samples() {
+            assert_eq!(Body::from_request(&body.to_request()), Ok(body));
         }
     }
 
     #[test]
     fn cut_or_changed_bytes_never_panic_and_never_pass_as_the_same() {
-        for transaction in samples() {
-            let bytes = transaction.encode();
+        for body in samples() {
+            let bytes = body.to_request();
             for cut in 0..bytes.len() {
-                assert!(Transaction::decode(&bytes[..cut]).is_err());
+                assert!(Body::from_request(&bytes[..cut]).is_err());
             }
             for at in 0..bytes.len() {
                 for bit in 0..8 {
-                    let mut changed = bytes.to_vec();
+                    let mut changed = bytes.clone();
                     changed[at] ^= 1 << bit;
-                    assert_ne!(Transaction::decode(&changed).as_ref(), Ok(&transaction));
+                    assert_ne!(Body::from_request(&changed).as_ref(), Ok(&body));
                 }
             }
         }

@@ -1,0 +1,454 @@
+//! The live engine: the pipeline with threads, a clock, a disk and clients.
+//!
+//! ```text
+//!   sessions ─ submit ─► queue ─► cut ─► order ─► append, fdatasync ─────────┐
+//!                                          │      (log thread, or in turn)   ├─► publish ─► answer
+//!                                          └────► prepare ─► finish ─────────┘               │
+//!                                                 the sequencer thread                  record
+//! ```
+//!
+//! What may happen when is the [`Pipeline`]'s to say: the sequencer tells it what has happened and
+//! does what it answers. A block's order is on disk before any of its results is released and
+//! before any reader can see it: the snapshot that sessions read is the last published block. Its
+//! result is written afterwards and waits for no sync, since it can be computed again.
+//!
+//! *In turn or at the same time.* A hand-over to another thread and back costs some 60 microseconds
+//! here, more than a quick sync hides. So the order is synced by the log thread while the block is
+//! executed only where both of the last ones took longer than [`sequencer::OVERLAP_MIN`];
+//! otherwise the
+//! sequencer does the one and then the other. Where blocks must run before their order is known,
+//! or rows are logged beside them, the order is written behind the execution.
+//!
+//! *Deferred transactions.* A protocol may decide that a transaction runs in a later block. Its
+//! block says so, and the transaction joins a later one without being ordered again; its client
+//! hears how the last attempt ended. Until none is left, blocks are cut for their sake. A node that
+//! stops finishes them; one that is killed finds them again in its ledger.
+//!
+//! *When the disk fails*, the state in memory is ahead of what is durable and what reached the disk
+//! is not known, so nothing is tried again: the engine takes no more writes, for good. Clients
+//! whose transactions are in the block at hand are told 53100 (the disk is full) or 58030, and that
+//! the next start finds out whether it is in the ledger; those of later ones are told 25006, and
+//! that they are in no block. Readers go on: what they see is the last block that was durable, and
+//! what was acknowledged is in the ledger. At a halt for another reason, blocks that were
+//! [held back](crate::journal) are written first.
+
+mod sequencer;
+
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use ledger::{Hash, LedgerId, Parameters};
+use order::{Submission, View};
+use pipeline::{Barrier, Pipeline};
+use storage::Store;
+use tokio::sync::oneshot;
+use types::{Error, Height, SqlState};
+
+use crate::checkpoint::{Checkpointer, Service, ServiceSettings, Standing, Taken};
+use crate::journal::{Journal, LedgerEnd};
+use crate::language::Language;
+use crate::limits::Limits;
+use crate::observer::Observer;
+use crate::queue::{BlockLimits, Queue, Ticket};
+use crate::recovery::Progress;
+use crate::replica::{Head, KeyStanding, Replica};
+use crate::replica::{shown_parameter, unknown_parameter};
+use crate::request::{Compiled, Completion, EXPIRY_US, Waiting};
+use crate::retention::{Retention, RetentionSettings};
+use crate::transaction::Body;
+
+use sequencer::{Sequencer, cadence_of, rules_of};
+
+/// Tells the time: microseconds since 2000-01-01 UTC. The only clock of the engine, handed in by
+/// the node.
+pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
+
+/// What an engine needs to take checkpoints.
+pub struct Checkpoints {
+    pub checkpointer: Checkpointer,
+    pub settings: ServiceSettings,
+    /// What has come since the last checkpoint.
+    pub since: Progress,
+}
+
+/// What an engine does beside its blocks.
+#[derive(Default)]
+pub struct Beside {
+    pub checkpoints: Option<Checkpoints>,
+    pub retention: RetentionSettings,
+}
+
+/// Who submits a transaction, and under which key.
+#[derive(Clone, Copy, Debug)]
+pub struct Submitter<'a> {
+    pub principal: &'a str,
+    /// Named by the client; `None`: a number of this node.
+    pub key: Option<&'a str>,
+}
+
+/// What the sequencer is asked between two blocks.
+enum Errand {
+    Key {
+        principal: String,
+        key: String,
+        reply: oneshot::Sender<Option<KeyStanding>>,
+    },
+    /// The checkpoint service wants a boundary.
+    Boundary,
+}
+
+pub struct Engine {
+    shared: Arc<Shared>,
+    sequencer: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Shared {
+    ledger_id: LedgerId,
+    /// Of this start's envelopes, which it numbers.
+    submitter: [u8; 16],
+    sequence: AtomicU64,
+    /// Height and time of the last published block.
+    released: AtomicU64,
+    released_us: AtomicI64,
+    /// How long after that an envelope of this node may be ordered.
+    expiry_us: AtomicI64,
+    /// Whether a replica can begin behind it.
+    resumable: AtomicBool,
+    /// The sequencer has ended, so that nothing can be asked of it.
+    ended: AtomicBool,
+    clock: Clock,
+    errands: Mutex<Vec<Errand>>,
+    queue: Queue,
+    store: Arc<Store>,
+    language: Arc<dyn Language>,
+    observer: Arc<dyn Observer>,
+    head: Mutex<Head>,
+    /// Those that the next block will run under.
+    parameters: Mutex<Arc<Parameters>>,
+    halted: OnceLock<Error>,
+    checkpoints: Option<Service>,
+    retention: Retention,
+    log_scheme: &'static str,
+    ledger: Arc<LedgerEnd>,
+}
+
+impl Engine {
+    /// Go on from where `replica` and `log` stand, without checkpoints, retaining nothing.
+    pub fn start(
+        replica: Replica,
+        journal: impl Into<Journal>,
+        language: Arc<dyn Language>,
+        limits: BlockLimits,
+        clock: Clock,
+        observer: Arc<dyn Observer>,
+    ) -> std::io::Result<Engine> {
+        let beside = Beside::default();
+        Engine::start_with(replica, journal, language, limits, clock, observer, beside)
+    }
+
+    /// The same, with what an engine does beside its blocks.
+    pub fn start_with(
+        replica: Replica,
+        journal: impl Into<Journal>,
+        language: Arc<dyn Language>,
+        limits: BlockLimits,
+        clock: Clock,
+        observer: Arc<dyn Observer>,
+        beside: Beside,
+    ) -> std::io::Result<Engine> {
+        let Beside { checkpoints, retention } = beside;
+        let journal = journal.into();
+        let head = replica.head();
+        let mut pipeline = Pipeline::new(
+            head.height,
+            head.height,
+            rules_of(&replica, &journal),
+            cadence_of(checkpoints.as_ref()),
+        );
+        let service = |checkpoints: Checkpoints| {
+            let Checkpoints { checkpointer, settings, since } = checkpoints;
+            pipeline.count_since_checkpoint(since.blocks, since.bytes);
+            let (store, language) = (Arc::clone(replica.store()), Arc::clone(&language));
+            let observer = Arc::clone(&observer);
+            let ledger = Some(Arc::clone(journal.ledger()));
+            Service::start(checkpointer, settings, store, language, observer, ledger)
+        };
+        let checkpoints = checkpoints.map(service).transpose()?;
+        let retention = Retention::new(Arc::clone(replica.store()), retention, head);
+        let queue = Queue::new(limits, head.time_us);
+        let mut submitter = [0; 16];
+        submitter.copy_from_slice(&head.hash[..16]);
+        let shared = Arc::new(Shared {
+            ledger_id: replica.ledger_id(),
+            submitter,
+            sequence: AtomicU64::new(0),
+            released: AtomicU64::new(head.height),
+            released_us: AtomicI64::new(head.time_us),
+            expiry_us: AtomicI64::new(expiry_us(replica.limits())),
+            resumable: AtomicBool::new(replica.can_resume_here()),
+            ended: AtomicBool::new(false),
+            clock,
+            errands: Mutex::default(),
+            queue,
+            store: Arc::clone(replica.store()),
+            language,
+            observer,
+            head: Mutex::new(head),
+            parameters: Mutex::new(Arc::clone(replica.parameters())),
+            halted: OnceLock::new(),
+            checkpoints,
+            retention,
+            log_scheme: journal.scheme(),
+            ledger: Arc::clone(journal.ledger()),
+        });
+        let halting = Arc::downgrade(&shared);
+        shared.ledger.on_failure(Box::new(move |error| {
+            if let Some(shared) = halting.upgrade() {
+                shared.halt(&error);
+            }
+        }));
+        let mut sequencer = Sequencer::new(Arc::clone(&shared), replica, journal, pipeline)?;
+        sequencer.leave_boundary();
+        let thread = std::thread::Builder::new().name("sequencer".into()).spawn(move || {
+            let _stop = AtTheEnd(Arc::clone(&sequencer.shared));
+            sequencer.run();
+        })?;
+        Ok(Engine { shared, sequencer: Mutex::new(Some(thread)) })
+    }
+
+    /// Hand a transaction in. The receiver is answered when its block is durable; an error of the
+    /// submission itself means that the transaction is in no block.
+    pub fn submit(
+        &self,
+        submitter: Submitter<'_>,
+        body: &Body,
+        compiled: Option<Compiled>,
+    ) -> Result<oneshot::Receiver<Result<Completion, Error>>, Error> {
+        let barrier = body.barrier();
+        // Replay tells such a transaction by its bytes, so it must never run as a program here.
+        let compiled = compiled.filter(|_| barrier == Barrier::None);
+        let envelope = self.shared.envelope(submitter, &body.to_request())?;
+        let (reply, answer) = oneshot::channel();
+        let waiting = Waiting { arrived: Instant::now(), reply };
+        self.shared.queue.push(envelope, Ticket { compiled, barrier, waiting })?;
+        Ok(answer)
+    }
+
+    /// What a key has come to that this principal named, as far as it is known still.
+    pub async fn key_standing(
+        &self,
+        principal: &str,
+        key: &str,
+    ) -> Result<Option<KeyStanding>, Error> {
+        let (reply, answer) = oneshot::channel();
+        let (principal, key) = (principal.to_owned(), key.to_owned());
+        self.shared.ask(Errand::Key { principal, key, reply });
+        let stopped = |_| Error::new(SqlState::ADMIN_SHUTDOWN, "the node is shutting down");
+        answer.await.map_err(stopped)
+    }
+
+    pub fn store(&self) -> &Arc<Store> {
+        &self.shared.store
+    }
+
+    pub fn language(&self) -> &Arc<dyn Language> {
+        &self.shared.language
+    }
+
+    pub fn ledger_id(&self) -> LedgerId {
+        self.shared.ledger_id
+    }
+
+    /// The newest durable block.
+    pub fn head(&self) -> Head {
+        *self.shared.head.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// The newest block in the ledger's files: what whoever copies these can ask for. Where blocks
+    /// are held back it is behind the head.
+    pub fn written(&self) -> Option<(Height, Hash)> {
+        self.shared.ledger.written()
+    }
+
+    pub fn protocol(&self) -> String {
+        self.shared.parameters().protocol.clone()
+    }
+
+    /// What is in force of a parameter of the ledger.
+    pub fn parameter(&self, name: &str) -> Result<String, Error> {
+        let parameters = self.shared.parameters();
+        shown_parameter(&parameters, name).ok_or_else(|| unknown_parameter(name))
+    }
+
+    /// What is on disk when a result is released: see [`crate::journal`].
+    pub fn log_scheme(&self) -> &'static str {
+        self.shared.log_scheme
+    }
+
+    /// Ask for a checkpoint that holds everything acknowledged so far. An error if the protocol
+    /// cannot be resumed after the newest block; one is taken after the next where it can.
+    pub fn checkpoint(&self) -> Result<oneshot::Receiver<Result<Taken, Error>>, Error> {
+        match &self.shared.checkpoints {
+            Some(service) if self.shared.resumable.load(Ordering::Acquire) => {
+                let answer = service.request();
+                self.shared.ask(Errand::Boundary);
+                answer
+            }
+            Some(service) => {
+                service.check_open()?;
+                service.due();
+                Err(cannot_resume())
+            }
+            None => Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, "there are no checkpoints")),
+        }
+    }
+
+    /// How the newest checkpoint stands.
+    pub fn checkpoint_standing(&self) -> Standing {
+        self.shared.checkpoints.as_ref().map(Service::standing).unwrap_or_default()
+    }
+
+    /// Which blocks of the past can be read.
+    pub fn retention(&self) -> &Retention {
+        &self.shared.retention
+    }
+
+    /// Why this engine serves reads only, if it does.
+    pub fn halt_cause(&self) -> Option<&Error> {
+        self.shared.halted.get()
+    }
+
+    pub fn is_halted(&self) -> bool {
+        self.halt_cause().is_some()
+    }
+
+    /// Finish what waits, then stop.
+    pub fn stop(&self) {
+        self.shared.queue.close(
+            Error::new(SqlState::ADMIN_SHUTDOWN, "the node is shutting down")
+                .with_detail("The transaction is in no block."),
+        );
+        let thread = self.sequencer.lock().unwrap_or_else(|e| e.into_inner()).take();
+        if let Some(thread) = thread {
+            let _ = thread.join();
+        }
+        if let Some(service) = &self.shared.checkpoints {
+            service.stop();
+        }
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// When the sequencer ends, be it by a panic, no client is left waiting for it.
+struct AtTheEnd(Arc<Shared>);
+
+impl Drop for AtTheEnd {
+    fn drop(&mut self) {
+        self.0.ended.store(true, Ordering::SeqCst);
+        drop(self.0.take_errands());
+        if std::thread::panicking() {
+            self.0.halt(&Error::new(SqlState::INTERNAL_ERROR, "the sequencer panicked"));
+            self.0.keep_held();
+        }
+    }
+}
+
+impl Shared {
+    /// Refuse whatever waits, and whatever may come.
+    fn halt(&self, cause: &Error) {
+        if self.halted.set(cause.clone()).is_ok() {
+            self.observer.halted(cause);
+        }
+        let refusal = reads_only(cause);
+        self.queue.close(refusal.clone());
+        for waiting in self.queue.drain() {
+            let _ = waiting.reply.send(Err(refusal.clone()));
+        }
+        if let Some(service) = &self.checkpoints {
+            service.abandon(&refusal);
+        }
+    }
+
+    /// An envelope of this node's, which is ordered in the next batch.
+    fn envelope(&self, submitter: Submitter<'_>, request: &[u8]) -> Result<bytes::Bytes, Error> {
+        let submission = match submitter.key {
+            Some(key) => Submission::Key(key),
+            None => Submission::Sequence {
+                submitter: self.submitter,
+                sequence: self.sequence.fetch_add(1, Ordering::Relaxed),
+            },
+        };
+        // The times of blocks do not run back with the clock.
+        let now_us = (self.clock)().max(self.released_us.load(Ordering::Acquire));
+        View {
+            ledger_id: self.ledger_id,
+            principal: submitter.principal,
+            submission,
+            expires_us: now_us.saturating_add(self.expiry_us.load(Ordering::Acquire)),
+            seen_height: self.released.load(Ordering::Acquire),
+            settings: Vec::new(),
+            seed: [0; 16],
+            request,
+            signatures: Vec::new(),
+            approvals: Vec::new(),
+        }
+        .encode()
+    }
+
+    fn parameters(&self) -> Arc<Parameters> {
+        Arc::clone(&self.parameters.lock().unwrap_or_else(|e| e.into_inner()))
+    }
+
+    /// An errand that comes too late is dropped, which its client is told by the channel.
+    fn ask(&self, errand: Errand) {
+        self.errands.lock().unwrap_or_else(|e| e.into_inner()).push(errand);
+        if self.ended.load(Ordering::SeqCst) {
+            self.take_errands();
+        }
+        self.queue.errand();
+    }
+
+    fn take_errands(&self) -> Vec<Errand> {
+        std::mem::take(&mut *self.errands.lock().unwrap_or_else(|e| e.into_inner()))
+    }
+
+    /// Blocks that were acknowledged and held back are in order, whatever came after them.
+    fn keep_held(&self) {
+        if let Err(error) = self.ledger.write_held() {
+            tracing::error!(%error, "blocks that were held back cannot be written");
+        }
+    }
+}
+
+/// What whoever writes is told after a halt.
+fn reads_only(cause: &Error) -> Error {
+    let hint = match cause.code() {
+        SqlState::DISK_FULL => "Make room on the disk, then restart the node.",
+        SqlState::IO_ERROR => "See to the disk, then restart the node, which recovers.",
+        _ => "Restart the node, which recovers from its ledger.",
+    };
+    let what = "the node serves reads only, since it had to stop writing";
+    Error::new(SqlState::READ_ONLY_SQL_TRANSACTION, what)
+        .with_detail(format!("The transaction is in no block. The cause is {cause}."))
+        .with_hint(hint)
+}
+
+/// Half of what the ledger allows at most, as the clock may be set back before the block is cut.
+fn expiry_us(limits: &Limits) -> i64 {
+    EXPIRY_US.min(limits.expiry_us_max / 2)
+}
+
+fn cannot_resume() -> Error {
+    let what =
+        "the ledger cannot be resumed after its newest block, so there is no checkpoint of it";
+    Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what)
+        .with_detail("Under its protocol it can be resumed after some blocks only.")
+        .with_hint("A checkpoint will be taken after the next such block.")
+}

@@ -1,0 +1,171 @@
+//! Recorded blocks: executed once more, or passed over where their state has come into the store in
+//! another way.
+
+use std::sync::Arc;
+
+use ledger::chain::check_parameters;
+use ledger::{Batch, BlockResult, CarriedOutcome, OrderHeader, ResultHeader, ResultSeal};
+use order::Ended;
+use pipeline::Origin;
+use types::Height;
+
+use crate::effects::{Effects, Step};
+use crate::images;
+use crate::request::{Member, Request};
+use crate::transaction::outcome::Told;
+
+use super::run::{Ran, Settlement, Unsealed, stops};
+use super::{Executed, Halt, Head, Replica};
+
+/// What executing a recorded block once more gave, before it is held against the record.
+pub struct Again {
+    /// What this replica would have ordered.
+    pub order: OrderHeader,
+    /// What it would have sealed, but for the effects, whose root takes hashing.
+    pub seal: ResultSeal,
+    /// `None`: nothing was run that could tell outcomes, see [`crate::images`].
+    pub outcomes: Option<(Vec<bytes::Bytes>, Vec<CarriedOutcome>)>,
+    pub effects: Effects,
+    /// How many positions of the block are transactions of earlier ones.
+    pub carried_in: usize,
+}
+
+impl Replica {
+    /// Execute the block that a ledger has next. What it gives is not compared here, and the
+    /// replica goes on as if it were the same: it is no replica of the ledger unless it is.
+    pub fn execute_again(
+        &mut self,
+        batch: &Batch,
+        result: &BlockResult,
+        requests: Vec<Request>,
+    ) -> Result<Again, Halt> {
+        let unsealed = self.run_again(batch, Some(result), requests)?;
+        let Unsealed { batch, seal, outcomes, effects, carried_in, .. } = unsealed;
+        self.stand_behind(batch.header(), result.header());
+        let outcomes = (!images::are_kept(self.protocol().info())).then_some(outcomes);
+        Ok(Again { order: batch.header().clone(), seal, outcomes, effects, carried_in })
+    }
+
+    /// Execute a block that was ordered, and of which no result is recorded.
+    pub fn execute_ordered(
+        &mut self,
+        batch: &Batch,
+        requests: Vec<Request>,
+    ) -> Result<Executed, Halt> {
+        let unsealed = self.run_again(batch, None, requests)?;
+        self.seal(unsealed)
+    }
+
+    fn run_again(
+        &mut self,
+        recorded: &Batch,
+        result: Option<&BlockResult>,
+        requests: Vec<Request>,
+    ) -> Result<Unsealed, Halt> {
+        let OrderHeader { time_us, proposer, .. } = *recorded.header();
+        if self.rules().runs_first {
+            return self.run_as_recorded(recorded, result, requests);
+        }
+        let height = self.order(time_us, proposer, requests)?;
+        let ready = self.plan(height)?.prepare(&self.crew)?;
+        self.finish_unsealed(ready)
+    }
+
+    /// A block that stands in the serial order that its transactions took: one by one, or, where
+    /// there is no such order, from the rows that it left.
+    fn run_as_recorded(
+        &mut self,
+        recorded: &Batch,
+        result: Option<&BlockResult>,
+        requests: Vec<Request>,
+    ) -> Result<Unsealed, Halt> {
+        let OrderHeader { time_us, proposer, .. } = *recorded.header();
+        let kept = images::are_kept(self.protocol().info());
+        let batch = Arc::new(self.seal_batch(time_us, proposer, recorded.envelopes().to_vec())?);
+        let height = batch.height();
+        let members = self.admit_all(height, time_us, requests)?;
+        let mut ran = Ran::default();
+        let changes = members.iter().any(stops);
+        match (kept && !changes, result) {
+            (true, Some(result)) => return self.put_images(batch, result, members),
+            (true, None) => {
+                let what = format!("block {height} has no result, which its rows stand in");
+                return Err(Halt(what));
+            }
+            (false, _) => self.run_tail(&batch, members, &mut ran)?,
+        }
+        if changes {
+            self.begin_anew(height)?;
+        }
+        let snapshot_height = height - 1;
+        self.unseal(batch, snapshot_height, Default::default(), ran)
+    }
+
+    fn put_images(
+        &mut self,
+        batch: Arc<Batch>,
+        result: &BlockResult,
+        members: Vec<Member>,
+    ) -> Result<Unsealed, Halt> {
+        let height = batch.height();
+        let mut writes = self.store.begin_block(height, self.crew.workers());
+        images::apply(result, &self.store, &mut writes)?;
+        let mut ran = Ran::default();
+        ran.effects.push(Step::Rows(self.store.finish(writes)));
+        // Outcomes are the recorded ones, since nothing was run that could tell them.
+        for (member, outcome) in members.into_iter().zip(result.outcomes()) {
+            ran.settlements.extend(Settlement::recorded(&member, ran.own, height, outcome));
+            ran.own += 1;
+        }
+        self.unseal(batch, height - 1, Default::default(), ran)
+    }
+
+    /// Whether a block behind this head, with none between that changes parameters, says of itself
+    /// what executing it would: the parameters and the snapshot.
+    pub fn check_follows(&self, order: &OrderHeader, result: &ResultHeader) -> Result<(), String> {
+        check_parameters(order, &self.parameters_hash).map_err(|fault| fault.to_string())?;
+        if result.snapshot_height + 1 == result.height {
+            return Ok(());
+        }
+        let ResultHeader { height, snapshot_height, .. } = result;
+        Err(format!("block {height} names the snapshot of block {snapshot_height}"))
+    }
+
+    /// Goes on behind a block whose state has come into the store in another way. Which envelopes
+    /// were used is state as well.
+    pub fn skip(
+        &mut self,
+        order: &OrderHeader,
+        result: &BlockResult,
+        requests: Vec<Request>,
+    ) -> Result<(), Halt> {
+        let members = self.admit_all(order.height, order.time_us, requests)?;
+        let mut settlements = Vec::new();
+        for ((index, member), outcome) in (0..).zip(&members).zip(result.outcomes()) {
+            settlements.extend(Settlement::recorded(member, index, order.height, outcome));
+        }
+        self.remember(order.height, settlements);
+        self.newest = Head { height: order.height, hash: order.hash(), time_us: order.time_us };
+        self.stand_behind(order, result.header());
+        Ok(())
+    }
+
+    fn stand_behind(&mut self, order: &OrderHeader, result: &ResultHeader) {
+        self.head = super::head_of(order, result);
+        self.order = order.clone();
+        self.result = result.clone();
+    }
+}
+
+impl Settlement {
+    /// What a recorded outcome says of a key.
+    fn recorded(member: &Member, index: u32, height: Height, outcome: &[u8]) -> Option<Settlement> {
+        let origin = Origin { height, index };
+        match Told::decode(outcome).ok()? {
+            Told::Retry(_) => Settlement::of(member, origin, Ended::Retry),
+            Told::Committed { .. } => Settlement::of(member, origin, Ended::Committed),
+            Told::Rejected(code) => Settlement::of(member, origin, Ended::Rejected(code)),
+            Told::Deferred | Told::Repeat(_) => None,
+        }
+    }
+}

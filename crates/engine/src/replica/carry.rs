@@ -1,0 +1,212 @@
+//! What a block hands on to the next ones beside rows, schema and parameters.
+//!
+//! ```text
+//! carried     submissions: bytes      what keys came to, as far as it counts (`order`)
+//!             unsettled: varint × (height: varint, varint × settlement)
+//!             deferred: varint × (joins: varint, varint × transaction)
+//!             protocol: bytes         its own carried value
+//! settlement  envelope: bytes, height: varint, index: varint, ended: 0 (committed) | 1 (retry)
+//!             | 2 sqlstate: 5 (rejected)
+//! transaction envelope: bytes, height: varint, index: varint, attempts: varint
+//! ```
+//!
+//! A checkpoint holds these bytes. The *carried root* in a result header covers what decides how
+//! the next blocks run: the deferred transactions (id, origin, attempts, and the block that they
+//! join) and the protocol's value. It is zeros where there is neither.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use concurrency::{Carried, Protocol, Work};
+use kit::flaw::flawed;
+use ledger::hash::{Tag, tagged_hash};
+use ledger::{Hash, LedgerId, ZERO_HASH};
+use order::{Ended, Remembered, Submissions};
+use pipeline::{Deferred, Origin};
+use types::codec::{decode_bytes, decode_u64, encode_bytes, encode_u64};
+use types::{Error, Height, Result, SqlState};
+
+use crate::limits::Limits;
+use crate::request::{Member, Request, Verdict};
+
+use super::Replica;
+use super::run::Settlement;
+
+const TAG_CARRIED: &Tag = b"tally carried 1\0";
+
+/// Keys of one principal, and submitters, that are known at a time.
+const KEYS_MAX: usize = 100_000;
+const SUBMITTERS_MAX: usize = 1_024;
+
+/// Decided keys that do not count yet, by the block that decided them.
+pub(super) type Unsettled = VecDeque<(Height, Vec<Settlement>)>;
+
+pub(super) struct State {
+    pub submissions: Submissions,
+    pub unsettled: Unsettled,
+    pub deferred: BTreeMap<Height, Vec<Deferred<Member>>>,
+    pub carried: Carried,
+}
+
+pub(super) fn remembered(limits: &Limits) -> Remembered {
+    Remembered {
+        expiry_us_max: limits.expiry_us_max,
+        submitters_max: SUBMITTERS_MAX,
+        keys_max: KEYS_MAX,
+    }
+}
+
+impl State {
+    /// No bytes: behind genesis.
+    pub fn decode(
+        bytes: &Bytes,
+        ledger_id: LedgerId,
+        protocol: &dyn Protocol,
+        limits: &Limits,
+    ) -> Result<State> {
+        let remembered = remembered(limits);
+        if bytes.is_empty() {
+            let submissions = Submissions::new(ledger_id, remembered);
+            let (unsettled, deferred, carried) = Default::default();
+            return Ok(State { submissions, unsettled, deferred, carried });
+        }
+        let mut input = &bytes[..];
+        let mut submissions =
+            Submissions::decode(decode_bytes(&mut input)?, ledger_id, remembered)?;
+        let mut unsettled = VecDeque::new();
+        for _ in 0..count(&mut input)? {
+            let height = decode_u64(&mut input)?;
+            let settlements = (0..count(&mut input)?).map(|_| settlement(bytes, &mut input));
+            unsettled.push_back((height, settlements.collect::<Result<_>>()?));
+        }
+        let mut deferred = BTreeMap::new();
+        for _ in 0..count(&mut input)? {
+            let joins = decode_u64(&mut input)?;
+            let members = (0..count(&mut input)?).map(|_| transaction(bytes, &mut input));
+            deferred.insert(joins, members.collect::<Result<_>>()?);
+        }
+        let carried =
+            protocol.decode_carried(decode_bytes(&mut input)?).map_err(|why| corrupt(&why))?;
+        if flawed("submissions_forgotten") {
+            (submissions, unsettled) = (Submissions::new(ledger_id, remembered), VecDeque::new());
+        }
+        if flawed("deferred_forgotten") {
+            deferred.clear();
+        }
+        match input.is_empty() {
+            true => Ok(State { submissions, unsettled, deferred, carried }),
+            false => Err(corrupt("bytes behind the end")),
+        }
+    }
+}
+
+impl Replica {
+    /// What [`State::decode`] reads.
+    pub(super) fn carried_bytes(&self) -> Bytes {
+        let mut out = Vec::new();
+        encode_bytes(&self.submissions.encode(), &mut out);
+        encode_u64(self.unsettled.len() as u64, &mut out);
+        for (height, settlements) in &self.unsettled {
+            encode_u64(*height, &mut out);
+            encode_u64(settlements.len() as u64, &mut out);
+            for Settlement { envelope, place, ended } in settlements {
+                put_placed(envelope, *place, &mut out);
+                match ended {
+                    Ended::Committed => out.push(0),
+                    Ended::Retry => out.push(1),
+                    Ended::Rejected(code) => {
+                        out.push(2);
+                        out.extend_from_slice(code);
+                    }
+                }
+            }
+        }
+        let deferred = self.line.deferred();
+        encode_u64(deferred.len() as u64, &mut out);
+        for (joins, members) in deferred {
+            encode_u64(*joins, &mut out);
+            encode_u64(members.len() as u64, &mut out);
+            for Deferred { task, origin, attempts } in members {
+                put_placed(&task.request.envelope, *origin, &mut out);
+                encode_u64(u64::from(*attempts), &mut out);
+            }
+        }
+        encode_bytes(&self.line.carried().encode(), &mut out);
+        out.into()
+    }
+
+    pub(super) fn carried_root(&self) -> Hash {
+        let (deferred, carried) = (self.line.deferred(), self.line.carried());
+        if deferred.is_empty() && carried.is_empty() {
+            return ZERO_HASH;
+        }
+        let mut out = Vec::new();
+        for (joins, members) in deferred {
+            for Deferred { task, origin, attempts } in members {
+                // An envelope that was admitted has an id.
+                let id = order::id_of_encoded(&task.request.envelope).unwrap_or(ZERO_HASH);
+                out.extend_from_slice(&id);
+                for number in [*joins, origin.height, u64::from(origin.index)] {
+                    out.extend_from_slice(&number.to_be_bytes());
+                }
+                out.extend_from_slice(&attempts.to_be_bytes());
+            }
+        }
+        out.extend_from_slice(&carried.encode());
+        tagged_hash(TAG_CARRIED, &out)
+    }
+}
+
+fn put_placed(envelope: &[u8], origin: Origin, out: &mut Vec<u8>) {
+    encode_bytes(envelope, out);
+    encode_u64(origin.height, out);
+    encode_u64(u64::from(origin.index), out);
+}
+
+/// Every item takes a byte at least.
+fn count(input: &mut &[u8]) -> Result<usize> {
+    let count = decode_u64(input)?;
+    match count <= input.len() as u64 {
+        true => Ok(count as usize),
+        false => Err(corrupt("a list longer than its bytes")),
+    }
+}
+
+fn placed(bytes: &Bytes, input: &mut &[u8]) -> Result<(Bytes, Origin)> {
+    let envelope = bytes.slice_ref(decode_bytes(input)?);
+    let height = decode_u64(input)?;
+    let index = u32::try_from(decode_u64(input)?).map_err(|_| corrupt("an index"))?;
+    Ok((envelope, Origin { height, index }))
+}
+
+fn settlement(bytes: &Bytes, input: &mut &[u8]) -> Result<Settlement> {
+    let (envelope, place) = placed(bytes, input)?;
+    let unknown = || corrupt("an end of unknown kind");
+    let (kind, mut rest) = input.split_first().ok_or_else(unknown)?;
+    let ended = match kind {
+        0 => Ended::Committed,
+        1 => Ended::Retry,
+        2 => {
+            let (code, behind) = rest.split_first_chunk().ok_or_else(unknown)?;
+            rest = behind;
+            Ended::Rejected(*code)
+        }
+        _ => return Err(unknown()),
+    };
+    *input = rest;
+    Ok(Settlement { envelope, place, ended })
+}
+
+fn transaction(bytes: &Bytes, input: &mut &[u8]) -> Result<Deferred<Member>> {
+    let (envelope, origin) = placed(bytes, input)?;
+    let attempts = u32::try_from(decode_u64(input)?).map_err(|_| corrupt("a count"))?;
+    let request = Request::of_bytes(envelope);
+    let work = Arc::new(Work::Void(corrupt("it was not compiled")));
+    let task = Member { request, verdict: Verdict::Run, work };
+    Ok(Deferred { task, origin, attempts })
+}
+
+fn corrupt(what: &str) -> Error {
+    Error::new(SqlState::DATA_CORRUPTED, format!("what a block hands on is unreadable: {what}"))
+}

@@ -1,0 +1,436 @@
+//! The replica: a value that ordered batches go into and results come out of.
+//!
+//! No clock, no file, no socket and no thread but the worker pool's: what a block becomes is a
+//! function of the batches before it. A live node, recovery, `verify`, a simulation and a test all
+//! run this same code.
+//!
+//! ```text
+//!   requests ─► order ─► plan ─────────► prepare ─► finish ─────────────────► publish
+//!               header   admit, compile  protocol   protocol, effects,        what keys
+//!               (hash)   split at DDL    part one   outcomes, result header   came to
+//! ```
+//!
+//! *Steps of a block.* A batch may hold schema and parameter changes anywhere. What stands before
+//! the first is run by the protocol; then the change by itself, what follows one by one on the
+//! newest state up to the next change, and so on: one height, one result.
+//!
+//! *Where transactions run as they arrive*, the order is known only when they have run, so the
+//! order header is made together with the result, with the envelopes in the serial order that they
+//! took; executing such a block again means one by one. Where there is no such order, the result
+//! holds the rows that the block left ([`images`](crate::images)).
+//!
+//! *At most once.* What a block decides about a key counts from the first block on that is certain
+//! to be planned afterwards, `carry_lag` later, so that all replicas admit alike.
+
+mod again;
+mod carry;
+mod run;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use concurrency::{BlockReport, Crew, Protocol, Snapshots};
+use ledger::{
+    Batch, BlockResult, Genesis, Hash, LedgerId, OrderHeader, OrderSeal, Parameters, ResultHeader,
+};
+use order::Submissions;
+use pipeline::{
+    Barrier, Cadence, Line, LineStart, Origin, Pipeline, Planned, Ready, Rules, Settled,
+};
+use storage::Store;
+use types::row::ROW_ENCODING;
+use types::{Error, Height, Position};
+
+use crate::effects::Effects;
+use crate::language::Language;
+use crate::limits::Limits;
+use crate::request::{Member, Request};
+
+pub use again::Again;
+pub use run::check_protocol;
+pub(crate) use run::{compile_request, shown_parameter, unknown_parameter};
+
+/// The version of the semantics that this program executes: the same blocks give the same results
+/// under the same number. A ledger names it in its parameters.
+pub const EXECUTOR: u32 = 1;
+
+/// Under a protocol that reads snapshots before the last one, no block reads one from before the
+/// last multiple of this: there a checkpoint needs the newest state alone.
+pub const CATCH_UP_BLOCKS: Height = 256;
+
+/// A block that has been executed.
+pub struct Executed {
+    pub batch: Arc<Batch>,
+    pub result: BlockResult,
+    /// Those carried over from earlier blocks, then the block's own.
+    pub settled: Vec<Settled<Member>>,
+    /// How many were carried over.
+    pub carried_in: usize,
+    pub serial_order: Vec<Position>,
+    /// Which of the requests each of its own was, where the block is not in their order: it is in
+    /// the serial order that they took.
+    pub arrivals: Option<Vec<Position>>,
+    pub report: BlockReport,
+    /// The result holds rows, so that it cannot be computed again.
+    pub holds_images: bool,
+    /// Keeps the images of the changed rows readable as long as it lives.
+    pub effects: Effects,
+}
+
+/// A block of a chain, the last one where nothing else is said.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Head {
+    pub height: Height,
+    /// Of the result header.
+    pub hash: Hash,
+    pub time_us: i64,
+}
+
+/// What a replica is between two blocks, but for its store and its language.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Boundary {
+    /// Of the last block.
+    pub order: OrderHeader,
+    pub result: ResultHeader,
+    /// In force for the next one.
+    pub parameters: Arc<Parameters>,
+    /// What keys came to, deferred transactions, what the protocol carries: see [`carry`].
+    pub carried: Bytes,
+}
+
+/// What a key that a client named has come to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KeyStanding {
+    /// Where the transaction was ordered.
+    pub place: Origin,
+    pub status: order::Status,
+}
+
+/// A batch that is not finished.
+struct Ordered {
+    time_us: i64,
+    proposer: order::Proposer,
+    requests: Vec<Request>,
+    /// `None`: sealed when it has run.
+    batch: Option<Arc<Batch>>,
+    /// From its first schema or parameter change on.
+    tail: Vec<Member>,
+}
+
+pub struct Replica {
+    ledger_id: LedgerId,
+    store: Arc<Store>,
+    language: Arc<dyn Language>,
+    crew: Crew,
+    line: Line<Member>,
+    parameters: Arc<Parameters>,
+    parameters_hash: Hash,
+    limits: Limits,
+    submissions: Submissions,
+    /// What blocks decided about keys, until it counts.
+    unsettled: carry::Unsettled,
+    ordered: BTreeMap<Height, Ordered>,
+    /// The last block that changed the schema or parameters, or where this replica began: no
+    /// older snapshot is read.
+    floor: Height,
+    /// The newest order: its height, hash and time.
+    newest: Head,
+    order: OrderHeader,
+    result: ResultHeader,
+    head: Head,
+}
+
+/// Why a replica must stop: it may have diverged, or its ledger names something it does not know.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Halt(pub String);
+
+impl std::fmt::Display for Halt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Halt {}
+
+impl From<String> for Halt {
+    fn from(why: String) -> Self {
+        Halt(why)
+    }
+}
+
+impl From<Error> for Halt {
+    fn from(error: Error) -> Self {
+        Halt(error.to_string())
+    }
+}
+
+impl Replica {
+    /// The state after the genesis block: empty.
+    pub fn new(
+        genesis: &Genesis,
+        store: Arc<Store>,
+        language: Arc<dyn Language>,
+        workers: usize,
+    ) -> Result<Replica, Halt> {
+        let parameters = Arc::new(genesis.parameters.clone());
+        let block = genesis.to_block()?;
+        let (order, result) = (block.batch.header().clone(), block.result.header().clone());
+        let boundary = Boundary { order, result, parameters, carried: Bytes::new() };
+        Replica::at(boundary, store, language, workers)
+    }
+
+    /// A replica that goes on behind a block whose state is in the store and in the language.
+    pub fn at(
+        boundary: Boundary,
+        store: Arc<Store>,
+        language: Arc<dyn Language>,
+        workers: usize,
+    ) -> Result<Replica, Halt> {
+        let Boundary { order, result, parameters, carried } = boundary;
+        let encoding = &parameters.row_encoding;
+        if encoding != ROW_ENCODING {
+            return Err(Halt(format!("the ledger names an unknown row encoding: {encoding}")));
+        }
+        if result.executor != EXECUTOR {
+            let executor = result.executor;
+            return Err(Halt(format!("this program does not know executor {executor}")));
+        }
+        let limits = Limits::of(&parameters)?;
+        let protocol = protocol_of(&parameters)?;
+        let carry::State { submissions, unsettled, deferred, carried } =
+            carry::State::decode(&carried, order.ledger_id, &*protocol, &limits)?;
+        let start = LineStart { protocol, carried, deferred };
+        let line = Line::new(Arc::clone(&store), start, limits.attempts_max);
+        let mut replica = Replica {
+            ledger_id: order.ledger_id,
+            store,
+            language,
+            crew: Crew::new(workers),
+            line,
+            parameters_hash: parameters.hash()?,
+            parameters,
+            limits,
+            submissions,
+            unsettled,
+            ordered: BTreeMap::new(),
+            floor: order.height,
+            newest: Head { height: order.height, hash: order.hash(), time_us: order.time_us },
+            head: head_of(&order, &result),
+            order,
+            result,
+        };
+        replica.compile_deferred();
+        Ok(replica)
+    }
+
+    /// What a checkpoint holds beside rows and schema.
+    pub fn boundary(&self) -> Boundary {
+        Boundary {
+            order: self.order.clone(),
+            result: self.result.clone(),
+            parameters: Arc::clone(&self.parameters),
+            carried: self.carried_bytes(),
+        }
+    }
+
+    /// The schedule of the blocks to come.
+    pub fn pipeline(&self, cadence: Cadence) -> Pipeline {
+        Pipeline::new(self.head.height, self.head.height, self.line.rules(), cadence)
+    }
+
+    pub fn protocol(&self) -> &Arc<dyn Protocol> {
+        self.line.protocol()
+    }
+
+    pub fn rules(&self) -> Rules {
+        self.line.rules()
+    }
+
+    /// Whether transactions wait for a later block.
+    pub fn has_deferred(&self) -> bool {
+        self.line.has_deferred()
+    }
+
+    pub fn ledger_id(&self) -> LedgerId {
+        self.ledger_id
+    }
+
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// What a key that a client named has come to, newest blocks included.
+    pub fn key_standing(&self, principal: &str, key: &str) -> Option<KeyStanding> {
+        let newest = self.unsettled.iter().rev().flat_map(|(_, all)| all);
+        let newest = newest.filter_map(|settlement| settlement.standing_of(principal, key)).next();
+        newest.or_else(|| {
+            let entry = self.submissions.lookup(principal, key)?;
+            let place = origin_of(entry.place);
+            Some(KeyStanding { place, status: entry.status })
+        })
+    }
+
+    pub fn crew(&self) -> &Crew {
+        &self.crew
+    }
+
+    pub fn language(&self) -> &Arc<dyn Language> {
+        &self.language
+    }
+
+    pub fn head(&self) -> Head {
+        self.head
+    }
+
+    /// Of the newest block that was executed.
+    pub fn order_header(&self) -> &OrderHeader {
+        &self.order
+    }
+
+    pub fn result_header(&self) -> &ResultHeader {
+        &self.result
+    }
+
+    pub fn parameters(&self) -> &Arc<Parameters> {
+        &self.parameters
+    }
+
+    pub fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    /// Readers and sessions may see everything up to the head.
+    pub fn publish(&mut self) {
+        self.store.publish(self.head.height);
+    }
+
+    /// Gives the next height to a batch. Times never run back. Under a deterministic protocol its
+    /// header is made here, and may be written before the block is executed.
+    pub fn order(
+        &mut self,
+        time_us: i64,
+        proposer: order::Proposer,
+        requests: Vec<Request>,
+    ) -> Result<Height, Halt> {
+        let height = self.newest.height + 1;
+        let time_us = time_us.max(self.newest.time_us);
+        let envelopes = || requests.iter().map(|request| request.envelope.clone()).collect();
+        let batch = match self.rules().runs_first {
+            true => None,
+            false => Some(Arc::new(self.seal_batch(time_us, proposer, envelopes())?)),
+        };
+        let tail = Vec::new();
+        self.ordered.insert(height, Ordered { time_us, proposer, requests, batch, tail });
+        Ok(height)
+    }
+
+    fn seal_batch(
+        &mut self,
+        time_us: i64,
+        proposer: order::Proposer,
+        envelopes: Vec<Bytes>,
+    ) -> Result<Batch, Halt> {
+        let seal = OrderSeal {
+            ledger_id: self.ledger_id,
+            height: self.newest.height + 1,
+            previous_order_hash: self.newest.hash,
+            time_us,
+            proposer,
+            parameters_hash: self.parameters_hash,
+        };
+        let batch = Batch::seal(seal, envelopes)?;
+        self.newest = Head { height: batch.height(), hash: batch.hash(), time_us };
+        Ok(batch)
+    }
+
+    /// The order of a block that was not executed yet, if it is known.
+    pub fn batch(&self, height: Height) -> Option<&Arc<Batch>> {
+        self.ordered.get(&height)?.batch.as_ref()
+    }
+
+    /// The requests of blocks that were not executed: those that will not be.
+    pub(crate) fn abandon(&mut self) -> impl Iterator<Item = Request> {
+        let ordered = std::mem::take(&mut self.ordered).into_values();
+        ordered.flat_map(|Ordered { requests, tail, .. }| {
+            requests.into_iter().chain(tail.into_iter().map(|member| member.request))
+        })
+    }
+
+    /// How many transactions of earlier blocks the next one holds, or a later one.
+    pub fn deferred_to_next(&self) -> usize {
+        self.line.deferred().values().map(Vec::len).sum()
+    }
+
+    /// Why later blocks must wait for one that was ordered.
+    pub fn barrier(&self, height: Height) -> Barrier {
+        let requests = self.ordered.get(&height).map_or(&[][..], |ordered| &ordered.requests);
+        let barriers = requests.iter().map(|request| request.barrier);
+        barriers.max_by_key(|barrier| *barrier as u8).unwrap_or(Barrier::None)
+    }
+
+    /// Orders and executes the next block. Its writes are in the store but not published.
+    pub fn execute(&mut self, time_us: i64, requests: Vec<Request>) -> Result<Executed, Halt> {
+        let height = self.order(time_us, [0; 32], requests)?;
+        self.run(height)
+    }
+
+    /// Plans, prepares and finishes a block.
+    pub fn run(&mut self, height: Height) -> Result<Executed, Halt> {
+        let ready = self.plan(height)?.prepare(&self.crew)?;
+        self.finish(ready)
+    }
+
+    /// What the block behind the head is prepared on.
+    fn snapshots(&self, height: Height) -> Snapshots {
+        let newest = height - 1;
+        let floor = match self.reads_the_past() {
+            false => self.floor,
+            true => self.floor.max(newest - newest % CATCH_UP_BLOCKS),
+        };
+        Snapshots { newest, floor }
+    }
+
+    /// Whether a replica that is made from the state at the head goes on as this one does: the next
+    /// block reads no snapshot before it.
+    pub fn can_resume_here(&self) -> bool {
+        !self.reads_the_past() || self.snapshots(self.head.height + 1).floor == self.head.height
+    }
+
+    /// Whether blocks read snapshots before the last one. A lag of the protocol alone is none here,
+    /// where each block is prepared on the one before it.
+    fn reads_the_past(&self) -> bool {
+        self.protocol().history() > self.protocol().snapshot_lag()
+    }
+}
+
+impl Executed {
+    /// What the block takes in the ledger, but for frames.
+    pub fn ledger_bytes(&self) -> u64 {
+        let outcomes = self.result.outcomes().iter();
+        let carried = self.result.carried().iter().map(|carried| &carried.outcome);
+        let parts = self.batch.envelopes().iter().chain(outcomes).chain(carried);
+        parts.map(|part| part.len() as u64 + 4).sum()
+    }
+}
+
+pub(crate) type PlannedBlock = Planned<Member>;
+pub(crate) type ReadyBlock = Ready<Member>;
+
+fn head_of(order: &OrderHeader, result: &ResultHeader) -> Head {
+    Head { height: result.height, hash: result.hash(), time_us: order.time_us }
+}
+
+fn protocol_of(parameters: &Parameters) -> Result<Arc<dyn Protocol>, Halt> {
+    protocols::by_name(&parameters.protocol)
+        .map_err(|error| Halt(format!("the ledger's parameters are unknown: {}", error.message())))
+}
+
+/// An origin as the submissions name it.
+pub(crate) fn place_of(origin: Origin) -> order::Place {
+    order::Place { height: origin.height, index: origin.index }
+}
+
+pub(crate) fn origin_of(place: order::Place) -> Origin {
+    Origin { height: place.height, index: place.index }
+}

@@ -1,0 +1,584 @@
+//! A batch becomes a block: who may run, in which steps, and what came of it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use concurrency::{Block, BlockReport, Carried, Outcome, Work};
+use kit::flaw::flawed;
+use ledger::{BlockResult, CarriedOutcome, EffectsDigest, ResultSeal};
+use order::{Admission, Ended, Submission, View};
+use pipeline::{Barrier, Decided, Finished, Origin, Settled, Task};
+use types::{Error, Height, Position, SqlState};
+
+use crate::effects::{Effects, Step};
+use crate::images;
+use crate::language::{Language, ObjectChange, SchemaChange};
+use crate::limits::Limits;
+use crate::request::{Compiled, Member, Request, Verdict};
+use crate::transaction::outcome::{Fate, OUTCOME_BYTES_MAX};
+use crate::transaction::{Body, Transaction};
+
+use super::carry::remembered;
+use super::{
+    EXECUTOR, Executed, Halt, Head, KeyStanding, Ordered, PlannedBlock, ReadyBlock, Replica,
+};
+use super::{origin_of, place_of};
+
+/// What a block decided about a key that a client named.
+pub(super) struct Settlement {
+    pub envelope: Bytes,
+    pub place: Origin,
+    pub ended: Ended,
+}
+
+/// What a block may hold beside its transactions, their outcomes and their framing.
+const BLOCK_WEIGHT_MAX: usize = ledger::record::RECORD_BYTES_MAX - (1 << 20);
+
+/// What has run of a block.
+#[derive(Default)]
+pub(super) struct Ran {
+    pub settled: Vec<Settled<Member>>,
+    /// Transactions of the block's own among them.
+    pub own: u32,
+    pub effects: Effects,
+    /// Of keys, where nothing was run that would settle them.
+    pub settlements: Vec<Settlement>,
+}
+
+/// A block that has run, before its effects are hashed.
+pub(super) struct Unsealed {
+    pub batch: Arc<ledger::Batch>,
+    /// But for the effects.
+    pub seal: ResultSeal,
+    pub outcomes: (Vec<Bytes>, Vec<CarriedOutcome>),
+    pub settled: Vec<Settled<Member>>,
+    pub carried_in: usize,
+    pub serial_order: Vec<Position>,
+    pub arrivals: Option<Vec<Position>>,
+    pub report: BlockReport,
+    pub effects: Effects,
+}
+
+/// What the protocol said of a block, beside outcomes and effects.
+#[derive(Default)]
+pub(super) struct Account {
+    pub carried_in: usize,
+    pub serial_order: Vec<Position>,
+    pub reorderings: u32,
+    pub arrivals: Option<Vec<Position>>,
+    pub report: BlockReport,
+}
+
+impl Replica {
+    /// Decides who may run, compiles, and hands what stands before the first schema or parameter
+    /// change to the protocol's line.
+    pub fn plan(&mut self, height: Height) -> Result<PlannedBlock, Halt> {
+        let snapshots = self.snapshots(height);
+        let missing = || Halt(format!("block {height} was not ordered"));
+        let mut ordered = self.ordered.remove(&height).ok_or_else(missing)?;
+        let requests = std::mem::take(&mut ordered.requests);
+        let time_us = ordered.time_us;
+        let mut members = self.admit_all(height, time_us, requests)?;
+        let split = match members.iter().position(stops) {
+            // Its result holds no rows, so all of it must be equal to running it one by one.
+            Some(_) if images::are_kept(self.protocol().info()) => 0,
+            Some(first) => first,
+            None => members.len(),
+        };
+        ordered.tail = members.split_off(split);
+        self.compile(&mut members);
+        let room = room_beside(members.iter().map(|member| member.request.envelope.len()));
+        self.ordered.insert(height, ordered);
+        let planned = self.line.plan(height, time_us, members, snapshots);
+        Ok(planned.with_image_room(room))
+    }
+
+    /// Decides, in the order of the batch, which of its envelopes may run.
+    pub(super) fn admit_all(
+        &mut self,
+        height: Height,
+        time_us: i64,
+        requests: Vec<Request>,
+    ) -> Result<Vec<Member>, Halt> {
+        self.count_settlements(height)?;
+        self.submissions.advance(time_us);
+        Ok(self.admit(height, requests))
+    }
+
+    fn admit(&mut self, height: Height, requests: Vec<Request>) -> Vec<Member> {
+        let admitted = (0..).zip(requests).map(|(index, request)| {
+            let origin = Origin { height, index };
+            match self.admission(origin, &request.envelope) {
+                Ok(None) => {
+                    let work = Arc::new(Work::Void(not_compiled()));
+                    Member { request, verdict: Verdict::Run, work }
+                }
+                Ok(Some(first)) => {
+                    let work = Arc::new(Work::Void(repeated(first)));
+                    Member { request, verdict: Verdict::Repeat(first), work }
+                }
+                Err(error) => {
+                    let work = Arc::new(Work::Void(error));
+                    Member { request, verdict: Verdict::Refused, work }
+                }
+            }
+        });
+        admitted.collect()
+    }
+
+    /// `Some`: a copy of the transaction at that place.
+    fn admission(&mut self, origin: Origin, envelope: &Bytes) -> Result<Option<Origin>, Error> {
+        if envelope.len() > self.limits.envelope_bytes_max {
+            return Err(too_large(envelope.len(), &self.limits));
+        }
+        let view = View::read(envelope)?;
+        if view.ledger_id != self.ledger_id {
+            return Err(refused("the envelope is for another ledger"));
+        }
+        if view.seen_height >= origin.height {
+            return Err(refused("the envelope has seen a block that does not exist yet"));
+        }
+        // Only keys are compared by their bytes.
+        let id = match view.submission {
+            Submission::Key(_) => order::id_of_encoded(envelope)?,
+            Submission::Sequence { .. } => ledger::ZERO_HASH,
+        };
+        match self.submissions.admit(&view, &id, place_of(origin)) {
+            Admission::Run => Ok(None),
+            Admission::Repeat(place) => Ok(Some(origin_of(place))),
+            Admission::Repeated if flawed("repeats_run") => Ok(None),
+            Admission::Repeated => Err(refused("the envelope's number was used before")),
+            Admission::Refused(error) => Err(error),
+        }
+    }
+
+    /// What earlier blocks decided counts for those that are certain to be planned after them.
+    fn count_settlements(&mut self, height: Height) -> Result<(), Halt> {
+        let lag = self.rules().carry_lag();
+        while self.unsettled.front().is_some_and(|(decided, _)| decided + lag <= height) {
+            for settlement in self.unsettled.pop_front().into_iter().flat_map(|(_, all)| all) {
+                let Settlement { envelope, place, ended } = settlement;
+                self.submissions.settle(&View::read(&envelope)?, place_of(place), ended)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives programs to those that run and have none, or one of another schema.
+    pub(crate) fn compile(&self, members: &mut [Member]) {
+        let schema_version = self.language.schema_version();
+        for member in members.iter_mut().filter(|member| member.verdict == Verdict::Run) {
+            let compiled = member.request.compiled.take();
+            member.work = match compiled.filter(|c| c.schema_version == schema_version) {
+                Some(compiled) => compiled.work,
+                None => Arc::new(compile_request(&*self.language, &member.request.envelope)),
+            };
+        }
+    }
+
+    /// Gives programs of the schema in force to those that wait for a later block.
+    pub(super) fn compile_deferred(&mut self) {
+        if flawed("deferred_outdated") {
+            return;
+        }
+        let language = Arc::clone(&self.language);
+        for member in self.line.deferred_mut() {
+            member.work = Arc::new(compile_request(&*language, &member.request.envelope));
+        }
+    }
+
+    /// Gives programs of the schema in force to requests.
+    pub(crate) fn compile_requests(&self, requests: &mut [Request]) {
+        let schema_version = self.language.schema_version();
+        for request in requests {
+            let current = |c: &Compiled| c.schema_version == schema_version;
+            if !request.compiled.as_ref().is_some_and(current) {
+                let work = Arc::new(compile_request(&*self.language, &request.envelope));
+                request.compiled = Some(Compiled { work, schema_version });
+            }
+        }
+    }
+
+    /// What a request runs under the schema in force.
+    pub(crate) fn program(&self, request: &Request) -> Arc<Work> {
+        let schema_version = self.language.schema_version();
+        match &request.compiled {
+            Some(c) if c.schema_version == schema_version => Arc::clone(&c.work),
+            _ => Arc::new(compile_request(&*self.language, &request.envelope)),
+        }
+    }
+
+    /// The second half of a block. Its writes are in the store but not published.
+    pub fn finish(&mut self, ready: ReadyBlock) -> Result<Executed, Halt> {
+        let unsealed = self.finish_unsealed(ready)?;
+        self.seal(unsealed)
+    }
+
+    pub(super) fn finish_unsealed(&mut self, ready: ReadyBlock) -> Result<Unsealed, Halt> {
+        let height = ready.height();
+        let snapshot_height = ready.snapshots().newest;
+        let finished = self.line.finish(ready, &self.crew)?;
+        let missing = || Halt(format!("block {height} was not ordered"));
+        let mut ordered = self.ordered.remove(&height).ok_or_else(missing)?;
+        let Finished { settled, carried_in, serial_order, overtakings, arrivals, .. } = finished;
+        let mut ran = Ran {
+            own: (settled.len() - carried_in) as u32,
+            settled,
+            effects: finished.changes.map(Effects::of_rows).unwrap_or_default(),
+            settlements: Vec::new(),
+        };
+        let (reorderings, report) = (overtakings.len() as u32, finished.report);
+        let mut account = Account { carried_in, serial_order, reorderings, arrivals, report };
+        let tail = std::mem::take(&mut ordered.tail);
+        // The header names the parameters that the block itself ran under.
+        let batch = match ordered.batch.take() {
+            Some(batch) => batch,
+            None => self.seal_as_it_ran(&ordered, &ran.settled, &tail)?,
+        };
+        if !tail.is_empty() {
+            let first = ran.settled.len() as Position;
+            account.serial_order.extend(first..first + tail.len() as Position);
+            self.run_tail(&batch, tail, &mut ran)?;
+            self.begin_anew(height)?;
+        }
+        self.unseal(batch, snapshot_height, account, ran)
+    }
+
+    /// The block has changed the schema or the parameters, or might have.
+    pub(super) fn begin_anew(&mut self, height: Height) -> Result<(), Halt> {
+        // What a protocol keeps beside the store does not know what ran without it.
+        self.line.set_protocol(super::protocol_of(&self.parameters)?, Carried::default());
+        self.compile_deferred();
+        self.floor = height;
+        Ok(())
+    }
+
+    fn seal_as_it_ran(
+        &mut self,
+        ordered: &Ordered,
+        settled: &[Settled<Member>],
+        tail: &[Member],
+    ) -> Result<Arc<ledger::Batch>, Halt> {
+        let ran = settled.iter().map(|settled| match &settled.decided {
+            Decided::Now(member) => Ok(member),
+            Decided::Later => Err(Halt("an online protocol deferred a transaction".to_owned())),
+        });
+        let members = ran.chain(tail.iter().map(Ok)).collect::<Result<Vec<_>, _>>()?;
+        let envelopes = members.iter().map(|member| member.request.envelope.clone()).collect();
+        Ok(Arc::new(self.seal_batch(ordered.time_us, ordered.proposer, envelopes)?))
+    }
+
+    /// Schema and parameter changes one by one, and what stands between them on the newest state.
+    pub(super) fn run_tail(
+        &mut self,
+        batch: &ledger::Batch,
+        tail: Vec<Member>,
+        ran: &mut Ran,
+    ) -> Result<(), Halt> {
+        let header = batch.header();
+        let mut rest = tail.into_iter().peekable();
+        while let Some(member) = rest.next() {
+            if stops(&member) {
+                self.change(header.height, header.time_us, member, ran);
+                continue;
+            }
+            let mut between = vec![member];
+            while let Some(next) = rest.next_if(|next| !stops(next)) {
+                between.push(next);
+            }
+            self.run_between(header.height, header.time_us, between, ran)?;
+        }
+        Ok(())
+    }
+
+    fn change(&mut self, height: Height, time_us: i64, member: Member, ran: &mut Ran) {
+        // A change that is refused is a step as well: what ran by the protocol is not all there is.
+        let applied = match asked(&member.request.envelope) {
+            Ok(Body::Schema { text }) => self.language.apply(&text, &self.store, height, time_us),
+            Ok(Body::Parameter { name, value }) => self.change_parameter(&name, &value),
+            Ok(_) => Err(Error::new(SqlState::INTERNAL_ERROR, "not a schema change")),
+            Err(error) => Err(error),
+        };
+        let outcome = match applied {
+            Ok(change) => {
+                ran.effects.push(Step::Objects(change.objects));
+                Outcome::Committed(Default::default())
+            }
+            Err(error) => {
+                ran.effects.push(Step::Objects(Vec::new()));
+                Outcome::Rejected(error.cut())
+            }
+        };
+        ran.push(height, member, outcome);
+    }
+
+    fn run_between(
+        &mut self,
+        height: Height,
+        time_us: i64,
+        mut members: Vec<Member>,
+        ran: &mut Ran,
+    ) -> Result<(), Halt> {
+        self.compile(&mut members);
+        let first = ran.settled.len() as Position;
+        let void = || Arc::new(Work::Void(not_compiled()));
+        let mut works: Vec<_> = (0..first).map(|_| void()).collect();
+        works.extend(members.iter().map(|member| Arc::clone(member.work())));
+        let last = works.len() as Position;
+        let block = Block::new(height, time_us, works);
+        let (outcomes, changes) = self.line.run_serially(&block, first..last)?;
+        if let Some(changes) = changes {
+            ran.effects.push(Step::Rows(changes));
+        }
+        for (member, outcome) in members.into_iter().zip(outcomes) {
+            ran.push(height, member, outcome);
+        }
+        Ok(())
+    }
+
+    fn change_parameter(&mut self, name: &str, value: &str) -> Result<SchemaChange, Error> {
+        let next = match (name, Limits::set(&self.parameters, name, value)) {
+            ("protocol", _) => {
+                let mut next = self.parameters.as_ref().clone();
+                next.protocol = value.to_owned();
+                check_protocol(value)?;
+                next
+            }
+            (_, Some(next)) => next?,
+            _ => return Err(unknown_parameter(name)),
+        };
+        let change = ObjectChange {
+            name: format!("parameter {name}"),
+            before: shown_parameter(&self.parameters, name),
+            after: shown_parameter(&next, name),
+        };
+        self.parameters_hash = next.hash()?;
+        self.limits = Limits::of(&next)?;
+        self.submissions.set_remembered(remembered(&self.limits));
+        self.line.set_attempts_max(self.limits.attempts_max);
+        self.parameters = Arc::new(next);
+        Ok(SchemaChange { tag: "ALTER SYSTEM".into(), objects: vec![change] })
+    }
+
+    pub(super) fn unseal(
+        &mut self,
+        batch: Arc<ledger::Batch>,
+        snapshot_height: Height,
+        account: Account,
+        ran: Ran,
+    ) -> Result<Unsealed, Halt> {
+        let Account { carried_in, serial_order, reorderings, arrivals, report } = account;
+        let Ran { settled, effects, mut settlements, .. } = ran;
+        let height = batch.height();
+        settlements.extend(settled.iter().filter_map(settlement));
+        self.remember(height, settlements);
+        let outcomes = self.outcomes(&settled, carried_in, &effects)?;
+        let seal = ResultSeal {
+            ledger_id: self.ledger_id,
+            height,
+            previous_result_hash: self.head.hash,
+            order_hash: batch.hash(),
+            snapshot_height,
+            executor: EXECUTOR,
+            effects: EffectsDigest { count: 0, root: ledger::ZERO_HASH },
+            reorderings,
+            carried_root: self.carried_root(),
+        };
+        Ok(Unsealed {
+            batch,
+            seal,
+            outcomes,
+            settled,
+            carried_in,
+            serial_order,
+            arrivals,
+            report,
+            effects,
+        })
+    }
+
+    pub(super) fn remember(&mut self, height: Height, settlements: Vec<Settlement>) {
+        if !settlements.is_empty() {
+            self.unsettled.push_back((height, settlements));
+        }
+    }
+
+    /// Of the block's own transactions, and of those carried over.
+    fn outcomes(
+        &self,
+        settled: &[Settled<Member>],
+        carried_in: usize,
+        effects: &Effects,
+    ) -> Result<(Vec<Bytes>, Vec<CarriedOutcome>), Halt> {
+        let fates = settled.iter().map(|settled| Bytes::from(fate(settled).encode()));
+        let mut fates: Vec<Bytes> = fates.collect();
+        if images::are_kept(self.protocol().info())
+            && let Some(changes) = effects.only_rows()
+        {
+            fates = images::attach(fates, changes)?;
+        }
+        let own = fates.split_off(carried_in);
+        let carried = fates.into_iter().zip(settled).map(|(outcome, settled)| {
+            let Origin { height, index } = settled.origin;
+            CarriedOutcome { height, index, outcome }
+        });
+        Ok((own, carried.collect()))
+    }
+
+    pub(super) fn seal(&mut self, unsealed: Unsealed) -> Result<Executed, Halt> {
+        let Unsealed { batch, seal, outcomes: (own, carried), .. } = unsealed;
+        let seal = ResultSeal { effects: unsealed.effects.digest()?, ..seal };
+        let result = BlockResult::seal(seal, own, carried)?;
+        self.order = batch.header().clone();
+        self.result = result.header().clone();
+        self.head =
+            Head { height: result.height(), hash: result.hash(), time_us: self.order.time_us };
+        Ok(Executed {
+            batch,
+            result,
+            settled: unsealed.settled,
+            carried_in: unsealed.carried_in,
+            serial_order: unsealed.serial_order,
+            arrivals: unsealed.arrivals,
+            report: unsealed.report,
+            holds_images: images::are_kept(self.protocol().info()),
+            effects: unsealed.effects,
+        })
+    }
+}
+
+/// Whether a transaction runs by itself: it changes the schema or the parameters.
+pub(super) fn stops(member: &Member) -> bool {
+    member.verdict == Verdict::Run && member.request.barrier != Barrier::None
+}
+
+impl Ran {
+    /// Behind all that ran in the block.
+    fn push(&mut self, height: Height, member: Member, outcome: Outcome) {
+        let index = self.own;
+        self.own += 1;
+        let decided = Decided::Now(member);
+        self.settled.push(Settled { origin: Origin { height, index }, outcome, decided });
+    }
+}
+
+/// What the ledger says of a transaction in its block.
+fn fate<'a>(settled: &'a Settled<Member>) -> Fate<'a> {
+    match &settled.decided {
+        Decided::Later => Fate::Deferred,
+        Decided::Now(Member { verdict: Verdict::Repeat(first), .. }) => Fate::Repeat(*first),
+        Decided::Now(_) => Fate::Ended(&settled.outcome),
+    }
+}
+
+/// What became of a key that a client named.
+fn settlement(settled: &Settled<Member>) -> Option<Settlement> {
+    match &settled.decided {
+        Decided::Now(member) => {
+            let ended = match &settled.outcome {
+                Outcome::Committed(_) => Ended::Committed,
+                Outcome::Rejected(error) => Ended::Rejected(error.code().0),
+                Outcome::Retry(_) => Ended::Retry,
+            };
+            Settlement::of(member, settled.origin, ended)
+        }
+        Decided::Later => None,
+    }
+}
+
+impl Settlement {
+    /// `None`: no client named it, or it did not run.
+    pub fn of(member: &Member, place: Origin, ended: Ended) -> Option<Settlement> {
+        let envelope = &member.request.envelope;
+        let is_key = || match View::read(envelope).map(|view| view.submission) {
+            Ok(Submission::Key(_)) => true,
+            Ok(Submission::Sequence { .. }) | Err(_) => false,
+        };
+        let named = member.verdict == Verdict::Run && is_key();
+        named.then(|| Settlement { envelope: envelope.clone(), place, ended })
+    }
+
+    /// If it is of this key.
+    pub fn standing_of(&self, principal: &str, key: &str) -> Option<KeyStanding> {
+        let view = View::read(&self.envelope).ok()?;
+        let same = view.principal == principal && view.submission == Submission::Key(key);
+        same.then(|| KeyStanding { place: self.place, status: self.ended.status() })
+    }
+}
+
+/// A transaction's program, or why it has none, which is what it comes to.
+pub(crate) fn compile_request(language: &dyn Language, envelope: &Bytes) -> Work {
+    let work = order::Envelope::decode(envelope).and_then(|envelope| {
+        let transaction = Transaction::of(&envelope)?;
+        match transaction.body.barrier() {
+            Barrier::None => language.compile(&transaction),
+            _ => Err(not_compiled()),
+        }
+    });
+    work.unwrap_or_else(Work::Void)
+}
+
+fn asked(envelope: &Bytes) -> Result<Body, Error> {
+    Body::from_request(View::read(envelope)?.request)
+}
+
+/// What a block of these envelopes may hold beside them.
+fn room_beside(envelope_bytes: impl Iterator<Item = usize>) -> usize {
+    let weights = envelope_bytes.map(|bytes| bytes + OUTCOME_BYTES_MAX + 16);
+    BLOCK_WEIGHT_MAX.saturating_sub(weights.sum())
+}
+
+/// A protocol that a ledger can run under. What needs snapshots before the last one cannot be read
+/// by sessions between blocks, which must see what they were told.
+pub fn check_protocol(text: &str) -> Result<(), Error> {
+    let protocol = protocols::by_name(text)?;
+    match protocol.snapshot_lag() {
+        1 => Ok(()),
+        lag => {
+            let what = format!("protocol \"{text}\" cannot run a ledger");
+            Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, what)
+                .with_detail(format!(
+                    "Its blocks read the snapshot {lag} blocks before; between blocks no state is \
+                     that of a serial order."
+                ))
+                .with_hint("It can be measured: tally bench ycsb --protocol."))
+        }
+    }
+}
+
+pub(crate) fn shown_parameter(parameters: &ledger::Parameters, name: &str) -> Option<String> {
+    match name {
+        "protocol" => Some(parameters.protocol.clone()),
+        _ => Limits::show(parameters, name),
+    }
+}
+
+pub(crate) fn unknown_parameter(name: &str) -> Error {
+    let names: Vec<_> = ["protocol"].into_iter().chain(Limits::names()).collect();
+    let what = format!("unrecognized ledger parameter \"{name}\"");
+    Error::new(SqlState::UNDEFINED_OBJECT, what)
+        .with_hint(format!("The ledger's parameters are: {}.", names.join(", ")))
+}
+
+fn too_large(bytes: usize, limits: &Limits) -> Error {
+    let most = limits.envelope_bytes_max;
+    Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "the transaction is too large")
+        .with_detail(format!("Its envelope has {bytes} bytes; the ledger allows {most}."))
+        .with_hint("Split it into several transactions.")
+}
+
+fn refused(what: &str) -> Error {
+    Error::new(SqlState::PROTOCOL_VIOLATION, what)
+}
+
+fn not_compiled() -> Error {
+    Error::new(SqlState::INTERNAL_ERROR, "the transaction has no program")
+}
+
+/// What a client is told whose transaction is in the ledger already.
+fn repeated(first: Origin) -> Error {
+    let Origin { height, index } = first;
+    Error::new(SqlState::DUPLICATE_OBJECT, "a transaction with this key is in the ledger already")
+        .with_detail(format!("It is transaction {index} of block {height}."))
+        .with_hint("SELECT * FROM tally_outcome('key') tells how it ended.")
+}

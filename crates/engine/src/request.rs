@@ -1,0 +1,125 @@
+//! A request on its way into a block: an envelope's bytes and, beside them, the program that is
+//! compiled from them at most once.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use concurrency::{Outcome, Work};
+use ledger::LedgerId;
+use order::{Submission, View};
+use pipeline::{Barrier, Origin, Task};
+use tokio::sync::oneshot;
+use types::{Height, Result};
+
+use crate::transaction::Body;
+
+/// A program and the schema version it was compiled under.
+#[derive(Clone)]
+pub struct Compiled {
+    pub work: Arc<Work>,
+    pub schema_version: u64,
+}
+
+/// Where a transaction stands in the ledger, and how it ended. Sent only when its block is durable.
+#[derive(Clone, Debug)]
+pub struct Completion {
+    /// The block that decided it.
+    pub height: Height,
+    /// Where it was ordered: the transaction's address for receipts.
+    pub origin: Origin,
+    pub outcome: Outcome,
+}
+
+/// A client that waits for its answer, and since when.
+pub struct Waiting {
+    pub arrived: Instant,
+    pub reply: oneshot::Sender<Result<Completion>>,
+}
+
+pub struct Request {
+    /// All bytes, as they are ordered.
+    pub envelope: Bytes,
+    pub compiled: Option<Compiled>,
+    pub barrier: Barrier,
+    /// `None`: of another node, of a ledger that is read, or its client is gone.
+    pub waiting: Option<Waiting>,
+}
+
+impl Request {
+    /// Bytes that came from elsewhere. What they ask for is found out where they run; here only
+    /// whether the block must stop for it.
+    pub fn of_bytes(envelope: Bytes) -> Request {
+        let barrier = match View::read(&envelope) {
+            // Looked at by its kind alone: a request that does not decode is rejected as it runs.
+            Ok(view) => match view.request.first() {
+                Some(5 | 6) => {
+                    Body::from_request(view.request).map_or(Barrier::None, |b| b.barrier())
+                }
+                _ => Barrier::None,
+            },
+            Err(_) => Barrier::None,
+        };
+        Request { envelope, compiled: None, barrier, waiting: None }
+    }
+}
+
+/// How long an envelope of this node may wait until it is ordered.
+pub(crate) const EXPIRY_US: i64 = 3_600_000_000;
+
+/// Makes requests without a node: a driver that numbers its envelopes.
+#[derive(Clone, Debug)]
+pub struct Numbering {
+    pub ledger_id: LedgerId,
+    pub submitter: [u8; 16],
+    pub next: u64,
+}
+
+impl Numbering {
+    pub fn new(ledger_id: LedgerId) -> Numbering {
+        Numbering { ledger_id, submitter: [0; 16], next: 0 }
+    }
+
+    /// A request that a block near `now_us` takes.
+    pub fn request(&mut self, principal: &str, now_us: i64, body: &Body) -> Result<Request> {
+        let (submitter, sequence) = (self.submitter, self.next);
+        self.next += 1;
+        let view = View {
+            ledger_id: self.ledger_id,
+            principal,
+            submission: Submission::Sequence { submitter, sequence },
+            expires_us: now_us.saturating_add(EXPIRY_US),
+            seen_height: 0,
+            settings: Vec::new(),
+            seed: [0; 16],
+            request: &body.to_request(),
+            signatures: Vec::new(),
+            approvals: Vec::new(),
+        };
+        let barrier = body.barrier();
+        Ok(Request { envelope: view.encode()?, compiled: None, barrier, waiting: None })
+    }
+}
+
+/// What became of a request when its block was planned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    Run,
+    /// A copy of what the ledger has already; it does not run.
+    Repeat(Origin),
+    /// It may not run.
+    Refused,
+}
+
+/// A request in its block.
+pub struct Member {
+    pub request: Request,
+    pub verdict: Verdict,
+    pub work: Arc<Work>,
+}
+
+impl Task for Member {
+    fn work(&self) -> &Arc<Work> {
+        &self.work
+    }
+}

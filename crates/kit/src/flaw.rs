@@ -1,0 +1,74 @@
+//! Bugs on purpose, by name, for tests that must find them.
+//!
+//! One holds for one thread, while its guard lives: code asks [`flawed`] at the place of the bug.
+//! So the tests of one process do not disturb each other. Without the feature `mutants` all of it
+//! is empty and costs nothing.
+
+/// Bugs of the values that a node is made of, and what each breaks.
+pub const ALL: [&str; 8] = [
+    // A block is released as soon as it is finished.
+    "released_before_durable",
+    // Blocks are prepared on a snapshot one older than their rules say.
+    "lag_off_by_one",
+    // Readers between blocks see one into which a later one overtakes.
+    "unsafe_height_read",
+    // A number that was used is run again.
+    "repeats_run",
+    // A start from a checkpoint knows no keys and numbers.
+    "submissions_forgotten",
+    // A start from a checkpoint knows nothing that was put off.
+    "deferred_forgotten",
+    // What was put off keeps the program that it had, or none.
+    "deferred_outdated",
+    // A start keeps results whose orders a crash has taken.
+    "results_believed",
+];
+
+/// Ends a bug when it is dropped.
+#[must_use]
+pub struct Guard(());
+
+#[cfg(feature = "mutants")]
+mod switched_on {
+    use std::cell::Cell;
+
+    thread_local! {
+        static CURRENT: Cell<Option<&'static str>> = const { Cell::new(None) };
+    }
+
+    /// From now on, until the guard is dropped, this thread's code has this bug, or none.
+    pub fn enter(flaw: Option<&'static str>) -> super::Guard {
+        assert!(flaw.is_none_or(|flaw| super::ALL.contains(&flaw)), "no flaw {flaw:?}");
+        CURRENT.set(flaw);
+        super::Guard(())
+    }
+
+    impl Drop for super::Guard {
+        fn drop(&mut self) {
+            CURRENT.set(None);
+        }
+    }
+
+    pub fn flawed(flaw: &str) -> bool {
+        CURRENT.get() == Some(flaw)
+    }
+}
+
+#[cfg(feature = "mutants")]
+pub use switched_on::{enter, flawed};
+
+/// Nothing.
+///
+/// # Panics
+/// If there is to be a bug: this build has none.
+#[cfg(not(feature = "mutants"))]
+pub fn enter(flaw: Option<&'static str>) -> Guard {
+    assert!(flaw.is_none(), "a build without the feature `mutants` cannot have {flaw:?}");
+    Guard(())
+}
+
+#[cfg(not(feature = "mutants"))]
+#[inline(always)]
+pub const fn flawed(_: &str) -> bool {
+    false
+}

@@ -1,0 +1,102 @@
+//! Blocks that overlap: each is prepared on the snapshot before last, while the one before it is
+//! not installed yet.
+//!
+//! A transaction may then *overtake*: take a place in the serial order right before a transaction
+//! of the block before. So blocks are not replayed one by one but as one sequence, on plain maps
+//! only, and the states are compared at the end:
+//!
+//! ```text
+//!   block 5   a b c        its order, without those that overtake
+//!   block 6   d e f        e overtakes c
+//!   replay    a b e c d f
+//! ```
+
+use std::sync::Arc;
+
+use concurrency::trial;
+use concurrency::{BlockOutcome, Crew, Protocol, Work};
+use types::{Height, Position};
+
+use crate::course::{Overlap, Ran};
+use crate::twin::{Item, check_order};
+use crate::{Divergence, Twin};
+
+impl Twin {
+    /// Run blocks in a row, as far apart as the protocol lets them, and compare.
+    pub fn run_all(
+        &mut self,
+        protocol: &Arc<dyn Protocol>,
+        crew: &Crew,
+        blocks: Vec<Vec<Arc<Work>>>,
+    ) -> Result<Vec<BlockOutcome>, Divergence> {
+        match protocol.snapshot_lag() > 1 || protocol.plans_ahead() {
+            true => self.run_overlapping(protocol, crew, blocks, Overlap::Before),
+            false => blocks.into_iter().map(|block| self.run(protocol, crew, block)).collect(),
+        }
+    }
+
+    /// Run blocks in a row, each but the first prepared on the snapshot before last, or on none.
+    /// Nothing can be run on the twin afterwards.
+    pub fn run_overlapping(
+        &mut self,
+        protocol: &Arc<dyn Protocol>,
+        crew: &Crew,
+        blocks: Vec<Vec<Arc<Work>>>,
+        overlap: Overlap,
+    ) -> Result<Vec<BlockOutcome>, Divergence> {
+        let items = |block: Vec<Arc<Work>>| block.into_iter().map(Item::from).collect();
+        let blocks: Vec<Vec<Item>> = blocks.into_iter().map(items).collect();
+        let course = self.take_course(protocol);
+        let claimed = {
+            let _on = trial::enter(self.trial);
+            course.run_overlapping(crew, blocks, overlap)
+        };
+        let claimed = claimed.map_err(|(height, what)| Divergence::new(height, what))?;
+        for one in &claimed {
+            check_order(&**protocol, &one.sealed, one.tasks.len())
+                .map_err(|what| Divergence::new(one.block.height, what))?;
+        }
+        self.height += claimed.len() as Height;
+        self.replay_all(&claimed)?;
+        Ok(claimed.into_iter().map(|claimed| claimed.sealed).collect())
+    }
+
+    fn replay_all(&mut self, claimed: &[Ran<Item>]) -> Result<(), Divergence> {
+        for (at, this) in claimed.iter().enumerate() {
+            let height = this.block.height;
+            let wrong = |what: String| Divergence::new(height, what);
+            let overtakes = |claimed: &Ran<Item>, tid| {
+                let overtakings = &claimed.sealed.overtakings;
+                overtakings.iter().find(|(t, _)| *t == tid).map(|(_, before)| *before)
+            };
+            let next = claimed.get(at + 1);
+            for &position in &this.sealed.serial_order {
+                if overtakes(this, position).is_some() {
+                    continue;
+                }
+                let ahead = next.iter().flat_map(|next| &next.sealed.serial_order);
+                for (next, &overtaker) in next.iter().cycle().zip(ahead) {
+                    if overtakes(next, overtaker) == Some(position) {
+                        self.replay_one(next, overtaker).map_err(wrong)?;
+                    }
+                }
+                self.replay_one(this, position).map_err(wrong)?;
+            }
+            // Whoever waits for a place before an overtaker has none.
+            for (overtaker, before) in next.iter().flat_map(|next| &next.sealed.overtakings) {
+                if overtakes(this, *before).is_some() {
+                    return Err(wrong(format!("{overtaker} overtakes {before}, which overtook")));
+                }
+            }
+        }
+        let height = self.height;
+        self.model.compare(&self.subject).map_err(|what| Divergence::new(height, what))
+    }
+
+    fn replay_one(&mut self, claimed: &Ran<Item>, position: Position) -> Result<(), String> {
+        if claimed.sealed.deferred.contains(&position) {
+            return Ok(());
+        }
+        self.model.run_one(&claimed.block, &claimed.sealed, position)
+    }
+}

@@ -1,0 +1,363 @@
+//! The one loop around a protocol: tasks become a block, the block runs, what the protocol defers
+//! joins a later block.
+//!
+//! ```text
+//!   plan      tasks of H, before them what was deferred to H   ─► Planned
+//!   prepare   the protocol's first half, on snapshot H - lag   ─► Ready      (any thread)
+//!   finish    the protocol's second half, in block order       ─► Finished
+//! ```
+//!
+//! *Deferred transactions.* A protocol may decide that a transaction runs in a later block. It
+//! joins the block `carry_lag` heights later, the first that is certain to be prepared afterwards,
+//! ahead of that block's own tasks and in the order in which they were deferred. So who joins what
+//! follows from the order and the parameters alone. A task is deferred `attempts_max` times at
+//! most; then its outcome, a retry, is final.
+//!
+//! *The tail.* What stands behind a schema change in its block means something under the new schema
+//! only. The line runs the tasks before it by the protocol; its caller then alternates between
+//! changes and [`Line::run_serially`], and ends with [`Line::close`].
+//!
+//! *What is carried* is a value: the deferred tasks here, and the protocol's own
+//! [`Carried`](concurrency::Carried). A line that is made with both goes on as the one before would
+//! have.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use concurrency::sealed::in_order;
+use concurrency::{
+    Block, BlockReport, Carried, Crew, History, Outcome, Prepared, Protocol, Runner, Sealed,
+    Snapshots, Work,
+};
+use storage::{BlockWrites, Changes, Store};
+use types::{Height, Position};
+
+use crate::schedule::Rules;
+
+/// Anything that has a program.
+pub trait Task {
+    fn work(&self) -> &Arc<Work>;
+}
+
+impl Task for Arc<Work> {
+    fn work(&self) -> &Arc<Work> {
+        self
+    }
+}
+
+/// Where a transaction was ordered: the block, and the index among the block's own transactions.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Origin {
+    pub height: Height,
+    pub index: u32,
+}
+
+/// A transaction that runs in a later block than it was ordered in.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Deferred<T> {
+    pub task: T,
+    pub origin: Origin,
+    /// How often it was deferred.
+    pub attempts: u32,
+}
+
+/// A block before its protocol has seen it.
+pub struct Planned<T> {
+    protocol: Arc<dyn Protocol>,
+    store: Arc<Store>,
+    /// Those before the tail.
+    block: Arc<Block>,
+    /// Deferred to this block, then its own before the tail.
+    members: Vec<Deferred<T>>,
+    carried_in: usize,
+    snapshots: Snapshots,
+}
+
+/// A block whose first half is done.
+pub struct Ready<T> {
+    planned: Planned<T>,
+    prepared: Prepared,
+}
+
+/// How one transaction of a block ended.
+pub struct Settled<T> {
+    pub origin: Origin,
+    pub outcome: Outcome,
+    pub decided: Decided<T>,
+}
+
+pub enum Decided<T> {
+    Now(T),
+    /// It runs again in a later block.
+    Later,
+}
+
+/// A block that has run.
+pub struct Finished<T> {
+    pub block: Arc<Block>,
+    /// In block order: those deferred to this block, then its own.
+    pub settled: Vec<Settled<T>>,
+    /// How many were deferred to this block.
+    pub carried_in: usize,
+    /// A permutation of the block's positions.
+    pub serial_order: Vec<Position>,
+    /// What the protocol deferred, in ascending order: those that are settled for want of attempts
+    /// among them.
+    pub deferred: Vec<Position>,
+    /// (t, u): t of this block comes, in the serial order, right before u of the block before.
+    pub overtakings: Vec<(Position, Position)>,
+    pub report: BlockReport,
+    /// Net changes; `None` where the line does not gather them.
+    pub changes: Option<Changes>,
+    /// Which tasks its own were when the block was planned, where the protocol chose their order.
+    pub arrivals: Option<Vec<Position>>,
+}
+
+/// Where a line goes on.
+pub struct LineStart<T> {
+    pub protocol: Arc<dyn Protocol>,
+    pub carried: Carried,
+    /// With the height that each joins.
+    pub deferred: BTreeMap<Height, Vec<Deferred<T>>>,
+}
+
+impl<T> LineStart<T> {
+    /// Behind a block that left nothing.
+    pub fn new(protocol: Arc<dyn Protocol>) -> LineStart<T> {
+        LineStart { protocol, carried: Carried::default(), deferred: BTreeMap::new() }
+    }
+}
+
+pub struct Line<T> {
+    store: Arc<Store>,
+    protocol: Arc<dyn Protocol>,
+    carried: Carried,
+    deferred: BTreeMap<Height, Vec<Deferred<T>>>,
+    attempts_max: u32,
+    gathers_changes: bool,
+    /// Keeps the states readable that blocks are prepared on.
+    history: History,
+}
+
+impl<T: Task> Line<T> {
+    pub fn new(store: Arc<Store>, start: LineStart<T>, attempts_max: u32) -> Line<T> {
+        let LineStart { protocol, carried, deferred } = start;
+        let (gathers_changes, history) = (true, History::default());
+        Line { store, protocol, carried, deferred, attempts_max, gathers_changes, history }
+    }
+
+    /// Net changes are not told: for measurements of protocols alone.
+    pub fn without_changes(self) -> Line<T> {
+        Line { gathers_changes: false, ..self }
+    }
+
+    pub fn protocol(&self) -> &Arc<dyn Protocol> {
+        &self.protocol
+    }
+
+    pub fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    pub fn carried(&self) -> &Carried {
+        &self.carried
+    }
+
+    /// Deferred tasks by the height that they join.
+    pub fn deferred(&self) -> &BTreeMap<Height, Vec<Deferred<T>>> {
+        &self.deferred
+    }
+
+    /// The same, for giving them programs of another schema.
+    pub fn deferred_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.deferred.values_mut().flatten().map(|deferred| &mut deferred.task)
+    }
+
+    /// Whether tasks wait for a later block.
+    pub fn has_deferred(&self) -> bool {
+        !self.deferred.is_empty()
+    }
+
+    /// How many tasks join the block of this height.
+    pub fn joining(&self, height: Height) -> usize {
+        self.deferred.range(..=height).map(|(_, tasks)| tasks.len()).sum()
+    }
+
+    pub fn rules(&self) -> Rules {
+        Rules::of(&*self.protocol)
+    }
+
+    /// From the next block on another protocol runs, behind what was carried to it: nothing, where
+    /// it is not the same one once more.
+    pub fn set_protocol(&mut self, protocol: Arc<dyn Protocol>, carried: Carried) {
+        self.protocol = protocol;
+        self.carried = carried;
+    }
+
+    /// Holds from the next block on.
+    pub fn set_attempts_max(&mut self, attempts_max: u32) {
+        self.attempts_max = attempts_max;
+    }
+
+    /// Makes a block of tasks, behind those that were deferred to it.
+    pub fn plan(
+        &mut self,
+        height: Height,
+        time_us: i64,
+        tasks: impl IntoIterator<Item = T>,
+        snapshots: Snapshots,
+    ) -> Planned<T> {
+        let mut members = self.join(height);
+        let carried_in = members.len();
+        let own = (0..).zip(tasks).map(|(index, task)| {
+            let origin = Origin { height, index };
+            Deferred { task, origin, attempts: 0 }
+        });
+        members.extend(own);
+        let works = members.iter().map(|member| Arc::clone(member.task.work())).collect();
+        let block = Arc::new(Block::new(height, time_us, works));
+        let (protocol, store) = (Arc::clone(&self.protocol), Arc::clone(&self.store));
+        Planned { protocol, store, block, members, carried_in, snapshots }
+    }
+
+    /// What was deferred to this height, or to one that was passed over.
+    fn join(&mut self, height: Height) -> Vec<Deferred<T>> {
+        let later = self.deferred.split_off(&(height + 1));
+        std::mem::replace(&mut self.deferred, later).into_values().flatten().collect()
+    }
+
+    /// The second half. Its writes are in the store, closed and not published. `Err`: halt.
+    pub fn finish(&mut self, ready: Ready<T>, crew: &Crew) -> Result<Finished<T>, String> {
+        let Ready { planned, prepared } = ready;
+        let Planned { block, members, carried_in, snapshots, .. } = planned;
+        // This block takes the place of the newest state, which later ones may read: the next one
+        // is prepared already, or will be at some time before it is finished.
+        let held = Snapshots { newest: block.height - 1, ..snapshots };
+        self.history.hold(&self.store, held, self.protocol.history())?;
+        let mut writes = self.store.begin_block(block.height, crew.workers());
+        let (protocol, store) = (&self.protocol, &self.store);
+        let outcome = protocol.finish(prepared, &block, store, &mut writes, &self.carried, crew)?;
+        let changes = self.close(writes);
+        self.carried = outcome.carried.clone();
+        let (deferred, overtakings) = (outcome.deferred.clone(), outcome.overtakings.clone());
+        let Sealed { block, outcome, arrivals } = Sealed::of(&**protocol, &block, outcome);
+        let members = match &arrivals {
+            Some(arrivals) => reindexed(in_order(members, arrivals)),
+            None => members,
+        };
+        let settled = self.settle(block.height, members, outcome.outcomes, &deferred)?;
+        let (serial_order, report) = (outcome.serial_order, outcome.report);
+        Ok(Finished {
+            block,
+            settled,
+            carried_in,
+            serial_order,
+            deferred,
+            overtakings,
+            report,
+            changes,
+            arrivals,
+        })
+    }
+
+    fn close(&self, writes: BlockWrites) -> Option<Changes> {
+        if self.gathers_changes {
+            return Some(self.store.finish(writes));
+        }
+        self.store.finish_unread(writes);
+        None
+    }
+
+    fn settle(
+        &mut self,
+        height: Height,
+        members: Vec<Deferred<T>>,
+        outcomes: Vec<Outcome>,
+        deferred: &[Position],
+    ) -> Result<Vec<Settled<T>>, String> {
+        let joins = height + self.rules().carry_lag();
+        let mut deferred = deferred.iter().peekable();
+        let mut later = Vec::new();
+        let settled = (0..).zip(members.into_iter().zip(outcomes));
+        let settled = settled.map(|(position, (member, outcome))| {
+            let Deferred { task, origin, attempts } = member;
+            let again = deferred.next_if_eq(&&position).is_some() && attempts < self.attempts_max;
+            let decided = match again {
+                true => {
+                    later.push(Deferred { task, origin, attempts: attempts + 1 });
+                    Decided::Later
+                }
+                false => Decided::Now(task),
+            };
+            Settled { origin, outcome, decided }
+        });
+        let settled = settled.collect();
+        if let Some(position) = deferred.next() {
+            return Err(format!("transaction {position} is deferred and not in its place"));
+        }
+        if !later.is_empty() {
+            self.deferred.insert(joins, later);
+        }
+        Ok(settled)
+    }
+
+    /// Runs transactions of a block one after the other on the newest state, behind what the block
+    /// has done already. Returns their outcomes and what they changed. `Err`: halt.
+    pub fn run_serially(
+        &mut self,
+        block: &Block,
+        positions: std::ops::Range<Position>,
+    ) -> Result<(Vec<Outcome>, Option<Changes>), String> {
+        let mut writes = self.store.begin_block(block.height, 1);
+        let mut runner = Runner::new(self.store.catalog());
+        let run = |position| runner.run_one(block, position, writes.arena(0));
+        let outcomes = positions.map(run).collect::<Result<Vec<_>, _>>();
+        let changes = self.close(writes);
+        Ok((outcomes?, changes))
+    }
+}
+
+/// The protocol chose their order, which is the block's from now on.
+fn reindexed<T>(mut members: Vec<Deferred<T>>) -> Vec<Deferred<T>> {
+    for (index, member) in (0..).zip(&mut members) {
+        member.origin.index = index;
+    }
+    members
+}
+
+impl<T> Planned<T> {
+    pub fn height(&self) -> Height {
+        self.block.height
+    }
+
+    /// What the sealed block may hold beside its transactions.
+    pub fn with_image_room(mut self, image_room_bytes: usize) -> Planned<T> {
+        let block = Arc::get_mut(&mut self.block).expect("a block that was just planned");
+        block.image_room_bytes = image_room_bytes;
+        self
+    }
+
+    pub fn snapshots(&self) -> Snapshots {
+        self.snapshots
+    }
+
+    /// The first half, which may run beside the second half of the block before. `Err`: halt.
+    pub fn prepare(self, crew: &Crew) -> Result<Ready<T>, String> {
+        let Planned { protocol, store, block, snapshots, .. } = &self;
+        let prepared = protocol.prepare(block, store, *snapshots, crew)?;
+        Ok(Ready { planned: self, prepared })
+    }
+}
+
+impl<T> Ready<T> {
+    pub fn height(&self) -> Height {
+        self.planned.height()
+    }
+
+    pub fn snapshots(&self) -> Snapshots {
+        self.planned.snapshots
+    }
+}
+
+#[cfg(test)]
+mod tests;
