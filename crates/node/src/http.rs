@@ -110,12 +110,20 @@ async fn head(State(observed): State<Arc<Observed>>) -> Response {
     let Some(engine) = observed.engine.get() else {
         return (StatusCode::SERVICE_UNAVAILABLE, "starting\n").into_response();
     };
-    // Of the files, since whoever asks may copy them next.
-    let Some((height, hash)) = engine.written() else {
-        return (StatusCode::SERVICE_UNAVAILABLE, "starting\n").into_response();
+    let (engine, ledger_id) = (engine.clone(), to_hex(&engine.ledger_id()));
+    // Of the files, since a backup copies them next.
+    let written = tokio::task::spawn_blocking(move || engine.written()).await;
+    let (height, hash) = match written {
+        Ok(Ok(Some(newest))) => newest,
+        Ok(Err(error)) => {
+            return (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")).into_response();
+        }
+        Ok(Ok(None)) | Err(_) => {
+            return (StatusCode::SERVICE_UNAVAILABLE, "starting\n").into_response();
+        }
     };
     json_page(&json!({
-        "ledger_id": to_hex(&engine.ledger_id()),
+        "ledger_id": ledger_id,
         "height": height,
         "head": to_hex(&hash),
     }))

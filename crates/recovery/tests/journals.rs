@@ -278,10 +278,10 @@ fn without_a_log_the_ledger_is_written_at_checkpoints_and_at_a_clean_stop() {
     submit(&engine, schema(TABLE)).unwrap();
     (0..5).for_each(|id| drop(submit(&engine, row(id)).unwrap()));
     assert_eq!(blocks_in(&files), 1, "genesis alone");
-    assert_eq!((engine.head().height, engine.written().unwrap().0), (6, 0));
+    assert_eq!((engine.head().height, engine.written().unwrap().unwrap().0), (6, 0));
     let taken = engine.checkpoint().unwrap().blocking_recv().unwrap().unwrap();
     assert_eq!((taken.height, blocks_in(&files)), (6, 7));
-    assert_eq!(engine.written().unwrap(), (6, engine.head().hash));
+    assert_eq!(engine.written().unwrap().unwrap(), (6, engine.head().hash));
     submit(&engine, row(10)).unwrap();
     assert_eq!(blocks_in(&files), 7);
     let left: Arc<dyn Files> = Arc::new(files.crash(&mut Random::new(1)));

@@ -47,7 +47,7 @@ use tokio::sync::oneshot;
 use types::{Error, Height, SqlState};
 
 use crate::checkpoint::{Checkpointer, Service, ServiceSettings, Standing, Taken};
-use crate::journal::{Journal, LedgerEnd};
+use crate::journal::{Journal, LedgerEnd, cannot_write};
 use crate::language::Language;
 use crate::limits::Limits;
 use crate::observer::Observer;
@@ -266,10 +266,10 @@ impl Engine {
         *self.shared.head.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// The newest block in the ledger's files: what whoever copies these can ask for. Where blocks
-    /// are held back it is behind the head.
-    pub fn written(&self) -> Option<(Height, Hash)> {
-        self.shared.ledger.written()
+    /// The newest block in the ledger's files, for a program that copies them. Results that are
+    /// gathered in memory are written first. Where blocks are held back it is behind the head.
+    pub fn written(&self) -> Result<Option<(Height, Hash)>, Error> {
+        self.shared.ledger.written().map_err(cannot_write)
     }
 
     pub fn protocol(&self) -> String {

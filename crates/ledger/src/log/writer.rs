@@ -168,7 +168,14 @@ impl LogWriter {
 
     /// Appends any number of records, in groups that segments have room for, and waits for stable
     /// storage once, at the end.
-    pub fn append_and_sync(&mut self, mut records: &[Record]) -> io::Result<()> {
+    pub fn append_and_sync(&mut self, records: &[Record]) -> io::Result<()> {
+        self.append_all_unsynced(records)?;
+        self.sync()
+    }
+
+    /// Appends any number of records, in groups that segments have room for, without waiting for
+    /// stable storage.
+    pub fn append_all_unsynced(&mut self, mut records: &[Record]) -> io::Result<()> {
         while !records.is_empty() {
             let mut room = self.options.segment_bytes.saturating_sub(SEGMENT_HEADER_BYTES as u64);
             let fits = |record: &&Record| match room.checked_sub(record_bytes(record)) {
@@ -183,7 +190,7 @@ impl LogWriter {
             self.append_unsynced(group)?;
             records = behind;
         }
-        self.sync()
+        Ok(())
     }
 
     /// [`LogWriter::append`] without waiting for stable storage, whatever the options say.
