@@ -71,7 +71,7 @@ impl Source {
         }
         for fill in fills {
             for rows in fill.batches(ROWS_PER_LOAD) {
-                let load = Body::Load { text: fill.copy.clone(), rows };
+                let load = Body::load(&fill.copy, rows);
                 submit(&mut replica, &mut numbering, None, load, |_| Ok(()))?;
             }
         }
@@ -223,7 +223,7 @@ impl Bed {
         let schema_version = self.language.schema_version();
         let draft = |call: Call| {
             let procedure = names[call.procedure].to_owned();
-            let body = Body::Call { procedure, arguments: call.arguments.to_vec() };
+            let body = Body::call(procedure, call.arguments.clone());
             let compiled = Compiled { work: work_of(&programs, call), schema_version };
             Draft { body, compiled }
         };
@@ -243,8 +243,8 @@ impl Bed {
     }
 
     fn compile(&self, name: &str) -> Result<Arc<Procedure>> {
-        let body = Body::Call { procedure: name.to_owned(), arguments: Vec::new() };
-        match self.language.compile(&Transaction { user: USER.to_owned(), body })? {
+        let body = Body::call(name, Vec::new());
+        match self.language.compile(Transaction { user: USER.to_owned(), body })? {
             Work::Statement(statement) => Ok(statement.procedure),
             _ => bail!("not a procedure: {name}"),
         }

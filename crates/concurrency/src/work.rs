@@ -9,6 +9,9 @@
 //!
 //! The last is why an interactive `UPDATE … SET balance = balance + 10` does not conflict on a hot
 //! row: the client saw a row count, not the balance, so the statement travels as a command.
+//!
+//! The parts are generic in what their programs are: procedures here, text and names where they
+//! stand in an envelope. So there is one tree, and a compiler that moves the arguments along.
 
 use std::sync::Arc;
 
@@ -31,27 +34,40 @@ pub enum Work {
 }
 
 /// One procedure with its arguments: a call, or a single SQL statement.
-#[derive(Clone, Debug)]
-pub struct Statement {
-    pub procedure: Arc<Procedure>,
+#[derive(Clone, PartialEq, Debug)]
+pub struct Statement<P = Arc<Procedure>> {
+    pub procedure: P,
     pub arguments: Box<[Value]>,
 }
 
 /// One insert procedure over many rows.
-#[derive(Debug)]
-pub struct Load {
-    pub procedure: Arc<Procedure>,
+#[derive(Clone, PartialEq, Debug)]
+pub struct Load<P = Arc<Procedure>> {
+    pub procedure: P,
     pub rows: Vec<Box<[Value]>>,
 }
 
-#[derive(Debug)]
-pub struct Interactive {
+/// The COMMIT of a transaction whose statements a client sent one by one.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Interactive<W = Work> {
     /// `now()` of the whole transaction: its snapshot block's time.
     pub now_us: i64,
     pub rows: Vec<RowRequirement>,
     pub ranges: Vec<RangeRequirement>,
     /// Statements and loads, in the client's order.
-    pub writes: Vec<(Work, Expectation)>,
+    pub writes: Vec<(W, Expectation)>,
+}
+
+impl<W> Interactive<W> {
+    /// The same with other writes: compiled ones in place of text.
+    pub fn try_map<V, E>(
+        self,
+        mut map: impl FnMut(W) -> Result<V, E>,
+    ) -> Result<Interactive<V>, E> {
+        let Interactive { now_us, rows, ranges, writes } = self;
+        let writes = writes.into_iter().map(|(write, expected)| Ok((map(write)?, expected)));
+        Ok(Interactive { now_us, rows, ranges, writes: writes.collect::<Result<_, E>>()? })
+    }
 }
 
 /// The row at `key` was last changed at `stamp`, or is absent.

@@ -1,5 +1,6 @@
 //! Transactions and outcomes in words: what a receipt shows and what `verify` names.
 
+use concurrency::{Load, Statement};
 use pipeline::Origin;
 use types::Value;
 use types::codec::{decode_bytes, decode_u64};
@@ -11,7 +12,7 @@ impl Body {
     /// On one line, shortened where it is long.
     pub fn describe(&self) -> String {
         match self {
-            Body::Statement(StatementText { text, types, arguments }) => {
+            Body::Statement(Statement { procedure: StatementText { text, types }, arguments }) => {
                 let mut line = one_line(text);
                 if !arguments.is_empty() {
                     line += &format!(" with {}", listed(arguments));
@@ -21,11 +22,13 @@ impl Body {
                 }
                 line
             }
-            Body::Call { procedure, arguments } => {
+            Body::Call(Statement { procedure, arguments }) => {
                 format!("call of {procedure}{}", listed(arguments))
             }
-            Body::Load { text, rows } => format!("{}: {} rows", one_line(text), rows.len()),
-            Body::Interactive(transaction) => {
+            Body::Load(Load { procedure, rows }) => {
+                format!("{}: {} rows", one_line(procedure), rows.len())
+            }
+            Body::Interactive { transaction, .. } => {
                 let requirements = transaction.rows.len() + transaction.ranges.len();
                 let writes = transaction.writes.len();
                 format!("COMMIT with {requirements} requirements and {writes} writing statements")
@@ -108,7 +111,7 @@ mod tests {
     #[test]
     fn calls_and_their_answers_are_shown() {
         let arguments = vec![Value::Int(1), Value::text("a b"), Value::Null];
-        let call = Body::Call { procedure: "pay".into(), arguments };
+        let call = Body::call("pay", arguments);
         assert_eq!(call.describe(), "call of pay(1, a b, NULL)");
         let rows = vec![vec![Value::Int(7), Value::Null].into_boxed_slice()];
         let answer = ProgramResult { count: 1, rows };

@@ -13,7 +13,7 @@ use crate::transaction::Transaction;
 pub trait Language: Send + Sync + 'static {
     /// Ready to run. A transaction that does not compile is `Err`, which the block records as its
     /// outcome.
-    fn compile(&self, transaction: &Transaction) -> Result<Work>;
+    fn compile(&self, transaction: Transaction) -> Result<Work>;
 
     /// Changes whenever a compiled program might mean something else.
     fn schema_version(&self) -> u64;

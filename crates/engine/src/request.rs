@@ -105,10 +105,25 @@ impl Numbering {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     Run,
+    /// It runs, and its client named a key, of which the ledger remembers how it ended.
+    RunKeyed,
     /// A copy of what the ledger has already; it does not run.
     Repeat(Origin),
     /// It may not run.
     Refused,
+}
+
+impl Verdict {
+    pub fn to_run(submission: &Submission<&str>) -> Verdict {
+        match submission {
+            Submission::Key(_) => Verdict::RunKeyed,
+            Submission::Sequence { .. } => Verdict::Run,
+        }
+    }
+
+    pub fn runs(self) -> bool {
+        matches!(self, Verdict::Run | Verdict::RunKeyed)
+    }
 }
 
 /// A request in its block.

@@ -7,7 +7,9 @@ use std::ops::Bound;
 use std::process::Command;
 
 use bytes::Bytes;
-use concurrency::{Outcome, RangeDigest, RangeRequirement, RowRequirement};
+use concurrency::{
+    Expectation, Interactive, Outcome, RangeDigest, RangeRequirement, RowRequirement,
+};
 use ledger::hash::to_hex;
 use pipeline::Origin;
 use procedure::ProgramResult;
@@ -17,18 +19,12 @@ use types::{DataType, Error, Key, SqlState, Stamp, TableId, Value};
 
 use crate::parameter_types::ParameterTypes;
 use crate::transaction::outcome::{Fate, imaged};
-use crate::transaction::{
-    Body, InteractiveText, RowImage, StatementText, WriteText, encode_outcome,
-};
+use crate::transaction::{Body, RowImage, encode_outcome};
 
 const SQL: &str = "UPDATE t SET a = a + $1";
 
 fn statement(types: &[Option<DataType>]) -> Body {
-    Body::Statement(StatementText {
-        text: SQL.into(),
-        types: ParameterTypes::new(types),
-        arguments: vec![Value::Int(-3), Value::Null],
-    })
+    Body::statement(SQL, ParameterTypes::new(types), vec![Value::Int(-3), Value::Null])
 }
 
 fn all_values() -> Vec<Value> {
@@ -52,20 +48,17 @@ fn interactive() -> (Body, Json) {
     let read = |stamp| RowRequirement { table: TableId(3), key: key.clone(), stamp };
     let (low, high) = (Bound::Excluded(key.clone()), Bound::Unbounded);
     let range = Range { table: TableId(3), index: 1, low, high, reverse: true };
-    let body = Body::Interactive(InteractiveText {
+    let expected = Expectation { count: 2, rows: vec![[Value::Int(8)].into()] };
+    let transaction = Interactive {
         now_us: -7,
-        schema_version: 300,
         rows: vec![read(None), read(Some(Stamp::new(4, 5)))],
         ranges: vec![RangeRequirement {
             range,
             digest: RangeDigest::from_parts(9, true, [1, u64::MAX]),
         }],
-        writes: vec![WriteText {
-            body: statement(&[]),
-            expected_count: 2,
-            expected_rows: vec![[Value::Int(8)].into()],
-        }],
-    });
+        writes: vec![(statement(&[]), expected)],
+    };
+    let body = Body::Interactive { schema_version: 300, transaction };
     let means = json!({
         "now": -7,
         "schema_version": 300,
@@ -86,7 +79,7 @@ fn interactive() -> (Body, Json) {
 fn requests() -> Vec<(Body, Json)> {
     let types = [None, Some(DataType::Numeric(Some((9, 2))))];
     let rows = vec![[Value::Int(1)].into(), [Value::Null].into()];
-    let call = Body::Call { procedure: "p".into(), arguments: all_values() };
+    let call = Body::call("p", all_values());
     let ddl = "CREATE TABLE t (a int)";
     vec![
         (statement(&[]), json!({ "statement": SQL, "arguments": [-3, null] })),
@@ -104,10 +97,7 @@ fn requests() -> Vec<(Body, Json)> {
                 { "timestamp": 1 }, { "timestamptz": 300 }, [1, null],
             ] }),
         ),
-        (
-            Body::Load { text: "COPY t".into(), rows },
-            json!({ "load": "COPY t", "rows": [[1], [null]] }),
-        ),
+        (Body::load("COPY t", rows), json!({ "load": "COPY t", "rows": [[1], [null]] })),
         interactive(),
         (Body::Schema { text: ddl.into() }, json!({ "schema": ddl })),
         (

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use engine::checkpoint::{Checkpointer, ServiceSettings};
+use engine::transaction::Asked;
 use engine::{
     Beside, BlockLimits, Body, Checkpoints, Clock, Completion, Engine, Journal, NoObserver,
     Progress, Recovery, RowFolders, Submitter, replay, resume_writing,
@@ -80,12 +81,13 @@ fn schema(text: &str) -> Body {
 }
 
 fn row(id: i64) -> Body {
-    let text = "COPY t (id, v) FROM STDIN".into();
-    Body::Load { text, rows: vec![[Value::Int(id), Value::Int(id % 7)].into()] }
+    let rows = vec![[Value::Int(id), Value::Int(id % 7)].into()];
+    Body::load("COPY t (id, v) FROM STDIN", rows)
 }
 
 fn submit(engine: &Engine, body: Body) -> Result<Completion, Error> {
-    engine.submit(TALLY, &body, None)?.blocking_recv().expect("an engine answers")
+    let answer = engine.submit(TALLY, &Asked::from(&body), None)?;
+    answer.blocking_recv().expect("an engine answers")
 }
 
 const TABLE: &str = "CREATE TABLE t (id bigint PRIMARY KEY, v bigint)";
@@ -207,7 +209,7 @@ fn is_released_early(flaw: Option<LogFlaw>) -> bool {
     submit(&engine, schema(TABLE)).unwrap();
     let closed = gate.lock().unwrap();
     let before = blocks_in(&files);
-    let mut answer = engine.submit(TALLY, &row(1), None).unwrap();
+    let mut answer = engine.submit(TALLY, &Asked::from(&row(1)), None).unwrap();
     while blocks_in(&files) == before {
         std::thread::sleep(Duration::from_millis(1));
     }

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use engine::transaction::StatementText;
 use engine::{Body, Fault, ParameterTypes, Recovery, ReplayBy, RowFolders, Ways};
 use ledger::{Batch, BlockResult, Files, MemoryFiles, OrderHeader, ResultHeader};
 use recovery::schemes::Scheme;
@@ -238,9 +237,9 @@ fn a_part_of_many_blocks_replays_as_one_and_each_of_its_effects_roots_is_compare
 /// again alone, and changes the same rows from another place.
 #[test]
 fn a_frame_of_a_block_that_the_ledger_has_lost_is_refused() {
-    let row = |id: i64| Body::Load {
-        text: "COPY t (id, v) FROM STDIN".into(),
-        rows: vec![[types::Value::Int(id), types::Value::Int(1)].into()],
+    let row = |id: i64| {
+        let rows = vec![[types::Value::Int(id), types::Value::Int(1)].into()];
+        Body::load("COPY t (id, v) FROM STDIN", rows)
     };
     let build = |bodies: Vec<Body>, rows: &[RowFolders]| {
         let mut ledger = Ledgered::new(Arc::new(MemoryFiles::new()), "serial", 1, rows);
@@ -279,9 +278,8 @@ fn a_header_that_execution_would_refuse_is_refused_by_every_way() {
     let mut ledger = Ledgered::new(Arc::new(MemoryFiles::new()), "serial", 1, &[]);
     let text = "CREATE TABLE t (id bigint PRIMARY KEY, v bigint)".into();
     ledger.block(vec![Body::Schema { text }]);
-    let text = "COPY t (id, v) FROM STDIN".into();
     let rows = vec![[types::Value::Int(1), types::Value::Int(1)].into()];
-    ledger.block(vec![Body::Load { text, rows }]);
+    ledger.block(vec![Body::load("COPY t (id, v) FROM STDIN", rows)]);
     let forge: [fn(&mut OrderHeader, &mut ResultHeader); 2] =
         [|_, result| result.snapshot_height -= 1, |order, _| order.parameters_hash[0] ^= 1];
     for forge in forge {
@@ -309,8 +307,7 @@ fn a_header_that_execution_would_refuse_is_refused_by_every_way() {
 }
 
 fn statement(text: String) -> Body {
-    let (types, arguments) = (ParameterTypes::default(), Vec::new());
-    Body::Statement(StatementText { text, types, arguments })
+    Body::statement(text, ParameterTypes::default(), [])
 }
 
 /// Where no serial order explains what runs at once, a block with a change of the schema, which has

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use engine::transaction::Asked;
 use engine::{
     BlockLimits, Body, Engine, Fault, Journal, NoObserver, Recovery, ReplayBy, Replayed, Submitter,
     replay, replay_watched, resume_writing,
@@ -179,9 +180,9 @@ fn lived(files: &MemoryFiles, protocol: &str) -> Vec<Told> {
     let mut told = vec![Told { operations: files.operations(), height: 0 }];
     let engine = start(&shared);
     let table = "CREATE TABLE t (id bigint PRIMARY KEY, v bigint)";
-    let load = |id: i64| Body::Load {
-        text: "COPY t (id, v) FROM STDIN".into(),
-        rows: vec![[Value::Int(id), Value::Int(id % 7)].into()],
+    let load = |id: i64| {
+        let rows = vec![[Value::Int(id), Value::Int(id % 7)].into()];
+        Body::load("COPY t (id, v) FROM STDIN", rows)
     };
     let mut bodies = vec![Body::Schema { text: table.into() }];
     bodies.extend((0..6).map(load));
@@ -189,7 +190,8 @@ fn lived(files: &MemoryFiles, protocol: &str) -> Vec<Told> {
     bodies.extend((6..12).map(load));
     for body in bodies {
         let submitter = Submitter { principal: "tally", key: None };
-        let answer = engine.submit(submitter, &body, None).unwrap().blocking_recv().unwrap();
+        let answer = engine.submit(submitter, &Asked::from(&body), None).unwrap();
+        let answer = answer.blocking_recv().unwrap();
         let height = answer.unwrap().height;
         told.push(Told { operations: files.operations(), height });
     }

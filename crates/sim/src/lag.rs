@@ -134,7 +134,7 @@ impl World<'_> {
 
     fn work(&self, call: &Call) -> Arc<Work> {
         let transaction = Transaction { user: String::new(), body: call.body() };
-        Arc::new(self.language.compile(&transaction).unwrap_or_else(Work::Void))
+        Arc::new(self.language.compile(transaction).unwrap_or_else(Work::Void))
     }
 
     fn released(&mut self, finished: Finished<Arc<Work>>) {

@@ -133,7 +133,7 @@ fn refused(code: SqlState, text: &str) -> Error {
 }
 
 impl Language for Calls {
-    fn compile(&self, transaction: &Transaction) -> Result<Work> {
+    fn compile(&self, transaction: Transaction) -> Result<Work> {
         let unknown = || Error::new(SqlState::UNDEFINED_FUNCTION, "no such program");
         let call = Call::of(&transaction.body).ok_or_else(unknown)?;
         let procedure = self.next().program(&call)?;

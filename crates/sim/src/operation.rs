@@ -12,6 +12,7 @@
 //!
 //! Each has a [builder](build) for the engine and a [specification](crate::model) on plain maps.
 
+use concurrency::Statement;
 use engine::Body;
 use procedure::Expr;
 use procedure::build::{Builder, Tables, add, choose, int, less};
@@ -82,15 +83,13 @@ impl Kind {
 
 impl Call {
     pub fn body(&self) -> Body {
-        Body::Call {
-            procedure: format!("{}.{}", self.table, self.kind.name()),
-            arguments: vec![Value::Int(self.x), Value::Int(self.y)],
-        }
+        let procedure = format!("{}.{}", self.table, self.kind.name());
+        Body::call(procedure, [Value::Int(self.x), Value::Int(self.y)])
     }
 
     /// `None`: no call of these.
     pub fn of(body: &Body) -> Option<Call> {
-        let Body::Call { procedure, arguments } = body else {
+        let Body::Call(Statement { procedure, arguments }) = body else {
             return None;
         };
         let (table, name) = procedure.split_once('.')?;

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use engine::checkpoint::{Checkpointer, State, load};
-use engine::transaction::StatementText;
 use engine::{Body, Language, Numbering, ParameterTypes, Replica};
 use ledger::checkpoint::{PackReader, read_manifest};
 use ledger::{Files, Genesis, Parameters, RealFiles};
@@ -94,14 +93,13 @@ fn filled(rows: i64) -> Outcome<Replica> {
             Box::new([Value::Int(id), Value::Int(id * 3), Value::Int(-id), text])
         };
         let rows = (first..(first + 10_000).min(rows)).map(row).collect();
-        execute(&mut replica, Body::Load { text: "COPY t FROM STDIN".into(), rows })?;
+        execute(&mut replica, Body::load("COPY t FROM STDIN", rows))?;
     }
     Ok(replica)
 }
 
 fn statement(text: &str) -> Body {
-    let (types, arguments) = (ParameterTypes::default(), Vec::new());
-    Body::Statement(StatementText { text: text.into(), types, arguments })
+    Body::statement(text, ParameterTypes::default(), [])
 }
 
 fn execute(replica: &mut Replica, body: Body) -> Outcome {

@@ -222,7 +222,7 @@ impl Logged {
             (0..).zip(batch.envelopes().iter().zip(result.outcomes()))
         {
             let transaction = Transaction::of(&Envelope::decode(envelope)?)?;
-            let work = self.language.compile(&transaction).unwrap_or_else(Work::Void);
+            let work = self.language.compile(transaction).unwrap_or_else(Work::Void);
             transactions.push(Arc::new(work));
             if is_committed(outcome) {
                 let rows = self.ad_hoc.get(&(height, position));

@@ -57,7 +57,7 @@ use crate::replica::{Head, KeyStanding, Replica};
 use crate::replica::{shown_parameter, unknown_parameter};
 use crate::request::{Compiled, Completion, EXPIRY_US, Waiting};
 use crate::retention::{Retention, RetentionSettings};
-use crate::transaction::Body;
+use crate::transaction::Asked;
 
 use sequencer::{Sequencer, cadence_of, rules_of};
 
@@ -223,13 +223,14 @@ impl Engine {
     pub fn submit(
         &self,
         submitter: Submitter<'_>,
-        body: &Body,
+        asked: &Asked,
         compiled: Option<Compiled>,
     ) -> Result<oneshot::Receiver<Result<Completion, Error>>, Error> {
-        let barrier = body.barrier();
+        let Asked { request, barrier } = asked;
+        let barrier = *barrier;
         // Replay tells such a transaction by its bytes, so it must never run as a program here.
         let compiled = compiled.filter(|_| barrier == Barrier::None);
-        let envelope = self.shared.envelope(submitter, &body.to_request())?;
+        let envelope = self.shared.envelope(submitter, request)?;
         let (reply, answer) = oneshot::channel();
         let waiting = Waiting { arrived: Instant::now(), reply };
         self.shared.queue.push(envelope, Ticket { compiled, barrier, waiting })?;

@@ -22,7 +22,7 @@ use concurrency::{Carried, Protocol, Work};
 use kit::flaw::flawed;
 use ledger::hash::{Tag, tagged_hash};
 use ledger::{Hash, LedgerId, ZERO_HASH};
-use order::{Ended, Remembered, Submissions};
+use order::{Ended, Remembered, Submissions, View};
 use pipeline::{Deferred, Origin};
 use types::codec::{decode_bytes, decode_u64, encode_bytes, encode_u64};
 use types::{Error, Height, Result, SqlState};
@@ -201,9 +201,10 @@ fn settlement(bytes: &Bytes, input: &mut &[u8]) -> Result<Settlement> {
 fn transaction(bytes: &Bytes, input: &mut &[u8]) -> Result<Deferred<Member>> {
     let (envelope, origin) = placed(bytes, input)?;
     let attempts = u32::try_from(decode_u64(input)?).map_err(|_| corrupt("a count"))?;
+    let verdict = Verdict::to_run(&View::read(&envelope)?.submission);
     let request = Request::of_bytes(envelope);
     let work = Arc::new(Work::Void(corrupt("it was not compiled")));
-    let task = Member { request, verdict: Verdict::Run, work };
+    let task = Member { request, verdict, work };
     Ok(Deferred { task, origin, attempts })
 }
 

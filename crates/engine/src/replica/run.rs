@@ -106,28 +106,24 @@ impl Replica {
     }
 
     fn admit(&mut self, height: Height, requests: Vec<Request>) -> Vec<Member> {
+        let not_compiled = Arc::new(Work::Void(not_compiled()));
         let admitted = (0..).zip(requests).map(|(index, request)| {
             let origin = Origin { height, index };
-            match self.admission(origin, &request.envelope) {
-                Ok(None) => {
-                    let work = Arc::new(Work::Void(not_compiled()));
-                    Member { request, verdict: Verdict::Run, work }
-                }
-                Ok(Some(first)) => {
-                    let work = Arc::new(Work::Void(repeated(first)));
-                    Member { request, verdict: Verdict::Repeat(first), work }
-                }
-                Err(error) => {
-                    let work = Arc::new(Work::Void(error));
-                    Member { request, verdict: Verdict::Refused, work }
-                }
-            }
+            let (verdict, work) = match self.admission(origin, &request.envelope) {
+                Ok(verdict) => (verdict, Arc::clone(&not_compiled)),
+                Err(error) => (Verdict::Refused, Arc::new(Work::Void(error))),
+            };
+            let work = match verdict {
+                Verdict::Repeat(first) => Arc::new(Work::Void(repeated(first))),
+                _ => work,
+            };
+            Member { request, verdict, work }
         });
         admitted.collect()
     }
 
-    /// `Some`: a copy of the transaction at that place.
-    fn admission(&mut self, origin: Origin, envelope: &Bytes) -> Result<Option<Origin>, Error> {
+    /// `Err`: it may not run.
+    fn admission(&mut self, origin: Origin, envelope: &Bytes) -> Result<Verdict, Error> {
         if envelope.len() > self.limits.envelope_bytes_max {
             return Err(too_large(envelope.len(), &self.limits));
         }
@@ -139,14 +135,15 @@ impl Replica {
             return Err(refused("the envelope has seen a block that does not exist yet"));
         }
         // Only keys are compared by their bytes.
-        let id = match view.submission {
-            Submission::Key(_) => order::id_of_encoded(envelope)?,
-            Submission::Sequence { .. } => ledger::ZERO_HASH,
+        let run = Verdict::to_run(&view.submission);
+        let id = match run {
+            Verdict::RunKeyed => order::id_of_encoded(envelope)?,
+            _ => ledger::ZERO_HASH,
         };
         match self.submissions.admit(&view, &id, place_of(origin)) {
-            Admission::Run => Ok(None),
-            Admission::Repeat(place) => Ok(Some(origin_of(place))),
-            Admission::Repeated if flawed("repeats_run") => Ok(None),
+            Admission::Run => Ok(run),
+            Admission::Repeat(place) => Ok(Verdict::Repeat(origin_of(place))),
+            Admission::Repeated if flawed("repeats_run") => Ok(run),
             Admission::Repeated => Err(refused("the envelope's number was used before")),
             Admission::Refused(error) => Err(error),
         }
@@ -167,7 +164,7 @@ impl Replica {
     /// Gives programs to those that run and have none, or one of another schema.
     pub(crate) fn compile(&self, members: &mut [Member]) {
         let schema_version = self.language.schema_version();
-        for member in members.iter_mut().filter(|member| member.verdict == Verdict::Run) {
+        for member in members.iter_mut().filter(|member| member.verdict.runs()) {
             let compiled = member.request.compiled.take();
             member.work = match compiled.filter(|c| c.schema_version == schema_version) {
                 Some(compiled) => compiled.work,
@@ -449,7 +446,7 @@ impl Replica {
 
 /// Whether a transaction runs by itself: it changes the schema or the parameters.
 pub(super) fn stops(member: &Member) -> bool {
-    member.verdict == Verdict::Run && member.request.barrier != Barrier::None
+    member.verdict.runs() && member.request.barrier != Barrier::None
 }
 
 impl Ran {
@@ -489,13 +486,8 @@ fn settlement(settled: &Settled<Member>) -> Option<Settlement> {
 impl Settlement {
     /// `None`: no client named it, or it did not run.
     pub fn of(member: &Member, place: Origin, ended: Ended) -> Option<Settlement> {
-        let envelope = &member.request.envelope;
-        let is_key = || match View::read(envelope).map(|view| view.submission) {
-            Ok(Submission::Key(_)) => true,
-            Ok(Submission::Sequence { .. }) | Err(_) => false,
-        };
-        let named = member.verdict == Verdict::Run && is_key();
-        named.then(|| Settlement { envelope: envelope.clone(), place, ended })
+        let named = member.verdict == Verdict::RunKeyed;
+        named.then(|| Settlement { envelope: member.request.envelope.clone(), place, ended })
     }
 
     /// If it is of this key.
@@ -511,7 +503,7 @@ pub(crate) fn compile_request(language: &dyn Language, envelope: &Bytes) -> Work
     let work = order::Envelope::decode(envelope).and_then(|envelope| {
         let transaction = Transaction::of(&envelope)?;
         match transaction.body.barrier() {
-            Barrier::None => language.compile(&transaction),
+            Barrier::None => language.compile(transaction),
             _ => Err(not_compiled()),
         }
     });

@@ -21,7 +21,9 @@
 
 use std::ops::Bound;
 
-use concurrency::{RangeDigest, RangeRequirement, RowRequirement};
+use concurrency::{
+    Expectation, Interactive, Load, RangeDigest, RangeRequirement, RowRequirement, Statement,
+};
 use order::Envelope;
 use pipeline::Barrier;
 use procedure::access::Range;
@@ -44,43 +46,77 @@ pub struct Transaction {
     pub body: Body,
 }
 
+/// What [`concurrency::Work`] is before its programs are compiled, and what is no program at all.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Body {
-    Statement(StatementText),
-    Call { procedure: String, arguments: Vec<Value> },
-    Load { text: String, rows: Vec<Box<[Value]>> },
-    Interactive(InteractiveText),
-    Schema { text: String },
-    Parameter { name: String, value: String },
+    Statement(Statement<StatementText>),
+    /// By the procedure's name.
+    Call(Statement<String>),
+    /// By the text of the COPY.
+    Load(Load<String>),
+    Interactive {
+        /// Schema changes before the transaction began: its keys and its statements mean something
+        /// under that schema only.
+        schema_version: u64,
+        transaction: Interactive<Body>,
+    },
+    Schema {
+        text: String,
+    },
+    Parameter {
+        name: String,
+        value: String,
+    },
 }
 
-/// A statement with its arguments: text as the client sent it, and the types it gave with it.
+/// A statement as the client sent it, and the types it gave with it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct StatementText {
     pub text: String,
     pub types: ParameterTypes,
-    pub arguments: Vec<Value>,
 }
 
-/// The COMMIT of an interactive transaction: `concurrency::Interactive` before its statements are
-/// compiled.
-#[derive(Clone, PartialEq, Debug)]
-pub struct InteractiveText {
-    pub now_us: i64,
-    /// Schema changes before the transaction began: its keys and its statements mean something
-    /// under that schema only.
-    pub schema_version: u64,
-    pub rows: Vec<RowRequirement>,
-    pub ranges: Vec<RangeRequirement>,
-    pub writes: Vec<WriteText>,
+/// A request's bytes, and what its block comes to a stop for.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    pub request: Vec<u8>,
+    pub barrier: Barrier,
 }
 
-/// A writing statement, call or load, and what it answered the client.
-#[derive(Clone, PartialEq, Debug)]
-pub struct WriteText {
-    pub body: Body,
-    pub expected_count: u64,
-    pub expected_rows: Vec<Box<[Value]>>,
+impl Asked {
+    fn new(write: impl FnOnce(&mut Vec<u8>)) -> Asked {
+        let mut request = Vec::with_capacity(64);
+        write(&mut request);
+        Asked { request, barrier: Barrier::None }
+    }
+
+    pub fn statement(text: &str, types: &ParameterTypes, arguments: &[Value]) -> Asked {
+        Asked::new(|out| encode_statement(text, types, arguments, out))
+    }
+
+    pub fn call(procedure: &str, arguments: &[Value]) -> Asked {
+        Asked::new(|out| encode_call(procedure, arguments, out))
+    }
+
+    pub fn load(text: &str, rows: &[Box<[Value]>]) -> Asked {
+        Asked::new(|out| encode_load(text, rows, out))
+    }
+
+    /// `request`: that of a write.
+    pub fn interactive<W>(
+        schema_version: u64,
+        transaction: &Interactive<W>,
+        request: impl Fn(&W) -> &[u8],
+    ) -> Asked {
+        let write = |write: &W, out: &mut Vec<u8>| out.extend_from_slice(request(write));
+        Asked::new(|out| encode_interactive(schema_version, transaction, write, out))
+    }
+}
+
+impl From<&Body> for Asked {
+    fn from(body: &Body) -> Asked {
+        Asked { barrier: body.barrier(), ..Asked::new(|out| body.encode(out)) }
+    }
 }
 
 impl Transaction {
@@ -92,11 +128,26 @@ impl Transaction {
 }
 
 impl Body {
+    pub fn call(procedure: impl Into<String>, arguments: impl Into<Box<[Value]>>) -> Body {
+        Body::Call(Statement { procedure: procedure.into(), arguments: arguments.into() })
+    }
+
+    pub fn statement(
+        text: impl Into<String>,
+        types: ParameterTypes,
+        arguments: impl Into<Box<[Value]>>,
+    ) -> Body {
+        let procedure = StatementText { text: text.into(), types };
+        Body::Statement(Statement { procedure, arguments: arguments.into() })
+    }
+
+    pub fn load(text: impl Into<String>, rows: Vec<Box<[Value]>>) -> Body {
+        Body::Load(Load { procedure: text.into(), rows })
+    }
+
     /// An envelope's request.
     pub fn to_request(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(64);
-        self.encode(&mut out);
-        out
+        Asked::from(self).request
     }
 
     /// Never panics, whatever the bytes; trailing bytes are an error.
@@ -120,28 +171,13 @@ impl Body {
 
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            Body::Statement(StatementText { text, types, arguments }) => {
-                // Most statements declare nothing, and pay no byte for it.
-                out.push(if types.is_empty() { 1 } else { 7 });
-                encode_str(text, out);
-                if !types.is_empty() {
-                    types.encode(out);
-                }
-                encode_values(arguments, out);
+            Body::Statement(Statement { procedure: StatementText { text, types }, arguments }) => {
+                encode_statement(text, types, arguments, out);
             }
-            Body::Call { procedure, arguments } => {
-                out.push(2);
-                encode_str(procedure, out);
-                encode_values(arguments, out);
-            }
-            Body::Load { text, rows } => {
-                out.push(3);
-                encode_str(text, out);
-                encode_rows(rows, out);
-            }
-            Body::Interactive(interactive) => {
-                out.push(4);
-                interactive.encode(out);
+            Body::Call(call) => encode_call(&call.procedure, &call.arguments, out),
+            Body::Load(load) => encode_load(&load.procedure, &load.rows, out),
+            Body::Interactive { schema_version, transaction } => {
+                encode_interactive(*schema_version, transaction, Body::encode, out);
             }
             Body::Schema { text } => {
                 out.push(5);
@@ -158,21 +194,15 @@ impl Body {
     fn decode(input: &mut &[u8]) -> Result<Body> {
         let text = |input: &mut &[u8]| decode_str(input).map(str::to_owned);
         Ok(match decode_byte(input)? {
-            1 => Body::Statement(StatementText {
-                text: text(input)?,
-                types: ParameterTypes::default(),
-                arguments: decode_values(input)?,
-            }),
-            2 => Body::Call { procedure: text(input)?, arguments: decode_values(input)? },
-            3 => Body::Load { text: text(input)?, rows: decode_rows(input)? },
-            4 => Body::Interactive(InteractiveText::decode(input)?),
+            1 => Body::statement(text(input)?, ParameterTypes::default(), decode_values(input)?),
+            2 => Body::call(text(input)?, decode_values(input)?),
+            3 => Body::load(text(input)?, decode_rows(input)?),
+            4 => decode_interactive(input)?,
             5 => Body::Schema { text: text(input)? },
             6 => Body::Parameter { name: text(input)?, value: text(input)? },
-            7 => Body::Statement(StatementText {
-                text: text(input)?,
-                types: ParameterTypes::decode(input)?,
-                arguments: decode_values(input)?,
-            }),
+            7 => {
+                Body::statement(text(input)?, ParameterTypes::decode(input)?, decode_values(input)?)
+            }
             _ => return Err(corrupt("a transaction of unknown kind")),
         })
     }
@@ -186,64 +216,89 @@ impl Body {
     }
 }
 
-impl InteractiveText {
-    fn encode(&self, out: &mut Vec<u8>) {
-        encode_i64(self.now_us, out);
-        encode_u64(self.schema_version, out);
-        encode_u64(self.rows.len() as u64, out);
-        for row in &self.rows {
-            encode_u64(u64::from(row.table.0), out);
-            encode_bytes(row.key.as_bytes(), out);
-            // Heights start at 1, so no stamp is zero.
-            encode_u64(row.stamp.map_or(0, |stamp| stamp.0), out);
-        }
-        encode_u64(self.ranges.len() as u64, out);
-        for requirement in &self.ranges {
-            encode_range(&requirement.range, out);
-            let digest = &requirement.digest;
-            encode_u64(digest.rows << 1 | u64::from(digest.stopped), out);
-            for lane in digest.lanes() {
-                out.extend_from_slice(&lane.to_be_bytes());
-            }
-        }
-        encode_u64(self.writes.len() as u64, out);
-        for write in &self.writes {
-            write.body.encode(out);
-            encode_u64(write.expected_count, out);
-            encode_rows(&write.expected_rows, out);
-        }
+fn encode_statement(text: &str, types: &ParameterTypes, arguments: &[Value], out: &mut Vec<u8>) {
+    // Most statements declare nothing, and pay no byte for it.
+    out.push(if types.is_empty() { 1 } else { 7 });
+    encode_str(text, out);
+    if !types.is_empty() {
+        types.encode(out);
     }
+    encode_values(arguments, out);
+}
 
-    fn decode(input: &mut &[u8]) -> Result<InteractiveText> {
-        Ok(InteractiveText {
-            now_us: decode_i64(input)?,
-            schema_version: decode_u64(input)?,
-            rows: decode_list(input, |input| {
-                Ok(RowRequirement {
-                    table: decode_table(input)?,
-                    key: Key::from(decode_bytes(input)?),
-                    stamp: match decode_u64(input)? {
-                        0 => None,
-                        stamp => Some(Stamp(stamp)),
-                    },
-                })
-            })?,
-            ranges: decode_list(input, |input| {
-                let range = decode_range(input)?;
-                let rows = decode_u64(input)?;
-                let lanes = [decode_word(input)?, decode_word(input)?];
-                let digest = RangeDigest::from_parts(rows >> 1, rows & 1 == 1, lanes);
-                Ok(RangeRequirement { range, digest })
-            })?,
-            writes: decode_list(input, |input| {
-                Ok(WriteText {
-                    body: Body::decode_write(input)?,
-                    expected_count: decode_u64(input)?,
-                    expected_rows: decode_rows(input)?,
-                })
-            })?,
-        })
+fn encode_call(procedure: &str, arguments: &[Value], out: &mut Vec<u8>) {
+    out.push(2);
+    encode_str(procedure, out);
+    encode_values(arguments, out);
+}
+
+fn encode_load(text: &str, rows: &[Box<[Value]>], out: &mut Vec<u8>) {
+    out.push(3);
+    encode_str(text, out);
+    encode_rows(rows, out);
+}
+
+fn encode_interactive<W>(
+    schema_version: u64,
+    transaction: &Interactive<W>,
+    encode_write: impl Fn(&W, &mut Vec<u8>),
+    out: &mut Vec<u8>,
+) {
+    out.push(4);
+    encode_i64(transaction.now_us, out);
+    encode_u64(schema_version, out);
+    encode_u64(transaction.rows.len() as u64, out);
+    for row in &transaction.rows {
+        encode_u64(u64::from(row.table.0), out);
+        encode_bytes(row.key.as_bytes(), out);
+        // Heights start at 1, so no stamp is zero.
+        encode_u64(row.stamp.map_or(0, |stamp| stamp.0), out);
     }
+    encode_u64(transaction.ranges.len() as u64, out);
+    for requirement in &transaction.ranges {
+        encode_range(&requirement.range, out);
+        let digest = &requirement.digest;
+        encode_u64(digest.rows << 1 | u64::from(digest.stopped), out);
+        for lane in digest.lanes() {
+            out.extend_from_slice(&lane.to_be_bytes());
+        }
+    }
+    encode_u64(transaction.writes.len() as u64, out);
+    for (write, expected) in &transaction.writes {
+        encode_write(write, out);
+        encode_u64(expected.count, out);
+        encode_rows(&expected.rows, out);
+    }
+}
+
+fn decode_interactive(input: &mut &[u8]) -> Result<Body> {
+    let (now_us, schema_version) = (decode_i64(input)?, decode_u64(input)?);
+    let transaction = Interactive {
+        now_us,
+        rows: decode_list(input, |input| {
+            Ok(RowRequirement {
+                table: decode_table(input)?,
+                key: Key::from(decode_bytes(input)?),
+                stamp: match decode_u64(input)? {
+                    0 => None,
+                    stamp => Some(Stamp(stamp)),
+                },
+            })
+        })?,
+        ranges: decode_list(input, |input| {
+            let range = decode_range(input)?;
+            let rows = decode_u64(input)?;
+            let lanes = [decode_word(input)?, decode_word(input)?];
+            let digest = RangeDigest::from_parts(rows >> 1, rows & 1 == 1, lanes);
+            Ok(RangeRequirement { range, digest })
+        })?,
+        writes: decode_list(input, |input| {
+            let write = Body::decode_write(input)?;
+            let (count, rows) = (decode_u64(input)?, decode_rows(input)?);
+            Ok((write, Expectation { count, rows }))
+        })?,
+    };
+    Ok(Body::Interactive { schema_version, transaction })
 }
 
 fn corrupt(what: &str) -> Error {
@@ -351,55 +406,36 @@ mod tests {
 
     fn samples() -> Vec<Body> {
         let text = "UPDATE t SET a = a + $1";
-        let statement = Body::Statement(StatementText {
-            text: text.into(),
-            types: ParameterTypes::default(),
-            arguments: vec![Value::Int(-3), Value::Null],
-        });
-        let typed = Body::Statement(StatementText {
-            text: text.into(),
-            types: ParameterTypes::new(&[None, Some(DataType::Numeric(Some((9, 2))))]),
-            arguments: vec![Value::Int(-3), Value::Null],
-        });
-        let load =
-            Body::Load { text: "COPY t FROM STDIN".into(), rows: vec![[Value::Int(1)].into()] };
+        let arguments = || vec![Value::Int(-3), Value::Null];
+        let statement = Body::statement(text, ParameterTypes::default(), arguments());
+        let types = ParameterTypes::new(&[None, Some(DataType::Numeric(Some((9, 2))))]);
+        let typed = Body::statement(text, types, arguments());
+        let load = Body::load("COPY t FROM STDIN", vec![[Value::Int(1)].into()]);
         let key = Key::from(&[1, 2, 3][..]);
+        let read = |stamp| RowRequirement { table: TableId(3), key: key.clone(), stamp };
+        let range = Range {
+            table: TableId(3),
+            index: 1,
+            low: Bound::Excluded(key.clone()),
+            high: Bound::Unbounded,
+            reverse: true,
+        };
+        let digest = RangeDigest::from_parts(9, true, [1, u64::MAX]);
+        let expected = || Expectation { count: 2, rows: vec![[Value::Int(8)].into()] };
+        let transaction = Interactive {
+            now_us: -7,
+            rows: vec![read(None), read(Some(Stamp::new(4, 5)))],
+            ranges: vec![RangeRequirement { range, digest }],
+            writes: [&statement, &typed, &load].map(|body| (body.clone(), expected())).into(),
+        };
         vec![
-            statement.clone(),
-            typed.clone(),
-            load.clone(),
-            Body::Call { procedure: "p".into(), arguments: vec![Value::Bool(true)] },
+            statement,
+            typed,
+            load,
+            Body::call("p", vec![Value::Bool(true)]),
             Body::Schema { text: "CREATE TABLE t (a int)".into() },
             Body::Parameter { name: "protocol".into(), value: "serial".into() },
-            Body::Interactive(InteractiveText {
-                now_us: -7,
-                schema_version: 300,
-                rows: vec![
-                    RowRequirement { table: TableId(3), key: key.clone(), stamp: None },
-                    RowRequirement {
-                        table: TableId(3),
-                        key: key.clone(),
-                        stamp: Some(Stamp::new(4, 5)),
-                    },
-                ],
-                ranges: vec![RangeRequirement {
-                    range: Range {
-                        table: TableId(3),
-                        index: 1,
-                        low: Bound::Excluded(key),
-                        high: Bound::Unbounded,
-                        reverse: true,
-                    },
-                    digest: RangeDigest::from_parts(9, true, [1, u64::MAX]),
-                }],
-                writes: [statement, typed, load]
-                    .map(|body| WriteText {
-                        body,
-                        expected_count: 2,
-                        expected_rows: vec![[Value::Int(8)].into()],
-                    })
-                    .into(),
-            }),
+            Body::Interactive { schema_version: 300, transaction },
         ]
     }
 

@@ -54,7 +54,7 @@ impl Bed {
     fn filled(mut self) -> Bed {
         for fill in self.workload.fills() {
             for rows in fill.batches(10_000) {
-                let body = Body::Load { text: fill.copy.clone(), rows };
+                let body = Body::load(&fill.copy, rows);
                 submit(&mut self.replica, &mut self.numbering, &body);
             }
         }

@@ -87,10 +87,7 @@ pub fn workload(name: &str, settings: &[(&str, u64)]) -> Box<dyn Workload> {
 /// Calls of a workload, always the same.
 pub fn calls(workload: &dyn Workload) -> impl Iterator<Item = Body> {
     let names = workload.procedures();
-    workload.calls(SEED).map(move |call| Body::Call {
-        procedure: names[call.procedure].to_owned(),
-        arguments: call.arguments.to_vec(),
-    })
+    workload.calls(SEED).map(move |call| Body::call(names[call.procedure], call.arguments))
 }
 
 impl Ledgered {
@@ -117,7 +114,7 @@ impl Ledgered {
         }
         for fill in workload.fills() {
             for rows in fill.batches(10_000) {
-                self.block(vec![Body::Load { text: fill.copy.clone(), rows }]);
+                self.block(vec![Body::load(&fill.copy, rows)]);
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use concurrency::Load;
-use engine::Body;
+use engine::transaction::Asked;
 use procedure::Procedure;
 use types::{Error, Result, SqlState, Value};
 
@@ -42,15 +42,15 @@ impl CopyIn {
     }
 
     /// What the ledger will hold, and what runs.
-    pub fn finish(mut self) -> Result<(Body, Load)> {
+    pub fn finish(mut self) -> Result<(Asked, Load)> {
         let (row, rows) = (&self.row, &mut self.rows);
         let taken = self.parser.finish(&mut |fields| {
             rows.push(values_of(row, fields)?);
             Ok(())
         });
         taken.map_err(|error| at_line(error, self.parser.line()))?;
-        let body = Body::Load { text: self.text, rows: self.rows.clone() };
-        Ok((body, Load { procedure: self.row, rows: self.rows }))
+        let asked = Asked::load(&self.text, &self.rows);
+        Ok((asked, Load { procedure: self.row, rows: self.rows }))
     }
 }
 

@@ -31,7 +31,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use concurrency::{Moment, NoRecord, Outcome, Overlay, Statement as Call, Work};
-use engine::transaction::StatementText;
+use engine::transaction::Asked;
 use engine::{Body, Compiled, Completion, Engine, Head, ParameterTypes, Submitter};
 use futures::stream::{self, StreamExt};
 use procedure::{Column, Frame, Output, Procedure, ProgramResult};
@@ -342,14 +342,8 @@ impl Session {
                 }
                 check_kinds(&prepared.bound.parameters, parameters)?;
                 let arguments: Box<[Value]> = parameters.into();
-                let body = || {
-                    Body::Statement(StatementText {
-                        text: text.clone(),
-                        types: prepared.types.clone(),
-                        arguments: parameters.to_vec(),
-                    })
-                };
-                let result = self.run_procedure(procedure, arguments, body, view).await?;
+                let asked = |arguments: &[_]| Asked::statement(text, &prepared.types, arguments);
+                let result = self.run_procedure(procedure, arguments, asked, view).await?;
                 Ok(answer(&procedure.tag, &prepared.bound.output, result))
             }
             Statement::Call { procedure, arguments, tag } => {
@@ -357,10 +351,9 @@ impl Session {
                 for argument in arguments {
                     values.push(argument.eval(parameters, &[], self.now_us())?);
                 }
-                let body =
-                    || Body::Call { procedure: procedure.name.clone(), arguments: values.clone() };
-                let arguments = values.clone().into();
-                let mut result = self.run_procedure(procedure, arguments, body, view).await?;
+                let asked = |arguments: &[_]| Asked::call(&procedure.name, arguments);
+                let arguments = values.into_boxed_slice();
+                let mut result = self.run_procedure(procedure, arguments, asked, view).await?;
                 if let (Output::Rows(_), Output::Tag) = (&prepared.bound.output, &procedure.output)
                 {
                     result.rows = vec![[Value::Null].into()];
@@ -407,15 +400,16 @@ impl Session {
         &mut self,
         procedure: &Arc<Procedure>,
         arguments: Box<[Value]>,
-        body: impl FnOnce() -> Body,
+        asked: impl FnOnce(&[Value]) -> Asked,
         view: View,
     ) -> Result<ProgramResult> {
+        let asked = (!procedure.read_only).then(|| asked(&arguments));
         let work = Work::Statement(Call { procedure: Arc::clone(procedure), arguments });
-        if procedure.read_only {
+        let Some(asked) = asked else {
             return self.query(&work, view);
-        }
+        };
         drop(view);
-        self.write(body(), work).await
+        self.write(asked, work).await
     }
 
     /// Run what cannot write: in the transaction, or on the newest durable block.
@@ -441,9 +435,9 @@ impl Session {
     }
 
     /// Run what may write: in the transaction, or as a ledger transaction of its own.
-    async fn write(&mut self, body: Body, work: Work) -> Result<ProgramResult> {
+    async fn write(&mut self, asked: Asked, work: Work) -> Result<ProgramResult> {
         if let Some(transaction) = &mut self.transaction {
-            return transaction.write(body, work);
+            return transaction.write(asked, work);
         }
         if self.settings.read_only() {
             return Err(Error::new(
@@ -453,7 +447,7 @@ impl Session {
         }
         // Not the version published now: a schema change may have come since the program was made.
         let version = self.program_version;
-        let completion = self.submit(body, Some((work, version))).await?;
+        let completion = self.submit(&asked, Some((work, version))).await?;
         match completion.outcome {
             Outcome::Committed(result) => Ok(result),
             Outcome::Rejected(error) | Outcome::Retry(error) => Err(error),
@@ -461,7 +455,7 @@ impl Session {
     }
 
     /// By `&mut`, since a session is used by one task at a time and need not be `Sync`.
-    async fn submit(&mut self, body: Body, work: Option<(Work, u64)>) -> Result<Completion> {
+    async fn submit(&mut self, asked: &Asked, work: Option<(Work, u64)>) -> Result<Completion> {
         if self.settings.as_of_block().is_some() {
             let what = "nothing can be written while tally.as_of_block is set";
             return Err(Error::new(SqlState::READ_ONLY_SQL_TRANSACTION, what)
@@ -471,7 +465,7 @@ impl Session {
             work.map(|(work, schema_version)| Compiled { work: Arc::new(work), schema_version });
         let key = self.settings.take_transaction_key();
         let submitter = Submitter { principal: &self.info.user, key: key.as_deref() };
-        let answer = self.database.engine.submit(submitter, &body, compiled)?;
+        let answer = self.database.engine.submit(submitter, asked, compiled)?;
         answer.await.unwrap_or_else(|_| {
             Err(Error::new(
                 SqlState::TRANSACTION_RESOLUTION_UNKNOWN,
@@ -502,7 +496,8 @@ impl Session {
         if let Ddl::CreateView(create) = ddl {
             self.check_view(&create.query.to_string())?;
         }
-        let completion = self.submit(Body::Schema { text: text.to_owned() }, None).await?;
+        let schema = Body::Schema { text: text.to_owned() };
+        let completion = self.submit(&Asked::from(&schema), None).await?;
         match completion.outcome {
             Outcome::Committed(_) => Ok(plain(tag)),
             Outcome::Rejected(error) | Outcome::Retry(error) => Err(error),
@@ -531,13 +526,9 @@ impl Session {
                 let bound = bind_in_session(&versioned.catalog, &canonical, &parsed, &[])?;
                 let procedure = schema::procedure_of(&bound)?;
                 let work = Work::Statement(Call { procedure, arguments: Box::default() });
-                let statement = StatementText {
-                    text: text.clone(),
-                    types: ParameterTypes::default(),
-                    arguments: Vec::new(),
-                };
+                let asked = Asked::statement(&text, &ParameterTypes::default(), &[]);
                 if let Some(transaction) = &mut self.transaction {
-                    transaction.write(Body::Statement(statement), work)?;
+                    transaction.write(asked, work)?;
                 }
             }
         }
@@ -666,11 +657,11 @@ impl Session {
             return Ok(plain("COMMIT"));
         };
         let version = transaction.versioned.version;
-        let Some((text, work)) = transaction.lower() else {
+        let Some((asked, work)) = transaction.lower() else {
             return Ok(plain("COMMIT"));
         };
         let work = Some((Work::Interactive(work), version));
-        let completion = self.submit(Body::Interactive(text), work).await?;
+        let completion = self.submit(&asked, work).await?;
         match completion.outcome {
             Outcome::Committed(_) => Ok(plain("COMMIT")),
             Outcome::Rejected(error) | Outcome::Retry(error) => Err(error),
@@ -726,8 +717,8 @@ impl Session {
             .take()
             .ok_or_else(|| Error::new(SqlState::PROTOCOL_VIOLATION, "no COPY is in progress"))?;
         self.guard.start(self.settings.statement_timeout());
-        let (body, load) = copy.finish()?;
-        let result = self.write(body, Work::Load(load)).await?;
+        let (asked, load) = copy.finish()?;
+        let result = self.write(asked, Work::Load(load)).await?;
         Ok(Answer::Tag(Tag::Counted("COPY".into(), result.count)))
     }
 

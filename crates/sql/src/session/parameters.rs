@@ -2,6 +2,7 @@
 
 use concurrency::Outcome;
 use engine::Body;
+use engine::transaction::Asked;
 use types::{Error, Result, SqlState, Value};
 
 use super::settings::{Settings, boolean};
@@ -44,7 +45,8 @@ impl Session {
                 _ => value.to_owned(),
             };
             let name = parameter.to_owned();
-            let completion = self.submit(Body::Parameter { name, value }, None).await?;
+            let completion =
+                self.submit(&Asked::from(&Body::Parameter { name, value }), None).await?;
             return match completion.outcome {
                 Outcome::Committed(_) => Ok(plain("SET")),
                 Outcome::Rejected(error) | Outcome::Retry(error) => Err(error),

@@ -18,8 +18,8 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use concurrency::{Expectation, Interactive, Load, Moment, NoRecord, Overlay, Statement, Work};
-use engine::transaction::InteractiveText;
+use concurrency::{Load, Moment, NoRecord, Overlay, Statement, Work};
+use engine::transaction::StatementText;
 use engine::{Body, Language, ObjectChange, ParameterTypes, SchemaChange, Transaction};
 use hashbrown::HashTable;
 use parking_lot::Mutex;
@@ -127,62 +127,43 @@ impl Schema {
         Ok(bound)
     }
 
-    fn compile_body(&self, user: &str, body: &Body) -> Result<Work> {
+    fn compile_body(&self, user: &str, body: Body) -> Result<Work> {
         match body {
-            Body::Statement(statement) => {
-                let bound = self.compile_text(user, &statement.text, &statement.types)?;
+            Body::Statement(Statement { procedure: StatementText { text, types }, arguments }) => {
+                let bound = self.compile_text(user, &text, &types)?;
                 let procedure = procedure_of(&bound)?;
-                check_arguments(&procedure.parameters, &statement.arguments)?;
-                let arguments = statement.arguments.as_slice().into();
+                check_arguments(&procedure.parameters, &arguments)?;
                 Ok(Work::Statement(Statement { procedure, arguments }))
             }
-            Body::Call { procedure, arguments } => {
+            Body::Call(Statement { procedure: name, arguments }) => {
                 let next = self.next.load();
-                let routine = next.catalog.routine(procedure).ok_or_else(|| {
-                    Error::new(
-                        SqlState::UNDEFINED_FUNCTION,
-                        format!("procedure {procedure} does not exist"),
-                    )
+                let routine = next.catalog.routine(&name).ok_or_else(|| {
+                    let what = format!("procedure {name} does not exist");
+                    Error::new(SqlState::UNDEFINED_FUNCTION, what)
                 })?;
-                check_arguments(&routine.procedure.parameters, arguments)?;
-                let arguments = arguments.as_slice().into();
                 let procedure = Arc::clone(&routine.procedure);
+                check_arguments(&procedure.parameters, &arguments)?;
                 Ok(Work::Statement(Statement { procedure, arguments }))
             }
-            Body::Load { text, rows } => {
-                let bound = self.compile_text(user, text, &ParameterTypes::default())?;
-                match &bound.statement {
-                    BoundStatement::CopyIn { row, .. } => {
-                        rows.iter()
-                            .try_for_each(|values| check_arguments(&row.parameters, values))?;
-                        let procedure = Arc::clone(row);
-                        Ok(Work::Load(Load { procedure, rows: rows.clone() }))
-                    }
-                    _ => Err(not_a_write(text)),
-                }
+            Body::Load(Load { procedure: text, rows }) => {
+                let bound = self.compile_text(user, &text, &ParameterTypes::default())?;
+                let BoundStatement::CopyIn { row, .. } = &bound.statement else {
+                    return Err(not_a_write(&text));
+                };
+                rows.iter().try_for_each(|values| check_arguments(&row.parameters, values))?;
+                Ok(Work::Load(Load { procedure: Arc::clone(row), rows }))
             }
-            Body::Interactive(interactive) => {
-                self.compile_interactive(user, interactive).map(Work::Interactive)
+            Body::Interactive { schema_version, .. }
+                if schema_version != self.next.load().version =>
+            {
+                Err(schema_changed())
             }
-            Body::Schema { text } | Body::Parameter { name: text, .. } => Err(not_a_write(text)),
+            Body::Interactive { transaction, .. } => {
+                let compiled = transaction.try_map(|write| self.compile_body(user, write));
+                compiled.map(Work::Interactive)
+            }
+            Body::Schema { text } | Body::Parameter { name: text, .. } => Err(not_a_write(&text)),
         }
-    }
-
-    fn compile_interactive(&self, user: &str, text: &InteractiveText) -> Result<Interactive> {
-        if text.schema_version != self.next.load().version {
-            return Err(schema_changed());
-        }
-        let writes = text.writes.iter().map(|write| {
-            let expected =
-                Expectation { count: write.expected_count, rows: write.expected_rows.clone() };
-            Ok((self.compile_body(user, &write.body)?, expected))
-        });
-        Ok(Interactive {
-            now_us: text.now_us,
-            rows: text.rows.clone(),
-            ranges: text.ranges.clone(),
-            writes: writes.collect::<Result<_>>()?,
-        })
     }
 }
 
@@ -247,8 +228,9 @@ fn not_a_write(text: &str) -> Error {
 }
 
 impl Language for Schema {
-    fn compile(&self, transaction: &Transaction) -> Result<Work> {
-        self.compile_body(&transaction.user, &transaction.body)
+    fn compile(&self, transaction: Transaction) -> Result<Work> {
+        let Transaction { user, body } = transaction;
+        self.compile_body(&user, body)
     }
 
     fn schema_version(&self) -> u64 {

@@ -5,12 +5,13 @@
 //! wrote, with what they answered. COMMIT lowers both to one request: *require the first, run the
 //! second again*.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use concurrency::overlay::Mark;
 use concurrency::{Expectation, Footprint, Interactive, Moment, Overlay, Work};
-use engine::transaction::{InteractiveText, WriteText};
-use engine::{Body, Head};
+use engine::Head;
+use engine::transaction::Asked;
 use procedure::{Frame, ProgramResult};
 use storage::Snapshot;
 use types::{Error, Result, SqlState, Stamp, Stop};
@@ -29,7 +30,7 @@ pub struct OpenTransaction {
     access: AccessMode,
     /// Opened for the statements of one simple query, without a BEGIN.
     pub implicit: bool,
-    writes: Vec<Write>,
+    writes: Vec<(Write, Expectation)>,
     savepoints: Vec<Savepoint>,
     /// A statement has run that looked at rows.
     queried: bool,
@@ -46,11 +47,10 @@ pub enum AccessMode {
     ReadPast,
 }
 
-/// A statement that wrote: as the ledger will hold it, as it runs, and what it answered.
+/// A statement that wrote: as the ledger will hold it, and as it runs.
 struct Write {
-    body: Body,
+    request: Vec<u8>,
     work: Work,
-    answered: ProgramResult,
 }
 
 struct Savepoint {
@@ -160,7 +160,7 @@ impl OpenTransaction {
 
     /// Run a statement that may write. Its commands are evaluated at once, so that it fails where
     /// it stands and not at COMMIT.
-    pub fn write(&mut self, body: Body, work: Work) -> Result<ProgramResult> {
+    pub fn write(&mut self, asked: Asked, work: Work) -> Result<ProgramResult> {
         if self.is_read_only() {
             return Err(Error::new(
                 SqlState::READ_ONLY_SQL_TRANSACTION,
@@ -181,9 +181,10 @@ impl OpenTransaction {
         self.check()?;
         let answered = run.map_err(error_of)?;
         self.overlay.recorder.wrote(&work);
-        let shown = answered.clone();
-        self.writes.push(Write { body, work, answered });
-        Ok(shown)
+        let ProgramResult { count, rows } = answered.clone();
+        let write = Write { request: asked.request, work };
+        self.writes.push((write, Expectation { count, rows }));
+        Ok(answered)
     }
 
     pub fn savepoint(&mut self, name: String) {
@@ -220,29 +221,17 @@ impl OpenTransaction {
 
     /// What COMMIT asks of the ledger; `None` when nothing was written: the transaction read one
     /// snapshot and is serializable where that snapshot is.
-    pub fn lower(mut self) -> Option<(InteractiveText, Interactive)> {
+    pub fn lower(mut self) -> Option<(Asked, Interactive)> {
         if self.writes.is_empty() {
             return None;
         }
         self.overlay.recorder.compact();
         let Footprint { rows, ranges, .. } = std::mem::take(&mut self.overlay.recorder);
-        let (texts, writes) = self
-            .writes
-            .into_iter()
-            .map(|Write { body, work, answered: ProgramResult { rows, count } }| {
-                let text = WriteText { body, expected_count: count, expected_rows: rows.clone() };
-                (text, (work, Expectation { count, rows }))
-            })
-            .unzip();
-        let now_us = self.head.time_us;
-        let text = InteractiveText {
-            now_us,
-            schema_version: self.versioned.version,
-            rows: rows.clone(),
-            ranges: ranges.clone(),
-            writes: texts,
-        };
-        Some((text, Interactive { now_us, rows, ranges, writes }))
+        let (now_us, writes) = (self.head.time_us, self.writes);
+        let written = Interactive { now_us, rows, ranges, writes };
+        let asked = Asked::interactive(self.versioned.version, &written, |write| &write.request);
+        let Ok(transaction) = written.try_map(|write| Ok::<_, Infallible>(write.work));
+        Some((asked, transaction))
     }
 }
 

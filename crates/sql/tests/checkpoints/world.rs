@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use concurrency::Outcome;
 use engine::checkpoint::{Checkpointer, State, Taken};
-use engine::transaction::StatementText;
 use engine::{
     Body, EXECUTOR, Language, Numbering, ParameterTypes, Replayed, Replica, Request, recover,
     replay, resume_writing,
@@ -132,7 +131,7 @@ impl World {
             Box::new([Value::Int(id), amount, note, Value::Timestamp(id)])
         };
         let rows = (0..rows).map(row).collect();
-        let load = Body::Load { text: "COPY t (id, amount, note, at) FROM STDIN".into(), rows };
+        let load = Body::load("COPY t (id, amount, note, at) FROM STDIN", rows);
         let outcomes = self.block(vec![load]);
         assert!(outcomes[0].is_committed(), "{outcomes:?}");
     }
@@ -167,14 +166,10 @@ impl World {
             }
             2 => statement(&format!("UPDATE t SET note = 'note ' || {b} WHERE id = {a}")),
             3 => statement(&format!("INSERT INTO t VALUES ({a}, 2) ON CONFLICT DO NOTHING")),
-            _ => Body::Call {
-                procedure: "pay".into(),
-                arguments: vec![
-                    Value::Int(a),
-                    Value::Int(b),
-                    Value::Numeric("0.25".parse().unwrap()),
-                ],
-            },
+            _ => {
+                let amount = Value::Numeric("0.25".parse().unwrap());
+                Body::call("pay", [Value::Int(a), Value::Int(b), amount])
+            }
         }
     }
 
@@ -196,9 +191,5 @@ impl World {
 }
 
 fn statement(text: &str) -> Body {
-    Body::Statement(StatementText {
-        text: text.into(),
-        types: ParameterTypes::default(),
-        arguments: Vec::new(),
-    })
+    Body::statement(text, ParameterTypes::default(), [])
 }

@@ -3,7 +3,6 @@
 use std::sync::{Arc, Mutex};
 
 use concurrency::Outcome;
-use engine::transaction::StatementText;
 use engine::{Body, Completion, ParameterTypes};
 use types::Value;
 
@@ -35,11 +34,8 @@ async fn counter(node: &Node) {
 /// Submitted at once, without waiting for answers.
 fn increments(node: &Node, count: u32) -> Vec<Answer> {
     let body = |n| {
-        Body::Statement(StatementText {
-            text: "UPDATE t SET v = v + $1 WHERE id = 1".into(),
-            types: ParameterTypes::default(),
-            arguments: vec![Value::Int(n)],
-        })
+        let text = "UPDATE t SET v = v + $1 WHERE id = 1";
+        Body::statement(text, ParameterTypes::default(), [Value::Int(n)])
     };
     (0..count).map(|_| node.submit(body(1))).collect()
 }

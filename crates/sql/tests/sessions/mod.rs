@@ -14,6 +14,7 @@ use std::sync::atomic::AtomicBool;
 
 use ::types::{DataType, Error, Result, SqlState, Value};
 use bytes::Bytes;
+use engine::transaction::Asked;
 use engine::{
     Beside, BlockLimits, Body, Clock, EXECUTOR, Engine, Language, NoObserver, RetentionSettings,
     Submitter, replay, replay_watched, resume_writing,
@@ -96,7 +97,7 @@ impl Node {
     /// Hands a transaction in, without waiting for its answer.
     pub fn submit(&self, body: Body) -> Submitted {
         let submitter = Submitter { principal: "tally", key: None };
-        self.database.engine.submit(submitter, &body, None).unwrap()
+        self.database.engine.submit(submitter, &Asked::from(&body), None).unwrap()
     }
 
     /// Stops, and shows `after` the store of another engine that executes the ledger, after each

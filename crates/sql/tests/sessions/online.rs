@@ -1,8 +1,8 @@
 //! Transactions that run as they arrive: what clients are told, and what the ledger holds of it.
 
 use bytes::Bytes;
+use engine::transaction::RowImage;
 use engine::transaction::outcome::{imaged, split_images};
-use engine::transaction::{RowImage, StatementText};
 use engine::{Body, ParameterTypes};
 use procedure::ProgramResult;
 use types::{Height, Value};
@@ -28,11 +28,7 @@ async fn in_one_block(
     texts: impl Iterator<Item = String>,
 ) -> Vec<Told> {
     let held = gate.lock().unwrap();
-    let submit = |text: String| {
-        let (types, arguments) = (ParameterTypes::default(), Vec::new());
-        let body = Body::Statement(StatementText { text, types, arguments });
-        node.submit(body)
-    };
+    let submit = |text: String| node.submit(Body::statement(text, ParameterTypes::default(), []));
     let answers: Vec<_> = texts.map(submit).collect();
     drop(held);
     let number = |result: &ProgramResult| result.rows.first().and_then(|row| row[0].as_int());
@@ -127,11 +123,7 @@ fn one_of_many_gets_a_key_or_a_unique_value() {
             client.run("CREATE TABLE u (id int PRIMARY KEY, v int UNIQUE)").await.unwrap();
             let held = gate.lock().unwrap();
             let text = |n: i64| format!("INSERT INTO u VALUES ({}, {})", n % 7, n % 5);
-            let submit = |n| {
-                let (types, arguments) = (ParameterTypes::default(), Vec::<Value>::new());
-                let body = Body::Statement(StatementText { text: text(n), types, arguments });
-                node.submit(body)
-            };
+            let submit = |n| node.submit(Body::statement(text(n), ParameterTypes::default(), []));
             let answers: Vec<_> = (0..70).map(submit).collect();
             drop(held);
             let ended = completions(answers).await;
@@ -305,9 +297,7 @@ fn of_many_who_want_one_unique_value_one_gets_it_under_plain_snapshot_isolation(
             let held = gate.lock().unwrap();
             let submit = |n: i64| {
                 let text = format!("INSERT INTO u VALUES ({}, {round})", round * 1000 + n);
-                let (types, arguments) = (ParameterTypes::default(), Vec::new());
-                let body = Body::Statement(StatementText { text, types, arguments });
-                node.submit(body)
+                node.submit(Body::statement(text, ParameterTypes::default(), []))
             };
             let answers: Vec<_> = (0..200).map(submit).collect();
             drop(held);

@@ -123,11 +123,8 @@ fn arguments_that_no_longer_fit_are_not_serializable() {
         let recreate = "DROP TABLE t; CREATE TABLE t (id int PRIMARY KEY, v text)";
         let text = "INSERT INTO t VALUES ($1, $2)";
         let body = |id| {
-            engine::Body::Statement(engine::transaction::StatementText {
-                text: text.into(),
-                types: engine::ParameterTypes::default(),
-                arguments: vec![Value::Int(id), Value::Int(2)],
-            })
+            let arguments = [Value::Int(id), Value::Int(2)];
+            engine::Body::statement(text, engine::ParameterTypes::default(), arguments)
         };
         let first = node.submit(body(1)).await.unwrap().unwrap();
         assert!(first.outcome.is_committed());
