@@ -12,7 +12,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use concurrency::{Isolation, Outcome};
 use engine::replica::Executed;
-use engine::request::{Member, Verdict};
+use engine::request::Member;
 use engine::transaction::outcome::Told;
 use engine::{Body, KeyStanding, KeyStatus, Replica, Request};
 use ledger::{Batch, BlockResult, Genesis, Hash};
@@ -178,7 +178,7 @@ impl Witness {
         for position in order.chain(by_protocol..executed.settled.len()) {
             let settled = &executed.settled[position];
             if let Decided::Now(member) = &settled.decided
-                && member.verdict == Verdict::Run
+                && member.verdict.runs()
             {
                 specify_one(&mut state, settled, member)?;
             }
