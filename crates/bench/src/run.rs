@@ -329,7 +329,7 @@ mod tests {
         std::thread::sleep(Duration::from_millis(20));
         feed.block(0, false);
         let settled = |height, decided| Settled {
-            origin: pipeline::Origin { height, index: 0 },
+            origin: types::Origin { height, index: 0 },
             outcome: Outcome::Committed(Default::default()),
             decided,
         };

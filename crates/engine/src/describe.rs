@@ -1,9 +1,8 @@
 //! Transactions and outcomes in words: what a receipt shows and what `verify` names.
 
 use concurrency::{Load, Statement};
-use pipeline::Origin;
-use types::Value;
 use types::codec::{decode_bytes, decode_u64};
+use types::{Origin, Value};
 
 use crate::transaction::outcome::{Told, split_images};
 use crate::transaction::{Body, StatementText, decode_rows};

@@ -8,9 +8,9 @@ use bytes::Bytes;
 use concurrency::{Outcome, Work};
 use ledger::LedgerId;
 use order::{Submission, View};
-use pipeline::{Barrier, Origin, Task};
+use pipeline::{Barrier, Task};
 use tokio::sync::oneshot;
-use types::{Height, Result};
+use types::{Height, Origin, Result};
 
 use crate::transaction::Body;
 

@@ -11,11 +11,10 @@ use concurrency::{
     Expectation, Interactive, Outcome, RangeDigest, RangeRequirement, RowRequirement,
 };
 use ledger::hash::to_hex;
-use pipeline::Origin;
 use procedure::ProgramResult;
 use procedure::access::Range;
 use serde_json::{Value as Json, json};
-use types::{DataType, Error, Key, SqlState, Stamp, TableId, Value};
+use types::{DataType, Error, Key, Origin, SqlState, Stamp, TableId, Value};
 
 use crate::parameter_types::ParameterTypes;
 use crate::transaction::outcome::{Fate, imaged};

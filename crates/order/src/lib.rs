@@ -33,4 +33,4 @@ pub use model::Model;
 pub use orderer::{Limits, Orderer, Refused};
 pub use proposal::{Certificate, CertificateKind, Delivery, Proposal, Proposer};
 pub use solo::Solo;
-pub use submissions::{Admission, Ended, Entry, Place, Remembered, Status, Submissions};
+pub use submissions::{Admission, Ended, Entry, Remembered, Status, Submissions};

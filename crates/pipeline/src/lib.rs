@@ -24,9 +24,7 @@ mod safe;
 mod schedule;
 mod stepper;
 
-pub use line::{
-    Decided, Deferred, Finished, Line, LineStart, Origin, Planned, Ready, Settled, Task,
-};
+pub use line::{Decided, Deferred, Finished, Line, LineStart, Planned, Ready, Settled, Task};
 pub use safe::SafeSnapshot;
 pub use schedule::{Action, Actions, Barrier, Cadence, Event, Pipeline, Rules};
 pub use stepper::{Batch, Halves, Stepper};

@@ -30,7 +30,7 @@ use concurrency::{
     Snapshots, Work,
 };
 use storage::{BlockWrites, Changes, Store};
-use types::{Height, Position};
+use types::{Height, Origin, Position};
 
 use crate::schedule::Rules;
 
@@ -43,13 +43,6 @@ impl Task for Arc<Work> {
     fn work(&self) -> &Arc<Work> {
         self
     }
-}
-
-/// Where a transaction was ordered: the block, and the index among the block's own transactions.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Origin {
-    pub height: Height,
-    pub index: u32,
 }
 
 /// A transaction that runs in a later block than it was ordered in.

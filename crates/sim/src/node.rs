@@ -16,9 +16,9 @@ use engine::{
 };
 use ledger::{Batch, BlockResult, BlockWriter, Files, Genesis, LogOptions, MemoryFiles};
 use order::Proposal;
-use pipeline::{Action, Cadence, Decided, Event, Origin, Pipeline, Ready, Rules, Settled};
+use pipeline::{Action, Cadence, Decided, Event, Pipeline, Ready, Rules, Settled};
 use storage::Store;
-use types::{Error, Height, Result, SqlState};
+use types::{Error, Height, Origin, Result, SqlState};
 
 use crate::language::Calls;
 

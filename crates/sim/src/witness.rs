@@ -17,9 +17,9 @@ use engine::transaction::outcome::Told;
 use engine::{Body, KeyStanding, KeyStatus, Replica, Request};
 use ledger::{Batch, BlockResult, Genesis, Hash};
 use order::{Submission, View};
-use pipeline::{Decided, Origin, Settled};
+use pipeline::{Decided, Settled};
 use storage::Store;
-use types::{Height, SqlState};
+use types::{Height, Origin, SqlState};
 
 use crate::language::Calls;
 use crate::model::State;

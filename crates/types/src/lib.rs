@@ -35,6 +35,6 @@ pub use datatype::DataType;
 pub use error::{Error, Result, SqlState, Stop};
 pub use key::Key;
 pub use schema::{ColumnId, ColumnSchema, IndexId, IndexSchema, Layout, TableId, TableSchema};
-pub use stamp::{Height, Position, Stamp};
+pub use stamp::{Height, Origin, Position, Stamp};
 pub use system::SystemType;
 pub use value::Value;

@@ -7,6 +7,14 @@ pub type Height = u64;
 /// Index of a transaction in its block.
 pub type Position = u32;
 
+/// Where a transaction was ordered, its address for receipts: the block, and the index among the
+/// block's own envelopes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Origin {
+    pub height: Height,
+    pub index: u32,
+}
+
 /// The last change of a record.
 ///
 /// ```text

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use ledger::chain::check_parameters;
 use ledger::{Batch, BlockResult, CarriedOutcome, OrderHeader, ResultHeader, ResultSeal};
 use order::Ended;
-use pipeline::Origin;
-use types::Height;
+use types::{Height, Origin};
 
 use crate::effects::{Effects, Step};
 use crate::images;

@@ -23,9 +23,9 @@ use kit::flaw::flawed;
 use ledger::hash::{Tag, tagged_hash};
 use ledger::{Hash, LedgerId, ZERO_HASH};
 use order::{Ended, Remembered, Submissions, View};
-use pipeline::{Deferred, Origin};
+use pipeline::Deferred;
 use types::codec::{decode_bytes, decode_u64, encode_bytes, encode_u64};
-use types::{Error, Height, Result, SqlState};
+use types::{Error, Height, Origin, Result, SqlState};
 
 use crate::limits::Limits;
 use crate::request::{Member, Request, Verdict};

@@ -35,12 +35,10 @@ use ledger::{
     Batch, BlockResult, Genesis, Hash, LedgerId, OrderHeader, OrderSeal, Parameters, ResultHeader,
 };
 use order::Submissions;
-use pipeline::{
-    Barrier, Cadence, Line, LineStart, Origin, Pipeline, Planned, Ready, Rules, Settled,
-};
+use pipeline::{Barrier, Cadence, Line, LineStart, Pipeline, Planned, Ready, Rules, Settled};
 use storage::Store;
 use types::row::ROW_ENCODING;
-use types::{Error, Height, Position};
+use types::{Error, Height, Origin, Position};
 
 use crate::effects::Effects;
 use crate::language::Language;
@@ -266,8 +264,7 @@ impl Replica {
         let newest = newest.filter_map(|settlement| settlement.standing_of(principal, key)).next();
         newest.or_else(|| {
             let entry = self.submissions.lookup(principal, key)?;
-            let place = origin_of(entry.place);
-            Some(KeyStanding { place, status: entry.status })
+            Some(KeyStanding { place: entry.place, status: entry.status })
         })
     }
 
@@ -424,13 +421,4 @@ fn head_of(order: &OrderHeader, result: &ResultHeader) -> Head {
 fn protocol_of(parameters: &Parameters) -> Result<Arc<dyn Protocol>, Halt> {
     protocols::by_name(&parameters.protocol)
         .map_err(|error| Halt(format!("the ledger's parameters are unknown: {}", error.message())))
-}
-
-/// An origin as the submissions name it.
-pub(crate) fn place_of(origin: Origin) -> order::Place {
-    order::Place { height: origin.height, index: origin.index }
-}
-
-pub(crate) fn origin_of(place: order::Place) -> Origin {
-    Origin { height: place.height, index: place.index }
 }

@@ -7,8 +7,8 @@ use concurrency::{Block, BlockReport, Carried, Outcome, Work};
 use kit::flaw::flawed;
 use ledger::{BlockResult, CarriedOutcome, EffectsDigest, ResultSeal};
 use order::{Admission, Ended, Submission, View};
-use pipeline::{Barrier, Decided, Finished, Origin, Settled, Task};
-use types::{Error, Height, Position, SqlState};
+use pipeline::{Barrier, Decided, Finished, Settled, Task};
+use types::{Error, Height, Origin, Position, SqlState};
 
 use crate::effects::{Effects, Step};
 use crate::images;
@@ -22,7 +22,6 @@ use super::carry::remembered;
 use super::{
     EXECUTOR, Executed, Halt, Head, KeyStanding, Ordered, PlannedBlock, ReadyBlock, Replica,
 };
-use super::{origin_of, place_of};
 
 /// What a block decided about a key that a client named.
 pub(super) struct Settlement {
@@ -140,9 +139,9 @@ impl Replica {
             Verdict::RunKeyed => order::id_of_encoded(envelope)?,
             _ => ledger::ZERO_HASH,
         };
-        match self.submissions.admit(&view, &id, place_of(origin)) {
+        match self.submissions.admit(&view, &id, origin) {
             Admission::Run => Ok(run),
-            Admission::Repeat(place) => Ok(Verdict::Repeat(origin_of(place))),
+            Admission::Repeat(place) => Ok(Verdict::Repeat(place)),
             Admission::Repeated if flawed("repeats_run") => Ok(run),
             Admission::Repeated => Err(refused("the envelope's number was used before")),
             Admission::Refused(error) => Err(error),
@@ -155,7 +154,7 @@ impl Replica {
         while self.unsettled.front().is_some_and(|(decided, _)| decided + lag <= height) {
             for settlement in self.unsettled.pop_front().into_iter().flat_map(|(_, all)| all) {
                 let Settlement { envelope, place, ended } = settlement;
-                self.submissions.settle(&View::read(&envelope)?, place_of(place), ended)?;
+                self.submissions.settle(&View::read(&envelope)?, place, ended)?;
             }
         }
         Ok(())

@@ -19,9 +19,8 @@
 
 use bytes::Bytes;
 use concurrency::Outcome;
-use pipeline::Origin;
 use types::codec::{decode_bytes, decode_u64, encode_bytes, encode_u64};
-use types::{Error, Key, Result, TableId};
+use types::{Error, Key, Origin, Result, TableId};
 
 use super::{corrupt, decode_byte, decode_flag, decode_list, decode_table, encode_rows};
 

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use types::Error;
+use types::{Error, Origin};
 
 use super::Harness;
 use crate::envelope::{Envelope, Submission, View};
 use crate::orderer::{Limits, Refused};
 use crate::proposal::{Delivery, Proposal};
-use crate::submissions::{Admission, Place, Remembered, Submissions};
+use crate::submissions::{Admission, Remembered, Submissions};
 
 /// How long something that must happen may take.
 const PASSES_MAX: usize = 3000;
@@ -175,7 +175,7 @@ impl<'h> Bed<'h> {
             for (index, bytes) in proposal.envelopes.iter().enumerate() {
                 let read = |error: Error| error.message().to_owned();
                 let (envelope, id) = Envelope::decode_with_id(bytes).map_err(read)?;
-                let place = Place { height: delivery.sequence, index: index as u32 };
+                let place = Origin { height: delivery.sequence, index: index as u32 };
                 if submissions.admit(&envelope, &id, place) == Admission::Run {
                     runs.push(bytes.clone());
                 }

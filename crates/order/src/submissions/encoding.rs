@@ -14,10 +14,10 @@ use std::sync::Arc;
 
 use bytes::BufMut;
 use ledger::LedgerId;
-use types::Result;
 use types::codec::{decode_i64, decode_str, decode_u64, encode_i64, encode_str, encode_u64};
+use types::{Origin, Result};
 
-use super::{Entry, Place, Remembered, Status, Submissions, Submitter, Window};
+use super::{Entry, Remembered, Status, Submissions, Submitter, Window};
 use crate::envelope::NAME_BYTES_MAX;
 use crate::wire::{corrupt, finish, take};
 
@@ -147,5 +147,5 @@ fn decode_entry(rest: &mut &[u8]) -> Result<Entry> {
         [3] => Status::Rejected(take(rest)?),
         _ => return Err(corrupt("an unknown status")),
     };
-    Ok(Entry { id, place: Place { height, index }, status, expires_us: decode_i64(rest)? })
+    Ok(Entry { id, place: Origin { height, index }, status, expires_us: decode_i64(rest)? })
 }

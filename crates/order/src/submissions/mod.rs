@@ -46,7 +46,7 @@ use std::sync::Arc;
 
 use ledger::LedgerId;
 use ledger::hash::Hash;
-use types::{Error, Height, Result, SqlState};
+use types::{Error, Height, Origin, Result, SqlState};
 
 use crate::envelope::{Envelope, Submission};
 use window::{Taken, Window};
@@ -74,20 +74,12 @@ impl Default for Remembered {
     }
 }
 
-/// Where an envelope was ordered: its address for receipts.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Place {
-    pub height: Height,
-    /// In the block's own envelopes.
-    pub index: u32,
-}
-
 /// What becomes of an envelope in a batch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Admission {
     Run,
     /// The key's envelope stands there: its outcome is this one's too.
-    Repeat(Place),
+    Repeat(Origin),
     /// The sequence was used before.
     Repeated,
     /// Not run, and nothing remembered.
@@ -130,7 +122,7 @@ impl Ended {
 pub struct Entry {
     /// Of the envelope that the key speaks of.
     pub id: Hash,
-    pub place: Place,
+    pub place: Origin,
     pub status: Status,
     /// The latest expiry of all envelopes that were run under the key.
     pub expires_us: i64,
@@ -219,7 +211,7 @@ impl Submissions {
     }
 
     /// What becomes of the envelope at `place`, in the block whose time was given last.
-    pub fn admit<S, B>(&mut self, envelope: &Envelope<S, B>, id: &Hash, place: Place) -> Admission
+    pub fn admit<S, B>(&mut self, envelope: &Envelope<S, B>, id: &Hash, place: Origin) -> Admission
     where
         S: AsRef<str>,
     {
@@ -366,7 +358,7 @@ impl Submissions {
     pub fn settle<S, B>(
         &mut self,
         envelope: &Envelope<S, B>,
-        place: Place,
+        place: Origin,
         ended: Ended,
     ) -> Result<()>
     where
@@ -423,7 +415,7 @@ fn expires_before(known: &Entry) -> Error {
 }
 
 fn other_bytes(known: &Entry) -> Error {
-    let Place { height, index } = known.place;
+    let Origin { height, index } = known.place;
     Error::new(
         SqlState::INVALID_PARAMETER_VALUE,
         "another transaction was submitted under this key",

@@ -6,8 +6,8 @@ use kit::mutation::mutate;
 use kit::random::Random;
 use ledger::hash::Hash;
 use order::submissions::WINDOW;
-use order::{Admission, Ended, Place, Remembered, Status, Submission, Submissions, View};
-use types::SqlState;
+use order::{Admission, Ended, Remembered, Status, Submission, Submissions, View};
+use types::{Origin, SqlState};
 
 use crate::samples::{LEDGER, usual};
 
@@ -20,8 +20,8 @@ fn id(number: u64) -> Hash {
     id
 }
 
-fn place(height: u64, index: u32) -> Place {
-    Place { height, index }
+fn place(height: u64, index: u32) -> Origin {
+    Origin { height, index }
 }
 
 fn keyed(key: &str, expires_us: i64) -> View<'_> {
@@ -175,18 +175,18 @@ struct Twin {
 }
 
 /// Id, place, expiry and how it ended.
-type Run = (Hash, Place, i64, Option<Ended>);
+type Run = (Hash, Origin, i64, Option<Ended>);
 
 #[derive(PartialEq, Debug)]
 enum Short {
     Run,
-    Repeat(Place),
+    Repeat(Origin),
     Repeated,
     Refused(SqlState),
 }
 
 impl Twin {
-    fn admit(&mut self, envelope: &View<'_>, id: Hash, place: Place) -> Short {
+    fn admit(&mut self, envelope: &View<'_>, id: Hash, place: Origin) -> Short {
         let (time_us, expires_us) = (self.time_us, envelope.expires_us);
         if expires_us < time_us {
             return Short::Refused(SqlState::QUERY_CANCELED);
@@ -306,7 +306,7 @@ fn settle_some(
     random: &mut Random,
     submissions: &mut Submissions,
     twin: &mut Twin,
-    pending: &mut Vec<(View<'static>, Place)>,
+    pending: &mut Vec<(View<'static>, Origin)>,
 ) {
     pending.retain(|(envelope, place)| {
         if random.chance(3) {

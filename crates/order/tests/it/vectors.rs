@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use bytes::Bytes;
 use ledger::hash::{from_hex, to_hex};
 use order::{
-    Certificate, CertificateKind, Ended, Envelope, Generator, Place, Proposal, Remembered,
-    Signature, Submission, Submissions, View, id_of_encoded,
+    Certificate, CertificateKind, Ended, Envelope, Generator, Proposal, Remembered, Signature,
+    Submission, Submissions, View, id_of_encoded,
 };
 use serde_json::{Value, json};
+use types::Origin;
 
 use crate::samples::{LEDGER, usual};
 
@@ -129,18 +130,18 @@ pub fn some_submissions() -> Submissions {
     };
     let keyed = |key| View { submission: Submission::Key(key), ..usual(b"") };
     for (index, number) in [70_000, 70_001, 70_009, 69_500].into_iter().enumerate() {
-        submissions.admit(&sequence(number), &[1; 32], Place { height: 8, index: index as u32 });
+        submissions.admit(&sequence(number), &[1; 32], Origin { height: 8, index: index as u32 });
     }
     let ends = [("a", Some(Ended::Committed)), ("b", Some(Ended::Retry)), ("c", None)];
     for (index, (key, ended)) in ends.into_iter().enumerate() {
-        let place = Place { height: 9, index: index as u32 };
+        let place = Origin { height: 9, index: index as u32 };
         submissions.admit(&keyed(key), &[2; 32], place);
         if let Some(ended) = ended {
             submissions.settle(&keyed(key), place, ended).unwrap();
         }
     }
     let another = View { principal: "another", ..keyed("a") };
-    submissions.admit(&another, &[3; 32], Place { height: 9, index: 3 });
+    submissions.admit(&another, &[3; 32], Origin { height: 9, index: 3 });
     submissions
 }
 
