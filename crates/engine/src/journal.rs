@@ -71,8 +71,8 @@ impl Journal {
         let BlockWriter { orders, results } = log;
         let ledger = LedgerEnd {
             orders: Mutex::new(orders),
-            results: Mutex::new(ResultLog::new(results)),
-            held: Mutex::default(),
+            waiting: Mutex::new(Waiting::behind(&results)),
+            results: Mutex::new(results),
             holds,
             durable_below,
             on_failure: OnceLock::new(),
@@ -107,7 +107,7 @@ impl Journal {
     pub fn append_run(&mut self, executed: &Executed) -> Result<()> {
         if executed.holds_images {
             let record = executed.result.encode()?;
-            self.ledger.append_result(record, true).map_err(cannot_write)?;
+            self.ledger.append_result_first(record).map_err(cannot_write)?;
         }
         let order = executed.batch.encode()?;
         // Schema changes are executed again whatever is logged.
@@ -124,7 +124,7 @@ impl Journal {
 
     /// Without waiting for stable storage.
     pub fn append_result(&mut self, result: &BlockResult) -> Result<()> {
-        self.ledger.append_result(result.encode()?, false).map_err(cannot_write)
+        self.ledger.append_result(result.encode()?).map_err(cannot_write)
     }
 
     /// The newest checkpoint: files of row logs without later blocks go, and what follows goes to
@@ -161,74 +161,67 @@ type OnFailure = Box<dyn Fn(Error) + Send + Sync>;
 /// The end of the ledger: the logs, and blocks that are not in them yet.
 pub struct LedgerEnd {
     orders: Mutex<LogWriter>,
-    results: Mutex<ResultLog>,
-    held: Mutex<Held>,
+    /// Locked before `waiting`, where both are.
+    results: Mutex<LogWriter>,
+    waiting: Mutex<Waiting>,
     holds: bool,
     /// That of the orders, for readers that must not wait for the log.
     durable_below: AtomicU64,
     on_failure: OnceLock<OnFailure>,
 }
 
-/// The log of results, and those that are not in it yet.
-struct ResultLog {
-    log: LogWriter,
-    gathered: Vec<Record>,
-    bytes: usize,
-    /// The newest one whose order is written as well.
-    newest: Option<(Height, Hash)>,
-}
-
-impl ResultLog {
-    fn new(log: LogWriter) -> ResultLog {
-        let mut results = ResultLog { log, gathered: Vec::new(), bytes: 0, newest: None };
-        results.newest = results.newest_written();
-        results
-    }
-
-    fn newest_written(&self) -> Option<(Height, Hash)> {
-        Some((self.log.next_height().checked_sub(1)?, self.log.head_hash()))
-    }
-
-    fn next_height(&self) -> Height {
-        self.log.next_height() + self.gathered.len() as Height
-    }
-
-    /// A result that was written before its order comes twice.
-    fn push(&mut self, result: Record) -> io::Result<()> {
-        if result.height() < self.next_height() {
-            return Ok(());
-        }
-        self.bytes += result.payload().len();
-        self.gathered.push(result);
-        if self.bytes >= GATHERED_BYTES_MAX { self.write() } else { Ok(()) }
-    }
-
-    fn write(&mut self) -> io::Result<()> {
-        self.bytes = 0;
-        self.log.append_all_unsynced(&std::mem::take(&mut self.gathered))
-    }
-
-    fn sync(&mut self) -> io::Result<()> {
-        self.write()?;
-        self.log.sync()
-    }
-}
-
+/// What is not in the logs yet.
 #[derive(Default)]
-struct Held {
+struct Waiting {
+    /// Where blocks are held back.
     orders: Vec<Record>,
+    /// Gathered, or held back.
     results: Vec<Record>,
     bytes: usize,
+    next_result: Height,
+    /// The newest block whose order and result were handed over.
+    complete: Option<(Height, Hash)>,
     /// Blocks could not be written.
     failed: Option<(io::ErrorKind, String)>,
 }
 
-impl Held {
+impl Waiting {
+    fn behind(results: &LogWriter) -> Waiting {
+        let next_result = results.next_height();
+        let complete = next_result.checked_sub(1).map(|height| (height, results.head_hash()));
+        Waiting { next_result, complete, ..Waiting::default() }
+    }
+
     fn check(&self) -> io::Result<()> {
         match &self.failed {
             Some((kind, why)) => Err(io::Error::new(*kind, why.clone())),
             None => Ok(()),
         }
+    }
+
+    /// One that was written before its order comes twice.
+    fn push_result(&mut self, result: Record) {
+        if result.height() == self.next_result {
+            self.next_result += 1;
+            self.bytes += result.payload().len();
+            self.results.push(result);
+        }
+    }
+
+    /// Whole blocks: an order whose block has not run stays, since one that cannot be executed must
+    /// not be found by the next start; so does a result whose order is not here yet.
+    fn take_blocks(&mut self) -> (Vec<Record>, Vec<Record>) {
+        let ordered = self.orders.last().map_or(0, Record::height);
+        let height = ordered.min(self.next_result.saturating_sub(1));
+        let upto = |records: &[Record]| records.partition_point(|record| record.height() <= height);
+        let (orders, results) = (upto(&self.orders), upto(&self.results));
+        self.bytes = 0;
+        (self.orders.drain(..orders).collect(), self.results.drain(..results).collect())
+    }
+
+    fn take_results(&mut self) -> Vec<Record> {
+        self.bytes = 0;
+        std::mem::take(&mut self.results)
     }
 }
 
@@ -240,42 +233,64 @@ impl LedgerEnd {
             self.durable_below.store(log.durable_below(), Ordering::Release);
             return Ok(());
         }
-        let mut held = lock(&self.held);
-        held.check()?;
-        held.bytes += order.payload().len();
-        held.orders.push(order);
-        Ok(())
+        let mut waiting = lock(&self.waiting);
+        waiting.check()?;
+        waiting.bytes += order.payload().len();
+        waiting.orders.push(order);
+        drop(waiting);
+        self.write_if_full()
     }
 
-    fn append_result(&self, result: Record, sync: bool) -> io::Result<()> {
-        if !self.holds {
-            let mut results = lock(&self.results);
-            let newest = (result.height(), result.hash());
-            results.push(result)?;
-            if sync {
-                return results.sync();
-            }
-            results.newest = Some(newest);
+    /// Of a block whose order comes next.
+    fn append_result_first(&self, result: Record) -> io::Result<()> {
+        lock(&self.waiting).push_result(result);
+        if self.holds { Ok(()) } else { self.sync_results() }
+    }
+
+    /// Of a block whose order is there.
+    fn append_result(&self, result: Record) -> io::Result<()> {
+        let mut waiting = lock(&self.waiting);
+        waiting.check()?;
+        waiting.complete = Some((result.height(), result.hash()));
+        waiting.push_result(result);
+        drop(waiting);
+        self.write_if_full()
+    }
+
+    fn write_if_full(&self) -> io::Result<()> {
+        let bytes_max = if self.holds { HELD_BYTES_MAX } else { GATHERED_BYTES_MAX };
+        if lock(&self.waiting).bytes < bytes_max {
             return Ok(());
         }
-        let mut held = lock(&self.held);
-        held.check()?;
-        if held.results.last().is_some_and(|last| last.height() >= result.height()) {
-            return Ok(());
+        match self.holds {
+            true => self.write_held().map(drop),
+            false => self.write_results(&mut lock(&self.results)),
         }
-        held.bytes += result.payload().len();
-        held.results.push(result);
-        let is_full = held.bytes > HELD_BYTES_MAX && held.results.len() == held.orders.len();
-        drop(held);
-        if is_full { self.write_held().map(drop) } else { Ok(()) }
+    }
+
+    /// Records are taken under the log's lock, so that they are written in their order.
+    fn write_results(&self, log: &mut LogWriter) -> io::Result<()> {
+        let results = lock(&self.waiting).take_results();
+        log.append_all_unsynced(&results)
+    }
+
+    fn sync_results(&self) -> io::Result<()> {
+        let mut log = lock(&self.results);
+        self.write_results(&mut log)?;
+        log.sync()
     }
 
     /// Has the results written that are gathered. The newest block whose order and result the
     /// ledger's files hold then; blocks that are held back stay so.
     pub fn written(&self) -> io::Result<Option<(Height, Hash)>> {
-        let mut results = lock(&self.results);
-        results.write()?;
-        Ok(results.newest)
+        let mut log = lock(&self.results);
+        if self.holds {
+            return Ok(Waiting::behind(&log).complete);
+        }
+        // Before the results are taken, which may hold later ones.
+        let complete = lock(&self.waiting).complete;
+        self.write_results(&mut log)?;
+        Ok(complete)
     }
 
     /// Who is told when blocks that were held back cannot be written.
@@ -296,34 +311,28 @@ impl LedgerEnd {
     /// Writes the blocks that are held back, if any are, and syncs results; the sequencer may go on
     /// meanwhile. Returns the height below which all blocks are on stable storage.
     pub fn write_held(&self) -> io::Result<Height> {
-        let written = self.try_write_held();
-        if let (Err(error), Some(tell)) = (&written, self.on_failure.get()) {
-            tell(cannot_write(io::Error::new(error.kind(), error.to_string())));
-        }
-        written
-    }
-
-    fn try_write_held(&self) -> io::Result<Height> {
-        let mut orders = lock(&self.orders);
-        let mut results = lock(&self.results);
-        let (held_orders, held_results) = {
-            let mut held = lock(&self.held);
-            held.bytes = 0;
-            (std::mem::take(&mut held.orders), std::mem::take(&mut held.results))
-        };
         let written = match self.holds {
-            true => orders
-                .append_and_sync(&held_orders)
-                .and_then(|()| results.log.append_and_sync(&held_results)),
-            false => results.sync(),
+            true => self.write_blocks(),
+            // Orders are synced already, and are appended meanwhile.
+            false => self.sync_results(),
         };
         if let Err(error) = written {
-            lock(&self.held).failed = Some((error.kind(), error.to_string()));
+            lock(&self.waiting).failed = Some((error.kind(), error.to_string()));
+            if let Some(tell) = self.on_failure.get() {
+                tell(cannot_write(io::Error::new(error.kind(), error.to_string())));
+            }
             return Err(error);
         }
+        Ok(self.durable_below())
+    }
+
+    fn write_blocks(&self) -> io::Result<()> {
+        let (mut orders, mut results) = (lock(&self.orders), lock(&self.results));
+        let (held_orders, held_results) = lock(&self.waiting).take_blocks();
+        orders.append_and_sync(&held_orders)?;
+        results.append_and_sync(&held_results)?;
         self.durable_below.store(orders.durable_below(), Ordering::Release);
-        results.newest = results.newest_written();
-        Ok(orders.durable_below())
+        Ok(())
     }
 }
 
