@@ -108,7 +108,8 @@ impl EffectsBuilder {
     pub fn push(&mut self, effect: &Effect<'_>) -> Result<()> {
         let (table, key) = &self.last;
         let follows = (*table, key.as_slice()) < (effect.table.0, effect.key);
-        if self.tree.leaves() > 0 && !std::mem::take(&mut self.begins) && !follows {
+        let begins = std::mem::take(&mut self.begins);
+        if self.tree.leaves() > 0 && !begins && !follows {
             return Err(unusable(effect, "does not follow the effect before it"));
         }
         if effect.before.is_none() && effect.after.is_none() {
@@ -194,6 +195,13 @@ mod tests {
         assert!(root_of([effect(1, b"a"), effect(1, b"a")]).is_err());
         assert!(root_of([effect(1, b"b"), effect(1, b"a")]).is_err());
         assert!(root_of([effect(2, b"a"), effect(1, b"b")]).is_err());
+        let mut steps = EffectsBuilder::new();
+        steps.begin_step();
+        steps.push(&effect(1, b"b")).unwrap();
+        assert!(steps.push(&effect(1, b"a")).is_err(), "within a step");
+        steps.begin_step();
+        steps.push(&effect(1, b"a")).unwrap();
+        assert!(steps.push(&effect(1, b"a")).is_err(), "within the next one");
         let nothing = Effect { after: None, ..effect(1, b"a") };
         assert!(root_of([nothing]).is_err());
         assert_eq!(root_of([]).unwrap(), crate::merkle::root::<&[u8]>([]));
