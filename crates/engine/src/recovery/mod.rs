@@ -319,6 +319,9 @@ impl Replayed {
     }
 }
 
+/// Results that are written at once, at most.
+const RESULTS_GROUP_MAX: usize = 64;
+
 /// Goes on writing where a ledger was read to its end: torn bytes are set aside, and results that
 /// it did not hold are on stable storage when this returns, as a checkpoint may say they are.
 pub fn resume_writing(
@@ -327,8 +330,11 @@ pub fn resume_writing(
     options: LogOptions,
 ) -> std::io::Result<BlockWriter> {
     let mut log = BlockWriter::resume(reader, options)?;
+    // One group is one buffer and lies in one segment, and there may be results of years.
+    for results in unrecorded.chunks(RESULTS_GROUP_MAX) {
+        log.append_results(results)?;
+    }
     if !unrecorded.is_empty() {
-        log.append_results(unrecorded)?;
         log.sync_results()?;
     }
     Ok(log)
