@@ -465,7 +465,14 @@ impl Session {
             work.map(|(work, schema_version)| Compiled { work: Arc::new(work), schema_version });
         let key = self.settings.take_transaction_key();
         let submitter = Submitter { principal: &self.info.user, key: key.as_deref() };
-        let answer = self.database.engine.submit(submitter, asked, compiled)?;
+        let answer = match self.database.engine.submit(submitter, asked, compiled) {
+            Ok(answer) => answer,
+            Err(error) => {
+                // It was not ordered: the key names the next one still.
+                self.settings.put_transaction_key_back(key);
+                return Err(error);
+            }
+        };
         answer.await.unwrap_or_else(|_| {
             Err(Error::new(
                 SqlState::TRANSACTION_RESOLUTION_UNKNOWN,

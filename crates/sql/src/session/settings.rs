@@ -288,6 +288,13 @@ impl Settings {
         self.changed.remove(TRANSACTION_KEY).filter(|key| !key.is_empty())
     }
 
+    /// After a transaction that was not ordered.
+    pub fn put_transaction_key_back(&mut self, key: Option<String>) {
+        if let Some(key) = key {
+            self.changed.insert(TRANSACTION_KEY, key);
+        }
+    }
+
     pub fn report_snapshot(&self) -> bool {
         self.changed.get("tally.report_snapshot").is_some_and(|value| is_on(value))
     }
