@@ -308,9 +308,9 @@ class Segment:
     def payloads(self, height):
         """The records' bytes, in order; `height` is that of the next one."""
         while self.at < len(self.data):
-            if self.is_last and not any(self.data[self.at :]):
-                return
             record = self.record_header(self.at)
+            if not record and self.is_last and not any(self.data[self.at :]):
+                return
             payload = b""
             if record:
                 start = self.at + 32
