@@ -196,7 +196,7 @@ def read_certificate(data):
 def read_submissions(data):
     """6. Submissions."""
     reader = Reader(data)
-    if reader.byte() != 1:
+    if reader.byte() != 2:
         raise ValueError("an unknown format of submissions")
     state = {"ledger_id": reader.take(16).hex(), "time_us": reader.zigzag()}
 
@@ -213,9 +213,11 @@ def read_submissions(data):
         found = {"key": reader.name(), "id": reader.take(32).hex()}
         found["height"], found["index"] = reader.varint(), reader.varint()
         status = reader.byte()
-        if status > 2 or found["index"] >= 1 << 32:
+        if status > 3 or found["index"] >= 1 << 32:
             raise ValueError("a key that cannot be")
-        found["status"] = ["pending", "retry", "final"][status]
+        found["status"] = ["pending", "retry", "committed", "rejected"][status]
+        if status == 3:
+            found["sqlstate"] = reader.take(5).decode("ascii")
         found["expires_us"] = reader.zigzag()
         return found
 

@@ -148,7 +148,7 @@ class Reader:
             return {"repeat": {"height": self.varint(), "index": self.varint()}}
         if kind == 5:
             left, said = self.list(self.image), self.outcome()
-            if not said.keys() & {"committed", "rejected", "retry"} or "left" in said:
+            if not said.keys() & {"committed", "rejected", "retry", "repeat"} or "left" in said:
                 raise ValueError("rows of a transaction that did not end")
             return said | {"left": left}
         raise ValueError(f"an outcome of kind {kind}")

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use order::{
-    Ended, Envelope, Generator, Limits, Place, Proposal, Remembered, Solo, Submission, Submissions,
-    View, id_of_encoded,
+    Ended, Envelope, Generator, Limits, Proposal, Remembered, Solo, Submission, Submissions, View,
+    id_of_encoded,
 };
+use types::Origin;
 
 const ENVELOPES: u64 = 10_000;
 
@@ -77,7 +78,7 @@ fn admit(views: &[View<'_>]) -> Submissions {
     let mut submissions = Submissions::new([7; 16], Remembered::default());
     submissions.advance(848_999_999_000_000);
     for (index, view) in views.iter().enumerate() {
-        let place = Place { height: 1, index: index as u32 };
+        let place = Origin { height: 1, index: index as u32 };
         black_box(submissions.admit(view, &[index as u8; 32], place));
         black_box(submissions.settle(view, place, Ended::Committed)).ok();
     }

@@ -322,6 +322,7 @@ fn decode_settings<'a>(form: u8, rest: &mut &'a [u8]) -> Result<Vec<(&'a str, &'
     if count == 0 {
         return Err(corrupt("an empty list of settings"));
     }
+    check_count("settings", count)?;
     (0..count).map(|_| Ok((decode_str(rest)?, decode_str(rest)?))).collect()
 }
 
@@ -345,6 +346,7 @@ fn encode_signatures<B: AsRef<[u8]>>(list: &[Signature<B>], out: &mut Vec<u8>) {
 
 fn decode_signatures<'a>(rest: &mut &'a [u8]) -> Result<Vec<Signature<&'a [u8]>>> {
     let count = decode_u64(rest)?;
+    check_count("signatures", count)?;
     (0..count).map(|_| Ok(Signature { key_id: take(rest)?, bytes: decode_bytes(rest)? })).collect()
 }
 
@@ -362,6 +364,14 @@ fn check_signatures<B: AsRef<[u8]>>(what: &str, list: &[Signature<B>]) -> Result
     }
     let ascending = list.is_sorted_by(|left, right| left.key_id < right.key_id);
     check_list(what, list.len(), ascending)
+}
+
+/// Before a list is read: an item may take much less than what it is read into.
+fn check_count(what: &str, count: u64) -> Result<()> {
+    match count > LIST_MAX as u64 {
+        true => Err(corrupt(&format!("{count} {what}, at most {LIST_MAX}"))),
+        false => Ok(()),
+    }
 }
 
 fn check_list(what: &str, count: usize, ascending: bool) -> Result<()> {

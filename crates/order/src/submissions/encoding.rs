@@ -4,11 +4,12 @@
 //! [ format: 1 | ledger id: 16 | time_us: zigzag | principals: count, each ]
 //! principal   name: text | submitters: count, each | keys: count, each      not both empty
 //! submitter   id: 16 | expires_us: zigzag | highest: varint | bitmap: 128
-//! key         key: text | id: 32 | height: varint | index: varint | status: 1 | expires_us: zigzag
+//! key         key: text | id: 32 | height: varint | index: varint | status | expires_us: zigzag
+//! status      0 pending, 1 retry, 2 committed, or 3 rejected | sqlstate: 5
 //! ```
 //!
 //! Bit *n* of a bitmap, counted from the first byte's highest, says that *highest - n* is used; bit
-//! 0 always is. A status is 0 pending, 1 retry, 2 final. Names, ids and keys ascend by their bytes.
+//! 0 always is. Names, ids and keys ascend by their bytes.
 
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ use super::{Entry, Remembered, Status, Submissions, Submitter, Window};
 use crate::envelope::NAME_BYTES_MAX;
 use crate::wire::{corrupt, finish, take};
 
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
 
 impl Submissions {
     pub fn encode(&self) -> Vec<u8> {

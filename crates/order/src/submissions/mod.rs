@@ -46,7 +46,7 @@ use std::sync::Arc;
 
 use ledger::LedgerId;
 use ledger::hash::Hash;
-use types::{Error, Height, Origin, Result, SqlState};
+use types::{Error, Origin, Result, SqlState};
 
 use crate::envelope::{Envelope, Submission};
 use window::{Taken, Window};
@@ -327,7 +327,8 @@ impl Submissions {
             return Admission::Refused(other_bytes(known));
         }
         let known_expires_us = known.expires_us;
-        // What expires earlier may be a late copy of an attempt before the last one.
+        // What expires earlier may be a late copy of an attempt before the last one. Attempts that
+        // expire in the same microsecond are not told apart.
         if entry.expires_us < known_expires_us {
             return Admission::Refused(expires_before(known));
         }

@@ -132,7 +132,12 @@ pub fn some_submissions() -> Submissions {
     for (index, number) in [70_000, 70_001, 70_009, 69_500].into_iter().enumerate() {
         submissions.admit(&sequence(number), &[1; 32], Origin { height: 8, index: index as u32 });
     }
-    let ends = [("a", Some(Ended::Committed)), ("b", Some(Ended::Retry)), ("c", None)];
+    let ends = [
+        ("a", Some(Ended::Committed)),
+        ("b", Some(Ended::Retry)),
+        ("c", None),
+        ("d", Some(Ended::Rejected(*b"22012"))),
+    ];
     for (index, (key, ended)) in ends.into_iter().enumerate() {
         let place = Origin { height: 9, index: index as u32 };
         submissions.admit(&keyed(key), &[2; 32], place);
@@ -141,7 +146,7 @@ pub fn some_submissions() -> Submissions {
         }
     }
     let another = View { principal: "another", ..keyed("a") };
-    submissions.admit(&another, &[3; 32], Origin { height: 9, index: 3 });
+    submissions.admit(&another, &[3; 32], Origin { height: 9, index: 4 });
     submissions
 }
 
@@ -150,6 +155,8 @@ fn submissions() -> Value {
         json!({ "key": key, "id": to_hex(&[id; 32]), "height": 9, "index": index,
                 "status": status, "expires_us": 849_000_000_000_000i64 })
     };
+    let mut rejected = key("d", 2, 3, "rejected");
+    rejected["sqlstate"] = "22012".into();
     let used = [69_500, 70_000, 70_001, 70_009];
     let submitter = json!({ "id": to_hex(&[7; 16]), "expires_us": 849_000_000_000_000i64,
                             "used": used });
@@ -158,9 +165,10 @@ fn submissions() -> Value {
         "ledger_id": to_hex(&LEDGER),
         "time_us": 848_999_999_000_000i64,
         "principals": [
-            { "name": "another", "submitters": [], "keys": [key("a", 3, 3, "pending")] },
+            { "name": "another", "submitters": [], "keys": [key("a", 3, 4, "pending")] },
             { "name": "tally", "submitters": [submitter], "keys": [
-                key("a", 2, 0, "final"), key("b", 2, 1, "retry"), key("c", 2, 2, "pending"),
+                key("a", 2, 0, "committed"), key("b", 2, 1, "retry"), key("c", 2, 2, "pending"),
+                rejected,
             ] },
         ],
     })
