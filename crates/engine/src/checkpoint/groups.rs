@@ -3,12 +3,14 @@
 use std::ops::ControlFlow;
 
 use ledger::Hash;
-use ledger::checkpoint::{begins_group, state_digest};
+use ledger::checkpoint::{StateParts, begins_group};
 use ledger::merkle::{MerkleBuilder, leaf_hash};
 use storage::{Slot, Snapshot, Table};
 use types::{Error, Height, Result, SqlState};
 
 use crate::replica::Boundary;
+
+use super::past;
 
 /// Neighbouring rows that are visible at one height.
 #[derive(Default)]
@@ -45,7 +47,7 @@ impl RowGroup {
     }
 }
 
-fn internal(what: &str) -> Error {
+pub(super) fn internal(what: &str) -> Error {
     Error::new(SqlState::INTERNAL_ERROR, what)
 }
 
@@ -93,5 +95,7 @@ pub fn digest(snapshot: &Snapshot, boundary: &Boundary, schema: &[u8]) -> Result
         })?;
         tables.push((table.id(), rows, tree.root()));
     }
-    state_digest(&boundary.parameters, schema, &boundary.carried, &tables)
+    let past = past::roots(snapshot, boundary.past.from())?;
+    let Boundary { parameters, carried, .. } = boundary;
+    StateParts { parameters, schema, carried, tables, past }.digest()
 }

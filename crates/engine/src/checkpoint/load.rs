@@ -13,14 +13,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use concurrency::Past;
 use ledger::Files;
 use ledger::checkpoint::{self, Group, Manifest, PackReader, read_manifest};
 use storage::{Store, Table};
-use types::{Error, Height, Result, SqlState, Stamp};
+use types::{Error, Height, Key, Result, SqlState, Stamp};
 
 use crate::recovery::MakeLanguage;
 use crate::replica::{Boundary, Replica};
 
+use super::past;
 use super::take::Base;
 
 /// Neighbouring groups that one thread takes at a time.
@@ -54,11 +56,12 @@ pub fn load(
     language.restore(&manifest.schema, &store)?;
     let tables = tables_of(&manifest, &store)?;
     fill(&manifest, &tables, &packs, workers)?;
-    store.resume_at(height);
+    let from = past::restore(&manifest, &store, &tables, &packs)?;
+    let past = Past::new(store.resume_at(from, height));
     let parameters = Arc::new(manifest.parameters.clone());
     let (order, result) = (manifest.order.clone(), manifest.result.clone());
     let carried = manifest.carried.clone().into();
-    let boundary = Boundary { order, result, parameters, carried };
+    let boundary = Boundary { order, result, parameters, carried, past };
     let replica = Replica::at(boundary, store, language, workers)
         .map_err(|halt| Error::new(SqlState::DATA_CORRUPTED, halt.to_string()))?;
     let (rows, bytes) = (manifest.rows(), manifest.bytes());
@@ -73,10 +76,7 @@ pub fn check(files: &dyn Files, manifest: &Manifest) -> Result<()> {
 }
 
 fn open_packs(files: &dyn Files, manifest: &Manifest) -> Result<PackReader> {
-    let mut packs: Vec<Height> = manifest.groups().map(|group| group.place.pack).collect();
-    packs.sort_unstable();
-    packs.dedup();
-    PackReader::open(files, manifest.order.ledger_id, &packs)
+    PackReader::open(files, manifest.order.ledger_id, &manifest.packs())
 }
 
 /// The store's tables in the manifest's order, which are the same ones.
@@ -180,13 +180,25 @@ fn runs<'a>(
 }
 
 /// Puts the rows of a group into their table.
-fn restore(table: &Table, group: &Group, mut bytes: &[u8]) -> Result<()> {
+fn restore(table: &Table, group: &Group, bytes: &[u8]) -> Result<()> {
+    each_row(table, group, bytes, &mut |bytes| {
+        let (stamp, image) = take_row(bytes)
+            .ok_or_else(|| damaged(format!("a row of table {} is cut", table.id().0)))?;
+        table.restore_image(stamp, image)
+    })
+}
+
+/// Takes the rows of a group out of its bytes by `take`, which gives their keys.
+pub(super) fn each_row(
+    table: &Table,
+    group: &Group,
+    mut bytes: &[u8],
+    take: &mut dyn FnMut(&mut &[u8]) -> Result<Key>,
+) -> Result<()> {
     let mut rows = 0;
     let mut last = None;
     while !bytes.is_empty() {
-        let (stamp, image) = take_row(&mut bytes)
-            .ok_or_else(|| damaged(format!("a row of table {} is cut", table.id().0)))?;
-        let key = table.restore_image(stamp, image)?;
+        let key = take(&mut bytes)?;
         let is_first = last.is_none();
         if (is_first && key.as_bytes() != group.first) || last.as_ref() >= Some(&key) {
             return Err(damaged(format!("rows of table {} are out of order", table.id().0)));
@@ -209,6 +221,6 @@ fn take_row<'a>(bytes: &mut &'a [u8]) -> Option<(Stamp, &'a [u8])> {
     Some((Stamp(u64::from_be_bytes(*stamp)), image))
 }
 
-fn damaged(what: String) -> Error {
+pub(super) fn damaged(what: String) -> Error {
     Error::new(SqlState::DATA_CORRUPTED, format!("the checkpoint is damaged: {what}"))
 }

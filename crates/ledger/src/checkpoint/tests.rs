@@ -25,6 +25,7 @@ fn manifest(height: u64, groups: Vec<Group>) -> Manifest {
         schema: b"schema".to_vec(),
         carried: b"handed on".to_vec(),
         tables: tables.map(|(table, groups)| TableGroups { table, groups }).into(),
+        past: None,
     }
 }
 
