@@ -40,7 +40,7 @@ const SCHEMA: &[&str] = &[
      END $$",
 ];
 
-fn make(_: &Arc<Store>) -> Arc<dyn Language> {
+pub fn make(_: &Arc<Store>) -> Arc<dyn Language> {
     Arc::new(Schema::new())
 }
 
@@ -195,7 +195,7 @@ impl World {
     }
 }
 
-fn statement(text: &str) -> Body {
+pub fn statement(text: &str) -> Body {
     Body::Statement(StatementText {
         text: text.into(),
         types: ParameterTypes::default(),
