@@ -6,11 +6,11 @@ use ledger::Hash;
 use ledger::checkpoint::{StateParts, begins_group};
 use ledger::merkle::{MerkleBuilder, leaf_hash};
 use storage::{Slot, Snapshot, Table};
-use types::{Error, Height, Result, SqlState};
+use types::{Height, Result};
 
 use crate::replica::Boundary;
 
-use super::past;
+use super::past::{self, internal};
 
 /// Neighbouring rows that are visible at one height.
 #[derive(Default)]
@@ -45,10 +45,6 @@ impl RowGroup {
         }
         Ok(())
     }
-}
-
-pub(super) fn internal(what: &str) -> Error {
-    Error::new(SqlState::INTERNAL_ERROR, what)
 }
 
 /// Calls `visit` for the groups of a table, in key order.

@@ -7,22 +7,24 @@
 //!
 //! A run is some neighbouring groups. Every group's hash is compared, every row decoded; nothing of
 //! a checkpoint that is damaged in any place reaches a replica. The reader has a thread of its own,
-//! since it waits for the disk and not for a core; it is a few runs ahead.
+//! since it waits for the disk and not for a core; it is a few runs ahead. The [`past`](super::past)
+//! comes last, by one thread, group by group.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use concurrency::Past;
+use kit::flaw::flawed;
 use ledger::Files;
 use ledger::checkpoint::{self, Group, Manifest, PackReader, read_manifest};
-use storage::{Store, Table};
+use storage::{Store, Table, UndoArena};
 use types::{Error, Height, Key, Result, SqlState, Stamp};
 
 use crate::recovery::MakeLanguage;
-use crate::replica::{Boundary, Replica};
+use crate::replica::{Boundary, Replica, protocol_of};
 
-use super::past;
+use super::past::take_images;
 use super::take::Base;
 
 /// Neighbouring groups that one thread takes at a time.
@@ -56,7 +58,7 @@ pub fn load(
     language.restore(&manifest.schema, &store)?;
     let tables = tables_of(&manifest, &store)?;
     fill(&manifest, &tables, &packs, workers)?;
-    let from = past::restore(&manifest, &store, &tables, &packs)?;
+    let from = restore_past(&manifest, &store, &tables, &packs)?;
     let past = Past::new(store.resume_at(from, height));
     let parameters = Arc::new(manifest.parameters.clone());
     let (order, result) = (manifest.order.clone(), manifest.result.clone());
@@ -189,7 +191,7 @@ fn restore(table: &Table, group: &Group, bytes: &[u8]) -> Result<()> {
 }
 
 /// Takes the rows of a group out of its bytes by `take`, which gives their keys.
-pub(super) fn each_row(
+fn each_row(
     table: &Table,
     group: &Group,
     mut bytes: &[u8],
@@ -213,6 +215,50 @@ pub(super) fn each_row(
     Err(damaged(format!("a group of table {} has other rows than it says", table.id().0)))
 }
 
+/// Lays what a manifest says of the past beneath the rows of its state, which are there. Returns
+/// the oldest height that can be read then.
+fn restore_past(
+    manifest: &Manifest,
+    store: &Store,
+    tables: &[Arc<Table>],
+    packs: &PackReader,
+) -> Result<Height> {
+    let height = manifest.height();
+    let Some(past) = &manifest.past else { return Ok(height) };
+    let protocol = protocol_of(&manifest.parameters).map_err(|halt| damaged(halt.0))?;
+    if past.from < (height + 1).saturating_sub(protocol.history()) {
+        return Err(damaged("it goes further back than its protocol".to_owned()));
+    }
+    if flawed("past_forgotten") {
+        return Ok(past.from);
+    }
+    let mut writes = store.begin_blocks(past.from + 1, height, 1);
+    let mut bytes = Vec::new();
+    for of_table in &past.tables {
+        let table = tables.iter().find(|table| table.id() == of_table.table);
+        let table = table.ok_or_else(|| damaged("it has rows of a table that is none".into()))?;
+        for group in &of_table.groups {
+            packs.read(group, &mut bytes)?;
+            restore_past_group(table, group, &bytes, writes.arena(0))?;
+        }
+    }
+    store.finish_unread(writes);
+    Ok(past.from)
+}
+
+fn restore_past_group(
+    table: &Table,
+    group: &Group,
+    bytes: &[u8],
+    undo: &mut UndoArena,
+) -> Result<()> {
+    each_row(table, group, bytes, &mut |bytes| {
+        let cut = || damaged(format!("a row of table {} is cut in the past", table.id().0));
+        let images = take_images(bytes).ok_or_else(cut)?;
+        table.restore_past(&images, undo)
+    })
+}
+
 fn take_row<'a>(bytes: &mut &'a [u8]) -> Option<(Stamp, &'a [u8])> {
     let (stamp, rest) = bytes.split_first_chunk()?;
     let (length, rest) = rest.split_first_chunk()?;
@@ -221,6 +267,6 @@ fn take_row<'a>(bytes: &mut &'a [u8]) -> Option<(Stamp, &'a [u8])> {
     Some((Stamp(u64::from_be_bytes(*stamp)), image))
 }
 
-pub(super) fn damaged(what: String) -> Error {
+fn damaged(what: String) -> Error {
     Error::new(SqlState::DATA_CORRUPTED, format!("the checkpoint is damaged: {what}"))
 }

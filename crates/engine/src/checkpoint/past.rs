@@ -16,17 +16,10 @@
 //! *Cost.* In proportion to what those blocks changed, and for taking 10 nanoseconds a row there
 //! is. Under a protocol that reads the newest snapshot only: nothing, and not a byte.
 
-use std::sync::Arc;
-
-use ledger::checkpoint::{Group, Manifest, PackReader, TableRoot, begins_group};
+use ledger::checkpoint::{TableRoot, begins_group};
 use ledger::merkle::{MerkleBuilder, leaf_hash};
-use storage::{PastImage, Snapshot, Store, Table};
-use types::{Height, Result, Stamp};
-
-use crate::replica::protocol_of;
-
-use super::groups::internal;
-use super::load::{damaged, each_row};
+use storage::{PastImage, Snapshot, Table};
+use types::{Error, Height, Result, SqlState, Stamp};
 
 /// In the place of an image's length: the row was deleted.
 const DELETED: u32 = u32::MAX;
@@ -104,51 +97,8 @@ pub fn roots(
     Ok(Some((from, tables)))
 }
 
-/// Lays what a manifest says of the past beneath the rows of its state, which are there. Returns
-/// the oldest height that can be read then.
-pub fn restore(
-    manifest: &Manifest,
-    store: &Store,
-    tables: &[Arc<Table>],
-    packs: &PackReader,
-) -> Result<Height> {
-    let height = manifest.height();
-    let Some(past) = &manifest.past else { return Ok(height) };
-    let protocol = protocol_of(&manifest.parameters).map_err(|halt| damaged(halt.0))?;
-    if past.from < (height + 1).saturating_sub(protocol.history()) {
-        return Err(damaged("it goes further back than its protocol".to_owned()));
-    }
-    if kit::flaw::flawed("past_forgotten") {
-        return Ok(past.from);
-    }
-    let mut writes = store.begin_blocks(past.from + 1, height, 1);
-    let mut bytes = Vec::new();
-    for of_table in &past.tables {
-        let table = tables.iter().find(|table| table.id() == of_table.table);
-        let table = table.ok_or_else(|| damaged("it has rows of a table that is none".into()))?;
-        for group in &of_table.groups {
-            packs.read(group, &mut bytes)?;
-            restore_group(table, group, &bytes, writes.arena(0))?;
-        }
-    }
-    store.finish_unread(writes);
-    Ok(past.from)
-}
-
-fn restore_group(
-    table: &Table,
-    group: &Group,
-    bytes: &[u8],
-    undo: &mut storage::UndoArena,
-) -> Result<()> {
-    each_row(table, group, bytes, &mut |bytes| {
-        let cut = || damaged(format!("a row of table {} is cut in the past", table.id().0));
-        let images = take_images(bytes).ok_or_else(cut)?;
-        table.restore_past(&images, undo)
-    })
-}
-
-fn take_images(bytes: &mut &[u8]) -> Option<Vec<PastImage>> {
+/// The images of one row, off the front of the bytes; `None`: they are cut.
+pub fn take_images(bytes: &mut &[u8]) -> Option<Vec<PastImage>> {
     let (count, rest) = bytes.split_first_chunk()?;
     *bytes = rest;
     let count = u32::from_be_bytes(*count) as usize;
@@ -171,4 +121,8 @@ fn take_image(bytes: &mut &[u8]) -> Option<PastImage> {
     };
     *bytes = rest;
     Some(PastImage { stamp, image })
+}
+
+pub fn internal(what: &str) -> Error {
+    Error::new(SqlState::INTERNAL_ERROR, what)
 }
