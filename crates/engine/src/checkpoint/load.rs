@@ -7,8 +7,8 @@
 //!
 //! A run is some neighbouring groups. Every group's hash is compared, every row decoded; nothing of
 //! a checkpoint that is damaged in any place reaches a replica. The reader has a thread of its own,
-//! since it waits for the disk and not for a core; it is a few runs ahead. The [`past`](super::past)
-//! comes last, by one thread, group by group.
+//! since it waits for the disk and not for a core; it is a few runs ahead. The
+//! [past](super::past) comes last, by one thread, group by group.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
