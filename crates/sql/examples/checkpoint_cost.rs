@@ -114,18 +114,23 @@ fn statement(text: &str) -> Body {
     Body::Statement(StatementText { text: text.into(), types, arguments })
 }
 
+/// Until it commits: under a lag it may be some blocks before it has seen the one before.
 fn execute(replica: &mut Replica, body: Body) -> Outcome {
     let mut numbering = Numbering::new(replica.ledger_id());
-    numbering.next = replica.head().height;
-    let executed = replica.execute(0, vec![numbering.request("tally", 0, &body)?])?;
-    if let Some(settled) = executed.settled.iter().find(|s| !s.outcome.is_committed()) {
-        return Err(format!("{:?}", settled.outcome).into());
+    loop {
+        numbering.next = replica.head().height;
+        let executed = replica.execute(0, vec![numbering.request("tally", 0, &body)?])?;
+        replica.publish();
+        let outcomes: Vec<_> = executed.settled.iter().map(|s| s.outcome.clone()).collect();
+        drop(executed);
+        let store = replica.store();
+        store.collect();
+        match outcomes.into_iter().find(|outcome| !outcome.is_committed()) {
+            None => return Ok(()),
+            Some(concurrency::Outcome::Retry(_)) => {}
+            Some(outcome) => return Err(format!("{outcome:?}").into()),
+        }
     }
-    replica.publish();
-    drop(executed);
-    let store = replica.store();
-    store.collect();
-    Ok(())
 }
 
 /// Every file of the checkpoints, in pieces of a megabyte, past the page cache.

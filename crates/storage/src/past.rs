@@ -14,11 +14,11 @@
 //! an old one  [1 ────────────────────────────     nothing
 //! ```
 //!
-//! *Out.* [`Table::each_past`] looks at one word of each record: who did not change since `from`
-//! has no past. The caller holds a pin at every height from `from` to `at`, so that no version
+//! *Out.* [`Table::each_past`] looks at one word of each record: one that did not change since
+//! `from` has no past. The caller holds a pin at every height from `from` to `at`, so that no version
 //! between is missing; blocks above may be written meanwhile.
 //!
-//! *In.* [`Table::restore_past`], behind all rows of the state, into a table that nobody reads yet.
+//! *In.* [`Table::restore_past`], behind all rows of the state, into a table without readers.
 //! A row that is gone at `at` becomes a deleted record, and it and the index entries that rows have
 //! left become garbage as if the blocks had been written here, so all of it falls away when the
 //! last pin of those heights does. [`Store::resume_at`] hands out the pins.
@@ -181,7 +181,7 @@ impl Table {
         record[NEWEST].store(newest, Ordering::Release);
     }
 
-    /// Leads every secondary index to an older image, as long as somebody may read it.
+    /// Leads every secondary index to an older image, as long as it may be read.
     fn lead_to_past(&self, slot: Slot, payload: &[u64], undo: &mut UndoArena) {
         let mut current = Vec::new();
         self.load_payload(slot, &mut current);
@@ -202,8 +202,8 @@ impl Table {
 }
 
 impl Store {
-    /// Makes a height that was restored readable, and those from `from` to it for whoever holds
-    /// their pins, which come back in ascending order.
+    /// Makes a height that was restored readable, and those from `from` to it as long as their
+    /// pins are held, which come back in ascending order.
     ///
     /// # Panics
     /// If something was collected already: it is for a store that was just filled.

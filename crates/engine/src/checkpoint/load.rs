@@ -226,7 +226,7 @@ fn restore_past(
     let height = manifest.height();
     let Some(past) = &manifest.past else { return Ok(height) };
     let protocol = protocol_of(&manifest.parameters).map_err(|halt| damaged(halt.0))?;
-    if past.from < (height + 1).saturating_sub(protocol.history()) {
+    if past.from < height.saturating_add(1).saturating_sub(protocol.history()) {
         return Err(damaged("it goes further back than its protocol".to_owned()));
     }
     if flawed("past_forgotten") {

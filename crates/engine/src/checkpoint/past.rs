@@ -13,8 +13,8 @@
 //! and the replica's [`History`](concurrency::History) holds them until they are out of its
 //! protocol's reach.
 //!
-//! *Cost.* In proportion to what those blocks changed, and for taking 10 nanoseconds a row there
-//! is. Under a protocol that reads the newest snapshot only: nothing, and not a byte.
+//! *Cost.* In proportion to what those blocks changed, and for taking a look at each key there is.
+//! Under a protocol that reads the newest snapshot only: nothing, and not a byte.
 
 use ledger::checkpoint::{TableRoot, begins_group};
 use ledger::merkle::{MerkleBuilder, leaf_hash};

@@ -233,7 +233,7 @@ fn every_flipped_byte_of_the_past_is_found() {
     assert!(load(files, height, &make, 1).is_ok());
 }
 
-/// Whoever can write the files can make the hashes right.
+/// The hashes of a file prove nothing against one who can write it.
 #[test]
 fn a_hostile_past_is_refused_or_loaded_and_never_a_panic() {
     let (told, height) = with_a_past();
