@@ -15,8 +15,8 @@
 //! ```
 //!
 //! *Out.* [`Table::each_past`] looks at one word of each record: one that did not change since
-//! `from` has no past. The caller holds a pin at every height from `from` to `at`, so that no version
-//! between is missing; blocks above may be written meanwhile.
+//! `from` has no past. The caller holds a pin at every height from `from` to `at`, so that no
+//! version between is missing; blocks above may be written meanwhile.
 //!
 //! *In.* [`Table::restore_past`], behind all rows of the state, into a table without readers.
 //! A row that is gone at `at` becomes a deleted record, and it and the index entries that rows have
