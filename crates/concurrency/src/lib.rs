@@ -50,7 +50,7 @@ pub use carried::{Carried, CarriedState};
 pub use crew::Crew;
 pub use footprint::{Footprint, NoRecord, RangeDigest, Recorder, RowRead};
 pub use foresight::{Foresight, Plans};
-pub use history::History;
+pub use history::{History, Past};
 pub use overlay::{Moment, Overlay};
 pub use pending::{PendingWrite, RecordId, WriteSet, WriteState};
 pub use protocol::{

@@ -5,7 +5,7 @@
 //! is empty and costs nothing.
 
 /// Bugs of the values that a node is made of, and what each breaks.
-pub const ALL: [&str; 8] = [
+pub const ALL: [&str; 9] = [
     // A block is released as soon as it is finished.
     "released_before_durable",
     // Blocks are prepared on a snapshot one older than their rules say.
@@ -18,6 +18,8 @@ pub const ALL: [&str; 8] = [
     "submissions_forgotten",
     // A start from a checkpoint knows nothing that was put off.
     "deferred_forgotten",
+    // A start from a checkpoint takes the rows of older states for those of the newest.
+    "past_forgotten",
     // What was put off keeps the program that it had, or none.
     "deferred_outdated",
     // A start keeps results whose orders a crash has taken.

@@ -136,24 +136,16 @@ pub fn checkpoint_folder(
     pace: &mut dyn FnMut(&Extent) -> types::Result<()>,
 ) -> Result<Taken> {
     folders::open_to_write(&settings.data)?;
-    let Settled { height, taken, .. } = checkpoint_at_end(settings, step, pace)?;
-    taken.with_context(|| {
-        format!(
-            "under its protocol the ledger can be resumed after some blocks only, and block \
-             {height} is none: start the node, which waits for one"
-        )
-    })
+    Ok(checkpoint_at_end(settings, step, pace)?.taken)
 }
 
 /// What a folder's blocks came to.
 pub struct Settled {
-    pub height: u64,
     pub head: Hash,
-    /// `None`: no replica can resume there.
-    pub taken: Option<Taken>,
+    pub taken: Taken,
 }
 
-/// Executes a folder's blocks, and takes a checkpoint behind the last one if there can be one.
+/// Executes a folder's blocks, and takes a checkpoint behind the last one.
 pub fn settle(data: &Path, step: &mut dyn FnMut(Progress)) -> Result<Settled> {
     let defaults = Settings::defaults().map_err(|fault| anyhow!(fault))?;
     let settings = Settings { data: data.to_owned(), ..defaults };
@@ -176,16 +168,13 @@ fn checkpoint_at_end(
     let log = resume_writing(reader, &unrecorded, log_options(settings));
     let mut log = log.context("cannot sync the ledger")?;
     log.sync_results().context("cannot sync the ledger")?;
-    let engine::Head { height, hash: head, .. } = replica.head();
-    if !replica.can_resume_here() {
-        return Ok(Settled { height, head, taken: None });
-    }
+    let head = replica.head().hash;
     let state = State { durable_below: log.durable_below(), ..State::of(&replica)? };
     let base = checkpoint.map(|checkpoint| checkpoint.base);
     let mut checkpointer =
         Checkpointer::new(files, settings.checkpoint_keep as usize, base, &passed_over);
-    let taken = Some(checkpointer.take(&state, pace)?);
-    Ok(Settled { height, head, taken })
+    let taken = checkpointer.take(&state, pace)?;
+    Ok(Settled { head, taken })
 }
 
 /// The folders that row logs are in, if there are to be any.

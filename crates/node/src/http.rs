@@ -3,11 +3,9 @@
 //! Live means that the process answers; ready means that the ledger was read and sessions are
 //! admitted. A node that is starting or stopping, or that serves reads only because the disk
 //! failed, is live and not ready; the latter says why. A GET of `/checkpoint` tells how the newest
-//! one stands, a POST asks for one and is answered when it is durable, or by 409 if the protocol
-//! cannot be resumed after the newest block; one is taken after the next where it can. `/head`
-//! names the ledger and the newest block in its files, which under `log_scheme` none is older than
-//! what sessions see. A POST of `/prune` is for those who can write the data folder
-//! ([`crate::prune`]).
+//! one stands, a POST asks for one and is answered when it is durable. `/head` names the ledger and
+//! the newest block in its files, which under `log_scheme` none is older than what sessions see. A
+//! POST of `/prune` is for those who can write the data folder ([`crate::prune`]).
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -165,7 +163,6 @@ async fn take_checkpoint(State(observed): State<Arc<Observed>>) -> Response {
         Ok(Ok(taken)) => json_page(&checkpoints::taken_json(&taken)),
         Ok(Err(error)) => {
             let status = match error.code() {
-                SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE => StatusCode::CONFLICT,
                 SqlState::ADMIN_SHUTDOWN => StatusCode::SERVICE_UNAVAILABLE,
                 _ => StatusCode::INTERNAL_SERVER_ERROR,
             };

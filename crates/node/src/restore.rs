@@ -111,7 +111,7 @@ pub fn run(arguments: &cli::Restore, output: Output) -> Result<Exit> {
     step.end("every hash, root and effect is as recorded");
     finish(&RealFiles::open(target)?)?;
     let head = to_hex(&settled.head);
-    let taken = settled.taken.map(|taken| taken.height);
+    let taken = settled.taken.height;
     match output {
         Output::Text => {
             if let Some(from) = from {

@@ -18,15 +18,15 @@
 //! changes and [`Line::run_serially`], and ends with [`Line::close`].
 //!
 //! *What is carried* is a value: the deferred tasks here, and the protocol's own
-//! [`Carried`](concurrency::Carried). A line that is made with both goes on as the one before would
-//! have.
+//! [`Carried`](concurrency::Carried). A line that is made with both, on a store that can still be
+//! read as far back ([`Past`]), goes on as the one before would have.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use concurrency::sealed::in_order;
 use concurrency::{
-    Block, BlockReport, Carried, Crew, History, Outcome, Prepared, Protocol, Runner, Sealed,
+    Block, BlockReport, Carried, Crew, History, Outcome, Past, Prepared, Protocol, Runner, Sealed,
     Snapshots, Work,
 };
 use storage::{BlockWrites, Changes, Store};
@@ -112,12 +112,15 @@ pub struct LineStart<T> {
     pub carried: Carried,
     /// With the height that each joins.
     pub deferred: BTreeMap<Height, Vec<Deferred<T>>>,
+    /// The snapshots that its blocks may read before the newest.
+    pub past: Past,
 }
 
 impl<T> LineStart<T> {
     /// Behind a block that left nothing.
     pub fn new(protocol: Arc<dyn Protocol>) -> LineStart<T> {
-        LineStart { protocol, carried: Carried::default(), deferred: BTreeMap::new() }
+        let (carried, deferred, past) = Default::default();
+        LineStart { protocol, carried, deferred, past }
     }
 }
 
@@ -134,8 +137,8 @@ pub struct Line<T> {
 
 impl<T: Task> Line<T> {
     pub fn new(store: Arc<Store>, start: LineStart<T>, attempts_max: u32) -> Line<T> {
-        let LineStart { protocol, carried, deferred } = start;
-        let (gathers_changes, history) = (true, History::default());
+        let LineStart { protocol, carried, deferred, past } = start;
+        let (gathers_changes, history) = (true, History::behind(past));
         Line { store, protocol, carried, deferred, attempts_max, gathers_changes, history }
     }
 
@@ -154,6 +157,11 @@ impl<T: Task> Line<T> {
 
     pub fn carried(&self) -> &Carried {
         &self.carried
+    }
+
+    /// The snapshots before the newest that the next block may read.
+    pub fn past(&self, snapshots: Snapshots) -> Past {
+        self.history.past(snapshots, self.protocol.history())
     }
 
     /// Deferred tasks by the height that they join.
@@ -185,6 +193,11 @@ impl<T: Task> Line<T> {
     pub fn set_protocol(&mut self, protocol: Arc<dyn Protocol>, carried: Carried) {
         self.protocol = protocol;
         self.carried = carried;
+    }
+
+    /// The next block reads no snapshot before the newest.
+    pub fn forget_past(&mut self) {
+        self.history = History::default();
     }
 
     /// Holds from the next block on.

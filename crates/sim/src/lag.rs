@@ -94,9 +94,7 @@ impl World<'_> {
         let protocol = protocol.map_err(|error| wrong("start", error))?;
         let cadence = Cadence { collect_blocks: 1, ..Cadence::default() };
         let pipeline = Pipeline::new(0, 0, Rules::of(&*protocol), cadence);
-        let (carried, deferred) = Default::default();
-        let start = LineStart { protocol, carried, deferred };
-        let line = Line::new(store, start, ATTEMPTS_MAX);
+        let line = Line::new(store, LineStart::new(protocol), ATTEMPTS_MAX);
         let stepper = Stepper::new(line, pipeline);
         let (ordered, done, readings) = Default::default();
         let random = Random::new(seed);

@@ -219,7 +219,7 @@ impl Node {
 
     /// Pins the state for a checkpoint that is wanted.
     pub fn leave_boundary(&mut self) -> Result<()> {
-        if !self.wanted || !self.is_idle() || !self.replica.can_resume_here() {
+        if !self.wanted || !self.is_idle() {
             return Ok(());
         }
         self.wanted = false;

@@ -81,6 +81,12 @@ fn a_start_that_forgets_is_found() {
 }
 
 #[test]
+fn a_start_without_the_older_states_is_found() {
+    let invariants = ["one ledger", "replay", "recovery", "halt", "serial replay"];
+    check("past_forgotten", "fabric:lag=2", &invariants);
+}
+
+#[test]
 fn a_program_of_an_old_schema_is_found() {
     let invariants = ["serial replay", "one ledger", "replay", "recovery"];
     check("deferred_outdated", "harmony:fallback=defer", &invariants);

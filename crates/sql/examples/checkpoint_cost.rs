@@ -1,4 +1,5 @@
-//! What checkpoints cost: `cargo run --release -p sql --example checkpoint_cost [rows] [folder]`.
+//! What checkpoints cost: `cargo run --release -p sql --example checkpoint_cost [rows] [folder]
+//! [protocol]`.
 //!
 //! Prints MB/s of taking a full checkpoint and an incremental one, and of loading, beside the two
 //! bounds of a load: reading the same files past the page cache, and a loop that decodes the same
@@ -26,14 +27,15 @@ fn main() -> Outcome {
     let rows: i64 = arguments.next().map_or(Ok(1_000_000), |text| text.parse())?;
     let parent = arguments.next().map_or_else(std::env::temp_dir, PathBuf::from);
     let folder = parent.join(format!("tally-checkpoint-cost-{}", std::process::id()));
-    let outcome = measure(rows, &folder);
+    let protocol = arguments.next().unwrap_or_else(|| "serial".to_owned());
+    let outcome = measure(rows, &folder, &protocol);
     std::fs::remove_dir_all(&folder)?;
     outcome
 }
 
-fn measure(rows: i64, folder: &Path) -> Outcome {
+fn measure(rows: i64, folder: &Path, protocol: &str) -> Outcome {
     let files: Arc<dyn Files> = Arc::new(RealFiles::open(folder)?);
-    let mut replica = filled(rows)?;
+    let mut replica = filled(rows, protocol)?;
     let mut checkpointer = Checkpointer::new(files.clone(), 1, None, &[]);
     let began = Instant::now();
     let taken = checkpointer.take(&State::of(&replica)?, &mut |_| Ok(()))?;
@@ -45,6 +47,14 @@ fn measure(rows: i64, folder: &Path) -> Outcome {
     let taken = checkpointer.take(&State::of(&replica)?, &mut |_| Ok(()))?;
     println!("of {} groups {} were written", taken.extent.groups, taken.extent.groups_written);
     show("take, 1 % changed, of the state", bytes, began.elapsed());
+    let manifest = read_manifest(&*files, taken.height)?;
+    let past = manifest.past.iter().flat_map(|past| &past.tables);
+    let past = past.flat_map(|table| &table.groups).map(|group| group.place.length);
+    println!(
+        "{} bytes were written, {} of them of the past",
+        taken.extent.bytes_written,
+        past.sum::<u64>()
+    );
     drop((replica, checkpointer));
     best("bound: reading the files", bytes, || read_files(folder));
     best("bound: decode and insert, 1 thread", bytes, || plain_loop(&*files, taken.height, 1));
@@ -76,11 +86,11 @@ fn best(what: &str, bytes: u64, mut run: impl FnMut() -> Outcome<Duration>) {
     }
 }
 
-fn filled(rows: i64) -> Outcome<Replica> {
+fn filled(rows: i64, protocol: &str) -> Outcome<Replica> {
     let genesis = Genesis {
         ledger_id: [7; 16],
         time_us: 0,
-        parameters: Parameters::new("serial"),
+        parameters: Parameters::new(protocol),
         executor: engine::EXECUTOR,
     };
     let language = Arc::new(Schema::new());
@@ -102,18 +112,23 @@ fn statement(text: &str) -> Body {
     Body::statement(text, ParameterTypes::default(), [])
 }
 
+/// Until it commits: under a lag it may be some blocks before it has seen the one before.
 fn execute(replica: &mut Replica, body: Body) -> Outcome {
     let mut numbering = Numbering::new(replica.ledger_id());
-    numbering.next = replica.head().height;
-    let executed = replica.execute(0, vec![numbering.request("tally", 0, &body)?])?;
-    if let Some(settled) = executed.settled.iter().find(|s| !s.outcome.is_committed()) {
-        return Err(format!("{:?}", settled.outcome).into());
+    loop {
+        numbering.next = replica.head().height;
+        let executed = replica.execute(0, vec![numbering.request("tally", 0, &body)?])?;
+        replica.publish();
+        let outcomes: Vec<_> = executed.settled.iter().map(|s| s.outcome.clone()).collect();
+        drop(executed);
+        let store = replica.store();
+        store.collect();
+        match outcomes.into_iter().find(|outcome| !outcome.is_committed()) {
+            None => return Ok(()),
+            Some(concurrency::Outcome::Retry(_)) => {}
+            Some(outcome) => return Err(format!("{outcome:?}").into()),
+        }
     }
-    replica.publish();
-    drop(executed);
-    let store = replica.store();
-    store.collect();
-    Ok(())
 }
 
 /// Every file of the checkpoints, in pieces of a megabyte, past the page cache.
@@ -147,12 +162,11 @@ fn rustix_direct() -> i32 {
 /// Rows from memory into a table, in as many parts as there are threads.
 fn plain_loop(files: &dyn Files, height: u64, threads: usize) -> Outcome<Duration> {
     let manifest = read_manifest(files, height)?;
-    let mut heights: Vec<u64> = manifest.groups().map(|group| group.place.pack).collect();
-    heights.sort_unstable();
-    heights.dedup();
-    let packs = PackReader::open(files, manifest.order.ledger_id, &heights)?;
+    let packs = PackReader::open(files, manifest.order.ledger_id, &manifest.packs())?;
     let groups: Result<Vec<Vec<u8>>, _> = manifest
-        .groups()
+        .tables
+        .iter()
+        .flat_map(|table| &table.groups)
         .map(|group| {
             let mut bytes = Vec::new();
             packs.read(group, &mut bytes).map(|()| bytes)

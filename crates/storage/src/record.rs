@@ -280,9 +280,14 @@ impl Records {
         Ok(None)
     }
 
-    /// Every image of a record that is still there, from the one visible at `at` back: its stamp
-    /// and its payload, `None` where the row was deleted.
-    pub(crate) fn history(&self, slot: Slot, at: Height) -> Vec<(Stamp, Option<Vec<u64>>)> {
+    /// Every image of a record that is still there, from the one visible at `at` back to the one
+    /// visible at `from`: its stamp and its payload, `None` where the row was deleted.
+    pub(crate) fn history(
+        &self,
+        slot: Slot,
+        at: Height,
+        from: Height,
+    ) -> Vec<(Stamp, Option<Vec<u64>>)> {
         let Some(record) = self.record(slot) else { return Vec::new() };
         loop {
             let mut images = Vec::new();
@@ -290,7 +295,7 @@ impl Records {
             let visible = self.read(slot, at, |words| load_words(words, &mut payload));
             images.extend(visible.map(|stamp| (stamp, Some(payload))));
             let Some(turn) = self.undo.turn(at) else { return images };
-            if self.follow_all(record, at, turn, &mut images).is_ok() {
+            if self.follow_all(record, (at, from), turn, &mut images).is_ok() {
                 return images;
             }
         }
@@ -300,11 +305,11 @@ impl Records {
     fn follow_all(
         &self,
         record: &[AtomicU64],
-        at: Height,
+        (at, from): (Height, Height),
         turn: u64,
         images: &mut Vec<(Stamp, Option<Vec<u64>>)>,
     ) -> Result<(), Recycled> {
-        let horizon = self.undo.horizon();
+        let horizon = self.undo.horizon().max(from);
         let newest = StampWord(record[STAMP].load(Ordering::Acquire));
         if newest.state() == State::Tombstone && newest.height() <= at {
             images.push((newest.stamp(), None));

@@ -316,7 +316,7 @@ impl Table {
             self.decode_row(&payload, &mut row);
             row
         };
-        let images = self.records.history(slot, at).into_iter();
+        let images = self.records.history(slot, at, 0).into_iter();
         images.map(|(stamp, payload)| (stamp, payload.map(decoded))).collect()
     }
 
@@ -326,7 +326,7 @@ impl Table {
         out.extend(columns.map(|c| c.decode(c.cell(|i| payload[i]), &self.records.heap)));
     }
 
-    fn encode(&self, row: &[Value], payload: &mut Vec<u64>) {
+    pub(crate) fn encode(&self, row: &[Value], payload: &mut Vec<u64>) {
         debug_assert_eq!(row.len(), self.schema.columns.len());
         payload.clear();
         payload.resize(self.records.layout.payload_words, 0);
@@ -422,7 +422,7 @@ impl Table {
         self.records.write(slot, stamp, State::Live, undo, |words| store_words(words, payload));
     }
 
-    fn load_payload(&self, slot: Slot, payload: &mut Vec<u64>) {
+    pub(crate) fn load_payload(&self, slot: Slot, payload: &mut Vec<u64>) {
         if let Some(record) = self.records.record(slot) {
             load_words(&record[self.records.layout.payload..], payload);
         }
@@ -447,7 +447,7 @@ impl Table {
     }
 
     /// Leads every index to a new record.
-    fn link(&self, slot: Slot, key: &[u8], payload: &[u64]) {
+    pub(crate) fn link(&self, slot: Slot, key: &[u8], payload: &[u64]) {
         self.hash.insert(self.hash.hash(key), slot);
         self.primary.insert(key, slot);
         if !self.has_secondary {
@@ -480,7 +480,7 @@ impl Table {
         self.link(slot, key, &payload);
     }
 
-    fn garbage(&self, slot: Slot, what: GarbageKind) -> Garbage {
+    pub(crate) fn garbage(&self, slot: Slot, what: GarbageKind) -> Garbage {
         let incarnation = self.records.incarnation;
         Garbage { table: self.schema.id, incarnation, slot, what }
     }
@@ -527,12 +527,12 @@ impl Table {
         None
     }
 
-    fn entry(&self, index: &SecondaryIndex, payload: &[u64], key: &Key) -> Key {
+    pub(crate) fn entry(&self, index: &SecondaryIndex, payload: &[u64], key: &Key) -> Key {
         let Records { layout, heap, .. } = &*self.records;
         entry::of_payload(&index.columns, layout, heap, |i| payload[i], key.as_bytes())
     }
 
-    fn secondary_indexes(&self) -> impl Iterator<Item = (IndexId, &SecondaryIndex)> {
+    pub(crate) fn secondary_indexes(&self) -> impl Iterator<Item = (IndexId, &SecondaryIndex)> {
         let numbered = self.secondary.iter().zip(1 as IndexId..);
         numbered.filter_map(|(index, id)| Some((id, index.as_deref()?)))
     }

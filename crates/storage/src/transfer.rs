@@ -6,18 +6,18 @@
 //! stays that key's slot while the pin is held.
 //!
 //! *In.* [`Table::restore_image`] puts a row back with the stamp that it had, into a table that
-//! nobody reads yet; any number of threads may do so at once. Then [`Store::resume_at`] makes the
-//! height of the rows the first one that anybody can read.
+//! nobody reads yet; any number of threads may do so at once. Older images may be laid beneath the
+//! rows then ([`past`](crate::past)). At last [`Store::resume_at`](crate::Store::resume_at) makes
+//! the height of the rows the first one that a reader can ask for.
 
 use std::ops::{Bound, ControlFlow};
 
 use types::key::encode_key;
 use types::row::decode_row;
-use types::{Error, Height, Key, Result, SqlState, Stamp};
+use types::{Error, Height, Key, Result, SqlState, Stamp, Value};
 
 use crate::record::Slot;
 use crate::scan::each_entry;
-use crate::store::Store;
 use crate::table::Table;
 
 /// What [`Table::each_row`] calls per row: primary key, slot, stamp.
@@ -51,6 +51,18 @@ impl Table {
     /// Puts a row back by its image, and returns its key. The table must be in no published
     /// catalogue, and have no row under the key.
     pub fn restore_image(&self, stamp: Stamp, image: &[u8]) -> Result<Key> {
+        let (key, row) = self.decode_image(image)?;
+        if stamp.height() > crate::HEIGHT_MAX {
+            let name = &self.schema().name;
+            let message = format!("a row of table \"{name}\" has an impossible stamp");
+            return Err(Error::new(SqlState::DATA_CORRUPTED, message));
+        }
+        self.restore(key.as_bytes(), &row, stamp);
+        Ok(key)
+    }
+
+    /// The row of an image, and its key.
+    pub(crate) fn decode_image(&self, image: &[u8]) -> Result<(Key, Vec<Value>)> {
         let schema = self.schema();
         let row = decode_row(&schema.columns, image)?;
         let mut key = Key::default();
@@ -59,12 +71,7 @@ impl Table {
             (&column.data_type, column.nullable, &row[usize::from(id)])
         });
         encode_key(columns, &mut key)?;
-        if stamp.height() > crate::HEIGHT_MAX {
-            let message = format!("a row of table \"{}\" has an impossible stamp", schema.name);
-            return Err(Error::new(SqlState::DATA_CORRUPTED, message));
-        }
-        self.restore(key.as_bytes(), &row, stamp);
-        Ok(key)
+        Ok((key, row))
     }
 
     /// Tells apart the tables that have this id one after the other: a rewrite or a truncation
@@ -74,21 +81,14 @@ impl Table {
     }
 }
 
-impl Store {
-    /// Makes a height that was restored readable, and none below it.
-    pub fn resume_at(&self, height: Height) {
-        self.publish(height);
-        self.collect();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use types::{ColumnSchema, DataType, TableId, TableSchema, Value};
+    use types::{ColumnSchema, DataType, TableId, TableSchema};
 
     use super::*;
+    use crate::Store;
 
     fn schema() -> Arc<TableSchema> {
         let column =
@@ -159,7 +159,7 @@ mod tests {
                 let restored = table.restore_image(*stamp, image).expect("an image");
                 assert_eq!(restored.as_bytes(), key);
             }
-            copy.resume_at(height);
+            assert!(copy.resume_at(height, height).is_empty());
             assert_eq!(rows(&copy, height), expected);
             assert!(copy.snapshot_at(height - 1).is_none());
             assert_eq!(copy.snapshot().height(), height);

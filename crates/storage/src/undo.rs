@@ -39,6 +39,7 @@
 //! If he read a word of the new life, the fences make him see the turn that came before it.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Weak};
 
 use kit::sync::atomic::{AtomicU64, Ordering, fence};
@@ -419,9 +420,13 @@ impl UndoArena {
         self.height
     }
 
+    /// The blocks that are written together.
+    pub(crate) fn blocks(&self) -> RangeInclusive<Height> {
+        self.first..=self.height
+    }
+
     pub(crate) fn check(&self, stamp: Stamp) {
-        let blocks = self.first..=self.height;
-        assert!(blocks.contains(&stamp.height()), "a write outside of its block");
+        assert!(self.blocks().contains(&stamp.height()), "a write outside of its block");
     }
 
     /// Whether an image of height `image` must be kept when a block at `height` overwrites it: a

@@ -209,7 +209,7 @@ impl Checkpoints {
             self.asked = true;
             drop(self.service.request()?);
         }
-        if self.service.is_wanted() && bed.replica.can_resume_here() {
+        if self.service.is_wanted() {
             self.service.leave(bed.replica.boundary(), 0);
         }
         Ok(())

@@ -3,12 +3,14 @@
 use std::ops::ControlFlow;
 
 use ledger::Hash;
-use ledger::checkpoint::{begins_group, state_digest};
+use ledger::checkpoint::{StateParts, begins_group};
 use ledger::merkle::{MerkleBuilder, leaf_hash};
 use storage::{Slot, Snapshot, Table};
-use types::{Error, Height, Result, SqlState};
+use types::{Height, Result};
 
 use crate::replica::Boundary;
+
+use super::past::{self, internal};
 
 /// Neighbouring rows that are visible at one height.
 #[derive(Default)]
@@ -43,10 +45,6 @@ impl RowGroup {
         }
         Ok(())
     }
-}
-
-fn internal(what: &str) -> Error {
-    Error::new(SqlState::INTERNAL_ERROR, what)
 }
 
 /// Calls `visit` for the groups of a table, in key order.
@@ -93,5 +91,7 @@ pub fn digest(snapshot: &Snapshot, boundary: &Boundary, schema: &[u8]) -> Result
         })?;
         tables.push((table.id(), rows, tree.root()));
     }
-    state_digest(&boundary.parameters, schema, &boundary.carried, &tables)
+    let past = past::roots(snapshot, boundary.past.from())?;
+    let Boundary { parameters, carried, .. } = boundary;
+    StateParts { parameters, schema, carried, tables, past }.digest()
 }

@@ -7,20 +7,24 @@
 //!
 //! A run is some neighbouring groups. Every group's hash is compared, every row decoded; nothing of
 //! a checkpoint that is damaged in any place reaches a replica. The reader has a thread of its own,
-//! since it waits for the disk and not for a core; it is a few runs ahead.
+//! since it waits for the disk and not for a core; it is a few runs ahead. The
+//! [past](super::past) comes last, by one thread, group by group.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use concurrency::Past;
+use kit::flaw::flawed;
 use ledger::Files;
 use ledger::checkpoint::{self, Group, Manifest, PackReader, read_manifest};
-use storage::{Store, Table};
-use types::{Error, Height, Result, SqlState, Stamp};
+use storage::{Store, Table, UndoArena};
+use types::{Error, Height, Key, Result, SqlState, Stamp};
 
 use crate::recovery::MakeLanguage;
-use crate::replica::{Boundary, Replica};
+use crate::replica::{Boundary, Replica, protocol_of};
 
+use super::past::take_images;
 use super::take::Base;
 
 /// Neighbouring groups that one thread takes at a time.
@@ -54,11 +58,12 @@ pub fn load(
     language.restore(&manifest.schema, &store)?;
     let tables = tables_of(&manifest, &store)?;
     fill(&manifest, &tables, &packs, workers)?;
-    store.resume_at(height);
+    let from = restore_past(&manifest, &store, &tables, &packs)?;
+    let past = Past::new(store.resume_at(from, height));
     let parameters = Arc::new(manifest.parameters.clone());
     let (order, result) = (manifest.order.clone(), manifest.result.clone());
     let carried = manifest.carried.clone().into();
-    let boundary = Boundary { order, result, parameters, carried };
+    let boundary = Boundary { order, result, parameters, carried, past };
     let replica = Replica::at(boundary, store, language, workers)
         .map_err(|halt| Error::new(SqlState::DATA_CORRUPTED, halt.to_string()))?;
     let (rows, bytes) = (manifest.rows(), manifest.bytes());
@@ -73,10 +78,7 @@ pub fn check(files: &dyn Files, manifest: &Manifest) -> Result<()> {
 }
 
 fn open_packs(files: &dyn Files, manifest: &Manifest) -> Result<PackReader> {
-    let mut packs: Vec<Height> = manifest.groups().map(|group| group.place.pack).collect();
-    packs.sort_unstable();
-    packs.dedup();
-    PackReader::open(files, manifest.order.ledger_id, &packs)
+    PackReader::open(files, manifest.order.ledger_id, &manifest.packs())
 }
 
 /// The store's tables in the manifest's order, which are the same ones.
@@ -180,13 +182,25 @@ fn runs<'a>(
 }
 
 /// Puts the rows of a group into their table.
-fn restore(table: &Table, group: &Group, mut bytes: &[u8]) -> Result<()> {
+fn restore(table: &Table, group: &Group, bytes: &[u8]) -> Result<()> {
+    each_row(table, group, bytes, &mut |bytes| {
+        let (stamp, image) = take_row(bytes)
+            .ok_or_else(|| damaged(format!("a row of table {} is cut", table.id().0)))?;
+        table.restore_image(stamp, image)
+    })
+}
+
+/// Takes the rows of a group out of its bytes by `take`, which gives their keys.
+fn each_row(
+    table: &Table,
+    group: &Group,
+    mut bytes: &[u8],
+    take: &mut dyn FnMut(&mut &[u8]) -> Result<Key>,
+) -> Result<()> {
     let mut rows = 0;
     let mut last = None;
     while !bytes.is_empty() {
-        let (stamp, image) = take_row(&mut bytes)
-            .ok_or_else(|| damaged(format!("a row of table {} is cut", table.id().0)))?;
-        let key = table.restore_image(stamp, image)?;
+        let key = take(&mut bytes)?;
         let is_first = last.is_none();
         if (is_first && key.as_bytes() != group.first) || last.as_ref() >= Some(&key) {
             return Err(damaged(format!("rows of table {} are out of order", table.id().0)));
@@ -199,6 +213,50 @@ fn restore(table: &Table, group: &Group, mut bytes: &[u8]) -> Result<()> {
         return Ok(());
     }
     Err(damaged(format!("a group of table {} has other rows than it says", table.id().0)))
+}
+
+/// Lays what a manifest says of the past beneath the rows of its state, which are there. Returns
+/// the oldest height that can be read then.
+fn restore_past(
+    manifest: &Manifest,
+    store: &Store,
+    tables: &[Arc<Table>],
+    packs: &PackReader,
+) -> Result<Height> {
+    let height = manifest.height();
+    let Some(past) = &manifest.past else { return Ok(height) };
+    let protocol = protocol_of(&manifest.parameters).map_err(|halt| damaged(halt.0))?;
+    if past.from < height.saturating_add(1).saturating_sub(protocol.history()) {
+        return Err(damaged("it goes further back than its protocol".to_owned()));
+    }
+    if flawed("past_forgotten") {
+        return Ok(past.from);
+    }
+    let mut writes = store.begin_blocks(past.from + 1, height, 1);
+    let mut bytes = Vec::new();
+    for of_table in &past.tables {
+        let table = tables.iter().find(|table| table.id() == of_table.table);
+        let table = table.ok_or_else(|| damaged("it has rows of a table that is none".into()))?;
+        for group in &of_table.groups {
+            packs.read(group, &mut bytes)?;
+            restore_past_group(table, group, &bytes, writes.arena(0))?;
+        }
+    }
+    store.finish_unread(writes);
+    Ok(past.from)
+}
+
+fn restore_past_group(
+    table: &Table,
+    group: &Group,
+    bytes: &[u8],
+    undo: &mut UndoArena,
+) -> Result<()> {
+    each_row(table, group, bytes, &mut |bytes| {
+        let cut = || damaged(format!("a row of table {} is cut in the past", table.id().0));
+        let images = take_images(bytes).ok_or_else(cut)?;
+        table.restore_past(&images, undo)
+    })
 }
 
 fn take_row<'a>(bytes: &mut &'a [u8]) -> Option<(Stamp, &'a [u8])> {

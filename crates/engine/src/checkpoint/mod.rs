@@ -8,7 +8,7 @@
 //! ```text
 //!   blocks      … ─ H ─ H+1 ─ H+2 ─ H+3 ─ H+4 ─ …
 //!   checkpoint      └ pin, walk, hash, write ┘ sync, manifest     ([`Service`], one thread)
-//!   start       load H, execute H+1 …                             ([`load`], then `recovery`)
+//!   start       load H, execute H+1 …                             ([`load()`], then `recovery`)
 //! ```
 //!
 //! *Incremental.* The walk over keys and stamps (some 30 nanoseconds a row) tells which groups of
@@ -22,12 +22,15 @@
 //!
 //! *What belongs to a state*: every table's rows with their stamps, the schema, the parameters,
 //! both headers of the block, and what the block hands on: what keys came to, deferred
-//! transactions, the protocol's own value. Snapshots before the last one do not: under a protocol
-//! that reads them there is a checkpoint only at heights where no later block reads one
-//! ([`CATCH_UP_BLOCKS`](crate::replica::CATCH_UP_BLOCKS)).
+//! transactions, the protocol's own value, and the [`past`].
+//!
+//! *The past.* Under a protocol that reads snapshots before the last one, rows that those show
+//! otherwise have their older images in the checkpoint, and a replica that begins with it reads
+//! them as the one that took it.
 
 mod groups;
 mod load;
+mod past;
 mod service;
 mod take;
 

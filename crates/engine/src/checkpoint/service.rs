@@ -3,8 +3,7 @@
 //! The pipeline says when a checkpoint is due, or a client asks for one. The sequencer then leaves
 //! the newest boundary behind, between two blocks, and the thread pins it and writes. A request
 //! that comes while a checkpoint is being written waits for the one after it, which holds all that
-//! its client was acknowledged. Under a protocol that can be resumed after some blocks only the
-//! request waits for the next of them.
+//! its client was acknowledged.
 //!
 //! *What it may cost.* At most a given share of one core: after each piece of work the thread
 //! sleeps in proportion. And memory, since the pin keeps the row versions that later blocks
@@ -179,11 +178,6 @@ impl Service {
         let thread = std::thread::Builder::new().name("checkpoint".into());
         let thread = thread.spawn(move || own.run(checkpointer))?;
         Ok(Service { shared, thread: Mutex::new(Some(thread)) })
-    }
-
-    /// An error once no checkpoint will be taken any more.
-    pub fn check_open(&self) -> Result<()> {
-        if self.shared.closed.load(Ordering::Acquire) { Err(closed()) } else { Ok(()) }
     }
 
     /// A checkpoint is due.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ledger::checkpoint::{
-    CHECKPOINT_FOLDER, Group, Manifest, PackWriter, TableGroups, clear, pack_bytes, retain,
+    CHECKPOINT_FOLDER, Group, Manifest, PackWriter, Past, TableGroups, clear, pack_bytes, retain,
     write_manifest,
 };
 use ledger::files::sqlstate_of;
@@ -17,6 +17,7 @@ use crate::recovery::PassedOver;
 use crate::replica::{Boundary, Replica};
 
 use super::groups::{RowGroup, digest, each_group};
+use super::past::{PastGroup, each_past_group};
 
 /// A state to be put down.
 pub struct State {
@@ -161,9 +162,10 @@ impl Checkpointer {
         let catalog = state.snapshot.catalog();
         let tables = catalog.tables().map(|table| writing.table(table, pace));
         let tables = tables.collect::<Result<Vec<_>>>()?;
+        let past = state.boundary.past.from().map(|from| writing.past(from, pace)).transpose()?;
         let Writing { pack, mut extent, .. } = writing;
         pack.map(PackWriter::finish).transpose().map_err(cannot_write)?;
-        let Boundary { order, result, parameters, carried } = &state.boundary;
+        let Boundary { order, result, parameters, carried, .. } = &state.boundary;
         let manifest = Manifest {
             order: order.clone(),
             result: result.clone(),
@@ -172,6 +174,7 @@ impl Checkpointer {
             schema: state.schema.clone(),
             carried: carried.to_vec(),
             tables,
+            past,
         };
         extent.bytes_written += write_manifest(files, &manifest)?;
         let taken = Taken { height: manifest.height(), digest: manifest.digest()?, extent };
@@ -183,10 +186,11 @@ impl Checkpointer {
         Ok(taken)
     }
 
-    /// Packs of which the newest checkpoint uses less than half, or that cannot be read.
+    /// Packs of which the newest checkpoint's state uses less than half, or that cannot be read.
     fn sparse_packs(&self) -> BTreeSet<Height> {
         let mut used = BTreeMap::<Height, u64>::new();
-        let groups = self.base.iter().flat_map(|base| base.manifest.groups());
+        let tables = self.base.iter().flat_map(|base| &base.manifest.tables);
+        let groups = tables.flat_map(|table| &table.groups);
         groups.for_each(|group| *used.entry(group.place.pack).or_default() += group.place.length);
         let is_sparse = |(pack, bytes): (Height, u64)| {
             let size = pack_bytes(&*self.files, pack).unwrap_or(u64::MAX);
@@ -241,7 +245,32 @@ impl Writing<'_> {
     }
 
     fn append(&mut self, table: &Table, found: &RowGroup) -> Result<Group> {
-        found.encode(table, self.state.snapshot.height(), &mut self.bytes)?;
+        let mut bytes = std::mem::take(&mut self.bytes);
+        found.encode(table, self.state.snapshot.height(), &mut bytes)?;
+        let group = self.put(&bytes, found.rows(), (&found.first, &found.last));
+        self.bytes = bytes;
+        group
+    }
+
+    /// The older images of all tables.
+    fn past(&mut self, from: Height, pace: &mut dyn FnMut(&Extent) -> Result<()>) -> Result<Past> {
+        let snapshot = &self.state.snapshot;
+        let mut tables = Vec::new();
+        for table in snapshot.catalog().tables() {
+            let mut groups = Vec::new();
+            each_past_group(table, from, snapshot.height(), &mut |found: &PastGroup| {
+                groups.push(self.put(&found.bytes, found.rows, (&found.first, &found.last))?);
+                pace(&self.extent)
+            })?;
+            if !groups.is_empty() {
+                tables.push(TableGroups { table: table.id(), groups });
+            }
+        }
+        Ok(Past { from, tables })
+    }
+
+    /// Puts a group into the pack.
+    fn put(&mut self, bytes: &[u8], rows: u32, (first, last): (&[u8], &[u8])) -> Result<Group> {
         let pack = match &mut self.pack {
             Some(pack) => pack,
             none => {
@@ -250,16 +279,11 @@ impl Writing<'_> {
                 none.insert(pack.map_err(cannot_write)?)
             }
         };
-        let place = pack.append(&self.bytes).map_err(cannot_write)?;
+        let place = pack.append(bytes).map_err(cannot_write)?;
         self.extent.groups_written += 1;
-        self.extent.bytes_written += self.bytes.len() as u64;
-        Ok(Group {
-            hash: leaf_hash(&self.bytes),
-            rows: found.rows(),
-            first: found.first.clone(),
-            last: found.last.clone(),
-            place,
-        })
+        self.extent.bytes_written += bytes.len() as u64;
+        let (first, last) = (first.to_vec(), last.to_vec());
+        Ok(Group { hash: leaf_hash(bytes), rows, first, last, place })
     }
 }
 

@@ -114,8 +114,6 @@ struct Shared {
     released_us: AtomicI64,
     /// How long after that an envelope of this node may be ordered.
     expiry_us: AtomicI64,
-    /// Whether a replica can begin behind it.
-    resumable: AtomicBool,
     /// The sequencer has ended, so that nothing can be asked of it.
     ended: AtomicBool,
     clock: Clock,
@@ -187,7 +185,6 @@ impl Engine {
             released: AtomicU64::new(head.height),
             released_us: AtomicI64::new(head.time_us),
             expiry_us: AtomicI64::new(expiry_us(replica.limits())),
-            resumable: AtomicBool::new(replica.can_resume_here()),
             ended: AtomicBool::new(false),
             clock,
             errands: Mutex::default(),
@@ -288,19 +285,13 @@ impl Engine {
         self.shared.log_scheme
     }
 
-    /// Ask for a checkpoint that holds everything acknowledged so far. An error if the protocol
-    /// cannot be resumed after the newest block; one is taken after the next where it can.
+    /// Ask for a checkpoint that holds everything acknowledged so far.
     pub fn checkpoint(&self) -> Result<oneshot::Receiver<Result<Taken, Error>>, Error> {
         match &self.shared.checkpoints {
-            Some(service) if self.shared.resumable.load(Ordering::Acquire) => {
+            Some(service) => {
                 let answer = service.request();
                 self.shared.ask(Errand::Boundary);
                 answer
-            }
-            Some(service) => {
-                service.check_open()?;
-                service.due();
-                Err(cannot_resume())
             }
             None => Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, "there are no checkpoints")),
         }
@@ -444,12 +435,4 @@ fn reads_only(cause: &Error) -> Error {
 /// Half of what the ledger allows at most, as the clock may be set back before the block is cut.
 fn expiry_us(limits: &Limits) -> i64 {
     EXPIRY_US.min(limits.expiry_us_max / 2)
-}
-
-fn cannot_resume() -> Error {
-    let what =
-        "the ledger cannot be resumed after its newest block, so there is no checkpoint of it";
-    Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what)
-        .with_detail("Under its protocol it can be resumed after some blocks only.")
-        .with_hint("A checkpoint will be taken after the next such block.")
 }

@@ -231,7 +231,6 @@ impl Sequencer {
         shared.retention.block(head, || self.replica.publish());
         *shared.head.lock().unwrap_or_else(|e| e.into_inner()) = head;
         shared.released.store(head.height, Ordering::Release);
-        shared.resumable.store(self.replica.can_resume_here(), Ordering::Release);
         shared.released_us.store(head.time_us, Ordering::Release);
         let mut parameters = shared.parameters.lock().unwrap_or_else(|e| e.into_inner());
         if !Arc::ptr_eq(&parameters, self.replica.parameters()) {
@@ -275,7 +274,7 @@ impl Sequencer {
     pub fn leave_boundary(&mut self) {
         let Some(service) = &self.shared.checkpoints else { return };
         let durable_below = self.journal.ledger().durable_below();
-        if service.is_wanted() && self.replica.can_resume_here() {
+        if service.is_wanted() {
             service.leave(self.replica.boundary(), durable_below);
         }
     }

@@ -178,8 +178,9 @@ impl Follower<'_> {
     /// How a block gets by without its protocol, if it does.
     fn way(&mut self, item: &mut Item) -> Option<Way> {
         let protocol = Arc::clone(self.replica.protocol());
-        let lags = protocol.history() > protocol.snapshot_lag();
-        let deferring = self.replica.has_deferred() || lags;
+        // A part is one step for the store: the states within it cannot be read.
+        let reads_the_past = protocol.history() > 1;
+        let deferring = self.replica.has_deferred() || reads_the_past;
         let result = item.result.as_ref().filter(|result| result.carried().is_empty())?;
         let defers = result.header().carried_root != ledger::ZERO_HASH;
         if item.stops || deferring || defers {

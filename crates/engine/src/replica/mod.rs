@@ -30,7 +30,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use concurrency::{BlockReport, Crew, Protocol, Snapshots};
+use concurrency::{BlockReport, Crew, Past, Protocol, Snapshots};
 use ledger::{
     Batch, BlockResult, Genesis, Hash, LedgerId, OrderHeader, OrderSeal, Parameters, ResultHeader,
 };
@@ -52,10 +52,6 @@ pub(crate) use run::{compile_request, shown_parameter, unknown_parameter};
 /// The version of the semantics that this program executes: the same blocks give the same results
 /// under the same number. A ledger names it in its parameters.
 pub const EXECUTOR: u32 = 1;
-
-/// Under a protocol that reads snapshots before the last one, no block reads one from before the
-/// last multiple of this: there a checkpoint needs the newest state alone.
-pub const CATCH_UP_BLOCKS: Height = 256;
 
 /// A block that has been executed.
 pub struct Executed {
@@ -95,6 +91,8 @@ pub struct Boundary {
     pub parameters: Arc<Parameters>,
     /// What keys came to, deferred transactions, what the protocol carries: see [`carry`].
     pub carried: Bytes,
+    /// The snapshots before the block's that later ones may read, none before the last barrier.
+    pub past: Past,
 }
 
 /// What a key that a client named has come to.
@@ -129,8 +127,8 @@ pub struct Replica {
     /// What blocks decided about keys, until it counts.
     unsettled: carry::Unsettled,
     ordered: BTreeMap<Height, Ordered>,
-    /// The last block that changed the schema or parameters, or where this replica began: no
-    /// older snapshot is read.
+    /// The last block that changed the schema or parameters, or the oldest that was to be read
+    /// where this replica began: no older snapshot is read.
     floor: Height,
     /// The newest order: its height, hash and time.
     newest: Head,
@@ -174,18 +172,20 @@ impl Replica {
         let parameters = Arc::new(genesis.parameters.clone());
         let block = genesis.to_block()?;
         let (order, result) = (block.batch.header().clone(), block.result.header().clone());
-        let boundary = Boundary { order, result, parameters, carried: Bytes::new() };
+        let (carried, past) = Default::default();
+        let boundary = Boundary { order, result, parameters, carried, past };
         Replica::at(boundary, store, language, workers)
     }
 
-    /// A replica that goes on behind a block whose state is in the store and in the language.
+    /// A replica that goes on behind a block whose state is in the store and in the language, with
+    /// the states before it that it names.
     pub fn at(
         boundary: Boundary,
         store: Arc<Store>,
         language: Arc<dyn Language>,
         workers: usize,
     ) -> Result<Replica, Halt> {
-        let Boundary { order, result, parameters, carried } = boundary;
+        let Boundary { order, result, parameters, carried, past } = boundary;
         let encoding = &parameters.row_encoding;
         if encoding != ROW_ENCODING {
             return Err(Halt(format!("the ledger names an unknown row encoding: {encoding}")));
@@ -198,7 +198,8 @@ impl Replica {
         let protocol = protocol_of(&parameters)?;
         let carry::State { submissions, unsettled, deferred, carried } =
             carry::State::decode(&carried, order.ledger_id, &*protocol, &limits)?;
-        let start = LineStart { protocol, carried, deferred };
+        let floor = past.from().unwrap_or(order.height);
+        let start = LineStart { protocol, carried, deferred, past };
         let line = Line::new(Arc::clone(&store), start, limits.attempts_max);
         let mut replica = Replica {
             ledger_id: order.ledger_id,
@@ -212,7 +213,7 @@ impl Replica {
             submissions,
             unsettled,
             ordered: BTreeMap::new(),
-            floor: order.height,
+            floor,
             newest: Head { height: order.height, hash: order.hash(), time_us: order.time_us },
             head: head_of(&order, &result),
             order,
@@ -229,6 +230,7 @@ impl Replica {
             result: self.result.clone(),
             parameters: Arc::clone(&self.parameters),
             carried: self.carried_bytes(),
+            past: self.line.past(self.snapshots(self.head.height + 1)),
         }
     }
 
@@ -380,24 +382,7 @@ impl Replica {
 
     /// What the block behind the head is prepared on.
     fn snapshots(&self, height: Height) -> Snapshots {
-        let newest = height - 1;
-        let floor = match self.reads_the_past() {
-            false => self.floor,
-            true => self.floor.max(newest - newest % CATCH_UP_BLOCKS),
-        };
-        Snapshots { newest, floor }
-    }
-
-    /// Whether a replica that is made from the state at the head goes on as this one does: the next
-    /// block reads no snapshot before it.
-    pub fn can_resume_here(&self) -> bool {
-        !self.reads_the_past() || self.snapshots(self.head.height + 1).floor == self.head.height
-    }
-
-    /// Whether blocks read snapshots before the last one. A lag of the protocol alone is none here,
-    /// where each block is prepared on the one before it.
-    fn reads_the_past(&self) -> bool {
-        self.protocol().history() > self.protocol().snapshot_lag()
+        Snapshots { newest: height - 1, floor: self.floor }
     }
 }
 
@@ -418,7 +403,7 @@ fn head_of(order: &OrderHeader, result: &ResultHeader) -> Head {
     Head { height: result.height, hash: result.hash(), time_us: order.time_us }
 }
 
-fn protocol_of(parameters: &Parameters) -> Result<Arc<dyn Protocol>, Halt> {
+pub(crate) fn protocol_of(parameters: &Parameters) -> Result<Arc<dyn Protocol>, Halt> {
     protocols::by_name(&parameters.protocol)
         .map_err(|error| Halt(format!("the ledger's parameters are unknown: {}", error.message())))
 }

@@ -244,6 +244,7 @@ impl Replica {
     pub(super) fn begin_anew(&mut self, height: Height) -> Result<(), Halt> {
         // What a protocol keeps beside the store does not know what ran without it.
         self.line.set_protocol(super::protocol_of(&self.parameters)?, Carried::default());
+        self.line.forget_past();
         self.compile_deferred();
         self.floor = height;
         Ok(())

@@ -51,6 +51,7 @@ fn checkpoint(files: &MemoryFiles, block: &Block, older: Option<Height>) {
         schema: b"schema".to_vec(),
         carried: Vec::new(),
         tables: vec![TableGroups { table: types::TableId(1), groups }],
+        past: None,
     };
     write_manifest(files, &manifest).unwrap();
     checkpoint::retain(files, height, 1).unwrap();

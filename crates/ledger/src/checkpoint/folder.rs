@@ -132,7 +132,7 @@ pub fn retain(files: &dyn Files, newest: Height, keep: usize) -> io::Result<()> 
         match read_manifest(files, height) {
             Ok(manifest) => {
                 kept.insert(height);
-                packs.extend(manifest.groups().map(|group| group.place.pack));
+                packs.extend(manifest.packs());
             }
             Err(error) if error.code() == SqlState::IO_ERROR => {
                 return Err(io::Error::other(error.to_string()));

@@ -15,6 +15,7 @@ const VERSION: u32 = 2;
 /// What an encoded table, and an encoded group, takes at least.
 const TABLE_BYTES_MIN: usize = 8;
 const GROUP_BYTES_MIN: usize = 68;
+const HASH_BYTES: usize = size_of::<Hash>();
 
 /// A checkpoint.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -32,6 +33,17 @@ pub struct Manifest {
     /// What the ledger's state holds beside rows and schema. Opaque here.
     pub carried: Vec<u8>,
     /// Every table of the schema, by id.
+    pub tables: Vec<TableGroups>,
+    /// `None`: no later block reads a state before this one.
+    pub past: Option<Past>,
+}
+
+/// What the states before a checkpoint's differ in from it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Past {
+    /// The oldest of them.
+    pub from: Height,
+    /// The rows that differ, with what they were: tables that have some, by id.
     pub tables: Vec<TableGroups>,
 }
 
@@ -75,25 +87,46 @@ impl TableGroups {
     }
 }
 
-/// The digest of a state: its parameters, its schema, what it holds besides and, for each table in
-/// the order of their ids, the number of its rows and the root over its groups.
-pub fn state_digest(
-    parameters: &Parameters,
-    schema: &[u8],
-    carried: &[u8],
-    tables: &[(TableId, u64, Hash)],
-) -> Result<Hash> {
-    let mut bytes = Vec::new();
-    put_prefixed(&mut bytes, &parameters.encode()?)?;
-    put_prefixed(&mut bytes, schema)?;
-    put_prefixed(&mut bytes, carried)?;
+/// A table's part of a digest: the number of its rows, and the root over its groups.
+pub type TableRoot = (TableId, u64, Hash);
+
+/// What the digest of a state covers.
+pub struct StateParts<'a> {
+    pub parameters: &'a Parameters,
+    pub schema: &'a [u8],
+    pub carried: &'a [u8],
+    /// Every table, by id.
+    pub tables: Vec<TableRoot>,
+    /// The oldest state before it that counts, and the tables that it differs in.
+    pub past: Option<(Height, Vec<TableRoot>)>,
+}
+
+impl StateParts<'_> {
+    pub fn digest(&self) -> Result<Hash> {
+        let mut bytes = Vec::new();
+        put_prefixed(&mut bytes, &self.parameters.encode()?)?;
+        put_prefixed(&mut bytes, self.schema)?;
+        put_prefixed(&mut bytes, self.carried)?;
+        put_roots(&mut bytes, &self.tables);
+        if let Some((from, tables)) = &self.past {
+            bytes.extend_from_slice(&from.to_be_bytes());
+            put_roots(&mut bytes, tables);
+        }
+        Ok(tagged_hash(TAG_STATE, &bytes))
+    }
+}
+
+fn put_roots(bytes: &mut Vec<u8>, tables: &[TableRoot]) {
     bytes.extend_from_slice(&(tables.len() as u32).to_be_bytes());
     for (table, rows, root) in tables {
         bytes.extend_from_slice(&table.0.to_be_bytes());
         bytes.extend_from_slice(&rows.to_be_bytes());
         bytes.extend_from_slice(root);
     }
-    Ok(tagged_hash(TAG_STATE, &bytes))
+}
+
+fn roots(tables: &[TableGroups]) -> Vec<TableRoot> {
+    tables.iter().map(|groups| (groups.table, groups.rows(), groups.root())).collect()
 }
 
 impl Manifest {
@@ -110,8 +143,10 @@ impl Manifest {
         self.groups().map(|group| group.place.length).sum()
     }
 
+    /// Those of the state, then those of its past.
     pub fn groups(&self) -> impl Iterator<Item = &Group> {
-        self.tables.iter().flat_map(|table| &table.groups)
+        let past = self.past.iter().flat_map(|past| &past.tables);
+        self.tables.iter().chain(past).flat_map(|table| &table.groups)
     }
 
     /// Heights in the names of the packs that it refers to, ascending.
@@ -123,8 +158,9 @@ impl Manifest {
     }
 
     pub fn digest(&self) -> Result<Hash> {
-        let tables: Vec<_> = self.tables.iter().map(|t| (t.table, t.rows(), t.root())).collect();
-        state_digest(&self.parameters, &self.schema, &self.carried, &tables)
+        let Manifest { parameters, schema, carried, .. } = self;
+        let past = self.past.as_ref().map(|past| (past.from, roots(&past.tables)));
+        StateParts { parameters, schema, carried, tables: roots(&self.tables), past }.digest()
     }
 
     pub fn encode(&self) -> Result<Vec<u8>> {
@@ -137,19 +173,10 @@ impl Manifest {
         put_prefixed(&mut bytes, &self.parameters.encode()?)?;
         put_prefixed(&mut bytes, &self.schema)?;
         put_prefixed(&mut bytes, &self.carried)?;
-        bytes.extend_from_slice(&(self.tables.len() as u32).to_be_bytes());
-        for TableGroups { table, groups } in &self.tables {
-            bytes.extend_from_slice(&table.0.to_be_bytes());
-            bytes.extend_from_slice(&(groups.len() as u32).to_be_bytes());
-            for Group { hash, rows, first, last, place } in groups {
-                bytes.extend_from_slice(hash);
-                bytes.extend_from_slice(&rows.to_be_bytes());
-                put_prefixed(&mut bytes, first)?;
-                put_prefixed(&mut bytes, last)?;
-                bytes.extend_from_slice(&place.pack.to_be_bytes());
-                bytes.extend_from_slice(&place.offset.to_be_bytes());
-                bytes.extend_from_slice(&place.length.to_be_bytes());
-            }
+        put_tables(&mut bytes, &self.tables)?;
+        if let Some(past) = &self.past {
+            bytes.extend_from_slice(&past.from.to_be_bytes());
+            put_tables(&mut bytes, &past.tables)?;
         }
         let hash = tagged_hash(TAG_CHECKPOINT, &bytes);
         bytes.extend_from_slice(&hash);
@@ -181,17 +208,14 @@ impl Manifest {
         let parameters = Parameters::decode(cursor.prefixed()?)?;
         let schema = cursor.prefixed()?.to_vec();
         let carried = cursor.prefixed()?.to_vec();
-        let mut tables: Vec<TableGroups> = Vec::new();
-        for _ in 0..cursor.count(TABLE_BYTES_MIN)? {
-            let table = decode_table(&mut cursor, result.height)?;
-            if tables.last().is_some_and(|before| before.table >= table.table) {
-                return Err(cursor.invalid(format!("table {} is out of order", table.table.0)));
-            }
-            tables.push(table);
-        }
+        let tables = decode_tables(&mut cursor, result.height)?;
+        let past = match cursor.remaining() {
+            HASH_BYTES => None,
+            _ => Some(decode_past(&mut cursor, result.height)?),
+        };
         let _hash: Hash = cursor.array()?;
         let manifest =
-            Manifest { order, result, durable_below, parameters, schema, carried, tables };
+            Manifest { order, result, durable_below, parameters, schema, carried, tables, past };
         same(&cursor, "the digest of the state", &digest, &manifest.digest()?)?;
         cursor.finish()?;
         Ok(manifest)
@@ -212,6 +236,44 @@ fn same(cursor: &Cursor<'_>, what: &str, written: &Hash, computed: &Hash) -> Res
     }
     let (written, computed) = (to_hex(written), to_hex(computed));
     Err(cursor.invalid(format!("{what} is {computed}, written was {written}")))
+}
+
+fn put_tables(bytes: &mut Vec<u8>, tables: &[TableGroups]) -> Result<()> {
+    bytes.extend_from_slice(&(tables.len() as u32).to_be_bytes());
+    for TableGroups { table, groups } in tables {
+        bytes.extend_from_slice(&table.0.to_be_bytes());
+        bytes.extend_from_slice(&(groups.len() as u32).to_be_bytes());
+        for Group { hash, rows, first, last, place } in groups {
+            bytes.extend_from_slice(hash);
+            bytes.extend_from_slice(&rows.to_be_bytes());
+            put_prefixed(bytes, first)?;
+            put_prefixed(bytes, last)?;
+            bytes.extend_from_slice(&place.pack.to_be_bytes());
+            bytes.extend_from_slice(&place.offset.to_be_bytes());
+            bytes.extend_from_slice(&place.length.to_be_bytes());
+        }
+    }
+    Ok(())
+}
+
+fn decode_tables(cursor: &mut Cursor<'_>, height: Height) -> Result<Vec<TableGroups>> {
+    let mut tables: Vec<TableGroups> = Vec::new();
+    for _ in 0..cursor.count(TABLE_BYTES_MIN)? {
+        let table = decode_table(cursor, height)?;
+        if tables.last().is_some_and(|before| before.table >= table.table) {
+            return Err(cursor.invalid(format!("table {} is out of order", table.table.0)));
+        }
+        tables.push(table);
+    }
+    Ok(tables)
+}
+
+fn decode_past(cursor: &mut Cursor<'_>, height: Height) -> Result<Past> {
+    let past = Past { from: cursor.u64()?, tables: decode_tables(cursor, height)? };
+    if past.from >= height || past.tables.iter().any(|table| table.groups.is_empty()) {
+        return Err(cursor.invalid("what it says of states before it is nothing"));
+    }
+    Ok(past)
 }
 
 fn decode_table(cursor: &mut Cursor<'_>, height: Height) -> Result<TableGroups> {

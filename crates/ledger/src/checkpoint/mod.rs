@@ -25,12 +25,19 @@
 //! its own group, and at most splits it or joins it with its neighbour; groups of a fixed number of
 //! rows would all change behind it.
 //!
+//! # The past
+//!
+//! Some protocols read states some blocks back. Under one of them a checkpoint has, for each row
+//! that differs in one of these states, the images that it had there, in groups that are cut in the
+//! same way; each checkpoint writes its own. Under the others it has not a byte more.
+//!
 //! # Digest of the state
 //!
 //! ```text
 //! group   u64 stamp ‖ string image, for each row in key order       leaf of its table's tree
 //! table   Merkle root over its groups
-//! state   SHA-256("tally state v2" ‖ parameters ‖ schema ‖ carried ‖ (table, rows, root) …)
+//! state   SHA-256("tally state v2" ‖ parameters ‖ schema ‖ carried ‖ (table, rows, root) …
+//!                 [‖ from ‖ (table, rows, root) … of the past])
 //! ```
 //!
 //! It is a function of the rows, their stamps and the schema changes since genesis, so replicas can
@@ -57,7 +64,7 @@ pub use folder::{
     CHECKPOINT_FOLDER, clear, copy, height_of, heights, manifest_path, pack_bytes, pack_path,
     read_manifest, retain, write_manifest,
 };
-pub use manifest::{Group, Manifest, Place, TableGroups, reseal, state_digest};
+pub use manifest::{Group, Manifest, Past, Place, StateParts, TableGroups, TableRoot, reseal};
 pub use pack::{PackReader, PackWriter, check};
 
 /// Rows in a group, on average: the bits of a checksum decide.

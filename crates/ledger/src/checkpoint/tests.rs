@@ -25,6 +25,7 @@ fn manifest(height: u64, groups: Vec<Group>) -> Manifest {
         schema: b"schema".to_vec(),
         carried: b"handed on".to_vec(),
         tables: tables.map(|(table, groups)| TableGroups { table, groups }).into(),
+        past: None,
     }
 }
 
@@ -64,6 +65,8 @@ fn what_was_written_is_read() {
     assert_eq!(read, written);
     assert_eq!(read.rows(), 4);
     assert_eq!(read_groups(&files, &read), Ok(5));
+    let past = with_a_past(&MemoryFiles::new());
+    assert_eq!((past.rows(), past.groups().count()), (4, 3), "rows are those of the state");
 }
 
 #[test]
@@ -75,6 +78,44 @@ fn every_flipped_byte_of_a_manifest_is_found() {
         changed[place] ^= 1;
         assert!(Manifest::decode(&changed).is_err(), "byte {place}");
         assert!(Manifest::decode(&bytes[..place]).is_err(), "cut at {place}");
+    }
+}
+
+/// A checkpoint with the older images of one group of rows.
+fn with_a_past(files: &MemoryFiles) -> Manifest {
+    let manifest = write(files, 5, None);
+    let groups = vec![manifest.tables[0].groups[1].clone()];
+    let past = Past { from: 3, tables: vec![TableGroups { table: TableId(1), groups }] };
+    Manifest { past: Some(past), ..manifest }
+}
+
+#[test]
+fn what_a_manifest_says_of_the_past_has_one_encoding() {
+    let whole = with_a_past(&MemoryFiles::new());
+    let bytes = whole.encode().unwrap();
+    assert_eq!(Manifest::decode(&bytes).unwrap(), whole);
+    for place in 0..bytes.len() {
+        let mut changed = bytes.clone();
+        changed[place] ^= 1;
+        assert!(Manifest::decode(&changed).is_err(), "byte {place}");
+    }
+    let decoded = |change: fn(&mut Past)| {
+        let mut past = whole.past.clone();
+        past.iter_mut().for_each(change);
+        Manifest::decode(&Manifest { past, ..whole.clone() }.encode().unwrap())
+    };
+    assert!(decoded(|past| past.from = 4).is_ok() && decoded(|past| past.tables.clear()).is_ok());
+    assert!(decoded(|past| past.from = 5).is_err(), "that is the state itself");
+    assert!(decoded(|past| past.tables[0].groups.clear()).is_err(), "nothing");
+    assert!(decoded(|past| past.tables.push(past.tables[0].clone())).is_err(), "twice");
+    let without = Manifest { past: None, ..whole.clone() };
+    assert_eq!(without, write(&MemoryFiles::new(), 5, None));
+    let without = without.encode().unwrap();
+    for more in 1..bytes.len() - without.len() {
+        let (content, hash) = without.split_at(without.len() - 32);
+        let mut cut = [content, &bytes[content.len()..][..more], hash].concat();
+        reseal(&mut cut);
+        assert!(Manifest::decode(&cut).is_err(), "cut behind {more} bytes");
     }
 }
 
@@ -121,6 +162,17 @@ fn the_digest_is_the_states_alone() {
         |m: &mut Manifest| m.carried.push(0),
         |m: &mut Manifest| m.schema.extend(m.carried.split_off(1)),
         |m: &mut Manifest| m.parameters.protocol.push('x'),
+    ] {
+        let mut other = first.clone();
+        change(&mut other);
+        assert_ne!(other.digest(), first.digest());
+    }
+    let first = with_a_past(&MemoryFiles::new());
+    for change in [
+        |m: &mut Manifest| m.past = None,
+        |m: &mut Manifest| m.past.iter_mut().for_each(|past| past.from += 1),
+        |m: &mut Manifest| m.past.iter_mut().for_each(|past| past.tables.clear()),
+        |m: &mut Manifest| m.past.iter_mut().for_each(|p| p.tables[0].groups[0].hash[0] ^= 1),
     ] {
         let mut other = first.clone();
         change(&mut other);

@@ -118,6 +118,7 @@ fn checkpoint_of(files: &MemoryFiles, block: &Block) {
         schema: Vec::new(),
         carried: Vec::new(),
         tables: Vec::new(),
+        past: None,
     };
     files.create_folder(CHECKPOINT_FOLDER).unwrap();
     write_manifest(files, &manifest).unwrap();

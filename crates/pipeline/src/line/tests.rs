@@ -172,7 +172,8 @@ fn a_line_goes_on_from_its_values() {
     run(&mut whole, &["abc"]).unwrap();
     let deferred = whole.deferred().clone();
     let again: Arc<dyn Protocol> = Arc::<Deferring>::clone(&protocol);
-    let start = LineStart { protocol: again, carried: whole.carried().clone(), deferred };
+    let carried = whole.carried().clone();
+    let start = LineStart { carried, deferred, ..LineStart::new(again) };
     let mut next = Line::new(Arc::clone(whole.store()), start, 9);
     assert_eq!(run(&mut next, &["d"]).unwrap(), [("bcd".to_owned(), 2)]);
 }

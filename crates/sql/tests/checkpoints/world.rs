@@ -39,7 +39,7 @@ const SCHEMA: &[&str] = &[
      END $$",
 ];
 
-fn make(_: &Arc<Store>) -> Arc<dyn Language> {
+pub fn make(_: &Arc<Store>) -> Arc<dyn Language> {
     Arc::new(Schema::new())
 }
 
@@ -190,6 +190,6 @@ impl World {
     }
 }
 
-fn statement(text: &str) -> Body {
+pub fn statement(text: &str) -> Body {
     Body::statement(text, ParameterTypes::default(), [])
 }

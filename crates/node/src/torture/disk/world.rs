@@ -462,6 +462,7 @@ fn seen(protocol: &str, snapshot: &Snapshot, language: &dyn Language) -> Result<
         result: block.result.header().clone(),
         parameters: Arc::new(Parameters::new(protocol)),
         carried: Default::default(),
+        past: Default::default(),
     };
     Ok(digest(snapshot, &boundary, &language.schema_image(snapshot)?)?)
 }
