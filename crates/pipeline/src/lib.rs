@@ -5,7 +5,7 @@
 //!              ordered ──► append ──────────────► durable ─┐
 //!   block H       └──────► prepare ──► finish ─────────────┴─► publish ─► answer ─► record
 //!                             │          └ after H - 1 is published
-//!                             └ reads snapshot H - lag
+//!                             └ reads snapshot H - lag, or what the block has seen
 //!   block H+1                      ordered ─► append … prepare (beside finish of H) …
 //! ```
 //!
@@ -25,7 +25,8 @@ mod schedule;
 mod stepper;
 
 pub use line::{
-    Decided, Deferred, Finished, Line, LineStart, Origin, Planned, Ready, Settled, Task,
+    Decided, Deferred, Finished, Finishing, Line, LineStart, Origin, Planned, Ran, Ready, Settled,
+    Task,
 };
 pub use safe::SafeSnapshot;
 pub use schedule::{Action, Actions, Barrier, Cadence, Event, Pipeline, Rules};
