@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use order::{Limits, Proposer, Solo};
 use pipeline::Barrier;
-use types::Error;
+use types::{Error, Height};
 
 use crate::request::{Compiled, Request, Waiting};
 use crate::transaction::outcome::OUTCOME_BYTES_MAX;
@@ -32,6 +32,10 @@ pub struct BlockLimits {
     pub wait_max: Duration,
     /// Requests that may wait; more are refused with 53300.
     pub queued_max: usize,
+    /// Where the protocol allows it, a block is prepared beside the one before it, if preparing and
+    /// finishing the last one took so long: below, handing them to threads costs more than it
+    /// saves.
+    pub overlap_min: Duration,
 }
 
 impl Default for BlockLimits {
@@ -41,6 +45,7 @@ impl Default for BlockLimits {
             bytes_max: 16 << 20,
             wait_max: Duration::from_micros(1000),
             queued_max: 100_000,
+            overlap_min: Duration::from_micros(200),
         }
     }
 }
@@ -56,6 +61,7 @@ pub(crate) struct Ticket {
 pub(crate) struct Cut {
     pub time_us: i64,
     pub proposer: Proposer,
+    pub seen_height: Height,
     pub requests: Vec<Request>,
 }
 
@@ -84,8 +90,8 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    pub fn new(limits: BlockLimits, time_us: i64) -> Self {
-        let BlockLimits { transactions_max, bytes_max, wait_max, queued_max } = limits;
+    pub fn new(limits: BlockLimits, height: Height, time_us: i64) -> Self {
+        let BlockLimits { transactions_max, bytes_max, wait_max, queued_max, .. } = limits;
         let outcome_bytes_max = OUTCOME_BYTES_MAX + 16;
         let rules = Limits {
             transactions_max,
@@ -96,6 +102,7 @@ impl Queue {
         };
         let mut solo = Solo::new(rules, [0; 32]);
         solo.resume(0, time_us);
+        solo.released(height);
         let state = Mutex::new(State { solo, wanted: 0, errand: false });
         Queue { wait_max, transactions_max, state, arrived: Condvar::new() }
     }
@@ -119,6 +126,11 @@ impl Queue {
         }
         drop(state);
         self.arrived.notify_one();
+    }
+
+    /// A block was published: later batches have seen it.
+    pub fn released(&self, height: Height) {
+        self.lock().solo.released(height);
     }
 
     /// Wakes the sequencer for something else than a batch.
@@ -155,6 +167,29 @@ impl Queue {
         }
         state.wanted = 0;
         drop(state);
+        self.cut(clock, carried)
+    }
+
+    /// While a block is under way: the next batch, when so many requests wait for it, if it may be
+    /// cut at all. Whatever else the sequencer is woken for ends the wait.
+    pub fn beside(&self, clock: &dyn Fn() -> i64, carried: usize, enough: Option<usize>) -> Next {
+        let mut state = self.lock();
+        loop {
+            if std::mem::take(&mut state.errand) {
+                return Next::Errand;
+            }
+            if enough.is_some_and(|enough| state.solo.waiting() >= enough) {
+                break;
+            }
+            state.wanted = enough.unwrap_or(0);
+            state = self.arrived.wait(state).unwrap_or_else(|e| e.into_inner());
+        }
+        state.wanted = 0;
+        drop(state);
+        self.cut(clock, carried)
+    }
+
+    fn cut(&self, clock: &dyn Fn() -> i64, carried: usize) -> Next {
         // Not under the lock, where a slow clock would hold up the clients.
         let now_us = clock();
         match self.lock().solo.cut_beside(now_us, carried) {
@@ -195,12 +230,12 @@ impl Queue {
 }
 
 fn joined(proposal: order::Proposal, tickets: Vec<Ticket>) -> Cut {
-    let order::Proposal { time_us, proposer, envelopes } = proposal;
+    let order::Proposal { time_us, proposer, seen_height, envelopes } = proposal;
     let requests = envelopes.into_iter().zip(tickets).map(|(envelope, ticket)| {
         let Ticket { compiled, barrier, waiting } = ticket;
         Request { envelope, compiled, barrier, waiting: Some(waiting) }
     });
-    Cut { time_us, proposer, requests: requests.collect() }
+    Cut { time_us, proposer, seen_height, requests: requests.collect() }
 }
 
 #[cfg(test)]
@@ -211,7 +246,7 @@ mod tests {
     use super::*;
 
     fn queue(limits: BlockLimits) -> Queue {
-        Queue::new(limits, 0)
+        Queue::new(limits, 0, 0)
     }
 
     fn push(queue: &Queue, bytes: usize) -> Result<(), Error> {
@@ -260,6 +295,27 @@ mod tests {
         assert_eq!(size(queue.next(&|| 1, 2, 0, Duration::ZERO)), Some(0));
         queue.errand();
         assert!(matches!(queue.next(&|| 1, 0, 0, Duration::ZERO), Next::Errand));
+    }
+
+    #[test]
+    fn beside_a_block_a_batch_is_cut_when_enough_wait() {
+        let queue = queue(BlockLimits::default());
+        queue.released(7);
+        push(&queue, 1).unwrap();
+        queue.errand();
+        assert!(matches!(queue.beside(&|| 1, 0, Some(1)), Next::Errand), "what happened first");
+        std::thread::scope(|threads| {
+            let next = threads.spawn(|| queue.beside(&|| 1, 0, Some(2)));
+            push(&queue, 1).unwrap();
+            let Next::Batch(cut) = next.join().unwrap() else { panic!("no batch") };
+            assert_eq!((cut.requests.len(), cut.seen_height), (2, 7));
+        });
+        push(&queue, 1).unwrap();
+        std::thread::scope(|threads| {
+            let next = threads.spawn(|| queue.beside(&|| 1, 0, None));
+            queue.errand();
+            assert!(matches!(next.join().unwrap(), Next::Errand), "it may not be cut");
+        });
     }
 
     #[test]

@@ -21,7 +21,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use types::{Error, Result};
+use types::{Error, Height, Result};
 
 use crate::orderer::{Limits, Orderer, Refused};
 use crate::proposal::{Certificate, Delivery, Proposal, Proposer};
@@ -30,6 +30,7 @@ use crate::proposal::{Certificate, Delivery, Proposal, Proposer};
 pub struct Solo<T = ()> {
     limits: Limits,
     proposer: Proposer,
+    seen_height: Height,
     waiting: VecDeque<(Bytes, T)>,
     waiting_bytes: usize,
     nudged: bool,
@@ -45,6 +46,7 @@ impl<T> Solo<T> {
         Solo {
             limits,
             proposer,
+            seen_height: 0,
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             nudged: false,
@@ -83,7 +85,8 @@ impl<T> Solo<T> {
         self.waiting_bytes -= envelopes.iter().map(Bytes::len).sum::<usize>();
         self.time_us = self.time_us.max(now_us);
         self.sequence += 1;
-        let proposal = Proposal { time_us: self.time_us, proposer: self.proposer, envelopes };
+        let Solo { time_us, proposer, seen_height, .. } = *self;
+        let proposal = Proposal { time_us, proposer, seen_height, envelopes };
         Some((proposal, attached))
     }
 
@@ -100,6 +103,11 @@ impl<T> Solo<T> {
     /// Why nothing is taken any more.
     pub fn closed(&self) -> Option<&Error> {
         self.closed.as_ref()
+    }
+
+    /// Its node has released this block: later batches have seen it.
+    pub fn released(&mut self, height: Height) {
+        self.seen_height = height;
     }
 
     pub fn nudge(&mut self) {

@@ -30,6 +30,7 @@ use concurrency::{
     Block, BlockOutcome, BlockReport, Carried, Crew, History, Outcome, Prepared, Protocol, Runner,
     Sealed, Snapshots, Work,
 };
+use kit::flaw::flawed;
 use storage::{BlockWrites, Changes, Store};
 use types::{Height, Position};
 
@@ -417,7 +418,7 @@ impl<T> Ran<T> {
 
     /// Transactions come before some of the block before.
     pub fn overtakes(&self) -> bool {
-        !self.outcome.overtakings.is_empty()
+        !self.outcome.overtakings.is_empty() && !flawed("unsafe_height_read")
     }
 
     /// Those of a block that is given up.

@@ -178,7 +178,7 @@ impl Follower<'_> {
     /// How a block gets by without its protocol, if it does.
     fn way(&mut self, item: &mut Item) -> Option<Way> {
         let protocol = Arc::clone(self.replica.protocol());
-        let lags = protocol.history() > protocol.snapshot_lag();
+        let lags = protocol.history() > 1;
         let deferring = self.replica.has_deferred() || lags;
         let result = item.result.as_ref().filter(|result| result.carried().is_empty())?;
         let defers = result.header().carried_root != ledger::ZERO_HASH;

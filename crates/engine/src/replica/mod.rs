@@ -19,6 +19,11 @@
 //! took; executing such a block again means one by one. Where there is no such order, the result
 //! holds the rows that the block left ([`images`](crate::images)).
 //!
+//! *Blocks that overlap.* A block may be planned and prepared while the one before it is finished,
+//! on the snapshot that its order names: the lag of the protocol, the last barrier, and what those
+//! had seen who made the batch, which its envelopes and its order header say. So whoever executes
+//! the ledger again, one block after the other, prepares each on the same one.
+//!
 //! *At most once.* What a block decides about a key counts from the first block on that is certain
 //! to be planned afterwards, `carry_lag` later, so that all replicas admit alike.
 
@@ -34,9 +39,10 @@ use concurrency::{BlockReport, Crew, Protocol, Snapshots};
 use ledger::{
     Batch, BlockResult, Genesis, Hash, LedgerId, OrderHeader, OrderSeal, Parameters, ResultHeader,
 };
-use order::Submissions;
+use order::{Submissions, View};
 use pipeline::{
-    Barrier, Cadence, Line, LineStart, Origin, Pipeline, Planned, Ready, Rules, Settled,
+    Barrier, Cadence, Finishing, Line, LineStart, Origin, Pipeline, Planned, Ran, Ready, Rules,
+    Settled,
 };
 use storage::Store;
 use types::row::ROW_ENCODING;
@@ -112,6 +118,9 @@ struct Ordered {
     time_us: i64,
     proposer: order::Proposer,
     requests: Vec<Request>,
+    barrier: Barrier,
+    /// The newest block that somebody who had a part in it had seen.
+    seen: Height,
     /// `None`: sealed when it has run.
     batch: Option<Arc<Batch>>,
     /// From its first schema or parameter change on.
@@ -122,7 +131,7 @@ pub struct Replica {
     ledger_id: LedgerId,
     store: Arc<Store>,
     language: Arc<dyn Language>,
-    crew: Crew,
+    crew: Arc<Crew>,
     line: Line<Member>,
     parameters: Arc<Parameters>,
     parameters_hash: Hash,
@@ -131,8 +140,10 @@ pub struct Replica {
     /// What blocks decided about keys, until it counts.
     unsettled: carry::Unsettled,
     ordered: BTreeMap<Height, Ordered>,
-    /// The last block that changed the schema or parameters, or where this replica began: no
-    /// older snapshot is read.
+    /// The newest block that was planned.
+    planned: Height,
+    /// The last block that asked for a change of schema or parameters, or where this replica began:
+    /// no older snapshot is read.
     floor: Height,
     /// The newest order: its height, hash and time.
     newest: Head,
@@ -206,7 +217,7 @@ impl Replica {
             ledger_id: order.ledger_id,
             store,
             language,
-            crew: Crew::new(workers),
+            crew: Arc::new(Crew::new(workers)),
             line,
             parameters_hash: parameters.hash()?,
             parameters,
@@ -214,6 +225,7 @@ impl Replica {
             submissions,
             unsettled,
             ordered: BTreeMap::new(),
+            planned: order.height,
             floor: order.height,
             newest: Head { height: order.height, hash: order.hash(), time_us: order.time_us },
             head: head_of(&order, &result),
@@ -236,7 +248,12 @@ impl Replica {
 
     /// The schedule of the blocks to come.
     pub fn pipeline(&self, cadence: Cadence) -> Pipeline {
-        Pipeline::new(self.head.height, self.head.height, self.line.rules(), cadence)
+        self.pipeline_of(self.line.rules(), cadence)
+    }
+
+    /// The same where others than the protocol have a say.
+    pub fn pipeline_of(&self, rules: Rules, cadence: Cadence) -> Pipeline {
+        Pipeline::new(self.head.height, self.floor, rules, cadence)
     }
 
     pub fn protocol(&self) -> &Arc<dyn Protocol> {
@@ -271,7 +288,7 @@ impl Replica {
         })
     }
 
-    pub fn crew(&self) -> &Crew {
+    pub fn crew(&self) -> &Arc<Crew> {
         &self.crew
     }
 
@@ -306,29 +323,57 @@ impl Replica {
     }
 
     /// Gives the next height to a batch. Times never run back. Under a deterministic protocol its
-    /// header is made here, and may be written before the block is executed.
+    /// header is made here, and may be written before the block is executed. `seen_height`: what
+    /// the proposer had released.
     pub fn order(
         &mut self,
         time_us: i64,
         proposer: order::Proposer,
+        seen_height: Height,
         requests: Vec<Request>,
     ) -> Result<Height, Halt> {
         let height = self.newest.height + 1;
         let time_us = time_us.max(self.newest.time_us);
+        let (seen_height, seen) = self.seen_by(height, seen_height, &requests);
+        let barriers = requests.iter().map(|request| request.barrier);
+        let barrier = barriers.max_by_key(|barrier| *barrier as u8).unwrap_or(Barrier::None);
         let envelopes = || requests.iter().map(|request| request.envelope.clone()).collect();
         let batch = match self.rules().runs_first {
             true => None,
-            false => Some(Arc::new(self.seal_batch(time_us, proposer, envelopes())?)),
+            false => {
+                Some(Arc::new(self.seal_batch(time_us, proposer, seen_height, envelopes())?))
+            }
         };
         let tail = Vec::new();
-        self.ordered.insert(height, Ordered { time_us, proposer, requests, batch, tail });
+        let ordered = Ordered { time_us, proposer, requests, barrier, seen, batch, tail };
+        self.ordered.insert(height, ordered);
         Ok(height)
+    }
+
+    /// What the order header says, and what the clients have seen beside the proposer. An envelope
+    /// that has seen a block which is not before it is refused, and says nothing.
+    fn seen_by(
+        &self,
+        height: Height,
+        seen_height: Height,
+        requests: &[Request],
+    ) -> (Height, Height) {
+        if self.rules().lag == 1 {
+            return (0, 0);
+        }
+        let seen_height = seen_height.min(height - 1);
+        let views = requests.iter().filter_map(|request| View::read(&request.envelope).ok());
+        let seen = views
+            .filter(|view| view.ledger_id == self.ledger_id && view.seen_height < height)
+            .map(|view| view.seen_height);
+        (seen_height, seen.fold(seen_height, Height::max))
     }
 
     fn seal_batch(
         &mut self,
         time_us: i64,
         proposer: order::Proposer,
+        seen_height: Height,
         envelopes: Vec<Bytes>,
     ) -> Result<Batch, Halt> {
         let seal = OrderSeal {
@@ -338,6 +383,7 @@ impl Replica {
             time_us,
             proposer,
             parameters_hash: self.parameters_hash,
+            seen_height,
         };
         let batch = Batch::seal(seal, envelopes)?;
         self.newest = Head { height: batch.height(), hash: batch.hash(), time_us };
@@ -364,14 +410,18 @@ impl Replica {
 
     /// Why later blocks must wait for one that was ordered.
     pub fn barrier(&self, height: Height) -> Barrier {
-        let requests = self.ordered.get(&height).map_or(&[][..], |ordered| &ordered.requests);
-        let barriers = requests.iter().map(|request| request.barrier);
-        barriers.max_by_key(|barrier| *barrier as u8).unwrap_or(Barrier::None)
+        self.ordered.get(&height).map_or(Barrier::None, |ordered| ordered.barrier)
+    }
+
+    /// The oldest snapshot that a block which was ordered may be prepared on, whatever its lag.
+    pub fn seen(&self, height: Height) -> Height {
+        let seen = self.ordered.get(&height).map_or(0, |ordered| ordered.seen);
+        seen.max(self.floor_before(height))
     }
 
     /// Orders and executes the next block. Its writes are in the store but not published.
     pub fn execute(&mut self, time_us: i64, requests: Vec<Request>) -> Result<Executed, Halt> {
-        let height = self.order(time_us, [0; 32], requests)?;
+        let height = self.order(time_us, [0; 32], self.head.height, requests)?;
         self.run(height)
     }
 
@@ -381,26 +431,31 @@ impl Replica {
         self.finish(ready)
     }
 
-    /// What the block behind the head is prepared on.
+    /// What a block that was ordered is prepared on.
     fn snapshots(&self, height: Height) -> Snapshots {
-        let newest = height - 1;
-        let floor = match self.reads_the_past() {
+        let (barrier, seen) = (self.barrier(height), self.seen(height));
+        self.rules().snapshots(height, barrier, self.floor_before(height), seen)
+    }
+
+    /// No older snapshot is read by a block of this height.
+    fn floor_before(&self, height: Height) -> Height {
+        let newest = height.saturating_sub(1);
+        match self.reads_the_past() {
             false => self.floor,
             true => self.floor.max(newest - newest % CATCH_UP_BLOCKS),
-        };
-        Snapshots { newest, floor }
+        }
     }
 
-    /// Whether a replica that is made from the state at the head goes on as this one does: the next
-    /// block reads no snapshot before it.
+    /// Whether a replica that is made from the state at the head goes on as this one does: no later
+    /// block has been planned, and the next one reads no snapshot before it.
     pub fn can_resume_here(&self) -> bool {
-        !self.reads_the_past() || self.snapshots(self.head.height + 1).floor == self.head.height
+        let head = self.head.height;
+        self.planned <= head && (!self.reads_the_past() || self.floor_before(head + 1) == head)
     }
 
-    /// Whether blocks read snapshots before the last one. A lag of the protocol alone is none here,
-    /// where each block is prepared on the one before it.
+    /// Whether blocks read snapshots before the last one.
     fn reads_the_past(&self) -> bool {
-        self.protocol().history() > self.protocol().snapshot_lag()
+        self.protocol().history() > 1
     }
 }
 
@@ -416,6 +471,8 @@ impl Executed {
 
 pub(crate) type PlannedBlock = Planned<Member>;
 pub(crate) type ReadyBlock = Ready<Member>;
+pub(crate) type FinishingBlock = Finishing<Member>;
+pub(crate) type RanBlock = Ran<Member>;
 
 fn head_of(order: &OrderHeader, result: &ResultHeader) -> Head {
     Head { height: result.height, hash: result.hash(), time_us: order.time_us }

@@ -41,7 +41,7 @@ impl World {
             table.insert(Key::from_int(id as i64).as_bytes(), &row, stamp, block.arena(0));
         }
         self.store.finish_unread(block);
-        self.retention.block(head(height, time_us), || self.store.publish(height));
+        self.retention.block(head(height, time_us), true, || self.store.publish(height));
         if height.is_multiple_of(8) {
             self.retention.collect();
         }
