@@ -63,6 +63,8 @@ pub(crate) struct Cut {
     pub proposer: Proposer,
     pub seen_height: Height,
     pub requests: Vec<Request>,
+    /// How many wait behind it.
+    pub left: usize,
 }
 
 /// What the sequencer does next.
@@ -141,13 +143,14 @@ impl Queue {
 
     /// The next batch, which holds `carried` transactions of earlier blocks beside its own, and is
     /// cut for their sake if nothing else waits. `expected` is how many clients the last block
-    /// released, after a sync that took `sync`.
+    /// released, after a sync that took `sync`. `halves`: what waits makes two batches.
     pub fn next(
         &self,
         clock: &dyn Fn() -> i64,
         carried: usize,
         expected: usize,
         sync: Duration,
+        halves: bool,
     ) -> Next {
         let mut state = self.lock();
         while state.solo.waiting() == 0 && carried == 0 {
@@ -167,12 +170,19 @@ impl Queue {
         }
         state.wanted = 0;
         drop(state);
-        self.cut(clock, carried)
+        self.cut(clock, carried, halves.then_some(0))
     }
 
-    /// While a block is under way: the next batch, when so many requests wait for it, if it may be
-    /// cut at all. Whatever else the sequencer is woken for ends the wait.
-    pub fn beside(&self, clock: &dyn Fn() -> i64, carried: usize, enough: Option<usize>) -> Next {
+    /// While blocks of `under_way` requests are under way: the next batch, when `enough` wait for
+    /// it, if it may be cut at all. It takes half of all these, so that two batches become equal.
+    /// Whatever else the sequencer is woken for ends the wait.
+    pub fn beside(
+        &self,
+        clock: &dyn Fn() -> i64,
+        carried: usize,
+        enough: Option<usize>,
+        under_way: usize,
+    ) -> Next {
         let mut state = self.lock();
         loop {
             if std::mem::take(&mut state.errand) {
@@ -186,14 +196,21 @@ impl Queue {
         }
         state.wanted = 0;
         drop(state);
-        self.cut(clock, carried)
+        self.cut(clock, carried, Some(under_way))
     }
 
-    fn cut(&self, clock: &dyn Fn() -> i64, carried: usize) -> Next {
+    /// `half_of`: half of so many and what waits, instead of all.
+    fn cut(&self, clock: &dyn Fn() -> i64, carried: usize, half_of: Option<usize>) -> Next {
         // Not under the lock, where a slow clock would hold up the clients.
         let now_us = clock();
-        match self.lock().solo.cut_beside(now_us, carried) {
-            Some((proposal, tickets)) => Next::Batch(joined(proposal, tickets)),
+        let mut state = self.lock();
+        let half = |under_way: usize| (under_way + state.solo.waiting()).div_ceil(2);
+        let most = half_of.map_or(usize::MAX, half);
+        let batch = state.solo.cut_at_most(now_us, carried, most);
+        let left = state.solo.waiting();
+        drop(state);
+        match batch {
+            Some((proposal, tickets)) => Next::Batch(joined(proposal, tickets, left)),
             None => Next::Errand,
         }
     }
@@ -229,13 +246,13 @@ impl Queue {
     }
 }
 
-fn joined(proposal: order::Proposal, tickets: Vec<Ticket>) -> Cut {
+fn joined(proposal: order::Proposal, tickets: Vec<Ticket>, left: usize) -> Cut {
     let order::Proposal { time_us, proposer, seen_height, envelopes } = proposal;
     let requests = envelopes.into_iter().zip(tickets).map(|(envelope, ticket)| {
         let Ticket { compiled, barrier, waiting } = ticket;
         Request { envelope, compiled, barrier, waiting: Some(waiting) }
     });
-    Cut { time_us, proposer, seen_height, requests: requests.collect() }
+    Cut { time_us, proposer, seen_height, requests: requests.collect(), left }
 }
 
 #[cfg(test)]
@@ -264,7 +281,7 @@ mod tests {
     }
 
     fn next(queue: &Queue, expected: usize, sync: Duration) -> Option<usize> {
-        size(queue.next(&|| 1, 0, expected, sync))
+        size(queue.next(&|| 1, 0, expected, sync, false))
     }
 
     #[test]
@@ -292,9 +309,9 @@ mod tests {
     #[test]
     fn a_batch_is_cut_for_what_is_carried_over_even_if_nothing_waits() {
         let queue = queue(BlockLimits::default());
-        assert_eq!(size(queue.next(&|| 1, 2, 0, Duration::ZERO)), Some(0));
+        assert_eq!(size(queue.next(&|| 1, 2, 0, Duration::ZERO, false)), Some(0));
         queue.errand();
-        assert!(matches!(queue.next(&|| 1, 0, 0, Duration::ZERO), Next::Errand));
+        assert!(matches!(queue.next(&|| 1, 0, 0, Duration::ZERO, false), Next::Errand));
     }
 
     #[test]
@@ -303,16 +320,18 @@ mod tests {
         queue.released(7);
         push(&queue, 1).unwrap();
         queue.errand();
-        assert!(matches!(queue.beside(&|| 1, 0, Some(1)), Next::Errand), "what happened first");
+        assert!(matches!(queue.beside(&|| 1, 0, Some(1), 0), Next::Errand), "what happened first");
         std::thread::scope(|threads| {
-            let next = threads.spawn(|| queue.beside(&|| 1, 0, Some(2)));
+            let next = threads.spawn(|| queue.beside(&|| 1, 0, Some(2), 2));
             push(&queue, 1).unwrap();
             let Next::Batch(cut) = next.join().unwrap() else { panic!("no batch") };
             assert_eq!((cut.requests.len(), cut.seen_height), (2, 7));
         });
-        push(&queue, 1).unwrap();
+        (0..5).for_each(|_| push(&queue, 1).unwrap());
+        let next = queue.next(&|| 1, 0, 0, Duration::ZERO, true);
+        assert_eq!(size(next), Some(3), "half of what waits, where blocks overlap");
         std::thread::scope(|threads| {
-            let next = threads.spawn(|| queue.beside(&|| 1, 0, None));
+            let next = threads.spawn(|| queue.beside(&|| 1, 0, None, 2));
             queue.errand();
             assert!(matches!(next.join().unwrap(), Next::Errand), "it may not be cut");
         });
@@ -325,6 +344,6 @@ mod tests {
         queue.close(Error::new(SqlState::ADMIN_SHUTDOWN, "stopping"));
         assert!(push(&queue, 1).is_err());
         assert_eq!(next(&queue, 5, Duration::ZERO), Some(1));
-        assert!(matches!(queue.next(&|| 1, 0, 5, Duration::ZERO), Next::End));
+        assert!(matches!(queue.next(&|| 1, 0, 5, Duration::ZERO, false), Next::End));
     }
 }

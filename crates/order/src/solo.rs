@@ -75,12 +75,22 @@ impl<T> Solo<T> {
     /// The same for a block that also runs `carried` transactions which earlier ones put off: it
     /// leaves room for them, and is wanted for them alone if nothing waits.
     pub fn cut_beside(&mut self, now_us: i64, carried: usize) -> Option<(Proposal, Vec<T>)> {
+        self.cut_at_most(now_us, carried, usize::MAX)
+    }
+
+    /// The same, of so many envelopes at most: others are to make the batch behind it.
+    pub fn cut_at_most(
+        &mut self,
+        now_us: i64,
+        carried: usize,
+        most: usize,
+    ) -> Option<(Proposal, Vec<T>)> {
         if self.waiting.is_empty() && carried == 0 && !self.nudged {
             return None;
         }
         self.nudged = false;
         let sizes = self.waiting.iter().map(|(envelope, _)| envelope.len());
-        let count = self.limits.fit(carried, sizes);
+        let count = self.limits.fit(carried, sizes.take(most));
         let (envelopes, attached): (Vec<Bytes>, Vec<T>) = self.waiting.drain(..count).unzip();
         self.waiting_bytes -= envelopes.iter().map(Bytes::len).sum::<usize>();
         self.time_us = self.time_us.max(now_us);

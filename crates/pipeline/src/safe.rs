@@ -25,7 +25,8 @@ use types::Height;
 
 /// The newest safe state.
 pub struct SafeSnapshot {
-    safe: Snapshot,
+    /// `None`: none is known yet.
+    safe: Option<Snapshot>,
     /// Published, and in doubt.
     newest: Option<Snapshot>,
 }
@@ -33,7 +34,12 @@ pub struct SafeSnapshot {
 impl SafeSnapshot {
     /// Nothing will overtake what the store has come to.
     pub fn new(store: &Store) -> SafeSnapshot {
-        SafeSnapshot { safe: store.snapshot(), newest: None }
+        SafeSnapshot { safe: Some(store.snapshot()), newest: None }
+    }
+
+    /// Others may have cut the next batch already.
+    pub fn in_doubt(store: &Store) -> SafeSnapshot {
+        SafeSnapshot { safe: None, newest: Some(store.snapshot()) }
     }
 
     /// A block was published. `safe`: none under way was prepared on an older state.
@@ -44,20 +50,21 @@ impl SafeSnapshot {
         }
     }
 
-    /// The block behind the newest published one is finished. `overtakes`: one of its transactions
-    /// comes, in the serial order, before one of the block before.
+    /// The block behind the newest published one is finished, or known to have seen that one.
+    /// `overtakes`: one of its transactions comes, in the serial order, before one of the block
+    /// before.
     pub fn finished(&mut self, overtakes: bool) {
         if let Some(newest) = self.newest.take_if(|_| !overtakes) {
-            self.safe = newest;
+            self.safe = Some(newest);
         }
     }
 
-    pub fn snapshot(&self) -> &Snapshot {
-        &self.safe
+    pub fn snapshot(&self) -> Option<&Snapshot> {
+        self.safe.as_ref()
     }
 
-    pub fn height(&self) -> Height {
-        self.safe.height()
+    pub fn height(&self) -> Option<Height> {
+        self.safe.as_ref().map(Snapshot::height)
     }
 }
 
@@ -69,7 +76,7 @@ mod tests {
         store.finish_unread(store.begin_block(height, 1));
         store.publish(height);
         safe.published(store, is_safe);
-        safe.height()
+        safe.height().unwrap()
     }
 
     #[test]
@@ -80,7 +87,7 @@ mod tests {
         assert_eq!(publish(&mut safe, &store, 1, true), 1);
         assert_eq!(publish(&mut safe, &store, 2, false), 1);
         safe.finished(false);
-        assert_eq!(safe.height(), 2);
+        assert_eq!(safe.height(), Some(2));
         assert_eq!(publish(&mut safe, &store, 3, false), 2);
         safe.finished(true);
         assert_eq!(publish(&mut safe, &store, 4, false), 2);

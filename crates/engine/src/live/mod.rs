@@ -20,11 +20,11 @@
 //! or rows are logged beside them, the order is written behind the execution.
 //!
 //! *Blocks that overlap.* Where the protocol's snapshots lie two blocks back, or it plans ahead, the
-//! next batch is cut while a block is under way, and prepared beside it ([`hands`]): as soon as as
-//! many requests wait as the last block has answered, so that clients fall into two halves, one in
-//! the block that is finished and one in the block that is prepared. A block that nothing waits
-//! behind is finished alone, and the next one is cut when a request comes. What is quick is done by
-//! the sequencer itself, as ever. Readers see states of the serial order only ([`Engine::newest`]).
+//! next batch is cut while a block is under way, and prepared beside it ([`hands`]). A batch takes
+//! half of what is asked at a time, and the next one waits for as many: so clients fall into two
+//! halves, one in the block that is finished and one in the block that is prepared. A block that
+//! nothing waits behind is finished alone, and the next one is cut when a request comes. What is
+//! quick is done by the sequencer itself, as ever, and in whole batches. Readers see states of the serial order only ([`Engine::newest`]).
 //!
 //! *Deferred transactions.* A protocol may decide that a transaction runs in a later block. Its
 //! block says so, and the transaction joins a later one without being ordered again; its client

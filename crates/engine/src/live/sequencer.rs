@@ -89,6 +89,12 @@ pub(super) struct Sequencer {
     prepare: Duration,
     execute: Duration,
     released: usize,
+    /// What a transaction took, of preparing and executing its block.
+    cost: Duration,
+    /// Requests of blocks that are not released.
+    under_way: usize,
+    /// They, and those that waited, when the last batch was cut.
+    asked: usize,
 }
 
 impl Sequencer {
@@ -116,6 +122,9 @@ impl Sequencer {
             prepare: Duration::ZERO,
             execute: Duration::ZERO,
             released: 0,
+            cost: Duration::ZERO,
+            under_way: 0,
+            asked: 0,
         };
         sequencer.have_hands()?;
         Ok(sequencer)
@@ -162,8 +171,11 @@ impl Sequencer {
         let clock = Arc::clone(&self.shared.clock);
         let carried = self.replica.deferred_to_next();
         let next = match self.pipeline.is_idle() {
-            true => self.shared.queue.next(&*clock, carried, self.released, self.sync),
-            false => self.shared.queue.beside(&*clock, carried, self.enough()),
+            true => {
+                let halves = self.hands.is_some() && self.is_worth_overlapping();
+                self.shared.queue.next(&*clock, carried, self.released, self.sync, halves)
+            }
+            false => self.shared.queue.beside(&*clock, carried, self.enough(), self.under_way),
         };
         match next {
             Next::Batch(cut) => self.block(cut)?,
@@ -177,7 +189,12 @@ impl Sequencer {
     /// A batch that could not be prepared at once can as well wait for more of them.
     fn enough(&self) -> Option<usize> {
         let may = self.pipeline.may_order() && !self.pipeline.is_preparing() && !self.rests();
-        may.then_some(self.released.max(1))
+        may.then_some(self.released.min(self.under_way).max(1))
+    }
+
+    /// Whether what is asked at a time takes so long that it is worth handing over.
+    fn is_worth_overlapping(&self) -> bool {
+        self.cost.saturating_mul(self.asked as u32) >= self.overlap_min
     }
 
     /// Whether all that is under way is to come to its end first: for a reader who waits for a
@@ -207,7 +224,9 @@ impl Sequencer {
 
     /// One batch: to its answers, or, where blocks overlap, as far as it goes without waiting.
     fn block(&mut self, cut: Cut) -> Result<(), Error> {
-        let Cut { time_us, proposer, seen_height, requests } = cut;
+        let Cut { time_us, proposer, seen_height, requests, left } = cut;
+        self.under_way += requests.len();
+        self.asked = self.under_way + left;
         let bytes = requests.iter().map(|request| request.envelope.len() as u64).sum();
         let ordered = self.replica.order(time_us, proposer, seen_height, requests);
         let height = ordered.map_err(halted)?;
@@ -311,8 +330,9 @@ impl Sequencer {
         let ready = self.ready.remove(&height);
         let ready = ready.ok_or_else(|| stopped(format!("block {height} is not prepared")))?;
         let finishing = self.replica.begin_finish(ready).map_err(halted)?;
+        let is_worth_it = self.is_worth_overlapping();
         match &mut self.hands {
-            Some(hands) if self.prepare + self.execute >= self.overlap_min => {
+            Some(hands) if is_worth_it => {
                 hands.finish(finishing);
                 Ok(None)
             }
@@ -334,6 +354,8 @@ impl Sequencer {
         }
         let ledger_bytes = executed.ledger_bytes();
         self.execute = took + began.elapsed();
+        let transactions = executed.settled.len().max(1) as u32;
+        self.cost = (self.prepare + self.execute) / transactions;
         self.flight = Some(Flight { executed, execute: self.execute, ledger_bytes });
         Ok(Event::Finished { height, rules: rules_of(&self.replica, &self.journal) })
     }
@@ -366,6 +388,7 @@ impl Sequencer {
         let Some(flight) = &mut self.flight else { return };
         let event = flight.event(self.sync);
         self.released = flight.executed.settled.len();
+        self.under_way -= flight.executed.settled.len() - flight.executed.carried_in;
         let now = Instant::now();
         for settled in &mut flight.executed.settled {
             answer_one(settled, event.height, now, &*self.shared.observer);

@@ -74,6 +74,8 @@ pub struct Executed {
     /// How many were carried over.
     pub carried_in: usize,
     pub serial_order: Vec<Position>,
+    /// (t, u): t comes, in the serial order, right before u of the block before.
+    pub overtakings: Vec<(Position, Position)>,
     /// Which of the requests each of its own was, where the block is not in their order: it is in
     /// the serial order that they took.
     pub arrivals: Option<Vec<Position>>,

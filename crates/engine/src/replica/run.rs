@@ -55,6 +55,7 @@ pub(super) struct Unsealed {
     pub settled: Vec<Settled<Member>>,
     pub carried_in: usize,
     pub serial_order: Vec<Position>,
+    pub overtakings: Vec<(Position, Position)>,
     pub arrivals: Option<Vec<Position>>,
     pub report: BlockReport,
     pub effects: Effects,
@@ -65,7 +66,7 @@ pub(super) struct Unsealed {
 pub(super) struct Account {
     pub carried_in: usize,
     pub serial_order: Vec<Position>,
-    pub reorderings: u32,
+    pub overtakings: Vec<(Position, Position)>,
     pub arrivals: Option<Vec<Position>>,
     pub report: BlockReport,
 }
@@ -245,8 +246,8 @@ impl Replica {
             effects: finished.changes.map(Effects::of_rows).unwrap_or_default(),
             settlements: Vec::new(),
         };
-        let (reorderings, report) = (overtakings.len() as u32, finished.report);
-        let mut account = Account { carried_in, serial_order, reorderings, arrivals, report };
+        let report = finished.report;
+        let mut account = Account { carried_in, serial_order, overtakings, arrivals, report };
         let tail = std::mem::take(&mut ordered.tail);
         // The header names the parameters that the block itself ran under.
         let batch = match ordered.batch.take() {
@@ -388,7 +389,7 @@ impl Replica {
         account: Account,
         ran: Ran,
     ) -> Result<Unsealed, Halt> {
-        let Account { carried_in, serial_order, reorderings, arrivals, report } = account;
+        let Account { carried_in, serial_order, overtakings, arrivals, report } = account;
         let Ran { settled, effects, mut settlements, .. } = ran;
         let height = batch.height();
         settlements.extend(settled.iter().filter_map(settlement));
@@ -402,7 +403,7 @@ impl Replica {
             snapshot_height,
             executor: EXECUTOR,
             effects: EffectsDigest { count: 0, root: ledger::ZERO_HASH },
-            reorderings,
+            reorderings: overtakings.len() as u32,
             carried_root: self.carried_root(height),
         };
         Ok(Unsealed {
@@ -412,6 +413,7 @@ impl Replica {
             settled,
             carried_in,
             serial_order,
+            overtakings,
             arrivals,
             report,
             effects,
@@ -460,6 +462,7 @@ impl Replica {
             settled: unsealed.settled,
             carried_in: unsealed.carried_in,
             serial_order: unsealed.serial_order,
+            overtakings: unsealed.overtakings,
             arrivals: unsealed.arrivals,
             report: unsealed.report,
             holds_images: images::are_kept(self.protocol().info()),
