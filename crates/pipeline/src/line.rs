@@ -10,7 +10,7 @@
 //!
 //! *Deferred transactions.* A protocol may decide that a transaction runs in a later block. It
 //! joins the block `carry_lag` heights later, the first that is certain to be prepared afterwards,
-//! ahead of that block's own tasks and in the order in which they were deferred. So who joins what
+//! ahead of that block's own tasks and in the order in which they were ordered. So who joins what
 //! follows from the order and the parameters alone. A task is deferred `attempts_max` times at
 //! most; then its outcome, a retry, is final.
 //!
@@ -239,7 +239,10 @@ impl<T: Task> Line<T> {
     /// What was deferred to this height, or to one that was passed over.
     fn join(&mut self, height: Height) -> Vec<Deferred<T>> {
         let later = self.deferred.split_off(&(height + 1));
-        std::mem::replace(&mut self.deferred, later).into_values().flatten().collect()
+        let joining = std::mem::replace(&mut self.deferred, later);
+        let mut joining: Vec<_> = joining.into_values().flatten().collect();
+        joining.sort_by_key(|deferred| deferred.origin);
+        joining
     }
 
     /// The second half. Its writes are in the store, closed and not published. `Err`: halt.
@@ -315,7 +318,9 @@ impl<T: Task> Line<T> {
         }
         if !later.is_empty() {
             // Behind a change of protocol, what an earlier block put off may join the same one.
-            self.deferred.entry(joins).or_default().append(&mut later);
+            let joining = self.deferred.entry(joins).or_default();
+            joining.append(&mut later);
+            joining.sort_by_key(|deferred| deferred.origin);
         }
         Ok(settled)
     }
