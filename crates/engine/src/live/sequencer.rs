@@ -231,7 +231,10 @@ impl Sequencer {
         let ordered = self.replica.order(time_us, proposer, seen_height, requests);
         let height = ordered.map_err(halted)?;
         let (barrier, seen) = (self.replica.barrier(height), self.replica.seen(height));
-        self.follow(Event::Ordered { height, barrier, seen, bytes })
+        self.follow(Event::Ordered { height, barrier, seen, bytes })?;
+        let waits = self.hands.is_some() || self.pipeline.is_idle();
+        assert!(waits, "a block is released before the next is cut");
+        Ok(())
     }
 
     /// Does what the pipeline says until it waits: for the next batch, or, where blocks overlap, for
