@@ -74,7 +74,7 @@ impl Rules {
     }
 
     /// What a block is prepared on. `floor`: the last barrier before it; `seen`: the newest block
-    /// that somebody who had a part in it had seen.
+    /// that its proposer had seen, or one of its clients.
     pub fn snapshots(
         &self,
         height: Height,

@@ -21,7 +21,7 @@ use crate::line::{Finished, Line, Planned, Ready, Task};
 use crate::safe::SafeSnapshot;
 use crate::schedule::{Action, Barrier, Event, Pipeline};
 
-/// What one block is made of: nobody who had a part in it has seen anything.
+/// What one block is made of; it has seen no other.
 pub struct Batch<T> {
     pub time_us: i64,
     pub tasks: Vec<T>,

@@ -234,9 +234,9 @@ fn a_protocol_is_changed_on_the_way() {
     told.check(&mut witness);
 }
 
-/// A disk that fails while blocks overlap: everybody is answered, and what was acknowledged stays.
+/// A disk that fails while blocks overlap: all clients are answered, and what was acknowledged stays.
 #[test]
-fn a_disk_that_fails_leaves_nobody_waiting() {
+fn a_disk_that_fails_leaves_no_client_waiting() {
     for operations in [40, 90, 91, 150] {
         let disk = MemoryFiles::new();
         begin(&disk, &genesis("harmony:inter_block=on")).unwrap();

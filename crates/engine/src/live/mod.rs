@@ -24,7 +24,8 @@
 //! half of what is asked at a time, and the next one waits for as many: so clients fall into two
 //! halves, one in the block that is finished and one in the block that is prepared. A block that
 //! nothing waits behind is finished alone, and the next one is cut when a request comes. What is
-//! quick is done by the sequencer itself, as ever, and in whole batches. Readers see states of the serial order only ([`Engine::newest`]).
+//! quick is done by the sequencer itself, as ever, and in whole batches. Readers see states of the
+//! serial order only ([`Engine::newest`]).
 //!
 //! *Deferred transactions.* A protocol may decide that a transaction runs in a later block. Its
 //! block says so, and the transaction joins a later one without being ordered again; its client

@@ -21,8 +21,8 @@
 //!
 //! *Blocks that overlap.* A block may be planned and prepared while the one before it is finished,
 //! on the snapshot that its order names: the lag of the protocol, the last barrier, and what those
-//! had seen who made the batch, which its envelopes and its order header say. So whoever executes
-//! the ledger again, one block after the other, prepares each on the same one.
+//! had seen who made the batch, which its envelopes and its order header say. So a replica that
+//! executes the ledger again, one block after the other, prepares each on the same one.
 //!
 //! *At most once.* What a block decides about a key counts from the first block on that is certain
 //! to be planned afterwards, `carry_lag` later, so that all replicas admit alike.
@@ -121,7 +121,7 @@ struct Ordered {
     proposer: order::Proposer,
     requests: Vec<Request>,
     barrier: Barrier,
-    /// The newest block that somebody who had a part in it had seen.
+    /// The newest block that its proposer had seen, or one of its clients.
     seen: Height,
     /// `None`: sealed when it has run.
     batch: Option<Arc<Batch>>,

@@ -20,7 +20,7 @@
 //! executes behind it. An older one is listed as lost, and whoever asks for it is told why.
 //!
 //! *Where blocks overlap*, not each height is a state of the serial order ([`states`]). One that is
-//! none is not retained, and nobody is shown it: a rule retains the next one in its place.
+//! none is neither retained nor shown: a rule retains the next one in its place.
 //!
 //! # The limit
 //!
