@@ -23,7 +23,7 @@ import struct
 import sys
 import zlib
 
-ORDER_HEADER_BYTES = 166
+ORDER_HEADER_BYTES = 174
 RESULT_HEADER_BYTES = 250
 COMMON_BYTES = 58
 ZERO_HASH = bytes(32)
@@ -136,6 +136,9 @@ class OrderHeader(Common):
         self.time_us = cursor.number("q")
         self.proposer = cursor.take(32)
         self.parameters_hash = cursor.take(32)
+        self.seen_height = cursor.number("Q")
+        if self.seen_height > max(self.height - 1, 0):
+            raise Fault("a block has seen one that is not before it")
         self.envelope_count = cursor.number("I")
         self.envelopes_root = cursor.take(32)
 

@@ -176,6 +176,7 @@ def read_proposal(data):
     """4. Proposals."""
     reader = Reader(data)
     proposal = {"time_us": reader.zigzag(), "proposer": reader.take(32).hex()}
+    proposal["seen_height"] = reader.varint()
     proposal["envelopes"] = reader.list(lambda: reader.string().hex(), (1 << 32) - 1)
     reader.finish()
     return proposal

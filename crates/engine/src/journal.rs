@@ -348,16 +348,21 @@ pub(crate) struct OrderLog {
 type Appended = io::Result<(Height, Duration)>;
 
 impl OrderLog {
-    pub fn start(ledger: Arc<LedgerEnd>) -> io::Result<OrderLog> {
+    /// `appended`: told that an order is durable, or is not to be.
+    pub fn start(
+        ledger: Arc<LedgerEnd>,
+        appended: impl Fn() + Send + 'static,
+    ) -> io::Result<OrderLog> {
         let (to, orders) = channel::<(Height, Record)>();
         let (report, done) = channel();
         let append = move || {
             for (height, order) in orders {
                 let began = Instant::now();
-                let appended = ledger.append_order(order).map(|()| (height, began.elapsed()));
-                if report.send(appended).is_err() {
+                let done = ledger.append_order(order).map(|()| (height, began.elapsed()));
+                if report.send(done).is_err() {
                     return;
                 }
+                appended();
             }
         };
         let thread = std::thread::Builder::new().name("order-log".into()).spawn(append)?;
@@ -370,6 +375,13 @@ impl OrderLog {
         {
             self.under_way += 1;
         }
+    }
+
+    /// An order that has become durable since, if one has.
+    pub fn poll(&mut self) -> Option<Appended> {
+        let done = self.done.try_recv().ok()?;
+        self.under_way -= 1;
+        Some(done)
     }
 
     /// Waits for an order that is under way; `None`: there is none.

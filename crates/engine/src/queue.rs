@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use order::{Limits, Proposer, Solo};
 use pipeline::Barrier;
-use types::Error;
+use types::{Error, Height};
 
 use crate::request::{Compiled, Request, Waiting};
 use crate::transaction::outcome::OUTCOME_BYTES_MAX;
@@ -32,6 +32,10 @@ pub struct BlockLimits {
     pub wait_max: Duration,
     /// Requests that may wait; more are refused with 53300.
     pub queued_max: usize,
+    /// Where the protocol allows it, a block is prepared beside the one before it, if preparing and
+    /// finishing the last one took so long: below, handing them to threads costs more than it
+    /// saves.
+    pub overlap_min: Duration,
 }
 
 impl Default for BlockLimits {
@@ -41,6 +45,7 @@ impl Default for BlockLimits {
             bytes_max: 16 << 20,
             wait_max: Duration::from_micros(1000),
             queued_max: 100_000,
+            overlap_min: Duration::from_micros(200),
         }
     }
 }
@@ -56,7 +61,10 @@ pub(crate) struct Ticket {
 pub(crate) struct Cut {
     pub time_us: i64,
     pub proposer: Proposer,
+    pub seen_height: Height,
     pub requests: Vec<Request>,
+    /// How many wait behind it.
+    pub left: usize,
 }
 
 /// What the sequencer does next.
@@ -84,8 +92,8 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    pub fn new(limits: BlockLimits, time_us: i64) -> Self {
-        let BlockLimits { transactions_max, bytes_max, wait_max, queued_max } = limits;
+    pub fn new(limits: BlockLimits, height: Height, time_us: i64) -> Self {
+        let BlockLimits { transactions_max, bytes_max, wait_max, queued_max, .. } = limits;
         let outcome_bytes_max = OUTCOME_BYTES_MAX + 16;
         let rules = Limits {
             transactions_max,
@@ -96,6 +104,7 @@ impl Queue {
         };
         let mut solo = Solo::new(rules, [0; 32]);
         solo.resume(0, time_us);
+        solo.released(height);
         let state = Mutex::new(State { solo, wanted: 0, errand: false });
         Queue { wait_max, transactions_max, state, arrived: Condvar::new() }
     }
@@ -121,6 +130,11 @@ impl Queue {
         self.arrived.notify_one();
     }
 
+    /// A block was published: later batches have seen it.
+    pub fn released(&self, height: Height) {
+        self.lock().solo.released(height);
+    }
+
     /// Wakes the sequencer for something else than a batch.
     pub fn errand(&self) {
         self.lock().errand = true;
@@ -129,13 +143,14 @@ impl Queue {
 
     /// The next batch, which holds `carried` transactions of earlier blocks beside its own, and is
     /// cut for their sake if nothing else waits. `expected` is how many clients the last block
-    /// released, after a sync that took `sync`.
+    /// released, after a sync that took `sync`. `halves`: what waits makes two batches.
     pub fn next(
         &self,
         clock: &dyn Fn() -> i64,
         carried: usize,
         expected: usize,
         sync: Duration,
+        halves: bool,
     ) -> Next {
         let mut state = self.lock();
         while state.solo.waiting() == 0 && carried == 0 {
@@ -155,10 +170,47 @@ impl Queue {
         }
         state.wanted = 0;
         drop(state);
+        self.cut(clock, carried, halves.then_some(0))
+    }
+
+    /// While blocks of `under_way` requests are under way: the next batch, when `enough` wait for
+    /// it, if it may be cut at all. It takes half of all these, so that two batches become equal.
+    /// Whatever else the sequencer is woken for ends the wait.
+    pub fn beside(
+        &self,
+        clock: &dyn Fn() -> i64,
+        carried: usize,
+        enough: Option<usize>,
+        under_way: usize,
+    ) -> Next {
+        let mut state = self.lock();
+        loop {
+            if std::mem::take(&mut state.errand) {
+                return Next::Errand;
+            }
+            if enough.is_some_and(|enough| state.solo.waiting() >= enough) {
+                break;
+            }
+            state.wanted = enough.unwrap_or(0);
+            state = self.arrived.wait(state).unwrap_or_else(|e| e.into_inner());
+        }
+        state.wanted = 0;
+        drop(state);
+        self.cut(clock, carried, Some(under_way))
+    }
+
+    /// `half_of`: half of so many and what waits, instead of all.
+    fn cut(&self, clock: &dyn Fn() -> i64, carried: usize, half_of: Option<usize>) -> Next {
         // Not under the lock, where a slow clock would hold up the clients.
         let now_us = clock();
-        match self.lock().solo.cut_beside(now_us, carried) {
-            Some((proposal, tickets)) => Next::Batch(joined(proposal, tickets)),
+        let mut state = self.lock();
+        let half = |under_way: usize| (under_way + state.solo.waiting()).div_ceil(2);
+        let most = half_of.map_or(usize::MAX, half);
+        let batch = state.solo.cut_at_most(now_us, carried, most);
+        let left = state.solo.waiting();
+        drop(state);
+        match batch {
+            Some((proposal, tickets)) => Next::Batch(joined(proposal, tickets, left)),
             None => Next::Errand,
         }
     }
@@ -194,13 +246,13 @@ impl Queue {
     }
 }
 
-fn joined(proposal: order::Proposal, tickets: Vec<Ticket>) -> Cut {
-    let order::Proposal { time_us, proposer, envelopes } = proposal;
+fn joined(proposal: order::Proposal, tickets: Vec<Ticket>, left: usize) -> Cut {
+    let order::Proposal { time_us, proposer, seen_height, envelopes } = proposal;
     let requests = envelopes.into_iter().zip(tickets).map(|(envelope, ticket)| {
         let Ticket { compiled, barrier, waiting } = ticket;
         Request { envelope, compiled, barrier, waiting: Some(waiting) }
     });
-    Cut { time_us, proposer, requests: requests.collect() }
+    Cut { time_us, proposer, seen_height, requests: requests.collect(), left }
 }
 
 #[cfg(test)]
@@ -211,7 +263,7 @@ mod tests {
     use super::*;
 
     fn queue(limits: BlockLimits) -> Queue {
-        Queue::new(limits, 0)
+        Queue::new(limits, 0, 0)
     }
 
     fn push(queue: &Queue, bytes: usize) -> Result<(), Error> {
@@ -229,7 +281,7 @@ mod tests {
     }
 
     fn next(queue: &Queue, expected: usize, sync: Duration) -> Option<usize> {
-        size(queue.next(&|| 1, 0, expected, sync))
+        size(queue.next(&|| 1, 0, expected, sync, false))
     }
 
     #[test]
@@ -257,9 +309,32 @@ mod tests {
     #[test]
     fn a_batch_is_cut_for_what_is_carried_over_even_if_nothing_waits() {
         let queue = queue(BlockLimits::default());
-        assert_eq!(size(queue.next(&|| 1, 2, 0, Duration::ZERO)), Some(0));
+        assert_eq!(size(queue.next(&|| 1, 2, 0, Duration::ZERO, false)), Some(0));
         queue.errand();
-        assert!(matches!(queue.next(&|| 1, 0, 0, Duration::ZERO), Next::Errand));
+        assert!(matches!(queue.next(&|| 1, 0, 0, Duration::ZERO, false), Next::Errand));
+    }
+
+    #[test]
+    fn beside_a_block_a_batch_is_cut_when_enough_wait() {
+        let queue = queue(BlockLimits::default());
+        queue.released(7);
+        push(&queue, 1).unwrap();
+        queue.errand();
+        assert!(matches!(queue.beside(&|| 1, 0, Some(1), 0), Next::Errand), "what happened first");
+        std::thread::scope(|threads| {
+            let next = threads.spawn(|| queue.beside(&|| 1, 0, Some(2), 2));
+            push(&queue, 1).unwrap();
+            let Next::Batch(cut) = next.join().unwrap() else { panic!("no batch") };
+            assert_eq!((cut.requests.len(), cut.seen_height), (2, 7));
+        });
+        (0..5).for_each(|_| push(&queue, 1).unwrap());
+        let next = queue.next(&|| 1, 0, 0, Duration::ZERO, true);
+        assert_eq!(size(next), Some(3), "half of what waits, where blocks overlap");
+        std::thread::scope(|threads| {
+            let next = threads.spawn(|| queue.beside(&|| 1, 0, None, 2));
+            queue.errand();
+            assert!(matches!(next.join().unwrap(), Next::Errand), "it may not be cut");
+        });
     }
 
     #[test]
@@ -269,6 +344,6 @@ mod tests {
         queue.close(Error::new(SqlState::ADMIN_SHUTDOWN, "stopping"));
         assert!(push(&queue, 1).is_err());
         assert_eq!(next(&queue, 5, Duration::ZERO), Some(1));
-        assert!(matches!(queue.next(&|| 1, 0, 5, Duration::ZERO), Next::End));
+        assert!(matches!(queue.next(&|| 1, 0, 5, Duration::ZERO, false), Next::End));
     }
 }

@@ -79,6 +79,7 @@ fn order(previous: &Block, envelopes: Vec<Bytes>) -> types::Result<Batch> {
         time_us: header.time_us,
         proposer: ZERO_HASH,
         parameters_hash: header.parameters_hash,
+        seen_height: 0,
     };
     Batch::seal(seal, envelopes)
 }

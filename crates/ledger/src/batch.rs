@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! bytes  field                        (lengths: u32, big-endian)
-//!   166  order header                 holds the number n of envelopes
+//!   174  order header                 holds the number n of envelopes
 //!        n times: 4 + length          an envelope
 //! ```
 //!
@@ -44,6 +44,8 @@ pub struct OrderSeal {
     /// Zeros where a ledger has one node.
     pub proposer: Hash,
     pub parameters_hash: Hash,
+    /// Zero where blocks read the newest snapshot anyway.
+    pub seen_height: Height,
 }
 
 impl Batch {
@@ -59,6 +61,7 @@ impl Batch {
             time_us: seal.time_us,
             proposer: seal.proposer,
             parameters_hash: seal.parameters_hash,
+            seen_height: seal.seen_height,
             envelope_count,
             envelopes_root: merkle::root(&envelopes),
         };
@@ -151,6 +154,7 @@ mod tests {
             time_us: -5,
             proposer: [3; 32],
             parameters_hash: [4; 32],
+            seen_height: 8,
         };
         Batch::seal(seal, envelopes.into_iter().map(Bytes::from).collect()).unwrap()
     }
@@ -165,7 +169,7 @@ mod tests {
     #[test]
     fn a_huge_count_costs_nothing() {
         let mut bytes = sealed(vec![]).encode().unwrap().payload.to_vec();
-        bytes[130..134].fill(0xff);
+        bytes[138..142].fill(0xff);
         assert!(Batch::decode(&bytes.into()).is_err());
     }
 
@@ -193,7 +197,7 @@ mod tests {
             body in prop::collection::vec(prop_oneof![4 => Just(0u8), 1 => any::<u8>()], 0..80),
         ) {
             let mut bytes = sealed(vec![]).encode().unwrap().payload.to_vec();
-            bytes[130..134].copy_from_slice(&count.to_be_bytes());
+            bytes[138..142].copy_from_slice(&count.to_be_bytes());
             bytes.extend(body);
             if let Ok(batch) = Batch::decode(&Bytes::from(bytes.clone())) {
                 prop_assert_eq!(batch.encode().unwrap().payload, bytes);

@@ -112,6 +112,9 @@ impl ChainVerifier {
                 (format!("{} or later", head.time_us), header.time_us.to_string())
             })?;
         }
+        check(height, "seen height", header.seen_height <= height.saturating_sub(1), || {
+            ("an earlier one".to_owned(), header.seen_height.to_string())
+        })?;
         let envelopes = batch.envelopes();
         let count = u64::from(header.envelope_count);
         same(height, "number of envelopes", count, envelopes.len() as u64)?;
@@ -264,6 +267,7 @@ mod tests {
         };
         assert_eq!(fault_of(&|h, _| h.height = 7), "height");
         assert_eq!(fault_of(&|h, _| h.version = 1), "order header version");
+        assert_eq!(fault_of(&|h, _| h.seen_height = h.height), "seen height");
         assert_eq!(fault_of(&|h, _| h.ledger_id[0] ^= 1), "ledger id");
         assert_eq!(fault_of(&|h, _| h.previous_order_hash[0] ^= 1), "previous order hash");
         assert_eq!(fault_of(&|h, _| h.time_us = i64::MIN), "block time");

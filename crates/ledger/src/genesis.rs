@@ -35,6 +35,7 @@ impl Genesis {
             time_us: self.time_us,
             proposer: ZERO_HASH,
             parameters_hash: self.parameters.hash()?,
+            seen_height: 0,
         };
         Batch::seal(seal, vec![envelope.into()])
     }

@@ -15,9 +15,10 @@
 //!     58      8  time_us                signed, microseconds since 2000-01-01 00:00 UTC
 //!     66     32  proposer               zeros where a ledger has one node
 //!     98     32  parameters_hash        of the protocol parameters in force for this block
-//!    130      4  envelope_count
-//!    134     32  envelopes_root         Merkle root over all bytes of the envelopes
-//!    166
+//!    130      8  seen_height            what the proposer had released when it cut the batch
+//!    138      4  envelope_count
+//!    142     32  envelopes_root         Merkle root over all bytes of the envelopes
+//!    174
 //!
 //! offset  bytes  result header
 //!      0      2  version                2
@@ -39,15 +40,19 @@
 //!    250
 //! ```
 //!
-//! **Order hash** = SHA-256(`"tally order v2" 00 00` ‖ 166 bytes), **result hash** =
+//! **Order hash** = SHA-256(`"tally order v2" 00 00` ‖ 174 bytes), **result hash** =
 //! SHA-256(`"tally result v2" 00` ‖ 250 bytes). The result hash is the block's *head*: trust
 //! in it is trust in every byte of the block, by `order_hash`, and of all blocks before, by
 //! `previous_result_hash`. Bodies are not hashed again, their roots are in the headers.
 //!
 //! The first 58 bytes of both have one layout: what a log needs to know of a record.
 //!
+//! *What a block has seen.* Where blocks may be prepared on older snapshots, none is on one older
+//! than `seen_height`, so that what the proposer's readers were shown stays as it was. It is zero
+//! where blocks read the newest snapshot anyway.
+//!
 //! Invariants that a chain adds (see [`crate::chain`]): heights without gaps, time never runs back,
-//! a result follows the order of its height.
+//! a block has seen earlier ones only, a result follows the order of its height.
 
 use std::fmt::Debug;
 
@@ -58,7 +63,7 @@ use crate::stream::Stream;
 use crate::wire::Cursor;
 
 pub const HEADER_VERSION: u16 = 2;
-pub const ORDER_HEADER_BYTES: usize = 166;
+pub const ORDER_HEADER_BYTES: usize = 174;
 pub const RESULT_HEADER_BYTES: usize = 250;
 /// Version, ledger id, height and previous hash.
 pub const COMMON_BYTES: usize = 58;
@@ -92,6 +97,7 @@ pub struct OrderHeader {
     pub time_us: i64,
     pub proposer: Hash,
     pub parameters_hash: Hash,
+    pub seen_height: Height,
     pub envelope_count: u32,
     pub envelopes_root: Hash,
 }
@@ -125,6 +131,7 @@ impl OrderHeader {
             &self.time_us.to_be_bytes(),
             &self.proposer,
             &self.parameters_hash,
+            &self.seen_height.to_be_bytes(),
             &self.envelope_count.to_be_bytes(),
             &self.envelopes_root,
         ])
@@ -142,6 +149,7 @@ impl OrderHeader {
             time_us: cursor.i64()?,
             proposer: cursor.array()?,
             parameters_hash: cursor.array()?,
+            seen_height: cursor.u64()?,
             envelope_count: cursor.u32()?,
             envelopes_root: cursor.array()?,
         };
@@ -332,7 +340,7 @@ mod tests {
     #[test]
     fn every_byte_is_read_and_written() {
         let order = every_byte_counts::<OrderHeader>(0);
-        assert_eq!(order.envelope_count, 0x8384_8586);
+        assert_eq!(order.envelope_count, 0x8b8c_8d8e);
         let result = every_byte_counts::<ResultHeader>(32);
         assert_eq!((result.outcome_count, result.reorderings), (0x6768_696a, 0xb7b8_b9ba));
     }

@@ -15,7 +15,7 @@
 //!     1      version, 2
 //!   250      result header           of the block that decided
 //!     1      number n of order headers, at least 1
-//! 166 n      order headers           from that block's down to the one that holds the envelope
+//! 174 n      order headers           from that block's down to the one that holds the envelope
 //!     4      index                   of the envelope in its block
 //! 4 + n      envelope                length, bytes
 //! 1 + 32 n   its inclusion proof     count, hashes from the leaf up

@@ -46,6 +46,7 @@ fn follow(previous: &Block, transactions: u64) -> Block {
         time_us: before.time_us + 10,
         proposer: ZERO_HASH,
         parameters_hash: before.parameters_hash,
+        seen_height: previous.height(),
     };
     let batch = Batch::seal(order, parts("envelope")).unwrap();
     let key = height.to_be_bytes();

@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     report("read borrowed", each(&encoded, |bytes| View::read(bytes).is_ok()));
     report("decode with id", each(&encoded, |bytes| Envelope::decode_with_id(bytes).is_ok()));
     report("submit and cut", measure(|| solo(&encoded)));
-    let proposal = Proposal { time_us: 0, proposer: [0; 32], envelopes: encoded };
+    let proposal = Proposal { time_us: 0, proposer: [0; 32], seen_height: 0, envelopes: encoded };
     report("encode and decode in a proposal", measure(|| Proposal::decode(&proposal.encode())));
     report("admit by sequence, one submitter", measure(|| admit(&views)));
     let many: Vec<View<'_>> = (0..ENVELOPES).map(|n| of_many(n, &request)).collect();

@@ -242,7 +242,7 @@ impl Sequencer {
             let origins = batch.iter().map(|submitted| submitted.origin).collect();
             let envelopes = batch.into_iter().filter_map(|submitted| submitted.envelope).collect();
             self.time_us = self.time_us.max(time_us);
-            let proposal = Proposal { time_us: self.time_us, proposer, envelopes };
+            let proposal = Proposal { time_us: self.time_us, proposer, seen_height: 0, envelopes };
             self.append(Some(proposal), origins);
         }
     }

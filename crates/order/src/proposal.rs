@@ -1,7 +1,8 @@
 //! What an orderer hands over: batches, numbered, with the evidence for their place.
 //!
 //! ```text
-//! proposal     [ time_us: zigzag | proposer: 32 | count: varint, envelopes: string each ]
+//! proposal     [ time_us: zigzag | proposer: 32 | seen_height: varint
+//!              | count: varint, envelopes: string each ]
 //! certificate  [ kind: 1 | evidence: string ]
 //! ```
 //!
@@ -9,8 +10,8 @@
 //! a certificate is what a node may keep beside its batch, outside of every hash.
 
 use bytes::{BufMut, Bytes};
-use types::Result;
 use types::codec::{decode_bytes, decode_i64, decode_u64, encode_bytes, encode_i64, encode_u64};
+use types::{Height, Result};
 
 use crate::wire::{corrupt, finish, i64_bytes, string_bytes, take, u64_bytes};
 
@@ -23,6 +24,8 @@ pub struct Proposal {
     /// Block time, in microseconds since 2000-01-01 00:00:00 UTC.
     pub time_us: i64,
     pub proposer: Proposer,
+    /// What its node had released when it cut the batch.
+    pub seen_height: Height,
     /// May be empty: a block for what earlier ones put off.
     pub envelopes: Vec<Bytes>,
 }
@@ -30,10 +33,14 @@ pub struct Proposal {
 impl Proposal {
     pub fn encode(&self) -> Bytes {
         let envelopes = self.envelopes.iter().map(|envelope| string_bytes(envelope.len()));
-        let head = i64_bytes(self.time_us) + 32 + u64_bytes(self.envelopes.len() as u64);
+        let head = i64_bytes(self.time_us)
+            + 32
+            + u64_bytes(self.seen_height)
+            + u64_bytes(self.envelopes.len() as u64);
         let mut out = Vec::with_capacity(head + envelopes.sum::<usize>());
         encode_i64(self.time_us, &mut out);
         out.put_slice(&self.proposer);
+        encode_u64(self.seen_height, &mut out);
         encode_u64(self.envelopes.len() as u64, &mut out);
         for envelope in &self.envelopes {
             encode_bytes(envelope, &mut out);
@@ -46,10 +53,11 @@ impl Proposal {
         let mut rest = &bytes[..];
         let time_us = decode_i64(&mut rest)?;
         let proposer = take(&mut rest)?;
+        let seen_height = decode_u64(&mut rest)?;
         let count = decode_u64(&mut rest)?;
         let envelopes: Result<Vec<Bytes>> =
             (0..count).map(|_| Ok(bytes.slice_ref(decode_bytes(&mut rest)?))).collect();
-        let proposal = Proposal { time_us, proposer, envelopes: envelopes? };
+        let proposal = Proposal { time_us, proposer, seen_height, envelopes: envelopes? };
         finish(rest)?;
         Ok(proposal)
     }

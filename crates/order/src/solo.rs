@@ -21,7 +21,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use types::{Error, Result};
+use types::{Error, Height, Result};
 
 use crate::orderer::{Limits, Orderer, Refused};
 use crate::proposal::{Certificate, Delivery, Proposal, Proposer};
@@ -30,6 +30,7 @@ use crate::proposal::{Certificate, Delivery, Proposal, Proposer};
 pub struct Solo<T = ()> {
     limits: Limits,
     proposer: Proposer,
+    seen_height: Height,
     waiting: VecDeque<(Bytes, T)>,
     waiting_bytes: usize,
     nudged: bool,
@@ -45,6 +46,7 @@ impl<T> Solo<T> {
         Solo {
             limits,
             proposer,
+            seen_height: 0,
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             nudged: false,
@@ -73,17 +75,28 @@ impl<T> Solo<T> {
     /// The same for a block that also runs `carried` transactions which earlier ones put off: it
     /// leaves room for them, and is wanted for them alone if nothing waits.
     pub fn cut_beside(&mut self, now_us: i64, carried: usize) -> Option<(Proposal, Vec<T>)> {
+        self.cut_at_most(now_us, carried, usize::MAX)
+    }
+
+    /// The same, of so many envelopes at most: others are to make the batch behind it.
+    pub fn cut_at_most(
+        &mut self,
+        now_us: i64,
+        carried: usize,
+        most: usize,
+    ) -> Option<(Proposal, Vec<T>)> {
         if self.waiting.is_empty() && carried == 0 && !self.nudged {
             return None;
         }
         self.nudged = false;
         let sizes = self.waiting.iter().map(|(envelope, _)| envelope.len());
-        let count = self.limits.fit(carried, sizes);
+        let count = self.limits.fit(carried, sizes.take(most));
         let (envelopes, attached): (Vec<Bytes>, Vec<T>) = self.waiting.drain(..count).unzip();
         self.waiting_bytes -= envelopes.iter().map(Bytes::len).sum::<usize>();
         self.time_us = self.time_us.max(now_us);
         self.sequence += 1;
-        let proposal = Proposal { time_us: self.time_us, proposer: self.proposer, envelopes };
+        let Solo { time_us, proposer, seen_height, .. } = *self;
+        let proposal = Proposal { time_us, proposer, seen_height, envelopes };
         Some((proposal, attached))
     }
 
@@ -100,6 +113,11 @@ impl<T> Solo<T> {
     /// Why nothing is taken any more.
     pub fn closed(&self) -> Option<&Error> {
         self.closed.as_ref()
+    }
+
+    /// Its node has released this block: later batches have seen it.
+    pub fn released(&mut self, height: Height) {
+        self.seen_height = height;
     }
 
     pub fn nudge(&mut self) {

@@ -5,7 +5,7 @@
 //!              ordered ──► append ──────────────► durable ─┐
 //!   block H       └──────► prepare ──► finish ─────────────┴─► publish ─► answer ─► record
 //!                             │          └ after H - 1 is published
-//!                             └ reads snapshot H - lag
+//!                             └ reads snapshot H - lag, or what the block has seen
 //!   block H+1                      ordered ─► append … prepare (beside finish of H) …
 //! ```
 //!
@@ -24,7 +24,9 @@ mod safe;
 mod schedule;
 mod stepper;
 
-pub use line::{Decided, Deferred, Finished, Line, LineStart, Planned, Ready, Settled, Task};
+pub use line::{
+    Decided, Deferred, Finished, Finishing, Line, LineStart, Planned, Ran, Ready, Settled, Task,
+};
 pub use safe::SafeSnapshot;
 pub use schedule::{Action, Actions, Barrier, Cadence, Event, Pipeline, Rules};
 pub use stepper::{Batch, Halves, Stepper};

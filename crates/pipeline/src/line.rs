@@ -5,11 +5,12 @@
 //!   plan      tasks of H, before them what was deferred to H   ─► Planned
 //!   prepare   the protocol's first half, on snapshot H - lag   ─► Ready      (any thread)
 //!   finish    the protocol's second half, in block order       ─► Finished
+//!               begin ─► run (any thread) ─► end
 //! ```
 //!
 //! *Deferred transactions.* A protocol may decide that a transaction runs in a later block. It
 //! joins the block `carry_lag` heights later, the first that is certain to be prepared afterwards,
-//! ahead of that block's own tasks and in the order in which they were deferred. So who joins what
+//! ahead of that block's own tasks and in the order in which they were ordered. So who joins what
 //! follows from the order and the parameters alone. A task is deferred `attempts_max` times at
 //! most; then its outcome, a retry, is final.
 //!
@@ -26,9 +27,10 @@ use std::sync::Arc;
 
 use concurrency::sealed::in_order;
 use concurrency::{
-    Block, BlockReport, Carried, Crew, History, Outcome, Past, Prepared, Protocol, Runner, Sealed,
-    Snapshots, Work,
+    Block, BlockOutcome, BlockReport, Carried, Crew, History, Outcome, Past, Prepared, Protocol,
+    Runner, Sealed, Snapshots, Work,
 };
+use kit::flaw::flawed;
 use storage::{BlockWrites, Changes, Store};
 use types::{Height, Origin, Position};
 
@@ -70,6 +72,20 @@ pub struct Planned<T> {
 pub struct Ready<T> {
     planned: Planned<T>,
     prepared: Prepared,
+}
+
+/// A block whose second half can run.
+pub struct Finishing<T> {
+    ready: Ready<T>,
+    carried: Carried,
+    gathers_changes: bool,
+}
+
+/// A block whose second half has run.
+pub struct Ran<T> {
+    planned: Planned<T>,
+    outcome: BlockOutcome,
+    changes: Option<Changes>,
 }
 
 /// How one transaction of a block ended.
@@ -229,24 +245,37 @@ impl<T: Task> Line<T> {
     /// What was deferred to this height, or to one that was passed over.
     fn join(&mut self, height: Height) -> Vec<Deferred<T>> {
         let later = self.deferred.split_off(&(height + 1));
-        std::mem::replace(&mut self.deferred, later).into_values().flatten().collect()
+        let joining = std::mem::replace(&mut self.deferred, later);
+        let mut joining: Vec<_> = joining.into_values().flatten().collect();
+        joining.sort_by_key(|deferred| deferred.origin);
+        joining
     }
 
     /// The second half. Its writes are in the store, closed and not published. `Err`: halt.
     pub fn finish(&mut self, ready: Ready<T>, crew: &Crew) -> Result<Finished<T>, String> {
-        let Ready { planned, prepared } = ready;
-        let Planned { block, members, carried_in, snapshots, .. } = planned;
+        let ran = self.begin_finish(ready)?.run(crew)?;
+        self.end_finish(ran)
+    }
+
+    /// What the second half takes, so that it can run where the line is not. Blocks behind it may
+    /// be planned and prepared meanwhile.
+    pub fn begin_finish(&mut self, ready: Ready<T>) -> Result<Finishing<T>, String> {
+        let Planned { block, snapshots, .. } = &ready.planned;
         // This block takes the place of the newest state, which later ones may read: the next one
         // is prepared already, or will be at some time before it is finished.
-        let held = Snapshots { newest: block.height - 1, ..snapshots };
+        let held = Snapshots { newest: block.height - 1, ..*snapshots };
         self.history.hold(&self.store, held, self.protocol.history())?;
-        let mut writes = self.store.begin_block(block.height, crew.workers());
-        let (protocol, store) = (&self.protocol, &self.store);
-        let outcome = protocol.finish(prepared, &block, store, &mut writes, &self.carried, crew)?;
-        let changes = self.close(writes);
+        let (carried, gathers_changes) = (self.carried.clone(), self.gathers_changes);
+        Ok(Finishing { ready, carried, gathers_changes })
+    }
+
+    /// What the block leaves to later ones.
+    pub fn end_finish(&mut self, ran: Ran<T>) -> Result<Finished<T>, String> {
+        let Ran { planned, outcome, changes } = ran;
+        let Planned { protocol, block, members, carried_in, .. } = planned;
         self.carried = outcome.carried.clone();
         let (deferred, overtakings) = (outcome.deferred.clone(), outcome.overtakings.clone());
-        let Sealed { block, outcome, arrivals } = Sealed::of(&**protocol, &block, outcome);
+        let Sealed { block, outcome, arrivals } = Sealed::of(&*protocol, &block, outcome);
         let members = match &arrivals {
             Some(arrivals) => reindexed(in_order(members, arrivals)),
             None => members,
@@ -264,14 +293,6 @@ impl<T: Task> Line<T> {
             changes,
             arrivals,
         })
-    }
-
-    fn close(&self, writes: BlockWrites) -> Option<Changes> {
-        if self.gathers_changes {
-            return Some(self.store.finish(writes));
-        }
-        self.store.finish_unread(writes);
-        None
     }
 
     fn settle(
@@ -302,7 +323,10 @@ impl<T: Task> Line<T> {
             return Err(format!("transaction {position} is deferred and not in its place"));
         }
         if !later.is_empty() {
-            self.deferred.insert(joins, later);
+            // Behind a change of protocol, what an earlier block put off may join the same one.
+            let joining = self.deferred.entry(joins).or_default();
+            joining.append(&mut later);
+            joining.sort_by_key(|deferred| deferred.origin);
         }
         Ok(settled)
     }
@@ -318,9 +342,17 @@ impl<T: Task> Line<T> {
         let mut runner = Runner::new(self.store.catalog());
         let run = |position| runner.run_one(block, position, writes.arena(0));
         let outcomes = positions.map(run).collect::<Result<Vec<_>, _>>();
-        let changes = self.close(writes);
+        let changes = close(&self.store, writes, self.gathers_changes);
         Ok((outcomes?, changes))
     }
+}
+
+fn close(store: &Store, writes: BlockWrites, gathers_changes: bool) -> Option<Changes> {
+    if gathers_changes {
+        return Some(store.finish(writes));
+    }
+    store.finish_unread(writes);
+    None
 }
 
 /// The protocol chose their order, which is the block's from now on.
@@ -362,6 +394,47 @@ impl<T> Ready<T> {
 
     pub fn snapshots(&self) -> Snapshots {
         self.planned.snapshots
+    }
+
+    /// Those of a block that is given up.
+    pub fn into_tasks(self) -> impl Iterator<Item = T> {
+        self.planned.members.into_iter().map(|member| member.task)
+    }
+}
+
+impl<T> Finishing<T> {
+    pub fn height(&self) -> Height {
+        self.ready.height()
+    }
+
+    /// The protocol's second half and the closing of its writes. `Err`: halt.
+    pub fn run(self, crew: &Crew) -> Result<Ran<T>, String> {
+        let Finishing { ready: Ready { planned, prepared }, carried, gathers_changes } = self;
+        let Planned { protocol, store, block, .. } = &planned;
+        let mut writes = store.begin_block(block.height, crew.workers());
+        let outcome = protocol.finish(prepared, block, store, &mut writes, &carried, crew)?;
+        let changes = close(store, writes, gathers_changes);
+        Ok(Ran { planned, outcome, changes })
+    }
+}
+
+impl<T> Ran<T> {
+    pub fn height(&self) -> Height {
+        self.planned.height()
+    }
+
+    pub fn snapshots(&self) -> Snapshots {
+        self.planned.snapshots
+    }
+
+    /// Transactions come before some of the block before.
+    pub fn overtakes(&self) -> bool {
+        !self.outcome.overtakings.is_empty() && !flawed("unsafe_height_read")
+    }
+
+    /// Those of a block that is given up.
+    pub fn into_tasks(self) -> impl Iterator<Item = T> {
+        self.planned.members.into_iter().map(|member| member.task)
     }
 }
 

@@ -7,42 +7,64 @@
 //! ```
 //!
 //! With a snapshot lag of 1 nothing overtakes, and every height is safe as soon as it is published.
-//! Above, height H is safe when block H + 1 is published and none of its transactions overtakes one
-//! of H: a transaction can pass the block before its own only. Whether it is safe is not known
-//! before, so readers outside of blocks are one block behind at least. The newest safe state is
-//! pinned, since blocks that overtake may follow one another for long.
+//! Above, a transaction can pass the block before its own only, and only one that was prepared
+//! before that block was there. So height H is safe
+//!
+//! 1. when block H + 1 is cut after H was published, by the node that published it: it has
+//!    [seen](crate::Event::Ordered) H, and is prepared on it;
+//! 2. when block H + 1 is under way already, and none of its transactions is found to overtake when
+//!    it is finished. Until then H is in doubt.
+//!
+//! A reader that must see H and meets it in doubt waits for block H + 1 to be finished, and where
+//! that overtook, for the next batch to be cut behind all that is under way: a few blocks at most. One
+//! that need not takes the newest safe state. It is pinned, since blocks that overtake may follow
+//! one another for long.
 
 use storage::{Snapshot, Store};
 use types::Height;
 
 /// The newest safe state.
 pub struct SafeSnapshot {
-    safe: Snapshot,
-    /// Published, and not known to be safe.
+    /// `None`: none is known yet.
+    safe: Option<Snapshot>,
+    /// Published, and in doubt.
     newest: Option<Snapshot>,
 }
 
 impl SafeSnapshot {
     /// Nothing will overtake what the store has come to.
     pub fn new(store: &Store) -> SafeSnapshot {
-        SafeSnapshot { safe: store.snapshot(), newest: None }
+        SafeSnapshot { safe: Some(store.snapshot()), newest: None }
     }
 
-    /// A block was published that has been prepared `lag` behind itself. `overtakes`: one of its
-    /// transactions comes, in the serial order, before one of the block before.
-    pub fn published(&mut self, store: &Store, lag: Height, overtakes: bool) {
-        if lag <= 1 {
-            *self = SafeSnapshot::new(store);
-            return;
-        }
-        let before = self.newest.replace(store.snapshot());
-        if let Some(before) = before.filter(|_| !overtakes) {
-            self.safe = before;
+    /// Others may have cut the next batch already.
+    pub fn in_doubt(store: &Store) -> SafeSnapshot {
+        SafeSnapshot { safe: None, newest: Some(store.snapshot()) }
+    }
+
+    /// A block was published. `safe`: none under way was prepared on an older state.
+    pub fn published(&mut self, store: &Store, safe: bool) {
+        match safe {
+            true => *self = SafeSnapshot::new(store),
+            false => self.newest = Some(store.snapshot()),
         }
     }
 
-    pub fn snapshot(&self) -> &Snapshot {
-        &self.safe
+    /// The block behind the newest published one is finished, or known to have seen that one.
+    /// `overtakes`: one of its transactions comes, in the serial order, before one of the block
+    /// before.
+    pub fn finished(&mut self, overtakes: bool) {
+        if let Some(newest) = self.newest.take_if(|_| !overtakes) {
+            self.safe = Some(newest);
+        }
+    }
+
+    pub fn snapshot(&self) -> Option<&Snapshot> {
+        self.safe.as_ref()
+    }
+
+    pub fn height(&self) -> Option<Height> {
+        self.safe.as_ref().map(Snapshot::height)
     }
 }
 
@@ -50,23 +72,25 @@ impl SafeSnapshot {
 mod tests {
     use super::*;
 
-    fn publish(safe: &mut SafeSnapshot, store: &Store, height: Height, overtakes: bool) -> Height {
+    fn publish(safe: &mut SafeSnapshot, store: &Store, height: Height, is_safe: bool) -> Height {
         store.finish_unread(store.begin_block(height, 1));
         store.publish(height);
-        safe.published(store, 2, overtakes);
-        safe.snapshot().height()
+        safe.published(store, is_safe);
+        safe.height().unwrap()
     }
 
     #[test]
-    fn a_height_is_safe_when_the_block_behind_it_does_not_overtake() {
+    fn a_height_in_doubt_is_safe_when_the_block_behind_it_does_not_overtake() {
         let store = Store::new();
         store.publish(0);
         let mut safe = SafeSnapshot::new(&store);
-        let overtakes = [false, false, true, true, false];
-        let heights: Vec<Height> = (1..)
-            .zip(overtakes)
-            .map(|(height, overtakes)| publish(&mut safe, &store, height, overtakes))
-            .collect();
-        assert_eq!(heights, [0, 1, 1, 1, 4]);
+        assert_eq!(publish(&mut safe, &store, 1, true), 1);
+        assert_eq!(publish(&mut safe, &store, 2, false), 1);
+        safe.finished(false);
+        assert_eq!(safe.height(), Some(2));
+        assert_eq!(publish(&mut safe, &store, 3, false), 2);
+        safe.finished(true);
+        assert_eq!(publish(&mut safe, &store, 4, false), 2);
+        assert_eq!(publish(&mut safe, &store, 5, true), 5);
     }
 }

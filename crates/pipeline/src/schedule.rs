@@ -5,12 +5,20 @@
 //!   blocks are finished and published in the order of their heights.
 //! - **Durable, then released**: a block is published, and its clients are answered, only when its
 //!   order is on stable storage *and* it is finished.
-//! - Block H is prepared on the snapshot `max(H - lag, floor)`, where the floor is the last barrier
-//!   before it: a function of the order alone, so that every replica prepares alike. The snapshot's
-//!   block has been published by then, unless preparing reads no rows.
+//! - Block H is prepared on the snapshot `max(H - lag, floor, seen)`, H - 1 at most, where the floor
+//!   is the last barrier before it: a function of the order alone, so that every replica prepares
+//!   alike. The snapshot's block has been published by then, unless preparing reads no rows.
 //! - A barrier (a block with a schema change or a change of parameters) is prepared on the block
 //!   before it, and no later block is prepared before it is published.
 //! - After a failure nothing is released any more.
+//!
+//! *A session sees its own past.* A block has *seen* what the entry nodes of its transactions had
+//! released when these were made, and what its proposer had released when it was cut. Its snapshot
+//! is no older, so nothing in it is put before what its clients know to have happened, and what is
+//! read of a block that has no successor yet stays a state of the serial order. A batch that is
+//! cut under load, while the block before is under way, has seen the block before that one: the
+//! two overlap. A lone request has seen the newest block and is prepared on it, as with a lag of 1.
+//! Nothing has to run late, behind the others.
 //!
 //! *Order first or run first.* Under a deterministic protocol a block's order is written while the
 //! block is executed. Where transactions run as they arrive, their order is known afterwards: such
@@ -60,6 +68,28 @@ impl Rules {
         if self.plans_ahead { self.lag.max(2) } else { self.lag }
     }
 
+    /// Whether a block may be ordered before the one before it is finished.
+    pub fn overlap(&self) -> bool {
+        self.depth() > 1
+    }
+
+    /// What a block is prepared on. `floor`: the last barrier before it; `seen`: the newest block
+    /// that its proposer had seen, or one of its clients.
+    pub fn snapshots(
+        &self,
+        height: Height,
+        barrier: Barrier,
+        floor: Height,
+        seen: Height,
+    ) -> Snapshots {
+        let lag = match barrier {
+            Barrier::None => self.lag,
+            Barrier::Schema | Barrier::Parameters => 1,
+        };
+        let newest = height.saturating_sub(lag).max(floor).max(seen);
+        Snapshots { newest: newest.min(height.saturating_sub(1)), floor }
+    }
+
     /// Blocks that may be ordered and not yet finished.
     fn depth(&self) -> usize {
         if self.runs_first { 1 } else { self.carry_lag() as usize }
@@ -84,10 +114,11 @@ impl Default for Cadence {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// The next height has a batch, of so many bytes.
+    /// The next height has a batch, of so many bytes, which has seen so many blocks.
     Ordered {
         height: Height,
         barrier: Barrier,
+        seen: Height,
         bytes: u64,
     },
     Prepared(Height),
@@ -139,8 +170,7 @@ enum Stage {
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     barrier: Barrier,
-    /// The last barrier before it.
-    floor: Height,
+    snapshots: Snapshots,
     bytes: u64,
     stage: Stage,
     durable: bool,
@@ -225,6 +255,17 @@ impl Pipeline {
         !(self.halted || unfinished >= self.rules.depth() || appending || changing)
     }
 
+    /// Whether no block under way may overtake the newest published one: what readers see of it is
+    /// a state of the serial order.
+    pub fn newest_is_safe(&self) -> bool {
+        self.slots.front().is_none_or(|slot| slot.snapshots.newest >= self.published)
+    }
+
+    /// Whether a block waits to be prepared, or is.
+    pub fn is_preparing(&self) -> bool {
+        self.slots.iter().any(|slot| slot.stage <= Stage::Preparing)
+    }
+
     /// Whether no block is under way.
     pub fn is_idle(&self) -> bool {
         self.slots.is_empty()
@@ -236,8 +277,12 @@ impl Pipeline {
             return actions;
         }
         match event {
-            Event::Ordered { height, barrier, bytes } => {
-                self.ordered(height, barrier, bytes, &mut actions);
+            Event::Ordered { height, barrier, seen, bytes } => {
+                assert_eq!(height, self.next_height(), "batches come in the order of heights");
+                self.ordered(barrier, seen, bytes);
+                if !self.rules.runs_first {
+                    actions.push(Action::Append(height));
+                }
             }
             Event::Prepared(height) => self.advance(height, Stage::Preparing, Stage::Prepared),
             Event::Finished { height, rules } => self.finished(height, rules, &mut actions),
@@ -253,15 +298,15 @@ impl Pipeline {
         actions
     }
 
-    fn ordered(&mut self, height: Height, barrier: Barrier, bytes: u64, actions: &mut Actions) {
-        assert_eq!(height, self.next_height(), "batches come in the order of their heights");
-        let floor = self.barrier;
-        self.slots.push_back(Slot { barrier, floor, bytes, stage: Stage::Ordered, durable: false });
+    fn ordered(&mut self, barrier: Barrier, seen: Height, bytes: u64) {
+        let height = self.next_height();
+        let late = Height::from(self.flawed("lag_off_by_one"));
+        let rules = Rules { lag: self.rules.lag + late, ..self.rules };
+        let snapshots = rules.snapshots(height, barrier, self.barrier, seen);
+        let stage = Stage::Ordered;
+        self.slots.push_back(Slot { barrier, snapshots, bytes, stage, durable: false });
         if barrier != Barrier::None {
             self.barrier = height;
-        }
-        if !self.rules.runs_first {
-            actions.push(Action::Append(height));
         }
     }
 
@@ -345,22 +390,12 @@ impl Pipeline {
         };
         let height = self.published + 1 + index as Height;
         let busy = self.slots.range(..index).any(|slot| slot.stage == Stage::Preparing);
-        let snapshots = self.snapshots(height, self.slots[index]);
+        let snapshots = self.slots[index].snapshots;
         let blind = self.rules.plans_ahead && snapshots.floor <= self.published;
         if !busy && (blind || snapshots.newest <= self.published) {
             self.slots[index].stage = Stage::Preparing;
             actions.push(Action::Prepare { height, snapshots });
         }
-    }
-
-    /// What a block is prepared on.
-    fn snapshots(&self, height: Height, slot: Slot) -> Snapshots {
-        let lag = match slot.barrier {
-            Barrier::None => self.rules.lag + Height::from(self.flawed("lag_off_by_one")),
-            Barrier::Schema | Barrier::Parameters => 1,
-        };
-        let newest = height.saturating_sub(lag).max(slot.floor);
-        Snapshots { newest, floor: slot.floor }
     }
 }
 

@@ -21,7 +21,7 @@ use crate::line::{Finished, Line, Planned, Ready, Task};
 use crate::safe::SafeSnapshot;
 use crate::schedule::{Action, Barrier, Event, Pipeline};
 
-/// What one block is made of.
+/// What one block is made of; it has seen no other.
 pub struct Batch<T> {
     pub time_us: i64,
     pub tasks: Vec<T>,
@@ -76,7 +76,7 @@ impl<T: Task + Send> Stepper<T> {
     pub fn order(&mut self, batch: Batch<T>) -> Result<Height, String> {
         let height = self.pipeline.next_height();
         self.ordered.insert(height, batch);
-        self.step(Event::Ordered { height, barrier: Barrier::None, bytes: 0 })?;
+        self.step(Event::Ordered { height, barrier: Barrier::None, seen: 0, bytes: 0 })?;
         Ok(height)
     }
 
@@ -94,8 +94,9 @@ impl<T: Task + Send> Stepper<T> {
 
     fn release_one(&mut self) {
         if let Some(finished) = self.finished.pop_front() {
-            let overtakes = !finished.overtakings.is_empty() && !flawed("unsafe_height_read");
-            self.safe.published(self.line.store(), self.pipeline.rules().lag, overtakes);
+            // The batch behind it has seen nothing, whether or not it is cut already.
+            let safe = self.pipeline.rules().lag == 1;
+            self.safe.published(self.line.store(), safe);
             self.released.push_back(finished);
         }
     }
@@ -153,6 +154,7 @@ impl<T: Task + Send> Stepper<T> {
         };
         if let Some(finished) = finished {
             let (height, rules) = (finished.block.height, self.pipeline.rules());
+            self.safe.finished(!finished.overtakings.is_empty() && !flawed("unsafe_height_read"));
             self.finished.push_back(finished);
             self.step(Event::Finished { height, rules })?;
         }

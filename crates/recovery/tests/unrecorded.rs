@@ -73,8 +73,17 @@ fn check_put_back(files: &Arc<dyn Files>, replayed: Replayed, blocks: &[Recorded
 }
 
 /// With memory of blocks before and without, with deferred transactions, run first.
-const PROTOCOLS: [&str; 7] =
-    ["serial", "calvin", "harmony", "aria:fallback=off", "quecc", "silo", "fabric:lag=2"];
+const PROTOCOLS: [&str; 9] = [
+    "serial",
+    "calvin",
+    "harmony",
+    "harmony:inter_block=on",
+    "aria:fallback=off",
+    "quecc",
+    "quecc:planning=pipelined",
+    "silo",
+    "fabric:lag=2",
+];
 
 #[test]
 fn results_that_are_missing_are_told_again_and_put_back() {

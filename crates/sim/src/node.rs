@@ -16,8 +16,8 @@ use engine::{
 };
 use ledger::{Batch, BlockResult, BlockWriter, Files, Genesis, LogOptions, MemoryFiles};
 use order::Proposal;
-use pipeline::{Action, Cadence, Decided, Event, Pipeline, Ready, Rules, Settled};
-use storage::Store;
+use pipeline::{Action, Cadence, Decided, Event, Pipeline, Ready, Rules, SafeSnapshot, Settled};
+use storage::{Snapshot, Store};
 use types::{Error, Height, Origin, Result, SqlState};
 
 use crate::language::Calls;
@@ -58,8 +58,14 @@ pub struct Node {
     pub tasks: Vec<Task>,
     /// That are to be appended and are known.
     orders: BTreeMap<Height, Arc<Batch>>,
-    ready: Option<Ready<Member>>,
+    ready: BTreeMap<Height, Ready<Member>>,
     flight: Option<Executed>,
+    /// No other node orders batches.
+    alone: bool,
+    /// What readers between blocks may see.
+    safe: SafeSnapshot,
+    /// A reader waits for a state, so that no batch is to be cut before all is published.
+    rests: bool,
     waiting: BTreeMap<Bytes, VecDeque<usize>>,
     checkpointer: Checkpointer,
     /// A checkpoint is wanted at the next boundary that allows one.
@@ -86,8 +92,8 @@ fn rules_of(replica: &Replica) -> Rules {
 
 impl Node {
     /// As a node starts: recovery, the log's end, the pipeline. `blocks`: checkpoints are due after
-    /// so many.
-    pub fn start(files: &MemoryFiles, blocks: u64) -> Result<Node, Fault> {
+    /// so many. `alone`: no other node orders batches.
+    pub fn start(files: &MemoryFiles, blocks: u64, alone: bool) -> Result<Node, Fault> {
         let files: Arc<dyn Files> = Arc::new(files.clone());
         let read = recover(Arc::clone(&files), &language, 1, &mut |_| ())?;
         let Replayed { replica, reader, unrecorded, checkpoint, passed_over, .. } = read;
@@ -96,15 +102,22 @@ impl Node {
         let checkpointer = Checkpointer::new(files, CHECKPOINTS_KEPT, base, &passed_over);
         let head = replica.head().height;
         let cadence = Cadence { checkpoint_blocks: blocks, ..Cadence::default() };
-        let pipeline = Pipeline::new(head, head, rules_of(&replica), cadence);
+        let pipeline = replica.pipeline(cadence);
+        let safe = match alone || pipeline.rules().lag == 1 {
+            true => SafeSnapshot::new(replica.store()),
+            false => SafeSnapshot::in_doubt(replica.store()),
+        };
         Ok(Node {
             replica,
             journal: Journal::from(log),
             pipeline,
             tasks: Vec::new(),
             orders: BTreeMap::new(),
-            ready: None,
+            ready: BTreeMap::new(),
             flight: None,
+            alone,
+            safe,
+            rests: false,
             waiting: BTreeMap::new(),
             checkpointer,
             wanted: false,
@@ -118,6 +131,17 @@ impl Node {
         self.pipeline.is_idle()
     }
 
+    /// Whether the next batch may be taken.
+    pub fn may_order(&self) -> bool {
+        self.pipeline.may_order() && (self.is_idle() || !self.rests)
+    }
+
+    /// The newest state that a reader may see who has seen a block; `None`: the reader waits.
+    pub fn read(&mut self, seen: Height) -> Option<&Snapshot> {
+        self.rests |= self.safe.height() < Some(self.replica.head().height) && !self.is_idle();
+        self.safe.snapshot().filter(|snapshot| snapshot.height() >= seen)
+    }
+
     /// An answer to this envelope goes to a client.
     pub fn wait(&mut self, envelope: Bytes, client: usize) {
         self.waiting.entry(envelope).or_default().push_back(client);
@@ -129,12 +153,17 @@ impl Node {
 
     /// The next batch.
     pub fn order(&mut self, proposal: Proposal, out: &mut Vec<Output>) -> Result<()> {
-        let Proposal { time_us, proposer, envelopes } = proposal;
+        let Proposal { time_us, proposer, seen_height, envelopes } = proposal;
         let bytes = envelopes.iter().map(|envelope| envelope.len() as u64).sum();
         let requests = envelopes.into_iter().map(Request::of_bytes).collect();
-        let height = self.replica.order(time_us, proposer, requests).map_err(stopped)?;
-        let barrier = self.replica.barrier(height);
-        self.follow(Event::Ordered { height, barrier, bytes }, out)
+        let ordered = self.replica.order(time_us, proposer, seen_height, requests);
+        let height = ordered.map_err(stopped)?;
+        let (barrier, seen) = (self.replica.barrier(height), self.replica.seen(height));
+        self.follow(Event::Ordered { height, barrier, seen, bytes }, out)?;
+        if self.pipeline.published() + 1 == height && self.pipeline.newest_is_safe() {
+            self.safe.finished(false);
+        }
+        Ok(())
     }
 
     /// Does one of the tasks.
@@ -149,12 +178,17 @@ impl Node {
                 if planned.snapshots().newest != snapshots.newest {
                     return Err(stopped("pipeline and replica name other snapshots"));
                 }
-                self.ready = Some(planned.prepare(self.replica.crew()).map_err(stopped)?);
+                let ready = planned.prepare(self.replica.crew()).map_err(stopped)?;
+                self.ready.insert(height, ready);
                 Event::Prepared(height)
             }
             Task::Finish(height) => {
-                let ready = self.ready.take().ok_or_else(|| stopped("nothing is prepared"))?;
-                self.flight = Some(self.replica.finish(ready).map_err(stopped)?);
+                let ready = self.ready.remove(&height);
+                let ready = ready.ok_or_else(|| stopped("a block that is not prepared"))?;
+                let finishing = self.replica.begin_finish(ready).map_err(stopped)?;
+                let ran = finishing.run(self.replica.crew()).map_err(stopped)?;
+                self.safe.finished(ran.overtakes());
+                self.flight = Some(self.replica.end_finish(ran).map_err(stopped)?);
                 Event::Finished { height, rules: rules_of(&self.replica) }
             }
         };
@@ -162,7 +196,8 @@ impl Node {
     }
 
     fn append(&mut self, height: Height) -> Result<()> {
-        match (self.orders.remove(&height), &self.flight) {
+        let flight = self.flight.as_ref().filter(|flight| flight.result.height() == height);
+        match (self.orders.remove(&height), flight) {
             (Some(batch), None) => self.journal.append_order(batch.encode()?),
             // The block has run.
             (_, Some(executed)) => self.journal.append_run(executed),
@@ -185,7 +220,7 @@ impl Node {
                     self.tasks.push(Task::Prepare(height, snapshots));
                 }
                 Action::Finish(height) => self.tasks.push(Task::Finish(height)),
-                Action::Publish(_) => self.replica.publish(),
+                Action::Publish(_) => self.publish(),
                 Action::Answer(height) => self.answer(height, out),
                 Action::Record(_) => {
                     if let Some(executed) = self.flight.take() {
@@ -198,6 +233,14 @@ impl Node {
             }
         }
         self.leave_boundary()
+    }
+
+    fn publish(&mut self) {
+        self.replica.publish();
+        let known = self.alone || !self.is_idle();
+        let safe = self.pipeline.rules().lag == 1 || (known && self.pipeline.newest_is_safe());
+        self.safe.published(self.replica.store(), safe);
+        self.rests &= !safe;
     }
 
     fn answer(&mut self, height: Height, out: &mut Vec<Output>) {

@@ -5,7 +5,7 @@ use std::fmt;
 use kit::random::Random;
 
 /// Those that worlds are drawn from.
-pub const PROTOCOLS: [&str; 12] = [
+pub const PROTOCOLS: [&str; 14] = [
     "serial",
     "calvin",
     "aria:fallback=off",
@@ -18,6 +18,8 @@ pub const PROTOCOLS: [&str; 12] = [
     "silo",
     "si",
     "harmony:inter_block=on",
+    "harmony:inter_block=on:fallback=defer",
+    "quecc:planning=pipelined",
 ];
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -67,11 +69,6 @@ impl Options {
         }
     }
 
-    /// Whether blocks are prepared before the one before them is finished.
-    pub fn overlaps(&self) -> bool {
-        protocols::by_name(&self.protocol).is_ok_and(|protocol| protocol.snapshot_lag() > 1)
-    }
-
     /// How much there is: what shrinking lessens.
     pub fn size(&self) -> u64 {
         let switches = [
@@ -112,8 +109,17 @@ impl fmt::Display for Options {
 }
 
 /// Those that a ledger of any number of nodes can be put under while it runs.
-const SWITCHED_TO: [&str; 6] =
-    ["serial", "calvin", "aria:fallback=off", "harmony", "harmony:fallback=defer", "fabric:lag=2"];
+const SWITCHED_TO: [&str; 9] = [
+    "serial",
+    "calvin",
+    "aria:fallback=off",
+    "harmony",
+    "harmony:fallback=defer",
+    "harmony:inter_block=on",
+    "harmony:inter_block=on:fallback=defer",
+    "quecc:planning=pipelined",
+    "fabric:lag=2",
+];
 
 impl Options {
     /// A protocol that the ledger may be put under.

@@ -19,7 +19,7 @@ use ledger::{Batch, BlockResult, Genesis, Hash};
 use order::{Submission, View};
 use pipeline::{Decided, Settled};
 use storage::Store;
-use types::{Height, Origin, SqlState};
+use types::{Height, Origin, Position, SqlState};
 
 use crate::language::Calls;
 use crate::model::State;
@@ -47,6 +47,10 @@ pub struct Seen {
     pub time_us: i64,
     /// What readers behind it see.
     pub state: State,
+    /// To a reader.
+    shown: bool,
+    /// A transaction of the next block precedes one of this.
+    overtaken: bool,
 }
 
 /// What a name came to at a height.
@@ -65,6 +69,8 @@ type Name = (String, Submission);
 pub struct Witness {
     replica: Replica,
     seen: Vec<Seen>,
+    /// The newest block, and the state before it with what overtakes into that.
+    newest: Option<(Executed, State)>,
     names: BTreeMap<String, Vec<Run>>,
     /// Where each was ordered, and how it was decided.
     decided: BTreeMap<(Height, u32), (Height, Bytes)>,
@@ -96,9 +102,9 @@ impl Witness {
         let replica = Replica::new(genesis, store, Arc::new(Calls::default()), 1)
             .map_err(|halt| wrong("start", halt))?;
         let head = replica.head();
-        let first = Seen { head: head.hash, time_us: head.time_us, state: State::default() };
+        let first = Seen::new(head.hash, head.time_us, State::default());
         let (names, decided, deferred) = Default::default();
-        Ok(Witness { replica, seen: vec![first], names, decided, deferred })
+        Ok(Witness { replica, seen: vec![first], newest: None, names, decided, deferred })
     }
 
     pub fn height(&self) -> Height {
@@ -107,6 +113,16 @@ impl Witness {
 
     pub fn at(&self, height: Height) -> Option<&Seen> {
         self.seen.get(height as usize)
+    }
+
+    /// A reader is shown the state behind a block.
+    pub fn show(&mut self, height: Height) -> Result<&Seen, Wrong> {
+        let Some(seen) = self.seen.get_mut(height as usize) else {
+            return Err(wrong("own past", format!("block {height} is read before it is released")));
+        };
+        seen.shown = true;
+        seen.check_shown(height)?;
+        Ok(seen)
     }
 
     /// Transactions that were ordered and wait for a later block.
@@ -142,13 +158,16 @@ impl Witness {
             ledger::chain::check_effects(result.header(), &digest)
                 .map_err(|fault| wrong("replay", fault))?;
             self.replica.publish();
+            self.newest = None;
             read_tables(self.replica.store(), None)?
         } else {
             let executed = self.replica.execute_ordered(batch, requests);
             let executed = executed.map_err(|halt| wrong("replay", halt))?;
             compare(batch, result, &executed)?;
             self.replica.publish();
-            let state = self.specify(&executed)?;
+            let before = self.overtake(&executed)?;
+            let state = replay(&executed, before.clone(), None)?;
+            self.newest = Some((executed, before));
             let found = read_tables(self.replica.store(), None)?;
             if found != state {
                 let what = format!("block {height} leaves {found:?}, specified is {state:?}");
@@ -160,7 +179,7 @@ impl Witness {
             self.replica.store().collect();
         }
         let time_us = batch.header().time_us;
-        self.seen.push(Seen { head: result.hash(), time_us, state });
+        self.seen.push(Seen::new(result.hash(), time_us, state));
         Ok(())
     }
 
@@ -170,20 +189,20 @@ impl Witness {
         has_no_order && result.outcomes().iter().all(|outcome| outcome.first() == Some(&5))
     }
 
-    /// The state behind a block by the specification, each transaction's answer compared.
-    fn specify(&self, executed: &Executed) -> Result<State, Wrong> {
-        let mut state = self.seen.last().map(|seen| seen.state.clone()).unwrap_or_default();
-        let by_protocol = executed.serial_order.len();
-        let order = executed.serial_order.iter().map(|position| *position as usize);
-        for position in order.chain(by_protocol..executed.settled.len()) {
-            let settled = &executed.settled[position];
-            if let Decided::Now(member) = &settled.decided
-                && member.verdict.runs()
-            {
-                specify_one(&mut state, settled, member)?;
-            }
+    /// The state before a block, with those of its transactions that precede some of the block
+    /// before: the serial order is one sequence across blocks.
+    fn overtake(&mut self, executed: &Executed) -> Result<State, Wrong> {
+        let height = self.height();
+        let seen = self.seen.last_mut().ok_or_else(|| wrong("start", "no genesis"))?;
+        if executed.overtakings.is_empty() {
+            return Ok(seen.state.clone());
         }
-        Ok(state)
+        seen.overtaken = true;
+        seen.check_shown(height)?;
+        match &self.newest {
+            Some((newest, before)) => replay(newest, before.clone(), Some(executed)),
+            None => Err(wrong("serial replay", "what holds rows was overtaken")),
+        }
     }
 
     /// What ran under which name, and what was decided.
@@ -344,6 +363,48 @@ impl Witness {
             Some((principal.to_owned(), key.trim_end_matches("\")").to_owned()))
         };
         self.names.keys().filter_map(of).collect()
+    }
+}
+
+impl Seen {
+    fn new(head: Hash, time_us: i64, state: State) -> Seen {
+        Seen { head, time_us, state, shown: false, overtaken: false }
+    }
+
+    fn check_shown(&self, height: Height) -> Result<(), Wrong> {
+        match self.shown && self.overtaken {
+            true => Err(wrong("own past", format!("block {height} was shown and is overtaken"))),
+            false => Ok(()),
+        }
+    }
+}
+
+/// What a block makes of a state by the specification, each transaction's answer compared: without
+/// those that overtake, and with those of the `next` block that overtake into it.
+fn replay(this: &Executed, mut state: State, next: Option<&Executed>) -> Result<State, Wrong> {
+    let overtakes = |block: &Executed, position| block.overtakings.iter().any(|o| o.0 == position);
+    let by_protocol = this.serial_order.len() as Position;
+    let tail = by_protocol..this.settled.len() as Position;
+    for position in this.serial_order.iter().copied().chain(tail) {
+        if overtakes(this, position) {
+            continue;
+        }
+        if let Some(next) = next {
+            let pass = |t: &&Position| next.overtakings.contains(&(**t, position));
+            for &overtaker in next.serial_order.iter().filter(pass) {
+                specify(&mut state, next, overtaker)?;
+            }
+        }
+        specify(&mut state, this, position)?;
+    }
+    Ok(state)
+}
+
+fn specify(state: &mut State, block: &Executed, position: Position) -> Result<(), Wrong> {
+    let settled = &block.settled[position as usize];
+    match &settled.decided {
+        Decided::Now(member) if member.verdict.runs() => specify_one(state, settled, member),
+        _ => Ok(()),
     }
 }
 

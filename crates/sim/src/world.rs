@@ -271,23 +271,19 @@ impl World<'_> {
     fn read(&mut self, id: usize) -> Result<(), Wrong> {
         let place = self.draw(self.nodes.len());
         let call = draw_read(&mut self.random);
-        let Some(node) = &self.nodes[place] else { return Ok(()) };
-        let snapshot = node.replica.store().snapshot();
-        let height = snapshot.height();
+        let alone = self.nodes.len() == 1;
+        let Some(node) = &mut self.nodes[place] else { return Ok(()) };
         let client = &mut self.clients[id];
-        if height < client.seen {
-            if self.nodes.len() > 1 {
-                return Ok(());
-            }
-            let what = format!("block {} was seen, block {height} is read", client.seen);
-            return Err(wrong("own past", what));
-        }
+        let waits = !alone || !node.is_idle();
+        let Some(snapshot) = node.read(client.seen) else {
+            let what = format!("block {} was seen, and nothing is there to read", client.seen);
+            return if waits { Ok(()) } else { Err(wrong("own past", what)) };
+        };
+        let height = snapshot.height();
         client.seen = height;
         self.stats.reads += 1;
-        let found = read(&snapshot, &call)?;
-        let Some(seen) = self.witness.at(height) else {
-            return Err(wrong("own past", format!("block {height} is read before it is released")));
-        };
+        let found = read(snapshot, &call)?;
+        let seen = self.witness.show(height)?;
         let specified = seen.state.clone().call(&call);
         match found == specified {
             true => Ok(()),
@@ -335,7 +331,7 @@ impl World<'_> {
         let now_us = self.now_us;
         loop {
             let Some(node) = &mut self.nodes[place] else { return Ok(()) };
-            if node.halted.is_some() || !node.pipeline.may_order() {
+            if node.halted.is_some() || !node.may_order() {
                 return Ok(());
             }
             let orderer = self.orderers.of(place);
@@ -412,6 +408,9 @@ impl World<'_> {
                     self.stats.blocks += 1;
                     self.stats.deferred += self.witness.deferred() as u64;
                     self.released[place] = batch.height();
+                    if let Orderers::Solo(solo) = &mut self.orderers {
+                        solo.released(batch.height());
+                    }
                 }
                 Output::Answer(answer) => {
                     let answer = Box::new(answer);
@@ -438,7 +437,7 @@ impl World<'_> {
             self.arm(place, 30);
         }
         let blocks = if self.options.checkpoints { 5 + self.random.below(20) } else { 0 };
-        let node = match Node::start(&self.disks[place], blocks) {
+        let node = match Node::start(&self.disks[place], blocks, self.nodes.len() == 1) {
             Ok(node) => node,
             Err(_) if self.disks[place].has_failed() => return Ok(()),
             Err(fault) => return Err(wrong("recovery", format!("node {place}: {fault}"))),
@@ -451,6 +450,7 @@ impl World<'_> {
             Orderers::Solo(solo) => {
                 **solo = Solo::new(self.limits, [0; 32]);
                 solo.resume(head.height, head.time_us);
+                solo.released(head.height);
             }
             Orderers::Model(model) => {
                 model.restart(place);

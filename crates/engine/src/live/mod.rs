@@ -19,6 +19,14 @@
 //! sequencer does the one and then the other. Where blocks must run before their order is known,
 //! or rows are logged beside them, the order is written behind the execution.
 //!
+//! *Blocks that overlap.* Where the protocol's snapshots lie two blocks back, or it plans ahead, the
+//! next batch is cut while a block is under way, and prepared beside it ([`hands`]). A batch takes
+//! half of what is asked at a time, and the next one waits for as many: so clients fall into two
+//! halves, one in the block that is finished and one in the block that is prepared. A block that
+//! nothing waits behind is finished alone, and the next one is cut when a request comes. What is
+//! quick is done by the sequencer itself, as ever, and in whole batches. Readers see states of the
+//! serial order only ([`Engine::newest`]).
+//!
 //! *Deferred transactions.* A protocol may decide that a transaction runs in a later block. Its
 //! block says so, and the transaction joins a later one without being ordered again; its client
 //! hears how the last attempt ended. Until none is left, blocks are cut for their sake. A node that
@@ -32,6 +40,7 @@
 //! what was acknowledged is in the ledger. At a halt for another reason, blocks that were
 //! [held back](crate::journal) are written first.
 
+mod hands;
 mod sequencer;
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -41,8 +50,8 @@ use std::time::Instant;
 
 use ledger::{Hash, LedgerId, Parameters};
 use order::{Submission, View};
-use pipeline::{Barrier, Pipeline};
-use storage::Store;
+use pipeline::Barrier;
+use storage::{Snapshot, Store};
 use tokio::sync::oneshot;
 use types::{Error, Height, SqlState};
 
@@ -159,12 +168,8 @@ impl Engine {
         let Beside { checkpoints, retention } = beside;
         let journal = journal.into();
         let head = replica.head();
-        let mut pipeline = Pipeline::new(
-            head.height,
-            head.height,
-            rules_of(&replica, &journal),
-            cadence_of(checkpoints.as_ref()),
-        );
+        let (rules, cadence) = (rules_of(&replica, &journal), cadence_of(checkpoints.as_ref()));
+        let mut pipeline = replica.pipeline_of(rules, cadence);
         let service = |checkpoints: Checkpoints| {
             let Checkpoints { checkpointer, settings, since } = checkpoints;
             pipeline.count_since_checkpoint(since.blocks, since.bytes);
@@ -175,7 +180,8 @@ impl Engine {
         };
         let checkpoints = checkpoints.map(service).transpose()?;
         let retention = Retention::new(Arc::clone(replica.store()), retention, head);
-        let queue = Queue::new(limits, head.time_us);
+        retention.set_overlaps(rules.lag > 1);
+        let queue = Queue::new(limits, head.height, head.time_us);
         let mut submitter = [0; 16];
         submitter.copy_from_slice(&head.hash[..16]);
         let shared = Arc::new(Shared {
@@ -206,7 +212,8 @@ impl Engine {
                 shared.halt(&error);
             }
         }));
-        let mut sequencer = Sequencer::new(Arc::clone(&shared), replica, journal, pipeline)?;
+        let mut sequencer =
+            Sequencer::new(Arc::clone(&shared), replica, journal, pipeline, limits.overlap_min)?;
         sequencer.leave_boundary();
         let thread = std::thread::Builder::new().name("sequencer".into()).spawn(move || {
             let _stop = AtTheEnd(Arc::clone(&sequencer.shared));
@@ -302,6 +309,17 @@ impl Engine {
         self.shared.checkpoints.as_ref().map(Service::standing).unwrap_or_default()
     }
 
+    /// The newest state, for a session that must see all that was answered before. Where blocks
+    /// overlap this may wait for one that is under way, or two.
+    pub fn newest(&self) -> Result<Snapshot, Error> {
+        self.shared.retention.newest()
+    }
+
+    /// The same, if there is nothing to wait for.
+    pub fn newest_at_once(&self) -> Option<Snapshot> {
+        self.shared.retention.newest_at_once()
+    }
+
     /// Which blocks of the past can be read.
     pub fn retention(&self) -> &Retention {
         &self.shared.retention
@@ -344,6 +362,7 @@ struct AtTheEnd(Arc<Shared>);
 impl Drop for AtTheEnd {
     fn drop(&mut self) {
         self.0.ended.store(true, Ordering::SeqCst);
+        self.0.retention.end();
         drop(self.0.take_errands());
         if std::thread::panicking() {
             self.0.halt(&Error::new(SqlState::INTERNAL_ERROR, "the sequencer panicked"));
@@ -358,6 +377,7 @@ impl Shared {
         if self.halted.set(cause.clone()).is_ok() {
             self.observer.halted(cause);
         }
+        self.retention.end();
         let refusal = reads_only(cause);
         self.queue.close(refusal.clone());
         for waiting in self.queue.drain() {

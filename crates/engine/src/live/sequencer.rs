@@ -1,19 +1,22 @@
-//! The sequencer: does what the pipeline says, one block after the other, on a thread of its own.
+//! The sequencer: does what the pipeline says on a thread of its own, one block after the other, or,
+//! where blocks overlap, with two [hands](super::hands) beside it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use concurrency::Outcome;
+use concurrency::{Outcome, Snapshots};
 use pipeline::{Action, Actions, Cadence, Decided, Event, Pipeline, Rules, Settled};
 use types::{Error, Height, SqlState};
 
 use crate::journal::{Journal, OrderLog, cannot_write};
 use crate::observer::{BlockEvent, Observer};
 use crate::queue::{Cut, Next};
-use crate::replica::{Executed, Halt, ReadyBlock, Replica};
+use crate::replica::{Executed, Halt, RanBlock, ReadyBlock, Replica};
 use crate::request::{Completion, Member, Request, Waiting};
 
+use super::hands::{Done, Hands};
 use super::{Checkpoints, Errand, Shared, expiry_us};
 
 /// A sync and an execution that are both longer than this are done at the same time.
@@ -75,12 +78,23 @@ pub(super) struct Sequencer {
     pipeline: Pipeline,
     /// Writes orders while blocks are executed.
     log: OrderLog,
-    ready: Option<ReadyBlock>,
+    /// Where blocks overlap.
+    hands: Option<Hands>,
+    overlap_min: Duration,
+    /// Prepared, and not yet being finished.
+    ready: BTreeMap<Height, ReadyBlock>,
     flight: Option<Flight>,
     /// The last ones.
     sync: Duration,
+    prepare: Duration,
     execute: Duration,
     released: usize,
+    /// What a transaction took, of preparing and executing its block.
+    cost: Duration,
+    /// Requests of blocks that are not released.
+    under_way: usize,
+    /// They, and those that waited, when the last batch was cut.
+    asked: usize,
 }
 
 impl Sequencer {
@@ -89,40 +103,51 @@ impl Sequencer {
         replica: Replica,
         journal: Journal,
         pipeline: Pipeline,
+        overlap_min: Duration,
     ) -> std::io::Result<Sequencer> {
-        let log = OrderLog::start(Arc::clone(journal.ledger()))?;
-        let (ready, flight) = (None, None);
-        let (sync, execute, released) = (Duration::ZERO, Duration::ZERO, 0);
-        Ok(Sequencer {
+        let waking = Arc::clone(&shared);
+        let wake = move || waking.queue.errand();
+        let log = OrderLog::start(Arc::clone(journal.ledger()), wake)?;
+        let mut sequencer = Sequencer {
             shared,
             replica,
             journal,
             pipeline,
             log,
-            ready,
-            flight,
-            sync,
-            execute,
-            released,
-        })
+            hands: None,
+            overlap_min,
+            ready: BTreeMap::new(),
+            flight: None,
+            sync: Duration::ZERO,
+            prepare: Duration::ZERO,
+            execute: Duration::ZERO,
+            released: 0,
+            cost: Duration::ZERO,
+            under_way: 0,
+            asked: 0,
+        };
+        sequencer.have_hands()?;
+        Ok(sequencer)
+    }
+
+    /// Threads for blocks that overlap, where they do.
+    fn have_hands(&mut self) -> std::io::Result<()> {
+        let overlap = self.pipeline.rules().overlap() && self.replica.crew().workers() > 1;
+        if overlap != self.hands.is_some() {
+            let start = || Hands::start(self.replica.crew(), &self.shared);
+            self.hands = overlap.then(start).transpose()?;
+        }
+        Ok(())
     }
 
     pub fn run(mut self) {
         loop {
-            self.run_errands();
-            let clock = Arc::clone(&self.shared.clock);
-            let carried = self.replica.deferred_to_next();
-            let next = self.shared.queue.next(&*clock, carried, self.released, self.sync);
-            let cut = match next {
-                Next::Batch(cut) => cut,
-                Next::Errand => continue,
-                Next::End => break,
-            };
             // A panic in a block is a bug; the block is not released, so stopping loses nothing
             // that was acknowledged.
-            let block = std::panic::AssertUnwindSafe(|| self.block(cut));
-            match std::panic::catch_unwind(block) {
-                Ok(Ok(())) => {}
+            let turn = std::panic::AssertUnwindSafe(|| self.turn());
+            match std::panic::catch_unwind(turn) {
+                Ok(Ok(true)) => {}
+                Ok(Ok(false)) => break,
                 Ok(Err(error)) => return self.halt(error),
                 Err(_) => {
                     let error = Error::new(SqlState::INTERNAL_ERROR, "the sequencer panicked");
@@ -135,25 +160,92 @@ impl Sequencer {
         }
     }
 
-    /// One batch, from its order to its answers.
+    /// Does all there is to do, then waits for something to happen. `false`: the queue is closed
+    /// and drained, and no block is under way.
+    fn turn(&mut self) -> Result<bool, Error> {
+        while let Some(event) = self.happened()? {
+            self.follow(event)?;
+        }
+        self.have_hands().map_err(|error| stopped(error.to_string()))?;
+        self.run_errands();
+        let clock = Arc::clone(&self.shared.clock);
+        let carried = self.replica.deferred_to_next();
+        let next = match self.pipeline.is_idle() {
+            true => {
+                let halves = self.hands.is_some() && self.is_worth_overlapping();
+                self.shared.queue.next(&*clock, carried, self.released, self.sync, halves)
+            }
+            false => self.shared.queue.beside(&*clock, carried, self.enough(), self.under_way),
+        };
+        match next {
+            Next::Batch(cut) => self.block(cut)?,
+            Next::Errand => {}
+            Next::End => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// How many requests are a batch while a block is under way; `None`: it is not to be cut yet.
+    /// A batch that could not be prepared at once can as well wait for more of them.
+    fn enough(&self) -> Option<usize> {
+        let may = self.pipeline.may_order() && !self.pipeline.is_preparing() && !self.rests();
+        may.then_some(self.released.min(self.under_way).max(1))
+    }
+
+    /// Whether what is asked at a time takes so long that it is worth handing over.
+    fn is_worth_overlapping(&self) -> bool {
+        self.cost.saturating_mul(self.asked as u32) >= self.overlap_min
+    }
+
+    /// Whether all that is under way is to come to its end first: for a reader who waits for a
+    /// state, or for a checkpoint, which begins between two blocks.
+    fn rests(&self) -> bool {
+        let service = self.shared.checkpoints.as_ref();
+        service.is_some_and(|service| service.is_wanted()) || self.shared.retention.is_rest_wanted()
+    }
+
+    /// What others have done meanwhile.
+    fn happened(&mut self) -> Result<Option<Event>, Error> {
+        if let Some(done) = self.hands.as_mut().and_then(Hands::poll) {
+            return match done {
+                Done::Prepared(ready, took) => {
+                    Ok(Some(self.prepared(ready.map_err(stopped)?, took)))
+                }
+                Done::Finished(ran, took) => self.finished(ran.map_err(stopped)?, took).map(Some),
+            };
+        }
+        let Some(appended) = self.log.poll() else { return Ok(None) };
+        let (height, took) = appended.map_err(cannot_write)?;
+        self.sync = took;
+        Ok(Some(Event::Durable(height)))
+    }
+
+    /// One batch: to its answers, or, where blocks overlap, as far as it goes without waiting.
     fn block(&mut self, cut: Cut) -> Result<(), Error> {
-        let Cut { time_us, proposer, requests } = cut;
+        let Cut { time_us, proposer, seen_height, requests, left } = cut;
+        self.under_way += requests.len();
+        self.asked = self.under_way + left;
         let bytes = requests.iter().map(|request| request.envelope.len() as u64).sum();
-        self.released = requests.len();
-        let height = self.replica.order(time_us, proposer, requests).map_err(halted)?;
-        let barrier = self.replica.barrier(height);
-        self.follow(Event::Ordered { height, barrier, bytes })?;
-        assert!(self.pipeline.is_idle(), "a block is released before the next is cut");
+        let ordered = self.replica.order(time_us, proposer, seen_height, requests);
+        let height = ordered.map_err(halted)?;
+        let (barrier, seen) = (self.replica.barrier(height), self.replica.seen(height));
+        self.follow(Event::Ordered { height, barrier, seen, bytes })?;
+        let waits = self.hands.is_some() || self.pipeline.is_idle();
+        assert!(waits, "a block is released before the next is cut");
         Ok(())
     }
 
-    /// Does what the pipeline says until it waits for the next batch.
+    /// Does what the pipeline says until it waits: for the next batch, or, where blocks overlap, for
+    /// anything.
     fn follow(&mut self, event: Event) -> Result<(), Error> {
         let mut events = vec![event];
         loop {
             let actions: Vec<Action> =
                 events.drain(..).flat_map(|event| self.pipeline.step(event)).collect();
             if actions.is_empty() {
+                if self.hands.is_some() {
+                    return Ok(());
+                }
                 match self.log.wait() {
                     Some(appended) => {
                         let (height, took) = appended.map_err(cannot_write)?;
@@ -173,12 +265,8 @@ impl Sequencer {
     fn act(&mut self, action: Action) -> Result<Option<Event>, Error> {
         match action {
             Action::Append(height) => return self.append(height),
-            Action::Prepare { height, .. } => {
-                let planned = self.replica.plan(height).map_err(halted)?;
-                self.ready = Some(planned.prepare(self.replica.crew()).map_err(stopped)?);
-                return Ok(Some(Event::Prepared(height)));
-            }
-            Action::Finish(height) => return self.finish(height).map(Some),
+            Action::Prepare { height, snapshots } => return self.begin(height, snapshots),
+            Action::Finish(height) => return self.finish(height),
             Action::Publish(_) => self.publish(),
             Action::Answer(_) => self.answer(),
             Action::Record(_) => self.record()?,
@@ -189,13 +277,39 @@ impl Sequencer {
         Ok(None)
     }
 
+    /// Plans a block, and prepares it here or beside the one before it.
+    fn begin(&mut self, height: Height, snapshots: Snapshots) -> Result<Option<Event>, Error> {
+        let planned = self.replica.plan(height).map_err(halted)?;
+        if planned.snapshots().newest != snapshots.newest {
+            return Err(stopped(format!("block {height} has two snapshots")));
+        }
+        match &mut self.hands {
+            Some(hands) if !hands.is_idle() => hands.prepare(planned),
+            _ => {
+                let began = Instant::now();
+                let ready = planned.prepare(self.replica.crew()).map_err(stopped)?;
+                return Ok(Some(self.prepared(ready, began.elapsed())));
+            }
+        }
+        Ok(None)
+    }
+
+    fn prepared(&mut self, ready: ReadyBlock, took: Duration) -> Event {
+        let height = ready.height();
+        self.prepare = took;
+        self.ready.insert(height, ready);
+        Event::Prepared(height)
+    }
+
     /// Writes a block's order: at once, or, where that is worth it, while the block is executed.
     fn append(&mut self, height: Height) -> Result<Option<Event>, Error> {
         let began = Instant::now();
-        match (self.replica.batch(height), &self.flight) {
+        let flight = self.flight.as_ref().filter(|f| f.executed.result.height() == height);
+        match (self.replica.batch(height), flight) {
             (Some(batch), None) => {
                 let record = batch.encode()?;
-                if self.sync.min(self.execute) > OVERLAP_MIN {
+                let is_busy = self.hands.as_ref().is_some_and(|hands| !hands.is_idle());
+                if is_busy || self.sync.min(self.execute) > OVERLAP_MIN {
                     self.log.append(height, record);
                     return Ok(None);
                 }
@@ -212,13 +326,37 @@ impl Sequencer {
         Ok(Some(Event::Durable(height)))
     }
 
-    fn finish(&mut self, height: Height) -> Result<Event, Error> {
-        let began = Instant::now();
-        let ready = self.ready.take();
+    /// Finishes a block, here or where the next one can be cut and prepared meanwhile.
+    fn finish(&mut self, height: Height) -> Result<Option<Event>, Error> {
+        let ready = self.ready.remove(&height);
         let ready = ready.ok_or_else(|| stopped(format!("block {height} is not prepared")))?;
-        let executed = self.replica.finish(ready).map_err(halted)?;
+        let finishing = self.replica.begin_finish(ready).map_err(halted)?;
+        let is_worth_it = self.is_worth_overlapping();
+        match &mut self.hands {
+            Some(hands) if is_worth_it => {
+                hands.finish(finishing);
+                Ok(None)
+            }
+            _ => {
+                let began = Instant::now();
+                let ran = finishing.run(self.replica.crew()).map_err(stopped)?;
+                self.finished(ran, began.elapsed()).map(Some)
+            }
+        }
+    }
+
+    /// Seals a block that has run.
+    fn finished(&mut self, ran: RanBlock, took: Duration) -> Result<Event, Error> {
+        let began = Instant::now();
+        let (height, overtakes) = (ran.height(), ran.overtakes());
+        let executed = self.replica.end_finish(ran).map_err(halted)?;
+        if self.pipeline.rules().lag > 1 {
+            self.shared.retention.finished(overtakes);
+        }
         let ledger_bytes = executed.ledger_bytes();
-        self.execute = began.elapsed();
+        self.execute = took + began.elapsed();
+        let transactions = executed.settled.len().max(1) as u32;
+        self.cost = (self.prepare + self.execute) / transactions;
         self.flight = Some(Flight { executed, execute: self.execute, ledger_bytes });
         Ok(Event::Finished { height, rules: rules_of(&self.replica, &self.journal) })
     }
@@ -227,8 +365,15 @@ impl Sequencer {
     /// reads a snapshot that holds it.
     fn publish(&mut self) {
         let shared = Arc::clone(&self.shared);
-        let head = self.replica.head();
-        shared.retention.block(head, || self.replica.publish());
+        let (head, rules) = (self.replica.head(), self.pipeline.rules());
+        if rules.lag > 1 {
+            shared.retention.set_overlaps(true);
+        }
+        shared.retention.block(head, self.pipeline.newest_is_safe(), || self.replica.publish());
+        if rules.lag == 1 {
+            shared.retention.set_overlaps(false);
+        }
+        shared.queue.released(head.height);
         *shared.head.lock().unwrap_or_else(|e| e.into_inner()) = head;
         shared.released.store(head.height, Ordering::Release);
         shared.released_us.store(head.time_us, Ordering::Release);
@@ -242,6 +387,8 @@ impl Sequencer {
     fn answer(&mut self) {
         let Some(flight) = &mut self.flight else { return };
         let event = flight.event(self.sync);
+        self.released = flight.executed.settled.len();
+        self.under_way -= flight.executed.settled.len() - flight.executed.carried_in;
         let now = Instant::now();
         for settled in &mut flight.executed.settled {
             answer_one(settled, event.height, now, &*self.shared.observer);
@@ -274,7 +421,7 @@ impl Sequencer {
     pub fn leave_boundary(&mut self) {
         let Some(service) = &self.shared.checkpoints else { return };
         let durable_below = self.journal.ledger().durable_below();
-        if service.is_wanted() {
+        if service.is_wanted() && self.replica.can_resume_here() {
             service.leave(self.replica.boundary(), durable_below);
         }
     }
@@ -294,6 +441,10 @@ impl Sequencer {
     fn halt(mut self, error: Error) {
         tracing::error!(%error, "reads only from now on; restart the node to recover");
         let _: Actions = self.pipeline.step(Event::Failed);
+        let done = self.hands.as_mut().map(Hands::stop).unwrap_or_default();
+        let beside = done.into_iter().flat_map(Done::into_requests);
+        let ready = std::mem::take(&mut self.ready).into_values();
+        let ready = ready.flat_map(|ready| ready.into_tasks().map(|member| member.request));
         // Clients that are answered find the engine halted.
         self.shared.halt(&error);
         let waiting = self.flight.take().into_iter().flat_map(|flight| flight.executed.settled);
@@ -301,7 +452,8 @@ impl Sequencer {
             Decided::Now(member) => Some(member.request),
             Decided::Later => None,
         });
-        let requests: Vec<Request> = members.chain(self.replica.abandon()).collect();
+        let requests: Vec<Request> =
+            members.chain(beside).chain(ready).chain(self.replica.abandon()).collect();
         for waiting in requests.into_iter().filter_map(|request| request.waiting) {
             let _ = waiting.reply.send(Err(error.clone()));
         }
@@ -327,6 +479,6 @@ fn halted(halt: Halt) -> Error {
     stopped(halt.0)
 }
 
-fn stopped(why: String) -> Error {
-    Error::new(SqlState::INTERNAL_ERROR, "the replica halted").with_detail(why)
+fn stopped(why: impl Into<String>) -> Error {
+    Error::new(SqlState::INTERNAL_ERROR, "the replica halted").with_detail(why.into())
 }

@@ -61,11 +61,11 @@ impl Replica {
         result: Option<&BlockResult>,
         requests: Vec<Request>,
     ) -> Result<Unsealed, Halt> {
-        let OrderHeader { time_us, proposer, .. } = *recorded.header();
+        let OrderHeader { time_us, proposer, seen_height, .. } = *recorded.header();
         if self.rules().runs_first {
             return self.run_as_recorded(recorded, result, requests);
         }
-        let height = self.order(time_us, proposer, requests)?;
+        let height = self.order(time_us, proposer, seen_height, requests)?;
         let ready = self.plan(height)?.prepare(&self.crew)?;
         self.finish_unsealed(ready)
     }
@@ -80,7 +80,8 @@ impl Replica {
     ) -> Result<Unsealed, Halt> {
         let OrderHeader { time_us, proposer, .. } = *recorded.header();
         let kept = images::are_kept(self.protocol().info());
-        let batch = Arc::new(self.seal_batch(time_us, proposer, recorded.envelopes().to_vec())?);
+        let envelopes = recorded.envelopes().to_vec();
+        let batch = Arc::new(self.seal_batch(time_us, proposer, 0, envelopes)?);
         let height = batch.height();
         let members = self.admit_all(height, time_us, requests)?;
         let mut ran = Ran::default();

@@ -12,7 +12,9 @@
 //!
 //! A checkpoint holds these bytes. The *carried root* in a result header covers what decides how
 //! the next blocks run: the deferred transactions (id, origin, attempts, and the block that they
-//! join) and the protocol's value. It is zeros where there is neither.
+//! join) and the protocol's value. It is zeros where there is neither. Where blocks overlap, the
+//! next one may be planned already when a block is finished: the root covers what joins blocks
+//! that cannot be, and the roots before it the others.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -136,9 +138,14 @@ impl Replica {
         out.into()
     }
 
-    pub(super) fn carried_root(&self) -> Hash {
-        let (deferred, carried) = (self.line.deferred(), self.line.carried());
-        if deferred.is_empty() && carried.is_empty() {
+    pub(super) fn carried_root(&self, height: Height) -> Hash {
+        let first = match self.floor == height {
+            true => height + 1,
+            false => height + self.rules().carry_lag(),
+        };
+        let carried = self.line.carried();
+        let mut deferred = self.line.deferred().range(first..).peekable();
+        if deferred.peek().is_none() && carried.is_empty() {
             return ZERO_HASH;
         }
         let mut out = Vec::new();

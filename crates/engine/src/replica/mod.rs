@@ -19,6 +19,11 @@
 //! took; executing such a block again means one by one. Where there is no such order, the result
 //! holds the rows that the block left ([`images`](crate::images)).
 //!
+//! *Blocks that overlap.* A block may be planned and prepared while the one before it is finished,
+//! on the snapshot that its order names: the lag of the protocol, the last barrier, and what those
+//! had seen who made the batch, which its envelopes and its order header say. So a replica that
+//! executes the ledger again, one block after the other, prepares each on the same one.
+//!
 //! *At most once.* What a block decides about a key counts from the first block on that is certain
 //! to be planned afterwards, `carry_lag` later, so that all replicas admit alike.
 
@@ -34,8 +39,10 @@ use concurrency::{BlockReport, Crew, Past, Protocol, Snapshots};
 use ledger::{
     Batch, BlockResult, Genesis, Hash, LedgerId, OrderHeader, OrderSeal, Parameters, ResultHeader,
 };
-use order::Submissions;
-use pipeline::{Barrier, Cadence, Line, LineStart, Pipeline, Planned, Ready, Rules, Settled};
+use order::{Submissions, View};
+use pipeline::{
+    Barrier, Cadence, Finishing, Line, LineStart, Pipeline, Planned, Ran, Ready, Rules, Settled,
+};
 use storage::Store;
 use types::row::ROW_ENCODING;
 use types::{Error, Height, Origin, Position};
@@ -62,6 +69,8 @@ pub struct Executed {
     /// How many were carried over.
     pub carried_in: usize,
     pub serial_order: Vec<Position>,
+    /// (t, u): t comes, in the serial order, right before u of the block before.
+    pub overtakings: Vec<(Position, Position)>,
     /// Which of the requests each of its own was, where the block is not in their order: it is in
     /// the serial order that they took.
     pub arrivals: Option<Vec<Position>>,
@@ -108,6 +117,9 @@ struct Ordered {
     time_us: i64,
     proposer: order::Proposer,
     requests: Vec<Request>,
+    barrier: Barrier,
+    /// The newest block that its proposer had seen, or one of its clients.
+    seen: Height,
     /// `None`: sealed when it has run.
     batch: Option<Arc<Batch>>,
     /// From its first schema or parameter change on.
@@ -118,7 +130,7 @@ pub struct Replica {
     ledger_id: LedgerId,
     store: Arc<Store>,
     language: Arc<dyn Language>,
-    crew: Crew,
+    crew: Arc<Crew>,
     line: Line<Member>,
     parameters: Arc<Parameters>,
     parameters_hash: Hash,
@@ -127,8 +139,10 @@ pub struct Replica {
     /// What blocks decided about keys, until it counts.
     unsettled: carry::Unsettled,
     ordered: BTreeMap<Height, Ordered>,
-    /// The last block that changed the schema or parameters, or the oldest that was to be read
-    /// where this replica began: no older snapshot is read.
+    /// The newest block that was planned.
+    planned: Height,
+    /// The last block that asked for a change of schema or parameters, or the oldest that was to be
+    /// read where this replica began: no older snapshot is read.
     floor: Height,
     /// The newest order: its height, hash and time.
     newest: Head,
@@ -205,7 +219,7 @@ impl Replica {
             ledger_id: order.ledger_id,
             store,
             language,
-            crew: Crew::new(workers),
+            crew: Arc::new(Crew::new(workers)),
             line,
             parameters_hash: parameters.hash()?,
             parameters,
@@ -213,6 +227,7 @@ impl Replica {
             submissions,
             unsettled,
             ordered: BTreeMap::new(),
+            planned: order.height,
             floor,
             newest: Head { height: order.height, hash: order.hash(), time_us: order.time_us },
             head: head_of(&order, &result),
@@ -236,7 +251,12 @@ impl Replica {
 
     /// The schedule of the blocks to come.
     pub fn pipeline(&self, cadence: Cadence) -> Pipeline {
-        Pipeline::new(self.head.height, self.head.height, self.line.rules(), cadence)
+        self.pipeline_of(self.line.rules(), cadence)
+    }
+
+    /// The same where others than the protocol have a say.
+    pub fn pipeline_of(&self, rules: Rules, cadence: Cadence) -> Pipeline {
+        Pipeline::new(self.head.height, self.floor, rules, cadence)
     }
 
     pub fn protocol(&self) -> &Arc<dyn Protocol> {
@@ -270,7 +290,7 @@ impl Replica {
         })
     }
 
-    pub fn crew(&self) -> &Crew {
+    pub fn crew(&self) -> &Arc<Crew> {
         &self.crew
     }
 
@@ -305,29 +325,57 @@ impl Replica {
     }
 
     /// Gives the next height to a batch. Times never run back. Under a deterministic protocol its
-    /// header is made here, and may be written before the block is executed.
+    /// header is made here, and may be written before the block is executed. `seen_height`: what
+    /// the proposer had released.
     pub fn order(
         &mut self,
         time_us: i64,
         proposer: order::Proposer,
+        seen_height: Height,
         requests: Vec<Request>,
     ) -> Result<Height, Halt> {
         let height = self.newest.height + 1;
         let time_us = time_us.max(self.newest.time_us);
+        let (seen_height, seen) = self.seen_by(height, seen_height, &requests);
+        let barriers = requests.iter().map(|request| request.barrier);
+        let barrier = barriers.max_by_key(|barrier| *barrier as u8).unwrap_or(Barrier::None);
         let envelopes = || requests.iter().map(|request| request.envelope.clone()).collect();
         let batch = match self.rules().runs_first {
             true => None,
-            false => Some(Arc::new(self.seal_batch(time_us, proposer, envelopes())?)),
+            false => {
+                Some(Arc::new(self.seal_batch(time_us, proposer, seen_height, envelopes())?))
+            }
         };
         let tail = Vec::new();
-        self.ordered.insert(height, Ordered { time_us, proposer, requests, batch, tail });
+        let ordered = Ordered { time_us, proposer, requests, barrier, seen, batch, tail };
+        self.ordered.insert(height, ordered);
         Ok(height)
+    }
+
+    /// What the order header says, and what the clients have seen beside the proposer. An envelope
+    /// that has seen a block which is not before it is refused, and says nothing.
+    fn seen_by(
+        &self,
+        height: Height,
+        seen_height: Height,
+        requests: &[Request],
+    ) -> (Height, Height) {
+        if self.rules().lag == 1 {
+            return (0, 0);
+        }
+        let seen_height = seen_height.min(height - 1);
+        let views = requests.iter().filter_map(|request| View::read(&request.envelope).ok());
+        let seen = views
+            .filter(|view| view.ledger_id == self.ledger_id && view.seen_height < height)
+            .map(|view| view.seen_height);
+        (seen_height, seen.fold(seen_height, Height::max))
     }
 
     fn seal_batch(
         &mut self,
         time_us: i64,
         proposer: order::Proposer,
+        seen_height: Height,
         envelopes: Vec<Bytes>,
     ) -> Result<Batch, Halt> {
         let seal = OrderSeal {
@@ -337,6 +385,7 @@ impl Replica {
             time_us,
             proposer,
             parameters_hash: self.parameters_hash,
+            seen_height,
         };
         let batch = Batch::seal(seal, envelopes)?;
         self.newest = Head { height: batch.height(), hash: batch.hash(), time_us };
@@ -363,14 +412,18 @@ impl Replica {
 
     /// Why later blocks must wait for one that was ordered.
     pub fn barrier(&self, height: Height) -> Barrier {
-        let requests = self.ordered.get(&height).map_or(&[][..], |ordered| &ordered.requests);
-        let barriers = requests.iter().map(|request| request.barrier);
-        barriers.max_by_key(|barrier| *barrier as u8).unwrap_or(Barrier::None)
+        self.ordered.get(&height).map_or(Barrier::None, |ordered| ordered.barrier)
+    }
+
+    /// The oldest snapshot that a block which was ordered may be prepared on, whatever its lag.
+    pub fn seen(&self, height: Height) -> Height {
+        let seen = self.ordered.get(&height).map_or(0, |ordered| ordered.seen);
+        seen.max(self.floor)
     }
 
     /// Orders and executes the next block. Its writes are in the store but not published.
     pub fn execute(&mut self, time_us: i64, requests: Vec<Request>) -> Result<Executed, Halt> {
-        let height = self.order(time_us, [0; 32], requests)?;
+        let height = self.order(time_us, [0; 32], self.head.height, requests)?;
         self.run(height)
     }
 
@@ -380,9 +433,16 @@ impl Replica {
         self.finish(ready)
     }
 
-    /// What the block behind the head is prepared on.
+    /// What a block that was ordered is prepared on.
     fn snapshots(&self, height: Height) -> Snapshots {
-        Snapshots { newest: height - 1, floor: self.floor }
+        let (barrier, seen) = (self.barrier(height), self.seen(height));
+        self.rules().snapshots(height, barrier, self.floor, seen)
+    }
+
+    /// Whether a replica that is made from the state at the head goes on as this one does: no later
+    /// block has been planned.
+    pub fn can_resume_here(&self) -> bool {
+        self.planned <= self.head.height
     }
 }
 
@@ -398,6 +458,8 @@ impl Executed {
 
 pub(crate) type PlannedBlock = Planned<Member>;
 pub(crate) type ReadyBlock = Ready<Member>;
+pub(crate) type FinishingBlock = Finishing<Member>;
+pub(crate) type RanBlock = Ran<Member>;
 
 fn head_of(order: &OrderHeader, result: &ResultHeader) -> Head {
     Head { height: result.height, hash: result.hash(), time_us: order.time_us }

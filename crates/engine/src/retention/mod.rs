@@ -19,6 +19,9 @@
 //! makes again: it begins with a checkpoint, and retains the named blocks among those that it
 //! executes behind it. An older one is listed as lost, and whoever asks for it is told why.
 //!
+//! *Where blocks overlap*, not each height is a state of the serial order ([`states`]). One that is
+//! none is neither retained nor shown: a rule retains the next one in its place.
+//!
 //! # The limit
 //!
 //! When undo versions take more than `undo_bytes_max`, and what the next collections will free does
@@ -37,15 +40,18 @@
 
 mod names;
 mod policy;
+mod states;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use storage::{Snapshot, Store};
 use types::{Error, Height, Result, SqlState};
 
 use crate::replica::Head;
 use names::Found;
+use states::States;
 
 pub use names::PinFolder;
 pub use policy::{Every, Policy, Rule};
@@ -85,6 +91,10 @@ pub struct Retention {
     /// Held while a name comes or goes, which takes the disk's time: blocks do not wait for it.
     pins: Mutex<Option<PinFolder>>,
     inner: Mutex<Inner>,
+    /// Heights may be in doubt.
+    overlaps: AtomicBool,
+    /// A height is published, or in doubt no more.
+    decided: Condvar,
 }
 
 /// A block that can be read, or a name for one that could.
@@ -136,6 +146,9 @@ struct Inner {
     retained: BTreeMap<Height, Known>,
     /// What each rule retains, ascending.
     by_rule: Vec<VecDeque<Height>>,
+    /// Rules that are to retain the next height that is safe.
+    due: BTreeSet<usize>,
+    states: States,
     names: BTreeMap<String, NamedPin>,
     given_up: u64,
 }
@@ -169,6 +182,8 @@ impl Retention {
             recent: VecDeque::from([newest]),
             retained: BTreeMap::new(),
             by_rule: vec![VecDeque::new(); policy.rules.len()],
+            due: BTreeSet::new(),
+            states: States::default(),
             names: BTreeMap::new(),
             given_up: 0,
         };
@@ -184,18 +199,104 @@ impl Retention {
             inner.names.insert(name, pin);
         }
         let (pins, inner) = (Mutex::new(pins), Mutex::new(inner));
-        Retention { store, policy, undo_bytes_max, pins, inner }
+        let (overlaps, decided) = (AtomicBool::new(false), Condvar::new());
+        Retention { store, policy, undo_bytes_max, pins, inner, overlaps, decided }
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(|e| e.into_inner())
     }
 
+    /// Whether blocks overlap behind the next one that is published: told before it is.
+    pub(crate) fn set_overlaps(&self, overlaps: bool) {
+        self.overlaps.store(overlaps, Ordering::SeqCst);
+    }
+
+    /// The newest state, as a lease, for a session that must see all that was answered before. Where
+    /// blocks overlap this may wait for one that is under way, or two.
+    ///
+    /// # Errors
+    /// The engine has stopped, and what was to be waited for will not come.
+    pub fn newest(&self) -> Result<Snapshot> {
+        if !self.overlaps.load(Ordering::SeqCst) {
+            let lease = self.store.lease();
+            if !self.overlaps.load(Ordering::SeqCst) {
+                return Ok(lease);
+            }
+        }
+        let mut inner = self.inner();
+        loop {
+            let lease = self.store.lease();
+            let height = lease.height();
+            while inner.states.is_in_doubt(height) {
+                inner = self.wait(inner)?;
+            }
+            if inner.states.is_safe(height) {
+                return Ok(lease);
+            }
+            inner.states.want_rest();
+            while inner.newest.height == height {
+                inner = self.wait(inner)?;
+            }
+        }
+    }
+
+    /// The same, if there is nothing to wait for.
+    pub fn newest_at_once(&self) -> Option<Snapshot> {
+        if self.overlaps.load(Ordering::SeqCst) {
+            let inner = self.inner();
+            return inner.states.is_safe(inner.newest.height).then(|| self.store.lease());
+        }
+        let lease = self.store.lease();
+        (!self.overlaps.load(Ordering::SeqCst)).then_some(lease)
+    }
+
+    fn wait<'a>(&self, inner: MutexGuard<'a, Inner>) -> Result<MutexGuard<'a, Inner>> {
+        if inner.states.has_ended() {
+            let height = inner.newest.height;
+            let what = "the node has stopped before it was known whether its newest block is safe";
+            return Err(Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what)
+                .with_detail(format!("Transactions may come that precede some of block {height}."))
+                .with_hint("Read an older block, or restart the node, which recovers."));
+        }
+        Ok(self.decided.wait(inner).unwrap_or_else(|e| e.into_inner()))
+    }
+
+    /// The block behind the newest one is finished. `overtakes`: one of its transactions precedes
+    /// one of the newest block.
+    pub(crate) fn finished(&self, overtakes: bool) {
+        let mut inner = self.inner();
+        inner.states.finished(overtakes);
+        self.retain_due(&mut inner);
+        drop(inner);
+        self.decided.notify_all();
+    }
+
+    /// Whether no batch is to be cut before all that is under way is published.
+    pub(crate) fn is_rest_wanted(&self) -> bool {
+        self.overlaps.load(Ordering::SeqCst) && self.inner().states.is_rest_wanted()
+    }
+
+    /// Nothing more is published.
+    pub(crate) fn end(&self) {
+        self.inner().states.end();
+        self.decided.notify_all();
+    }
+
     /// A block comes, and nothing was collected since the one before. Whoever sees it published
-    /// finds out its hash and its time.
-    pub fn block(&self, head: Head, publish: impl FnOnce()) {
+    /// finds out its hash and its time. `safe`: nothing that comes will precede any of it.
+    pub fn block(&self, head: Head, safe: bool, publish: impl FnOnce()) {
         let mut inner = self.inner();
         publish();
+        inner.states.published(head.height, safe);
+        self.note(&mut inner, head);
+        drop(inner);
+        if self.overlaps.load(Ordering::SeqCst) {
+            self.decided.notify_all();
+        }
+    }
+
+    fn note(&self, inner: &mut Inner, head: Head) {
         let before = std::mem::replace(&mut inner.newest, head);
         if let Some(known) = inner.retained.get_mut(&before.height) {
             known.next_time_us = Some(head.time_us);
@@ -203,6 +304,8 @@ impl Retention {
         inner.recent.push_back(head);
         if inner.recent.len() > RECENT_BLOCKS {
             inner.recent.pop_front();
+            let oldest = inner.recent[0].height;
+            inner.states.forget_below(oldest);
         }
         for (place, rule) in self.policy.rules.iter().enumerate() {
             let wanted = match rule.every {
@@ -212,14 +315,36 @@ impl Retention {
                     begins.then_some(before.height)
                 }
             };
-            if let Some(height) = wanted.filter(|height| self.retain(&mut inner, *height)) {
-                inner.by_rule[place].push_back(height);
-                while inner.by_rule[place].len() > rule.keep as usize
-                    && let Some(oldest) = inner.by_rule[place].pop_front()
-                {
-                    self.release_unused(&mut inner, oldest);
+            match wanted {
+                Some(height) if inner.states.is_safe(height) => {
+                    self.retain_by(inner, place, height);
                 }
+                Some(_) => drop(inner.due.insert(place)),
+                None => {}
             }
+        }
+        self.retain_due(inner);
+    }
+
+    /// The newest height in the place of those that were not safe.
+    fn retain_due(&self, inner: &mut Inner) {
+        let newest = inner.newest.height;
+        if inner.states.is_safe(newest) {
+            for place in std::mem::take(&mut inner.due) {
+                self.retain_by(inner, place, newest);
+            }
+        }
+    }
+
+    fn retain_by(&self, inner: &mut Inner, place: usize, height: Height) {
+        if inner.by_rule[place].back() == Some(&height) || !self.retain(inner, height) {
+            return;
+        }
+        inner.by_rule[place].push_back(height);
+        while inner.by_rule[place].len() > self.policy.rules[place].keep as usize
+            && let Some(oldest) = inner.by_rule[place].pop_front()
+        {
+            self.release_unused(inner, oldest);
         }
     }
 
@@ -344,7 +469,13 @@ impl Retention {
                 .with_hint("Unpin some: SELECT tally_unpin(name)."));
         }
         let own = reader.map(|(_, head)| head.height);
-        let height = block.or(own).unwrap_or(inner.newest.height);
+        let height = match block.or(own) {
+            Some(height) => height,
+            None => self.newest_safe(&inner, inner.newest.height),
+        };
+        if !inner.states.is_safe(height) {
+            return Err(overtaken(height));
+        }
         let by_reader = reader.filter(|(snapshot, head)| {
             head.height == height && self.store.retain_snapshot(snapshot)
         });
@@ -401,18 +532,33 @@ impl Retention {
 
     /// The state at a block, as a lease.
     pub fn snapshot_at(&self, height: Height) -> Result<Snapshot> {
+        if self.overlaps.load(Ordering::SeqCst) {
+            let mut inner = self.inner();
+            while inner.states.is_in_doubt(height) {
+                inner = self.wait(inner)?;
+            }
+        }
+        if !self.inner().states.is_safe(height) {
+            return Err(overtaken(height));
+        }
         self.store.lease_at(height).ok_or_else(|| self.unreadable(&self.inner(), height))
+    }
+
+    /// The newest safe height of those whose times are known, up to one of them.
+    fn newest_safe(&self, inner: &Inner, height: Height) -> Height {
+        let first = inner.recent.front().map_or(height, |head| head.height);
+        (first..=height).rev().find(|height| inner.states.is_safe(*height)).unwrap_or(height)
     }
 
     /// The newest block at or before a time.
     pub fn block_at(&self, time_us: i64) -> Result<Height> {
         let inner = self.inner();
         if time_us >= inner.newest.time_us {
-            return Ok(inner.newest.height);
+            return Ok(self.newest_safe(&inner, inner.newest.height));
         }
         let recent = inner.recent.partition_point(|head| head.time_us <= time_us);
         if let Some(found) = recent.checked_sub(1).and_then(|place| inner.recent.get(place)) {
-            return Ok(found.height);
+            return Ok(self.newest_safe(&inner, found.height));
         }
         let is_it = |known: &&Known| {
             known.head.time_us <= time_us && known.next_time_us.is_some_and(|next| time_us < next)
@@ -488,6 +634,13 @@ fn forget(inner: &mut Inner, height: Height) {
     for pin in inner.names.values_mut().filter(|pin| pin.block.head.height == height) {
         pin.lost.get_or_insert(Lost::Memory);
     }
+}
+
+fn overtaken(height: Height) -> Error {
+    let what = format!("block {height} is no state between transactions");
+    Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what)
+        .with_detail(format!("Transactions of block {} precede some of it.", height + 1))
+        .with_hint("Read the block before it, or behind it.")
 }
 
 fn time_text(time_us: i64) -> String {

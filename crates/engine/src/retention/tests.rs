@@ -33,6 +33,10 @@ impl World {
 
     /// Each row says which block wrote it last.
     fn block(&self, height: Height, time_us: i64) {
+        self.block_that_is(true, height, time_us);
+    }
+
+    fn block_that_is(&self, safe: bool, height: Height, time_us: i64) {
         let table = self.store.table(TableId(0)).unwrap();
         let mut block = self.store.begin_block(height, 1);
         for id in 0..self.rows {
@@ -41,7 +45,7 @@ impl World {
             table.insert(Key::from_int(id as i64).as_bytes(), &row, stamp, block.arena(0));
         }
         self.store.finish_unread(block);
-        self.retention.block(head(height, time_us), || self.store.publish(height));
+        self.retention.block(head(height, time_us), safe, || self.store.publish(height));
         if height.is_multiple_of(8) {
             self.retention.collect();
         }
@@ -60,6 +64,58 @@ impl World {
             assert_eq!(out[0], Value::Int(snapshot.height() as i64));
         }
     }
+}
+
+/// Blocks that overlap: those of `overtaken` are no states.
+fn overlapping(world: &World, heights: std::ops::RangeInclusive<Height>, overtaken: &[Height]) {
+    world.retention.set_overlaps(true);
+    for height in heights {
+        world.retention.finished(overtaken.contains(&(height - 1)));
+        world.block_that_is(false, height, height as i64 * 10);
+    }
+}
+
+#[test]
+fn what_is_overtaken_is_neither_shown_nor_retained() {
+    let world = World::new("every 4 blocks keep 9", 0);
+    overlapping(&world, 1..=14, &[4, 5, 10, 13]);
+    // In the place of block 4.
+    assert_eq!(world.retained(), [6, 8, 12]);
+    let refused = |height| world.retention.snapshot_at(height).err().unwrap().code();
+    assert_eq!(refused(10), SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE);
+    assert_eq!(world.retention.snapshot_at(12).unwrap().height(), 12);
+    assert_eq!(world.retention.block_at(109).unwrap(), 9, "block 10 was overtaken");
+    assert_eq!(world.retention.block_at(1_000).unwrap(), 12, "the newest is in doubt");
+    let pinned = world.retention.pin("newest", "me", None, None).unwrap();
+    assert_eq!(pinned.head.height, 12);
+    assert!(world.retention.pin("overtaken", "me", Some(13), None).is_err());
+    assert!(world.retention.newest_at_once().is_none());
+}
+
+#[test]
+fn a_reader_waits_for_a_state_and_asks_for_rest_where_it_was_overtaken() {
+    let world = World::new("none", 0);
+    overlapping(&world, 1..=2, &[]);
+    std::thread::scope(|threads| {
+        let reader = threads.spawn(|| world.retention.newest().unwrap().height());
+        world.retention.finished(false);
+        assert_eq!(reader.join().unwrap(), 2);
+        world.block_that_is(false, 3, 30);
+        let reader = threads.spawn(|| world.retention.newest().unwrap().height());
+        // It has come when it asks for rest.
+        world.retention.finished(true);
+        while !world.retention.is_rest_wanted() {
+            std::thread::yield_now();
+        }
+        world.block_that_is(true, 4, 40);
+        assert_eq!(reader.join().unwrap(), 4);
+        assert!(!world.retention.is_rest_wanted());
+        world.block_that_is(false, 5, 50);
+        let reader = threads.spawn(|| world.retention.newest().err().unwrap().code());
+        world.retention.end();
+        assert_eq!(reader.join().unwrap(), SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE);
+    });
+    assert_eq!(world.retention.newest_at_once().map(|lease| lease.height()), None);
 }
 
 #[test]

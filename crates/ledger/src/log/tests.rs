@@ -253,6 +253,7 @@ fn a_record_inside_an_envelope_proves_nothing() {
         time_us: batch.header().time_us,
         proposer: batch.header().proposer,
         parameters_hash: batch.header().parameters_hash,
+        seen_height: 0,
     };
     let batch = Batch::seal(seal, vec![record.into()]).unwrap();
     blocks.push(Block { batch, result });

@@ -197,27 +197,28 @@ fn a_checkpoint_is_taken_behind_any_block() {
     assert_eq!(verified["checkpoints"].as_array().map(Vec::len), Some(2), "{verified}");
 }
 
-/// Between blocks, no state of such a ledger would be that of a serial order.
+/// A session sees what it was told, before and after a start, and the ledger verifies.
 #[test]
-fn a_protocol_that_reads_older_snapshots_begins_no_ledger() {
+fn blocks_that_overlap_run_a_ledger() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
-    let nowhere = ["--listen", "127.0.0.1:0", "--http-listen", ""];
-    let serve = ["serve", "--data", path(&data), "--protocol", "harmony:inter_block=on"];
-    let begun = run(&[&serve[..], &nowhere].concat());
-    let told = String::from_utf8_lossy(&begun.stderr).into_owned();
-    assert!(!begun.status.success() && told.contains("cannot run a ledger"), "{told}");
-    assert!(told.contains("HINT: "), "{told}");
-    let mut node = Node::start(&data);
-    tokio::runtime::Runtime::new().unwrap().block_on(async {
-        let client = node.connect().await;
-        let set = client
-            .batch_execute("SET ledger.protocol = 'harmony:inter_block=on'")
-            .await
-            .unwrap_err();
-        assert!(set.as_db_error().unwrap().message().contains("cannot run a ledger"), "{set}");
-    });
-    assert_eq!(node.signal(Signal::TERM), Some(0));
+    for protocol in ["harmony:inter_block=on", "quecc:planning=pipelined"] {
+        let mut node = Node::start(&data);
+        let set = format!("SET ledger.protocol = '{protocol}'");
+        let create = "CREATE TABLE IF NOT EXISTS t (id int PRIMARY KEY, v int)";
+        execute(&node, &[&set, create, "DELETE FROM t", "INSERT INTO t VALUES (1, 0)"]);
+        tokio::runtime::Runtime::new().unwrap().block_on(async {
+            let client = node.connect().await;
+            for expected in 1..50 {
+                client.execute("UPDATE t SET v = v + 1", &[]).await.unwrap();
+                let row = client.query_one("SELECT v FROM t", &[]).await.unwrap();
+                assert_eq!(row.get::<_, i32>(0), expected, "{protocol}");
+            }
+        });
+        assert_eq!(node.signal(Signal::TERM), Some(0));
+    }
+    let (code, verified) = verify(&data, &[]);
+    assert_eq!(code, Some(0), "{verified}");
 }
 
 #[test]

@@ -194,6 +194,7 @@ fn forge(data: &Path, to: &Path, height: u64, was: &[u8], is: &[u8]) {
             time_us: order.time_us,
             proposer: order.proposer,
             parameters_hash: order.parameters_hash,
+            seen_height: order.seen_height,
         };
         let batch = Batch::seal(seal, envelopes).unwrap();
         let seal = ResultSeal {

@@ -80,7 +80,7 @@ fn samples() -> Vec<Vec<u8>> {
     let envelope = |_| envelopes().new_tree(&mut runner).unwrap().current().encode().unwrap();
     let envelopes: Vec<Bytes> = (0..6).map(envelope).collect();
     let mut samples: Vec<Vec<u8>> = envelopes.iter().map(|bytes| bytes.to_vec()).collect();
-    let proposal = Proposal { time_us: -5, proposer: [3; 32], envelopes };
+    let proposal = Proposal { time_us: -5, proposer: [3; 32], seen_height: 7, envelopes };
     let evidence = Bytes::from_static(b"term 3, index 9");
     samples.push(proposal.encode().to_vec());
     samples.push(Certificate { kind: CertificateKind::Raft, evidence }.encode().to_vec());
@@ -90,7 +90,8 @@ fn samples() -> Vec<Vec<u8>> {
 #[test]
 fn proposals_and_certificates_come_back() {
     for envelopes in [vec![], vec![Bytes::from_static(b"one"), Bytes::new()]] {
-        let proposal = Proposal { time_us: i64::MIN, proposer: [1; 32], envelopes };
+        let proposal =
+            Proposal { time_us: i64::MIN, proposer: [1; 32], seen_height: u64::MAX, envelopes };
         assert_eq!(Proposal::decode(&proposal.encode()).unwrap(), proposal);
     }
     use CertificateKind::{CometBft, Kafka, Model, Raft};

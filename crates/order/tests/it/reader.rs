@@ -56,7 +56,12 @@ fn the_client_finds_changed_vectors() {
 #[test]
 fn the_client_is_as_strict() {
     let bytes = View { approvals: vec![], ..usual(b"SELECT 1") }.encode().unwrap();
-    let proposal = Proposal { time_us: 1, proposer: [2; 32], envelopes: vec![bytes.clone()] };
+    let proposal = Proposal {
+        time_us: 1,
+        proposer: [2; 32],
+        seen_height: 300,
+        envelopes: vec![bytes.clone()],
+    };
     let samples = [
         ("envelope", bytes.to_vec()),
         ("proposal", proposal.encode().to_vec()),

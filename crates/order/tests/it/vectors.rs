@@ -102,11 +102,13 @@ fn draws(seed: &[u8; 16]) -> Value {
 
 fn proposal() -> Value {
     let envelopes = vec![usual(b"SELECT 1").encode().unwrap(), Bytes::from_static(b"anything")];
-    let proposal = Proposal { time_us: 849_000_000_000_001, proposer: [3; 32], envelopes };
+    let proposal =
+        Proposal { time_us: 849_000_000_000_001, proposer: [3; 32], seen_height: 300, envelopes };
     json!({
         "bytes": to_hex(&proposal.encode()),
         "time_us": proposal.time_us,
         "proposer": to_hex(&proposal.proposer),
+        "seen_height": proposal.seen_height,
         "envelopes": proposal.envelopes.iter().map(|e| to_hex(e)).collect::<Vec<_>>(),
     })
 }

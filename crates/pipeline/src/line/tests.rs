@@ -145,6 +145,21 @@ fn what_is_deferred_joins_the_block_carry_lag_later_ahead_of_its_own_in_its_orde
     assert!(!after_next.has_deferred());
 }
 
+/// Where blocks defer to the next one but one no longer, two blocks may defer to the same.
+#[test]
+fn behind_a_change_of_protocol_all_join_in_the_order_of_their_origins() {
+    let defers: Defers = |block| match block.height {
+        1..4 => (0..block.transactions.len() as Position).collect(),
+        _ => Vec::new(),
+    };
+    let mut line = line(&protocol(2, defers), 9);
+    run(&mut line, &["a", "b"]).unwrap();
+    line.set_protocol(protocol(1, defers), Carried::default());
+    assert_eq!(run(&mut line, &["c"]).unwrap(), [("--".to_owned(), 1)]);
+    assert_eq!(run(&mut line, &["d"]).unwrap(), [("abcd".to_owned(), 3)]);
+    assert!(!line.has_deferred());
+}
+
 #[test]
 fn a_task_is_deferred_attempts_max_times_and_then_its_retry_is_final() {
     let all = |block: &Block| (0..block.transactions.len() as Position).collect();

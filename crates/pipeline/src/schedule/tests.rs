@@ -12,6 +12,8 @@ const BLOCKS: Height = 4;
 struct World {
     pipeline: Pipeline,
     barriers: [Barrier; BLOCKS as usize],
+    /// How many of the blocks before it each has not seen; those that the lag hides do not count.
+    unseen: Height,
     rules: Rules,
     /// Those in force behind a change of parameters.
     next_rules: Rules,
@@ -33,6 +35,7 @@ impl World {
             rules: pipeline.rules(),
             pipeline,
             barriers,
+            unseen: BLOCKS,
             next_rules,
             ordered: 0,
             pending: Vec::new(),
@@ -55,10 +58,15 @@ impl World {
         (1..height).rev().find(|&h| self.barrier(h) != Barrier::None).unwrap_or(0)
     }
 
+    fn seen(&self, height: Height) -> Height {
+        height.saturating_sub(self.unseen)
+    }
+
     fn expected_snapshots(&self, height: Height) -> Snapshots {
         let lag = if self.barrier(height) == Barrier::None { self.rules.lag } else { 1 };
         let floor = self.floor(height);
-        Snapshots { newest: height.saturating_sub(lag).max(floor), floor }
+        let newest = height.saturating_sub(lag.min(self.unseen.max(1))).max(floor);
+        Snapshots { newest, floor }
     }
 
     /// All that can happen next.
@@ -66,7 +74,8 @@ impl World {
         let mut events = self.pending.clone();
         if !self.failed && self.ordered < BLOCKS && self.pipeline.may_order() {
             let height = self.ordered + 1;
-            events.push(Event::Ordered { height, barrier: self.barrier(height), bytes: 1 });
+            let (barrier, seen) = (self.barrier(height), self.seen(height));
+            events.push(Event::Ordered { height, barrier, seen, bytes: 1 });
         }
         if !events.is_empty() && !self.failed {
             events.push(Event::Failed);
@@ -125,6 +134,9 @@ impl World {
                 check(height <= self.finished, "not finished")?;
                 check(self.durable.contains(&height), "not durable")?;
                 self.published = height;
+                let behind = height < self.ordered;
+                let overtakes = behind && self.expected_snapshots(height + 1).newest < height;
+                check(self.pipeline.newest_is_safe() != overtakes, "safe is another height")?;
             }
             Action::Answer(height) => check(height == self.published, "not published")?,
             Action::Record(height) => {
@@ -190,9 +202,11 @@ fn every_schedule_of_four_blocks_keeps_the_invariants() {
             // Without a change of parameters nothing follows them.
             let unchanged = [rules];
             for next_rules in if last > 0 { &CHOICES[..] } else { &unchanged } {
-                let world = World::new(pipeline(rules), barriers, *next_rules);
-                let explored = explore(world);
-                states += explored.unwrap_or_else(|what| panic!("{rules:?}: {what}"));
+                for unseen in [1, 2, BLOCKS] {
+                    let world = World::new(pipeline(rules), barriers, *next_rules);
+                    let explored = explore(World { unseen, ..world });
+                    states += explored.unwrap_or_else(|what| panic!("{rules:?}: {what}"));
+                }
             }
         }
     }
@@ -219,7 +233,7 @@ fn blocks_overlap_as_far_as_the_rules_allow() {
         let mut height = 0;
         while pipeline.may_order() {
             height += 1;
-            pipeline.step(Event::Ordered { height, barrier: Barrier::None, bytes: 0 });
+            pipeline.step(Event::Ordered { height, barrier: Barrier::None, seen: 0, bytes: 0 });
             pipeline.step(Event::Durable(height));
         }
         height
@@ -235,7 +249,7 @@ fn a_checkpoint_is_due_after_blocks_or_bytes() {
     for (height, bytes) in (1..).zip([10, 10, 10, 150, 10]) {
         let rules = CHOICES[0];
         let events = [
-            Event::Ordered { height, barrier: Barrier::None, bytes },
+            Event::Ordered { height, barrier: Barrier::None, seen: 0, bytes },
             Event::Durable(height),
             Event::Prepared(height),
             Event::Finished { height, rules },

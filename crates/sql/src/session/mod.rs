@@ -295,7 +295,7 @@ impl Session {
         self.guard.start(self.settings.statement_timeout());
         let view = match self.view_of(prepared.parsed.as_of) {
             Err(error) if past::reads(&prepared.bound.statement) => return Err(error),
-            view => view.unwrap_or_else(|_| self.newest_view()),
+            view => view.unwrap_or_else(|_| self.newest_schema()),
         };
         let is_current = prepared.version == view.versioned.version;
         // EXECUTE looks after the statement that it names.
@@ -679,8 +679,8 @@ impl Session {
     pub fn begin_implicit_block(&mut self) -> Result<()> {
         if self.transaction.is_none() {
             // A block that cannot be read is said by the first statement that would read it.
-            let newest = || (self.database.engine.store().lease(), false);
-            let (snapshot, past) = self.snapshot_to_begin(None).unwrap_or_else(|_| newest());
+            let newest = |_| self.newest_snapshot().map(|snapshot| (snapshot, false));
+            let (snapshot, past) = self.snapshot_to_begin(None).or_else(newest)?;
             let access = match (past, self.settings.read_only()) {
                 (true, _) => AccessMode::ReadPast,
                 (false, true) => AccessMode::ReadOnly,

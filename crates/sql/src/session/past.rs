@@ -54,14 +54,23 @@ impl Session {
     /// What a statement without AS OF is bound against; the newest schema where the block that it
     /// is to read cannot be read any more.
     pub(super) fn view(&self) -> View {
-        self.view_of(None).unwrap_or_else(|_| self.newest_view())
+        match (&self.transaction, self.settings.as_of_block()) {
+            // Nothing is read of it but the schema.
+            (None, None) => self.newest_schema(),
+            _ => self.read_now(),
+        }
+    }
+
+    /// What a statement without AS OF reads, if it can be read.
+    fn read_now(&self) -> View {
+        self.view_of(None).unwrap_or_else(|_| self.newest_schema())
     }
 
     /// The one place that says which snapshot a statement reads.
     pub(super) fn view_of(&self, said: Option<AsOf>) -> Result<View> {
         let wanted = said.or(self.settings.as_of_block().map(AsOf::Block));
         match (&self.transaction, wanted) {
-            (None, None) => Ok(self.newest_view()),
+            (None, None) => self.newest_snapshot().map(|snapshot| self.seen(snapshot)),
             (None, Some(as_of)) => self.past_snapshot(as_of).map(|snapshot| self.seen(snapshot)),
             (Some(transaction), wanted) => {
                 let begun_on = transaction.head().height;
@@ -79,8 +88,18 @@ impl Session {
         }
     }
 
-    pub(super) fn newest_view(&self) -> View {
+    /// The newest schema, and a snapshot which may be no state of the serial order.
+    pub(super) fn newest_schema(&self) -> View {
         self.seen(self.database.engine.store().lease())
+    }
+
+    /// What has been answered to anybody is in it.
+    pub(super) fn newest_snapshot(&self) -> Result<Snapshot> {
+        let engine = &self.database.engine;
+        match engine.newest_at_once() {
+            Some(snapshot) => Ok(snapshot),
+            None => aside(false, || engine.newest()),
+        }
     }
 
     fn seen(&self, snapshot: Snapshot) -> View {
@@ -102,7 +121,7 @@ impl Session {
     pub(super) fn snapshot_to_begin(&self, said: Option<AsOf>) -> Result<(Snapshot, bool)> {
         match said.or(self.settings.as_of_block().map(AsOf::Block)) {
             Some(as_of) => self.past_snapshot(as_of).map(|snapshot| (snapshot, true)),
-            None => Ok((self.database.engine.store().lease(), false)),
+            None => Ok((self.newest_snapshot()?, false)),
         }
     }
 
@@ -153,7 +172,7 @@ impl Session {
 
     /// Of the block that a query would read now.
     fn head_now(&self) -> Result<Head> {
-        match (&self.transaction, self.view().snapshot) {
+        match (&self.transaction, self.read_now().snapshot) {
             (Some(transaction), _) => Ok(transaction.head()),
             (None, Some(snapshot)) => self.head_of(&snapshot),
             (None, None) => Ok(self.database.engine.head()),
@@ -254,7 +273,7 @@ impl Session {
 
     fn history(&mut self, id: TableId, key: &[Value], view: &View) -> Result<Vec<Box<[Value]>>> {
         let engine = Arc::clone(&self.database.engine);
-        let own = view.snapshot.is_none().then(|| engine.store().lease());
+        let own = view.snapshot.is_none().then(|| self.newest_snapshot()).transpose()?;
         let Some(snapshot) = view.snapshot.as_deref().or(own.as_ref()) else {
             return Ok(Vec::new());
         };
