@@ -188,7 +188,7 @@ fn lived(files: &MemoryFiles, protocol: &str) -> Vec<Told> {
     bodies.push(Body::Schema { text: "CREATE TABLE later (k int)".into() });
     bodies.extend((6..12).map(load));
     for body in bodies {
-        let submitter = Submitter { principal: "tally", key: None };
+        let submitter = Submitter { principal: "tally", key: None, seed: [0; 16] };
         let answer = engine.submit(submitter, &body, None).unwrap().blocking_recv().unwrap();
         let height = answer.unwrap().height;
         told.push(Told { operations: files.operations(), height });

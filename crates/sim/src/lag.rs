@@ -133,7 +133,12 @@ impl World<'_> {
     }
 
     fn work(&self, call: &Call) -> Arc<Work> {
-        let transaction = Transaction { user: String::new(), body: call.body() };
+        let transaction = Transaction {
+            user: String::new(),
+            settings: Vec::new(),
+            seed: [0; 16],
+            body: call.body(),
+        };
         Arc::new(self.language.compile(&transaction).unwrap_or_else(Work::Void))
     }
 

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use bytes::Bytes;
 use ledger::hash::{from_hex, to_hex};
 use order::{
-    Certificate, CertificateKind, Ended, Envelope, Generator, Place, Proposal, Remembered,
-    Signature, Submission, Submissions, View, id_of_encoded,
+    Certificate, CertificateKind, Ended, Envelope, Place, Proposal, Remembered, Signature,
+    Submission, Submissions, View, id_of_encoded,
 };
 use serde_json::{Value, json};
 
@@ -85,20 +85,6 @@ fn refused() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-fn draws(seed: &[u8; 16]) -> Value {
-    let words = |mut generator: Generator| -> Vec<String> {
-        (0..6).map(|_| format!("{:016x}", generator.word())).collect()
-    };
-    let mut randoms = Generator::new(seed);
-    let mut uuids = Generator::new(seed);
-    json!({
-        "seed": to_hex(seed),
-        "words": words(Generator::new(seed)),
-        "random": (0..3).map(|_| randoms.random()).collect::<Vec<_>>(),
-        "uuid": (0..3).map(|_| to_hex(&uuids.uuid())).collect::<Vec<_>>(),
-    })
-}
-
 fn proposal() -> Value {
     let envelopes = vec![usual(b"SELECT 1").encode().unwrap(), Bytes::from_static(b"anything")];
     let proposal = Proposal { time_us: 849_000_000_000_001, proposer: [3; 32], envelopes };
@@ -170,7 +156,6 @@ fn all() -> Value {
     json!({
         "envelopes": list().iter().map(envelope).collect::<Vec<_>>(),
         "no_envelopes": refused.collect::<Vec<_>>(),
-        "draws": [draws(&[0; 16]), draws(b"sixteen bytes ok")],
         "proposal": proposal(),
         "certificate": certificate(),
         "submissions": submissions(),

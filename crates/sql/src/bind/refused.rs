@@ -5,15 +5,10 @@ use types::Error;
 
 /// Functions of PostgreSQL that give another answer each time, and what to do instead.
 const NON_DETERMINISTIC: &[(&str, &str)] = &[
-    ("random", "Let the client choose the value and pass it as a parameter."),
-    ("setseed", "Let the client choose the value and pass it as a parameter."),
+    ("setseed", "Each transaction has a seed of its own, from which random() draws."),
     ("random_normal", "Let the client choose the value and pass it as a parameter."),
-    ("gen_random_uuid", "Let the client make the uuid and pass it as a parameter."),
     ("gen_random_bytes", "Let the client make the bytes and pass them as a parameter."),
-    ("uuid_generate_v1", "Let the client make the uuid and pass it as a parameter."),
-    ("uuid_generate_v4", "Let the client make the uuid and pass it as a parameter."),
-    ("uuidv4", "Let the client make the uuid and pass it as a parameter."),
-    ("uuidv7", "Let the client make the uuid and pass it as a parameter."),
+    ("uuid_generate_v1", "Use uuidv7() or gen_random_uuid()."),
     ("clock_timestamp", "Use now(), which is the time of the block."),
     ("timeofday", "Use now(), which is the time of the block."),
     ("nextval", "Use a key that the client makes, or a counter table."),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use concurrency::Load;
 use engine::Body;
 use procedure::Procedure;
+use procedure::draws::Draws;
 use types::{Error, Result, SqlState, Value};
 
 use crate::copy::{CopyOptions, CopyParser, Fields};
@@ -41,21 +42,27 @@ impl CopyIn {
         taken.map_err(|error| at_line(error, self.parser.line()))
     }
 
+    pub fn row(&self) -> &Procedure {
+        &self.row
+    }
+
     /// What the ledger will hold, and what runs.
-    pub fn finish(mut self) -> Result<(Body, Load)> {
+    pub fn finish(mut self, draws: &mut Draws) -> Result<(Body, Load)> {
         let (row, rows) = (&self.row, &mut self.rows);
         let taken = self.parser.finish(&mut |fields| {
             rows.push(values_of(row, fields)?);
             Ok(())
         });
         taken.map_err(|error| at_line(error, self.parser.line()))?;
-        let body = Body::Load { text: self.text, rows: self.rows.clone() };
-        Ok((body, Load { procedure: self.row, rows: self.rows }))
+        let arguments = self.rows.iter().map(|values| draws.arguments(&self.row, values));
+        let load = arguments.collect::<Result<_>>()?;
+        let body = Body::Load { text: self.text, rows: self.rows };
+        Ok((body, Load { procedure: self.row, rows: load }))
     }
 }
 
 fn values_of(row: &Procedure, fields: &Fields<'_>) -> Result<Box<[Value]>> {
-    let columns = &row.parameters;
+    let columns = row.visible_parameters();
     if let Some(missing) = columns.get(fields.len()) {
         return Err(Error::new(
             SqlState::BAD_COPY_FILE_FORMAT,

@@ -4,6 +4,7 @@ use concurrency::Outcome;
 use engine::Body;
 use types::{Error, Result, SqlState, Value};
 
+use super::chance::NO_SEED;
 use super::settings::{Settings, boolean};
 use super::{Answer, Session, Tag, plain};
 
@@ -44,7 +45,7 @@ impl Session {
                 _ => value.to_owned(),
             };
             let name = parameter.to_owned();
-            let completion = self.submit(Body::Parameter { name, value }, None).await?;
+            let completion = self.submit(Body::Parameter { name, value }, None, NO_SEED).await?;
             return match completion.outcome {
                 Outcome::Committed(_) => Ok(plain("SET")),
                 Outcome::Rejected(error) | Outcome::Retry(error) => Err(error),

@@ -5,9 +5,11 @@
 //! new data under an old schema or the other way round. A program compiled under an older version
 //! is compiled again by the sequencer, so a race costs time and never correctness.
 //!
-//! What a transaction compiles to depends on its text, the parameter types that it came with, its
-//! user and the catalog, on nothing of the session that sent it: `current_user` is the
-//! transaction's, the other session functions answer the same everywhere.
+//! What a transaction compiles to depends on its envelope (text, parameter types, user, settings,
+//! seed) and the catalog, on nothing of the session that sent it: `current_user` is the
+//! transaction's, random values are drawn from its seed, the other session functions answer the same
+//! everywhere. No setting changes what a transaction means so far, so one that names any is
+//! refused.
 //!
 //! *Schema changes in between.* A statement that was bound before one and runs after it is compiled
 //! again; where its arguments no longer fit, it ends in 40001. So does an interactive transaction
@@ -19,10 +21,11 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use concurrency::{Expectation, Interactive, Load, Moment, NoRecord, Overlay, Statement, Work};
-use engine::transaction::InteractiveText;
+use engine::transaction::{InteractiveText, refuse_settings};
 use engine::{Body, Language, ObjectChange, ParameterTypes, SchemaChange, Transaction};
 use hashbrown::HashTable;
 use parking_lot::Mutex;
+use procedure::draws::Draws;
 use procedure::{Column, Frame, Procedure, run};
 use rustc_hash::FxBuildHasher;
 use storage::{LATEST, Snapshot, Store};
@@ -127,13 +130,14 @@ impl Schema {
         Ok(bound)
     }
 
-    fn compile_body(&self, user: &str, body: &Body) -> Result<Work> {
+    /// `draws`: what the transaction's programs have left to draw from.
+    fn compile_body(&self, user: &str, body: &Body, draws: &mut Draws) -> Result<Work> {
         match body {
             Body::Statement(statement) => {
                 let bound = self.compile_text(user, &statement.text, &statement.types)?;
                 let procedure = procedure_of(&bound)?;
                 check_arguments(&procedure.parameters, &statement.arguments)?;
-                let arguments = statement.arguments.as_slice().into();
+                let arguments = draws.arguments(&procedure, &statement.arguments)?;
                 Ok(Work::Statement(Statement { procedure, arguments }))
             }
             Body::Call { procedure, arguments } => {
@@ -145,8 +149,8 @@ impl Schema {
                     )
                 })?;
                 check_arguments(&routine.procedure.parameters, arguments)?;
-                let arguments = arguments.as_slice().into();
                 let procedure = Arc::clone(&routine.procedure);
+                let arguments = draws.arguments(&procedure, arguments)?;
                 Ok(Work::Statement(Statement { procedure, arguments }))
             }
             Body::Load { text, rows } => {
@@ -156,26 +160,33 @@ impl Schema {
                         rows.iter()
                             .try_for_each(|values| check_arguments(&row.parameters, values))?;
                         let procedure = Arc::clone(row);
-                        Ok(Work::Load(Load { procedure, rows: rows.clone() }))
+                        let rows = rows.iter().map(|values| draws.arguments(row, values));
+                        let rows = rows.collect::<Result<_>>()?;
+                        Ok(Work::Load(Load { procedure, rows }))
                     }
                     _ => Err(not_a_write(text)),
                 }
             }
             Body::Interactive(interactive) => {
-                self.compile_interactive(user, interactive).map(Work::Interactive)
+                self.compile_interactive(user, interactive, draws).map(Work::Interactive)
             }
             Body::Schema { text } | Body::Parameter { name: text, .. } => Err(not_a_write(text)),
         }
     }
 
-    fn compile_interactive(&self, user: &str, text: &InteractiveText) -> Result<Interactive> {
+    fn compile_interactive(
+        &self,
+        user: &str,
+        text: &InteractiveText,
+        draws: &mut Draws,
+    ) -> Result<Interactive> {
         if text.schema_version != self.next.load().version {
             return Err(schema_changed());
         }
         let writes = text.writes.iter().map(|write| {
             let expected =
                 Expectation { count: write.expected_count, rows: write.expected_rows.clone() };
-            Ok((self.compile_body(user, &write.body)?, expected))
+            Ok((self.compile_body(user, &write.body, draws)?, expected))
         });
         Ok(Interactive {
             now_us: text.now_us,
@@ -248,7 +259,16 @@ fn not_a_write(text: &str) -> Error {
 
 impl Language for Schema {
     fn compile(&self, transaction: &Transaction) -> Result<Work> {
-        self.compile_body(&transaction.user, &transaction.body)
+        refuse_settings(transaction.settings.iter().map(|(name, _)| name.as_str()))?;
+        let mut draws = Draws::new(transaction.seed);
+        let work = self.compile_body(&transaction.user, &transaction.body, &mut draws)?;
+        match draws.lanes() > 0 && transaction.seed == [0; 16] {
+            // It drew nothing under the schema that it was sent under.
+            true => Err(Error::serialization(
+                "The transaction draws random values and came without a seed.",
+            )),
+            false => Ok(work),
+        }
     }
 
     fn schema_version(&self) -> u64 {
