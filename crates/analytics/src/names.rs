@@ -31,7 +31,7 @@ use crate::{call, exact, own};
 
 /// Functions of DataFusion that do what PostgreSQL's of the same name do, beside those that are the
 /// [fast path's](call).
-const SCALAR: &[&str] = &["bit_length", "coalesce", "greatest", "least", "md5", "nullif"];
+const SCALAR: &[&str] = &["bit_length", "coalesce", "greatest", "least", "md5", "nullif", "random"];
 
 const AGGREGATE: &[&str] = &[
     "array_agg",

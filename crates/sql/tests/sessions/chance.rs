@@ -1,13 +1,16 @@
 //! Random values: drawn from the transaction's seed, so alike on every replica, and seldom twice.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use ::types::{SqlState, Value};
+use concurrency::Outcome;
 use engine::transaction::StatementText;
-use engine::{Body, Language, ParameterTypes, Submitter, Transaction};
+use engine::{Body, Numbering, ParameterTypes, Replica, Request, Submitter};
+use order::{Submission, View};
 use sql::session::schema::Schema;
 
-use super::{Client, Node, Row, Submitted, block_on, code, protocols};
+use super::{Client, Node, Row, Submitted, block_on, code};
 
 const SCHEMA: [&str; 6] = [
     "CREATE TABLE coins (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), side float8 DEFAULT random(),
@@ -85,7 +88,7 @@ async fn prepared_for(node: &Node) -> Client {
 #[test]
 fn every_replica_draws_the_same_under_every_protocol_and_on_any_number_of_workers() {
     block_on(async {
-        for protocol in protocols() {
+        for protocol in super::protocols() {
             let node = Node::new(protocol);
             let mut client = prepared_for(&node).await;
             let mut seeds = 0u64;
@@ -138,7 +141,7 @@ fn sessions_draw_apart_and_returning_shows_what_is_stored() {
 #[test]
 fn an_interactive_transaction_commits_what_it_was_shown() {
     block_on(async {
-        for protocol in protocols() {
+        for protocol in super::protocols() {
             let node = Node::new(protocol);
             let mut client = prepared_for(&node).await;
             let insert = "INSERT INTO coins (of) VALUES (1) RETURNING id";
@@ -214,8 +217,8 @@ fn a_value_is_drawn_for_each_row_and_each_call() {
         assert!((600..1000).contains(&some.len()) && firsts.len() == 40);
         let counted = format!("SELECT count(DISTINCT random()) {many}");
         assert_eq!(column(&counted).await, ["1000"]);
-        assert_eq!(column("SELECT random() = random()").await, ["false"]);
-        assert_eq!(column("SELECT nullif(random(), 2) < 1").await, ["true"]);
+        assert_eq!(column("SELECT random() = random()").await, ["f"]);
+        assert_eq!(column("SELECT nullif(random(), 2) < 1").await, ["t"]);
         let dice = column(&format!("SELECT DISTINCT random(1, 6) AS r {many} ORDER BY r")).await;
         assert_eq!(dice, ["1", "2", "3", "4", "5", "6"]);
         let cents = column(&format!("SELECT random(0, 0.10) {many}")).await;
@@ -269,22 +272,95 @@ fn what_cannot_be_drawn_is_refused() {
     });
 }
 
-#[test]
-fn a_setting_that_the_ledger_does_not_know_is_refused_by_the_compiler() {
-    let schema = Schema::new();
-    let compile = |settings: &[(&str, &str)]| {
-        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-        let transaction = Transaction {
-            user: "tally".into(),
-            settings: settings.iter().map(owned).collect(),
-            seed: [0; 16],
-            body: statement("SELECT 1"),
-        };
-        schema.compile(&transaction)
-    };
-    assert!(compile(&[]).is_ok());
-    for name in ["TimeZone", "search_path", "nothing"] {
-        let error = compile(&[(name, "x")]).unwrap_err();
-        assert_eq!(error.code(), SqlState::UNDEFINED_OBJECT, "{name}");
+/// A replica that blocks are given by hand.
+struct Hand {
+    replica: Replica,
+    numbering: Numbering,
+}
+
+impl Hand {
+    fn new(protocol: &str, workers: usize) -> Hand {
+        let node = Node::new(protocol);
+        node.database.engine.stop();
+        let replayed = super::read(&node.files, &Arc::new(Schema::new()), workers);
+        let mut hand = Hand { replica: replayed.replica, numbering: Numbering::new([7; 16]) };
+        for text in SCHEMA {
+            let body = match text.starts_with("INSERT") {
+                true => statement(text),
+                false => Body::Schema { text: text.to_owned() },
+            };
+            assert!(hand.block(vec![body])[0].is_committed(), "{text}");
+        }
+        hand
     }
+
+    fn block(&mut self, bodies: Vec<Body>) -> Vec<Outcome> {
+        let mut requests = Vec::with_capacity(bodies.len());
+        for body in &bodies {
+            self.numbering.seed[..8].copy_from_slice(&(self.numbering.next + 1).to_be_bytes());
+            requests.push(self.numbering.request("tally", 0, body).unwrap());
+        }
+        self.execute(requests)
+    }
+
+    fn execute(&mut self, requests: Vec<Request>) -> Vec<Outcome> {
+        let executed = self.replica.execute(0, requests).unwrap();
+        self.replica.publish();
+        executed.settled.iter().map(|settled| settled.outcome.clone()).collect()
+    }
+}
+
+#[test]
+fn replicas_of_one_two_and_eight_workers_come_to_one_head() {
+    for info in protocols::cards().filter(|card| card.deterministic) {
+        let heads = [1, 2, 8].map(|workers| {
+            let mut hand = Hand::new(info.name, workers);
+            for round in 0..4 {
+                let outcomes = hand.block(transactions(round));
+                let committed = outcomes.iter().filter(|outcome| outcome.is_committed()).count();
+                assert!(committed > 0, "{}: {outcomes:?}", info.name);
+            }
+            hand.replica.head().hash
+        });
+        assert!(heads.iter().all(|head| *head == heads[0]), "{}", info.name);
+    }
+}
+
+#[test]
+fn a_setting_that_the_ledger_does_not_know_is_refused_on_every_replica() {
+    let bodies = [
+        statement("INSERT INTO hot VALUES (100, 0, 0)"),
+        call("hit", &[1]),
+        Body::Schema { text: "CREATE TABLE u (id int PRIMARY KEY)".into() },
+        Body::Parameter { name: "protocol".into(), value: "silo".into() },
+    ];
+    let heads = ["serial", "serial", "harmony"].map(|protocol| {
+        let mut hand = Hand::new(protocol, 2);
+        for name in ["TimeZone", "nothing"] {
+            let requests = bodies.iter().enumerate().map(|(number, body)| {
+                let sequence = hand.numbering.next + number as u64;
+                let view = View {
+                    ledger_id: [7; 16],
+                    principal: "tally",
+                    submission: Submission::Sequence { submitter: [0; 16], sequence },
+                    expires_us: 1_000_000,
+                    seen_height: 0,
+                    settings: vec![(name, "Europe/Berlin")],
+                    seed: [1; 16],
+                    request: &body.to_request(),
+                    signatures: Vec::new(),
+                    approvals: Vec::new(),
+                };
+                Request::of_bytes(view.encode().unwrap())
+            });
+            let requests = requests.collect();
+            hand.numbering.next += bodies.len() as u64;
+            for outcome in hand.execute(requests) {
+                let Outcome::Rejected(error) = outcome else { panic!("{outcome:?}") };
+                assert_eq!(error.code(), SqlState::UNDEFINED_OBJECT, "{name}");
+            }
+        }
+        hand.replica.head().hash
+    });
+    assert_eq!(heads[0], heads[1]);
 }
