@@ -97,7 +97,7 @@ impl Transaction {
     }
 }
 
-/// For a language that knows none. On every replica alike: the node that let it in may know more settings than others do.
+/// For a language that knows none. All replicas have to refuse what one of them would ignore.
 pub fn refuse_settings<'s>(mut names: impl Iterator<Item = &'s str>) -> Result<()> {
     let Some(name) = names.next() else { return Ok(()) };
     let what = format!("the ledger knows no setting \"{name}\"");

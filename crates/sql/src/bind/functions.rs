@@ -1,8 +1,8 @@
 //! Built-in functions: which there are, for which types, and what they return.
 //!
 //! PostgreSQL's overload resolution is replaced by one rule per function, which gives the same
-//! types for the calls that people write. Random values are drawn from the transaction's seed; other
-//! functions whose answer could differ between replicas are known by name and refused.
+//! types for the calls that people write. Random values are drawn from the transaction's seed;
+//! other functions whose answer could differ between replicas are known by name and refused.
 
 use procedure::{Expr, Function};
 use sqlparser::ast;

@@ -7,8 +7,8 @@
 //!
 //! What a transaction compiles to depends on its envelope (text, parameter types, user, settings,
 //! seed) and the catalog, on nothing of the session that sent it: `current_user` is the
-//! transaction's, random values are drawn from its seed, the other session functions answer the same
-//! everywhere. No setting changes what a transaction means so far, so one that names any is
+//! transaction's, random values are drawn from its seed, the other session functions answer the
+//! same everywhere. No setting changes what a transaction means so far, so one that names any is
 //! refused.
 //!
 //! *Schema changes in between.* A statement that was bound before one and runs after it is compiled

@@ -5,16 +5,21 @@ use std::sync::Arc;
 
 use ::types::{SqlState, Value};
 use concurrency::Outcome;
+use engine::checkpoint::State;
 use engine::transaction::StatementText;
-use engine::{Body, Numbering, ParameterTypes, Replica, Request, Submitter};
+use engine::{
+    Body, Language, Numbering, ParameterTypes, Recovery, ReplayBy, Replica, Request, Submitter,
+    recover_by,
+};
 use order::{Submission, View};
 use sql::session::schema::Schema;
+use storage::Store;
 
 use super::{Client, Node, Row, Submitted, block_on, code};
 
 const SCHEMA: [&str; 6] = [
-    "CREATE TABLE coins (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), side float8 DEFAULT random(),
-         of int)",
+    "CREATE TABLE coins (id uuid PRIMARY KEY DEFAULT gen_random_uuid(),
+         side float8 DEFAULT random(), of int)",
     "CREATE TABLE hot (id int PRIMARY KEY, v bigint, r float8, at uuid)",
     "CREATE TABLE lines (id uuid PRIMARY KEY DEFAULT uuidv7(), n int)",
     "INSERT INTO hot SELECT g, g, random(), uuidv4() FROM generate_series(1, 8) AS g",
@@ -106,9 +111,24 @@ fn every_replica_draws_the_same_under_every_protocol_and_on_any_number_of_worker
             }
             let drawn = client.run("SELECT id FROM coins").await.unwrap();
             assert!(drawn.len() > 10, "{protocol}: {}", drawn.len());
+            check_ways_back(&node, protocol);
             node.verify();
         }
     });
+}
+
+/// In pieces, or one by one, a ledger is brought back to what its blocks drew.
+fn check_ways_back(node: &Node, protocol: &str) {
+    node.database.engine.stop();
+    let make = |_: &Arc<Store>| -> Arc<dyn Language> { Arc::new(Schema::new()) };
+    let states = [ReplayBy::Protocol, ReplayBy::Pacman, ReplayBy::Serial].map(|replay| {
+        let files = Arc::new(node.files.clone());
+        let way = Recovery { workers: 3, replay, ..Recovery::default() };
+        let again = recover_by(files, &make, &way, &mut |_| ());
+        let again = again.unwrap_or_else(|fault| panic!("{protocol}: {fault}"));
+        State::of(&again.replica).and_then(|state| state.digest()).unwrap()
+    });
+    assert!(states.iter().all(|state| *state == states[0]), "{protocol}");
 }
 
 fn texts(rows: &[Row]) -> Vec<String> {
