@@ -89,6 +89,9 @@ fn a_random_value_is_drawn_for_each_row_by_either_engine() {
         let told = client.run(each).await;
         assert!(told.by_analyst);
         assert_eq!(told.lines(), ["t,t"]);
+        let ids = "SELECT count(DISTINCT gen_random_uuid()) = count(*), count(*) > 1 FROM
+                   (SELECT rank() OVER (ORDER BY id) FROM sale) AS s";
+        assert_eq!(client.lines(ids).await, ["t,t"]);
         let again = "SELECT random() FROM (SELECT rank() OVER (ORDER BY id) FROM sale) AS s";
         assert_ne!(client.lines(again).await, client.lines(again).await);
         let told = client.run("SELECT id, random() < 1 FROM sale WHERE random() < 2").await;

@@ -44,6 +44,7 @@ pub use calls::{SHARED_FUNCTIONS, call_of, operator_of};
 pub use dml::Dml;
 pub use output_names::output_name;
 pub use past::PastQuery;
+pub(crate) use refused::would_differ;
 pub(crate) use routine::parameter_defaults;
 pub use routine::{compile_routine, parameter_columns, result_columns};
 pub use scope::{Relation, Scope, ScopeColumn, Variable};

@@ -22,6 +22,8 @@ const NON_DETERMINISTIC: &[(&str, &str)] = &[
     ("dblink", "A ledger's transactions see the ledger alone."),
 ];
 
+const WOULD_DIFFER: &str = "Its answer would differ between replicas.";
+
 /// Whose last digits depend on the machine's mathematical library.
 const MACHINE_DEPENDENT: &[&str] = &[
     "acos", "asin", "atan", "atan2", "cbrt", "cos", "cosh", "cot", "degrees", "exp", "ln", "log",
@@ -114,9 +116,13 @@ const MISSING: &[&str] = &[
 
 pub(super) fn non_deterministic(name: &str) -> Option<Error> {
     let (_, hint) = NON_DETERMINISTIC.iter().find(|(n, _)| *n == name)?;
-    let error = Error::unsupported(format_args!("function {name}()"))
-        .with_detail("Its answer would differ between replicas.");
+    let error = Error::unsupported(format_args!("function {name}()")).with_detail(WOULD_DIFFER);
     Some(error.with_hint(*hint))
+}
+
+/// Whether an error says that no engine has an answer which all replicas agree on.
+pub(crate) fn would_differ(error: &Error) -> bool {
+    error.fields().detail.as_deref() == Some(WOULD_DIFFER)
 }
 
 pub(super) fn not_there_yet(name: &str) -> Option<Error> {
