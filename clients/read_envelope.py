@@ -6,7 +6,7 @@
     read_envelope.py certificate HEX
     read_envelope.py submissions HEX
     read_envelope.py draws SEED_HEX      the first draws
-    read_envelope.py vectors FILE        compares with docs/vectors/envelopes.json
+    read_envelope.py vectors FILE        compares with docs/vectors/envelopes.json or draws.json
 
 Exit codes: 0 read, 1 refused, 2 wrong usage. The section numbers in the comments are those of the
 page.
@@ -146,30 +146,40 @@ def read_envelope(data):
     return envelope
 
 
-def words(seed):
+def words(seed, lane, position):
     """3. Chance."""
-    block = 0
-    while True:
-        message = b"tally random v1\0" + seed + struct.pack(">Q", block)
-        yield from struct.unpack(">4Q", hashlib.sha256(message).digest())
-        block += 1
+    message = b"tally random v1\0" + seed + struct.pack(">QQ", lane, position)
+    return struct.unpack(">4Q", hashlib.sha256(message).digest())
 
 
-def uuid(source):
-    high, low = next(source), next(source)
-    high = high & ~0xF000 | 0x4000
-    low = low & ~(3 << 62) | 2 << 62
-    return struct.pack(">QQ", high, low).hex()
+def stamped(bits, version):
+    bits = bits & ~(15 << 76) | version << 76
+    return (bits & ~(3 << 62) | 2 << 62).to_bytes(16, "big").hex()
+
+
+def uuid7(seed, lane, position, now_us):
+    high, low = words(seed, (1 << 64) - 1, (1 << 64) - 1)[:2]
+    bits = ((high << 64 | low) >> 55) + (lane << 44) + position
+    ms = max(now_us // 1000 + 946684800000, 0) & (1 << 48) - 1
+    return stamped(ms << 80 | bits >> 62 << 64 | bits & (1 << 62) - 1, 7)
+
+
+def draw(seed, lane=0, position=0, now_us=0):
+    drawn = words(seed, lane, position)
+    return {
+        "seed": seed.hex(),
+        "lane": lane,
+        "position": position,
+        "now_us": now_us,
+        "words": [f"{word:016x}" for word in drawn],
+        "random": (drawn[0] >> 11) / 2**53,
+        "uuid4": stamped(drawn[0] << 64 | drawn[1], 4),
+        "uuid7": uuid7(seed, lane, position, now_us),
+    }
 
 
 def draws(seed):
-    first, numbers, uuids = words(seed), words(seed), words(seed)
-    return {
-        "seed": seed.hex(),
-        "words": [f"{next(first):016x}" for _ in range(6)],
-        "random": [(next(numbers) >> 11) / 2**53 for _ in range(3)],
-        "uuid": [uuid(uuids) for _ in range(3)],
-    }
+    return [draw(seed, 0, position) for position in range(3)]
 
 
 def read_proposal(data):
@@ -247,9 +257,18 @@ READERS = {
 }
 
 
+def check_draws(vectors):
+    for vector in vectors:
+        arguments = (vector["lane"], vector["position"], vector["now_us"])
+        if draw(bytes.fromhex(vector["seed"]), *arguments) != vector:
+            raise ValueError(f"another draw than {vector}")
+
+
 def check_vectors(path):
     with open(path, encoding="utf-8") as file:
         vectors = json.load(file)
+    if "draws" in vectors:
+        return check_draws(vectors["draws"])
 
     def compare(reader, vector):
         found = {"bytes": vector["bytes"], **reader(bytes.fromhex(vector["bytes"]))}
@@ -264,9 +283,6 @@ def check_vectors(path):
         except ValueError:
             continue
         raise ValueError(f"{why} is not refused")
-    for vector in vectors["draws"]:
-        if draws(bytes.fromhex(vector["seed"])) != vector:
-            raise ValueError(f"other draws than {vector}")
     for name in ("proposal", "certificate", "submissions"):
         compare(READERS[name], vectors[name])
 

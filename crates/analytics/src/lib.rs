@@ -17,6 +17,7 @@
 mod arithmetic;
 mod cache;
 mod call;
+mod chance;
 mod coerce;
 mod comparable;
 mod correlated;

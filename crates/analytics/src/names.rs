@@ -27,7 +27,7 @@ use crate::rewrite::Place;
 use crate::sql_types::{OPAQUE, field, stored_as};
 use crate::system::SystemTable;
 use crate::table::SnapshotTable;
-use crate::{call, exact, own};
+use crate::{call, chance, exact, own};
 
 /// Functions of DataFusion that do what PostgreSQL's of the same name do, beside those that are the
 /// [fast path's](call).
@@ -171,7 +171,9 @@ impl ContextProvider for Names<'_> {
     }
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
-        if let Some(function) = own::function(name).or_else(|| call::function(name)) {
+        if let Some(function) =
+            own::function(name).or_else(|| call::function(name)).or_else(|| chance::function(name))
+        {
             return Some(function);
         }
         known(SCALAR, name).and_then(|name| self.state.scalar_functions().get(name)).cloned()

@@ -244,7 +244,12 @@ impl Bed {
 
     fn compile(&self, name: &str) -> Result<Arc<Procedure>> {
         let body = Body::call(name, Vec::new());
-        match self.language.compile(Transaction { user: USER.to_owned(), body })? {
+        match self.language.compile(Transaction {
+            user: USER.to_owned(),
+            settings: Vec::new(),
+            seed: [0; 16],
+            body,
+        })? {
             Work::Statement(statement) => Ok(statement.procedure),
             _ => bail!("not a procedure: {name}"),
         }

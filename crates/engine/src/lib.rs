@@ -43,7 +43,7 @@ pub use journal::Journal;
 pub use language::{Language, ObjectChange, SCHEMA_TABLE, SchemaChange};
 pub use live::{Beside, Checkpoints, Clock, Engine, Submitter};
 pub use observer::{BlockEvent, NoObserver, Observer};
-pub use order::Status as KeyStatus;
+pub use order::{Seed, Status as KeyStatus};
 pub use parameter_types::ParameterTypes;
 pub use protocols::recorded_name;
 pub use queue::BlockLimits;

@@ -7,7 +7,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use concurrency::{Outcome, Work};
 use ledger::LedgerId;
-use order::{Submission, View};
+use order::{Seed, Submission, View};
 use pipeline::{Barrier, Task};
 use tokio::sync::oneshot;
 use types::{Height, Origin, Result};
@@ -73,11 +73,13 @@ pub struct Numbering {
     pub ledger_id: LedgerId,
     pub submitter: [u8; 16],
     pub next: u64,
+    /// Of the requests from now on; zeros for those that draw nothing.
+    pub seed: Seed,
 }
 
 impl Numbering {
     pub fn new(ledger_id: LedgerId) -> Numbering {
-        Numbering { ledger_id, submitter: [0; 16], next: 0 }
+        Numbering { ledger_id, submitter: [0; 16], next: 0, seed: [0; 16] }
     }
 
     /// A request that a block near `now_us` takes.
@@ -91,7 +93,7 @@ impl Numbering {
             expires_us: now_us.saturating_add(EXPIRY_US),
             seen_height: 0,
             settings: Vec::new(),
-            seed: [0; 16],
+            seed: self.seed,
             request: &body.to_request(),
             signatures: Vec::new(),
             approvals: Vec::new(),

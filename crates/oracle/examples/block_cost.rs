@@ -101,6 +101,7 @@ fn procedure() -> Arc<Procedure> {
         output: template.output.clone(),
         tag: "CALL".into(),
         read_only: false,
+        draws: false,
         register_names: Box::default(),
     })
 }

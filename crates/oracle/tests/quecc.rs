@@ -67,6 +67,7 @@ fn work(parameters: u16, registers: u16, steps: Vec<Step>, arguments: &[Value]) 
         output: Output::Rows(vec![column(0)]),
         tag: "CALL".into(),
         read_only: false,
+        draws: false,
         register_names: Box::default(),
     });
     Arc::new(Work::Statement(Statement { procedure, arguments: arguments.into() }))

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use order::{
-    Ended, Envelope, Generator, Limits, Proposal, Remembered, Solo, Submission, Submissions, View,
+    Ended, Envelope, Limits, Proposal, Remembered, Solo, Submission, Submissions, View,
     id_of_encoded,
 };
 use types::Origin;
@@ -39,8 +39,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let keyed: Vec<View<'_>> = names.iter().map(|name| keyed(name.as_str())).collect();
     report("admit and settle by key", measure(|| admit(&keyed)));
     report("the same, and encode the state", measure(|| admit(&keyed).encode()));
-    let mut generator = Generator::new(&[1; 16]);
-    report("random()", measure(|| (0..ENVELOPES).map(|_| generator.random()).sum::<f64>()));
     Ok(())
 }
 

@@ -89,7 +89,7 @@ pub struct Envelope<S = String, B = Bytes> {
     pub seen_height: Height,
     /// Session settings that change what the request means, by name; usually none.
     pub settings: Vec<(S, S)>,
-    /// For [`crate::Generator`]; zeros where the request draws nothing.
+    /// Of the random values that the request draws; zeros where it draws none.
     pub seed: Seed,
     pub request: B,
     /// By key id, one for each.

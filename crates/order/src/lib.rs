@@ -9,8 +9,7 @@
 //! An [`Envelope`] is a request in the bytes that are ordered, hashed and signed. An [`Orderer`]
 //! turns envelopes into a stream of numbered batches: [`Solo`] within a node, [`Model`] in a
 //! simulation, engines of others behind adapters, each of which has to pass [`conformance`].
-//! [`Submissions`] is the part of a ledger's state that runs each request at most once, and
-//! [`Generator`] the chance that all replicas agree on.
+//! [`Submissions`] is the part of a ledger's state that runs each request at most once.
 //!
 //! The bytes are documented in `docs/order-format.md`; `clients/read_envelope.py` reads them.
 //!
@@ -19,7 +18,6 @@
 
 pub mod conformance;
 pub mod envelope;
-mod generator;
 pub mod model;
 mod orderer;
 mod proposal;
@@ -28,7 +26,6 @@ pub mod submissions;
 mod wire;
 
 pub use envelope::{Envelope, Seed, Signature, Submission, View, id_of_encoded};
-pub use generator::Generator;
 pub use model::Model;
 pub use orderer::{Limits, Orderer, Refused};
 pub use proposal::{Certificate, CertificateKind, Delivery, Proposal, Proposer};

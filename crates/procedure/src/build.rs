@@ -99,6 +99,7 @@ impl<'t> Builder<'t> {
             body,
             output: self.output,
             tag: "CALL".to_owned(),
+            draws: false,
         })
     }
 

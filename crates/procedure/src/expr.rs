@@ -8,7 +8,8 @@ use crate::functions::Function;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Reg(pub u16);
 
-/// Pure: no expression touches data, the clock or chance.
+/// Pure: no expression touches data, the clock or chance. What is random is a function of a seed
+/// and of its place in the program (see [`draws`](crate::draws)).
 #[derive(Clone, PartialEq, Debug)]
 pub enum Expr {
     Const(Value),

@@ -58,8 +58,9 @@ impl Frame {
                 format!(
                     "\"{}\" takes {} arguments, but {} were given",
                     procedure.name,
-                    procedure.parameters.len(),
-                    arguments.len()
+                    procedure.visible_parameters().len(),
+                    (arguments.len() + procedure.visible_parameters().len())
+                        .saturating_sub(procedure.parameters.len())
                 ),
             ));
         }

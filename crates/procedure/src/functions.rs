@@ -82,9 +82,20 @@ pub enum Function {
     ArrayPosition,
     // Row messages: `(1, x, null)`.
     FailingRow,
+    // Random values; each ends with a seed, a lane and a position (see `draws`).
+    /// A fraction, or a number between two that come first.
+    Random,
+    GenRandomUuid,
+    /// Its first argument is `now()`.
+    Uuidv7,
 }
 
 impl Function {
+    /// Whether another call with the same arguments may answer otherwise, to who writes SQL.
+    pub fn draws(self) -> bool {
+        matches!(self, Function::Random | Function::GenRandomUuid | Function::Uuidv7)
+    }
+
     /// Whether a NULL argument is an argument like any other.
     pub fn takes_nulls(self) -> bool {
         use Function::*;
@@ -131,6 +142,7 @@ pub(crate) fn call(
         ArrayLength | ArrayUpper | ArrayLower | Cardinality | ArrayAppend | ArrayPrepend
         | ArrayCat | ArrayPosition => array_function(function, arguments),
         FailingRow => Ok(failing_row(arguments)),
+        Random | GenRandomUuid | Uuidv7 => crate::chance::call(function, arguments),
         _ => strings::call(function, arguments),
     }
 }

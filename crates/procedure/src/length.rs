@@ -33,6 +33,7 @@ fn query_is_short(query: &Query) -> bool {
         | Query::Aggregate { input, .. }
         | Query::Sort { input, .. }
         | Query::Limit { input, .. }
+        | Query::Numbered { input, .. }
         | Query::Distinct { input } => query_is_short(input),
         Query::NestedLoop { outer, inner, .. } | Query::HashJoin { outer, inner, .. } => {
             query_is_short(outer) && query_is_short(inner)

@@ -84,8 +84,38 @@ pub enum Query {
     Distinct {
         input: Box<Query>,
     },
+    /// One column more, behind the others: `first`, then `step` more with each row.
+    Numbered {
+        input: Box<Query>,
+        first: Expr,
+        step: i64,
+    },
     /// `UNION ALL`; UNION is `Distinct` above it.
     Append(Box<[Query]>),
+}
+
+impl Query {
+    /// Columns of its rows.
+    pub fn width(&self) -> u16 {
+        let width = match self {
+            Query::Values(rows) => rows.first().map_or(0, |row| row.len()),
+            Query::Unnest(_) | Query::Series { .. } => 1,
+            Query::Get { columns, .. } | Query::Scan { columns, .. } => columns.len(),
+            Query::Project { expressions, .. } => expressions.len(),
+            Query::Aggregate { groups, aggregates, .. } => groups.len() + aggregates.len(),
+            Query::NestedLoop { outer, inner_width, .. }
+            | Query::HashJoin { outer, inner_width, .. } => {
+                usize::from(outer.width()) + usize::from(*inner_width)
+            }
+            Query::Filter { input, .. }
+            | Query::Sort { input, .. }
+            | Query::Limit { input, .. }
+            | Query::Distinct { input } => return input.width(),
+            Query::Numbered { input, .. } => usize::from(input.width()) + 1,
+            Query::Append(inputs) => return inputs.first().map_or(0, Query::width),
+        };
+        width as u16
+    }
 }
 
 #[derive(Clone, PartialEq, Debug)]

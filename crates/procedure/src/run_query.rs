@@ -28,6 +28,7 @@ use types::{Error, Key, SqlState, Stop, Value};
 
 use crate::access::{Access, Range, Row};
 use crate::aggregate::Accumulator;
+use crate::draws::ROWS_MAX;
 use crate::expr::Expr;
 use crate::meter::Meter;
 use crate::query::{Aggregate, Query, SortKey};
@@ -164,6 +165,9 @@ impl Run<'_> {
                     self.charge(row.len())?;
                     sink(row)
                 })
+            }
+            Query::Numbered { input, first, step } => {
+                self.numbered(access, input, (first, *step), outer, sink)
             }
             Query::Append(inputs) => {
                 for input in inputs {
@@ -518,6 +522,30 @@ impl Run<'_> {
         })
     }
 
+    fn numbered<A: Access>(
+        &self,
+        access: &mut A,
+        input: &Query,
+        (first, step): (&Expr, i64),
+        outer: &[Value],
+        sink: Sink<'_>,
+    ) -> Flow {
+        let mut number = self.eval(first, outer)?.as_int().unwrap_or(0);
+        let mut rows = 0;
+        let mut numbered: SmallVec<[Value; 8]> = smallvec![];
+        self.query(access, input, outer, &mut |row| {
+            rows += 1;
+            if rows > ROWS_MAX {
+                return Err(too_many_drawn().into());
+            }
+            numbered.clear();
+            numbered.extend(row.iter().cloned());
+            numbered.push(Value::Int(number));
+            number = number.saturating_add(step);
+            sink(&numbered)
+        })
+    }
+
     fn row_count(
         &self,
         count: Option<&Expr>,
@@ -584,6 +612,12 @@ fn too_much_gathered() -> Error {
         format!("the query needs more than {GATHERED_VALUES_MAX} values in memory at once"),
     )
     .with_hint("Ask for fewer rows or columns, or use an index for the order and the join.")
+}
+
+fn too_many_drawn() -> Error {
+    let what = format!("the query draws random values for more than {ROWS_MAX} rows");
+    Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what)
+        .with_hint("Split the work into several statements.")
 }
 
 fn padded(row: &[Value], inner_width: u16) -> Row {

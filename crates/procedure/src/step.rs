@@ -226,4 +226,8 @@ pub struct Procedure {
     pub tag: String,
     /// Writes nothing, whatever its arguments.
     pub read_only: bool,
+    /// The last two parameters are what its random values are drawn from (see [`draws`]).
+    ///
+    /// [`draws`]: crate::draws
+    pub draws: bool,
 }

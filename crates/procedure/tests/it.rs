@@ -110,6 +110,7 @@ fn procedure(parameters: &[(&str, DataType)], registers: u16, body: Vec<Step>) -
         output: Output::Tag,
         tag: "CALL".to_string(),
         read_only: false,
+        draws: false,
     }
 }
 

@@ -234,5 +234,6 @@ fn procedure() -> Arc<Procedure> {
         output: Output::Rows(vec![column("ycsb_rows", DataType::Int8)]),
         tag: "SELECT".into(),
         read_only: false,
+        draws: false,
     })
 }

@@ -109,6 +109,7 @@ fn visit(query: &Query, tables: &mut Vec<TableId>) {
         | Query::Aggregate { input, .. }
         | Query::Sort { input, .. }
         | Query::Limit { input, .. }
+        | Query::Numbered { input, .. }
         | Query::Distinct { input } => visit(input, tables),
         Query::NestedLoop { outer, inner, .. } | Query::HashJoin { outer, inner, .. } => {
             visit(outer, tables);

@@ -82,6 +82,25 @@ fn now_is_the_blocks_time_and_not_that_of_the_plan() {
 }
 
 #[test]
+fn a_random_value_is_drawn_for_each_row_by_either_engine() {
+    in_shop(async |mut client| {
+        let each = "SELECT count(DISTINCT r) = count(*), min(r) >= 0 AND max(r) < 1 FROM
+                    (SELECT random() AS r, rank() OVER (ORDER BY id) FROM sale) AS s";
+        let told = client.run(each).await;
+        assert!(told.by_analyst);
+        assert_eq!(told.lines(), ["t,t"]);
+        let ids = "SELECT count(DISTINCT gen_random_uuid()) = count(*), count(*) > 1 FROM
+                   (SELECT rank() OVER (ORDER BY id) FROM sale) AS s";
+        assert_eq!(client.lines(ids).await, ["t,t"]);
+        let again = "SELECT random() FROM (SELECT rank() OVER (ORDER BY id) FROM sale) AS s";
+        assert_ne!(client.lines(again).await, client.lines(again).await);
+        let told = client.run("SELECT id, random() < 1 FROM sale WHERE random() < 2").await;
+        assert!(!told.by_analyst);
+        assert!(told.lines().iter().all(|line| line.ends_with(",t")));
+    });
+}
+
+#[test]
 fn views_are_read_by_either_engine() {
     in_shop(async |mut client| {
         let view = "CREATE VIEW ranked (customer, place) AS

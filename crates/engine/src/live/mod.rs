@@ -49,7 +49,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use ledger::{Hash, LedgerId, Parameters};
-use order::{Submission, View};
+use order::{Seed, Submission, View};
 use pipeline::Barrier;
 use storage::{Snapshot, Store};
 use tokio::sync::oneshot;
@@ -95,6 +95,8 @@ pub struct Submitter<'a> {
     pub principal: &'a str,
     /// Named by the client; `None`: a number of this node.
     pub key: Option<&'a str>,
+    /// What the transaction's random values are drawn from; zeros where it draws none.
+    pub seed: Seed,
 }
 
 /// What the sequencer is asked between two blocks.
@@ -406,7 +408,7 @@ impl Shared {
             expires_us: now_us.saturating_add(self.expiry_us.load(Ordering::Acquire)),
             seen_height: self.released.load(Ordering::Acquire),
             settings: Vec::new(),
-            seed: [0; 16],
+            seed: submitter.seed,
             request,
             signatures: Vec::new(),
             approvals: Vec::new(),

@@ -16,7 +16,7 @@ use crate::language::{Language, ObjectChange, SchemaChange};
 use crate::limits::Limits;
 use crate::request::{Compiled, Member, Request, Verdict};
 use crate::transaction::outcome::{Fate, OUTCOME_BYTES_MAX};
-use crate::transaction::{Body, Transaction};
+use crate::transaction::{Body, Transaction, refuse_settings};
 
 use super::carry::remembered;
 use super::{
@@ -535,7 +535,9 @@ pub(crate) fn compile_request(language: &dyn Language, envelope: &Bytes) -> Work
 }
 
 fn asked(envelope: &Bytes) -> Result<Body, Error> {
-    Body::from_request(View::read(envelope)?.request)
+    let view = View::read(envelope)?;
+    refuse_settings(view.settings.iter().map(|(name, _)| *name))?;
+    Body::from_request(view.request)
 }
 
 /// What a block of these envelopes may hold beside them.

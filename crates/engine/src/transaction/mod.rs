@@ -24,7 +24,7 @@ use std::ops::Bound;
 use concurrency::{
     Expectation, Interactive, Load, RangeDigest, RangeRequirement, RowRequirement, Statement,
 };
-use order::Envelope;
+use order::{Envelope, Seed};
 use pipeline::Barrier;
 use procedure::access::Range;
 use types::codec::{
@@ -43,6 +43,11 @@ pub use outcome::{RowImage, encode_outcome, is_committed};
 #[derive(Clone, PartialEq, Debug)]
 pub struct Transaction {
     pub user: String,
+    /// What its text means under, by name; a [language](crate::Language) refuses what it does not
+    /// know.
+    pub settings: Vec<(String, String)>,
+    /// What its random values are drawn from; zeros where it came without one.
+    pub seed: Seed,
     pub body: Body,
 }
 
@@ -123,8 +128,17 @@ impl Transaction {
     /// What a decoded envelope asks for. Never panics, whatever the bytes.
     pub fn of(envelope: &Envelope) -> Result<Transaction> {
         let body = Body::from_request(&envelope.request)?;
-        Ok(Transaction { user: envelope.principal.clone(), body })
+        let Envelope { principal, settings, seed, .. } = envelope;
+        Ok(Transaction { user: principal.clone(), settings: settings.clone(), seed: *seed, body })
     }
+}
+
+/// For a language that knows none. All replicas have to refuse what one of them would ignore.
+pub fn refuse_settings<'s>(mut names: impl Iterator<Item = &'s str>) -> Result<()> {
+    let Some(name) = names.next() else { return Ok(()) };
+    let what = format!("the ledger knows no setting \"{name}\"");
+    Err(Error::new(SqlState::UNDEFINED_OBJECT, what)
+        .with_hint("Send the transaction without it: it means the same under any setting."))
 }
 
 impl Body {

@@ -257,6 +257,7 @@ fn work(acts: &[Act], height: Height, transaction: usize) -> Arc<Work> {
         output: Output::Rows((0..registers).map(column).collect()),
         tag: "CALL".into(),
         read_only: false,
+        draws: false,
         register_names: Box::default(),
     });
     Arc::new(Work::Statement(Statement { procedure, arguments: Box::default() }))

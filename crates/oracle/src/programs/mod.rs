@@ -363,6 +363,7 @@ impl Builder {
             output: Output::Rows(self.emitted.iter().map(column).collect()),
             tag: "CALL".into(),
             read_only: false,
+            draws: false,
             register_names: Box::default(),
         };
         Arc::new(procedure)
@@ -613,6 +614,7 @@ fn load_by(parameters: u16, mut steps: Vec<Step>) -> Arc<Procedure> {
         output: Output::Tag,
         tag: "COPY".into(),
         read_only: false,
+        draws: false,
         register_names: Box::default(),
     })
 }

@@ -1,6 +1,5 @@
 //! Of everything that is ordered, from outside.
 
-mod chance;
 mod envelopes;
 mod orderers;
 mod reader;

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use bytes::Bytes;
 use ledger::hash::{from_hex, to_hex};
 use order::{
-    Certificate, CertificateKind, Ended, Envelope, Generator, Proposal, Remembered, Signature,
-    Submission, Submissions, View, id_of_encoded,
+    Certificate, CertificateKind, Ended, Envelope, Proposal, Remembered, Signature, Submission,
+    Submissions, View, id_of_encoded,
 };
 use serde_json::{Value, json};
 use types::Origin;
@@ -84,20 +84,6 @@ fn refused() -> Vec<(&'static str, Vec<u8>)> {
         ("a byte too many", changed(&|bytes| bytes.extend([0, 1, 0]))),
         ("a million signatures", changed(&|bytes| bytes.extend([0xc0, 0x84, 0x3d, 0]))),
     ]
-}
-
-fn draws(seed: &[u8; 16]) -> Value {
-    let words = |mut generator: Generator| -> Vec<String> {
-        (0..6).map(|_| format!("{:016x}", generator.word())).collect()
-    };
-    let mut randoms = Generator::new(seed);
-    let mut uuids = Generator::new(seed);
-    json!({
-        "seed": to_hex(seed),
-        "words": words(Generator::new(seed)),
-        "random": (0..3).map(|_| randoms.random()).collect::<Vec<_>>(),
-        "uuid": (0..3).map(|_| to_hex(&uuids.uuid())).collect::<Vec<_>>(),
-    })
 }
 
 fn proposal() -> Value {
@@ -181,7 +167,6 @@ fn all() -> Value {
     json!({
         "envelopes": list().iter().map(envelope).collect::<Vec<_>>(),
         "no_envelopes": refused.collect::<Vec<_>>(),
-        "draws": [draws(&[0; 16]), draws(b"sixteen bytes ok")],
         "proposal": proposal(),
         "certificate": certificate(),
         "submissions": submissions(),

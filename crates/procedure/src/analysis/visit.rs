@@ -36,6 +36,7 @@ pub fn each_query<'q>(query: &'q Query, visit: &mut dyn FnMut(&'q Query)) {
         | Query::Aggregate { input, .. }
         | Query::Sort { input, .. }
         | Query::Limit { input, .. }
+        | Query::Numbered { input, .. }
         | Query::Distinct { input } => each_query(input, visit),
         Query::NestedLoop { outer, inner, .. } | Query::HashJoin { outer, inner, .. } => {
             each_query(outer, visit);
@@ -77,6 +78,7 @@ pub fn each_query_expr<'q>(query: &'q Query, visit: &mut dyn FnMut(&'q Expr)) {
         }
         Query::Sort { keys, .. } => keys.iter().for_each(|key| visit(&key.expr)),
         Query::Limit { limit, offset, .. } => limit.iter().chain(offset).for_each(visit),
+        Query::Numbered { first, .. } => visit(first),
         Query::Distinct { .. } | Query::Append(_) => {}
     }
 }

@@ -3,6 +3,7 @@
 use types::Value;
 
 use super::Namer;
+use crate::draws::written;
 use crate::expr::{BinaryOp, Expr, UnaryOp};
 use crate::functions::Function;
 
@@ -86,6 +87,10 @@ impl Namer<'_> {
             Expr::Element { array, index } => {
                 let array = self.inner(array, row, Binding::Sign);
                 atom(format!("{array}[{}]", self.expr(index, row)))
+            }
+            Expr::Call { function, arguments, .. } if function.draws() => {
+                let arguments = self.list(written(*function, arguments), row);
+                atom(format!("{}({arguments})", function_name(*function)))
             }
             Expr::Call { function, arguments, .. } => {
                 atom(format!("{}({})", function_name(*function), self.list(arguments, row)))

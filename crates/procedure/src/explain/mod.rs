@@ -69,6 +69,7 @@ pub fn expression(expr: &Expr) -> String {
         output: Output::Tag,
         tag: String::new(),
         read_only: true,
+        draws: false,
     };
     Namer::new(&procedure, &Nobody).expr(expr, &[])
 }
@@ -114,7 +115,7 @@ impl<'a> Namer<'a> {
 
     fn heading(&self) -> String {
         let procedure = self.procedure;
-        let parameters = procedure.parameters.iter().enumerate();
+        let parameters = procedure.visible_parameters().iter().enumerate();
         let parameters: Vec<String> =
             parameters.map(|(i, p)| format!("{} {}", self.registers[i], p.data_type)).collect();
         let mut text = match procedure.tag.as_str() {

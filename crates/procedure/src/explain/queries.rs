@@ -67,6 +67,11 @@ impl Namer<'_> {
                 let offset = offset.iter().map(|expr| format!("offset {}", self.expr(expr, &[])));
                 (limit.chain(offset).collect::<Vec<_>>().join(" "), names)
             }
+            Query::Numbered { input, first, step } => {
+                let mut names = self.operator(input, outer, depth + 1, lines);
+                names.push("number".to_string());
+                (format!("number from {} by {step}", self.expr(first, outer)), names)
+            }
             Query::Distinct { input } => {
                 let names = self.operator(input, outer, depth + 1, lines);
                 ("distinct".to_string(), names)

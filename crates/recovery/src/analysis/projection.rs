@@ -70,6 +70,7 @@ pub fn project(procedure: &Procedure, role: &dyn Fn(StepId) -> Role) -> Procedur
         output: procedure::Output::Tag,
         tag: procedure.tag.clone(),
         read_only: false,
+        draws: procedure.draws,
     }
 }
 

@@ -120,6 +120,7 @@ impl Notes {
             output: procedure::Output::Tag,
             tag: String::new(),
             read_only: true,
+            draws: of.draws,
         })
     }
 }

@@ -1,7 +1,7 @@
 //! The binder's state: what names and parameters mean, which registers are taken, and the steps
 //! that the statement has become so far.
 
-use procedure::{Expr, Reg, Step};
+use procedure::{Expr, Function, Reg, Step};
 use types::cast::{CastContext, cast, cast_context, common_type};
 use types::{DataType, Error, Result, SqlState, Value};
 
@@ -52,6 +52,8 @@ pub struct Binder<'a> {
     pub(super) view_uses: ViewUses,
     /// The next select list leaves untyped literals as they are, for a UNION to decide.
     pub(super) keep_unknown: bool,
+    /// Calls that draw random values, so far.
+    drawn: i64,
 }
 
 /// How deep expressions and queries may nest; each level costs stack.
@@ -79,6 +81,7 @@ impl<'a> Binder<'a> {
             depth: 0,
             view_uses: ViewUses::default(),
             keep_unknown: false,
+            drawn: 0,
         }
     }
 
@@ -103,6 +106,28 @@ impl<'a> Binder<'a> {
         let out = self.register()?;
         self.steps.push(Step::Let { out, value });
         Ok(Expr::Reg(out))
+    }
+
+    /// A call that draws a random value, another one than any other call.
+    pub(super) fn draw(&mut self, function: Function, given: Vec<Expr>, result: DataType) -> Expr {
+        self.drawn += 1;
+        let arguments = given.into_iter().chain([procedure::draws::mark(self.drawn)]).collect();
+        Expr::Call { function, arguments, result }
+    }
+
+    /// The same for the calls in an expression that was bound elsewhere.
+    pub(super) fn drawn_anew(&mut self, mut expr: Expr) -> Expr {
+        expr.rewrite(&mut |expr| {
+            if let Expr::Call { function, arguments, .. } = expr
+                && function.draws()
+                && let Some(mark) = arguments.last_mut()
+            {
+                self.drawn += 1;
+                *mark = procedure::draws::mark(self.drawn);
+            }
+            false
+        });
+        expr
     }
 
     /// What `build` adds to `steps`, as a block of its own.

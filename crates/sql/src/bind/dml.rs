@@ -243,7 +243,7 @@ impl Binder<'_> {
                 ));
             }
             let value = match is_default(value) {
-                true => super::insert::default_of(table, column),
+                true => self.default_of(table, column),
                 false => {
                     let typed = self.expression(scope, value)?;
                     self.assign(typed, table.column_name(column), table.column_type(column))?

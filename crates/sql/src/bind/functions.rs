@@ -1,8 +1,8 @@
 //! Built-in functions: which there are, for which types, and what they return.
 //!
 //! PostgreSQL's overload resolution is replaced by one rule per function, which gives the same
-//! types for the calls that people write. Functions whose answer could differ between replicas are
-//! known by name and refused.
+//! types for the calls that people write. Random values are drawn from the transaction's seed;
+//! other functions whose answer could differ between replicas are known by name and refused.
 
 use procedure::{Expr, Function};
 use sqlparser::ast;
@@ -27,6 +27,7 @@ impl Binder<'_> {
         let shown: Vec<String> = arguments.iter().map(|a| a.data_type.to_string()).collect();
         let attempts = [
             Self::conditional_function,
+            Self::random_function,
             Self::number_function,
             Self::text_function,
             Self::datetime_function,
@@ -117,6 +118,32 @@ impl Binder<'_> {
             }
             _ => Ok(None),
         }
+    }
+
+    /// Values that differ from call to call, and follow from the transaction's seed.
+    fn random_function(&mut self, name: &str, arguments: &[Typed]) -> Result<Option<Typed>> {
+        let (function, given, result) = match (name, arguments) {
+            ("random", []) => (Function::Random, Vec::new(), DataType::Float8),
+            ("random", [low, high]) => {
+                let result = match common_type(&low.data_type, &high.data_type) {
+                    Some(DataType::Int2 | DataType::Unknown) => DataType::Int4,
+                    Some(known @ (DataType::Int4 | DataType::Int8)) => known,
+                    Some(DataType::Numeric(_)) => DataType::Numeric(None),
+                    _ => return Ok(None),
+                };
+                let mut given = Vec::with_capacity(2);
+                for bound in [low, high] {
+                    given.push(self.coerce(bound.clone(), &result, CastContext::Implicit)?);
+                }
+                (Function::Random, given, result)
+            }
+            ("gen_random_uuid" | "uuidv4" | "uuid_generate_v4", []) => {
+                (Function::GenRandomUuid, Vec::new(), DataType::Uuid)
+            }
+            ("uuidv7", []) => (Function::Uuidv7, vec![Expr::Now], DataType::Uuid),
+            _ => return Ok(None),
+        };
+        Ok(Some(Typed::new(self.draw(function, given, result.clone()), result)))
     }
 
     fn number_function(&mut self, name: &str, arguments: &[Typed]) -> Result<Option<Typed>> {

@@ -98,10 +98,15 @@ impl Binder<'_> {
         expr: &ast::Expr,
     ) -> Result<Expr> {
         if is_default(expr) {
-            return Ok(default_of(table, column));
+            return Ok(self.default_of(table, column));
         }
         let typed = self.bare_expression(expr)?;
         self.assign(typed, table.column_name(column), table.column_type(column))
+    }
+
+    pub(super) fn default_of(&mut self, table: &Table, column: ColumnId) -> Expr {
+        let default = table.defaults.get(usize::from(column)).cloned().flatten();
+        self.drawn_anew(default.unwrap_or(Expr::Const(Value::Null)))
     }
 
     fn insert_query(&mut self, plan: &InsertPlan, query: &ast::Query) -> Result<Dml> {
@@ -155,7 +160,7 @@ impl Binder<'_> {
             let listed = plan.columns.iter().position(|c| *c == column);
             let value = match listed.and_then(|place| values.get(place)) {
                 Some(value) => value.clone(),
-                None => default_of(table, column),
+                None => self.default_of(table, column),
             };
             row.push(self.let_value(value)?);
         }
@@ -356,11 +361,6 @@ impl InsertPlan {
             false => Ok(()),
         }
     }
-}
-
-pub(super) fn default_of(table: &Table, column: ColumnId) -> Expr {
-    let default = table.defaults.get(usize::from(column)).cloned().flatten();
-    default.unwrap_or(Expr::Const(Value::Null))
 }
 
 pub(super) fn is_default(expr: &ast::Expr) -> bool {

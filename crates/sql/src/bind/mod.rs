@@ -34,7 +34,7 @@ mod update;
 
 use std::sync::Arc;
 
-use procedure::{Output, Procedure, Query, Step};
+use procedure::{Output, Procedure, Query, Step, draws};
 use sqlparser::ast;
 use types::cast::{CastContext, cast_context};
 use types::{DataType, Error, Result};
@@ -44,6 +44,7 @@ pub use calls::{SHARED_FUNCTIONS, call_of, operator_of};
 pub use dml::Dml;
 pub use output_names::output_name;
 pub use past::PastQuery;
+pub(crate) use refused::would_differ;
 pub(crate) use routine::parameter_defaults;
 pub use routine::{compile_routine, parameter_columns, result_columns};
 pub use scope::{Relation, Scope, ScopeColumn, Variable};
@@ -113,7 +114,7 @@ impl Binder<'_> {
                 None => {
                     let bound = self.query(query)?;
                     self.steps.push(Step::EmitQuery { query: bound.query });
-                    Ok(self.program(text, Output::Rows(bound.columns), "SELECT"))
+                    self.program(text, Output::Rows(bound.columns), "SELECT")
                 }
             },
             S::Insert(_) => self.dml_statement(statement, text, "INSERT 0"),
@@ -139,19 +140,19 @@ impl Binder<'_> {
         let dml = self.dml(statement, true)?;
         self.steps.push(Step::CountRows { by: dml.count });
         let output = dml.columns.map_or(Output::Tag, Output::Rows);
-        Ok(self.program(text, output, tag))
+        self.program(text, output, tag)
     }
 
     /// The steps so far as a program over the parameters.
-    fn program(&mut self, text: &str, output: Output, tag: &str) -> (Statement, Output) {
-        let procedure = self.procedure(text, output.clone(), tag);
-        (Statement::Procedure(Arc::new(procedure)), output)
+    fn program(&mut self, text: &str, output: Output, tag: &str) -> Result<(Statement, Output)> {
+        let procedure = self.procedure(text, output.clone(), tag)?;
+        Ok((Statement::Procedure(Arc::new(procedure)), output))
     }
 
-    pub(crate) fn procedure(&mut self, name: &str, output: Output, tag: &str) -> Procedure {
+    pub(crate) fn procedure(&mut self, name: &str, output: Output, tag: &str) -> Result<Procedure> {
         let steps = std::mem::take(&mut self.steps);
         let parameters = self.parameter_types().into_iter().enumerate();
-        Procedure {
+        let mut procedure = Procedure {
             name: name.to_owned(),
             parameters: parameters
                 .map(|(i, data_type)| procedure::Column { name: format!("${}", i + 1), data_type })
@@ -162,7 +163,10 @@ impl Binder<'_> {
             body: steps.into(),
             output,
             tag: tag.to_owned(),
-        }
+            draws: false,
+        };
+        draws::place(&mut procedure)?;
+        Ok(procedure)
     }
 }
 
@@ -222,7 +226,7 @@ pub(crate) fn query_program(
     binder: &mut Binder<'_>,
     query: Query,
     output: Output,
-) -> Procedure {
+) -> Result<Procedure> {
     binder.steps.push(Step::EmitQuery { query });
     binder.procedure(text, output, "SELECT")
 }

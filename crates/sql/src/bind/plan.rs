@@ -97,7 +97,7 @@ pub(super) fn conjuncts(condition: Expr, out: &mut Vec<Expr>) {
 
 pub(super) fn plan(
     mut items: Vec<Item>,
-    mut pending: Vec<Expr>,
+    pending: Vec<Expr>,
     wishes: &Wishes<'_>,
 ) -> Result<Planned> {
     if items.is_empty() {
@@ -108,6 +108,9 @@ pub(super) fn plan(
             ordered: true,
         });
     }
+    // What draws is asked of each row of the result, and of no other.
+    let (drawn, undrawn): (Vec<Expr>, Vec<Expr>) = pending.into_iter().partition(Expr::draws);
+    let mut pending = undrawn;
     let reorder = items.iter().all(|item| item.left.is_none());
     if reorder {
         lists_as_items(&mut items, &mut pending);
@@ -116,7 +119,11 @@ pub(super) fn plan(
     let mut planner = Planner {
         pending,
         wanted: &wishes.columns,
-        later: items.iter().flat_map(|i| i.left.clone().unwrap_or_default()).collect(),
+        later: items
+            .iter()
+            .flat_map(|i| i.left.clone().unwrap_or_default())
+            .chain(drawn.iter().cloned())
+            .collect(),
         layout: Vec::new(),
         query: None,
         ordered: wishes.order.is_empty(),
@@ -129,6 +136,7 @@ pub(super) fn plan(
     }
     let query = planner.query.take().unwrap_or(Query::Values(Box::default()));
     let mut left_over = planner.pending;
+    left_over.extend(drawn);
     left_over.iter_mut().for_each(|e| place(e, &planner.layout));
     Ok(Planned {
         query: filtered(query, left_over),
@@ -196,7 +204,7 @@ struct Planner<'a> {
     /// Conjuncts that no operator has taken yet.
     pending: Vec<Expr>,
     wanted: &'a [u16],
-    /// ON conjuncts of outer joins, whose columns must stay in reach.
+    /// ON conjuncts of outer joins and conditions that draw, whose columns must stay in reach.
     later: Vec<Expr>,
     layout: Vec<u16>,
     query: Option<Query>,

@@ -5,15 +5,10 @@ use types::Error;
 
 /// Functions of PostgreSQL that give another answer each time, and what to do instead.
 const NON_DETERMINISTIC: &[(&str, &str)] = &[
-    ("random", "Let the client choose the value and pass it as a parameter."),
-    ("setseed", "Let the client choose the value and pass it as a parameter."),
+    ("setseed", "Each transaction has a seed of its own, from which random() draws."),
     ("random_normal", "Let the client choose the value and pass it as a parameter."),
-    ("gen_random_uuid", "Let the client make the uuid and pass it as a parameter."),
     ("gen_random_bytes", "Let the client make the bytes and pass them as a parameter."),
-    ("uuid_generate_v1", "Let the client make the uuid and pass it as a parameter."),
-    ("uuid_generate_v4", "Let the client make the uuid and pass it as a parameter."),
-    ("uuidv4", "Let the client make the uuid and pass it as a parameter."),
-    ("uuidv7", "Let the client make the uuid and pass it as a parameter."),
+    ("uuid_generate_v1", "Use uuidv7() or gen_random_uuid()."),
     ("clock_timestamp", "Use now(), which is the time of the block."),
     ("timeofday", "Use now(), which is the time of the block."),
     ("nextval", "Use a key that the client makes, or a counter table."),
@@ -26,6 +21,8 @@ const NON_DETERMINISTIC: &[(&str, &str)] = &[
     ("pg_current_xact_id", "Keep an identifier of your own in the row."),
     ("dblink", "A ledger's transactions see the ledger alone."),
 ];
+
+const WOULD_DIFFER: &str = "Its answer would differ between replicas.";
 
 /// Whose last digits depend on the machine's mathematical library.
 const MACHINE_DEPENDENT: &[&str] = &[
@@ -119,9 +116,13 @@ const MISSING: &[&str] = &[
 
 pub(super) fn non_deterministic(name: &str) -> Option<Error> {
     let (_, hint) = NON_DETERMINISTIC.iter().find(|(n, _)| *n == name)?;
-    let error = Error::unsupported(format_args!("function {name}()"))
-        .with_detail("Its answer would differ between replicas.");
+    let error = Error::unsupported(format_args!("function {name}()")).with_detail(WOULD_DIFFER);
     Some(error.with_hint(*hint))
+}
+
+/// Whether an error says that no engine has an answer which all replicas agree on.
+pub(crate) fn would_differ(error: &Error) -> bool {
+    error.fields().detail.as_deref() == Some(WOULD_DIFFER)
 }
 
 pub(super) fn not_there_yet(name: &str) -> Option<Error> {

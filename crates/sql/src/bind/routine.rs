@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use procedure::{Column, Expr, Output, Procedure, Query, Step};
+use procedure::{Column, Expr, Output, Procedure, Query, Step, draws};
 use sqlparser::ast;
 use types::cast::CastContext;
 use types::{DataType, Error, Result, SqlState};
@@ -82,7 +82,7 @@ fn compile_sql(catalog: &Catalog, function: &CreateFunction) -> Result<Procedure
     }
     let steps = std::mem::take(&mut binder.steps);
     let read_only = is_read_only(&steps);
-    Ok(Procedure {
+    let mut procedure = Procedure {
         name: function.name.clone(),
         parameters: parameter_columns(function),
         registers: binder.next_register,
@@ -94,7 +94,10 @@ fn compile_sql(catalog: &Catalog, function: &CreateFunction) -> Result<Procedure
         },
         tag: "CALL".into(),
         read_only,
-    })
+        draws: false,
+    };
+    draws::place(&mut procedure)?;
+    Ok(procedure)
 }
 
 /// The parameters that a call gives, as the procedure's.
@@ -283,7 +286,8 @@ impl Binder<'_> {
         }
         for place in given_count..types.len() {
             let default = routine.defaults.get(place).cloned().flatten();
-            arguments.push(default.ok_or_else(mismatch)?);
+            let default = default.ok_or_else(mismatch)?;
+            arguments.push(self.drawn_anew(default));
         }
         if !self.steps.is_empty() {
             return Err(Error::unsupported("a subquery as an argument"));

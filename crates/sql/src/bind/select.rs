@@ -536,8 +536,38 @@ impl SelectBody {
     }
 
     fn finish(self, query: Query, tail: Tail<'_>) -> Query {
+        if !self.keys.is_empty() && self.draws() {
+            return self.finish_drawn(query, tail);
+        }
         let query = sorted(query, self.keys);
         let mut query = projected(query, self.expressions);
+        if self.distinct {
+            query = Query::Distinct { input: Box::new(query) };
+        }
+        limited(query, tail)
+    }
+}
+
+impl SelectBody {
+    fn draws(&self) -> bool {
+        let keys = self.keys.iter().map(|key| &key.expr);
+        self.expressions.iter().chain(keys).any(Expr::draws)
+    }
+
+    /// A random value that is shown and sorted by is drawn once: the rows are made, then sorted.
+    fn finish_drawn(mut self, query: Query, tail: Tail<'_>) -> Query {
+        let shown = self.expressions.len() as u16;
+        for key in &mut self.keys {
+            let known = self.expressions.iter().position(|expr| *expr == key.expr);
+            let place = known.unwrap_or(self.expressions.len());
+            let expr = std::mem::replace(&mut key.expr, Expr::Column(place as u16));
+            if known.is_none() {
+                self.expressions.push(expr);
+            }
+        }
+        let made = Query::Project { input: Box::new(query), expressions: self.expressions.into() };
+        let query = sorted(made, std::mem::take(&mut self.keys));
+        let mut query = projected(query, (0..shown).map(Expr::Column).collect());
         if self.distinct {
             query = Query::Distinct { input: Box::new(query) };
         }

@@ -129,7 +129,7 @@ impl Binder<'_> {
             }
         };
         let output = Output::Rows(bound.columns);
-        let query = super::query_program(text, self, bound.query, output.clone());
+        let query = super::query_program(text, self, bound.query, output.clone())?;
         let statement = Statement::CopyOut { query: Arc::new(query), options };
         Ok((statement, output))
     }
@@ -157,7 +157,7 @@ impl Binder<'_> {
         let types = columns.iter().map(|c| Some(table.column_type(*c).clone()));
         let mut row = Binder::new(self.catalog, self.session, types.collect());
         row.insert_parameters(&table, &columns)?;
-        let mut row = row.procedure(text, Output::Tag, "COPY");
+        let mut row = row.procedure(text, Output::Tag, "COPY")?;
         // What errors in the data speak of.
         for (parameter, column) in row.parameters.iter_mut().zip(&columns) {
             parameter.name = table.column_name(*column).to_owned();

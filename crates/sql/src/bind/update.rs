@@ -3,8 +3,8 @@
 //! An UPDATE of one row by its primary key becomes an update *command*: the new values are a
 //! function of the row as it will be found, so nothing is read, and two such updates of one row
 //! commute with all others' existence. That holds as long as nothing but the row decides: no
-//! RETURNING, and no column of a key, a unique index or a foreign key is assigned. Every other
-//! UPDATE reads its rows first and writes them one by one.
+//! RETURNING, no random value, and no column of a key, a unique index or a foreign key is assigned.
+//! Every other UPDATE reads its rows first and writes them one by one.
 
 use std::sync::Arc;
 
@@ -34,7 +34,8 @@ impl Binder<'_> {
         let returning = self.returning_clause(&scope, update.returning.as_deref(), emit)?;
         let assignments = self.assignments(&scope, &table, &update.assignments)?;
         let conditions = self.where_clause(&scope, update.selection.as_ref())?;
-        if returning.is_none() && is_free(&table, &assignments) {
+        let draws = assignments.iter().any(|(_, value)| value.draws());
+        if returning.is_none() && !draws && is_free(&table, &assignments) {
             let query = rows_of(&table, conditions.clone(), &[])?;
             if let Query::Get { key, filter: None, .. } = query {
                 let row = self.update_by_command(&table, key, assignments)?;

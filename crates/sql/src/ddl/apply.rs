@@ -276,6 +276,7 @@ impl Transition {
                 output: Output::Rows(bound.columns),
                 tag: "SELECT".into(),
                 read_only: true,
+                draws: false,
             },
             error,
         });
@@ -476,6 +477,7 @@ fn failing(procedure: &Procedure, error: Error) -> Procedure {
         output: procedure.output.clone(),
         tag: procedure.tag.clone(),
         read_only: procedure.read_only,
+        draws: procedure.draws,
     }
 }
 

@@ -277,6 +277,9 @@ impl Draft {
         if binder.session_dependent {
             return Err(Error::unsupported("a session's own functions in a check constraint"));
         }
+        if condition.draws() {
+            return Err(Error::unsupported("a random value in a check constraint"));
+        }
         let taken = |name: &str| self.has_constraint(name);
         let name = match &check.name {
             Some(name) => fold(name),

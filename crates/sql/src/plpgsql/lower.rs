@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use procedure::step::{OnError, Phi};
-use procedure::{BinaryOp, Block, Column, Expr, Output, Procedure, Reg, Step, UnaryOp, prune};
+use procedure::{
+    BinaryOp, Block, Column, Expr, Output, Procedure, Reg, Step, UnaryOp, draws, prune,
+};
 use types::{DataType, Error, Result, SqlState, Value};
 
 use super::loops::LoopFrame;
@@ -86,7 +88,7 @@ pub fn lower(
     let mut body: Block = steps.into();
     prune(&mut body, lowering.binder.next_register);
     let read_only = procedure::analysis::Footprint::of_block(&body).is_read_only();
-    Ok(Procedure {
+    let mut procedure = Procedure {
         name: function.name.clone(),
         parameters: inputs
             .iter()
@@ -104,7 +106,10 @@ pub fn lower(
             RoutineKind::Function => "SELECT".to_string(),
         },
         read_only,
-    })
+        draws: false,
+    };
+    draws::place(&mut procedure)?;
+    Ok(procedure)
 }
 
 /// What the parameters are called in the body; one without a name by its number.

@@ -15,6 +15,7 @@ use super::guard::aside;
 use super::schema::Versioned;
 use super::{Answer, Prepared, Session, Tag, View};
 use crate::analyst::{AnalyticalPlan, Execution, Limits, QueryRequest, RowBatches};
+use crate::bind::would_differ;
 use crate::copy::{CopyFormatter, CopyOptions};
 use crate::names::is_no_catalog;
 use crate::parse::Parsed;
@@ -47,6 +48,7 @@ impl Session {
         let plan = match self.plan(versioned, parsed, declared, false) {
             None => return Err(refusal),
             Some(Ok(plan)) => plan,
+            Some(Err(_)) if would_differ(&refusal) => return Err(refusal),
             // Its words for a fault that both found are better known.
             Some(Err(error))
                 if !is_no_catalog(&refusal)

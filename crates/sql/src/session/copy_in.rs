@@ -5,6 +5,7 @@ use std::sync::Arc;
 use concurrency::Load;
 use engine::transaction::Asked;
 use procedure::Procedure;
+use procedure::draws::Draws;
 use types::{Error, Result, SqlState, Value};
 
 use crate::copy::{CopyOptions, CopyParser, Fields};
@@ -41,8 +42,12 @@ impl CopyIn {
         taken.map_err(|error| at_line(error, self.parser.line()))
     }
 
+    pub fn row(&self) -> &Procedure {
+        &self.row
+    }
+
     /// What the ledger will hold, and what runs.
-    pub fn finish(mut self) -> Result<(Asked, Load)> {
+    pub fn finish(mut self, draws: &mut Draws) -> Result<(Asked, Load)> {
         let (row, rows) = (&self.row, &mut self.rows);
         let taken = self.parser.finish(&mut |fields| {
             rows.push(values_of(row, fields)?);
@@ -50,12 +55,14 @@ impl CopyIn {
         });
         taken.map_err(|error| at_line(error, self.parser.line()))?;
         let asked = Asked::load(&self.text, &self.rows);
-        Ok((asked, Load { procedure: self.row, rows: self.rows }))
+        let rows = self.rows.into_iter().map(|values| draws.arguments(&self.row, values));
+        let rows = rows.collect::<Result<_>>()?;
+        Ok((asked, Load { procedure: self.row, rows }))
     }
 }
 
 fn values_of(row: &Procedure, fields: &Fields<'_>) -> Result<Box<[Value]>> {
-    let columns = &row.parameters;
+    let columns = row.visible_parameters();
     if let Some(missing) = columns.get(fields.len()) {
         return Err(Error::new(
             SqlState::BAD_COPY_FILE_FORMAT,

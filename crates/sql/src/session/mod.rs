@@ -15,6 +15,7 @@
 
 mod analysis;
 pub mod apply_store;
+mod chance;
 mod copy_in;
 mod explained;
 mod guard;
@@ -32,9 +33,10 @@ use std::sync::{Arc, OnceLock};
 
 use concurrency::{Moment, NoRecord, Outcome, Overlay, Statement as Call, Work};
 use engine::transaction::Asked;
-use engine::{Body, Compiled, Completion, Engine, Head, ParameterTypes, Submitter};
+use engine::{Body, Compiled, Completion, Engine, Head, ParameterTypes, Seed, Submitter};
 use futures::stream::{self, StreamExt};
-use procedure::{Column, Frame, Output, Procedure, ProgramResult};
+use procedure::draws::Draws;
+use procedure::{Column, Frame, Output, ProgramResult};
 use rustc_hash::FxHashMap;
 use storage::Snapshot;
 use types::{DataType, Error, Result, SqlState, TableId, Value};
@@ -47,6 +49,7 @@ use crate::ddl::Ddl;
 use crate::parse::{Parsed, parse};
 use crate::router;
 use crate::statement::{Bound, SessionInfo, Statement, TransactionModes};
+use chance::{NO_SEED, new_seed, seed_of};
 use copy_in::CopyIn;
 pub use guard::aside;
 use guard::{Guard, query_frame};
@@ -341,19 +344,24 @@ impl Session {
                     return Ok(answer);
                 }
                 check_kinds(&prepared.bound.parameters, parameters)?;
-                let arguments: Box<[Value]> = parameters.into();
-                let asked = |arguments: &[_]| Asked::statement(text, &prepared.types, arguments);
-                let result = self.run_procedure(procedure, arguments, asked, view).await?;
+                let mut draws = self.draws(procedure)?;
+                let arguments = draws.arguments(procedure, parameters)?;
+                let asked = (!procedure.read_only)
+                    .then(|| Asked::statement(text, &prepared.types, parameters));
+                let work = Work::Statement(Call { procedure: Arc::clone(procedure), arguments });
+                let result = self.run_program((work, draws), asked, view).await?;
                 Ok(answer(&procedure.tag, &prepared.bound.output, result))
             }
             Statement::Call { procedure, arguments, tag } => {
                 let mut values = Vec::with_capacity(arguments.len());
                 for argument in arguments {
-                    values.push(argument.eval(parameters, &[], self.now_us())?);
+                    values.push(self.argument(argument, parameters)?);
                 }
-                let asked = |arguments: &[_]| Asked::call(&procedure.name, arguments);
-                let arguments = values.into_boxed_slice();
-                let mut result = self.run_procedure(procedure, arguments, asked, view).await?;
+                let asked = (!procedure.read_only).then(|| Asked::call(&procedure.name, &values));
+                let mut draws = self.draws(procedure)?;
+                let arguments = draws.arguments(procedure, values)?;
+                let work = Work::Statement(Call { procedure: Arc::clone(procedure), arguments });
+                let mut result = self.run_program((work, draws), asked, view).await?;
                 if let (Output::Rows(_), Output::Tag) = (&prepared.bound.output, &procedure.output)
                 {
                     result.rows = vec![[Value::Null].into()];
@@ -380,10 +388,8 @@ impl Session {
                 if let Some(answer) = self.answer_broad(prepared, copy, parameters, &view).await? {
                     return Ok(answer);
                 }
-                let work = Work::Statement(Call {
-                    procedure: Arc::clone(query),
-                    arguments: parameters.into(),
-                });
+                let arguments = self.draws(query)?.arguments(query, parameters)?;
+                let work = Work::Statement(Call { procedure: Arc::clone(query), arguments });
                 let result = self.query(&work, view)?;
                 let Output::Rows(columns) = &query.output else {
                     return Ok(plain("COPY 0"));
@@ -396,20 +402,18 @@ impl Session {
         }
     }
 
-    async fn run_procedure(
+    /// `draws`: what is left to be drawn from after it.
+    async fn run_program(
         &mut self,
-        procedure: &Arc<Procedure>,
-        arguments: Box<[Value]>,
-        asked: impl FnOnce(&[Value]) -> Asked,
+        (work, draws): (Work, Draws),
+        asked: Option<Asked>,
         view: View,
     ) -> Result<ProgramResult> {
-        let asked = (!procedure.read_only).then(|| asked(&arguments));
-        let work = Work::Statement(Call { procedure: Arc::clone(procedure), arguments });
         let Some(asked) = asked else {
             return self.query(&work, view);
         };
         drop(view);
-        self.write(asked, work).await
+        self.write(asked, work, draws).await
     }
 
     /// Run what cannot write: in the transaction, or on the newest durable block.
@@ -435,9 +439,9 @@ impl Session {
     }
 
     /// Run what may write: in the transaction, or as a ledger transaction of its own.
-    async fn write(&mut self, asked: Asked, work: Work) -> Result<ProgramResult> {
+    async fn write(&mut self, asked: Asked, work: Work, draws: Draws) -> Result<ProgramResult> {
         if let Some(transaction) = &mut self.transaction {
-            return transaction.write(asked, work);
+            return transaction.write(asked, work, draws);
         }
         if self.settings.read_only() {
             return Err(Error::new(
@@ -447,7 +451,7 @@ impl Session {
         }
         // Not the version published now: a schema change may have come since the program was made.
         let version = self.program_version;
-        let completion = self.submit(&asked, Some((work, version))).await?;
+        let completion = self.submit(&asked, Some((work, version)), seed_of(&draws)).await?;
         match completion.outcome {
             Outcome::Committed(result) => Ok(result),
             Outcome::Rejected(error) | Outcome::Retry(error) => Err(error),
@@ -455,7 +459,12 @@ impl Session {
     }
 
     /// By `&mut`, since a session is used by one task at a time and need not be `Sync`.
-    async fn submit(&mut self, asked: &Asked, work: Option<(Work, u64)>) -> Result<Completion> {
+    async fn submit(
+        &mut self,
+        asked: &Asked,
+        work: Option<(Work, u64)>,
+        seed: Seed,
+    ) -> Result<Completion> {
         if self.settings.as_of_block().is_some() {
             let what = "nothing can be written while tally.as_of_block is set";
             return Err(Error::new(SqlState::READ_ONLY_SQL_TRANSACTION, what)
@@ -464,7 +473,7 @@ impl Session {
         let compiled =
             work.map(|(work, schema_version)| Compiled { work: Arc::new(work), schema_version });
         let key = self.settings.take_transaction_key();
-        let submitter = Submitter { principal: &self.info.user, key: key.as_deref() };
+        let submitter = Submitter { principal: &self.info.user, key: key.as_deref(), seed };
         let answer = match self.database.engine.submit(submitter, asked, compiled) {
             Ok(answer) => answer,
             Err(error) => {
@@ -504,7 +513,7 @@ impl Session {
             self.check_view(&create.query.to_string())?;
         }
         let schema = Body::Schema { text: text.to_owned() };
-        let completion = self.submit(&Asked::from(&schema), None).await?;
+        let completion = self.submit(&Asked::from(&schema), None, NO_SEED).await?;
         match completion.outcome {
             Outcome::Committed(_) => Ok(plain(tag)),
             Outcome::Rejected(error) | Outcome::Retry(error) => Err(error),
@@ -535,7 +544,8 @@ impl Session {
                 let work = Work::Statement(Call { procedure, arguments: Box::default() });
                 let asked = Asked::statement(&text, &ParameterTypes::default(), &[]);
                 if let Some(transaction) = &mut self.transaction {
-                    transaction.write(asked, work)?;
+                    let draws = transaction.draws();
+                    transaction.write(asked, work, draws)?;
                 }
             }
         }
@@ -637,8 +647,10 @@ impl Session {
         let snapshot = Arc::new(snapshot.shared());
         let versioned = self.database.schema.of(&snapshot);
         let head = self.head_of(&snapshot)?;
-        let transaction =
-            OpenTransaction::begin(versioned, snapshot, head, &self.guard, access, implicit);
+        let draws = Draws::new(new_seed()?);
+        let guard = &self.guard;
+        let modes = (access, implicit);
+        let transaction = OpenTransaction::begin(versioned, snapshot, head, guard, modes, draws);
         self.transaction = Some(Box::new(transaction));
         Ok(())
     }
@@ -663,12 +675,12 @@ impl Session {
         let Some(transaction) = self.transaction.take() else {
             return Ok(plain("COMMIT"));
         };
-        let version = transaction.versioned.version;
+        let (version, draws) = (transaction.versioned.version, transaction.draws());
         let Some((asked, work)) = transaction.lower() else {
             return Ok(plain("COMMIT"));
         };
         let work = Some((Work::Interactive(work), version));
-        let completion = self.submit(&asked, work).await?;
+        let completion = self.submit(&asked, work, seed_of(&draws)).await?;
         match completion.outcome {
             Outcome::Committed(_) => Ok(plain("COMMIT")),
             Outcome::Rejected(error) | Outcome::Retry(error) => Err(error),
@@ -724,8 +736,9 @@ impl Session {
             .take()
             .ok_or_else(|| Error::new(SqlState::PROTOCOL_VIOLATION, "no COPY is in progress"))?;
         self.guard.start(self.settings.statement_timeout());
-        let (asked, load) = copy.finish()?;
-        let result = self.write(asked, Work::Load(load)).await?;
+        let mut draws = self.draws(copy.row())?;
+        let (asked, load) = copy.finish(&mut draws)?;
+        let result = self.write(asked, Work::Load(load), draws).await?;
         Ok(Answer::Tag(Tag::Counted("COPY".into(), result.count)))
     }
 

@@ -74,7 +74,7 @@ impl Session {
         }
         let mut values = Vec::with_capacity(arguments.len());
         for (argument, data_type) in arguments.iter().zip(wanted) {
-            let value = argument.eval(&[], &[], self.now_us())?;
+            let value = self.argument(argument, &[])?;
             values.push(types::cast::assign_to(value, data_type)?);
         }
         self.execute(&prepared, &values).await

@@ -5,6 +5,7 @@ use engine::Body;
 use engine::transaction::Asked;
 use types::{Error, Result, SqlState, Value};
 
+use super::chance::NO_SEED;
 use super::settings::{Settings, boolean};
 use super::{Answer, Session, Tag, plain};
 
@@ -45,8 +46,8 @@ impl Session {
                 _ => value.to_owned(),
             };
             let name = parameter.to_owned();
-            let completion =
-                self.submit(&Asked::from(&Body::Parameter { name, value }), None).await?;
+            let change = Body::Parameter { name, value };
+            let completion = self.submit(&Asked::from(&change), None, NO_SEED).await?;
             return match completion.outcome {
                 Outcome::Committed(_) => Ok(plain("SET")),
                 Outcome::Rejected(error) | Outcome::Retry(error) => Err(error),

@@ -186,7 +186,7 @@ impl Session {
         view: &View,
     ) -> Result<Answer> {
         let retention = self.database.engine.retention();
-        let eval = |argument: &Expr| argument.eval(parameters, &[], self.now_us());
+        let eval = |argument: &Expr| self.argument(argument, parameters);
         let rows: Vec<Box<[Value]>> = match query {
             PastQuery::Pin { name, block } => {
                 self.check_may_pin("tally_pin")?;
@@ -241,7 +241,7 @@ impl Session {
     /// What a transaction has come to that was sent under a key: how a client finds out that lost
     /// its connection during COMMIT. No row: it is not in the ledger, or its key has expired.
     pub(super) async fn run_outcome(&mut self, key: &Expr, parameters: &[Value]) -> Result<Answer> {
-        let key = text(key.eval(parameters, &[], self.now_us())?)?;
+        let key = text(self.argument(key, parameters)?)?;
         let found = self.database.engine.key_standing(&self.info.user, &key).await?;
         let row = found.map(|KeyStanding { place, status }| -> Box<[Value]> {
             let code = |code: [u8; 5]| Value::from(String::from_utf8_lossy(&code).into_owned());

@@ -5,9 +5,11 @@
 //! new data under an old schema or the other way round. A program compiled under an older version
 //! is compiled again by the sequencer, so a race costs time and never correctness.
 //!
-//! What a transaction compiles to depends on its text, the parameter types that it came with, its
-//! user and the catalog, on nothing of the session that sent it: `current_user` is the
-//! transaction's, the other session functions answer the same everywhere.
+//! What a transaction compiles to depends on its envelope (text, parameter types, user, settings,
+//! seed) and the catalog, on nothing of the session that sent it: `current_user` is the
+//! transaction's, random values are drawn from its seed, the other session functions answer the
+//! same everywhere. No setting changes what a transaction means so far, so one that names any is
+//! refused.
 //!
 //! *Schema changes in between.* A statement that was bound before one and runs after it is compiled
 //! again; where its arguments no longer fit, it ends in 40001. So does an interactive transaction
@@ -19,10 +21,11 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use concurrency::{Load, Moment, NoRecord, Overlay, Statement, Work};
-use engine::transaction::StatementText;
+use engine::transaction::{StatementText, refuse_settings};
 use engine::{Body, Language, ObjectChange, ParameterTypes, SchemaChange, Transaction};
 use hashbrown::HashTable;
 use parking_lot::Mutex;
+use procedure::draws::Draws;
 use procedure::{Column, Frame, Procedure, run};
 use rustc_hash::FxBuildHasher;
 use storage::{LATEST, Snapshot, Store};
@@ -127,12 +130,14 @@ impl Schema {
         Ok(bound)
     }
 
-    fn compile_body(&self, user: &str, body: Body) -> Result<Work> {
+    /// `draws`: what the transaction's programs have left to draw from.
+    fn compile_body(&self, user: &str, body: Body, draws: &mut Draws) -> Result<Work> {
         match body {
             Body::Statement(Statement { procedure: StatementText { text, types }, arguments }) => {
                 let bound = self.compile_text(user, &text, &types)?;
                 let procedure = procedure_of(&bound)?;
                 check_arguments(&procedure.parameters, &arguments)?;
+                let arguments = draws.arguments(&procedure, arguments)?;
                 Ok(Work::Statement(Statement { procedure, arguments }))
             }
             Body::Call(Statement { procedure: name, arguments }) => {
@@ -143,6 +148,7 @@ impl Schema {
                 })?;
                 let procedure = Arc::clone(&routine.procedure);
                 check_arguments(&procedure.parameters, &arguments)?;
+                let arguments = draws.arguments(&procedure, arguments)?;
                 Ok(Work::Statement(Statement { procedure, arguments }))
             }
             Body::Load(Load { procedure: text, rows }) => {
@@ -151,6 +157,8 @@ impl Schema {
                     return Err(not_a_write(&text));
                 };
                 rows.iter().try_for_each(|values| check_arguments(&row.parameters, values))?;
+                let rows = rows.into_iter().map(|values| draws.arguments(row, values));
+                let rows = rows.collect::<Result<_>>()?;
                 Ok(Work::Load(Load { procedure: Arc::clone(row), rows }))
             }
             Body::Interactive { schema_version, .. }
@@ -159,7 +167,7 @@ impl Schema {
                 Err(schema_changed())
             }
             Body::Interactive { transaction, .. } => {
-                let compiled = transaction.try_map(|write| self.compile_body(user, write));
+                let compiled = transaction.try_map(|write| self.compile_body(user, write, draws));
                 compiled.map(Work::Interactive)
             }
             Body::Schema { text } | Body::Parameter { name: text, .. } => Err(not_a_write(&text)),
@@ -229,8 +237,17 @@ fn not_a_write(text: &str) -> Error {
 
 impl Language for Schema {
     fn compile(&self, transaction: Transaction) -> Result<Work> {
-        let Transaction { user, body } = transaction;
-        self.compile_body(&user, body)
+        let Transaction { user, settings, seed, body } = transaction;
+        refuse_settings(settings.iter().map(|(name, _)| name.as_str()))?;
+        let mut draws = Draws::new(seed);
+        let work = self.compile_body(&user, body, &mut draws)?;
+        match draws.lanes() > 0 && seed == [0; 16] {
+            // It drew nothing under the schema that it was sent under.
+            true => Err(Error::serialization(
+                "The transaction draws random values and came without a seed.",
+            )),
+            false => Ok(work),
+        }
     }
 
     fn schema_version(&self) -> u64 {

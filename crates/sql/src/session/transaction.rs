@@ -12,6 +12,7 @@ use concurrency::overlay::Mark;
 use concurrency::{Expectation, Footprint, Interactive, Moment, Overlay, Work};
 use engine::Head;
 use engine::transaction::Asked;
+use procedure::draws::Draws;
 use procedure::{Frame, ProgramResult};
 use storage::Snapshot;
 use types::{Error, Result, SqlState, Stamp, Stop};
@@ -36,6 +37,8 @@ pub struct OpenTransaction {
     queried: bool,
     /// Rows were read that are not in the footprint, so nothing may be written.
     read_aside: bool,
+    /// What its writing statements have left to draw from.
+    draws: Draws,
 }
 
 /// What a transaction may do.
@@ -57,6 +60,7 @@ struct Savepoint {
     name: String,
     mark: Mark,
     writes: usize,
+    draws: Draws,
 }
 
 impl OpenTransaction {
@@ -65,8 +69,8 @@ impl OpenTransaction {
         snapshot: Arc<Snapshot>,
         head: Head,
         guard: &Arc<Guard>,
-        access: AccessMode,
-        implicit: bool,
+        (access, implicit): (AccessMode, bool),
+        draws: Draws,
     ) -> OpenTransaction {
         // Rows that get a hidden id here get another one at COMMIT: it is the block's to give.
         let (height, now_us) = (snapshot.height() + 1, head.time_us);
@@ -85,6 +89,7 @@ impl OpenTransaction {
             savepoints: Vec::new(),
             queried: false,
             read_aside: false,
+            draws,
         }
     }
 
@@ -125,6 +130,11 @@ impl OpenTransaction {
         self.head
     }
 
+    /// What the next writing statement draws from.
+    pub fn draws(&self) -> Draws {
+        self.draws
+    }
+
     /// Nothing that was read by an ended snapshot may leave. A transaction that could write is one
     /// that a client knows to try again.
     fn check(&self) -> Result<()> {
@@ -159,8 +169,8 @@ impl OpenTransaction {
     }
 
     /// Run a statement that may write. Its commands are evaluated at once, so that it fails where
-    /// it stands and not at COMMIT.
-    pub fn write(&mut self, asked: Asked, work: Work) -> Result<ProgramResult> {
+    /// it stands and not at COMMIT. `draws`: what is left to be drawn from after it.
+    pub fn write(&mut self, asked: Asked, work: Work, draws: Draws) -> Result<ProgramResult> {
         if self.is_read_only() {
             return Err(Error::new(
                 SqlState::READ_ONLY_SQL_TRANSACTION,
@@ -184,12 +194,14 @@ impl OpenTransaction {
         let ProgramResult { count, rows } = answered.clone();
         let write = Write { request: asked.request, work };
         self.writes.push((write, Expectation { count, rows }));
+        self.draws = draws;
         Ok(answered)
     }
 
     pub fn savepoint(&mut self, name: String) {
         let mark = self.overlay.mark();
-        self.savepoints.push(Savepoint { name, mark, writes: self.writes.len() });
+        let (writes, draws) = (self.writes.len(), self.draws);
+        self.savepoints.push(Savepoint { name, mark, writes, draws });
     }
 
     pub fn release(&mut self, name: &str) -> Result<()> {
@@ -207,6 +219,7 @@ impl OpenTransaction {
         self.overlay.return_to(savepoint.mark.clone());
         self.overlay.recorder.require_all();
         self.writes.truncate(savepoint.writes);
+        self.draws = savepoint.draws;
         Ok(())
     }
 

@@ -268,10 +268,10 @@ create function bad() returns int language sql as $$ select 'x' $$;
 create function bad() returns int language c as 'x';
 -- ERROR 0A000: language "c" is not supported
 -- HINT: Use LANGUAGE plpgsql or LANGUAGE sql.
-create function r() returns float8 language sql as $$ select random() $$;
--- ERROR 0A000: function random() is not supported
+create function r() returns timestamptz language sql as $$ select clock_timestamp() $$;
+-- ERROR 0A000: function clock_timestamp() is not supported
 -- DETAIL: Its answer would differ between replicas.
--- HINT: Let the client choose the value and pass it as a parameter.
+-- HINT: Use now(), which is the time of the block.
 drop table u cascade;
 -- DROP TABLE
 call put(3, 'three');

@@ -70,14 +70,14 @@ select array[1, 2, 3], (array[1, 2, 3])[2], array_length(array[1, 2], 1), cardin
 -- array integer[] | array integer | array_length integer | cardinality integer | ?column? boolean | ?column? integer[] | array integer[]
 -- {1,2,3} | 2 | 2 | 0 | t | {1,2} | {1,2}
 -- SELECT 1
-select random();
--- ERROR 0A000: function random() is not supported
+select setseed(0.5);
+-- ERROR 0A000: function setseed() is not supported
 -- DETAIL: Its answer would differ between replicas.
--- HINT: Let the client choose the value and pass it as a parameter.
-select gen_random_uuid();
--- ERROR 0A000: function gen_random_uuid() is not supported
+-- HINT: Each transaction has a seed of its own, from which random() draws.
+select uuid_generate_v1();
+-- ERROR 0A000: function uuid_generate_v1() is not supported
 -- DETAIL: Its answer would differ between replicas.
--- HINT: Let the client make the uuid and pass it as a parameter.
+-- HINT: Use uuidv7() or gen_random_uuid().
 select nosuch(1);
 -- ERROR 42883: function nosuch(integer) does not exist
 -- HINT: No function matches the given name and argument types. You might need to add explicit type casts.

@@ -1,6 +1,7 @@
 //! Sessions on a live engine, over files in memory; and the same ledger, executed again.
 
 mod bounds;
+mod chance;
 mod deferral;
 mod interactive;
 mod keys;
@@ -96,7 +97,7 @@ impl Node {
 
     /// Hands a transaction in, without waiting for its answer.
     pub fn submit(&self, body: Body) -> Submitted {
-        let submitter = Submitter { principal: "tally", key: None };
+        let submitter = Submitter { principal: "tally", key: None, seed: [0; 16] };
         self.database.engine.submit(submitter, &Asked::from(&body), None).unwrap()
     }
 
@@ -149,7 +150,7 @@ impl Node {
     pub fn verify(self) {
         self.database.engine.stop();
         let head = self.database.engine.head();
-        for workers in [1, 2] {
+        for workers in [1, 2, 8] {
             let replayed = read(&self.files, &Arc::new(Schema::new()), workers);
             assert_eq!(replayed.replica.head().hash, head.hash);
         }
