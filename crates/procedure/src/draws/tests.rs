@@ -79,7 +79,7 @@ fn program(function: Function) -> Procedure {
 }
 
 fn answers(procedure: &Procedure, seed: Seed, n: i64) -> Vec<Value> {
-    let arguments = Draws::new(seed).arguments(procedure, &[Value::Int(n)]).unwrap();
+    let arguments = Draws::new(seed).arguments(procedure, [Value::Int(n)]).unwrap();
     let mut memory = Memory::new([schema()]);
     let result = run(procedure, &arguments, &mut Frame::new(), &mut memory).unwrap();
     result.rows.iter().map(|row| row[0].clone()).collect()
@@ -131,7 +131,7 @@ fn a_copied_call_is_one_draw_and_lanes_are_others() {
     assert_eq!(procedure.visible_parameters().len(), 1);
     let mut draws = Draws::new(SEED);
     let mut run_once = || {
-        let arguments = draws.arguments(&procedure, &[Value::Int(1)]).unwrap();
+        let arguments = draws.arguments(&procedure, [Value::Int(1)]).unwrap();
         let mut memory = Memory::new([schema()]);
         run(&procedure, &arguments, &mut Frame::new(), &mut memory).unwrap().rows
     };
@@ -150,7 +150,7 @@ fn a_drawn_key_is_known_before_the_program_runs() {
     p.insert("t", vec![("id", id), ("n", n)]);
     let mut procedure = p.build().unwrap();
     place(&mut procedure).unwrap();
-    let arguments = Draws::new(SEED).arguments(&procedure, &[Value::Int(5)]).unwrap();
+    let arguments = Draws::new(SEED).arguments(&procedure, [Value::Int(5)]).unwrap();
     let plan = KeyPlan::of(&procedure);
     assert!(plan.is_complete());
     let keys = plan.keys(&arguments).unwrap();
