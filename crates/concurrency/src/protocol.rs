@@ -9,6 +9,7 @@ use types::{Error, Height, Position, SqlState, Stop};
 
 use crate::carried::Carried;
 use crate::crew::Crew;
+use crate::epoch::Epoch;
 use crate::work::Work;
 
 /// A protocol's card: the one list that CLI, docs, bench and tests read.
@@ -349,6 +350,13 @@ pub trait Protocol: Send + Sync {
         carried: &Carried,
         crew: &Crew,
     ) -> Result<BlockOutcome, String>;
+
+    /// Opens a block in which calls run as they arrive; `None`: this protocol runs closed ones only.
+    /// One is open at a time, and none while a block is prepared or finished. `prepare` and
+    /// `finish` run a closed block to the same effect.
+    fn open(&self, _store: &Arc<Store>, _height: Height) -> Option<Box<dyn Epoch>> {
+        None
+    }
 
     /// The strict inverse of [`Carried::encode`], of what this protocol carries.
     fn decode_carried(&self, bytes: &[u8]) -> Result<Carried, String> {
