@@ -11,6 +11,7 @@
 //! round trip, for an eighth of the sync at most. SmallBank, 16 clients, two cores, a sync of
 //! 0.1 ms: waiting for all of them brings 43,000 per second, not waiting 60,000.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,7 @@ use order::{Limits, Proposer, Solo};
 use pipeline::Barrier;
 use types::Error;
 
+use crate::gate::Door;
 use crate::request::{Compiled, Request, Waiting};
 use crate::transaction::outcome::OUTCOME_BYTES_MAX;
 
@@ -68,19 +70,34 @@ pub(crate) enum Next {
     End,
 }
 
-struct State {
-    solo: Solo<Ticket>,
-    /// The sequencer sleeps until this many wait.
-    wanted: usize,
+pub(crate) struct State {
+    pub solo: Solo<Ticket>,
+    /// The sequencer sleeps until this many wait, or have entered.
+    pub wanted: usize,
     /// It is wanted for something else than a batch.
-    errand: bool,
+    pub errand: bool,
+    /// Of a block that is open.
+    pub door: Option<Door>,
+    /// Runners that sleep; those of them that wake up by themselves.
+    pub asleep: usize,
+    pub looking: usize,
+    /// Runners shall end.
+    pub ended: bool,
 }
 
 pub(crate) struct Queue {
     wait_max: Duration,
-    transactions_max: usize,
+    pub transactions_max: usize,
     state: Mutex<State>,
-    arrived: Condvar,
+    pub arrived: Condvar,
+    /// For those who run calls in a block that is open.
+    pub runners: Condvar,
+    /// For the sequencer: nobody is in it.
+    pub emptied: Condvar,
+    /// False as soon as that is so.
+    pub at_work: AtomicBool,
+    /// Whether there are processors to look for it.
+    pub looks: bool,
 }
 
 impl Queue {
@@ -96,17 +113,38 @@ impl Queue {
         };
         let mut solo = Solo::new(rules, [0; 32]);
         solo.resume(0, time_us);
-        let state = Mutex::new(State { solo, wanted: 0, errand: false });
-        Queue { wait_max, transactions_max, state, arrived: Condvar::new() }
+        let state = State {
+            solo,
+            wanted: 0,
+            errand: false,
+            door: None,
+            asleep: 0,
+            looking: 0,
+            ended: false,
+        };
+        Queue {
+            wait_max,
+            transactions_max,
+            state: Mutex::new(state),
+            arrived: Condvar::new(),
+            runners: Condvar::new(),
+            emptied: Condvar::new(),
+            at_work: AtomicBool::new(false),
+            looks: std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1),
+        }
     }
 
     pub fn push(&self, envelope: Bytes, ticket: Ticket) -> Result<(), Error> {
         let mut state = self.lock();
         state.solo.submit(envelope, ticket)?;
-        let wake = state.solo.waiting() == state.wanted;
+        let wake = state.wanted > 0 && state.gathered() == state.wanted;
+        let wake_runner = state.wakes_runner();
         drop(state);
         if wake {
             self.arrived.notify_one();
+        }
+        if wake_runner {
+            self.runners.notify_one();
         }
         Ok(())
     }
@@ -148,8 +186,7 @@ impl Queue {
             state.wanted = 1;
             state = self.arrived.wait(state).unwrap_or_else(|e| e.into_inner());
         }
-        let patience = (sync / 8).min(self.wait_max);
-        if patience >= PATIENCE_MIN {
+        if let Some(patience) = self.patience(sync) {
             let deadline = Instant::now() + patience;
             state = self.gather(state, expected.min(self.transactions_max), deadline);
         }
@@ -172,13 +209,19 @@ impl Queue {
         waiting
     }
 
-    fn gather<'q>(
+    /// How long a sync is worth waiting for more; `None`: not at all.
+    pub(crate) fn patience(&self, sync: Duration) -> Option<Duration> {
+        let patience = (sync / 8).min(self.wait_max);
+        (patience >= PATIENCE_MIN).then_some(patience)
+    }
+
+    pub(crate) fn gather<'q>(
         &self,
         mut state: MutexGuard<'q, State>,
         expected: usize,
         deadline: Instant,
     ) -> MutexGuard<'q, State> {
-        while state.solo.waiting() < expected && state.solo.closed().is_none() {
+        while state.gathered() < expected && state.solo.closed().is_none() {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
@@ -189,18 +232,21 @@ impl Queue {
         state
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 }
 
 fn joined(proposal: order::Proposal, tickets: Vec<Ticket>) -> Cut {
     let order::Proposal { time_us, proposer, envelopes } = proposal;
-    let requests = envelopes.into_iter().zip(tickets).map(|(envelope, ticket)| {
-        let Ticket { compiled, barrier, waiting } = ticket;
-        Request { envelope, compiled, barrier, waiting: Some(waiting) }
-    });
+    let requests = envelopes.into_iter().zip(tickets);
+    let requests = requests.map(|(envelope, ticket)| request_of(envelope, ticket));
     Cut { time_us, proposer, requests: requests.collect() }
+}
+
+pub(crate) fn request_of(envelope: Bytes, ticket: Ticket) -> Request {
+    let Ticket { compiled, barrier, waiting } = ticket;
+    Request { envelope, compiled, barrier, waiting: Some(waiting) }
 }
 
 #[cfg(test)]

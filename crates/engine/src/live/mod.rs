@@ -32,6 +32,7 @@
 //! what was acknowledged is in the ledger. At a halt for another reason, blocks that were
 //! [held back](crate::journal) are written first.
 
+mod arriving;
 mod sequencer;
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -413,6 +414,10 @@ impl Shared {
             self.take_errands();
         }
         self.queue.errand();
+    }
+
+    fn has_errands(&self) -> bool {
+        !self.errands.lock().unwrap_or_else(|e| e.into_inner()).is_empty()
     }
 
     fn take_errands(&self) -> Vec<Errand> {

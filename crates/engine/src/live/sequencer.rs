@@ -14,6 +14,7 @@ use crate::queue::{Cut, Next};
 use crate::replica::{Executed, Halt, ReadyBlock, Replica};
 use crate::request::{Completion, Member, Request, Waiting};
 
+use super::arriving::{Arriving, Then};
 use super::{Checkpoints, Errand, Shared, expiry_us};
 
 /// A sync and an execution that are both longer than this are done at the same time.
@@ -70,17 +71,19 @@ pub(super) fn cadence_of(checkpoints: Option<&Checkpoints>) -> Cadence {
 
 pub(super) struct Sequencer {
     pub shared: Arc<Shared>,
-    replica: Replica,
+    pub(super) replica: Replica,
     journal: Journal,
-    pipeline: Pipeline,
+    pub(super) pipeline: Pipeline,
+    /// Of blocks whose calls run as they arrive.
+    pub(super) arriving: Arriving,
     /// Writes orders while blocks are executed.
     log: OrderLog,
     ready: Option<ReadyBlock>,
     flight: Option<Flight>,
     /// The last ones.
-    sync: Duration,
-    execute: Duration,
-    released: usize,
+    pub(super) sync: Duration,
+    pub(super) execute: Duration,
+    pub(super) released: usize,
 }
 
 impl Sequencer {
@@ -98,6 +101,7 @@ impl Sequencer {
             replica,
             journal,
             pipeline,
+            arriving: Arriving::default(),
             log,
             ready,
             flight,
@@ -110,6 +114,13 @@ impl Sequencer {
     pub fn run(mut self) {
         loop {
             self.run_errands();
+            if self.replica.has_epochs() {
+                match self.guarded(Sequencer::run_epochs) {
+                    Ok(Then::GoOn) => continue,
+                    Ok(Then::End) => break,
+                    Err(error) => return self.halt(error),
+                }
+            }
             let clock = Arc::clone(&self.shared.clock);
             let carried = self.replica.deferred_to_next();
             let next = self.shared.queue.next(&*clock, carried, self.released, self.sync);
@@ -118,21 +129,24 @@ impl Sequencer {
                 Next::Errand => continue,
                 Next::End => break,
             };
-            // A panic in a block is a bug; the block is not released, so stopping loses nothing
-            // that was acknowledged.
-            let block = std::panic::AssertUnwindSafe(|| self.block(cut));
-            match std::panic::catch_unwind(block) {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => return self.halt(error),
-                Err(_) => {
-                    let error = Error::new(SqlState::INTERNAL_ERROR, "the sequencer panicked");
-                    return self.halt(error);
-                }
+            if let Err(error) = self.guarded(|sequencer| sequencer.block(cut)) {
+                return self.halt(error);
             }
         }
         if let Err(error) = self.shared.ledger.finish() {
             self.halt(cannot_write(error));
         }
+    }
+
+    /// A panic in a block is a bug; the block is not released, so stopping loses nothing that was
+    /// acknowledged.
+    fn guarded<T>(
+        &mut self,
+        run: impl FnOnce(&mut Sequencer) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let run = std::panic::AssertUnwindSafe(|| run(self));
+        let panicked = |_| Error::new(SqlState::INTERNAL_ERROR, "the sequencer panicked");
+        std::panic::catch_unwind(run).map_err(panicked)?
     }
 
     /// One batch, from its order to its answers.
@@ -148,7 +162,7 @@ impl Sequencer {
     }
 
     /// Does what the pipeline says until it waits for the next batch.
-    fn follow(&mut self, event: Event) -> Result<(), Error> {
+    pub(super) fn follow(&mut self, event: Event) -> Result<(), Error> {
         let mut events = vec![event];
         loop {
             let actions: Vec<Action> =
@@ -173,6 +187,10 @@ impl Sequencer {
     fn act(&mut self, action: Action) -> Result<Option<Event>, Error> {
         match action {
             Action::Append(height) => return self.append(height),
+            // It has run.
+            Action::Prepare { height, .. } if self.arriving.closed.is_some() => {
+                return Ok(Some(Event::Prepared(height)));
+            }
             Action::Prepare { height, .. } => {
                 let planned = self.replica.plan(height).map_err(halted)?;
                 self.ready = Some(planned.prepare(self.replica.crew()).map_err(stopped)?);
@@ -182,6 +200,7 @@ impl Sequencer {
             Action::Publish(_) => self.publish(),
             Action::Answer(_) => self.answer(),
             Action::Record(_) => self.record()?,
+            Action::Collect if self.shared.queue.is_open() => self.arriving.collects = true,
             Action::Collect => self.shared.observer.collected(&self.shared.retention.collect()),
             Action::Checkpoint(_) => self.checkpoint(),
             Action::Halt => {}
@@ -214,11 +233,17 @@ impl Sequencer {
 
     fn finish(&mut self, height: Height) -> Result<Event, Error> {
         let began = Instant::now();
-        let ready = self.ready.take();
-        let ready = ready.ok_or_else(|| stopped(format!("block {height} is not prepared")))?;
-        let executed = self.replica.finish(ready).map_err(halted)?;
+        let executed = match self.arriving.closed.take() {
+            Some(closed) => self.replica.seal_closed(closed).map_err(halted)?,
+            None => {
+                let ready = self.ready.take();
+                let none = || stopped(format!("block {height} is not prepared"));
+                let executed = self.replica.finish(ready.ok_or_else(none)?).map_err(halted)?;
+                self.execute = began.elapsed();
+                executed
+            }
+        };
         let ledger_bytes = executed.ledger_bytes();
-        self.execute = began.elapsed();
         self.flight = Some(Flight { executed, execute: self.execute, ledger_bytes });
         Ok(Event::Finished { height, rules: rules_of(&self.replica, &self.journal) })
     }
@@ -274,6 +299,9 @@ impl Sequencer {
     /// Where the next checkpoint can begin, if one is wanted.
     pub fn leave_boundary(&mut self) {
         let Some(service) = &self.shared.checkpoints else { return };
+        if self.shared.queue.is_open() {
+            return;
+        }
         let durable_below = self.journal.ledger().durable_below();
         if service.is_wanted() && self.replica.can_resume_here() {
             service.leave(self.replica.boundary(), durable_below);
@@ -297,6 +325,7 @@ impl Sequencer {
         let _: Actions = self.pipeline.step(Event::Failed);
         // Clients that are answered find the engine halted.
         self.shared.halt(&error);
+        self.abandon_epoch(&error);
         let waiting = self.flight.take().into_iter().flat_map(|flight| flight.executed.settled);
         let members = waiting.filter_map(|settled| match settled.decided {
             Decided::Now(member) => Some(member.request),
@@ -324,10 +353,10 @@ fn answer_one(
     observer.answered(now - arrived);
 }
 
-fn halted(halt: Halt) -> Error {
+pub(super) fn halted(halt: Halt) -> Error {
     stopped(halt.0)
 }
 
-fn stopped(why: String) -> Error {
+pub(super) fn stopped(why: String) -> Error {
     Error::new(SqlState::INTERNAL_ERROR, "the replica halted").with_detail(why)
 }

@@ -23,7 +23,9 @@
 //! to be planned afterwards, `carry_lag` later, so that all replicas admit alike.
 
 mod again;
+mod arriving;
 mod carry;
+mod keeper;
 mod run;
 
 use std::collections::BTreeMap;
@@ -34,7 +36,7 @@ use concurrency::{BlockReport, Crew, Protocol, Snapshots};
 use ledger::{
     Batch, BlockResult, Genesis, Hash, LedgerId, OrderHeader, OrderSeal, Parameters, ResultHeader,
 };
-use order::Submissions;
+use parking_lot::Mutex;
 use pipeline::{
     Barrier, Cadence, Line, LineStart, Origin, Pipeline, Planned, Ready, Rules, Settled,
 };
@@ -48,6 +50,8 @@ use crate::limits::Limits;
 use crate::request::{Member, Request};
 
 pub use again::Again;
+pub(crate) use arriving::{Closed, Entered, Opened};
+pub(crate) use keeper::{Keeper, Spread};
 pub use run::check_protocol;
 pub(crate) use run::{compile_request, shown_parameter, unknown_parameter};
 
@@ -114,8 +118,13 @@ struct Ordered {
     requests: Vec<Request>,
     /// `None`: sealed when it has run.
     batch: Option<Arc<Batch>>,
+    /// Those that may not run, where they stand behind the others.
+    refused: Vec<Request>,
     /// From its first schema or parameter change on.
     tail: Vec<Member>,
+    /// Where that is so: which of the requests each was, of those that run, of those that may not,
+    /// of the tail.
+    came: Vec<Position>,
 }
 
 pub struct Replica {
@@ -127,9 +136,8 @@ pub struct Replica {
     parameters: Arc<Parameters>,
     parameters_hash: Hash,
     limits: Limits,
-    submissions: Submissions,
-    /// What blocks decided about keys, until it counts.
-    unsettled: carry::Unsettled,
+    /// Shared with the gate while a block is open.
+    keeper: Arc<Mutex<Keeper>>,
     ordered: BTreeMap<Height, Ordered>,
     /// The last block that changed the schema or parameters, or where this replica began: no
     /// older snapshot is read.
@@ -200,6 +208,8 @@ impl Replica {
         let protocol = protocol_of(&parameters)?;
         let carry::State { submissions, unsettled, deferred, carried } =
             carry::State::decode(&carried, order.ledger_id, &*protocol, &limits)?;
+        let ledger_id = order.ledger_id;
+        let keeper = Keeper { ledger_id, limits, submissions, unsettled };
         let start = LineStart { protocol, carried, deferred };
         let line = Line::new(Arc::clone(&store), start, limits.attempts_max);
         let mut replica = Replica {
@@ -211,8 +221,7 @@ impl Replica {
             parameters_hash: parameters.hash()?,
             parameters,
             limits,
-            submissions,
-            unsettled,
+            keeper: Arc::new(Mutex::new(keeper)),
             ordered: BTreeMap::new(),
             floor: order.height,
             newest: Head { height: order.height, hash: order.hash(), time_us: order.time_us },
@@ -262,13 +271,7 @@ impl Replica {
 
     /// What a key that a client named has come to, newest blocks included.
     pub fn key_standing(&self, principal: &str, key: &str) -> Option<KeyStanding> {
-        let newest = self.unsettled.iter().rev().flat_map(|(_, all)| all);
-        let newest = newest.filter_map(|settlement| settlement.standing_of(principal, key)).next();
-        newest.or_else(|| {
-            let entry = self.submissions.lookup(principal, key)?;
-            let place = origin_of(entry.place);
-            Some(KeyStanding { place, status: entry.status })
-        })
+        self.keeper.lock().standing(principal, key)
     }
 
     pub fn crew(&self) -> &Crew {
@@ -320,8 +323,9 @@ impl Replica {
             true => None,
             false => Some(Arc::new(self.seal_batch(time_us, proposer, envelopes())?)),
         };
-        let tail = Vec::new();
-        self.ordered.insert(height, Ordered { time_us, proposer, requests, batch, tail });
+        let (refused, tail, came) = Default::default();
+        let ordered = Ordered { time_us, proposer, requests, batch, refused, tail, came };
+        self.ordered.insert(height, ordered);
         Ok(height)
     }
 
@@ -352,8 +356,9 @@ impl Replica {
     /// The requests of blocks that were not executed: those that will not be.
     pub(crate) fn abandon(&mut self) -> impl Iterator<Item = Request> {
         let ordered = std::mem::take(&mut self.ordered).into_values();
-        ordered.flat_map(|Ordered { requests, tail, .. }| {
-            requests.into_iter().chain(tail.into_iter().map(|member| member.request))
+        ordered.flat_map(|Ordered { requests, refused, tail, .. }| {
+            let tail = tail.into_iter().map(|member| member.request);
+            requests.into_iter().chain(refused).chain(tail)
         })
     }
 
