@@ -38,10 +38,10 @@
 
 mod client;
 mod lag;
-mod language;
+pub mod language;
 mod model;
 mod node;
-mod operation;
+pub mod operation;
 mod options;
 mod reader;
 mod shrink;
