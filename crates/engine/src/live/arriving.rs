@@ -150,10 +150,7 @@ impl Sequencer {
         loop {
             self.shared.queue.begin_close(self.released, self.sync);
             let closed = self.close_epoch()?;
-            if self.arriving.collects {
-                self.arriving.collects = false;
-                self.shared.observer.collected(&self.shared.retention.collect());
-            }
+            self.collect_if_due();
             if closed.lets_open() && !self.wants_boundary() {
                 self.open_epoch(Some(&closed))?;
             }
@@ -163,8 +160,15 @@ impl Sequencer {
             self.follow(Event::Ordered { height, barrier, bytes })?;
             assert!(self.pipeline.is_idle(), "a block is released before the next is closed");
             if self.withdraw_epoch() {
+                self.collect_if_due();
                 return Ok(Then::GoOn);
             }
+        }
+    }
+
+    fn collect_if_due(&mut self) {
+        if std::mem::take(&mut self.arriving.collects) {
+            self.shared.observer.collected(&self.shared.retention.collect());
         }
     }
 
@@ -215,14 +219,16 @@ impl Sequencer {
     /// Runs what the sequencer can, waits for the others, and takes what they did.
     fn close_epoch(&mut self) -> Result<Closed, Error> {
         let shut = self.shut().ok_or_else(|| stopped("no block is open".to_owned()))?;
-        let Shut { epoch, refused, barriers } = shut;
         let Some(Open { mut opened, since }) = self.arriving.open.take() else {
             return Err(stopped("no block is open".to_owned()));
         };
-        let epoch = Arc::into_inner(epoch).expect("who has left has let go of the epoch");
-        if epoch.panicked.into_inner() {
-            return Err(stopped("a transaction panicked".to_owned()));
+        if shut.epoch.panicked.load(Ordering::Acquire) {
+            let error = stopped("a transaction panicked".to_owned());
+            refuse(shut, &error);
+            return Err(error);
         }
+        let Shut { epoch, refused, barriers } = shut;
+        let epoch = Arc::into_inner(epoch).expect("who has left has let go of the epoch");
         epoch.arenas.into_inner().into_iter().for_each(|arena| opened.writes.give(arena));
         let mut members = epoch.handed_in.into_inner();
         members.sort_unstable_by_key(|(arrival, _)| *arrival);
@@ -251,14 +257,19 @@ impl Sequencer {
     /// At a halt: who is in an open block is in none, and is told so.
     pub(super) fn abandon_epoch(&mut self, cause: &Error) {
         self.shared.queue.admit_nobody();
-        let Some(Shut { epoch, refused, barriers }) = self.shut() else { return };
-        let ran = std::mem::take(&mut *epoch.handed_in.lock());
-        let requests = ran.into_iter().map(|(_, member)| member.request);
-        let refusal = reads_only(cause);
-        for request in requests.chain(refused).chain(barriers) {
-            if let Some(waiting) = request.waiting {
-                let _ = waiting.reply.send(Err(refusal.clone()));
-            }
+        if let Some(shut) = self.shut() {
+            refuse(shut, &reads_only(cause));
         }
+    }
+}
+
+/// Tells all who have come to a block that it will not be.
+fn refuse(shut: Shut, why: &Error) {
+    let Shut { epoch, refused, barriers } = shut;
+    let ran = std::mem::take(&mut *epoch.handed_in.lock());
+    let requests = ran.into_iter().map(|(_, member)| member.request);
+    let waiting = requests.chain(refused).chain(barriers).filter_map(|request| request.waiting);
+    for waiting in waiting {
+        let _ = waiting.reply.send(Err(why.clone()));
     }
 }

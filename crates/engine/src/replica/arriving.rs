@@ -107,7 +107,7 @@ impl Replica {
 
     /// Nothing has entered.
     pub(crate) fn withdraw(&mut self, opened: Opened) {
-        self.store.finish_unread(opened.writes);
+        self.store.withdraw(opened.writes);
     }
 
     /// No call is running any more, and the arenas are back.
@@ -172,8 +172,8 @@ impl Replica {
         let keeper = Arc::clone(&self.keeper);
         let mut keeper = keeper.lock();
         for (settled, arrival) in ran.settled.iter().zip(order) {
-            if settled.origin.index != *arrival
-                && let Decided::Now(member) = &settled.decided
+            if let Decided::Now(member) = &settled.decided
+                && settled.origin.index != *arrival
             {
                 keeper.place(&member.request.envelope, settled.origin)?;
             }

@@ -101,22 +101,21 @@ impl Replica {
         requests: Vec<Request>,
         ordered: &mut Ordered,
     ) -> Result<Vec<Member>, Halt> {
-        let changes = requests.iter().any(|request| request.barrier != Barrier::None);
-        if changes && images::are_kept(self.protocol().info()) {
-            // Its result holds no rows, so all of it must be equal to running it one by one.
-            ordered.tail = self.admit_all(height, ordered.time_us, requests)?;
-            return Ok(Vec::new());
-        }
         let lag = self.rules().carry_lag();
         let keeper = Arc::clone(&self.keeper);
         let mut keeper = keeper.lock();
         keeper.begin(height, ordered.time_us, lag)?;
-        let (mut members, mut came) = (Vec::<Member>::new(), Vec::new());
+        let (mut members, mut refused) = (Vec::<Member>::new(), Vec::new());
+        let mut came = Vec::new();
         for (arrival, request) in (0..).zip(requests) {
-            let before = members.len() + ordered.refused.len() + ordered.tail.len();
+            let before = members.len() + refused.len() + ordered.tail.len();
             let index = if ordered.tail.is_empty() { members.len() } else { before } as u32;
             let member = admitted(&mut keeper, Origin { height, index }, request);
             if !ordered.tail.is_empty() || stops(&member) {
+                if member.verdict == Verdict::Run {
+                    let origin = Origin { height, index: before as u32 };
+                    keeper.place(&member.request.envelope, origin)?;
+                }
                 ordered.came.push(arrival);
                 ordered.tail.push(member);
             } else if member.verdict == Verdict::Run {
@@ -124,10 +123,16 @@ impl Replica {
                 members.push(member);
             } else {
                 ordered.came.push(arrival);
-                ordered.refused.push(member.request);
+                refused.push(member);
             }
         }
         ordered.came.splice(..0, came);
+        if !ordered.tail.is_empty() && images::are_kept(self.protocol().info()) {
+            // Its result holds no rows, so all of it must be equal to running it one by one.
+            ordered.tail.splice(..0, members.into_iter().chain(refused));
+            return Ok(Vec::new());
+        }
+        ordered.refused = refused.into_iter().map(|member| member.request).collect();
         Ok(members)
     }
 
