@@ -59,8 +59,8 @@ fn main() -> anyhow::Result<()> {
     engine.stop();
     let blocks = engine.head().height - began;
     println!(
-        "{name} {protocol} clients {clients} workers {workers}: {:.0}/s, of a block {:.1}, p50 {} us, \
-         p99 {} us",
+        "{name} {protocol} clients {clients} workers {workers}: {:.0}/s, {:.1} of a block, \
+         p50 {} us, p99 {} us",
         latencies.len() as f64 / seconds as f64,
         latencies.len() as f64 / blocks as f64,
         latencies.value_at_quantile(0.5),

@@ -43,7 +43,7 @@ pub trait Epoch: Send + Sync {
 
 /// Who runs calls in an epoch.
 pub trait EpochWorker {
-    /// Runs a call, to its end unless a conflict is in the way; then one of those that had met some.
+    /// Runs a call, to its end unless a conflict is in the way; then one that had met some before.
     fn run(&mut self, call: Call);
 
     /// There is nothing new: what has met conflicts is tried again, behind a short rest.

@@ -1,5 +1,7 @@
 //! Requests on their way to the orderer, and when the sequencer cuts a batch.
 //!
+//! Where transactions run as they arrive, none is cut: [`gate`](crate::gate).
+//!
 //! *Idle means at once, load means batches.* The sequencer takes whatever waits the moment it is
 //! free, so a lone request is a block of its own and meets no timer; while a block is executed and
 //! synced, requests gather and make the next one. What a batch holds is the orderer's rule

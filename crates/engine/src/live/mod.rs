@@ -19,6 +19,9 @@
 //! sequencer does the one and then the other. Where blocks must run before their order is known,
 //! or rows are logged beside them, the order is written behind the execution.
 //!
+//! *As they arrive.* Under an online protocol nothing is cut: calls run in a block that is open
+//! while the one before it is synced, see [`arriving`].
+//!
 //! *Deferred transactions.* A protocol may decide that a transaction runs in a later block. Its
 //! block says so, and the transaction joins a later one without being ordered again; its client
 //! hears how the last attempt ended. Until none is left, blocks are cut for their sake. A node that

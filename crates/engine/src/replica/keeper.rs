@@ -5,7 +5,7 @@
 //! run as they arrive that order is known last, so there
 //!
 //! * those that may run do not depend on each other's order: no two of a block have one name, and
-//!   an [`Spread`] keeps the numbers of a block so close together that none of them makes another
+//!   a [`Spread`] keeps the numbers of a block so close together that none of them makes another
 //!   one too old;
 //! * those that may not run stand behind them, since they take part in nothing, and are asked about
 //!   once more when all that run have their places.
@@ -117,7 +117,7 @@ impl Keeper {
 pub(crate) struct Spread(BTreeMap<[u8; 16], (u64, u64)>);
 
 impl Spread {
-    /// Whether an envelope's number may stand anywhere among those of the block, whatever the order.
+    /// Whether an envelope's number may stand anywhere among those of the block.
     pub fn takes(&mut self, envelope: &[u8]) -> bool {
         let Ok(Submission::Sequence { submitter, sequence }) =
             View::read(envelope).map(|view| view.submission)

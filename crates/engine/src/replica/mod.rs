@@ -16,7 +16,8 @@
 //!
 //! *Where transactions run as they arrive*, the order is known only when they have run, so the
 //! order header is made together with the result, with the envelopes in the serial order that they
-//! took; executing such a block again means one by one. Where there is no such order, the result
+//! took, those that may not run behind the others; executing such a block again means one by one. A
+//! live node opens it before it has any ([`arriving`]). Where there is no such order, the result
 //! holds the rows that the block left ([`images`](crate::images)).
 //!
 //! *At most once.* What a block decides about a key counts from the first block on that is certain
