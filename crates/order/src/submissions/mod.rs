@@ -390,7 +390,7 @@ impl Submissions {
         Ok(())
     }
 
-    /// Says where the envelope stands that was admitted in this block, when its place was not known.
+    /// Says where the envelope stands that was admitted in this block before that was known.
     pub fn place<S, B>(&mut self, envelope: &Envelope<S, B>, place: Place)
     where
         S: AsRef<str>,

@@ -14,8 +14,8 @@
 //! waits for long.
 //!
 //! *Open and closed.* A [`Worker`] is given calls, and does not mind by whom: a live node's threads
-//! give it one after another while the epoch is open; of a closed block it takes the next group that
-//! nobody has. What is put aside is tried again behind each new call, and when there is none.
+//! give it one after another while the epoch is open; of a closed block it takes the next group
+//! that nobody has. What is put aside is tried again behind each new call, and when there is none.
 //!
 //! *Invariants.* Each transaction ends once and has one place. Alone, nobody meets a conflict.
 
