@@ -10,7 +10,8 @@
 //! *What the next epoch needs of this one* is there when it is closed: its rows are in the store
 //! under their last stamps, its net changes are told by handles that later writes leave alone, and
 //! what it decided about keys is known. Hashing all that is left to [`Replica::seal_closed`],
-//! beside the epoch behind it. A block with schema or parameter changes is sealed before that is opened.
+//! beside the epoch behind it. A block with schema or parameter changes is sealed before that is
+//! opened.
 //!
 //! *The order of the block.* Those that ran, in the serial order that they took; those that might
 //! not run; schema and parameter changes with what follows them. So a replica that executes the
