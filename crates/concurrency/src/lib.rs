@@ -2,6 +2,7 @@
 //!
 //! * [`Protocol`]: one strategy; virtual per block, never per access.
 //! * [`ProtocolInfo`]: its card, read by the CLI, the docs, the bench and the tests.
+//! * [`Epoch`]: a block in which calls run as they arrive.
 //! * [`Work`]: what one transaction of a block runs; every kind runs through the same `Access`.
 //! * [`Overlay`]: a transaction's own writes over a block snapshot, the workspace that serial
 //!   execution, simulation and interactive sessions share.
@@ -24,6 +25,7 @@ pub mod carried;
 pub mod crew;
 pub mod disjoint;
 pub mod endorsement;
+pub mod epoch;
 pub mod footprint;
 pub mod foresight;
 pub mod history;
@@ -48,6 +50,7 @@ pub mod work;
 pub use below::{Below, Stored};
 pub use carried::{Carried, CarriedState};
 pub use crew::Crew;
+pub use epoch::{Call, Epoch, EpochWorker};
 pub use footprint::{Footprint, NoRecord, RangeDigest, Recorder, RowRead};
 pub use foresight::{Foresight, Plans};
 pub use history::{History, Past};

@@ -9,6 +9,7 @@ use types::{Error, Height, Position, SqlState, Stop};
 
 use crate::carried::Carried;
 use crate::crew::Crew;
+use crate::epoch::Epoch;
 use crate::work::Work;
 
 /// A protocol's card: the one list that CLI, docs, bench and tests read.
@@ -24,7 +25,8 @@ pub struct ProtocolInfo {
     pub deterministic: bool,
     /// Procedures whose keys depend on reads need a detour.
     pub needs_keys_up_front: bool,
-    /// Runs transactions as they arrive.
+    /// Runs transactions as they arrive: its family's [open](Protocol::open) blocks do, and the
+    /// multi-version study's closed ones in the order that they take.
     pub interactive: bool,
     /// Procedure calls and single statements may end in 40001.
     pub may_retry: bool,
@@ -350,6 +352,13 @@ pub trait Protocol: Send + Sync {
         carried: &Carried,
         crew: &Crew,
     ) -> Result<BlockOutcome, String>;
+
+    /// Opens a block in which calls run as they arrive; `None`: this protocol runs closed ones.
+    /// One is open at a time, and none while a block is prepared or finished. `prepare` and
+    /// `finish` run a closed block to the same effect.
+    fn open(&self, _store: &Arc<Store>, _height: Height) -> Option<Box<dyn Epoch>> {
+        None
+    }
 
     /// The strict inverse of [`Carried::encode`], of what this protocol carries.
     fn decode_carried(&self, bytes: &[u8]) -> Result<Carried, String> {

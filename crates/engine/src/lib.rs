@@ -2,6 +2,7 @@
 //!
 //! * [`replica`]: the deterministic core, a value without clock, files or sockets;
 //! * [`live`] and [`queue`]: the pipeline with threads, a clock and clients, on a running node;
+//!   [`gate`]: where calls enter a block that is open;
 //! * [`journal`]: where orders go before results are released, and results afterwards;
 //! * [`recovery`]: the same core fed from a ledger, which is recovery and verification at once;
 //! * [`checkpoint`]: its state on disk, so that recovery need not begin at genesis;
@@ -18,6 +19,7 @@
 pub mod checkpoint;
 pub mod describe;
 pub mod effects;
+mod gate;
 mod images;
 pub mod journal;
 pub mod language;

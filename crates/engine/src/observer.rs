@@ -37,6 +37,7 @@ pub struct BlockEvent {
     pub rerun: u64,
     pub effects: u64,
     pub ledger_bytes: u64,
+    /// Of a block whose calls ran as they arrived: how long it was open.
     pub execute: Duration,
     pub sync: Duration,
 }

@@ -1,5 +1,7 @@
 //! Requests on their way to the orderer, and when the sequencer cuts a batch.
 //!
+//! Where transactions run as they arrive, none is cut: [`gate`](crate::gate).
+//!
 //! *Idle means at once, load means batches.* The sequencer takes whatever waits the moment it is
 //! free, so a lone request is a block of its own and meets no timer; while a block is executed and
 //! synced, requests gather and make the next one. What a batch holds is the orderer's rule
@@ -11,6 +13,7 @@
 //! round trip, for an eighth of the sync at most. SmallBank, 16 clients, two cores, a sync of
 //! 0.1 ms: waiting for all of them brings 43,000 per second, not waiting 60,000.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -19,6 +22,7 @@ use order::{Limits, Proposer, Solo};
 use pipeline::Barrier;
 use types::{Error, Height};
 
+use crate::gate::Door;
 use crate::request::{Compiled, Request, Waiting};
 use crate::transaction::outcome::OUTCOME_BYTES_MAX;
 
@@ -76,19 +80,34 @@ pub(crate) enum Next {
     End,
 }
 
-struct State {
-    solo: Solo<Ticket>,
-    /// The sequencer sleeps until this many wait.
-    wanted: usize,
+pub(crate) struct State {
+    pub solo: Solo<Ticket>,
+    /// The sequencer sleeps until this many wait, or have entered.
+    pub wanted: usize,
     /// It is wanted for something else than a batch.
-    errand: bool,
+    pub errand: bool,
+    /// Of a block that is open.
+    pub door: Option<Door>,
+    /// Runners that sleep; those of them that wake up by themselves.
+    pub asleep: usize,
+    pub looking: usize,
+    /// Runners shall end.
+    pub ended: bool,
 }
 
 pub(crate) struct Queue {
     wait_max: Duration,
-    transactions_max: usize,
+    pub transactions_max: usize,
     state: Mutex<State>,
-    arrived: Condvar,
+    pub arrived: Condvar,
+    /// For those who run calls in a block that is open.
+    pub runners: Condvar,
+    /// For the sequencer: nobody is in it.
+    pub emptied: Condvar,
+    /// False as soon as that is so.
+    pub at_work: AtomicBool,
+    /// Whether there are processors to look for it.
+    pub looks: bool,
 }
 
 impl Queue {
@@ -105,17 +124,38 @@ impl Queue {
         let mut solo = Solo::new(rules, [0; 32]);
         solo.resume(0, time_us);
         solo.released(height);
-        let state = Mutex::new(State { solo, wanted: 0, errand: false });
-        Queue { wait_max, transactions_max, state, arrived: Condvar::new() }
+        let state = State {
+            solo,
+            wanted: 0,
+            errand: false,
+            door: None,
+            asleep: 0,
+            looking: 0,
+            ended: false,
+        };
+        Queue {
+            wait_max,
+            transactions_max,
+            state: Mutex::new(state),
+            arrived: Condvar::new(),
+            runners: Condvar::new(),
+            emptied: Condvar::new(),
+            at_work: AtomicBool::new(false),
+            looks: std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1),
+        }
     }
 
     pub fn push(&self, envelope: Bytes, ticket: Ticket) -> Result<(), Error> {
         let mut state = self.lock();
         state.solo.submit(envelope, ticket)?;
-        let wake = state.solo.waiting() == state.wanted;
+        let wake = state.wanted > 0 && state.gathered() == state.wanted;
+        let wake_runner = state.wakes_runner();
         drop(state);
         if wake {
             self.arrived.notify_one();
+        }
+        if wake_runner {
+            self.runners.notify_one();
         }
         Ok(())
     }
@@ -163,8 +203,7 @@ impl Queue {
             state.wanted = 1;
             state = self.arrived.wait(state).unwrap_or_else(|e| e.into_inner());
         }
-        let patience = (sync / 8).min(self.wait_max);
-        if patience >= PATIENCE_MIN {
+        if let Some(patience) = self.patience(sync) {
             let deadline = Instant::now() + patience;
             state = self.gather(state, expected.min(self.transactions_max), deadline);
         }
@@ -224,13 +263,19 @@ impl Queue {
         waiting
     }
 
-    fn gather<'q>(
+    /// How long a sync is worth waiting for more; `None`: not at all.
+    pub(crate) fn patience(&self, sync: Duration) -> Option<Duration> {
+        let patience = (sync / 8).min(self.wait_max);
+        (patience >= PATIENCE_MIN).then_some(patience)
+    }
+
+    pub(crate) fn gather<'q>(
         &self,
         mut state: MutexGuard<'q, State>,
         expected: usize,
         deadline: Instant,
     ) -> MutexGuard<'q, State> {
-        while state.solo.waiting() < expected && state.solo.closed().is_none() {
+        while state.gathered() < expected && state.solo.closed().is_none() {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
@@ -241,18 +286,21 @@ impl Queue {
         state
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 }
 
 fn joined(proposal: order::Proposal, tickets: Vec<Ticket>, left: usize) -> Cut {
     let order::Proposal { time_us, proposer, seen_height, envelopes } = proposal;
-    let requests = envelopes.into_iter().zip(tickets).map(|(envelope, ticket)| {
-        let Ticket { compiled, barrier, waiting } = ticket;
-        Request { envelope, compiled, barrier, waiting: Some(waiting) }
-    });
+    let requests = envelopes.into_iter().zip(tickets);
+    let requests = requests.map(|(envelope, ticket)| request_of(envelope, ticket));
     Cut { time_us, proposer, seen_height, requests: requests.collect(), left }
+}
+
+pub(crate) fn request_of(envelope: Bytes, ticket: Ticket) -> Request {
+    let Ticket { compiled, barrier, waiting } = ticket;
+    Request { envelope, compiled, barrier, waiting: Some(waiting) }
 }
 
 #[cfg(test)]

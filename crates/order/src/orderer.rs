@@ -134,19 +134,39 @@ impl Limits {
     /// How many of these envelopes a batch takes, in order, beside transactions carried over from
     /// earlier blocks.
     pub(crate) fn fit(&self, carried: usize, waiting: impl Iterator<Item = usize>) -> usize {
-        let mut bytes = 0usize;
-        let mut weight = carried.saturating_mul(self.outcome_bytes_max);
-        let mut count = 0;
-        for envelope_bytes in waiting {
-            bytes = bytes.saturating_add(envelope_bytes);
-            weight = weight.saturating_add(envelope_bytes).saturating_add(self.outcome_bytes_max);
-            let full = carried.saturating_add(count) >= self.transactions_max.max(1);
-            let too_many_bytes = count > 0 && bytes > self.bytes_max;
-            if full || too_many_bytes || weight > self.block_bytes_max {
-                break;
-            }
-            count += 1;
+        let mut filling = Filling::beside(carried, self);
+        waiting.take_while(|bytes| filling.takes(*bytes, self)).count()
+    }
+}
+
+/// A batch that is being filled.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Filling {
+    /// Transactions that earlier blocks put off, and envelopes.
+    count: usize,
+    envelopes: usize,
+    bytes: usize,
+    weight: usize,
+}
+
+impl Filling {
+    /// Nothing but what was carried over from earlier blocks.
+    pub fn beside(carried: usize, limits: &Limits) -> Filling {
+        let weight = carried.saturating_mul(limits.outcome_bytes_max);
+        Filling { count: carried, weight, ..Filling::default() }
+    }
+
+    /// Whether there is room for an envelope of so many bytes, which is then in.
+    pub fn takes(&mut self, envelope_bytes: usize, limits: &Limits) -> bool {
+        let bytes = self.bytes.saturating_add(envelope_bytes);
+        let more = envelope_bytes.saturating_add(limits.outcome_bytes_max);
+        let weight = self.weight.saturating_add(more);
+        let is_full = self.count >= limits.transactions_max.max(1);
+        let is_too_much = self.envelopes > 0 && bytes > limits.bytes_max;
+        if is_full || is_too_much || weight > limits.block_bytes_max {
+            return false;
         }
-        count
+        *self = Filling { count: self.count + 1, envelopes: self.envelopes + 1, bytes, weight };
+        true
     }
 }

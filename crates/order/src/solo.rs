@@ -100,6 +100,31 @@ impl<T> Solo<T> {
         Some((proposal, attached))
     }
 
+    /// Opens a batch that its consumer fills by [`take`](Self::take), within the limits: the time
+    /// that it bears, and who proposes it.
+    pub fn open(&mut self, now_us: i64) -> (i64, Proposer) {
+        self.nudged = false;
+        self.time_us = self.time_us.max(now_us);
+        self.sequence += 1;
+        (self.time_us, self.proposer)
+    }
+
+    /// The envelope that has waited longest.
+    pub fn first(&self) -> Option<&(Bytes, T)> {
+        self.waiting.front()
+    }
+
+    /// Takes that one.
+    pub fn take(&mut self) -> Option<(Bytes, T)> {
+        let first = self.waiting.pop_front()?;
+        self.waiting_bytes -= first.0.len();
+        Some(first)
+    }
+
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
     /// Envelopes that wait.
     pub fn waiting(&self) -> usize {
         self.waiting.len()

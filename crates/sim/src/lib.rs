@@ -37,12 +37,12 @@
 //! second with optimisation, a tenth of that without.
 
 mod client;
-mod language;
+pub mod language;
 #[cfg(test)]
 mod live;
 mod model;
 mod node;
-mod operation;
+pub mod operation;
 mod options;
 mod reader;
 mod shrink;

@@ -376,6 +376,16 @@ impl Store {
         ChangesPins { _before: self.pins.pin_newest(), _untold: self.untold.pin(height) }
     }
 
+    /// Takes back a block that has written nothing: its height is free again.
+    ///
+    /// # Panics
+    /// If it has.
+    pub fn withdraw(&self, block: BlockWrites) {
+        let (touched, garbage) = block.close();
+        assert!(touched.is_empty() && garbage.is_empty(), "a block that was written is withdrawn");
+        *self.writing.lock() = None;
+    }
+
     /// Closes a block whose net changes nobody wants to know.
     pub fn finish_unread(&self, block: BlockWrites) {
         self.close(block);

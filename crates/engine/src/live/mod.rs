@@ -27,6 +27,9 @@
 //! quick is done by the sequencer itself, as ever, and in whole batches. Readers see states of the
 //! serial order only ([`Engine::newest`]).
 //!
+//! *As they arrive.* Under an online protocol nothing is cut: calls run in a block that is open
+//! while the one before it is synced, see [`arriving`].
+//!
 //! *Deferred transactions.* A protocol may decide that a transaction runs in a later block. Its
 //! block says so, and the transaction joins a later one without being ordered again; its client
 //! hears how the last attempt ended. Until none is left, blocks are cut for their sake. A node that
@@ -40,6 +43,7 @@
 //! what was acknowledged is in the ledger. At a halt for another reason, blocks that were
 //! [held back](crate::journal) are written first.
 
+mod arriving;
 mod hands;
 mod sequencer;
 
@@ -427,6 +431,10 @@ impl Shared {
             self.take_errands();
         }
         self.queue.errand();
+    }
+
+    fn has_errands(&self) -> bool {
+        !self.errands.lock().unwrap_or_else(|e| e.into_inner()).is_empty()
     }
 
     fn take_errands(&self) -> Vec<Errand> {

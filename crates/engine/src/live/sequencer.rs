@@ -16,6 +16,7 @@ use crate::queue::{Cut, Next};
 use crate::replica::{Executed, Halt, RanBlock, ReadyBlock, Replica};
 use crate::request::{Completion, Member, Request, Waiting};
 
+use super::arriving::{Arriving, Then};
 use super::hands::{Done, Hands};
 use super::{Checkpoints, Errand, Shared, expiry_us};
 
@@ -73,9 +74,11 @@ pub(super) fn cadence_of(checkpoints: Option<&Checkpoints>) -> Cadence {
 
 pub(super) struct Sequencer {
     pub shared: Arc<Shared>,
-    replica: Replica,
+    pub(super) replica: Replica,
     journal: Journal,
-    pipeline: Pipeline,
+    pub(super) pipeline: Pipeline,
+    /// Of blocks whose calls run as they arrive.
+    pub(super) arriving: Arriving,
     /// Writes orders while blocks are executed.
     log: OrderLog,
     /// Where blocks overlap.
@@ -85,14 +88,14 @@ pub(super) struct Sequencer {
     ready: BTreeMap<Height, ReadyBlock>,
     flight: Option<Flight>,
     /// The last ones.
-    sync: Duration,
+    pub(super) sync: Duration,
     prepare: Duration,
-    execute: Duration,
-    released: usize,
+    pub(super) execute: Duration,
+    pub(super) released: usize,
     /// What a transaction took, of preparing and executing its block.
     cost: Duration,
     /// Requests of blocks that are not released.
-    under_way: usize,
+    pub(super) under_way: usize,
     /// They, and those that waited, when the last batch was cut.
     asked: usize,
 }
@@ -113,6 +116,7 @@ impl Sequencer {
             replica,
             journal,
             pipeline,
+            arriving: Arriving::default(),
             log,
             hands: None,
             overlap_min,
@@ -131,7 +135,7 @@ impl Sequencer {
     }
 
     /// Threads for blocks that overlap, where they do.
-    fn have_hands(&mut self) -> std::io::Result<()> {
+    pub(super) fn have_hands(&mut self) -> std::io::Result<()> {
         let overlap = self.pipeline.rules().overlap() && self.replica.crew().workers() > 1;
         if overlap != self.hands.is_some() {
             let start = || Hands::start(self.replica.crew(), &self.shared);
@@ -142,17 +146,14 @@ impl Sequencer {
 
     pub fn run(mut self) {
         loop {
-            // A panic in a block is a bug; the block is not released, so stopping loses nothing
-            // that was acknowledged.
-            let turn = std::panic::AssertUnwindSafe(|| self.turn());
-            match std::panic::catch_unwind(turn) {
-                Ok(Ok(true)) => {}
-                Ok(Ok(false)) => break,
-                Ok(Err(error)) => return self.halt(error),
-                Err(_) => {
-                    let error = Error::new(SqlState::INTERNAL_ERROR, "the sequencer panicked");
-                    return self.halt(error);
-                }
+            let turn = match self.replica.has_epochs() && self.pipeline.is_idle() {
+                true => Sequencer::run_epochs,
+                false => Sequencer::turn,
+            };
+            match self.guarded(turn) {
+                Ok(Then::GoOn) => {}
+                Ok(Then::End) => break,
+                Err(error) => return self.halt(error),
             }
         }
         if let Err(error) = self.shared.ledger.finish() {
@@ -160,9 +161,20 @@ impl Sequencer {
         }
     }
 
-    /// Does all there is to do, then waits for something to happen. `false`: the queue is closed
-    /// and drained, and no block is under way.
-    fn turn(&mut self) -> Result<bool, Error> {
+    /// A panic in a block is a bug; the block is not released, so stopping loses nothing that was
+    /// acknowledged.
+    fn guarded<T>(
+        &mut self,
+        run: impl FnOnce(&mut Sequencer) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let run = std::panic::AssertUnwindSafe(|| run(self));
+        let panicked = |_| Error::new(SqlState::INTERNAL_ERROR, "the sequencer panicked");
+        std::panic::catch_unwind(run).map_err(panicked)?
+    }
+
+    /// Does all there is to do, then waits for something to happen. The end: the queue is closed and
+    /// drained, and no block is under way.
+    fn turn(&mut self) -> Result<Then, Error> {
         while let Some(event) = self.happened()? {
             self.follow(event)?;
         }
@@ -180,9 +192,9 @@ impl Sequencer {
         match next {
             Next::Batch(cut) => self.block(cut)?,
             Next::Errand => {}
-            Next::End => return Ok(false),
+            Next::End => return Ok(Then::End),
         }
-        Ok(true)
+        Ok(Then::GoOn)
     }
 
     /// How many requests are a batch while a block is under way; `None`: it is not to be cut yet.
@@ -237,7 +249,7 @@ impl Sequencer {
 
     /// Does what the pipeline says until it waits: for the next batch, or, where blocks overlap, for
     /// anything.
-    fn follow(&mut self, event: Event) -> Result<(), Error> {
+    pub(super) fn follow(&mut self, event: Event) -> Result<(), Error> {
         let mut events = vec![event];
         loop {
             let actions: Vec<Action> =
@@ -265,11 +277,16 @@ impl Sequencer {
     fn act(&mut self, action: Action) -> Result<Option<Event>, Error> {
         match action {
             Action::Append(height) => return self.append(height),
+            // It has run.
+            Action::Prepare { height, .. } if self.arriving.closed.is_some() => {
+                return Ok(Some(Event::Prepared(height)));
+            }
             Action::Prepare { height, snapshots } => return self.begin(height, snapshots),
             Action::Finish(height) => return self.finish(height),
             Action::Publish(_) => self.publish(),
             Action::Answer(_) => self.answer(),
             Action::Record(_) => self.record()?,
+            Action::Collect if self.shared.queue.is_open() => self.arriving.collects = true,
             Action::Collect => self.shared.observer.collected(&self.shared.retention.collect()),
             Action::Checkpoint(_) => self.checkpoint(),
             Action::Halt => {}
@@ -328,6 +345,10 @@ impl Sequencer {
 
     /// Finishes a block, here or where the next one can be cut and prepared meanwhile.
     fn finish(&mut self, height: Height) -> Result<Option<Event>, Error> {
+        if let Some(closed) = self.arriving.closed.take() {
+            let executed = self.replica.seal_closed(closed).map_err(halted)?;
+            return Ok(Some(self.has_run(height, executed)));
+        }
         let ready = self.ready.remove(&height);
         let ready = ready.ok_or_else(|| stopped(format!("block {height} is not prepared")))?;
         let finishing = self.replica.begin_finish(ready).map_err(halted)?;
@@ -353,12 +374,16 @@ impl Sequencer {
         if self.pipeline.rules().lag > 1 {
             self.shared.retention.finished(overtakes);
         }
-        let ledger_bytes = executed.ledger_bytes();
         self.execute = took + began.elapsed();
         let transactions = executed.settled.len().max(1) as u32;
         self.cost = (self.prepare + self.execute) / transactions;
+        Ok(self.has_run(height, executed))
+    }
+
+    fn has_run(&mut self, height: Height, executed: Executed) -> Event {
+        let ledger_bytes = executed.ledger_bytes();
         self.flight = Some(Flight { executed, execute: self.execute, ledger_bytes });
-        Ok(Event::Finished { height, rules: rules_of(&self.replica, &self.journal) })
+        Event::Finished { height, rules: rules_of(&self.replica, &self.journal) }
     }
 
     /// Publish the block to readers, before its clients are answered: a session that has its answer
@@ -420,13 +445,16 @@ impl Sequencer {
     /// Where the next checkpoint can begin, if one is wanted.
     pub fn leave_boundary(&mut self) {
         let Some(service) = &self.shared.checkpoints else { return };
+        if self.shared.queue.is_open() {
+            return;
+        }
         let durable_below = self.journal.ledger().durable_below();
         if service.is_wanted() && self.replica.can_resume_here() {
             service.leave(self.replica.boundary(), durable_below);
         }
     }
 
-    fn run_errands(&mut self) {
+    pub(super) fn run_errands(&mut self) {
         for errand in self.shared.take_errands() {
             match errand {
                 Errand::Key { principal, key, reply } => {
@@ -447,6 +475,7 @@ impl Sequencer {
         let ready = ready.flat_map(|ready| ready.into_tasks().map(|member| member.request));
         // Clients that are answered find the engine halted.
         self.shared.halt(&error);
+        self.abandon_epoch(&error);
         let waiting = self.flight.take().into_iter().flat_map(|flight| flight.executed.settled);
         let members = waiting.filter_map(|settled| match settled.decided {
             Decided::Now(member) => Some(member.request),
@@ -475,10 +504,10 @@ fn answer_one(
     observer.answered(now - arrived);
 }
 
-fn halted(halt: Halt) -> Error {
+pub(super) fn halted(halt: Halt) -> Error {
     stopped(halt.0)
 }
 
-fn stopped(why: impl Into<String>) -> Error {
+pub(super) fn stopped(why: impl Into<String>) -> Error {
     Error::new(SqlState::INTERNAL_ERROR, "the replica halted").with_detail(why.into())
 }

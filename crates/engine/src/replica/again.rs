@@ -94,6 +94,7 @@ impl Replica {
             }
             (false, _) => self.run_tail(&batch, members, &mut ran)?,
         }
+        self.remember_ran(height, &mut ran);
         if changes {
             self.begin_anew(height)?;
         }
@@ -117,6 +118,7 @@ impl Replica {
             ran.settlements.extend(Settlement::recorded(&member, ran.own, height, outcome));
             ran.own += 1;
         }
+        self.remember_ran(height, &mut ran);
         self.unseal(batch, height - 1, Default::default(), ran)
     }
 
@@ -144,7 +146,7 @@ impl Replica {
         for ((index, member), outcome) in (0..).zip(&members).zip(result.outcomes()) {
             settlements.extend(Settlement::recorded(member, index, order.height, outcome));
         }
-        self.remember(order.height, settlements);
+        self.keeper.lock().remember(order.height, settlements);
         self.newest = Head { height: order.height, hash: order.hash(), time_us: order.time_us };
         self.stand_behind(order, result.header());
         Ok(())

@@ -107,9 +107,10 @@ impl Replica {
     /// What [`State::decode`] reads.
     pub(super) fn carried_bytes(&self) -> Bytes {
         let mut out = Vec::new();
-        encode_bytes(&self.submissions.encode(), &mut out);
-        encode_u64(self.unsettled.len() as u64, &mut out);
-        for (height, settlements) in &self.unsettled {
+        let keeper = self.keeper.lock();
+        encode_bytes(&keeper.submissions.encode(), &mut out);
+        encode_u64(keeper.unsettled.len() as u64, &mut out);
+        for (height, settlements) in &keeper.unsettled {
             encode_u64(*height, &mut out);
             encode_u64(settlements.len() as u64, &mut out);
             for Settlement { envelope, place, ended } in settlements {

@@ -16,7 +16,8 @@
 //!
 //! *Where transactions run as they arrive*, the order is known only when they have run, so the
 //! order header is made together with the result, with the envelopes in the serial order that they
-//! took; executing such a block again means one by one. Where there is no such order, the result
+//! took, those that may not run behind the others; executing such a block again means one by one. A
+//! live node opens it before it has any ([`arriving`]). Where there is no such order, the result
 //! holds the rows that the block left ([`images`](crate::images)).
 //!
 //! *Blocks that overlap.* A block may be planned and prepared while the one before it is finished,
@@ -28,7 +29,9 @@
 //! to be planned afterwards, `carry_lag` later, so that all replicas admit alike.
 
 mod again;
+mod arriving;
 mod carry;
+mod keeper;
 mod run;
 
 use std::collections::BTreeMap;
@@ -39,7 +42,8 @@ use concurrency::{BlockReport, Crew, Past, Protocol, Snapshots};
 use ledger::{
     Batch, BlockResult, Genesis, Hash, LedgerId, OrderHeader, OrderSeal, Parameters, ResultHeader,
 };
-use order::{Submissions, View};
+use order::View;
+use parking_lot::Mutex;
 use pipeline::{
     Barrier, Cadence, Finishing, Line, LineStart, Pipeline, Planned, Ran, Ready, Rules, Settled,
 };
@@ -53,6 +57,8 @@ use crate::limits::Limits;
 use crate::request::{Member, Request};
 
 pub use again::Again;
+pub(crate) use arriving::{Closed, Entered, Opened};
+pub(crate) use keeper::{Keeper, Spread};
 pub use run::check_protocol;
 pub(crate) use run::{compile_request, shown_parameter, unknown_parameter};
 
@@ -122,8 +128,13 @@ struct Ordered {
     seen: Height,
     /// `None`: sealed when it has run.
     batch: Option<Arc<Batch>>,
+    /// Those that may not run, where they stand behind the others.
+    refused: Vec<Request>,
     /// From its first schema or parameter change on.
     tail: Vec<Member>,
+    /// Where that is so: which of the requests each was, of those that run, of those that may not,
+    /// of the tail.
+    came: Vec<Position>,
 }
 
 pub struct Replica {
@@ -135,9 +146,8 @@ pub struct Replica {
     parameters: Arc<Parameters>,
     parameters_hash: Hash,
     limits: Limits,
-    submissions: Submissions,
-    /// What blocks decided about keys, until it counts.
-    unsettled: carry::Unsettled,
+    /// Shared with the gate while a block is open.
+    keeper: Arc<Mutex<Keeper>>,
     ordered: BTreeMap<Height, Ordered>,
     /// The newest block that was planned.
     planned: Height,
@@ -212,6 +222,8 @@ impl Replica {
         let protocol = protocol_of(&parameters)?;
         let carry::State { submissions, unsettled, deferred, carried } =
             carry::State::decode(&carried, order.ledger_id, &*protocol, &limits)?;
+        let ledger_id = order.ledger_id;
+        let keeper = Keeper { ledger_id, limits, submissions, unsettled };
         let floor = past.from().unwrap_or(order.height);
         let start = LineStart { protocol, carried, deferred, past };
         let line = Line::new(Arc::clone(&store), start, limits.attempts_max);
@@ -224,8 +236,7 @@ impl Replica {
             parameters_hash: parameters.hash()?,
             parameters,
             limits,
-            submissions,
-            unsettled,
+            keeper: Arc::new(Mutex::new(keeper)),
             ordered: BTreeMap::new(),
             planned: order.height,
             floor,
@@ -282,12 +293,7 @@ impl Replica {
 
     /// What a key that a client named has come to, newest blocks included.
     pub fn key_standing(&self, principal: &str, key: &str) -> Option<KeyStanding> {
-        let newest = self.unsettled.iter().rev().flat_map(|(_, all)| all);
-        let newest = newest.filter_map(|settlement| settlement.standing_of(principal, key)).next();
-        newest.or_else(|| {
-            let entry = self.submissions.lookup(principal, key)?;
-            Some(KeyStanding { place: entry.place, status: entry.status })
-        })
+        self.keeper.lock().standing(principal, key)
     }
 
     pub fn crew(&self) -> &Arc<Crew> {
@@ -346,8 +352,9 @@ impl Replica {
                 Some(Arc::new(self.seal_batch(time_us, proposer, seen_height, envelopes())?))
             }
         };
-        let tail = Vec::new();
-        let ordered = Ordered { time_us, proposer, requests, barrier, seen, batch, tail };
+        let (refused, tail, came) = Default::default();
+        let ordered =
+            Ordered { time_us, proposer, requests, barrier, seen, batch, refused, tail, came };
         self.ordered.insert(height, ordered);
         Ok(height)
     }
@@ -400,8 +407,9 @@ impl Replica {
     /// The requests of blocks that were not executed: those that will not be.
     pub(crate) fn abandon(&mut self) -> impl Iterator<Item = Request> {
         let ordered = std::mem::take(&mut self.ordered).into_values();
-        ordered.flat_map(|Ordered { requests, tail, .. }| {
-            requests.into_iter().chain(tail.into_iter().map(|member| member.request))
+        ordered.flat_map(|Ordered { requests, refused, tail, .. }| {
+            let tail = tail.into_iter().map(|member| member.request);
+            requests.into_iter().chain(refused).chain(tail)
         })
     }
 

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use concurrency::{Block, BlockReport, Carried, Outcome, Work};
 use kit::flaw::flawed;
 use ledger::{BlockResult, CarriedOutcome, EffectsDigest, ResultSeal};
-use order::{Admission, Ended, Submission, View};
+use order::{Ended, Proposer, Submission, View};
 use pipeline::{Barrier, Decided, Finished, Settled, Task};
 use types::{Error, Height, Origin, Position, SqlState};
 
@@ -18,7 +18,7 @@ use crate::request::{Compiled, Member, Request, Verdict};
 use crate::transaction::outcome::{Fate, OUTCOME_BYTES_MAX};
 use crate::transaction::{Body, Transaction, refuse_settings};
 
-use super::carry::remembered;
+use super::arriving::admitted;
 use super::{
     EXECUTOR, Executed, FinishingBlock, Halt, Head, KeyStanding, Ordered, PlannedBlock, RanBlock,
     ReadyBlock, Replica,
@@ -79,20 +79,64 @@ impl Replica {
         let mut ordered = self.ordered.remove(&height).ok_or_else(missing)?;
         let requests = std::mem::take(&mut ordered.requests);
         let time_us = ordered.time_us;
-        let mut members = self.admit_all(height, time_us, requests)?;
-        let split = match members.iter().position(stops) {
-            // Its result holds no rows, so all of it must be equal to running it one by one.
-            Some(_) if images::are_kept(self.protocol().info()) => 0,
-            Some(first) => first,
-            None => members.len(),
+        let mut members = match self.rules().runs_first {
+            true => self.admit_arriving(height, requests, &mut ordered)?,
+            false => {
+                let mut members = self.admit_all(height, time_us, requests)?;
+                let split = members.iter().position(stops).unwrap_or(members.len());
+                ordered.tail = members.split_off(split);
+                members
+            }
         };
-        ordered.tail = members.split_off(split);
         self.planned = height;
         self.compile(&mut members);
         let room = room_beside(members.iter().map(|member| member.request.envelope.len()));
         self.ordered.insert(height, ordered);
         let planned = self.line.plan(height, time_us, members, snapshots);
         Ok(planned.with_image_room(room))
+    }
+
+    /// The same where the order of those that run is known last: those that may not run are put
+    /// behind them.
+    fn admit_arriving(
+        &mut self,
+        height: Height,
+        requests: Vec<Request>,
+        ordered: &mut Ordered,
+    ) -> Result<Vec<Member>, Halt> {
+        let lag = self.rules().carry_lag();
+        let keeper = Arc::clone(&self.keeper);
+        let mut keeper = keeper.lock();
+        keeper.begin(height, ordered.time_us, lag)?;
+        let (mut members, mut refused) = (Vec::<Member>::new(), Vec::new());
+        let mut came = Vec::new();
+        for (arrival, request) in (0..).zip(requests) {
+            let before = members.len() + refused.len() + ordered.tail.len();
+            let index = if ordered.tail.is_empty() { members.len() } else { before } as u32;
+            let member = admitted(&mut keeper, Origin { height, index }, request);
+            if !ordered.tail.is_empty() || stops(&member) {
+                if member.verdict == Verdict::Run {
+                    let origin = Origin { height, index: before as u32 };
+                    keeper.place(&member.request.envelope, origin)?;
+                }
+                ordered.came.push(arrival);
+                ordered.tail.push(member);
+            } else if member.verdict == Verdict::Run {
+                came.push(arrival);
+                members.push(member);
+            } else {
+                ordered.came.push(arrival);
+                refused.push(member);
+            }
+        }
+        ordered.came.splice(..0, came);
+        if !ordered.tail.is_empty() && images::are_kept(self.protocol().info()) {
+            // Its result holds no rows, so all of it must be equal to running it one by one.
+            ordered.tail.splice(..0, members.into_iter().chain(refused));
+            return Ok(Vec::new());
+        }
+        ordered.refused = refused.into_iter().map(|member| member.request).collect();
+        Ok(members)
     }
 
     /// Decides, in the order of the batch, which of its envelopes may run.
@@ -102,65 +146,13 @@ impl Replica {
         time_us: i64,
         requests: Vec<Request>,
     ) -> Result<Vec<Member>, Halt> {
-        self.count_settlements(height)?;
-        self.submissions.advance(time_us);
-        Ok(self.admit(height, requests))
-    }
-
-    fn admit(&mut self, height: Height, requests: Vec<Request>) -> Vec<Member> {
-        let not_compiled = Arc::new(Work::Void(not_compiled()));
-        let admitted = (0..).zip(requests).map(|(index, request)| {
-            let origin = Origin { height, index };
-            let (verdict, work) = match self.admission(origin, &request.envelope) {
-                Ok(verdict) => (verdict, Arc::clone(&not_compiled)),
-                Err(error) => (Verdict::Refused, Arc::new(Work::Void(error))),
-            };
-            let work = match verdict {
-                Verdict::Repeat(first) => Arc::new(Work::Void(repeated(first))),
-                _ => work,
-            };
-            Member { request, verdict, work }
-        });
-        admitted.collect()
-    }
-
-    /// `Err`: it may not run.
-    fn admission(&mut self, origin: Origin, envelope: &Bytes) -> Result<Verdict, Error> {
-        if envelope.len() > self.limits.envelope_bytes_max {
-            return Err(too_large(envelope.len(), &self.limits));
-        }
-        let view = View::read(envelope)?;
-        if view.ledger_id != self.ledger_id {
-            return Err(refused("the envelope is for another ledger"));
-        }
-        if view.seen_height >= origin.height {
-            return Err(refused("the envelope has seen a block that does not exist yet"));
-        }
-        // Only keys are compared by their bytes.
-        let run = Verdict::to_run(&view.submission);
-        let id = match run {
-            Verdict::RunKeyed => order::id_of_encoded(envelope)?,
-            _ => ledger::ZERO_HASH,
-        };
-        match self.submissions.admit(&view, &id, origin) {
-            Admission::Run => Ok(run),
-            Admission::Repeat(place) => Ok(Verdict::Repeat(place)),
-            Admission::Repeated if flawed("repeats_run") => Ok(run),
-            Admission::Repeated => Err(refused("the envelope's number was used before")),
-            Admission::Refused(error) => Err(error),
-        }
-    }
-
-    /// What earlier blocks decided counts for those that are certain to be planned after them.
-    fn count_settlements(&mut self, height: Height) -> Result<(), Halt> {
         let lag = self.rules().carry_lag();
-        while self.unsettled.front().is_some_and(|(decided, _)| decided + lag <= height) {
-            for settlement in self.unsettled.pop_front().into_iter().flat_map(|(_, all)| all) {
-                let Settlement { envelope, place, ended } = settlement;
-                self.submissions.settle(&View::read(&envelope)?, place, ended)?;
-            }
-        }
-        Ok(())
+        let mut keeper = self.keeper.lock();
+        keeper.begin(height, time_us, lag)?;
+        let admitted = (0..)
+            .zip(requests)
+            .map(|(index, request)| admitted(&mut keeper, Origin { height, index }, request));
+        Ok(admitted.collect())
     }
 
     /// Gives programs to those that run and have none, or one of another schema.
@@ -236,27 +228,33 @@ impl Replica {
         let missing = || Halt(format!("block {height} was not ordered"));
         let mut ordered = self.ordered.remove(&height).ok_or_else(missing)?;
         let Finished { settled, carried_in, serial_order, overtakings, arrivals, .. } = finished;
-        let mut ran = Ran {
-            own: (settled.len() - carried_in) as u32,
-            settled,
-            effects: finished.changes.map(Effects::of_rows).unwrap_or_default(),
-            settlements: Vec::new(),
-        };
+        let effects = finished.changes.map(Effects::of_rows).unwrap_or_default();
+        let mut ran = Ran { own: (settled.len() - carried_in) as u32, ..Ran::of(settled, effects) };
+        if let Some(arrivals) = &arrivals {
+            let refused = std::mem::take(&mut ordered.refused);
+            self.stand_as_sealed(height, arrivals, refused, &mut ran)?;
+        }
+        let arrivals = arrivals.map(|arrivals| ordered.came_to(arrivals));
         let report = finished.report;
         let mut account = Account { carried_in, serial_order, overtakings, arrivals, report };
         let tail = std::mem::take(&mut ordered.tail);
+        let first = account.serial_order.len() as Position;
+        account.serial_order.extend(first..(ran.settled.len() + tail.len()) as Position);
         // The header names the parameters that the block itself ran under.
         let batch = match ordered.batch.take() {
             Some(batch) => batch,
-            None => self.seal_as_it_ran(&ordered, &ran.settled, &tail)?,
+            None => {
+                let proposed = (ordered.time_us, ordered.proposer);
+                self.seal_as_it_ran(proposed, &ran.settled, &tail)?
+            }
         };
         if ordered.barrier != Barrier::None {
             self.floor = height;
         }
-        if !tail.is_empty() {
-            let first = ran.settled.len() as Position;
-            account.serial_order.extend(first..first + tail.len() as Position);
-            self.run_tail(&batch, tail, &mut ran)?;
+        let changed = !tail.is_empty();
+        self.run_tail(&batch, tail, &mut ran)?;
+        self.remember_ran(height, &mut ran);
+        if changed {
             self.begin_anew(height)?;
         }
         self.unseal(batch, snapshot_height, account, ran)
@@ -272,9 +270,9 @@ impl Replica {
         Ok(())
     }
 
-    fn seal_as_it_ran(
+    pub(super) fn seal_as_it_ran(
         &mut self,
-        ordered: &Ordered,
+        (time_us, proposer): (i64, Proposer),
         settled: &[Settled<Member>],
         tail: &[Member],
     ) -> Result<Arc<ledger::Batch>, Halt> {
@@ -284,7 +282,7 @@ impl Replica {
         });
         let members = ran.chain(tail.iter().map(Ok)).collect::<Result<Vec<_>, _>>()?;
         let envelopes = members.iter().map(|member| member.request.envelope.clone()).collect();
-        Ok(Arc::new(self.seal_batch(ordered.time_us, ordered.proposer, 0, envelopes)?))
+        Ok(Arc::new(self.seal_batch(time_us, proposer, 0, envelopes)?))
     }
 
     /// Schema and parameter changes one by one, and what stands between them on the newest state.
@@ -373,7 +371,7 @@ impl Replica {
         };
         self.parameters_hash = next.hash()?;
         self.limits = Limits::of(&next)?;
-        self.submissions.set_remembered(remembered(&self.limits));
+        self.keeper.lock().set_limits(self.limits);
         self.line.set_attempts_max(self.limits.attempts_max);
         self.parameters = Arc::new(next);
         Ok(SchemaChange { tag: "ALTER SYSTEM".into(), objects: vec![change] })
@@ -387,10 +385,8 @@ impl Replica {
         ran: Ran,
     ) -> Result<Unsealed, Halt> {
         let Account { carried_in, serial_order, overtakings, arrivals, report } = account;
-        let Ran { settled, effects, mut settlements, .. } = ran;
+        let Ran { settled, effects, .. } = ran;
         let height = batch.height();
-        settlements.extend(settled.iter().filter_map(settlement));
-        self.remember(height, settlements);
         let outcomes = self.outcomes(&settled, carried_in, &effects)?;
         let seal = ResultSeal {
             ledger_id: self.ledger_id,
@@ -417,10 +413,11 @@ impl Replica {
         })
     }
 
-    pub(super) fn remember(&mut self, height: Height, settlements: Vec<Settlement>) {
-        if !settlements.is_empty() {
-            self.unsettled.push_back((height, settlements));
-        }
+    /// What the block decided about keys.
+    pub(super) fn remember_ran(&mut self, height: Height, ran: &mut Ran) {
+        let mut settlements = std::mem::take(&mut ran.settlements);
+        settlements.extend(ran.settled.iter().filter_map(settlement));
+        self.keeper.lock().remember(height, settlements);
     }
 
     /// Of the block's own transactions, and of those carried over.
@@ -473,9 +470,24 @@ pub(super) fn stops(member: &Member) -> bool {
     member.verdict.runs() && member.request.barrier != Barrier::None
 }
 
+impl Ordered {
+    /// Which of the requests each of the block's own was, of which those that ran stand in this
+    /// order of their arrivals.
+    fn came_to(&self, arrivals: Vec<Position>) -> Vec<Position> {
+        let behind = self.came.get(arrivals.len()..).unwrap_or_default();
+        let ran = arrivals.iter().map(|&at| self.came.get(at as usize).copied().unwrap_or(at));
+        ran.chain(behind.iter().copied()).collect()
+    }
+}
+
 impl Ran {
+    /// All of the block's own.
+    pub(super) fn of(settled: Vec<Settled<Member>>, effects: Effects) -> Ran {
+        Ran { own: settled.len() as u32, settled, effects, settlements: Vec::new() }
+    }
+
     /// Behind all that ran in the block.
-    fn push(&mut self, height: Height, member: Member, outcome: Outcome) {
+    pub(super) fn push(&mut self, height: Height, member: Member, outcome: Outcome) {
         let index = self.own;
         self.own += 1;
         let decided = Decided::Now(member);
@@ -578,23 +590,12 @@ pub(crate) fn unknown_parameter(name: &str) -> Error {
         .with_hint(format!("The ledger's parameters are: {}.", names.join(", ")))
 }
 
-fn too_large(bytes: usize, limits: &Limits) -> Error {
-    let most = limits.envelope_bytes_max;
-    Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "the transaction is too large")
-        .with_detail(format!("Its envelope has {bytes} bytes; the ledger allows {most}."))
-        .with_hint("Split it into several transactions.")
-}
-
-fn refused(what: &str) -> Error {
-    Error::new(SqlState::PROTOCOL_VIOLATION, what)
-}
-
-fn not_compiled() -> Error {
+pub(super) fn not_compiled() -> Error {
     Error::new(SqlState::INTERNAL_ERROR, "the transaction has no program")
 }
 
 /// What a client is told whose transaction is in the ledger already.
-fn repeated(first: Origin) -> Error {
+pub(super) fn repeated(first: Origin) -> Error {
     let Origin { height, index } = first;
     Error::new(SqlState::DUPLICATE_OBJECT, "a transaction with this key is in the ledger already")
         .with_detail(format!("It is transaction {index} of block {height}."))

@@ -383,6 +383,20 @@ impl Submissions {
         Ok(())
     }
 
+    /// Says where the envelope stands that was admitted in this block before that was known.
+    pub fn place<S, B>(&mut self, envelope: &Envelope<S, B>, place: Origin)
+    where
+        S: AsRef<str>,
+    {
+        let Submission::Key(key) = &envelope.submission else {
+            return;
+        };
+        let principal = self.principals.get_mut(envelope.principal.as_ref());
+        if let Some(entry) = principal.and_then(|p| p.keys.get_mut(key.as_ref())) {
+            entry.place = place;
+        }
+    }
+
     pub fn lookup(&self, principal: &str, key: &str) -> Option<&Entry> {
         self.principals.get(principal)?.keys.get(key)
     }

@@ -13,6 +13,10 @@
 //! runs: so every transaction ends, nobody is told to try again because of others, and nobody
 //! waits for long.
 //!
+//! *Open and closed.* A [`Worker`] is given calls, and does not mind by whom: a live node's threads
+//! give it one after another while the epoch is open; of a closed block it takes the next group
+//! that nobody has. What is put aside is tried again behind each new call, and when there is none.
+//!
 //! *Invariants.* Each transaction ends once and has one place. Alone, nobody meets a conflict.
 
 use std::any::Any;
@@ -22,14 +26,14 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use concurrency::{
-    Block, BlockOutcome, BlockReport, Carried, Crew, Foresight, OptionValues, Options, Outcome,
-    Prepared, Protocol, ProtocolInfo, ProtocolOption, Snapshots, Span, Timing, Watch, foresight,
-    trial,
+    Block, BlockOutcome, BlockReport, Call, Carried, Crew, EpochWorker, Foresight, OptionValues,
+    Options, Outcome, Prepared, Protocol, ProtocolInfo, ProtocolOption, Snapshots, Span, Timing,
+    Watch, foresight, trial,
 };
 use kit::sync;
 use procedure::{Frame, ProgramResult};
 use storage::{BlockWrites, Store, UndoArena};
-use types::{Position, Stop};
+use types::{Height, Position, Stop};
 
 use super::flaw::Flaw;
 use super::order::{Draw, Draws, Place};
@@ -110,53 +114,85 @@ impl<P: Online> Protocol for Arriving<P> {
         _: &Carried,
         crew: &Crew,
     ) -> Result<BlockOutcome, String> {
-        let catalog = store.catalog();
-        let epoch = Epoch { block: Arc::clone(block), catalog, draws: Draws::default() };
-        let running = Arc::new(Running {
+        let running = Arc::new(self.begin(store, block.height));
+        run_all(&running, block, writes, crew);
+        let running = Arc::into_inner(running).expect("the crew has let go of a finished job");
+        running.close(writes)
+    }
+
+    fn open(&self, store: &Arc<Store>, height: Height) -> Option<Box<dyn concurrency::Epoch>> {
+        Some(Box::new(self.begin(store, height)))
+    }
+}
+
+impl<P: Online> Arriving<P> {
+    fn begin(&self, store: &Arc<Store>, height: Height) -> Running<P> {
+        let epoch = Epoch { height, catalog: store.catalog(), draws: Draws::default() };
+        Running {
             protocol: Arc::clone(&self.protocol),
             interleaved: self.interleaved,
+            keeps_draws: self.keeps_draws,
             watch: self.watch.clone(),
             epoch: Arc::new(epoch),
-            next: AtomicUsize::new(0),
             ended: Mutex::default(),
             healing: Mutex::default(),
             left: Mutex::default(),
             halted: OnceLock::new(),
-        });
-        run_all(&running, writes, crew);
-        let running = Arc::into_inner(running).expect("the crew has let go of a finished job");
-        if let Some(why) = running.halted.into_inner() {
-            return Err(why);
         }
-        let ended = running.ended.into_inner().unwrap_or_else(|e| e.into_inner());
-        let healing = running.healing.into_inner().unwrap_or_else(|e| e.into_inner());
-        let (mut outcome, positions) = in_order(ended, running.epoch.draws.end());
-        outcome.report.healed = Timing(healing.healed);
-        outcome.report.healed_whole = Timing(healing.whole);
-        outcome.report.relocked = Timing(healing.relocked);
-        if let Some(positions) = positions
-            && !self.keeps_draws
-        {
-            writes.renumber(&running.epoch.catalog, &positions);
-        }
-        Ok(outcome)
     }
 }
 
-/// What the workers share.
+/// An epoch, as its workers share it.
 struct Running<P> {
     protocol: Arc<P>,
     interleaved: usize,
+    keeps_draws: bool,
     watch: Option<Arc<Watch>>,
     epoch: Arc<Epoch>,
-    /// First transaction that nobody has taken.
-    next: AtomicUsize,
     ended: Mutex<Vec<Done>>,
     healing: Mutex<Healing>,
     /// To be run when nobody else does.
     left: Mutex<Vec<Aside>>,
     /// Why the replica must stop.
     halted: OnceLock<String>,
+}
+
+impl<P: Online> concurrency::Epoch for Running<P> {
+    fn worker(&self, undo: UndoArena) -> Box<dyn EpochWorker + '_> {
+        Box::new(Worker::new(self, self.interleaved, undo))
+    }
+
+    fn close(self: Box<Self>, writes: &mut BlockWrites) -> Result<BlockOutcome, String> {
+        Running::close(*self, writes)
+    }
+}
+
+impl<P: Online> Running<P> {
+    fn close(self, writes: &mut BlockWrites) -> Result<BlockOutcome, String> {
+        let left = std::mem::take(&mut *lock(&self.left));
+        if !left.is_empty() && self.halted.get().is_none() {
+            let mut arenas = writes.take().into_iter();
+            if let Some(first) = arenas.next() {
+                writes.give(Worker::new(&self, 1, first).run_alone(left));
+            }
+            arenas.for_each(|arena| writes.give(arena));
+        }
+        if let Some(why) = self.halted.into_inner() {
+            return Err(why);
+        }
+        let ended = self.ended.into_inner().unwrap_or_else(|e| e.into_inner());
+        let healing = self.healing.into_inner().unwrap_or_else(|e| e.into_inner());
+        let (mut outcome, positions) = in_order(ended, self.epoch.draws.end());
+        outcome.report.healed = Timing(healing.healed);
+        outcome.report.healed_whole = Timing(healing.whole);
+        outcome.report.relocked = Timing(healing.relocked);
+        if let Some(positions) = positions
+            && !self.keeps_draws
+        {
+            writes.renumber(&self.epoch.catalog, &positions);
+        }
+        Ok(outcome)
+    }
 }
 
 /// A transaction that is over.
@@ -169,41 +205,45 @@ struct Done {
 }
 
 /// One that has met conflicts, or is new.
-#[derive(Clone, Copy)]
 struct Aside {
-    arrival: Position,
+    call: Call,
     conflicts: u32,
     /// On attempts that came to nothing, where somebody watches.
     lost_ns: u64,
 }
 
 impl Aside {
-    fn fresh(arrival: Position) -> Aside {
-        Aside { arrival, conflicts: 0, lost_ns: 0 }
+    fn fresh(call: Call) -> Aside {
+        Aside { call, conflicts: 0, lost_ns: 0 }
     }
 }
 
-fn run_all<P: Online>(running: &Arc<Running<P>>, writes: &mut BlockWrites, crew: &Crew) {
-    let arenas: Arc<Vec<_>> = Arc::new(writes.take().into_iter().map(Mutex::new).collect());
-    let job = (Arc::clone(running), Arc::clone(&arenas));
+/// A closed block: its transactions are shared out until none is left.
+fn run_all<P: Online>(
+    running: &Arc<Running<P>>,
+    block: &Arc<Block>,
+    writes: &mut BlockWrites,
+    crew: &Crew,
+) {
+    let arenas: Vec<_> = writes.take().into_iter().map(|arena| Mutex::new(Some(arena))).collect();
+    let arenas = Arc::new(arenas);
+    let job = (Arc::clone(running), Arc::clone(block), Arc::clone(&arenas), AtomicUsize::new(0));
     let work = move |worker: usize| {
-        let (running, arenas) = &job;
-        Worker::new(running, running.interleaved).work(&mut lock(&arenas[worker]));
+        let (running, block, arenas, next) = &job;
+        let Some(undo) = lock(&arenas[worker]).take() else { return };
+        let undo = Worker::new(running, running.interleaved, undo).work(block, next);
+        *lock(&arenas[worker]) = Some(undo);
     };
-    if running.epoch.block.transactions.len() >= trial::threshold(TRANSACTIONS_MIN) {
+    if block.transactions.len() >= trial::threshold(TRANSACTIONS_MIN) {
         crew.run(work);
     } else {
         work(0);
         drop(work);
     }
-    let left = std::mem::take(&mut *lock(&running.left));
-    if !left.is_empty() && running.halted.get().is_none() {
-        Worker::new(running, 1).run_alone(left, &mut lock(&arenas[0]));
-    }
     let arenas = Arc::into_inner(arenas).expect("the crew has let go of a finished job");
-    for arena in arenas {
-        writes.give(arena.into_inner().unwrap_or_else(|e| e.into_inner()));
-    }
+    let back =
+        arenas.into_iter().map(|arena| arena.into_inner().unwrap_or_else(|e| e.into_inner()));
+    back.flatten().for_each(|arena| writes.give(arena));
 }
 
 impl<P> Running<P> {
@@ -215,6 +255,7 @@ impl<P> Running<P> {
 
 struct Worker<'r, P: Online> {
     running: &'r Running<P>,
+    undo: UndoArena,
     /// One for each transaction under way; the next to begin is at `turn`.
     lanes: Vec<Lane<P::Session>>,
     turn: usize,
@@ -232,8 +273,41 @@ struct Lane<S> {
     spent_ns: u64,
 }
 
+impl<P: Online> EpochWorker for Worker<'_, P> {
+    fn run(&mut self, call: Call) {
+        self.attempt(Aside::fresh(call));
+        self.try_one();
+    }
+
+    fn try_again(&mut self) {
+        self.run_down();
+        if let Some(aside) = self.aside.pop_front() {
+            rest(&aside);
+            self.attempt(aside);
+        }
+        self.commit_all();
+    }
+
+    fn under_way(&self) -> usize {
+        if self.running.halted.get().is_some() {
+            return 0;
+        }
+        let lanes = self.lanes.iter().filter(|lane| lane.under_way.is_some());
+        self.aside.len() + lanes.count()
+    }
+
+    fn leave(self: Box<Self>) -> UndoArena {
+        self.hand_in()
+    }
+}
+
+/// Behind a conflict, when there is nothing else to do.
+fn rest(aside: &Aside) {
+    if aside.conflicts <= YIELDS { sync::yield_now() } else { sync::nap(NAP) }
+}
+
 impl<'r, P: Online> Worker<'r, P> {
-    fn new(running: &'r Running<P>, lanes: usize) -> Self {
+    fn new(running: &'r Running<P>, lanes: usize, undo: UndoArena) -> Self {
         let lane = |_| Lane {
             session: running.protocol.session(&running.epoch),
             frame: Frame::default(),
@@ -243,6 +317,7 @@ impl<'r, P: Online> Worker<'r, P> {
         let lanes = (0..lanes).map(lane).collect();
         Worker {
             running,
+            undo,
             lanes,
             turn: 0,
             aside: VecDeque::new(),
@@ -251,49 +326,43 @@ impl<'r, P: Online> Worker<'r, P> {
         }
     }
 
-    fn work(mut self, undo: &mut UndoArena) {
-        let running = self.running;
-        let transactions = &running.epoch.block.transactions;
-        let mut foresight = Foresight::new(Arc::clone(&running.epoch.catalog), transactions.len());
+    /// Takes transactions of a closed block until nobody has one.
+    fn work(mut self, block: &Block, next: &AtomicUsize) -> UndoArena {
+        let transactions = &block.transactions;
+        let catalog = Arc::clone(&self.running.epoch.catalog);
+        let mut foresight = Foresight::new(catalog, transactions.len());
         let group = trial::threshold(foresight::GROUP);
         loop {
-            let first = running.next.fetch_add(group, Ordering::Relaxed);
+            let first = next.fetch_add(group, Ordering::Relaxed);
             let end = transactions.len().min(first + group);
-            if first >= end || running.halted.get().is_some() {
+            if first >= end || self.running.halted.get().is_some() {
                 break;
             }
             foresight.fetch(transactions[first..end].iter().map(|work| &**work));
-            for arrival in first..end {
-                self.attempt(Aside::fresh(arrival as Position), undo);
-                self.try_again(undo);
+            for (arrival, work) in (first as Position..).zip(&transactions[first..end]) {
+                let now_us = work.now_us(block.time_us);
+                self.run(Call { arrival, now_us, work: Arc::clone(work) });
             }
         }
-        self.run_down(undo);
-        while let Some(aside) = self.aside.pop_front() {
-            if aside.conflicts <= YIELDS {
-                sync::yield_now()
-            } else {
-                sync::nap(NAP)
-            }
-            self.attempt(aside, undo);
-            self.commit_all(undo);
+        while self.under_way() > 0 {
+            self.try_again();
         }
-        self.hand_in();
+        self.hand_in()
     }
 
     /// The others are done.
-    fn run_alone(mut self, left: Vec<Aside>, undo: &mut UndoArena) {
+    fn run_alone(mut self, left: Vec<Aside>) -> UndoArena {
         for aside in left {
-            self.run(aside);
-            if self.commit(undo).is_err() {
+            self.begin(aside);
+            if self.commit().is_err() {
                 let what = "a transaction that ran alone met a conflict";
                 let _ = self.running.halted.set(what.to_owned());
             }
         }
-        self.hand_in();
+        self.hand_in()
     }
 
-    fn hand_in(self) {
+    fn hand_in(self) -> UndoArena {
         if let Some(watch) = &self.running.watch {
             lock(&watch.spans).extend(&self.spans);
         }
@@ -309,30 +378,31 @@ impl<'r, P: Online> Worker<'r, P> {
             true => *ended = self.done,
             false => ended.extend(self.done),
         }
+        self.undo
     }
 
     /// Run a transaction in the free lane, and commit the one that is then the oldest.
-    fn attempt(&mut self, aside: Aside, undo: &mut UndoArena) {
+    fn attempt(&mut self, aside: Aside) {
         if self.running.halted.get().is_some() {
             return;
         }
-        self.run(aside);
+        self.begin(aside);
         if matches!(self.lanes[self.turn].under_way, Some((_, Err(_)))) {
             // Who has failed may hold what others need.
-            self.settle(undo);
+            self.settle();
         }
-        self.settle_oldest(undo);
+        self.settle_oldest();
     }
 
-    fn settle_oldest(&mut self, undo: &mut UndoArena) {
+    fn settle_oldest(&mut self) {
         self.turn = (self.turn + 1) % self.lanes.len();
-        self.settle(undo);
+        self.settle();
     }
 
     /// One who has met a conflict; where lanes stand for processors, all of them at once.
-    fn try_again(&mut self, undo: &mut UndoArena) {
+    fn try_one(&mut self) {
         while let Some(aside) = self.aside.pop_front() {
-            self.attempt(aside, undo);
+            self.attempt(aside);
             if self.lanes.len() == 1 {
                 break;
             }
@@ -340,25 +410,25 @@ impl<'r, P: Online> Worker<'r, P> {
     }
 
     /// There is nothing new: whoever meets a conflict tries again beside what is under way.
-    fn run_down(&mut self, undo: &mut UndoArena) {
+    fn run_down(&mut self) {
         while self.lanes.len() > 1 && self.lanes.iter().any(|lane| lane.under_way.is_some()) {
             match self.aside.pop_front() {
-                Some(aside) => self.attempt(aside, undo),
-                None => self.settle_oldest(undo),
+                Some(aside) => self.attempt(aside),
+                None => self.settle_oldest(),
             }
         }
     }
 
     /// Commit all that is under way, the oldest first.
-    fn commit_all(&mut self, undo: &mut UndoArena) {
+    fn commit_all(&mut self) {
         for _ in 0..self.lanes.len() {
-            self.settle_oldest(undo);
+            self.settle_oldest();
         }
     }
 
     /// Commit what is in the lane, if there is something, or put it aside.
-    fn settle(&mut self, undo: &mut UndoArena) {
-        let Err(aside) = self.commit(undo) else { return };
+    fn settle(&mut self) {
+        let Err(aside) = self.commit() else { return };
         let aside = Aside { conflicts: aside.conflicts + 1, ..aside };
         match aside.conflicts < CONFLICTS_MAX {
             true => self.aside.push_back(aside),
@@ -366,28 +436,30 @@ impl<'r, P: Online> Worker<'r, P> {
         }
     }
 
-    fn run(&mut self, aside: Aside) {
-        let epoch = &self.running.epoch;
-        let work = epoch.work(aside.arrival);
+    fn begin(&mut self, aside: Aside) {
+        let Call { arrival, now_us, work } = &aside.call;
+        let start = self.running.epoch.start(*arrival, aside.conflicts, *now_us);
         let began_ns = self.running.now_ns();
         let Lane { session, frame, under_way, spent_ns } = &mut self.lanes[self.turn];
-        let run = session.run(epoch.start(aside.arrival, aside.conflicts), work, frame);
+        let run = session.run(start, work, frame);
         *under_way = Some((aside, run));
         *spent_ns = self.running.now_ns() - began_ns;
         trial::pause();
     }
 
-    fn commit(&mut self, undo: &mut UndoArena) -> Result<(), Aside> {
+    fn commit(&mut self) -> Result<(), Aside> {
         let began_ns = self.running.now_ns();
         let Lane { session, under_way, spent_ns, .. } = &mut self.lanes[self.turn];
         let Some((aside, run)) = under_way.take() else { return Ok(()) };
-        let committed = session.commit(run, undo).inspect_err(|Conflict| session.abort());
+        let committed = session.commit(&aside.call.work, run, &mut self.undo);
+        let committed = committed.inspect_err(|Conflict| session.abort());
         let spent_ns = *spent_ns + self.running.now_ns() - began_ns;
-        let Aside { arrival, conflicts, lost_ns } = aside;
+        let Aside { conflicts, lost_ns, .. } = aside;
+        let arrival = aside.call.arrival;
         let Ended { place, draw, run } =
             committed.map_err(|Conflict| Aside { lost_ns: lost_ns + spent_ns, ..aside })?;
         if self.running.watch.is_some() {
-            let height = self.running.epoch.block.height;
+            let height = self.running.epoch.height;
             let spent_ns = lost_ns + spent_ns;
             self.spans.push(Span { height, arrival, spent_ns, lost_ns });
         }

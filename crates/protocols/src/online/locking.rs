@@ -86,7 +86,7 @@ impl Locking {
         let held = Held {
             catalog: Arc::clone(&epoch.catalog),
             gaps: Arc::clone(gaps),
-            height: epoch.block.height,
+            height: epoch.height,
             waiting,
             age: 0,
             rows: FxHashMap::default(),

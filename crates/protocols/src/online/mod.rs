@@ -1,16 +1,28 @@
 //! The online family: transactions run as they arrive, and the block records what they did.
 //!
-//! *Idea.* An epoch is a block. Its transactions run at once on all workers, under a protocol that
-//! lets them get at each other and notices when they do: who conflicts begins again. What serial
-//! order that was equal to is known when it is over. The block is *sealed in that order*, so the
-//! ledger, replay, verification and checkpoints know no difference: a replica that executes the
-//! block again runs it one by one.
+//! *Idea.* An epoch is a block that is open. Calls run in it at once, on any thread that is free,
+//! under a protocol that lets them get at each other and notices when they do: who conflicts begins
+//! again. What serial order that was equal to is known when the epoch is closed. The block is
+//! *sealed in that order*, so the ledger, replay, verification and checkpoints know no difference:
+//! a replica that executes the block again runs it one by one.
 //!
 //! ```text
 //!   arrived   T0 T1 T2 T3 T4          any order will do, so no two runs need agree
 //!   ran       │T0 ✗T2 T3 T2│T1 T4│    two workers, one conflict
 //!   places    T0 0, T1 1, T3 2, T2 4, T4 5
 //!   sealed    T0 T1 T3 T2 T4          positions 0 1 2 3 4, and so the stamps say
+//! ```
+//!
+//! *Timeline.* Workers come and go while the epoch is open: a live node's, one call after another
+//! from its gate; or those of a closed block, which is an epoch that all of its transactions have
+//! come to before it opens. A call that has run is decided, whatever others still do. Closing takes
+//! an epoch in which nobody is at work: what met too many conflicts runs alone, places are sorted,
+//! stamps renumbered. From then on the store has the block's last word, and the next epoch may read
+//! it, before it is hashed, durable or published: what comes of the next one is released behind it.
+//!
+//! ```text
+//!   epoch 7   │ T0 T1 … calls as they arrive …  │ close │ hash, sync │ release
+//!   epoch 8                                             │ calls … ───────────► │ close │ …
 //! ```
 //!
 //! *Parts.* [`driver`]: workers, retries, the order that came of it. [`seam`]: what a protocol
@@ -43,7 +55,8 @@
 //! [`Protocol`](concurrency::Protocol).
 //!
 //! *Cost.* One counter's line for each writer, none for readers; sorting the places and renumbering
-//! the stamps take some ten nanoseconds for each transaction and each row written.
+//! the stamps take some ten nanoseconds for each transaction and each row written, while no call of
+//! the next epoch runs.
 
 pub mod driver;
 pub mod flaw;

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use concurrency::{Block, Moment, ProtocolInfo, Work};
+use concurrency::{Moment, ProtocolInfo, Work};
 use procedure::access::Access;
 use procedure::{Frame, ProgramResult};
 use storage::{Catalog, UndoArena};
-use types::{Position, Stop};
+use types::{Height, Position, Stop};
 
 use super::order::{Draw, Draws, PROVISIONAL, Place};
 
@@ -17,7 +17,7 @@ pub trait Online: Send + Sync + 'static {
 
     fn info(&self) -> &'static ProtocolInfo;
 
-    /// For one worker, in one block.
+    /// For one worker, in one block. It may begin when others have run calls of the block already.
     fn session(&self, epoch: &Arc<Epoch>) -> Self::Session;
 }
 
@@ -26,12 +26,12 @@ pub trait Session {
     type Access: Access;
 
     /// A transaction is about to run by what this returns.
-    fn begin(&mut self, start: Start) -> &mut Self::Access;
+    fn begin(&mut self, start: Start, work: &Work) -> &mut Self::Access;
 
     /// Run it; protocols that keep a record of the run do so in their own way. `frame` is the
     /// transaction's until it has ended.
     fn run(&mut self, start: Start, work: &Work, frame: &mut Frame) -> Result<ProgramResult, Stop> {
-        work.run(frame, self.begin(start))
+        work.run(frame, self.begin(start, work))
     }
 
     /// It has run, and ended so. On success its writes are in the store if it ended well, and it
@@ -39,6 +39,7 @@ pub trait Session {
     /// validated as a commit is. An evaluation that waited for the commit may still reject it.
     fn commit(
         &mut self,
+        work: &Work,
         run: Result<ProgramResult, Stop>,
         undo: &mut UndoArena,
     ) -> Result<Ended, Conflict>;
@@ -64,7 +65,7 @@ pub struct Healing {
 
 /// The block that is being run, as its workers share it.
 pub struct Epoch {
-    pub block: Arc<Block>,
+    pub height: Height,
     pub catalog: Arc<Catalog>,
     pub draws: Draws,
 }
@@ -72,7 +73,7 @@ pub struct Epoch {
 /// A transaction that begins, or begins again.
 #[derive(Clone, Copy, Debug)]
 pub struct Start {
-    /// Where it stood when the block arrived: the age of who waits or dies.
+    /// How many came to the block before it: the age of who waits or dies.
     pub arrival: Position,
     /// Conflicts that it has met before.
     pub conflicts: u32,
@@ -81,14 +82,9 @@ pub struct Start {
 }
 
 impl Epoch {
-    pub fn work(&self, arrival: Position) -> &Work {
-        &self.block.transactions[arrival as usize]
-    }
-
-    pub fn start(&self, arrival: Position, conflicts: u32) -> Start {
-        let Block { height, time_us, ref transactions, .. } = *self.block;
-        let now_us = transactions[arrival as usize].now_us(time_us);
-        Start { arrival, conflicts, moment: Moment { height, position: PROVISIONAL, now_us } }
+    pub fn start(&self, arrival: Position, conflicts: u32, now_us: i64) -> Start {
+        let moment = Moment { height: self.height, position: PROVISIONAL, now_us };
+        Start { arrival, conflicts, moment }
     }
 }
 

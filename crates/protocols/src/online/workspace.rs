@@ -165,7 +165,7 @@ impl Workspace {
             flaw,
         };
         let newest = Newest { reads: Rc::clone(&reads), gaps: Arc::clone(gaps), flaw };
-        let moment = Moment { height: epoch.block.height, position: PROVISIONAL, now_us: 0 };
+        let moment = Moment { height: epoch.height, position: PROVISIONAL, now_us: 0 };
         Workspace {
             overlay: Overlay::over(Arc::clone(catalog), newest, moment, noting),
             reads,

@@ -143,12 +143,11 @@ impl Online for Healing {
     }
 
     fn session(&self, epoch: &Arc<Epoch>) -> HealingSession {
-        let ranks = self.graphs.ranks(epoch.block.height);
+        let ranks = self.graphs.ranks(epoch.height);
         let workspace = Workspace::new(epoch, &self.gaps, self.flaw).in_order(&ranks);
         let mut cache = AccessCache::default();
         cache.forgets_dependents = self.flaw == Some(Flaw::DependentsForgotten);
         HealingSession {
-            epoch: Arc::clone(epoch),
             healer: Healer::new(workspace, self.flaw),
             frame: Frame::default(),
             cache,
@@ -164,12 +163,11 @@ impl Online for Healing {
 }
 
 pub struct HealingSession {
-    epoch: Arc<Epoch>,
     healer: Healer,
     frame: Frame,
     cache: AccessCache,
     graphs: Arc<Graphs>,
-    /// By the procedure's address, which the block keeps in place.
+    /// By the procedure's address, which whoever gave its call keeps in place.
     known: FxHashMap<*const Procedure, Graph>,
     running: Option<Running>,
     /// Commits that will look for something stale before they enter gaps and draw.
@@ -205,7 +203,7 @@ enum Round {
 impl Session for HealingSession {
     type Access = Healer;
 
-    fn begin(&mut self, start: Start) -> &mut Healer {
+    fn begin(&mut self, start: Start, _: &Work) -> &mut Healer {
         self.healer.workspace.begin(start);
         &mut self.healer
     }
@@ -216,11 +214,12 @@ impl Session for HealingSession {
             _ => None,
         };
         self.running = Some(Running { start, graph });
-        self.run_from_start()
+        self.run_from_start(work)
     }
 
     fn commit(
         &mut self,
+        work: &Work,
         run: Result<ProgramResult, Stop>,
         undo: &mut UndoArena,
     ) -> Result<Ended, Conflict> {
@@ -230,7 +229,7 @@ impl Session for HealingSession {
         let (mut healed, mut relocked) = (0, 0);
         for round in 0..ROUNDS_MAX {
             locks_reads |= round >= READS_UNLOCKED;
-            let gives_way = match self.round(&mut run, locks_reads, undo) {
+            let gives_way = match self.round(work, &mut run, locks_reads, undo) {
                 Round::Ended(ended) => {
                     self.counts.healed += u32::from(healed > 0);
                     self.counts.relocked += relocked;
@@ -275,13 +274,13 @@ impl HealingSession {
         Some(graph)
     }
 
-    fn run_from_start(&mut self) -> Result<ProgramResult, Stop> {
-        let HealingSession { epoch, healer, frame, cache, running, .. } = self;
+    fn run_from_start(&mut self, work: &Work) -> Result<ProgramResult, Stop> {
+        let HealingSession { healer, frame, cache, running, .. } = self;
         let Some(Running { start, graph }) = running else {
             return Err(Stop::Halt("a transaction ran before it had begun".to_owned()));
         };
         healer.workspace.begin(*start);
-        match (epoch.work(start.arrival), graph) {
+        match (work, graph) {
             (Work::Statement(statement), Some(graph)) => {
                 record(&statement.procedure, graph, &statement.arguments, frame, healer, cache)
             }
@@ -291,6 +290,7 @@ impl HealingSession {
 
     fn round(
         &mut self,
+        work: &Work,
         run: &mut Result<ProgramResult, Stop>,
         locks_reads: bool,
         undo: &mut UndoArena,
@@ -307,18 +307,23 @@ impl HealingSession {
         if self.wary > 0 || !stands {
             self.wary = self.wary.saturating_sub(1);
             match self.healer.validate(Place::END, false) {
-                Validity::Stale => return self.heal(run),
+                Validity::Stale => return self.heal(work, run),
                 Validity::InOtherHands => return self.wait_or_relock(),
                 // A row that is gone and that nobody read: it comes again, or was not there.
                 Validity::Valid if !stands => return Round::Relock,
                 Validity::Valid => {}
             }
         }
-        self.finish(run, undo)
+        self.finish(work, run, undo)
     }
 
     /// Everything written is locked, and its rows are there.
-    fn finish(&mut self, run: &mut Result<ProgramResult, Stop>, undo: &mut UndoArena) -> Round {
+    fn finish(
+        &mut self,
+        work: &Work,
+        run: &mut Result<ProgramResult, Stop>,
+        undo: &mut UndoArena,
+    ) -> Round {
         let workspace = &mut self.healer.workspace;
         let evaluated = if run.is_ok() { workspace.resolve() } else { Ok(()) };
         if workspace.enter_gaps(|_| false).is_err() {
@@ -340,7 +345,7 @@ impl HealingSession {
             Validity::Valid => {}
             Validity::Stale => {
                 self.healer.workspace.leave_gaps();
-                return self.heal(run);
+                return self.heal(work, run);
             }
             Validity::InOtherHands => {
                 self.healer.workspace.leave_gaps();
@@ -380,22 +385,22 @@ impl HealingSession {
         Round::Relock
     }
 
-    fn heal(&mut self, run: &mut Result<ProgramResult, Stop>) -> Round {
+    fn heal(&mut self, work: &Work, run: &mut Result<ProgramResult, Stop>) -> Round {
         self.wary = WARY_COMMITS;
         trial::pause();
-        if !self.is_corrected(run) {
+        if !self.is_corrected(work, run) {
             self.counts.whole += 1;
-            *run = self.run_from_start();
+            *run = self.run_from_start(work);
             self.cache.writes_moved = true;
         }
         Round::Healed
     }
 
     /// Correct the run by its record, if it can be.
-    fn is_corrected(&mut self, run: &mut Result<ProgramResult, Stop>) -> bool {
-        let HealingSession { epoch, healer, frame, cache, running, .. } = self;
-        if let Some(Running { start, graph: Some(graph) }) = running
-            && let Work::Statement(statement) = epoch.work(start.arrival)
+    fn is_corrected(&mut self, work: &Work, run: &mut Result<ProgramResult, Stop>) -> bool {
+        let HealingSession { healer, frame, cache, running, .. } = self;
+        if let Some(Running { graph: Some(graph), .. }) = running
+            && let Work::Statement(statement) = work
             && let Ok(result) = run
             && !healer.is_torn()
             && !cache.is_tangled(&*healer)

@@ -26,7 +26,7 @@
 
 use std::sync::Arc;
 
-use concurrency::{Isolation, Options, Protocol, ProtocolInfo};
+use concurrency::{Isolation, Options, Protocol, ProtocolInfo, Work};
 use procedure::ProgramResult;
 use storage::UndoArena;
 use types::Stop;
@@ -80,13 +80,14 @@ pub struct HybridSession {
 impl Session for HybridSession {
     type Access = Locking;
 
-    fn begin(&mut self, start: Start) -> &mut Locking {
+    fn begin(&mut self, start: Start, _: &Work) -> &mut Locking {
         self.locks = start.conflicts > 0;
         self.locking.begin(start, self.locks)
     }
 
     fn commit(
         &mut self,
+        _: &Work,
         run: Result<ProgramResult, Stop>,
         undo: &mut UndoArena,
     ) -> Result<Ended, Conflict> {

@@ -21,7 +21,7 @@
 
 use std::sync::Arc;
 
-use concurrency::{Isolation, Options, Protocol, ProtocolInfo};
+use concurrency::{Isolation, Options, Protocol, ProtocolInfo, Work};
 use procedure::ProgramResult;
 use storage::UndoArena;
 use types::Stop;
@@ -75,12 +75,13 @@ pub struct OccSession {
 impl Session for OccSession {
     type Access = Overlaid;
 
-    fn begin(&mut self, start: Start) -> &mut Overlaid {
+    fn begin(&mut self, start: Start, _: &Work) -> &mut Overlaid {
         self.workspace.begin(start)
     }
 
     fn commit(
         &mut self,
+        _: &Work,
         run: Result<ProgramResult, Stop>,
         undo: &mut UndoArena,
     ) -> Result<Ended, Conflict> {

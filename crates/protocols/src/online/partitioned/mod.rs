@@ -108,7 +108,7 @@ impl Online for Partitioned {
     }
 
     fn session(&self, epoch: &Arc<Epoch>) -> PartitionedSession {
-        let moment = Moment { height: epoch.block.height, position: PROVISIONAL, now_us: 0 };
+        let moment = Moment { height: epoch.height, position: PROVISIONAL, now_us: 0 };
         let overlay = Overlay::new(Arc::clone(&epoch.catalog), LATEST, moment, NoRecord);
         let fenced =
             Fenced { overlay, count: self.count, held: 0, trespassed: false, flaw: self.flaw };
@@ -176,10 +176,9 @@ impl PartitionedSession {
 impl Session for PartitionedSession {
     type Access = Fenced;
 
-    fn begin(&mut self, start: Start) -> &mut Fenced {
-        let epoch = Arc::clone(&self.epoch);
+    fn begin(&mut self, start: Start, work: &Work) -> &mut Fenced {
         let wanted = match start.conflicts {
-            0 => self.partitions_of(&epoch.block.transactions[start.arrival as usize]),
+            0 => self.partitions_of(work),
             _ => self.fenced.all(),
         };
         self.partitions.take(wanted);
@@ -192,6 +191,7 @@ impl Session for PartitionedSession {
 
     fn commit(
         &mut self,
+        _: &Work,
         run: Result<ProgramResult, Stop>,
         undo: &mut UndoArena,
     ) -> Result<Ended, Conflict> {

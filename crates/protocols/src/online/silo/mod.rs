@@ -29,7 +29,7 @@
 
 use std::sync::Arc;
 
-use concurrency::{Isolation, Options, Protocol, ProtocolInfo};
+use concurrency::{Isolation, Options, Protocol, ProtocolInfo, Work};
 use procedure::ProgramResult;
 use storage::UndoArena;
 use types::Stop;
@@ -81,12 +81,13 @@ pub struct SiloSession {
 impl Session for SiloSession {
     type Access = Overlaid;
 
-    fn begin(&mut self, start: Start) -> &mut Overlaid {
+    fn begin(&mut self, start: Start, _: &Work) -> &mut Overlaid {
         self.workspace.begin(start)
     }
 
     fn commit(
         &mut self,
+        _: &Work,
         run: Result<ProgramResult, Stop>,
         undo: &mut UndoArena,
     ) -> Result<Ended, Conflict> {

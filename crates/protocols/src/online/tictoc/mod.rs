@@ -36,13 +36,13 @@
 //!
 //! *Cost.* As silo, and a compare-and-swap for each read that has to be extended.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
-use concurrency::{Isolation, Options, Protocol, ProtocolInfo};
+use concurrency::{Isolation, Options, Protocol, ProtocolInfo, Work};
 use kit::sync::atomic::{AtomicU32, Ordering, fence};
 use procedure::ProgramResult;
 use storage::{LATEST, UndoArena};
-use types::{Height, Stamp, Stop};
+use types::{Height, Position, Stamp, Stop};
 
 use super::driver::Arriving;
 use super::flaw::Flaw;
@@ -79,7 +79,7 @@ pub struct TicToc {
 struct Times {
     height: Height,
     /// When the transaction that drew a number took place.
-    of_draw: Box<[AtomicU32]>,
+    of_draw: OfDraw,
     /// By gap: when it was last seen as it is, and when it was last changed.
     gap_read: Box<[AtomicU32]>,
     gap_changed: Box<[AtomicU32]>,
@@ -89,8 +89,8 @@ impl Times {
     fn new(epoch: &Epoch) -> Times {
         let zeros = |count| (0..count).map(|_| AtomicU32::new(0)).collect();
         Times {
-            height: epoch.block.height,
-            of_draw: zeros(epoch.block.transactions.len()),
+            height: epoch.height,
+            of_draw: OfDraw::default(),
             gap_read: zeros(Gaps::COUNT),
             gap_changed: zeros(Gaps::COUNT),
         }
@@ -99,9 +99,28 @@ impl Times {
     /// When a version began; all of earlier blocks at the beginning of time.
     fn of_write(&self, stamp: Stamp) -> u32 {
         match stamp.height() == self.height {
-            true => self.of_draw[stamp.position() as usize].load(Ordering::Acquire),
+            true => self.of_draw.get(stamp.position()).load(Ordering::Acquire),
             false => 0,
         }
+    }
+}
+
+/// A time for each number, as many as are drawn: piece k has [`FIRST`](OfDraw::FIRST) << k of them.
+#[derive(Default)]
+struct OfDraw {
+    pieces: [OnceLock<Box<[AtomicU32]>>; OfDraw::PIECES],
+}
+
+impl OfDraw {
+    const FIRST: usize = 64;
+    const PIECES: usize = 24;
+
+    fn get(&self, number: Position) -> &AtomicU32 {
+        let place = number as usize + Self::FIRST;
+        let piece = place.ilog2() - Self::FIRST.ilog2();
+        let count = Self::FIRST << piece;
+        let zeros = || (0..count).map(|_| AtomicU32::new(0)).collect();
+        &self.pieces[piece as usize].get_or_init(zeros)[place - count]
     }
 }
 
@@ -115,7 +134,7 @@ impl Online for TicToc {
     fn session(&self, epoch: &Arc<Epoch>) -> TicTocSession {
         let mut times = self.times.lock().unwrap_or_else(|e| e.into_inner());
         let times = match &*times {
-            Some(times) if times.height == epoch.block.height => Arc::clone(times),
+            Some(times) if times.height == epoch.height => Arc::clone(times),
             _ => Arc::clone(times.insert(Arc::new(Times::new(epoch)))),
         };
         let workspace = Workspace::new(epoch, &self.gaps, self.flaw).with_times();
@@ -133,12 +152,13 @@ pub struct TicTocSession {
 impl Session for TicTocSession {
     type Access = Overlaid;
 
-    fn begin(&mut self, start: Start) -> &mut Overlaid {
+    fn begin(&mut self, start: Start, _: &Work) -> &mut Overlaid {
         self.workspace.begin(start)
     }
 
     fn commit(
         &mut self,
+        _: &Work,
         run: Result<ProgramResult, Stop>,
         undo: &mut UndoArena,
     ) -> Result<Ended, Conflict> {
@@ -162,7 +182,7 @@ impl Session for TicTocSession {
         }
         let (place, draw) = self.workspace.draw();
         if let Some(draw) = draw {
-            self.times.of_draw[draw.0 as usize].store(time, Ordering::Release);
+            self.times.of_draw.get(draw.0).store(time, Ordering::Release);
         }
         let installed = self.workspace.install(draw, undo);
         for gap in self.workspace.entered() {

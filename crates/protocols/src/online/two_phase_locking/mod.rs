@@ -26,7 +26,7 @@
 
 use std::sync::Arc;
 
-use concurrency::{Isolation, OptionValues, Options, Protocol, ProtocolInfo, ProtocolOption};
+use concurrency::{Isolation, OptionValues, Options, Protocol, ProtocolInfo, ProtocolOption, Work};
 use procedure::ProgramResult;
 use storage::UndoArena;
 use types::Stop;
@@ -88,12 +88,13 @@ pub struct LockingSession(Locking);
 impl Session for LockingSession {
     type Access = Locking;
 
-    fn begin(&mut self, start: Start) -> &mut Locking {
+    fn begin(&mut self, start: Start, _: &Work) -> &mut Locking {
         self.0.begin(start, true)
     }
 
     fn commit(
         &mut self,
+        _: &Work,
         run: Result<ProgramResult, Stop>,
         undo: &mut UndoArena,
     ) -> Result<Ended, Conflict> {

@@ -1,0 +1,360 @@
+//! The gate: where calls enter a block that is open, and who waits for whom.
+//!
+//! ```text
+//!   push ─► waiting ─► [ gate ] ─► runners ─┐
+//!              ▲          ▲                 ├─► nobody is in ─► closed
+//!   53300 where it is     └─ the sequencer ─┘
+//!   full                     when it is free
+//! ```
+//!
+//! A call waits where it always did, bounded as ever, and *enters* when a thread is free to run it
+//! and the block has room: there it is decided whether it may run at all. Whoever has entered is
+//! *in* until nothing of what he took is under way. Schema and parameter changes do not enter: the
+//! block is closed for them.
+//!
+//! *Closing.* When the block before is durable, the sequencer lets in what waits at that moment,
+//! runs of it what it can, and closes when nobody is in. Who comes meanwhile is for the next block,
+//! unless closing takes longer than [`SLOW`]: then somebody runs a slow call, for which quick ones
+//! need not wait, and what waits by then is let in as well.
+//!
+//! *Waking.* A hand-over to another thread takes longer than a short call. So a runner is woken
+//! where nobody is at work; where some are, one of those who sleep looks every [`SLOW`] whether
+//! somebody waits behind a slow call, and is woken at once where many wait. When nothing runs, all
+//! sleep without a time.
+//!
+//! *Invariant.* A thread that is in keeps its epoch open; what is taken is handed in or answered.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use concurrency::Epoch;
+use order::{Filling, Proposer, Solo};
+use parking_lot::Mutex;
+use pipeline::Barrier;
+use storage::UndoArena;
+use types::{Height, Position};
+
+use crate::queue::{Queue, State, Ticket, request_of};
+use crate::replica::{Keeper, Spread};
+use crate::request::{Member, Request, Verdict};
+
+/// A call that runs for longer is slow: others do not wait for it.
+pub(crate) const SLOW: Duration = Duration::from_millis(1);
+
+/// Calls that wait for each thread at work before another one is woken for them.
+const CROWD: usize = 4;
+
+/// Looks, each some ten nanoseconds, before the sequencer sleeps until nobody is in.
+const LOOKS: u32 = 1_000;
+
+/// A block that is open, as those who run calls in it share it.
+pub(crate) struct OpenEpoch {
+    pub height: Height,
+    pub time_us: i64,
+    pub epoch: Box<dyn Epoch>,
+    pub arenas: Mutex<Vec<UndoArena>>,
+    /// What has run, by arrival.
+    pub handed_in: Mutex<Vec<(Position, Member)>>,
+    /// Of somebody who ran calls.
+    pub panicked: AtomicBool,
+}
+
+/// The gate of an open block.
+pub(crate) struct Door {
+    epoch: Arc<OpenEpoch>,
+    keeper: Arc<Mutex<Keeper>>,
+    filling: Filling,
+    spread: Spread,
+    /// Calls that run.
+    entered: Position,
+    refused: Vec<Request>,
+    /// How many may still enter; `None`: as many as there is room for.
+    quota: Option<usize>,
+    /// Since when, or since when more were let in.
+    closing: Option<Instant>,
+    /// Threads that are in.
+    busy: usize,
+}
+
+/// A call that has entered.
+pub(crate) struct Taken {
+    pub arrival: Position,
+    pub verdict: Verdict,
+    pub request: Request,
+}
+
+/// What has come to a block that is closed, but for what was handed in.
+pub(crate) struct Shut {
+    pub epoch: Arc<OpenEpoch>,
+    pub refused: Vec<Request>,
+    pub barriers: Vec<Request>,
+}
+
+/// What the sequencer finds when it wants to close.
+pub(crate) enum Closing {
+    /// A call for which it can do something.
+    Run(Taken),
+    Shut(Shut),
+}
+
+/// What the sequencer is woken for.
+pub(crate) enum Woken {
+    Calls,
+    Errand,
+    /// Closed and drained.
+    End,
+}
+
+impl Door {
+    pub fn new(epoch: Arc<OpenEpoch>, keeper: Arc<Mutex<Keeper>>) -> Door {
+        let (filling, spread, refused) = Default::default();
+        let (quota, closing) = (None, None);
+        Door { epoch, keeper, filling, spread, entered: 0, refused, quota, closing, busy: 0 }
+    }
+
+    /// The next one that may run; who may not is put where he stands in the block.
+    fn take(&mut self, solo: &mut Solo<Ticket>) -> Option<Taken> {
+        while self.quota != Some(0) {
+            let (envelope, ticket) = solo.first()?;
+            let has_room = ticket.barrier == Barrier::None && self.spread.takes(envelope);
+            if !has_room || !self.filling.takes(envelope.len(), solo.limits()) {
+                return None;
+            }
+            let (envelope, ticket) = solo.take()?;
+            self.quota = self.quota.map(|left| left - 1);
+            let request = request_of(envelope, ticket);
+            let (height, arrival) = (self.epoch.height, self.entered);
+            let verdict = self.keeper.lock().enters(height, arrival, &request.envelope);
+            if let Some(verdict) = verdict {
+                self.entered += 1;
+                return Some(Taken { arrival, verdict, request });
+            }
+            self.refused.push(request);
+        }
+        None
+    }
+
+    /// Schema and parameter changes that are the first to wait.
+    fn take_barriers(&mut self, solo: &mut Solo<Ticket>) -> Vec<Request> {
+        let mut barriers = Vec::new();
+        while let Some((envelope, ticket)) = solo.first()
+            && ticket.barrier != Barrier::None
+            && self.filling.takes(envelope.len(), solo.limits())
+            && let Some((envelope, ticket)) = solo.take()
+        {
+            barriers.push(request_of(envelope, ticket));
+        }
+        barriers
+    }
+
+    /// Calls that are in the block.
+    pub fn count(&self) -> usize {
+        self.entered as usize + self.refused.len()
+    }
+}
+
+/// For those who run calls.
+impl Queue {
+    /// Waits for a call that a thread may run, which is then in; `None`: there will be none.
+    pub fn enter(&self) -> Option<(Arc<OpenEpoch>, Taken)> {
+        let mut state = self.lock();
+        while !state.ended {
+            let State { door, solo, .. } = &mut *state;
+            if let Some(door) = door
+                && let Some(taken) = door.take(solo)
+            {
+                door.busy += 1;
+                self.at_work.store(true, Ordering::Release);
+                return Some((Arc::clone(&door.epoch), taken));
+            }
+            let at_work = door.as_ref().is_some_and(|door| door.busy > 0);
+            let looks = at_work && state.looking == 0;
+            state.asleep += 1;
+            state.looking += usize::from(looks);
+            state = match looks {
+                true => {
+                    let waited = self.runners.wait_timeout(state, SLOW);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+                false => self.runners.wait(state).unwrap_or_else(PoisonError::into_inner),
+            };
+            state.asleep -= 1;
+            state.looking -= usize::from(looks);
+            if looks {
+                state.let_in();
+            }
+        }
+        None
+    }
+
+    /// Another call for a thread that is in.
+    pub fn take(&self) -> Option<Taken> {
+        let mut state = self.lock();
+        let State { door, solo, .. } = &mut *state;
+        door.as_mut()?.take(solo)
+    }
+
+    /// A thread is no longer in; what it had it has handed in.
+    pub fn leave(&self) {
+        let mut state = self.lock();
+        let Some(door) = &mut state.door else { return };
+        door.busy -= 1;
+        let is_empty = door.busy == 0;
+        drop(state);
+        if is_empty {
+            self.at_work.store(false, Ordering::Release);
+            self.emptied.notify_one();
+        }
+    }
+
+    /// There will be no more blocks that are open.
+    pub fn end(&self) {
+        self.lock().ended = true;
+        self.runners.notify_all();
+    }
+}
+
+/// For the sequencer.
+impl Queue {
+    /// Waits until something waits.
+    pub fn wait(&self) -> Woken {
+        let mut state = self.lock();
+        let woken = loop {
+            if state.solo.waiting() > 0 {
+                break Woken::Calls;
+            }
+            if std::mem::take(&mut state.errand) {
+                break Woken::Errand;
+            }
+            if state.solo.closed().is_some() {
+                break Woken::End;
+            }
+            state.wanted = 1;
+            state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
+        };
+        state.wanted = 0;
+        woken
+    }
+
+    /// The time of a block that opens now, and who proposes it.
+    pub fn draw(&self, now_us: i64) -> (i64, Proposer) {
+        self.lock().solo.open(now_us)
+    }
+
+    /// From now on calls enter.
+    pub fn open(&self, door: Door) {
+        let mut state = self.lock();
+        state.door = Some(door);
+        let wake = state.wakes_runner();
+        drop(state);
+        if wake {
+            self.runners.notify_one();
+        }
+    }
+
+    /// Takes the gate away from a block that nobody has entered, if nobody waits to.
+    pub fn withdraw(&self) -> Option<OpenEpoch> {
+        let mut state = self.lock();
+        let is_idle = state.solo.waiting() == 0;
+        let unused = |door: &mut Door| is_idle && door.count() + door.busy == 0;
+        let door = state.door.take_if(unused)?;
+        Arc::into_inner(door.epoch)
+    }
+
+    /// The block that is open.
+    pub fn epoch(&self) -> Option<Arc<OpenEpoch>> {
+        self.lock().door.as_ref().map(|door| Arc::clone(&door.epoch))
+    }
+
+    /// Nobody enters any more.
+    pub fn admit_nobody(&self) {
+        if let Some(door) = &mut self.lock().door {
+            (door.quota, door.closing) = (Some(0), None);
+        }
+    }
+
+    /// Waits for as many calls as the last block released, where its sync was slow; then nobody
+    /// enters any more but those who wait.
+    pub fn begin_close(&self, expected: usize, sync: Duration) {
+        let mut state = self.lock();
+        if let Some(patience) = self.patience(sync) {
+            let expected = expected.min(self.transactions_max);
+            state = self.gather(state, expected, Instant::now() + patience);
+        }
+        state.wanted = 0;
+        let waiting = state.solo.waiting();
+        let Some(door) = &mut state.door else { return };
+        (door.quota, door.closing) = (Some(waiting), Some(Instant::now()));
+        let wake = waiting > 1 && door.busy == 0 && state.asleep > 0;
+        drop(state);
+        if wake {
+            self.runners.notify_one();
+        }
+    }
+
+    /// Waits until nobody is in the block, or for a call that the sequencer can run itself.
+    pub fn close_or_run(&self) -> Option<Closing> {
+        let is_at_work = || self.at_work.load(Ordering::Acquire);
+        let mut state = self.lock();
+        let mut looked = false;
+        loop {
+            let State { door, solo, .. } = &mut *state;
+            let open = door.as_mut()?;
+            if let Some(taken) = open.take(solo) {
+                open.busy += 1;
+                self.at_work.store(true, Ordering::Release);
+                return Some(Closing::Run(taken));
+            }
+            if open.busy == 0 {
+                let barriers = open.take_barriers(solo);
+                let Door { epoch, refused, .. } = door.take()?;
+                return Some(Closing::Shut(Shut { epoch, refused, barriers }));
+            }
+            if !std::mem::replace(&mut looked, true) && self.looks {
+                drop(state);
+                (0..LOOKS).take_while(|_| is_at_work()).for_each(|_| std::hint::spin_loop());
+                state = self.lock();
+                continue;
+            }
+            let waited = self.emptied.wait_timeout(state, SLOW);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            state.let_in();
+        }
+    }
+
+    /// Whether a block is open.
+    pub fn is_open(&self) -> bool {
+        self.lock().door.is_some()
+    }
+}
+
+impl State {
+    /// Where somebody runs a slow call, what waits enters beside it.
+    fn let_in(&mut self) {
+        let waiting = self.solo.waiting();
+        if let Some(door) = &mut self.door
+            && door.busy > 0
+            && door.closing.is_some_and(|since| since.elapsed() >= SLOW)
+        {
+            (door.quota, door.closing) = (Some(waiting), Some(Instant::now()));
+        }
+    }
+
+    /// Whether somebody who sleeps should look.
+    pub(crate) fn wakes_runner(&self) -> bool {
+        let Some(door) = &self.door else { return false };
+        let waiting = self.solo.waiting();
+        let wanted = match (door.quota, door.busy) {
+            (Some(0), busy) => busy > 0 && self.looking == 0,
+            (_, 0) => true,
+            (_, busy) => self.looking == 0 || waiting > CROWD * busy,
+        };
+        waiting > 0 && self.asleep > 0 && wanted
+    }
+
+    /// Calls that wait, and those that have entered.
+    pub(crate) fn gathered(&self) -> usize {
+        self.solo.waiting() + self.door.as_ref().map_or(0, Door::count)
+    }
+}

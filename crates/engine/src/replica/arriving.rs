@@ -1,0 +1,242 @@
+//! An epoch: a block that is open, and what it is when it is closed.
+//!
+//! ```text
+//!   open ──► calls enter by the keeper, run by the protocol ──► close ──► seal
+//!   height,                                                     places,   headers,
+//!   time                                                        changes   effects
+//!               └─ the block before may be sealed and synced ─┘   └─ the next one may be open
+//! ```
+//!
+//! *What the next epoch needs of this one* is there when it is closed: its rows are in the store
+//! under their last stamps, its net changes are told by handles that later writes leave alone, and
+//! what it decided about keys is known. Hashing all that is left to [`Replica::seal_closed`],
+//! beside the epoch behind it. A block with schema or parameter changes is sealed before that is
+//! opened.
+//!
+//! *The order of the block.* Those that ran, in the serial order that they took; those that might
+//! not run; schema and parameter changes with what follows them. So a replica that executes the
+//! block in its order admits as the gate did: see [`Keeper`].
+
+use std::sync::{Arc, OnceLock};
+
+use concurrency::sealed::in_order;
+use concurrency::{BlockOutcome, Epoch, Outcome, Work};
+use order::Proposer;
+use parking_lot::Mutex;
+use pipeline::{Barrier, Decided, Settled};
+use storage::BlockWrites;
+use types::{Error, Height, Origin, Position, Stop};
+
+use crate::effects::Effects;
+use crate::request::{Member, Request, Verdict};
+
+use super::keeper::Keeper;
+use super::run::{Account, Ran, not_compiled, repeated, stops};
+use super::{Executed, Halt, Replica};
+
+/// A block that is open.
+pub(crate) struct Opened {
+    pub height: Height,
+    pub time_us: i64,
+    proposer: Proposer,
+    /// Its arenas are lent to those who run calls.
+    pub writes: BlockWrites,
+}
+
+/// What has come to a block while it was open.
+#[derive(Default)]
+pub(crate) struct Entered {
+    /// Those that ran, as they arrived.
+    pub ran: Vec<Member>,
+    /// Those that might not run.
+    pub refused: Vec<Request>,
+    /// Schema and parameter changes, for which the block was closed.
+    pub barriers: Vec<Request>,
+}
+
+/// A block that has run and is not sealed.
+pub(crate) struct Closed {
+    pub height: Height,
+    pub time_us: i64,
+    pub barrier: Barrier,
+    pub bytes: u64,
+    proposer: Proposer,
+    ran: Ran,
+    account: Account,
+    tail: Vec<Member>,
+}
+
+impl Closed {
+    pub fn transactions(&self) -> usize {
+        self.ran.settled.len() + self.tail.len()
+    }
+
+    /// Whether the next block can be opened before this one is sealed.
+    pub fn lets_open(&self) -> bool {
+        self.barrier == Barrier::None
+    }
+}
+
+impl Replica {
+    /// Whether calls run as they arrive.
+    pub(crate) fn has_epochs(&self) -> bool {
+        self.protocol().open(&self.store, self.head.height + 1).is_some()
+    }
+
+    pub(crate) fn keeper(&self) -> &Arc<Mutex<Keeper>> {
+        &self.keeper
+    }
+
+    /// Opens the block behind `before`, or behind the head; for `threads` that run calls in it.
+    pub(crate) fn open(
+        &mut self,
+        before: Option<&Closed>,
+        (time_us, proposer): (i64, Proposer),
+        threads: usize,
+    ) -> Result<(Opened, Box<dyn Epoch>), Halt> {
+        let (newest, newest_us) = match before {
+            Some(closed) => (closed.height, closed.time_us),
+            None => (self.newest.height, self.newest.time_us),
+        };
+        let (height, time_us) = (newest + 1, time_us.max(newest_us));
+        self.keeper.lock().begin(height, time_us, self.rules().carry_lag())?;
+        let none = || Halt("the protocol opens no epochs".to_owned());
+        let epoch = self.protocol().open(&self.store, height).ok_or_else(none)?;
+        let writes = self.store.begin_block(height, threads);
+        Ok((Opened { height, time_us, proposer, writes }, epoch))
+    }
+
+    /// Nothing has entered.
+    pub(crate) fn withdraw(&mut self, opened: Opened) {
+        self.store.withdraw(opened.writes);
+    }
+
+    /// No call is running any more, and the arenas are back.
+    pub(crate) fn close(
+        &mut self,
+        opened: Opened,
+        epoch: Box<dyn Epoch>,
+        entered: Entered,
+    ) -> Result<Closed, Halt> {
+        let Opened { height, time_us, proposer, mut writes } = opened;
+        let Entered { ran: members, refused, barriers } = entered;
+        let envelopes = members.iter().map(|member| &member.request).chain(&refused);
+        let bytes = envelopes.chain(&barriers).map(|r| r.envelope.len() as u64).sum();
+        let barrier = barriers.iter().map(|request| request.barrier).max_by_key(|b| *b as u8);
+        let outcome = epoch.close(&mut writes)?;
+        let changes = self.store.finish(writes);
+        let BlockOutcome { outcomes, serial_order, report, .. } = outcome;
+        if outcomes.len() != members.len() {
+            let (ended, came) = (outcomes.len(), members.len());
+            return Err(Halt(format!("{ended} outcomes of {came} calls in block {height}")));
+        }
+        let ended = members.into_iter().zip(outcomes).collect();
+        let settled =
+            (0..).zip(in_order(ended, &serial_order)).map(|(index, (member, outcome))| {
+                let (origin, decided) = (Origin { height, index }, Decided::Now(member));
+                Settled { origin, outcome, decided }
+            });
+        let mut ran = Ran::of(settled.collect(), Effects::of_rows(changes));
+        self.stand_as_sealed(height, &serial_order, refused, &mut ran)?;
+        let tail = self.admit_barriers(height, barriers, &mut ran)?;
+        if tail.is_empty() {
+            self.remember_ran(height, &mut ran);
+        }
+        let account = Account { report, arrivals: Some(serial_order), ..Account::default() };
+        let barrier = barrier.unwrap_or(Barrier::None);
+        Ok(Closed { height, time_us, barrier, bytes, proposer, ran, account, tail })
+    }
+
+    /// Headers, outcomes and effects of a closed block, and its tail.
+    pub(crate) fn seal_closed(&mut self, closed: Closed) -> Result<Executed, Halt> {
+        let Closed { height, time_us, proposer, mut ran, mut account, tail, .. } = closed;
+        let batch = self.seal_as_it_ran((time_us, proposer), &ran.settled, &tail)?;
+        account.serial_order = (0..(ran.settled.len() + tail.len()) as Position).collect();
+        if !tail.is_empty() {
+            self.run_tail(&batch, tail, &mut ran)?;
+            self.remember_ran(height, &mut ran);
+            self.begin_anew(height)?;
+        }
+        let unsealed = self.unseal(batch, height - 1, account, ran)?;
+        self.seal(unsealed)
+    }
+
+    /// Those that ran have their places: keys are told, and those that might not run stand behind.
+    /// `order`: the arrivals as they stand.
+    pub(super) fn stand_as_sealed(
+        &mut self,
+        height: Height,
+        order: &[Position],
+        refused: Vec<Request>,
+        ran: &mut Ran,
+    ) -> Result<(), Halt> {
+        let keeper = Arc::clone(&self.keeper);
+        let mut keeper = keeper.lock();
+        for (settled, arrival) in ran.settled.iter().zip(order) {
+            if let Decided::Now(member) = &settled.decided
+                && settled.origin.index != *arrival
+            {
+                keeper.place(&member.request.envelope, settled.origin)?;
+            }
+        }
+        for request in refused {
+            let origin = Origin { height, index: ran.own };
+            let member = admitted(&mut keeper, origin, request);
+            if member.verdict.runs() {
+                let what = format!("a transaction was refused at block {height} and now is not");
+                return Err(Halt(what));
+            }
+            ran.push_void(height, member)?;
+        }
+        Ok(())
+    }
+
+    /// What is run behind the epoch: nothing, where every change is refused.
+    fn admit_barriers(
+        &mut self,
+        height: Height,
+        barriers: Vec<Request>,
+        ran: &mut Ran,
+    ) -> Result<Vec<Member>, Halt> {
+        let keeper = Arc::clone(&self.keeper);
+        let mut tail = Vec::new();
+        for request in barriers {
+            let index = ran.own + tail.len() as u32;
+            let member = admitted(&mut keeper.lock(), Origin { height, index }, request);
+            match tail.is_empty() && !stops(&member) {
+                true => ran.push_void(height, member)?,
+                false => tail.push(member),
+            }
+        }
+        Ok(tail)
+    }
+}
+
+/// A request in its block, with no program yet.
+pub(super) fn admitted(keeper: &mut Keeper, origin: Origin, request: Request) -> Member {
+    let (verdict, work) = match keeper.admit(origin, &request.envelope) {
+        Ok(Verdict::Repeat(first)) => (Verdict::Repeat(first), void(repeated(first))),
+        Ok(verdict) => (verdict, Arc::clone(NOT_COMPILED.get_or_init(|| void(not_compiled())))),
+        Err(error) => (Verdict::Refused, void(error)),
+    };
+    Member { request, verdict, work }
+}
+
+/// Shared, since each transaction of a block begins with it.
+static NOT_COMPILED: OnceLock<Arc<Work>> = OnceLock::new();
+
+fn void(why: Error) -> Arc<Work> {
+    Arc::new(Work::Void(why))
+}
+
+impl Ran {
+    /// Behind all that ran in the block: what may not run.
+    fn push_void(&mut self, height: Height, member: Member) -> Result<(), Halt> {
+        let outcome = match &*member.work {
+            Work::Void(error) => Outcome::from_run(Err(Stop::from(error.clone())))?,
+            _ => return Err(Halt("a transaction that may not run has a program".to_owned())),
+        };
+        self.push(height, member, outcome);
+        Ok(())
+    }
+}

@@ -1,0 +1,147 @@
+//! The keeper of the gate: which envelopes may run.
+//!
+//! What it knows is a part of the ledger's state: the names that were used, and what blocks decided
+//! about keys. It is asked in the order in which a block stands in the ledger. Where transactions
+//! run as they arrive that order is known last, so there
+//!
+//! * those that may run do not depend on each other's order: no two of a block have one name, and
+//!   a [`Spread`] keeps the numbers of a block so close together that none of them makes another
+//!   one too old;
+//! * those that may not run stand behind them, since they take part in nothing, and are asked about
+//!   once more when all that run have their places.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use kit::flaw::flawed;
+use ledger::LedgerId;
+use order::{Admission, Submission, Submissions, View, WINDOW};
+use types::{Error, Height, Origin, SqlState};
+
+use crate::limits::Limits;
+use crate::request::Verdict;
+
+use super::carry::{Unsettled, remembered};
+use super::run::Settlement;
+use super::{Halt, KeyStanding};
+
+pub(crate) struct Keeper {
+    pub(super) ledger_id: LedgerId,
+    pub(super) limits: Limits,
+    pub(super) submissions: Submissions,
+    /// What blocks decided about keys, until it counts.
+    pub(super) unsettled: Unsettled,
+}
+
+impl Keeper {
+    /// The parameters of the ledger have changed.
+    pub(super) fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+        self.submissions.set_remembered(remembered(&limits));
+    }
+
+    /// The block at `height` begins. What earlier blocks decided counts for those that are certain
+    /// to be planned after them, `lag` heights later.
+    pub(super) fn begin(&mut self, height: Height, time_us: i64, lag: Height) -> Result<(), Halt> {
+        while self.unsettled.front().is_some_and(|(decided, _)| decided + lag <= height) {
+            for settlement in self.unsettled.pop_front().into_iter().flat_map(|(_, all)| all) {
+                let Settlement { envelope, place, ended } = settlement;
+                self.submissions.settle(&View::read(&envelope)?, place, ended)?;
+            }
+        }
+        self.submissions.advance(time_us);
+        Ok(())
+    }
+
+    /// Whether an envelope may run, which then stands at `origin`. `Err`: it may not.
+    pub(super) fn admit(&mut self, origin: Origin, envelope: &Bytes) -> Result<Verdict, Error> {
+        if envelope.len() > self.limits.envelope_bytes_max {
+            return Err(too_large(envelope.len(), &self.limits));
+        }
+        let view = View::read(envelope)?;
+        if view.ledger_id != self.ledger_id {
+            return Err(refused("the envelope is for another ledger"));
+        }
+        if view.seen_height >= origin.height {
+            return Err(refused("the envelope has seen a block that does not exist yet"));
+        }
+        // Only keys are compared by their bytes.
+        let run = Verdict::to_run(&view.submission);
+        let id = match run {
+            Verdict::RunKeyed => order::id_of_encoded(envelope)?,
+            _ => ledger::ZERO_HASH,
+        };
+        match self.submissions.admit(&view, &id, origin) {
+            Admission::Run => Ok(run),
+            Admission::Repeat(place) => Ok(Verdict::Repeat(place)),
+            Admission::Repeated if flawed("repeats_run") => Ok(run),
+            Admission::Repeated => Err(refused("the envelope's number was used before")),
+            Admission::Refused(error) => Err(error),
+        }
+    }
+
+    /// Whether an envelope may run in the open block at `height`, as the `arrival`-th that does.
+    pub(crate) fn enters(
+        &mut self,
+        height: Height,
+        arrival: u32,
+        envelope: &Bytes,
+    ) -> Option<Verdict> {
+        let verdict = self.admit(Origin { height, index: arrival }, envelope).ok();
+        verdict.filter(|verdict| verdict.runs())
+    }
+
+    /// Where an envelope stands that may run, when that is known.
+    pub(super) fn place(&mut self, envelope: &Bytes, origin: Origin) -> Result<(), Halt> {
+        self.submissions.place(&View::read(envelope)?, origin);
+        Ok(())
+    }
+
+    pub(super) fn remember(&mut self, height: Height, settlements: Vec<Settlement>) {
+        if !settlements.is_empty() {
+            self.unsettled.push_back((height, settlements));
+        }
+    }
+
+    pub(super) fn standing(&self, principal: &str, key: &str) -> Option<KeyStanding> {
+        let newest = self.unsettled.iter().rev().flat_map(|(_, all)| all);
+        let newest = newest.filter_map(|settlement| settlement.standing_of(principal, key)).next();
+        newest.or_else(|| {
+            let entry = self.submissions.lookup(principal, key)?;
+            Some(KeyStanding { place: entry.place, status: entry.status })
+        })
+    }
+}
+
+/// The numbers of an open block, by submitter: their lowest and highest.
+#[derive(Default)]
+pub(crate) struct Spread(BTreeMap<[u8; 16], (u64, u64)>);
+
+impl Spread {
+    /// Whether an envelope's number may stand anywhere among those of the block.
+    pub fn takes(&mut self, envelope: &[u8]) -> bool {
+        let Ok(Submission::Sequence { submitter, sequence }) =
+            View::read(envelope).map(|view| view.submission)
+        else {
+            return true;
+        };
+        let (lowest, highest) = self.0.entry(submitter).or_insert((sequence, sequence));
+        let next = ((*lowest).min(sequence), (*highest).max(sequence));
+        let fits = next.1 - next.0 < WINDOW;
+        if fits {
+            (*lowest, *highest) = next;
+        }
+        fits
+    }
+}
+
+fn too_large(bytes: usize, limits: &Limits) -> Error {
+    let most = limits.envelope_bytes_max;
+    Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "the transaction is too large")
+        .with_detail(format!("Its envelope has {bytes} bytes; the ledger allows {most}."))
+        .with_hint("Split it into several transactions.")
+}
+
+pub(super) fn refused(what: &str) -> Error {
+    Error::new(SqlState::PROTOCOL_VIOLATION, what)
+}
