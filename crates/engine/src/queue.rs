@@ -145,9 +145,15 @@ impl Queue {
         }
     }
 
-    pub fn push(&self, envelope: Bytes, ticket: Ticket) -> Result<(), Error> {
+    /// `in_time`: looks at the envelope once more when nothing can come between it and the queue.
+    pub fn push(
+        &self,
+        envelope: Bytes,
+        ticket: Ticket,
+        in_time: impl FnOnce(Bytes) -> Result<Bytes, Error>,
+    ) -> Result<(), Error> {
         let mut state = self.lock();
-        state.solo.submit(envelope, ticket)?;
+        state.solo.submit(in_time(envelope)?, ticket)?;
         let wake = state.wanted > 0 && state.gathered() == state.wanted;
         let wake_runner = state.wakes_runner();
         drop(state);
@@ -318,7 +324,7 @@ mod tests {
         let (reply, _) = oneshot::channel();
         let waiting = Waiting { arrived: Instant::now(), reply };
         let ticket = Ticket { compiled: None, barrier: Barrier::None, waiting };
-        queue.push(vec![0; bytes].into(), ticket)
+        queue.push(vec![0; bytes].into(), ticket, Ok)
     }
 
     fn size(next: Next) -> Option<usize> {

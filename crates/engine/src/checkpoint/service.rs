@@ -15,7 +15,7 @@
 //! blocks were held back for it and cannot be written, the engine halts.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -131,6 +131,8 @@ struct Shared {
     closed: AtomicBool,
     /// A boundary is waited for.
     wanted: AtomicBool,
+    /// Wakes the sequencer, which leaves boundaries.
+    wake: OnceLock<Wake>,
     settings: ServiceSettings,
     store: Arc<Store>,
     language: Arc<dyn Language>,
@@ -143,6 +145,9 @@ struct Shared {
     rows_done: AtomicU64,
     rows_total: AtomicU64,
 }
+
+/// See [`Service::wake_by`].
+type Wake = Box<dyn Fn() + Send + Sync>;
 
 pub struct Service {
     shared: Arc<Shared>,
@@ -163,6 +168,7 @@ impl Service {
             woken: Condvar::new(),
             closed: AtomicBool::new(false),
             wanted: AtomicBool::new(false),
+            wake: OnceLock::new(),
             settings,
             store,
             language,
@@ -178,6 +184,11 @@ impl Service {
         let thread = std::thread::Builder::new().name("checkpoint".into());
         let thread = thread.spawn(move || own.run(checkpointer))?;
         Ok(Service { shared, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Called when a boundary is waited for while no block may come.
+    pub fn wake_by(&self, wake: Wake) {
+        let _ = self.shared.wake.set(wake);
     }
 
     /// A checkpoint is due.
@@ -302,7 +313,12 @@ impl Shared {
                         return Some((state, std::mem::take(&mut board.waiting)));
                     }
                     // It was collected meanwhile: the next one is waited for.
-                    None => self.wanted.store(true, Ordering::Release),
+                    None => {
+                        self.wanted.store(true, Ordering::Release);
+                        if let Some(wake) = self.wake.get() {
+                            wake();
+                        }
+                    }
                 }
             }
             *seen = board.turn;

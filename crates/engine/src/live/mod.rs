@@ -47,13 +47,13 @@ mod arriving;
 mod hands;
 mod sequencer;
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
 use ledger::{Hash, LedgerId, Parameters};
-use order::{Seed, Submission, View};
+use order::{Seed, Submission, View, WINDOW};
 use pipeline::Barrier;
 use storage::{Snapshot, Store};
 use tokio::sync::oneshot;
@@ -67,7 +67,7 @@ use crate::observer::Observer;
 use crate::queue::{BlockLimits, Queue, Ticket};
 use crate::recovery::Progress;
 use crate::replica::{Head, KeyStanding, Replica};
-use crate::replica::{shown_parameter, unknown_parameter};
+use crate::replica::{shown_parameter, too_large, unknown_parameter};
 use crate::request::{Compiled, Completion, EXPIRY_US, Waiting};
 use crate::retention::{Retention, RetentionSettings};
 use crate::transaction::Asked;
@@ -129,6 +129,8 @@ struct Shared {
     released_us: AtomicI64,
     /// How long after that an envelope of this node may be ordered.
     expiry_us: AtomicI64,
+    /// Refused here already, where each replica would refuse it.
+    envelope_bytes_max: AtomicUsize,
     /// The sequencer has ended, so that nothing can be asked of it.
     ended: AtomicBool,
     clock: Clock,
@@ -197,6 +199,7 @@ impl Engine {
             released: AtomicU64::new(head.height),
             released_us: AtomicI64::new(head.time_us),
             expiry_us: AtomicI64::new(expiry_us(replica.limits())),
+            envelope_bytes_max: AtomicUsize::new(replica.limits().envelope_bytes_max),
             ended: AtomicBool::new(false),
             clock,
             errands: Mutex::default(),
@@ -218,6 +221,14 @@ impl Engine {
                 shared.halt(&error);
             }
         }));
+        if let Some(service) = &shared.checkpoints {
+            let waking = Arc::downgrade(&shared);
+            service.wake_by(Box::new(move || {
+                if let Some(shared) = waking.upgrade() {
+                    shared.queue.errand();
+                }
+            }));
+        }
         let mut sequencer =
             Sequencer::new(Arc::clone(&shared), replica, journal, pipeline, limits.overlap_min)?;
         sequencer.leave_boundary();
@@ -240,10 +251,14 @@ impl Engine {
         let barrier = *barrier;
         // Replay tells such a transaction by its bytes, so it must never run as a program here.
         let compiled = compiled.filter(|_| barrier == Barrier::None);
-        let envelope = self.shared.envelope(submitter, request)?;
+        let shared = &self.shared;
+        let number = shared.draw();
+        let envelope = shared.envelope(submitter, number, request)?;
         let (reply, answer) = oneshot::channel();
         let waiting = Waiting { arrived: Instant::now(), reply };
-        self.shared.queue.push(envelope, Ticket { compiled, barrier, waiting })?;
+        let again = || shared.envelope(submitter, shared.draw(), request);
+        let in_time = |envelope| if shared.is_recent(number) { Ok(envelope) } else { again() };
+        shared.queue.push(envelope, Ticket { compiled, barrier, waiting }, in_time)?;
         Ok(answer)
     }
 
@@ -394,18 +409,31 @@ impl Shared {
         }
     }
 
+    /// The number of the next envelope.
+    fn draw(&self) -> u64 {
+        self.sequence.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Whether a number is near the newest one. One that was drawn long ago, for a request that
+    /// took long to be copied, would be too old to be admitted behind those that overtook it.
+    fn is_recent(&self, number: u64) -> bool {
+        self.sequence.load(Ordering::Relaxed) - number < WINDOW / 2
+    }
+
     /// An envelope of this node's, which is ordered in the next batch.
-    fn envelope(&self, submitter: Submitter<'_>, request: &[u8]) -> Result<bytes::Bytes, Error> {
+    fn envelope(
+        &self,
+        submitter: Submitter<'_>,
+        sequence: u64,
+        request: &[u8],
+    ) -> Result<bytes::Bytes, Error> {
         let submission = match submitter.key {
             Some(key) => Submission::Key(key),
-            None => Submission::Sequence {
-                submitter: self.submitter,
-                sequence: self.sequence.fetch_add(1, Ordering::Relaxed),
-            },
+            None => Submission::Sequence { submitter: self.submitter, sequence },
         };
         // The times of blocks do not run back with the clock.
         let now_us = (self.clock)().max(self.released_us.load(Ordering::Acquire));
-        View {
+        let envelope = View {
             ledger_id: self.ledger_id,
             principal: submitter.principal,
             submission,
@@ -417,7 +445,11 @@ impl Shared {
             signatures: Vec::new(),
             approvals: Vec::new(),
         }
-        .encode()
+        .encode()?;
+        match self.envelope_bytes_max.load(Ordering::Acquire) {
+            most if envelope.len() > most => Err(too_large(envelope.len(), most)),
+            _ => Ok(envelope),
+        }
     }
 
     fn parameters(&self) -> Arc<Parameters> {

@@ -405,7 +405,9 @@ impl Sequencer {
         let mut parameters = shared.parameters.lock().unwrap_or_else(|e| e.into_inner());
         if !Arc::ptr_eq(&parameters, self.replica.parameters()) {
             *parameters = Arc::clone(self.replica.parameters());
-            shared.expiry_us.store(expiry_us(self.replica.limits()), Ordering::Release);
+            let limits = self.replica.limits();
+            shared.expiry_us.store(expiry_us(limits), Ordering::Release);
+            shared.envelope_bytes_max.store(limits.envelope_bytes_max, Ordering::Release);
         }
     }
 

@@ -56,7 +56,7 @@ impl Keeper {
     /// Whether an envelope may run, which then stands at `origin`. `Err`: it may not.
     pub(super) fn admit(&mut self, origin: Origin, envelope: &Bytes) -> Result<Verdict, Error> {
         if envelope.len() > self.limits.envelope_bytes_max {
-            return Err(too_large(envelope.len(), &self.limits));
+            return Err(too_large(envelope.len(), self.limits.envelope_bytes_max));
         }
         let view = View::read(envelope)?;
         if view.ledger_id != self.ledger_id {
@@ -135,8 +135,7 @@ impl Spread {
     }
 }
 
-fn too_large(bytes: usize, limits: &Limits) -> Error {
-    let most = limits.envelope_bytes_max;
+pub(crate) fn too_large(bytes: usize, most: usize) -> Error {
     Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "the transaction is too large")
         .with_detail(format!("Its envelope has {bytes} bytes; the ledger allows {most}."))
         .with_hint("Split it into several transactions.")

@@ -58,7 +58,7 @@ use crate::request::{Member, Request};
 
 pub use again::Again;
 pub(crate) use arriving::{Closed, Entered, Opened};
-pub(crate) use keeper::{Keeper, Spread};
+pub(crate) use keeper::{Keeper, Spread, too_large};
 pub use run::check_protocol;
 pub(crate) use run::{compile_request, shown_parameter, unknown_parameter};
 

@@ -353,12 +353,25 @@ impl Replica {
         Ok(())
     }
 
+    /// Where transactions run as they arrive, a block is its own envelopes and no others.
+    fn check_follows_deferred(&self, protocol: &str) -> Result<(), Error> {
+        let arriving = !protocols::by_name(protocol)?.info().deterministic;
+        if !(arriving && self.line.has_deferred()) {
+            return Ok(());
+        }
+        let what = format!("protocol \"{protocol}\" cannot run what is deferred");
+        Err(Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what)
+            .with_detail("Transactions of this block or of earlier ones run again in later blocks.")
+            .with_hint("Try again when they have ended, in a moment."))
+    }
+
     fn change_parameter(&mut self, name: &str, value: &str) -> Result<SchemaChange, Error> {
         let next = match (name, Limits::set(&self.parameters, name, value)) {
             ("protocol", _) => {
                 let mut next = self.parameters.as_ref().clone();
                 next.protocol = value.to_owned();
                 check_protocol(value)?;
+                self.check_follows_deferred(value)?;
                 next
             }
             (_, Some(next)) => next?,
