@@ -251,12 +251,13 @@ impl Replica {
 
     /// What a checkpoint holds beside rows and schema.
     pub fn boundary(&self) -> Boundary {
+        let snapshots = Snapshots { newest: self.head.height, floor: self.floor };
         Boundary {
             order: self.order.clone(),
             result: self.result.clone(),
             parameters: Arc::clone(&self.parameters),
             carried: self.carried_bytes(),
-            past: self.line.past(self.snapshots(self.head.height + 1)),
+            past: self.line.past(snapshots),
         }
     }
 

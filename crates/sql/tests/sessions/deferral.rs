@@ -92,6 +92,28 @@ fn a_node_that_stops_finishes_what_is_put_off() {
     });
 }
 
+/// A block of calls that ran as they arrived holds its own envelopes and no others.
+#[test]
+fn no_protocol_that_runs_calls_as_they_arrive_takes_what_is_put_off() {
+    block_on(async {
+        let (node, gate) = gated("aria");
+        counter(&node).await;
+        let held = gate.lock().unwrap();
+        let answers = increments(&node, 10);
+        let (name, value) = ("protocol".to_owned(), "silo".to_owned());
+        let change = node.submit(Body::Parameter { name, value });
+        drop(held);
+        let Outcome::Rejected(refused) = change.await.unwrap().unwrap().outcome else {
+            panic!("the protocol was changed")
+        };
+        assert_eq!(refused.code(), types::SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE);
+        assert!(completions(answers).await.iter().all(|c| c.outcome.is_committed()));
+        node.session().run("SET ledger.protocol = 'silo'").await.unwrap();
+        increments(&node, 3).pop().unwrap().await.unwrap().unwrap();
+        node.verify();
+    });
+}
+
 #[test]
 fn a_transaction_is_put_off_a_bounded_number_of_times() {
     block_on(async {
