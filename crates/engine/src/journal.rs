@@ -7,10 +7,10 @@
 //! | none | nothing | what came after the last checkpoint |
 //!
 //! The order is the truth under each of them: a result can be computed again, so results are
-//! gathered in memory and written many at a time, without waiting for the disk; they are synced when
-//! a checkpoint is taken and at a clean stop. A reader of the files that must find every block, as a
-//! backup, has them written first ([`LedgerEnd::written`]). Only where a block's rows stand in its
-//! result ([`crate::images`]) that is durable first, before the order.
+//! gathered in memory and written many at a time, without waiting for the disk; they are synced
+//! when a checkpoint is taken and at a clean stop. A reader of the files that must find every
+//! block, as a backup, has them written first ([`LedgerEnd::written`]). Only where a block's rows
+//! stand in its result ([`crate::images`]) that is durable first, before the order.
 //!
 //! Row logs spare a start the execution of blocks; the ledger and the loggers write at the same
 //! time, so the slowest of them decides how long a block takes.

@@ -5,9 +5,10 @@
 //!   blocks are finished and published in the order of their heights.
 //! - **Durable, then released**: a block is published, and its clients are answered, only when its
 //!   order is on stable storage *and* it is finished.
-//! - Block H is prepared on the snapshot `max(H - lag, floor, seen)`, H - 1 at most, where the floor
-//!   is the last barrier before it: a function of the order alone, so that every replica prepares
-//!   alike. The snapshot's block has been published by then, unless preparing reads no rows.
+//! - Block H is prepared on the snapshot `max(H - lag, floor, seen)`, H - 1 at most, where the
+//!   floor is the last barrier before it: a function of the order alone, so that every replica
+//!   prepares alike. The snapshot's block has been published by then, unless preparing reads no
+//!   rows.
 //! - A barrier (a block with a schema change or a change of parameters) is prepared on the block
 //!   before it, and no later block is prepared before it is published.
 //! - After a failure nothing is released any more.

@@ -1,9 +1,9 @@
 //! What a live engine does in a second, with clients that wait for their answers.
 //!
-//! `live_cost FOLDER WORKLOAD CLIENTS WINDOW SECONDS PROTOCOL … [SETTING=NUMBER …]`. Each client has a
-//! thread, asks for WINDOW calls at a time and waits for all of them. Protocols take turns, three
-//! times, each on a ledger of its own in a new folder; told are calls a second, blocks, and how
-//! many of these were prepared on an older state than the block before left.
+//! `live_cost FOLDER WORKLOAD CLIENTS WINDOW SECONDS PROTOCOL … [SETTING=NUMBER …]`. Each client
+//! has a thread, asks for WINDOW calls at a time and waits for all of them. Protocols take turns,
+//! three times, each on a ledger of its own in a new folder; told are calls a second, blocks, and
+//! how many of these were prepared on an older state than the block before left.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -26,7 +26,7 @@
 //! | `at most once` | nothing runs twice; after a retry, a key may be used again |
 //! | `outcome of a key` | what a node says of a key is what the ledger says |
 //! | `carried over` | what was put off is decided once |
-//! | `own past` | the released height never runs back; readers see the state behind it, and none that a later block overtakes |
+//! | `own past` | the released height never runs back; readers see no state that is overtaken |
 //! | `recovery` | every disk that a crash leaves becomes a node again |
 //! | `progress` | without faults, all that was asked is answered, and nothing waits |
 //!

@@ -1,8 +1,8 @@
 //! The live engine with threads, under protocols whose blocks overlap, against the witness.
 //!
 //! Clients ask on threads of their own, readers come between blocks, and somewhere on the way the
-//! disk is copied as a power cut would leave it. Afterwards the witness is told the ledger, block by
-//! block: every answer, every reading and every state must be the specification's.
+//! disk is copied as a power cut would leave it. Afterwards the witness is told the ledger, block
+//! by block: every answer, every reading and every state must be the specification's.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -235,7 +235,8 @@ fn a_protocol_is_changed_on_the_way() {
     told.check(&mut witness);
 }
 
-/// A disk that fails while blocks overlap: all clients are answered, and what was acknowledged stays.
+/// A disk that fails while blocks overlap: all clients are answered, and what was acknowledged
+/// stays.
 #[test]
 fn a_disk_that_fails_leaves_no_client_waiting() {
     for operations in [40, 90, 91, 150] {

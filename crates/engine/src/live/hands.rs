@@ -6,11 +6,11 @@
 //!   finishing   ──── finish 1 ──────────────┘         └ (sequencer) ─ finish 2 ────────────
 //! ```
 //!
-//! The sequencer waits for both of them and for requests at one place, the queue, so that it can cut
-//! the next batch and release a block whatever the two are doing. Each has one job at a time, which
-//! is the schedule's to see to. Each has a crew with all workers: preparing and finishing take
-//! turns in taking longer, from one protocol to another, and a fixed half of the processors for
-//! each would leave one of them idle.
+//! The sequencer waits for both of them and for requests at one place, the queue, so that it can
+//! cut the next batch and release a block whatever the two are doing. Each has one job at a time,
+//! which is the schedule's to see to. Each has a crew with all workers: preparing and finishing
+//! take turns in taking longer, from one protocol to another, and a fixed half of the processors
+//! for each would leave one of them idle.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

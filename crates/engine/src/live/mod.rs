@@ -19,13 +19,13 @@
 //! sequencer does the one and then the other. Where blocks must run before their order is known,
 //! or rows are logged beside them, the order is written behind the execution.
 //!
-//! *Blocks that overlap.* Where the protocol's snapshots lie two blocks back, or it plans ahead, the
-//! next batch is cut while a block is under way, and prepared beside it ([`hands`]). A batch takes
-//! half of what is asked at a time, and the next one waits for as many: so clients fall into two
-//! halves, one in the block that is finished and one in the block that is prepared. A block that
-//! nothing waits behind is finished alone, and the next one is cut when a request comes. What is
-//! quick is done by the sequencer itself, as ever, and in whole batches. Readers see states of the
-//! serial order only ([`Engine::newest`]).
+//! *Blocks that overlap.* Where the protocol's snapshots lie two blocks back, or it plans ahead,
+//! the next batch is cut while a block is under way, and prepared beside it ([`hands`]). A batch
+//! takes half of what is asked at a time, and the next one waits for as many: so clients fall into
+//! two halves, one in the block that is finished and one in the block that is prepared. A block
+//! that nothing waits behind is finished alone, and the next one is cut when a request comes. What
+//! is quick is done by the sequencer itself, as ever, and in whole batches. Readers see states of
+//! the serial order only ([`Engine::newest`]).
 //!
 //! *As they arrive.* Under an online protocol nothing is cut: calls run in a block that is open
 //! while the one before it is synced, see [`arriving`].

@@ -1,5 +1,5 @@
-//! The sequencer: does what the pipeline says on a thread of its own, one block after the other, or,
-//! where blocks overlap, with two [hands](super::hands) beside it.
+//! The sequencer: does what the pipeline says on a thread of its own, one block after the other,
+//! or, where blocks overlap, with two [hands](super::hands) beside it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -172,8 +172,8 @@ impl Sequencer {
         std::panic::catch_unwind(run).map_err(panicked)?
     }
 
-    /// Does all there is to do, then waits for something to happen. The end: the queue is closed and
-    /// drained, and no block is under way.
+    /// Does all there is to do, then waits for something to happen. The end: the queue is closed
+    /// and drained, and no block is under way.
     fn turn(&mut self) -> Result<Then, Error> {
         while let Some(event) = self.happened()? {
             self.follow(event)?;
@@ -247,8 +247,8 @@ impl Sequencer {
         Ok(())
     }
 
-    /// Does what the pipeline says until it waits: for the next batch, or, where blocks overlap, for
-    /// anything.
+    /// Does what the pipeline says until it waits: for the next batch, or, where blocks overlap,
+    /// for anything.
     pub(super) fn follow(&mut self, event: Event) -> Result<(), Error> {
         let mut events = vec![event];
         loop {

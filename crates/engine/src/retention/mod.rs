@@ -212,8 +212,8 @@ impl Retention {
         self.overlaps.store(overlaps, Ordering::SeqCst);
     }
 
-    /// The newest state, as a lease, for a session that must see all that was answered before. Where
-    /// blocks overlap this may wait for one that is under way, or two.
+    /// The newest state, as a lease, for a session that must see all that was answered before.
+    /// Where blocks overlap this may wait for one that is under way, or two.
     ///
     /// # Errors
     /// The engine has stopped, and what was to be waited for will not come.
