@@ -1,7 +1,7 @@
 //! The snapshots of the last blocks, kept readable for protocols that read older ones.
 //!
 //! Which snapshots a block reads follows from heights alone ([`Protocol::history`] and the last
-//! barrier), so whoever runs blocks knows which to hold, and a protocol holds none:
+//! barrier), so the code that runs blocks knows which to hold, and a protocol holds none:
 //!
 //! ```text
 //!   floor      newest - 2   newest - 1   newest │ next block

@@ -1,26 +1,26 @@
-//! The gate: where calls enter a block that is open, and who waits for whom.
+//! The gate: where calls enter a block that is open, and what waits for what.
 //!
 //! ```text
 //!   push ─► waiting ─► [ gate ] ─► runners ─┐
-//!              ▲          ▲                 ├─► nobody is in ─► closed
+//!              ▲          ▲                 ├─► no thread is in ─► closed
 //!   53300 where it is     └─ the sequencer ─┘
 //!   full                     when it is free
 //! ```
 //!
 //! A call waits where it always did, bounded as ever, and *enters* when a thread is free to run it
-//! and the block has room: there it is decided whether it may run at all. Whoever has entered is
-//! *in* until nothing of what he took is under way. Schema and parameter changes do not enter: the
-//! block is closed for them.
+//! and the block has room: there it is decided whether it may run at all. A thread that has taken
+//! a call is *in* until nothing of what it took is under way. Schema and parameter changes do not
+//! enter: the block is closed for them.
 //!
 //! *Closing.* When the block before is durable, the sequencer lets in what waits at that moment,
-//! runs of it what it can, and closes when nobody is in. Who comes meanwhile is for the next block,
-//! unless closing takes longer than [`SLOW`]: then somebody runs a slow call, for which quick ones
-//! need not wait, and what waits by then is let in as well.
+//! runs of it what it can, and closes when no thread is in. A call that comes meanwhile is for the
+//! next block, unless closing takes longer than [`SLOW`]: then some thread runs a slow call, for
+//! which quick ones need not wait, and what waits by then is let in as well.
 //!
 //! *Waking.* A hand-over to another thread takes longer than a short call. So a runner is woken
-//! where nobody is at work; where some are, one of those who sleep looks every [`SLOW`] whether
-//! somebody waits behind a slow call, and is woken at once where many wait. When nothing runs, all
-//! sleep without a time.
+//! where no thread is at work; where some are, one of the runners that sleep looks every [`SLOW`]
+//! whether a call waits behind a slow one, and is woken at once where many wait. When nothing runs,
+//! all runners sleep without a time.
 //!
 //! *Invariant.* A thread that is in keeps its epoch open; what is taken is handed in or answered.
 
@@ -45,10 +45,10 @@ pub(crate) const SLOW: Duration = Duration::from_millis(1);
 /// Calls that wait for each thread at work before another one is woken for them.
 const CROWD: usize = 4;
 
-/// Looks, each some ten nanoseconds, before the sequencer sleeps until nobody is in.
+/// Looks, each some ten nanoseconds, before the sequencer sleeps until no thread is in.
 const LOOKS: u32 = 1_000;
 
-/// A block that is open, as those who run calls in it share it.
+/// A block that is open, as the threads that run calls in it share it.
 pub(crate) struct OpenEpoch {
     pub height: Height,
     pub time_us: i64,
@@ -56,7 +56,7 @@ pub(crate) struct OpenEpoch {
     pub arenas: Mutex<Vec<UndoArena>>,
     /// What has run, by arrival.
     pub handed_in: Mutex<Vec<(Position, Member)>>,
-    /// Of somebody who ran calls.
+    /// Of a thread that ran calls.
     pub panicked: AtomicBool,
 }
 
@@ -113,7 +113,7 @@ impl Door {
         Door { epoch, keeper, filling, spread, entered: 0, refused, quota, closing, busy: 0 }
     }
 
-    /// The next one that may run; who may not is put where he stands in the block.
+    /// The next call that may run; one that may not is put where it stands in the block.
     fn take(&mut self, solo: &mut Solo<Ticket>) -> Option<Taken> {
         while self.quota != Some(0) {
             let (envelope, ticket) = solo.first()?;
@@ -154,7 +154,7 @@ impl Door {
     }
 }
 
-/// For those who run calls.
+/// For threads that run calls.
 impl Queue {
     /// Waits for a call that a thread may run, which is then in; `None`: there will be none.
     pub fn enter(&self) -> Option<(Arc<OpenEpoch>, Taken)> {
@@ -237,7 +237,7 @@ impl Queue {
         woken
     }
 
-    /// The time of a block that opens now, and who proposes it.
+    /// The time of a block that opens now, and its proposer.
     pub fn draw(&self, now_us: i64) -> (i64, Proposer) {
         self.lock().solo.open(now_us)
     }
@@ -253,7 +253,7 @@ impl Queue {
         }
     }
 
-    /// Takes the gate away from a block that nobody has entered, if nobody waits to.
+    /// Takes the gate away from a block that no call has entered, if none waits to.
     pub fn withdraw(&self) -> Option<OpenEpoch> {
         let mut state = self.lock();
         let is_idle = state.solo.waiting() == 0;
@@ -267,15 +267,15 @@ impl Queue {
         self.lock().door.as_ref().map(|door| Arc::clone(&door.epoch))
     }
 
-    /// Nobody enters any more.
-    pub fn admit_nobody(&self) {
+    /// No call enters any more.
+    pub fn refuse_entry(&self) {
         if let Some(door) = &mut self.lock().door {
             (door.quota, door.closing) = (Some(0), None);
         }
     }
 
-    /// Waits for as many calls as the last block released, where its sync was slow; then nobody
-    /// enters any more but those who wait.
+    /// Waits for as many calls as the last block released, where its sync was slow; then no call
+    /// enters any more but those that wait.
     pub fn begin_close(&self, expected: usize, sync: Duration) {
         let mut state = self.lock();
         if let Some(patience) = self.patience(sync) {
@@ -293,7 +293,7 @@ impl Queue {
         }
     }
 
-    /// Waits until nobody is in the block, or for a call that the sequencer can run itself.
+    /// Waits until no thread is in the block, or for a call that the sequencer can run itself.
     pub fn close_or_run(&self) -> Option<Closing> {
         let is_at_work = || self.at_work.load(Ordering::Acquire);
         let mut state = self.lock();
@@ -330,7 +330,7 @@ impl Queue {
 }
 
 impl State {
-    /// Where somebody runs a slow call, what waits enters beside it.
+    /// Where a thread runs a slow call, what waits enters beside it.
     fn let_in(&mut self) {
         let waiting = self.solo.waiting();
         if let Some(door) = &mut self.door
@@ -341,7 +341,7 @@ impl State {
         }
     }
 
-    /// Whether somebody who sleeps should look.
+    /// Whether a runner that sleeps should look.
     pub(crate) fn wakes_runner(&self) -> bool {
         let Some(door) = &self.door else { return false };
         let waiting = self.solo.waiting();

@@ -293,7 +293,7 @@ impl LedgerEnd {
         Ok(complete)
     }
 
-    /// Who is told when blocks that were held back cannot be written.
+    /// `tell` is called when blocks that were held back cannot be written.
     pub(crate) fn on_failure(&self, tell: OnFailure) {
         let _ = self.on_failure.set(tell);
     }

@@ -2,8 +2,8 @@
 //!
 //! Which of several threads gets on, and where, is decided by processors, caches and the operating
 //! system; a fault that needs one interleaving in thousands shows on one machine and not on
-//! another. Here the threads of one job, its *players*, run one at a time, and a seed says who goes
-//! on:
+//! another. Here the threads of one job, its *players*, run one at a time, and a seed says which
+//! one goes on:
 //!
 //! ```text
 //!   player 0   ──┤pause      ├──┤give way ├────┤ leave
@@ -14,26 +14,26 @@
 //! Each player has a clock, and the one whose clock is least has the turn.
 //!
 //! * *pause*: once in so many times, drawn for each job, the clock is put forward, mostly by a
-//!   little and now and then by much: a player who has lost its processor at the worst moment,
+//!   little and now and then by much: a player that has lost its processor at the worst moment,
 //!   while others begin and end;
-//! * *give way*: the player waits for another, who has a turn before it looks again: its clock is
+//! * *give way*: the player waits for another, which has a turn before it looks again: its clock is
 //!   put behind the next one's. Whatever waits in [`sync`](crate::sync) does so;
 //! * *leave*: its part of the job is over, by an end or by a panic.
 //!
 //! *Invariants.* Players touch each other's memory in one order only, that of the turns, and all
-//! that chooses is drawn under one lock by whoever has the turn: the same seed gives the same
-//! interleaving, on any machine and under any load.
+//! that chooses is drawn under one lock by the player that has the turn: the same seed gives the
+//! same interleaving, on any machine and under any load.
 //!
 //! *What players must not do:* pause while they hold a mutex that another may want, or wait for
-//! another by anything but [`sync`](crate::sync). Players who only give way to each other wait for
+//! another by anything but [`sync`](crate::sync). Players that only give way to each other wait for
 //! ever; that is noticed, and panics.
 //!
-//! Without the feature `turns` nobody plays: all of it is empty.
+//! Without the feature `turns` no thread plays: all of it is empty.
 
 #[cfg(feature = "turns")]
 pub use switched_on::{Guard, Turns, give_way, pause, plays};
 
-/// Whether somebody else had a turn.
+/// Whether another player had a turn.
 #[cfg(not(feature = "turns"))]
 #[inline(always)]
 pub fn give_way() -> bool {
@@ -47,7 +47,7 @@ mod switched_on {
 
     use crate::random::Random;
 
-    /// Times that players may give way to each other before nobody can be waited for any more.
+    /// Times that players may give way to each other before none can be waited for any more.
     const WAITS_MAX: u32 = 10_000;
 
     /// Pauses of which one takes time, drawn for each job.
@@ -56,7 +56,7 @@ mod switched_on {
     /// A pause takes one unit of time, two, four, … with the same chance.
     const LENGTHS: u64 = 8;
 
-    /// Of who waits for another and looks again.
+    /// Of a player that waits for another and looks again.
     const WAIT: u64 = 16;
 
     thread_local! {
@@ -124,7 +124,7 @@ mod switched_on {
             self.called[number].wait_while(state, not_yet).unwrap_or_else(|e| e.into_inner())
         }
 
-        /// Whoever comes next has the turn, until it comes back to this player.
+        /// The player that comes next has the turn, until it comes back to this player.
         fn change(&self, mut state: MutexGuard<'_, State>, number: usize) {
             state.call_next();
             if state.turn != number {
@@ -150,7 +150,7 @@ mod switched_on {
             state.waits += 1;
             if state.waits > WAITS_MAX {
                 drop(state);
-                panic!("all who take turns wait for each other");
+                panic!("all players wait for each other");
             }
             let wait = 1 + state.random.below(WAIT);
             state.clocks[number] = state.clocks[number].map(|clock| clock.max(next) + wait);
@@ -204,7 +204,7 @@ mod switched_on {
         })
     }
 
-    /// The thread waits for another. Whether somebody else had a turn.
+    /// The thread waits for another. Whether another player had a turn.
     pub fn give_way() -> bool {
         PLAYING.with_borrow(|playing| {
             playing.as_ref().is_some_and(|Player { turns, number }| turns.give_way(*number))
@@ -251,7 +251,7 @@ mod tests {
         assert!(seen.len() > 35, "{} interleavings", seen.len());
     }
 
-    /// One waits on a condition variable for what the other, who comes after it, sets.
+    /// One waits on a condition variable for what the other, which comes after it, sets.
     #[test]
     fn who_waits_gives_way() {
         for seed in 0..20 {

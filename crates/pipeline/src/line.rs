@@ -10,7 +10,7 @@
 //!
 //! *Deferred transactions.* A protocol may decide that a transaction runs in a later block. It
 //! joins the block `carry_lag` heights later, the first that is certain to be prepared afterwards,
-//! ahead of that block's own tasks and in the order in which they were ordered. So who joins what
+//! ahead of that block's own tasks and in the order in which they were ordered. So what joins what
 //! follows from the order and the parameters alone. A task is deferred `attempts_max` times at
 //! most; then its outcome, a retry, is final.
 //!

@@ -1,6 +1,6 @@
 //! Checkpoints of a replica: taken in the background, loaded by all cores.
 //!
-//! *Taking one* stops nobody. A block boundary is a snapshot that costs a pin: its rows are read
+//! *Taking one* stops nothing. A block boundary is a snapshot that costs a pin: its rows are read
 //! through the undo versions while later blocks are executed, and writers copy nothing that they
 //! would not copy for any other reader. What it does cost is memory: undo versions stay as long as
 //! the pin does.

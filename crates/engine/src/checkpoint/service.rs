@@ -11,7 +11,7 @@
 //! it gives up. The checkpoints before are as they were, and the next one is tried when it is due.
 //!
 //! A checkpoint that cannot be written (a full disk, say) is said, in the log, by [`Standing`] and
-//! to the observer, and stops nobody: the ledger itself is what makes results durable. But where
+//! to the observer, and stops nothing: the ledger itself is what makes results durable. But where
 //! blocks were held back for it and cannot be written, the engine halts.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -137,7 +137,7 @@ struct Shared {
     store: Arc<Store>,
     language: Arc<dyn Language>,
     observer: Arc<dyn Observer>,
-    /// May hold blocks back; `None`: nobody does.
+    /// May hold blocks back; `None`: nothing does.
     ledger: Option<Arc<LedgerEnd>>,
     height: Mutex<Option<Height>>,
     failure: Mutex<Option<Error>>,

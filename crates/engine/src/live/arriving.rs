@@ -8,14 +8,14 @@
 //!
 //! An epoch is open while the block before it is sealed and synced, on rows that are not durable
 //! yet: if the disk fails, neither is ever released. It is closed when that block has been released
-//! and nobody is in it; then its order is known, and the next one opens at once. So the pipeline
-//! sees one block at a time, which has run when it comes there.
+//! and no thread is in it; then its order is known, and the next one opens at once. So the
+//! pipeline sees one block at a time, which has run when it comes there.
 //!
 //! *Alone*, a call finds no epoch. The sequencer wakes, opens one, runs the call by itself, closes,
 //! syncs: no other thread and no timer has a part in it.
 //!
 //! *Between epochs* none is open where something wants the state at a boundary: a checkpoint, a
-//! question about a key, a change of the schema or of parameters. Versions that nobody needs are
+//! question about a key, a change of the schema or of parameters. Versions that nothing needs are
 //! freed between two epochs as well, since the store frees none while a block is written.
 
 use std::panic::AssertUnwindSafe;
@@ -45,7 +45,7 @@ pub(super) struct Arriving {
     open: Option<Open>,
     /// Closed, and not sealed.
     pub closed: Option<Closed>,
-    /// Versions that nobody needs are to be freed before the next block opens.
+    /// Versions that nothing needs are to be freed before the next block opens.
     pub collects: bool,
 }
 
@@ -85,13 +85,13 @@ impl Drop for Runners {
 fn run_calls(queue: &Queue, language: &dyn Language) {
     while let Some((epoch, first)) = queue.enter() {
         run_in(&epoch, first, queue, language);
-        // Whoever closes the epoch must have it for himself.
+        // The thread that closes the epoch must be the only one that holds it.
         drop(epoch);
         queue.leave();
     }
 }
 
-/// Runs calls until nobody waits. A panic is a bug, which the sequencer learns of.
+/// Runs calls until none waits. A panic is a bug, which the sequencer learns of.
 fn run_in(epoch: &OpenEpoch, first: Taken, queue: &Queue, language: &dyn Language) {
     let run = AssertUnwindSafe(|| run_unguarded(epoch, first, queue, language));
     if std::panic::catch_unwind(run).is_err() {
@@ -206,7 +206,7 @@ impl Sequencer {
         Ok(())
     }
 
-    /// Whether no block is open any more, since nobody has come to it.
+    /// Whether no block is open any more, since no call has come to it.
     fn withdraw_epoch(&mut self) -> bool {
         if self.arriving.open.is_none() {
             return true;
@@ -219,7 +219,7 @@ impl Sequencer {
         true
     }
 
-    /// Runs what the sequencer can, waits for the others, and takes what they did.
+    /// Runs what the sequencer can, waits for the other threads, and takes what they did.
     fn close_epoch(&mut self) -> Result<Closed, Error> {
         let shut = self.shut().ok_or_else(|| stopped("no block is open".to_owned()))?;
         let Some(Open { mut opened, since }) = self.arriving.open.take() else {
@@ -231,7 +231,7 @@ impl Sequencer {
             return Err(error);
         }
         let Shut { epoch, refused, barriers } = shut;
-        let epoch = Arc::into_inner(epoch).expect("who has left has let go of the epoch");
+        let epoch = Arc::into_inner(epoch).expect("threads that left have let go of the epoch");
         epoch.arenas.into_inner().into_iter().for_each(|arena| opened.writes.give(arena));
         let mut members = epoch.handed_in.into_inner();
         members.sort_unstable_by_key(|(arrival, _)| *arrival);
@@ -257,16 +257,16 @@ impl Sequencer {
         }
     }
 
-    /// At a halt: who is in an open block is in none, and is told so.
+    /// At a halt: a call that is in an open block is in none, and is told so.
     pub(super) fn abandon_epoch(&mut self, cause: &Error) {
-        self.shared.queue.admit_nobody();
+        self.shared.queue.refuse_entry();
         if let Some(shut) = self.shut() {
             refuse(shut, &reads_only(cause));
         }
     }
 }
 
-/// Tells all who have come to a block that it will not be.
+/// Tells all calls that have come to a block that it will not be.
 fn refuse(shut: Shut, why: &Error) {
     let Shut { epoch, refused, barriers } = shut;
     let ran = std::mem::take(&mut *epoch.handed_in.lock());

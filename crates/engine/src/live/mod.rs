@@ -93,7 +93,7 @@ pub struct Beside {
     pub retention: RetentionSettings,
 }
 
-/// Who submits a transaction, and under which key.
+/// The submitter of a transaction, and the key that it comes under.
 #[derive(Clone, Copy, Debug)]
 pub struct Submitter<'a> {
     pub principal: &'a str,
@@ -481,7 +481,7 @@ impl Shared {
     }
 }
 
-/// What whoever writes is told after a halt.
+/// What a client that writes is told after a halt.
 fn reads_only(cause: &Error) -> Error {
     let hint = match cause.code() {
         SqlState::DISK_FULL => "Make room on the disk, then restart the node.",

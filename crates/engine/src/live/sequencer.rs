@@ -209,14 +209,14 @@ impl Sequencer {
         self.cost.saturating_mul(self.asked as u32) >= self.overlap_min
     }
 
-    /// Whether all that is under way is to come to its end first: for a reader who waits for a
+    /// Whether all that is under way is to come to its end first: for a reader that waits for a
     /// state, or for a checkpoint, which begins between two blocks.
     fn rests(&self) -> bool {
         let service = self.shared.checkpoints.as_ref();
         service.is_some_and(|service| service.is_wanted()) || self.shared.retention.is_rest_wanted()
     }
 
-    /// What others have done meanwhile.
+    /// What other threads have done meanwhile.
     fn happened(&mut self) -> Result<Option<Event>, Error> {
         if let Some(done) = self.hands.as_mut().and_then(Hands::poll) {
             return match done {

@@ -39,7 +39,7 @@ pub(crate) struct Opened {
     pub height: Height,
     pub time_us: i64,
     proposer: Proposer,
-    /// Its arenas are lent to those who run calls.
+    /// Its arenas are lent to the threads that run calls.
     pub writes: BlockWrites,
 }
 

@@ -21,9 +21,10 @@
 //! holds the rows that the block left ([`images`](crate::images)).
 //!
 //! *Blocks that overlap.* A block may be planned and prepared while the one before it is finished,
-//! on the snapshot that its order names: the lag of the protocol, the last barrier, and what those
-//! had seen who made the batch, which its envelopes and its order header say. So a replica that
-//! executes the ledger again, one block after the other, prepares each on the same one.
+//! on the snapshot that its order names: the lag of the protocol, the last barrier, and what the
+//! proposer and the clients of the batch had seen, which its envelopes and its order header say. So
+//! a replica that executes the ledger again, one block after the other, prepares each on the same
+//! one.
 //!
 //! *At most once.* What a block decides about a key counts from the first block on that is certain
 //! to be planned afterwards, `carry_lag` later, so that all replicas admit alike.

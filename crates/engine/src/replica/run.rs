@@ -1,4 +1,4 @@
-//! A batch becomes a block: who may run, in which steps, and what came of it.
+//! A batch becomes a block: which envelopes may run, in which steps, and what came of it.
 
 use std::sync::Arc;
 
@@ -71,8 +71,8 @@ pub(super) struct Account {
 }
 
 impl Replica {
-    /// Decides who may run, compiles, and hands what stands before the first schema or parameter
-    /// change to the protocol's line.
+    /// Decides which envelopes may run, compiles, and hands what stands before the first schema or
+    /// parameter change to the protocol's line.
     pub fn plan(&mut self, height: Height) -> Result<PlannedBlock, Halt> {
         let snapshots = self.snapshots(height);
         let missing = || Halt(format!("block {height} was not ordered"));
@@ -607,7 +607,7 @@ pub(super) fn not_compiled() -> Error {
     Error::new(SqlState::INTERNAL_ERROR, "the transaction has no program")
 }
 
-/// What a client is told whose transaction is in the ledger already.
+/// What a client is told if its transaction is in the ledger already.
 pub(super) fn repeated(first: Origin) -> Error {
     let Origin { height, index } = first;
     Error::new(SqlState::DUPLICATE_OBJECT, "a transaction with this key is in the ledger already")

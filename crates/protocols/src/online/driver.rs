@@ -7,17 +7,18 @@
 //!   afterwards                    └► T10, alone ──► sort the places ──► renumber the stamps
 //! ```
 //!
-//! *Back-off is other work.* Who meets a conflict is put aside while its worker runs the next
-//! transaction; with none left the worker gives up its processor before it tries again, then
-//! sleeps. Who has met [`CONFLICTS_MAX`] conflicts waits for the end of the block, when nobody else
-//! runs: so every transaction ends, nobody is told to try again because of others, and nobody
-//! waits for long.
+//! *Back-off is other work.* A transaction that meets a conflict is put aside while its worker runs
+//! the next one; with none left the worker gives up its processor before it tries again, then
+//! sleeps. A transaction that has met [`CONFLICTS_MAX`] conflicts waits for the end of the block,
+//! when no other runs: so every transaction ends, no client is told to try again because of others,
+//! and no transaction waits for long.
 //!
-//! *Open and closed.* A [`Worker`] is given calls, and does not mind by whom: a live node's threads
-//! give it one after another while the epoch is open; of a closed block it takes the next group
-//! that nobody has. What is put aside is tried again behind each new call, and when there is none.
+//! *Open and closed.* A [`Worker`] is given calls, and does not mind where they come from: a live
+//! node's threads give it one after another while the epoch is open; of a closed block it takes the
+//! next group that no worker has. What is put aside is tried again behind each new call, and when
+//! there is none.
 //!
-//! *Invariants.* Each transaction ends once and has one place. Alone, nobody meets a conflict.
+//! *Invariants.* Each transaction ends once and has one place. Alone, none meets a conflict.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -151,7 +152,7 @@ struct Running<P> {
     epoch: Arc<Epoch>,
     ended: Mutex<Vec<Done>>,
     healing: Mutex<Healing>,
-    /// To be run when nobody else does.
+    /// To be run when no other transaction runs.
     left: Mutex<Vec<Aside>>,
     /// Why the replica must stop.
     halted: OnceLock<String>,
@@ -208,7 +209,7 @@ struct Done {
 struct Aside {
     call: Call,
     conflicts: u32,
-    /// On attempts that came to nothing, where somebody watches.
+    /// On attempts that came to nothing, where there is a watch.
     lost_ns: u64,
 }
 
@@ -247,7 +248,7 @@ fn run_all<P: Online>(
 }
 
 impl<P> Running<P> {
-    /// Of no account where nobody watches.
+    /// Of no account where there is no watch.
     fn now_ns(&self) -> u64 {
         self.watch.as_ref().map_or(0, |watch| (watch.now_ns)())
     }
@@ -326,7 +327,7 @@ impl<'r, P: Online> Worker<'r, P> {
         }
     }
 
-    /// Takes transactions of a closed block until nobody has one.
+    /// Takes transactions of a closed block until none is left.
     fn work(mut self, block: &Block, next: &AtomicUsize) -> UndoArena {
         let transactions = &block.transactions;
         let catalog = Arc::clone(&self.running.epoch.catalog);
@@ -350,7 +351,7 @@ impl<'r, P: Online> Worker<'r, P> {
         self.hand_in()
     }
 
-    /// The others are done.
+    /// The other workers are done.
     fn run_alone(mut self, left: Vec<Aside>) -> UndoArena {
         for aside in left {
             self.begin(aside);
@@ -388,7 +389,7 @@ impl<'r, P: Online> Worker<'r, P> {
         }
         self.begin(aside);
         if matches!(self.lanes[self.turn].under_way, Some((_, Err(_)))) {
-            // Who has failed may hold what others need.
+            // A transaction that has failed may hold what others need.
             self.settle();
         }
         self.settle_oldest();
@@ -399,7 +400,7 @@ impl<'r, P: Online> Worker<'r, P> {
         self.settle();
     }
 
-    /// One who has met a conflict; where lanes stand for processors, all of them at once.
+    /// Try one that has met a conflict; where lanes stand for processors, all of them at once.
     fn try_one(&mut self) {
         while let Some(aside) = self.aside.pop_front() {
             self.attempt(aside);
@@ -409,7 +410,7 @@ impl<'r, P: Online> Worker<'r, P> {
         }
     }
 
-    /// There is nothing new: whoever meets a conflict tries again beside what is under way.
+    /// There is nothing new: what meets a conflict is tried again beside what is under way.
     fn run_down(&mut self) {
         while self.lanes.len() > 1 && self.lanes.iter().any(|lane| lane.under_way.is_some()) {
             match self.aside.pop_front() {

@@ -73,7 +73,7 @@ pub struct Epoch {
 /// A transaction that begins, or begins again.
 #[derive(Clone, Copy, Debug)]
 pub struct Start {
-    /// How many came to the block before it: the age of who waits or dies.
+    /// How many came to the block before it: its age, by which it waits or dies.
     pub arrival: Position,
     /// Conflicts that it has met before.
     pub conflicts: u32,
