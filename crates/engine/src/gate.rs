@@ -126,9 +126,14 @@ impl Door {
             let request = request_of(envelope, ticket);
             let (height, arrival) = (self.epoch.height, self.entered);
             let verdict = self.keeper.lock().enters(height, arrival, &request.envelope);
-            if let Some(verdict) = verdict {
-                self.entered += 1;
-                return Some(Taken { arrival, verdict, request });
+            match verdict {
+                Ok(Some(verdict)) => {
+                    self.entered += 1;
+                    return Some(Taken { arrival, verdict, request });
+                }
+                Ok(None) => {}
+                // The sequencer finds it at the close, and halts.
+                Err(_) => self.epoch.panicked.store(true, Ordering::Release),
             }
             self.refused.push(request);
         }

@@ -99,7 +99,7 @@ impl Replica {
             None => (self.newest.height, self.newest.time_us),
         };
         let (height, time_us) = (newest + 1, time_us.max(newest_us));
-        self.keeper.lock().begin(height, time_us, self.rules().carry_lag())?;
+        self.keeper.lock().open(height, time_us, self.rules().carry_lag());
         let none = || Halt("the protocol opens no epochs".to_owned());
         let epoch = self.protocol().open(&self.store, height).ok_or_else(none)?;
         let writes = self.store.begin_block(height, threads);
@@ -108,6 +108,7 @@ impl Replica {
 
     /// Nothing has entered.
     pub(crate) fn withdraw(&mut self, opened: Opened) {
+        self.keeper.lock().withdraw();
         self.store.withdraw(opened.writes);
     }
 
@@ -118,6 +119,7 @@ impl Replica {
         epoch: Box<dyn Epoch>,
         entered: Entered,
     ) -> Result<Closed, Halt> {
+        self.keeper.lock().begin_opened()?;
         let Opened { height, time_us, proposer, mut writes } = opened;
         let Entered { ran: members, refused, barriers } = entered;
         let envelopes = members.iter().map(|member| &member.request).chain(&refused);

@@ -31,9 +31,43 @@ pub(crate) struct Keeper {
     pub(super) submissions: Submissions,
     /// What blocks decided about keys, until it counts.
     pub(super) unsettled: Unsettled,
+    /// The block that is open, until something comes to it: one that is withdrawn leaves no trace.
+    opened: Option<Opened>,
+}
+
+struct Opened {
+    height: Height,
+    time_us: i64,
+    lag: Height,
 }
 
 impl Keeper {
+    pub(super) fn new(
+        ledger_id: LedgerId,
+        limits: Limits,
+        submissions: Submissions,
+        unsettled: Unsettled,
+    ) -> Keeper {
+        Keeper { ledger_id, limits, submissions, unsettled, opened: None }
+    }
+
+    /// A block is open, which [begins](Self::begin) when something comes to it.
+    pub(super) fn open(&mut self, height: Height, time_us: i64, lag: Height) {
+        self.opened = Some(Opened { height, time_us, lag });
+    }
+
+    pub(super) fn withdraw(&mut self) {
+        self.opened = None;
+    }
+
+    /// Something comes to the block that is open.
+    pub(super) fn begin_opened(&mut self) -> Result<(), Halt> {
+        match self.opened.take() {
+            Some(Opened { height, time_us, lag }) => self.begin(height, time_us, lag),
+            None => Ok(()),
+        }
+    }
+
     /// The parameters of the ledger have changed.
     pub(super) fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
@@ -86,9 +120,10 @@ impl Keeper {
         height: Height,
         arrival: u32,
         envelope: &Bytes,
-    ) -> Option<Verdict> {
+    ) -> Result<Option<Verdict>, Halt> {
+        self.begin_opened()?;
         let verdict = self.admit(Origin { height, index: arrival }, envelope).ok();
-        verdict.filter(|verdict| verdict.runs())
+        Ok(verdict.filter(|verdict| verdict.runs()))
     }
 
     /// Where an envelope stands that may run, when that is known.

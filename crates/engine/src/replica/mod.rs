@@ -224,7 +224,7 @@ impl Replica {
         let carry::State { submissions, unsettled, deferred, carried } =
             carry::State::decode(&carried, order.ledger_id, &*protocol, &limits)?;
         let ledger_id = order.ledger_id;
-        let keeper = Keeper { ledger_id, limits, submissions, unsettled };
+        let keeper = Keeper::new(ledger_id, limits, submissions, unsettled);
         let floor = past.from().unwrap_or(order.height);
         let start = LineStart { protocol, carried, deferred, past };
         let line = Line::new(Arc::clone(&store), start, limits.attempts_max);

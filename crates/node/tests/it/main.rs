@@ -212,7 +212,11 @@ fn damage_has_exit_codes_of_its_own() {
     });
     assert_eq!(node.signal(rustix::process::Signal::KILL), None);
     let whole = json(&run(&["--output", "json", "verify", path(data)]));
-    assert_eq!(whole["results_torn"], Value::Null);
+    // Results are written many at a time; what a kill loses of them is computed again.
+    assert_eq!(
+        (&whole["results_torn"], &whole["results_missing"]),
+        (&Value::Null, &Value::from(1))
+    );
 
     let (code, torn) = verify_with_a_damaged_end(data, "orders");
     assert_eq!((code, torn["verdict"]["kind"].as_str()), (Some(3), Some("torn_tail")));
@@ -220,7 +224,7 @@ fn damage_has_exit_codes_of_its_own() {
     // What a result says is computed again.
     let (code, again) = verify_with_a_damaged_end(data, "results");
     assert_eq!((code, again["verdict"]["kind"].as_str()), (Some(0), Some("sound")));
-    assert_eq!((&again["head"], &again["results_missing"]), (&whole["head"], &Value::from(1)));
+    assert_eq!((&again["head"], &again["results_missing"]), (&whole["head"], &Value::from(2)));
     assert!(again["results_torn"].as_str().unwrap().contains("(results/"), "{again}");
     std::fs::remove_dir_all(data.join("results")).unwrap();
     let again = json(&run(&["--output", "json", "verify", path(data)]));
