@@ -115,13 +115,13 @@ impl Replica {
             let index = if ordered.tail.is_empty() { members.len() } else { before } as u32;
             let member = admitted(&mut keeper, Origin { height, index }, request);
             if !ordered.tail.is_empty() || stops(&member) {
-                if member.verdict == Verdict::Run {
+                if member.verdict.runs() {
                     let origin = Origin { height, index: before as u32 };
                     keeper.place(&member.request.envelope, origin)?;
                 }
                 ordered.came.push(arrival);
                 ordered.tail.push(member);
-            } else if member.verdict == Verdict::Run {
+            } else if member.verdict.runs() {
                 came.push(arrival);
                 members.push(member);
             } else {

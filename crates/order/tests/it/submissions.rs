@@ -366,7 +366,7 @@ fn hostile_bytes_are_refused_or_are_the_one_encoding() {
 
 /// One principal with one submitter, byte by byte.
 fn submitter_bytes(expires_us: u8, highest: u8, bitmap: [u8; 2], keys: &[u8]) -> Vec<u8> {
-    let mut bytes = [&[1][..], &LEDGER, &[20, 1, 1, b'p', 1], &[4; 16]].concat();
+    let mut bytes = [&[2][..], &LEDGER, &[20, 1, 1, b'p', 1], &[4; 16]].concat();
     bytes.extend([expires_us, highest]);
     bytes.extend(bitmap);
     bytes.extend([0; 126]);
@@ -379,8 +379,8 @@ fn states_that_cannot_be_are_refused() {
     let read = |bytes: &[u8]| Submissions::decode(bytes, LEDGER, REMEMBERED);
     let good = submitter_bytes(20, 9, [0x80, 0x40], &[0]);
     assert_eq!(read(&good).unwrap().encode(), good);
-    let nobody = [&[1][..], &LEDGER, &[20, 1, 1, b'p', 0, 0]].concat();
-    let unnamed = [&[1][..], &LEDGER, &[20, 1, 0, 0, 0]].concat();
+    let nobody = [&[2][..], &LEDGER, &[20, 1, 1, b'p', 0, 0]].concat();
+    let unnamed = [&[2][..], &LEDGER, &[20, 1, 0, 0, 0]].concat();
     for (what, bytes) in [
         ("a submitter that has ended", submitter_bytes(18, 9, [0x80, 0], &[0])),
         ("a highest that is not used", submitter_bytes(20, 9, [0x40, 0], &[0])),
