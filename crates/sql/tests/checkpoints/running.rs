@@ -80,8 +80,11 @@ async fn fill(client: &mut Client) {
 /// height.
 #[test]
 fn a_checkpoint_under_load_is_the_state_of_its_block() {
-    ["harmony", "fabric:lag=6"].into_iter().for_each(checkpoints_under_load);
+    PROTOCOLS.into_iter().for_each(checkpoints_under_load);
 }
+
+/// Blocks of the newest state, of older ones, that overlap, and that run calls as they arrive.
+const PROTOCOLS: [&str; 5] = ["harmony", "fabric:lag=6", "harmony:inter_block=on", "silo", "2pl"];
 
 fn checkpoints_under_load(protocol: &str) {
     let files = MemoryFiles::new();
@@ -199,21 +202,27 @@ fn a_checkpoint_holds_what_was_acknowledged_before_it_was_asked_for() {
 
 /// Also where the next blocks read snapshots before the newest.
 #[test]
-fn whoever_asks_is_answered_at_any_block_until_the_node_stops() {
+fn a_client_that_asks_is_answered_at_any_block_until_the_node_stops() {
+    PROTOCOLS.into_iter().for_each(checkpoints_of_each_block);
+}
+
+fn checkpoints_of_each_block(protocol: &str) {
     let files = MemoryFiles::new();
     block_on(async {
         let (observer, own) = (Arc::new(NoObserver), Arc::new(files.clone()));
-        let database = start_with(&files, ASKED_FOR, "fabric:lag=2", own, observer);
+        let database = start_with(&files, ASKED_FOR, protocol, own, observer);
         let mut client = session(&database);
         client.run("CREATE TABLE t (id int PRIMARY KEY, v int)").await.unwrap();
         for id in 0..20 {
             client.run(&format!("INSERT INTO t VALUES ({id}, 0)")).await.unwrap();
+            client.run(&format!("SET tally.transaction_key = 'k{id}'")).await.unwrap();
             let _ = client.run("UPDATE t SET v = v + 1").await;
             let taken = database.engine.checkpoint().unwrap().await.unwrap().unwrap();
             assert_eq!(taken.height, database.engine.head().height);
             let from = recovered(&files);
             assert_eq!(from.progress.blocks, 0, "{:?}", from.passed_over);
             assert_eq!(digest_of(&from.replica), taken.digest);
+            assert_eq!(digest_of(&full_replay(&files).replica), taken.digest, "{protocol}");
         }
         database.engine.stop();
         let late = database.engine.checkpoint().err().unwrap();
