@@ -92,6 +92,8 @@ pub(super) struct Sequencer {
     prepare: Duration,
     pub(super) execute: Duration,
     pub(super) released: usize,
+    /// Clients that are about: those that the last block released, and those that waited then.
+    expected: usize,
     /// What a transaction took, of preparing and executing its block.
     cost: Duration,
     /// Requests of blocks that are not released.
@@ -126,6 +128,7 @@ impl Sequencer {
             prepare: Duration::ZERO,
             execute: Duration::ZERO,
             released: 0,
+            expected: 0,
             cost: Duration::ZERO,
             under_way: 0,
             asked: 0,
@@ -185,7 +188,7 @@ impl Sequencer {
         let next = match self.pipeline.is_idle() {
             true => {
                 let halves = self.hands.is_some() && self.is_worth_overlapping();
-                self.shared.queue.next(&*clock, carried, self.released, self.sync, halves)
+                self.shared.queue.next(&*clock, carried, self.expected, self.sync, halves)
             }
             false => self.shared.queue.beside(&*clock, carried, self.enough(), self.under_way),
         };
@@ -415,6 +418,7 @@ impl Sequencer {
         let Some(flight) = &mut self.flight else { return };
         let event = flight.event(self.sync);
         self.released = flight.executed.settled.len();
+        self.expected = self.released + self.shared.queue.waiting();
         self.under_way -= flight.executed.settled.len() - flight.executed.carried_in;
         let now = Instant::now();
         for settled in &mut flight.executed.settled {
