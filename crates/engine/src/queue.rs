@@ -194,8 +194,9 @@ impl Queue {
     }
 
     /// The next batch, which holds `carried` transactions of earlier blocks beside its own, and is
-    /// cut for their sake if nothing else waits. `expected` is how many clients there were when
-    /// the last block released its own, after a sync that took `sync`. `halves`: what waits makes two batches.
+    /// cut for their sake if nothing else waits. `expected` is how many clients there were when the
+    /// last block released its own, after a sync that took `sync`. `halves`: what waits makes two
+    /// batches.
     pub fn next(
         &self,
         clock: &dyn Fn() -> i64,
