@@ -418,7 +418,9 @@ impl Sequencer {
         let Some(flight) = &mut self.flight else { return };
         let event = flight.event(self.sync);
         self.released = flight.executed.settled.len();
-        self.expected = self.released + self.shared.queue.waiting();
+        // Those that wait are counted only where they will be waited for.
+        let waits = self.shared.queue.patience(self.sync).is_some();
+        self.expected = self.released + if waits { self.shared.queue.waiting() } else { 0 };
         self.under_way -= flight.executed.settled.len() - flight.executed.carried_in;
         let now = Instant::now();
         for settled in &mut flight.executed.settled {
