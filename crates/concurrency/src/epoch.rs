@@ -6,11 +6,11 @@
 //! ```
 //!
 //! Workers come and go while the epoch is open; each stays on its thread. A call has run when its
-//! outcome is decided and its writes are in the store, though nobody is told before the block is
+//! outcome is decided and its writes are in the store, though no client is told before the block is
 //! durable. Places in the serial order are known when the epoch is closed, and only then.
 //!
 //! *Invariants.* Arrivals are numbers from 0 on without a gap, each run once. The epoch is closed
-//! when no worker is in it. Whoever gives calls keeps their works until then.
+//! when no worker is in it. The caller keeps the works of its calls until then.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub struct Call {
 
 /// See the module.
 pub trait Epoch: Send + Sync {
-    /// Somebody begins to run calls, on this thread. The arena is of this block.
+    /// Begins to run calls on this thread. The arena is of this block.
     fn worker(&self, undo: UndoArena) -> Box<dyn EpochWorker + '_>;
 
     /// Runs what was left to be run alone, and tells the serial order: `outcomes` are in the order

@@ -13,7 +13,7 @@ pub trait Observer: Send + Sync + 'static {
     fn block(&self, event: &BlockEvent);
     /// One transaction is answered, so long after it was submitted.
     fn answered(&self, latency: Duration);
-    /// What nobody can read any more was freed. Called on the sequencer's thread.
+    /// What no reader can reach any more was freed. Called on the sequencer's thread.
     fn collected(&self, _left: &Memory) {}
     /// A checkpoint is durable, so long after it was begun. Called on a thread of its own.
     fn checkpoint(&self, _taken: &Taken, _took: Duration) {}

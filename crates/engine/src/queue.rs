@@ -103,7 +103,7 @@ pub(crate) struct Queue {
     pub arrived: Condvar,
     /// For those who run calls in a block that is open.
     pub runners: Condvar,
-    /// For the sequencer: nobody is in it.
+    /// For the sequencer: no call is in it.
     pub emptied: Condvar,
     /// False as soon as that is so.
     pub at_work: AtomicBool,

@@ -57,7 +57,7 @@ pub fn nap(time: Duration) {
     }
 }
 
-/// Takes a mutex, whoever may have panicked with it.
+/// Takes a mutex, also one that a thread held as it panicked.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     #[cfg(feature = "turns")]
     while turns::plays() && !mutex.is_poisoned() {

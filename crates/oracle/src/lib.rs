@@ -15,7 +15,7 @@
 //!
 //! What a protocol puts off (`Outcome::Retry`, where its card says that it may) must have had no
 //! effect: it is left out of the replay. It joins a later block, ahead of that block's own, and in
-//! every block somebody must get on.
+//! every block some transaction must get on.
 //!
 //! | What is run | Where | Compared with |
 //! |---|---|---|

@@ -82,7 +82,7 @@ impl Twin {
                 }
                 self.replay_one(this, position).map_err(wrong)?;
             }
-            // Whoever waits for a place before an overtaker has none.
+            // A transaction that waits for a place before an overtaker has none.
             for (overtaker, before) in next.iter().flat_map(|next| &next.sealed.overtakings) {
                 if overtakes(this, *before).is_some() {
                     return Err(wrong(format!("{overtaker} overtakes {before}, which overtook")));

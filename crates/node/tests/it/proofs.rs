@@ -1,4 +1,4 @@
-//! Each transaction of a ledger, proven to somebody who has only a head.
+//! Each transaction of a ledger, proven to a checker that has only a head.
 
 use std::sync::Arc;
 
