@@ -14,7 +14,10 @@ use engine::{
 };
 use kit::random::Random;
 use ledger::memory_files::Failure;
-use ledger::{BlockWriter, Files, Genesis, LogOptions, MemoryFiles, Parameters, StorageFile};
+use ledger::{
+    BlockWriter, Files, Genesis, Intercepted, Interceptor, LogOptions, MemoryFiles, Parameters,
+    StorageFile,
+};
 use sim::language::Calls;
 use sim::operation::{Call, KEYS, Kind};
 use storage::{LATEST, Snapshot, Store};
@@ -85,64 +88,19 @@ impl Language for Slow {
     }
 }
 
-/// Whose syncs wait as long as the gate is locked.
-#[derive(Clone)]
-struct Gated {
-    files: MemoryFiles,
-    gate: Arc<Mutex<()>>,
+/// Syncs wait as long as the gate is locked.
+#[derive(Default)]
+struct Gate {
+    gate: Mutex<()>,
     /// Syncs that wait or have been done.
-    syncs: Arc<AtomicUsize>,
+    syncs: AtomicUsize,
 }
 
-struct GatedFile(Box<dyn StorageFile>, Gated);
-
-impl Gated {
-    fn new(files: &MemoryFiles) -> Gated {
-        Gated { files: files.clone(), gate: Arc::default(), syncs: Arc::default() }
-    }
-}
-
-impl Files for Gated {
-    fn list(&self, folder: &str) -> io::Result<Vec<String>> {
-        self.files.list(folder)
-    }
-    fn create_folder(&self, folder: &str) -> io::Result<()> {
-        self.files.create_folder(folder)
-    }
-    fn sync_folder(&self, folder: &str) -> io::Result<()> {
-        self.files.sync_folder(folder)
-    }
-    fn create(&self, path: &str) -> io::Result<Box<dyn StorageFile>> {
-        Ok(Box::new(GatedFile(self.files.create(path)?, self.clone())))
-    }
-    fn open(&self, path: &str) -> io::Result<Box<dyn StorageFile>> {
-        Ok(Box::new(GatedFile(self.files.open(path)?, self.clone())))
-    }
-    fn remove(&self, path: &str) -> io::Result<()> {
-        self.files.remove(path)
-    }
-    fn salt(&self) -> u64 {
-        self.files.salt()
-    }
-}
-
-impl StorageFile for GatedFile {
-    fn size(&self) -> io::Result<u64> {
-        self.0.size()
-    }
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        self.0.read_at(buffer, offset)
-    }
-    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.0.write_at(bytes, offset)
-    }
-    fn set_size(&self, size: u64) -> io::Result<()> {
-        self.0.set_size(size)
-    }
-    fn sync(&self) -> io::Result<()> {
-        self.1.syncs.fetch_add(1, Ordering::SeqCst);
-        let _open = self.1.gate.lock().unwrap();
-        self.0.sync()
+impl Interceptor for Gate {
+    fn sync(&self, file: &dyn StorageFile, _: &str) -> io::Result<()> {
+        self.syncs.fetch_add(1, Ordering::SeqCst);
+        let _open = self.gate.lock().unwrap();
+        file.sync()
     }
 }
 
@@ -324,14 +282,15 @@ fn a_call_has_run_while_another_one_of_its_epoch_is_running() {
 #[test]
 fn calls_run_while_the_block_before_them_is_synced() {
     let memory = MemoryFiles::new();
-    let files = Gated::new(&memory);
+    let gate = Arc::new(Gate::default());
+    let files = Intercepted::new(Arc::new(memory.clone()), Arc::clone(&gate));
     drop(begin(&memory, "silo", 2, BlockLimits::default()));
-    let node = start(Arc::new(files.clone()), 2, BlockLimits::default());
+    let node = start(Arc::new(files), 2, BlockLimits::default());
     node.schema("create table main");
-    let closed = files.gate.lock().unwrap();
-    let before = files.syncs.load(Ordering::SeqCst);
+    let closed = gate.gate.lock().unwrap();
+    let before = gate.syncs.load(Ordering::SeqCst);
     let first = node.call(Kind::Insert, 1, 1);
-    while files.syncs.load(Ordering::SeqCst) == before {
+    while gate.syncs.load(Ordering::SeqCst) == before {
         std::thread::yield_now();
     }
     let second = node.call(Kind::Add, 1, 1);

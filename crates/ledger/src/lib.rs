@@ -32,6 +32,7 @@ pub mod genesis;
 pub mod hash;
 pub mod header;
 pub mod headers;
+mod intercepted;
 pub mod log;
 pub mod memory_files;
 pub mod merkle;
@@ -58,6 +59,7 @@ pub use genesis::Genesis;
 pub use hash::{Hash, ZERO_HASH};
 pub use header::{Header, LedgerId, OrderHeader, ResultHeader};
 pub use headers::{HeaderPiece, Link};
+pub use intercepted::{Intercepted, Interceptor};
 pub use log::{
     BlockReader, BlockWriter, Damage, LogError, LogOptions, LogReader, LogWriter, Recorded,
     TornTail, first_block, first_record, read_block, read_record,

@@ -13,7 +13,7 @@ use engine::{
 };
 use kit::random::Random;
 use ledger::memory_files::Failure;
-use ledger::{BlockReader, Files, MemoryFiles, StorageFile};
+use ledger::{BlockReader, Files, Intercepted, Interceptor, MemoryFiles, StorageFile};
 use recovery::schemes::Scheme;
 use recovery::schemes::beside::{LogFlaw, RowLogOptions, RowLoggers};
 use types::{Error, Height, Value};
@@ -141,73 +141,27 @@ fn what_was_acknowledged_survives_a_power_cut_under_each_scheme() {
     assert!(by_rows > 100, "{by_rows} blocks from row logs");
 }
 
-/// Whose syncs wait as long as the gate is locked.
-struct Gated {
-    files: MemoryFiles,
-    gate: Arc<Mutex<()>>,
-}
+/// Syncs wait as long as the gate is locked.
+#[derive(Default)]
+struct Gate(Mutex<()>);
 
-struct GatedFile(Box<dyn StorageFile>, Arc<Mutex<()>>);
-
-impl Gated {
-    fn wrap(&self, file: Box<dyn StorageFile>) -> Box<dyn StorageFile> {
-        Box::new(GatedFile(file, Arc::clone(&self.gate)))
-    }
-}
-
-impl Files for Gated {
-    fn list(&self, folder: &str) -> io::Result<Vec<String>> {
-        self.files.list(folder)
-    }
-    fn create_folder(&self, folder: &str) -> io::Result<()> {
-        self.files.create_folder(folder)
-    }
-    fn sync_folder(&self, folder: &str) -> io::Result<()> {
-        self.files.sync_folder(folder)
-    }
-    fn create(&self, path: &str) -> io::Result<Box<dyn StorageFile>> {
-        Ok(self.wrap(self.files.create(path)?))
-    }
-    fn open(&self, path: &str) -> io::Result<Box<dyn StorageFile>> {
-        Ok(self.wrap(self.files.open(path)?))
-    }
-    fn remove(&self, path: &str) -> io::Result<()> {
-        self.files.remove(path)
-    }
-    fn salt(&self) -> u64 {
-        self.files.salt()
-    }
-}
-
-impl StorageFile for GatedFile {
-    fn size(&self) -> io::Result<u64> {
-        self.0.size()
-    }
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        self.0.read_at(buffer, offset)
-    }
-    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.0.write_at(bytes, offset)
-    }
-    fn set_size(&self, size: u64) -> io::Result<()> {
-        self.0.set_size(size)
-    }
-    fn sync(&self) -> io::Result<()> {
-        let _open = self.1.lock().unwrap();
-        self.0.sync()
+impl Interceptor for Gate {
+    fn sync(&self, file: &dyn StorageFile, _: &str) -> io::Result<()> {
+        let _open = self.0.lock().unwrap();
+        file.sync()
     }
 }
 
 /// Whether a result is released while one logger of two still syncs, its block in the ledger.
 fn is_released_early(flaw: Option<LogFlaw>) -> bool {
     let files = MemoryFiles::new();
-    let gate = Arc::new(Mutex::new(()));
-    let slow = Gated { files: MemoryFiles::new(), gate: Arc::clone(&gate) };
+    let gate = Arc::new(Gate::default());
+    let slow = Intercepted::new(Arc::new(MemoryFiles::new()), Arc::clone(&gate));
     let folders: Vec<Arc<dyn Files>> = vec![Arc::new(MemoryFiles::new()), Arc::new(slow)];
     let rows = RowFolders { scheme: Scheme::Logical, folders };
     let engine = start(&files, &Logging::Rows(rows, flaw), ASKED_FOR);
     submit(&engine, schema(TABLE)).unwrap();
-    let closed = gate.lock().unwrap();
+    let closed = gate.0.lock().unwrap();
     let before = blocks_in(&files);
     let mut answer = engine.submit(TALLY, &Asked::from(&row(1)), None).unwrap();
     while blocks_in(&files) == before {

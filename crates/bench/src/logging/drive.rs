@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use types::{Height, Position};
 
 use super::trace::{CheckpointCost, Part, SLICE, Slice, Trace};
-use super::unsynced::Unsynced;
+use super::unsynced::unsynced;
 use super::{Load, Scheme, Setting};
 use crate::bed::{Bed, Source};
 use crate::run::{collect, cpu_time};
@@ -137,7 +137,7 @@ impl RowLogger {
         let folder = folder(setting)?;
         let mut files: Arc<dyn Files> = Arc::new(RealFiles::open(folder.path())?);
         if !setting.sync {
-            files = Arc::new(Unsynced(files));
+            files = Arc::new(unsynced(files));
         }
         let loggers = Loggers::create(&files, scheme, setting.loggers)?;
         Ok(Some(RowLogger { loggers, ad_hoc_percent, _folder: folder }))

@@ -135,55 +135,33 @@ fn decode(file: u64, mut bytes: &[u8]) -> Result<Found> {
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use ledger::{MemoryFiles, StorageFile};
+    use ledger::{Intercepted, Interceptor, MemoryFiles};
 
     use super::*;
 
-    /// Files whose folders cannot be synced while it is so.
-    struct Stuck(MemoryFiles, AtomicBool);
+    /// Folders cannot be synced while it is so.
+    struct Stuck(AtomicBool);
 
-    impl Files for Stuck {
-        fn list(&self, folder: &str) -> io::Result<Vec<String>> {
-            self.0.list(folder)
-        }
-
-        fn create_folder(&self, folder: &str) -> io::Result<()> {
-            self.0.create_folder(folder)
-        }
-
-        fn sync_folder(&self, folder: &str) -> io::Result<()> {
-            match self.1.load(Ordering::Relaxed) && folder == FOLDER {
+    impl Interceptor for Stuck {
+        fn sync_folder(&self, files: &dyn Files, folder: &str) -> io::Result<()> {
+            match self.0.load(Ordering::Relaxed) && folder == FOLDER {
                 true => Err(io::Error::other("stuck")),
-                false => self.0.sync_folder(folder),
+                false => files.sync_folder(folder),
             }
-        }
-
-        fn create(&self, path: &str) -> io::Result<Box<dyn StorageFile>> {
-            self.0.create(path)
-        }
-
-        fn open(&self, path: &str) -> io::Result<Box<dyn StorageFile>> {
-            self.0.open(path)
-        }
-
-        fn remove(&self, path: &str) -> io::Result<()> {
-            self.0.remove(path)
-        }
-
-        fn salt(&self) -> u64 {
-            self.0.salt()
         }
     }
 
     #[test]
     fn a_name_that_was_refused_does_not_rise_again() {
-        let files = Arc::new(Stuck(MemoryFiles::new(), AtomicBool::new(true)));
+        let stuck = Arc::new(Stuck(AtomicBool::new(true)));
+        let files = Intercepted::new(Arc::new(MemoryFiles::new()), Arc::clone(&stuck));
+        let files = Arc::new(files);
         let head = Head { height: 7, hash: [9; 32], time_us: -5 };
         let mut folder = PinFolder::open(files.clone()).unwrap();
         let refused = folder.keep(head, "ada", "audit").unwrap_err();
         assert_eq!(refused.code(), SqlState::IO_ERROR);
         assert_eq!(PinFolder::open(files.clone()).unwrap().found, []);
-        files.1.store(false, Ordering::Relaxed);
+        stuck.0.store(false, Ordering::Relaxed);
         let kept = folder.keep(head, "ada", "audit").unwrap();
         assert_eq!(PinFolder::open(files).unwrap().found.len(), 1);
         folder.forget(kept).unwrap();

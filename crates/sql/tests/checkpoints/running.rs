@@ -10,7 +10,10 @@ use engine::{
     replay_watched,
 };
 use ledger::checkpoint::{heights, read_manifest};
-use ledger::{BlockWriter, Files, Genesis, LogOptions, MemoryFiles, Parameters, StorageFile};
+use ledger::{
+    BlockWriter, Files, Genesis, Intercepted, Interceptor, LogOptions, MemoryFiles, Parameters,
+    StorageFile,
+};
 use sql::SessionInfo;
 use sql::session::schema::Schema;
 use sql::session::{Database, Session};
@@ -265,37 +268,19 @@ fn a_checkpoint_that_keeps_too_much_memory_is_given_up() {
     });
 }
 
-/// Files on a disk that takes its time for a new pack.
-struct SlowPacks(MemoryFiles);
+/// A disk that takes its time for a new pack.
+struct SlowPacks;
 
 impl SlowPacks {
     const CREATE: Duration = Duration::from_millis(200);
 }
 
-impl Files for SlowPacks {
-    fn list(&self, folder: &str) -> std::io::Result<Vec<String>> {
-        self.0.list(folder)
-    }
-    fn create_folder(&self, folder: &str) -> std::io::Result<()> {
-        self.0.create_folder(folder)
-    }
-    fn sync_folder(&self, folder: &str) -> std::io::Result<()> {
-        self.0.sync_folder(folder)
-    }
-    fn create(&self, path: &str) -> std::io::Result<Box<dyn StorageFile>> {
+impl Interceptor for SlowPacks {
+    fn create(&self, files: &dyn Files, path: &str) -> std::io::Result<Box<dyn StorageFile>> {
         if path.ends_with("pack") {
             std::thread::sleep(Self::CREATE);
         }
-        self.0.create(path)
-    }
-    fn open(&self, path: &str) -> std::io::Result<Box<dyn StorageFile>> {
-        self.0.open(path)
-    }
-    fn remove(&self, path: &str) -> std::io::Result<()> {
-        self.0.remove(path)
-    }
-    fn salt(&self) -> u64 {
-        self.0.salt()
+        files.create(path)
     }
 }
 
@@ -306,7 +291,8 @@ fn a_rest_ends_when_the_node_stops_and_when_memory_runs_short() {
     let rest = SlowPacks::CREATE * 99;
     let settings = ServiceSettings { cpu_percent_max: 1, undo_bytes_max: 8 << 20, ..ASKED_FOR };
     block_on(async {
-        let (observer, slow) = (Arc::new(NoObserver), Arc::new(SlowPacks(files.clone())));
+        let slow = Arc::new(Intercepted::new(Arc::new(files.clone()), Arc::new(SlowPacks)));
+        let observer = Arc::new(NoObserver);
         let database = start_with(&files, settings, "harmony", slow, observer);
         let mut client = session(&database);
         fill(&mut client).await;

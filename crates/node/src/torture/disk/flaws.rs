@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Result;
 use ledger::checkpoint::CHECKPOINT_FOLDER;
 use ledger::memory_files::{Failure, MANNERS};
-use ledger::{Files, MemoryFiles, StorageFile, Stream};
+use ledger::{Files, Intercepted, Interceptor, MemoryFiles, StorageFile, Stream};
 
 use super::faults;
 use super::world::{Reference, Running, Told, begin, runtime, tell};
@@ -66,10 +66,8 @@ impl Flaw {
     ];
 }
 
-/// Files as a program with a flaw uses them.
-#[derive(Clone)]
+/// Uses files as a program with a flaw does.
 struct Careless {
-    files: MemoryFiles,
     flaw: Flaw,
     /// The flaw is not in the tests' own setting up.
     active: Arc<AtomicBool>,
@@ -79,103 +77,63 @@ impl Careless {
     fn has(&self, flaw: Flaw) -> bool {
         self.flaw == flaw && self.active.load(Ordering::Relaxed)
     }
-
-    fn wrap(&self, path: &str, file: Box<dyn StorageFile>) -> Box<dyn StorageFile> {
-        Box::new(CarelessFile { file, path: path.to_owned(), files: self.clone() })
-    }
-
-    fn remove_checkpoints(&self) -> io::Result<()> {
-        for name in self.files.list(CHECKPOINT_FOLDER)? {
-            self.files.remove(&format!("{CHECKPOINT_FOLDER}/{name}"))?;
-        }
-        self.files.sync_folder(CHECKPOINT_FOLDER)
-    }
 }
 
-impl Files for Careless {
-    fn list(&self, folder: &str) -> io::Result<Vec<String>> {
-        self.files.list(folder)
+fn remove_checkpoints(files: &dyn Files) -> io::Result<()> {
+    for name in files.list(CHECKPOINT_FOLDER)? {
+        files.remove(&format!("{CHECKPOINT_FOLDER}/{name}"))?;
     }
+    files.sync_folder(CHECKPOINT_FOLDER)
+}
 
-    fn create_folder(&self, folder: &str) -> io::Result<()> {
-        self.files.create_folder(folder)
-    }
-
-    fn sync_folder(&self, folder: &str) -> io::Result<()> {
+impl Interceptor for Careless {
+    fn sync_folder(&self, files: &dyn Files, folder: &str) -> io::Result<()> {
         let skipped = match folder {
             ORDERS => self.has(Flaw::SegmentFolderNotSynced),
             CHECKPOINT_FOLDER => self.has(Flaw::CheckpointFolderNotSynced),
             _ if holds_headers(folder) => self.has(Flaw::PrunedBeforeHeaders),
             _ => false,
         };
-        if skipped { Ok(()) } else { self.files.sync_folder(folder) }
+        if skipped { Ok(()) } else { files.sync_folder(folder) }
     }
 
-    fn create(&self, path: &str) -> io::Result<Box<dyn StorageFile>> {
+    fn create(&self, files: &dyn Files, path: &str) -> io::Result<Box<dyn StorageFile>> {
         if path.ends_with(".pack") && self.has(Flaw::RetentionFirst) {
-            self.remove_checkpoints()?;
+            remove_checkpoints(files)?;
         }
-        Ok(self.wrap(path, self.files.create(path)?))
+        files.create(path)
     }
 
-    fn open(&self, path: &str) -> io::Result<Box<dyn StorageFile>> {
-        Ok(self.wrap(path, self.files.open(path)?))
-    }
-
-    fn remove(&self, path: &str) -> io::Result<()> {
-        match self.files.remove(path) {
+    fn remove(&self, files: &dyn Files, path: &str) -> io::Result<()> {
+        match files.remove(path) {
             // What its own flaw has removed.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             removed => removed,
         }
     }
 
-    fn salt(&self) -> u64 {
-        self.files.salt()
-    }
-}
-
-struct CarelessFile {
-    file: Box<dyn StorageFile>,
-    path: String,
-    files: Careless,
-}
-
-impl StorageFile for CarelessFile {
-    fn size(&self) -> io::Result<u64> {
-        self.file.size()
-    }
-
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        self.file.read_at(buffer, offset)
-    }
-
-    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        match self.file.write_at(bytes, offset) {
-            Err(_) if self.files.has(Flaw::WriteErrorIgnored) => Ok(()),
+    fn write_at(&self, file: &dyn StorageFile, bytes: &[u8], offset: u64) -> io::Result<()> {
+        match file.write_at(bytes, offset) {
+            Err(_) if self.has(Flaw::WriteErrorIgnored) => Ok(()),
             written => written,
         }
     }
 
-    fn set_size(&self, size: u64) -> io::Result<()> {
-        self.file.set_size(size)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        let flaw = match self.path.split_once('/') {
+    fn sync(&self, file: &dyn StorageFile, path: &str) -> io::Result<()> {
+        let flaw = match path.split_once('/') {
             Some((ORDERS, _)) => Some(Flaw::AcknowledgedBeforeSync),
             Some((RESULTS, _)) => Some(Flaw::ManifestBeforeResults),
             Some((folder, _)) if holds_headers(folder) => Some(Flaw::PrunedBeforeHeaders),
-            _ if self.path.ends_with(".pack") => Some(Flaw::ManifestBeforePack),
-            _ if self.path.ends_with(".manifest") => Some(Flaw::ManifestNotSynced),
+            _ if path.ends_with(".pack") => Some(Flaw::ManifestBeforePack),
+            _ if path.ends_with(".manifest") => Some(Flaw::ManifestNotSynced),
             _ => None,
         };
-        if flaw.is_some_and(|flaw| self.files.has(flaw)) {
+        if flaw.is_some_and(|flaw| self.has(flaw)) {
             return Ok(());
         }
-        match self.file.sync() {
-            Err(_) if self.files.has(Flaw::SyncRetried) => self.file.sync(),
-            Err(_) if self.files.has(Flaw::SyncErrorIgnored) => Ok(()),
+        match file.sync() {
+            Err(_) if self.has(Flaw::SyncRetried) => file.sync(),
+            Err(_) if self.has(Flaw::SyncErrorIgnored) => Ok(()),
             synced => synced,
         }
     }
@@ -202,8 +160,8 @@ pub fn found_by(flaw: Flaw, reference: &Reference) -> Result<Option<String>> {
 
 fn careless(flaw: Flaw) -> Result<(MemoryFiles, Arc<dyn Files>, Arc<AtomicBool>)> {
     let (files, active) = (MemoryFiles::new(), Arc::new(AtomicBool::new(false)));
-    let shared: Arc<dyn Files> =
-        Arc::new(Careless { files: files.clone(), flaw, active: active.clone() });
+    let careless = Arc::new(Careless { flaw, active: Arc::clone(&active) });
+    let shared = Arc::new(Intercepted::new(Arc::new(files.clone()), careless));
     Ok((files, shared, active))
 }
 
