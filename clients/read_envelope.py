@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Reads what is ordered, as docs/order-format.md describes it, with Python's standard library.
+"""Reads what is ordered, as docs/order-format.md describes it, with Python's standard library and
+canonical.py beside it.
 
     read_envelope.py envelope HEX        prints it and its id as JSON
     read_envelope.py proposal HEX
@@ -17,6 +18,8 @@ import json
 import struct
 import sys
 
+import canonical
+
 NAME_BYTES_MAX = 255
 SETTING_BYTES_MAX = 4096
 SIGNATURE_BYTES_MAX = 8192
@@ -24,62 +27,14 @@ LIST_MAX = 64
 WINDOW = 1024
 
 
-class Reader:
+class Reader(canonical.Reader):
     """1. Strict reading from the front."""
-
-    def __init__(self, data):
-        self.data, self.at = data, 0
-
-    def take(self, count):
-        if count > len(self.data) - self.at:
-            raise ValueError("cut short")
-        self.at += count
-        return self.data[self.at - count : self.at]
-
-    def byte(self):
-        return self.take(1)[0]
-
-    def varint(self):
-        number, shift = 0, 0
-        while True:
-            byte = self.byte()
-            number |= (byte & 0x7F) << shift
-            if number >= 1 << 64:
-                raise ValueError("a number beyond 64 bits")
-            if byte < 0x80:
-                if byte == 0 and shift > 0:
-                    raise ValueError("an overlong number")
-                return number
-            shift += 7
-
-    def zigzag(self):
-        number = self.varint()
-        return number >> 1 if number % 2 == 0 else -(number >> 1) - 1
-
-    def string(self):
-        return self.take(self.varint())
-
-    def text(self):
-        return self.string().decode()
 
     def name(self):
         name = self.string()
         if not 1 <= len(name) <= NAME_BYTES_MAX:
             raise ValueError("a name of a wrong length")
         return name.decode()
-
-    def list(self, item, count_max):
-        count = self.varint()
-        if count > count_max:
-            raise ValueError("a list that is too long")
-        return [item() for _ in range(count)]
-
-    def left(self):
-        return len(self.data) - self.at
-
-    def finish(self):
-        if self.left():
-            raise ValueError(f"{self.left()} bytes left over")
 
 
 def ascending(keys):

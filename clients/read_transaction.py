@@ -12,55 +12,21 @@ import json
 import struct
 import sys
 
+import canonical
+
 TYPES = [
     "not declared", "boolean", "smallint", "integer", "bigint", "double precision", "numeric",
     "text", "varchar", "bytea", "uuid", "date", "timestamp", "timestamptz", "void",
 ]
 
 
-class Reader:
-    def __init__(self, data):
-        self.data, self.at = data, 0
-
-    def take(self, count):
-        if self.at + count > len(self.data):
-            raise ValueError("cut short")
-        self.at += count
-        return self.data[self.at - count : self.at]
-
-    def byte(self):
-        return self.take(1)[0]
-
-    def varint(self):
-        number, shift = 0, 0
-        while True:
-            byte = self.byte()
-            number |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                if byte == 0 and shift > 0:
-                    raise ValueError("an overlong number")
-                return number
-            shift += 7
-
-    def zigzag(self):
-        number = self.varint()
-        return number >> 1 if number % 2 == 0 else -(number >> 1) - 1
-
-    def string(self):
-        return self.take(self.varint())
-
-    def text(self):
-        return self.string().decode()
-
-    def list(self, item):
-        return [item() for _ in range(self.varint())]
-
+class Reader(canonical.Reader):
     def value(self):
         tag = self.byte()
         if tag <= 2:
             return [None, False, True][tag]
         if tag == 5:
-            sign_scale, mantissa = self.byte(), self.varint()
+            sign_scale, mantissa = self.byte(), self.varint(bits=96)
             digits, scale = str(mantissa), sign_scale & 0x7F
             digits = digits.rjust(scale + 1, "0")
             point = len(digits) - scale
@@ -114,12 +80,6 @@ class Reader:
             return {"parameter": self.text(), "value": self.text()}
         raise ValueError(f"a request of kind {kind}")
 
-    def flag(self):
-        byte = self.byte()
-        if byte > 1:
-            raise ValueError("a flag that is neither 0 nor 1")
-        return byte == 1
-
     def image(self):
         table, is_row = self.varint(), self.flag()
         return {"table": table, "image" if is_row else "gone": self.string().hex()}
@@ -129,7 +89,7 @@ class Reader:
         if form == 1:
             rows = Reader(self.string())
             said["rows"] = rows.list(rows.row)
-            rows.end()
+            rows.finish()
         elif form == 2:
             said["rows_hash"] = self.take(32).hex()
         elif form != 0:
@@ -169,15 +129,11 @@ class Reader:
     def write(self):
         return self.body() | {"count": self.varint(), "answer": self.list(self.row)}
 
-    def end(self):
-        if self.at != len(self.data):
-            raise ValueError("bytes after the end")
-
 
 def whole(data, read):
     reader = Reader(data)
     said = read(reader)
-    reader.end()
+    reader.finish()
     return said
 
 
