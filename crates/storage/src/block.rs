@@ -17,7 +17,7 @@ use crate::pins::Pin;
 use crate::record::{Slot, load_words};
 use crate::store::Catalog;
 use crate::table::Table;
-use crate::undo::{Garbage, Touched, UndoArena, UndoSpace};
+use crate::undo::{Garbage, GarbageKind, Overwritten, Touched, UndoArena, UndoSpace};
 
 /// The write side of one block: an [`UndoArena`] for each worker.
 pub struct BlockWrites {
@@ -79,16 +79,35 @@ impl BlockWrites {
         blocks
     }
 
-    pub(crate) fn close(self) -> (Vec<Touched>, Vec<Garbage>) {
+    pub(crate) fn close(self, catalog: &Catalog) -> (Vec<Touched>, Vec<Garbage>) {
         let mut touched = Vec::new();
         let mut garbage = Vec::new();
+        let mut overwritten = Vec::new();
         for mut arena in self.arenas {
             touched.append(&mut arena.touched);
             garbage.append(&mut arena.garbage);
+            overwritten.append(&mut arena.overwritten);
             arena.close();
         }
+        garbage.extend(left_strings(catalog, overwritten));
         (touched, garbage)
     }
+}
+
+/// The strings that records have left for good, each once: one that was overwritten and brought
+/// back is its record's again, and one that was brought back twice was overwritten twice.
+fn left_strings(catalog: &Catalog, mut overwritten: Vec<Overwritten>) -> Vec<Garbage> {
+    let place = |string: &Overwritten| (string.incarnation, string.slot, string.view[1]);
+    overwritten.sort_unstable_by_key(place);
+    overwritten.dedup_by_key(|string| place(string));
+    let left = overwritten.into_iter().filter_map(|string| {
+        let table = catalog.table(string.table)?;
+        // A table that was rewritten has taken its strings with it.
+        let is_here = table.records.incarnation == string.incarnation;
+        let is_left = is_here && !table.records.holds_string(string.slot, string.view);
+        is_left.then(|| table.garbage(string.slot, GarbageKind::String(string.view)))
+    });
+    left.collect()
 }
 
 /// The net changes of a finished block. Its pins keep both images of every row readable as long as

@@ -119,6 +119,7 @@ impl Table {
             self.delete(slot, last, undo);
             return;
         }
+        self.note_strings(slot, &self.records.layout.strings, undo);
         self.restore_entries(slot, payload, undo);
         self.records.revert(slot, before, payload, undo);
     }

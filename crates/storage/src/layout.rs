@@ -121,6 +121,12 @@ pub(crate) struct Cell {
 }
 
 impl Column {
+    /// Whether its words are a view.
+    #[inline]
+    pub(crate) fn is_string(&self) -> bool {
+        matches!(self.kind, Kind::Text | Kind::Bytes)
+    }
+
     #[inline]
     pub(crate) fn range(&self) -> Range<usize> {
         let start = self.offset as usize;
@@ -307,6 +313,8 @@ pub(crate) fn key_of_words(words: &[KeyWord], payload: &[AtomicU64]) -> Key {
 #[derive(Debug)]
 pub(crate) struct Layout {
     pub(crate) columns: Box<[Column]>,
+    /// Those of the columns whose words are views.
+    pub(crate) strings: Box<[Column]>,
     pub(crate) key: KeyPlace,
     /// Behind the protocol's words.
     pub(crate) protocol_end: usize,
@@ -338,6 +346,7 @@ impl Layout {
         let protocol_end = PROTOCOL + protocol_words;
         let payload = protocol_end + key.header_words();
         Layout {
+            strings: columns.iter().filter(|column| column.is_string()).copied().collect(),
             columns,
             key,
             protocol_end,

@@ -12,9 +12,9 @@
 //! `words::raw` (a zeroed allocation and a prefetch) and in `heap::ascii` (a
 //! text known to be one).
 //!
-//! Left out so far: space of overwritten long strings and of long index keys comes back only when a
-//! table is rewritten; undo chunks, nodes and slots are reused by their own table or store, not
-//! returned to the system; a block once begun cannot be undone.
+//! Left out so far: undo chunks, nodes, slots and strings' places are reused by their own table or
+//! store, not returned to the system, and a hash table that has grown keeps its smaller halves; a
+//! block once begun cannot be undone.
 //!
 //! Absence: no transactions, no conflicts, no constraints, no SQL, no disk. Storage is told what to
 //! write by a concurrency-control protocol, which guarantees that within a block each record

@@ -114,7 +114,13 @@ impl Table {
         };
         let versions = images.iter().zip(&payloads).skip(beneath).rev();
         self.chain(slot, versions, undo);
-        payloads.iter().for_each(|payload| self.lead_to_past(slot, payload, undo));
+        for payload in &payloads {
+            self.lead_to_past(slot, payload, undo);
+            let strings = self.records.layout.strings.iter();
+            strings.for_each(|column| {
+                self.note_string(slot, column.cell(|i| payload[i]).words, undo);
+            });
+        }
         Ok(key)
     }
 

@@ -65,9 +65,10 @@ use parking_lot::Mutex;
 use types::{Height, Key, Stamp, TableId, TableSchema};
 
 use crate::header::{StampWord, State};
-use crate::heap::{Heap, View};
+use crate::heap::{Heap, View, is_long};
 use crate::layout::{KeyPlace, Layout, NEWEST, PROTOCOL, STAMP, key_of_words, words_are};
 use crate::pins::Readable;
+use crate::table::load_cell;
 use crate::undo::{Recycled, Touched, UndoArena, UndoSpace, Version};
 use crate::words::Words;
 
@@ -499,8 +500,29 @@ impl Records {
         let deleted = StampWord(record[STAMP].load(Ordering::Relaxed));
         let stamp = StampWord::new(deleted.stamp(), State::Free);
         record[STAMP].store(stamp.0, Ordering::Release);
+        self.free_strings(record);
         self.free.lock().push(slot);
         self.free_count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Gives up the strings of a record that goes: those of its last image, and its key.
+    fn free_strings(&self, record: &[AtomicU64]) {
+        let (header, payload) = record.split_at(self.layout.payload);
+        self.long_strings(payload).for_each(|view| self.heap.free(view));
+        if self.layout.key == KeyPlace::View {
+            self.heap.free(key_view(header));
+        }
+    }
+
+    /// The views of an image's long strings.
+    pub(crate) fn long_strings(&self, payload: &[AtomicU64]) -> impl Iterator<Item = View> {
+        let strings = self.layout.strings.iter();
+        strings.map(|column| load_cell(column, payload).words).filter(|view| is_long(*view))
+    }
+
+    /// Whether a long string is one of a record's last image.
+    pub(crate) fn holds_string(&self, slot: Slot, view: View) -> bool {
+        self.payload(slot).is_some_and(|payload| self.long_strings(payload).any(|own| own == view))
     }
 
     /// Slots that hold a record, deleted ones not yet collected included.
@@ -519,7 +541,7 @@ impl Records {
     }
 
     pub(crate) fn reserved_bytes(&self) -> u64 {
-        self.rows.reserved_bytes() as u64 + self.heap.used_bytes()
+        self.rows.reserved_bytes() as u64 + self.heap.reserved_bytes()
     }
 }
 

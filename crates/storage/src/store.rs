@@ -381,7 +381,7 @@ impl Store {
     /// # Panics
     /// If it has.
     pub fn withdraw(&self, block: BlockWrites) {
-        let (touched, garbage) = block.close();
+        let (touched, garbage) = block.close(&self.current.load());
         assert!(touched.is_empty() && garbage.is_empty(), "a block that was written is withdrawn");
         *self.writing.lock() = None;
     }
@@ -393,7 +393,7 @@ impl Store {
 
     fn close(&self, block: BlockWrites) -> Vec<Touched> {
         let height = block.height();
-        let (touched, garbage) = block.close();
+        let (touched, garbage) = block.close(&self.current.load());
         self.feed.close(height, &touched);
         if !garbage.is_empty() {
             self.garbage.lock().push(height, garbage);

@@ -48,11 +48,12 @@ use types::{ColumnId, Height, IndexId, Key, Stamp, TableId, TableSchema, Value};
 use crate::entry::{self, EntryColumn};
 use crate::hash::{HashIndex, KeyHash};
 use crate::header::State;
-use crate::layout::{Cell, IMAGE_WORDS};
+use crate::heap::{View, is_long};
+use crate::layout::{Cell, Column, IMAGE_WORDS};
 use crate::ordered::OrderedIndex;
 use crate::pins::Readable;
 use crate::record::{LATEST, Records, Slot, load_words, store_words};
-use crate::undo::{Garbage, GarbageKind, UndoArena, UndoSpace};
+use crate::undo::{Garbage, GarbageKind, Overwritten, UndoArena, UndoSpace};
 
 /// Up to so many columns are picked out of a record one by one; of more, the whole record is taken.
 const FEW_COLUMNS: usize = 4;
@@ -100,6 +101,8 @@ pub struct TableUsage {
     pub records: u64,
     /// Address space of rows plus bytes of long strings.
     pub row_bytes: u64,
+    /// Of these, what strings have left for others of their length.
+    pub string_free_bytes: u64,
     pub hash_bytes: u64,
     /// Nodes of the ordered indexes.
     pub ordered_bytes: u64,
@@ -178,6 +181,7 @@ impl Table {
         TableUsage {
             records: self.records.used_slots(),
             row_bytes: self.records.reserved_bytes(),
+            string_free_bytes: self.records.heap.free_bytes(),
             hash_bytes: self.hash.bytes() as u64,
             ordered_bytes: ordered.map(|index| index.bytes() as u64).sum(),
         }
@@ -373,6 +377,10 @@ impl Table {
     ) {
         debug_assert!(columns.iter().all(|(id, _)| !self.schema.primary_key.contains(id)));
         let Records { layout, heap, .. } = &*self.records;
+        if !layout.strings.is_empty() {
+            let columns = columns.iter().map(|(id, _)| layout.column(*id));
+            self.note_strings(slot, columns, undo);
+        }
         if self.has_secondary && self.touches_an_index(columns) {
             let mut payload = std::mem::take(&mut undo.payload);
             self.load_payload(slot, &mut payload);
@@ -396,8 +404,29 @@ impl Table {
     pub fn update_row(&self, slot: Slot, row: &[Value], stamp: Stamp, undo: &mut UndoArena) {
         let mut payload = std::mem::take(&mut undo.payload);
         self.encode(row, &mut payload);
+        self.note_strings(slot, &self.records.layout.strings, undo);
         self.overwrite(slot, &payload, stamp, undo);
         undo.payload = payload;
+    }
+
+    /// Notes the long strings of a record's columns, which are about to be overwritten.
+    pub(crate) fn note_strings<'a>(
+        &self,
+        slot: Slot,
+        columns: impl IntoIterator<Item = &'a Column>,
+        undo: &mut UndoArena,
+    ) {
+        let Some(payload) = self.records.payload(slot) else { return };
+        for column in columns.into_iter().filter(|column| column.is_string()) {
+            self.note_string(slot, load_cell(column, payload).words, undo);
+        }
+    }
+
+    pub(crate) fn note_string(&self, slot: Slot, view: View, undo: &mut UndoArena) {
+        if is_long(view) {
+            let (table, incarnation) = (self.schema.id, self.records.incarnation);
+            undo.overwritten.push(Overwritten { table, incarnation, slot, view });
+        }
     }
 
     /// Deletes the current row. Its words stay for the readers of older heights.
@@ -509,7 +538,23 @@ impl Table {
                 }
                 reader.filter(|_| !is_current)
             }
+            GarbageKind::String(view) => self.collect_string(garbage.slot, *view, readable),
         }
+    }
+
+    fn collect_string(&self, slot: Slot, view: View, readable: &Readable) -> Option<Height> {
+        let records = &self.records;
+        debug_assert!(!records.holds_string(slot, view), "a string that its record has left");
+        let mut reader = None;
+        records.seen_images(slot, readable, |seen_by, payload| {
+            if records.long_strings(payload).any(|own| own == view) {
+                reader = reader.max(seen_by);
+            }
+        });
+        if reader.is_none() {
+            records.heap.free(view);
+        }
+        reader
     }
 
     fn collect_record(&self, slot: Slot, readable: &Readable) -> Option<Height> {
@@ -560,6 +605,6 @@ impl Table {
 }
 
 #[inline]
-pub(crate) fn load_cell(column: &crate::layout::Column, payload: &[AtomicU64]) -> Cell {
+pub(crate) fn load_cell(column: &Column, payload: &[AtomicU64]) -> Cell {
     column.cell(|i| payload[i].load(Ordering::Relaxed))
 }

@@ -48,6 +48,7 @@ use types::{Height, IndexId, Key, Stamp, TableId};
 
 use crate::exclusive::{LINES_MAX, WORDS_PER_LINE};
 use crate::header::StampWord;
+use crate::heap::View;
 use crate::record::{Records, Slot};
 use crate::words::{self, Words};
 
@@ -362,6 +363,17 @@ pub(crate) enum GarbageKind {
     Record,
     /// A secondary entry that its record has left.
     Entry(IndexId, Key),
+    /// A long string that its record has left.
+    String(View),
+}
+
+/// A long string of a record that a block has overwritten, or brought back afterwards.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Overwritten {
+    pub(crate) table: TableId,
+    pub(crate) incarnation: u64,
+    pub(crate) slot: Slot,
+    pub(crate) view: View,
 }
 
 /// What one worker writes beside the records while a block runs: versions, and the lists of what
@@ -378,6 +390,7 @@ pub struct UndoArena {
     full: Vec<Chunk>,
     pub(crate) touched: Vec<Touched>,
     pub(crate) garbage: Vec<Garbage>,
+    pub(crate) overwritten: Vec<Overwritten>,
     /// Reused by the writers of this worker.
     pub(crate) payload: Vec<u64>,
 }
@@ -394,6 +407,7 @@ impl UndoArena {
             full: Vec::new(),
             touched,
             garbage: Vec::new(),
+            overwritten: Vec::new(),
             payload: Vec::new(),
         }
     }

@@ -27,7 +27,8 @@
 //! - A leaf splits behind a run of keys that came in order, be it in its middle (PostgreSQL's
 //!   nbtree does the like): orders of one district among those of others fill their leaves too.
 //!
-//! Keys over 128 bytes lie in an append-only heap; their space is not reclaimed when they go.
+//! Keys over 128 bytes lie in a heap, each in a place of its own. When its entry goes, and behind
+//! the change of the node's version by which readers of it will know, the place is free.
 
 mod node;
 #[cfg(all(test, shuttle))]
@@ -43,7 +44,7 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 use types::Key;
 
-use crate::heap::Heap;
+use crate::heap::{Heap, View};
 use crate::record::Slot;
 use crate::words::Words;
 use node::{Attempt, Locked, NODE_WORDS, Node, Restart, SearchKey, Seen};
@@ -107,6 +108,12 @@ impl OrderedIndex {
     pub fn insert(&self, key: &[u8], slot: Slot) {
         let key = SearchKey::new(key);
         until_done(|| self.try_insert(&key, slot));
+    }
+
+    /// Bytes of long keys, and how many of them are free.
+    #[cfg(test)]
+    pub(crate) fn long_key_bytes(&self) -> (u64, u64) {
+        (self.heap.reserved_bytes(), self.heap.free_bytes())
     }
 
     pub fn remove(&self, key: &[u8]) {
@@ -254,6 +261,8 @@ impl OrderedIndex {
             return Err(Restart);
         }
         let separator = self.separator(step.node, at);
+        // That of an inner node goes up, into a place of its own.
+        let goes_up = step.node.long_key(at).filter(|_| !step.node.is_leaf());
         let (right_number, right) = self.allocate();
         left.split_off(at, &right);
         drop(right);
@@ -270,7 +279,14 @@ impl OrderedIndex {
                 self.root.store(u64::from(root_number), Ordering::Release);
             }
         }
+        drop(left);
+        self.free(goes_up);
         Ok(())
+    }
+
+    /// Gives up the string of a key that no node holds any more.
+    fn free(&self, key: Option<View>) {
+        key.into_iter().for_each(|view| self.heap.free(view));
     }
 
     /// A key above entry `at - 1` and not above entry `at`: in a leaf the shortest one.
@@ -301,8 +317,12 @@ impl OrderedIndex {
         if !is_meant(step.node.value(i)) {
             return Ok(false);
         }
+        let key = step.node.long_key(i);
         leaf.remove(i);
-        Ok(step.node.count() == 0)
+        let is_empty = step.node.count() == 0;
+        drop(leaf);
+        self.free(key);
+        Ok(is_empty)
     }
 
     /// Unlinks the leaf of a key if it is empty, with the inner nodes that lead only to it.
@@ -326,8 +346,9 @@ impl OrderedIndex {
         };
         let locks: SmallVec<[Locked<'_>; 8]> =
             path[keeper..].iter().map(|step| step.node.lock(step.seen)).collect::<Attempt<_>>()?;
-        locks[0].remove_child(path[keeper].place);
+        let separator = locks[0].remove_child(path[keeper].place);
         drop(locks);
+        self.free(separator);
         let unlinked = path[keeper + 1..].iter().map(|step| step.number);
         self.numbers.lock().free.extend(unlinked);
         Ok(())

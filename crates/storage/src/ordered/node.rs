@@ -236,6 +236,12 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// The view of an entry's key, if it lies in the heap.
+    pub(super) fn long_key(self, i: usize) -> Option<View> {
+        let meta = self.meta(i);
+        (meta.length() == LONG).then(|| self.view(meta))
+    }
+
     fn view(self, meta: Meta) -> View {
         [self.word(meta.tail()), self.word(meta.tail() + 1)]
     }
@@ -379,12 +385,15 @@ impl<'a> Locked<'a> {
         node.set_shape(shape);
     }
 
-    /// Takes the child in a place out of an inner node, whose neighbour takes over its range.
-    pub(super) fn remove_child(&self, place: usize) {
+    /// Takes the child in a place out of an inner node, whose neighbour takes over its range. The
+    /// separator's view, if it lies in the heap.
+    pub(super) fn remove_child(&self, place: usize) -> Option<View> {
         if place == 0 {
             self.0.set_word(FIRST_CHILD, u64::from(self.0.child(1)));
         }
+        let separator = self.0.long_key(place.saturating_sub(1));
         self.remove(place.saturating_sub(1));
+        separator
     }
 
     /// Moves the entries from `at` on to `right`, an empty node of the same kind. In an inner node

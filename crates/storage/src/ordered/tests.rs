@@ -193,3 +193,31 @@ fn agrees_with_btree_maps_under_threads() {
     model.extend(settled.into_iter().zip(0..));
     check_whole(&index, &model);
 }
+
+/// Keys so much alike that separators are long too. They come and go in another order each time.
+#[test]
+fn long_keys_that_went_leave_their_places_to_others() {
+    let (index, mut random) = (OrderedIndex::new(), Random::new(3));
+    let key = |number: u64| format!("{}{number:08}", "k".repeat(150)).into_bytes();
+    let count = if cfg!(miri) { 40 } else { 3000 };
+    let mut reserved = Vec::new();
+    for _ in 0..6 {
+        for change in ["come", "go"] {
+            let mut numbers: Vec<u64> = (0..count).collect();
+            for end in (1..numbers.len()).rev() {
+                numbers.swap(end, random.below(end as u64 + 1) as usize);
+            }
+            for number in numbers {
+                match change {
+                    "come" => index.insert(&key(number), Slot(number as u32)),
+                    _ => index.remove(&key(number)),
+                }
+            }
+        }
+        let (all, free) = index.long_key_bytes();
+        // Where a segment ends, a key begins the next one.
+        assert!(all - free < 8 * 20 * 8, "{free} of {all} bytes are free");
+        reserved.push(all);
+    }
+    assert!(reserved[5] <= reserved[1] * 11 / 10, "{reserved:?}");
+}

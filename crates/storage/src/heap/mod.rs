@@ -1,4 +1,4 @@
-//! Byte strings as 16-byte views: short ones inline, longer ones in an append-only heap.
+//! Byte strings as 16-byte views: short ones inline, longer ones in a heap.
 //!
 //! A view is Arrow's, as two little-endian words:
 //!
@@ -9,15 +9,20 @@
 //! word 1   [ location: heap word of byte 0      ]   length  > 12
 //! ```
 //!
-//! A string's words are written once, before any view of it is published, and never change or
-//! move: a view in an undo version stays good as long as the table lives. Space of overwritten
-//! strings is not reclaimed yet (a rewrite of the table does it); what that costs is
-//! [`Heap::used_bytes`] against the live strings.
+//! A string's words are written before any view of it is published, and neither change nor move
+//! until [`Heap::free`] gives the string up, which is when no reader whose result counts comes to a
+//! view of it any more: of a column when no image that is seen holds it
+//! ([`Table::collect`](crate::Table)), of an index key when its node has lost it. Then its words
+//! serve another string ([`free`]). A reader that still holds the view reads bytes of either, and
+//! finds out by the same check that tells it that the view is stale.
+
+mod free;
 
 use compact_str::CompactString;
 use kit::sync::atomic::{AtomicU64, Ordering};
 
 use crate::words::Words;
+use free::{FreeRuns, run_of};
 
 /// Longest string that a view holds itself.
 pub(crate) const INLINE_BYTES: usize = 12;
@@ -30,11 +35,18 @@ pub(crate) struct Heap {
     words: Words,
     /// First heap word not given away.
     next: AtomicU64,
+    free: FreeRuns,
 }
 
 #[inline]
 pub(crate) fn length(view: View) -> usize {
     view[0] as u32 as usize
+}
+
+/// Whether a view's string lies in the heap.
+#[inline]
+pub(crate) fn is_long(view: View) -> bool {
+    length(view) > INLINE_BYTES
 }
 
 #[inline]
@@ -66,7 +78,11 @@ fn image(view: View) -> [u8; 16] {
 
 impl Heap {
     pub(crate) fn new() -> Self {
-        Heap { words: Words::new(1, FIRST_WORDS_LOG2), next: AtomicU64::new(0) }
+        Heap {
+            words: Words::new(1, FIRST_WORDS_LOG2),
+            next: AtomicU64::new(0),
+            free: FreeRuns::default(),
+        }
     }
 
     /// A view of `bytes`, which are stored if they do not fit the view.
@@ -79,7 +95,8 @@ impl Heap {
 
     fn store_long(&self, bytes: &[u8]) -> View {
         assert!(u32::try_from(bytes.len()).is_ok(), "a string of {} bytes", bytes.len());
-        let location = self.reserve(bytes.len().div_ceil(8) as u64);
+        let (run, class) = run_of(bytes.len().div_ceil(8) as u64);
+        let location = self.free.take(run, class).unwrap_or_else(|| self.reserve(run));
         let places = self.words.slice(location, bytes.len().div_ceil(8)).expect("reserved above");
         let (whole, rest) = bytes.as_chunks::<8>();
         for (place, word) in places.iter().zip(whole) {
@@ -92,6 +109,15 @@ impl Heap {
         }
         let prefix = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
         [bytes.len() as u64 | u64::from(prefix) << 32, location]
+    }
+
+    /// Gives up the string of a view, if it has one here. No reader whose result counts may come to
+    /// the view any more, and no string is given up twice.
+    pub(crate) fn free(&self, view: View) {
+        if is_long(view) {
+            let (run, class) = run_of(length(view).div_ceil(8) as u64);
+            self.free.put(view[1], run, class);
+        }
     }
 
     /// A run of words within one segment.
@@ -152,8 +178,14 @@ impl Heap {
         }
     }
 
-    pub(crate) fn used_bytes(&self) -> u64 {
+    /// Bytes of strings, of those that were given up too.
+    pub(crate) fn reserved_bytes(&self) -> u64 {
         self.next.load(Ordering::Relaxed) * 8
+    }
+
+    /// Bytes that strings have left and that none has taken again.
+    pub(crate) fn free_bytes(&self) -> u64 {
+        self.free.words() * 8
     }
 }
 
@@ -180,8 +212,12 @@ mod ascii {
     }
 }
 
+#[cfg(all(test, not(shuttle)))]
+mod histories;
 #[cfg(test)]
 mod tests {
+    use kit::random::Random;
+
     use super::*;
 
     #[test]
@@ -198,5 +234,29 @@ mod tests {
             assert!(!heap.equals(view, &text[1..n + 1]) || n == 0);
             heap.with_bytes(view, |bytes| assert_eq!(bytes, &text[..n]));
         }
+    }
+
+    /// Random strings come and go; a map of those that stand is the model.
+    #[test]
+    fn what_is_given_up_is_taken_again_and_what_stands_stays() {
+        let (heap, mut random) = (Heap::new(), Random::new(7));
+        let mut standing: Vec<(View, Vec<u8>)> = Vec::new();
+        let turns = if cfg!(miri) { 200 } else { 20_000 };
+        for turn in 0..turns {
+            if standing.len() > 50 || (random.below(2) == 0 && !standing.is_empty()) {
+                let (view, bytes) =
+                    standing.swap_remove(random.below(standing.len() as u64) as usize);
+                assert!(heap.equals(view, &bytes));
+                heap.free(view);
+            }
+            let bytes = vec![turn as u8; random.below(400) as usize];
+            standing.push((heap.store(&bytes), bytes));
+        }
+        standing.iter().for_each(|(view, bytes)| assert!(heap.equals(*view, bytes)));
+        let of = |bytes: &[u8]| if bytes.len() > INLINE_BYTES { bytes.len() as u64 } else { 0 };
+        let live: u64 = standing.iter().map(|(_, bytes)| of(bytes)).sum();
+        let taken = heap.reserved_bytes() - heap.free_bytes();
+        assert!(taken >= live && taken <= live * 9 / 8 + 8 * 60 + 8 * 2048, "{taken} for {live}");
+        assert!(cfg!(miri) || heap.reserved_bytes() < 100_000, "{}", heap.reserved_bytes());
     }
 }
