@@ -416,8 +416,8 @@ impl Table {
         columns: impl IntoIterator<Item = &'a Column>,
         undo: &mut UndoArena,
     ) {
-        let Some(payload) = self.records.payload(slot) else { return };
         for column in columns.into_iter().filter(|column| column.is_string()) {
+            let Some(payload) = self.records.payload(slot) else { return };
             self.note_string(slot, load_cell(column, payload).words, undo);
         }
     }
