@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use pgcatalog::SystemAnalyst;
+use pgcatalog::{Memory, OtherMemory, SystemAnalyst};
 use sql::OWNER;
 use sql::analyst::Analyst;
 use storage::Store;
@@ -16,12 +16,30 @@ use crate::users::Users;
 pub fn analyst(
     store: Arc<Store>,
     settings: &Settings,
-    metrics: &Metrics,
+    metrics: &Arc<Metrics>,
 ) -> Result<Arc<dyn Analyst>> {
     let users = Users::read(settings.password_file.as_deref())?;
     let others = users.names().filter(|name| *name != OWNER);
     let roles = std::iter::once(OWNER).chain(others).map(str::to_owned).collect();
-    Ok(Arc::new(SystemAnalyst::new(roles, columnar(store, settings, metrics)?)))
+    let memory = Memory::new(Arc::clone(&store), other_memory(metrics));
+    Ok(Arc::new(SystemAnalyst::new(roles, memory, columnar(store, settings, metrics)?)))
+}
+
+/// What the process holds beside the store, and in all.
+fn other_memory(metrics: &Arc<Metrics>) -> OtherMemory {
+    let metrics = Arc::clone(metrics);
+    Box::new(move || {
+        let images = metrics.analysis.get().map(|read| ("columnar images", read().image_bytes));
+        images.into_iter().chain(resident_bytes().map(|bytes| ("process", bytes))).collect()
+    })
+}
+
+/// Memory of the process that the operating system has backed, where it tells.
+fn resident_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes << 10)
 }
 
 #[cfg(feature = "analytics")]

@@ -19,6 +19,7 @@ use storage::Snapshot;
 use types::{DataType, Error, Result, SqlState};
 
 use crate::agreement::{are_alike, serves_as};
+use crate::memory::Memory;
 use crate::query::users::ROWS_MAX;
 use crate::query::{About, Prepared, about};
 use crate::relation;
@@ -29,13 +30,18 @@ pub struct SystemAnalyst {
     others: Option<Arc<dyn Analyst>>,
     /// Users that may log in, the owner of everything first.
     roles: Vec<String>,
+    memory: Memory,
     /// The newest version of the schema that somebody asked about.
     world: Mutex<Option<(u64, Arc<World>)>>,
 }
 
 impl SystemAnalyst {
-    pub fn new(roles: Vec<String>, others: Option<Arc<dyn Analyst>>) -> SystemAnalyst {
-        SystemAnalyst { others, roles, world: Mutex::default() }
+    pub fn new(
+        roles: Vec<String>,
+        memory: Memory,
+        others: Option<Arc<dyn Analyst>>,
+    ) -> SystemAnalyst {
+        SystemAnalyst { others, roles, memory, world: Mutex::default() }
     }
 
     fn world(&self, request: &QueryRequest<'_>) -> Arc<World> {
@@ -66,6 +72,7 @@ impl SystemAnalyst {
             server_version: request.info.server_version.clone(),
             roles: self.roles.clone(),
             activity: vec![own],
+            memory: Some(self.memory.clone()),
             ..Session::default()
         }
     }

@@ -32,6 +32,7 @@
 mod agreement;
 mod analyst;
 mod describe;
+mod memory;
 pub mod oid;
 pub mod query;
 mod relation;
@@ -40,5 +41,6 @@ mod views;
 mod world;
 
 pub use analyst::SystemAnalyst;
+pub use memory::{Memory, OtherMemory};
 pub use query::{Prepared, system_query};
 pub use world::{Activity, Row, Session, World};

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use sql::Catalog;
 use types::{Result, Value};
 
+use crate::memory::Memory;
 use crate::oid::{self, Numbers, ViewNumbers};
 use crate::relation::{self, Relation};
 use crate::tables::{self, Facts};
@@ -26,6 +27,7 @@ pub struct Session {
     /// What SHOW ALL shows.
     pub settings: Vec<(String, String)>,
     pub activity: Vec<Activity>,
+    pub memory: Option<Memory>,
     /// Microseconds since 2000-01-01.
     pub now_us: i64,
 }

@@ -3,6 +3,7 @@
 use types::Value;
 
 use super::{Facts, Rows, oid};
+use crate::memory::{Memory, Used};
 use crate::oid as number;
 use crate::query::cast::SCHEMAS;
 
@@ -66,6 +67,17 @@ pub fn pg_settings(facts: &Facts<'_>, rows: &mut Rows<'_>) {
             ("vartype", Value::text("string")),
             ("source", Value::text("session")),
             ("pending_restart", Value::Bool(false)),
+        ]);
+    }
+}
+
+pub fn tally_memory(facts: &Facts<'_>, rows: &mut Rows<'_>) {
+    let used = facts.session.memory.as_ref().map(Memory::used).unwrap_or_default();
+    for Used { part, name, bytes } in used {
+        rows.row(&[
+            ("part", Value::text(part)),
+            ("name", name.map_or(Value::Null, Value::text)),
+            ("bytes", Value::Int(bytes.cast_signed())),
         ]);
     }
 }

@@ -18,8 +18,14 @@ use crate::relation::{self, Attribute, Relation};
 use crate::world::{Names, Row, Session, World};
 
 /// Tables whose rows are not the same for every session.
-pub const SESSION_TABLES: &[&str] =
-    &["pg_authid", "pg_database", "pg_settings", "pg_stat_activity", "pg_prepared_statements"];
+pub const SESSION_TABLES: &[&str] = &[
+    "pg_authid",
+    "pg_database",
+    "pg_settings",
+    "pg_stat_activity",
+    "pg_prepared_statements",
+    "tally_memory",
+];
 
 /// What rows are made of.
 pub struct Facts<'a> {
@@ -44,6 +50,7 @@ const FILLED: &[(&str, Fill)] = &[
     ("pg_settings", cluster::pg_settings),
     ("pg_stat_activity", cluster::pg_stat_activity),
     ("pg_type", types::pg_type),
+    ("tally_memory", cluster::tally_memory),
 ];
 
 pub fn fill(facts: &Facts<'_>, relation: &'static Relation) -> Result<Vec<Row>> {
