@@ -31,6 +31,7 @@ pub mod queue;
 pub mod recovery;
 pub mod replica;
 pub mod request;
+mod rest;
 pub mod retention;
 pub mod transaction;
 #[cfg(test)]

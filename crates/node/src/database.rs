@@ -19,7 +19,7 @@ use engine::{
 };
 use ledger::{
     BlockReader, BlockWriter, Files, Genesis, Hash, LedgerId, LogError, LogOptions, Parameters,
-    RealFiles, Stream, checkpoint, first_block,
+    QUARANTINE_FOLDER, RealFiles, Stream, checkpoint, first_block,
 };
 use recovery::schemes::Scheme;
 use recovery::schemes::beside::{RowLogOptions, RowLoggers, remove_unused};
@@ -36,6 +36,9 @@ use crate::prune;
 
 /// 2000-01-01 UTC, where the ledger's time begins, in seconds of Unix time.
 const EPOCH_S: u64 = 946_684_800;
+
+/// When nothing comes for so long, the ledger's end is made sure of.
+const REST: Duration = Duration::from_millis(50);
 
 /// Reads the ledger in a folder, or begins one, and starts the engine on it.
 pub fn open(files: Arc<dyn Files>, settings: &Settings, metrics: Arc<Metrics>) -> Result<Database> {
@@ -62,6 +65,7 @@ pub fn open(files: Arc<dyn Files>, settings: &Settings, metrics: Arc<Metrics>) -
         Some(_) => segment_bytes(&*files)?,
     });
     metrics.first_block.set(first_block(&*files)?);
+    metrics.torn_tails.set(torn_tails(&*files)?);
     metrics.height.set(replica.head().height);
     let base = checkpoint.map(|loaded| loaded.base);
     metrics.checkpoint_height.set(base.as_ref().map_or(0, |base| base.manifest.height()));
@@ -74,7 +78,7 @@ pub fn open(files: Arc<dyn Files>, settings: &Settings, metrics: Arc<Metrics>) -
         undo_bytes_max: settings.undo_bytes_max,
         pins: Some(pins),
     };
-    let beside = Beside { checkpoints, retention };
+    let beside = Beside { checkpoints, retention, rest: Some(REST) };
     let journal = journal(settings, log, rows)?;
     let (language, limits): (Arc<dyn Language>, _) = (schema.clone(), limits(settings));
     let observer = Arc::clone(&metrics);
@@ -261,6 +265,12 @@ fn segment_bytes(files: &dyn Files) -> Result<u64> {
         }
     }
     Ok(bytes)
+}
+
+/// Ends of orders that were cut, and that nobody has taken out of the folder since.
+fn torn_tails(files: &dyn Files) -> Result<u64> {
+    let kept = files.list(QUARANTINE_FOLDER)?;
+    Ok(kept.iter().filter(|name| name.starts_with(Stream::Orders.folder())).count() as u64)
 }
 
 /// A new folder, or one whose very first block was torn by a crash: nothing was acknowledged then.

@@ -50,7 +50,7 @@ mod sequencer;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ledger::{Hash, LedgerId, Parameters};
 use order::{Seed, Submission, View, WINDOW};
@@ -69,6 +69,7 @@ use crate::recovery::Progress;
 use crate::replica::{Head, KeyStanding, Replica};
 use crate::replica::{shown_parameter, too_large, unknown_parameter};
 use crate::request::{Compiled, Completion, EXPIRY_US, Waiting};
+use crate::rest::Resting;
 use crate::retention::{Retention, RetentionSettings};
 use crate::transaction::Asked;
 
@@ -91,6 +92,8 @@ pub struct Checkpoints {
 pub struct Beside {
     pub checkpoints: Option<Checkpoints>,
     pub retention: RetentionSettings,
+    /// When nothing has come for so long, results are written and the logs are marked.
+    pub rest: Option<Duration>,
 }
 
 /// The submitter of a transaction, and the key that it comes under.
@@ -117,6 +120,7 @@ enum Errand {
 pub struct Engine {
     shared: Arc<Shared>,
     sequencer: Mutex<Option<JoinHandle<()>>>,
+    resting: Mutex<Option<Resting>>,
 }
 
 struct Shared {
@@ -173,7 +177,7 @@ impl Engine {
         observer: Arc<dyn Observer>,
         beside: Beside,
     ) -> std::io::Result<Engine> {
-        let Beside { checkpoints, retention } = beside;
+        let Beside { checkpoints, retention, rest } = beside;
         let journal = journal.into();
         let head = replica.head();
         let (rules, cadence) = (rules_of(&replica, &journal), cadence_of(checkpoints.as_ref()));
@@ -229,6 +233,9 @@ impl Engine {
                 }
             }));
         }
+        let (arrivals, ledger) = (Arc::clone(shared.ledger.arrivals()), Arc::clone(&shared.ledger));
+        let start = |moment| Resting::start(moment, arrivals, move || ledger.rest());
+        let resting = rest.map(start).transpose()?;
         let mut sequencer =
             Sequencer::new(Arc::clone(&shared), replica, journal, pipeline, limits.overlap_min)?;
         sequencer.leave_boundary();
@@ -236,7 +243,8 @@ impl Engine {
             let _stop = AtTheEnd(Arc::clone(&sequencer.shared));
             sequencer.run();
         })?;
-        Ok(Engine { shared, sequencer: Mutex::new(Some(thread)) })
+        let (sequencer, resting) = (Mutex::new(Some(thread)), Mutex::new(resting));
+        Ok(Engine { shared, sequencer, resting })
     }
 
     /// Hand a transaction in. The receiver is answered when its block is durable; an error of the
@@ -365,6 +373,7 @@ impl Engine {
         if let Some(thread) = thread {
             let _ = thread.join();
         }
+        drop(self.resting.lock().unwrap_or_else(|e| e.into_inner()).take());
         if let Some(service) = &self.shared.checkpoints {
             service.stop();
         }

@@ -18,7 +18,8 @@ use crate::segment::{
 };
 use crate::stream::Stream;
 
-const QUARANTINE_FOLDER: &str = "quarantine";
+/// Bytes that were cut from the end of a log, for people.
+pub const QUARANTINE_FOLDER: &str = "quarantine";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LogOptions {
