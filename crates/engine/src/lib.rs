@@ -39,7 +39,8 @@ mod vectors;
 
 pub use self::recovery::{
     Fault, FromCheckpoint, Mismatch, PassedOver, Progress, Recovery, ReplayBy, Replayed,
-    RowFolders, Ways, recover, recover_by, replay, replay_behind, replay_watched, resume_writing,
+    RowFolders, Trust, Ways, recover, recover_by, replay, replay_behind, replay_watched,
+    resume_writing,
 };
 pub use effects::{ChangedRow, Effects};
 pub use journal::Journal;

@@ -13,9 +13,9 @@ use anyhow::{Context, Result, anyhow, bail};
 use engine::checkpoint::{Checkpointer, Extent, ServiceSettings, State, Taken};
 use engine::retention::PinFolder;
 use engine::{
-    Beside, BlockLimits, Checkpoints, Clock, EXECUTOR, Engine, Fault, FromCheckpoint, Journal,
-    Language, PassedOver, Progress, Recovery, ReplayBy, Replayed, RetentionSettings, RowFolders,
-    Ways, check_protocol, recover, recover_by, resume_writing,
+    Beside, BlockLimits, Body, Checkpoints, Clock, EXECUTOR, Engine, Fault, FromCheckpoint,
+    Journal, Language, Numbering, PassedOver, Progress, Recovery, ReplayBy, Replayed, Replica,
+    RetentionSettings, RowFolders, Trust, Ways, check_protocol, recover_by, resume_writing,
 };
 use ledger::{
     BlockReader, BlockWriter, Files, Genesis, Hash, LedgerId, LogError, LogOptions, Parameters,
@@ -78,7 +78,7 @@ pub fn open(files: Arc<dyn Files>, settings: &Settings, metrics: Arc<Metrics>) -
         undo_bytes_max: settings.undo_bytes_max,
         pins: Some(pins),
     };
-    let beside = Beside { checkpoints, retention, rest: Some(REST) };
+    let beside = Beside { checkpoints, retention, vouch: true, rest: Some(REST) };
     let journal = journal(settings, log, rows)?;
     let (language, limits): (Arc<dyn Language>, _) = (schema.clone(), limits(settings));
     let observer = Arc::clone(&metrics);
@@ -140,7 +140,7 @@ pub fn checkpoint_folder(
     pace: &mut dyn FnMut(&Extent) -> types::Result<()>,
 ) -> Result<Taken> {
     folders::open_to_write(&settings.data)?;
-    Ok(checkpoint_at_end(settings, step, pace)?.taken)
+    Ok(checkpoint_at_end(settings, step, pace, true)?.taken)
 }
 
 /// What a folder's blocks came to.
@@ -153,21 +153,29 @@ pub struct Settled {
 pub fn settle(data: &Path, step: &mut dyn FnMut(Progress)) -> Result<Settled> {
     let defaults = Settings::defaults().map_err(|fault| anyhow!(fault))?;
     let settings = Settings { data: data.to_owned(), ..defaults };
-    checkpoint_at_end(&settings, step, &mut |_| Ok(()))
+    checkpoint_at_end(&settings, step, &mut |_| Ok(()), false)
 }
 
-/// Also writes the results that the folder did not hold.
+/// Also writes the results that the folder did not hold. `vouches`: and a block that says what the
+/// state's digest is.
 fn checkpoint_at_end(
     settings: &Settings,
     step: &mut dyn FnMut(Progress),
     pace: &mut dyn FnMut(&Extent) -> types::Result<()>,
+    vouches: bool,
 ) -> Result<Settled> {
     let files: Arc<dyn Files> = Arc::new(RealFiles::open(&settings.data)?);
     let make = |_: &Arc<Store>| -> Arc<dyn Language> { Arc::new(Schema::new()) };
-    let replayed =
-        recover(files.clone(), &make, workers(settings.workers), step).map_err(refuse)?;
+    let workers = workers(settings.workers);
+    let recovery = Recovery {
+        workers,
+        replay: ReplayBy::Protocol,
+        trust: Trust::Vouched,
+        ..Recovery::default()
+    };
+    let replayed = recover_by(files.clone(), &make, &recovery, step).map_err(refuse)?;
     tell(&replayed);
-    let Replayed { replica, reader, unrecorded, checkpoint, passed_over, .. } = replayed;
+    let Replayed { mut replica, reader, unrecorded, checkpoint, passed_over, .. } = replayed;
     // What was read may be in the page cache alone; a checkpoint says what no power cut takes back.
     let log = resume_writing(reader, &unrecorded, log_options(settings));
     let mut log = log.context("cannot sync the ledger")?;
@@ -177,8 +185,26 @@ fn checkpoint_at_end(
     let base = checkpoint.map(|checkpoint| checkpoint.base);
     let mut checkpointer =
         Checkpointer::new(files, settings.checkpoint_keep as usize, base, &passed_over);
+    let before = checkpointer.height();
     let taken = checkpointer.take(&state, pace)?;
+    if vouches && before != Some(taken.height) {
+        vouch(&mut replica, &mut log, &taken)?;
+    }
     Ok(Settled { head, taken })
+}
+
+/// One more block, which says what the digest of a checkpoint is.
+fn vouch(replica: &mut Replica, log: &mut BlockWriter, taken: &Taken) -> Result<()> {
+    let body = Body::Checkpoint { height: taken.height, digest: taken.digest };
+    let time_us = clock()();
+    let mut numbering = Numbering::behind(replica.ledger_id(), &replica.head().hash);
+    let request = numbering.request("tally", time_us.max(replica.head().time_us), &body)?;
+    let executed = replica.execute(time_us, vec![request]).map_err(|halt| anyhow!(halt.0))?;
+    log.append_order(&[executed.batch.encode()?])?;
+    log.append_results(&[executed.result.encode()?])?;
+    log.orders.rest()?;
+    log.results.rest()?;
+    Ok(())
 }
 
 /// The folders that row logs are in, if there are to be any.
@@ -217,7 +243,8 @@ fn recovery(settings: &Settings, rows: Option<RowFolders>) -> Recovery {
         RecoveryReplay::Pacman => ReplayBy::Pacman,
         RecoveryReplay::Serial => ReplayBy::Serial,
     };
-    Recovery { workers: workers(settings.workers), replay, rows, ..Recovery::default() }
+    let (workers, trust) = (workers(settings.workers), Trust::Vouched);
+    Recovery { workers, replay, rows, trust, ..Recovery::default() }
 }
 
 /// What blocks go to, and a line about it.

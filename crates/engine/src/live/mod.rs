@@ -52,6 +52,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use concurrency::Outcome;
 use ledger::{Hash, LedgerId, Parameters};
 use order::{Seed, Submission, View, WINDOW};
 use pipeline::Barrier;
@@ -71,7 +72,7 @@ use crate::replica::{shown_parameter, too_large, unknown_parameter};
 use crate::request::{Compiled, Completion, EXPIRY_US, Waiting};
 use crate::rest::Resting;
 use crate::retention::{Retention, RetentionSettings};
-use crate::transaction::Asked;
+use crate::transaction::{Asked, Body};
 
 use sequencer::{Sequencer, cadence_of, rules_of};
 
@@ -92,6 +93,8 @@ pub struct Checkpoints {
 pub struct Beside {
     pub checkpoints: Option<Checkpoints>,
     pub retention: RetentionSettings,
+    /// The digest of each checkpoint is ordered: see [`crate::checkpoint::vouched`].
+    pub vouch: bool,
     /// When nothing has come for so long, results are written and the logs are marked.
     pub rest: Option<Duration>,
 }
@@ -105,6 +108,9 @@ pub struct Submitter<'a> {
     /// What the transaction's random values are drawn from; zeros where it draws none.
     pub seed: Seed,
 }
+
+/// Under which the engine itself asks for something.
+const PRINCIPAL: &str = "tally";
 
 /// What the sequencer is asked between two blocks.
 enum Errand {
@@ -177,7 +183,7 @@ impl Engine {
         observer: Arc<dyn Observer>,
         beside: Beside,
     ) -> std::io::Result<Engine> {
-        let Beside { checkpoints, retention, rest } = beside;
+        let Beside { checkpoints, retention, vouch, rest } = beside;
         let journal = journal.into();
         let head = replica.head();
         let (rules, cadence) = (rules_of(&replica, &journal), cadence_of(checkpoints.as_ref()));
@@ -232,6 +238,13 @@ impl Engine {
                     shared.queue.errand();
                 }
             }));
+            if vouch {
+                let vouching = Arc::downgrade(&shared);
+                service.vouch_by(Box::new(move |taken| match vouching.upgrade() {
+                    Some(shared) => shared.vouch(taken),
+                    None => Err(shutting_down()),
+                }));
+            }
         }
         let (arrivals, ledger) = (Arc::clone(shared.ledger.arrivals()), Arc::clone(&shared.ledger));
         let start = |moment| Resting::start(moment, arrivals, move || ledger.rest());
@@ -255,19 +268,7 @@ impl Engine {
         asked: &Asked,
         compiled: Option<Compiled>,
     ) -> Result<oneshot::Receiver<Result<Completion, Error>>, Error> {
-        let Asked { request, barrier } = asked;
-        let barrier = *barrier;
-        // Replay tells such a transaction by its bytes, so it must never run as a program here.
-        let compiled = compiled.filter(|_| barrier == Barrier::None);
-        let shared = &self.shared;
-        let number = shared.draw();
-        let envelope = shared.envelope(submitter, number, request)?;
-        let (reply, answer) = oneshot::channel();
-        let waiting = Waiting { arrived: Instant::now(), reply };
-        let again = || shared.envelope(submitter, shared.draw(), request);
-        let in_time = |envelope| if shared.is_recent(number) { Ok(envelope) } else { again() };
-        shared.queue.push(envelope, Ticket { compiled, barrier, waiting }, in_time)?;
-        Ok(answer)
+        self.shared.submit(submitter, asked, compiled)
     }
 
     /// What a key has come to that this principal named, as far as it is known still.
@@ -279,8 +280,7 @@ impl Engine {
         let (reply, answer) = oneshot::channel();
         let (principal, key) = (principal.to_owned(), key.to_owned());
         self.shared.ask(Errand::Key { principal, key, reply });
-        let stopped = |_| Error::new(SqlState::ADMIN_SHUTDOWN, "the node is shutting down");
-        answer.await.map_err(stopped)
+        answer.await.map_err(|_| shutting_down())
     }
 
     pub fn store(&self) -> &Arc<Store> {
@@ -365,10 +365,7 @@ impl Engine {
 
     /// Finish what waits, then stop.
     pub fn stop(&self) {
-        self.shared.queue.close(
-            Error::new(SqlState::ADMIN_SHUTDOWN, "the node is shutting down")
-                .with_detail("The transaction is in no block."),
-        );
+        self.shared.queue.close(shutting_down().with_detail("The transaction is in no block."));
         let thread = self.sequencer.lock().unwrap_or_else(|e| e.into_inner()).take();
         if let Some(thread) = thread {
             let _ = thread.join();
@@ -402,6 +399,40 @@ impl Drop for AtTheEnd {
 }
 
 impl Shared {
+    fn submit(
+        &self,
+        submitter: Submitter<'_>,
+        asked: &Asked,
+        compiled: Option<Compiled>,
+    ) -> Result<oneshot::Receiver<Result<Completion, Error>>, Error> {
+        let Asked { request, barrier } = asked;
+        let barrier = *barrier;
+        // Replay tells such a transaction by its bytes, so it must never run as a program here.
+        let compiled = compiled.filter(|_| barrier == Barrier::None);
+        let shared = self;
+        let number = shared.draw();
+        let envelope = shared.envelope(submitter, number, request)?;
+        let (reply, answer) = oneshot::channel();
+        let waiting = Waiting { arrived: Instant::now(), reply };
+        let again = || shared.envelope(submitter, shared.draw(), request);
+        let in_time = |envelope| if shared.is_recent(number) { Ok(envelope) } else { again() };
+        shared.queue.push(envelope, Ticket { compiled, barrier, waiting }, in_time)?;
+        Ok(answer)
+    }
+
+    /// Has the ledger say what the digest of a checkpoint is; returns when it does.
+    fn vouch(&self, taken: &Taken) -> Result<(), Error> {
+        let body = Body::Checkpoint { height: taken.height, digest: taken.digest };
+        let submitter = Submitter { principal: PRINCIPAL, key: None, seed: [0; 16] };
+        let answer = self.submit(submitter, &Asked::from(&body), None)?;
+        let completion = answer.blocking_recv().map_err(|_| shutting_down())??;
+        match completion.outcome {
+            // With its block, where blocks are held back.
+            Outcome::Committed(_) => self.ledger.write_held().map(drop).map_err(cannot_write),
+            Outcome::Rejected(error) | Outcome::Retry(error) => Err(error),
+        }
+    }
+
     /// Refuse whatever waits, and whatever may come.
     fn halt(&self, cause: &Error) {
         if self.halted.set(cause.clone()).is_ok() {
@@ -488,6 +519,10 @@ impl Shared {
             tracing::error!(%error, "blocks that were held back cannot be written");
         }
     }
+}
+
+fn shutting_down() -> Error {
+    Error::new(SqlState::ADMIN_SHUTDOWN, "the node is shutting down")
 }
 
 /// What a client that writes is told after a halt.

@@ -313,6 +313,7 @@ impl Replica {
         let applied = match asked(&member.request.envelope) {
             Ok(Body::Schema { text }) => self.language.apply(&text, &self.store, height, time_us),
             Ok(Body::Parameter { name, value }) => self.change_parameter(&name, &value),
+            Ok(Body::Checkpoint { height: of, digest }) => vouch(height, of, &digest),
             Ok(_) => Err(Error::new(SqlState::INTERNAL_ERROR, "not a schema change")),
             Err(error) => Err(error),
         };
@@ -476,6 +477,17 @@ impl Replica {
             effects: unsealed.effects,
         })
     }
+}
+
+/// A state's digest is an object of the ledger, which changes nothing.
+fn vouch(height: Height, of: Height, digest: &ledger::Hash) -> Result<SchemaChange, Error> {
+    if of >= height {
+        let what = format!("block {of} is not before block {height}");
+        return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, what));
+    }
+    let after = Some(ledger::hash::to_hex(digest));
+    let change = ObjectChange { name: format!("checkpoint {of}"), before: None, after };
+    Ok(SchemaChange { tag: "CHECKPOINT".into(), objects: vec![change] })
 }
 
 /// Whether a transaction runs by itself: it changes the schema or the parameters.
