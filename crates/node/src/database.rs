@@ -13,9 +13,10 @@ use anyhow::{Context, Result, anyhow, bail};
 use engine::checkpoint::{Checkpointer, Extent, ServiceSettings, State, Taken};
 use engine::retention::PinFolder;
 use engine::{
-    Beside, BlockLimits, Body, Checkpoints, Clock, EXECUTOR, Engine, Fault, FromCheckpoint,
-    Journal, Language, Numbering, PassedOver, Progress, Recovery, ReplayBy, Replayed, Replica,
-    RetentionSettings, RowFolders, Trust, Ways, check_protocol, recover_by, resume_writing,
+    Beside, BlockLimits, Body, Checkpoints, Clock, ClockBound, EXECUTOR, Engine, Fault,
+    FromCheckpoint, Journal, Language, Numbering, PassedOver, Progress, Recovery, ReplayBy,
+    Replayed, Replica, RetentionSettings, RowFolders, Trust, Ways, check_protocol, recover_by,
+    resume_writing,
 };
 use ledger::{
     BlockReader, BlockWriter, Files, Genesis, Hash, LedgerId, LogError, LogOptions, Parameters,
@@ -78,7 +79,8 @@ pub fn open(files: Arc<dyn Files>, settings: &Settings, metrics: Arc<Metrics>) -
         undo_bytes_max: settings.undo_bytes_max,
         pins: Some(pins),
     };
-    let beside = Beside { checkpoints, retention, vouch: true, rest: Some(REST) };
+    let clock_bound = clock_bound(settings);
+    let beside = Beside { checkpoints, retention, vouch: true, rest: Some(REST), clock_bound };
     let journal = journal(settings, log, rows)?;
     let (language, limits): (Arc<dyn Language>, _) = (schema.clone(), limits(settings));
     let observer = Arc::clone(&metrics);
@@ -330,18 +332,16 @@ fn begin(settings: &Settings, files: Arc<dyn Files>, options: LogOptions) -> Res
         None => draw_ledger_id()?,
     };
     let protocol = protocols::recorded_name(&settings.protocol);
-    let genesis = Genesis {
-        ledger_id,
-        time_us: clock()(),
-        parameters: Parameters::new(&protocol),
-        executor: EXECUTOR,
-    };
+    let mut parameters = Parameters::new(&protocol);
+    parameters.others.insert("executor".to_owned(), EXECUTOR.to_string());
+    let genesis = Genesis { ledger_id, time_us: clock()(), parameters, executor: EXECUTOR };
     let block = genesis.to_block()?;
     let mut log = BlockWriter::resume(reader, options)?;
     log.append_order_unsynced(&[block.batch.encode()?])?;
     log.sync_orders()?;
     log.append_results(&[block.result.encode()?])?;
-    log.sync_results()?;
+    log.orders.rest()?;
+    log.results.rest()?;
     info!(protocol, "a new ledger begins");
     Ok(())
 }
@@ -384,6 +384,16 @@ pub fn workers(setting: u32) -> usize {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         count => count as usize,
     }
+}
+
+/// How far blocks may be ahead of the clock. Time in which the machine slept has passed.
+fn clock_bound(settings: &Settings) -> Option<ClockBound> {
+    let ahead_max = Duration::from_secs(settings.clock_ahead_s_max);
+    let steady = Arc::new(|| {
+        let since = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        since.tv_sec.saturating_mul(1_000_000).saturating_add(since.tv_nsec / 1_000)
+    });
+    (!ahead_max.is_zero()).then_some(ClockBound { ahead_max, steady })
 }
 
 /// Microseconds since 2000-01-01 UTC; a clock before that stands still.

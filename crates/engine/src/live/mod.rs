@@ -61,6 +61,7 @@ use tokio::sync::oneshot;
 use types::{Error, Height, SqlState};
 
 use crate::checkpoint::{Checkpointer, Service, ServiceSettings, Standing, Taken};
+use crate::clock::{ClockBound, ClockGuard};
 use crate::journal::{Journal, LedgerEnd, cannot_write};
 use crate::language::Language;
 use crate::limits::Limits;
@@ -97,6 +98,8 @@ pub struct Beside {
     pub vouch: bool,
     /// When nothing has come for so long, results are written and the logs are marked.
     pub rest: Option<Duration>,
+    /// How far the times of blocks may be ahead of the clock; `None`: as far as they like.
+    pub clock_bound: Option<ClockBound>,
 }
 
 /// The submitter of a transaction, and the key that it comes under.
@@ -144,6 +147,7 @@ struct Shared {
     /// The sequencer has ended, so that nothing can be asked of it.
     ended: AtomicBool,
     clock: Clock,
+    clock_guard: Option<ClockGuard>,
     errands: Mutex<Vec<Errand>>,
     queue: Queue,
     store: Arc<Store>,
@@ -183,7 +187,7 @@ impl Engine {
         observer: Arc<dyn Observer>,
         beside: Beside,
     ) -> std::io::Result<Engine> {
-        let Beside { checkpoints, retention, vouch, rest } = beside;
+        let Beside { checkpoints, retention, vouch, rest, clock_bound } = beside;
         let journal = journal.into();
         let head = replica.head();
         let (rules, cadence) = (rules_of(&replica, &journal), cadence_of(checkpoints.as_ref()));
@@ -211,6 +215,7 @@ impl Engine {
             expiry_us: AtomicI64::new(expiry_us(replica.limits())),
             envelope_bytes_max: AtomicUsize::new(replica.limits().envelope_bytes_max),
             ended: AtomicBool::new(false),
+            clock_guard: clock_bound.map(|bound| ClockGuard::new(bound, &clock)),
             clock,
             errands: Mutex::default(),
             queue,
@@ -407,6 +412,9 @@ impl Shared {
     ) -> Result<oneshot::Receiver<Result<Completion, Error>>, Error> {
         let Asked { request, barrier } = asked;
         let barrier = *barrier;
+        if let Some(guard) = &self.clock_guard {
+            guard.check((self.clock)(), self.released_us.load(Ordering::Acquire))?;
+        }
         // Replay tells such a transaction by its bytes, so it must never run as a program here.
         let compiled = compiled.filter(|_| barrier == Barrier::None);
         let shared = self;

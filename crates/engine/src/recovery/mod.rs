@@ -43,7 +43,8 @@ use crate::checkpoint::vouched::vouched_at;
 use crate::checkpoint::{Base, Loaded, load};
 use crate::effects::ChangedRow;
 use crate::language::Language;
-use crate::replica::{Boundary, EXECUTOR, Halt, Head, Replica};
+use crate::limits::EXECUTOR;
+use crate::replica::{Boundary, Halt, Head, Replica};
 
 mod ahead;
 mod compare;

@@ -20,8 +20,8 @@ use crate::transaction::{Body, Transaction, refuse_settings};
 
 use super::arriving::admitted;
 use super::{
-    EXECUTOR, Executed, FinishingBlock, Halt, Head, KeyStanding, Ordered, PlannedBlock, RanBlock,
-    ReadyBlock, Replica,
+    Executed, FinishingBlock, Halt, Head, KeyStanding, Ordered, PlannedBlock, RanBlock, ReadyBlock,
+    Replica,
 };
 
 /// What a block decided about a key that a client named.
@@ -408,7 +408,7 @@ impl Replica {
             previous_result_hash: self.head.hash,
             order_hash: batch.hash(),
             snapshot_height,
-            executor: EXECUTOR,
+            executor: self.executor,
             effects: EffectsDigest { count: 0, root: ledger::ZERO_HASH },
             reorderings: overtakings.len() as u32,
             carried_root: self.carried_root(height),
@@ -462,6 +462,7 @@ impl Replica {
         let result = BlockResult::seal(seal, own, carried)?;
         self.order = batch.header().clone();
         self.result = result.header().clone();
+        self.executor = self.limits.executor;
         self.head =
             Head { height: result.height(), hash: result.hash(), time_us: self.order.time_us };
         Ok(Executed {
