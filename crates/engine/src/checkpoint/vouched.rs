@@ -65,7 +65,10 @@ fn each(
     from: Height,
     enough: &mut dyn FnMut(Height, Vouched) -> bool,
 ) -> Result<(), LogError> {
-    let mut reader = LogReader::open_at(Arc::clone(files), Stream::Orders, from)?;
+    let mut reader = match LogReader::open_at(Arc::clone(files), Stream::Orders, from) {
+        Err(LogError::TornTail(_) | LogError::Damage(_)) => return Ok(()),
+        opened => opened?,
+    };
     loop {
         let record = match reader.next_record() {
             Ok(Some(record)) => record,
