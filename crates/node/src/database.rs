@@ -296,7 +296,7 @@ fn segment_bytes(files: &dyn Files) -> Result<u64> {
     Ok(bytes)
 }
 
-/// Ends of orders that were cut, and that nobody has taken out of the folder since.
+/// Ends of orders that were cut, and that lie in the folder still.
 fn torn_tails(files: &dyn Files) -> Result<u64> {
     let kept = files.list(QUARANTINE_FOLDER)?;
     Ok(kept.iter().filter(|name| name.starts_with(Stream::Orders.folder())).count() as u64)
