@@ -11,7 +11,7 @@
 //! when a checkpoint is taken and at a clean stop. A reader of the files that must find every
 //! block, as a backup, has them written first ([`LedgerEnd::written`]). Only where a block's rows
 //! stand in its result ([`crate::images`]) that is durable first, before the order. When nothing
-//! comes for a [moment](crate::rest), and at a clean stop, results are written and both logs marked.
+//! comes for a [moment](crate::rest), and at a clean stop, results are written, both logs marked.
 //!
 //! Row logs spare a start the execution of blocks; the ledger and the loggers write at the same
 //! time, so the slowest of them decides how long a block takes.

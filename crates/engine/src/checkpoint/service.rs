@@ -197,7 +197,7 @@ impl Service {
         let _ = self.shared.wake.set(wake);
     }
 
-    /// Called with each checkpoint that is durable; those that asked for it are answered afterwards.
+    /// Called with each checkpoint that is durable; those that asked for it are answered then.
     pub fn vouch_by(&self, vouch: Vouch) {
         let _ = self.shared.vouch.set(vouch);
     }

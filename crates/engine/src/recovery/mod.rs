@@ -20,9 +20,10 @@
 //!
 //! *The way by default* is the protocol itself: see [`follow`] for the figures.
 //!
-//! A checkpoint is passed over if a byte of it is not as written, if it cannot be read, if the ledger
-//! [says](crate::checkpoint::vouched) that its state is another, or if its block is not in the ledger: a crash without `durability` may lose blocks that a checkpoint has
-//! seen. That is said, and costs the replay of more blocks; damage to the *ledger* is a fault.
+//! A checkpoint is passed over if a byte of it is not as written, if it cannot be read, if the
+//! ledger [says](crate::checkpoint::vouched) that its state is another, or if its block is not in
+//! the ledger: a crash without `durability` may lose blocks that a checkpoint has seen. That is
+//! said, and costs the replay of more blocks; damage to the *ledger* is a fault.
 //!
 //! So is a ledger that ends before a block which a checkpoint knows to have been on stable storage,
 //! be it that its last block is damaged, or that its segments are not there at all: no crash tore

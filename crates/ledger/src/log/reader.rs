@@ -34,8 +34,8 @@ pub struct LogReader {
     pub(super) ledger_id: Option<LedgerId>,
     /// Hash of the last record read, or pruned.
     pub(super) head_hash: Option<Hash>,
-    /// The segment before the newest one, if that is empty: the process that closed it, or was about
-    /// to, may have been killed before it synced.
+    /// The segment before the newest one, if that is empty: the process that closed it, or was
+    /// about to, may have been killed before it synced.
     unclosed: Option<LastSegment>,
     /// The segment before the current one says that another follows.
     closed: bool,
