@@ -1,7 +1,7 @@
 //! What decides outcomes beside the protocol, and is therefore a parameter of the ledger and not a
 //! setting: limits, and the version of the semantics.
 //!
-//! Where the parameters do not name one, it has the value that executor 1 gives it. **The executor**
+//! Where the parameters do not name one, it has the value that executor 1 gives it. *The executor*
 //! is a number for everything that this program does with a block and that no parameter names: what
 //! SQL means, what is a unit of work and how many there are, how deep calls nest, how an outcome is
 //! encoded, which of several rejections is told. The same orders give the same results under the
