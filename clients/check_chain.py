@@ -281,16 +281,20 @@ def check_result(result, order, previous):
 # 8. Files
 
 STREAMS = {"orders": 1, "results": 2}
+MARKS = (b"TRST", b"TNXT")
 
 
 class Segment:
-    def __init__(self, path, stream, first_height, is_last):
+    def __init__(self, path, stream, first_height, successor, before):
+        """`successor`: path of the next one, if there is one; `before`: the segment before."""
         with open(path, "rb") as file:
             self.data = file.read()
-        self.path, self.is_last = path, is_last
+        self.path, self.is_last = path, successor is None
+        self.stream, self.closed, self.successor = stream, False, successor
         header = self.data[:52]
         if len(header) < 52 or header[:8] != b"TALLYSEG" or zlib.crc32(header[:48]) != u32(header, 48):
-            if is_last and not any(self.data[52:]):
+            after_closed = before is not None and before.closed
+            if self.is_last and not any(self.data[52:]) and not after_closed:
                 raise TornTail(f"torn or damaged tail at block {first_height} ({path}, offset 0)")
             raise Fault("the segment header is damaged")
         version, code, self.ledger_id, first, self.salt = struct.unpack(">II16sQ8s", header[8:48])
@@ -299,20 +303,53 @@ class Segment:
         check_equal("first height", first_height, first)
         self.at = 52
 
-    def record_header(self, at):
+    def record_header(self, at, magics=(b"TREC",)):
         """Length, height, durable_below and payload checksum, or None."""
         header = self.data[at : at + 32]
-        if len(header) < 32 or header[:4] != b"TREC":
+        if len(header) < 32 or header[:4] not in magics:
             return None
         if zlib.crc32(self.salt + header[:28]) != u32(header, 28):
             return None
         return struct.unpack(">IQQI", header[4:28])
 
-    def payloads(self, height):
-        """The records' bytes, in order; `height` is that of the next one."""
+    def mark(self, height, head):
+        """The magic of a valid mark at the end of the records, or None."""
+        mark = self.record_header(self.at, MARKS)
+        named = self.data[self.at + 32 : self.at + 64]
+        if not mark or mark[0] != 32 or len(named) != 32 or zlib.crc32(self.salt + named) != mark[3]:
+            return None
+        check_equal("height of the mark", height, mark[1])
+        check_equal("durable_below of the mark", height, mark[2])
+        if head is not None:
+            check_equal("head of the mark", head, named)
+        return self.data[self.at : self.at + 4]
+
+    def ends(self, height, head):
+        """Whether the records end here, as they may."""
+        rest = self.data[self.at :]
+        mark = self.mark(height, head)
+        self.closed = mark == b"TNXT" and len(rest) == 64
+        if self.closed:
+            if self.is_last:
+                raise Fault("the segment behind this one is missing")
+            return True
+        quiet = not any(rest[64:] if mark == b"TRST" else rest)
+        if self.is_last:
+            return quiet
+        return not rest or self.is_unfinished(height)
+
+    def is_unfinished(self, height):
+        """Whether a crash may have come before this segment was closed: the next one is empty."""
+        if os.path.basename(self.successor) != f"{height:020}.tally":
+            return False
+        with open(self.successor, "rb") as file:
+            return not any(file.read()[52:84])
+
+    def payloads(self, height, head):
+        """The records' bytes, in order; `height` is that of the next one, `head` the hash before."""
         while self.at < len(self.data):
             record = self.record_header(self.at)
-            if not record and self.is_last and not any(self.data[self.at :]):
+            if not record and self.ends(height, head):
                 return
             payload = b""
             if record:
@@ -330,6 +367,8 @@ class Segment:
             yield payload
             self.at += 32 + len(payload)
             height += 1
+            kind = OrderHeader if self.stream == "orders" else ResultHeader
+            head = kind(payload[: kind.SIZE]).hash
 
     def unreadable(self, height):
         if self.is_last and not self.proves_durable(height):
@@ -339,12 +378,13 @@ class Segment:
         raise Fault(f"damage at offset {self.at}")
 
     def proves_durable(self, height):
-        at = self.data.find(b"TREC", self.at)
-        while at >= 0:
-            record = self.record_header(at)
-            if record and record[1] > height and record[2] > height:
-                return True
-            at = self.data.find(b"TREC", at + 1)
+        for magic in (b"TREC", *MARKS):
+            at = self.data.find(magic, self.at)
+            while at >= 0:
+                record = self.record_header(at, (magic,))
+                if record and record[1] > height and record[2] > height:
+                    return True
+                at = self.data.find(magic, at + 1)
         return False
 
 
@@ -434,14 +474,16 @@ def records(folder, stream, height):
     """Yields ledger id, path and bytes of each record of a stream, from `height` on."""
     segments = os.path.join(folder, stream)
     names = sorted(os.listdir(segments)) if os.path.isdir(segments) else []
+    segment = None
     for position, name in enumerate(names):
         path = os.path.join(segments, name)
         try:
             if not re.fullmatch(r"[0-9]{20}\.tally", name):
                 raise Fault("this is not a segment's name")
             check_equal("first height of the segment", height, int(name[:20]))
-            segment = Segment(path, stream, height, position == len(names) - 1)
-            for payload in segment.payloads(height):
+            successor = os.path.join(segments, names[position + 1]) if names[position + 1 :] else None
+            segment = Segment(path, stream, height, successor, segment)
+            for payload in segment.payloads(height, None):
                 yield segment.ledger_id, path, payload
                 height += 1
         except Fault as fault:

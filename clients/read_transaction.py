@@ -78,6 +78,8 @@ class Reader(canonical.Reader):
             return {"schema": self.text()}
         if kind == 6:
             return {"parameter": self.text(), "value": self.text()}
+        if kind == 8:
+            return {"checkpoint": self.varint(), "digest": self.take(32).hex()}
         raise ValueError(f"a request of kind {kind}")
 
     def image(self):

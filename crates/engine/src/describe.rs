@@ -34,6 +34,9 @@ impl Body {
             }
             Body::Schema { text } => one_line(text),
             Body::Parameter { name, value } => format!("SET ledger.{name} = '{value}'"),
+            Body::Checkpoint { height, digest } => {
+                format!("checkpoint of block {height}, digest {}", ledger::hash::to_hex(digest))
+            }
         }
     }
 }

@@ -10,7 +10,8 @@
 //! gathered in memory and written many at a time, without waiting for the disk; they are synced
 //! when a checkpoint is taken and at a clean stop. A reader of the files that must find every
 //! block, as a backup, has them written first ([`LedgerEnd::written`]). Only where a block's rows
-//! stand in its result ([`crate::images`]) that is durable first, before the order.
+//! stand in its result ([`crate::images`]) that is durable first, before the order. When nothing
+//! comes for a [moment](crate::rest), and at a clean stop, results are written, both logs marked.
 //!
 //! Row logs spare a start the execution of blocks; the ledger and the loggers write at the same
 //! time, so the slowest of them decides how long a block takes.
@@ -34,6 +35,7 @@ use recovery::schemes::beside::RowLoggers;
 use types::{Error, Height, Result};
 
 use crate::replica::Executed;
+use crate::rest::Arrivals;
 
 /// Bytes of blocks that are held in memory at most, between checkpoints.
 const HELD_BYTES_MAX: usize = 1 << 30;
@@ -76,6 +78,7 @@ impl Journal {
             holds,
             durable_below,
             on_failure: OnceLock::new(),
+            arrivals: Arc::default(),
         };
         Journal { ledger: Arc::new(ledger), rows: None, cut: None }
     }
@@ -168,6 +171,7 @@ pub struct LedgerEnd {
     /// That of the orders, for readers that must not wait for the log.
     durable_below: AtomicU64,
     on_failure: OnceLock<OnFailure>,
+    arrivals: Arc<Arrivals>,
 }
 
 /// What is not in the logs yet.
@@ -227,6 +231,7 @@ impl Waiting {
 
 impl LedgerEnd {
     fn append_order(&self, order: Record) -> io::Result<()> {
+        self.arrivals.note();
         if !self.holds {
             let mut log = lock(&self.orders);
             log.append(&[order])?;
@@ -249,6 +254,7 @@ impl LedgerEnd {
 
     /// Of a block whose order is there.
     fn append_result(&self, result: Record) -> io::Result<()> {
+        self.arrivals.note();
         let mut waiting = lock(&self.waiting);
         waiting.check()?;
         waiting.complete = Some((result.height(), result.hash()));
@@ -303,9 +309,44 @@ impl LedgerEnd {
         self.durable_below.load(Ordering::Acquire)
     }
 
-    /// At a clean stop: everything is on stable storage, if blocks are synced at all.
+    pub(crate) fn arrivals(&self) -> &Arc<Arrivals> {
+        &self.arrivals
+    }
+
+    /// At a clean stop: everything is on stable storage, and both logs say so.
     pub(crate) fn finish(&self) -> io::Result<()> {
-        self.write_held().map(drop)
+        self.write_held()?;
+        lock(&self.orders).rest()?;
+        lock(&self.results).rest()
+    }
+
+    /// When nothing comes any more. Blocks that are held back stay so.
+    pub(crate) fn rest(&self) -> io::Result<()> {
+        if self.holds {
+            return Ok(());
+        }
+        self.or_tell(self.mark_logs())
+    }
+
+    fn mark_logs(&self) -> io::Result<()> {
+        let mut orders = lock(&self.orders);
+        orders.rest()?;
+        self.durable_below.store(orders.durable_below(), Ordering::Release);
+        drop(orders);
+        let mut results = lock(&self.results);
+        self.write_results(&mut results)?;
+        results.rest()
+    }
+
+    /// Tells a failure of another thread than the sequencer's.
+    fn or_tell(&self, written: io::Result<()>) -> io::Result<()> {
+        if let Err(error) = &written {
+            lock(&self.waiting).failed = Some((error.kind(), error.to_string()));
+            if let Some(tell) = self.on_failure.get() {
+                tell(cannot_write(io::Error::new(error.kind(), error.to_string())));
+            }
+        }
+        written
     }
 
     /// Writes the blocks that are held back, if any are, and syncs results; the sequencer may go on
@@ -316,13 +357,7 @@ impl LedgerEnd {
             // Orders are synced already, and are appended meanwhile.
             false => self.sync_results(),
         };
-        if let Err(error) = written {
-            lock(&self.waiting).failed = Some((error.kind(), error.to_string()));
-            if let Some(tell) = self.on_failure.get() {
-                tell(cannot_write(io::Error::new(error.kind(), error.to_string())));
-            }
-            return Err(error);
-        }
+        self.or_tell(written)?;
         Ok(self.durable_below())
     }
 

@@ -17,6 +17,7 @@
 //! does.
 
 pub mod checkpoint;
+mod clock;
 pub mod describe;
 pub mod effects;
 mod gate;
@@ -31,6 +32,7 @@ pub mod queue;
 pub mod recovery;
 pub mod replica;
 pub mod request;
+mod rest;
 pub mod retention;
 pub mod transaction;
 #[cfg(test)]
@@ -38,20 +40,21 @@ mod vectors;
 
 pub use self::recovery::{
     Fault, FromCheckpoint, Mismatch, PassedOver, Progress, Recovery, ReplayBy, Replayed,
-    RowFolders, Ways, recover, recover_by, replay, replay_behind, replay_watched, resume_writing,
+    RowFolders, Trust, Ways, recover, recover_by, replay, replay_behind, replay_watched,
+    resume_writing,
 };
+pub use clock::{ClockBound, SteadyClock};
 pub use effects::{ChangedRow, Effects};
 pub use journal::Journal;
 pub use language::{Language, ObjectChange, SCHEMA_TABLE, SchemaChange};
+pub use limits::EXECUTOR;
 pub use live::{Beside, Checkpoints, Clock, Engine, Submitter};
 pub use observer::{BlockEvent, NoObserver, Observer};
 pub use order::{Seed, Status as KeyStatus};
 pub use parameter_types::ParameterTypes;
 pub use protocols::recorded_name;
 pub use queue::BlockLimits;
-pub use replica::{
-    Again, Boundary, EXECUTOR, Executed, Halt, Head, KeyStanding, Replica, check_protocol,
-};
+pub use replica::{Again, Boundary, Executed, Halt, Head, KeyStanding, Replica, check_protocol};
 pub use request::{Compiled, Completion, Numbering, Request};
 pub use retention::{Retention, RetentionSettings};
 pub use transaction::{Body, Transaction};

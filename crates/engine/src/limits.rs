@@ -1,13 +1,23 @@
-//! Limits that decide outcomes, which are therefore parameters of the ledger and not settings.
+//! What decides outcomes beside the protocol, and is therefore a parameter of the ledger and not a
+//! setting: limits, and the version of the semantics.
 //!
-//! Where the parameters do not name one, it has the value that the executor's version gives it.
+//! Where the parameters do not name one, it has the value that executor 1 gives it. *The executor*
+//! is a number for everything that this program does with a block and that no parameter names: what
+//! SQL means, what is a unit of work and how many there are, how deep calls nest, how an outcome is
+//! encoded, which of several rejections is told. The same orders give the same results under the
+//! same number, for ever: `recovery/tests/golden.rs` executes ledgers that are checked in. A change
+//! of one result takes a new number, by which this program does what it did before. A ledger that
+//! names a number which this program does not have is refused.
 
 use ledger::Parameters;
 use types::{Error, Result, SqlState};
 
-/// Under executor 1.
+/// The newest version of the semantics that this program executes; it has all from 1 on.
+pub const EXECUTOR: u32 = 1;
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
+    pub executor: u32,
     /// Of an envelope, all its bytes. A larger one is refused at the door and by every replica.
     pub envelope_bytes_max: usize,
     /// How far after its block's time an envelope may expire: so long keys are known.
@@ -19,11 +29,12 @@ pub struct Limits {
 /// Name, default, smallest and largest value.
 type Limit = (&'static str, u64, u64, u64);
 
+const VERSION: Limit = ("executor", 1, 1, EXECUTOR as u64);
 const ENVELOPE: Limit = ("envelope_bytes_max", 768 << 20, 64 << 10, 1000 << 20);
 const EXPIRY: Limit = ("expiry_us_max", 86_400_000_000, 1_000_000, 31_536_000_000_000);
 const ATTEMPTS: Limit = ("attempts_max", 100, 0, 10_000);
 
-const ALL: [Limit; 3] = [ENVELOPE, EXPIRY, ATTEMPTS];
+const ALL: [Limit; 4] = [VERSION, ENVELOPE, EXPIRY, ATTEMPTS];
 
 impl Limits {
     pub fn of(parameters: &Parameters) -> Result<Limits> {
@@ -32,6 +43,7 @@ impl Limits {
             None => Ok(limit.1),
         };
         Ok(Limits {
+            executor: number(VERSION)? as u32,
             envelope_bytes_max: number(ENVELOPE)? as usize,
             expiry_us_max: number(EXPIRY)? as i64,
             attempts_max: number(ATTEMPTS)? as u32,
@@ -64,8 +76,38 @@ impl Limits {
 fn parse((name, _, min, max): Limit, text: &str) -> Result<u64> {
     let number = text.parse::<u64>().ok().filter(|number| (min..=max).contains(number));
     number.ok_or_else(|| {
+        if name == VERSION.0 {
+            return unknown_executor(text);
+        }
         let what = format!("invalid value \"{text}\" of ledger parameter \"{name}\"");
         Error::new(SqlState::INVALID_PARAMETER_VALUE, what)
             .with_hint(format!("It is a whole number from {min} to {max}."))
     })
+}
+
+/// One that this program does not have.
+pub fn unknown_executor(text: &str) -> Error {
+    let what = format!("executor {text} is not known: this program has executors 1 to {EXECUTOR}");
+    Error::new(SqlState::INVALID_PARAMETER_VALUE, what)
+        .with_hint("A program of a later version may have it.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_executor_is_refused_by_name() {
+        let mut parameters = Parameters::new("serial");
+        assert_eq!(Limits::of(&parameters).unwrap().executor, 1);
+        let next = Limits::set(&parameters, "executor", "1").unwrap().unwrap();
+        assert_eq!(next.others["executor"], "1");
+        for other in ["0", "2", "99999999999", "", "one", "-1"] {
+            let error = Limits::set(&parameters, "executor", other).unwrap().unwrap_err();
+            let said = format!("executor {other} is not known: this program has executors 1 to 1");
+            assert_eq!(error.message(), said);
+            parameters.others.insert("executor".to_owned(), other.to_owned());
+            assert_eq!(Limits::of(&parameters).unwrap_err().message(), said);
+        }
+    }
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use concurrency::{Outcome, Work};
-use ledger::LedgerId;
+use ledger::{Hash, LedgerId};
 use order::{Seed, Submission, View};
 use pipeline::{Barrier, Task};
 use tokio::sync::oneshot;
@@ -53,7 +53,7 @@ impl Request {
         let barrier = match View::read(&envelope) {
             // Looked at by its kind alone: a request that does not decode is rejected as it runs.
             Ok(view) => match view.request.first() {
-                Some(5 | 6) => {
+                Some(5 | 6 | 8) => {
                     Body::from_request(view.request).map_or(Barrier::None, |b| b.barrier())
                 }
                 _ => Barrier::None,
@@ -80,6 +80,13 @@ pub struct Numbering {
 impl Numbering {
     pub fn new(ledger_id: LedgerId) -> Numbering {
         Numbering { ledger_id, submitter: [0; 16], next: 0, seed: [0; 16] }
+    }
+
+    /// Behind a block, which no other numbering is named after.
+    pub fn behind(ledger_id: LedgerId, head: &Hash) -> Numbering {
+        let mut submitter = [0; 16];
+        submitter.copy_from_slice(&head[..16]);
+        Numbering { submitter, ..Numbering::new(ledger_id) }
     }
 
     /// A request that a block near `now_us` takes.

@@ -103,6 +103,10 @@ fn requests() -> Vec<(Body, Json)> {
             Body::Parameter { name: "protocol".into(), value: "serial".into() },
             json!({ "parameter": "protocol", "value": "serial" }),
         ),
+        (
+            Body::Checkpoint { height: 300, digest: [7; 32] },
+            json!({ "checkpoint": 300, "digest": "07".repeat(32) }),
+        ),
     ]
 }
 

@@ -61,8 +61,8 @@ pub use header::{Header, LedgerId, OrderHeader, ResultHeader};
 pub use headers::{HeaderPiece, Link};
 pub use intercepted::{Intercepted, Interceptor};
 pub use log::{
-    BlockReader, BlockWriter, Damage, LogError, LogOptions, LogReader, LogWriter, Recorded,
-    TornTail, first_block, first_record, read_block, read_record,
+    BlockReader, BlockWriter, Damage, LogError, LogOptions, LogReader, LogWriter,
+    QUARANTINE_FOLDER, Recorded, TornTail, first_block, first_record, read_block, read_record,
 };
 pub use memory_files::MemoryFiles;
 pub use parameters::Parameters;

@@ -46,7 +46,7 @@ pub use blocks::{BlockReader, BlockWriter, Pruned, Recorded, first_block, read_b
 pub(crate) use reader::list_segments;
 pub use reader::{LogReader, first_record, read_record};
 pub(crate) use records::{Place, SegmentRecords};
-pub use writer::{LogOptions, LogWriter};
+pub use writer::{LogOptions, LogWriter, QUARANTINE_FOLDER};
 
 /// A log ends with bytes that are no record: a crash tore the last write, or the last record was
 /// damaged later. Nothing after it proves which.

@@ -182,6 +182,10 @@ fn headers_of<H: Header>(files: &dyn Files, segment: Height, to: Height) -> Resu
         }
         headers.push(header);
     }
+    if records.place.next_height > to && list_segments(files, H::STREAM)?.last() != Some(&segment) {
+        // Behind the last record of a closed segment there is a mark at most.
+        records.next()?;
+    }
     HeaderPiece::new(headers, genesis)
 }
 

@@ -130,10 +130,13 @@ fn row_receipts() -> Value {
     json!({ "json": receipt.to_json().unwrap(), "row_image": to_hex(&image) })
 }
 
-/// The chain of `blocks` in two segments a stream, the last ones with a zero tail.
+/// The chain of `blocks` in two segments a stream, the last ones with a zero tail, that of the
+/// orders at rest.
 pub fn segment_files() -> MemoryFiles {
     let options = LogOptions { segment_bytes: 900, zero_fill_bytes: 800, sync: true };
-    written(options, &chain(3, 3))
+    let files = written(options, &chain(3, 3));
+    crate::testing::writer(&files, options).unwrap().orders.rest().unwrap();
+    files
 }
 
 fn segments() -> Value {

@@ -13,13 +13,14 @@ use anyhow::{Context, Result, anyhow, bail};
 use engine::checkpoint::{Checkpointer, Extent, ServiceSettings, State, Taken};
 use engine::retention::PinFolder;
 use engine::{
-    Beside, BlockLimits, Checkpoints, Clock, EXECUTOR, Engine, Fault, FromCheckpoint, Journal,
-    Language, PassedOver, Progress, Recovery, ReplayBy, Replayed, RetentionSettings, RowFolders,
-    Ways, check_protocol, recover, recover_by, resume_writing,
+    Beside, BlockLimits, Body, Checkpoints, Clock, ClockBound, EXECUTOR, Engine, Fault,
+    FromCheckpoint, Journal, Language, Numbering, PassedOver, Progress, Recovery, ReplayBy,
+    Replayed, Replica, RetentionSettings, RowFolders, Trust, Ways, check_protocol, recover_by,
+    resume_writing,
 };
 use ledger::{
     BlockReader, BlockWriter, Files, Genesis, Hash, LedgerId, LogError, LogOptions, Parameters,
-    RealFiles, Stream, checkpoint, first_block,
+    QUARANTINE_FOLDER, RealFiles, Stream, checkpoint, first_block,
 };
 use recovery::schemes::Scheme;
 use recovery::schemes::beside::{RowLogOptions, RowLoggers, remove_unused};
@@ -36,6 +37,9 @@ use crate::prune;
 
 /// 2000-01-01 UTC, where the ledger's time begins, in seconds of Unix time.
 const EPOCH_S: u64 = 946_684_800;
+
+/// When nothing comes for so long, the ledger's end is made sure of.
+const REST: Duration = Duration::from_millis(50);
 
 /// Reads the ledger in a folder, or begins one, and starts the engine on it.
 pub fn open(files: Arc<dyn Files>, settings: &Settings, metrics: Arc<Metrics>) -> Result<Database> {
@@ -62,6 +66,7 @@ pub fn open(files: Arc<dyn Files>, settings: &Settings, metrics: Arc<Metrics>) -
         Some(_) => segment_bytes(&*files)?,
     });
     metrics.first_block.set(first_block(&*files)?);
+    metrics.torn_tails.set(torn_tails(&*files)?);
     metrics.height.set(replica.head().height);
     let base = checkpoint.map(|loaded| loaded.base);
     metrics.checkpoint_height.set(base.as_ref().map_or(0, |base| base.manifest.height()));
@@ -74,7 +79,8 @@ pub fn open(files: Arc<dyn Files>, settings: &Settings, metrics: Arc<Metrics>) -
         undo_bytes_max: settings.undo_bytes_max,
         pins: Some(pins),
     };
-    let beside = Beside { checkpoints, retention };
+    let clock_bound = clock_bound(settings);
+    let beside = Beside { checkpoints, retention, vouch: true, rest: Some(REST), clock_bound };
     let journal = journal(settings, log, rows)?;
     let (language, limits): (Arc<dyn Language>, _) = (schema.clone(), limits(settings));
     let observer = Arc::clone(&metrics);
@@ -136,7 +142,7 @@ pub fn checkpoint_folder(
     pace: &mut dyn FnMut(&Extent) -> types::Result<()>,
 ) -> Result<Taken> {
     folders::open_to_write(&settings.data)?;
-    Ok(checkpoint_at_end(settings, step, pace)?.taken)
+    Ok(checkpoint_at_end(settings, step, pace, true)?.taken)
 }
 
 /// What a folder's blocks came to.
@@ -149,21 +155,29 @@ pub struct Settled {
 pub fn settle(data: &Path, step: &mut dyn FnMut(Progress)) -> Result<Settled> {
     let defaults = Settings::defaults().map_err(|fault| anyhow!(fault))?;
     let settings = Settings { data: data.to_owned(), ..defaults };
-    checkpoint_at_end(&settings, step, &mut |_| Ok(()))
+    checkpoint_at_end(&settings, step, &mut |_| Ok(()), false)
 }
 
-/// Also writes the results that the folder did not hold.
+/// Also writes the results that the folder did not hold. `vouches`: and a block that says what the
+/// state's digest is.
 fn checkpoint_at_end(
     settings: &Settings,
     step: &mut dyn FnMut(Progress),
     pace: &mut dyn FnMut(&Extent) -> types::Result<()>,
+    vouches: bool,
 ) -> Result<Settled> {
     let files: Arc<dyn Files> = Arc::new(RealFiles::open(&settings.data)?);
     let make = |_: &Arc<Store>| -> Arc<dyn Language> { Arc::new(Schema::new()) };
-    let replayed =
-        recover(files.clone(), &make, workers(settings.workers), step).map_err(refuse)?;
+    let workers = workers(settings.workers);
+    let recovery = Recovery {
+        workers,
+        replay: ReplayBy::Protocol,
+        trust: Trust::Vouched,
+        ..Recovery::default()
+    };
+    let replayed = recover_by(files.clone(), &make, &recovery, step).map_err(refuse)?;
     tell(&replayed);
-    let Replayed { replica, reader, unrecorded, checkpoint, passed_over, .. } = replayed;
+    let Replayed { mut replica, reader, unrecorded, checkpoint, passed_over, .. } = replayed;
     // What was read may be in the page cache alone; a checkpoint says what no power cut takes back.
     let log = resume_writing(reader, &unrecorded, log_options(settings));
     let mut log = log.context("cannot sync the ledger")?;
@@ -173,8 +187,26 @@ fn checkpoint_at_end(
     let base = checkpoint.map(|checkpoint| checkpoint.base);
     let mut checkpointer =
         Checkpointer::new(files, settings.checkpoint_keep as usize, base, &passed_over);
+    let before = checkpointer.height();
     let taken = checkpointer.take(&state, pace)?;
+    if vouches && before != Some(taken.height) {
+        vouch(&mut replica, &mut log, &taken)?;
+    }
     Ok(Settled { head, taken })
+}
+
+/// One more block, which says what the digest of a checkpoint is.
+fn vouch(replica: &mut Replica, log: &mut BlockWriter, taken: &Taken) -> Result<()> {
+    let body = Body::Checkpoint { height: taken.height, digest: taken.digest };
+    let time_us = clock()();
+    let mut numbering = Numbering::behind(replica.ledger_id(), &replica.head().hash);
+    let request = numbering.request("tally", time_us.max(replica.head().time_us), &body)?;
+    let executed = replica.execute(time_us, vec![request]).map_err(|halt| anyhow!(halt.0))?;
+    log.append_order(&[executed.batch.encode()?])?;
+    log.append_results(&[executed.result.encode()?])?;
+    log.orders.rest()?;
+    log.results.rest()?;
+    Ok(())
 }
 
 /// The folders that row logs are in, if there are to be any.
@@ -213,7 +245,8 @@ fn recovery(settings: &Settings, rows: Option<RowFolders>) -> Recovery {
         RecoveryReplay::Pacman => ReplayBy::Pacman,
         RecoveryReplay::Serial => ReplayBy::Serial,
     };
-    Recovery { workers: workers(settings.workers), replay, rows, ..Recovery::default() }
+    let (workers, trust) = (workers(settings.workers), Trust::Vouched);
+    Recovery { workers, replay, rows, trust, ..Recovery::default() }
 }
 
 /// What blocks go to, and a line about it.
@@ -263,6 +296,12 @@ fn segment_bytes(files: &dyn Files) -> Result<u64> {
     Ok(bytes)
 }
 
+/// Ends of orders that were cut, and that lie in the folder still.
+fn torn_tails(files: &dyn Files) -> Result<u64> {
+    let kept = files.list(QUARANTINE_FOLDER)?;
+    Ok(kept.iter().filter(|name| name.starts_with(Stream::Orders.folder())).count() as u64)
+}
+
 /// A new folder, or one whose very first block was torn by a crash: nothing was acknowledged then.
 fn holds_no_block(fault: &Fault) -> bool {
     match fault {
@@ -293,18 +332,16 @@ fn begin(settings: &Settings, files: Arc<dyn Files>, options: LogOptions) -> Res
         None => draw_ledger_id()?,
     };
     let protocol = protocols::recorded_name(&settings.protocol);
-    let genesis = Genesis {
-        ledger_id,
-        time_us: clock()(),
-        parameters: Parameters::new(&protocol),
-        executor: EXECUTOR,
-    };
+    let mut parameters = Parameters::new(&protocol);
+    parameters.others.insert("executor".to_owned(), EXECUTOR.to_string());
+    let genesis = Genesis { ledger_id, time_us: clock()(), parameters, executor: EXECUTOR };
     let block = genesis.to_block()?;
     let mut log = BlockWriter::resume(reader, options)?;
     log.append_order_unsynced(&[block.batch.encode()?])?;
     log.sync_orders()?;
     log.append_results(&[block.result.encode()?])?;
-    log.sync_results()?;
+    log.orders.rest()?;
+    log.results.rest()?;
     info!(protocol, "a new ledger begins");
     Ok(())
 }
@@ -347,6 +384,16 @@ pub fn workers(setting: u32) -> usize {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         count => count as usize,
     }
+}
+
+/// How far blocks may be ahead of the clock. Time in which the machine slept has passed.
+fn clock_bound(settings: &Settings) -> Option<ClockBound> {
+    let ahead_max = Duration::from_secs(settings.clock_ahead_s_max);
+    let steady = Arc::new(|| {
+        let since = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        since.tv_sec.saturating_mul(1_000_000).saturating_add(since.tv_nsec / 1_000)
+    });
+    (!ahead_max.is_zero()).then_some(ClockBound { ahead_max, steady })
 }
 
 /// Microseconds since 2000-01-01 UTC; a clock before that stands still.

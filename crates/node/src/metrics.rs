@@ -123,6 +123,8 @@ pub struct Metrics {
     pub height: Gauge,
     /// Height of the oldest block that is there; those before were pruned.
     pub first_block: Gauge,
+    /// Ends of orders that starts have cut, as long as they lie in the folder `quarantine`.
+    pub torn_tails: Gauge,
     /// Since the start.
     pub pruned_bytes: Counter,
     /// What reading the ledger at the start took, in milliseconds.
@@ -254,6 +256,8 @@ impl Collector for Reading {
         page.gauge("height", help, None, metrics.height.get() as f64)?;
         let help = "Height of the oldest block that was not pruned";
         page.gauge("first_block_height", help, None, metrics.first_block.get() as f64)?;
+        let help = "Cut ends of the ledger that lie in the folder quarantine since the last start";
+        page.gauge("torn_tails", help, None, metrics.torn_tails.get() as f64)?;
         page.counter("pruned_bytes", "Bytes that pruning freed", &metrics.pruned_bytes)?;
         let bytes = metrics.ledger_bytes.get().saturating_sub(metrics.pruned_bytes.get()) as f64;
         page.gauge("ledger", "Size of the ledger's blocks", Some(&Unit::Bytes), bytes)?;
@@ -408,6 +412,7 @@ mod tests {
             "tally_sessions 1.0",
             "tally_height 17.0",
             "tally_first_block_height 0.0",
+            "tally_torn_tails 0.0",
             "tally_pruned_bytes_total 96",
             "tally_ledger_bytes 4000.0",
             "tally_recovery_seconds 0.0",

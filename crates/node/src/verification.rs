@@ -11,9 +11,10 @@ use std::sync::Arc;
 
 use anyhow::{Result, ensure};
 use engine::checkpoint::State;
+use engine::checkpoint::vouched::{Vouched, vouched_from};
 use engine::{
-    ChangedRow, Fault, Language, PassedOver, Progress, Replayed, Replica, recover, replay_behind,
-    replay_watched,
+    ChangedRow, Fault, Language, PassedOver, Progress, Recovery, ReplayBy, Replayed, Replica,
+    Trust, recover_by, replay_behind, replay_watched,
 };
 use ledger::hash::to_hex;
 use ledger::log::Pruned;
@@ -83,9 +84,14 @@ pub fn verify_files(files: Arc<dyn Files>, workers_setting: u32) -> Result<Verif
     let manifests = checkpoint::heights(&*files)?;
     let mut progress = Progress::default();
     let mut checkpoints = Vec::new();
+    let vouched = vouched_from(&files, 0)?;
+    let mut contradicted = None;
     let mut after = |replica: &Replica, so_far| {
         progress = so_far;
         let height = replica.head().height;
+        if let Some(said) = vouched.get(&height).filter(|_| contradicted.is_none()) {
+            contradicted = compare_vouched(replica, said);
+        }
         if manifests.contains(&height) {
             let fault = check(&*files, replica).err().map(|error| error.to_string());
             checkpoints.push(CheckpointVerdict { height, fault });
@@ -111,7 +117,31 @@ pub fn verify_files(files: Arc<dyn Files>, workers_setting: u32) -> Result<Verif
         height,
         fault: Some("its block is not in the ledger, or not sound".to_owned()),
     }));
-    Ok(Verification { checkpoints, ..found })
+    let found = Verification { checkpoints, ..found };
+    match (contradicted, &found.verdict) {
+        (Some(verdict), Verdict::Sound | Verdict::TornTail { .. }) => {
+            Ok(Verification { verdict, ..found })
+        }
+        _ => Ok(found),
+    }
+}
+
+/// What blocks say of the state at a replica's head, where it is another.
+fn compare_vouched(replica: &Replica, said: &[Vouched]) -> Option<Verdict> {
+    let height = replica.head().height;
+    let digest = State::of(replica).and_then(|state| state.digest());
+    let ours = match &digest {
+        Ok(digest) => to_hex(digest),
+        Err(error) => error.to_string(),
+    };
+    let other = said.iter().find(|said| digest.as_ref() != Ok(&said.digest))?;
+    let theirs = to_hex(&other.digest);
+    let detail = format!(
+        "block {}: it names {theirs} as the digest of the state behind block {height}; execution \
+         gives {ours}",
+        other.by
+    );
+    Some(Verdict::Differs { height: other.by, transaction: None, changes: Vec::new(), detail })
 }
 
 /// The newest block of which there are only headers, if blocks were pruned.
@@ -214,7 +244,10 @@ pub fn verify_from_checkpoint(data: &Path, workers_setting: u32) -> Result<Verif
     let files = folders::open(data)?;
     let mut progress = Progress::default();
     let workers = workers(workers_setting);
-    let replayed = recover(files.clone(), &language, workers, &mut |so_far| progress = so_far);
+    let (replay, trust) = (ReplayBy::Protocol, Trust::Vouched);
+    let recovery = Recovery { workers, replay, trust, ..Recovery::default() };
+    let report = &mut |so_far| progress = so_far;
+    let replayed = recover_by(files.clone(), &language, &recovery, report);
     let mut checkpoints = Vec::new();
     let mut from = None;
     if let Ok(replayed) = &replayed {

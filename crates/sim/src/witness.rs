@@ -434,7 +434,9 @@ fn specify_one(state: &mut State, settled: &Settled<Member>, member: &Member) ->
     let request = View::read(&member.request.envelope).map_err(|e| wrong("encoding", e))?.request;
     let body = Body::from_request(request).map_err(|error| wrong("encoding", error))?;
     let specified = match (&body, &settled.outcome) {
-        (_, Outcome::Retry(_)) | (Body::Parameter { .. }, _) => return Ok(()),
+        (_, Outcome::Retry(_)) | (Body::Parameter { .. } | Body::Checkpoint { .. }, _) => {
+            return Ok(());
+        }
         (Body::Schema { text }, _) => state.change(text).map(|()| Vec::new()),
         _ => match Call::of(&body) {
             Some(call) => state.call(&call),

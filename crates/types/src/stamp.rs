@@ -33,8 +33,7 @@ impl Stamp {
     pub const HEIGHT_MAX: Height = (1 << 40) - 1;
 
     pub const fn new(height: Height, position: Position) -> Self {
-        debug_assert!(height <= Self::HEIGHT_MAX);
-        debug_assert!(position <= Self::POSITIONS_MAX);
+        assert!(height <= Self::HEIGHT_MAX && position <= Self::POSITIONS_MAX);
         Stamp((height << Self::POSITION_BITS) | position as u64)
     }
 

@@ -33,6 +33,7 @@ mod load;
 mod past;
 mod service;
 mod take;
+pub mod vouched;
 
 pub use groups::digest;
 pub use load::{Loaded, check, load};

@@ -133,6 +133,8 @@ struct Shared {
     wanted: AtomicBool,
     /// Wakes the sequencer, which leaves boundaries.
     wake: OnceLock<Wake>,
+    /// Has the ledger say what a checkpoint's digest is.
+    vouch: OnceLock<Vouch>,
     settings: ServiceSettings,
     store: Arc<Store>,
     language: Arc<dyn Language>,
@@ -148,6 +150,9 @@ struct Shared {
 
 /// See [`Service::wake_by`].
 type Wake = Box<dyn Fn() + Send + Sync>;
+
+/// See [`Service::vouch_by`].
+type Vouch = Box<dyn Fn(&Taken) -> Result<()> + Send + Sync>;
 
 pub struct Service {
     shared: Arc<Shared>,
@@ -169,6 +174,7 @@ impl Service {
             closed: AtomicBool::new(false),
             wanted: AtomicBool::new(false),
             wake: OnceLock::new(),
+            vouch: OnceLock::new(),
             settings,
             store,
             language,
@@ -189,6 +195,11 @@ impl Service {
     /// Called when a boundary is waited for while no block may come.
     pub fn wake_by(&self, wake: Wake) {
         let _ = self.shared.wake.set(wake);
+    }
+
+    /// Called with each checkpoint that is durable; those that asked for it are answered then.
+    pub fn vouch_by(&self, vouch: Vouch) {
+        let _ = self.shared.vouch.set(vouch);
     }
 
     /// A checkpoint is due.
@@ -275,8 +286,21 @@ impl Shared {
         self.board.lock().unwrap_or_else(|e| e.into_inner())
     }
 
+    /// Without it the checkpoint is there, and the next start may not begin with it.
+    fn vouch(&self, taken: &Taken) -> bool {
+        let Some(vouch) = self.vouch.get() else { return false };
+        let vouched = vouch(taken);
+        if let Err(error) = &vouched
+            && !self.closed.load(Ordering::Acquire)
+        {
+            tracing::warn!(%error, "the ledger does not vouch for the checkpoint");
+        }
+        vouched.is_ok()
+    }
+
     fn run(&self, mut checkpointer: Checkpointer) {
         let mut seen = 0;
+        let mut vouched = checkpointer.height();
         while let Some((state, waiting)) = self.next(&mut seen) {
             let began = Instant::now();
             self.in_progress.store(true, Ordering::Relaxed);
@@ -284,6 +308,12 @@ impl Shared {
             let taken = state.and_then(|state| self.take(&mut checkpointer, &state));
             self.in_progress.store(false, Ordering::Relaxed);
             *self.height.lock().unwrap_or_else(|e| e.into_inner()) = checkpointer.height();
+            if let Ok(taken) = &taken
+                && vouched != Some(taken.height)
+                && self.vouch(taken)
+            {
+                vouched = Some(taken.height);
+            }
             match &taken {
                 Ok(taken) => self.observer.checkpoint(taken, began.elapsed()),
                 Err(_) if self.closed.load(Ordering::Acquire) => {}

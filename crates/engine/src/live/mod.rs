@@ -50,8 +50,9 @@ mod sequencer;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use concurrency::Outcome;
 use ledger::{Hash, LedgerId, Parameters};
 use order::{Seed, Submission, View, WINDOW};
 use pipeline::Barrier;
@@ -60,6 +61,7 @@ use tokio::sync::oneshot;
 use types::{Error, Height, SqlState};
 
 use crate::checkpoint::{Checkpointer, Service, ServiceSettings, Standing, Taken};
+use crate::clock::{ClockBound, ClockGuard};
 use crate::journal::{Journal, LedgerEnd, cannot_write};
 use crate::language::Language;
 use crate::limits::Limits;
@@ -69,8 +71,9 @@ use crate::recovery::Progress;
 use crate::replica::{Head, KeyStanding, Replica};
 use crate::replica::{shown_parameter, too_large, unknown_parameter};
 use crate::request::{Compiled, Completion, EXPIRY_US, Waiting};
+use crate::rest::Resting;
 use crate::retention::{Retention, RetentionSettings};
-use crate::transaction::Asked;
+use crate::transaction::{Asked, Body};
 
 use sequencer::{Sequencer, cadence_of, rules_of};
 
@@ -91,6 +94,12 @@ pub struct Checkpoints {
 pub struct Beside {
     pub checkpoints: Option<Checkpoints>,
     pub retention: RetentionSettings,
+    /// The digest of each checkpoint is ordered: see [`crate::checkpoint::vouched`].
+    pub vouch: bool,
+    /// When nothing has come for so long, results are written and the logs are marked.
+    pub rest: Option<Duration>,
+    /// How far the times of blocks may be ahead of the clock; `None`: as far as they like.
+    pub clock_bound: Option<ClockBound>,
 }
 
 /// The submitter of a transaction, and the key that it comes under.
@@ -102,6 +111,9 @@ pub struct Submitter<'a> {
     /// What the transaction's random values are drawn from; zeros where it draws none.
     pub seed: Seed,
 }
+
+/// Under which the engine itself asks for something.
+const PRINCIPAL: &str = "tally";
 
 /// What the sequencer is asked between two blocks.
 enum Errand {
@@ -117,6 +129,7 @@ enum Errand {
 pub struct Engine {
     shared: Arc<Shared>,
     sequencer: Mutex<Option<JoinHandle<()>>>,
+    resting: Mutex<Option<Resting>>,
 }
 
 struct Shared {
@@ -134,6 +147,7 @@ struct Shared {
     /// The sequencer has ended, so that nothing can be asked of it.
     ended: AtomicBool,
     clock: Clock,
+    clock_guard: Option<ClockGuard>,
     errands: Mutex<Vec<Errand>>,
     queue: Queue,
     store: Arc<Store>,
@@ -173,7 +187,7 @@ impl Engine {
         observer: Arc<dyn Observer>,
         beside: Beside,
     ) -> std::io::Result<Engine> {
-        let Beside { checkpoints, retention } = beside;
+        let Beside { checkpoints, retention, vouch, rest, clock_bound } = beside;
         let journal = journal.into();
         let head = replica.head();
         let (rules, cadence) = (rules_of(&replica, &journal), cadence_of(checkpoints.as_ref()));
@@ -201,6 +215,7 @@ impl Engine {
             expiry_us: AtomicI64::new(expiry_us(replica.limits())),
             envelope_bytes_max: AtomicUsize::new(replica.limits().envelope_bytes_max),
             ended: AtomicBool::new(false),
+            clock_guard: clock_bound.map(|bound| ClockGuard::new(bound, &clock)),
             clock,
             errands: Mutex::default(),
             queue,
@@ -228,7 +243,17 @@ impl Engine {
                     shared.queue.errand();
                 }
             }));
+            if vouch {
+                let vouching = Arc::downgrade(&shared);
+                service.vouch_by(Box::new(move |taken| match vouching.upgrade() {
+                    Some(shared) => shared.vouch(taken),
+                    None => Err(shutting_down()),
+                }));
+            }
         }
+        let (arrivals, ledger) = (Arc::clone(shared.ledger.arrivals()), Arc::clone(&shared.ledger));
+        let start = |moment| Resting::start(moment, arrivals, move || ledger.rest());
+        let resting = rest.map(start).transpose()?;
         let mut sequencer =
             Sequencer::new(Arc::clone(&shared), replica, journal, pipeline, limits.overlap_min)?;
         sequencer.leave_boundary();
@@ -236,7 +261,8 @@ impl Engine {
             let _stop = AtTheEnd(Arc::clone(&sequencer.shared));
             sequencer.run();
         })?;
-        Ok(Engine { shared, sequencer: Mutex::new(Some(thread)) })
+        let (sequencer, resting) = (Mutex::new(Some(thread)), Mutex::new(resting));
+        Ok(Engine { shared, sequencer, resting })
     }
 
     /// Hand a transaction in. The receiver is answered when its block is durable; an error of the
@@ -247,19 +273,7 @@ impl Engine {
         asked: &Asked,
         compiled: Option<Compiled>,
     ) -> Result<oneshot::Receiver<Result<Completion, Error>>, Error> {
-        let Asked { request, barrier } = asked;
-        let barrier = *barrier;
-        // Replay tells such a transaction by its bytes, so it must never run as a program here.
-        let compiled = compiled.filter(|_| barrier == Barrier::None);
-        let shared = &self.shared;
-        let number = shared.draw();
-        let envelope = shared.envelope(submitter, number, request)?;
-        let (reply, answer) = oneshot::channel();
-        let waiting = Waiting { arrived: Instant::now(), reply };
-        let again = || shared.envelope(submitter, shared.draw(), request);
-        let in_time = |envelope| if shared.is_recent(number) { Ok(envelope) } else { again() };
-        shared.queue.push(envelope, Ticket { compiled, barrier, waiting }, in_time)?;
-        Ok(answer)
+        self.shared.submit(submitter, asked, compiled)
     }
 
     /// What a key has come to that this principal named, as far as it is known still.
@@ -271,8 +285,7 @@ impl Engine {
         let (reply, answer) = oneshot::channel();
         let (principal, key) = (principal.to_owned(), key.to_owned());
         self.shared.ask(Errand::Key { principal, key, reply });
-        let stopped = |_| Error::new(SqlState::ADMIN_SHUTDOWN, "the node is shutting down");
-        answer.await.map_err(stopped)
+        answer.await.map_err(|_| shutting_down())
     }
 
     pub fn store(&self) -> &Arc<Store> {
@@ -357,14 +370,12 @@ impl Engine {
 
     /// Finish what waits, then stop.
     pub fn stop(&self) {
-        self.shared.queue.close(
-            Error::new(SqlState::ADMIN_SHUTDOWN, "the node is shutting down")
-                .with_detail("The transaction is in no block."),
-        );
+        self.shared.queue.close(shutting_down().with_detail("The transaction is in no block."));
         let thread = self.sequencer.lock().unwrap_or_else(|e| e.into_inner()).take();
         if let Some(thread) = thread {
             let _ = thread.join();
         }
+        drop(self.resting.lock().unwrap_or_else(|e| e.into_inner()).take());
         if let Some(service) = &self.shared.checkpoints {
             service.stop();
         }
@@ -393,6 +404,43 @@ impl Drop for AtTheEnd {
 }
 
 impl Shared {
+    fn submit(
+        &self,
+        submitter: Submitter<'_>,
+        asked: &Asked,
+        compiled: Option<Compiled>,
+    ) -> Result<oneshot::Receiver<Result<Completion, Error>>, Error> {
+        let Asked { request, barrier } = asked;
+        let barrier = *barrier;
+        if let Some(guard) = &self.clock_guard {
+            guard.check((self.clock)(), self.released_us.load(Ordering::Acquire))?;
+        }
+        // Replay tells such a transaction by its bytes, so it must never run as a program here.
+        let compiled = compiled.filter(|_| barrier == Barrier::None);
+        let shared = self;
+        let number = shared.draw();
+        let envelope = shared.envelope(submitter, number, request)?;
+        let (reply, answer) = oneshot::channel();
+        let waiting = Waiting { arrived: Instant::now(), reply };
+        let again = || shared.envelope(submitter, shared.draw(), request);
+        let in_time = |envelope| if shared.is_recent(number) { Ok(envelope) } else { again() };
+        shared.queue.push(envelope, Ticket { compiled, barrier, waiting }, in_time)?;
+        Ok(answer)
+    }
+
+    /// Has the ledger say what the digest of a checkpoint is; returns when it does.
+    fn vouch(&self, taken: &Taken) -> Result<(), Error> {
+        let body = Body::Checkpoint { height: taken.height, digest: taken.digest };
+        let submitter = Submitter { principal: PRINCIPAL, key: None, seed: [0; 16] };
+        let answer = self.submit(submitter, &Asked::from(&body), None)?;
+        let completion = answer.blocking_recv().map_err(|_| shutting_down())??;
+        match completion.outcome {
+            // With its block, where blocks are held back.
+            Outcome::Committed(_) => self.ledger.write_held().map(drop).map_err(cannot_write),
+            Outcome::Rejected(error) | Outcome::Retry(error) => Err(error),
+        }
+    }
+
     /// Refuse whatever waits, and whatever may come.
     fn halt(&self, cause: &Error) {
         if self.halted.set(cause.clone()).is_ok() {
@@ -479,6 +527,10 @@ impl Shared {
             tracing::error!(%error, "blocks that were held back cannot be written");
         }
     }
+}
+
+fn shutting_down() -> Error {
+    Error::new(SqlState::ADMIN_SHUTDOWN, "the node is shutting down")
 }
 
 /// What a client that writes is told after a halt.

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use concurrency::{Outcome, Snapshots};
+use order::View;
 use pipeline::{Action, Actions, Cadence, Decided, Event, Pipeline, Rules, Settled};
 use types::{Error, Height, SqlState};
 
@@ -15,6 +16,7 @@ use crate::observer::{BlockEvent, Observer};
 use crate::queue::{Cut, Next};
 use crate::replica::{Executed, Halt, RanBlock, ReadyBlock, Replica};
 use crate::request::{Completion, Member, Request, Waiting};
+use crate::transaction::Body;
 
 use super::arriving::{Arriving, Then};
 use super::hands::{Done, Hands};
@@ -28,6 +30,13 @@ struct Flight {
     executed: Executed,
     execute: Duration,
     ledger_bytes: u64,
+}
+
+/// A block that says what the digest of a checkpoint is, and nothing else.
+fn only_vouches(executed: &Executed) -> bool {
+    let envelopes = executed.batch.envelopes();
+    let vouches = |envelope| View::read(envelope).is_ok_and(|v| Body::is_checkpoint(v.request));
+    envelopes.len() == 1 && vouches(&envelopes[0])
 }
 
 impl Flight {
@@ -87,6 +96,8 @@ pub(super) struct Sequencer {
     /// Prepared, and not yet being finished.
     ready: BTreeMap<Height, ReadyBlock>,
     flight: Option<Flight>,
+    /// The last block was one of a checkpoint, which is no reason for the next.
+    only_vouches: bool,
     /// The last ones.
     pub(super) sync: Duration,
     prepare: Duration,
@@ -124,6 +135,7 @@ impl Sequencer {
             overlap_min,
             ready: BTreeMap::new(),
             flight: None,
+            only_vouches: false,
             sync: Duration::ZERO,
             prepare: Duration::ZERO,
             execute: Duration::ZERO,
@@ -385,6 +397,7 @@ impl Sequencer {
 
     fn has_run(&mut self, height: Height, executed: Executed) -> Event {
         let ledger_bytes = executed.ledger_bytes();
+        self.only_vouches = only_vouches(&executed);
         self.flight = Some(Flight { executed, execute: self.execute, ledger_bytes });
         Event::Finished { height, rules: rules_of(&self.replica, &self.journal) }
     }
@@ -444,7 +457,9 @@ impl Sequencer {
 
     /// A checkpoint is due.
     fn checkpoint(&mut self) {
-        if let Some(service) = &self.shared.checkpoints {
+        if let Some(service) = &self.shared.checkpoints
+            && !self.only_vouches
+        {
             service.due();
         }
         self.leave_boundary();

@@ -20,9 +20,10 @@
 //!
 //! *The way by default* is the protocol itself: see [`follow`] for the figures.
 //!
-//! A checkpoint is passed over if a byte of it is not as written, if it cannot be read, or if its
-//! block is not in the ledger: a crash without `durability` may lose blocks that a checkpoint has
-//! seen. That is said, and costs the replay of more blocks; damage to the *ledger* is a fault.
+//! A checkpoint is passed over if a byte of it is not as written, if it cannot be read, if the
+//! ledger [says](crate::checkpoint::vouched) that its state is another, or if its block is not in
+//! the ledger: a crash without `durability` may lose blocks that a checkpoint has seen. That is
+//! said, and costs the replay of more blocks; damage to the *ledger* is a fault.
 //!
 //! So is a ledger that ends before a block which a checkpoint knows to have been on stable storage,
 //! be it that its last block is damaged, or that its segments are not there at all: no crash tore
@@ -39,10 +40,12 @@ use ledger::{
 use storage::Store;
 use types::{Error, Height, SqlState};
 
+use crate::checkpoint::vouched::vouched_at;
 use crate::checkpoint::{Base, Loaded, load};
 use crate::effects::ChangedRow;
 use crate::language::Language;
-use crate::replica::{Boundary, EXECUTOR, Halt, Head, Replica};
+use crate::limits::EXECUTOR;
+use crate::replica::{Boundary, Halt, Head, Replica};
 
 mod ahead;
 mod compare;
@@ -197,6 +200,17 @@ pub struct Recovery {
     pub rows: Option<RowFolders>,
     /// Blocks that the store is to retain when it comes by.
     pub retain: Vec<Head>,
+    pub trust: Trust,
+}
+
+/// Which checkpoints may be begun with. None that the ledger contradicts, in any case.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Trust {
+    /// Any other.
+    #[default]
+    Uncontradicted,
+    /// Those that the ledger vouches for; where blocks were pruned and none of these holds, others.
+    Vouched,
 }
 
 impl Recovery {
@@ -226,6 +240,16 @@ pub struct PassedOver {
 impl PassedOver {
     fn lost(height: Height, why: &str) -> PassedOver {
         PassedOver { height, why: why.to_owned(), is_lost: true }
+    }
+
+    fn contradicted(height: Height, by: Height) -> PassedOver {
+        let what = format!("its state is not the one that block {by} of the ledger names");
+        PassedOver::lost(height, &what)
+    }
+
+    fn not_vouched_for(height: Height) -> PassedOver {
+        let why = "no block of the ledger says that its state is the one".to_owned();
+        PassedOver { height, why, is_lost: false }
     }
 
     fn because(height: Height, error: &Error) -> PassedOver {
@@ -359,8 +383,8 @@ pub fn recover_by(
 ) -> Result<Replayed, Fault> {
     match try_recover(&files, language, recovery, report) {
         Err(Fault::Unusable(height, why)) => {
-            let retain = recovery.retain.clone();
-            let executing = Recovery { retain, ..Recovery::executing(recovery.workers) };
+            let (retain, trust) = (recovery.retain.clone(), recovery.trust);
+            let executing = Recovery { retain, trust, ..Recovery::executing(recovery.workers) };
             let mut replayed = try_recover(&files, language, &executing, report)?;
             replayed.notes.push(format!("replay behind block {height} was given up: {why}"));
             Ok(replayed)
@@ -377,10 +401,28 @@ fn try_recover(
 ) -> Result<Replayed, Fault> {
     let mut passed_over = Vec::new();
     let after = &mut |_: &Replica, progress| report(progress);
-    for height in heights(&**files).map_err(Fault::Io)?.into_iter().rev() {
+    let mut heights = heights(&**files).map_err(Fault::Io)?;
+    heights.reverse();
+    for &height in &heights {
         match from_checkpoint(files, height, language, recovery, false, after)? {
             Ok(replayed) => return Ok(Replayed { passed_over, ..replayed }),
             Err(it) => passed_over.push(it),
+        }
+    }
+    if recovery.trust == Trust::Vouched && BlockReader::open(Arc::clone(files))?.first_height() > 0
+    {
+        let anyhow = Recovery { trust: Trust::Uncontradicted, ..recovery.clone() };
+        let unvouched = passed_over.iter().filter(|it| !it.is_lost).map(|it| it.height);
+        for height in unvouched.collect::<Vec<_>>() {
+            if let Ok(mut replayed) =
+                from_checkpoint(files, height, language, &anyhow, false, after)?
+            {
+                replayed.notes.push(format!(
+                    "began with the checkpoint of block {height}, which no block of the ledger \
+                     vouches for, since the blocks before it were pruned"
+                ));
+                return Ok(Replayed { passed_over, ..replayed });
+            }
         }
     }
     let replayed = from_genesis(Arc::clone(files), language, recovery, false, after)?;
@@ -407,7 +449,7 @@ fn from_checkpoint(
     at_once: bool,
     after: &mut dyn FnMut(&Replica, Progress),
 ) -> Result<Result<Replayed, PassedOver>, Fault> {
-    let (loaded, mut reader) = match begin_at(files, height, language, recovery.workers)? {
+    let (loaded, mut reader) = match begin_at(files, height, language, recovery)? {
         Ok(begun) => begun,
         Err(passed_over) => return Ok(Err(passed_over)),
     };
@@ -435,7 +477,7 @@ fn begin_at(
     files: &Arc<dyn Files>,
     height: Height,
     language: MakeLanguage<'_>,
-    workers: usize,
+    recovery: &Recovery,
 ) -> Result<Result<(Loaded, BlockReader), PassedOver>, Fault> {
     let manifest = match read_manifest(&**files, height) {
         Ok(manifest) => manifest,
@@ -445,8 +487,30 @@ fn begin_at(
         Ok(reader) => reader,
         Err(why) => return Ok(Err(PassedOver::lost(height, why))),
     };
-    let loaded = load(&**files, height, language, workers);
+    if let Err(why) = check_vouched(files, &manifest, recovery.trust)? {
+        return Ok(Err(why));
+    }
+    let loaded = load(&**files, height, language, recovery.workers);
     Ok(loaded.map(|loaded| (loaded, reader)).map_err(|e| PassedOver::because(height, &e)))
+}
+
+/// What the ledger says of a checkpoint's state.
+fn check_vouched(
+    files: &Arc<dyn Files>,
+    manifest: &Manifest,
+    trust: Trust,
+) -> Result<Result<(), PassedOver>, Fault> {
+    let height = manifest.height();
+    let digest = match manifest.digest() {
+        Ok(digest) => digest,
+        Err(error) => return Ok(Err(PassedOver::because(height, &error))),
+    };
+    Ok(match vouched_at(files, height)? {
+        Some(vouched) if vouched.digest == digest => Ok(()),
+        Some(vouched) => Err(PassedOver::contradicted(height, vouched.by)),
+        None if trust == Trust::Uncontradicted => Ok(()),
+        None => Err(PassedOver::not_vouched_for(height)),
+    })
 }
 
 /// A reader that has just read the block of a checkpoint, or why that block is not in the ledger,

@@ -156,6 +156,7 @@ impl Replica {
         self.head = super::head_of(order, result);
         self.order = order.clone();
         self.result = result.clone();
+        self.executor = self.limits.executor;
     }
 }
 

@@ -32,7 +32,7 @@ use crate::request::{Member, Request, Verdict};
 
 use super::keeper::Keeper;
 use super::run::{Account, Ran, not_compiled, repeated, stops};
-use super::{Executed, Halt, Replica};
+use super::{Executed, Halt, Replica, next_height};
 
 /// A block that is open.
 pub(crate) struct Opened {
@@ -98,7 +98,7 @@ impl Replica {
             Some(closed) => (closed.height, closed.time_us),
             None => (self.newest.height, self.newest.time_us),
         };
-        let (height, time_us) = (newest + 1, time_us.max(newest_us));
+        let (height, time_us) = (next_height(newest)?, time_us.max(newest_us));
         self.keeper.lock().open(height, time_us, self.rules().carry_lag());
         let none = || Halt("the protocol opens no epochs".to_owned());
         let epoch = self.protocol().open(&self.store, height).ok_or_else(none)?;

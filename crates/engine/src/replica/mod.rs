@@ -48,13 +48,13 @@ use parking_lot::Mutex;
 use pipeline::{
     Barrier, Cadence, Finishing, Line, LineStart, Pipeline, Planned, Ran, Ready, Rules, Settled,
 };
-use storage::Store;
+use storage::{HEIGHT_MAX, Store};
 use types::row::ROW_ENCODING;
-use types::{Error, Height, Origin, Position};
+use types::{Error, Height, Origin, Position, Stamp};
 
 use crate::effects::Effects;
 use crate::language::Language;
-use crate::limits::Limits;
+use crate::limits::{EXECUTOR, Limits, unknown_executor};
 use crate::request::{Member, Request};
 
 pub use again::Again;
@@ -62,10 +62,6 @@ pub(crate) use arriving::{Closed, Entered, Opened};
 pub(crate) use keeper::{Keeper, Spread, too_large};
 pub use run::check_protocol;
 pub(crate) use run::{compile_request, shown_parameter, unknown_parameter};
-
-/// The version of the semantics that this program executes: the same blocks give the same results
-/// under the same number. A ledger names it in its parameters.
-pub const EXECUTOR: u32 = 1;
 
 /// A block that has been executed.
 pub struct Executed {
@@ -147,6 +143,8 @@ pub struct Replica {
     parameters: Arc<Parameters>,
     parameters_hash: Hash,
     limits: Limits,
+    /// In force for the next block: a block that changes it runs under the one before.
+    executor: u32,
     /// Shared with the gate while a block is open.
     keeper: Arc<Mutex<Keeper>>,
     ordered: BTreeMap<Height, Ordered>,
@@ -215,9 +213,8 @@ impl Replica {
         if encoding != ROW_ENCODING {
             return Err(Halt(format!("the ledger names an unknown row encoding: {encoding}")));
         }
-        if result.executor != EXECUTOR {
-            let executor = result.executor;
-            return Err(Halt(format!("this program does not know executor {executor}")));
+        if !(1..=EXECUTOR).contains(&result.executor) {
+            return Err(unknown_executor(&result.executor.to_string()).into());
         }
         let limits = Limits::of(&parameters)?;
         let protocol = protocol_of(&parameters)?;
@@ -236,6 +233,7 @@ impl Replica {
             line,
             parameters_hash: parameters.hash()?,
             parameters,
+            executor: limits.executor,
             limits,
             keeper: Arc::new(Mutex::new(keeper)),
             ordered: BTreeMap::new(),
@@ -342,7 +340,11 @@ impl Replica {
         seen_height: Height,
         requests: Vec<Request>,
     ) -> Result<Height, Halt> {
-        let height = self.newest.height + 1;
+        let height = next_height(self.newest.height)?;
+        let members = requests.len().saturating_add(self.deferred_to_next());
+        if members > Stamp::POSITIONS_MAX as usize {
+            return Err(Halt(format!("block {height} has {members} transactions, too many")));
+        }
         let time_us = time_us.max(self.newest.time_us);
         let (seen_height, seen) = self.seen_by(height, seen_height, &requests);
         let barriers = requests.iter().map(|request| request.barrier);
@@ -471,6 +473,14 @@ pub(crate) type ReadyBlock = Ready<Member>;
 pub(crate) type FinishingBlock = Finishing<Member>;
 pub(crate) type RanBlock = Ran<Member>;
 
+/// Heights are counted in what a row's stamp has room for. That they wrap is not an option.
+fn next_height(height: Height) -> Result<Height, Halt> {
+    if height < HEIGHT_MAX {
+        return Ok(height + 1);
+    }
+    Err(Halt(format!("heights have run out: no block can follow block {height}")))
+}
+
 fn head_of(order: &OrderHeader, result: &ResultHeader) -> Head {
     Head { height: result.height, hash: result.hash(), time_us: order.time_us }
 }
@@ -478,4 +488,17 @@ fn head_of(order: &OrderHeader, result: &ResultHeader) -> Head {
 pub(crate) fn protocol_of(parameters: &Parameters) -> Result<Arc<dyn Protocol>, Halt> {
     protocols::by_name(&parameters.protocol)
         .map_err(|error| Halt(format!("the ledger's parameters are unknown: {}", error.message())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heights_end_by_name() {
+        assert_eq!(next_height(HEIGHT_MAX - 1), Ok(HEIGHT_MAX));
+        let halt = next_height(HEIGHT_MAX).unwrap_err();
+        assert!(halt.0.contains("heights have run out"), "{halt}");
+        assert!(HEIGHT_MAX <= Stamp::HEIGHT_MAX);
+    }
 }

@@ -20,8 +20,8 @@ use crate::transaction::{Body, Transaction, refuse_settings};
 
 use super::arriving::admitted;
 use super::{
-    EXECUTOR, Executed, FinishingBlock, Halt, Head, KeyStanding, Ordered, PlannedBlock, RanBlock,
-    ReadyBlock, Replica,
+    Executed, FinishingBlock, Halt, Head, KeyStanding, Ordered, PlannedBlock, RanBlock, ReadyBlock,
+    Replica,
 };
 
 /// What a block decided about a key that a client named.
@@ -313,6 +313,7 @@ impl Replica {
         let applied = match asked(&member.request.envelope) {
             Ok(Body::Schema { text }) => self.language.apply(&text, &self.store, height, time_us),
             Ok(Body::Parameter { name, value }) => self.change_parameter(&name, &value),
+            Ok(Body::Checkpoint { height: of, digest }) => vouch(height, of, &digest),
             Ok(_) => Err(Error::new(SqlState::INTERNAL_ERROR, "not a schema change")),
             Err(error) => Err(error),
         };
@@ -407,7 +408,7 @@ impl Replica {
             previous_result_hash: self.head.hash,
             order_hash: batch.hash(),
             snapshot_height,
-            executor: EXECUTOR,
+            executor: self.executor,
             effects: EffectsDigest { count: 0, root: ledger::ZERO_HASH },
             reorderings: overtakings.len() as u32,
             carried_root: self.carried_root(height),
@@ -461,6 +462,7 @@ impl Replica {
         let result = BlockResult::seal(seal, own, carried)?;
         self.order = batch.header().clone();
         self.result = result.header().clone();
+        self.executor = self.limits.executor;
         self.head =
             Head { height: result.height(), hash: result.hash(), time_us: self.order.time_us };
         Ok(Executed {
@@ -476,6 +478,17 @@ impl Replica {
             effects: unsealed.effects,
         })
     }
+}
+
+/// A state's digest is an object of the ledger, which changes nothing.
+fn vouch(height: Height, of: Height, digest: &ledger::Hash) -> Result<SchemaChange, Error> {
+    if of >= height {
+        let what = format!("block {of} is not before block {height}");
+        return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, what));
+    }
+    let after = Some(ledger::hash::to_hex(digest));
+    let change = ObjectChange { name: format!("checkpoint {of}"), before: None, after };
+    Ok(SchemaChange { tag: "CHECKPOINT".into(), objects: vec![change] })
 }
 
 /// Whether a transaction runs by itself: it changes the schema or the parameters.

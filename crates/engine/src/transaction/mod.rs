@@ -24,6 +24,7 @@ use std::ops::Bound;
 use concurrency::{
     Expectation, Interactive, Load, RangeDigest, RangeRequirement, RowRequirement, Statement,
 };
+use ledger::Hash;
 use order::{Envelope, Seed};
 use pipeline::Barrier;
 use procedure::access::Range;
@@ -31,7 +32,7 @@ use types::codec::{
     decode_bytes, decode_i64, decode_str, decode_u64, decode_value, encode_bytes, encode_i64,
     encode_str, encode_u64, encode_value,
 };
-use types::{Error, Key, Result, SqlState, Stamp, TableId, Value};
+use types::{Error, Height, Key, Result, SqlState, Stamp, TableId, Value};
 
 use crate::parameter_types::ParameterTypes;
 
@@ -72,7 +73,14 @@ pub enum Body {
         name: String,
         value: String,
     },
+    /// The digest of the state behind a block: see [`crate::checkpoint::vouched`].
+    Checkpoint {
+        height: Height,
+        digest: Hash,
+    },
 }
+
+const CHECKPOINT: u8 = 8;
 
 /// A statement as the client sent it, and the types it gave with it.
 #[derive(Clone, PartialEq, Debug)]
@@ -174,11 +182,16 @@ impl Body {
         }
     }
 
+    /// Whether a request's bytes are of that kind.
+    pub fn is_checkpoint(request: &[u8]) -> bool {
+        request.first() == Some(&CHECKPOINT)
+    }
+
     /// What its block comes to a stop for: see [`Barrier`].
     pub fn barrier(&self) -> Barrier {
         match self {
             Body::Schema { .. } => Barrier::Schema,
-            Body::Parameter { .. } => Barrier::Parameters,
+            Body::Parameter { .. } | Body::Checkpoint { .. } => Barrier::Parameters,
             _ => Barrier::None,
         }
     }
@@ -202,6 +215,11 @@ impl Body {
                 encode_str(name, out);
                 encode_str(value, out);
             }
+            Body::Checkpoint { height, digest } => {
+                out.push(CHECKPOINT);
+                encode_u64(*height, out);
+                out.extend_from_slice(digest);
+            }
         }
     }
 
@@ -216,6 +234,9 @@ impl Body {
             6 => Body::Parameter { name: text(input)?, value: text(input)? },
             7 => {
                 Body::statement(text(input)?, ParameterTypes::decode(input)?, decode_values(input)?)
+            }
+            CHECKPOINT => {
+                Body::Checkpoint { height: decode_u64(input)?, digest: decode_array(input)? }
             }
             _ => return Err(corrupt("a transaction of unknown kind")),
         })
@@ -362,6 +383,13 @@ fn decode_word(input: &mut &[u8]) -> Result<u64> {
     let (word, rest) = input.split_first_chunk().ok_or_else(|| corrupt("a cut digest"))?;
     *input = rest;
     Ok(u64::from_be_bytes(*word))
+}
+
+fn decode_array<const N: usize>(input: &mut &[u8]) -> Result<[u8; N]> {
+    let cut = || corrupt("a request that is cut");
+    let (array, rest) = input.split_first_chunk().ok_or_else(cut)?;
+    *input = rest;
+    Ok(*array)
 }
 
 fn decode_byte(input: &mut &[u8]) -> Result<u8> {

@@ -306,7 +306,8 @@ impl BlockWriter {
         log.append_order_unsynced(&[order])?;
         log.sync_orders()?;
         log.append_results(&[result])?;
-        log.sync_results()?;
+        log.orders.rest()?;
+        log.results.rest()?;
         Ok(log)
     }
 

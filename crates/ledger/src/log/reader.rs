@@ -7,14 +7,14 @@ use bytes::Bytes;
 use types::Height;
 
 use super::{Damage, LogError, TornTail};
-use crate::files::{Files, read_all};
+use crate::files::{Files, StorageFile, read_all};
 use crate::hash::{Hash, to_hex};
 use crate::header::LedgerId;
 use crate::headers::{self, Link};
 use crate::record::Record;
 use crate::segment::{
-    RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES, SegmentHeader, parse_segment_name,
-    proves_durable, salted_crc, segment_path,
+    MARK_BYTES, Mark, MarkKind, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES,
+    SegmentHeader, parse_segment_name, proves_durable, salted_crc, segment_path,
 };
 use crate::stream::Stream;
 
@@ -34,6 +34,11 @@ pub struct LogReader {
     pub(super) ledger_id: Option<LedgerId>,
     /// Hash of the last record read, or pruned.
     pub(super) head_hash: Option<Hash>,
+    /// The segment before the newest one, if that is empty: the process that closed it, or was
+    /// about to, may have been killed before it synced.
+    unclosed: Option<LastSegment>,
+    /// The segment before the current one says that another follows.
+    closed: bool,
     pub(super) end: Option<LogEnd>,
 }
 
@@ -53,8 +58,13 @@ pub(super) struct LogEnd {
     pub torn: Option<TornTail>,
     /// First heights of segments that lie wholly behind the end.
     pub surplus: Vec<Height>,
+    /// The segment before the last one is to be closed, or closed again.
+    pub unclosed: Option<LastSegment>,
+    /// A mark says that the last record is on stable storage.
+    pub rests: bool,
 }
 
+#[derive(Clone)]
 pub(super) struct LastSegment {
     pub path: String,
     /// None if the header itself is torn: the file holds no block.
@@ -65,13 +75,22 @@ pub(super) struct LastSegment {
     pub size: u64,
 }
 
+impl LastSegment {
+    pub fn salt(&self) -> u64 {
+        self.header.map_or(0, |header| header.salt)
+    }
+}
+
 /// What lies at an offset of a segment.
 enum Found {
     Record {
         record: Record,
         durable_below: Height,
     },
+    /// Zeros, or nothing at all.
     Nothing,
+    /// A mark, and behind it only what may be there.
+    Mark(MarkKind),
     /// Bytes that no checksum vouches for.
     Unreadable(&'static str),
     /// Bytes that a checksum vouches for, and that are wrong nevertheless: never a torn write.
@@ -90,7 +109,11 @@ impl LogReader {
         let segments = list_segments(&*files, stream)?;
         let pruned = pruned_end(&*files, stream, segments.first().copied())?;
         let first_height = pruned.as_ref().map_or(0, |last| last.height + 1);
-        let upcoming = segments.partition_point(|first| *first <= height).saturating_sub(1);
+        let mut upcoming = segments.partition_point(|first| *first <= height).saturating_sub(1);
+        // The one before may not be closed yet.
+        if upcoming > 0 && upcoming + 1 == segments.len() {
+            upcoming -= usize::from(is_empty(&*files, &segment_path(stream, segments[upcoming]))?);
+        }
         Ok(LogReader {
             next_height: segments.get(upcoming).copied().unwrap_or(first_height),
             files,
@@ -101,6 +124,8 @@ impl LogReader {
             ledger_id: pruned.as_ref().map(|last| last.ledger_id),
             head_hash: pruned.as_ref().filter(|_| upcoming == 0).map(|last| last.hash),
             pruned,
+            unclosed: None,
+            closed: false,
             end: None,
         })
     }
@@ -161,15 +186,16 @@ impl LogReader {
         loop {
             let Some(segment) = self.current.take() else {
                 if self.upcoming == self.segments.len() {
-                    self.end = Some(LogEnd { segment: None, torn: None, surplus: Vec::new() });
+                    self.end_at(None, None, false);
                     return Ok(None);
                 }
                 self.current = Some(self.open_segment()?);
                 continue;
             };
+            let may_be_unclosed = self.may_be_unclosed()?;
             let segment = self.current.insert(segment);
             let newest = self.upcoming == self.segments.len();
-            match segment.find(self.next_height, newest) {
+            match segment.find(self.next_height, self.head_hash.as_ref()) {
                 Found::Record { record, durable_below } => {
                     segment.note(record.height(), durable_below);
                     segment.offset += RECORD_HEADER_BYTES + record.payload().len();
@@ -177,12 +203,28 @@ impl LogReader {
                     self.head_hash = Some(record.hash());
                     return Ok(Some(record));
                 }
-                Found::Nothing if newest => {
-                    let segment = Some(segment.last());
-                    self.end = Some(LogEnd { segment, torn: None, surplus: Vec::new() });
+                Found::Mark(MarkKind::Closed) if newest => {
+                    let what = "the segment behind this one is missing: it was there when this \
+                                one was closed";
+                    return Err(segment.damage(self.next_height, what.to_owned()));
+                }
+                found @ (Found::Nothing | Found::Mark(_)) if newest => {
+                    let last = segment.last();
+                    self.end_at(Some(last), None, matches!(found, Found::Mark(_)));
                     return Ok(None);
                 }
-                Found::Nothing => self.current = None,
+                found @ (Found::Nothing | Found::Mark(_) | Found::Unreadable(_))
+                    if may_be_unclosed =>
+                {
+                    let last = segment.last();
+                    self.leave(Some(last), matches!(found, Found::Mark(MarkKind::Closed)));
+                }
+                Found::Mark(MarkKind::Closed) => self.leave(None, true),
+                Found::Nothing if segment.rest().is_empty() => self.leave(None, false),
+                Found::Nothing | Found::Mark(_) => {
+                    let what = "the segment is not closed, and another follows".to_owned();
+                    return Err(segment.damage(self.next_height, what));
+                }
                 Found::Unreadable(what) if newest && !segment.is_proven(self.next_height) => {
                     let torn = segment.torn(self.next_height, what);
                     let last = segment.last();
@@ -193,6 +235,22 @@ impl LogReader {
                 }
                 Found::Wrong(what) => return Err(segment.damage(self.next_height, what)),
             }
+        }
+    }
+
+    fn leave(&mut self, unclosed: Option<LastSegment>, closed: bool) {
+        (self.current, self.unclosed, self.closed) = (None, unclosed, closed);
+    }
+
+    /// Whether all records of the segment at hand have been read, and a crash may have come before
+    /// it was closed: nothing is written to the next one before.
+    fn may_be_unclosed(&self) -> Result<bool> {
+        let (files, upcoming) = (&*self.files, &self.segments[self.upcoming..]);
+        match upcoming {
+            [newest] if *newest == self.next_height => {
+                is_empty(files, &segment_path(self.stream, *newest))
+            }
+            _ => Ok(false),
         }
     }
 
@@ -220,7 +278,8 @@ impl LogReader {
             }),
         };
         let segment = self.current.as_ref().map(OpenSegment::last);
-        self.end = Some(LogEnd { segment, torn, surplus });
+        let unclosed = self.unclosed.take();
+        self.end = Some(LogEnd { segment, torn, surplus, unclosed, rests: false });
         Ok(())
     }
 
@@ -238,7 +297,7 @@ impl LogReader {
     /// Only the newest one may, and no record was written to it before its header was synced.
     fn may_be_torn(&self, bytes: &[u8]) -> bool {
         let records = bytes.get(SEGMENT_HEADER_BYTES..).unwrap_or_default();
-        self.upcoming + 1 == self.segments.len() && used_bytes(records) == 0
+        self.upcoming + 1 == self.segments.len() && used_bytes(records) == 0 && !self.closed
     }
 
     fn end_without_header(&mut self, path: String, bytes: &[u8], what: &str) -> LogError {
@@ -255,9 +314,13 @@ impl LogReader {
     }
 
     fn end_torn(&mut self, segment: LastSegment, torn: TornTail) -> LogError {
-        let (segment, surplus) = (Some(segment), Vec::new());
-        self.end = Some(LogEnd { segment, torn: Some(torn.clone()), surplus });
+        self.end_at(Some(segment), Some(torn.clone()), false);
         LogError::TornTail(torn)
+    }
+
+    fn end_at(&mut self, segment: Option<LastSegment>, torn: Option<TornTail>, rests: bool) {
+        let (surplus, unclosed) = (Vec::new(), self.unclosed.take());
+        self.end = Some(LogEnd { segment, torn, surplus, unclosed, rests });
     }
 
     fn open_segment(&mut self) -> Result<OpenSegment> {
@@ -304,14 +367,15 @@ impl OpenSegment {
         &self.bytes[self.offset..]
     }
 
-    fn find(&self, height: Height, newest: bool) -> Found {
+    fn find(&self, height: Height, head: Option<&Hash>) -> Found {
         let rest = self.rest();
         let frame = match RecordHeader::decode(rest, self.header.salt) {
             Ok(frame) => frame,
-            Err(_) if rest.is_empty() || (newest && used_bytes(rest) == 0) => {
-                return Found::Nothing;
-            }
-            Err(what) => return Found::Unreadable(what),
+            Err(_) if used_bytes(rest) == 0 => return Found::Nothing,
+            Err(what) => match Mark::decode(rest, self.header.salt) {
+                Some(mark) => return self.found(mark, height, head),
+                None => return Found::Unreadable(what),
+            },
         };
         let start = self.offset + RECORD_HEADER_BYTES;
         let length = frame.length as usize;
@@ -326,6 +390,18 @@ impl OpenSegment {
         match self.check(height, &frame, payload) {
             Ok(record) => Found::Record { record, durable_below },
             Err(what) => Found::Wrong(what),
+        }
+    }
+
+    fn found(&self, mark: Mark, height: Height, head: Option<&Hash>) -> Found {
+        let behind = &self.rest()[MARK_BYTES..];
+        if mark.height != height || head.is_some_and(|head| *head != mark.head) {
+            return Found::Wrong(format!("a mark names another head, behind {}", mark.height));
+        }
+        match mark.kind {
+            MarkKind::Closed if behind.is_empty() => Found::Mark(MarkKind::Closed),
+            MarkKind::Rest if used_bytes(behind) == 0 => Found::Mark(MarkKind::Rest),
+            _ => Found::Unreadable("there are bytes behind the end"),
         }
     }
 
@@ -432,8 +508,11 @@ pub fn read_record(files: &dyn Files, stream: Stream, height: Height) -> Result<
         if bytes == [0; RECORD_HEADER_BYTES] {
             return Ok(None);
         }
-        let frame =
-            RecordHeader::decode(&bytes, header.salt).map_err(|what| damage(at, offset, what))?;
+        let frame = match RecordHeader::decode(&bytes, header.salt) {
+            Ok(frame) => frame,
+            Err(_) if is_mark(&*file, &header, (offset, size), at)? => return Ok(None),
+            Err(what) => return Err(damage(at, offset, what)),
+        };
         let start = offset + RECORD_HEADER_BYTES as u64;
         let length = u64::from(frame.length);
         if length > size - start {
@@ -456,6 +535,32 @@ pub fn read_record(files: &dyn Files, stream: Stream, height: Height) -> Result<
         return Ok(Some(record));
     }
     Ok(None)
+}
+
+fn is_mark(
+    file: &dyn StorageFile,
+    header: &SegmentHeader,
+    (offset, size): (u64, u64),
+    height: Height,
+) -> Result<bool> {
+    if size - offset < MARK_BYTES as u64 {
+        return Ok(false);
+    }
+    let mut bytes = [0; MARK_BYTES];
+    file.read_at(&mut bytes, offset)?;
+    Ok(Mark::decode(&bytes, header.salt).is_some_and(|mark| mark.height == height))
+}
+
+/// Whether no record was ever written to a segment.
+fn is_empty(files: &dyn Files, path: &str) -> Result<bool> {
+    let file = files.open(path)?;
+    let behind = file.size()?.saturating_sub(SEGMENT_HEADER_BYTES as u64);
+    if behind == 0 {
+        return Ok(true);
+    }
+    let mut head = vec![0; behind.min(RECORD_HEADER_BYTES as u64) as usize];
+    file.read_at(&mut head, SEGMENT_HEADER_BYTES as u64)?;
+    Ok(used_bytes(&head) == 0)
 }
 
 /// The last record before the first segment, from the headers that a prune has kept.

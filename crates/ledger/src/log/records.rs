@@ -2,7 +2,7 @@
 //!
 //! For copies of a segment and for its headers: each record's checksum is compared, and each must
 //! follow from the one before by its height and its hash. Where a record does not hold
-//! there is an error; zeros, and the end of the file, are the end.
+//! there is an error; zeros, a mark, and the end of the file, are the end.
 
 use types::Height;
 
@@ -11,8 +11,8 @@ use crate::files::StorageFile;
 use crate::hash::Hash;
 use crate::record::Record;
 use crate::segment::{
-    RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES, SegmentHeader, salted_crc,
-    segment_path,
+    MARK_BYTES, Mark, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES, SegmentHeader,
+    salted_crc, segment_path,
 };
 use crate::stream::Stream;
 
@@ -72,7 +72,7 @@ impl<'a> SegmentRecords<'a> {
         let left = self.size.saturating_sub(offset);
         let there = left.min(RECORD_HEADER_BYTES as u64) as usize;
         self.file.read_at(&mut head[..there], offset)?;
-        if head == [0; RECORD_HEADER_BYTES] {
+        if head == [0; RECORD_HEADER_BYTES] || self.is_mark()? {
             return Ok(None);
         }
         let frame = RecordHeader::decode(&head[..there], salt).map_err(damage)?;
@@ -101,6 +101,16 @@ impl<'a> SegmentRecords<'a> {
             previous_hash: Some(record.hash()),
         };
         Ok(Some(Framed { bytes, record }))
+    }
+
+    fn is_mark(&self) -> Result<bool> {
+        if self.size.saturating_sub(self.place.offset) < MARK_BYTES as u64 {
+            return Ok(false);
+        }
+        let mut bytes = [0; MARK_BYTES];
+        self.file.read_at(&mut bytes, self.place.offset)?;
+        let mark = Mark::decode(&bytes, self.header.salt);
+        Ok(mark.is_some_and(|mark| mark.height == self.place.next_height))
     }
 }
 

@@ -1,5 +1,6 @@
 mod blocks;
 mod crashes;
+mod ends;
 mod faults;
 mod flips;
 
@@ -9,6 +10,7 @@ use super::*;
 use crate::batch::{Batch, OrderSeal};
 use crate::block::Block;
 use crate::chain::ChainVerifier;
+use crate::files::Files;
 use crate::memory_files::{Failure, MANNERS, MemoryFiles};
 use crate::record::Record;
 use crate::result::BlockResult;

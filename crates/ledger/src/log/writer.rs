@@ -6,19 +6,20 @@ use std::sync::Arc;
 use types::Height;
 
 use super::TornTail;
-use super::reader::{LogEnd, LogReader, read_record};
+use super::reader::{LastSegment, LogEnd, LogReader, read_record};
 use crate::files::{DIRECT_ALIGNMENT, Files, StorageFile, read_all};
 use crate::hash::{Hash, ZERO_HASH};
 use crate::header::LedgerId;
 use crate::headers::Link;
 use crate::record::Record;
 use crate::segment::{
-    RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, put_record, segment_name,
-    segment_path,
+    MARK_BYTES, Mark, MarkKind, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader,
+    put_record, segment_name, segment_path,
 };
 use crate::stream::Stream;
 
-const QUARANTINE_FOLDER: &str = "quarantine";
+/// Bytes that were cut from the end of a log, for people.
+pub const QUARANTINE_FOLDER: &str = "quarantine";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LogOptions {
@@ -49,6 +50,8 @@ pub struct LogWriter {
     head_hash: Hash,
     /// All records below are on stable storage.
     durable_below: Height,
+    /// A mark behind the last record says that it is on stable storage.
+    rests: bool,
     /// The error after which nothing is known about the disk.
     poison: Option<String>,
 }
@@ -69,7 +72,7 @@ impl LogWriter {
     pub fn resume(reader: LogReader, options: LogOptions) -> io::Result<Self> {
         let LogReader { files, stream, end, next_height, mut ledger_id, mut head_hash, .. } =
             reader;
-        let Some(LogEnd { segment, torn, surplus }) = end else {
+        let Some(LogEnd { segment, torn, surplus, unclosed, rests }) = end else {
             return Err(invalid("the log has not been read to its end".to_owned()));
         };
         // A reader that began at an empty segment has not seen the head.
@@ -87,26 +90,41 @@ impl LogWriter {
             next_height,
             head_hash: head_hash.unwrap_or(ZERO_HASH),
             durable_below: next_height,
+            rests,
             poison: None,
         };
         writer.remove_surplus(&surplus)?;
         let Some(last) = segment else {
             return Ok(writer);
         };
-        let file = writer.files.open(&last.path)?;
         let torn = torn.filter(|torn| torn.file == last.path);
         if let Some(torn) = &torn {
-            writer.quarantine(&*file, torn)?;
+            writer.quarantine(&*writer.files.open(&last.path)?, torn)?;
         }
-        let Some(header) = last.header else {
-            drop(file);
-            writer.files.remove(&last.path)?;
-            writer.files.sync_folder(stream.folder())?;
-            return Ok(writer);
+        let (last, is_cut, unclosed) = match last.header {
+            Some(_) => (Some(last), torn.is_some(), unclosed),
+            // It holds nothing, and the one before goes on.
+            None => {
+                writer.files.remove(&last.path)?;
+                writer.files.sync_folder(stream.folder())?;
+                (unclosed, true, None)
+            }
         };
-        let mut size = last.size;
-        if torn.is_some() {
-            size = last.offset;
+        if let Some(last) = last {
+            writer.go_on_in(&last, is_cut)?;
+        }
+        if let Some(before) = unclosed {
+            let file = writer.files.open(&before.path)?;
+            writer.close(&*file, before.salt(), before.offset)?;
+        }
+        Ok(writer)
+    }
+
+    /// Makes sure of the last segment, which later records are written to.
+    fn go_on_in(&mut self, last: &LastSegment, is_cut: bool) -> io::Result<()> {
+        let file = self.files.open(&last.path)?;
+        let size = if is_cut { last.offset } else { last.size };
+        if is_cut {
             file.set_size(size)?;
         }
         // What was read, and the very name of the file, may only be in the page cache, if the
@@ -114,11 +132,11 @@ impl LogWriter {
         // pages that it takes for clean though the disk has never had them: write them again.
         rewrite(&*file, last.proven, size)?;
         file.sync()?;
-        writer.files.sync_folder(stream.folder())?;
-        let pages = Pages::new(&writer.options);
-        writer.segment =
-            Some(WrittenSegment { file, salt: header.salt, offset: last.offset, size, pages });
-        Ok(writer)
+        self.files.sync_folder(self.stream.folder())?;
+        let pages = Pages::new(&self.options);
+        let (salt, offset) = (last.salt(), last.offset);
+        self.segment = Some(WrittenSegment { file, salt, offset, size, pages });
+        Ok(())
     }
 
     /// Begins a log behind a record of which only the header is there, with an empty segment.
@@ -138,6 +156,7 @@ impl LogWriter {
             next_height,
             head_hash: last.hash,
             durable_below: next_height,
+            rests: false,
             poison: None,
         };
         writer.make_room(last.ledger_id, 0)?;
@@ -205,7 +224,50 @@ impl LogWriter {
         self.or_poison(result)?;
         self.next_height = last.height() + 1;
         self.head_hash = last.hash();
+        self.rests = false;
         Ok(())
+    }
+
+    /// In a moment of rest, and at a clean stop: everything is on stable storage when this returns,
+    /// and a [mark](crate::segment) behind the last record says so. The next record overwrites it.
+    pub fn rest(&mut self) -> io::Result<()> {
+        self.check_alive()?;
+        if self.rests || self.segment.is_none() || self.next_height == 0 {
+            return Ok(());
+        }
+        if self.durable_below < self.next_height {
+            self.sync()?;
+        }
+        let marked = self.put_rest_mark();
+        self.or_poison(marked)?;
+        self.rests = true;
+        Ok(())
+    }
+
+    fn put_rest_mark(&mut self) -> io::Result<()> {
+        let mark = self.mark(MarkKind::Rest);
+        let Some(segment) = &mut self.segment else { return Ok(()) };
+        let end = segment.offset + MARK_BYTES as u64;
+        if end > segment.size {
+            segment.size = filled_size(&self.options, end);
+        }
+        let written_end = end.next_multiple_of(segment.pages.page_bytes).min(segment.size);
+        let begin = segment.pages.begin(&*segment.file, segment.offset, written_end)?;
+        segment.pages.bytes.extend_from_slice(&mark.encode(segment.salt));
+        segment.file.write_at(segment.pages.fill(written_end), begin)?;
+        segment.file.sync()
+    }
+
+    fn mark(&self, kind: MarkKind) -> Mark {
+        Mark { kind, height: self.next_height, head: self.head_hash }
+    }
+
+    /// Says behind the last record of a segment that another one follows, which is on stable
+    /// storage and has no record yet.
+    fn close(&self, file: &dyn StorageFile, salt: u64, offset: u64) -> io::Result<()> {
+        file.write_at(&self.mark(MarkKind::Closed).encode(salt), offset)?;
+        file.set_size(offset + MARK_BYTES as u64)?;
+        file.sync()
     }
 
     /// Waits until all appended records are on stable storage.
@@ -279,21 +341,24 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Opens a segment that has room for a group.
+    /// Opens a segment that has room for a group. The one before is closed behind its creation, so
+    /// that it vouches for a file that was there.
     fn make_room(&mut self, ledger_id: LedgerId, group_bytes: u64) -> io::Result<()> {
         if let Some(segment) = &self.segment {
             let empty = segment.offset == SEGMENT_HEADER_BYTES as u64;
             if empty || segment.offset + group_bytes <= self.options.segment_bytes {
                 return Ok(());
             }
-            segment.file.set_size(segment.offset)?;
             segment.file.sync()?;
             self.durable_below = self.next_height;
         } else {
             self.files.create_folder(self.stream.folder())?;
             self.files.sync_folder("")?;
         }
-        self.segment = Some(self.create_segment(ledger_id)?);
+        let next = self.create_segment(ledger_id)?;
+        if let Some(full) = self.segment.replace(next) {
+            self.close(&*full.file, full.salt, full.offset)?;
+        }
         Ok(())
     }
 

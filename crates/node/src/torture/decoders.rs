@@ -17,8 +17,8 @@ use kit::random::Random;
 use ledger::checkpoint::{Manifest, heights, read_manifest, reseal};
 use ledger::headers::{self, HeaderPiece};
 use ledger::segment::{
-    RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES, SegmentHeader, salted_crc,
-    segment_path,
+    MARK_BYTES, Mark, MarkKind, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES,
+    SegmentHeader, salted_crc, segment_path,
 };
 use ledger::{
     Batch, Block, BlockReader, BlockResult, Files, Genesis, Header, LogError, LogReader,
@@ -282,7 +282,13 @@ fn round_segment(bytes: &[u8]) -> Option<Vec<u8>> {
         match reader.next_record() {
             Ok(Some(_)) => {}
             Ok(None) => return Some(bytes.to_vec()),
-            Err(LogError::TornTail(_) | LogError::Damage(_) | LogError::Io(_)) => return None,
+            // One that is closed is not alone where it comes from.
+            Err(LogError::Damage(damage)) => {
+                let rest = &bytes[usize::try_from(damage.offset).ok()?..];
+                let mark = Mark::decode(rest, header.salt).filter(|_| rest.len() == MARK_BYTES)?;
+                return (mark.kind == MarkKind::Closed).then(|| bytes.to_vec());
+            }
+            Err(LogError::TornTail(_) | LogError::Io(_)) => return None,
         }
     }
 }

@@ -79,6 +79,13 @@ impl Segment {
         let last = self.records.last();
         last.map_or(SEGMENT_HEADER_BYTES, |record| record.end)
     }
+
+    /// As it is before the segment behind it was made sure of.
+    fn unclosed(&self) -> Vec<u8> {
+        let mut bytes = self.bytes[..self.data_end()].to_vec();
+        bytes.resize(bytes.len() + 100, 0);
+        bytes
+    }
 }
 
 /// The segments of both streams in a data folder, in order.
@@ -96,6 +103,12 @@ impl Segments {
     /// That of the orders.
     pub fn newest(&self) -> Result<&Segment> {
         self.orders.last().context("a ledger has a segment")
+    }
+
+    /// The orders' segment before the newest, where that is being created in an image.
+    fn unclosed_beside(&self, image: &Image) -> Option<&Segment> {
+        let before = self.orders.len().checked_sub(2)?;
+        (image.offset == 0).then(|| &self.orders[before])
     }
 }
 
@@ -222,6 +235,11 @@ pub fn tear_results(
                 finish(segment, record.offset, &torn, kept).bytes
             }
         });
+        if let (None, Some(before)) = (&bytes, place.checked_sub(1))
+            && segment.first_height == kept
+        {
+            left.push((results[before].path.clone(), Some(results[before].unclosed())));
+        }
         left.push((segment.path.clone(), bytes));
     }
     left
@@ -240,6 +258,9 @@ pub fn check_in_memory(random: &mut Random, segments: &Segments, image: &Image) 
         files.plant(path, if is_read { segment.bytes.clone() } else { Vec::new() });
     }
     files.plant(&newest.path, image.bytes.clone());
+    if let Some(before) = segments.unclosed_beside(image) {
+        files.plant(&before.path, before.unclosed());
+    }
     for (path, left) in tear_results(random, &segments.results, from, image.height) {
         match left {
             Some(bytes) => files.plant(&path, bytes),
@@ -310,6 +331,9 @@ pub fn plant(
         std::fs::copy(&path, &to)?;
     }
     std::fs::write(copy.join(&segments.newest()?.path), &image.bytes)?;
+    if let Some(before) = segments.unclosed_beside(image) {
+        std::fs::write(copy.join(&before.path), before.unclosed())?;
+    }
     let checkpoint = remove_later_checkpoints(copy, image.height)?;
     for (path, left) in tear_results(random, &segments.results, checkpoint, image.height) {
         match left {

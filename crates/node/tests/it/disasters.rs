@@ -182,6 +182,13 @@ fn missing_foreign_and_strange_files_are_named() {
     assert_damaged(&data, &ours[1]);
     std::fs::write(&ours[1], &whole).unwrap();
 
+    // The one before says that it was there.
+    let [.., before, newest] = &ours[..] else { panic!("several segments") };
+    let bytes = std::fs::read(newest).unwrap();
+    std::fs::remove_file(newest).unwrap();
+    assert_damaged(&data, before);
+    std::fs::write(newest, bytes).unwrap();
+
     let stranger = data.join("orders/notes.txt");
     std::fs::write(&stranger, "not a segment").unwrap();
     assert_damaged(&data, &stranger);

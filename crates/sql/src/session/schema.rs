@@ -171,6 +171,7 @@ impl Schema {
                 compiled.map(Work::Interactive)
             }
             Body::Schema { text } | Body::Parameter { name: text, .. } => Err(not_a_write(&text)),
+            Body::Checkpoint { .. } => Err(not_a_write("checkpoint")),
         }
     }
 }

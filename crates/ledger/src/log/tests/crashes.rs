@@ -25,6 +25,9 @@ fn append_rest(
         if random.chance(4) && writer.sync().is_err() {
             break;
         }
+        if random.chance(4) && writer.rest().is_err() {
+            break;
+        }
         *durable = writer.durable_below() as usize;
     }
     handed

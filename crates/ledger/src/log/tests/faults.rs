@@ -15,6 +15,9 @@ fn append_until_refused(files: &MemoryFiles, blocks: &[Record]) -> usize {
             break;
         }
         acknowledged += 1;
+        if acknowledged.is_multiple_of(2) && writer.rest().is_err() {
+            break;
+        }
     }
     acknowledged
 }

@@ -6,10 +6,7 @@
 //! later record or a checkpoint vouches for: it is reported as a torn tail, and set aside.
 //!
 //! Results can be computed again, so a start misses fewer of them than verification does, which
-//! names the place of each changed byte, and finds the loss of any file but the newest.
-//!
-//! Not covered, since a log cannot show it: a newest segment that is gone as a whole before any
-//! checkpoint saw a block of it. What is left is what a crash right before its creation leaves.
+//! names the place of each changed byte, and finds the loss of any file.
 
 use std::sync::Arc;
 
@@ -53,7 +50,7 @@ pub fn lost_files(reference: &Reference, count: &mut Count) -> Result<()> {
         let files = reference.files.copy();
         files.remove(&path)?;
         let refused = judge(reference, &files).with_context(|| format!("without {path}"))?;
-        misses_results(&reference.files, &files, &path)?;
+        misses_results(&files, &path)?;
         count.lost_files += 1;
         count.refused += u64::from(refused);
     }
@@ -80,10 +77,9 @@ fn names_place(files: &MemoryFiles, path: &str) -> Result<()> {
     Ok(())
 }
 
-/// Verification misses a file of results, but for the newest, which is computed again.
-fn misses_results(whole: &MemoryFiles, left: &MemoryFiles, path: &str) -> Result<()> {
-    let newest = whole.paths().into_iter().filter(|path| of_results(path)).max();
-    if !of_results(path) || newest.as_deref() == Some(path) {
+/// Verification misses a file of results.
+fn misses_results(left: &MemoryFiles, path: &str) -> Result<()> {
+    if !of_results(path) {
         return Ok(());
     }
     let found = verify_files(Arc::new(left.clone()), 1)?;

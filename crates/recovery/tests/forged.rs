@@ -1,0 +1,180 @@
+//! A checkpoint whose rows were changed, with every hash of its own files computed again. Only the
+//! ledger can tell that its state is another.
+
+use std::sync::Arc;
+
+use engine::checkpoint::vouched::vouched_from;
+use engine::checkpoint::{Checkpointer, ServiceSettings};
+use engine::transaction::Asked;
+use engine::{
+    Beside, BlockLimits, Body, Checkpoints, Engine, NoObserver, Progress, Recovery, Replayed,
+    Submitter, Trust, replay, resume_writing,
+};
+use ledger::checkpoint::{
+    Group, PackReader, PackWriter, heights, manifest_path, pack_path, read_manifest, write_manifest,
+};
+use ledger::merkle::leaf_hash;
+use ledger::{Files, MemoryFiles};
+use types::{Height, Value};
+
+mod ledgered;
+
+use ledgered::{begin, digest_of, executing, options, recovered};
+
+const TALLY: Submitter<'_> = Submitter { principal: "tally", key: None, seed: [0; 16] };
+
+const TRUSTING: Trust = Trust::Uncontradicted;
+
+fn recovery(trust: Trust) -> Recovery {
+    Recovery { trust, ..executing(1) }
+}
+
+fn start(files: &MemoryFiles, protocol: &str, vouch: bool, every: u64) -> Engine {
+    let own: Arc<dyn Files> = Arc::new(files.clone());
+    if files.paths().is_empty() {
+        drop(begin(&own, protocol));
+    }
+    let read = recovered(&own, &recovery(Trust::Vouched)).unwrap();
+    let language = read.replica.language().clone();
+    let base = read.checkpoint.map(|checkpoint| checkpoint.base);
+    let checkpointer = Checkpointer::new(own, 9, base, &read.passed_over);
+    let settings = ServiceSettings {
+        interval_blocks: every,
+        interval_bytes: 0,
+        cpu_percent_max: 100,
+        undo_bytes_max: 0,
+    };
+    let checkpoints = Some(Checkpoints { checkpointer, settings, since: Progress::default() });
+    let log = resume_writing(read.reader, &read.unrecorded, options()).unwrap();
+    let (limits, observer) = (BlockLimits::default(), Arc::new(NoObserver));
+    let beside = Beside { checkpoints, vouch, ..Beside::default() };
+    let clock = Arc::new(|| 0);
+    Engine::start_with(read.replica, log, language, limits, clock, observer, beside).unwrap()
+}
+
+fn submit(engine: &Engine, body: &Body) {
+    let answer = engine.submit(TALLY, &Asked::from(body), None).unwrap();
+    answer.blocking_recv().expect("an engine answers").unwrap();
+}
+
+fn load(engine: &Engine, ids: std::ops::Range<i64>) {
+    for id in ids {
+        let row = [Value::Int(id), Value::Int(100)].into();
+        submit(engine, &Body::load("COPY t (id, v) FROM STDIN", vec![row]));
+    }
+}
+
+fn take(engine: &Engine) -> Height {
+    engine.checkpoint().unwrap().blocking_recv().unwrap().unwrap().height
+}
+
+/// Two checkpoints, and blocks behind them.
+fn ledger(protocol: &str, vouch: bool) -> (MemoryFiles, [Height; 2]) {
+    let files = MemoryFiles::new();
+    let engine = start(&files, protocol, vouch, 0);
+    let text = "CREATE TABLE t (id bigint PRIMARY KEY, v bigint)".into();
+    submit(&engine, &Body::Schema { text });
+    load(&engine, 0..20);
+    let first = take(&engine);
+    load(&engine, 20..40);
+    let second = take(&engine);
+    load(&engine, 40..50);
+    engine.stop();
+    (files, [first, second])
+}
+
+/// Makes the last row of a checkpoint's first group another.
+fn forge(files: &MemoryFiles, height: Height) {
+    let mut manifest = read_manifest(files, height).unwrap();
+    let packs = PackReader::open(files, manifest.order.ledger_id, &manifest.packs()).unwrap();
+    let groups: Vec<(Group, Vec<u8>)> = manifest
+        .groups()
+        .map(|group| {
+            let mut bytes = Vec::new();
+            packs.read(group, &mut bytes).unwrap();
+            (group.clone(), bytes)
+        })
+        .collect();
+    files.remove(&manifest_path(height)).unwrap();
+    let path = pack_path(height);
+    if files.paths().contains(&path) {
+        files.remove(&path).unwrap();
+    }
+    let mut pack = PackWriter::create(files, manifest.order.ledger_id, height).unwrap();
+    let mut forged = Vec::new();
+    for (group, mut bytes) in groups {
+        if forged.is_empty() {
+            *bytes.last_mut().unwrap() ^= 1;
+        }
+        let place = pack.append(&bytes).unwrap();
+        forged.push(Group { hash: leaf_hash(&bytes), place, ..group });
+    }
+    pack.finish().unwrap();
+    manifest.tables[0].groups = forged;
+    write_manifest(files, &manifest).unwrap();
+}
+
+fn begun_with(replayed: &Replayed) -> Option<Height> {
+    replayed.checkpoint.as_ref().map(|checkpoint| checkpoint.base.manifest.height())
+}
+
+#[test]
+fn a_forged_checkpoint_is_not_begun_with() {
+    for protocol in ["serial", "harmony", "silo"] {
+        let (files, [first, second]) = ledger(protocol, true);
+        let own: Arc<dyn Files> = Arc::new(files.clone());
+        let said = vouched_from(&own, 0).unwrap();
+        assert_eq!(said.keys().copied().collect::<Vec<_>>(), [first, second]);
+        let whole = recovered(&own, &recovery(Trust::Vouched)).unwrap();
+        assert_eq!(begun_with(&whole), Some(second));
+        let state = digest_of(&whole.replica);
+        let executed = replay(Arc::clone(&own), &ledgered::language, 1, &mut |_| ()).unwrap();
+        assert_eq!(digest_of(&executed.replica), state, "{protocol}");
+
+        forge(&files, second);
+        for trust in [Trust::Vouched, TRUSTING] {
+            let replayed = recovered(&own, &recovery(trust)).unwrap();
+            assert_eq!(begun_with(&replayed), Some(first));
+            let why = &replayed.passed_over[0];
+            assert!(why.is_lost && why.why.contains("of the ledger names"), "{}", why.why);
+            assert_eq!(digest_of(&replayed.replica), state, "{protocol}");
+        }
+        forge(&files, first);
+        let replayed = recovered(&own, &recovery(TRUSTING)).unwrap();
+        assert_eq!(begun_with(&replayed), None);
+        assert_eq!(digest_of(&replayed.replica), state, "{protocol}");
+    }
+}
+
+/// Nothing in the files tells a forged one from an honest one then.
+#[test]
+fn what_no_block_vouches_for_is_passed_over() {
+    let (files, [_, second]) = ledger("serial", false);
+    let own: Arc<dyn Files> = Arc::new(files.clone());
+    let state = digest_of(&recovered(&own, &recovery(TRUSTING)).unwrap().replica);
+    forge(&files, second);
+    let trusting = recovered(&own, &recovery(TRUSTING)).unwrap();
+    assert_eq!(begun_with(&trusting), Some(second));
+    assert_ne!(digest_of(&trusting.replica), state, "the test must be able to fail");
+    let replayed = recovered(&own, &recovery(Trust::Vouched)).unwrap();
+    assert_eq!((begun_with(&replayed), replayed.passed_over.len()), (None, 2));
+    assert_eq!(digest_of(&replayed.replica), state);
+}
+
+/// The block of one checkpoint is no reason for the next, though blocks count.
+#[test]
+fn checkpoints_do_not_call_for_one_another() {
+    let files = MemoryFiles::new();
+    let engine = start(&files, "serial", true, 1);
+    let text = "CREATE TABLE t (id bigint PRIMARY KEY, v bigint)".into();
+    submit(&engine, &Body::Schema { text });
+    load(&engine, 0..3);
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let before = engine.head().height;
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert_eq!(engine.head().height, before);
+    let newest = take(&engine);
+    engine.stop();
+    assert!(heights(&files).unwrap().contains(&newest));
+    assert!(before <= 1 + 4 + 4, "{before} blocks");
+}
