@@ -101,6 +101,17 @@ pub struct WriteSet {
     /// Tables with a write.
     tables: SmallVec<[TableId; 4]>,
     pub(crate) own_rows: OwnRows,
+    /// Kept where a statement may be undone alone.
+    journal: Option<Box<Journal>>,
+}
+
+/// What a statement makes of the writes before it.
+#[derive(Clone, Debug)]
+struct Journal {
+    /// Writes before it.
+    from: usize,
+    /// Which of them it changed, and what they were; one may come more than once.
+    changed: Vec<(usize, WriteState)>,
 }
 
 const LINEAR_MAX: usize = 64;
@@ -120,6 +131,33 @@ impl WriteSet {
         self.index = None;
         self.tables.clear();
         self.own_rows.clear();
+        self.journal = None;
+    }
+
+    /// From now on [`undo_statement`](Self::undo_statement) leads back to here.
+    pub fn begin_statement(&mut self) {
+        let from = self.writes.len();
+        self.journal = Some(Box::new(Journal { from, changed: Vec::new() }));
+    }
+
+    pub fn undo_statement(&mut self) {
+        let Some(journal) = self.journal.take() else { return };
+        for (at, state) in journal.changed.into_iter().rev() {
+            self.writes[at].state = state;
+        }
+        let kept: Vec<_> = self.writes.drain(..).take(journal.from).collect();
+        self.forget();
+        kept.into_iter().for_each(|write| self.push(write));
+    }
+
+    /// Positions of the writes that the statement has made or changed.
+    pub fn of_statement(&self) -> Vec<usize> {
+        let Some(journal) = &self.journal else { return Vec::new() };
+        let changed = journal.changed.iter().map(|(at, _)| *at);
+        let mut all: Vec<_> = changed.chain(journal.from..self.writes.len()).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
     }
 
     /// Whether there is a write to this table.
@@ -138,6 +176,11 @@ impl WriteSet {
 
     pub fn get_mut(&mut self, at: usize) -> &mut PendingWrite {
         self.own_rows.note(at);
+        if let Some(journal) = &mut self.journal
+            && at < journal.from
+        {
+            journal.changed.push((at, self.writes[at].state.clone()));
+        }
         &mut self.writes[at]
     }
 
