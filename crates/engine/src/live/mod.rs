@@ -63,6 +63,7 @@ use crate::checkpoint::{Checkpointer, Service, ServiceSettings, Standing, Taken}
 use crate::journal::{Journal, LedgerEnd, cannot_write};
 use crate::language::Language;
 use crate::limits::Limits;
+use crate::locks::SessionLocks;
 use crate::observer::Observer;
 use crate::queue::{BlockLimits, Queue, Ticket};
 use crate::recovery::Progress;
@@ -147,6 +148,7 @@ struct Shared {
     retention: Retention,
     log_scheme: &'static str,
     ledger: Arc<LedgerEnd>,
+    locks: Arc<SessionLocks>,
 }
 
 impl Engine {
@@ -214,7 +216,9 @@ impl Engine {
             retention,
             log_scheme: journal.scheme(),
             ledger: Arc::clone(journal.ledger()),
+            locks: Arc::default(),
         });
+        shared.locks.set_protocol(&replica.parameters().protocol);
         let halting = Arc::downgrade(&shared);
         shared.ledger.on_failure(Box::new(move |error| {
             if let Some(shared) = halting.upgrade() {
@@ -281,6 +285,11 @@ impl Engine {
 
     pub fn language(&self) -> &Arc<dyn Language> {
         &self.shared.language
+    }
+
+    /// What open transactions hold locked, under a protocol where they do.
+    pub fn locks(&self) -> &Arc<SessionLocks> {
+        &self.shared.locks
     }
 
     pub fn ledger_id(&self) -> LedgerId {
