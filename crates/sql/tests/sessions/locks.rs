@@ -279,6 +279,58 @@ fn statements_run_on_the_newest_state_with_what_they_wrote() {
     });
 }
 
+/// Thousands of rows are one lock for each index, and nobody else reads or writes any of them.
+#[test]
+fn a_statement_that_writes_very_much_locks_the_table() {
+    block_on(async {
+        let node = a_node().await;
+        let fill = "INSERT INTO t SELECT g, 1 FROM generate_series(11, 6000) AS g(g)";
+        let mut a = begun(&node, fill).await;
+        assert_eq!(node.database.engine.locks().held(), 2);
+        let mut b = node.session();
+        b.run("INSERT INTO log VALUES (1, 1); BEGIN; SET lock_timeout = '20ms'").await.unwrap();
+        b.run("SAVEPOINT s").await.unwrap();
+        for statement in
+            ["INSERT INTO t VALUES (7000, 1)", "SELECT 1 FROM t WHERE v = 7", "DELETE FROM t"]
+        {
+            let ended = code(b.run(statement).await);
+            assert_eq!(ended, SqlState::LOCK_NOT_AVAILABLE, "{statement}");
+            b.run("ROLLBACK TO s").await.unwrap();
+        }
+        // Many small statements afterwards ask for nothing new.
+        a.run("UPDATE t SET v = 2 WHERE id = 7; DELETE FROM t WHERE id = 5999").await.unwrap();
+        assert_eq!(node.database.engine.locks().held(), 2);
+        a.run("COMMIT").await.unwrap();
+        assert_eq!(b.number("SELECT count(*) FROM t").await, 5999);
+        b.run("COMMIT").await.unwrap();
+        nothing_is_locked(&node);
+        node.verify();
+    });
+}
+
+/// A transaction of before the ledger came to `2pl` respects no lock: who has read what it changes
+/// is told so at COMMIT, having written or not.
+#[test]
+fn what_respects_no_lock_costs_a_failure_and_no_anomaly() {
+    block_on(async {
+        for write in ["SELECT 1", "INSERT INTO log VALUES (1, 1)"] {
+            let node = a_node().await;
+            let mut a = node.session();
+            a.run("SET ledger.protocol = 'silo'").await.unwrap();
+            let mut old = begun(&node, "UPDATE t SET v = 0 WHERE id = 1").await;
+            old.run("UPDATE t SET v = 0 WHERE id = 2").await.unwrap();
+            a.run("SET ledger.protocol = '2pl'; BEGIN").await.unwrap();
+            assert_eq!(a.number("SELECT v FROM t WHERE id = 1").await, 100);
+            old.run("COMMIT").await.unwrap();
+            assert_eq!(a.number("SELECT v FROM t WHERE id = 2").await, 0);
+            a.run(write).await.unwrap();
+            assert_eq!(code(a.run("COMMIT").await), SqlState::SERIALIZATION_FAILURE, "{write}");
+            nothing_is_locked(&node);
+            node.verify();
+        }
+    });
+}
+
 const ACCOUNTS: u64 = 6;
 
 /// A transfer between hot rows by statements, with a note of it; some are given up by the client.
