@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use pgcatalog::SystemAnalyst;
+use engine::Engine;
+use engine::locks::Shown;
+use pgcatalog::{Lock, Locks, SystemAnalyst};
 use sql::OWNER;
 use sql::analyst::Analyst;
 use storage::Store;
@@ -14,14 +16,24 @@ use crate::metrics::Metrics;
 use crate::users::Users;
 
 pub fn analyst(
-    store: Arc<Store>,
+    engine: &Engine,
     settings: &Settings,
     metrics: &Metrics,
 ) -> Result<Arc<dyn Analyst>> {
     let users = Users::read(settings.password_file.as_deref())?;
     let others = users.names().filter(|name| *name != OWNER);
     let roles = std::iter::once(OWNER).chain(others).map(str::to_owned).collect();
-    Ok(Arc::new(SystemAnalyst::new(roles, columnar(store, settings, metrics)?)))
+    let columnar = columnar(Arc::clone(engine.store()), settings, metrics)?;
+    Ok(Arc::new(SystemAnalyst::new(roles, locks_of(engine), columnar)))
+}
+
+fn locks_of(engine: &Engine) -> Locks {
+    let locks = Arc::clone(engine.locks());
+    let lock = |shown| {
+        let Shown { process: pid, table, exclusive, granted } = shown;
+        Lock { pid, table, exclusive, granted }
+    };
+    Locks(Arc::new(move || locks.shown().into_iter().map(lock).collect()))
 }
 
 #[cfg(feature = "analytics")]

@@ -22,20 +22,25 @@ use crate::agreement::{are_alike, serves_as};
 use crate::query::users::ROWS_MAX;
 use crate::query::{About, Prepared, about};
 use crate::relation;
-use crate::world::{Activity, Row, Session, World};
+use crate::world::{Activity, Locks, Row, Session, World};
 
 /// Answers queries over system catalogs, and leaves the others to another engine.
 pub struct SystemAnalyst {
     others: Option<Arc<dyn Analyst>>,
     /// Users that may log in, the owner of everything first.
     roles: Vec<String>,
+    locks: Locks,
     /// The newest version of the schema that somebody asked about.
     world: Mutex<Option<(u64, Arc<World>)>>,
 }
 
 impl SystemAnalyst {
-    pub fn new(roles: Vec<String>, others: Option<Arc<dyn Analyst>>) -> SystemAnalyst {
-        SystemAnalyst { others, roles, world: Mutex::default() }
+    pub fn new(
+        roles: Vec<String>,
+        locks: Locks,
+        others: Option<Arc<dyn Analyst>>,
+    ) -> SystemAnalyst {
+        SystemAnalyst { others, roles, locks, world: Mutex::default() }
     }
 
     fn world(&self, request: &QueryRequest<'_>) -> Arc<World> {
@@ -66,6 +71,7 @@ impl SystemAnalyst {
             server_version: request.info.server_version.clone(),
             roles: self.roles.clone(),
             activity: vec![own],
+            locks: self.locks.clone(),
             ..Session::default()
         }
     }

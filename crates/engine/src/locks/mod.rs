@@ -21,7 +21,7 @@ pub mod table;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -32,13 +32,13 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time;
 use types::{Error, SqlState, TableId};
 
-pub use table::{Answer, Blocked, Bounds, LockTable, OwnerId};
+pub use table::{Answer, Blocked, Bounds, LockTable, OwnerId, Shown};
 
 /// The protocol under which sessions lock.
 const PROTOCOL: &str = "2pl";
 
 /// How often a waiter looks whether it was cancelled.
-const LOOK: Duration = Duration::from_millis(5);
+const LOOK: Duration = Duration::from_millis(20);
 
 #[derive(Debug, Default)]
 pub struct SessionLocks {
@@ -113,6 +113,11 @@ impl SessionLocks {
     /// Locks that are held.
     pub fn held(&self) -> usize {
         self.state.lock().table.held()
+    }
+
+    /// Who has locks of which kind on which table, and who waits for one.
+    pub fn shown(&self) -> BTreeSet<Shown> {
+        self.state.lock().table.shown()
     }
 
     /// The owner of a transaction's locks, or of a request's.

@@ -10,8 +10,8 @@
 //! granted, so writers do not starve. But it does not stand behind one that waits for the requester
 //! itself: a holder that wants more passes those that wait for it to end.
 //!
-//! *Deadlocks.* Edges lead from a waiter to the holders of what it wants and to those that it stands
-//! behind. A request whose holders lead back to it is refused, so the graph has no cycle: a cycle
+//! *Deadlocks.* Edges lead from a waiter to the holders of what it wants and to those that it
+//! stands behind. A request whose holders lead back to it is refused, so the graph has no cycle: a cycle
 //! would need an edge that came last, and edges come when a request begins to wait, where this is
 //! looked at, or when a lock is granted to an owner, who then waits for nothing.
 //!
@@ -21,7 +21,7 @@
 //! *Cost.* A key: a search of a tree, and a look at each range held on its line. A release looks at
 //! each waiter once.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 
 use concurrency::claims::{Claim, Place, is_below};
@@ -91,6 +91,15 @@ pub struct Blocked {
     pub process: i32,
     pub claim: Claim,
     pub by: i32,
+}
+
+/// Locks of a process on a table, or one that it waits for there.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Shown {
+    pub process: i32,
+    pub table: TableId,
+    pub exclusive: bool,
+    pub granted: bool,
 }
 
 /// What a request comes to.
@@ -205,6 +214,24 @@ impl LockTable {
     /// Locks that are held.
     pub fn held(&self) -> usize {
         self.held
+    }
+
+    /// Who has locks of which kind on which table, and who waits for one.
+    pub fn shown(&self) -> BTreeSet<Shown> {
+        let of = |owner: &OwnerId, table, exclusive, granted| {
+            let process = self.owners.get(owner)?.process;
+            Some(Shown { process, table, exclusive, granted })
+        };
+        let held = self.lines.iter().flat_map(|((table, _), held)| {
+            let grants = held.keys.values().flatten();
+            let grants = grants.chain(held.ranges.iter().map(|(grant, _)| grant));
+            grants.filter_map(move |grant| of(&grant.owner, *table, grant.exclusive, true))
+        });
+        let waiting = self.queue.values().filter_map(|waiter| {
+            let Claim { table, exclusive, .. } = waiter.claim;
+            of(&waiter.owner, table, exclusive, false)
+        });
+        held.chain(waiting).collect()
     }
 
     /// Whether what an owner holds covers a claim.

@@ -175,7 +175,7 @@ fn name(answer: &Answer) -> &'static str {
     }
 }
 
-/// Nobody who waits could be served, and none of them waits for itself.
+/// No owner that waits could be served, and none waits for itself.
 fn check(twin: &Twin, table: &LockTable, seed: u64) {
     let closure = twin.closure();
     for owner in (0..OWNERS).map(OwnerId) {
