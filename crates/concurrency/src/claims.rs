@@ -14,12 +14,16 @@
 //! the read's: a row that was read is on line 0 of both; a row that enters, leaves or changes in a
 //! range has an entry in it, before or now.
 //!
+//! *Order.* A range that the statement also writes into is claimed exclusively as a whole: two that
+//! each shared it first could neither of them write. And claims are made in the order of their
+//! lines and keys, so that two statements do not each hold what the other needs.
+//!
 //! *Cost.* One claim for each row that was read by its key, one for each range however long, and
 //! one for each index of each row written. A statement that would claim more than
 //! [`KEYS_OF_TABLE_MAX`] keys of a table claims the table. A scan that stopped early claims its
 //! range to the end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use storage::Catalog;
@@ -31,13 +35,25 @@ use crate::overlay::{Overlay, WrittenEntries, byte_bounds, live_indexes};
 /// Beyond that a statement claims the whole table.
 pub const KEYS_OF_TABLE_MAX: usize = 4096;
 
-/// What must not change, or nobody else may look at.
+/// What must not change, or no other transaction may look at.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Claim {
     pub table: TableId,
     pub index: IndexId,
     pub place: Place,
     pub exclusive: bool,
+}
+
+impl Claim {
+    /// What is lower on a line comes first, then what is longer, then what is stronger.
+    fn rank(&self) -> (TableId, IndexId, Option<&Key>, bool, bool) {
+        let (low, is_key) = match &self.place {
+            Place::Key(key) => (Some(key), true),
+            Place::Range(Bound::Unbounded, _) => (None, false),
+            Place::Range(Bound::Included(low) | Bound::Excluded(low), _) => (Some(low), false),
+        };
+        (self.table, self.index, low, is_key, !self.exclusive)
+    }
 }
 
 /// A key, or an interval of keys that is not empty.
@@ -90,8 +106,8 @@ impl Overlay<Footprint> {
     /// asks for that, as SELECT … FOR UPDATE does.
     pub fn claims(&mut self, mark: FootprintMark, exclusive: bool) -> Result<Vec<Claim>, Stop> {
         let written = self.statement_entries()?;
-        // The strongest first, so that no claim is raised by the next one.
         let mut claims: Vec<_> = written.into_iter().flat_map(of_write).collect();
+        let lines = lines_of(&claims);
         let Footprint { rows, ranges, .. } = &self.recorder;
         claims.extend(rows[mark.rows..].iter().map(|row| Claim {
             table: row.table,
@@ -102,11 +118,30 @@ impl Overlay<Footprint> {
         claims.extend(ranges[mark.ranges..].iter().filter_map(|read| {
             let (table, index) = (read.range.table, read.range.index);
             let (low, high) = byte_bounds(&read.range)?;
-            let place = is_below(&low, &high).then_some(Place::Range(low, high))?;
+            let bounds = is_below(&low, &high).then_some((low, high))?;
+            let writes = |keys: &BTreeSet<Key>| keys.range(bounds.clone()).next().is_some();
+            let exclusive = exclusive || lines.get(&(table, index)).is_some_and(writes);
+            let place = Place::Range(bounds.0, bounds.1);
             Some(Claim { table, index, place, exclusive })
         }));
-        Ok(coarse(claims, self.catalog()))
+        let mut claims = coarse(claims, self.catalog());
+        claims.sort_by(|a, b| a.rank().cmp(&b.rank()));
+        claims.dedup_by(|next, first| {
+            (next.table, next.index, &next.place) == (first.table, first.index, &first.place)
+        });
+        Ok(claims)
     }
+}
+
+/// The keys that are written on each line.
+fn lines_of(written: &[Claim]) -> BTreeMap<(TableId, IndexId), BTreeSet<Key>> {
+    let mut lines: BTreeMap<_, BTreeSet<Key>> = BTreeMap::new();
+    for claim in written {
+        if let Place::Key(key) = &claim.place {
+            lines.entry((claim.table, claim.index)).or_default().insert(key.clone());
+        }
+    }
+    lines
 }
 
 fn of_write(written: WrittenEntries) -> impl Iterator<Item = Claim> {
@@ -129,7 +164,7 @@ fn coarse(mut claims: Vec<Claim>, catalog: &Catalog) -> Vec<Claim> {
     claims.retain(|claim| !tables.contains_key(&claim.table));
     for (table, (_, exclusive)) in tables {
         let others = catalog.table(table).map(|table| live_indexes(table).collect::<Vec<_>>());
-        // Whoever writes claims a key on line 0; whoever reads a range claims its own line.
+        // A write claims a key on line 0; a read of a range claims the range's own line.
         let others = if exclusive { others.unwrap_or_default() } else { Vec::new() };
         claims.extend(std::iter::once(0).chain(others).map(|index| {
             let place = Place::Range(Bound::Unbounded, Bound::Unbounded);

@@ -87,8 +87,8 @@ impl<R: Recorder> Overlay<R> {
         self.below.0
     }
 
-    /// Lay the same writes over a later height of the same schema. They stand where they stood if
-    /// nobody else has written there since; if somebody has, the transaction cannot commit.
+    /// Lay the same writes over a later height of the same schema. They stand where they stood,
+    /// unless another transaction made a row come or go there: then this one cannot commit.
     pub fn advance(&mut self, at: Height) -> Result<(), Stop> {
         self.below = Stored(at);
         self.moment.height = at + 1;

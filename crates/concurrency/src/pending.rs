@@ -238,3 +238,68 @@ impl WriteSet {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kit::random::Random;
+    use types::Value;
+
+    use super::*;
+
+    fn write(number: u64, state: WriteState) -> PendingWrite {
+        let key = Key::from_int(number as i64);
+        let (table, existed) = (TableId(number as u32 % 3), number % 2 == 0);
+        let slot = existed.then_some(Slot(number as u32));
+        PendingWrite { table, record: RecordId::of(slot, &key), slot, key, existed, state }
+    }
+
+    /// Writes one of a hundred keys, or changes what was written there.
+    fn work(set: &mut WriteSet, random: &mut Random, steps: u64) {
+        for _ in 0..steps {
+            let number = random.below(100);
+            let state = match random.below(3) {
+                0 => WriteState::Delete,
+                _ => WriteState::Put([Value::Int(random.below(1000) as i64)].into_iter().collect()),
+            };
+            let new = write(number, state);
+            match set.find(new.table, new.record, &new.key) {
+                Some(at) => set.get_mut(at).state = new.state,
+                None => set.push(new),
+            }
+        }
+    }
+
+    fn found(set: &WriteSet) -> Vec<String> {
+        let shown = |number| {
+            let sought = write(number, WriteState::Delete);
+            let at = set.find(sought.table, sought.record, &sought.key);
+            format!("{at:?} {:?}", at.map(|at| &set.writes()[at]))
+        };
+        let tables = (0..3).map(|table| set.touches(TableId(table)).to_string());
+        (0..100).map(shown).chain(tables).collect()
+    }
+
+    #[test]
+    fn a_statement_that_is_undone_has_never_been() {
+        for seed in 0..200 {
+            let random = &mut Random::new(seed);
+            let mut set = WriteSet::default();
+            let steps = random.below(100);
+            work(&mut set, random, steps);
+            let before = found(&set);
+            set.begin_statement();
+            let steps = random.below(100);
+            work(&mut set, random, steps);
+            let after = found(&set);
+            for (number, (before, after)) in before.iter().zip(&after).take(100).enumerate() {
+                let sought = write(number as u64, WriteState::Delete);
+                let at = set.find(sought.table, sought.record, &sought.key);
+                let is_told = at.is_some_and(|at| set.of_statement().contains(&at));
+                assert!(before == after || is_told, "seed {seed}: {before} {after}");
+            }
+            set.undo_statement();
+            assert_eq!(found(&set), before, "seed {seed}");
+            assert!(set.of_statement().is_empty());
+        }
+    }
+}

@@ -8,6 +8,8 @@
 //!   BEGIN … COMMIT ───────────────────────► snapshot + overlay, lowered at COMMIT
 //! ```
 //!
+//! Where sessions lock, a transaction's statements read the newest state ([`locking`]).
+//!
 //! Queries over much data, and those that the binder does not know, go to an analyst ([`router`]).
 //!
 //! A session waits for its answer before it sends the next request, and is answered only when its

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use kit::random::Random;
+use sql::session::Status;
 use types::{Result, SqlState};
 
 use super::{Client, Node, block_on, code};
@@ -325,9 +326,57 @@ fn what_respects_no_lock_costs_a_failure_and_no_anomaly() {
             assert_eq!(a.number("SELECT v FROM t WHERE id = 2").await, 0);
             a.run(write).await.unwrap();
             assert_eq!(code(a.run("COMMIT").await), SqlState::SERIALIZATION_FAILURE, "{write}");
+            // A row that was written is gone: that is told at once.
+            a.run("SET ledger.protocol = 'silo'").await.unwrap();
+            old.run("BEGIN; DELETE FROM t WHERE id = 3").await.unwrap();
+            a.run("SET ledger.protocol = '2pl'; BEGIN").await.unwrap();
+            a.run("UPDATE t SET v = 0 WHERE id = 3").await.unwrap();
+            old.run("COMMIT").await.unwrap();
+            let failed = a.run("SELECT v FROM t WHERE id = 4").await;
+            assert_eq!(code(failed), SqlState::SERIALIZATION_FAILURE);
             nothing_is_locked(&node);
             node.verify();
         }
+    });
+}
+
+/// Two that write where they have read wait for each other's end, not for each other: of clients
+/// with one statement in each transaction nobody is told of a deadlock.
+#[test]
+fn transactions_of_one_statement_do_not_meet_in_a_deadlock() {
+    const STATEMENTS: [&str; 4] = [
+        "UPDATE t SET v = v + 1 WHERE id % 2 = 0",
+        "UPDATE t SET v = v + 1 WHERE id IN (9, 2, 5)",
+        "INSERT INTO log SELECT count(*), 0 FROM log",
+        "DELETE FROM log WHERE id = (SELECT max(id) FROM log)",
+    ];
+    block_on(async {
+        let node = a_node().await;
+        let setup = "CREATE TABLE u (id int PRIMARY KEY, v int UNIQUE)";
+        node.session().run(setup).await.unwrap();
+        let tasks = (0..6).map(|number: u64| {
+            let mut client = node.session();
+            tokio::spawn(async move {
+                let mut random = Random::new(number);
+                for round in 0..30 {
+                    let id = number * 100 + round;
+                    let statement = match random.below(6) {
+                        at @ 0..4 => STATEMENTS[at as usize].to_owned(),
+                        _ => format!("INSERT INTO u VALUES ({id}, {})", random.below(40)),
+                    };
+                    client.run("BEGIN").await.unwrap();
+                    let answer = client.run(&statement).await;
+                    let is_taken = code(answer) == SqlState::UNIQUE_VIOLATION;
+                    assert!(is_taken || client.session.status() == Status::InTransaction);
+                    client.run("COMMIT").await.unwrap();
+                }
+            })
+        });
+        for task in tasks.collect::<Vec<_>>() {
+            task.await.unwrap();
+        }
+        nothing_is_locked(&node);
+        node.verify();
     });
 }
 
