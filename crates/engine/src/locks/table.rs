@@ -11,9 +11,9 @@
 //! itself: a holder that wants more passes those that wait for it to end.
 //!
 //! *Deadlocks.* Edges lead from a waiter to the holders of what it wants and to those that it
-//! stands behind. A request whose holders lead back to it is refused, so the graph has no cycle: a cycle
-//! would need an edge that came last, and edges come when a request begins to wait, where this is
-//! looked at, or when a lock is granted to an owner, who then waits for nothing.
+//! stands behind. A request whose holders lead back to it is refused, so the graph has no cycle: a
+//! cycle would need an edge that came last, and edges come when a request begins to wait, where
+//! this is looked at, or when a lock is granted to an owner, who then waits for nothing.
 //!
 //! *Invariants.* Locks of two owners on places that overlap are both shared. An owner waits for one
 //! claim at most. Owners and their locks are bounded by [`Bounds`].

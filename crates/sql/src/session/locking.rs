@@ -136,16 +136,20 @@ impl Session {
         let Some(transaction) = &mut self.transaction else { return Err(no_transaction()) };
         let is_newest = transaction.advance(snapshot, head)?;
         let attempt = transaction.attempt(work)?;
-        // An interrupt is no answer that rests on what was read.
-        guard()?;
         if !is_newest {
             return Ok((attempt, true));
         }
-        let claims = transaction.claims(&attempt, locking.exclusive)?;
-        let Some(owner) = transaction.lock_owner() else { return Err(no_transaction()) };
-        let nowait = locking.nowait;
-        let patience = Patience { lock_timeout, nowait, check: &guard, table_name: &names };
-        match owner.lock(&claims, &patience).await {
+        // An interrupt is no answer that rests on what was read.
+        let claims = guard().and_then(|()| transaction.claims(&attempt, locking.exclusive));
+        let locked = match (claims, transaction.lock_owner()) {
+            (Ok(claims), Some(owner)) => {
+                let nowait = locking.nowait;
+                let patience = Patience { lock_timeout, nowait, check: &guard, table_name: &names };
+                owner.lock(&claims, &patience).await
+            }
+            (claims, _) => Err(claims.err().unwrap_or_else(no_transaction)),
+        };
+        match locked {
             Ok(locked) => Ok((attempt, self.has_settled(locked, head))),
             Err(error) => {
                 transaction.undo(&attempt);
