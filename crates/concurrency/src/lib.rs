@@ -6,6 +6,7 @@
 //! * [`Work`]: what one transaction of a block runs; every kind runs through the same `Access`.
 //! * [`Overlay`]: a transaction's own writes over a block snapshot, the workspace that serial
 //!   execution, simulation and interactive sessions share.
+//! * [`Claim`]: what a statement of a session has to lock.
 //! * [`Runner`]: a serial order, carried out; [`ordered_locks`] does so in parallel.
 //! * [`simulation`]: every transaction on one snapshot, with what it read and would write;
 //!   [`phantoms`]: who wrote into a range that another read.
@@ -22,6 +23,7 @@
 pub mod accesses;
 pub mod below;
 pub mod carried;
+pub mod claims;
 pub mod crew;
 pub mod disjoint;
 pub mod endorsement;
@@ -49,6 +51,7 @@ pub mod work;
 
 pub use below::{Below, Stored};
 pub use carried::{Carried, CarriedState};
+pub use claims::{Claim, FootprintMark, Place};
 pub use crew::Crew;
 pub use epoch::{Call, Epoch, EpochWorker};
 pub use footprint::{Footprint, NoRecord, RangeDigest, Recorder, RowRead};

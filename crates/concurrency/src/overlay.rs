@@ -57,6 +57,26 @@ pub struct Mark {
     row_ids: u32,
 }
 
+/// Where a statement began.
+#[derive(Clone, Copy, Debug)]
+pub struct StatementMark {
+    row_ids: u32,
+}
+
+/// Where a written row stands in its table's indexes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WrittenEntries {
+    pub table: TableId,
+    pub key: Key,
+    pub entries: Vec<(types::IndexId, Key)>,
+}
+
+/// Secondary indexes that are not dropped.
+pub fn live_indexes(table: &Table) -> impl Iterator<Item = types::IndexId> {
+    let indexes = table.schema().indexes.iter().zip(1..);
+    indexes.filter(|(index, _)| !index.dropped).map(|(_, number)| number)
+}
+
 impl<R: Recorder> Overlay<R> {
     /// Over what the store holds at one height.
     pub fn new(catalog: Arc<Catalog>, at: Height, moment: Moment, recorder: R) -> Self {
@@ -65,6 +85,21 @@ impl<R: Recorder> Overlay<R> {
 
     pub fn at(&self) -> Height {
         self.below.0
+    }
+
+    /// Lay the same writes over a later height of the same schema. They stand where they stood,
+    /// unless another transaction made a row come or go there: then this one cannot commit.
+    pub fn advance(&mut self, at: Height) -> Result<(), Stop> {
+        self.below = Stored(at);
+        self.moment.height = at + 1;
+        for write in self.writes.writes() {
+            let place = self.locate(write.table, &write.key)?;
+            if (place.record, place.stamp.is_some()) != (write.record, write.existed) {
+                let what = "A row that the transaction wrote was changed by another.";
+                return Err(Stop::Retry(Error::serialization(what)));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -136,6 +171,45 @@ impl<R: Recorder, B: Below> Overlay<R, B> {
     pub fn return_to(&mut self, mark: Mark) {
         self.writes = mark.writes;
         self.row_ids = mark.row_ids;
+    }
+
+    /// A statement begins that may be undone alone.
+    pub fn begin_statement(&mut self) -> StatementMark {
+        self.writes.begin_statement();
+        StatementMark { row_ids: self.row_ids }
+    }
+
+    pub fn undo_statement(&mut self, mark: StatementMark) {
+        self.writes.undo_statement();
+        self.row_ids = mark.row_ids;
+        self.passed_over = 0;
+    }
+
+    /// What the statement wrote: its table, its key, and the row's entries in the live secondary
+    /// indexes of the table, those of before and those of now.
+    pub fn statement_entries(&mut self) -> Result<Vec<WrittenEntries>, Stop> {
+        let written = self.writes.of_statement();
+        written.into_iter().map(|at| self.entries_of(at)).collect()
+    }
+
+    fn entries_of(&mut self, at: usize) -> Result<WrittenEntries, Stop> {
+        let write = &self.writes.writes()[at];
+        let table = table_of(&self.catalog, write.table)?;
+        let mut entries = Vec::new();
+        for index in live_indexes(table) {
+            if self.below.read_row(table, write.slot, &write.key, &mut self.scratch).is_some() {
+                let row = &self.scratch;
+                let key = index_key(table, index, &write.key, |column| &row[usize::from(column)]);
+                entries.push((index, key?));
+            }
+            if let WriteState::Put(row) = &write.state {
+                let key = index_key(table, index, &write.key, |column| &row[usize::from(column)]);
+                entries.push((index, key?));
+            }
+        }
+        self.scratch.clear();
+        entries.dedup();
+        Ok(WrittenEntries { table: write.table, key: write.key.clone(), entries })
     }
 
     /// The row below the own writes. Whether the record of a deleted row is still there depends on

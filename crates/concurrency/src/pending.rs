@@ -101,6 +101,17 @@ pub struct WriteSet {
     /// Tables with a write.
     tables: SmallVec<[TableId; 4]>,
     pub(crate) own_rows: OwnRows,
+    /// Kept where a statement may be undone alone.
+    journal: Option<Box<Journal>>,
+}
+
+/// What a statement makes of the writes before it.
+#[derive(Clone, Debug)]
+struct Journal {
+    /// Writes before it.
+    from: usize,
+    /// Which of them it changed, and what they were; one may come more than once.
+    changed: Vec<(usize, WriteState)>,
 }
 
 const LINEAR_MAX: usize = 64;
@@ -120,6 +131,33 @@ impl WriteSet {
         self.index = None;
         self.tables.clear();
         self.own_rows.clear();
+        self.journal = None;
+    }
+
+    /// From now on [`undo_statement`](Self::undo_statement) leads back to here.
+    pub fn begin_statement(&mut self) {
+        let from = self.writes.len();
+        self.journal = Some(Box::new(Journal { from, changed: Vec::new() }));
+    }
+
+    pub fn undo_statement(&mut self) {
+        let Some(journal) = self.journal.take() else { return };
+        for (at, state) in journal.changed.into_iter().rev() {
+            self.writes[at].state = state;
+        }
+        let kept: Vec<_> = self.writes.drain(..).take(journal.from).collect();
+        self.forget();
+        kept.into_iter().for_each(|write| self.push(write));
+    }
+
+    /// Positions of the writes that the statement has made or changed.
+    pub fn of_statement(&self) -> Vec<usize> {
+        let Some(journal) = &self.journal else { return Vec::new() };
+        let changed = journal.changed.iter().map(|(at, _)| *at);
+        let mut all: Vec<_> = changed.chain(journal.from..self.writes.len()).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
     }
 
     /// Whether there is a write to this table.
@@ -138,6 +176,11 @@ impl WriteSet {
 
     pub fn get_mut(&mut self, at: usize) -> &mut PendingWrite {
         self.own_rows.note(at);
+        if let Some(journal) = &mut self.journal
+            && at < journal.from
+        {
+            journal.changed.push((at, self.writes[at].state.clone()));
+        }
         &mut self.writes[at]
     }
 
@@ -192,6 +235,71 @@ impl WriteSet {
                 index.entry((write.table, write.record)).or_default().push(at as u32);
             }
             self.index = Some(index);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kit::random::Random;
+    use types::Value;
+
+    use super::*;
+
+    fn write(number: u64, state: WriteState) -> PendingWrite {
+        let key = Key::from_int(number as i64);
+        let (table, existed) = (TableId(number as u32 % 3), number % 2 == 0);
+        let slot = existed.then_some(Slot(number as u32));
+        PendingWrite { table, record: RecordId::of(slot, &key), slot, key, existed, state }
+    }
+
+    /// Writes one of a hundred keys, or changes what was written there.
+    fn work(set: &mut WriteSet, random: &mut Random, steps: u64) {
+        for _ in 0..steps {
+            let number = random.below(100);
+            let state = match random.below(3) {
+                0 => WriteState::Delete,
+                _ => WriteState::Put([Value::Int(random.below(1000) as i64)].into_iter().collect()),
+            };
+            let new = write(number, state);
+            match set.find(new.table, new.record, &new.key) {
+                Some(at) => set.get_mut(at).state = new.state,
+                None => set.push(new),
+            }
+        }
+    }
+
+    fn found(set: &WriteSet) -> Vec<String> {
+        let shown = |number| {
+            let sought = write(number, WriteState::Delete);
+            let at = set.find(sought.table, sought.record, &sought.key);
+            format!("{at:?} {:?}", at.map(|at| &set.writes()[at]))
+        };
+        let tables = (0..3).map(|table| set.touches(TableId(table)).to_string());
+        (0..100).map(shown).chain(tables).collect()
+    }
+
+    #[test]
+    fn a_statement_that_is_undone_has_never_been() {
+        for seed in 0..200 {
+            let random = &mut Random::new(seed);
+            let mut set = WriteSet::default();
+            let steps = random.below(100);
+            work(&mut set, random, steps);
+            let before = found(&set);
+            set.begin_statement();
+            let steps = random.below(100);
+            work(&mut set, random, steps);
+            let after = found(&set);
+            for (number, (before, after)) in before.iter().zip(&after).take(100).enumerate() {
+                let sought = write(number as u64, WriteState::Delete);
+                let at = set.find(sought.table, sought.record, &sought.key);
+                let is_told = at.is_some_and(|at| set.of_statement().contains(&at));
+                assert!(before == after || is_told, "seed {seed}: {before} {after}");
+            }
+            set.undo_statement();
+            assert_eq!(found(&set), before, "seed {seed}");
+            assert!(set.of_statement().is_empty());
         }
     }
 }

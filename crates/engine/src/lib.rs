@@ -7,6 +7,7 @@
 //! * [`recovery`]: the same core fed from a ledger, which is recovery and verification at once;
 //! * [`checkpoint`]: its state on disk, so that recovery need not begin at genesis;
 //! * [`retention`]: which blocks of the past can be read, within which memory;
+//! * [`locks`]: what open transactions lock under `2pl`;
 //! * [`request`]: an envelope on its way; [`transaction`]: what it asks for, and how the ledger
 //! says
 //!   that it ended; [`effects`]: what its block changed; [`describe`]: all three in words;
@@ -26,6 +27,7 @@ pub mod journal;
 pub mod language;
 pub mod limits;
 pub mod live;
+pub mod locks;
 pub mod observer;
 pub mod parameter_types;
 pub mod queue;

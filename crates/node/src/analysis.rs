@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use pgcatalog::{Memory, OtherMemory, SystemAnalyst};
+use engine::Engine;
+use engine::locks::Shown;
+use pgcatalog::{Lock, Locks, Memory, OtherMemory, SystemAnalyst};
 use sql::OWNER;
 use sql::analyst::Analyst;
 use storage::Store;
@@ -14,15 +16,25 @@ use crate::metrics::Metrics;
 use crate::users::Users;
 
 pub fn analyst(
-    store: Arc<Store>,
+    engine: &Engine,
     settings: &Settings,
     metrics: &Arc<Metrics>,
 ) -> Result<Arc<dyn Analyst>> {
     let users = Users::read(settings.password_file.as_deref())?;
     let others = users.names().filter(|name| *name != OWNER);
     let roles = std::iter::once(OWNER).chain(others).map(str::to_owned).collect();
-    let memory = Memory::new(Arc::clone(&store), other_memory(metrics));
-    Ok(Arc::new(SystemAnalyst::new(roles, memory, columnar(store, settings, metrics)?)))
+    let columnar = columnar(Arc::clone(engine.store()), settings, metrics)?;
+    let memory = Memory::new(Arc::clone(engine.store()), other_memory(metrics));
+    Ok(Arc::new(SystemAnalyst::new(roles, memory, locks_of(engine), columnar)))
+}
+
+fn locks_of(engine: &Engine) -> Locks {
+    let locks = Arc::clone(engine.locks());
+    let lock = |shown| {
+        let Shown { process: pid, table, exclusive, granted } = shown;
+        Lock { pid, table, exclusive, granted }
+    };
+    Locks(Arc::new(move || locks.shown().into_iter().map(lock).collect()))
 }
 
 /// What the process holds beside the store, and in all.

@@ -85,7 +85,7 @@ pub fn open(files: Arc<dyn Files>, settings: &Settings, metrics: Arc<Metrics>) -
     let (language, limits): (Arc<dyn Language>, _) = (schema.clone(), limits(settings));
     let observer = Arc::clone(&metrics);
     let engine = Engine::start_with(replica, journal, language, limits, clock(), observer, beside)?;
-    let analyst = Some(analysis::analyst(engine.store().clone(), settings, &metrics)?);
+    let analyst = Some(analysis::analyst(&engine, settings, &metrics)?);
     Ok(Database { engine: Arc::new(engine), schema, analyst })
 }
 

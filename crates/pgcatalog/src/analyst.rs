@@ -23,7 +23,7 @@ use crate::memory::Memory;
 use crate::query::users::ROWS_MAX;
 use crate::query::{About, Prepared, about};
 use crate::relation;
-use crate::world::{Activity, Row, Session, World};
+use crate::world::{Activity, Locks, Row, Session, World};
 
 /// Answers queries over system catalogs, and leaves the others to another engine.
 pub struct SystemAnalyst {
@@ -31,6 +31,7 @@ pub struct SystemAnalyst {
     /// Users that may log in, the owner of everything first.
     roles: Vec<String>,
     memory: Memory,
+    locks: Locks,
     /// The newest version of the schema that somebody asked about.
     world: Mutex<Option<(u64, Arc<World>)>>,
 }
@@ -39,9 +40,10 @@ impl SystemAnalyst {
     pub fn new(
         roles: Vec<String>,
         memory: Memory,
+        locks: Locks,
         others: Option<Arc<dyn Analyst>>,
     ) -> SystemAnalyst {
-        SystemAnalyst { others, roles, memory, world: Mutex::default() }
+        SystemAnalyst { others, roles, memory, locks, world: Mutex::default() }
     }
 
     fn world(&self, request: &QueryRequest<'_>) -> Arc<World> {
@@ -73,6 +75,7 @@ impl SystemAnalyst {
             roles: self.roles.clone(),
             activity: vec![own],
             memory: Some(self.memory.clone()),
+            locks: self.locks.clone(),
             ..Session::default()
         }
     }

@@ -2,10 +2,11 @@
 //! kept for as long as the catalog stays what it is.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use sql::Catalog;
-use types::{Result, Value};
+use types::{Result, TableId, Value};
 
 use crate::memory::Memory;
 use crate::oid::{self, Numbers, ViewNumbers};
@@ -28,8 +29,34 @@ pub struct Session {
     pub settings: Vec<(String, String)>,
     pub activity: Vec<Activity>,
     pub memory: Option<Memory>,
+    pub locks: Locks,
     /// Microseconds since 2000-01-01.
     pub now_us: i64,
+}
+
+/// Tells what is locked now, by whom.
+#[derive(Clone)]
+pub struct Locks(pub Arc<dyn Fn() -> Vec<Lock> + Send + Sync>);
+
+impl Default for Locks {
+    fn default() -> Locks {
+        Locks(Arc::new(Vec::new))
+    }
+}
+
+impl fmt::Debug for Locks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Locks")
+    }
+}
+
+/// Locks of a session on rows of a table, or one that it waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Lock {
+    pub pid: i32,
+    pub table: TableId,
+    pub exclusive: bool,
+    pub granted: bool,
 }
 
 /// A session, as the others see it.

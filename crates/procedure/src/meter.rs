@@ -90,6 +90,11 @@ impl Meter {
         Ok(())
     }
 
+    /// What was spent since this much was left is not counted: it was undone.
+    pub fn return_to(&self, left: u64) {
+        self.divide(left);
+    }
+
     /// What is left to spend.
     pub fn left(&self) -> u64 {
         self.at_hand.get() + self.reserve.get()

@@ -65,6 +65,7 @@ use crate::clock::{ClockBound, ClockGuard};
 use crate::journal::{Journal, LedgerEnd, cannot_write};
 use crate::language::Language;
 use crate::limits::Limits;
+use crate::locks::SessionLocks;
 use crate::observer::Observer;
 use crate::queue::{BlockLimits, Queue, Ticket};
 use crate::recovery::Progress;
@@ -161,6 +162,7 @@ struct Shared {
     retention: Retention,
     log_scheme: &'static str,
     ledger: Arc<LedgerEnd>,
+    locks: Arc<SessionLocks>,
 }
 
 impl Engine {
@@ -229,7 +231,9 @@ impl Engine {
             retention,
             log_scheme: journal.scheme(),
             ledger: Arc::clone(journal.ledger()),
+            locks: Arc::default(),
         });
+        shared.locks.set_protocol(&replica.parameters().protocol);
         let halting = Arc::downgrade(&shared);
         shared.ledger.on_failure(Box::new(move |error| {
             if let Some(shared) = halting.upgrade() {
@@ -294,6 +298,11 @@ impl Engine {
 
     pub fn language(&self) -> &Arc<dyn Language> {
         &self.shared.language
+    }
+
+    /// What open transactions hold locked, under a protocol where they do.
+    pub fn locks(&self) -> &Arc<SessionLocks> {
+        &self.shared.locks
     }
 
     pub fn ledger_id(&self) -> LedgerId {

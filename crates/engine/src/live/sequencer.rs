@@ -421,6 +421,7 @@ impl Sequencer {
         let mut parameters = shared.parameters.lock().unwrap_or_else(|e| e.into_inner());
         if !Arc::ptr_eq(&parameters, self.replica.parameters()) {
             *parameters = Arc::clone(self.replica.parameters());
+            shared.locks.set_protocol(&parameters.protocol);
             let limits = self.replica.limits();
             shared.expiry_us.store(expiry_us(limits), Ordering::Release);
             shared.envelope_bytes_max.store(limits.envelope_bytes_max, Ordering::Release);

@@ -83,7 +83,7 @@ impl Round {
 
 /// How an operation's attempt ended, when it did not succeed.
 enum Failure {
-    /// 40001: nothing of it took effect.
+    /// 40001, or 40P01 where sessions lock: nothing of it took effect.
     Retry,
     /// The node is gone, or on its way out.
     Gone,
@@ -96,7 +96,7 @@ impl From<Error> for Failure {
             return Failure::Gone;
         };
         match said.code().code() {
-            "40001" => Failure::Retry,
+            "40001" | "40P01" => Failure::Retry,
             // Stopping, starting, and a disk that fails.
             "57P01" | "57P02" | "57P03" | "58030" | "53100" | "25006" => Failure::Gone,
             code => Failure::Wrong(anyhow::anyhow!("{code}: {}", said.message())),

@@ -10,6 +10,7 @@ mod export;
 mod interrupts;
 mod isolation;
 mod layouts;
+mod locks;
 mod log_schemes;
 mod mixed;
 mod mixed_sizes;

@@ -98,3 +98,18 @@ pub fn pg_stat_activity(facts: &Facts<'_>, rows: &mut Rows<'_>) {
         ]);
     }
 }
+
+/// A row for each session, table and mode, however many rows are locked.
+pub fn pg_locks(facts: &Facts<'_>, rows: &mut Rows<'_>) {
+    for lock in (facts.session.locks.0)() {
+        let mode = if lock.exclusive { "ExclusiveLock" } else { "ShareLock" };
+        rows.row(&[
+            ("locktype", Value::text("tuple")),
+            ("database", oid(number::DATABASE)),
+            ("relation", oid(number::table(lock.table))),
+            ("pid", Value::Int(lock.pid.into())),
+            ("mode", Value::text(mode)),
+            ("granted", Value::Bool(lock.granted)),
+        ]);
+    }
+}

@@ -21,6 +21,7 @@ use crate::world::{Names, Row, Session, World};
 pub const SESSION_TABLES: &[&str] = &[
     "pg_authid",
     "pg_database",
+    "pg_locks",
     "pg_settings",
     "pg_stat_activity",
     "pg_prepared_statements",
@@ -44,6 +45,7 @@ const FILLED: &[(&str, Fill)] = &[
     ("pg_constraint", constraints::pg_constraint),
     ("pg_database", cluster::pg_database),
     ("pg_index", relations::pg_index),
+    ("pg_locks", cluster::pg_locks),
     ("pg_namespace", cluster::pg_namespace),
     ("pg_proc", routines::pg_proc),
     ("pg_rewrite", relations::pg_rewrite),

@@ -61,9 +61,14 @@ impl Binder<'_> {
             self.common_tables(with)?;
         }
         for lock in &query.locks {
-            // Every read of a transaction is validated, so a lock would add nothing.
-            if lock.nonblock.is_some() {
-                return Err(Error::unsupported("NOWAIT and SKIP LOCKED"));
+            match lock.nonblock {
+                None => {}
+                // The session sees to it, who sees the whole statement only.
+                Some(ast::NonBlock::Nowait) if self.depth == 1 => {}
+                Some(ast::NonBlock::Nowait) => {
+                    return Err(Error::unsupported("NOWAIT in a query within another"));
+                }
+                Some(ast::NonBlock::SkipLocked) => return Err(Error::unsupported("SKIP LOCKED")),
             }
         }
         let order = match query.order_by.as_ref().map(|o| &o.kind) {

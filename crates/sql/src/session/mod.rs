@@ -8,6 +8,8 @@
 //!   BEGIN … COMMIT ───────────────────────► snapshot + overlay, lowered at COMMIT
 //! ```
 //!
+//! Where sessions lock, a transaction's statements read the newest state ([`locking`]).
+//!
 //! Queries over much data, and those that the binder does not know, go to an analyst ([`router`]).
 //!
 //! A session waits for its answer before it sends the next request, and is answered only when its
@@ -20,9 +22,11 @@ mod copy_in;
 mod explained;
 mod guard;
 pub mod lifted;
+mod locking;
 mod named;
 mod parameters;
 mod past;
+mod programs;
 pub mod schema;
 pub mod settings;
 pub mod transaction;
@@ -31,9 +35,9 @@ use std::future::ready;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
-use concurrency::{Moment, NoRecord, Outcome, Overlay, Statement as Call, Work};
+use concurrency::{Outcome, Statement as Call, Work};
 use engine::transaction::Asked;
-use engine::{Body, Compiled, Completion, Engine, Head, ParameterTypes, Seed, Submitter};
+use engine::{Body, Engine, Head, ParameterTypes};
 use futures::stream::{self, StreamExt};
 use procedure::draws::Draws;
 use procedure::{Column, Frame, Output, ProgramResult};
@@ -49,14 +53,15 @@ use crate::ddl::Ddl;
 use crate::parse::{Parsed, parse};
 use crate::router;
 use crate::statement::{Bound, SessionInfo, Statement, TransactionModes};
-use chance::{NO_SEED, new_seed, seed_of};
+use chance::{NO_SEED, new_seed};
 use copy_in::CopyIn;
 pub use guard::aside;
 use guard::{Guard, query_frame};
 use lifted::Lifted;
+use locking::Locking;
 use schema::{Schema, Versioned};
 use settings::Settings;
-use transaction::{AccessMode, OpenTransaction, error_of, writes_to_the_past};
+use transaction::{AccessMode, OpenTransaction, writes_to_the_past};
 
 pub const SERVER_VERSION: &str = "16.4";
 pub const SERVER_VERSION_NUM: &str = "160004";
@@ -78,6 +83,7 @@ pub struct Prepared {
     version: u64,
     /// Tables whose size decides who runs it ([`router`]); most statements have none.
     scanned: Box<[TableId]>,
+    locking: Locking,
     /// The analyst's plan, once it was wanted; `None` in it: the fast path stays.
     broad: OnceLock<Option<Arc<dyn AnalyticalPlan>>>,
 }
@@ -86,6 +92,7 @@ impl Prepared {
     fn explaining(parsed: Parsed, types: ParameterTypes, of: Prepared, analyze: bool) -> Prepared {
         let column = Column { name: "QUERY PLAN".into(), data_type: DataType::Text };
         let (version, parameters) = (of.version, of.bound.parameters.clone());
+        let locking = Locking::default();
         let bound = Bound {
             statement: Statement::Explained { prepared: Arc::new(of), analyze },
             parameters,
@@ -93,7 +100,7 @@ impl Prepared {
             session_dependent: true,
         };
         let (scanned, broad) = (Box::default(), OnceLock::new());
-        Prepared { parsed, bound, types, version, scanned, broad }
+        Prepared { parsed, bound, types, version, scanned, locking, broad }
     }
 }
 
@@ -287,7 +294,8 @@ impl Session {
             _ => Box::default(),
         };
         let (version, broad) = (versioned.version, OnceLock::new());
-        Ok(Prepared { parsed, bound, types, version, scanned, broad })
+        let locking = Locking::of(&parsed);
+        Ok(Prepared { parsed, bound, types, version, scanned, locking, broad })
     }
 
     pub async fn execute(
@@ -337,7 +345,7 @@ impl Session {
             ));
         }
         self.program_version = prepared.version;
-        let text = &prepared.parsed.text;
+        let (text, locking) = (&prepared.parsed.text, prepared.locking);
         match statement {
             Statement::Procedure(procedure) => {
                 if let Some(answer) = self.answer_broad(prepared, None, parameters, &view).await? {
@@ -349,7 +357,7 @@ impl Session {
                 let asked = (!procedure.read_only)
                     .then(|| Asked::statement(text, &prepared.types, parameters));
                 let work = Work::Statement(Call { procedure: Arc::clone(procedure), arguments });
-                let result = self.run_program((work, draws), asked, view).await?;
+                let result = self.run_program((work, draws), asked, view, locking).await?;
                 Ok(answer(&procedure.tag, &prepared.bound.output, result))
             }
             Statement::Call { procedure, arguments, tag } => {
@@ -361,7 +369,7 @@ impl Session {
                 let mut draws = self.draws(procedure)?;
                 let arguments = draws.arguments(procedure, values)?;
                 let work = Work::Statement(Call { procedure: Arc::clone(procedure), arguments });
-                let mut result = self.run_program((work, draws), asked, view).await?;
+                let mut result = self.run_program((work, draws), asked, view, locking).await?;
                 if let (Output::Rows(_), Output::Tag) = (&prepared.bound.output, &procedure.output)
                 {
                     result.rows = vec![[Value::Null].into()];
@@ -390,7 +398,7 @@ impl Session {
                 }
                 let arguments = self.draws(query)?.arguments(query, parameters)?;
                 let work = Work::Statement(Call { procedure: Arc::clone(query), arguments });
-                let result = self.query(&work, view)?;
+                let result = self.query(&work, view, locking).await?;
                 let Output::Rows(columns) = &query.output else {
                     return Ok(plain("COPY 0"));
                 };
@@ -402,104 +410,12 @@ impl Session {
         }
     }
 
-    /// `draws`: what is left to be drawn from after it.
-    async fn run_program(
-        &mut self,
-        (work, draws): (Work, Draws),
-        asked: Option<Asked>,
-        view: View,
-    ) -> Result<ProgramResult> {
-        let Some(asked) = asked else {
-            return self.query(&work, view);
-        };
-        drop(view);
-        self.write(asked, work, draws).await
-    }
-
-    /// Run what cannot write: in the transaction, or on the newest durable block.
-    fn query(&mut self, work: &Work, view: View) -> Result<ProgramResult> {
-        if let Some(transaction) = &mut self.transaction {
-            let (head, result) = (transaction.head(), transaction.query(work));
-            self.has_read(head);
-            return result;
-        }
-        let Some(snapshot) = view.snapshot else {
-            return Err(Error::new(SqlState::INTERNAL_ERROR, "a query without a snapshot"));
-        };
-        let head = self.head_of(&snapshot)?;
-        let moment = Moment { height: snapshot.height(), position: 0, now_us: head.time_us };
-        let catalog = Arc::clone(snapshot.catalog());
-        let mut overlay = Overlay::new(catalog, snapshot.height(), moment, NoRecord);
-        let frame = &mut self.frame;
-        let result = aside(work.is_short(), || work.run(frame, &mut overlay)).map_err(error_of);
-        // Whatever it met is nothing if the snapshot was ended meanwhile.
-        snapshot.check()?;
-        self.has_read(head);
-        result
-    }
-
-    /// Run what may write: in the transaction, or as a ledger transaction of its own.
-    async fn write(&mut self, asked: Asked, work: Work, draws: Draws) -> Result<ProgramResult> {
-        if let Some(transaction) = &mut self.transaction {
-            return transaction.write(asked, work, draws);
-        }
-        if self.settings.read_only() {
-            return Err(Error::new(
-                SqlState::READ_ONLY_SQL_TRANSACTION,
-                "cannot execute a writing statement in a read-only transaction",
-            ));
-        }
-        // Not the version published now: a schema change may have come since the program was made.
-        let version = self.program_version;
-        let completion = self.submit(&asked, Some((work, version)), seed_of(&draws)).await?;
-        match completion.outcome {
-            Outcome::Committed(result) => Ok(result),
-            Outcome::Rejected(error) | Outcome::Retry(error) => Err(error),
-        }
-    }
-
-    /// By `&mut`, since a session is used by one task at a time and need not be `Sync`.
-    async fn submit(
-        &mut self,
-        asked: &Asked,
-        work: Option<(Work, u64)>,
-        seed: Seed,
-    ) -> Result<Completion> {
-        if self.settings.as_of_block().is_some() {
-            let what = "nothing can be written while tally.as_of_block is set";
-            return Err(Error::new(SqlState::READ_ONLY_SQL_TRANSACTION, what)
-                .with_hint("RESET tally.as_of_block goes back to the newest block."));
-        }
-        let compiled =
-            work.map(|(work, schema_version)| Compiled { work: Arc::new(work), schema_version });
-        let key = self.settings.take_transaction_key();
-        let submitter = Submitter { principal: &self.info.user, key: key.as_deref(), seed };
-        let answer = match self.database.engine.submit(submitter, asked, compiled) {
-            Ok(answer) => answer,
-            Err(error) => {
-                // It was not ordered: the key names the next one still.
-                self.settings.put_transaction_key_back(key);
-                return Err(error);
-            }
-        };
-        answer.await.unwrap_or_else(|_| {
-            Err(Error::new(
-                SqlState::TRANSACTION_RESOLUTION_UNKNOWN,
-                "the node stopped before the transaction was acknowledged",
-            )
-            .with_hint(
-                "SELECT * FROM tally_outcome('key') tells, where tally.transaction_key named one; \
-                 otherwise look for its effects before you send it again.",
-            ))
-        })
-    }
-
     async fn change_schema(&mut self, ddl: &Ddl, text: &str) -> Result<Answer> {
         let tag = ddl.tag();
         if let Some(transaction) = &self.transaction {
             if let Ddl::Truncate { names, .. } = ddl {
                 let names = names.iter().map(ToString::to_string).collect();
-                return self.truncate_in_transaction(names);
+                return self.truncate_in_transaction(names).await;
             }
             if !transaction.implicit {
                 return Err(Error::unsupported(format_args!("{tag} inside a transaction block"))
@@ -532,32 +448,13 @@ impl Session {
         Ok(())
     }
 
-    /// Inside a transaction TRUNCATE is what it means: DELETE of every row.
-    fn truncate_in_transaction(&mut self, tables: Vec<String>) -> Result<Answer> {
-        let versioned = self.view().versioned;
-        let canonical = SessionInfo { user: self.info.user.clone(), ..SessionInfo::default() };
-        for table in tables {
-            let text = format!("DELETE FROM {table}");
-            for parsed in parse(&text)? {
-                let bound = bind_in_session(&versioned.catalog, &canonical, &parsed, &[])?;
-                let procedure = schema::procedure_of(&bound)?;
-                let work = Work::Statement(Call { procedure, arguments: Box::default() });
-                let asked = Asked::statement(&text, &ParameterTypes::default(), &[]);
-                if let Some(transaction) = &mut self.transaction {
-                    let draws = transaction.draws();
-                    transaction.write(asked, work, draws)?;
-                }
-            }
-        }
-        Ok(plain("TRUNCATE TABLE"))
-    }
-
     /// Everything that concerns the session and its transaction.
     async fn run_control(&mut self, statement: &Statement, text: &str) -> Result<Answer> {
         match statement {
             Statement::SetTransaction(modes) => {
                 if let (Some(t), Some(read_only)) = (&mut self.transaction, modes.read_only) {
                     t.set_read_only(read_only, &self.guard)?;
+                    self.begin_to_lock();
                 }
                 Ok(plain("SET"))
             }
@@ -652,6 +549,7 @@ impl Session {
         let modes = (access, implicit);
         let transaction = OpenTransaction::begin(versioned, snapshot, head, guard, modes, draws);
         self.transaction = Some(Box::new(transaction));
+        self.begin_to_lock();
         Ok(())
     }
 
@@ -669,22 +567,6 @@ impl Session {
         let committed = self.commit_writes().await;
         self.settings.transaction_ended(committed.is_ok());
         committed
-    }
-
-    async fn commit_writes(&mut self) -> Result<Answer> {
-        let Some(transaction) = self.transaction.take() else {
-            return Ok(plain("COMMIT"));
-        };
-        let (version, draws) = (transaction.versioned.version, transaction.draws());
-        let Some((asked, work)) = transaction.lower() else {
-            return Ok(plain("COMMIT"));
-        };
-        let work = Some((Work::Interactive(work), version));
-        let completion = self.submit(&asked, work, seed_of(&draws)).await?;
-        match completion.outcome {
-            Outcome::Committed(_) => Ok(plain("COMMIT")),
-            Outcome::Rejected(error) | Outcome::Retry(error) => Err(error),
-        }
     }
 
     /// Statements of one simple query are one transaction.
@@ -718,7 +600,8 @@ impl Session {
     /// The client is about to be told of an error.
     pub fn statement_failed(&mut self) {
         self.copy = None;
-        if self.transaction.is_some() {
+        if let Some(transaction) = &mut self.transaction {
+            transaction.fail();
             self.failed = true;
         }
     }
@@ -757,7 +640,7 @@ impl Session {
 
     fn now_us(&self) -> i64 {
         match &self.transaction {
-            Some(transaction) => transaction.head().time_us,
+            Some(transaction) => transaction.now_us(),
             None => self.database.engine.head().time_us,
         }
     }

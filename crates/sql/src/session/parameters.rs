@@ -69,6 +69,7 @@ impl Session {
             if let Some(transaction) = &mut self.transaction {
                 transaction.set_read_only(read_only, &self.guard)?;
             }
+            self.begin_to_lock();
             return Ok(plain("SET"));
         }
         self.change_setting(name, value, local)?;

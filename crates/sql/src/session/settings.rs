@@ -38,6 +38,7 @@ static KNOWN: &[Known] = &[
     known("default_transaction_deferrable", "off"),
     known("default_transaction_isolation", "serializable"),
     reported("default_transaction_read_only", "off"),
+    known("deadlock_timeout", "1s"),
     known("extra_float_digits", "1"),
     known("idle_in_transaction_session_timeout", "0"),
     known("idle_session_timeout", "0"),
@@ -84,6 +85,7 @@ struct Timeouts {
     idle_session: Duration,
     idle_in_transaction: Duration,
     fetch: Duration,
+    lock: Duration,
 }
 
 const TRANSACTION_KEY: &str = "tally.transaction_key";
@@ -91,11 +93,12 @@ const TRANSACTION_KEY: &str = "tally.transaction_key";
 /// What an envelope can hold.
 const TRANSACTION_KEY_BYTES_MAX: usize = 255;
 
-const TIMEOUTS: [&str; 4] = [
+const TIMEOUTS: [&str; 5] = [
     "statement_timeout",
     "idle_session_timeout",
     "idle_in_transaction_session_timeout",
     "tally.fetch_timeout",
+    "lock_timeout",
 ];
 
 impl Timeouts {
@@ -105,8 +108,8 @@ impl Timeouts {
             let value = value.or(find(name).ok().map(|known| known.default));
             value.and_then(duration).unwrap_or_default()
         };
-        let [statement, idle_session, idle_in_transaction, fetch] = TIMEOUTS.map(of);
-        Timeouts { statement, idle_session, idle_in_transaction, fetch }
+        let [statement, idle_session, idle_in_transaction, fetch, lock] = TIMEOUTS.map(of);
+        Timeouts { statement, idle_session, idle_in_transaction, fetch, lock }
     }
 }
 
@@ -252,6 +255,11 @@ impl Settings {
         }
         self.changed.clear();
         self.timeouts = Timeouts::default();
+    }
+
+    /// How long a statement waits for a lock.
+    pub fn lock_timeout(&self) -> Option<Duration> {
+        Some(self.timeouts.lock).filter(|timeout| !timeout.is_zero())
     }
 
     pub fn statement_timeout(&self) -> Option<Duration> {

@@ -4,13 +4,21 @@
 //! what its queries showed the client (rows and ranges with their stamps), and the statements that
 //! wrote, with what they answered. COMMIT lowers both to one request: *require the first, run the
 //! second again*.
+//!
+//! Where sessions lock ([`locking`](super::locking)) each statement runs on the newest state
+//! instead, and all that was read before is locked, so it holds there as well. COMMIT requires it
+//! all the same; a transaction that has written nothing looks whether it still holds in the last
+//! state that it read.
 
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use concurrency::overlay::Mark;
-use concurrency::{Expectation, Footprint, Interactive, Moment, Overlay, Work};
+use concurrency::overlay::{Mark, StatementMark};
+use concurrency::{
+    Claim, Expectation, Footprint, FootprintMark, Interactive, Moment, NoRecord, Overlay, Work,
+};
 use engine::Head;
+use engine::locks::LockOwner;
 use engine::transaction::Asked;
 use procedure::draws::Draws;
 use procedure::{Frame, ProgramResult};
@@ -28,6 +36,12 @@ pub struct OpenTransaction {
     frame: Frame,
     /// The snapshot's block.
     head: Head,
+    /// `now()`: the time of the block that it began on.
+    now_us: i64,
+    /// Where sessions lock.
+    locks: Option<LockOwner>,
+    /// It has read more than one block.
+    moved: bool,
     access: AccessMode,
     /// Opened for the statements of one simple query, without a BEGIN.
     pub implicit: bool,
@@ -54,6 +68,14 @@ pub enum AccessMode {
 struct Write {
     request: Vec<u8>,
     work: Work,
+}
+
+/// A statement that has run, and where it began.
+pub struct Attempt {
+    pub answered: Result<ProgramResult>,
+    footprint: FootprintMark,
+    statement: StatementMark,
+    units_left: u64,
 }
 
 struct Savepoint {
@@ -83,6 +105,9 @@ impl OpenTransaction {
             snapshot,
             frame: frame_of(access, guard),
             head,
+            now_us,
+            locks: None,
+            moved: false,
             access,
             implicit,
             writes: Vec::new(),
@@ -130,6 +155,108 @@ impl OpenTransaction {
         self.head
     }
 
+    /// `now()` of all its statements.
+    pub fn now_us(&self) -> i64 {
+        self.now_us
+    }
+
+    /// From its first statement on it locks what its statements touch.
+    pub fn lock_by(&mut self, owner: impl FnOnce() -> LockOwner) {
+        if self.access == AccessMode::ReadWrite && !self.queried && self.locks.is_none() {
+            self.locks = Some(owner());
+            self.overlay.recorder = Footprint::requiring_all();
+        }
+    }
+
+    /// Who holds its locks, if its next statement takes some.
+    pub fn lock_owner(&mut self) -> Option<&mut LockOwner> {
+        self.locks.as_mut().filter(|_| self.access == AccessMode::ReadWrite)
+    }
+
+    /// To be let go of when its COMMIT was answered.
+    pub fn take_locks(&mut self) -> Option<LockOwner> {
+        self.locks.take()
+    }
+
+    /// It failed. Only a savepoint leads back, for which the locks are kept.
+    pub fn fail(&mut self) {
+        if self.savepoints.is_empty() {
+            self.locks = None;
+        }
+    }
+
+    /// Goes on with a newer state, in which all that is locked is as it was. False: it stays with
+    /// its snapshot, whose schema is no longer the newest, or of which it read without a note.
+    pub fn advance(&mut self, snapshot: Snapshot, head: Head) -> Result<bool> {
+        if self.read_aside || !Arc::ptr_eq(snapshot.catalog(), self.snapshot.catalog()) {
+            return Ok(false);
+        }
+        if head.height > self.head.height {
+            self.overlay.advance(head.height).map_err(error_of)?;
+            self.snapshot = Arc::new(snapshot.shared());
+            self.head = head;
+            self.moved |= self.queried;
+        }
+        Ok(true)
+    }
+
+    /// Runs a statement that may have to be run again on a newer state.
+    pub fn attempt(&mut self, work: &Work) -> Result<Attempt> {
+        self.queried = true;
+        let units_left = self.frame.meter().left();
+        let footprint = self.overlay.recorder.mark();
+        let statement = self.overlay.begin_statement();
+        let (frame, overlay) = (&mut self.frame, &mut self.overlay);
+        let answered = aside(work.is_short(), || {
+            let answered = work.run_within(frame, overlay)?;
+            overlay.evaluate_all().map(|()| answered)
+        });
+        self.check()?;
+        Ok(Attempt { answered: answered.map_err(error_of), footprint, statement, units_left })
+    }
+
+    /// What has to be locked so that an attempt stays true.
+    pub fn claims(&mut self, attempt: &Attempt, exclusive: bool) -> Result<Vec<Claim>> {
+        self.overlay.claims(attempt.footprint, exclusive).map_err(error_of)
+    }
+
+    pub fn undo(&mut self, attempt: &Attempt) {
+        self.overlay.undo_statement(attempt.statement);
+        self.overlay.recorder.return_to(attempt.footprint);
+        self.frame.meter().return_to(attempt.units_left);
+    }
+
+    /// A statement has written for good.
+    pub fn keep(&mut self, asked: Asked, work: Work, answered: &ProgramResult, draws: Draws) {
+        let ProgramResult { count, rows } = answered.clone();
+        let write = Write { request: asked.request, work };
+        self.writes.push((write, Expectation { count, rows }));
+        self.draws = draws;
+    }
+
+    /// Before a COMMIT that asks nothing of the ledger: whether all that was read still held in
+    /// the last state that was read, where the transaction then stands in the serial order.
+    pub fn confirm(&mut self) -> Result<()> {
+        if !self.moved || !self.writes.is_empty() {
+            return Ok(());
+        }
+        let Footprint { rows, ranges, .. } = std::mem::take(&mut self.overlay.recorder);
+        let work = Work::Interactive(Interactive {
+            now_us: self.now_us,
+            rows,
+            ranges,
+            writes: Vec::new(),
+        });
+        let (height, now_us) = (self.head.height, self.now_us);
+        let moment = Moment { height, position: 0, now_us };
+        let catalog = Arc::clone(self.snapshot.catalog());
+        let mut overlay = Overlay::new(catalog, height, moment, NoRecord);
+        let frame = &mut self.frame;
+        let held = aside(work.is_short(), || work.run(frame, &mut overlay));
+        self.check()?;
+        held.map(drop).map_err(error_of)
+    }
+
     /// What the next writing statement draws from.
     pub fn draws(&self) -> Draws {
         self.draws
@@ -168,9 +295,7 @@ impl OpenTransaction {
         Ok((self.snapshot.clone(), self.head))
     }
 
-    /// Run a statement that may write. Its commands are evaluated at once, so that it fails where
-    /// it stands and not at COMMIT. `draws`: what is left to be drawn from after it.
-    pub fn write(&mut self, asked: Asked, work: Work, draws: Draws) -> Result<ProgramResult> {
+    pub fn check_may_write(&self) -> Result<()> {
         if self.is_read_only() {
             return Err(Error::new(
                 SqlState::READ_ONLY_SQL_TRANSACTION,
@@ -182,6 +307,13 @@ impl OpenTransaction {
                 .with_detail("What the query read cannot be checked again at COMMIT.")
                 .with_hint("Run the query in a READ ONLY transaction, or outside of this one."));
         }
+        Ok(())
+    }
+
+    /// Run a statement that may write. Its commands are evaluated at once, so that it fails where
+    /// it stands and not at COMMIT. `draws`: what is left to be drawn from after it.
+    pub fn write(&mut self, asked: Asked, work: Work, draws: Draws) -> Result<ProgramResult> {
+        self.check_may_write()?;
         self.queried = true;
         let (frame, overlay) = (&mut self.frame, &mut self.overlay);
         let run = aside(work.is_short(), || {
@@ -191,10 +323,7 @@ impl OpenTransaction {
         self.check()?;
         let answered = run.map_err(error_of)?;
         self.overlay.recorder.wrote(&work);
-        let ProgramResult { count, rows } = answered.clone();
-        let write = Write { request: asked.request, work };
-        self.writes.push((write, Expectation { count, rows }));
-        self.draws = draws;
+        self.keep(asked, work, &answered, draws);
         Ok(answered)
     }
 
@@ -211,7 +340,7 @@ impl OpenTransaction {
     }
 
     /// Undo the writes since the savepoint, which stays. What was read stays read, and what the
-    /// undone statements read as well: the client had their answers.
+    /// undone statements read as well: the client had their answers. Locks stay.
     pub fn roll_back_to(&mut self, name: &str) -> Result<()> {
         let at = self.find(name)?;
         self.savepoints.truncate(at + 1);
@@ -240,7 +369,7 @@ impl OpenTransaction {
         }
         self.overlay.recorder.compact();
         let Footprint { rows, ranges, .. } = std::mem::take(&mut self.overlay.recorder);
-        let (now_us, writes) = (self.head.time_us, self.writes);
+        let (now_us, writes) = (self.now_us, self.writes);
         let written = Interactive { now_us, rows, ranges, writes };
         let asked = Asked::interactive(self.versioned.version, &written, |write| &write.request);
         let Ok(transaction) = written.try_map(|write| Ok::<_, Infallible>(write.work));

@@ -31,7 +31,8 @@ fn commit_changes_nothing_that_the_session_has_seen_unchanged() {
         (COUNT, "SELECT v FROM t WHERE id = 1", COUNT, false),
     ];
     block_on(async {
-        for protocol in super::protocols() {
+        // Where sessions lock, the change would wait for the COMMIT.
+        for protocol in super::protocols().filter(|protocol| *protocol != "2pl") {
             for (write, look, change, commits) in cases {
                 let node = Node::new(protocol);
                 let (mut client, mut other) = (node.session(), node.session());

@@ -5,6 +5,7 @@ mod chance;
 mod deferral;
 mod interactive;
 mod keys;
+mod locks;
 mod online;
 mod past;
 mod schema_changes;
@@ -240,7 +241,7 @@ pub fn code<T>(answer: Result<T>) -> SqlState {
 
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    runtime.worker_threads(2).build().unwrap().block_on(future)
+    runtime.worker_threads(2).enable_time().build().unwrap().block_on(future)
 }
 
 #[test]

@@ -276,7 +276,7 @@ fn session_of(database: &Arc<Database>) -> Session {
 
 /// A single-threaded place for the client to wait in.
 pub fn runtime() -> Result<Runtime> {
-    Ok(tokio::runtime::Builder::new_current_thread().build()?)
+    Ok(tokio::runtime::Builder::new_current_thread().enable_time().build()?)
 }
 
 /// Tells the rest of a story to an engine. The last entry is where it ended.

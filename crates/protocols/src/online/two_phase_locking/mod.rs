@@ -22,6 +22,10 @@
 //! to undo. Who waits naps, and gives up after a while. Update commands lock for themselves, and
 //! never upgrade.
 //!
+//! *Sessions.* These locks live as long as one transaction runs within a block. Statements of open
+//! transactions lock before that, in the engine's lock table of sessions, which knows names, waits
+//! and deadlocks: a COMMIT that comes here has nothing left to wait for but others' blocks.
+//!
 //! *Cost.* Two compare-and-swaps for each row, also where it is only read.
 
 use std::sync::Arc;

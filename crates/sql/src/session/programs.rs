@@ -1,0 +1,182 @@
+//! Programs on their way: over a snapshot, over the open transaction, or into the ledger.
+
+use concurrency::{Moment, NoRecord, Outcome, Overlay, Statement as Call, Work};
+use engine::transaction::Asked;
+use engine::{Compiled, Completion, ParameterTypes, Seed, Submitter};
+use procedure::ProgramResult;
+use procedure::draws::Draws;
+use std::sync::Arc;
+use types::{Error, Result, SqlState};
+
+use super::chance::seed_of;
+use super::guard::aside;
+use super::locking::Locking;
+use super::transaction::error_of;
+use super::{Answer, Session, View, plain, schema};
+use crate::bind::bind_in_session;
+use crate::parse::parse;
+use crate::statement::SessionInfo;
+
+impl Session {
+    /// `draws`: what is left to be drawn from after it.
+    pub(super) async fn run_program(
+        &mut self,
+        (work, draws): (Work, Draws),
+        asked: Option<Asked>,
+        view: View,
+        locking: Locking,
+    ) -> Result<ProgramResult> {
+        let Some(asked) = asked else {
+            return self.query(&work, view, locking).await;
+        };
+        drop(view);
+        self.write(asked, work, draws).await
+    }
+
+    /// Run what cannot write: in the transaction, or on the newest durable block.
+    pub(super) async fn query(
+        &mut self,
+        work: &Work,
+        view: View,
+        locking: Locking,
+    ) -> Result<ProgramResult> {
+        if self.locks_statements() {
+            let result = self.run_locked(work, locking).await;
+            if let Some(transaction) = &self.transaction {
+                self.has_read(transaction.head());
+            }
+            return result;
+        }
+        locking.check_without_locks()?;
+        if let Some(transaction) = &mut self.transaction {
+            let (head, result) = (transaction.head(), transaction.query(work));
+            self.has_read(head);
+            return result;
+        }
+        self.query_aside(work, view)
+    }
+
+    fn query_aside(&mut self, work: &Work, view: View) -> Result<ProgramResult> {
+        let Some(snapshot) = view.snapshot else {
+            return Err(Error::new(SqlState::INTERNAL_ERROR, "a query without a snapshot"));
+        };
+        let head = self.head_of(&snapshot)?;
+        let moment = Moment { height: snapshot.height(), position: 0, now_us: head.time_us };
+        let catalog = Arc::clone(snapshot.catalog());
+        let mut overlay = Overlay::new(catalog, snapshot.height(), moment, NoRecord);
+        let frame = &mut self.frame;
+        let result = aside(work.is_short(), || work.run(frame, &mut overlay)).map_err(error_of);
+        // Whatever it met is nothing if the snapshot was ended meanwhile.
+        snapshot.check()?;
+        self.has_read(head);
+        result
+    }
+
+    /// Run what may write: in the transaction, or as a ledger transaction of its own.
+    pub(super) async fn write(
+        &mut self,
+        asked: Asked,
+        work: Work,
+        draws: Draws,
+    ) -> Result<ProgramResult> {
+        if self.locks_statements() {
+            return self.write_locked(asked, work, draws).await;
+        }
+        if let Some(transaction) = &mut self.transaction {
+            return transaction.write(asked, work, draws);
+        }
+        if self.settings.read_only() {
+            return Err(Error::new(
+                SqlState::READ_ONLY_SQL_TRANSACTION,
+                "cannot execute a writing statement in a read-only transaction",
+            ));
+        }
+        let _respected = self.respect_locks(&work).await?;
+        // Not the version published now: a schema change may have come since the program was made.
+        let version = self.program_version;
+        let completion = self.submit(&asked, Some((work, version)), seed_of(&draws)).await?;
+        match completion.outcome {
+            Outcome::Committed(result) => Ok(result),
+            Outcome::Rejected(error) | Outcome::Retry(error) => Err(error),
+        }
+    }
+
+    /// By `&mut`, since a session is used by one task at a time and need not be `Sync`.
+    pub(super) async fn submit(
+        &mut self,
+        asked: &Asked,
+        work: Option<(Work, u64)>,
+        seed: Seed,
+    ) -> Result<Completion> {
+        if self.settings.as_of_block().is_some() {
+            let what = "nothing can be written while tally.as_of_block is set";
+            return Err(Error::new(SqlState::READ_ONLY_SQL_TRANSACTION, what)
+                .with_hint("RESET tally.as_of_block goes back to the newest block."));
+        }
+        let compiled =
+            work.map(|(work, schema_version)| Compiled { work: Arc::new(work), schema_version });
+        let key = self.settings.take_transaction_key();
+        let submitter = Submitter { principal: &self.info.user, key: key.as_deref(), seed };
+        let answer = match self.database.engine.submit(submitter, asked, compiled) {
+            Ok(answer) => answer,
+            Err(error) => {
+                // It was not ordered: the key names the next one still.
+                self.settings.put_transaction_key_back(key);
+                return Err(error);
+            }
+        };
+        answer.await.unwrap_or_else(|_| {
+            Err(Error::new(
+                SqlState::TRANSACTION_RESOLUTION_UNKNOWN,
+                "the node stopped before the transaction was acknowledged",
+            )
+            .with_hint(
+                "SELECT * FROM tally_outcome('key') tells, where tally.transaction_key named one; \
+                 otherwise look for its effects before you send it again.",
+            ))
+        })
+    }
+
+    /// What a transaction locked stays locked until its COMMIT is answered.
+    pub(super) async fn commit_writes(&mut self) -> Result<Answer> {
+        let Some(mut transaction) = self.transaction.take() else {
+            return Ok(plain("COMMIT"));
+        };
+        transaction.confirm()?;
+        let locks = transaction.take_locks();
+        let _passing = match &locks {
+            Some(_) => None,
+            None => self.pass(),
+        };
+        let (version, draws) = (transaction.versioned.version, transaction.draws());
+        let Some((asked, work)) = transaction.lower() else {
+            return Ok(plain("COMMIT"));
+        };
+        let work = Some((Work::Interactive(work), version));
+        let completion = self.submit(&asked, work, seed_of(&draws)).await?;
+        drop(locks);
+        match completion.outcome {
+            Outcome::Committed(_) => Ok(plain("COMMIT")),
+            Outcome::Rejected(error) | Outcome::Retry(error) => Err(error),
+        }
+    }
+
+    /// Inside a transaction TRUNCATE is what it means: DELETE of every row.
+    pub(super) async fn truncate_in_transaction(&mut self, tables: Vec<String>) -> Result<Answer> {
+        let versioned = self.view().versioned;
+        let canonical = SessionInfo { user: self.info.user.clone(), ..SessionInfo::default() };
+        for table in tables {
+            let text = format!("DELETE FROM {table}");
+            for parsed in parse(&text)? {
+                let bound = bind_in_session(&versioned.catalog, &canonical, &parsed, &[])?;
+                let procedure = schema::procedure_of(&bound)?;
+                let work = Work::Statement(Call { procedure, arguments: Box::default() });
+                let asked = Asked::statement(&text, &ParameterTypes::default(), &[]);
+                if let Some(draws) = self.transaction.as_ref().map(|t| t.draws()) {
+                    self.write(asked, work, draws).await?;
+                }
+            }
+        }
+        Ok(plain("TRUNCATE TABLE"))
+    }
+}
