@@ -116,7 +116,7 @@ mod tests {
         let arguments = vec![Value::text(EVIL)];
         let schema = Body::Schema { text: EVIL.into() };
         let parameter = Body::Parameter { name: EVIL.into(), value: EVIL.into() };
-        let statement = Statement { procedure: statement, arguments: arguments.clone() };
+        let statement = Statement { procedure: statement, arguments: arguments.clone().into() };
         for body in [schema, parameter, Body::call(EVIL, arguments), Body::Statement(statement)] {
             let shown = body.describe();
             assert!(shown.contains("\\u{1b}[2K"), "{shown}");
