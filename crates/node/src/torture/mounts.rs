@@ -84,8 +84,6 @@ impl Disk {
         File::create(&image)?.set_len(DISK_BYTES)?;
         command("mkfs.ext4", &["-q", "-F", "-m", "0"], &[&image])?;
         command("mount", &["-o", "loop"], &[&image, &mounted])?;
-        // A new file system is open to all, and a node refuses that.
-        command("chmod", &["700"], &[&mounted])?;
         Ok(Disk { image, mounted })
     }
 
