@@ -252,7 +252,7 @@ def main(arguments):
             check_vectors(argument)
             print("all vectors are read as they should be")
         else:
-            print(json.dumps(READERS[what](bytes.fromhex(argument)), indent=2, ensure_ascii=False))
+            print(json.dumps(READERS[what](bytes.fromhex(argument)), indent=2))
     except ValueError as error:
         print(f"refused: {error}", file=sys.stderr)
         return 1

@@ -158,4 +158,4 @@ if __name__ == "__main__":
     if sys.argv[1] == "vectors":
         sys.exit(1 if vectors(sys.argv[2]) else 0)
     said = whole(bytes.fromhex(sys.argv[2]), READERS[sys.argv[1]])
-    print(json.dumps(said, indent=2, ensure_ascii=False))
+    print(json.dumps(said, indent=2))

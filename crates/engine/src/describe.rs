@@ -1,7 +1,9 @@
-//! Transactions and outcomes in words: what a receipt shows and what `verify` names.
+//! Transactions and outcomes in words: what a receipt shows and what `verify` names. Nothing in
+//! them acts on a terminal.
 
 use concurrency::{Load, Statement};
 use types::codec::{decode_bytes, decode_u64};
+use types::printable::printable;
 use types::{Origin, Value};
 
 use crate::transaction::outcome::{Told, split_images};
@@ -17,12 +19,12 @@ impl Body {
                     line += &format!(" with {}", listed(arguments));
                 }
                 if !types.is_empty() {
-                    line += &format!(" as ({types})");
+                    line += &format!(" as ({})", printable(&types.to_string()));
                 }
                 line
             }
             Body::Call(Statement { procedure, arguments }) => {
-                format!("call of {procedure}{}", listed(arguments))
+                format!("call of {}{}", one_line(procedure), listed(arguments))
             }
             Body::Load(Load { procedure, rows }) => {
                 format!("{}: {} rows", one_line(procedure), rows.len())
@@ -33,7 +35,7 @@ impl Body {
                 format!("COMMIT with {requirements} requirements and {writes} writing statements")
             }
             Body::Schema { text } => one_line(text),
-            Body::Parameter { name, value } => format!("SET ledger.{name} = '{value}'"),
+            Body::Parameter { name, value } => one_line(&format!("SET ledger.{name} = '{value}'")),
             Body::Checkpoint { height, digest } => {
                 format!("checkpoint of block {height}, digest {}", ledger::hash::to_hex(digest))
             }
@@ -43,7 +45,7 @@ impl Body {
 
 /// An outcome as a block records it. Answers that stand in it whole are shown.
 pub fn describe_outcome(bytes: &[u8]) -> String {
-    let code = |code: [u8; 5]| String::from_utf8_lossy(&code).into_owned();
+    let code = |code: [u8; 5]| printable(&String::from_utf8_lossy(&code)).into_owned();
     match Told::decode(bytes) {
         Ok(Told::Committed { .. }) => describe_committed(bytes),
         Ok(Told::Rejected(state)) => format!("rejected, {}", code(state)),
@@ -89,7 +91,7 @@ fn listed(values: &[Value]) -> String {
 fn one_line(text: &str) -> String {
     const CHARACTERS_MAX: usize = 160;
     let words: Vec<&str> = text.split_whitespace().collect();
-    let line = words.join(" ");
+    let line = printable(&words.join(" ")).into_owned();
     match line.char_indices().nth(CHARACTERS_MAX) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line,
@@ -108,6 +110,25 @@ mod tests {
     fn long_statements_are_cut_at_a_character() {
         assert_eq!(one_line("SELECT\n  1"), "SELECT 1");
         assert_eq!(one_line(&"é".repeat(200)).chars().count(), 161);
+    }
+
+    #[test]
+    fn what_acts_on_a_terminal_is_spelled_out() {
+        const EVIL: &str = "\x1b[2K\rsound\u{202e}";
+        let statement = StatementText { text: EVIL.into(), types: Default::default() };
+        let arguments = vec![Value::text(EVIL)];
+        let schema = Body::Schema { text: EVIL.into() };
+        let parameter = Body::Parameter { name: EVIL.into(), value: EVIL.into() };
+        let statement = Statement { procedure: statement, arguments: arguments.clone().into() };
+        for body in [schema, parameter, Body::call(EVIL, arguments), Body::Statement(statement)] {
+            let shown = body.describe();
+            assert!(shown.contains("\\u{1b}[2K"), "{shown}");
+            assert!(!shown.contains(char::is_control) && !shown.contains('\u{202e}'), "{shown}");
+        }
+        let rows = vec![vec![Value::text(EVIL)].into_boxed_slice()];
+        let answer = ProgramResult { count: 1, rows };
+        let shown = describe_outcome(&encode_outcome(&Outcome::Committed(answer)));
+        assert!(shown.contains("\\u{1b}") && !shown.contains(char::is_control), "{shown}");
     }
 
     #[test]

@@ -10,21 +10,28 @@
 //! and copied. Everything else goes through the cache, and the two may alternate on one file, as
 //! the kernel keeps them coherent.
 //!
-//! **One owner.** [`RealFiles::open`] holds an exclusive lock on the file `LOCK` (empty, never
-//! deleted) as long as it lives, so two nodes never write one folder; [`RealFiles::read_only`]
-//! holds a shared one and refuses to write; [`RealFiles::beside`] reads without asking. The
-//! operating system drops the lock with its process.
+//! **One owner.** [`RealFiles::open`] holds an exclusive lock as long as it lives, so two nodes never
+//! write one folder; [`RealFiles::read_only`] holds a shared one and refuses to write;
+//! [`RealFiles::beside`] reads without asking. The operating system drops the lock with its process.
+//! What is locked is the folder itself, which cannot be removed and made anew while it is in use,
+//! and also the file `LOCK` (empty) in it: file systems over a network may lock files alone.
+//!
+//! **Its owner's eyes only.** Files are made with mode 0600 and folders with 0700, whatever the
+//! umask.
 
-use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use types::SqlState;
 
 /// What a write must be a multiple of, in address, offset and length, to pass the page cache by.
 pub const DIRECT_ALIGNMENT: usize = 4096;
+
+const FILE_MODE: u32 = 0o600;
+const FOLDER_MODE: u32 = 0o700;
 
 /// What a client is told of an error of a disk.
 pub fn sqlstate_of(error: &io::Error) -> SqlState {
@@ -83,7 +90,7 @@ pub trait StorageFile: Send + Sync {
 pub struct RealFiles {
     root: PathBuf,
     writable: bool,
-    _lock: Option<File>,
+    _locks: Vec<File>,
 }
 
 impl RealFiles {
@@ -91,29 +98,31 @@ impl RealFiles {
     pub fn open(root: impl Into<PathBuf>) -> io::Result<Self> {
         let root = root.into();
         create_durably(&root).map_err(|error| at(&root, error))?;
+        let folder = lock_folder(&root, File::try_lock)?;
         let path = root.join("LOCK");
-        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+        let mut options = OpenOptions::new();
+        let lock = options.create(true).truncate(false).write(true).mode(FILE_MODE).open(&path);
         let lock = lock.map_err(|error| at(&path, error))?;
-        lock.try_lock().map_err(|error| busy(&path, error))?;
-        Ok(RealFiles { root, writable: true, _lock: Some(lock) })
+        lock.try_lock().map_err(|error| busy(&root, error))?;
+        Ok(RealFiles { root, writable: true, _locks: folder.into_iter().chain([lock]).collect() })
     }
 
     /// Opens an existing folder, changing nothing in it. Several readers may share it, but not with
     /// a writer, whose half-written tail would look like damage.
     pub fn read_only(root: impl Into<PathBuf>) -> io::Result<Self> {
         let root = root.into();
-        fs::read_dir(&root).map_err(|error| at(&root, error))?;
+        let folder = lock_folder(&root, File::try_lock_shared)?;
         let path = root.join("LOCK");
         let lock = match File::open(&path) {
             Ok(lock) => {
-                lock.try_lock_shared().map_err(|error| busy(&path, error))?;
+                lock.try_lock_shared().map_err(|error| busy(&root, error))?;
                 Some(lock)
             }
             // A copy of a data folder need not have the lock file.
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(at(&path, error)),
         };
-        Ok(RealFiles { root, writable: false, _lock: lock })
+        Ok(RealFiles { root, writable: false, _locks: folder.into_iter().chain(lock).collect() })
     }
 
     /// Opens a folder that another process may be writing, changing nothing in it. Files may grow
@@ -121,7 +130,7 @@ impl RealFiles {
     pub fn beside(root: impl Into<PathBuf>) -> io::Result<Self> {
         let root = root.into();
         fs::read_dir(&root).map_err(|error| at(&root, error))?;
-        Ok(RealFiles { root, writable: false, _lock: None })
+        Ok(RealFiles { root, writable: false, _locks: Vec::new() })
     }
 
     fn path_to_change(&self, path: &str) -> io::Result<PathBuf> {
@@ -159,7 +168,7 @@ impl Files for RealFiles {
 
     fn create_folder(&self, folder: &str) -> io::Result<()> {
         let path = self.path_to_change(folder)?;
-        fs::create_dir_all(&path).map_err(|error| at(&path, error))
+        create_folders(&path).map_err(|error| at(&path, error))
     }
 
     fn sync_folder(&self, folder: &str) -> io::Result<()> {
@@ -169,7 +178,8 @@ impl Files for RealFiles {
 
     fn create(&self, path: &str) -> io::Result<Box<dyn StorageFile>> {
         let path = self.path_to_change(path)?;
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create_new(true).mode(FILE_MODE).open(&path);
         self.wrap(path, file)
     }
 
@@ -235,15 +245,35 @@ impl StorageFile for RealFile {
 /// returns.
 fn create_durably(folder: &Path) -> io::Result<()> {
     let missing: Vec<&Path> = folder.ancestors().take_while(|path| !exists(path)).collect();
-    fs::create_dir_all(folder)?;
+    create_folders(folder)?;
     if !missing.is_empty() {
-        fs::set_permissions(folder, Permissions::from_mode(0o700))?;
+        // A umask may have taken more.
+        fs::set_permissions(folder, Permissions::from_mode(FOLDER_MODE))?;
     }
     for created in missing {
         let above = created.parent().filter(|above| !above.as_os_str().is_empty());
         File::open(above.unwrap_or(Path::new(".")))?.sync_all()?;
     }
     Ok(())
+}
+
+fn create_folders(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder)
+}
+
+/// Locks a folder by itself; `None` where its file system has no such locks.
+fn lock_folder(
+    root: &Path,
+    lock: impl FnOnce(&File) -> Result<(), TryLockError>,
+) -> io::Result<Option<File>> {
+    // Also says what is no folder, or cannot be read.
+    fs::read_dir(root).map_err(|error| at(root, error))?;
+    let folder = File::open(root).map_err(|error| at(root, error))?;
+    match lock(&folder) {
+        Ok(()) => Ok(Some(folder)),
+        Err(TryLockError::Error(_)) => Ok(None),
+        Err(error) => Err(busy(root, error)),
+    }
 }
 
 /// The empty path, above a relative one, is the current folder.
@@ -268,6 +298,33 @@ fn busy(path: &Path, error: TryLockError) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lock_file_that_is_removed_lets_nobody_in() {
+        let folder = tempfile::tempdir().unwrap();
+        let writer = RealFiles::open(folder.path()).unwrap();
+        fs::remove_file(folder.path().join("LOCK")).unwrap();
+        let kind = |result: io::Result<RealFiles>| result.err().map(|error| error.kind());
+        assert_eq!(kind(RealFiles::open(folder.path())), Some(io::ErrorKind::WouldBlock));
+        assert_eq!(kind(RealFiles::read_only(folder.path())), Some(io::ErrorKind::WouldBlock));
+        drop(writer);
+        assert_eq!(kind(RealFiles::open(folder.path())), None);
+    }
+
+    #[test]
+    fn what_is_made_is_its_owners_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("above/data");
+        let files = RealFiles::open(&root).unwrap();
+        files.create_folder("inner").unwrap();
+        files.create("inner/file").unwrap();
+        for (path, mode) in
+            [("..", 0o700), ("", 0o700), ("inner", 0o700), ("inner/file", 0o600), ("LOCK", 0o600)]
+        {
+            let made = fs::metadata(root.join(path)).unwrap().permissions().mode();
+            assert_eq!(made & 0o777, mode, "{path}");
+        }
+    }
 
     #[test]
     fn one_writer_or_many_readers() {

@@ -15,6 +15,7 @@ use ledger::hash::{hash_from_hex, to_hex};
 use ledger::{BlockReader, Files, LogError, RealFiles, Recorded, first_block, read_block};
 use serde_json::{Value as Json, json};
 use types::SqlState;
+use types::printable::printable;
 
 use crate::cli::{self, Exit, Output};
 use crate::config::Settings;
@@ -87,7 +88,7 @@ fn head_of_node(address: SocketAddr, source: &Arc<dyn Files>) -> types::Result<H
         let hint = "Somebody uses the folder: is it a node, and is --http-listen its second port?";
         folders::refused(what).with_hint(hint)
     };
-    let answer = http::ask(address, "GET", "/head", None)
+    let answer = http::get(address, "/head", None)
         .map_err(|error| failed(format!("no node answers on {address}: {error}")))?;
     let told: Json = serde_json::from_str(&answer.body).unwrap_or_default();
     let hash = told["head"].as_str().map(hash_from_hex);
@@ -167,6 +168,7 @@ fn verify(folder: &Path, output: Output) -> Result<Exit> {
     match output {
         Output::Text => {
             for name in &verified.unfinished {
+                let name = printable(name);
                 println!("unfinished    {name}: an interrupted run; the backup before it counts");
             }
             println!(

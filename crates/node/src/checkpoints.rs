@@ -15,6 +15,7 @@ use crate::config::Settings;
 use crate::database;
 use crate::demo::progress::Progress;
 use crate::http;
+use crate::secrets;
 
 const POLL: Duration = Duration::from_millis(100);
 
@@ -53,8 +54,9 @@ fn by_the_node(settings: &Settings) -> Result<Json> {
         .http_listen
         .filter(|address| address.port() != 0)
         .context("a node is running, and its `http_listen` is not known: give --http-listen")?;
+    let token = secrets::token_of_node(settings)?;
     let step = Progress::begin("a checkpoint by the running node");
-    let asked = std::thread::spawn(move || http::ask(address, "POST", "/checkpoint", None));
+    let asked = std::thread::spawn(move || http::post(address, "/checkpoint", &token));
     while !asked.is_finished() {
         if let Some(part) = part_done(address) {
             step.advance(part);
@@ -74,7 +76,7 @@ fn by_the_node(settings: &Settings) -> Result<Json> {
 
 /// From 0 to 1.
 fn part_done(address: SocketAddr) -> Option<f64> {
-    let answer = http::ask(address, "GET", "/checkpoint", Some(POLL * 10)).ok()?;
+    let answer = http::get(address, "/checkpoint", Some(POLL * 10)).ok()?;
     let standing: Json = serde_json::from_str(&answer.body).ok()?;
     let (done, total) = (standing["rows_done"].as_f64()?, standing["rows_total"].as_f64()?);
     Some(done / total.max(1.0))

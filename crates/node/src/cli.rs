@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::builder::RangedU64ValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// What a script learns from a run. Documented in `--help`; never renumbered.
@@ -288,6 +289,12 @@ pub enum ReceiptCheck {
     },
 }
 
+fn iterations() -> RangedU64ValueParser<u32> {
+    use pgfront::auth::{SCRAM_ITERATIONS_MAX, SCRAM_ITERATIONS_MIN};
+    RangedU64ValueParser::new()
+        .range(u64::from(SCRAM_ITERATIONS_MIN)..=u64::from(SCRAM_ITERATIONS_MAX))
+}
+
 fn hash(text: &str) -> Result<ledger::Hash, String> {
     let hash = ledger::hash::hash_from_hex(text);
     hash.map_err(|_| "64 lower-case hexadecimal digits are expected".into())
@@ -315,6 +322,10 @@ pub enum ConfigAction {
     Password {
         /// The user it is for.
         user: String,
+        /// Rounds of hashing that each login costs a client, and each guess who has the file.
+        #[arg(long, value_name = "N", default_value_t = pgfront::auth::SCRAM_ITERATIONS)]
+        #[arg(value_parser = iterations())]
+        iterations: u32,
     },
 }
 

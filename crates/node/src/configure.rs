@@ -26,7 +26,7 @@ pub fn run(arguments: &cli::Config, output: Output) -> Result<Exit> {
         ConfigAction::Init { file } => init(file, output),
         ConfigAction::Check(flags) => check(&resolve(flags)?, output),
         ConfigAction::Show(flags) => show(&resolve(flags)?, output),
-        ConfigAction::Password { user } => password(user, output),
+        ConfigAction::Password { user, iterations } => password(user, *iterations, output),
     }
 }
 
@@ -85,7 +85,7 @@ fn show(resolved: &Resolved, output: Output) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
-fn password(user: &str, output: Output) -> Result<Exit> {
+fn password(user: &str, iterations: u32, output: Output) -> Result<Exit> {
     if user.is_empty() || user.contains([':', '\n']) {
         bail!("a user's name is not empty and holds no colon");
     }
@@ -95,7 +95,7 @@ fn password(user: &str, output: Output) -> Result<Exit> {
     if password.is_empty() {
         bail!("the password on standard input is empty");
     }
-    let verifier = pgfront::Verifier::from_password(password)?;
+    let verifier = pgfront::Verifier::from_password(password, iterations)?;
     let line = format!("{user}:{}", verifier.to_text());
     match output {
         Output::Text => println!("{line}"),

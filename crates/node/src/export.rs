@@ -25,6 +25,7 @@ use sql::copy::{CopyFormatter, CopyOptions};
 use sql::session::schema::Schema;
 use storage::{LATEST, Store, Table};
 use types::ColumnId;
+use types::printable::{printable, printable_json};
 
 use crate::cli::{self, Exit, Format, Output};
 use crate::database::workers;
@@ -53,14 +54,17 @@ pub fn run(arguments: &cli::Export, output: Output) -> Result<Exit> {
         };
         let rows = rows.with_context(|| format!("cannot write {}", path.display()))?;
         match output {
-            Output::Text => println!("{:<40}{rows:>14} rows", path.display()),
-            Output::Json => println!(
-                "{}",
-                json!({
+            Output::Text => {
+                let path = path.display().to_string();
+                println!("{:<40}{rows:>14} rows", printable(&path));
+            }
+            Output::Json => {
+                let page = json!({
                     "table": &*table.schema().name, "file": path.display().to_string(),
                     "rows": rows, "height": replica.head().height,
-                })
-            ),
+                });
+                println!("{}", printable_json(&page.to_string()));
+            }
         }
     }
     Ok(Exit::Ok)

@@ -1,6 +1,8 @@
 //! What a folder is that a command line names: a ledger, a backup of one, or half of one.
 
+use std::fs::{DirBuilder, Permissions};
 use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +14,13 @@ use types::{Error, SqlState};
 
 /// In a folder that `tally restore` has not finished.
 pub const RESTORING: &str = "RESTORING";
+
+/// A folder that a node may be started on: its owner's alone, as those above it that are missing.
+pub fn create_private(path: &Path) -> std::io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    // It may have been there.
+    std::fs::set_permissions(path, Permissions::from_mode(0o700))
+}
 
 /// A ledger's folder, or a backup or an archive of one, to be read. No node may be running on it.
 pub fn open(path: &Path) -> Result<Arc<dyn Files>> {

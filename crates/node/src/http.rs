@@ -1,4 +1,5 @@
-//! The second port: `/livez`, `/readyz`, `/metrics`, `/head`, `/checkpoint`, `/prune`.
+//! The second port: `/livez`, `/readyz`, `/metrics`, `/head`, `/checkpoint`, `/prune`. Reading is
+//! free for those that reach it, changing needs a token ([`guard`]).
 //!
 //! Live means that the process answers; ready means that the ledger was read and sessions are
 //! admitted. A node that is starting or stopping, or that serves reads only because the disk
@@ -6,6 +7,8 @@
 //! one stands, a POST asks for one and is answered when it is durable. `/head` names the ledger and
 //! the newest block in its files, which under `log_scheme` none is older than what sessions see. A
 //! POST of `/prune` is for those who can write the data folder ([`crate::prune`]).
+
+mod guard;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -16,8 +19,9 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::{RawQuery, State};
 use axum::http::{StatusCode, header};
+use axum::middleware;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing;
 use engine::Engine;
 use ledger::hash::to_hex;
 use serde_json::json;
@@ -28,6 +32,8 @@ use crate::checkpoints;
 use crate::folders;
 use crate::metrics::Metrics;
 use crate::prune;
+
+pub use guard::Guard;
 
 /// A node's phase, as probes see it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,16 +85,17 @@ impl Observed {
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Answers until the task is dropped.
-pub async fn serve(listener: TcpListener, observed: Arc<Observed>) -> std::io::Result<()> {
+pub async fn serve(listener: TcpListener, observed: Arc<Observed>, guard: Arc<Guard>) {
     let router = Router::new()
-        .route("/livez", get(|| async { "live\n" }))
-        .route("/readyz", get(readyz))
-        .route("/metrics", get(metrics))
-        .route("/head", get(head))
-        .route("/prune", post(prune_blocks))
-        .route("/checkpoint", get(checkpoint_standing).post(take_checkpoint))
-        .with_state(observed);
-    axum::serve(listener, router).await
+        .route("/livez", routing::get(|| async { "live\n" }))
+        .route("/readyz", routing::get(readyz))
+        .route("/metrics", routing::get(metrics))
+        .route("/head", routing::get(head))
+        .route("/prune", routing::post(prune_blocks))
+        .route("/checkpoint", routing::get(checkpoint_standing).post(take_checkpoint))
+        .with_state(observed)
+        .layer(middleware::from_fn_with_state(guard, guard::admit));
+    guard::serve(listener, router).await;
 }
 
 async fn readyz(State(observed): State<Arc<Observed>>) -> impl IntoResponse {
@@ -203,20 +210,30 @@ pub struct Answer {
 }
 
 /// Asks the second port of another process.
-pub fn ask(
+pub fn get(address: SocketAddr, path: &str, within: Option<Duration>) -> std::io::Result<Answer> {
+    exchange(address, &format!("GET {path} HTTP/1.1\r\n"), within)
+}
+
+/// Has another process change something, however long that takes.
+pub fn post(address: SocketAddr, path: &str, token: &str) -> std::io::Result<Answer> {
+    let request = format!("POST {path} HTTP/1.1\r\nAuthorization: Bearer {token}\r\n");
+    exchange(address, &request, None)
+}
+
+fn exchange(
     address: SocketAddr,
-    method: &str,
-    path: &str,
+    request: &str,
     within: Option<Duration>,
 ) -> std::io::Result<Answer> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(within)?;
-    let request = format!("{method} {path} HTTP/1.1\r\nHost: tally\r\nConnection: close\r\n\r\n");
+    let request = format!("{request}Host: {address}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
-    Ok(Answer { is_ok: head.contains(" 200 "), body: body.to_owned() })
+    let is_ok = head.split(' ').nth(1) == Some("200");
+    Ok(Answer { is_ok, body: body.to_owned() })
 }
 
 #[cfg(test)]
@@ -226,7 +243,7 @@ mod tests {
 
     async fn fetch(address: SocketAddr, path: &str) -> String {
         let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
-        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.unwrap();
@@ -238,7 +255,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let observed = Arc::new(Observed::default());
-        tokio::spawn(serve(listener, observed.clone()));
+        tokio::spawn(serve(listener, observed.clone(), Arc::default()));
         let readyz = fetch(address, "/readyz").await;
         assert!(readyz.starts_with("HTTP/1.1 503") && readyz.ends_with("starting\n"));
         observed.enter(Phase::Ready);

@@ -7,6 +7,7 @@ use engine::ChangedRow;
 use ledger::Hash;
 use ledger::hash::to_hex;
 use serde_json::json;
+use types::printable::{printable, printable_json, printable_page};
 
 use crate::cli::{self, Exit, Output, ReceiptCheck};
 use crate::receipts::{self, Summary};
@@ -20,8 +21,8 @@ pub fn verify(arguments: &cli::Verify, output: Output) -> Result<Exit> {
     let found = verify(&arguments.data, arguments.workers.unwrap_or(0))
         .with_context(|| format!("cannot verify {}", arguments.data.display()))?;
     match output {
-        Output::Text => print!("{}", verification_text(&found)),
-        Output::Json => println!("{}", verification_json(&found)),
+        Output::Text => print!("{}", printable_page(&verification_text(&found))),
+        Output::Json => println!("{}", printable_json(&verification_json(&found).to_string())),
     }
     Ok(exit_of(&found))
 }
@@ -40,7 +41,7 @@ fn verification_text(found: &Verification) -> String {
         Verdict::Sound => "sound: every hash, root and effect is as recorded".to_owned(),
         Verdict::TornTail { detail, .. }
         | Verdict::Damaged { detail, .. }
-        | Verdict::Differs { detail, .. } => detail.clone(),
+        | Verdict::Differs { detail, .. } => printable_page(detail).into_owned(),
     };
     let mut text = String::new();
     if let Some(from) = found.from {
@@ -62,7 +63,7 @@ fn verification_text(found: &Verification) -> String {
     );
     text += &results_text(found);
     for CheckpointVerdict { height, fault } in &found.checkpoints {
-        let state = fault.as_deref().unwrap_or("holds");
+        let state = printable(fault.as_deref().unwrap_or("holds"));
         text += &format!("checkpoint    {height} {state}\n");
     }
     text + &verdict + "\n"
@@ -79,7 +80,7 @@ fn results_text(found: &Verification) -> String {
         );
     }
     if let Some(torn) = &found.results_torn {
-        text += &format!("results       {torn}\n");
+        text += &format!("results       {}\n", printable(torn));
     }
     text
 }
@@ -158,24 +159,31 @@ fn print_receipt(summary: &Summary, state: &str, output: Output) {
     let head = to_hex(&summary.head);
     let Summary { height, index, decided, user, transaction, outcome, .. } = summary;
     match output {
-        Output::Text => {
-            println!("receipt      {state}\nblock        {height}\nindex        {index}");
-            if decided != height {
-                println!("decided      by block {decided}");
-            }
-            println!(
-                "head         {head}\nuser         {user}\ntransaction  {transaction}\n\
-                 outcome      {outcome}"
-            );
-        }
-        Output::Json => println!(
-            "{}",
-            json!({
+        Output::Text => print!("{}", receipt_text(summary, state)),
+        Output::Json => {
+            let page = json!({
                 "receipt": state, "height": height, "index": index, "decided": decided,
                 "head": head, "user": user, "transaction": transaction, "outcome": outcome,
-            })
-        ),
+            });
+            println!("{}", printable_json(&page.to_string()));
+        }
     }
+}
+
+/// A line for each thing; none that the ledger holds begins another one.
+fn receipt_text(summary: &Summary, state: &str) -> String {
+    let Summary { height, index, decided, user, transaction, outcome, .. } = summary;
+    let mut text = format!("receipt      {state}\nblock        {height}\nindex        {index}\n");
+    if decided != height {
+        text += &format!("decided      by block {decided}\n");
+    }
+    let (head, user) = (to_hex(&summary.head), printable(user));
+    let (transaction, outcome) = (printable(transaction), printable(outcome));
+    text += &format!(
+        "head         {head}\nuser         {user}\ntransaction  {transaction}\n\
+         outcome      {outcome}\n"
+    );
+    text
 }
 
 #[cfg(test)]
@@ -221,6 +229,23 @@ mod tests {
         let tampered = Verification { checkpoints, ..found(Verdict::Sound) };
         assert_eq!(exit_of(&tampered), Exit::Failed);
         assert!(verification_text(&tampered).contains("checkpoint    2 its state has another"));
+    }
+
+    #[test]
+    fn a_receipt_is_shown_line_by_line_whatever_it_holds() {
+        let evil = || "\x1b[2Ka\nreceipt      holds\r".to_owned();
+        let summary = Summary {
+            height: 1,
+            index: 2,
+            decided: 3,
+            head: [1; 32],
+            user: evil(),
+            transaction: evil(),
+            outcome: evil(),
+        };
+        let shown = receipt_text(&summary, "taken");
+        assert_eq!(shown.lines().count(), 8, "{shown}");
+        assert!(!shown.contains(|c: char| c.is_control() && c != '\n'), "{shown}");
     }
 
     #[test]

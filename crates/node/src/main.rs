@@ -20,7 +20,9 @@ mod logs;
 mod metrics;
 mod prune;
 mod receipts;
+mod reload;
 mod restore;
+mod secrets;
 mod serve;
 mod sessions;
 mod simulate;
@@ -32,6 +34,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, anyhow};
 use clap::Parser;
+use types::printable::printable_page;
 
 use cli::{Cli, Command, Exit};
 
@@ -44,9 +47,9 @@ fn main() -> ExitCode {
     match run(&cli) {
         Ok(exit) => exit.into(),
         Err(error) => {
-            eprintln!("tally: {error:#}");
+            eprintln!("tally: {}", printable_page(&format!("{error:#}")));
             if let Some(hint) = folders::hint_of(&error) {
-                eprintln!("HINT: {hint}");
+                eprintln!("HINT: {}", printable_page(hint));
             }
             let usage = error.is::<config::ConfigError>();
             if usage { Exit::Usage } else { Exit::Failed }.into()

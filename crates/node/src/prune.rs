@@ -32,6 +32,7 @@ use crate::configure;
 use crate::demo::progress::Progress;
 use crate::folders;
 use crate::http::{self, Observed, Phase};
+use crate::secrets;
 
 const REQUESTS: &str = "requests";
 
@@ -46,7 +47,8 @@ pub fn run(arguments: &cli::Prune, output: Output) -> Result<Exit> {
         let source = RealFiles::beside(data)?;
         let last = last_to_go(&source, to_block)?;
         with_bar(archive, |archive, report| copy_to_archive(&source, archive, last, report))?;
-        ask_node(address, data, last.unwrap_or(0))?
+        let token = secrets::token_of_node(&settings)?;
+        ask_node(address, data, &token, last.unwrap_or(0))?
     } else {
         let files = folders::open_to_write(data)?;
         let pruned =
@@ -167,7 +169,7 @@ pub fn complete(files: &dyn Files, checkpoint: Option<u64>) {
     }
 }
 
-fn ask_node(address: SocketAddr, data: &Path, to_block: u64) -> Result<Json> {
+fn ask_node(address: SocketAddr, data: &Path, token: &str, to_block: u64) -> Result<Json> {
     let mut name = [0; 16];
     rustix::rand::getrandom(&mut name, rustix::rand::GetRandomFlags::empty())?;
     let name = to_hex(&name);
@@ -176,7 +178,7 @@ fn ask_node(address: SocketAddr, data: &Path, to_block: u64) -> Result<Json> {
     std::fs::create_dir_all(&folder)
         .and_then(|()| std::fs::write(&path, json!({"to_block": to_block}).to_string()))
         .with_context(|| format!("cannot ask the node by {}", path.display()))?;
-    let answer = http::ask(address, "POST", &format!("/prune?{name}"), None);
+    let answer = http::post(address, &format!("/prune?{name}"), token);
     // The node has removed it, if it is the one that uses this folder.
     let was_left = std::fs::remove_file(&path).is_ok();
     let answer = answer.with_context(|| format!("the node does not answer on {address}"))?;

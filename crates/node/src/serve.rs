@@ -24,8 +24,9 @@ use crate::cli::{Exit, Output};
 use crate::config::Settings;
 use crate::database;
 use crate::folders;
-use crate::http::{self, Observed, Phase};
+use crate::http::{self, Guard, Observed, Phase};
 use crate::prune::{self, Folder};
+use crate::secrets;
 use crate::sessions::Front;
 
 /// Statements that nest as deeply as they may are bound and planned on it.
@@ -45,21 +46,31 @@ pub fn run(settings: &Settings, output: Output) -> Result<Exit> {
 async fn serve(settings: &Settings, output: Output) -> Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let front = Front::prepare(settings)?;
+    let mut hangup = signal(SignalKind::hangup())?;
+    let mut front = Front::prepare(settings)?;
+    allow_descriptors();
     let listener = bind(settings.listen, "listen").await?;
     let listen = listener.local_addr()?;
     let observed = Arc::new(Observed::default());
+    let guard = Arc::new(Guard::new(settings.http_hosts.0.clone()));
     let mut http_listen = None;
     if let Some(address) = settings.http_listen {
         let second_port = bind(address, "http_listen").await?;
         http_listen = Some(second_port.local_addr()?);
-        tokio::spawn(http::serve(second_port, observed.clone()));
+        tokio::spawn(http::serve(second_port, observed.clone(), guard.clone()));
     }
 
     let began = Instant::now();
     let (opening, metrics) = (settings.clone(), observed.metrics.clone());
     let files = folders::open_to_write(&settings.data)?;
     let _ = observed.folder.set(Folder::new(settings, files.clone()));
+    take_secrets(settings, &mut front, &guard)?;
+    let reloadable = front.reloadable(settings, guard);
+    tokio::spawn(async move {
+        while hangup.recv().await.is_some() {
+            reloadable.reload();
+        }
+    });
     let open = move || database::open(files, &opening, metrics);
     let database = tokio::task::spawn_blocking(open).await??;
     let database = Arc::new(database);
@@ -94,6 +105,33 @@ async fn serve(settings: &Settings, output: Output) -> Result<()> {
     }
     info!("stopped");
     Ok(())
+}
+
+/// Those of the data folder, which is open by now. Where the disk does not keep them they are for
+/// this run alone, as that must not keep a node down.
+fn take_secrets(settings: &Settings, front: &mut Front, guard: &Guard) -> Result<()> {
+    let salts = secrets::salt_secret(&settings.data).or_else(|error| {
+        warn!("strangers can be told from users when this node starts again: {error:#}");
+        secrets::random()
+    })?;
+    front.keep_secret(salts);
+    match secrets::http_token(settings) {
+        Err(error) if settings.http_token_file.is_none() => {
+            warn!("the second port takes no requests that change something: {error:#}");
+        }
+        token => guard.expect(token?),
+    }
+    Ok(())
+}
+
+/// As many descriptors as the system grants: each connection takes one.
+fn allow_descriptors() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        warn!(%error, "the bound on open files stays as it is");
+    }
 }
 
 async fn bind(address: SocketAddr, setting: &str) -> Result<TcpListener> {
@@ -133,7 +171,7 @@ fn announce(settings: &Settings, ports: &Ports, height: u64, output: Output) {
     match output {
         Output::Text => {
             // Whoever comes without a password file is admitted by any name.
-            let user = if settings.password_file.is_some() { "USER" } else { "tally" };
+            let user = if settings.password_file.is_some() { "USER" } else { &*settings.owner };
             println!("READY: ledger {data}, height {height}\n");
             println!("    psql postgresql://{user}@{listen}/tally\n");
         }

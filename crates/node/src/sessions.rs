@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use futures::stream::{self, StreamExt};
 use pgfront::{
     Authentication, ColumnDescription, CopyChunk, CopyChunks, Listener, Notice, NoticeSeverity,
-    Options, Peer, Prepared, Response, SessionOptions, Tag, Tls, TransactionStatus,
+    Options, Peer, Prepared, Response, SessionOptions, Tag, TransactionStatus,
 };
 use procedure::Output;
 use sql::SessionInfo;
@@ -18,10 +18,14 @@ use sql::analyst::{Row, RowBatches};
 use sql::session::lifted::Source;
 use sql::session::{self, Answer, Status};
 use tokio::sync::watch;
+use tracing::warn;
 use types::{DataType, Error, SqlState, Value};
 
-use crate::config::Settings;
+use crate::config::{Settings, TlsUse};
+use crate::http::Guard;
 use crate::metrics::{GaugeGuard, Metrics};
+use crate::reload::{self, Reloadable, SharedUsers};
+use crate::secrets;
 use crate::users::Users;
 
 /// The one database of a node.
@@ -30,16 +34,28 @@ const DATABASE: &str = "tally";
 /// What the front needs that can be wrong: read before the ledger is, so that a fault shows at
 /// once.
 pub struct Front {
-    users: Users,
+    users: SharedUsers,
+    owner: String,
     options: Options,
 }
 
 impl Front {
     pub fn prepare(settings: &Settings) -> Result<Front> {
-        Ok(Front {
-            users: Users::read(settings.password_file.as_deref())?,
-            options: options(settings)?,
-        })
+        secrets::check_modes(settings)?;
+        let users = SharedUsers::new(Users::read(settings.password_file.as_deref())?);
+        warn_of_open_doors(settings);
+        Ok(Front { users, owner: settings.owner.clone(), options: options(settings)? })
+    }
+
+    /// What SIGHUP has read again.
+    pub fn reloadable(&self, settings: &Settings, guard: Arc<Guard>) -> Reloadable {
+        let (users, tls) = (self.users.clone(), self.options.tls.clone());
+        Reloadable { settings: settings.clone(), users, tls, guard }
+    }
+
+    /// Makes up salts for strangers by `secret`.
+    pub fn keep_secret(&mut self, secret: [u8; 32]) {
+        self.options.mock_secret = Some(secret);
     }
 
     /// Admits sessions until `stop` becomes true, then waits for running statements as long as the
@@ -51,7 +67,7 @@ impl Front {
         listeners: Vec<Listener>,
         mut stop: watch::Receiver<bool>,
     ) -> Result<()> {
-        let doors = Arc::new(Doors { database, users: self.users, metrics });
+        let doors = Arc::new(Doors { database, users: self.users, owner: self.owner, metrics });
         let stopped = async move {
             // An error means that nobody is left who could ask for a stop: stop.
             let _ = stop.wait_for(|stop| *stop).await;
@@ -63,23 +79,40 @@ impl Front {
 }
 
 fn options(settings: &Settings) -> Result<Options> {
-    let tls = match (&settings.tls_certificate, &settings.tls_key) {
-        (Some(certificate), Some(key)) => Some(Tls::from_files(certificate, key)?),
-        _ => None,
-    };
     Ok(Options {
         max_connections: settings.max_connections as usize,
-        tls,
+        reserved_connections: settings.reserved_connections as usize,
+        tls: reload::tls(settings)?,
+        tls_required: settings.tls == TlsUse::Require,
+        client_certificates: settings.tls_client_certificate.into(),
+        failed_logins_per_minute_max: settings.failed_logins_per_minute_max,
         shutdown_grace: Duration::from_millis(settings.stop_wait_ms_max),
         server_version: session::SERVER_VERSION.to_owned(),
         ..Options::default()
     })
 }
 
+/// What an operator should know of who can come in.
+fn warn_of_open_doors(settings: &Settings) {
+    if settings.password_file.is_none() {
+        warn!(
+            "TRUST: there is no password_file, so every user of this machine is admitted under any \
+             name, the owner's too, and what it writes is in the ledger under that name for ever"
+        );
+    }
+    if !settings.listen.ip().is_loopback() && settings.tls == TlsUse::Offer {
+        warn!(
+            "others than this machine can connect without TLS, and what they send and read can be \
+             read on the way: set tls = require"
+        );
+    }
+}
+
 /// Where sessions come in.
 struct Doors {
     database: Arc<session::Database>,
-    users: Users,
+    users: SharedUsers,
+    owner: String,
     metrics: Arc<Metrics>,
 }
 
@@ -93,6 +126,7 @@ impl pgfront::Database for Doors {
                 .with_hint("A node has one database, \"tally\"."));
         }
         let info = SessionInfo {
+            is_owner: options.user == self.owner,
             user: options.user,
             database: options.database,
             backend_pid: options.process_id,
@@ -110,7 +144,11 @@ impl pgfront::Database for Doors {
     }
 
     fn authentication(&self, user: &str, peer: Peer) -> Authentication {
-        self.users.authentication(user, peer)
+        self.users.now().authentication(user, peer)
+    }
+
+    fn is_operator(&self, user: &str) -> bool {
+        user == self.owner
     }
 }
 

@@ -9,45 +9,67 @@
 //!
 //! Without a file, whoever comes from the same machine (loopback, the Unix-domain socket) is
 //! trusted, and nobody else is admitted. With one, everybody proves who they are, wherever they
-//! come from.
+//! come from. A stranger is asked for a proof of as many iterations as most users are, so as not to
+//! be told apart by that.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
+use pgfront::auth::SCRAM_ITERATIONS;
 use pgfront::{Authentication, Peer, Verifier};
 
 /// The users of a node.
-#[derive(Clone, Debug, Default)]
-pub struct Users(Option<BTreeMap<String, Verifier>>);
+#[derive(Clone, Debug)]
+pub struct Users {
+    /// `None` where there is no file.
+    known: Option<BTreeMap<String, Verifier>>,
+    usual_iterations: u32,
+}
 
 impl Users {
+    fn new(known: Option<BTreeMap<String, Verifier>>) -> Users {
+        let usual_iterations = usual_iterations(known.iter().flat_map(BTreeMap::values));
+        Users { known, usual_iterations }
+    }
+
     pub fn read(file: Option<&Path>) -> Result<Users> {
         let Some(file) = file else {
-            return Ok(Users(None));
+            return Ok(Users::new(None));
         };
         let text = std::fs::read_to_string(file)
             .with_context(|| format!("cannot read {}", file.display()))?;
         let users = parse_users(&text).with_context(|| file.display().to_string())?;
-        Ok(Users(Some(users)))
+        Ok(Users::new(Some(users)))
     }
 
     /// Who may log in, as far as a file says so.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().flat_map(|users| users.keys().map(String::as_str))
+        self.known.iter().flat_map(|users| users.keys().map(String::as_str))
     }
 
     /// How `user`, who comes from `peer`, has to prove who they are.
     pub fn authentication(&self, user: &str, peer: Peer) -> Authentication {
-        match &self.0 {
+        match &self.known {
             None if peer.is_local() => Authentication::Trust,
-            None => Authentication::Unknown,
+            None => self.unknown(),
             Some(users) => match users.get(user) {
                 Some(verifier) => Authentication::ScramSha256(verifier.clone()),
-                None => Authentication::Unknown,
+                None => self.unknown(),
             },
         }
     }
+
+    fn unknown(&self) -> Authentication {
+        Authentication::Unknown { iterations: self.usual_iterations }
+    }
+}
+
+fn usual_iterations<'v>(verifiers: impl Iterator<Item = &'v Verifier>) -> u32 {
+    let mut counts: HashMap<u32, usize> = HashMap::new();
+    verifiers.for_each(|verifier| *counts.entry(verifier.iterations).or_default() += 1);
+    let usual = counts.into_iter().max_by_key(|(iterations, count)| (*count, *iterations));
+    usual.map_or(SCRAM_ITERATIONS, |(iterations, _)| iterations)
 }
 
 fn parse_users(text: &str) -> Result<BTreeMap<String, Verifier>> {
@@ -90,7 +112,7 @@ mod tests {
 
     #[test]
     fn faults_in_the_file_are_named_by_line() {
-        let verifier = Verifier::from_password("x").unwrap().to_text();
+        let verifier = Verifier::from_password("x", 4096).unwrap().to_text();
         let good = format!("# comment\n\nada:{verifier}\n  bob:{verifier}\n");
         assert_eq!(parse_users(&good).unwrap().len(), 2);
         for (text, part) in [
@@ -108,15 +130,16 @@ mod tests {
         let local = Peer::Tcp("127.0.0.1:1".parse().unwrap());
         let mapped = Peer::Tcp("[::ffff:127.0.0.1]:1".parse().unwrap());
         let remote = Peer::Tcp("192.0.2.1:1".parse().unwrap());
-        let open = Users(None);
+        let open = Users::new(None);
         assert!(matches!(open.authentication("a", local), Authentication::Trust));
         assert!(matches!(open.authentication("a", Peer::Unix), Authentication::Trust));
         assert!(matches!(open.authentication("a", mapped), Authentication::Trust));
-        assert!(matches!(open.authentication("a", remote), Authentication::Unknown));
-        let verifier = Verifier::from_password("x").unwrap();
-        let closed = Users(Some([("ada".to_owned(), verifier)].into()));
+        let told = open.authentication("a", remote);
+        assert!(matches!(told, Authentication::Unknown { iterations: SCRAM_ITERATIONS }));
+        let verifier = Verifier::from_password("x", 4096).unwrap();
+        let closed = Users::new(Some([("ada".to_owned(), verifier)].into()));
         let of = |user| closed.authentication(user, local);
         assert!(matches!(of("ada"), Authentication::ScramSha256(_)));
-        assert!(matches!(of("eve"), Authentication::Unknown));
+        assert!(matches!(of("eve"), Authentication::Unknown { iterations: 4096 }));
     }
 }

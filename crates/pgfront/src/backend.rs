@@ -32,6 +32,9 @@ pub trait Database: Send + Sync + 'static {
 
     /// How `user` has to prove itself.
     fn authentication(&self, user: &str, peer: Peer) -> Authentication;
+
+    /// Whether the last connections are kept free for `user`.
+    fn is_operator(&self, user: &str) -> bool;
 }
 
 /// How a client proves that it is the user it names.
@@ -42,8 +45,9 @@ pub enum Authentication {
     /// The password that this verifier was made from.
     ScramSha256(Verifier),
     /// There is no such user. The client goes through the same exchange as with a wrong password,
-    /// and cannot tell the two apart.
-    Unknown,
+    /// and cannot tell the two apart, as long as the users that exist have verifiers of as many
+    /// iterations.
+    Unknown { iterations: u32 },
 }
 
 /// What the client said of itself when it connected.

@@ -129,6 +129,8 @@ struct Sessions {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RegistrationRefused {
     Full(usize),
+    /// The places that are left are the operator's.
+    Reserved(usize),
     ShuttingDown,
 }
 
@@ -138,11 +140,13 @@ impl Registry {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enters a session, unless `max` are there already.
+    /// Enters a session, unless `max` are there already, or so many that only `reserved` places
+    /// are left, which are not for this one.
     pub fn register(
         self: &Arc<Self>,
         secret: Vec<u8>,
         max: usize,
+        reserved: usize,
     ) -> Result<Registration, RegistrationRefused> {
         let mut sessions = self.lock();
         if sessions.closed {
@@ -150,6 +154,9 @@ impl Registry {
         }
         if sessions.controls.len() >= max {
             return Err(RegistrationRefused::Full(max));
+        }
+        if sessions.controls.len() >= max.saturating_sub(reserved) {
+            return Err(RegistrationRefused::Reserved(reserved));
         }
         let mut process_id = sessions.last_process_id;
         loop {
@@ -212,16 +219,19 @@ mod tests {
     #[test]
     fn places_are_limited_and_given_back() {
         let registry = Arc::new(Registry::default());
-        let first = registry.register(Vec::new(), 1).unwrap();
-        let refused = registry.register(Vec::new(), 1).unwrap_err();
+        let first = registry.register(Vec::new(), 1, 0).unwrap();
+        let refused = registry.register(Vec::new(), 1, 0).unwrap_err();
         assert_eq!(refused, RegistrationRefused::Full(1));
+        let refused = registry.register(Vec::new(), 3, 2).unwrap_err();
+        assert_eq!(refused, RegistrationRefused::Reserved(2));
+        assert!(registry.register(Vec::new(), 3, 0).is_ok(), "the operator gets in");
         drop(first);
-        let second = registry.register(Vec::new(), 1).unwrap();
-        assert_eq!(second.control.process_id, 2, "numbers are not used again soon");
+        let second = registry.register(Vec::new(), 1, 0).unwrap();
+        assert_eq!(second.control.process_id, 3, "numbers are not used again soon");
         assert!(second.control.check().is_ok());
         registry.close();
         assert_eq!(second.control.check().unwrap_err().code(), SqlState::ADMIN_SHUTDOWN);
-        let refused = registry.register(Vec::new(), 9).unwrap_err();
+        let refused = registry.register(Vec::new(), 9, 0).unwrap_err();
         assert_eq!(refused, RegistrationRefused::ShuttingDown);
     }
 

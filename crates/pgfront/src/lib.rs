@@ -4,9 +4,9 @@
 //! [`serve`] accepts connections and runs one task for each; [`backend`] is the seam.
 //!
 //! ```text
-//!            server ── accepts, shuts down, catches panics
+//!            server ── accepts, shuts down, catches panics; arrivals (who is in the way)
 //!              │
-//!            startup ── TLS, auth (SCRAM), cancel requests, settings
+//!            startup ── TLS, auth (SCRAM), attempts (who guesses), cancel requests, settings
 //!              │
 //!   wire ── connection ── store (statements, portals), copy
 //!    │         │
@@ -28,6 +28,8 @@
 //!
 //! Absence: no SQL, no catalogue, no replication protocol, no MD5 or cleartext passwords.
 
+pub mod arrivals;
+mod attempts;
 pub mod auth;
 pub mod backend;
 pub mod cancel;
@@ -43,12 +45,13 @@ mod store;
 mod tls;
 mod wire;
 
+pub use arrivals::{Arrival, Arrivals};
 pub use auth::Verifier;
 pub use backend::{
     Authentication, ColumnDescription, CopyChunk, CopyChunks, Database, Notice, NoticeSeverity,
     Prepared, Response, Row, RowStream, Session, SessionOptions, Tag, TransactionStatus,
 };
 pub use cancel::Cancel;
-pub use listener::{Listener, Peer};
-pub use server::{Options, serve};
-pub use tls::Tls;
+pub use listener::{Listener, Peer, Source};
+pub use server::{ClientCertificates, Options, serve};
+pub use tls::{Tls, TlsFiles, TlsVersion};

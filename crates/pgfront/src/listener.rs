@@ -9,7 +9,7 @@
 
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -60,6 +60,29 @@ impl Peer {
         match self {
             Peer::Tcp(address) => address.ip().to_canonical().is_loopback(),
             Peer::Unix => true,
+        }
+    }
+}
+
+/// What counts as one peer where peers are counted: an address of IPv4, a network of IPv6 (64 bits,
+/// of which each customer has one at least), or this machine by a Unix-domain socket.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Source(Option<IpAddr>);
+
+impl Source {
+    pub fn of(address: IpAddr) -> Source {
+        Source(Some(match address.to_canonical() {
+            IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
+            address => address,
+        }))
+    }
+}
+
+impl From<Peer> for Source {
+    fn from(peer: Peer) -> Source {
+        match peer {
+            Peer::Tcp(address) => Source::of(address.ip()),
+            Peer::Unix => Source(None),
         }
     }
 }

@@ -4,6 +4,9 @@
 //! client is told `XX000`, the others notice nothing. On shutdown no connection is accepted any
 //! more, running statements finish, idle clients are told `57P01`; whoever is still busy when the
 //! grace period is over is cut off.
+//!
+//! Until it is logged in a connection has a place among [`Arrivals`], a short time, and no more
+//! than 10 kB of anybody's attention; so silence keeps nobody else out.
 
 use std::any::Any;
 use std::future::{Future, poll_fn};
@@ -19,24 +22,44 @@ use tokio::task::JoinSet;
 use tokio::time::{self, Instant};
 use types::{Error, SqlState};
 
+use crate::arrivals::{Arrival, Arrivals};
+use crate::attempts::Attempts;
 use crate::auth;
 use crate::backend::Database;
-use crate::cancel::Registry;
+use crate::cancel::{Registration, Registry};
 use crate::connection::Connection;
 use crate::listener::{Listener, Peer, Stream};
 use crate::reply::{self, Severity};
-use crate::startup::{self, Negotiated, Startup};
+use crate::startup::{self, Encryption, Negotiated, Startup};
 use crate::tls::Tls;
 use crate::wire::{Closed, Wire};
+
+/// What a client's certificate is good for. Its common name has to be the user's.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum ClientCertificates {
+    /// It stands for the password. Without one, or with another's, the password counts.
+    #[default]
+    Optional,
+    /// Who comes by TCP has one, and needs no password.
+    Required,
+    /// Who comes by TCP has one, and gives the password, too.
+    WithPassword,
+}
 
 #[derive(Clone, Debug)]
 pub struct Options {
     pub max_connections: usize,
+    /// How many of them are kept free for the operator.
+    pub reserved_connections: usize,
     /// `None`: clients that ask for TLS are told that there is none.
     pub tls: Option<Tls>,
+    /// Whether who comes by TCP without TLS is refused.
+    pub tls_required: bool,
+    pub client_certificates: ClientCertificates,
+    /// Wrong passwords that an address may give; 0 means any.
+    pub failed_logins_per_minute_max: u32,
     /// From accepting to the first ReadyForQuery.
     pub authentication_timeout: Duration,
-    /// `None`: for ever.
     /// Longest message a client may send: a statement, all parameters of one, a piece of COPY.
     pub message_bytes_max: usize,
     /// How long running statements may take once shutdown has begun.
@@ -52,8 +75,12 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             max_connections: 500,
+            reserved_connections: 0,
             tls: None,
-            authentication_timeout: Duration::from_secs(60),
+            tls_required: false,
+            client_certificates: ClientCertificates::default(),
+            failed_logins_per_minute_max: 10,
+            authentication_timeout: Duration::from_secs(15),
             message_bytes_max: 64 << 20,
             shutdown_grace: Duration::from_secs(30),
             server_version: concat!("16.4 (Tallystick ", env!("CARGO_PKG_VERSION"), ")").to_owned(),
@@ -67,6 +94,8 @@ pub(crate) struct Server<D> {
     pub options: Options,
     pub registry: Arc<Registry>,
     pub mock_secret: [u8; 32],
+    pub attempts: Attempts,
+    arrivals: Arc<Arrivals>,
 }
 
 /// Serves clients on all `listeners` until `shutdown` completes, and returns when the last one has
@@ -85,6 +114,8 @@ pub async fn serve<D: Database>(
         database,
         registry: Arc::new(Registry::default()),
         mock_secret,
+        attempts: Attempts::new(options.failed_logins_per_minute_max),
+        arrivals: Arrivals::new(options.max_connections.saturating_add(16)),
         options,
     });
     let mut connections = JoinSet::new();
@@ -106,11 +137,13 @@ async fn accept_until<D: Database>(
     connections: &mut JoinSet<()>,
     shutdown: impl Future<Output = ()>,
 ) {
-    let options = &server.options;
-    // Clients that have not authenticated are not sessions yet, but they are bounded too.
-    let sockets_max = options.max_connections.saturating_mul(2).saturating_add(16);
+    // Those that were sent away take a moment to go, during which newcomers wait.
+    const LEAVING_MAX: usize = 32;
+    let room = server.arrivals.max().saturating_add(LEAVING_MAX);
+    let sockets_max = server.options.max_connections.saturating_add(room);
     let mut shutdown = std::pin::pin!(shutdown);
     loop {
+        let has_room = connections.len() < sockets_max;
         tokio::select! {
             () = &mut shutdown => return,
             Some(ended) = connections.join_next() => {
@@ -118,11 +151,11 @@ async fn accept_until<D: Database>(
                     tracing::error!(%error, "a connection's task panicked outside its session");
                 }
             }
-            accepted = accept_any(listeners) => match accepted {
-                Ok((stream, peer)) if connections.len() < sockets_max => {
-                    connections.spawn(connection(server.clone(), stream, peer));
+            accepted = accept_any(listeners), if has_room => match accepted {
+                Ok((stream, peer)) => {
+                    let login = Login::begin(server, peer);
+                    connections.spawn(connection(server.clone(), stream, login));
                 }
-                Ok((_, peer)) => tracing::warn!(%peer, "too many sockets, closing this one"),
                 Err(error) => {
                     // Out of descriptors, most likely: give the others time to finish.
                     tracing::warn!(%error, "cannot accept connections");
@@ -145,43 +178,89 @@ async fn accept_any(listeners: &[Listener]) -> io::Result<(Stream, Peer)> {
     .await
 }
 
-async fn connection<D: Database>(server: Arc<Server<D>>, stream: Stream, peer: Peer) {
-    let deadline = Instant::now() + server.options.authentication_timeout;
-    match stream {
-        Stream::Tcp(stream) => {
-            let negotiated = time::timeout_at(deadline, startup::negotiate(&server, stream)).await;
-            match negotiated {
-                Ok(Ok(Negotiated::Tls(wire, startup))) => {
-                    converse(&server, *wire, startup, peer, true, deadline).await;
-                }
-                Ok(Ok(Negotiated::Plain(wire, startup))) => {
-                    converse(&server, wire, startup, peer, false, deadline).await;
-                }
-                Ok(Err((wire, closed))) => turn_away(wire, closed, peer).await,
-                Err(_) => tracing::debug!(%peer, "no startup message in time"),
+/// A connection from its arrival until it is logged in, or has been told why not.
+struct Login {
+    peer: Peer,
+    deadline: Instant,
+    arrival: Arrival,
+}
+
+impl Login {
+    fn begin<D>(server: &Server<D>, peer: Peer) -> Login {
+        let deadline = Instant::now() + server.options.authentication_timeout;
+        Login { peer, deadline, arrival: server.arrivals.admit(peer.into()) }
+    }
+
+    /// `None` if the step took too long, or others needed the place.
+    async fn within<T>(&self, step: impl Future<Output = T>) -> Option<T> {
+        let peer = self.peer;
+        tokio::select! {
+            done = step => Some(done),
+            () = time::sleep_until(self.deadline) => {
+                tracing::debug!(%peer, "no login in time");
+                None
             }
-        }
-        Stream::Unix(stream) => {
-            let mut wire = Wire::new(stream);
-            let negotiated = startup::negotiate_local(&server, &mut wire);
-            match time::timeout_at(deadline, negotiated).await {
-                Ok(Ok(startup)) => {
-                    converse(&server, wire, startup, peer, false, deadline).await;
-                }
-                Ok(Err(closed)) => turn_away(Some(wire), closed, peer).await,
-                Err(_) => tracing::debug!(%peer, "no startup message in time"),
+            () = self.arrival.sent_away() => {
+                tracing::debug!(%peer, "makes room for others that want to log in");
+                None
             }
         }
     }
 }
 
-async fn turn_away<S>(wire: Option<Wire<S>>, closed: Closed, peer: Peer)
+async fn connection<D: Database>(server: Arc<Server<D>>, stream: Stream, login: Login) {
+    match stream {
+        Stream::Tcp(stream) => match login.within(startup::negotiate(&server, stream)).await {
+            Some(Ok(Negotiated::Tls(wire, startup, encryption))) => {
+                converse(&server, *wire, startup, Some(encryption), login).await;
+            }
+            Some(Ok(Negotiated::Plain(wire, startup))) => {
+                converse(&server, wire, startup, None, login).await;
+            }
+            Some(Err((wire, closed))) => turn_away(wire, closed, &login).await,
+            None => {}
+        },
+        Stream::Unix(stream) => {
+            let mut wire = Wire::new(stream);
+            match login.within(startup::negotiate_local(&server, &mut wire)).await {
+                Some(Ok(startup)) => converse(&server, wire, startup, None, login).await,
+                Some(Err(closed)) => turn_away(Some(wire), closed, &login).await,
+                None => {}
+            }
+        }
+    }
+}
+
+async fn turn_away<S>(wire: Option<Wire<S>>, closed: Closed, login: &Login)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
+    let peer = login.peer;
     match wire {
-        Some(wire) => farewell(wire, closed, peer).await,
+        Some(mut wire) => _ = login.within(farewell(&mut wire, closed, peer)).await,
         None => tracing::debug!(%peer, ?closed, "no connection was made"),
+    }
+}
+
+/// Logs a client in. One that is refused is told so before its place goes to another.
+async fn log_in<S, D>(
+    server: &Server<D>,
+    wire: &mut Wire<S>,
+    startup: Startup,
+    encryption: Option<Encryption>,
+    login: Login,
+) -> Option<(D::Session, Registration)>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    D: Database,
+{
+    let opening = startup::open(server, wire, startup, login.peer, encryption.as_ref());
+    match login.within(opening).await? {
+        Ok(opened) => Some(opened),
+        Err(closed) => {
+            login.within(farewell(wire, closed, login.peer)).await;
+            None
+        }
     }
 }
 
@@ -190,29 +269,23 @@ async fn converse<S, D>(
     server: &Server<D>,
     mut wire: Wire<S>,
     startup: Startup,
-    peer: Peer,
-    tls: bool,
-    deadline: Instant,
+    encryption: Option<Encryption>,
+    login: Login,
 ) where
     S: AsyncRead + AsyncWrite + Unpin,
     D: Database,
 {
+    let peer = login.peer;
     let conversation = async {
-        let opened = startup::open(server, &mut wire, startup, peer, tls);
-        let (session, registration) = match time::timeout_at(deadline, opened).await {
-            Ok(Ok(opened)) => opened,
-            Ok(Err(closed)) => return closed,
-            Err(_) => {
-                tracing::debug!(%peer, "no authentication in time");
-                return Closed::Normally;
-            }
-        };
+        let opened = log_in(server, &mut wire, startup, encryption, login).await;
+        let (session, registration) = opened?;
         wire.set_frame_max(server.options.message_bytes_max);
-        Connection::new(&mut wire, session, &registration).run().await
+        Some(Connection::new(&mut wire, session, &registration).run().await)
     };
     // Nothing that the session touched is used again, except the output, which is repaired.
     let closed = match AssertUnwindSafe(conversation).catch_unwind().await {
-        Ok(closed) => closed,
+        Ok(Some(closed)) => closed,
+        Ok(None) => return,
         Err(panic) => {
             let message = panic_message(&*panic);
             tracing::error!(%peer, message, "a session panicked");
@@ -224,7 +297,7 @@ async fn converse<S, D>(
             )
         }
     };
-    farewell(wire, closed, peer).await;
+    farewell(&mut wire, closed, peer).await;
 }
 
 fn panic_message(panic: &(dyn Any + Send)) -> &str {
@@ -239,7 +312,7 @@ fn panic_message(panic: &(dyn Any + Send)) -> &str {
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Tells the client why the connection ends, and ends it.
-async fn farewell<S>(mut wire: Wire<S>, closed: Closed, peer: Peer)
+async fn farewell<S>(wire: &mut Wire<S>, closed: Closed, peer: Peer)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {

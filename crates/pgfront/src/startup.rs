@@ -12,22 +12,26 @@
 //! A CancelRequest takes StartupMessage's place: the client opens a second connection only to say
 //! which session is to stop, and hears nothing back.
 
+use std::sync::Arc;
+use std::time::Instant;
+
 use pgwire::messages::startup::{
     Authentication as AuthenticationMessage, BackendKeyData, NegotiateProtocolVersion, SecretKey,
 };
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
+use types::printable::printable;
 use types::{Error, Result, SqlState};
 
-use crate::auth::{self, Verifier};
+use crate::auth::{self, Challenge};
 use crate::backend::{Authentication, Database, SessionOptions};
 use crate::cancel::{Registration, RegistrationRefused};
 use crate::listener::Peer;
 use crate::message::Body;
 use crate::reply;
-use crate::server::Server;
-use crate::tls::{ALPN, Tls};
+use crate::server::{ClientCertificates, Server};
+use crate::tls::{ALPN, Loaded, Tls, common_name};
 use crate::wire::{Closed, Wire, malformed};
 
 const CANCEL_REQUEST: i32 = 80_877_102;
@@ -85,7 +89,14 @@ impl Opening {
 /// A connection that is ready to authenticate.
 pub enum Negotiated {
     Plain(Wire<TcpStream>, Startup),
-    Tls(Box<Wire<TlsStream<TcpStream>>>, Startup),
+    Tls(Box<Wire<TlsStream<TcpStream>>>, Startup, Encryption),
+}
+
+/// What is known of a connection under TLS.
+pub struct Encryption {
+    loaded: Arc<Loaded>,
+    /// The common name in the client's certificate, if it has shown one that holds.
+    client_name: Option<String>,
 }
 
 /// Agrees on encryption and reads the startup message. Cancel requests end here.
@@ -175,14 +186,17 @@ async fn accept_tls<D: Database>(
     let Some(tls) = &server.options.tls else {
         return Err(Closed::Normally);
     };
-    let mut stream = tls.acceptor.accept(stream).await?;
+    let loaded = tls.loaded();
+    let mut stream = loaded.acceptor.accept(stream).await?;
     if direct && stream.get_ref().1.alpn_protocol() != Some(ALPN) {
         stream.shutdown().await?;
         return Err(Closed::Normally);
     }
+    let client_name = common_name(stream.get_ref().1.peer_certificates());
+    let encryption = Encryption { loaded, client_name };
     let mut wire = Wire::new(stream);
     match opening(&mut wire).await? {
-        Opening::Startup(startup) => Ok(Negotiated::Tls(Box::new(wire), startup)),
+        Opening::Startup(startup) => Ok(Negotiated::Tls(Box::new(wire), startup, encryption)),
         Opening::Cancel { process_id, secret } => {
             server.registry.cancel(process_id, &secret);
             Err(Closed::Normally)
@@ -197,7 +211,7 @@ pub async fn open<S, D>(
     wire: &mut Wire<S>,
     startup: Startup,
     peer: Peer,
-    tls: bool,
+    encryption: Option<&Encryption>,
 ) -> Result<(D::Session, Registration), Closed>
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -205,22 +219,17 @@ where
 {
     let protocol = startup.protocol;
     let (mut options, protocol_options) =
-        session_options(startup, peer, tls).map_err(Closed::Fatal)?;
+        session_options(startup, peer, encryption.is_some()).map_err(Closed::Fatal)?;
     if protocol > PROTOCOL_3_2 || !protocol_options.is_empty() {
         let newest = protocol.min(PROTOCOL_3_2);
         let message = NegotiateProtocolVersion::new(newest, protocol_options);
         reply::put(&mut wire.output, &message).map_err(Closed::Fatal)?;
     }
-    authenticate(server, wire, &options).await?;
+    let shown = authenticate(server, wire, &options, encryption).await;
+    shown.inspect_err(|closed| enter_failure(server, &options, closed))?;
     reply::put(&mut wire.output, &AuthenticationMessage::Ok).map_err(Closed::Fatal)?;
 
-    // Protocol 3.2 allows longer secrets; 3.0 has room for four bytes.
-    let mut secret = vec![0; if protocol >= PROTOCOL_3_2 { 32 } else { 4 }];
-    auth::fill_random(&mut secret).map_err(Closed::Fatal)?;
-    let registration = server
-        .registry
-        .register(secret, server.options.max_connections)
-        .map_err(|refused| Closed::Fatal(refusal(refused)))?;
+    let registration = register(server, &options.user, protocol).map_err(Closed::Fatal)?;
     options.process_id = registration.control.process_id;
     options.cancel = registration.control.cancel.clone();
 
@@ -234,6 +243,18 @@ where
     Ok((session, registration))
 }
 
+fn register<D: Database>(server: &Server<D>, user: &str, protocol: i32) -> Result<Registration> {
+    // Protocol 3.2 allows longer secrets; 3.0 has room for four bytes.
+    let mut secret = vec![0; if protocol >= PROTOCOL_3_2 { 32 } else { 4 }];
+    auth::fill_random(&mut secret)?;
+    let reserved = match server.database.is_operator(user) {
+        true => 0,
+        false => server.options.reserved_connections,
+    };
+    let max = server.options.max_connections;
+    server.registry.register(secret, max, reserved).map_err(refusal)
+}
+
 fn refusal(refused: RegistrationRefused) -> Error {
     match refused {
         RegistrationRefused::Full(max) => Error::new(
@@ -243,9 +264,32 @@ fn refusal(refused: RegistrationRefused) -> Error {
         .with_hint(format!(
             "The limit is {max} connections: raise max_connections, or share connections by a pool."
         )),
+        RegistrationRefused::Reserved(reserved) => Error::new(
+            SqlState::TOO_MANY_CONNECTIONS,
+            "remaining connection slots are reserved for the owner of the ledger",
+        )
+        .with_detail(format!("reserved_connections is {reserved}."))
+        .with_hint("Raise max_connections, or share connections by a pool."),
         RegistrationRefused::ShuttingDown => {
             Error::new(SqlState::CANNOT_CONNECT_NOW, "the database system is shutting down")
         }
+    }
+}
+
+/// What a failed login looks like, in the log and to those that come next. Which of the two a
+/// client was, a stranger or one with a wrong password, does not show.
+fn enter_failure<D: Database>(server: &Server<D>, options: &SessionOptions, closed: &Closed) {
+    let Closed::Fatal(error) = closed else { return };
+    let SessionOptions { user, peer, .. } = options;
+    match error.code() {
+        SqlState::INVALID_PASSWORD | SqlState::INVALID_AUTHORIZATION_SPECIFICATION => {
+            let (user, sqlstate) = (user.chars().take(64).collect::<String>(), error.code());
+            tracing::warn!(%peer, user = %printable(&user), %sqlstate, "failed login");
+        }
+        _ => {}
+    }
+    if error.code() == SqlState::INVALID_PASSWORD {
+        server.attempts.failed((*peer).into(), Instant::now());
     }
 }
 
@@ -253,42 +297,98 @@ async fn authenticate<S, D>(
     server: &Server<D>,
     wire: &mut Wire<S>,
     options: &SessionOptions,
+    encryption: Option<&Encryption>,
 ) -> Result<(), Closed>
 where
     S: AsyncRead + AsyncWrite + Unpin,
     D: Database,
 {
-    let demanded = server.database.authentication(&options.user, options.peer);
-    let verifier = match proof(demanded, &options.user, options.peer).map_err(Closed::Fatal)? {
-        Proof::None => return Ok(()),
-        Proof::Password(verifier) => verifier,
+    let SessionOptions { user, peer, .. } = options;
+    if server.options.tls_required && encryption.is_none() && *peer != Peer::Unix {
+        return Err(Closed::Fatal(no_encryption(*peer)));
+    }
+    let client_name = encryption.and_then(|encryption| encryption.client_name.as_deref());
+    let certificates = server.options.client_certificates;
+    let proven = certificate_proof(certificates, user, *peer, client_name);
+    if proven.map_err(Closed::Fatal)? {
+        return Ok(());
+    }
+    let may_try = || match server.attempts.wait((*peer).into(), Instant::now()) {
+        Some(wait) => Err(too_many_failures(wait.as_secs() + 1)),
+        None => Ok(()),
     };
-    let certificate = match &server.options.tls {
-        Some(tls) if options.tls => Some(&*tls.certificate_pem),
-        _ => None,
+    let demanded = server.database.authentication(user, *peer);
+    let challenge = challenge(demanded, user, *peer, &server.mock_secret);
+    let Some(challenge) = challenge.map_err(Closed::Fatal)? else {
+        return Ok(());
     };
-    auth::scram(wire, &options.user, verifier, &server.mock_secret, certificate).await
+    may_try().map_err(Closed::Fatal)?;
+    let certificate = encryption.map(|encryption| &*encryption.loaded.certificate_pem);
+    auth::scram(wire, user, challenge, certificate, may_try).await
 }
 
-/// What a client has to show after all.
-#[derive(Debug, PartialEq)]
-enum Proof {
-    None,
-    /// Without a verifier no password is right.
-    Password(Option<Verifier>),
+/// Whether a certificate is all that the client has to show. An error where there has to be one.
+/// By a Unix-domain socket there is none, and none is asked for.
+fn certificate_proof(
+    certificates: ClientCertificates,
+    user: &str,
+    peer: Peer,
+    client_name: Option<&str>,
+) -> Result<bool> {
+    let is_user = client_name == Some(user);
+    match certificates {
+        _ if peer == Peer::Unix => Ok(false),
+        ClientCertificates::Optional => Ok(is_user),
+        ClientCertificates::Required if is_user => Ok(true),
+        ClientCertificates::WithPassword if is_user => Ok(false),
+        ClientCertificates::Required | ClientCertificates::WithPassword => {
+            Err(no_certificate(user, client_name))
+        }
+    }
 }
 
-/// Trust reaches as far as the machine.
-fn proof(demanded: Authentication, user: &str, peer: Peer) -> Result<Proof> {
+fn unauthorized(message: impl Into<String>) -> Error {
+    Error::new(SqlState::INVALID_AUTHORIZATION_SPECIFICATION, message)
+}
+
+fn no_encryption(peer: Peer) -> Error {
+    unauthorized(format!("connection from {peer} is not encrypted, and has to be"))
+        .with_hint("Connect with sslmode=verify-full, or by the Unix-domain socket.")
+}
+
+fn no_certificate(user: &str, client_name: Option<&str>) -> Error {
+    let hint = "Give the client sslcert and sslkey, and sslmode=verify-full.";
+    match client_name {
+        None => unauthorized("connection requires a valid client certificate").with_hint(hint),
+        Some(name) => {
+            unauthorized(format!("certificate authentication failed for user \"{user}\""))
+                .with_detail(format!("The certificate's common name is \"{name}\"."))
+                .with_hint("Connect as the user that the certificate is for.")
+        }
+    }
+}
+
+fn too_many_failures(seconds: u64) -> Error {
+    // Another code than that of a wrong password, as nothing was looked at.
+    Error::new(SqlState::CANNOT_CONNECT_NOW, "too many failed logins from this address")
+        .with_hint(format!("Try again in {seconds} seconds."))
+}
+
+/// What a client has to prove; `None` for nothing. Trust reaches as far as the machine.
+fn challenge(
+    demanded: Authentication,
+    user: &str,
+    peer: Peer,
+    mock_secret: &[u8; 32],
+) -> Result<Option<Challenge>> {
     match demanded {
-        Authentication::ScramSha256(verifier) => Ok(Proof::Password(Some(verifier))),
-        Authentication::Unknown => Ok(Proof::Password(None)),
-        Authentication::Trust if peer.is_local() => Ok(Proof::None),
-        Authentication::Trust => Err(Error::new(
-            SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
-            format!("user \"{user}\" has no password"),
-        )
-        .with_hint("Without a password a user can connect from the same machine only.")),
+        Authentication::ScramSha256(verifier) => Ok(Some(Challenge::known(verifier))),
+        Authentication::Unknown { iterations } => {
+            Challenge::unknown(user, mock_secret, iterations).map(Some)
+        }
+        Authentication::Trust if peer.is_local() => Ok(None),
+        Authentication::Trust => Err(unauthorized(format!("user \"{user}\" has no password"))
+            .with_hint("Without a password a user can connect from the same machine only.")),
     }
 }
 
@@ -467,6 +567,7 @@ mod tests {
 
     #[test]
     fn trust_ends_at_the_machine() {
+        let asked = |demanded, peer| challenge(demanded, "u", peer, &[0; 32]);
         for (address, trusted) in [
             ("127.0.0.1", true),
             ("127.8.8.8", true),
@@ -475,12 +576,29 @@ mod tests {
             ("2001:db8::1", false),
         ] {
             let peer = Peer::Tcp((address.parse::<IpAddr>().unwrap(), 1).into());
-            let granted = proof(Authentication::Trust, "u", peer);
-            assert_eq!(granted.is_ok(), trusted, "{address}");
-            let unknown = proof(Authentication::Unknown, "u", peer);
-            assert_eq!(unknown.unwrap(), Proof::Password(None));
+            assert_eq!(asked(Authentication::Trust, peer).is_ok(), trusted, "{address}");
+            let unknown = asked(Authentication::Unknown { iterations: 4096 }, peer);
+            assert!(unknown.unwrap().is_some());
         }
-        assert_eq!(proof(Authentication::Trust, "u", Peer::Unix).unwrap(), Proof::None);
+        assert_eq!(asked(Authentication::Trust, Peer::Unix).unwrap(), None);
+    }
+
+    #[test]
+    fn a_certificate_counts_as_the_setting_says() {
+        use ClientCertificates::{Optional, Required, WithPassword};
+        let tcp = Peer::Tcp((IpAddr::from([192, 0, 2, 1]), 1).into());
+        let proof = |mode, name| certificate_proof(mode, "ada", tcp, name).map_err(|e| e.code());
+        let refused = Err(SqlState::INVALID_AUTHORIZATION_SPECIFICATION);
+        for (mode, own, foreign, none) in [
+            (Optional, Ok(true), Ok(false), Ok(false)),
+            (Required, Ok(true), refused, refused),
+            (WithPassword, Ok(false), refused, refused),
+        ] {
+            assert_eq!(proof(mode, Some("ada")), own, "{mode:?}");
+            assert_eq!(proof(mode, Some("bob")), foreign, "{mode:?}");
+            assert_eq!(proof(mode, None), none, "{mode:?}");
+            assert_eq!(certificate_proof(mode, "ada", Peer::Unix, None).ok(), Some(false));
+        }
     }
 
     #[test]

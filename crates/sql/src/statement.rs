@@ -130,6 +130,9 @@ pub struct SessionInfo {
     pub database: String,
     pub backend_pid: i32,
     pub server_version: String,
+    /// Whether the user may do what concerns all of them: change the ledger's parameters, pin
+    /// blocks.
+    pub is_owner: bool,
 }
 
 impl Default for SessionInfo {
@@ -139,6 +142,7 @@ impl Default for SessionInfo {
             database: "tally".into(),
             backend_pid: 0,
             server_version: "17.0".into(),
+            is_owner: true,
         }
     }
 }

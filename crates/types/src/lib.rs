@@ -24,6 +24,7 @@ pub mod datetime;
 pub mod error;
 pub mod key;
 pub mod numeric;
+pub mod printable;
 pub mod row;
 pub mod schema;
 pub mod stamp;

@@ -17,7 +17,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 pub use table::{SETTINGS, Settings};
-pub use value::{Durability, LogFormat, LogScheme, RecoveryReplay};
+pub use value::{
+    ClientCertificate, Durability, FileModes, LogFormat, LogScheme, RecoveryReplay, TlsUse,
+};
 
 pub const FILE_NAME: &str = "tally.toml";
 
@@ -171,10 +173,31 @@ fn check(settings: &Settings, faults: &mut Vec<String>) {
         settings.tls_certificate.is_some() == settings.tls_key.is_some(),
         "`tls_certificate` and `tls_key` are set together or not at all",
     );
+    let certificates = settings.tls_client_certificate;
     require(
-        settings.listen.ip().is_loopback() || settings.password_file.is_some(),
-        "`listen` is not a loopback address: set `password_file`, since only loopback is trusted",
+        settings.tls_certificate.is_some() || settings.tls == TlsUse::Offer,
+        "`tls = require` needs `tls_certificate` and `tls_key`",
     );
+    require(
+        settings.tls_certificate.is_some() || settings.tls_client_ca.is_none(),
+        "`tls_client_ca` needs `tls_certificate` and `tls_key`",
+    );
+    require(
+        settings.tls_client_ca.is_some() || certificates == ClientCertificate::Optional,
+        "`tls_client_certificate` needs `tls_client_ca`, which says whose certificates count",
+    );
+    require(
+        settings.password_file.is_some() || certificates != ClientCertificate::WithPassword,
+        "`tls_client_certificate = with_password` needs `password_file`",
+    );
+    require(
+        settings.listen.ip().is_loopback()
+            || settings.password_file.is_some()
+            || settings.tls_client_ca.is_some(),
+        "`listen` is not a loopback address: set `password_file` or `tls_client_ca`, since only \
+         loopback is trusted",
+    );
+    require(!settings.owner.is_empty(), "`owner` is a user's name");
     require(
         settings.http_listen != Some(settings.listen) || settings.listen.port() == 0,
         "`listen` and `http_listen` are the same address",
@@ -191,6 +214,10 @@ fn check(settings: &Settings, faults: &mut Vec<String>) {
         "`checkpoint_cpu_percent_max` is between 1 and 100",
     );
     require(settings.max_connections >= 1, "`max_connections` is at least 1");
+    require(
+        settings.reserved_connections < settings.max_connections.max(1),
+        "`reserved_connections` is less than `max_connections`",
+    );
     require(settings.block_transactions_max >= 1, "`block_transactions_max` is at least 1");
     require(settings.block_bytes_max >= 65_536, "`block_bytes_max` is at least 65536");
     require(
@@ -205,7 +232,9 @@ fn check(settings: &Settings, faults: &mut Vec<String>) {
     for (key, path) in [
         ("tls_certificate", &settings.tls_certificate),
         ("tls_key", &settings.tls_key),
+        ("tls_client_ca", &settings.tls_client_ca),
         ("password_file", &settings.password_file),
+        ("http_token_file", &settings.http_token_file),
     ] {
         if let Some(path) = path {
             let fault = format!("`{key}`: {} does not exist or is not a file", path.display());

@@ -10,7 +10,10 @@ use std::path::PathBuf;
 
 use engine::retention::Policy;
 
-use super::value::{Durability, Folders, LogFormat, LogScheme, RecoveryReplay, SettingValue};
+use super::value::{
+    ClientCertificate, Durability, FileModes, Folders, LogFormat, LogScheme, Names, RecoveryReplay,
+    SettingValue, TlsUse, TlsVersion,
+};
 
 /// When a setting is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -130,13 +133,41 @@ settings! {
         socket_folder: Option<PathBuf> = ".";
         /// Sessions at a time; one more is refused with SQLSTATE 53300.
         max_connections: u32 = "500";
+        /// How many of them are kept free for the `owner`, who gets in when all others are taken.
+        reserved_connections: u32 = "3";
+        /// User who may change the ledger's parameters (`SET ledger.…`) and pin blocks. All else,
+        /// changes of the schema too, is open to all users as yet.
+        owner: String = "tally";
         /// File with one `user:verifier` a line, as `tally config password USER` prints it.
-        /// Without it, clients of the same machine are trusted and no others are admitted.
+        /// Without it, clients of the same machine are trusted, under any name, and no others are
+        /// admitted. SIGHUP has this file, the certificates, their keys and `http_token_file` read
+        /// again, for connections to come; of a broken file the log tells, and the old one stays.
         password_file: Option<PathBuf> = "";
+        /// Wrong passwords that an address (of IPv6, a network of 64 bits) may give in a minute;
+        /// beyond that it is turned away for some seconds, with the right password too. 0 means
+        /// any.
+        failed_logins_per_minute_max: u32 = "10";
+        /// `offer`: TLS for who asks for it. `require`: who comes by TCP without it is refused,
+        /// with SQLSTATE 28000. By the Unix-domain socket there is none.
+        tls: TlsUse = "offer";
         /// Certificate chain (PEM). TLS is offered when this and `tls_key` are set.
         tls_certificate: Option<PathBuf> = "";
         /// Private key (PEM) of `tls_certificate`.
         tls_key: Option<PathBuf> = "";
+        /// Oldest version of TLS that is spoken. There is none below 1.2.
+        tls_version_min: TlsVersion = "1.2";
+        /// Certificates (PEM) of those that vouch for clients: a client whose certificate one of
+        /// them has signed is the user that the certificate's common name says. That user need not
+        /// be in `password_file`.
+        tls_client_ca: Option<PathBuf> = "";
+        /// `optional`: a certificate stands for the password; without one, or with another user's,
+        /// the password counts. `required`: who comes by TCP has one, in the user's name.
+        /// `with_password`: and gives the password, too.
+        tls_client_certificate: ClientCertificate = "optional";
+        /// `private`: a start is refused where other users of the machine can read `data`,
+        /// `tls_key`, `password_file` or `http_token_file`, or write them. `any`: for containers,
+        /// whose volumes have modes of their own.
+        file_modes: FileModes = "private";
         /// Threads that serve connections; 0 means one for every two cores.
         io_threads: u32 = "0";
         /// How long, in milliseconds, a clean stop waits for statements that are being executed.
@@ -213,6 +244,13 @@ settings! {
     "Observation", Start {
         /// Address of `/livez`, `/readyz` and `/metrics`; empty turns them off.
         http_listen: Option<SocketAddr> = "127.0.0.1:5461";
+        /// Names by which that port is asked, a comma between two, besides addresses and
+        /// `localhost`. Requests to other names are refused: a page in a browser may have made
+        /// them.
+        http_hosts: Names = "";
+        /// File with the token that requests to that port have to show which change something:
+        /// `Authorization: Bearer TOKEN`. Empty means `http-token` in `data`, which the node makes.
+        http_token_file: Option<PathBuf> = "";
         /// What is logged to standard error: a level, or directives such as `info,engine=debug`.
         log_level: String = "info";
         /// `text` for people, `json` for collectors.

@@ -145,6 +145,61 @@ choice!(
     RecoveryReplay { Auto = "auto", Protocol = "protocol", Pacman = "pacman", Serial = "serial" }
 );
 
+choice!(
+    /// What becomes of a TCP connection without TLS.
+    TlsUse { Offer = "offer", Require = "require" }
+);
+choice!(
+    /// The oldest version of TLS.
+    TlsVersion { V1_2 = "1.2", V1_3 = "1.3" }
+);
+choice!(
+    /// What a client's certificate is good for.
+    ClientCertificate { Optional = "optional", Required = "required", WithPassword = "with_password" }
+);
+choice!(
+    /// Who else may read keys, passwords and the ledger.
+    FileModes { Private = "private", Any = "any" }
+);
+
+impl From<TlsVersion> for pgfront::TlsVersion {
+    fn from(version: TlsVersion) -> Self {
+        match version {
+            TlsVersion::V1_2 => pgfront::TlsVersion::V1_2,
+            TlsVersion::V1_3 => pgfront::TlsVersion::V1_3,
+        }
+    }
+}
+
+impl From<ClientCertificate> for pgfront::ClientCertificates {
+    fn from(certificate: ClientCertificate) -> Self {
+        match certificate {
+            ClientCertificate::Optional => pgfront::ClientCertificates::Optional,
+            ClientCertificate::Required => pgfront::ClientCertificates::Required,
+            ClientCertificate::WithPassword => pgfront::ClientCertificates::WithPassword,
+        }
+    }
+}
+
+/// A list of names, a comma between two of them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Names(pub Vec<String>);
+
+impl SettingValue for Names {
+    const KIND: &'static str = "names";
+    fn parse(text: &str) -> Result<Self, String> {
+        let names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
+        match text.trim() {
+            "" => Ok(Names(Vec::new())),
+            _ if names.iter().any(String::is_empty) => Err(format!("`{text}` is no list of names")),
+            _ => Ok(Names(names)),
+        }
+    }
+    fn to_toml(&self) -> toml::Value {
+        toml::Value::String(self.0.join(","))
+    }
+}
+
 /// A list of folders, a comma between two of them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Folders(pub Vec<PathBuf>);

@@ -6,10 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 
 use super::pgbench::Target;
+use crate::config::Settings;
 use crate::http::{self, Answer};
+use crate::secrets;
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 const READY_WITHIN: Duration = Duration::from_secs(120);
@@ -104,7 +106,14 @@ impl NodeProcess {
     }
 
     fn fetch(&self, path: &str) -> Result<Answer> {
-        Ok(http::ask(self.http_address(), "GET", path, Some(ANSWER_WITHIN))?)
+        Ok(http::get(self.http_address(), path, Some(ANSWER_WITHIN))?)
+    }
+
+    /// Has the node change something.
+    pub fn post(&self, path: &str) -> Result<Answer> {
+        let data = Self::data_folder(&self.folder);
+        let settings = Settings { data, ..Settings::defaults().map_err(|fault| anyhow!(fault))? };
+        Ok(http::post(self.http_address(), path, &secrets::token_of_node(&settings)?)?)
     }
 
     fn wait_until_ready(&mut self) -> Result<()> {

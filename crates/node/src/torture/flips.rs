@@ -29,7 +29,6 @@ use super::images::{Segment, files_below, tear};
 use super::kills::{create, start_node, verify};
 use super::model::Model;
 use crate::demo::node_process::NodeProcess;
-use crate::http;
 use crate::verification::{self, CheckpointVerdict, Verdict, Verification};
 
 const CLIENTS: i64 = 4;
@@ -221,7 +220,7 @@ fn make_ledger(folder: &Path, seed: u64) -> Result<()> {
 
 /// Returns its height: no power cut takes blocks up to there back.
 fn take_checkpoint(node: &NodeProcess) -> Result<u64> {
-    let taken = http::ask(node.http_address(), "POST", "/checkpoint", None)?;
+    let taken = node.post("/checkpoint")?;
     ensure!(taken.is_ok, "no checkpoint: {}", taken.body);
     let taken: serde_json::Value = serde_json::from_str(&taken.body)?;
     taken["height"].as_u64().context("a checkpoint has a height")

@@ -25,6 +25,8 @@ use ledger::segment::{
 };
 use ledger::{BlockReader, BlockWriter, Files, LogError, LogOptions, MemoryFiles, Stream};
 
+use crate::folders;
+
 /// Where a record lies in its segment.
 #[derive(Clone, Copy, Debug)]
 pub struct Record {
@@ -327,7 +329,7 @@ pub fn plant(
 ) -> Result<()> {
     for path in files_below(data)? {
         let to = copy.join(path.strip_prefix(data)?);
-        std::fs::create_dir_all(to.parent().context("a file is in a folder")?)?;
+        folders::create_private(to.parent().context("a file is in a folder")?)?;
         std::fs::copy(&path, &to)?;
     }
     std::fs::write(copy.join(&segments.newest()?.path), &image.bytes)?;

@@ -37,6 +37,7 @@ use crate::demo::bank::Bank;
 use crate::demo::node_process::{Finished, NodeProcess, run_tally, spawn_tally};
 use crate::demo::pgbench::Target;
 use crate::demo::progress::Progress;
+use crate::folders;
 
 const RECORDING_CLIENTS: i64 = 6;
 const BANKING_CLIENTS: u64 = 2;
@@ -159,7 +160,7 @@ pub async fn create(target: &Target, clients: i64) -> Result<()> {
 /// A node on a folder with a configuration file.
 pub fn start_node(folder: &Path, segment_bytes: u64, more: &str) -> Result<NodeProcess> {
     let data = NodeProcess::data_folder(folder);
-    std::fs::create_dir_all(&data)?;
+    folders::create_private(&data)?;
     let text =
         format!("segment_bytes_max = {segment_bytes}\nblock_bytes_max = {segment_bytes}\n{more}");
     std::fs::write(data.join(crate::config::FILE_NAME), text)?;

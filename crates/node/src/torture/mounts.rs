@@ -156,9 +156,9 @@ async fn serves_reads(node: &NodeProcess, client: &Client, notes: i64) -> Result
         ensure!(said.code().code() == "25006", "a later write is told {said:?}");
         ensure!(said.hint().is_some_and(|hint| hint.contains("restart")), "{said:?}");
     }
-    let probe = http::ask(node.http_address(), "GET", "/readyz", None)?;
+    let probe = http::get(node.http_address(), "/readyz", None)?;
     ensure!(!probe.is_ok && probe.body.contains("reads only"), "/readyz: {}", probe.body);
-    let metrics = http::ask(node.http_address(), "GET", "/metrics", None)?;
+    let metrics = http::get(node.http_address(), "/metrics", None)?;
     ensure!(metrics.body.contains("tally_read_only 1"), "/metrics does not show it");
     Ok(())
 }
@@ -186,11 +186,11 @@ async fn full(disk: &Disk, folder: &Path, report: &mut Report) -> Result<()> {
     }
     // The log has room of its own already, a checkpoint has not.
     disk.fill(true)?;
-    let asked = http::ask(node.http_address(), "POST", "/checkpoint", None)?;
+    let asked = node.post("/checkpoint")?;
     ensure!(!asked.is_ok && asked.body.contains("53100"), "a checkpoint: {}", asked.body);
-    let metrics = http::ask(node.http_address(), "GET", "/metrics", None)?;
+    let metrics = http::get(node.http_address(), "/metrics", None)?;
     ensure!(metrics.body.contains("tally_checkpoint_failures_total 1"), "it is not counted");
-    let standing = http::ask(node.http_address(), "GET", "/checkpoint", None)?;
+    let standing = http::get(node.http_address(), "/checkpoint", None)?;
     ensure!(standing.body.contains("53100"), "/checkpoint: {}", standing.body);
     insert(&client, 10, 10).await.context("a checkpoint's failure stopped writes")?;
     report.failed_checkpoints += 1;

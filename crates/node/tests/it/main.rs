@@ -6,6 +6,7 @@ mod backups;
 mod catalogs;
 mod checkpoints;
 mod disasters;
+mod doors;
 mod export;
 mod interrupts;
 mod isolation;
@@ -17,8 +18,10 @@ mod mixed_sizes;
 mod proofs;
 mod protocols;
 
+use std::fs::Permissions;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
@@ -57,13 +60,27 @@ impl Node {
     }
 
     /// With a command line that so far has the program alone.
-    fn start_with(mut command: Command, data: &Path, settings: &[&str]) -> Node {
+    fn start_with(command: Command, data: &Path, settings: &[&str]) -> Node {
+        Node::start_logging(command, data, settings, Stdio::null())
+    }
+
+    /// The same, with a place for what it logs.
+    fn start_logging(
+        mut command: Command,
+        data: &Path,
+        settings: &[&str],
+        log: impl Into<Stdio>,
+    ) -> Node {
+        // Folders that tests make are open to all; those that a node makes are not.
+        if data.is_dir() {
+            std::fs::set_permissions(data, Permissions::from_mode(0o700)).unwrap();
+        }
         let mut child = command
             .args(["--output", "json", "serve", "--data", path(data)])
             .args(["--listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0"])
             .args(settings)
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(log)
             .spawn()
             .unwrap();
         let mut line = String::new();
@@ -76,7 +93,8 @@ impl Node {
     fn fetch(&self, path: &str) -> String {
         let address = self.ready["http_listen"].as_str().unwrap();
         let mut stream = TcpStream::connect(address).unwrap();
-        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();

@@ -26,7 +26,7 @@ impl Fake {
     pub fn new() -> Self {
         Fake {
             committed: Arc::default(),
-            alice: Verifier::from_password(ALICE_PASSWORD).expect("a verifier"),
+            alice: Verifier::from_password(ALICE_PASSWORD, 4096).expect("a verifier"),
         }
     }
 }
@@ -55,9 +55,13 @@ impl Database for Fake {
     fn authentication(&self, user: &str, _: Peer) -> Authentication {
         match user {
             "alice" => Authentication::ScramSha256(self.alice.clone()),
-            "mallory" => Authentication::Unknown,
+            "mallory" => Authentication::Unknown { iterations: 4096 },
             _ => Authentication::Trust,
         }
+    }
+
+    fn is_operator(&self, user: &str) -> bool {
+        user == "operator"
     }
 }
 

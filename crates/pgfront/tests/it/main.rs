@@ -4,6 +4,7 @@
 mod fake;
 
 mod client;
+mod doors;
 mod drivers;
 mod hostile;
 mod life;

@@ -127,6 +127,23 @@ impl Exchange {
     }
 }
 
+/// The SQLSTATE that a wrong password is answered with.
+pub async fn guess(server: &TestServer, user: &str, password: &str) -> String {
+    finish_guess(begin(server, user).await, password).await
+}
+
+async fn finish_guess(exchange: Exchange, password: &str) -> String {
+    let without_proof = exchange.without_proof();
+    let (_, proof) = exchange.proof(password, &without_proof);
+    exchange.finish(&without_proof, &proof).await[0].sqlstate()
+}
+
+pub async fn guesses_side_by_side(server: &TestServer, user: &str, count: usize) -> Vec<String> {
+    let begun = futures::future::join_all((0..count).map(|_| begin(server, user))).await;
+    let finished = begun.into_iter().map(|exchange| finish_guess(exchange, "wrong"));
+    futures::future::join_all(finished).await
+}
+
 #[tokio::test]
 async fn the_right_proof_opens_and_the_server_proves_itself() {
     let server = TestServer::start().await;

@@ -33,6 +33,7 @@ impl Session {
     ) -> Result<Answer> {
         // `SET ledger.protocol = 'serial'` is a ledger transaction: the protocol belongs to all.
         if let Some(parameter) = name.strip_prefix("ledger.") {
+            self.check_is_owner(&format!("set parameter \"{name}\""))?;
             let value = value.ok_or_else(|| {
                 Error::new(SqlState::INVALID_PARAMETER_VALUE, "a ledger parameter needs a value")
             })?;

@@ -24,7 +24,7 @@ use super::guard::aside;
 use super::{Answer, Session, Tag, View};
 use crate::as_of::AsOf;
 use crate::bind::PastQuery;
-use crate::statement::{OWNER, Statement};
+use crate::statement::Statement;
 
 /// Whether a statement shows anything of a snapshot.
 pub(super) fn reads(statement: &Statement) -> bool {
@@ -206,8 +206,7 @@ impl Session {
             PastQuery::Unpin { name } => {
                 self.check_may_pin("tally_unpin")?;
                 let name = text(eval(name)?)?;
-                let owner = (self.info.user != OWNER).then_some(&*self.info.user);
-                let unpinned = aside(false, || retention.unpin(&name, owner))?;
+                let unpinned = aside(false, || retention.unpin(&name, None))?;
                 vec![[Value::Bool(unpinned)].into()]
             }
             PastQuery::Pins => {
@@ -259,6 +258,7 @@ impl Session {
 
     /// A name is no row, but it does cost the others something.
     fn check_may_pin(&self, function: &str) -> Result<()> {
+        self.check_is_owner(&format!("execute {function}()"))?;
         let is_read_only = match &self.transaction {
             Some(transaction) => transaction.is_read_only(),
             None => self.settings.read_only(),
@@ -269,6 +269,20 @@ impl Session {
         let what = format!("cannot execute {function}() in a read-only transaction");
         Err(Error::new(SqlState::READ_ONLY_SQL_TRANSACTION, what)
             .with_hint("Outside of it, a block can be pinned by its number."))
+    }
+
+    /// There are no roles yet: what concerns all users is for one of them.
+    pub(super) fn check_is_owner(&self, action: &str) -> Result<()> {
+        if self.info.is_owner {
+            return Ok(());
+        }
+        let what = format!("permission denied to {action}");
+        Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, what)
+            .with_detail(format!(
+                "It is for the ledger's owner alone, not for \"{}\".",
+                self.info.user
+            ))
+            .with_hint("Connect as the user that the node's setting \"owner\" names."))
     }
 
     fn history(&mut self, id: TableId, key: &[Value], view: &View) -> Result<Vec<Box<[Value]>>> {

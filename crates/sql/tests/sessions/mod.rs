@@ -90,7 +90,8 @@ impl Node {
     }
 
     pub fn session_of(&self, user: &str) -> Client {
-        let info = SessionInfo { user: user.into(), ..SessionInfo::default() };
+        let is_owner = user == sql::OWNER;
+        let info = SessionInfo { user: user.into(), is_owner, ..SessionInfo::default() };
         let interrupt = Arc::new(AtomicBool::new(false));
         let session = Session::new(Arc::clone(&self.database), info, Arc::clone(&interrupt));
         Client { session, interrupt }
