@@ -19,6 +19,8 @@ use types::cast::cast;
 use types::compare::compare;
 use types::{DataType, Error, Result, SqlState, Value};
 
+use crate::meter::Meter;
+
 pub use datetime::DateField;
 
 /// A built-in scalar function.
@@ -96,6 +98,36 @@ impl Function {
         matches!(self, Function::Random | Function::GenRandomUuid | Function::Uuidv7)
     }
 
+    /// Whether it takes the same time whatever its arguments.
+    pub fn is_brief(self) -> bool {
+        use Function::*;
+        matches!(
+            self,
+            Abs | Ceil
+                | Floor
+                | Round
+                | Trunc
+                | Mod
+                | Power
+                | Sqrt
+                | Sign
+                | OctetLength
+                | Chr
+                | ToHex
+                | Extract
+                | DatePart
+                | DateTrunc
+                | MakeDate
+                | ArrayLength
+                | ArrayUpper
+                | ArrayLower
+                | Cardinality
+                | Random
+                | GenRandomUuid
+                | Uuidv7
+        )
+    }
+
     /// Whether a NULL argument is an argument like any other.
     pub fn takes_nulls(self) -> bool {
         use Function::*;
@@ -114,13 +146,21 @@ impl Function {
     }
 }
 
+/// What a function costs beside its call whose time does not depend on its arguments.
+const BRIEF_UNITS: u64 = 2;
+
 /// Calls a function whose arguments have the kinds that the binder has made sure of.
 pub(crate) fn call(
     function: Function,
     arguments: &[Cow<'_, Value>],
     result: &DataType,
+    meter: &Meter,
 ) -> Result<Value> {
     use Function::*;
+    match function.is_brief() {
+        true => meter.spend(BRIEF_UNITS)?,
+        false => meter.spend_bytes(2 * arguments.iter().map(|a| a.weight()).sum::<usize>())?,
+    }
     if !function.takes_nulls() && arguments.iter().any(|a| a.is_null()) {
         return Ok(Value::Null);
     }
@@ -143,7 +183,7 @@ pub(crate) fn call(
         | ArrayCat | ArrayPosition => array_function(function, arguments),
         FailingRow => Ok(failing_row(arguments)),
         Random | GenRandomUuid | Uuidv7 => crate::chance::call(function, arguments),
-        _ => strings::call(function, arguments),
+        _ => strings::call(function, arguments, meter),
     }
 }
 

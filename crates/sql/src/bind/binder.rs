@@ -324,15 +324,7 @@ fn same_values_in_arrays(from: &DataType, to: &DataType) -> bool {
     }
 }
 
-/// Evaluates what is made of constants alone. What fails is left to fail when it is reached.
+/// See [`Expr::folded`].
 pub fn fold(expr: Expr) -> Expr {
-    let constant = |e: &&Expr| matches!(e, Expr::Const(_));
-    let children = expr.children();
-    if children.is_empty() || !children.iter().all(constant) {
-        return expr;
-    }
-    match expr.eval(&[], &[], 0) {
-        Ok(value) => Expr::Const(value),
-        Err(_) => expr,
-    }
+    expr.folded()
 }
