@@ -159,7 +159,7 @@ pub(crate) fn call(
     use Function::*;
     match function.is_brief() {
         true => meter.spend(BRIEF_UNITS)?,
-        false => meter.spend_bytes(2 * arguments.iter().map(|a| a.weight()).sum::<usize>())?,
+        false => meter.spend_characters(arguments.iter().map(|a| a.weight()).sum())?,
     }
     if !function.takes_nulls() && arguments.iter().any(|a| a.is_null()) {
         return Ok(Value::Null);

@@ -20,7 +20,7 @@ pub fn like(
     meter: &Meter,
 ) -> Result<bool> {
     if case_insensitive {
-        meter.spend_bytes(4 * (text.len() + pattern.len()))?;
+        meter.spend_characters(2 * (text.len() + pattern.len()))?;
         let (text, pattern) = (text.to_lowercase(), pattern.to_lowercase());
         return like(&text, &pattern, escape, false, meter);
     }
@@ -31,7 +31,8 @@ pub fn like(
     loop {
         steps += 1;
         if steps == STEPS_PER_PAYMENT {
-            meter.spend_bytes(2 * std::mem::take(&mut steps) as usize)?;
+            meter.spend_characters(STEPS_PER_PAYMENT as usize)?;
+            steps = 0;
         }
         let matched = match pattern.next() {
             None => {

@@ -9,8 +9,9 @@
 //! * a scan, and a row that it passes over because the transaction itself has written it;
 //! * a row that VALUES, `unnest` or `generate_series` makes, and a pair that a hash join makes;
 //! * a row that a sort moves, once for each merge beyond the first runs;
-//! * [`BYTES_PER_UNIT`] bytes of texts, byte strings and arrays that a function looks at, compares
-//!   or makes, before it does where that is known; [`ELEMENTS_PER_UNIT`] elements that are compared.
+//! * [`BYTES_PER_UNIT`] bytes of texts, byte strings and arrays that are copied or compared whole, or
+//!   [`CHARACTERS_PER_UNIT`] that a function looks at one by one, before it does where that is known;
+//!   [`ELEMENTS_PER_UNIT`] elements that are compared.
 //!
 //! *Memory* is counted in [weights](Value::weight), which are the same on every machine. A row that
 //! a query gathers counts until the query ends, or until what reads the rows is done with them; a
@@ -48,6 +49,7 @@ pub const BYTES_MAX: u64 = 1 << 30;
 pub const EXPRESSION_UNITS_MAX: u64 = 1 << 16;
 
 const BYTES_PER_UNIT: usize = 32;
+const CHARACTERS_PER_UNIT: usize = 4;
 const ELEMENTS_PER_UNIT: usize = 4;
 
 /// How often an interrupt is looked at: every tenth of a millisecond or so.
@@ -65,7 +67,7 @@ pub struct Meter {
     at_hand: Cell<u64>,
     reserve: Cell<u64>,
     interrupt: Option<Arc<dyn Interrupt>>,
-    memory: u64,
+    memory: Cell<u64>,
     memory_left: Cell<u64>,
     /// The setting that says how much memory there is; in blocks it is the ledger's limit.
     setting: Option<&'static str>,
@@ -90,7 +92,7 @@ impl Meter {
             at_hand: Cell::new(0),
             reserve: Cell::new(0),
             interrupt,
-            memory: BYTES_MAX,
+            memory: Cell::new(BYTES_MAX),
             memory_left: Cell::new(BYTES_MAX),
             setting: None,
         };
@@ -100,7 +102,23 @@ impl Meter {
 
     /// Another bound on memory, which `setting` gives.
     pub fn with_memory(self, bytes: u64, setting: &'static str) -> Meter {
-        Meter { memory: bytes, memory_left: Cell::new(bytes), setting: Some(setting), ..self }
+        self.set_memory(bytes);
+        Meter { setting: Some(setting), ..self }
+    }
+
+    /// As much memory as `bytes`, none of which is held.
+    pub fn set_memory(&self, bytes: u64) {
+        self.memory.set(bytes);
+        self.memory_left.set(bytes);
+    }
+
+    /// To be given to [`Meter::release_to`] when what is held from now on is gone.
+    pub fn memory_left(&self) -> u64 {
+        self.memory_left.get()
+    }
+
+    pub fn release_to(&self, memory_left: u64) {
+        self.memory_left.set(memory_left);
     }
 
     /// For one expression that no run pays for.
@@ -111,7 +129,7 @@ impl Meter {
     /// Another transaction begins.
     pub fn refill(&self) {
         self.divide(self.allowance);
-        self.memory_left.set(self.memory);
+        self.memory_left.set(self.memory.get());
     }
 
     #[inline]
@@ -131,6 +149,12 @@ impl Meter {
         self.spend((bytes / BYTES_PER_UNIT) as u64)
     }
 
+    /// Pays for bytes that are looked at one by one.
+    #[inline]
+    pub(crate) fn spend_characters(&self, bytes: usize) -> Result<(), Error> {
+        self.spend((bytes / CHARACTERS_PER_UNIT) as u64)
+    }
+
     /// Pays for elements that are compared with `value`.
     pub(crate) fn spend_elements(&self, elements: usize, value: &Value) -> Result<(), Error> {
         let each = value.weight() / (8 * BYTES_PER_UNIT);
@@ -139,7 +163,7 @@ impl Meter {
 
     /// Counts memory, until it is [released](Meter::release) or the transaction ends.
     pub(crate) fn hold(&self, bytes: usize) -> Result<(), Error> {
-        self.spend_bytes(bytes / 8)?;
+        self.spend_bytes(bytes / 2)?;
         let left = self.memory_left.get().checked_sub(bytes as u64);
         self.memory_left.set(left.ok_or_else(|| self.out_of_memory())?);
         Ok(())
@@ -153,7 +177,7 @@ impl Meter {
 
     pub(crate) fn release(&self, bytes: usize) {
         let left = self.memory_left.get() + bytes as u64;
-        self.memory_left.set(left.min(self.memory));
+        self.memory_left.set(left.min(self.memory.get()));
     }
 
     #[cold]
@@ -187,7 +211,7 @@ impl Meter {
             format!("the transaction takes more than {} units of work", self.allowance),
         )
         .with_detail(
-            "A step, a row, an operator, and 32 bytes that a function works on are a unit each.",
+            "A step, a row, an operator, and 4 bytes that a function works on are a unit each.",
         )
         .with_hint(
             "Look for a loop without an end or a join without an index, or split the work into \
@@ -197,7 +221,7 @@ impl Meter {
 
     #[cold]
     fn out_of_memory(&self) -> Error {
-        let what = format!("more than {} bytes are held in memory at once", self.memory);
+        let what = format!("more than {} bytes are held in memory at once", self.memory.get());
         match self.setting {
             Some(setting) => Error::new(SqlState::OUT_OF_MEMORY, what)
                 .with_detail(format!("The setting \"{setting}\" says how many there may be."))

@@ -76,7 +76,7 @@ pub(super) fn call(
         Reverse => first.chars().rev().collect(),
         Lpad | Rpad => {
             check_made_bytes(usize::try_from(number(1)).unwrap_or(0))?;
-            meter.spend_bytes(4 * usize::try_from(number(1)).unwrap_or(0))?;
+            meter.spend_characters(usize::try_from(number(1)).unwrap_or(0))?;
             padded(function, first, number(1), arguments)
         }
         SplitPart => split_part(first, text(1), number(2))?.to_owned(),

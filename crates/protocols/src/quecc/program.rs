@@ -53,22 +53,15 @@ impl Compiled {
         Compiled {
             written: written.collect(),
             is_read_only: analysis.footprint.is_read_only(),
-            program: is_brief(procedure)
+            // No meter runs with fragments.
+            program: procedure
+                .is_brief()
                 .then(|| Cutter::new(procedure).program(&analysis))
                 .flatten(),
             keys: analysis.keys,
             procedure: Arc::clone(procedure),
         }
     }
-}
-
-/// Its fragments take no longer than its text says: no meter runs with them.
-fn is_brief(procedure: &Procedure) -> bool {
-    visit::numbered(&procedure.body).into_iter().all(|step| {
-        let mut is_brief = true;
-        visit::each_step_expr(step, &mut |_, expr| is_brief &= expr.is_brief());
-        is_brief
-    })
 }
 
 pub struct Program {
