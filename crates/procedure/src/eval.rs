@@ -25,6 +25,9 @@ use crate::functions;
 use crate::like::like;
 use crate::meter::Meter;
 
+/// What an operator on numerics costs beside its evaluation.
+const NUMERIC_UNITS: u64 = 4;
+
 /// What an expression may see, and who pays for it.
 #[derive(Clone, Copy)]
 struct Sight<'a, 'm> {
@@ -379,7 +382,12 @@ impl<'a> Sight<'a, '_> {
         {
             return Ok(Value::Int(number));
         }
-        let numbers = |op| arithmetic(op, &left, &right, result);
+        let numbers = |op| {
+            if matches!(result, DataType::Numeric(_)) {
+                self.meter.spend(NUMERIC_UNITS)?;
+            }
+            arithmetic(op, &left, &right, result)
+        };
         let bits = |op| bit_op(op, &left, &right, result);
         match op {
             BinaryOp::Add => numbers(ArithmeticOp::Add),

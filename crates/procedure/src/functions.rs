@@ -98,6 +98,16 @@ impl Function {
         matches!(self, Function::Random | Function::GenRandomUuid | Function::Uuidv7)
     }
 
+    /// What one that is brief costs beside its call.
+    fn units(self) -> u64 {
+        match self {
+            // Up to 28 multiplications of numerics.
+            Function::Power => 100,
+            Function::Sqrt => 20,
+            _ => 2,
+        }
+    }
+
     /// Whether it takes the same time whatever its arguments.
     pub fn is_brief(self) -> bool {
         use Function::*;
@@ -146,9 +156,6 @@ impl Function {
     }
 }
 
-/// What a function costs beside its call whose time does not depend on its arguments.
-const BRIEF_UNITS: u64 = 2;
-
 /// Calls a function whose arguments have the kinds that the binder has made sure of.
 pub(crate) fn call(
     function: Function,
@@ -158,7 +165,7 @@ pub(crate) fn call(
 ) -> Result<Value> {
     use Function::*;
     match function.is_brief() {
-        true => meter.spend(BRIEF_UNITS)?,
+        true => meter.spend(function.units())?,
         false => meter.spend_characters(arguments.iter().map(|a| a.weight()).sum())?,
     }
     if !function.takes_nulls() && arguments.iter().any(|a| a.is_null()) {
