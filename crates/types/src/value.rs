@@ -40,7 +40,7 @@ pub enum Value {
 const _: () = assert!(size_of::<Value>() <= 32);
 
 /// What any value weighs.
-pub const VALUE_WEIGHT: usize = 16;
+pub const VALUE_WEIGHT: usize = 32;
 
 impl Value {
     pub fn text(text: impl AsRef<str>) -> Value {
