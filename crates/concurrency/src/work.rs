@@ -188,7 +188,7 @@ fn schema_changed(stop: Stop) -> Stop {
 
 /// To try again would be in vain.
 fn is_too_much(error: &Error) -> bool {
-    error.code() == SqlState::STATEMENT_TOO_COMPLEX
+    matches!(error.code(), SqlState::STATEMENT_TOO_COMPLEX | SqlState::PROGRAM_LIMIT_EXCEEDED)
 }
 
 fn stale(detail: &str) -> Stop {

@@ -185,6 +185,13 @@ impl Registry {
         }
     }
 
+    /// Ends what every session runs.
+    pub fn cancel_all(&self) {
+        for control in self.lock().controls.values() {
+            control.cancel.request();
+        }
+    }
+
     /// Lets nobody in any more, and turns everybody out.
     pub fn close(&self) {
         let mut sessions = self.lock();

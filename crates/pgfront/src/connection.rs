@@ -349,7 +349,7 @@ where
             Some(parsed) => Some(self.session.prepare(parsed, &parameter_types)?),
             None => None,
         };
-        self.store.insert_statement(message.name, statement)?;
+        self.store.insert_statement(message.name, statement, message.sql)?;
         self.wire.output.extend_from_slice(&reply::PARSE_COMPLETE);
         Ok(())
     }

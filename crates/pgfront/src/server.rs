@@ -126,6 +126,8 @@ pub async fn serve<D: Database>(
     let all_gone = async { while connections.join_next().await.is_some() {} };
     if time::timeout(server.options.shutdown_grace, all_gone).await.is_err() {
         tracing::warn!(connections = connections.len(), "grace period is over, cutting off");
+        // A task that computes is not cut off before it comes back.
+        server.registry.cancel_all();
         connections.shutdown().await;
     }
     Ok(())

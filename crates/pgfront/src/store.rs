@@ -16,6 +16,13 @@ use crate::message::Formats;
 /// Statements, and portals, that one connection may hold by name.
 const NAMES_MAX: usize = 65_536;
 
+/// What they may take, by estimate.
+const NAMED_BYTES_MAX: usize = 256 << 20;
+
+/// What a statement takes: so much, and so many times its text, of which it keeps the program.
+const STATEMENT_BYTES: usize = 1 << 10;
+const BYTES_PER_TEXT_BYTE: usize = 32;
+
 /// `None`: the text held no statement.
 pub type Statement<B> = Option<Arc<Prepared<B>>>;
 
@@ -39,32 +46,45 @@ pub enum PortalState {
 /// Things by name, the empty name apart.
 struct Slots<T> {
     unnamed: Option<T>,
-    named: FxHashMap<Box<str>, T>,
+    /// With what each takes.
+    named: FxHashMap<Box<str>, (T, usize)>,
+    named_bytes: usize,
 }
 
 impl<T> Slots<T> {
     fn new() -> Self {
-        Slots { unnamed: None, named: FxHashMap::default() }
+        Slots { unnamed: None, named: FxHashMap::default(), named_bytes: 0 }
     }
 
     fn get(&self, name: &str) -> Option<&T> {
-        if name.is_empty() { self.unnamed.as_ref() } else { self.named.get(name) }
+        match name.is_empty() {
+            true => self.unnamed.as_ref(),
+            false => self.named.get(name).map(|(thing, _)| thing),
+        }
     }
 
     fn get_mut(&mut self, name: &str) -> Option<&mut T> {
-        if name.is_empty() { self.unnamed.as_mut() } else { self.named.get_mut(name) }
+        match name.is_empty() {
+            true => self.unnamed.as_mut(),
+            false => self.named.get_mut(name).map(|(thing, _)| thing),
+        }
     }
 
     fn remove(&mut self, name: &str) {
         if name.is_empty() {
             self.unnamed = None;
-        } else {
-            self.named.remove(name);
+        } else if let Some((_, bytes)) = self.named.remove(name) {
+            self.named_bytes -= bytes;
         }
     }
 
     /// Only the unnamed one may be replaced.
-    fn insert(&mut self, name: &str, thing: T, taken: impl FnOnce() -> Error) -> Result<()> {
+    fn insert(
+        &mut self,
+        name: &str,
+        (thing, bytes): (T, usize),
+        taken: impl FnOnce() -> Error,
+    ) -> Result<()> {
         if name.is_empty() {
             self.unnamed = Some(thing);
             return Ok(());
@@ -78,8 +98,24 @@ impl<T> Slots<T> {
                 format!("a connection can hold at most {NAMES_MAX} names"),
             ));
         }
-        self.named.insert(name.into(), thing);
+        if self.named_bytes.saturating_add(bytes) > NAMED_BYTES_MAX {
+            return Err(Error::new(
+                SqlState::OUT_OF_MEMORY,
+                "the connection's prepared statements and portals take too much memory",
+            )
+            .with_detail(format!("They may take {NAMED_BYTES_MAX} bytes; this one takes {bytes}."))
+            .with_hint("Close those that are no longer needed."));
+        }
+        self.named_bytes += bytes;
+        self.named.insert(name.into(), (thing, bytes));
         Ok(())
+    }
+
+    fn clear_named(&mut self) {
+        if !self.named.is_empty() {
+            self.named.clear();
+            self.named_bytes = 0;
+        }
     }
 }
 
@@ -104,8 +140,14 @@ impl<B> Store<B> {
         })
     }
 
-    pub fn insert_statement(&mut self, name: &str, statement: Statement<B>) -> Result<()> {
-        self.statements.insert(name, statement, || {
+    pub fn insert_statement(
+        &mut self,
+        name: &str,
+        statement: Statement<B>,
+        text: &str,
+    ) -> Result<()> {
+        let bytes = STATEMENT_BYTES + name.len() + BYTES_PER_TEXT_BYTE * text.len();
+        self.statements.insert(name, (statement, bytes), || {
             Error::new(
                 SqlState::DUPLICATE_PREPARED_STATEMENT,
                 format!("prepared statement \"{name}\" already exists"),
@@ -138,7 +180,8 @@ impl<B> Store<B> {
     }
 
     pub fn insert_portal(&mut self, name: &str, portal: Portal<B>) -> Result<()> {
-        self.portals.insert(name, portal, || {
+        let weight: usize = portal.parameters.iter().map(Value::weight).sum();
+        self.portals.insert(name, (portal, size_of::<Portal<B>>() + name.len() + weight), || {
             Error::new(SqlState(*b"42P03"), format!("portal \"{name}\" already exists"))
         })
     }
@@ -176,9 +219,7 @@ impl<B> Store<B> {
         if let Some(portal) = self.portals.unnamed.take() {
             self.recycle(portal);
         }
-        if !self.portals.named.is_empty() {
-            self.portals.named.clear();
-        }
+        self.portals.clear_named();
     }
 }
 

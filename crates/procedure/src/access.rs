@@ -95,6 +95,8 @@ pub struct CommandCode {
     pub checks: Box<[Check]>,
     /// Columns that must hold their values before the command is applied, ascending.
     pub columns: Box<[ColumnId]>,
+    /// What issuing it costs: its expressions' nodes.
+    pub units: u64,
 }
 
 impl CommandCode {
@@ -106,7 +108,12 @@ impl CommandCode {
         columns.extend(assignments.iter().flat_map(|(_, expression)| expression.columns()));
         columns.sort_unstable();
         columns.dedup();
-        CommandCode { assignments, checks, columns: columns.into() }
+        let values = assignments.iter().map(|(_, expression)| expression);
+        let mut units = 0;
+        for expression in values.chain(checks.iter().map(|check| &check.condition)) {
+            expression.walk(&mut |_| units += 1);
+        }
+        CommandCode { assignments, checks, columns: columns.into(), units }
     }
 }
 

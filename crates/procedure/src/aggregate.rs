@@ -53,7 +53,7 @@ impl Accumulator {
         }
     }
 
-    /// Takes one value in; returns how many values it keeps because of it.
+    /// Takes one value in; returns the weight of what it keeps because of it.
     pub(crate) fn add(&mut self, value: &Value, aggregate: &Aggregate) -> Result<usize> {
         let keeps_nulls = aggregate.function == AggregateFunction::ArrayAgg;
         if value.is_null() && !keeps_nulls {
@@ -64,18 +64,18 @@ impl Accumulator {
             if !seen.insert(Ordered(value.clone())) {
                 return Ok(0);
             }
-            kept += 1;
+            kept += value.weight();
         }
         self.count += 1;
         match aggregate.function {
             AggregateFunction::Count => {}
             AggregateFunction::Sum | AggregateFunction::Avg => self.add_number(value)?,
-            AggregateFunction::Min => self.keep_if(value, std::cmp::Ordering::is_lt),
-            AggregateFunction::Max => self.keep_if(value, std::cmp::Ordering::is_gt),
+            AggregateFunction::Min => kept += self.keep_if(value, std::cmp::Ordering::is_lt),
+            AggregateFunction::Max => kept += self.keep_if(value, std::cmp::Ordering::is_gt),
             AggregateFunction::BoolAnd => self.combine(value, |a, b| a && b),
             AggregateFunction::BoolOr => self.combine(value, |a, b| a || b),
             AggregateFunction::ArrayAgg => {
-                kept += 1;
+                kept += value.weight();
                 match &mut self.state {
                     State::Values(values) => values.push(value.clone()),
                     state => *state = State::Values(vec![value.clone()]),
@@ -101,14 +101,17 @@ impl Accumulator {
         Ok(())
     }
 
-    fn keep_if(&mut self, value: &Value, better: fn(std::cmp::Ordering) -> bool) {
-        let replace = match &self.state {
-            State::Value(kept) => compare(value, kept).is_some_and(better),
-            _ => true,
+    /// What the value kept weighs more than the one before.
+    fn keep_if(&mut self, value: &Value, better: fn(std::cmp::Ordering) -> bool) -> usize {
+        let (replace, before) = match &self.state {
+            State::Value(kept) => (compare(value, kept).is_some_and(better), kept.weight()),
+            _ => (true, 0),
         };
-        if replace {
-            self.state = State::Value(value.clone());
+        if !replace {
+            return 0;
         }
+        self.state = State::Value(value.clone());
+        value.weight().saturating_sub(before)
     }
 
     fn combine(&mut self, value: &Value, combine: fn(bool, bool) -> bool) {

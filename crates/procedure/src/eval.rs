@@ -12,7 +12,9 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use smallvec::SmallVec;
-use types::arithmetic::{ArithmeticOp, BitOp, arithmetic, bit_not, bit_op, concat, neg};
+use types::arithmetic::{
+    ArithmeticOp, BitOp, arithmetic, bit_not, bit_op, check_made_bytes, concat, neg,
+};
 use types::cast::cast;
 use types::compare::{compare, equal};
 use types::{ColumnId, DataType, Error, Result, SqlState, Value};
@@ -21,13 +23,18 @@ use crate::access::{Command, CommandCode};
 use crate::expr::{BinaryOp, Expr, UnaryOp};
 use crate::functions;
 use crate::like::like;
+use crate::meter::Meter;
 
-/// What an expression may see.
+/// What an operator on numerics costs beside its evaluation.
+const NUMERIC_UNITS: u64 = 4;
+
+/// What an expression may see, and who pays for it.
 #[derive(Clone, Copy)]
-struct Sight<'a> {
+struct Sight<'a, 'm> {
     registers: &'a [Value],
     row: &'a [Value],
     now_us: i64,
+    meter: &'m Meter,
 }
 
 impl Expr {
@@ -44,17 +51,38 @@ impl Expr {
         }
     }
 
-    /// The value of this expression.
+    /// The value of this expression, where no run pays for it: see [`meter`](crate::meter).
     #[inline]
     pub fn eval(&self, registers: &[Value], row: &[Value], now_us: i64) -> Result<Value> {
         match self.in_place(registers, row) {
             Some(value) => Ok(value.copied()),
-            None => self.compute(registers, row, now_us),
+            None => self.compute(registers, row, now_us, &Meter::of_expression()),
         }
     }
 
-    fn compute(&self, registers: &[Value], row: &[Value], now_us: i64) -> Result<Value> {
-        let sight = Sight { registers, row, now_us };
+    /// The value of this expression, paid for by `meter`.
+    #[inline]
+    pub fn eval_metered(
+        &self,
+        registers: &[Value],
+        row: &[Value],
+        now_us: i64,
+        meter: &Meter,
+    ) -> Result<Value> {
+        match self.in_place(registers, row) {
+            Some(value) => Ok(value.copied()),
+            None => self.compute(registers, row, now_us, meter),
+        }
+    }
+
+    fn compute(
+        &self,
+        registers: &[Value],
+        row: &[Value],
+        now_us: i64,
+        meter: &Meter,
+    ) -> Result<Value> {
+        let sight = Sight { registers, row, now_us, meter };
         sight.eval(self)
     }
 
@@ -65,7 +93,18 @@ impl Expr {
         row: &'a [Value],
         now_us: i64,
     ) -> Result<Cow<'a, Value>> {
-        let sight = Sight { registers, row, now_us };
+        let sight = Sight { registers, row, now_us, meter: &Meter::of_expression() };
+        sight.look(self)
+    }
+
+    pub(crate) fn eval_ref_metered<'a>(
+        &'a self,
+        registers: &'a [Value],
+        row: &'a [Value],
+        now_us: i64,
+        meter: &Meter,
+    ) -> Result<Cow<'a, Value>> {
+        let sight = Sight { registers, row, now_us, meter };
         sight.look(self)
     }
 
@@ -76,11 +115,51 @@ impl Expr {
         row: &[Value],
         now_us: i64,
     ) -> Result<Option<bool>> {
+        match self.in_place(registers, row) {
+            Some(value) => Ok(value.as_bool()),
+            None => self.eval_truth_metered(registers, row, now_us, &Meter::of_expression()),
+        }
+    }
+
+    pub(crate) fn eval_truth_metered(
+        &self,
+        registers: &[Value],
+        row: &[Value],
+        now_us: i64,
+        meter: &Meter,
+    ) -> Result<Option<bool>> {
         if let Some(value) = self.in_place(registers, row) {
             return Ok(value.as_bool());
         }
-        let sight = Sight { registers, row, now_us };
+        let sight = Sight { registers, row, now_us, meter };
         sight.truth(self)
+    }
+
+    /// Evaluates what is made of constants alone, if that is soon done and its value short. What
+    /// fails is left to fail when it is reached.
+    pub fn folded(self) -> Expr {
+        const UNITS_MAX: u64 = 64;
+        let children = self.children();
+        if children.is_empty() || !children.iter().all(|child| matches!(child, Expr::Const(_))) {
+            return self;
+        }
+        let meter = Meter::new(UNITS_MAX + children.len() as u64, None);
+        match self.compute(&[], &[], 0, &meter) {
+            Ok(value) => Expr::Const(value),
+            Err(_) => self,
+        }
+    }
+
+    /// Whether its text bounds the time that it takes, whatever values it meets: it works on the
+    /// insides of no text, byte string or array that only a run knows.
+    pub fn is_brief(&self) -> bool {
+        !self.any(&mut |expr| match expr {
+            Expr::Like { .. } | Expr::Array(_) | Expr::AnyEqual { .. } => true,
+            Expr::Binary { op, .. } => *op == BinaryOp::Concat,
+            Expr::Call { function, .. } => !function.is_brief(),
+            Expr::Cast { to, .. } => matches!(to, DataType::Array(_)),
+            _ => false,
+        })
     }
 }
 
@@ -143,7 +222,7 @@ fn malformed(message: &str) -> Error {
     Error::new(SqlState::INTERNAL_ERROR, message)
 }
 
-impl<'a> Sight<'a> {
+impl<'a> Sight<'a, '_> {
     fn look(self, expression: &'a Expr) -> Result<Cow<'a, Value>> {
         if let Some(value) = expression.in_place(self.registers, self.row) {
             return Ok(Cow::Borrowed(value));
@@ -156,6 +235,7 @@ impl<'a> Sight<'a> {
     }
 
     fn eval(self, expression: &'a Expr) -> Result<Value> {
+        self.meter.spend(1)?;
         match expression {
             Expr::Const(_) | Expr::Reg(_) | Expr::Column(_) => {
                 self.look(expression).map(Cow::into_owned)
@@ -186,10 +266,18 @@ impl<'a> Sight<'a> {
                 }
                 Ok(Value::Null)
             }
-            Expr::Cast { input, to, explicit } => cast_value(self.look(input)?, to, *explicit),
+            Expr::Cast { input, to, explicit } => self.cast(input, to, *explicit),
             Expr::Array(elements) => {
-                let values: Result<Vec<Value>> = elements.iter().map(|e| self.eval(e)).collect();
-                values.map(Value::from)
+                let mut values = Vec::with_capacity(elements.len());
+                let mut weight = 0;
+                for element in elements {
+                    let value = self.eval(element)?;
+                    weight += value.weight();
+                    self.meter.spend_bytes(value.weight())?;
+                    check_made_bytes(weight)?;
+                    values.push(value);
+                }
+                Ok(Value::from(values))
             }
             Expr::Element { array, index } => self.element(array, index),
             Expr::Call { function, arguments, result } => {
@@ -197,18 +285,20 @@ impl<'a> Sight<'a> {
                 for argument in arguments {
                     values.push(self.look(argument)?);
                 }
-                functions::call(*function, &values, result)
+                functions::call(*function, &values, result, self.meter)
             }
         }
     }
 
     fn truth(self, expression: &'a Expr) -> Result<Option<bool>> {
+        self.meter.spend(1)?;
         match expression {
             Expr::And(conditions) => self.connective(conditions, false),
             Expr::Or(conditions) => self.connective(conditions, true),
             Expr::IsNull { input, negated } => Ok(Some(self.look(input)?.is_null() != *negated)),
             Expr::InList { input, list, negated } => {
                 let input = self.look(input)?;
+                self.meter.spend_elements(list.len(), &input)?;
                 let mut answer = Some(false);
                 for item in list {
                     match equal(&input, &*self.look(item)?) {
@@ -224,22 +314,25 @@ impl<'a> Sight<'a> {
             }
             Expr::AnyEqual { input, array } => {
                 let (input, array) = (self.look(input)?, self.look(array)?);
-                Ok(array.as_array().and_then(|elements| any_equal(&input, elements)))
+                let Some(elements) = array.as_array() else { return Ok(None) };
+                self.meter.spend_elements(elements.len(), &input)?;
+                Ok(any_equal(&input, elements))
             }
             Expr::Like { input, pattern, escape, case_insensitive, negated } => {
                 let (input, pattern) = (self.look(input)?, self.look(pattern)?);
                 let (Some(text), Some(pattern)) = (input.as_text(), pattern.as_text()) else {
                     return Ok(None);
                 };
-                Ok(Some(like(text, pattern, *escape, *case_insensitive)? != *negated))
+                let matches = like(text, pattern, *escape, *case_insensitive, self.meter)?;
+                Ok(Some(matches != *negated))
             }
             Expr::Binary { op, left, right, .. } if op.is_comparison() => {
                 let in_place = |side: &'a Expr| side.in_place(self.registers, self.row);
                 if let (Some(left), Some(right)) = (in_place(left), in_place(right)) {
-                    return Ok(comparison(*op, left, right));
+                    return self.comparison(*op, left, right);
                 }
                 let (left, right) = (self.look(left)?, self.look(right)?);
-                Ok(comparison(*op, &left, &right))
+                self.comparison(*op, &left, &right)
             }
             Expr::Unary { op: UnaryOp::Not, input } => Ok(self.truth(input)?.map(|truth| !truth)),
             _ => Ok(self.look(expression)?.as_bool()),
@@ -289,7 +382,12 @@ impl<'a> Sight<'a> {
         {
             return Ok(Value::Int(number));
         }
-        let numbers = |op| arithmetic(op, &left, &right, result);
+        let numbers = |op| {
+            if matches!(result, DataType::Numeric(_)) {
+                self.meter.spend(NUMERIC_UNITS)?;
+            }
+            arithmetic(op, &left, &right, result)
+        };
         let bits = |op| bit_op(op, &left, &right, result);
         match op {
             BinaryOp::Add => numbers(ArithmeticOp::Add),
@@ -297,14 +395,33 @@ impl<'a> Sight<'a> {
             BinaryOp::Multiply => numbers(ArithmeticOp::Mul),
             BinaryOp::Divide => numbers(ArithmeticOp::Div),
             BinaryOp::Modulo => numbers(ArithmeticOp::Mod),
-            BinaryOp::Concat => concat(&left, &right),
+            BinaryOp::Concat => {
+                self.meter.spend_bytes(left.weight().saturating_add(right.weight()))?;
+                concat(&left, &right)
+            }
             BinaryOp::BitAnd => bits(BitOp::And),
             BinaryOp::BitOr => bits(BitOp::Or),
             BinaryOp::BitXor => bits(BitOp::Xor),
             BinaryOp::ShiftLeft => bits(BitOp::ShiftLeft),
             BinaryOp::ShiftRight => bits(BitOp::ShiftRight),
-            _ => Ok(Value::from(comparison(op, &left, &right))),
+            _ => Ok(Value::from(self.comparison(op, &left, &right)?)),
         }
+    }
+
+    /// Long values are paid for by the shorter one's length: the other's rest is not looked at.
+    fn comparison(self, op: BinaryOp, left: &Value, right: &Value) -> Result<Option<bool>> {
+        if has_insides(left) && has_insides(right) {
+            self.meter.spend_bytes(left.weight().min(right.weight()) / 4)?;
+        }
+        Ok(comparison(op, left, right))
+    }
+
+    fn cast(self, input: &'a Expr, to: &DataType, explicit: bool) -> Result<Value> {
+        let value = self.look(input)?;
+        if has_insides(&value) {
+            self.meter.spend_bytes(value.weight())?;
+        }
+        cast_value(value, to, explicit)
     }
 
     fn element(self, array: &'a Expr, index: &'a Expr) -> Result<Value> {
@@ -348,6 +465,10 @@ fn cast_value(value: Cow<'_, Value>, to: &DataType, explicit: bool) -> Result<Va
         true => Ok(value.into_owned()),
         false => cast(&value, to, explicit),
     }
+}
+
+fn has_insides(value: &Value) -> bool {
+    matches!(value, Value::Text(_) | Value::Bytes(_) | Value::Array(_))
 }
 
 fn any_equal(input: &Value, elements: &[Value]) -> Option<bool> {

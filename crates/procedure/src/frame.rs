@@ -9,7 +9,7 @@ use crate::condition::sqlstate_of_condition;
 use crate::expr::{Expr, Reg};
 use crate::interpret::Flow;
 use crate::meter::Meter;
-use crate::run_query::eval_key;
+use crate::run_query::eval_key_metered;
 use crate::step::{Carried, OnError, Phi, Procedure};
 
 /// What a procedure gives back.
@@ -99,19 +99,19 @@ impl Frame {
 
     #[inline]
     pub(crate) fn eval(&self, expr: &Expr) -> Result<Value, Error> {
-        expr.eval(&self.registers, &[], self.now_us)
+        expr.eval_metered(&self.registers, &[], self.now_us, &self.meter)
     }
 
     /// Only true is true: SQL's unknown is not.
     #[inline]
     pub(crate) fn holds(&self, condition: &Expr) -> Result<bool, Error> {
-        let truth = condition.eval_truth(&self.registers, &[], self.now_us)?;
+        let truth = condition.eval_truth_metered(&self.registers, &[], self.now_us, &self.meter)?;
         Ok(truth == Some(true))
     }
 
     /// `None`: the key has a NULL in it, so that no row has it.
     pub(crate) fn key(&self, columns: &[Expr]) -> Result<Option<Key>, Error> {
-        eval_key(columns, &self.registers, &[], self.now_us)
+        eval_key_metered(columns, &self.registers, self.now_us, &self.meter)
     }
 
     /// Evaluate all of `values` before any register changes: they may be read crosswise.
@@ -193,6 +193,7 @@ impl Frame {
             row.push(self.eval(value)?);
         }
         row.extend(hidden);
+        self.meter.hold_row(&row)?;
         Ok(row.into_boxed_slice())
     }
 

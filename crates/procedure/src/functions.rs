@@ -19,6 +19,8 @@ use types::cast::cast;
 use types::compare::compare;
 use types::{DataType, Error, Result, SqlState, Value};
 
+use crate::meter::Meter;
+
 pub use datetime::DateField;
 
 /// A built-in scalar function.
@@ -96,6 +98,46 @@ impl Function {
         matches!(self, Function::Random | Function::GenRandomUuid | Function::Uuidv7)
     }
 
+    /// What one that is brief costs beside its call.
+    fn units(self) -> u64 {
+        match self {
+            // Up to 28 multiplications of numerics.
+            Function::Power => 100,
+            Function::Sqrt => 20,
+            _ => 2,
+        }
+    }
+
+    /// Whether it takes the same time whatever its arguments.
+    pub fn is_brief(self) -> bool {
+        use Function::*;
+        matches!(
+            self,
+            Abs | Ceil
+                | Floor
+                | Round
+                | Trunc
+                | Mod
+                | Power
+                | Sqrt
+                | Sign
+                | OctetLength
+                | Chr
+                | ToHex
+                | Extract
+                | DatePart
+                | DateTrunc
+                | MakeDate
+                | ArrayLength
+                | ArrayUpper
+                | ArrayLower
+                | Cardinality
+                | Random
+                | GenRandomUuid
+                | Uuidv7
+        )
+    }
+
     /// Whether a NULL argument is an argument like any other.
     pub fn takes_nulls(self) -> bool {
         use Function::*;
@@ -119,8 +161,13 @@ pub(crate) fn call(
     function: Function,
     arguments: &[Cow<'_, Value>],
     result: &DataType,
+    meter: &Meter,
 ) -> Result<Value> {
     use Function::*;
+    match function.is_brief() {
+        true => meter.spend(function.units())?,
+        false => meter.spend_characters(arguments.iter().map(|a| a.weight()).sum())?,
+    }
     if !function.takes_nulls() && arguments.iter().any(|a| a.is_null()) {
         return Ok(Value::Null);
     }
@@ -143,7 +190,7 @@ pub(crate) fn call(
         | ArrayCat | ArrayPosition => array_function(function, arguments),
         FailingRow => Ok(failing_row(arguments)),
         Random | GenRandomUuid | Uuidv7 => crate::chance::call(function, arguments),
-        _ => strings::call(function, arguments),
+        _ => strings::call(function, arguments, meter),
     }
 }
 

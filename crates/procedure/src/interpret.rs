@@ -192,6 +192,8 @@ fn run_update<A: Access>(step: &Step, frame: &mut Frame, access: &mut A) -> Resu
             for input in inputs {
                 command.inputs.push(frame.eval(input)?);
             }
+            frame.meter.spend(code.units)?;
+            frame.meter.hold_row(&command.inputs)?;
             access.update(*table, &key, command)?
         }
         None => false,
@@ -209,7 +211,8 @@ pub(crate) fn run_query_step<A: Access>(
     match step {
         Step::Fetch { query, outputs, found, strict } => {
             let wanted = if *strict { 2 } else { 1 };
-            let mut rows = rows_of(query, wanted, frame, access)?;
+            let Gathered { mut rows, weight } = rows_of(query, wanted, frame, access)?;
+            frame.meter.release(weight);
             if *strict {
                 exactly_one(rows.len())?;
             }
@@ -220,12 +223,19 @@ pub(crate) fn run_query_step<A: Access>(
             }
         }
         Step::EmitQuery { query } => {
-            let mut rows = rows_of(query, usize::MAX, frame, access)?;
-            frame.result.rows.append(&mut rows);
+            // What is answered counts until the transaction ends.
+            let mut gathered = rows_of(query, usize::MAX, frame, access)?;
+            frame.result.rows.append(&mut gathered.rows);
         }
         _ => return Err(Stop::Halt("not a step that runs a query".to_string())),
     }
     Ok(())
+}
+
+/// Rows, and what they weigh, which is to be released.
+pub(crate) struct Gathered {
+    pub(crate) rows: Vec<Row>,
+    pub(crate) weight: usize,
 }
 
 /// The first rows of a query, at most `wanted`.
@@ -234,16 +244,17 @@ pub(crate) fn rows_of<A: Access>(
     wanted: usize,
     frame: &mut Frame,
     access: &mut A,
-) -> Result<Vec<Row>, Stop> {
-    let mut rows = Vec::new();
+) -> Result<Gathered, Stop> {
+    let (mut rows, mut weight) = (Vec::new(), 0);
     run_query(access, query, &frame.registers, &frame.meter, &mut |row| {
+        weight += frame.meter.hold_row(row)?;
         rows.push(Row::from(row));
         Ok(match rows.len() < wanted {
             true => ControlFlow::Continue(()),
             false => ControlFlow::Break(()),
         })
     })?;
-    Ok(rows)
+    Ok(Gathered { rows, weight })
 }
 
 fn run_loop<A: Access>(step: &Step, frame: &mut Frame, access: &mut A) -> Result<Flow, Stop> {
@@ -279,14 +290,16 @@ fn run_loop<A: Access>(step: &Step, frame: &mut Frame, access: &mut A) -> Result
             }
         }
         Step::ForRows { query, row, body, carried } => {
-            let rows = rows_of(query, usize::MAX, frame, access)?;
+            let Gathered { rows, weight } = rows_of(query, usize::MAX, frame, access)?;
             frame.enter_loop(carried)?;
             for mut values in rows {
                 fill_registers(frame, row, &mut values);
                 if let Turn::End(flow) = run_turn(body, carried, frame, access)? {
+                    frame.meter.release(weight);
                     return Ok(flow);
                 }
             }
+            frame.meter.release(weight);
         }
         _ => return Err(Stop::Halt("not a loop".to_string())),
     }

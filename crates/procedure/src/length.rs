@@ -2,12 +2,22 @@
 //!
 //! Sessions ask, to run what may take long where it holds up nobody else.
 
+use crate::analysis::visit;
 use crate::query::Query;
 use crate::step::{Procedure, Step};
 
 impl Procedure {
     pub fn is_short(&self) -> bool {
-        self.body.iter().all(step_is_short)
+        self.body.iter().all(step_is_short) && self.is_brief()
+    }
+
+    /// Its expressions take no longer than its text says.
+    pub fn is_brief(&self) -> bool {
+        visit::numbered(&self.body).into_iter().all(|step| {
+            let mut is_brief = true;
+            visit::each_step_expr(step, &mut |_, expr| is_brief &= expr.is_brief());
+            is_brief
+        })
     }
 }
 

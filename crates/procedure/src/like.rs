@@ -2,23 +2,38 @@
 
 use types::{Error, Result};
 
+use crate::meter::Meter;
+
+/// Characters that are compared between two payments.
+const STEPS_PER_PAYMENT: u32 = 1024;
+
 /// Whether `text` matches all of `pattern`. `escape` is PostgreSQL's `\` unless ESCAPE says
 /// otherwise.
 ///
-/// Greedy with one point to return to, the last `%`: at most text × pattern steps, no recursion.
+/// Greedy with one point to return to, the last `%`: at most text × pattern steps, no recursion, and
+/// each step is paid for.
 pub fn like(
     text: &str,
     pattern: &str,
     escape: Option<char>,
     case_insensitive: bool,
+    meter: &Meter,
 ) -> Result<bool> {
     if case_insensitive {
-        return like(&text.to_lowercase(), &pattern.to_lowercase(), escape, false);
+        meter.spend_characters(2 * (text.len() + pattern.len()))?;
+        let (text, pattern) = (text.to_lowercase(), pattern.to_lowercase());
+        return like(&text, &pattern, escape, false, meter);
     }
+    let mut steps = 0;
     let (mut text, mut pattern) = (text.chars(), pattern.chars());
     // Where to go on after the last `%`: the pattern behind it, and the text it has not yet taken.
     let mut retry: Option<(std::str::Chars<'_>, std::str::Chars<'_>)> = None;
     loop {
+        steps += 1;
+        if steps == STEPS_PER_PAYMENT {
+            meter.spend_characters(STEPS_PER_PAYMENT as usize)?;
+            steps = 0;
+        }
         let matched = match pattern.next() {
             None => {
                 if text.as_str().is_empty() {
@@ -60,7 +75,8 @@ mod tests {
 
     #[test]
     fn patterns() {
-        let matches = |text, pattern| like(text, pattern, Some('\\'), false).unwrap();
+        let matches =
+            |text, pattern| like(text, pattern, Some('\\'), false, &Meter::default()).unwrap();
         for (text, pattern) in [
             ("", ""),
             ("", "%"),
@@ -80,7 +96,8 @@ mod tests {
         {
             assert!(!matches(text, pattern), "{text} NOT LIKE {pattern}");
         }
-        assert!(like("ABC", "a%", Some('\\'), true).unwrap());
-        assert!(like("x", "x\\", Some('\\'), false).is_err());
+        let meter = Meter::default();
+        assert!(like("ABC", "a%", Some('\\'), true, &meter).unwrap());
+        assert!(like("x", "x\\", Some('\\'), false, &meter).is_err());
     }
 }

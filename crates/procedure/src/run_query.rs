@@ -7,23 +7,26 @@
 //!
 //! `Access::scan` keeps the access borrowed while it pushes, so a nested loop gathers its outer
 //! rows before it asks for inner ones. Whatever is gathered (by joins, sorts, groups, DISTINCT)
-//! counts against one bound per query, the same on every replica, and beyond it the query is
-//! rejected. Every row that an operator makes or moves is paid for (see [`meter`](crate::meter)).
+//! counts as memory until the query ends, and every row that an operator makes or moves is paid for
+//! (see [`meter`](crate::meter)).
 //!
 //! Order is deterministic everywhere: scans go in key order, groups and distinct rows come out in
-//! the order in which they first appear, and sorts are stable. Hash tables are only looked up.
+//! the order in which they first appear, and sorts are stable. Hash tables are only looked up, so
+//! that their hashes may differ between replicas: each run draws its own, which no client can aim
+//! collisions at.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::cmp::Ordering;
-use std::hash::BuildHasherDefault;
+use std::hash::{BuildHasher, RandomState};
 use std::ops::{Bound, ControlFlow};
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
-use rustc_hash::FxHasher;
 use smallvec::{SmallVec, smallvec};
 use types::compare::sort_cmp;
 use types::key::{encode_column, encode_int_key};
+use types::value::VALUE_WEIGHT;
 use types::{Error, Key, SqlState, Stop, Value};
 
 use crate::access::{Access, Range, Row};
@@ -33,8 +36,8 @@ use crate::expr::Expr;
 use crate::meter::Meter;
 use crate::query::{Aggregate, Query, SortKey};
 
-/// Most values that one query may gather in memory: half a GiB of them.
-pub const GATHERED_VALUES_MAX: usize = 16 << 20;
+/// What a sort compares of a long key, for each merge of a first run.
+const COMPARISONS_PER_ROW: usize = 16;
 
 /// Rows that are sorted in one go.
 const FIRST_RUN_ROWS: usize = 1 << 14;
@@ -56,8 +59,7 @@ pub fn run_query<A: Access>(
     meter: &Meter,
     sink: Sink<'_>,
 ) -> Result<(), Stop> {
-    let values_left = Cell::new(GATHERED_VALUES_MAX);
-    let run = Run { registers, now_us: access.now_us(), meter, values_left };
+    let run = Run { registers, now_us: access.now_us(), meter, held: Cell::new(0) };
     run.query(access, query, &[], sink).map(drop)
 }
 
@@ -68,7 +70,17 @@ pub fn eval_key(
     row: &[Value],
     now_us: i64,
 ) -> Result<Option<Key>, Error> {
-    eval_index_key(expressions, &[], registers, row, now_us)
+    eval_index_key(expressions, &[], registers, row, now_us, &Meter::of_expression())
+}
+
+/// The same over registers alone, paid for by `meter`.
+pub(crate) fn eval_key_metered(
+    expressions: &[Expr],
+    registers: &[Value],
+    now_us: i64,
+    meter: &Meter,
+) -> Result<Option<Key>, Error> {
+    eval_index_key(expressions, &[], registers, &[], now_us, meter)
 }
 
 /// The same for a prefix of an index whose columns are `nullable` or (if there is no such entry)
@@ -79,6 +91,7 @@ pub(crate) fn eval_index_key(
     registers: &[Value],
     row: &[Value],
     now_us: i64,
+    meter: &Meter,
 ) -> Result<Option<Key>, Error> {
     if let ([expression], []) = (expressions, nullable)
         && let Some(Value::Int(number)) = expression.in_place(registers, row)
@@ -91,7 +104,7 @@ pub(crate) fn eval_index_key(
         let value = match expression.in_place(registers, row) {
             Some(value) => value,
             None => {
-                evaluated = expression.eval(registers, row, now_us)?;
+                evaluated = expression.eval_metered(registers, row, now_us, meter)?;
                 &evaluated
             }
         };
@@ -111,7 +124,14 @@ struct Run<'r> {
     registers: &'r [Value],
     now_us: i64,
     meter: &'r Meter,
-    values_left: Cell<usize>,
+    /// What the query has gathered.
+    held: Cell<usize>,
+}
+
+impl Drop for Run<'_> {
+    fn drop(&mut self) {
+        self.meter.release(self.held.get());
+    }
 }
 
 impl Run<'_> {
@@ -162,7 +182,7 @@ impl Run<'_> {
                     if !seen.insert(row) {
                         return Ok(ControlFlow::Continue(()));
                     }
-                    self.charge(row.len())?;
+                    self.hold(row)?;
                     sink(row)
                 })
             }
@@ -219,7 +239,7 @@ impl Run<'_> {
     }
 
     fn unnest(&self, array: &Expr, outer: &[Value], sink: Sink<'_>) -> Flow {
-        let array = array.eval_ref(self.registers, outer, self.now_us)?;
+        let array = array.eval_ref_metered(self.registers, outer, self.now_us, self.meter)?;
         for element in array.as_array().unwrap_or(&[]) {
             self.meter.spend(1)?;
             if sink(std::slice::from_ref(element))?.is_break() {
@@ -239,7 +259,8 @@ impl Run<'_> {
         let Query::Get { table, key, columns, filter } = query else {
             return Ok(ControlFlow::Continue(()));
         };
-        let Some(key) = eval_key(key, self.registers, outer, self.now_us)? else {
+        let Some(key) = eval_index_key(key, &[], self.registers, outer, self.now_us, self.meter)?
+        else {
             return Ok(ControlFlow::Continue(()));
         };
         self.meter.spend(1)?;
@@ -291,7 +312,7 @@ impl Run<'_> {
         outer: &[Value],
     ) -> Result<Option<Bound<Key>>, Error> {
         let key = |expressions: &[Expr]| {
-            eval_index_key(expressions, nullable, self.registers, outer, self.now_us)
+            eval_index_key(expressions, nullable, self.registers, outer, self.now_us, self.meter)
         };
         Ok(match bound {
             Bound::Unbounded => Some(Bound::Unbounded),
@@ -412,7 +433,8 @@ impl Run<'_> {
             }
             let entry = states.entry(&group);
             if entry.is_none() {
-                self.charge(groups.len() + aggregates.len())?;
+                self.hold(&group)?;
+                self.hold_bytes(aggregates.len() * VALUE_WEIGHT)?;
             }
             for (state, aggregate) in entry.get_or_insert_with(start).iter_mut().zip(aggregates) {
                 if !self.passes(aggregate.filter.as_ref(), row)? {
@@ -420,12 +442,12 @@ impl Run<'_> {
                 }
                 let gathered = match &aggregate.input {
                     Some(input) => {
-                        let value = input.eval_ref(self.registers, row, self.now_us)?;
+                        let value = self.look(input, row)?;
                         state.add(&value, aggregate)?
                     }
                     None => state.add(&Value::Bool(true), aggregate)?,
                 };
-                self.charge(gathered)?;
+                self.hold_bytes(gathered)?;
             }
             Ok(ControlFlow::Continue(()))
         })
@@ -452,11 +474,13 @@ impl Run<'_> {
     ) -> Flow {
         let mut rows: Vec<SortRow> = Vec::new();
         self.query(access, input, outer, &mut |row| {
-            self.charge(row.len() + keys.len())?;
+            self.hold(row)?;
             let mut values = SmallVec::with_capacity(keys.len());
             for key in keys {
                 values.push(self.eval(&key.expr, row)?);
             }
+            let long = self.hold(&values)? - VALUE_WEIGHT * keys.len();
+            self.meter.spend_bytes(long / 4 * COMPARISONS_PER_ROW)?;
             rows.push((values, row.into()));
             Ok(ControlFlow::Continue(()))
         })
@@ -574,7 +598,7 @@ impl Run<'_> {
     ) -> Result<Vec<Row>, Stop> {
         let mut rows = Vec::new();
         self.query(access, query, outer, &mut |row| {
-            self.charge(row.len())?;
+            self.hold(row)?;
             rows.push(Row::from(row));
             Ok(ControlFlow::Continue(()))
         })
@@ -582,36 +606,34 @@ impl Run<'_> {
         Ok(rows)
     }
 
-    fn charge(&self, values: usize) -> Result<(), Error> {
-        match self.values_left.get().checked_sub(values) {
-            Some(left) => {
-                self.values_left.set(left);
-                Ok(())
-            }
-            None => Err(too_much_gathered()),
-        }
+    fn hold(&self, row: &[Value]) -> Result<usize, Error> {
+        let weight = self.meter.hold_row(row)?;
+        self.held.set(self.held.get() + weight);
+        Ok(weight)
+    }
+
+    fn hold_bytes(&self, bytes: usize) -> Result<(), Error> {
+        self.meter.hold(bytes)?;
+        self.held.set(self.held.get() + bytes);
+        Ok(())
     }
 
     fn eval(&self, expression: &Expr, row: &[Value]) -> Result<Value, Error> {
-        expression.eval(self.registers, row, self.now_us)
+        expression.eval_metered(self.registers, row, self.now_us, self.meter)
+    }
+
+    fn look<'a>(&'a self, expression: &'a Expr, row: &'a [Value]) -> Result<Cow<'a, Value>, Error> {
+        expression.eval_ref_metered(self.registers, row, self.now_us, self.meter)
     }
 
     fn holds(&self, condition: &Expr, row: &[Value]) -> Result<bool, Error> {
-        let truth = condition.eval_truth(self.registers, row, self.now_us)?;
+        let truth = condition.eval_truth_metered(self.registers, row, self.now_us, self.meter)?;
         Ok(truth == Some(true))
     }
 
     fn passes(&self, condition: Option<&Expr>, row: &[Value]) -> Result<bool, Error> {
         condition.map_or(Ok(true), |condition| self.holds(condition, row))
     }
-}
-
-fn too_much_gathered() -> Error {
-    Error::new(
-        SqlState::PROGRAM_LIMIT_EXCEEDED,
-        format!("the query needs more than {GATHERED_VALUES_MAX} values in memory at once"),
-    )
-    .with_hint("Ask for fewer rows or columns, or use an index for the order and the join.")
 }
 
 fn too_many_drawn() -> Error {
@@ -644,28 +666,24 @@ fn compare_sort_keys(keys: &[SortKey], a: &[Value], b: &[Value]) -> Ordering {
 
 /// A map from rows that remembers the order in which keys came.
 struct RowMap<V> {
+    hasher: RandomState,
     places: HashTable<usize>,
     entries: Vec<(Row, V)>,
 }
 
 impl<V> Default for RowMap<V> {
     fn default() -> Self {
-        RowMap { places: HashTable::new(), entries: Vec::new() }
+        RowMap { hasher: RandomState::new(), places: HashTable::new(), entries: Vec::new() }
     }
-}
-
-fn hash_row(row: &[Value]) -> u64 {
-    use std::hash::BuildHasher;
-    BuildHasherDefault::<FxHasher>::default().hash_one(row)
 }
 
 impl<V: Default> RowMap<V> {
     fn entry(&mut self, key: &[Value]) -> &mut V {
-        let entries = &mut self.entries;
-        let place = match self.places.entry(
-            hash_row(key),
+        let RowMap { hasher, places, entries } = self;
+        let place = match places.entry(
+            hasher.hash_one(key),
             |&place| *entries[place].0 == *key,
-            |&place| hash_row(&entries[place].0),
+            |&place| hasher.hash_one(&*entries[place].0),
         ) {
             Entry::Occupied(entry) => *entry.get(),
             Entry::Vacant(entry) => {
@@ -679,7 +697,8 @@ impl<V: Default> RowMap<V> {
     }
 
     fn get(&self, key: &[Value]) -> Option<&V> {
-        let place = self.places.find(hash_row(key), |&place| *self.entries[place].0 == *key)?;
+        let place =
+            self.places.find(self.hasher.hash_one(key), |&place| *self.entries[place].0 == *key)?;
         Some(&self.entries[*place].1)
     }
 

@@ -27,54 +27,48 @@ pub enum AsOf {
 
 /// Takes the clauses out of one statement's tokens.
 pub(crate) fn take(tokens: &[TokenWithSpan]) -> Result<(Vec<TokenWithSpan>, Option<AsOf>)> {
-    let mut rest = tokens.to_vec();
-    let mut found = None;
-    while let Some((places, as_of)) = find(&rest)? {
+    let (mut rest, mut found) = (Vec::with_capacity(tokens.len()), None);
+    let mut at = 0;
+    while at < tokens.len() {
+        let Some((length, as_of)) = clause(&tokens[at..])? else {
+            rest.push(tokens[at].clone());
+            at += 1;
+            continue;
+        };
         if found.is_some_and(|other| other != as_of) {
             return Err(Error::unsupported("a statement that reads two blocks").with_hint(
                 "Every AS OF in a statement must name the same block; run a statement for each.",
             ));
         }
         found = Some(as_of);
-        let mut place = 0;
-        rest.retain(|_| {
-            place += 1;
-            !places.contains(&(place - 1))
-        });
+        at += length;
     }
     Ok((rest, found))
 }
 
-/// The first clause, and the places of its tokens.
-fn find(tokens: &[TokenWithSpan]) -> Result<Option<(Vec<usize>, AsOf)>> {
-    let words: Vec<usize> = (0..tokens.len())
-        .filter(|place| !matches!(tokens[*place].token, Token::Whitespace(_) | Token::EOF))
-        .collect();
-    let token = |at: usize| words.get(at).map(|place| &tokens[*place].token);
+/// The clause that `tokens` begin with, if any, and how many of them it is.
+fn clause(tokens: &[TokenWithSpan]) -> Result<Option<(usize, AsOf)>> {
+    let token = |at: usize| tokens.get(at).map(|token| &token.token);
     let is = |at: usize, keyword: Keyword| {
         matches!(token(at), Some(Token::Word(word))
             if word.keyword == keyword && word.quote_style.is_none())
     };
-    for at in 0..words.len() {
-        if !(is(at, Keyword::AS) && is(at + 1, Keyword::OF)) {
-            continue;
-        }
-        let is_period = at >= 2 && is(at - 2, Keyword::FOR) && is(at - 1, Keyword::SYSTEM_TIME);
-        let first = if is_period { at - 2 } else { at };
-        let (as_of, last) = if is(at + 2, Keyword::BLOCK) {
-            (block(token(at + 3))?, at + 3)
-        } else if is(at + 2, Keyword::TIMESTAMP) {
-            (time(token(at + 3))?, at + 3)
-        } else if is(at + 2, Keyword::SYSTEM) && is(at + 3, Keyword::TIME) {
-            (time(token(at + 4))?, at + 4)
-        } else if is_period {
-            (time(token(at + 2))?, at + 2)
-        } else {
-            continue;
-        };
-        return Ok(Some((words[first..=last].to_vec(), as_of)));
+    let is_period = is(0, Keyword::FOR) && is(1, Keyword::SYSTEM_TIME);
+    let at = if is_period { 2 } else { 0 };
+    if !(is(at, Keyword::AS) && is(at + 1, Keyword::OF)) {
+        return Ok(None);
     }
-    Ok(None)
+    Ok(if is(at + 2, Keyword::BLOCK) {
+        Some((at + 4, block(token(at + 3))?))
+    } else if is(at + 2, Keyword::TIMESTAMP) {
+        Some((at + 4, time(token(at + 3))?))
+    } else if is(at + 2, Keyword::SYSTEM) && is(at + 3, Keyword::TIME) {
+        Some((at + 5, time(token(at + 4))?))
+    } else if is_period {
+        Some((at + 3, time(token(at + 2))?))
+    } else {
+        None
+    })
 }
 
 fn block(token: Option<&Token>) -> Result<AsOf> {

@@ -176,6 +176,9 @@ impl ast::Visitor for Walk {
 }
 
 #[cfg(test)]
+mod sweep;
+
+#[cfg(test)]
 mod tests {
     use crate::parse::{parse, parse_expression};
 

@@ -19,6 +19,7 @@ mod clauses;
 pub mod copy;
 pub mod ddl;
 mod depth;
+mod dialect;
 pub mod explain;
 pub mod names;
 pub mod normalise;
@@ -27,6 +28,7 @@ pub mod plpgsql;
 mod precedence;
 pub mod router;
 pub mod session;
+mod size;
 pub mod statement;
 
 pub use bind::{bind, bind_in_session};

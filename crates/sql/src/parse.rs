@@ -8,7 +8,6 @@
 //! with their many options (accepted without effect), ABORT, and switches of COPY that say `on`.
 
 use sqlparser::ast;
-use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Whitespace};
@@ -18,7 +17,9 @@ use crate::as_of::{self, AsOf};
 use crate::clauses::settle;
 use crate::copy::CopyOptions;
 use crate::depth;
+use crate::dialect::Ledger;
 use crate::precedence::mend;
+use crate::size;
 
 /// One statement of a text.
 #[derive(Clone, Debug, PartialEq)]
@@ -125,21 +126,14 @@ fn explain_option(option: &ast::UtilityOption) -> Result<bool> {
 
 /// Cuts `sql` into statements. A text without any gives one empty statement.
 pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
-    let tokens = Tokenizer::new(&PostgreSqlDialect {}, sql)
-        .tokenize_with_location()
-        .map_err(|e| syntax_error(sql, &e.message, Some(e.location)))?;
-    let tokens = as_sqlparser_reads(sql, tokens)?;
-    let lines = LineStarts::new(sql);
+    let tokens = tokens_of(sql)?;
+    let mut place = Place::start_of(sql);
     let mut parsed = Vec::new();
     for statement in tokens.split(|t| t.token == Token::SemiColon) {
-        let significant =
-            |t: &&TokenWithSpan| !matches!(t.token, Token::Whitespace(_) | Token::EOF);
-        let (Some(first), Some(last)) =
-            (statement.iter().find(significant), statement.iter().rfind(significant))
-        else {
+        let (Some(first), Some(last)) = (statement.first(), statement.last()) else {
             continue;
         };
-        let text = &sql[lines.offset(sql, first.span.start)..lines.offset(sql, last.span.end)];
+        let text = &sql[place.offset(first.span.start)..place.offset(last.span.end)];
         let (mut statement, as_of) = as_of::take(statement)?;
         drop_deferrable(&mut statement);
         depth::check_tokens(&statement)?;
@@ -170,21 +164,35 @@ pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
     Ok(parsed)
 }
 
+/// The tokens of a text, without blanks and comments.
+fn tokens_of(sql: &str) -> Result<Vec<TokenWithSpan>> {
+    size::check_text(sql)?;
+    let tokens = Tokenizer::new(&Ledger::for_tokens(0), sql)
+        .tokenize_with_location()
+        .map_err(|e| syntax_error(sql, &e.message, Some(e.location)))?;
+    let tokens = as_sqlparser_reads(sql, tokens)?;
+    size::check_tokens(tokens.len())?;
+    Ok(tokens)
+}
+
 /// Where sqlparser reads PostgreSQL wrongly or not at all: strings that continue on another line
 /// are one, strings side by side are an error (not an alias), and TRIM's `FROM` may follow its
 /// direction.
 fn as_sqlparser_reads(sql: &str, tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
-    let mut read: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
-    // The last token that is no white space, and whether a line ended since.
-    let (mut last, mut line_ended) = (None, false);
+    let mut read: Vec<TokenWithSpan> = Vec::new();
+    // Whether a line ended since the last token.
+    let mut line_ended = false;
     for token in tokens {
-        if let Token::Whitespace(space) = &token.token {
-            line_ended |= matches!(space, Whitespace::Newline);
-            line_ended |= matches!(space, Whitespace::SingleLineComment { .. });
-            read.push(token);
-            continue;
+        match &token.token {
+            Token::Whitespace(space) => {
+                line_ended |= matches!(space, Whitespace::Newline);
+                line_ended |= matches!(space, Whitespace::SingleLineComment { .. });
+                continue;
+            }
+            Token::EOF => continue,
+            _ => {}
         }
-        let before = last.map(|at: usize| &mut read[at]);
+        let before = read.last_mut();
         let (before, end) = before.map(|before| (&mut before.token, &mut before.span.end)).unzip();
         match (before, &token.token) {
             (
@@ -211,7 +219,6 @@ fn as_sqlparser_reads(sql: &str, tokens: Vec<TokenWithSpan>) -> Result<Vec<Token
             }
             _ => {}
         }
-        last = Some(read.len());
         line_ended = false;
         read.push(token);
     }
@@ -222,48 +229,40 @@ fn as_sqlparser_reads(sql: &str, tokens: Vec<TokenWithSpan>) -> Result<Vec<Token
 /// not know it, and it changes nothing. Every snapshot is a block's end, which no later commit
 /// makes unsafe, so there is nothing to wait for.
 fn drop_deferrable(tokens: &mut Vec<TokenWithSpan>) {
-    let words: Vec<usize> = (0..tokens.len())
-        .filter(|at| !matches!(tokens[*at].token, Token::Whitespace(_) | Token::EOF))
-        .collect();
     let is = |place: usize, keyword: Keyword| {
-        words.get(place).is_some_and(|&at| {
-            matches!(&tokens[at].token, Token::Word(word)
+        tokens.get(place).is_some_and(|token| {
+            matches!(&token.token, Token::Word(word)
                 if word.quote_style.is_none() && word.keyword == keyword)
         })
     };
-    let has = |keyword| (0..words.len()).any(|place| is(place, keyword));
+    let has = |keyword| (0..tokens.len()).any(|place| is(place, keyword));
     let sets_modes = is(0, Keyword::BEGIN)
         || is(0, Keyword::START)
         || is(0, Keyword::SET) && has(Keyword::TRANSACTION);
     if !sets_modes {
         return;
     }
-    let is_comma =
-        |place: usize| words.get(place).is_some_and(|&at| tokens[at].token == Token::Comma);
-    let mut dropped = Vec::new();
-    for last in (1..words.len()).filter(|&place| is(place, Keyword::DEFERRABLE)) {
+    let is_comma = |place: usize| tokens.get(place).is_some_and(|t| t.token == Token::Comma);
+    let mut dropped = vec![false; tokens.len()];
+    for last in (1..tokens.len()).filter(|&place| is(place, Keyword::DEFERRABLE)) {
         let first = if is(last - 1, Keyword::NOT) { last - 1 } else { last };
         let mode = match (is_comma(first - 1), is_comma(last + 1)) {
             (true, _) => first - 1..=last,
             (false, true) => first..=last + 1,
             (false, false) => first..=last,
         };
-        dropped.extend_from_slice(&words[mode]);
+        dropped[mode].fill(true);
     }
-    let mut place = 0;
-    tokens.retain(|_| {
-        place += 1;
-        !dropped.contains(&(place - 1))
-    });
+    let mut dropped = dropped.into_iter();
+    tokens.retain(|_| dropped.next() == Some(false));
 }
 
 /// Parses a text that must be exactly one expression, such as a PL/pgSQL condition.
 pub fn parse_expression(sql: &str) -> Result<ast::Expr> {
-    let tokens = Tokenizer::new(&PostgreSqlDialect {}, sql)
-        .tokenize_with_location()
-        .map_err(|e| syntax_error(sql, &e.message, Some(e.location)))?;
+    let tokens = tokens_of(sql)?;
     depth::check_tokens(&tokens)?;
-    let mut parser = Parser::new(&PostgreSqlDialect {}).with_tokens_with_locations(tokens.clone());
+    let dialect = Ledger::for_tokens(tokens.len());
+    let mut parser = Parser::new(&dialect).with_tokens_with_locations(tokens.clone());
     let mut expression = parser.parse_expr().map_err(|e| parser_error(sql, e))?;
     depth::check_tree(&tokens, &expression)?;
     mend(&mut expression);
@@ -273,14 +272,13 @@ pub fn parse_expression(sql: &str) -> Result<ast::Expr> {
 
 /// The text behind the first AS outside of parentheses.
 pub(crate) fn text_after_as(sql: &str) -> Option<String> {
-    let tokens = Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize_with_location().ok()?;
     let mut depth = 0;
-    for token in tokens {
+    for token in tokens_of(sql).ok()? {
         match &token.token {
             Token::LParen => depth += 1,
             Token::RParen => depth -= 1,
             Token::Word(word) if depth == 0 && word.keyword == Keyword::AS => {
-                let end = LineStarts::new(sql).offset(sql, token.span.end);
+                let end = Place::start_of(sql).offset(token.span.end);
                 return Some(sql[end..].trim().to_owned());
             }
             _ => {}
@@ -305,7 +303,6 @@ pub(crate) fn parse_query(sql: &str) -> Result<Option<Box<ast::Query>>> {
 fn parse_statement(sql: &str, tokens: &[TokenWithSpan]) -> Result<Body> {
     let words: Vec<Keyword> = tokens
         .iter()
-        .filter(|t| !matches!(t.token, Token::Whitespace(_)))
         .take(4)
         .map(|t| match &t.token {
             Token::Word(word) if word.quote_style.is_none() => word.keyword,
@@ -315,7 +312,8 @@ fn parse_statement(sql: &str, tokens: &[TokenWithSpan]) -> Result<Body> {
     if let Some(name) = unknown_to_sqlparser(tokens) {
         return Err(Error::unsupported(name));
     }
-    let mut parser = Parser::new(&PostgreSqlDialect {}).with_tokens_with_locations(tokens.to_vec());
+    let dialect = Ledger::for_tokens(tokens.len());
+    let mut parser = Parser::new(&dialect).with_tokens_with_locations(tokens.to_vec());
     let skip = |parser: &mut Parser<'_>, n: usize| (0..n).for_each(|_| drop(parser.next_token()));
     let body = match words.as_slice() {
         [Keyword::VACUUM, ..] => return Ok(Body::Nothing("VACUUM")),
@@ -357,11 +355,10 @@ fn unknown_to_sqlparser(tokens: &[TokenWithSpan]) -> Option<&'static str> {
         "SECURITY",
         "TABLE",
     ];
-    let first = tokens.iter().find_map(|token| match &token.token {
-        Token::Whitespace(_) => None,
-        Token::Word(word) if word.quote_style.is_none() => Some(word.value.as_str()),
-        _ => Some(""),
-    })?;
+    let first = match &tokens.first()?.token {
+        Token::Word(word) if word.quote_style.is_none() => word.value.as_str(),
+        _ => return None,
+    };
     NAMES.iter().copied().find(|name| name.eq_ignore_ascii_case(first))
 }
 
@@ -391,7 +388,8 @@ fn create_routine(
 }
 
 fn drop_routine(tokens: &[TokenWithSpan]) -> std::result::Result<Body, ParserError> {
-    let mut parser = Parser::new(&PostgreSqlDialect {}).with_tokens_with_locations(tokens.to_vec());
+    let dialect = Ledger::for_tokens(tokens.len());
+    let mut parser = Parser::new(&dialect).with_tokens_with_locations(tokens.to_vec());
     let statement = parser.parse_statement()?;
     parser.expect_token(&Token::EOF)?;
     match statement {
@@ -414,8 +412,7 @@ fn placeholders(tokens: &[TokenWithSpan]) -> usize {
 /// The same tokens with the second word replaced by FUNCTION.
 fn tokens_as_function(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     let mut tokens = tokens.to_vec();
-    let second = tokens.iter_mut().filter(|t| !matches!(t.token, Token::Whitespace(_))).nth(1);
-    if let Some(token) = second {
+    if let Some(token) = tokens.get_mut(1) {
         token.token = Token::make_keyword("FUNCTION");
     }
     tokens
@@ -427,7 +424,7 @@ fn switches_as_booleans(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     let mut after_option = false;
     for token in &mut tokens {
         let Token::Word(word) = &token.token else {
-            after_option &= matches!(token.token, Token::Whitespace(_));
+            after_option = false;
             continue;
         };
         let is = |text: &str| word.value.eq_ignore_ascii_case(text);
@@ -493,7 +490,7 @@ fn syntax_error(sql: &str, message: &str, location: Option<Location>) -> Error {
     let error = Error::new(SqlState::SYNTAX_ERROR, message);
     match location {
         Some(location) if location.line > 0 => {
-            let offset = LineStarts::new(sql).offset(sql, location);
+            let offset = Place::start_of(sql).offset(location);
             let characters = sql[..offset].chars().count();
             error.with_position(u32::try_from(characters + 1).unwrap_or(u32::MAX))
         }
@@ -501,20 +498,29 @@ fn syntax_error(sql: &str, message: &str, location: Option<Location>) -> Error {
     }
 }
 
-/// Byte offsets of lines, since sqlparser counts lines and columns in characters.
-struct LineStarts(Vec<usize>);
+/// A place in a text that only moves on, since sqlparser counts lines and columns in characters.
+struct Place<'s> {
+    sql: &'s str,
+    rest: std::str::Chars<'s>,
+    line: u64,
+    column: u64,
+}
 
-impl LineStarts {
-    fn new(sql: &str) -> Self {
-        let after_breaks = sql.bytes().enumerate().filter(|(_, b)| *b == b'\n');
-        LineStarts(std::iter::once(0).chain(after_breaks.map(|(i, _)| i + 1)).collect())
+impl<'s> Place<'s> {
+    fn start_of(sql: &'s str) -> Self {
+        Place { sql, rest: sql.chars(), line: 1, column: 1 }
     }
 
-    fn offset(&self, sql: &str, location: Location) -> usize {
-        let line = usize::try_from(location.line).unwrap_or(1).max(1);
-        let column = usize::try_from(location.column).unwrap_or(1).max(1);
-        let start = self.0.get(line - 1).copied().unwrap_or(sql.len());
-        sql[start..].char_indices().nth(column - 1).map_or(sql.len(), |(i, _)| start + i)
+    /// Moves on to `location`; its byte offset.
+    fn offset(&mut self, location: Location) -> usize {
+        while (self.line, self.column) < (location.line, location.column) {
+            match self.rest.next() {
+                None => break,
+                Some('\n') => (self.line, self.column) = (self.line + 1, 1),
+                Some(_) => self.column += 1,
+            }
+        }
+        self.sql.len() - self.rest.as_str().len()
     }
 }
 

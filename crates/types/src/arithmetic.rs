@@ -336,7 +336,8 @@ pub fn concat(a: &Value, b: &Value) -> Result<Value> {
 
 /// An array of the elements of two.
 pub fn joined(a: &[Value], b: &[Value]) -> Result<Value> {
-    check_made_bytes((a.len() + b.len()) * size_of::<Value>())?;
+    let weight = |values: &[Value]| values.iter().map(Value::weight).sum::<usize>();
+    check_made_bytes(weight(a) + weight(b))?;
     Ok(Value::array([a, b].concat()))
 }
 
@@ -344,7 +345,7 @@ pub fn joined(a: &[Value], b: &[Value]) -> Result<Value> {
 const MADE_BYTES_MAX: usize = 64 << 20;
 
 /// # Errors
-/// 54000 for a value that is too long to be made: whoever doubles one again and again would ask for
+/// 54000 for a value that is too long to be made: one that is doubled again and again would ask for
 /// all memory.
 pub fn check_made_bytes(bytes: usize) -> Result<()> {
     match bytes <= MADE_BYTES_MAX {

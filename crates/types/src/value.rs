@@ -39,6 +39,9 @@ pub enum Value {
 
 const _: () = assert!(size_of::<Value>() <= 32);
 
+/// What any value weighs.
+pub const VALUE_WEIGHT: usize = 32;
+
 impl Value {
     pub fn text(text: impl AsRef<str>) -> Value {
         Value::Text(CompactString::new(text))
@@ -66,6 +69,18 @@ impl Value {
 
     pub fn is_null(&self) -> bool {
         matches!(self, Value::Null)
+    }
+
+    /// What budgets count for this value: a flat amount, and the bytes that it has beside it. The
+    /// same on every machine, so not what a compiler makes of it.
+    pub fn weight(&self) -> usize {
+        VALUE_WEIGHT
+            + match self {
+                Value::Text(text) => text.len(),
+                Value::Bytes(bytes) => bytes.len(),
+                Value::Array(elements) => elements.iter().map(Value::weight).sum(),
+                _ => 0,
+            }
     }
 
     pub fn as_bool(&self) -> Option<bool> {

@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use procedure::Meter;
 use procedure::like::like;
 use regex::Regex;
 use sql::analyst::row_bytes;
@@ -322,7 +323,9 @@ impl<'a> Run<'a> {
             return Ok(None);
         };
         let matches = match kind {
-            MatchKind::Like { any_case } => like(text, pattern, Some('\\'), any_case)?,
+            MatchKind::Like { any_case } => {
+                like(text, pattern, Some('\\'), any_case, &Meter::of_expression())?
+            }
             MatchKind::Regex { any_case } => self.regex(pattern, any_case)?.is_match(text),
         };
         Ok(Some(matches != negated))

@@ -36,6 +36,7 @@ use super::{StepId, visit};
 use crate::access::Range;
 use crate::expr::{Expr, Reg};
 use crate::frame::Counter;
+use crate::meter::Meter;
 use crate::query::Query;
 use crate::run_query::{eval_index_key, eval_key};
 use crate::step::{Block, Phi, Procedure, Step};
@@ -652,7 +653,8 @@ impl Planning {
         bound: &Bound<Box<[Expr]>>,
         nullable: &[bool],
     ) -> Result<Option<Bound<Key>>, Error> {
-        let key = |exprs: &[Expr]| eval_index_key(exprs, nullable, &self.registers, &[], 0);
+        let meter = Meter::of_expression();
+        let key = |exprs: &[Expr]| eval_index_key(exprs, nullable, &self.registers, &[], 0, &meter);
         Ok(match bound {
             Bound::Unbounded => Some(Bound::Unbounded),
             Bound::Included(exprs) => key(exprs)?.map(Bound::Included),

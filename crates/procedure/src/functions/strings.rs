@@ -1,14 +1,21 @@
 //! Functions of text and bytes. Positions count characters from 1.
 
 use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sha2::{Digest, Sha256};
 use types::arithmetic::check_made_bytes;
 use types::{Error, Result, SqlState, Value};
 
 use super::{Function, as_i32, invalid, nth};
+use crate::meter::Meter;
 
-pub(super) fn call(function: Function, arguments: &[Cow<'_, Value>]) -> Result<Value> {
+/// The arguments are paid for; what is made of them is paid for here where it may be longer.
+pub(super) fn call(
+    function: Function,
+    arguments: &[Cow<'_, Value>],
+    meter: &Meter,
+) -> Result<Value> {
     use Function::*;
     if let Value::Bytes(bytes) = nth(arguments, 0) {
         return of_bytes(function, bytes, arguments);
@@ -32,9 +39,16 @@ pub(super) fn call(function: Function, arguments: &[Cow<'_, Value>]) -> Result<V
             let skip = length - end_of(first, number(1)).min(length);
             first.chars().skip(skip).collect()
         }
-        TrimBoth => first.trim_matches(in_set(arguments)).to_owned(),
-        TrimLeft => first.trim_start_matches(in_set(arguments)).to_owned(),
-        TrimRight => first.trim_end_matches(in_set(arguments)).to_owned(),
+        TrimBoth | TrimLeft | TrimRight => {
+            let set = trimmed_set(arguments);
+            let in_set = |c: char| set.contains(&c);
+            match function {
+                TrimLeft => first.trim_start_matches(in_set),
+                TrimRight => first.trim_end_matches(in_set),
+                _ => first.trim_matches(in_set),
+            }
+            .to_owned()
+        }
         Position => {
             let place = first.find(text(1)).map(|i| first[..i].chars().count() + 1);
             return Ok(Value::Int(place.unwrap_or(0) as i64));
@@ -42,7 +56,9 @@ pub(super) fn call(function: Function, arguments: &[Cow<'_, Value>]) -> Result<V
         Replace if text(1).is_empty() => first.to_owned(),
         Replace => {
             let times = first.matches(text(1)).count();
-            check_made_bytes(first.len().saturating_add(times.saturating_mul(text(2).len())))?;
+            let made = first.len().saturating_add(times.saturating_mul(text(2).len()));
+            check_made_bytes(made)?;
+            meter.spend_bytes(made)?;
             first.replace(text(1), text(2))
         }
         Concat => concatenated("", arguments)?,
@@ -52,11 +68,17 @@ pub(super) fn call(function: Function, arguments: &[Cow<'_, Value>]) -> Result<V
         },
         Repeat => {
             let times = usize::try_from(number(1)).unwrap_or(0);
-            check_made_bytes(first.len().saturating_mul(times))?;
+            let made = first.len().saturating_mul(times);
+            check_made_bytes(made)?;
+            meter.spend_bytes(made)?;
             first.repeat(times)
         }
         Reverse => first.chars().rev().collect(),
-        Lpad | Rpad => padded(function, first, number(1), arguments)?,
+        Lpad | Rpad => {
+            check_made_bytes(usize::try_from(number(1)).unwrap_or(0))?;
+            meter.spend_characters(usize::try_from(number(1)).unwrap_or(0))?;
+            padded(function, first, number(1), arguments)
+        }
         SplitPart => split_part(first, text(1), number(2))?.to_owned(),
         StartsWith => return Ok(Value::Bool(first.starts_with(text(1)))),
         Initcap => initcap(first),
@@ -122,12 +144,11 @@ fn end_of(text: &str, n: i32) -> usize {
     }
 }
 
-fn in_set<'a>(arguments: &'a [Cow<'_, Value>]) -> impl Fn(char) -> bool + Copy + 'a {
-    let set = match arguments.get(1) {
-        Some(set) => set.as_text().unwrap_or(""),
-        None => " ",
-    };
-    move |c| set.contains(c)
+fn trimmed_set(arguments: &[Cow<'_, Value>]) -> BTreeSet<char> {
+    match arguments.get(1) {
+        Some(set) => set.as_text().unwrap_or("").chars().collect(),
+        None => BTreeSet::from([' ']),
+    }
 }
 
 fn concatenated(separator: &str, arguments: &[Cow<'_, Value>]) -> Result<String> {
@@ -146,25 +167,19 @@ fn concatenated(separator: &str, arguments: &[Cow<'_, Value>]) -> Result<String>
     Ok(out)
 }
 
-fn padded(
-    function: Function,
-    text: &str,
-    length: i32,
-    arguments: &[Cow<'_, Value>],
-) -> Result<String> {
+fn padded(function: Function, text: &str, length: i32, arguments: &[Cow<'_, Value>]) -> String {
     let fill = match arguments.get(2) {
         Some(fill) => fill.as_text().unwrap_or(""),
         None => " ",
     };
     let length = usize::try_from(length).unwrap_or(0);
-    check_made_bytes(length)?;
     let missing = length.saturating_sub(text.chars().count());
     let padding = || fill.chars().cycle().take(if fill.is_empty() { 0 } else { missing });
     let kept = text.chars().take(length);
-    Ok(match function {
+    match function {
         Function::Lpad => padding().chain(kept).collect(),
         _ => kept.chain(padding()).collect(),
-    })
+    }
 }
 
 fn split_part<'a>(text: &'a str, separator: &str, n: i32) -> Result<&'a str> {
@@ -195,12 +210,16 @@ fn initcap(text: &str) -> String {
     out
 }
 
+/// Of a character that is listed twice, the first counts.
 fn translate(text: &str, from: &str, to: &str) -> String {
-    let replacement = |c: char| match from.chars().position(|f| f == c) {
-        None => Some(c),
-        Some(place) => to.chars().nth(place),
-    };
-    text.chars().filter_map(replacement).collect()
+    let mut replacements = BTreeMap::new();
+    let mut to = to.chars();
+    for c in from.chars() {
+        let replacement = to.next();
+        replacements.entry(c).or_insert(replacement);
+    }
+    let replaced = |c: char| replacements.get(&c).copied().unwrap_or(Some(c));
+    text.chars().filter_map(replaced).collect()
 }
 
 const HEX_DIGITS: &[u8; 16] = b"0123456789abcdef";

@@ -46,6 +46,8 @@ pub fn correct<A: Restorable>(
         return Err(Unhealed);
     }
     cache.writes_moved = false;
+    // What is computed again was paid for; running out here only means to run from the start.
+    frame.meter.refill();
     frame.result = std::mem::take(result);
     let spare = std::mem::take(&mut cache.spare);
     let old = std::mem::replace(&mut cache.events, spare);
@@ -385,13 +387,13 @@ impl<A: Restorable> Walk<'_, '_, A> {
         }
         self.new.cache.steps_restored += 1;
         self.new.access.skip(notes);
-        let rows = rows_of(query, usize::MAX, self.new.frame, self.new.access)?;
+        let gathered = rows_of(query, usize::MAX, self.new.frame, self.new.access)?;
         let notes = self.new.new_notes();
         self.new.cache.events.push(Event::Access { notes, emitted: 0 });
         if self.new.access.looked_at_own() {
             return Err(Unhealed);
         }
-        Ok(Some(Source::Rows(rows.into_iter())))
+        Ok(Some(Source::Rows(gathered.rows.into_iter(), gathered.weight)))
     }
 
     /// There are more turns than there were, or fewer, or the loop was left before its end.
@@ -562,7 +564,7 @@ impl Source {
         Some(match self {
             Source::Count(counter) => counter.turns(),
             Source::Elements(array, _) => array.as_array().map_or(0, <[Value]>::len),
-            Source::Rows(rows) => rows.len(),
+            Source::Rows(rows, _) => rows.len(),
             Source::Condition => return None,
         })
     }

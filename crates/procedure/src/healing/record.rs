@@ -173,10 +173,10 @@ impl<'a, A: Restorable> Recorder<'a, A> {
                 _ => return Err(null_bound("FOREACH expression must not be null").into()),
             },
             Step::ForRows { query, .. } => {
-                let rows = rows_of(query, usize::MAX, self.frame, self.access)?;
+                let gathered = rows_of(query, usize::MAX, self.frame, self.access)?;
                 let notes = self.new_notes();
                 self.cache.events.push(Event::Access { notes, emitted: 0 });
-                Source::Rows(rows.into_iter())
+                Source::Rows(gathered.rows.into_iter(), gathered.weight)
             }
             _ => Source::Condition,
         })
@@ -224,6 +224,9 @@ impl<'a, A: Restorable> Recorder<'a, A> {
             if ended != Flow::Next {
                 break;
             }
+        }
+        if let Source::Rows(_, weight) = source {
+            self.frame.meter.release(std::mem::take(weight));
         }
         let falls_through = ended == Flow::Next;
         self.close(&opened, |extent| Event::Loop { turns, falls_through, extent });
@@ -282,7 +285,8 @@ pub(super) enum Source {
     Count(Counter),
     /// An array, and the next element.
     Elements(Value, usize),
-    Rows(std::vec::IntoIter<Row>),
+    /// Rows, and what they weighed.
+    Rows(std::vec::IntoIter<Row>, usize),
     Condition,
 }
 
@@ -300,7 +304,7 @@ impl Source {
                 frame.set(*register, element.copied());
                 *next += 1;
             }
-            (Source::Rows(rows), Step::ForRows { row, .. }) => {
+            (Source::Rows(rows, _), Step::ForRows { row, .. }) => {
                 let Some(values) = rows.next() else { return Ok(false) };
                 for (register, value) in row.iter().zip(values) {
                     frame.set(*register, value);

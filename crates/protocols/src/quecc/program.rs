@@ -53,7 +53,11 @@ impl Compiled {
         Compiled {
             written: written.collect(),
             is_read_only: analysis.footprint.is_read_only(),
-            program: Cutter::new(procedure).program(&analysis),
+            // No meter runs with fragments.
+            program: procedure
+                .is_brief()
+                .then(|| Cutter::new(procedure).program(&analysis))
+                .flatten(),
             keys: analysis.keys,
             procedure: Arc::clone(procedure),
         }

@@ -54,10 +54,16 @@ pub struct Binder<'a> {
     pub(super) keep_unknown: bool,
     /// Calls that draw random values, so far.
     drawn: i64,
+    /// Expressions and queries that were bound, so far; copies count as often as they are made.
+    bound: usize,
 }
 
 /// How deep expressions and queries may nest; each level costs stack.
 const DEPTH_MAX: u16 = 200;
+
+/// What a statement may come to. Some constructs bind or copy an operand twice (`BETWEEN`,
+/// `NULLIF`, `CASE x WHEN`), so that nested ones come to more than the text shows.
+const BOUND_MAX: usize = 2 * crate::size::TOKENS_MAX;
 
 impl<'a> Binder<'a> {
     pub fn new(
@@ -82,6 +88,7 @@ impl<'a> Binder<'a> {
             view_uses: ViewUses::default(),
             keep_unknown: false,
             drawn: 0,
+            bound: 0,
         }
     }
 
@@ -143,6 +150,7 @@ impl<'a> Binder<'a> {
     }
 
     pub(super) fn nested<T>(&mut self, bind: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        self.count(1)?;
         self.depth += 1;
         let bound = match self.depth <= DEPTH_MAX {
             true => bind(self),
@@ -150,6 +158,29 @@ impl<'a> Binder<'a> {
         };
         self.depth -= 1;
         bound
+    }
+
+    fn count(&mut self, expressions: usize) -> Result<()> {
+        self.bound += expressions;
+        match self.bound <= BOUND_MAX {
+            true => Ok(()),
+            false => {
+                Err(Error::new(SqlState::STATEMENT_TOO_COMPLEX, "the statement is too complex")
+                    .with_detail(format!("It comes to more than {BOUND_MAX} expressions."))
+                    .with_hint("Compute in a subquery what several expressions need."))
+            }
+        }
+    }
+
+    /// Another copy of an expression.
+    pub(super) fn again(&mut self, expr: &Expr) -> Result<Expr> {
+        let mut size = 0;
+        expr.any(&mut |_| {
+            size += 1;
+            false
+        });
+        self.count(size)?;
+        Ok(expr.clone())
     }
 
     /// The parameter's number, if `typed` is one that nobody has given a type yet.
@@ -293,15 +324,7 @@ fn same_values_in_arrays(from: &DataType, to: &DataType) -> bool {
     }
 }
 
-/// Evaluates what is made of constants alone. What fails is left to fail when it is reached.
+/// See [`Expr::folded`].
 pub fn fold(expr: Expr) -> Expr {
-    let constant = |e: &&Expr| matches!(e, Expr::Const(_));
-    let children = expr.children();
-    if children.is_empty() || !children.iter().all(constant) {
-        return expr;
-    }
-    match expr.eval(&[], &[], 0) {
-        Ok(value) => Expr::Const(value),
-        Err(_) => expr,
-    }
+    expr.folded()
 }

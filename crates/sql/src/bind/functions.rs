@@ -104,7 +104,8 @@ impl Binder<'_> {
                 Ok(Some(called(function, inputs, data_type)))
             }
             ("nullif", [a, b]) => {
-                let equal = self.comparison(procedure::BinaryOp::Equal, a.clone(), b.clone())?;
+                let compared = Typed::new(self.again(&a.expr)?, a.data_type.clone());
+                let equal = self.comparison(procedure::BinaryOp::Equal, compared, b.clone())?;
                 let value = self.resolved(a.clone())?;
                 let expr = Expr::Case {
                     whens: [(equal.expr, Expr::Const(Value::Null))].into(),

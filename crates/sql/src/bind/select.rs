@@ -411,7 +411,7 @@ impl Binder<'_> {
         let place = std::mem::replace(&mut self.aggregates.place, Place::GroupBy);
         for expr in exprs {
             let bound = match ordinal(expr, outputs.len(), "GROUP BY")? {
-                Some(place) => Ok(outputs[place].value.expr.clone()),
+                Some(place) => self.again(&outputs[place].value.expr),
                 None => self.group(scope, expr, outputs),
             };
             groups.push(bound?);
@@ -427,7 +427,7 @@ impl Binder<'_> {
             if scope.find(&name)?.is_none()
                 && let Some(output) = outputs.iter().find(|o| o.name == name)
             {
-                return Ok(output.value.expr.clone());
+                return self.again(&output.value.expr);
             }
         }
         let typed = self.expression(scope, expr)?;
@@ -451,8 +451,8 @@ impl Binder<'_> {
                 _ => None,
             };
             let expr = match (ordinal(&item.expr, outputs.len(), "ORDER BY")?, by_name) {
-                (Some(place), _) => outputs[place].value.expr.clone(),
-                (None, Some(output)) => output.value.expr.clone(),
+                (Some(place), _) => self.again(&outputs[place].value.expr)?,
+                (None, Some(output)) => self.again(&output.value.expr)?,
                 (None, None) => {
                     let typed = self.expression(scope, &item.expr)?;
                     self.resolved(typed)?.expr

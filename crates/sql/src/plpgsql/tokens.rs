@@ -6,7 +6,6 @@
 //! parentheses and not between CASE and END.
 
 use sqlparser::ast::{self, VisitMut};
-use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Span, Token, TokenWithSpan, Tokenizer, Word};
@@ -15,6 +14,7 @@ use types::{Error, Result, SqlState};
 use super::syntax::Expr;
 use crate::clauses::settle;
 use crate::depth::check_tokens;
+use crate::dialect::Ledger;
 use crate::precedence::mend;
 
 /// The token that stands for `..`, which SQL does not have.
@@ -38,7 +38,8 @@ pub struct Tokens {
 impl Tokens {
     /// `parameters` are the names that `$1`, `$2`… stand for.
     pub fn new(body: &str, parameters: &[String]) -> Result<Self> {
-        let tokens = Tokenizer::new(&PostgreSqlDialect {}, body)
+        crate::size::check_text(body)?;
+        let tokens = Tokenizer::new(&Ledger::for_tokens(0), body)
             .tokenize_with_location()
             .map_err(|error| Error::new(SqlState::SYNTAX_ERROR, error.to_string()))?;
         let tokens = tokens
@@ -234,7 +235,7 @@ impl Tokens {
         if let Some(token) = self.tokens[self.at..].iter().find(|token| is_range(&token.token)) {
             return Err(syntax_error_near(&token.token, line));
         }
-        let dialect = PostgreSqlDialect {};
+        let dialect = Ledger::for_tokens(self.tokens.len() - self.at.min(self.tokens.len()));
         let mut parser = Parser::new(&dialect)
             .with_recursion_limit(NESTING_MAX)
             .with_tokens_with_locations(self.tokens[self.at..].to_vec());

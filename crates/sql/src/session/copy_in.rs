@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use concurrency::Load;
 use engine::transaction::Asked;
-use procedure::Procedure;
 use procedure::draws::Draws;
+use procedure::{BYTES_MAX, Procedure};
 use types::{Error, Result, SqlState, Value};
 
 use crate::copy::{CopyOptions, CopyParser, Fields};
@@ -18,27 +18,47 @@ pub struct CopyIn {
     /// Inserts one row; its parameters are the columns that COPY names.
     row: Arc<Procedure>,
     parser: CopyParser,
-    rows: Vec<Box<[Value]>>,
+    rows: Rows,
     bytes: usize,
+}
+
+/// The rows so far, and what they weigh.
+#[derive(Default)]
+struct Rows {
+    rows: Vec<Box<[Value]>>,
+    weight: u64,
+}
+
+impl Rows {
+    /// What the block would refuse is refused before it takes memory.
+    fn push(&mut self, row: Box<[Value]>) -> Result<()> {
+        self.weight += row.iter().map(|value| value.weight() as u64).sum::<u64>();
+        if self.weight > BYTES_MAX {
+            return Err(too_much(BYTES_MAX));
+        }
+        self.rows.push(row);
+        Ok(())
+    }
+}
+
+fn too_much(bytes_max: u64) -> Error {
+    Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "too much data for one COPY")
+        .with_detail(format!("One transaction holds at most {bytes_max} bytes."))
+        .with_hint("Split the data into several COPY statements.")
 }
 
 impl CopyIn {
     pub fn new(text: String, row: Arc<Procedure>, options: &CopyOptions) -> CopyIn {
-        CopyIn { text, row, parser: CopyParser::new(options), rows: Vec::new(), bytes: 0 }
+        CopyIn { text, row, parser: CopyParser::new(options), rows: Rows::default(), bytes: 0 }
     }
 
     pub fn push(&mut self, bytes: &[u8]) -> Result<()> {
         self.bytes += bytes.len();
         if self.bytes > LOAD_BYTES_MAX {
-            return Err(Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "too much data for one COPY")
-                .with_detail(format!("One transaction holds at most {LOAD_BYTES_MAX} bytes."))
-                .with_hint("Split the data into several COPY statements."));
+            return Err(too_much(LOAD_BYTES_MAX as u64));
         }
         let (row, rows) = (&self.row, &mut self.rows);
-        let taken = self.parser.push(bytes, &mut |fields| {
-            rows.push(values_of(row, fields)?);
-            Ok(())
-        });
+        let taken = self.parser.push(bytes, &mut |fields| rows.push(values_of(row, fields)?));
         taken.map_err(|error| at_line(error, self.parser.line()))
     }
 
@@ -49,13 +69,10 @@ impl CopyIn {
     /// What the ledger will hold, and what runs.
     pub fn finish(mut self, draws: &mut Draws) -> Result<(Asked, Load)> {
         let (row, rows) = (&self.row, &mut self.rows);
-        let taken = self.parser.finish(&mut |fields| {
-            rows.push(values_of(row, fields)?);
-            Ok(())
-        });
+        let taken = self.parser.finish(&mut |fields| rows.push(values_of(row, fields)?));
         taken.map_err(|error| at_line(error, self.parser.line()))?;
-        let asked = Asked::load(&self.text, &self.rows);
-        let rows = self.rows.into_iter().map(|values| draws.arguments(&self.row, values));
+        let asked = Asked::load(&self.text, &self.rows.rows);
+        let rows = self.rows.rows.into_iter().map(|values| draws.arguments(&self.row, values));
         let rows = rows.collect::<Result<_>>()?;
         Ok((asked, Load { procedure: self.row, rows }))
     }

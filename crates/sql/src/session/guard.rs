@@ -19,6 +19,13 @@ use types::{Error, Result, SqlState};
 /// comes to it at last, even if its client is gone.
 const QUERY_UNITS_MAX: u64 = 100_000_000_000;
 
+/// The setting that says how much a query may hold, and what it says unless it is set.
+pub const QUERY_MEMORY: &str = "tally.query_memory";
+pub const QUERY_MEMORY_BYTES: u64 = 256 << 20;
+
+/// A longer text takes a while to be parsed and bound.
+pub const SHORT_TEXT_BYTES: usize = 16 << 10;
+
 const NEVER: u64 = u64::MAX;
 
 pub struct Guard {
@@ -26,19 +33,32 @@ pub struct Guard {
     born: Instant,
     /// When the running statement has to end, counted from `born`.
     deadline_ns: AtomicU64,
+    /// What a query may hold.
+    memory: AtomicU64,
 }
 
 impl Guard {
     pub fn new(canceled: Arc<AtomicBool>) -> Guard {
-        Guard { canceled, born: Instant::now(), deadline_ns: AtomicU64::new(NEVER) }
+        Guard {
+            canceled,
+            born: Instant::now(),
+            deadline_ns: AtomicU64::new(NEVER),
+            memory: AtomicU64::new(QUERY_MEMORY_BYTES),
+        }
     }
 
     pub fn canceled(&self) -> &Arc<AtomicBool> {
         &self.canceled
     }
 
+    /// What a query may hold in memory.
+    pub fn memory(&self) -> u64 {
+        self.memory.load(Ordering::Relaxed)
+    }
+
     /// A statement begins.
-    pub fn start(&self, timeout: Option<Duration>) {
+    pub fn start(&self, timeout: Option<Duration>, memory: u64) {
+        self.memory.store(memory, Ordering::Relaxed);
         let deadline = timeout.map_or(NEVER, |timeout| nanoseconds(self.born.elapsed() + timeout));
         self.deadline_ns.store(deadline, Ordering::Relaxed);
     }
@@ -67,7 +87,8 @@ fn canceled(message: &str) -> Error {
 
 /// For queries that no block will run.
 pub fn query_frame(guard: &Arc<Guard>) -> Frame {
-    Frame::metered(Meter::new(QUERY_UNITS_MAX, Some(guard.clone())))
+    let meter = Meter::new(QUERY_UNITS_MAX, Some(guard.clone()));
+    Frame::metered(meter.with_memory(guard.memory(), QUERY_MEMORY))
 }
 
 /// For a transaction, whose statements a block will run again: it spends what it could spend there.

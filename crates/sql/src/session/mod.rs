@@ -56,7 +56,7 @@ use crate::statement::{Bound, SessionInfo, Statement, TransactionModes};
 use chance::{NO_SEED, new_seed};
 use copy_in::CopyIn;
 pub use guard::aside;
-use guard::{Guard, query_frame};
+use guard::{Guard, SHORT_TEXT_BYTES, query_frame};
 use lifted::Lifted;
 use locking::Locking;
 use schema::{Schema, Versioned};
@@ -221,12 +221,12 @@ impl Session {
     }
 
     pub fn parse(&self, sql: &str) -> Result<Vec<Parsed>> {
-        parse(sql)
+        aside(sql.len() <= SHORT_TEXT_BYTES, || parse(sql))
     }
 
     /// Bind a statement against the newest schema, or find it bound already.
     pub fn prepare(&mut self, parsed: Parsed, types: &[Option<DataType>]) -> Result<Arc<Prepared>> {
-        self.guard.start(self.settings.statement_timeout());
+        self.guard.start(self.settings.statement_timeout(), self.settings.query_memory());
         let versioned = match parsed.as_of {
             said @ Some(_) => self.view_of(said)?.versioned,
             None => self.view().versioned,
@@ -238,7 +238,8 @@ impl Session {
         if cachable && let Some(prepared) = self.bound_already(&parsed.text, versioned.version) {
             return Ok(prepared);
         }
-        let mut prepared = self.bind(&versioned, parsed, types, true)?;
+        let is_short = parsed.text.len() <= SHORT_TEXT_BYTES;
+        let mut prepared = aside(is_short, || self.bind(&versioned, parsed, types, true))?;
         if let Statement::Execute { name, .. } = &prepared.bound.statement {
             prepared.bound.output = self.named_statement(name)?.bound.output.clone();
         }
@@ -303,7 +304,7 @@ impl Session {
         prepared: &Arc<Prepared>,
         parameters: &[Value],
     ) -> Result<Answer> {
-        self.guard.start(self.settings.statement_timeout());
+        self.guard.start(self.settings.statement_timeout(), self.settings.query_memory());
         let view = match self.view_of(prepared.parsed.as_of) {
             Err(error) if past::reads(&prepared.bound.statement) => return Err(error),
             view => view.unwrap_or_else(|_| self.newest_schema()),
@@ -618,7 +619,7 @@ impl Session {
             .copy
             .take()
             .ok_or_else(|| Error::new(SqlState::PROTOCOL_VIOLATION, "no COPY is in progress"))?;
-        self.guard.start(self.settings.statement_timeout());
+        self.guard.start(self.settings.statement_timeout(), self.settings.query_memory());
         let mut draws = self.draws(copy.row())?;
         let (asked, load) = copy.finish(&mut draws)?;
         let result = self.write(asked, Work::Load(load), draws).await?;

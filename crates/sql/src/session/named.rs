@@ -9,8 +9,11 @@ use procedure::Expr;
 use types::{DataType, Error, Result, SqlState};
 
 use super::{Answer, Prepared, Session, Tag, plain};
-use crate::parse::parse;
 use crate::statement::Statement;
+
+/// Statements that a session may have prepared by name, and their texts; they are bound when used.
+const NAMED_MAX: usize = 10_000;
+const NAMED_BYTES_MAX: usize = 16 << 20;
 
 impl Session {
     pub(super) fn prepare_named(
@@ -24,6 +27,17 @@ impl Session {
                 SqlState::DUPLICATE_PREPARED_STATEMENT,
                 format!("prepared statement \"{name}\" already exists"),
             ));
+        }
+        let held: usize = self.named.iter().map(|(name, (_, text))| name.len() + text.len()).sum();
+        if held + name.len() + text.len() > NAMED_BYTES_MAX || self.named.len() >= NAMED_MAX {
+            return Err(Error::new(
+                SqlState::OUT_OF_MEMORY,
+                "the session has prepared too many statements",
+            )
+            .with_detail(format!(
+                "There can be {NAMED_MAX}, of {NAMED_BYTES_MAX} bytes of text in all."
+            ))
+            .with_hint("DEALLOCATE those that are no longer needed."));
         }
         self.bind_named(name, types, text)?;
         self.named.insert(name.to_owned(), (types.to_vec(), text.to_owned()));
@@ -41,7 +55,7 @@ impl Session {
         types: &[Option<DataType>],
         text: &str,
     ) -> Result<Arc<Prepared>> {
-        let parsed = parse(text)?.into_iter().next().ok_or_else(|| unknown(name))?;
+        let parsed = self.parse(text)?.into_iter().next().ok_or_else(|| unknown(name))?;
         let not_preparable = || {
             Error::new(SqlState::SYNTAX_ERROR, "this statement cannot be prepared")
                 .with_hint("PREPARE takes SELECT, INSERT, UPDATE and DELETE.")

@@ -65,6 +65,7 @@ impl Session {
         let catalog = Arc::clone(snapshot.catalog());
         let mut overlay = Overlay::new(catalog, snapshot.height(), moment, NoRecord);
         let frame = &mut self.frame;
+        frame.meter().set_memory(self.guard.memory());
         let result = aside(work.is_short(), || work.run(frame, &mut overlay)).map_err(error_of);
         // Whatever it met is nothing if the snapshot was ended meanwhile.
         snapshot.check()?;

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use types::{DataType, Error, Height, Result, SqlState, Value};
 
+use super::guard::{QUERY_MEMORY, QUERY_MEMORY_BYTES};
+
 /// A setting that exists: its name as SHOW spells it and its default. Names compare without case.
 struct Known {
     name: &'static str,
@@ -58,6 +60,7 @@ static KNOWN: &[Known] = &[
     known("synchronous_commit", "on"),
     known("tally.as_of_block", ""),
     known("tally.fetch_timeout", "10min"),
+    known(QUERY_MEMORY, "256MB"),
     fixed("tally.last_snapshot_block", ""),
     known("tally.report_snapshot", "off"),
     fixed("tally.snapshot_block", ""),
@@ -278,6 +281,12 @@ impl Settings {
         Some(self.timeouts.fetch).filter(|timeout| !timeout.is_zero())
     }
 
+    /// Bytes that a query outside of blocks may hold.
+    pub fn query_memory(&self) -> u64 {
+        let said = self.changed.get(QUERY_MEMORY);
+        said.and_then(|text| memory(text)).unwrap_or(QUERY_MEMORY_BYTES)
+    }
+
     pub fn take_changes(&mut self) -> Vec<(String, String)> {
         std::mem::take(&mut self.unreported)
     }
@@ -379,6 +388,9 @@ fn check(name: &str, value: &str) -> Result<()> {
         "bytea_output" if !is(&["hex"]) => invalid("Use hex."),
         "DateStyle" if !value.to_ascii_uppercase().starts_with("ISO") => invalid("Use ISO, MDY."),
         name if BOOLEANS.contains(&name) => boolean(name, value).map(drop),
+        QUERY_MEMORY if memory(value).is_none() => {
+            invalid("Use 64kB to 64GB: a number of bytes, or one with kB, MB or GB.")
+        }
         name if TIMEOUTS.contains(&name) && duration(value).is_none() => {
             invalid("Use a number of milliseconds, or a number with one of us, ms, s, min, h, d.")
         }
@@ -423,6 +435,17 @@ fn duration(text: &str) -> Option<Duration> {
     // Whole milliseconds, as PostgreSQL rounds.
     let ms = us.checked_add(500)? / 1_000;
     i32::try_from(ms).is_ok().then(|| Duration::from_millis(ms))
+}
+
+const MEMORY_UNITS: [(&str, u64); 4] = [("kB", 1 << 10), ("MB", 1 << 20), ("GB", 1 << 30), ("", 1)];
+
+fn memory(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let (number, unit) =
+        text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let unit = MEMORY_UNITS.iter().find(|(name, _)| *name == unit.trim_start())?.1;
+    let bytes = number.parse::<u64>().ok()?.checked_mul(unit)?;
+    (64 << 10..=64 << 30).contains(&bytes).then_some(bytes)
 }
 
 /// In the largest unit that leaves no fraction.

@@ -276,7 +276,10 @@ impl OpenTransaction {
         self.queried = true;
         self.overlay.recorder.enabled = !self.only_reads();
         let (frame, overlay) = (&mut self.frame, &mut self.overlay);
+        // What a query answers leaves the transaction.
+        let memory_left = frame.meter().memory_left();
         let run = aside(work.is_short(), || work.run_within(frame, overlay));
+        self.frame.meter().release_to(memory_left);
         self.overlay.recorder.enabled = false;
         self.check()?;
         run.map_err(error_of)

@@ -58,6 +58,102 @@ fn whatever_a_session_runs_can_be_ended_by_a_timeout_and_by_its_client() {
     });
 }
 
+/// Much work or memory in one expression, in every way there is: `V` is a long text.
+const BOMBS: [&str; 24] = [
+    "length(translate(V, V, ''))",
+    "length(translate(V, repeat('b', 2000000) || V, V))",
+    "length(trim(both V from V))",
+    "length(rtrim(V, repeat('bc', 1000000)))",
+    "(V || 'b') LIKE ('%' || repeat('a', 1000000) || '%c')",
+    "V ILIKE repeat('%a', 1000000) || 'b'",
+    "V LIKE repeat('%_', 1000000) || 'b'",
+    "length(replace(V, 'a', 'aa'))",
+    "length(repeat(V, 3))",
+    "length(repeat(repeat(repeat(repeat('a', 1000), 1000), 50), 1))",
+    "length(lpad('', 60000000, V))",
+    "length(rpad('', 60000000, 'ä'))",
+    "position(repeat('a', 1000000) || 'b' in V)",
+    "length(split_part(V, 'a', 1900000))",
+    "length(reverse(upper(lower(initcap(V)))))",
+    "length(encode(sha256(decode(repeat('ab', 1000000), 'hex')), 'hex'))",
+    "length(concat_ws(V, 'a', 'b', 'c'))",
+    "length(V || V || V)",
+    "left(V, -1) = right(V, -1)",
+    "substring(V from 2) < substring(V from 3)",
+    "cardinality(array_cat(ARRAY[V, V], ARRAY[V]))",
+    "array_position(ARRAY[V, V], V || 'b')",
+    "V = ANY(ARRAY[V || 'a', V || 'b'])",
+    "ascii(V::bytea::text)",
+];
+
+/// Those that a block is given too, since in a build for tests its budget lasts long.
+const BOMBS_IN_BLOCKS: [usize; 3] = [0, 5, 16];
+
+/// A thousand of them at once take long: a block refuses them, and elsewhere a timeout ends them.
+#[test]
+fn no_expression_takes_long_in_a_block_or_cannot_be_ended_outside() {
+    block_on(async {
+        let node = Node::new("serial");
+        let mut client = node.session();
+        client.run("CREATE TABLE t (id int PRIMARY KEY, v text)").await.unwrap();
+        client.run("INSERT INTO t SELECT n, 'v' FROM generate_series(1, 1000) n").await.unwrap();
+        for (place, bomb) in BOMBS.iter().enumerate() {
+            let bomb = bomb.replace('V', "repeat('a', 2000000 + length(v))");
+            if BOMBS_IN_BLOCKS.contains(&place) {
+                let update = format!("UPDATE t SET v = left(({bomb})::text, 10)");
+                let error = client.run(&update).await.map(drop).unwrap_err();
+                assert_eq!(error.code(), SqlState::STATEMENT_TOO_COMPLEX, "{bomb}: {error}");
+                assert!(error.fields().hint.is_some());
+            }
+            client.run("SET statement_timeout = 50").await.unwrap();
+            let started = Instant::now();
+            let error = client.run(&format!("SELECT ({bomb})::text FROM t")).await;
+            let error = error.map(drop).unwrap_err();
+            let ended = [SqlState::QUERY_CANCELED, SqlState::PROGRAM_LIMIT_EXCEEDED];
+            assert!(ended.contains(&error.code()), "{bomb}: {error}");
+            assert!(started.elapsed() < Duration::from_secs(20), "{bomb}: {:?}", started.elapsed());
+            client.run("SET statement_timeout = 0").await.unwrap();
+        }
+        assert_eq!(client.number("SELECT count(*) FROM t WHERE v = 'v'").await, 1000);
+        node.verify();
+    });
+}
+
+/// Rows with long values are bounded by their bytes.
+#[test]
+fn memory_is_bounded_in_blocks_and_outside() {
+    block_on(async {
+        let node = Node::new("serial");
+        let mut client = node.session();
+        client.run("CREATE TABLE t (id int PRIMARY KEY, v text)").await.unwrap();
+        let long = "SELECT n, repeat('x', 40000000) FROM generate_series(1, 300) n";
+        let error = client.run(&format!("INSERT INTO t {long}")).await.map(drop).unwrap_err();
+        let bounds = [SqlState::STATEMENT_TOO_COMPLEX, SqlState::PROGRAM_LIMIT_EXCEEDED];
+        assert!(bounds.contains(&error.code()), "{error}");
+        assert!(error.fields().hint.is_some());
+        for query in [
+            long.to_owned(),
+            format!("SELECT array_agg(v) FROM ({long}) x (n, v)"),
+            format!("SELECT n FROM ({long}) x (n, v) ORDER BY v || n::text"),
+            format!("SELECT count(*) FROM (SELECT DISTINCT n, v FROM ({long}) x (n, v)) y"),
+            format!(
+                "SELECT v, count(*) FROM (SELECT n, v || n::text FROM ({long}) z (n, v)) x (n, v) GROUP BY v"
+            ),
+        ] {
+            let error = client.run(&query).await.map(drop).unwrap_err();
+            assert_eq!(error.code(), SqlState::OUT_OF_MEMORY, "{query}: {error}");
+            assert!(error.fields().detail.as_deref().unwrap_or("").contains("query_memory"));
+        }
+        client.run("SET tally.query_memory = '64kB'").await.unwrap();
+        let small = "SELECT repeat('x', 1000) FROM generate_series(1, 100) n";
+        assert_eq!(code(client.run(small).await), SqlState::OUT_OF_MEMORY);
+        client.run("RESET tally.query_memory").await.unwrap();
+        client.run(small).await.unwrap();
+        assert_eq!(client.number("SELECT count(*) FROM t").await, 0);
+        node.verify();
+    });
+}
+
 /// A timeout is no business of a block: whether a transaction is in it must not depend on a clock.
 #[test]
 fn a_timeout_does_not_reach_into_a_block() {

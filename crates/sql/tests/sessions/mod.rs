@@ -3,6 +3,7 @@
 mod bounds;
 mod chance;
 mod deferral;
+mod fuzz;
 mod interactive;
 mod keys;
 mod locks;
