@@ -133,18 +133,17 @@ impl Sequencer {
             under_way: 0,
             asked: 0,
         };
-        sequencer.have_hands()?;
+        sequencer.have_hands();
         Ok(sequencer)
     }
 
     /// Threads for blocks that overlap, where they do.
-    pub(super) fn have_hands(&mut self) -> std::io::Result<()> {
-        let overlap = self.pipeline.rules().overlap() && self.replica.crew().workers() > 1;
+    pub(super) fn have_hands(&mut self) {
+        let workers = self.replica.crew().workers();
+        let overlap = self.pipeline.rules().overlap() && workers > 1;
         if overlap != self.hands.is_some() {
-            let start = || Hands::start(self.replica.crew(), &self.shared);
-            self.hands = overlap.then(start).transpose()?;
+            self.hands = overlap.then(|| Hands::start(workers, &self.shared));
         }
-        Ok(())
     }
 
     pub fn run(mut self) {
@@ -181,7 +180,7 @@ impl Sequencer {
         while let Some(event) = self.happened()? {
             self.follow(event)?;
         }
-        self.have_hands().map_err(|error| stopped(error.to_string()))?;
+        self.have_hands();
         self.run_errands();
         let clock = Arc::clone(&self.shared.clock);
         let carried = self.replica.deferred_to_next();
