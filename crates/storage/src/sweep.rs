@@ -23,8 +23,8 @@
 //! # What is looked at, and when
 //!
 //! A chunk is looked at once when it is full and its last block is some blocks old: those who run
-//! blocks read the last two or three snapshots and let go of them, so that most chunks come free
-//! whole before that. What a chunk still holds afterwards has a *witness*, the highest reader
+//! blocks read the last few snapshots and let go of them, so that most chunks come free whole
+//! before that. What a chunk still holds afterwards has a *witness*, the highest reader
 //! below its last block, and it is looked at again only when that reader has gone.
 //! So a policy that retains a snapshot every so many blocks and drops the oldest never looks
 //! twice: when the oldest goes, the horizon rises over its chunks. The work of a collection is
@@ -53,7 +53,7 @@ const CHUNKS_AT_ONCE: usize = 16;
 
 /// Blocks of this age are no longer read for the sake of the blocks behind them. Tests look at
 /// chunks at once.
-const YOUNG_BLOCKS: Height = if cfg!(test) { 0 } else { 4 };
+const YOUNG_BLOCKS: Height = if cfg!(test) { 0 } else { 16 };
 
 /// A collection's look at chunks.
 struct Sweep<'a> {
