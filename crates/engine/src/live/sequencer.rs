@@ -94,8 +94,8 @@ pub(super) struct Sequencer {
     pub(super) released: usize,
     /// Clients that are about: those that the last block released, and those that waited then.
     expected: usize,
-    /// What a transaction took, of preparing and executing its block.
-    cost: Duration,
+    /// What overlapping can hide of a transaction: the shorter of preparing and finishing it.
+    hidden: Duration,
     /// Requests of blocks that are not released.
     pub(super) under_way: usize,
     /// They, and those that waited, when the last batch was cut.
@@ -129,7 +129,7 @@ impl Sequencer {
             execute: Duration::ZERO,
             released: 0,
             expected: 0,
-            cost: Duration::ZERO,
+            hidden: Duration::ZERO,
             under_way: 0,
             asked: 0,
         };
@@ -206,9 +206,10 @@ impl Sequencer {
         may.then_some(self.released.min(self.under_way).max(1))
     }
 
-    /// Whether what is asked at a time takes so long that it is worth handing over.
+    /// Whether so much of what is asked at a time can be hidden behind the rest that it is worth
+    /// handing over: the shorter half of a block at most.
     fn is_worth_overlapping(&self) -> bool {
-        self.cost.saturating_mul(self.asked as u32) >= self.overlap_min
+        self.hidden.saturating_mul(self.asked as u32) >= self.overlap_min
     }
 
     /// Whether all that is under way is to come to its end first: for a reader that waits for a
@@ -378,7 +379,7 @@ impl Sequencer {
         }
         self.execute = took + began.elapsed();
         let transactions = executed.settled.len().max(1) as u32;
-        self.cost = (self.prepare + self.execute) / transactions;
+        self.hidden = self.prepare.min(self.execute) / transactions;
         Ok(self.has_run(height, executed))
     }
 
