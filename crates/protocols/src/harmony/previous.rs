@@ -283,6 +283,9 @@ impl Previous {
         };
         if !self.writes[first..].is_sorted_by(|a, b| key(a, b).is_le()) {
             self.writes[first..].sort_unstable_by(key);
+            for (key, (_, write)) in self.written[first..].iter_mut().zip(&self.writes[first..]) {
+                *key = record_key(write.table, &write.key);
+            }
         }
     }
 
