@@ -179,7 +179,10 @@ impl Bed {
     pub fn copy(source: &Source, cell: &Cell, options: LogOptions) -> Result<Bed> {
         let workload = cell.workload.make(cell.theta)?;
         let folder = cell.durability.as_deref().map(|folder| (folder, options));
-        let mut bed = Bed::empty(workload, &cell.protocol, cell.threads, folder)?;
+        // Without sealing the replica only makes the tables: it must not hold the snapshots that
+        // its protocol would go on from.
+        let protocol = if cell.sealing { &*cell.protocol } else { "serial" };
+        let mut bed = Bed::empty(workload, protocol, cell.threads, folder)?;
         for (at, text) in source.statements.iter().enumerate() {
             let last = at + 1 == source.statements.len();
             let schema = Body::Schema { text: text.clone() };

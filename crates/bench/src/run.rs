@@ -245,10 +245,7 @@ fn unsealed(
 ) -> Result<Spent> {
     let protocol = protocols::by_name(&cell.protocol)?;
     run.snapshot_lag = protocol.snapshot_lag();
-    let beside = if run.snapshot_lag > 1 { cell.threads / 2 } else { 0 };
-    let crew = Crew::new(cell.threads - beside);
-    let beside = (beside > 0).then(|| Crew::new(beside));
-    let halves = beside.as_ref().map_or(Halves::FinishFirst, Halves::Beside);
+    let (crew, halves) = (Crew::new(cell.threads), Halves::Together);
     let mut stepper = stepper(store, protocol)?;
     // A protocol with tables of its own loads them for its first block: this empty one.
     stepper.order(Batch { time_us: 0, tasks: Vec::new() }).map_err(halted)?;
@@ -274,7 +271,10 @@ fn unsealed(
     Ok(stopwatch.stop())
 }
 
-fn next_block<T: Task + Send>(feed: &mut Feed<T>, stepper: &Stepper<T>) -> Option<Vec<T>> {
+fn next_block<T: Task + Send + 'static>(
+    feed: &mut Feed<T>,
+    stepper: &Stepper<T>,
+) -> Option<Vec<T>> {
     let line = stepper.line();
     feed.block(line.joining(stepper.pipeline().next_height()), line.has_deferred())
 }

@@ -1,21 +1,39 @@
 //! The workers that a protocol runs its parallel steps on.
 //!
-//! A crew of n is n - 1 parked threads and the caller. `run` hands the same job to all of them and
-//! returns when every one is done: a fork and a join, which is the shape of every step of a
-//! block protocol. The steps of a block follow each other within microseconds, so whoever waits
-//! looks for the next one a short while before it sleeps on a condition variable; not at all where
-//! there are fewer cores than workers, since then it would wait for the very core that it holds.
+//! A crew of n is n - 1 parked threads and the caller. `run` posts a job of n *parts* and returns
+//! when every one is done: a fork and a join, which is the shape of every step of a block protocol.
+//! The caller does part 0, idle threads take the others, and the caller takes those that are left:
+//! so a job gets on however few of the crew are free.
 //!
 //! ```text
-//!   caller    post ─ job(0) ───────────┐ look, sleep │ post ─ job(0) …
-//!   worker 1     └ job(1) ──────────┐ look … ──────────── └ job(1) …
+//!   caller    post ─ part 0 ───────────┐ look, sleep │ post ─ part 0 …
+//!   worker 1     └ part 1 ──────────┐ look … ──────────── └ part 1 …
 //! ```
+//!
+//! *Two jobs at a time.* [`Crew::spawn`] posts a *task*, which may run jobs of its own, and
+//! [`Crew::join`] does one thing here and another as a task. Where the one waits, or runs a step
+//! that cannot be divided, the others work for the other one: there are never more threads at work
+//! than the crew has workers, and none is idle while a part is open.
+//!
+//! ```text
+//!   caller    finish H: part 0, alone, part 0 and 1, alone ┐ part 1 of prepare ┐
+//!   worker 1  prepare H+1: part 0 ─────────────────────────┴───────────────────┘
+//! ```
+//!
+//! The parts of a job may wait for each other, if those of the tasks beside it do not.
+//!
+//! The steps of a block follow each other within microseconds, so whoever waits looks for the next
+//! one a short while before it sleeps on a condition variable; not at all where there are fewer
+//! cores than workers, since then it would wait for the very core that it holds.
 //!
 //! Cost: a wake-up of a sleeping worker takes 5 to 50 microseconds until it runs, so a caller with
 //! little to do should do it alone: see [`Crew::run_if_large`].
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
 use crate::trial;
@@ -25,25 +43,81 @@ type Job = Arc<dyn Fn(usize) + Send + Sync>;
 /// Looks, each some ten nanoseconds, before a wait becomes a sleep.
 const LOOKS: u32 = 2_000;
 
+/// How far a job is.
+struct Progress {
+    /// Parts that are not done.
+    left: AtomicUsize,
+    panicked: AtomicBool,
+}
+
+impl Progress {
+    fn is_done(&self) -> bool {
+        self.left.load(Ordering::Acquire) == 0
+    }
+}
+
+/// A job of which parts are open.
+struct Post {
+    job: Job,
+    open: Range<usize>,
+    progress: Arc<Progress>,
+}
+
+/// A part that was taken.
+struct Part {
+    job: Job,
+    number: usize,
+    progress: Arc<Progress>,
+}
+
 #[derive(Default)]
 struct Board {
-    job: Option<Job>,
-    panicked: bool,
+    /// Oldest first.
+    posts: VecDeque<Post>,
+    /// Those that sleep until a job is done, and those that would take a part meanwhile.
+    waiting: usize,
+    helping: usize,
     closed: bool,
 }
 
-/// `turn` and `running` change under the lock of `board`; without it they may only be looked at.
+impl Board {
+    fn take(&mut self) -> Option<Part> {
+        self.take_at(0)
+    }
+
+    fn take_of(&mut self, progress: &Arc<Progress>) -> Option<Part> {
+        let at = self.posts.iter().position(|post| Arc::ptr_eq(&post.progress, progress))?;
+        self.take_at(at)
+    }
+
+    fn take_at(&mut self, at: usize) -> Option<Part> {
+        let post = self.posts.get_mut(at)?;
+        let number = post.open.next()?;
+        let part =
+            Part { job: Arc::clone(&post.job), number, progress: Arc::clone(&post.progress) };
+        if post.open.is_empty() {
+            self.posts.remove(at);
+        }
+        Some(part)
+    }
+}
+
+/// `open` changes under the lock of `board`; without it it may only be looked at.
 struct Shared {
+    workers: usize,
     board: Mutex<Board>,
-    /// Counts jobs, so that a worker takes each one once.
-    turn: AtomicU64,
-    running: AtomicUsize,
+    /// Parts that nobody has taken.
+    open: AtomicUsize,
     posted: Condvar,
     finished: Condvar,
     looks: u32,
 }
 
 impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Board> {
+        self.board.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
     /// Waits a while for something to become true; the caller then sees for himself.
     fn look_for(&self, come: impl Fn() -> bool) {
         for _ in 0..self.looks {
@@ -53,31 +127,139 @@ impl Shared {
             std::hint::spin_loop();
         }
     }
+
+    fn post(&self, job: Job, open: Range<usize>, parts: usize) -> Arc<Progress> {
+        let left = AtomicUsize::new(parts);
+        let progress = Arc::new(Progress { left, panicked: AtomicBool::new(false) });
+        let mut board = self.lock();
+        self.open.fetch_add(open.len(), Ordering::Relaxed);
+        board.posts.push_back(Post { job, open, progress: Arc::clone(&progress) });
+        drop(board);
+        self.posted.notify_all();
+        progress
+    }
+
+    fn taken(&self, part: Option<Part>) -> Option<Part> {
+        if part.is_some() {
+            self.open.fetch_sub(1, Ordering::Relaxed);
+        }
+        part
+    }
+
+    fn perform(&self, part: Part) {
+        let Part { job, number, progress } = part;
+        let result = catch_unwind(AssertUnwindSafe(|| job(number)));
+        // What the job captured must be gone before the caller is told that all is done.
+        drop(job);
+        self.done(&progress, result.is_err());
+    }
+
+    fn done(&self, progress: &Progress, panicked: bool) {
+        if panicked {
+            progress.panicked.store(true, Ordering::Relaxed);
+        }
+        if progress.left.fetch_sub(1, Ordering::AcqRel) > 1 {
+            return;
+        }
+        let board = self.lock();
+        if board.waiting > 0 {
+            self.finished.notify_all();
+        }
+        if board.helping > 0 {
+            self.posted.notify_all();
+        }
+    }
+
+    /// Waits for parts that others have taken.
+    fn wait_for(&self, progress: &Progress) {
+        self.look_for(|| progress.is_done());
+        if progress.is_done() {
+            return;
+        }
+        let mut board = self.lock();
+        board.waiting += 1;
+        while !progress.is_done() {
+            board = self.finished.wait(board).unwrap_or_else(|e| e.into_inner());
+        }
+        board.waiting -= 1;
+    }
+
+    /// Takes parts of any job until this one is done.
+    fn help_until_done(&self, progress: &Progress) {
+        loop {
+            self.look_for(|| progress.is_done() || self.open.load(Ordering::Relaxed) > 0);
+            if progress.is_done() {
+                return;
+            }
+            let mut board = self.lock();
+            match self.taken(board.take()) {
+                Some(part) => {
+                    drop(board);
+                    self.perform(part);
+                }
+                None if progress.is_done() => return,
+                None => {
+                    board.helping += 1;
+                    board = self.posted.wait(board).unwrap_or_else(|e| e.into_inner());
+                    board.helping -= 1;
+                }
+            }
+        }
+    }
+
+    /// What a thread of the crew does.
+    fn serve(&self) {
+        loop {
+            self.look_for(|| self.open.load(Ordering::Relaxed) > 0);
+            let mut board = self.lock();
+            let part = loop {
+                if board.closed {
+                    return;
+                }
+                match self.taken(board.take()) {
+                    Some(part) => break part,
+                    None => board = self.posted.wait(board).unwrap_or_else(|e| e.into_inner()),
+                }
+            };
+            drop(board);
+            self.perform(part);
+        }
+    }
 }
 
 pub struct Crew {
     shared: Arc<Shared>,
+    /// None where this is what a task sees of its crew.
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Crew {
     /// A crew of `workers` (at least one, the caller).
     pub fn new(workers: usize) -> Crew {
+        Crew::start(workers.max(1), workers.max(1) - 1)
+    }
+
+    /// A crew of `workers` (at least one) for tasks: the caller, who posts them, is none of them.
+    pub fn of_tasks(workers: usize) -> Crew {
+        Crew::start(workers.max(1), workers.max(1))
+    }
+
+    fn start(workers: usize, threads: usize) -> Crew {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let shared = Arc::new(Shared {
+            workers,
             board: Mutex::default(),
-            turn: AtomicU64::new(0),
-            running: AtomicUsize::new(0),
+            open: AtomicUsize::new(0),
             posted: Condvar::new(),
             finished: Condvar::new(),
             looks: if workers <= cores { LOOKS } else { 0 },
         });
-        let threads = (1..workers.max(1))
+        let threads = (1..=threads)
             .map(|worker| {
                 let shared = Arc::clone(&shared);
                 std::thread::Builder::new()
                     .name(format!("worker-{worker}"))
-                    .spawn(move || work(&shared, worker))
+                    .spawn(move || shared.serve())
                     .expect("the operating system refused a thread")
             })
             .collect();
@@ -85,42 +267,39 @@ impl Crew {
     }
 
     pub fn workers(&self) -> usize {
-        self.threads.len() + 1
+        self.shared.workers
     }
 
-    /// `job(w)` for each worker w in `0..workers`, in parallel; returns when all are done. A panic
-    /// of any of them becomes the caller's.
+    /// `job(w)` for each w in `0..workers`, in parallel as far as workers are free; returns when
+    /// all are done. A panic of any of them becomes the caller's.
     pub fn run(&self, job: impl Fn(usize) + Send + Sync + 'static) {
-        if self.threads.is_empty() {
+        let workers = self.workers();
+        if workers == 1 {
             return job(0);
         }
-        let trial = trial::Job::new(self.workers());
+        let trial = trial::Job::new(workers);
+        let takes_turns = trial.takes_turns();
         let job: Job = Arc::new(move |worker| {
             let _on = trial.enter(worker);
             trial::pause();
             job(worker);
         });
-        {
-            let mut board = self.lock();
-            board.job = Some(Arc::clone(&job));
-            board.panicked = false;
-            self.shared.running.store(self.threads.len(), Ordering::Relaxed);
-            self.shared.turn.fetch_add(1, Ordering::Relaxed);
-        }
-        self.shared.posted.notify_all();
-        let own = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job(0)));
-        self.shared.look_for(|| self.shared.running.load(Ordering::Relaxed) == 0);
-        let mut board = self.lock();
-        while self.shared.running.load(Ordering::Relaxed) > 0 {
-            board = self.shared.finished.wait(board).unwrap_or_else(|e| e.into_inner());
-        }
-        board.job = None;
-        let others_panicked = board.panicked;
-        drop(board);
+        let progress = self.shared.post(Arc::clone(&job), 1..workers, workers);
+        let own = catch_unwind(AssertUnwindSafe(|| job(0)));
+        drop(job);
+        self.shared.done(&progress, false);
+        // Those that take turns wait for each other.
+        while !takes_turns && self.take_one_of(&progress) {}
+        self.shared.wait_for(&progress);
         if let Err(panic) = own {
-            std::panic::resume_unwind(panic);
+            resume_unwind(panic);
         }
-        assert!(!others_panicked, "a worker panicked");
+        assert!(!progress.panicked.load(Ordering::Relaxed), "a worker panicked");
+    }
+
+    fn take_one_of(&self, progress: &Arc<Progress>) -> bool {
+        let part = self.shared.taken(self.shared.lock().take_of(progress));
+        part.map(|part| self.shared.perform(part)).is_some()
     }
 
     /// As `run` when `items` are worth the wake-ups, otherwise `job(0)` alone: jobs share their
@@ -130,48 +309,62 @@ impl Crew {
         if items < ITEMS_PER_WAKE_UP { job(0) } else { self.run(job) }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Board> {
-        self.shared.board.lock().unwrap_or_else(|e| e.into_inner())
+    /// Posts a task for the threads of the crew. It is told of the crew, to run jobs on it, and
+    /// must not panic.
+    pub fn spawn(&self, task: impl FnOnce(&Crew) + Send + 'static) {
+        self.post_task(task);
+    }
+
+    fn post_task(&self, task: impl FnOnce(&Crew) + Send + 'static) -> Arc<Progress> {
+        let crew = Crew { shared: Arc::clone(&self.shared), threads: Vec::new() };
+        let task = Mutex::new(Some((task, crew)));
+        let job: Job = Arc::new(move |_| {
+            let task = task.lock().unwrap_or_else(|e| e.into_inner()).take();
+            if let Some((task, crew)) = task {
+                task(&crew);
+            }
+        });
+        self.shared.post(job, 0..1, 1)
+    }
+
+    /// Does both at the same time, as far as workers are free: `job` here, `beside` where one is.
+    /// A panic of either becomes the caller's.
+    pub fn join<A, B: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> A,
+        beside: impl FnOnce(&Crew) -> B + Send + 'static,
+    ) -> (A, B) {
+        if self.workers() == 1 {
+            return (job(), beside(self));
+        }
+        let (tell, told) = std::sync::mpsc::sync_channel(1);
+        let progress = self.post_task(move |crew| {
+            let _ = tell.send(catch_unwind(AssertUnwindSafe(|| beside(crew))));
+        });
+        let own = catch_unwind(AssertUnwindSafe(job));
+        self.shared.help_until_done(&progress);
+        let other = told.recv().expect("a task that is done has told");
+        match (own, other) {
+            (Ok(own), Ok(other)) => (own, other),
+            (Err(panic), _) | (_, Err(panic)) => resume_unwind(panic),
+        }
     }
 }
 
 impl Drop for Crew {
     fn drop(&mut self) {
-        self.lock().closed = true;
+        if self.threads.is_empty() {
+            return;
+        }
+        let posts = {
+            let mut board = self.shared.lock();
+            board.closed = true;
+            std::mem::take(&mut board.posts)
+        };
+        drop(posts);
         self.shared.posted.notify_all();
         for thread in self.threads.drain(..) {
             let _ = thread.join();
-        }
-    }
-}
-
-fn work(shared: &Shared, worker: usize) {
-    let mut done = 0;
-    loop {
-        shared.look_for(|| shared.turn.load(Ordering::Relaxed) > done);
-        let job = {
-            let mut board = shared.board.lock().unwrap_or_else(|e| e.into_inner());
-            loop {
-                if board.closed {
-                    return;
-                }
-                let turn = shared.turn.load(Ordering::Relaxed);
-                if turn > done
-                    && let Some(job) = &board.job
-                {
-                    done = turn;
-                    break Arc::clone(job);
-                }
-                board = shared.posted.wait(board).unwrap_or_else(|e| e.into_inner());
-            }
-        };
-        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job(worker)));
-        // What the job captured must be gone before the caller is told that all is done.
-        drop(job);
-        let mut board = shared.board.lock().unwrap_or_else(|e| e.into_inner());
-        board.panicked |= result.is_err();
-        if shared.running.fetch_sub(1, Ordering::Relaxed) == 1 {
-            shared.finished.notify_one();
         }
     }
 }
@@ -206,5 +399,66 @@ mod tests {
         }));
         assert!(caught.is_err());
         crew.run(|_| {});
+    }
+
+    #[test]
+    fn two_jobs_at_a_time_are_both_done_by_any_number_of_workers() {
+        for workers in [1, 2, 3, 8] {
+            let crew = Crew::new(workers);
+            let counts: Arc<Vec<AtomicUsize>> =
+                Arc::new((0..2 * workers).map(|_| AtomicUsize::new(0)).collect());
+            let count = |first: usize| {
+                let counts = Arc::clone(&counts);
+                move |part: usize| {
+                    counts[first + part].fetch_add(1, Ordering::Relaxed);
+                }
+            };
+            for round in 0..200 {
+                let (here, there) = (count(0), count(workers));
+                let run_there = move |crew: &Crew| {
+                    (0..5).for_each(|_| crew.run(there.clone()));
+                    round
+                };
+                let run_here = || (0..3).for_each(|_| crew.run(here.clone()));
+                assert_eq!(crew.join(run_here, run_there), ((), round));
+            }
+            let counts: Vec<_> = counts.iter().map(|c| c.load(Ordering::Relaxed)).collect();
+            let expected = [vec![600; workers], vec![1000; workers]].concat();
+            assert_eq!(counts, expected);
+        }
+    }
+
+    /// The caller works for the task once it has nothing else to do, and what the task's jobs
+    /// captured is gone when they are done.
+    #[test]
+    fn a_job_needs_no_thread_but_the_one_that_runs_it() {
+        let crew = Crew::of_tasks(2);
+        let (tell, told) = std::sync::mpsc::channel();
+        for task in 0..10 {
+            let tell = tell.clone();
+            crew.spawn(move |crew| {
+                let captured = Arc::new(());
+                let job = Arc::clone(&captured);
+                crew.run(move |_| drop(Arc::clone(&job)));
+                assert!(Arc::into_inner(captured).is_some());
+                tell.send(task).unwrap();
+            });
+        }
+        let mut tasks: Vec<i32> = (0..10).map(|_| told.recv().unwrap()).collect();
+        tasks.sort_unstable();
+        assert_eq!(tasks, (0..10).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_panic_beside_reaches_the_caller_and_the_crew_goes_on() {
+        let crew = Crew::new(2);
+        for beside in [true, false] {
+            let caught = catch_unwind(AssertUnwindSafe(|| {
+                crew.join(|| assert!(beside, "here"), move |_| assert!(!beside, "there"))
+            }));
+            assert!(caught.is_err());
+        }
+        crew.run(|_| {});
+        assert_eq!(crew.join(|| 1, |_| 2), (1, 2));
     }
 }

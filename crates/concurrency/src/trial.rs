@@ -186,6 +186,11 @@ mod switched_on {
             Job { trial, turns }
         }
 
+        /// Whether its workers take turns, so that all of them must be at work.
+        pub fn takes_turns(&self) -> bool {
+            self.turns.is_some()
+        }
+
         /// Each worker must.
         pub fn enter(&self, worker: usize) -> Guard {
             let trial = self.trial.map_seed(|seed| seed.wrapping_add(worker as u64));
@@ -301,6 +306,11 @@ mod switched_off {
         #[inline(always)]
         pub fn new(_: usize) -> Job {
             Job
+        }
+
+        #[inline(always)]
+        pub fn takes_turns(&self) -> bool {
+            false
         }
 
         #[inline(always)]

@@ -37,9 +37,9 @@ pub struct BlockLimits {
     pub wait_max: Duration,
     /// Requests that may wait; more are refused with 53300.
     pub queued_max: usize,
-    /// Where the protocol allows it, a block is prepared beside the one before it, if preparing and
-    /// finishing the last one took so long: below, handing them to threads costs more than it
-    /// saves.
+    /// Where the protocol allows it, a block is prepared beside the one before it, if the shorter
+    /// of preparing and finishing what is asked at a time takes so long: below, handing blocks to
+    /// other threads costs more than it hides, and two small blocks cost more than a large one.
     pub overlap_min: Duration,
 }
 

@@ -38,7 +38,7 @@ pub struct Ran<T = Arc<Work>> {
     pub tasks: Vec<Option<T>>,
 }
 
-impl<T: Task + Send> Course<T> {
+impl<T: Task + Send + 'static> Course<T> {
     /// Right behind a barrier; what is deferred comes again so often at most.
     pub fn behind(
         floor: Height,

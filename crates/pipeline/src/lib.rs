@@ -28,5 +28,5 @@ pub use line::{
     Decided, Deferred, Finished, Finishing, Line, LineStart, Planned, Ran, Ready, Settled, Task,
 };
 pub use safe::SafeSnapshot;
-pub use schedule::{Action, Actions, Barrier, Cadence, Event, Pipeline, Rules};
+pub use schedule::{Action, Actions, Barrier, Cadence, Event, Pipeline, Rules, SAFE_BLOCKS};
 pub use stepper::{Batch, Halves, Stepper};

@@ -18,7 +18,8 @@
 //! A reader that must see H and meets it in doubt waits for block H + 1 to be finished, and where
 //! that overtook, for the next batch to be cut behind all that is under way: a few blocks at most.
 //! One that need not takes the newest safe state. It is pinned, since blocks that overtake may
-//! follow one another for long.
+//! follow one another, until the next that is prepared on the block before it
+//! ([`SAFE_BLOCKS`](crate::SAFE_BLOCKS)).
 
 use storage::{Snapshot, Store};
 use types::Height;

@@ -7,8 +7,8 @@
 //!                          │ prepare 2 on 0 │ prepare 3 on 1 │ …
 //! ```
 //!
-//! One block is finished and the next one prepared in one turn: at the same time by two crews, or
-//! one after the other, in either order ([`Halves`]). None of it shows in the results, nor does how
+//! One block is finished and the next one prepared in one turn: at the same time by one crew or
+//! two, or one after the other, in either order ([`Halves`]). None of it shows in the results, nor does how
 //! far ahead blocks are prepared: the caller orders as many as may be ordered, or fewer.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -31,8 +31,9 @@ pub struct Batch<T> {
 #[derive(Clone, Copy)]
 pub enum Halves<'a> {
     PrepareFirst,
-    /// As the live engine does.
     FinishFirst,
+    /// By one crew, as the live engine does.
+    Together,
     /// By another crew, which prepares while the first one finishes.
     Beside(&'a Crew),
 }
@@ -50,7 +51,7 @@ pub struct Stepper<T> {
     safe: SafeSnapshot,
 }
 
-impl<T: Task + Send> Stepper<T> {
+impl<T: Task + Send + 'static> Stepper<T> {
     pub fn new(line: Line<T>, pipeline: Pipeline) -> Stepper<T> {
         let (ordered, ready, to_prepare, to_finish) = Default::default();
         let (finished, released) = Default::default();
@@ -138,13 +139,17 @@ impl<T: Task + Send> Stepper<T> {
         }
         let line = &mut self.line;
         let finish = || finish.map(|ready| line.finish(ready, crew)).transpose();
-        let prepare = |crew| prepare.map(|planned| planned.prepare(crew)).transpose();
+        let prepare = |crew: &Crew| prepare.map(|planned| planned.prepare(crew)).transpose();
         let (finished, ready) = match halves {
             Halves::PrepareFirst => {
                 let ready = prepare(crew)?;
                 (finish()?, ready)
             }
             Halves::FinishFirst => (finish()?, prepare(crew)?),
+            Halves::Together => {
+                let (finished, ready) = crew.join(finish, prepare);
+                (finished?, ready?)
+            }
             Halves::Beside(beside) => std::thread::scope(|scope| {
                 let preparing = scope.spawn(|| prepare(beside));
                 let finished = finish();

@@ -38,7 +38,6 @@ fn main() {
     let line = Line::new(Arc::clone(&store), LineStart::new(protocol), 0).without_changes();
     let pipeline = Pipeline::new(1, 1, line.rules(), Cadence::default());
     let mut stepper = Stepper::new(line, pipeline);
-    let (mut carried_bytes, mut encoding) = (0, Duration::ZERO);
     let mut blocks = blocks.into_iter();
     loop {
         while stepper.pipeline().may_order()
@@ -46,11 +45,8 @@ fn main() {
         {
             stepper.order(Batch { time_us: 0, tasks }).expect("no halt");
         }
-        let released = stepper.release(&crew, Halves::FinishFirst).expect("no halt");
+        let released = stepper.release(&crew, Halves::Together).expect("no halt");
         let Some(finished) = released else { break };
-        let began = cpu_time();
-        carried_bytes += stepper.line().carried().encode().len();
-        encoding += cpu_time() - began;
         rerun += finished.report.rerun as usize;
         committed += finished.settled.iter().filter(|one| one.outcome.is_committed()).count();
     }
@@ -63,11 +59,13 @@ fn main() {
         100.0 * rerun as f64 / count as f64,
         100.0 * (count - committed) as f64 / count as f64,
     );
+    let began = Instant::now();
+    let carried_bytes = stepper.line().carried().encode().len();
     if carried_bytes > 0 {
         println!(
             "carried over: {:.0} bytes and {:.0} ns a transaction to encode",
-            carried_bytes as f64 / count as f64,
-            encoding.as_nanos() as f64 / count as f64,
+            carried_bytes as f64 / size as f64,
+            began.elapsed().as_nanos() as f64 / size as f64,
         );
     }
 }

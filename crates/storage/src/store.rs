@@ -556,13 +556,14 @@ impl Store {
     }
 
     pub fn usage(&self) -> StoreUsage {
+        let heights = self.pins.heights();
         StoreUsage {
             undo_bytes: self.undo.chunks_in_use() * UndoSpace::chunk_bytes(),
             undo_unswept_bytes: self.undo.chunks_unswept() as u64 * UndoSpace::chunk_bytes(),
             garbage_blocks: self.garbage.lock().due.len(),
-            snapshots: self.pins.heights().len(),
+            snapshots: heights.len(),
             snapshots_retained: self.pins.retained_heights().len(),
-            oldest_snapshot: self.pins.lowest(),
+            oldest_snapshot: heights.into_iter().min(),
         }
     }
 }

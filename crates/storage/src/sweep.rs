@@ -22,8 +22,10 @@
 //!
 //! # What is looked at, and when
 //!
-//! A chunk is looked at once when it is full. What it still holds afterwards has a *witness*, the
-//! highest reader below its last block, and it is looked at again only when that reader has gone.
+//! A chunk is looked at once when it is full and its last block is some blocks old: those who run
+//! blocks read the last few snapshots and let go of them, so that most chunks come free whole
+//! before that. What a chunk still holds afterwards has a *witness*, the highest reader
+//! below its last block, and it is looked at again only when that reader has gone.
 //! So a policy that retains a snapshot every so many blocks and drops the oldest never looks
 //! twice: when the oldest goes, the horizon rises over its chunks. The work of a collection is
 //! bounded by what was written since the last one, and each look at a version walks the part of
@@ -49,6 +51,10 @@ use crate::undo::{Chunk, Handle, UndoSpace, VERSION_HEADER_WORDS, Version};
 /// Chunks that a collection looks at though few have come: one megabyte.
 const CHUNKS_AT_ONCE: usize = 16;
 
+/// Blocks of this age are no longer read for the sake of the blocks behind them. Tests look at
+/// chunks at once.
+const YOUNG_BLOCKS: Height = if cfg!(test) { 0 } else { 16 };
+
 /// A collection's look at chunks.
 struct Sweep<'a> {
     space: &'a UndoSpace,
@@ -73,7 +79,8 @@ impl UndoSpace {
         self.raise_horizon(readable.horizon());
         self.wake(readable);
         let mut free = self.take_unread(readable.horizon());
-        let due = self.due(untold.min(readable.newest().saturating_add(1)));
+        let end = readable.newest().saturating_add(1).saturating_sub(YOUNG_BLOCKS);
+        let due = self.due(untold.min(end));
         if !due.is_empty() {
             let sweep = Sweep { space: self, readable, owners: self.owners() };
             free.extend(due.into_iter().filter(|chunk| sweep.empties(chunk)));

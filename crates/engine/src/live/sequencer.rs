@@ -105,8 +105,8 @@ pub(super) struct Sequencer {
     pub(super) released: usize,
     /// Clients that are about: those that the last block released, and those that waited then.
     expected: usize,
-    /// What a transaction took, of preparing and executing its block.
-    cost: Duration,
+    /// What overlapping can hide of a transaction: the shorter of preparing and finishing it.
+    hidden: Duration,
     /// Requests of blocks that are not released.
     pub(super) under_way: usize,
     /// They, and those that waited, when the last batch was cut.
@@ -141,22 +141,21 @@ impl Sequencer {
             execute: Duration::ZERO,
             released: 0,
             expected: 0,
-            cost: Duration::ZERO,
+            hidden: Duration::ZERO,
             under_way: 0,
             asked: 0,
         };
-        sequencer.have_hands()?;
+        sequencer.have_hands();
         Ok(sequencer)
     }
 
     /// Threads for blocks that overlap, where they do.
-    pub(super) fn have_hands(&mut self) -> std::io::Result<()> {
-        let overlap = self.pipeline.rules().overlap() && self.replica.crew().workers() > 1;
+    pub(super) fn have_hands(&mut self) {
+        let workers = self.replica.crew().workers();
+        let overlap = self.pipeline.rules().overlap() && workers > 1;
         if overlap != self.hands.is_some() {
-            let start = || Hands::start(self.replica.crew(), &self.shared);
-            self.hands = overlap.then(start).transpose()?;
+            self.hands = overlap.then(|| Hands::start(workers, &self.shared));
         }
-        Ok(())
     }
 
     pub fn run(mut self) {
@@ -193,7 +192,7 @@ impl Sequencer {
         while let Some(event) = self.happened()? {
             self.follow(event)?;
         }
-        self.have_hands().map_err(|error| stopped(error.to_string()))?;
+        self.have_hands();
         self.run_errands();
         let clock = Arc::clone(&self.shared.clock);
         let carried = self.replica.deferred_to_next();
@@ -219,9 +218,10 @@ impl Sequencer {
         may.then_some(self.released.min(self.under_way).max(1))
     }
 
-    /// Whether what is asked at a time takes so long that it is worth handing over.
+    /// Whether so much of what is asked at a time can be hidden behind the rest that it is worth
+    /// handing over: the shorter half of a block at most.
     fn is_worth_overlapping(&self) -> bool {
-        self.cost.saturating_mul(self.asked as u32) >= self.overlap_min
+        self.hidden.saturating_mul(self.asked as u32) >= self.overlap_min
     }
 
     /// Whether all that is under way is to come to its end first: for a reader that waits for a
@@ -391,7 +391,7 @@ impl Sequencer {
         }
         self.execute = took + began.elapsed();
         let transactions = executed.settled.len().max(1) as u32;
-        self.cost = (self.prepare + self.execute) / transactions;
+        self.hidden = self.prepare.min(self.execute) / transactions;
         Ok(self.has_run(height, executed))
     }
 

@@ -46,7 +46,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-use storage::{Snapshot, Store};
+use storage::{Snapshot, Store, StoreUsage};
 use types::{Error, Height, Result, SqlState};
 
 use crate::replica::Head;
@@ -367,13 +367,14 @@ impl Retention {
     /// Frees what nobody reads any more, and gives something up if that does not do.
     pub fn collect(&self) -> Memory {
         self.store.collect();
+        let mut usage = self.store.usage();
         for _ in 0..GIVEN_UP_AT_ONCE_MAX {
-            if !self.passes_limit() || !self.give_up() {
+            if !self.passes_limit(&usage) || !self.give_up() {
                 break;
             }
             self.store.collect();
+            usage = self.store.usage();
         }
-        let usage = self.store.usage();
         let inner = self.inner();
         let oldest = usage.oldest_snapshot.and_then(|height| inner.known(height));
         let age_us = oldest.map_or(0, |known| inner.newest.time_us - known.head.time_us);
@@ -388,8 +389,7 @@ impl Retention {
     }
 
     /// Whether versions take too much, without those that the next collections will look at.
-    fn passes_limit(&self) -> bool {
-        let usage = self.store.usage();
+    fn passes_limit(&self, usage: &StoreUsage) -> bool {
         let stays = usage.undo_bytes.saturating_sub(usage.undo_unswept_bytes);
         self.undo_bytes_max > 0 && stays > self.undo_bytes_max
     }

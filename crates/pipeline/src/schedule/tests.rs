@@ -63,7 +63,8 @@ impl World {
     }
 
     fn expected_snapshots(&self, height: Height) -> Snapshots {
-        let lag = if self.barrier(height) == Barrier::None { self.rules.lag } else { 1 };
+        let lags = self.barrier(height) == Barrier::None && !height.is_multiple_of(SAFE_BLOCKS);
+        let lag = if lags { self.rules.lag } else { 1 };
         let floor = self.floor(height);
         let newest = height.saturating_sub(lag.min(self.unseen.max(1))).max(floor);
         Snapshots { newest, floor }

@@ -10,7 +10,6 @@ use types::codec::{
 };
 use types::{ColumnId, Error, Height, IndexId, Key, Position, Result, SqlState, TableId};
 
-use super::edges::{NOBODY, Place};
 use super::footmark::{After, Footmark};
 use super::previous::{Previous, Rank, order_of};
 use super::simulation::RecordKey;
@@ -36,17 +35,18 @@ impl CarriedState for Previous {
 }
 
 fn encode_readers(previous: &Previous, out: &mut Vec<u8>) {
-    let read = previous.records.iter().filter(|(_, marks)| marks.last_reader != NOBODY);
-    let mut readers: Vec<(RecordKey, Place, Place)> =
-        read.map(|(key, marks)| (*key, marks.last_reader, marks.last_value_reader)).collect();
+    let read = previous.readers().into_iter().filter_map(|(key, marks)| {
+        let value_reader = marks.last_value_reader();
+        marks.last_reader().map(|reader| (key, reader, value_reader))
+    });
+    let mut readers: Vec<(RecordKey, Rank, Option<Rank>)> = read.collect();
     readers.sort_unstable_by_key(|(key, ..)| *key);
     encode_u64(readers.len() as u64, out);
     for ((table, record), reader, of_value) in readers {
         encode_u64(u64::from(table.0), out);
         out.extend_from_slice(&record.0.to_be_bytes());
-        encode_u64(u64::from(previous.rank(reader)), out);
-        let of_value = (of_value != NOBODY).then(|| u64::from(previous.rank(of_value)) + 1);
-        encode_u64(of_value.unwrap_or(0), out);
+        encode_u64(u64::from(reader), out);
+        encode_u64(of_value.map_or(0, |of_value| u64::from(of_value) + 1), out);
     }
 }
 

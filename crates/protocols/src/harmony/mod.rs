@@ -353,6 +353,7 @@ fn remember(
     let survivors = order.iter().map(|&tid| (tid, verdict.min_out(tid) < 0));
     let placed = survivors.chain(reruns.iter().map(|&tid| (tid, false)));
     let mut previous = Previous::new(block.height, placed.collect());
+    previous.reserve(&touched.simulation);
     for (rank, &tid) in (0..).zip(order) {
         previous.survivor(rank, tid, &touched.simulation, &touched.catalog);
     }

@@ -125,6 +125,14 @@ impl Simulation {
         &self.lane(tid).ranges[span(&self.transactions[tid as usize].ranges)]
     }
 
+    pub fn reads_count(&self) -> usize {
+        self.lanes.iter().map(|lane| lane.reads.len()).sum()
+    }
+
+    pub fn writes_count(&self) -> usize {
+        self.lanes.iter().map(|lane| lane.writes.len()).sum()
+    }
+
     pub fn has_ranges(&self) -> bool {
         self.lanes.iter().any(|lane| !lane.ranges.is_empty())
     }
