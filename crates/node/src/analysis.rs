@@ -12,6 +12,7 @@ use sql::analyst::Analyst;
 use storage::Store;
 
 use crate::config::Settings;
+use crate::memory;
 use crate::metrics::Metrics;
 use crate::users::Users;
 
@@ -42,16 +43,8 @@ fn other_memory(metrics: &Arc<Metrics>) -> OtherMemory {
     let metrics = Arc::clone(metrics);
     Box::new(move || {
         let images = metrics.analysis.get().map(|read| ("columnar images", read().image_bytes));
-        images.into_iter().chain(resident_bytes().map(|bytes| ("process", bytes))).collect()
+        images.into_iter().chain(memory::resident_bytes().map(|bytes| ("process", bytes))).collect()
     })
-}
-
-/// Memory of the process that the operating system has backed, where it tells.
-fn resident_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kilobytes << 10)
 }
 
 #[cfg(feature = "analytics")]

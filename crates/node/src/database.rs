@@ -32,6 +32,7 @@ use tracing::{info, warn};
 use crate::analysis;
 use crate::config::{Durability, LogScheme, RecoveryReplay, Settings};
 use crate::folders;
+use crate::memory;
 use crate::metrics::Metrics;
 use crate::prune;
 
@@ -80,7 +81,14 @@ pub fn open(files: Arc<dyn Files>, settings: &Settings, metrics: Arc<Metrics>) -
         pins: Some(pins),
     };
     let clock_bound = clock_bound(settings);
-    let beside = Beside { checkpoints, retention, vouch: true, rest: Some(REST), clock_bound };
+    let beside = Beside {
+        checkpoints,
+        retention,
+        vouch: true,
+        rest: Some(REST),
+        clock_bound,
+        memory_bytes_max: memory::bytes_max(settings.memory_bytes_max),
+    };
     let journal = journal(settings, log, rows)?;
     let (language, limits): (Arc<dyn Language>, _) = (schema.clone(), limits(settings));
     let observer = Arc::clone(&metrics);

@@ -17,6 +17,7 @@ mod folders;
 mod http;
 mod inspect;
 mod logs;
+mod memory;
 mod metrics;
 mod prune;
 mod receipts;

@@ -540,6 +540,12 @@ impl Records {
         (0..self.next.load(Ordering::Relaxed)).map(|slot| Slot(slot as u32))
     }
 
+    /// Bytes of records and strings that are there.
+    pub(crate) fn used_bytes(&self) -> u64 {
+        let strings = self.heap.reserved_bytes() - self.heap.free_bytes();
+        self.used_slots() * self.layout.stride as u64 * 8 + strings
+    }
+
     pub(crate) fn reserved_bytes(&self) -> u64 {
         self.rows.reserved_bytes() as u64 + self.heap.reserved_bytes()
     }

@@ -555,6 +555,13 @@ impl Store {
         count
     }
 
+    /// Bytes of the tables and of their rows' older versions, free places left out.
+    pub fn used_bytes(&self) -> u64 {
+        let catalog = self.current.load();
+        let tables: u64 = catalog.tables().map(|table| table.used_bytes()).sum();
+        tables + self.undo.chunks_in_use() * UndoSpace::chunk_bytes()
+    }
+
     pub fn usage(&self) -> StoreUsage {
         let heights = self.pins.heights();
         StoreUsage {

@@ -187,6 +187,12 @@ impl Table {
         }
     }
 
+    /// Bytes of records, strings and indexes, without places that wait to be taken again.
+    pub(crate) fn used_bytes(&self) -> u64 {
+        let usage = self.usage();
+        self.records.used_bytes() + usage.hash_bytes + usage.ordered_bytes
+    }
+
     /// Where a look-up of a key will begin.
     #[inline]
     pub fn place(&self, key: &[u8]) -> Place {

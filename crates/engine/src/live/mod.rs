@@ -45,6 +45,7 @@
 
 mod arriving;
 mod hands;
+mod memory;
 mod sequencer;
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
@@ -76,6 +77,7 @@ use crate::rest::Resting;
 use crate::retention::{Retention, RetentionSettings};
 use crate::transaction::{Asked, Body};
 
+use memory::MemoryBound;
 use sequencer::{Sequencer, cadence_of, rules_of};
 
 /// Tells the time: microseconds since 2000-01-01 UTC. The only clock of the engine, handed in by
@@ -101,6 +103,8 @@ pub struct Beside {
     pub rest: Option<Duration>,
     /// How far the times of blocks may be ahead of the clock; `None`: as far as they like.
     pub clock_bound: Option<ClockBound>,
+    /// Bytes that the tables may hold, beyond which this node takes no more; 0: any number.
+    pub memory_bytes_max: u64,
 }
 
 /// The submitter of a transaction, and the key that it comes under.
@@ -163,6 +167,7 @@ struct Shared {
     log_scheme: &'static str,
     ledger: Arc<LedgerEnd>,
     locks: Arc<SessionLocks>,
+    memory: MemoryBound,
 }
 
 impl Engine {
@@ -189,7 +194,7 @@ impl Engine {
         observer: Arc<dyn Observer>,
         beside: Beside,
     ) -> std::io::Result<Engine> {
-        let Beside { checkpoints, retention, vouch, rest, clock_bound } = beside;
+        let Beside { checkpoints, retention, vouch, rest, clock_bound, memory_bytes_max } = beside;
         let journal = journal.into();
         let head = replica.head();
         let (rules, cadence) = (rules_of(&replica, &journal), cadence_of(checkpoints.as_ref()));
@@ -232,6 +237,7 @@ impl Engine {
             log_scheme: journal.scheme(),
             ledger: Arc::clone(journal.ledger()),
             locks: Arc::default(),
+            memory: MemoryBound::new(memory_bytes_max, replica.store()),
         });
         shared.locks.set_protocol(&replica.parameters().protocol);
         let halting = Arc::downgrade(&shared);
@@ -419,8 +425,11 @@ impl Shared {
         asked: &Asked,
         compiled: Option<Compiled>,
     ) -> Result<oneshot::Receiver<Result<Completion, Error>>, Error> {
-        let Asked { request, barrier } = asked;
+        let Asked { request, barrier, frees } = asked;
         let barrier = *barrier;
+        if barrier == Barrier::None && !frees {
+            self.memory.check()?;
+        }
         if let Some(guard) = &self.clock_guard {
             guard.check((self.clock)(), self.released_us.load(Ordering::Acquire))?;
         }

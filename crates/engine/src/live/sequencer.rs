@@ -447,9 +447,11 @@ impl Sequencer {
     fn record(&mut self) -> Result<(), Error> {
         let Some(flight) = self.flight.take() else { return Ok(()) };
         self.journal.append_result(&flight.executed.result)?;
+        let rows = flight.executed.effects.len() as u64;
         // Row images that its effects hold could not be collected below.
         drop(flight);
         self.replica.store().bring_copies();
+        self.shared.memory.block(self.replica.store(), rows);
         if let Some(service) = &self.shared.checkpoints {
             self.journal.checkpoint_at(service.standing().height);
         }

@@ -94,13 +94,19 @@ pub struct StatementText {
 pub struct Asked {
     pub request: Vec<u8>,
     pub barrier: Barrier,
+    /// It makes room in memory, and takes none.
+    pub frees: bool,
 }
 
 impl Asked {
     fn new(write: impl FnOnce(&mut Vec<u8>)) -> Asked {
         let mut request = Vec::with_capacity(64);
         write(&mut request);
-        Asked { request, barrier: Barrier::None }
+        Asked { request, barrier: Barrier::None, frees: false }
+    }
+
+    pub fn freeing(self, frees: bool) -> Asked {
+        Asked { frees, ..self }
     }
 
     pub fn statement(text: &str, types: &ParameterTypes, arguments: &[Value]) -> Asked {

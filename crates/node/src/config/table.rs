@@ -219,6 +219,13 @@ settings! {
         /// beyond it is given up, with an error in the log, and the ones before stay. 0 means any.
         checkpoint_undo_bytes_max: u64 = "1073741824";
     }
+    "Memory", Start {
+        /// Bytes that tables, their indexes and older versions of their rows may hold. Beyond it
+        /// what might write is refused with 53200, but for schema changes and single DELETEs; what
+        /// is there can be read. 0 means three quarters of what the machine, or the control group
+        /// of the process, has.
+        memory_bytes_max: u64 = "0";
+    }
     "Time travel", Start {
         /// Blocks whose state stays readable by `AS OF BLOCK` and `AS OF TIMESTAMP`: rules with
         /// commas between, such as `every 1000 blocks keep 24, every 1 hour keep 48`. A rule of

@@ -119,35 +119,6 @@ fn a_setting_that_changed_shows_where_the_same_text_asked_before() {
     });
 }
 
-/// Bytes of a part of the server, or of a table's.
-async fn memory(client: &tokio_postgres::Client, part: &str) -> i64 {
-    let query = "SELECT sum(bytes)::bigint FROM tally_memory WHERE part = $1";
-    client.query_one(query, &[&part]).await.unwrap().get(0)
-}
-
-#[test]
-fn a_row_that_is_overwritten_again_and_again_takes_no_more_memory() {
-    on_a_node(async |client| {
-        client.batch_execute("CREATE TABLE hot (a int PRIMARY KEY, b text)").await.unwrap();
-        client.batch_execute("INSERT INTO hot VALUES (1, '')").await.unwrap();
-        let update = "UPDATE hot SET b = repeat('x', $1) || 'end' WHERE a = 1";
-        let update = client.prepare(update).await.unwrap();
-        let mut strings = Vec::new();
-        for round in 0..4 {
-            for length in 0..400 {
-                client.execute(&update, &[&(20 + length % 60)]).await.unwrap();
-            }
-            let free = memory(&client, "free for strings").await;
-            assert!(round == 0 || free > 0, "some have been left");
-            strings.push(free + memory(&client, "rows").await);
-        }
-        assert!(strings[3] <= strings[0] + 4096, "{strings:?}");
-        assert!(memory(&client, "process").await > memory(&client, "rows").await);
-        let name = "SELECT DISTINCT name FROM tally_memory WHERE name IS NOT NULL";
-        assert_eq!(client.query_one(name, &[]).await.unwrap().get::<_, &str>(0), "hot");
-    });
-}
-
 #[test]
 fn a_product_of_catalogs_is_refused_before_it_fills_memory() {
     on_a_node(async |client| {

@@ -13,6 +13,7 @@ mod isolation;
 mod layouts;
 mod locks;
 mod log_schemes;
+mod memory;
 mod mixed;
 mod mixed_sizes;
 mod proofs;

@@ -355,8 +355,10 @@ impl Session {
                 check_kinds(&prepared.bound.parameters, parameters)?;
                 let mut draws = self.draws(procedure)?;
                 let arguments = draws.arguments(procedure, parameters)?;
-                let asked = (!procedure.read_only)
-                    .then(|| Asked::statement(text, &prepared.types, parameters));
+                let asked = (!procedure.read_only).then(|| {
+                    let asked = Asked::statement(text, &prepared.types, parameters);
+                    asked.freeing(procedure.tag == "DELETE")
+                });
                 let work = Work::Statement(Call { procedure: Arc::clone(procedure), arguments });
                 let result = self.run_program((work, draws), asked, view, locking).await?;
                 Ok(answer(&procedure.tag, &prepared.bound.output, result))

@@ -1,0 +1,63 @@
+//! How much the tables may hold.
+//!
+//! Rows live in memory, so a node that takes more of them than there is room for would be ended by
+//! the operating system, and again at each start. The sequencer looks at what the store holds behind
+//! blocks, and beyond the bound what might write is refused at the door of this node; what was
+//! ordered runs on every replica alike. Schema changes and single DELETEs are let in, as they make
+//! room: places of deleted rows are taken again, and a dropped table's memory goes back.
+//!
+//! Cost: a sum over the tables for every [`LOOK_ROWS`] rows or [`LOOK_BLOCKS`] blocks that were
+//! written, and for each block while it is full. So much may be written beyond the bound, and what
+//! waited already.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use storage::Store;
+use types::{Error, Result, SqlState};
+
+const LOOK_ROWS: u64 = 256;
+const LOOK_BLOCKS: u64 = 64;
+
+pub(super) struct MemoryBound {
+    /// 0: any number of bytes.
+    bytes_max: u64,
+    used_bytes: AtomicU64,
+    is_full: AtomicBool,
+    /// Since the store was looked at; a block counts for its share of rows at least.
+    rows: AtomicU64,
+}
+
+impl MemoryBound {
+    pub fn new(bytes_max: u64, store: &Store) -> MemoryBound {
+        let (used_bytes, is_full) = Default::default();
+        let bound = MemoryBound { bytes_max, used_bytes, is_full, rows: AtomicU64::new(0) };
+        bound.block(store, LOOK_ROWS);
+        bound
+    }
+
+    /// Behind each block, which has changed so many rows.
+    pub fn block(&self, store: &Store, rows: u64) {
+        let rows = rows.max(LOOK_ROWS / LOOK_BLOCKS);
+        let rows = self.rows.fetch_add(rows, Ordering::Relaxed) + rows;
+        if self.bytes_max == 0 || (rows < LOOK_ROWS && !self.is_full.load(Ordering::Relaxed)) {
+            return;
+        }
+        let used_bytes = store.used_bytes();
+        self.rows.store(0, Ordering::Relaxed);
+        self.used_bytes.store(used_bytes, Ordering::Relaxed);
+        self.is_full.store(used_bytes > self.bytes_max, Ordering::Relaxed);
+    }
+
+    /// # Errors
+    /// 53200 beyond the bound.
+    pub fn check(&self) -> Result<()> {
+        if !self.is_full.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let (used, max) = (self.used_bytes.load(Ordering::Relaxed) >> 20, self.bytes_max >> 20);
+        let what = "the tables of this node hold all that its memory_bytes_max allows";
+        Err(Error::new(SqlState::OUT_OF_MEMORY, what)
+            .with_detail(format!("They hold {used} MiB of {max} MiB; tally_memory shows what."))
+            .with_hint("DELETE, TRUNCATE or DROP what is not needed, or raise memory_bytes_max."))
+    }
+}

@@ -1,0 +1,81 @@
+//! What memory a node takes, and what it refuses to take.
+
+use tokio_postgres::Client;
+
+use crate::{Node, tally};
+
+fn on_a_node(settings: &[&str], test: impl AsyncFnOnce(Client)) {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start_with(tally(&[]), &folder.path().join("data"), settings);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(async { test(node.connect().await).await });
+}
+
+/// Bytes of a part of the server, or of a table's.
+async fn memory(client: &tokio_postgres::Client, part: &str) -> i64 {
+    let query = "SELECT sum(bytes)::bigint FROM tally_memory WHERE part = $1";
+    client.query_one(query, &[&part]).await.unwrap().get(0)
+}
+
+#[test]
+fn a_row_that_is_overwritten_again_and_again_takes_no_more_memory() {
+    on_a_node(&[], async |client| {
+        client.batch_execute("CREATE TABLE hot (a int PRIMARY KEY, b text)").await.unwrap();
+        client.batch_execute("INSERT INTO hot VALUES (1, '')").await.unwrap();
+        let update = "UPDATE hot SET b = repeat('x', $1) || 'end' WHERE a = 1";
+        let update = client.prepare(update).await.unwrap();
+        let mut strings = Vec::new();
+        for round in 0..4 {
+            for length in 0..400 {
+                client.execute(&update, &[&(20 + length % 60)]).await.unwrap();
+            }
+            let free = memory(&client, "free for strings").await;
+            assert!(round == 0 || free > 0, "some have been left");
+            strings.push(free + memory(&client, "rows").await);
+        }
+        assert!(strings[3] <= strings[0] + 4096, "{strings:?}");
+        assert!(memory(&client, "process").await > memory(&client, "rows").await);
+        let name = "SELECT DISTINCT name FROM tally_memory WHERE name IS NOT NULL";
+        assert_eq!(client.query_one(name, &[]).await.unwrap().get::<_, &str>(0), "hot");
+    });
+}
+
+/// Bytes of rows are inserted until the node refuses; how many rows.
+async fn fill(client: &Client, first: i32) -> i32 {
+    for batch in 0..200 {
+        let from = first + batch * 1000;
+        let insert = format!(
+            "INSERT INTO big SELECT n, repeat('x', 1000) FROM generate_series({from}, {}) n",
+            from + 999
+        );
+        if let Err(error) = client.execute(&*insert, &[]).await {
+            let error = error.as_db_error().unwrap();
+            assert_eq!(error.code().code(), "53200", "{error}");
+            assert!(error.hint().unwrap().contains("memory_bytes_max"), "{error:?}");
+            return batch * 1000;
+        }
+    }
+    panic!("the node took 200 MB")
+}
+
+#[test]
+fn tables_stay_within_their_memory_and_go_on_when_there_is_room() {
+    let settings = ["--set", "memory_bytes_max=40000000", "--set", "snapshot_retention="];
+    on_a_node(&settings, async |client| {
+        client.batch_execute("CREATE TABLE big (a int PRIMARY KEY, b text)").await.unwrap();
+        client.batch_execute("CREATE TABLE small (a int PRIMARY KEY)").await.unwrap();
+        let rows = fill(&client, 0).await;
+        assert!((20_000..150_000).contains(&rows), "{rows}");
+        let count = client.query_one("SELECT count(*) FROM big", &[]).await.unwrap();
+        assert_eq!(count.get::<_, i64>(0), i64::from(rows));
+        let refused = client.execute("INSERT INTO small VALUES (1)", &[]).await.unwrap_err();
+        assert_eq!(refused.code().unwrap().code(), "53200");
+        client.execute("DELETE FROM big WHERE a % 2 = 0", &[]).await.unwrap();
+        // Places are free when the block behind has been collected.
+        client.execute("DELETE FROM big WHERE a = 1", &[]).await.unwrap();
+        client.execute("INSERT INTO small VALUES (1)", &[]).await.unwrap();
+        assert!(fill(&client, 1_000_000).await > 1000);
+        client.batch_execute("DROP TABLE big").await.unwrap();
+        client.execute("INSERT INTO small VALUES (2)", &[]).await.unwrap();
+    });
+}
