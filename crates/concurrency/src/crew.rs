@@ -394,7 +394,7 @@ mod tests {
     #[test]
     fn a_panic_reaches_the_caller_and_the_crew_goes_on() {
         let crew = Crew::new(3);
-        let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let caught = catch_unwind(AssertUnwindSafe(|| {
             crew.run(|worker| assert_ne!(worker, 2));
         }));
         assert!(caught.is_err());

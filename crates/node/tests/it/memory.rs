@@ -12,7 +12,7 @@ fn on_a_node(settings: &[&str], test: impl AsyncFnOnce(Client)) {
 }
 
 /// Bytes of a part of the server, or of a table's.
-async fn memory(client: &tokio_postgres::Client, part: &str) -> i64 {
+async fn memory(client: &Client, part: &str) -> i64 {
     let query = "SELECT sum(bytes)::bigint FROM tally_memory WHERE part = $1";
     client.query_one(query, &[&part]).await.unwrap().get(0)
 }

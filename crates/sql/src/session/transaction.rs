@@ -76,6 +76,7 @@ pub struct Attempt {
     footprint: FootprintMark,
     statement: StatementMark,
     units_left: u64,
+    memory_left: u64,
 }
 
 struct Savepoint {
@@ -200,10 +201,19 @@ impl OpenTransaction {
         Ok(true)
     }
 
+    pub fn memory_left(&self) -> u64 {
+        self.frame.meter().memory_left()
+    }
+
+    /// What a query answers leaves the transaction.
+    pub fn release_memory_to(&mut self, memory_left: u64) {
+        self.frame.meter().release_to(memory_left);
+    }
+
     /// Runs a statement that may have to be run again on a newer state.
     pub fn attempt(&mut self, work: &Work) -> Result<Attempt> {
         self.queried = true;
-        let units_left = self.frame.meter().left();
+        let (units_left, memory_left) = (self.frame.meter().left(), self.memory_left());
         let footprint = self.overlay.recorder.mark();
         let statement = self.overlay.begin_statement();
         let (frame, overlay) = (&mut self.frame, &mut self.overlay);
@@ -212,7 +222,8 @@ impl OpenTransaction {
             overlay.evaluate_all().map(|()| answered)
         });
         self.check()?;
-        Ok(Attempt { answered: answered.map_err(error_of), footprint, statement, units_left })
+        let answered = answered.map_err(error_of);
+        Ok(Attempt { answered, footprint, statement, units_left, memory_left })
     }
 
     /// What has to be locked so that an attempt stays true.
@@ -224,6 +235,7 @@ impl OpenTransaction {
         self.overlay.undo_statement(attempt.statement);
         self.overlay.recorder.return_to(attempt.footprint);
         self.frame.meter().return_to(attempt.units_left);
+        self.frame.meter().release_to(attempt.memory_left);
     }
 
     /// A statement has written for good.
@@ -275,11 +287,10 @@ impl OpenTransaction {
     pub fn query(&mut self, work: &Work) -> Result<ProgramResult> {
         self.queried = true;
         self.overlay.recorder.enabled = !self.only_reads();
+        let memory_left = self.memory_left();
         let (frame, overlay) = (&mut self.frame, &mut self.overlay);
-        // What a query answers leaves the transaction.
-        let memory_left = frame.meter().memory_left();
         let run = aside(work.is_short(), || work.run_within(frame, overlay));
-        self.frame.meter().release_to(memory_left);
+        self.release_memory_to(memory_left);
         self.overlay.recorder.enabled = false;
         self.check()?;
         run.map_err(error_of)
