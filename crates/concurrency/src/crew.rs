@@ -22,7 +22,7 @@
 //!
 //! The parts of a job may wait for each other, if those of the tasks beside it do not.
 //!
-//! The steps of a block follow each other within microseconds, so whoever waits looks for the next
+//! The steps of a block follow each other within microseconds, so one that waits looks for the next
 //! one a short while before it sleeps on a condition variable; not at all where there are fewer
 //! cores than workers, since then it would wait for the very core that it holds.
 //!
@@ -106,7 +106,7 @@ impl Board {
 struct Shared {
     workers: usize,
     board: Mutex<Board>,
-    /// Parts that nobody has taken.
+    /// Parts that no thread has taken.
     open: AtomicUsize,
     posted: Condvar,
     finished: Condvar,

@@ -341,7 +341,7 @@ async fn sessions_see_no_anomaly_at_any_level_under_any_protocol() {
         // What a level asks for does not depend on the protocol.
         let asked = if protocol == "silo" { &levels[..] } else { &levels[3..] };
         for (script, level) in SCRIPTS.iter().flat_map(|s| asked.iter().map(move |l| (s, l))) {
-            // Elsewhere nobody waits.
+            // Elsewhere no statement waits.
             let patience = if protocol == "2pl" { 100 } else { 60_000 };
             let patience = Duration::from_millis(patience);
             let story = stage.side_by_side(script, level, patience).await;

@@ -8,7 +8,7 @@ use super::{Node, path, run};
 
 const RAISE: &str = "UPDATE test SET value = value + 1 WHERE id = 1";
 
-/// Modes and whether they are granted, until somebody waits.
+/// Modes and whether they are granted, until a session waits.
 async fn locks(client: &Client) -> Vec<(String, bool)> {
     let query = "SELECT mode, granted FROM pg_locks l JOIN pg_class c ON c.oid = l.relation
         WHERE relname = 'test' ORDER BY granted DESC";

@@ -21,7 +21,7 @@ const CLIENT_CA: &[u8] = include_bytes!("../tls/client-ca.pem");
 /// Of `CLIENT_CA`, for the common name alice.
 const ALICE: (&[u8], &[u8]) =
     (include_bytes!("../tls/alice.pem"), include_bytes!("../tls/alice-key.pem"));
-/// For the same name, and of nobody that the server knows.
+/// For the same name, and of no user that the server knows.
 const STRANGER: (&[u8], &[u8]) =
     (include_bytes!("../tls/stranger.pem"), include_bytes!("../tls/stranger-key.pem"));
 

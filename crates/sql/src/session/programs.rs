@@ -11,7 +11,7 @@ use types::{Error, Result, SqlState};
 use super::chance::seed_of;
 use super::guard::aside;
 use super::locking::Locking;
-use super::transaction::{OpenTransaction, error_of};
+use super::transaction::error_of;
 use super::{Answer, Session, View, plain, schema};
 use crate::bind::bind_in_session;
 use crate::parse::parse;
@@ -41,7 +41,7 @@ impl Session {
         locking: Locking,
     ) -> Result<ProgramResult> {
         if self.locks_statements() {
-            let memory_left = self.transaction.as_ref().map(OpenTransaction::memory_left);
+            let memory_left = self.transaction.as_ref().map(|open| open.memory_left());
             let result = self.run_locked(work, locking).await;
             if let (Some(transaction), Some(left)) = (&mut self.transaction, memory_left) {
                 transaction.release_memory_to(left);

@@ -279,7 +279,7 @@ fn statements_run_on_the_newest_state_with_what_they_wrote() {
     });
 }
 
-/// Thousands of rows are one lock for each index, and nobody else reads or writes any of them.
+/// Thousands of rows are one lock for each index, and no other session reads or writes any of them.
 #[test]
 fn a_statement_that_writes_very_much_locks_the_table() {
     block_on(async {
@@ -340,7 +340,7 @@ fn what_respects_no_lock_costs_a_failure_and_no_anomaly() {
 }
 
 /// Two that write where they have read wait for each other's end, not for each other: of clients
-/// with one statement in each transaction nobody is told of a deadlock.
+/// with one statement in each transaction no session is told of a deadlock.
 #[test]
 fn transactions_of_one_statement_do_not_meet_in_a_deadlock() {
     const STATEMENTS: [&str; 4] = [
