@@ -10,11 +10,12 @@
 //! and copied. Everything else goes through the cache, and the two may alternate on one file, as
 //! the kernel keeps them coherent.
 //!
-//! **One owner.** [`RealFiles::open`] holds an exclusive lock as long as it lives, so two nodes never
-//! write one folder; [`RealFiles::read_only`] holds a shared one and refuses to write;
-//! [`RealFiles::beside`] reads without asking. The operating system drops the lock with its process.
-//! What is locked is the folder itself, which cannot be removed and made anew while it is in use,
-//! and also the file `LOCK` (empty) in it: file systems over a network may lock files alone.
+//! **One owner.** [`RealFiles::open`] holds an exclusive lock as long as it lives, so two nodes
+//! never write one folder; [`RealFiles::read_only`] holds a shared one and refuses to write;
+//! [`RealFiles::beside`] reads without asking. The operating system drops the lock with its
+//! process. What is locked is the folder itself, which cannot be removed and made anew while it is
+//! in use, and also the file `LOCK` (empty) in it: file systems over a network may lock files
+//! alone.
 //!
 //! **Its owner's eyes only.** Files are made with mode 0600 and folders with 0700, whatever the
 //! umask.

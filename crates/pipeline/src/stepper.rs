@@ -8,8 +8,8 @@
 //! ```
 //!
 //! One block is finished and the next one prepared in one turn: at the same time by one crew or
-//! two, or one after the other, in either order ([`Halves`]). None of it shows in the results, nor does how
-//! far ahead blocks are prepared: the caller orders as many as may be ordered, or fewer.
+//! two, or one after the other, in either order ([`Halves`]). None of it shows in the results, nor
+//! does how far ahead blocks are prepared: the caller orders as many as may be ordered, or fewer.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -10,8 +10,8 @@ const STEPS_PER_PAYMENT: u32 = 1024;
 /// Whether `text` matches all of `pattern`. `escape` is PostgreSQL's `\` unless ESCAPE says
 /// otherwise.
 ///
-/// Greedy with one point to return to, the last `%`: at most text × pattern steps, no recursion, and
-/// each step is paid for.
+/// Greedy with one point to return to, the last `%`: at most text × pattern steps, no recursion,
+/// and each step is paid for.
 pub fn like(
     text: &str,
     pattern: &str,

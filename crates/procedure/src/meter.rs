@@ -9,9 +9,9 @@
 //! * a scan, and a row that it passes over because the transaction itself has written it;
 //! * a row that VALUES, `unnest` or `generate_series` makes, and a pair that a hash join makes;
 //! * a row that a sort moves, once for each merge beyond the first runs;
-//! * [`BYTES_PER_UNIT`] bytes of texts, byte strings and arrays that are copied or compared whole, or
-//!   [`CHARACTERS_PER_UNIT`] that a function looks at one by one, before it does where that is known;
-//!   [`ELEMENTS_PER_UNIT`] elements that are compared.
+//! * [`BYTES_PER_UNIT`] bytes of texts, byte strings and arrays that are copied or compared whole,
+//!   or [`CHARACTERS_PER_UNIT`] that a function looks at one by one, before it does where that is
+//!   known; [`ELEMENTS_PER_UNIT`] elements that are compared.
 //!
 //! *Memory* is counted in [weights](Value::weight), which are the same on every machine. A row that
 //! a query gathers counts until the query ends, or until what reads the rows is done with them; a
@@ -22,10 +22,10 @@
 //! the protocol, the threads or the layout costs nothing: index entries of rows that are not
 //! visible, restarts, validation. Running out is therefore a rejection that every replica comes to.
 //!
-//! *Where there is no frame.* Update commands run at any protocol's pleasure, once or many times, so
-//! none of them may take long: the binder makes commands of what takes a time that its text bounds,
-//! and has everything else computed by a step. An expression that is evaluated outside of a run has
-//! [`EXPRESSION_UNITS_MAX`].
+//! *Where there is no frame.* Update commands run at any protocol's pleasure, once or many times,
+//! so none of them may take long: the binder makes commands of what takes a time that its text
+//! bounds, and has everything else computed by a step. An expression that is evaluated outside of a
+//! run has [`EXPRESSION_UNITS_MAX`].
 //!
 //! *Interrupts.* Outside blocks a run may also be ended by its client or by a timeout. The meter is
 //! where all loops pass, so it is where the interrupt is looked at, once in [`UNITS_PER_LOOK`].
@@ -38,8 +38,8 @@ use std::sync::Arc;
 
 use types::{Error, SqlState, Value};
 
-/// What one transaction of a block may spend: about a second of work, or an UPDATE of a million rows
-/// with its constraints.
+/// What one transaction of a block may spend: about a second of work, or an UPDATE of a million
+/// rows with its constraints.
 pub const UNITS_MAX: u64 = 50_000_000;
 
 /// What one transaction of a block may hold: rows that it gathers, answers and writes.
@@ -163,7 +163,7 @@ impl Meter {
 
     /// Counts memory, until it is [released](Meter::release) or the transaction ends.
     pub(crate) fn hold(&self, bytes: usize) -> Result<(), Error> {
-        self.spend_bytes(bytes / 2)?;
+        self.spend_bytes(bytes / 4)?;
         let left = self.memory_left.get().checked_sub(bytes as u64);
         self.memory_left.set(left.ok_or_else(|| self.out_of_memory())?);
         Ok(())

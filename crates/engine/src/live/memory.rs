@@ -1,14 +1,14 @@
 //! How much the tables may hold.
 //!
 //! Rows live in memory, so a node that takes more of them than there is room for would be ended by
-//! the operating system, and again at each start. The sequencer looks at what the store holds behind
-//! blocks, and beyond the bound what might write is refused at the door of this node; what was
-//! ordered runs on every replica alike. Schema changes and single DELETEs are let in, as they make
-//! room: places of deleted rows are taken again, and a dropped table's memory goes back.
+//! the operating system, and again at each start. The sequencer looks at what the store holds
+//! behind blocks, and beyond the bound what might write is refused at the door of this node; what
+//! was ordered runs on every replica alike. Schema changes and single DELETEs are let in, as they
+//! make room: places of deleted rows are taken again, and a dropped table's memory goes back.
 //!
 //! Cost: a sum over the tables for every [`LOOK_ROWS`] rows or [`LOOK_BLOCKS`] blocks that were
-//! written, and for each block while it is full. So much may be written beyond the bound, and what
-//! waited already.
+//! written, and for each request while it is full. So much may be written beyond the bound, and
+//! what waited already.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -39,18 +39,26 @@ impl MemoryBound {
     pub fn block(&self, store: &Store, rows: u64) {
         let rows = rows.max(LOOK_ROWS / LOOK_BLOCKS);
         let rows = self.rows.fetch_add(rows, Ordering::Relaxed) + rows;
-        if self.bytes_max == 0 || (rows < LOOK_ROWS && !self.is_full.load(Ordering::Relaxed)) {
-            return;
+        if self.bytes_max > 0 && rows >= LOOK_ROWS {
+            self.rows.store(0, Ordering::Relaxed);
+            self.look(store);
         }
+    }
+
+    fn look(&self, store: &Store) {
         let used_bytes = store.used_bytes();
-        self.rows.store(0, Ordering::Relaxed);
         self.used_bytes.store(used_bytes, Ordering::Relaxed);
         self.is_full.store(used_bytes > self.bytes_max, Ordering::Relaxed);
     }
 
     /// # Errors
     /// 53200 beyond the bound.
-    pub fn check(&self) -> Result<()> {
+    pub fn check(&self, store: &Store) -> Result<()> {
+        if !self.is_full.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        // What was deleted since has been collected meanwhile.
+        self.look(store);
         if !self.is_full.load(Ordering::Relaxed) {
             return Ok(());
         }

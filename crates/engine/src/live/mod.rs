@@ -428,7 +428,7 @@ impl Shared {
         let Asked { request, barrier, frees } = asked;
         let barrier = *barrier;
         if barrier == Barrier::None && !frees {
-            self.memory.check()?;
+            self.memory.check(&self.store)?;
         }
         if let Some(guard) = &self.clock_guard {
             guard.check((self.clock)(), self.released_us.load(Ordering::Acquire))?;

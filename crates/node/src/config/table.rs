@@ -182,9 +182,9 @@ settings! {
         /// How long, in microseconds, a block may wait for the clients of the last one. It never
         /// waits longer than an eighth of a sync, so not at all on a fast disk or an idle node.
         block_wait_us_max: u64 = "1000";
-        /// Writes are refused while the ledger's time is more seconds ahead of this machine's clock,
-        /// and when that clock was set so far ahead since the start: a block bears its time for
-        /// ever. 0 allows anything.
+        /// Writes are refused while the ledger's time is more seconds ahead of this machine's
+        /// clock, and when that clock was set so far ahead since the start: a block bears its time
+        /// for ever. 0 allows anything.
         clock_ahead_s_max: u64 = "300";
         /// Threads that execute a block; 0 means one for each core.
         workers: u32 = "0";

@@ -1,13 +1,13 @@
 //! Who may ask the second port for what, and for how long it listens.
 //!
 //! - **Changes** (every method but GET and HEAD) need the token: `Authorization: Bearer TOKEN`.
-//! - **Names**: a request's `Host` is an address, `localhost`, or one of `http_hosts`. A page that a
-//!   browser has loaded from elsewhere, and whose name was then made to lead here (DNS rebinding),
-//!   still sends its own name. No header of CORS is ever sent.
-//! - **Time**: the head of a request has [`HEAD_WITHIN`], everything together [`ANSWER_WITHIN`]. Only
-//!   one that has shown the token may take longer. There is one request to a connection.
-//! - **Room**: [`CONNECTIONS_MAX`] at a time. A newcomer gets in, and the oldest of the address that
-//!   holds most goes ([`Arrivals`]).
+//! - **Names**: a request's `Host` is an address, `localhost`, or one of `http_hosts`. A page that
+//!   a browser has loaded from elsewhere, and whose name was then made to lead here (DNS
+//!   rebinding), still sends its own name. No header of CORS is ever sent.
+//! - **Time**: the head of a request has [`HEAD_WITHIN`], everything together [`ANSWER_WITHIN`].
+//!   Only one that has shown the token may take longer. There is one request to a connection.
+//! - **Room**: [`CONNECTIONS_MAX`] at a time. A newcomer gets in, and the oldest of the address
+//!   that holds most goes ([`Arrivals`]).
 
 use std::net::IpAddr;
 use std::pin::pin;

@@ -71,7 +71,7 @@ fn tables_stay_within_their_memory_and_go_on_when_there_is_room() {
         let refused = client.execute("INSERT INTO small VALUES (1)", &[]).await.unwrap_err();
         assert_eq!(refused.code().unwrap().code(), "53200");
         client.execute("DELETE FROM big WHERE a % 2 = 0", &[]).await.unwrap();
-        // Places are free when the block behind has been collected.
+        // Places are free when a block behind has been collected.
         client.execute("DELETE FROM big WHERE a = 1", &[]).await.unwrap();
         client.execute("INSERT INTO small VALUES (1)", &[]).await.unwrap();
         assert!(fill(&client, 1_000_000).await > 1000);
