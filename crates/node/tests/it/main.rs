@@ -244,7 +244,7 @@ fn damage_has_exit_codes_of_its_own() {
     );
 
     let (code, damaged) = verify_with_a_damaged_end(data, "orders", true);
-    assert_eq!((code, damaged["verdict"]["kind"].as_str()), (Some(4), Some("damage")));
+    assert_eq!((code, damaged["verdict"]["kind"].as_str()), (Some(4), Some("damaged")));
     let (code, torn) = verify_with_a_damaged_end(data, "orders", false);
     assert_eq!((code, torn["verdict"]["kind"].as_str()), (Some(3), Some("torn_tail")));
     assert_eq!(torn["height"], 0);
