@@ -129,7 +129,8 @@ pub struct Image {
 
 /// Tears one of the records above `known`, or one more than there are.
 pub fn tear(random: &mut Random, newest: &Segment, known: u64) -> Image {
-    if newest.header.is_none() {
+    // A record is written when the segment before is closed, which a kill may have come before.
+    if newest.header.is_none() || newest.records.is_empty() {
         return Image { complete: true, ..tear_header(random, newest) };
     }
     let above = newest.records.iter().filter(|record| record.height > known);
@@ -253,11 +254,14 @@ pub fn check_in_memory(random: &mut Random, segments: &Segments, image: &Image) 
     let newest = segments.newest()?;
     let before = segments.orders.len().saturating_sub(2);
     let from = segments.orders[before].first_height;
-    for segment in segments.orders.iter().chain(&segments.results) {
-        // A reader opens the last ones only: from the height at which the last but one begins.
-        let path = &segment.path;
-        let is_read = segment.records.last().is_none_or(|record| record.height >= from);
-        files.plant(path, if is_read { segment.bytes.clone() } else { Vec::new() });
+    for stream in [&segments.orders, &segments.results] {
+        for (place, segment) in stream.iter().enumerate() {
+            // A reader opens the last ones only: from the height at which the last but one of the
+            // orders begins, or, of results that do not come so far, the last.
+            let reaches = segment.records.last().is_none_or(|record| record.height >= from);
+            let is_read = reaches || place + 1 == stream.len();
+            files.plant(&segment.path, if is_read { segment.bytes.clone() } else { Vec::new() });
+        }
     }
     files.plant(&newest.path, image.bytes.clone());
     if let Some(before) = segments.unclosed_beside(image) {
