@@ -108,6 +108,8 @@ struct Shared {
     board: Mutex<Board>,
     /// Parts that no thread has taken.
     open: AtomicUsize,
+    /// Tasks that are not done.
+    tasks: AtomicUsize,
     posted: Condvar,
     finished: Condvar,
     looks: u32,
@@ -250,6 +252,7 @@ impl Crew {
             workers,
             board: Mutex::default(),
             open: AtomicUsize::new(0),
+            tasks: AtomicUsize::new(0),
             posted: Condvar::new(),
             finished: Condvar::new(),
             looks: if workers <= cores { LOOKS } else { 0 },
@@ -288,8 +291,10 @@ impl Crew {
         let own = catch_unwind(AssertUnwindSafe(|| job(0)));
         drop(job);
         self.shared.done(&progress, false);
-        // Those that take turns wait for each other.
-        while !takes_turns && self.take_one_of(&progress) {}
+        // A thread that is about to take a part is waited for: it finds the next job awake. Beside
+        // a task there may be none; and parts that take turns wait for each other.
+        let is_alone = self.shared.tasks.load(Ordering::Relaxed) == 0;
+        while !takes_turns && !is_alone && self.take_one_of(&progress) {}
         self.shared.wait_for(&progress);
         if let Err(panic) = own {
             resume_unwind(panic);
@@ -318,12 +323,15 @@ impl Crew {
     fn post_task(&self, task: impl FnOnce(&Crew) + Send + 'static) -> Arc<Progress> {
         let crew = Crew { shared: Arc::clone(&self.shared), threads: Vec::new() };
         let task = Mutex::new(Some((task, crew)));
+        let shared = Arc::clone(&self.shared);
         let job: Job = Arc::new(move |_| {
             let task = task.lock().unwrap_or_else(|e| e.into_inner()).take();
             if let Some((task, crew)) = task {
                 task(&crew);
             }
+            shared.tasks.fetch_sub(1, Ordering::Relaxed);
         });
+        self.shared.tasks.fetch_add(1, Ordering::Relaxed);
         self.shared.post(job, 0..1, 1)
     }
 
