@@ -6,7 +6,7 @@
 //! grace period is over is cut off.
 //!
 //! Until it is logged in a connection has a place among [`Arrivals`], a short time, and no more
-//! than 10 kB of anybody's attention; so silence keeps nobody else out.
+//! than 10 kB of memory; so silent connections keep no others out.
 
 use std::any::Any;
 use std::future::{Future, poll_fn};

@@ -1,6 +1,6 @@
 //! Text of others, made fit for a terminal.
 //!
-//! Names and values come from whoever could write to a ledger or reach a port. A terminal obeys
+//! Names and values come from any client that wrote to a ledger or reached a port. A terminal obeys
 //! control characters: an escape sequence in a table's name could repaint a verdict, a carriage
 //! return hide one. Everything that is shown and was not written by this program passes through
 //! here. What would act instead of being seen is spelled out, as `\u{1b}`.
