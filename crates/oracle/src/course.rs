@@ -99,10 +99,9 @@ impl<T: Task + Send + 'static> Course<T> {
         let newest = self.line.store().newest();
         let cadence = Cadence { collect_blocks: 1, ..Cadence::default() };
         let pipeline = Pipeline::new(newest, newest, self.line.rules(), cadence);
-        let beside = Crew::new(2);
         let halves = match overlap {
             Overlap::Before => Halves::PrepareFirst,
-            Overlap::Beside => Halves::Beside(&beside),
+            Overlap::Beside => Halves::Together,
             Overlap::After => Halves::FinishFirst,
         };
         let mut stepper = Stepper::new(self.line, pipeline);

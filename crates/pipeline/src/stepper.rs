@@ -7,9 +7,9 @@
 //!                          │ prepare 2 on 0 │ prepare 3 on 1 │ …
 //! ```
 //!
-//! One block is finished and the next one prepared in one turn: at the same time by one crew or
-//! two, or one after the other, in either order ([`Halves`]). None of it shows in the results, nor
-//! does how far ahead blocks are prepared: the caller orders as many as may be ordered, or fewer.
+//! One block is finished and the next one prepared in one turn: at the same time by one crew, or
+//! one after the other, in either order ([`Halves`]). None of it shows in the results, nor does how
+//! far ahead blocks are prepared: the caller orders as many as may be ordered, or fewer.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -29,13 +29,11 @@ pub struct Batch<T> {
 
 /// How one turn does its two halves.
 #[derive(Clone, Copy)]
-pub enum Halves<'a> {
+pub enum Halves {
     PrepareFirst,
     FinishFirst,
-    /// By one crew, as the live engine does.
+    /// As the live engine does: at the same time, as far as workers are free.
     Together,
-    /// By another crew, which prepares while the first one finishes.
-    Beside(&'a Crew),
 }
 
 pub struct Stepper<T> {
@@ -82,11 +80,7 @@ impl<T: Task + Send + 'static> Stepper<T> {
     }
 
     /// Works until a block is released. `None`: no block is under way. `Err`: halt.
-    pub fn release(
-        &mut self,
-        crew: &Crew,
-        halves: Halves<'_>,
-    ) -> Result<Option<Finished<T>>, String> {
+    pub fn release(&mut self, crew: &Crew, halves: Halves) -> Result<Option<Finished<T>>, String> {
         while self.released.is_empty() && !self.pipeline.is_idle() {
             self.turn(crew, halves)?;
         }
@@ -132,7 +126,7 @@ impl<T: Task + Send + 'static> Stepper<T> {
     }
 
     /// Finishes one block and prepares another.
-    fn turn(&mut self, crew: &Crew, halves: Halves<'_>) -> Result<(), String> {
+    fn turn(&mut self, crew: &Crew, halves: Halves) -> Result<(), String> {
         let (finish, prepare) = (self.to_finish.take(), self.to_prepare.take());
         if finish.is_none() && prepare.is_none() {
             return Err("the schedule has nothing to do".to_owned());
@@ -150,12 +144,6 @@ impl<T: Task + Send + 'static> Stepper<T> {
                 let (finished, ready) = crew.join(finish, prepare);
                 (finished?, ready?)
             }
-            Halves::Beside(beside) => std::thread::scope(|scope| {
-                let preparing = scope.spawn(|| prepare(beside));
-                let finished = finish();
-                let ready = preparing.join().map_err(|_| "preparing panicked".to_owned())?;
-                Ok::<_, String>((finished?, ready?))
-            })?,
         };
         if let Some(finished) = finished {
             let (height, rules) = (finished.block.height, self.pipeline.rules());

@@ -196,13 +196,12 @@ fn a_line_goes_on_from_its_values() {
 /// As far ahead as may be, or one at a time: the snapshots are the same, and held.
 #[test]
 fn a_stepper_prepares_as_far_ahead_as_blocks_are_ordered() {
-    let beside = Crew::new(1);
     let steps = |lag, halves, one_at_a_time: bool| {
         let protocol = protocol(lag, |_| Vec::new());
         let line = line(&protocol, 9).without_changes();
         let cadence = Cadence { collect_blocks: 1, ..Cadence::default() };
         let pipeline = Pipeline::new(0, 0, line.rules(), cadence);
-        let (mut stepper, crew) = (Stepper::new(line, pipeline), Crew::new(1));
+        let (mut stepper, crew) = (Stepper::new(line, pipeline), Crew::new(2));
         let mut blocks = 0..3;
         loop {
             while stepper.pipeline().may_order()
@@ -218,7 +217,7 @@ fn a_stepper_prepares_as_far_ahead_as_blocks_are_ordered() {
         let asked = std::mem::take(&mut *protocol.asked.lock().unwrap());
         asked.join(", ").replace("prepare ", "p").replace("finish ", "f").replace(" on ", "@")
     };
-    for halves in [Halves::PrepareFirst, Halves::FinishFirst, Halves::Beside(&beside)] {
+    for halves in [Halves::PrepareFirst, Halves::FinishFirst, Halves::Together] {
         assert_eq!(steps(1, halves, false), "p1@0, f1, p2@1, f2, p3@2, f3");
         assert_eq!(steps(2, halves, true), "p1@0, f1, p2@0, f2, p3@1, f3");
     }
