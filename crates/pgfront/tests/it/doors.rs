@@ -5,15 +5,12 @@ use std::time::Duration;
 
 use pgfront::{ClientCertificates, Options, Tls, TlsVersion};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use tokio::io::AsyncReadExt;
-use tokio::net::TcpStream;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
 
 use crate::TestServer;
 use crate::client::*;
-use crate::life::{CERTIFICATE, KEY, SSL_REQUEST};
+use crate::life::{CERTIFICATE, KEY, encrypted_by};
 use crate::soon;
 
 /// For tests alone, like the server's own.
@@ -57,20 +54,6 @@ fn connector(
     TlsConnector::from(Arc::new(config))
 }
 
-async fn encrypted(
-    server: &TestServer,
-    connector: TlsConnector,
-) -> std::io::Result<Client<TlsStream<TcpStream>>> {
-    let mut plain = Client::raw(server.address).await;
-    plain.send(SSL_REQUEST).await;
-    let mut answer = [0];
-    soon(plain.stream.read_exact(&mut answer)).await.expect("an answer");
-    assert_eq!(answer, *b"S");
-    let name = ServerName::try_from("localhost").expect("a name");
-    let stream = soon(connector.connect(name, plain.stream)).await?;
-    Ok(Client { stream })
-}
-
 /// What a client is told that shows `identity` and names `user`: the first reply's kind, and a
 /// SQLSTATE if it is an error. `None`: the handshake failed.
 async fn told(
@@ -78,7 +61,7 @@ async fn told(
     identity: Option<(&[u8], &[u8])>,
     user: &str,
 ) -> Option<(char, Vec<u8>)> {
-    let mut client = encrypted(server, connector(identity, rustls::ALL_VERSIONS)).await.ok()?;
+    let mut client = encrypted_by(server, connector(identity, rustls::ALL_VERSIONS)).await.ok()?;
     client.send(startup(&[("user", user)])).await;
     let reply = client.next().await?;
     match reply.kind {
@@ -138,8 +121,8 @@ async fn the_oldest_version_is_the_one_that_was_set() {
     for (least, admitted) in [(TlsVersion::V1_2, true), (TlsVersion::V1_3, false)] {
         let tls = Tls::from_pem(CERTIFICATE, KEY, None, least).expect("a key pair");
         let server = TestServer::with(Options { tls: Some(tls), ..Options::default() }).await;
-        assert_eq!(encrypted(&server, connector(None, old)).await.is_ok(), admitted);
-        assert!(encrypted(&server, connector(None, rustls::ALL_VERSIONS)).await.is_ok());
+        assert_eq!(encrypted_by(&server, connector(None, old)).await.is_ok(), admitted);
+        assert!(encrypted_by(&server, connector(None, rustls::ALL_VERSIONS)).await.is_ok());
     }
 }
 
@@ -148,7 +131,7 @@ async fn replaced_files_are_in_force_for_those_that_come_next() {
     let options = with_client_ca(ClientCertificates::Required);
     let tls = options.tls.clone().expect("TLS");
     let server = TestServer::with(options).await;
-    let mut before = encrypted(&server, connector(Some(ALICE), rustls::ALL_VERSIONS))
+    let mut before = encrypted_by(&server, connector(Some(ALICE), rustls::ALL_VERSIONS))
         .await
         .expect("a handshake");
     before.ask(startup(&[("user", "alice")])).await;

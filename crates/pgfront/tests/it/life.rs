@@ -150,17 +150,25 @@ async fn tls_by_request_and_directly() {
     assert_eq!(soon(read).await.expect("a goodbye"), 0);
 }
 
-/// Connects with TLS after an SSLRequest, and sends the startup message.
-async fn encrypted(server: &TestServer, user: &str) -> Client<TlsStream<TcpStream>> {
+/// Encrypts a new connection after an SSLRequest.
+pub async fn encrypted_by(
+    server: &TestServer,
+    connector: TlsConnector,
+) -> std::io::Result<Client<TlsStream<TcpStream>>> {
     let mut plain = Client::raw(server.address).await;
     plain.send(SSL_REQUEST).await;
     let mut answer = [0];
     soon(plain.stream.read_exact(&mut answer)).await.expect("an answer");
     assert_eq!(answer, *b"S");
     let name = ServerName::try_from("localhost").expect("a name");
-    let connecting = tls_connector(&[b"postgresql"]).connect(name, plain.stream);
-    let stream = soon(connecting).await.expect("a handshake");
-    let mut client = Client { stream };
+    let stream = soon(connector.connect(name, plain.stream)).await?;
+    Ok(Client { stream })
+}
+
+/// Connects with TLS after an SSLRequest, and sends the startup message.
+async fn encrypted(server: &TestServer, user: &str) -> Client<TlsStream<TcpStream>> {
+    let handshake = encrypted_by(server, tls_connector(&[b"postgresql"])).await;
+    let mut client = handshake.expect("a handshake");
     client.send(startup(&[("user", user)])).await;
     client
 }
