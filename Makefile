@@ -1,6 +1,7 @@
 # What people type. Each target installs what it needs (Debian, as root) or says what is missing.
 
-.PHONY: help demo run test schedules overflow sim torture bench-postgres bench-durability \
+.PHONY: help demo run test test-components schedules miri other-architecture overflow sim torture \
+	bench-postgres bench-durability \
 	bench-analytics compare-analytics htap clean
 
 # What no analytical query is asked of is built without DataFusion: minutes instead of a quarter of
@@ -16,8 +17,11 @@ ANALYTICS_SCALE ?= 0.1
 help:
 	@echo "make demo            load, run, kill, recover and prove SmallBank in a minute"
 	@echo "make run             start a node to play with, and print the psql line for it"
-	@echo "make test            all tests: Rust, and one transaction through each driver"
+	@echo "make test            all tests in Rust, and those of the readers in Python"
+	@echo "make test-components one transaction through each driver of other languages"
 	@echo "make schedules       what threads share without locks, under schedules that shuttle makes up"
+	@echo "make miri            storage under Miri, and its record protocol under a weak memory"
+	@echo "make other-architecture  golden ledgers and vectors on aarch64, by QEMU"
 	@echo "make overflow        random blocks with overflow checks and without: the same to the last bit"
 	@echo "make sim             whole nodes in one thread, a thousand worlds from a thousand seeds"
 	@echo "make torture         SIGKILLs, crash images, disk faults, rot: until something is lost or the time is up"
@@ -38,14 +42,39 @@ run:
 	cargo run --release --quiet --package node -- serve
 
 test:
-	scripts/install-deps psql pgbench drivers
+	scripts/install-deps psql pgbench python
 	cargo test --workspace
+
+test-components:
+	scripts/install-deps psql drivers
 	tests/clients/run.sh
 
 # Another cfg is another build of everything below, in a folder of its own.
 schedules:
-	RUSTFLAGS="--cfg shuttle" cargo test --target-dir target/shuttle --lib \
+	RUSTFLAGS="--cfg shuttle" cargo test --target-dir $(or $(CARGO_TARGET_DIR),target)/shuttle --lib \
 		--package storage --package anker --package protocols --package multiversion schedules
+
+# What it does not see: memory that the kernel maps, which is mapped in other builds alone, and
+# prefetches. Schedules are those of scripts/weak-memory.
+miri:
+	scripts/install-deps miri
+	MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test --package storage --lib --test it \
+		-- --skip schedules
+	scripts/weak-memory
+
+# What is hashed is the same on a processor of another make: ledgers that are checked in, and the
+# vectors of the formats.
+other-architecture: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER = aarch64-linux-gnu-gcc
+other-architecture: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER = \
+	qemu-aarch64 -L /usr/aarch64-linux-gnu
+other-architecture: OTHER = cargo test --target aarch64-unknown-linux-gnu
+other-architecture:
+	scripts/install-deps aarch64 python
+	$(OTHER) --package recovery --test golden
+	$(OTHER) --package ledger --lib vectors
+	$(OTHER) --package types
+	$(OTHER) --package procedure --test chance
+	$(OTHER) --package order --test it -- vectors reader
 
 overflow:
 	scripts/compare-overflow-checks
