@@ -8,9 +8,9 @@
 //! out and in), `feed` and `gather` (what copies of columns are made from and kept up to date by).
 //!
 //! The parts that threads share are checked under a model of their schedules by
-//! `RUSTFLAGS="--cfg shuttle" cargo test -p storage --lib schedules`. The only unsafe code is in
-//! `words::raw` (a zeroed allocation and a prefetch) and in `heap::ascii` (a
-//! text known to be one).
+//! `RUSTFLAGS="--cfg shuttle" cargo test -p storage --lib schedules`, and of their memory by
+//! `scripts/weak-memory`. The only unsafe code is in `words::raw` (a zeroed allocation and a
+//! prefetch) and in `heap::ascii` (a text known to be one), which Miri runs too: `make miri`.
 //!
 //! Left out so far: undo chunks, nodes, slots and strings' places are reused by their own table or
 //! store, not returned to the system, and a hash table that has grown keeps its smaller halves; a

@@ -50,8 +50,8 @@ use kit::sync::atomic::{AtomicU64, Ordering, fence};
 use parking_lot::Mutex;
 use types::Height;
 
-const SHARDS: usize = if cfg!(shuttle) { 2 } else { 16 };
-const PLACES_PER_SHARD: usize = if cfg!(shuttle) { 2 } else { 32 };
+const SHARDS: usize = if cfg!(any(shuttle, miri)) { 2 } else { 16 };
+const PLACES_PER_SHARD: usize = if cfg!(any(shuttle, miri)) { 2 } else { 32 };
 const VACANT: u64 = u64::MAX;
 const LEASE: u64 = 1 << 62;
 const ENDED: u64 = 1 << 61;

@@ -79,7 +79,16 @@ pub const LATEST: Height = Height::MAX;
 pub const GROUP_ROWS_LOG2: u32 = 13;
 
 /// A model checker makes the first segment anew for each schedule.
-const FIRST_ROWS_LOG2: u32 = if cfg!(shuttle) { 1 } else { 11 };
+const FIRST_ROWS_LOG2: u32 = if cfg!(any(shuttle, miri)) { 1 } else { 11 };
+
+/// What the protocol's argument rests on, and a mutant leaves out: `scripts/weak-memory` builds
+/// each of them, `--cfg mutant="…"`, and Miri has to find a reader who was deceived.
+const WRITING_STAMP: Ordering =
+    if cfg!(mutant = "writing_stamp") { Ordering::Relaxed } else { Ordering::Release };
+const READ_STAMP: Ordering =
+    if cfg!(mutant = "read_stamp") { Ordering::Relaxed } else { Ordering::Acquire };
+const WRITER_FENCES: bool = !cfg!(mutant = "writer_fence");
+const READER_FENCES: bool = !cfg!(mutant = "reader_fence");
 
 /// The bits of `newest` that are a handle.
 const HANDLE: u64 = (1 << 44) - 1;
@@ -210,7 +219,7 @@ impl Records {
         let mut spin = Spin::new();
         loop {
             let newest = record[NEWEST].load(Ordering::Acquire);
-            let before = StampWord(record[STAMP].load(Ordering::Acquire));
+            let before = StampWord(record[STAMP].load(READ_STAMP));
             if before.height() > at {
                 match self.read_version(record, before, at, &mut copy) {
                     Ok(found) => return found,
@@ -225,7 +234,9 @@ impl Records {
                     continue;
                 }
             }
-            fence(Ordering::Acquire);
+            if READER_FENCES {
+                fence(Ordering::Acquire);
+            }
             let same = record[STAMP].load(Ordering::Acquire) == before.0
                 && record[NEWEST].load(Ordering::Relaxed) == newest;
             if same {
@@ -423,8 +434,10 @@ impl Records {
             record[NEWEST].store(newest & !HANDLE | before, Ordering::Release);
             undo.touch(Touched { table: self.table, slot, before }, stamp.height());
         }
-        record[STAMP].store(StampWord::new(stamp, State::Writing).0, Ordering::Release);
-        fence(Ordering::Release);
+        record[STAMP].store(StampWord::new(stamp, State::Writing).0, WRITING_STAMP);
+        if WRITER_FENCES {
+            fence(Ordering::Release);
+        }
         fill(payload);
         record[STAMP].store(StampWord::new(stamp, state).0, Ordering::Release);
     }
@@ -436,8 +449,10 @@ impl Records {
         let now = StampWord(record[STAMP].load(Ordering::Relaxed));
         debug_assert_eq!(now.height(), undo.height(), "only this block's writes are undone");
         let writing = StampWord::new(now.stamp(), State::Writing);
-        record[STAMP].store(writing.0, Ordering::Release);
-        fence(Ordering::Release);
+        record[STAMP].store(writing.0, WRITING_STAMP);
+        if WRITER_FENCES {
+            fence(Ordering::Release);
+        }
         store_words(payload, image);
         if stamp.height() != now.height() {
             let newest = record[NEWEST].load(Ordering::Relaxed);
@@ -571,5 +586,5 @@ pub(crate) fn load_words(from: &[AtomicU64], to: &mut Vec<u64>) {
     to.extend(from.iter().map(|word| word.load(Ordering::Relaxed)));
 }
 
-#[cfg(all(test, shuttle))]
+#[cfg(all(test, any(shuttle, miri)))]
 mod schedules;

@@ -53,7 +53,7 @@ use crate::record::{Records, Slot};
 use crate::words::{self, Words};
 
 /// Tests fill many.
-const CHUNK_WORDS_LOG2: u32 = match (cfg!(shuttle), cfg!(test)) {
+const CHUNK_WORDS_LOG2: u32 = match (cfg!(any(shuttle, miri)), cfg!(test)) {
     (true, _) => 5,
     (_, true) => 7,
     _ => 13,

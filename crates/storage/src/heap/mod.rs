@@ -26,7 +26,7 @@ use free::{FreeRuns, run_of};
 
 /// Longest string that a view holds itself.
 pub(crate) const INLINE_BYTES: usize = 12;
-const FIRST_WORDS_LOG2: u32 = if cfg!(shuttle) { 4 } else { 10 };
+const FIRST_WORDS_LOG2: u32 = if cfg!(any(shuttle, miri)) { 4 } else { 10 };
 
 /// A string's two words.
 pub(crate) type View = [u64; 2];

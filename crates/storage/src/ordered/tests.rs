@@ -94,16 +94,19 @@ fn churn(seed: u64, steps: u32, space: u64) {
     assert!(left <= 8, "{left} nodes are left of an empty tree");
 }
 
+const STEPS_MAX: u32 = if cfg!(miri) { 80 } else { 6000 };
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 24 }))]
 
     #[test]
-    fn agrees_with_a_btree_map(seed: u64, steps in 1..6000u32, space in 1..3000u64) {
+    fn agrees_with_a_btree_map(seed: u64, steps in 1..STEPS_MAX, space in 1..3000u64) {
         churn(seed, steps, space);
     }
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "many keys, by one thread")]
 fn keys_in_order_fill_their_nodes() {
     let index = OrderedIndex::new();
     let mut model = Model::new();
@@ -118,6 +121,7 @@ fn keys_in_order_fill_their_nodes() {
 
 /// As order lines come: a few at a time, each district's behind its own and before the next one's.
 #[test]
+#[cfg_attr(miri, ignore = "many keys, by one thread")]
 fn keys_in_order_for_each_of_many_prefixes_fill_their_nodes() {
     const DISTRICTS: u64 = 40;
     let index = OrderedIndex::new();

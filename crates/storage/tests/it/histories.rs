@@ -268,7 +268,7 @@ fn run(history: &[Block]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 3 } else { 256 }))]
 
     #[test]
     fn every_pinned_height_reads_as_it_was(history in proptest::collection::vec(block(), 1..24)) {
