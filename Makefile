@@ -1,6 +1,6 @@
 # What people type. Each target installs what it needs (Debian, as root) or says what is missing.
 
-.PHONY: help demo run test schedules overflow sim torture bench-postgres bench-durability \
+.PHONY: help demo run test schedules overflow sim torture soak bench-postgres bench-durability \
 	bench-analytics compare-analytics htap clean
 
 # What no analytical query is asked of is built without DataFusion: minutes instead of a quarter of
@@ -13,6 +13,9 @@ TORTURE_SECONDS ?= 600
 # TPC-H's scale factor, and CH-benCHmark's warehouses, for comparing answers.
 ANALYTICS_SCALE ?= 0.1
 
+# How long a node is under load.
+SOAK_SECONDS ?= 7200
+
 help:
 	@echo "make demo            load, run, kill, recover and prove SmallBank in a minute"
 	@echo "make run             start a node to play with, and print the psql line for it"
@@ -21,6 +24,7 @@ help:
 	@echo "make overflow        random blocks with overflow checks and without: the same to the last bit"
 	@echo "make sim             whole nodes in one thread, a thousand worlds from a thousand seeds"
 	@echo "make torture         SIGKILLs, crash images, disk faults, rot: until something is lost or the time is up"
+	@echo "make soak            two hours of everything at full load: memory must stay flat"
 	@echo "make bench-postgres  the same workloads on tally and on PostgreSQL, side by side"
 	@echo "make bench-durability  what logs, checkpoints and recovery cost, beside a thesis's figures"
 	@echo "make bench-analytics  snapshots, scans, writers beside them, TPC-H: beside PostgreSQL"
@@ -58,6 +62,10 @@ torture:
 	cargo build $(LEAN)
 	cargo run --quiet $(LEAN) -- torture --seconds $(TORTURE_SECONDS) \
 		$(if $(TORTURE_KILLS),--kills $(TORTURE_KILLS))
+
+soak:
+	cargo build $(LEAN)
+	cargo run --quiet $(LEAN) -- soak --seconds $(SOAK_SECONDS)
 
 bench-postgres:
 	scripts/install-deps pgbench postgres
