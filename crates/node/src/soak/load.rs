@@ -123,8 +123,8 @@ impl Shared {
 }
 
 impl Load {
-    /// Half of the clients are for the hot row, the texts and the payments alike; one reads, and one
-    /// changes the schema.
+    /// Half of the clients are for the hot row, the texts and the payments alike; one reads, and
+    /// one changes the schema.
     pub fn start(runtime: &Runtime, target: &Target, arguments: &cli::Soak) -> Load {
         let shared = Arc::new(Shared::default());
         let spawn = |number: u32, kind: usize| {
