@@ -20,7 +20,10 @@ fn dump(store: &Store) -> Dump {
         let mut rows = Vec::new();
         let (low, high) = (Bound::Unbounded, Bound::Unbounded);
         table.scan(0, low, high, false, LATEST, &columns, &mut |key, stamp, row| {
-            rows.push((key.to_vec(), stamp, row.to_vec()));
+            // What a dropped column holds is told by no image.
+            let schema = table.schema().columns.iter();
+            let values = row.iter().zip(schema).filter(|(_, column)| !column.dropped);
+            rows.push((key.to_vec(), stamp, values.map(|(value, _)| value.clone()).collect()));
             std::ops::ControlFlow::Continue(())
         });
         (table.id(), Arc::clone(table.schema()), rows)
