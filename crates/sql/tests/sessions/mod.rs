@@ -7,6 +7,7 @@ mod fuzz;
 mod interactive;
 mod keys;
 mod locks;
+mod migrations;
 mod online;
 mod past;
 mod schema_changes;
