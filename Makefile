@@ -1,6 +1,6 @@
 # What people type. Each target installs what it needs (Debian, as root) or says what is missing.
 
-.PHONY: help demo run test schedules overflow sim torture bench-postgres bench-durability \
+.PHONY: help demo run test schedules overflow sim torture fuzz bench-postgres bench-durability \
 	bench-analytics compare-analytics htap clean
 
 # What no analytical query is asked of is built without DataFusion: minutes instead of a quarter of
@@ -9,6 +9,8 @@ LEAN = --release --package node --no-default-features
 
 # How long everything takes; TORTURE_KILLS=200 counts kills instead of timing them.
 TORTURE_SECONDS ?= 600
+
+FUZZ_SECONDS ?= 600
 
 # TPC-H's scale factor, and CH-benCHmark's warehouses, for comparing answers.
 ANALYTICS_SCALE ?= 0.1
@@ -21,6 +23,7 @@ help:
 	@echo "make overflow        random blocks with overflow checks and without: the same to the last bit"
 	@echo "make sim             whole nodes in one thread, a thousand worlds from a thousand seeds"
 	@echo "make torture         SIGKILLs, crash images, disk faults, rot: until something is lost or the time is up"
+	@echo "make fuzz            statements, large values, wire messages that no driver sends; another session waits for none"
 	@echo "make bench-postgres  the same workloads on tally and on PostgreSQL, side by side"
 	@echo "make bench-durability  what logs, checkpoints and recovery cost, beside a thesis's figures"
 	@echo "make bench-analytics  snapshots, scans, writers beside them, TPC-H: beside PostgreSQL"
@@ -58,6 +61,10 @@ torture:
 	cargo build $(LEAN)
 	cargo run --quiet $(LEAN) -- torture --seconds $(TORTURE_SECONDS) \
 		$(if $(TORTURE_KILLS),--kills $(TORTURE_KILLS))
+
+fuzz:
+	cargo build $(LEAN) --bin tally --example fuzz
+	cargo run --quiet $(LEAN) --example fuzz -- --seconds $(FUZZ_SECONDS) --wait-ms-max 1000
 
 bench-postgres:
 	scripts/install-deps pgbench postgres

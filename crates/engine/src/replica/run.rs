@@ -387,6 +387,7 @@ impl Replica {
         self.limits = Limits::of(&next)?;
         self.keeper.lock().set_limits(self.limits);
         self.line.set_attempts_max(self.limits.attempts_max);
+        self.line.set_budget(self.limits.budget);
         self.parameters = Arc::new(next);
         Ok(SchemaChange { tag: "ALTER SYSTEM".into(), objects: vec![change] })
     }
