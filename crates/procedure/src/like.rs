@@ -1,7 +1,8 @@
 //! LIKE: `%` is any text, `_` any character, the escape character makes the next one itself.
 
-use types::{Error, Result};
+use types::{Error, Result, unicode};
 
+use crate::functions::gathered;
 use crate::meter::Meter;
 
 /// Characters that are compared between two payments.
@@ -21,7 +22,8 @@ pub fn like(
 ) -> Result<bool> {
     if case_insensitive {
         meter.spend_characters(2 * (text.len() + pattern.len()))?;
-        let (text, pattern) = (text.to_lowercase(), pattern.to_lowercase());
+        let lowered = |text: &str| gathered(text.chars().map(unicode::to_lower), meter);
+        let (text, pattern) = (lowered(text)?, lowered(pattern)?);
         return like(&text, &pattern, escape, false, meter);
     }
     let mut steps = 0;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sha2::{Digest, Sha256};
 use types::arithmetic::check_made_bytes;
-use types::{Error, Result, SqlState, Value};
+use types::{Error, Result, SqlState, Value, unicode};
 
 use super::{Function, as_i32, invalid, nth};
 use crate::meter::Meter;
@@ -27,8 +27,8 @@ pub(super) fn call(
     let number = |n: usize| as_i32(nth(arguments, n));
     let first = text(0);
     let answer = match function {
-        Lower => first.to_lowercase(),
-        Upper => first.to_uppercase(),
+        Lower => gathered(first.chars().map(unicode::to_lower), meter)?,
+        Upper => gathered(first.chars().map(unicode::to_upper), meter)?,
         Length => return Ok(Value::Int(first.chars().count() as i64)),
         OctetLength => return Ok(Value::Int(first.len() as i64)),
         Substring => {
@@ -70,7 +70,7 @@ pub(super) fn call(
         }
         SplitPart => split_part(first, text(1), number(2), meter)?.to_owned(),
         StartsWith => return Ok(Value::Bool(first.starts_with(text(1)))),
-        Initcap => initcap(first),
+        Initcap => gathered(unicode::initcap(first), meter)?,
         Translate => translate(first, text(1), text(2), meter)?,
         Ascii => {
             return Ok(Value::Int(first.chars().next().map_or(0, |c| i64::from(u32::from(c)))));
@@ -154,7 +154,7 @@ fn place_of(text: &str, characters: usize) -> usize {
     }
 }
 
-fn gathered(characters: impl Iterator<Item = char>, meter: &Meter) -> Result<String> {
+pub(crate) fn gathered(characters: impl Iterator<Item = char>, meter: &Meter) -> Result<String> {
     let mut out = String::new();
     meter.pace(characters, |c| out.push(c))?;
     Ok(out)
@@ -269,19 +269,6 @@ fn split_part<'a>(text: &'a str, separator: &str, n: i32, meter: &Meter) -> Resu
         false => meter.pace_while(text.rsplit(separator), &mut is_before)?,
     }
     Ok(found)
-}
-
-fn initcap(text: &str) -> String {
-    let mut in_word = false;
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match in_word {
-            true => out.extend(c.to_lowercase()),
-            false => out.extend(c.to_uppercase()),
-        }
-        in_word = c.is_alphanumeric();
-    }
-    out
 }
 
 /// Of a character that is listed twice, the first counts.
