@@ -33,7 +33,7 @@ use crate::access::{Access, Range, Row};
 use crate::aggregate::Accumulator;
 use crate::draws::ROWS_MAX;
 use crate::expr::Expr;
-use crate::meter::Meter;
+use crate::meter::{Meter, ROW_WEIGHT};
 use crate::query::{Aggregate, Query, SortKey};
 
 /// What a sort compares of a long key, for each merge of a first run.
@@ -482,7 +482,7 @@ impl Run<'_> {
             for key in keys {
                 values.push(self.eval(&key.expr, row)?);
             }
-            let long = self.hold(&values)? - VALUE_WEIGHT * keys.len();
+            let long = self.hold(&values)? - VALUE_WEIGHT * keys.len() - ROW_WEIGHT;
             self.meter.spend_bytes(long / 4 * COMPARISONS_PER_ROW)?;
             rows.push((values, row.into()));
             Ok(ControlFlow::Continue(()))

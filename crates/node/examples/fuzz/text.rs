@@ -36,6 +36,8 @@ pub fn turn(address: &str, kind: Kind, random: &mut Random, until: Instant) -> F
         Ok(answer) => match answer.error {
             None => Found::default(),
             Some((code, message)) => {
+                // A block that failed would refuse all that follows.
+                SESSION.with_borrow_mut(|wire| wire.as_mut().map(|wire| wire.query("ROLLBACK")));
                 let fault = (code == "XX000").then(|| format!("{code} {message}: {shown}"));
                 Found { errors: 1, fault }
             }

@@ -11,6 +11,9 @@ use super::*;
 
 const SESSION_BYTES_MAX: i64 = 300_000_000;
 
+/// Values that a transaction makes in a block, which are no session's.
+const BLOCK_BYTES_MAX: i64 = 4 * (64 << 20);
+
 /// How long another session may wait for one row, in a debug build beside other tests.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
@@ -28,7 +31,7 @@ fn no_statement_and_no_message_holds_up_another_session_or_takes_all_memory() {
         assert!(report.faults.is_empty(), "{report}");
         assert!(report.turns > 10 && report.errors > 0 && report.asked > 10, "{report}");
         assert!(report.waited_max < WAIT_MAX, "{report}");
-        assert!(report.grown_bytes < SESSION_BYTES_MAX / 4 * 5, "{report}");
+        assert!(report.grown_bytes < SESSION_BYTES_MAX / 4 * 5 + BLOCK_BYTES_MAX, "{report}");
     }
     assert_eq!(node.signal(rustix::process::Signal::TERM), Some(0));
 }

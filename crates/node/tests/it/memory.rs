@@ -166,7 +166,8 @@ fn clients_that_do_not_read_their_results_take_no_more_than_the_sessions_memory(
         let metrics = node.fetch("/metrics");
         assert!(metrics.contains("\ntally_session_memory_max_bytes 200000000"), "{metrics}");
         slow.clear();
-        eventually("the memory is given back", async || memory(&client, "sessions").await == 0)
-            .await;
+        // Buffers of sessions that live stay with them.
+        let is_given_back = async || memory(&client, "sessions").await < 1 << 20;
+        eventually("the memory is given back", is_given_back).await;
     });
 }
